@@ -9,13 +9,13 @@ mod common;
 use common::{Made, job, make, size};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use nccl_pipe::grammar::trainer::{Mark, Recogniser};
+use nccl_pipe::grammar::trainer::{Recogniser, TrainerMark};
 use nccl_pipe::grammar::values::Datatype;
 use nccl_pipe::grammar::{coll, header};
 use nccl_pipe::log::timeline;
-use nccl_pipe::log::walk::{self, Call, Scanned, Torn, Visit};
+use nccl_pipe::log::walk::{self, ChunkResult, LogCall, LogVisitor, RepairedCall};
 use nccl_pipe::synth::Options;
-use nccl_pipe::synth::options::{Damage, Nccl, Prefix, Timestamps, Trainer};
+use nccl_pipe::synth::options::{Damage, Nccl, Prefix, SynthTrainer, Timestamps};
 use std::hint::black_box;
 
 /// Bytes of a log here: far beyond the caches of a core, and quick to make.
@@ -24,7 +24,9 @@ const SIZE: u64 = 16 << 20;
 /// The lines that hold a call.
 fn call_lines(made: &Made) -> Vec<&[u8]> {
     let lines = made.log.split(|&b| b == b'\n');
-    let lines: Vec<_> = lines.filter(|l| coll::FINDER.find(l).is_some()).collect();
+    let lines: Vec<_> = lines
+        .filter(|l| coll::COLL_ANCHOR_FINDER.find(l).is_some())
+        .collect();
     assert_eq!(lines.len() as u64, made.truth.calls);
     lines
 }
@@ -40,7 +42,9 @@ fn headers(c: &mut Criterion) {
         let made = make(&options);
         let lines = call_lines(&made);
         let read = || -> u64 {
-            let headers = lines.iter().map(|line| header::find(black_box(line), 0));
+            let headers = lines
+                .iter()
+                .map(|line| header::find_header(black_box(line), 0));
             headers.map(|h| u64::from(black_box(h).is_some())).sum()
         };
         assert_eq!(read(), made.truth.calls);
@@ -61,8 +65,8 @@ fn bodies(c: &mut Criterion) {
         let lines = call_lines(&made);
         let read = || -> u128 {
             let body = |line: &&[u8]| {
-                let anchor = coll::FINDER.find(black_box(line))?;
-                let (_, call, _) = coll::at(line, anchor).ok()?;
+                let anchor = coll::COLL_ANCHOR_FINDER.find(black_box(line))?;
+                let (_, call, _) = coll::parse_coll_at(line, anchor).ok()?;
                 let size = Datatype(call.datatype).size()?;
                 Some(u128::from(call.count) * u128::from(size))
             };
@@ -105,9 +109,9 @@ struct Count {
     slots: u64,
 }
 
-impl Visit for Count {
+impl LogVisitor for Count {
     #[inline]
-    fn call(&mut self, _: &Call<'_>) {
+    fn call(&mut self, _: &LogCall<'_>) {
         self.calls += 1;
     }
 
@@ -115,11 +119,11 @@ impl Visit for Count {
         self.slots += 1;
     }
 
-    fn torn(&mut self, _: &[Torn<'_>]) {}
+    fn insert_torn_calls(&mut self, _: &[RepairedCall<'_>]) {}
 }
 
-fn walk(log: &[u8], recogniser: &Recogniser) -> Scanned<Count> {
-    walk::scan(
+fn walk(log: &[u8], recogniser: &Recogniser) -> ChunkResult<Count> {
+    walk::walk_bytes(
         black_box(log),
         (0, true),
         recogniser,
@@ -162,8 +166,8 @@ fn damaged(group: &mut BenchmarkGroup<'_, WallTime>, recogniser: &Recogniser) {
 }
 
 /// The steps that have calls. MaxText prints a line one step late: its last has none.
-fn steps(scanned: &Scanned<Count>) -> usize {
-    let timeline = timeline::resolve(&scanned.marks, &[], &timeline::Options::default());
+fn steps(scanned: &ChunkResult<Count>) -> usize {
+    let timeline = timeline::resolve_timeline(&scanned.marks, &[], &timeline::Options::default());
     timeline.steps.len() - usize::from(timeline.lags)
 }
 
@@ -171,14 +175,14 @@ fn steps(scanned: &Scanned<Count>) -> usize {
 fn trainers(recogniser: &Recogniser) -> (Vec<u8>, usize) {
     let mut text = Vec::new();
     let mut expected = 0;
-    for &trainer in Trainer::ALL {
+    for &trainer in SynthTrainer::ALL {
         let made = make(&Options {
             trainer,
             steps: 40,
             layers: 1,
             ..Options::default()
         });
-        if trainer != Trainer::None {
+        if trainer != SynthTrainer::None {
             let found = steps(&walk(&made.log, recogniser));
             assert_eq!(found, made.truth.steps.len(), "{trainer:?}");
         }
@@ -200,7 +204,7 @@ fn marks(text: &[u8], recogniser: &Recogniser) -> usize {
         recogniser.marks(black_box(line), &mut found);
         steps += found
             .iter()
-            .filter(|f| matches!(f.mark, Mark::Step(_)))
+            .filter(|f| matches!(f.mark, TrainerMark::Step(_)))
             .count();
     }
     steps

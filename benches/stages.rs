@@ -9,15 +9,15 @@ mod common;
 use common::{Made, Unwatched, job, jobs, make, size};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nccl_pipe::count::calls;
-use nccl_pipe::count::calls::Calls;
-use nccl_pipe::count::groups::By;
+use nccl_pipe::count::calls::CountedCalls;
+use nccl_pipe::count::groups::GroupBy;
 use nccl_pipe::count::tally;
 use nccl_pipe::grammar::trainer::Recogniser;
 use nccl_pipe::log;
 use nccl_pipe::log::timeline;
-use nccl_pipe::output::render::{Cell, Grid};
+use nccl_pipe::output::render::{Grid, TableCell};
 use nccl_pipe::report::Report;
-use nccl_pipe::source::{self, Origin};
+use nccl_pipe::source::{self, InputName};
 use nccl_pipe::stages::{agg, comms, hist, ops, steps};
 use std::io::Write;
 use tempfile::NamedTempFile;
@@ -38,8 +38,8 @@ impl Bench {
         Bench { made, file }
     }
 
-    fn origins(&self) -> Vec<Origin> {
-        vec![Origin::Path(self.file.path().to_owned())]
+    fn origins(&self) -> Vec<InputName> {
+        vec![InputName::Path(self.file.path().to_owned())]
     }
 
     fn throughput(&self) -> Throughput {
@@ -72,9 +72,9 @@ fn report() -> Report {
     Report::new("bench", false, true)
 }
 
-fn count(origins: &[Origin], jobs: usize, tally: &tally::Options) -> Calls {
+fn count(origins: &[InputName], jobs: usize, tally: &tally::Options) -> CountedCalls {
     let mut report = report();
-    let calls = calls::count(origins, &options(jobs), tally, &mut report, &Unwatched);
+    let calls = calls::count_calls(origins, &options(jobs), tally, &mut report, &Unwatched);
     assert!(!report.is_damaged());
     calls.expect("calls")
 }
@@ -85,14 +85,14 @@ fn sum(grid: &Grid, column: &str) -> u128 {
     let at = names.enumerate().find(|(_, name)| *name == column);
     let (at, _) = at.expect("the column");
     let cells = grid.rows.iter().map(|row| match row[at] {
-        Cell::Int(n) => n,
+        TableCell::Int(n) => n,
         _ => 0,
     });
     cells.sum()
 }
 
 /// Holds a table of calls against the truth and times the stage that made it.
-fn table(c: &mut Criterion, name: &str, grid: impl Fn(&[Origin], usize) -> Grid) {
+fn table(c: &mut Criterion, name: &str, grid: impl Fn(&[InputName], usize) -> Grid) {
     let bench = Bench::new();
     let truth = &bench.made.truth;
     let bytes: u128 = truth.ops.values().map(|op| op.sum.bytes).sum();
@@ -112,25 +112,25 @@ fn table(c: &mut Criterion, name: &str, grid: impl Fn(&[Origin], usize) -> Grid)
 fn hists(c: &mut Criterion) {
     let plain = hist::Options::default();
     table(c, "nccl-hist", |origins, jobs| {
-        hist::sheet(&count(origins, jobs, &plain.tally()), &plain, false).grid()
+        hist::hist_sheet(&count(origins, jobs, &plain.tally()), &plain, false).to_grid()
     });
     let grouped = hist::Options {
-        by: vec![By::Step, By::Comm],
+        by: vec![GroupBy::Step, GroupBy::Comm],
         ..hist::Options::default()
     };
     table(c, "nccl-hist --by step,comm", |origins, jobs| {
-        hist::sheet(&count(origins, jobs, &grouped.tally()), &grouped, false).grid()
+        hist::hist_sheet(&count(origins, jobs, &grouped.tally()), &grouped, false).to_grid()
     });
 }
 
 fn others(c: &mut Criterion) {
     let plain = ops::Options::default();
     table(c, "nccl-ops", |origins, jobs| {
-        ops::sheet(&count(origins, jobs, &plain.tally()), &plain).grid()
+        ops::ops_sheet(&count(origins, jobs, &plain.tally()), &plain).to_grid()
     });
     let plain = agg::Options::default();
     table(c, "nccl-agg", |origins, jobs| {
-        agg::sheet(&count(origins, jobs, &plain.tally()), &plain).grid()
+        agg::agg_sheet(&count(origins, jobs, &plain.tally()), &plain).to_grid()
     });
 }
 
@@ -151,9 +151,13 @@ impl Write for Sink {
     }
 }
 
-fn rows(origins: &[Origin], jobs: usize, unique: bool, out: &mut (dyn Write + Send)) {
+fn rows(origins: &[InputName], jobs: usize, unique: bool, out: &mut (dyn Write + Send)) {
     let (read, asked, mut report) = (options(jobs), comms::Options::default(), report());
-    let write = if unique { comms::unique } else { comms::rows };
+    let write = if unique {
+        comms::write_unique_rows
+    } else {
+        comms::write_rows
+    };
     write(origins, &read, &asked, &mut report, &Unwatched, out).expect("rows");
     assert!(!report.is_damaged());
 }
@@ -191,10 +195,10 @@ fn unique(c: &mut Criterion, bench: &Bench) {
 
 /// The calls of a call table.
 fn calls_of(csv: &NamedTempFile) -> u128 {
-    let origins = [Origin::Path(csv.path().to_owned())];
+    let origins = [InputName::Path(csv.path().to_owned())];
     let plain = agg::Options::default();
     sum(
-        &agg::sheet(&count(&origins, 1, &plain.tally()), &plain).grid(),
+        &agg::agg_sheet(&count(&origins, 1, &plain.tally()), &plain).to_grid(),
         "calls",
     )
 }
@@ -204,9 +208,10 @@ fn back(c: &mut Criterion, bench: &Bench) {
     let mut csv = Vec::new();
     rows(&bench.origins(), 1, false, &mut csv);
     let file = file(&csv);
-    let origins = [Origin::Path(file.path().to_owned())];
+    let origins = [InputName::Path(file.path().to_owned())];
     let plain = hist::Options::default();
-    let grid = |jobs| hist::sheet(&count(&origins, jobs, &plain.tally()), &plain, false).grid();
+    let grid =
+        |jobs| hist::hist_sheet(&count(&origins, jobs, &plain.tally()), &plain, false).to_grid();
     let mut group = c.benchmark_group("nccl-hist calls.csv");
     group
         .sample_size(10)
@@ -224,8 +229,8 @@ fn back(c: &mut Criterion, bench: &Bench) {
 /// The first walk of every stage that must know a call's step before it can write the call.
 fn first_walk(c: &mut Criterion) {
     table(c, "nccl-steps --list", |origins, jobs| {
-        let list = steps::list(origins, &options(jobs), &mut report(), &Unwatched, None);
-        list.expect("steps").sheet().grid()
+        let list = steps::list_steps(origins, &options(jobs), &mut report(), &Unwatched, None);
+        list.expect("steps").build_sheet().to_grid()
     });
 }
 

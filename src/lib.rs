@@ -161,11 +161,11 @@
 //!
 //! # Inputs
 //!
-//! Every input goes through [`formats::door`]: it is opened, recognised once by its first bytes,
+//! Every input goes through [`formats::open`]: it is opened, recognised once by its first bytes,
 //! never by its name, and refused in one sentence where it does not tell what the stage needs
-//! ([`formats::Tells`]). A log is walked as below; whatever is a record a line goes through
+//! ([`formats::Provides`]). A log is walked as below; whatever is a record a line goes through
 //! [`formats::lines`], which shares chunks out to all cores and keeps an account of every line. A
-//! format is a file with a [`formats::Format`]; no stage knows which there are.
+//! format is a file with a [`formats::InputFormat`]; no stage knows which there are.
 //!
 //! # How a log is read
 //!
@@ -175,31 +175,31 @@
 //! ```
 //!
 //! *Chunks.* [`source`] maps a file, or reads what cannot be mapped in blocks of constant size.
-//! A chunk ends at a line end, if possible at a quiet place ([`log::walk::place`]): where no line before
+//! A chunk ends at a line end, if possible at a quiet place ([`log::walk::classify_cut`]): where no line before
 //! it waits for a piece after it.
 //!
-//! *The walk.* [`log::walk::scan`] goes through a chunk from one COLL body to the next
-//! ([`grammar::coll::ANCHOR`]). A line that is a header met before and one whole body takes the
+//! *The walk.* [`log::walk::walk_bytes`] goes through a chunk from one COLL body to the next
+//! ([`grammar::coll::COLL_ANCHOR`]). A line that is a header met before and one whole body takes the
 //! short way; every other line is examined fully: step lines ([`grammar::trainer`]),
 //! INIT lines (`grammar::message::communicator::init`), bodies glued to other text, pieces of torn lines. Each
 //! line is put into one class of the [`report::account`], so that the classes add up to the lines. What
-//! a stage keeps of the calls is its [`log::walk::Visit`]; three stages share one, [`count::tally`].
+//! a stage keeps of the calls is its [`log::walk::LogVisitor`]; three stages share one, [`count::tally`].
 //!
 //! *Gaps.* The walk does not know steps. It numbers the gaps between marks, and a stage counts
 //! by gap. A trainer prints its line when the step is over, so only when the log has been walked
-//! can [`log::timeline::resolve`] name each gap: a step's, between steps, after the last. It chooses
+//! can [`log::timeline::resolve_timeline`] name each gap: a step's, between steps, after the last. It chooses
 //! among the shapes of step lines by the whole log, and `attempts` gives it the places where new
 //! processes took over. This is why nccl-steps and nccl-comms walk a log twice and spool a pipe.
 //!
 //! *The merge.* Chunks are added in the order of the file, whatever thread was first, and so the
-//! output does not depend on their number ([`pool::ordered`]). [`members`] gives hosts, processes
+//! output does not depend on their number ([`pool::map_in_order`]). [`members`] gives hosts, processes
 //! and communicators their final numbers and learns from INIT lines who is which rank.
 //! [`log::mend::torn`] rejoins pieces of torn lines where they fit with certainty, across chunks too;
 //! pieces that find no other half are damaged. Their calls are put into what the stage kept of the
-//! chunk ([`log::walk::Visit::torn`]) before that is added up: no stage knows torn calls.
+//! chunk ([`log::walk::LogVisitor::insert_torn_calls`]) before that is added up: no stage knows torn calls.
 //!
 //! *Elsewhere.* What is kept of a chunk and what a run adds up to are serde: a chunk may be walked on
-//! another machine, and runs over different inputs are merged. [`members::Merged::merge`] gives the
+//! another machine, and runs over different inputs are merged. [`members::MergedMembers::merge`] gives the
 //! other run's processes and members their numbers here, [`count::tally::Tally::merge`] and the like
 //! take them.
 //!
@@ -227,13 +227,13 @@
 //! | a fault of a made job | [`synth::fault`]; what its ranks then do, `synth/ahead` |
 //! | how the ranks of a made job split a model | `synth/job/strategies.rs` |
 //! | a way of packing | `source/packed.rs` |
-//! | an input format | a file in [`formats`] with its [`formats::Format`] (and, for a record a line, its [`formats::lines::Lines`]), and a line in the list of `formats/mod.rs` |
-//! | what a stage needs of an input | the [`formats::Tells`] that it hands to [`formats::door::each`] |
-//! | what tells who sends to whom | a file in `stages/ranks/matrix`, and its [`stages::matrix::cells::Basis`] |
+//! | an input format | a file in [`formats`] with its [`formats::InputFormat`] (and, for a record a line, its [`formats::lines::RecordFormat`]), and a line in the list of `formats/mod.rs` |
+//! | what a stage needs of an input | the [`formats::Provides`] that it hands to [`formats::open::for_each_input`] |
+//! | what tells who sends to whom | a file in `stages/ranks/matrix`, and its [`stages::matrix::cells::TrafficBasis`] |
 //! | a kernel that communicates | `stages/gpus/overlap/comm.rs` |
 //! | a column | its line in `output/table/columns.rs`, where it goes last; a kind of field in `kinds.rs` |
-//! | a grouping | [`count::groups::By`] and its flag in [`program::cli`] |
-//! | something that [`stages::diff`] compares | its file there, and [`stages::diff::row::Aspect`] |
+//! | a grouping | [`count::groups::GroupBy`] and its flag in [`program::cli`] |
+//! | something that [`stages::diff`] compares | its file there, and [`stages::diff::row::DiffAspect`] |
 //! | a WARN body | `stages/check/warn/known/table.rs` |
 //! | a finding | a file in [`stages::check`] that gives `stages::check::finding::Finding`s |
 //! | how an input that grows is followed | `source/follow.rs`, `source/ear.rs` |
@@ -257,7 +257,7 @@
 //!   significant digits.
 //! - A mapped file that is truncated while it is read ends the program with a message and code
 //!   2; `--no-mmap` is immune, except in programs that read twice: see [`source`].
-//! - Inputs with the same calls are recognised by a few places of each ([`members::twice`]), not by all of
+//! - Inputs with the same calls are recognised by a few places of each ([`members::duplicate_inputs`]), not by all of
 //!   their bytes: a part of a log without step lines is not recognised.
 //! - Only [`source`] has `unsafe` code.
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -44,7 +44,7 @@ pub(crate) fn size(full: u64) -> u64 {
 
 /// 1 thread, and as many as there are cores.
 pub(crate) fn jobs() -> Vec<usize> {
-    let all = nccl_pipe::pool::jobs(None);
+    let all = nccl_pipe::pool::thread_count(None);
     if all > 1 { vec![1, all] } else { vec![1] }
 }
 

@@ -2,10 +2,10 @@
 
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
-use nccl_pipe::count::groups::By;
+use nccl_pipe::count::groups::GroupBy;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    AroundArgs, FileArgs, Format, GroupArgs, InputArgs, OrderArgs, Run, StepArgs,
+    AroundArgs, FileArgs, GroupArgs, InputArgs, OrderArgs, ProgramRun, RowFormat, StepArgs,
 };
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
@@ -36,7 +36,7 @@ struct Cli {
     group: GroupArgs,
     /// How rows are written (default: table on a terminal, csv in a pipe)
     #[arg(short, long, value_enum, help_heading = "Output")]
-    format: Option<Rows>,
+    format: Option<AggFormat>,
     #[command(flatten)]
     around: AroundArgs,
     #[command(flatten)]
@@ -47,7 +47,7 @@ struct Cli {
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Rows {
+enum AggFormat {
     /// Comma-separated with a header: the default in a pipe.
     Csv,
     /// The same with tabs.
@@ -73,52 +73,60 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-agg", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-agg", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
-        let mut run = Run::new("nccl-agg", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-agg", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         let window = run.options.window.is_some();
         let mut by = cli.group.by();
         // Its own column says it.
-        by.retain(|column| *column != By::Datatype);
+        by.retain(|column| *column != GroupBy::Datatype);
         let options = agg::Options {
             by,
             basis: cli.group.basis(),
             window,
         };
         let format = match cli.format {
-            None => Format::fitting(),
-            Some(Rows::Csv) => Format::Csv,
-            Some(Rows::Tsv) => Format::Tsv,
-            Some(Rows::Jsonl) => Format::Jsonl,
-            Some(Rows::Awk) => Format::Awk,
-            Some(Rows::Table) => Format::Table,
-            Some(Rows::NcclTests) if !cli.order.order().is_nothing() => {
+            None => RowFormat::fitting_stdout(),
+            Some(AggFormat::Csv) => RowFormat::Csv,
+            Some(AggFormat::Tsv) => RowFormat::Tsv,
+            Some(AggFormat::Jsonl) => RowFormat::Jsonl,
+            Some(AggFormat::Awk) => RowFormat::Awk,
+            Some(AggFormat::Table) => RowFormat::Table,
+            Some(AggFormat::NcclTests) if !cli.order.order().is_nothing() => {
                 bail!("--format nccl-tests has the most bytes first: omit --sort and --top")
             }
-            Some(Rows::NcclTests) => {
+            Some(AggFormat::NcclTests) => {
                 if !options.by.is_empty() {
                     bail!("--format nccl-tests has a line for each distinct call: omit --by");
                 }
-                let tally = nccl_tests::tally(&options);
-                let table = cli.around.output(Format::Table);
-                let (all, _) =
-                    run.count(&options.by, &tally, &table, (&options, agg::sheet, false))?;
-                let lines = nccl_tests::commands(&all, &options);
-                cli.around.only_rows()?;
+                let tally = nccl_tests::nccl_tests_tally(&options);
+                let table = cli.around.output(RowFormat::Table);
+                let (all, _) = run.count_calls(
+                    &options.by,
+                    &tally,
+                    &table,
+                    (&options, agg::agg_sheet, false),
+                )?;
+                let lines = nccl_tests::write_test_commands(&all, &options);
+                cli.around.refuse_row_options()?;
                 cli::with_stdout(|out| out.write_all(&lines).context("cannot write the output"))?;
                 return Ok(run.finish());
             }
         };
         let output = cli.around.output(format).ordered(&cli.order);
         let tally = options.tally();
-        let (all, early) =
-            run.count(&options.by, &tally, &output, (&options, agg::sheet, false))?;
-        let chain = || agg::chain(&all, &options);
-        cli::print_rest(
-            || agg::sheet(&all, &options),
+        let (all, early) = run.count_calls(
+            &options.by,
+            &tally,
+            &output,
+            (&options, agg::agg_sheet, false),
+        )?;
+        let chain = || agg::agg_chain(&all, &options);
+        cli::print_remaining_rows(
+            || agg::agg_sheet(&all, &options),
             Some(chain),
             (&output, run.options.log.jobs),
             (&run.report, Some(&early)),

@@ -4,14 +4,16 @@ use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    AroundArgs, FileArgs, Format, InputArgs, OrderArgs, Run, StepLineArgs,
+    AroundArgs, FileArgs, InputArgs, OrderArgs, ProgramRun, RowFormat, StepLineArgs,
 };
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::Report;
-use nccl_pipe::stages::check::answer::expect::{Answer, Expectations, Verdict, answers};
-use nccl_pipe::stages::check::answer::{service, table};
-use nccl_pipe::stages::check::{self, Checked, Now};
+use nccl_pipe::stages::check::answer::expect::{
+    ExpectAnswer, ExpectVerdict, Expectations, answer_all,
+};
+use nccl_pipe::stages::check::answer::{ci_formats, table};
+use nccl_pipe::stages::check::{self, CheckSummary, JobLiveness};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
@@ -78,7 +80,7 @@ struct Cli {
     coverage: bool,
     /// How findings are written (default: text on a terminal, csv in a pipe)
     #[arg(short, long, value_enum, help_heading = "Output")]
-    format: Option<Shape>,
+    format: Option<CheckFormat>,
     #[command(flatten)]
     around: AroundArgs,
     #[command(flatten)]
@@ -106,7 +108,7 @@ With --expect: 0 all are met, 1 one is violated, 3 this log cannot answer one.";
 
 /// How findings are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Shape {
+enum CheckFormat {
     /// A report to read, with every line that shows a finding: the default on a terminal
     Text,
     /// Comma-separated with a header, one row per finding: the default in a pipe
@@ -127,8 +129,8 @@ enum Shape {
 }
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-check", || {
-        let Some(mut cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-check", || {
+        let Some(mut cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
@@ -139,21 +141,21 @@ pub(crate) fn main() -> ExitCode {
             );
         }
         let steps = std::mem::take(&mut cli.lines).into();
-        let mut run = Run::new("nccl-check", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-check", &cli.input, &steps, cli::AWK_WINDOW)?;
         let now = match cli.running {
-            true => Now::Running,
-            false => Now::Unknown,
+            true => JobLiveness::Running,
+            false => JobLiveness::Unknown,
         };
         let checked = check::check(&run.origins, (&run.options, now), &mut run.report, &run.bar)?;
-        let expected = Expectations::joined(&cli.expect);
-        let expected = expected.map(|expect| answers(&expect, &checked.facts));
-        write(&cli, &checked, expected.as_deref(), &run.report)?;
+        let expected = Expectations::join_lists(&cli.expect);
+        let expected = expected.map(|expect| answer_all(&expect, &checked.facts));
+        write_findings(&cli, &checked, expected.as_deref(), &run.report)?;
         let end = run.finish();
         Ok(match expected {
-            Some(answers) => match Verdict::worst(&answers) {
-                Verdict::Met => Exit::Clean,
-                Verdict::Violated => Exit::Found,
-                Verdict::Unanswerable => Exit::Unanswerable,
+            Some(answers) => match ExpectVerdict::worst_of(&answers) {
+                ExpectVerdict::Met => Exit::Clean,
+                ExpectVerdict::Violated => Exit::Found,
+                ExpectVerdict::Unanswerable => Exit::Unanswerable,
             },
             None if checked.is_wrong() => Exit::Found,
             None if checked.is_empty() && end == Exit::Clean => Exit::Unanswerable,
@@ -162,17 +164,17 @@ pub(crate) fn main() -> ExitCode {
     })
 }
 
-fn write(
+fn write_findings(
     cli: &Cli,
-    checked: &Checked,
-    expected: Option<&[Answer]>,
+    checked: &CheckSummary,
+    expected: Option<&[ExpectAnswer]>,
     report: &Report,
 ) -> anyhow::Result<()> {
     let is_ordered = !cli.order.order().is_nothing();
     let fitting = || match io::stdout().is_terminal() {
-        true if is_ordered => Shape::Table,
-        true => Shape::Text,
-        false => Shape::Csv,
+        true if is_ordered => CheckFormat::Table,
+        true => CheckFormat::Text,
+        false => CheckFormat::Csv,
     };
     let labels = cli.around.labels();
     let plain = |text: &str| {
@@ -182,43 +184,43 @@ fn write(
         })
     };
     let format = match cli.format.unwrap_or_else(fitting) {
-        Shape::Text if is_ordered => {
+        CheckFormat::Text if is_ordered => {
             bail!("--sort and --top are for rows: use --format table, csv, tsv or jsonl")
         }
-        Shape::Text => {
-            cli.around.only_rows()?;
+        CheckFormat::Text => {
+            cli.around.refuse_row_options()?;
             return cli::with_text(cli.around.look(), |out| {
                 match cli.coverage {
-                    true => table::coverage_text(checked, out),
-                    false => table::text(checked, expected.unwrap_or_default(), out),
+                    true => table::write_coverage_text(checked, out),
+                    false => table::write_findings_text(checked, expected.unwrap_or_default(), out),
                 }
                 .context("cannot write the output")
             });
         }
-        Shape::Junit | Shape::Github | Shape::Prometheus if cli.coverage => {
+        CheckFormat::Junit | CheckFormat::Github | CheckFormat::Prometheus if cli.coverage => {
             bail!("--coverage has rows: use --format text, csv, tsv, jsonl or table")
         }
-        Shape::Junit => return plain(&service::junit(checked, expected, labels)),
-        Shape::Github => {
-            cli.around.only_rows()?;
-            return plain(&service::github(checked, expected));
+        CheckFormat::Junit => return plain(&ci_formats::write_junit(checked, expected, labels)),
+        CheckFormat::Github => {
+            cli.around.refuse_row_options()?;
+            return plain(&ci_formats::write_github(checked, expected));
         }
-        Shape::Prometheus => {
-            let metrics = service::prometheus(checked, expected, labels);
+        CheckFormat::Prometheus => {
+            let metrics = ci_formats::write_prometheus(checked, expected, labels);
             return plain(&metrics.map_err(anyhow::Error::msg)?);
         }
-        Shape::Csv => Format::Csv,
-        Shape::Tsv => Format::Tsv,
-        Shape::Jsonl => Format::Jsonl,
-        Shape::Table => Format::Table,
+        CheckFormat::Csv => RowFormat::Csv,
+        CheckFormat::Tsv => RowFormat::Tsv,
+        CheckFormat::Jsonl => RowFormat::Jsonl,
+        CheckFormat::Table => RowFormat::Table,
     };
     let grid = match expected {
-        Some(answers) => table::answers(answers),
-        None if cli.coverage => table::coverage(checked),
-        None => table::grid(checked),
+        Some(answers) => table::answers_grid(answers),
+        None if cli.coverage => table::coverage_grid(checked),
+        None => table::findings_grid(checked),
     };
     let output = cli.around.output(format).ordered(&cli.order);
-    cli::print(
+    cli::print_sheet(
         || grid.into(),
         None::<fn() -> Vec<u8>>,
         (&output, 1),

@@ -3,17 +3,17 @@
 use anyhow::bail;
 use clap::{Parser, ValueEnum};
 use nccl_pipe::error::Error;
-use nccl_pipe::output::chrome::Chrome;
+use nccl_pipe::output::chrome::ChromeTrace;
 use nccl_pipe::output::table::{COLUMNS, MEANINGS};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    Address, AroundArgs, FileArgs, Format, InputArgs, Run, Size, StepArgs,
+    AroundArgs, ByteSize, CommAddress, FileArgs, InputArgs, ProgramRun, RowFormat, StepArgs,
 };
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::report::{Report, counted};
-use nccl_pipe::source::Origin;
-use nccl_pipe::stages::comms::{self, Filter, Form, Options, Order};
+use nccl_pipe::report::{Report, count_phrase};
+use nccl_pipe::source::InputName;
+use nccl_pipe::stages::comms::{self, CallFilter, CommsRowOrder, Options, RowForm};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,7 +48,7 @@ struct Cli {
     op: Vec<String>,
     /// Only these communicators, by address or by id: 0x55d0a0000000
     #[arg(long, value_delimiter = ',', value_name = "0x...")]
-    comm: Vec<Address>,
+    comm: Vec<CommAddress>,
     /// Only these ranks in their communicator
     #[arg(long, value_delimiter = ',', value_name = "N")]
     rank: Vec<u32>,
@@ -62,10 +62,10 @@ struct Cli {
     host: Vec<String>,
     /// Only calls of at least this many bytes: 64KB
     #[arg(long, value_name = "SIZE")]
-    min_bytes: Option<Size>,
+    min_bytes: Option<ByteSize>,
     /// Only calls of at most this many bytes
     #[arg(long, value_name = "SIZE")]
-    max_bytes: Option<Size>,
+    max_bytes: Option<ByteSize>,
     /// Do not look for steps: the column stays empty, and the rows of a pipe are written at once
     #[arg(
         long,
@@ -76,7 +76,7 @@ struct Cli {
     /// Which row comes first: that of the first line, or that of the first step. Where ranks run ahead of the
     /// step lines, the last rows of a step come from a pipe a step earlier
     #[arg(long, value_enum, default_value = "line", conflicts_with_all = ["unique", "no_steps"], hide_short_help = true)]
-    order: By,
+    order: CommsOrderArg,
     /// How much of a pipe's calls may wait for their step in memory; more goes to a temporary file
     #[arg(
         long,
@@ -84,10 +84,10 @@ struct Cli {
         default_value = "64MB",
         hide_short_help = true
     )]
-    hold: Size,
+    hold: ByteSize,
     /// How rows are written (default: table on a terminal, csv in a pipe)
     #[arg(short, long, value_enum, help_heading = "Output")]
-    format: Option<Rows>,
+    format: Option<CommsFormat>,
     #[command(flatten)]
     around: AroundArgs,
     #[command(flatten)]
@@ -96,7 +96,7 @@ struct Cli {
 
 /// Which row comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
+enum CommsOrderArg {
     /// In the order of the log's lines.
     Line,
     /// Step by step, each in the order of the lines.
@@ -105,7 +105,7 @@ enum By {
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Rows {
+enum CommsFormat {
     /// Comma-separated with a header: the default in a pipe.
     Csv,
     /// The same with tabs.
@@ -123,22 +123,22 @@ enum Rows {
     Param,
 }
 
-impl Rows {
+impl CommsFormat {
     /// What of it other tables have.
-    fn plain(self) -> Format {
+    fn table_format(self) -> RowFormat {
         match self {
-            Rows::Csv => Format::Csv,
-            Rows::Tsv => Format::Tsv,
-            Rows::Jsonl => Format::Jsonl,
-            Rows::Awk | Rows::Chrome | Rows::Param => Format::Awk,
-            Rows::Table => Format::Table,
+            CommsFormat::Csv => RowFormat::Csv,
+            CommsFormat::Tsv => RowFormat::Tsv,
+            CommsFormat::Jsonl => RowFormat::Jsonl,
+            CommsFormat::Awk | CommsFormat::Chrome | CommsFormat::Param => RowFormat::Awk,
+            CommsFormat::Table => RowFormat::Table,
         }
     }
 
-    fn fitting() -> Rows {
-        match Format::fitting() {
-            Format::Table => Rows::Table,
-            _ => Rows::Csv,
+    fn fitting_stdout() -> CommsFormat {
+        match RowFormat::fitting_stdout() {
+            RowFormat::Table => CommsFormat::Table,
+            _ => CommsFormat::Csv,
         }
     }
 }
@@ -149,10 +149,13 @@ fn about() -> String {
     let lines: Vec<String> = columns
         .map(|(name, is)| format!("  {name:<9}  {is}"))
         .collect();
-    format!("{BEFORE}\n\n{}\n\n{BEHIND}", lines.join("\n"))
+    format!(
+        "{HELP_BEFORE_COLUMNS}\n\n{}\n\n{HELP_AFTER_COLUMNS}",
+        lines.join("\n")
+    )
 }
 
-const BEFORE: &str = "\
+const HELP_BEFORE_COLUMNS: &str = "\
 The call table: one row for every NCCL call in a log
 
 Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL) or call tables. Each input is \
@@ -160,7 +163,7 @@ recognised by its content.
 
 Writes these columns. An empty field means that the value is unknown.";
 
-const BEHIND: &str = "\
+const HELP_AFTER_COLUMNS: &str = "\
 A log has no durations: NCCL prints a call when it is enqueued. With --tuning, algo, proto and \
 nchannels come from the log's TUNING lines (NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING), which only rank 0 \
 of a communicator prints; they are empty if the call of a line is unknown. \
@@ -203,36 +206,36 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 /// The form of the rows.
-fn form(cli: &Cli, format: Rows, is_fitted: bool) -> anyhow::Result<Form> {
+fn choose_form(cli: &Cli, format: CommsFormat, is_fitted: bool) -> anyhow::Result<RowForm> {
     Ok(match format {
-        Rows::Chrome if cli.unique => {
+        CommsFormat::Chrome if cli.unique => {
             bail!("--format chrome shows each call at its time: --unique has none")
         }
-        Rows::Param if cli.unique || cli.tuning || !cli.times.is_empty() => {
+        CommsFormat::Param if cli.unique || cli.tuning || !cli.times.is_empty() => {
             bail!("--format param has each call once: omit --unique, --tuning and --times")
         }
-        Rows::Param if cli.file.path().is_none() => {
+        CommsFormat::Param if cli.file.path().is_none() => {
             bail!("--format param writes a file for each rank: name a folder with --output")
         }
-        Rows::Csv | Rows::Tsv | Rows::Param => Form::Csv,
+        CommsFormat::Csv | CommsFormat::Tsv | CommsFormat::Param => RowForm::Csv,
         // A terminal's table is drawn of it.
-        Rows::Table if is_fitted => Form::Csv,
-        Rows::Jsonl | Rows::Chrome => Form::Jsonl,
-        Rows::Table => Form::Table { tuning: cli.tuning },
-        Rows::Awk if cli.unique => {
+        CommsFormat::Table if is_fitted => RowForm::Csv,
+        CommsFormat::Jsonl | CommsFormat::Chrome => RowForm::Jsonl,
+        CommsFormat::Table => RowForm::Table { tuning: cli.tuning },
+        CommsFormat::Awk if cli.unique => {
             bail!("the AWK chain's lines have no field for a number of calls: use nccl-agg")
         }
-        Rows::Awk if cli.tuning => {
+        CommsFormat::Awk if cli.tuning => {
             bail!("the AWK chain's lines have no fields for algo, proto and nchannels")
         }
-        Rows::Awk => Form::Chain,
+        CommsFormat::Awk => RowForm::Chain,
     })
 }
 
 /// Which calls are wanted.
-fn filter(cli: &Cli) -> anyhow::Result<Filter> {
+fn build_filter(cli: &Cli) -> anyhow::Result<CallFilter> {
     let bytes = |names: &[String]| names.iter().map(|name| name.clone().into_bytes()).collect();
-    let filter = Filter {
+    let filter = CallFilter {
         ops: bytes(&cli.op),
         comms: cli.comm.iter().map(|a| a.0).collect(),
         ranks: cli.rank.clone(),
@@ -249,67 +252,72 @@ fn filter(cli: &Cli) -> anyhow::Result<Filter> {
 }
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-comms", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-comms", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         // --format param writes a file for each rank into the folder of --output.
-        if cli.format != Some(Rows::Param) {
+        if cli.format != Some(CommsFormat::Param) {
             cli.file.redirect()?;
         }
-        let format = cli.format.unwrap_or_else(Rows::fitting);
-        let output = cli.around.output(format.plain());
+        let format = cli.format.unwrap_or_else(CommsFormat::fitting_stdout);
+        let output = cli.around.output(format.table_format());
         let is_fitted = output.look.width.is_some();
-        let form = form(&cli, format, is_fitted)?;
-        let filter = filter(&cli)?;
+        let form = choose_form(&cli, format, is_fitted)?;
+        let filter = build_filter(&cli)?;
         let tuning = cli.tuning;
         let options = Options {
             filter,
             form,
             tuning,
             order: match cli.order {
-                By::Line => Order::Line,
-                By::Step => Order::Step,
+                CommsOrderArg::Line => CommsRowOrder::Line,
+                CommsOrderArg::Step => CommsRowOrder::Step,
             },
             hold: usize::try_from(cli.hold.0).unwrap_or(usize::MAX),
         };
-        let mut run = Run::new("nccl-comms", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-comms", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         run.options.timeline.none = cli.no_steps;
-        let Run {
+        let ProgramRun {
             origins,
             options: read,
             report,
             bar,
         } = &mut run;
-        if let (Rows::Param, Some(folder)) = (format, cli.file.path()) {
-            comms::param::write(origins, read, &options, folder, report, bar)?;
+        if let (CommsFormat::Param, Some(folder)) = (format, cli.file.path()) {
+            comms::param::write_traces(origins, read, &options, folder, report, bar)?;
             return Ok(run.finish());
         }
-        let times: Vec<Origin> = cli.times.into_iter().map(Origin::Path).collect();
+        let times: Vec<InputName> = cli.times.into_iter().map(InputName::Path).collect();
         let write =
             |report: &mut Report, out: &mut (dyn Write + Send)| match (cli.unique, &times[..]) {
-                (true, _) => comms::unique(origins, read, &options, report, bar, out),
-                (_, []) => comms::rows(origins, read, &options, report, bar, out),
-                (_, times) => {
-                    comms::times::rows((origins, times), read, &options, report, bar, out)
-                }
+                (true, _) => comms::write_unique_rows(origins, read, &options, report, bar, out),
+                (_, []) => comms::write_rows(origins, read, &options, report, bar, out),
+                (_, times) => comms::times::write_timed_rows(
+                    (origins, times),
+                    read,
+                    &options,
+                    report,
+                    bar,
+                    out,
+                ),
             };
-        if format == Rows::Table && is_fitted {
-            let columns = comms::look::names(tuning);
+        if format == CommsFormat::Table && is_fitted {
+            let columns = comms::terminal_columns::terminal_column_names(tuning);
             output.drawn(&columns, |out| Ok(write(report, out)?))?;
             return Ok(run.finish());
         }
         output.rows(true, |out| {
-            if format != Rows::Chrome {
+            if format != CommsFormat::Chrome {
                 return Ok(write(report, out)?);
             }
-            let mut chrome = Chrome::new(out);
+            let mut chrome = ChromeTrace::new(out);
             let written = write(report, &mut chrome);
             let untimed = chrome.finish().map_err(Error::Output)?;
             if untimed > 0 {
                 report.warn(&format!(
                     "the trace omits {} without a time: a log has times with NCCL_DEBUG_TIMESTAMP_LEVELS",
-                    counted(untimed, "call")
+                    count_phrase(untimed, "call")
                 ));
             }
             Ok(written?)

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, Format, FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, RowFormat, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::communicators;
@@ -65,25 +65,30 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-communicators", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-communicators", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
-        let mut run = Run::new(
+        let mut run = ProgramRun::new(
             "nccl-communicators",
             &cli.input,
             &cli.steps,
             cli::AWK_WINDOW,
         )?;
-        let found = communicators::read(&run.origins, &run.options, &mut run.report, &run.bar)?;
+        let found = communicators::read_communicators(
+            &run.origins,
+            &run.options,
+            &mut run.report,
+            &run.bar,
+        )?;
         let output = cli.format.get();
         let grid = match (cli.members, output.format) {
-            (true, _) => communicators::members(&found),
-            (false, Format::Table) => communicators::look(&found),
-            (false, _) => communicators::grid(&found),
+            (true, _) => communicators::build_member_grid(&found),
+            (false, RowFormat::Table) => communicators::build_terminal_grid(&found),
+            (false, _) => communicators::build_communicator_grid(&found),
         };
-        cli::print(
+        cli::print_sheet(
             || grid.into(),
             None::<fn() -> Vec<u8>>,
             (&output, 1),

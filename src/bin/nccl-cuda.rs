@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::cuda::{self, Options};
@@ -47,8 +47,8 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-cuda", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-cuda", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
@@ -60,24 +60,24 @@ pub(crate) fn main() -> ExitCode {
             every_ns: (every * 1e9) as u64,
             gaps: cli.gaps.unwrap_or(0).min(100_000),
         };
-        Run::refuse_follow("nccl-cuda", &cli.input)?;
+        ProgramRun::refuse_follow("nccl-cuda", &cli.input)?;
         let steps = StepArgs::default();
-        let mut run = Run::new("nccl-cuda", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-cuda", &cli.input, &steps, cli::AWK_WINDOW)?;
         let strict = run.options.log.strict;
         let source = run.options.source;
-        let found = cuda::read(&run.origins, source, options, strict, &mut run.report)?;
+        let found = cuda::read_cuda_logs(&run.origins, source, options, strict, &mut run.report)?;
         let sheet = || match (cli.every, cli.gaps) {
-            (Some(_), _) => cuda::rate(&found, &options).into(),
-            (_, Some(_)) => cuda::gaps(&found).into(),
-            (None, None) => cuda::functions(&found).into(),
+            (Some(_), _) => cuda::rate_grid(&found, &options).into(),
+            (_, Some(_)) => cuda::gaps_grid(&found).into(),
+            (None, None) => cuda::functions_grid(&found).into(),
         };
-        cli::print(
+        cli::print_sheet(
             sheet,
             None::<fn() -> Vec<u8>>,
             (&cli.format.get(), 1),
             &run.report,
         )?;
-        cuda::say(&found, &run.report);
+        cuda::report_differences(&found, &run.report);
         Ok(run.finish())
     })
 }

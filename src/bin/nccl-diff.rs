@@ -2,9 +2,11 @@
 
 use clap::Parser;
 use nccl_pipe::count::calls::Progress;
-use nccl_pipe::log::timeline::Window;
+use nccl_pipe::log::timeline::StepWindow;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, Format, FormatArgs, InputArgs, Run, Share, StepArgs};
+use nccl_pipe::program::cli::{
+    FileArgs, FormatArgs, InputArgs, PercentShare, ProgramRun, RowFormat, StepArgs,
+};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::Report;
@@ -42,13 +44,13 @@ struct Cli {
     steps: StepArgs,
     /// Choose other steps of B than of A: --steps 45..49 --steps-b 145..149
     #[arg(long, value_name = "A..B", requires = "steps", help_heading = "Steps")]
-    steps_b: Option<Window>,
+    steps_b: Option<StepWindow>,
     /// Counts and bytes are equal if they differ by up to this share of the smaller one
     #[arg(long, value_name = "PERCENT", default_value = "0%")]
-    tolerance: Share,
+    tolerance: PercentShare,
     /// The same for step time and TFLOP/s (default 5%, or --tolerance if that is more)
     #[arg(long, value_name = "PERCENT")]
-    time_tolerance: Option<Share>,
+    time_tolerance: Option<PercentShare>,
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
@@ -78,15 +80,16 @@ Exit codes: 0 nothing changed, 1 something changed or some input was damaged (st
 which), 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-diff", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-diff", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
-        Run::refuse_follow("nccl-diff", &cli.input)?;
+        ProgramRun::refuse_follow("nccl-diff", &cli.input)?;
         let sides: Vec<_> = cli.input.files.chunks(1).collect();
         let (input, steps) = (&cli.input, &cli.steps);
-        let (mut read, sides) = Run::of_sides("nccl-diff", input, steps, cli::AWK_WINDOW, &sides)?;
+        let (mut read, sides) =
+            ProgramRun::new_with_sides("nccl-diff", input, steps, cli::AWK_WINDOW, &sides)?;
         let tolerance = cli.tolerance.0;
         let times = cli.time_tolerance.map_or_else(
             || tolerance.max(Options::default().time_tolerance),
@@ -98,7 +101,7 @@ pub(crate) fn main() -> ExitCode {
         };
         let window = read.options.window;
         let mut side = |at: usize, window| {
-            run::run(
+            run::read_run(
                 &sides[at],
                 &read.options,
                 window,
@@ -108,19 +111,24 @@ pub(crate) fn main() -> ExitCode {
         };
         let (a, b) = (side(0, window)?, side(1, cli.steps_b.or(window))?);
         read.bar.finish();
-        let rows = diff::diff(&a, &b, &options, &read.report);
+        let rows = diff::diff_runs(&a, &b, &options, &read.report);
         let output = cli.format.get();
-        if !(rows.is_empty() && output.format == Format::Table) {
+        if !(rows.is_empty() && output.format == RowFormat::Table) {
             let none = None::<fn() -> Vec<u8>>;
-            cli::print(|| row::grid(&rows).into(), none, (&output, 1), &read.report)?;
+            cli::print_sheet(
+                || row::build_grid(&rows).into(),
+                none,
+                (&output, 1),
+                &read.report,
+            )?;
         }
         let end = read.finish();
-        Ok(ended(rows.len(), &options, end, &read.report))
+        Ok(report_end(rows.len(), &options, end, &read.report))
     })
 }
 
 /// Says how the comparison ended, and so the program; `end` is how the reading did.
-fn ended(differences: usize, options: &Options, end: Exit, report: &Report) -> Exit {
+fn report_end(differences: usize, options: &Options, end: Exit, report: &Report) -> Exit {
     let percent = |share: f64| format!("{} %", (share * 1e6).round() / 1e4);
     let beyond = format!(
         "beyond {} (times: {})",

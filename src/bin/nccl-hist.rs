@@ -2,15 +2,16 @@
 
 use anyhow::bail;
 use clap::Parser;
-use nccl_pipe::count::calls::Calls;
+use nccl_pipe::count::calls::CountedCalls;
 use nccl_pipe::output::render::Sheet;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    ChainFormatArgs, FileArgs, Format, GroupArgs, InputArgs, Run, Size, StepArgs, SvgArgs,
+    ByteSize, ChainFormatArgs, FileArgs, GroupArgs, InputArgs, ProgramRun, RowFormat, StepArgs,
+    SvgArgs,
 };
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::stages::pictures::{self, Table};
+use nccl_pipe::stages::pictures::{self, PictureTable};
 use nccl_pipe::stages::{hist, timed};
 use std::process::ExitCode;
 
@@ -40,7 +41,7 @@ struct Cli {
     group: GroupArgs,
     /// The edges of the buckets, increasing (default 64KB,1MB,16MB; K, M, G of 1024)
     #[arg(long, value_delimiter = ',', value_name = "SIZES")]
-    edges: Vec<Size>,
+    edges: Vec<ByteSize>,
     /// Make one bucket for every power of two
     #[arg(long, conflicts_with = "edges")]
     log2: bool,
@@ -65,20 +66,20 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 /// The rows asked for.
-fn sheet<'c>(all: &'c Calls, options: &'c hist::Options, bars: bool) -> Sheet<'c> {
+fn build_sheet<'c>(all: &'c CountedCalls, options: &'c hist::Options, bars: bool) -> Sheet<'c> {
     match options.time {
-        true => hist::times(all, options),
-        false => hist::sheet(all, options, bars),
+        true => hist::hist_times_sheet(all, options),
+        false => hist::hist_sheet(all, options, bars),
     }
 }
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-hist", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-hist", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
-        let mut run = Run::new("nccl-hist", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-hist", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         let mut options = hist::Options {
             by: cli.group.by(),
             basis: cli.group.basis(),
@@ -87,33 +88,38 @@ pub(crate) fn main() -> ExitCode {
             ..hist::Options::default()
         };
         if cli.log2 {
-            options.edges = hist::powers_of_two();
+            options.edges = hist::log2_edges();
         } else if !cli.edges.is_empty() {
-            options.edges = Size::rising(&cli.edges)?;
+            options.edges = ByteSize::parse_edges(&cli.edges)?;
         }
         let tally = options.tally();
         let output = cli.format.get();
-        if cli.time && output.format == Format::Awk {
+        if cli.time && output.format == RowFormat::Awk {
             bail!("the AWK chain has no table of durations: use --format csv");
         }
-        let (all, early) = run.count(
+        let (all, early) = run.count_calls(
             &options.by,
             &tally,
             &output,
             (
                 &options,
-                |all, options| sheet(all, options, false),
+                |all, options| build_sheet(all, options, false),
                 cli.svg.is_wanted(),
             ),
         )?;
         if cli.time {
-            timed::note(&all, &run.report)?;
+            timed::report_untimed_calls(&all, &run.report)?;
         }
-        let picture = || pictures::of(Table::Sizes, &sheet(&all, &options, false).grid());
-        cli.svg.write(picture, &run.report)?;
-        let chain = || hist::chain(&all, &options);
-        cli::print_rest(
-            || sheet(&all, &options, output.format == Format::Table),
+        let picture = || {
+            pictures::draw_table(
+                PictureTable::Sizes,
+                &build_sheet(&all, &options, false).to_grid(),
+            )
+        };
+        cli.svg.write_picture(picture, &run.report)?;
+        let chain = || hist::hist_chain(&all, &options);
+        cli::print_remaining_rows(
+            || build_sheet(&all, &options, output.format == RowFormat::Table),
             Some(chain),
             (&output, run.options.log.jobs),
             (&run.report, Some(&early)),

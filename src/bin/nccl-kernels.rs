@@ -2,10 +2,10 @@
 
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::stages::kernels::{self, By, Reading};
+use nccl_pipe::stages::kernels::{self, KernelGrouping, KernelReadOptions};
 use std::process::ExitCode;
 
 /// Which kernels the GPUs ran, and for how long
@@ -35,9 +35,9 @@ struct Cli {
         long,
         value_delimiter = ',',
         value_name = "COLUMN",
-        value_parser = cli::one_of(&By::ALL)
+        value_parser = cli::one_of(&KernelGrouping::ALL)
     )]
-    by: Vec<By>,
+    by: Vec<KernelGrouping>,
     /// Write CSV exactly as nsys stats does: its column names, one decimal
     #[arg(long, conflicts_with_all = ["format", "sort", "top"], hide_short_help = true)]
     nsys: bool,
@@ -57,28 +57,28 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-kernels", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-kernels", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
         let mut options = kernels::Options::default();
         options.by.extend(&cli.by);
-        Run::refuse_follow("nccl-kernels", &cli.input)?;
+        ProgramRun::refuse_follow("nccl-kernels", &cli.input)?;
         let steps = StepArgs::default();
-        let mut run = Run::new("nccl-kernels", &cli.input, &steps, cli::AWK_WINDOW)?;
-        let reading = Reading {
+        let mut run = ProgramRun::new("nccl-kernels", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let reading = KernelReadOptions {
             source: run.options.source,
             strict: run.options.log.strict,
         };
-        let found = kernels::read(&run.origins, reading, &options, &mut run.report)?;
+        let found = kernels::read_kernels(&run.origins, reading, &options, &mut run.report)?;
         if cli.nsys {
-            let text = kernels::nsys(found, &options);
-            cli.format.only_rows()?;
+            let text = kernels::render_nsys_csv(found, &options);
+            cli.format.refuse_row_options()?;
             cli::with_stdout(|out| Ok(out.write_all(&text)?))?;
         } else {
-            let sheet = || kernels::grid(found, &options).into();
-            cli::print(
+            let sheet = || kernels::build_grid(found, &options).into();
+            cli::print_sheet(
                 sheet,
                 None::<fn() -> Vec<u8>>,
                 (&cli.format.get(), 1),

@@ -4,12 +4,14 @@ use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    AroundArgs, FileArgs, Format, InputArgs, OrderArgs, Run, StepArgs, SvgArgs,
+    AroundArgs, FileArgs, InputArgs, OrderArgs, ProgramRun, RowFormat, StepArgs, SvgArgs,
 };
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::stages::matrix::cells::Unit;
-use nccl_pipe::stages::matrix::{self, Ends, Options, dot, map, picture, snoopie};
+use nccl_pipe::stages::matrix::cells::TrafficUnit;
+use nccl_pipe::stages::matrix::{
+    self, EndpointLevel, Options, dot, snoopie, svg_heat_map, text_map,
+};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -46,7 +48,7 @@ struct Cli {
     ///
     /// op, object, line and context are tables of Snoopie's accesses.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
-    by: Vec<By>,
+    by: Vec<MatrixByArg>,
     /// What the heat map and the graph show
     #[arg(long, value_enum, default_value_t = UnitArg::Bytes)]
     unit: UnitArg,
@@ -73,7 +75,7 @@ struct Cli {
     svg: SvgArgs,
     /// How the matrix is written (default: table on a terminal, csv in a pipe)
     #[arg(short, long, value_enum, help_heading = "Output")]
-    format: Option<Rows>,
+    format: Option<MatrixFormat>,
     #[command(flatten)]
     around: AroundArgs,
     #[command(flatten)]
@@ -84,7 +86,7 @@ struct Cli {
 
 /// What `--by` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
+enum MatrixByArg {
     /// Ranks of the job
     Rank,
     /// GPUs
@@ -103,15 +105,15 @@ enum By {
     Context,
 }
 
-impl By {
+impl MatrixByArg {
     /// The table of accesses that is asked for.
-    fn accesses(self) -> Option<snoopie::By> {
+    fn access_table(self) -> Option<snoopie::AccessGrouping> {
         match self {
-            By::Op => Some(snoopie::By::Op),
-            By::Object => Some(snoopie::By::Object),
-            By::Line => Some(snoopie::By::Line),
-            By::Context => Some(snoopie::By::Context),
-            By::Rank | By::Device | By::Host | By::Step => None,
+            MatrixByArg::Op => Some(snoopie::AccessGrouping::Op),
+            MatrixByArg::Object => Some(snoopie::AccessGrouping::Object),
+            MatrixByArg::Line => Some(snoopie::AccessGrouping::Line),
+            MatrixByArg::Context => Some(snoopie::AccessGrouping::Context),
+            MatrixByArg::Rank | MatrixByArg::Device | MatrixByArg::Host | MatrixByArg::Step => None,
         }
     }
 }
@@ -126,7 +128,7 @@ enum UnitArg {
 
 /// How the matrix is written.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Rows {
+enum MatrixFormat {
     /// Comma-separated with a header: the default in a pipe.
     Csv,
     /// The same with tabs.
@@ -152,76 +154,84 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-matrix", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-matrix", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
-        Run::refuse_follow("nccl-matrix", &cli.input)?;
-        let mut run = Run::new("nccl-matrix", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        ProgramRun::refuse_follow("nccl-matrix", &cli.input)?;
+        let mut run = ProgramRun::new("nccl-matrix", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         let ends = cli.by.iter().rev().find_map(|by| match by {
-            By::Rank => Some(Ends::Ranks),
-            By::Device => Some(Ends::Devices),
-            By::Host => Some(Ends::Hosts),
+            MatrixByArg::Rank => Some(EndpointLevel::Ranks),
+            MatrixByArg::Device => Some(EndpointLevel::Devices),
+            MatrixByArg::Host => Some(EndpointLevel::Hosts),
             _ => None,
         });
         let options = Options {
             ends: ends.unwrap_or_default(),
-            by_step: cli.by.contains(&By::Step),
+            by_step: cli.by.contains(&MatrixByArg::Step),
             recorded: cli.recorded,
             sampling: cli.sampling.unwrap_or(1),
         };
-        let by = cli.by.iter().find_map(|by| by.accesses());
+        let by = cli.by.iter().find_map(|by| by.access_table());
         if by.is_some() || cli.source.is_some() {
-            return accesses(&cli, by, &mut run);
+            return write_accesses(&cli, by, &mut run);
         }
         let unit = match cli.unit {
-            UnitArg::Bytes => Unit::Bytes,
-            UnitArg::Calls => Unit::Calls,
+            UnitArg::Bytes => TrafficUnit::Bytes,
+            UnitArg::Calls => TrafficUnit::Calls,
         };
-        let matrix = matrix::matrix(
+        let matrix = matrix::read_matrix(
             &run.origins,
             &run.options,
             &options,
             &mut run.report,
             &run.bar,
         )?;
-        cli.svg
-            .write(|| Some(picture::svg(&matrix, unit)), &run.report)?;
+        cli.svg.write_picture(
+            || Some(svg_heat_map::draw_matrix_svg(&matrix, unit)),
+            &run.report,
+        )?;
         let is_ordered = !cli.order.order().is_nothing();
-        let format = match (cli.format, Format::fitting()) {
-            (Some(Rows::Dot), _) if is_ordered => {
+        let format = match (cli.format, RowFormat::fitting_stdout()) {
+            (Some(MatrixFormat::Dot), _) if is_ordered => {
                 bail!("--format dot: a graph has no rows to sort or leave out")
             }
             // The heat map has an order of its own: what is sorted are rows.
-            (Some(Rows::Table), _) | (None, Format::Table) if is_ordered => Format::Table,
-            (Some(Rows::Table), _) | (None, Format::Table) => {
-                cli.around.only_rows()?;
+            (Some(MatrixFormat::Table), _) | (None, RowFormat::Table) if is_ordered => {
+                RowFormat::Table
+            }
+            (Some(MatrixFormat::Table), _) | (None, RowFormat::Table) => {
+                cli.around.refuse_row_options()?;
                 cli::with_stdout(|out| {
-                    let text = map::text(&matrix, unit, cli::width());
+                    let text = text_map::draw_text_map(&matrix, unit, cli::terminal_width());
                     out.write_all(text.as_bytes())
                         .context("cannot write the output")
                 })?;
                 return Ok(run.finish());
             }
-            (Some(Rows::Dot), _) => {
-                cli.around.only_rows()?;
-                cli::with_stdout(|out| Ok(dot::write(&matrix, unit, out)?))?;
+            (Some(MatrixFormat::Dot), _) => {
+                cli.around.refuse_row_options()?;
+                cli::with_stdout(|out| Ok(dot::write_dot(&matrix, unit, out)?))?;
                 return Ok(run.finish());
             }
-            (Some(Rows::Jsonl), _) => Format::Jsonl,
-            (Some(Rows::Tsv), _) => Format::Tsv,
-            _ => Format::Csv,
+            (Some(MatrixFormat::Jsonl), _) => RowFormat::Jsonl,
+            (Some(MatrixFormat::Tsv), _) => RowFormat::Tsv,
+            _ => RowFormat::Csv,
         };
         let sheet = || matrix.sheet(options.by_step);
         let output = cli.around.output(format).ordered(&cli.order);
-        cli::print(sheet, None::<fn() -> Vec<u8>>, (&output, 1), &run.report)?;
+        cli::print_sheet(sheet, None::<fn() -> Vec<u8>>, (&output, 1), &run.report)?;
         Ok(run.finish())
     })
 }
 
 /// Writes a table of Snoopie's accesses, or the source with them.
-fn accesses(cli: &Cli, by: Option<snoopie::By>, run: &mut Run) -> anyhow::Result<Exit> {
+fn write_accesses(
+    cli: &Cli,
+    by: Option<snoopie::AccessGrouping>,
+    run: &mut ProgramRun,
+) -> anyhow::Result<Exit> {
     if cli.by.len() > 1 || cli.svg.is_wanted() {
         bail!(
             "--by op, object, line and context are tables by themselves: without another --by and --svg"
@@ -235,22 +245,22 @@ fn accesses(cli: &Cli, by: Option<snoopie::By>, run: &mut Run) -> anyhow::Result
         );
     }
     let how = (source, run.options.log.strict, cli.sampling.unwrap_or(1));
-    let runs = snoopie::Runs::read(&run.origins, how, &mut run.report, &run.bar)?;
+    let runs = snoopie::SnoopieRuns::read(&run.origins, how, &mut run.report, &run.bar)?;
     match (by, &cli.source) {
         (Some(by), _) => {
             let format = match cli.format {
-                None => Format::fitting(),
-                Some(Rows::Csv) => Format::Csv,
-                Some(Rows::Tsv) => Format::Tsv,
-                Some(Rows::Jsonl) => Format::Jsonl,
-                Some(Rows::Table) => Format::Table,
-                Some(Rows::Dot) => {
+                None => RowFormat::fitting_stdout(),
+                Some(MatrixFormat::Csv) => RowFormat::Csv,
+                Some(MatrixFormat::Tsv) => RowFormat::Tsv,
+                Some(MatrixFormat::Jsonl) => RowFormat::Jsonl,
+                Some(MatrixFormat::Table) => RowFormat::Table,
+                Some(MatrixFormat::Dot) => {
                     bail!("--format dot: a graph has no rows of instructions or lines")
                 }
             };
-            let grid = snoopie::views::grid(&runs, by);
+            let grid = snoopie::views::access_grid(&runs, by);
             let output = cli.around.output(format).ordered(&cli.order);
-            cli::print(
+            cli::print_sheet(
                 || grid.into(),
                 None::<fn() -> Vec<u8>>,
                 (&output, 1),
@@ -258,9 +268,14 @@ fn accesses(cli: &Cli, by: Option<snoopie::By>, run: &mut Run) -> anyhow::Result
             )?;
         }
         (None, Some(folder)) => {
-            cli.around.only_rows()?;
+            cli.around.refuse_row_options()?;
             cli::with_stdout(|out| {
-                Ok(snoopie::annotated::write(&runs, folder, &run.report, out)?)
+                Ok(snoopie::annotated::write_annotated_sources(
+                    &runs,
+                    folder,
+                    &run.report,
+                    out,
+                )?)
             })?;
         }
         (None, None) => {}

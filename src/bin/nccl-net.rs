@@ -3,10 +3,10 @@
 use anyhow::Context;
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::stages::net::hops::{self, Graph};
+use nccl_pipe::stages::net::hops::{self, HopGraph};
 use nccl_pipe::stages::net::{self, pairs, table};
 use std::process::ExitCode;
 
@@ -78,25 +78,27 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-net", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-net", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
         let steps = StepArgs::default();
-        let mut run = Run::new("nccl-net", &cli.input, &steps, cli::AWK_WINDOW)?;
-        let found = net::net(&run.origins, &run.options, &mut run.report, &run.bar)?;
+        let mut run = ProgramRun::new("nccl-net", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let found = net::read_net(&run.origins, &run.options, &mut run.report, &run.bar)?;
         if cli.dot {
-            cli.format.only_rows()?;
-            cli::with_stdout(|out| pairs::dot(&found, out).context("cannot write the output"))?;
+            cli.format.refuse_row_options()?;
+            cli::with_stdout(|out| {
+                pairs::write_dot(&found, out).context("cannot write the output")
+            })?;
         } else {
             let grid = match (cli.pairs, cli.rings, cli.trees) {
-                (true, ..) => pairs::grid(&found),
-                (_, true, _) => hops::grid(&found, Graph::Rings),
-                (.., true) => hops::grid(&found, Graph::Trees),
-                _ => table::grid(&found, &table::Options { hosts: cli.hosts }),
+                (true, ..) => pairs::build_pair_grid(&found),
+                (_, true, _) => hops::build_hop_grid(&found, HopGraph::Rings),
+                (.., true) => hops::build_hop_grid(&found, HopGraph::Trees),
+                _ => table::build_net_grid(&found, &table::Options { hosts: cli.hosts }),
             };
-            cli::print(
+            cli::print_sheet(
                 || grid.into(),
                 None::<fn() -> Vec<u8>>,
                 (&cli.format.get(), 1),

@@ -4,11 +4,11 @@ use anyhow::bail;
 use clap::Parser;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    ChainFormatArgs, FileArgs, Format, GroupArgs, InputArgs, Run, StepArgs, SvgArgs,
+    ChainFormatArgs, FileArgs, GroupArgs, InputArgs, ProgramRun, RowFormat, StepArgs, SvgArgs,
 };
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::stages::pictures::{self, Table};
+use nccl_pipe::stages::pictures::{self, PictureTable};
 use nccl_pipe::stages::{ops, timed};
 use std::process::ExitCode;
 
@@ -62,12 +62,12 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-ops", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-ops", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
-        let mut run = Run::new("nccl-ops", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-ops", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         let window = run.options.window.is_some();
         let options = ops::Options {
             by: cli.group.by(),
@@ -76,27 +76,28 @@ pub(crate) fn main() -> ExitCode {
             time: cli.time,
         };
         let output = cli.format.get();
-        if cli.time && output.format == Format::Awk {
+        if cli.time && output.format == RowFormat::Awk {
             bail!("the AWK chain has no table of durations: use --format csv");
         }
         let tally = options.tally();
         let sheet = match cli.time {
-            true => ops::times,
-            false => ops::sheet,
+            true => ops::ops_times_sheet,
+            false => ops::ops_sheet,
         };
-        let (all, early) = run.count(
+        let (all, early) = run.count_calls(
             &options.by,
             &tally,
             &output,
             (&options, sheet, cli.svg.is_wanted()),
         )?;
         if cli.time {
-            timed::note(&all, &run.report)?;
+            timed::report_untimed_calls(&all, &run.report)?;
         }
-        let picture = || pictures::of(Table::Operations, &sheet(&all, &options).grid());
-        cli.svg.write(picture, &run.report)?;
-        let chain = || ops::chain(&all, &options);
-        cli::print_rest(
+        let picture =
+            || pictures::draw_table(PictureTable::Operations, &sheet(&all, &options).to_grid());
+        cli.svg.write_picture(picture, &run.report)?;
+        let chain = || ops::ops_chain(&all, &options);
+        cli::print_remaining_rows(
             || sheet(&all, &options),
             Some(chain),
             (&output, run.options.log.jobs),

@@ -2,11 +2,11 @@
 
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs, SvgArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs, SvgArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::stages::overlap::{self, By, Options, Window};
-use nccl_pipe::stages::pictures::{self, Table};
+use nccl_pipe::stages::overlap::{self, Options, OverlapGrouping, ShareWindow};
+use nccl_pipe::stages::pictures::{self, PictureTable};
 use std::process::ExitCode;
 
 /// How long GPUs compute, communicate and move memory, and how much of it at the same time
@@ -35,9 +35,9 @@ struct Cli {
         long,
         value_name = "COLUMN",
         conflicts_with = "window",
-        value_parser = cli::one_of(&[(By::Step, "step"), (By::Range, "range")])
+        value_parser = cli::one_of(&[(OverlapGrouping::Step, "step"), (OverlapGrouping::Range, "range")])
     )]
-    by: Option<By>,
+    by: Option<OverlapGrouping>,
     /// Names of kernels that communicate, as a regular expression
     #[arg(long, value_name = "REGEX")]
     comm_kernels: Option<String>,
@@ -62,27 +62,28 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-overlap", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-overlap", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
         let options = Options {
-            window: Window::of(&cli.window),
+            window: ShareWindow::parse(&cli.window),
             by: cli.by,
             merge: cli.merge_devices,
             comm: cli.comm_kernels,
         };
-        Run::refuse_follow("nccl-overlap", &cli.input)?;
+        ProgramRun::refuse_follow("nccl-overlap", &cli.input)?;
         let steps = StepArgs::default();
-        let mut run = Run::new("nccl-overlap", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-overlap", &cli.input, &steps, cli::AWK_WINDOW)?;
         let strict = run.options.log.strict;
         let source = run.options.source;
-        let rows = overlap::read(&run.origins, source, &options, strict, &mut run.report)?;
-        let sheet = || overlap::grid(&rows, &options).into();
-        let picture = || pictures::of(Table::Overlap, &overlap::grid(&rows, &options));
-        cli.svg.write(picture, &run.report)?;
-        cli::print(
+        let rows = overlap::read_overlap(&run.origins, source, &options, strict, &mut run.report)?;
+        let sheet = || overlap::build_grid(&rows, &options).into();
+        let picture =
+            || pictures::draw_table(PictureTable::Overlap, &overlap::build_grid(&rows, &options));
+        cli.svg.write_picture(picture, &run.report)?;
+        cli::print_sheet(
             sheet,
             None::<fn() -> Vec<u8>>,
             (&cli.format.get(), 1),

@@ -2,10 +2,10 @@
 
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::stages::proxy::{self, By};
+use nccl_pipe::stages::proxy::{self, ProxyColumn};
 use std::process::ExitCode;
 
 /// Where the network time of NCCL's calls goes: what the steps of its proxy thread wait for
@@ -36,9 +36,9 @@ struct Cli {
         value_name = "COLUMN",
         default_value = "op",
         conflicts_with = "incomplete",
-        value_parser = cli::one_of(&By::ALL)
+        value_parser = cli::one_of(&ProxyColumn::ALL)
     )]
-    by: Vec<By>,
+    by: Vec<ProxyColumn>,
     /// List the operations that did not end, and how far each came
     #[arg(long)]
     incomplete: bool,
@@ -57,30 +57,35 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-proxy", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-proxy", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
         let mut options = proxy::Options::default();
         options.by.extend(&cli.by);
-        Run::refuse_follow("nccl-proxy", &cli.input)?;
+        ProgramRun::refuse_follow("nccl-proxy", &cli.input)?;
         let steps = StepArgs::default();
-        let mut run = Run::new("nccl-proxy", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-proxy", &cli.input, &steps, cli::AWK_WINDOW)?;
         let strict = run.options.log.strict;
-        let found = proxy::read(&run.origins, run.options.source, strict, &mut run.report)?;
+        let found = proxy::read_proxy_operations(
+            &run.origins,
+            run.options.source,
+            strict,
+            &mut run.report,
+        )?;
         let sheet = || match cli.incomplete {
-            true => proxy::incomplete(&found).into(),
-            false => proxy::grid(&found, &options).into(),
+            true => proxy::incomplete_ops_grid(&found).into(),
+            false => proxy::proxy_sums_grid(&found, &options).into(),
         };
-        cli::print(
+        cli::print_sheet(
             sheet,
             None::<fn() -> Vec<u8>>,
             (&cli.format.get(), 1),
             &run.report,
         )?;
         if !cli.incomplete {
-            proxy::say(&found, &run.report);
+            proxy::report_proxy_notes(&found, &run.report);
         }
         Ok(run.finish())
     })

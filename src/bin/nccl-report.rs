@@ -2,10 +2,12 @@
 
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
-use nccl_pipe::program::cli::{self, AroundArgs, FileArgs, Format, InputArgs, Run, StepLineArgs};
+use nccl_pipe::program::cli::{
+    self, AroundArgs, FileArgs, InputArgs, ProgramRun, RowFormat, StepLineArgs,
+};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::stages::page::{self, Page, html, json, markdown, summary, text};
+use nccl_pipe::stages::page::{self, ReportPage, html, json, markdown, summary, text};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,7 +41,7 @@ struct Cli {
     against: Option<PathBuf>,
     /// How the page is written (default: as the file's ending tells, else text)
     #[arg(short, long, value_enum, help_heading = "Output")]
-    format: Option<Shape>,
+    format: Option<ReportFormat>,
     #[command(flatten)]
     around: AroundArgs,
     /// Write one row about the job instead of a page, for a table that grows (csv, tsv or jsonl)
@@ -64,7 +66,7 @@ exit code), 1 some input was damaged, 2 the program failed.";
 
 /// How the page is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Shape {
+enum ReportFormat {
     /// 80 columns to look at
     Text,
     /// One HTML file with plots and all tables
@@ -82,96 +84,96 @@ enum Shape {
 }
 
 /// No page is narrower.
-const LEAST: usize = 40;
+const MIN_PAGE_COLUMNS: usize = 40;
 
-impl Shape {
+impl ReportFormat {
     /// What the file's ending names.
-    fn of(path: &std::path::Path) -> Option<Shape> {
+    fn format_of_path(path: &std::path::Path) -> Option<ReportFormat> {
         match path.extension()?.to_str()? {
-            "html" | "htm" => Some(Shape::Html),
-            "md" | "markdown" => Some(Shape::Md),
-            "json" => Some(Shape::Json),
-            "txt" => Some(Shape::Text),
+            "html" | "htm" => Some(ReportFormat::Html),
+            "md" | "markdown" => Some(ReportFormat::Md),
+            "json" => Some(ReportFormat::Json),
+            "txt" => Some(ReportFormat::Text),
             _ => None,
         }
     }
 
     /// The format of a row.
-    fn row(self) -> Option<Format> {
+    fn row_format(self) -> Option<RowFormat> {
         match self {
-            Shape::Csv => Some(Format::Csv),
-            Shape::Tsv => Some(Format::Tsv),
-            Shape::Jsonl => Some(Format::Jsonl),
-            Shape::Text | Shape::Html | Shape::Md | Shape::Json => None,
+            ReportFormat::Csv => Some(RowFormat::Csv),
+            ReportFormat::Tsv => Some(RowFormat::Tsv),
+            ReportFormat::Jsonl => Some(RowFormat::Jsonl),
+            ReportFormat::Text | ReportFormat::Html | ReportFormat::Md | ReportFormat::Json => None,
         }
     }
 
-    fn written(self, page: &Page, jobs: usize) -> Vec<u8> {
+    fn render_page(self, page: &ReportPage, jobs: usize) -> Vec<u8> {
         let text = match self {
-            Shape::Text => {
-                let seen = cli::width().unwrap_or(text::WIDTH);
-                text::page(page, seen.clamp(LEAST, text::WIDTH))
+            ReportFormat::Text => {
+                let seen = cli::terminal_width().unwrap_or(text::PAGE_WIDTH_CHARS);
+                text::render_text(page, seen.clamp(MIN_PAGE_COLUMNS, text::PAGE_WIDTH_CHARS))
             }
-            Shape::Json => return json::page(page, jobs),
-            Shape::Html => html::page(page),
-            Shape::Md => markdown::page(page),
-            Shape::Csv | Shape::Tsv | Shape::Jsonl => String::new(),
+            ReportFormat::Json => return json::render_json(page, jobs),
+            ReportFormat::Html => html::render_html(page),
+            ReportFormat::Md => markdown::render_markdown(page),
+            ReportFormat::Csv | ReportFormat::Tsv | ReportFormat::Jsonl => String::new(),
         };
         text.into_bytes()
     }
 }
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-report", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-report", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
-        Run::refuse_follow("nccl-report", &cli.input)?;
-        let of_file = cli.file.path().map(Shape::of);
+        ProgramRun::refuse_follow("nccl-report", &cli.input)?;
+        let of_file = cli.file.path().map(ReportFormat::format_of_path);
         let shape = match (cli.format, of_file) {
-            (None, _) if cli.summary => Shape::Csv,
+            (None, _) if cli.summary => ReportFormat::Csv,
             (Some(shape), _) | (None, Some(Some(shape))) => shape,
-            (None, None) => Shape::Text,
+            (None, None) => ReportFormat::Text,
             (None, Some(None)) => {
                 bail!("-o: expected a name that ends in .html, .md, .json or .txt, or --format")
             }
         };
-        match (cli.summary, shape.row()) {
+        match (cli.summary, shape.row_format()) {
             (true, None) => bail!("--summary is a row: use --format csv, tsv or jsonl"),
             (false, Some(_)) => bail!("--format csv, tsv and jsonl are for the row of --summary"),
             _ => {}
         }
         if !cli.summary {
-            cli.around.only_rows()?;
+            cli.around.refuse_row_options()?;
         }
         cli.file.redirect()?;
         let steps = cli.lines.into();
-        let mut run = Run::new("nccl-report", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-report", &cli.input, &steps, cli::AWK_WINDOW)?;
         let against = match &cli.against {
             None => Vec::new(),
-            Some(path) => run.other(path, &cli.input)?,
+            Some(path) => run.list_other_run(path, &cli.input)?,
         };
         // The inputs are read more than once.
-        let copies = run.at_rest()?;
+        let copies = run.copy_pipes_to_files()?;
         let both = (&run.origins[..], &against[..]);
-        let whole = matches!(shape, Shape::Html | Shape::Json);
-        let page = page::gather(both, whole, &run.options, &mut run.report, &run.bar)?;
+        let whole = matches!(shape, ReportFormat::Html | ReportFormat::Json);
+        let page = page::gather_page(both, whole, &run.options, &mut run.report, &run.bar)?;
         drop(copies);
-        if let Some(format) = shape.row() {
+        if let Some(format) = shape.row_format() {
             let output = cli.around.output(format);
-            cli::print(
-                || summary::row(&page).into(),
+            cli::print_sheet(
+                || summary::build_summary(&page).into(),
                 None::<fn() -> Vec<u8>>,
                 (&output, 1),
                 &run.report,
             )?;
             return Ok(run.finish());
         }
-        let page = shape.written(&page, run.options.log.jobs);
+        let page = shape.render_page(&page, run.options.log.jobs);
         let write =
             |out: &mut (dyn Write + Send)| out.write_all(&page).context("cannot write the output");
         match shape {
-            Shape::Text => cli::with_text(cli.around.look(), write)?,
+            ReportFormat::Text => cli::with_text(cli.around.look(), write)?,
             _ => cli::with_stdout(write)?,
         }
         Ok(run.finish())

@@ -2,10 +2,10 @@
 
 use clap::{Parser, ValueEnum};
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs, SvgArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs, SvgArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::stages::pictures::{self, Table};
+use nccl_pipe::stages::pictures::{self, PictureTable};
 use nccl_pipe::stages::skew;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -38,11 +38,11 @@ struct Cli {
     #[command(flatten)]
     steps: StepArgs,
     /// What tells when a rank came to a call
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = From::Starts)]
-    from: From,
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = ArrivalSourceArg::Starts)]
+    from: ArrivalSourceArg,
     /// From how late on a rank is late: 500us, 1ms, 0.5s
     #[arg(long, value_name = "TIME", default_value = "1ms")]
-    late: Time,
+    late: SkewTimeArg,
     /// Take the clocks of hosts as they are: without it, what hosts are apart at most calls is taken for
     /// their clocks
     #[arg(long, hide_short_help = true)]
@@ -61,7 +61,7 @@ struct Cli {
 
 /// What tells when a rank came.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum From {
+enum ArrivalSourceArg {
     /// When it was handed to NCCL
     Starts,
     /// How long it took: who comes last waits least
@@ -70,14 +70,14 @@ enum From {
 
 /// A time as typed.
 #[derive(Debug, Clone, Copy)]
-struct Time {
+struct SkewTimeArg {
     ns: u64,
 }
 
-impl FromStr for Time {
+impl FromStr for SkewTimeArg {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Time, String> {
+    fn from_str(text: &str) -> Result<SkewTimeArg, String> {
         let wrong = || format!("invalid time `{text}`; expected 500us, 1ms or 0.5s");
         let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
         let found = units.iter().find_map(|(unit, ns)| {
@@ -87,7 +87,7 @@ impl FromStr for Time {
         let ns = found
             .filter(|ns| (0.0..1e18).contains(ns))
             .ok_or_else(wrong)?;
-        Ok(Time {
+        Ok(SkewTimeArg {
             ns: ns.round() as u64,
         })
     }
@@ -103,34 +103,36 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-skew", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-skew", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
-        Run::refuse_follow("nccl-skew", &cli.input)?;
-        let mut run = Run::new("nccl-skew", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        ProgramRun::refuse_follow("nccl-skew", &cli.input)?;
+        let mut run = ProgramRun::new("nccl-skew", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         let options = skew::Options {
             from: match cli.from {
-                From::Starts => skew::From::Starts,
-                From::Durations => skew::From::Durations,
+                ArrivalSourceArg::Starts => skew::ArrivalSource::Starts,
+                ArrivalSourceArg::Durations => skew::ArrivalSource::Durations,
             },
             late_ns: cli.late.ns,
             align: !cli.no_align,
             latency: cli.latency,
             ..skew::Options::default()
         };
-        let grid = skew::skew(
+        let grid = skew::read_skew(
             &run.origins,
             &run.options,
             &options,
             &mut run.report,
             &run.bar,
         )?;
-        cli.svg
-            .write(|| pictures::of(Table::Skew, &grid), &run.report)?;
+        cli.svg.write_picture(
+            || pictures::draw_table(PictureTable::Skew, &grid),
+            &run.report,
+        )?;
         let chain = None::<fn() -> Vec<u8>>;
-        cli::print(|| grid.into(), chain, (&cli.format.get(), 1), &run.report)?;
+        cli::print_sheet(|| grid.into(), chain, (&cli.format.get(), 1), &run.report)?;
         Ok(run.finish())
     })
 }

@@ -1,13 +1,13 @@
 //! nccl-steps: see `--help`.
 
 use clap::Parser;
-use nccl_pipe::output::early::{Early as Taker, Next};
+use nccl_pipe::output::live_rows::{LiveBatch, LiveRows as Taker};
 use nccl_pipe::output::render::Grid;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs};
-use nccl_pipe::program::early::Early;
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
+use nccl_pipe::program::live_rows::LiveRowPrinter;
 use nccl_pipe::stages::steps;
 use std::process::ExitCode;
 
@@ -63,14 +63,14 @@ Exit codes: 0 everything was read, 1 some input was damaged, 2 the program faile
 window is not in the log.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-steps", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-steps", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
-        let mut run = Run::new("nccl-steps", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-steps", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         run.options.log.keep_init_lines = cli.keep_init;
-        let Run {
+        let ProgramRun {
             origins,
             options,
             report,
@@ -78,21 +78,23 @@ pub(crate) fn main() -> ExitCode {
         } = &mut run;
         if cli.list {
             let output = cli.format.get();
-            let mut early = Early::new(&output);
+            let mut early = LiveRowPrinter::new(&output);
             let is_early = early.is_possible();
-            let mut rows = |next: Next<Grid>| early.next(&next, |grid| grid.into());
+            let mut rows = |next: LiveBatch<Grid>| early.print_next(&next, |grid| grid.into());
             let rows = is_early.then(|| Taker::new(&mut rows));
-            let list = steps::list(origins, options, report, bar, rows)?;
+            let list = steps::list_steps(origins, options, report, bar, rows)?;
             let written = (&*report, Some(&early));
-            cli::print_rest(
-                || list.sheet(),
+            cli::print_remaining_rows(
+                || list.build_sheet(),
                 None::<fn() -> Vec<u8>>,
                 (&output, 1),
                 written,
             )?;
         } else {
-            cli.format.only_rows()?;
-            cli::with_stdout(|out| Ok(steps::lines(origins, options, report, bar, out)?))?;
+            cli.format.refuse_row_options()?;
+            cli::with_stdout(|out| {
+                Ok(steps::write_step_lines(origins, options, report, bar, out)?)
+            })?;
         }
         Ok(run.finish())
     })

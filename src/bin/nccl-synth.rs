@@ -9,9 +9,10 @@ use nccl_pipe::program::exit::Exit;
 use nccl_pipe::synth::fault::Fault;
 use nccl_pipe::synth::options::size;
 use nccl_pipe::synth::options::{
-    Damage, End, HostStyle, Layout, Nccl, Net, Options, Prefix, Strategy, Timestamps, Trainer,
+    Damage, HostStyle, LogLayout, Nccl, Options, Prefix, Strategy, SynthEnd, SynthNet,
+    SynthTrainer, Timestamps,
 };
-use nccl_pipe::synth::{FolderSink, Sink, StreamSink, generate};
+use nccl_pipe::synth::{FolderSink, LogSink, StreamSink, generate};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -91,8 +92,8 @@ struct Cli {
     #[arg(long, value_name = "VERSION", default_value = "2.28", value_parser = named!(Nccl), help_heading = "Log", hide_possible_values = true, long_help = format!("Line shapes of this version: {}", Nccl::NAMES.join(", ")))]
     nccl: Nccl,
     /// The trainer that prints the step lines
-    #[arg(long, value_name = "NAME", default_value = "nemo2", value_parser = named!(Trainer), help_heading = "Log")]
-    trainer: Trainer,
+    #[arg(long, value_name = "NAME", default_value = "nemo2", value_parser = named!(SynthTrainer), help_heading = "Log")]
+    trainer: SynthTrainer,
     /// torchtitan, maxtext: every rank prints its step line
     #[arg(long, help_heading = "Log", hide_short_help = true)]
     every_rank: bool,
@@ -112,8 +113,8 @@ struct Cli {
     #[arg(long, hide_short_help = true)]
     split: bool,
     /// Print NICs and connections of this network, with their truth
-    #[arg(long, value_name = "KIND", value_parser = named!(Net), help_heading = "Log", hide_short_help = true)]
-    net: Option<Net>,
+    #[arg(long, value_name = "KIND", value_parser = named!(SynthNet), help_heading = "Log", hide_short_help = true)]
+    net: Option<SynthNet>,
     /// The NVLink switches can be used (with --net)
     #[arg(long, help_heading = "Log", hide_short_help = true)]
     nvls: bool,
@@ -127,8 +128,8 @@ struct Cli {
     #[arg(long, hide_short_help = true)]
     zero_counts: bool,
     /// One stream, a file for each process in the folder -o, or one stream written in blocks
-    #[arg(long, value_name = "KIND", default_value = "stream", value_parser = named!(Layout), help_heading = "Output")]
-    layout: Layout,
+    #[arg(long, value_name = "KIND", default_value = "stream", value_parser = named!(LogLayout), help_heading = "Output")]
+    layout: LogLayout,
     /// Add steps until this size is reached: 100M, 1G
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Output")]
     size: Option<u64>,
@@ -164,8 +165,8 @@ struct Cli {
     )]
     lead: Option<u64>,
     /// The end of the job (with --lead): killed or cancelled at any moment, or cut inside a line
-    #[arg(long, value_name = "HOW", default_value = "whole", value_parser = named!(End), help_heading = "Damage", hide_short_help = true)]
-    end: End,
+    #[arg(long, value_name = "HOW", default_value = "whole", value_parser = named!(SynthEnd), help_heading = "Damage", hide_short_help = true)]
+    end: SynthEnd,
     /// The output file; a folder with --layout per-rank [default: stdout]
     #[arg(short, long, value_name = "PATH", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -186,7 +187,7 @@ Exit codes: 0 the log is written, 2 the program failed.";
 
 fn damage(text: &str) -> Result<(Damage, f64), Error> {
     let (kind, rate) = text.split_once('=').unwrap_or((text, ""));
-    let kind = kind.parse().map_err(told)?;
+    let kind = kind.parse().map_err(convert_error)?;
     let rate = rate.parse();
     rate.map(|rate| (kind, rate)).map_err(|_| {
         Error::Usage(format!(
@@ -240,26 +241,26 @@ impl Cli {
     }
 }
 
-fn sink(options: &Options, output: Option<PathBuf>) -> anyhow::Result<Box<dyn Sink>> {
+fn open_sink(options: &Options, output: Option<PathBuf>) -> anyhow::Result<Box<dyn LogSink>> {
     Ok(match (options.layout, output) {
-        (Layout::PerRank, None) => {
+        (LogLayout::PerRank, None) => {
             return Err(Error::Usage("--layout per-rank needs a folder: -o logs/".into()).into());
         }
-        (Layout::PerRank, Some(path)) => {
+        (LogLayout::PerRank, Some(path)) => {
             let name = path.display().to_string();
             Box::new(FolderSink::new(path).with_context(|| name)?)
         }
-        (Layout::Stream | Layout::Blocks, Some(path)) => Box::new(StreamSink::new(
+        (LogLayout::Stream | LogLayout::Blocks, Some(path)) => Box::new(StreamSink::new(
             File::create(&path).with_context(|| path.display().to_string())?,
         )),
-        (Layout::Stream | Layout::Blocks, None) => {
+        (LogLayout::Stream | LogLayout::Blocks, None) => {
             Box::new(StreamSink::new(std::io::stdout().lock()))
         }
     })
 }
 
 /// The error as the programs know it, which decides how the program exits.
-fn told(error: nccl_pipe::synth::Error) -> Error {
+fn convert_error(error: nccl_pipe::synth::Error) -> Error {
     match error {
         nccl_pipe::synth::Error::Output(cause) => Error::Output(cause),
         other => Error::Usage(other.to_string()),
@@ -267,15 +268,15 @@ fn told(error: nccl_pipe::synth::Error) -> Error {
 }
 
 pub(crate) fn main() -> ExitCode {
-    nccl_pipe::program::exit::run("nccl-synth", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    nccl_pipe::program::exit::run_program("nccl-synth", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         let (output, truth, options) = cli.into_parts();
         // Before any file is made: a refusal leaves nothing behind.
-        options.check().map_err(told)?;
-        let mut sink = sink(&options, output)?;
-        let made = generate(&options, sink.as_mut()).map_err(told)?;
+        options.check().map_err(convert_error)?;
+        let mut sink = open_sink(&options, output)?;
+        let made = generate(&options, sink.as_mut()).map_err(convert_error)?;
         if let Some(path) = truth {
             let name = || path.display().to_string();
             let mut file = BufWriter::new(File::create(&path).with_context(name)?);

@@ -2,15 +2,15 @@
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use nccl_pipe::log::timeline::{Step, Window};
-use nccl_pipe::output::early::{Early as Taker, Next};
+use nccl_pipe::log::timeline::{StepWindow, TrainStep};
+use nccl_pipe::output::live_rows::{LiveBatch, LiveRows as Taker};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    ChainFormatArgs, FileArgs, Format, InputArgs, Run, StepArgs, SvgArgs,
+    ChainFormatArgs, FileArgs, InputArgs, ProgramRun, RowFormat, StepArgs, SvgArgs,
 };
-use nccl_pipe::program::early::Early;
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
+use nccl_pipe::program::live_rows::LiveRowPrinter;
 use nccl_pipe::stages::{pictures, timing};
 use std::process::ExitCode;
 
@@ -54,59 +54,60 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 /// The window of the AWK chain's timing script: one step less than that of its first.
-const COMPAT: Window = Window { from: 45, to: 49 };
+const TIMING_COMPAT_WINDOW: StepWindow = StepWindow { from: 45, to: 49 };
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-timing", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-timing", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
         let output = cli.format.get();
-        if output.format == Format::Awk && cli.per_step {
+        if output.format == RowFormat::Awk && cli.per_step {
             bail!("the AWK chain has no table of steps");
         }
-        let mut run = Run::new("nccl-timing", &cli.input, &cli.steps, COMPAT)?;
-        let mut early = Early::new(&output);
+        let mut run = ProgramRun::new("nccl-timing", &cli.input, &cli.steps, TIMING_COMPAT_WINDOW)?;
+        let mut early = LiveRowPrinter::new(&output);
         let is_early = cli.per_step && early.is_possible();
         let is_needed = cli.svg.is_wanted();
-        let is_summed = !cli.per_step && !is_needed && output.format != Format::Awk;
-        let mut sums = timing::Sums::default();
-        let mut rows = |next: Next<Vec<Step>>| {
+        let is_summed = !cli.per_step && !is_needed && output.format != RowFormat::Awk;
+        let mut sums = timing::TimingSums::default();
+        let mut rows = |next: LiveBatch<Vec<TrainStep>>| {
             if is_summed {
-                sums.next(next);
+                sums.take_batch(next);
                 return Ok(());
             }
-            early.next(&next, |steps| timing::sheet(steps))
+            early.print_next(&next, |steps| timing::sheet_per_step(steps))
         };
-        let rows = Taker::new(&mut rows).keeping(is_needed);
-        let found = timing::steps(
+        let rows = Taker::new(&mut rows).keep_all(is_needed);
+        let found = timing::read_steps(
             &run.origins,
             &run.options,
             &mut run.report,
             &run.bar,
             (is_early || is_summed).then_some(rows),
         )?;
-        cli.svg.write(|| pictures::of_steps(&found), &run.report)?;
+        cli.svg
+            .write_picture(|| pictures::draw_steps(&found), &run.report)?;
         match output.format {
-            Format::Awk => {
+            RowFormat::Awk => {
                 let ends = (
                     found.first().map_or(0, |s| s.step),
                     found.last().map_or(0, |s| s.step),
                 );
                 let window = run.options.window.map_or(ends, |w| (w.from, w.to));
-                let text = timing::chain(&found, window.0, window.1)
+                let text = timing::awk_chain_summary(&found, window.0, window.1)
                     .context("no line has both fields of the AWK chain")?;
-                cli.format.only_rows()?;
+                cli.format.refuse_row_options()?;
                 cli::with_stdout(|out| Ok(out.write_all(text.as_bytes())?))?;
             }
             _ => {
                 let grid = || match cli.per_step {
-                    true => timing::sheet(&found),
-                    false => sums.summary(&found).into(),
+                    true => timing::sheet_per_step(&found),
+                    false => sums.summary_grid(&found).into(),
                 };
                 let written = (&run.report, cli.per_step.then_some(&early));
-                cli::print_rest(grid, None::<fn() -> Vec<u8>>, (&output, 1), written)?;
+                cli::print_remaining_rows(grid, None::<fn() -> Vec<u8>>, (&output, 1), written)?;
             }
         }
         Ok(run.finish())

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::tuning::{self, table};
@@ -53,21 +53,21 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-tuning", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-tuning", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         cli.file.redirect()?;
         let steps = StepArgs::default();
-        let mut run = Run::new("nccl-tuning", &cli.input, &steps, cli::AWK_WINDOW)?;
-        let found = tuning::tuning(&run.origins, &run.options, &mut run.report, &run.bar)?;
+        let mut run = ProgramRun::new("nccl-tuning", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let found = tuning::read_tuning(&run.origins, &run.options, &mut run.report, &run.bar)?;
         let options = table::Options {
             channels: cli.channels,
             sizes: cli.sizes,
         };
         let none = None::<fn() -> Vec<u8>>;
-        cli::print(
-            || table::grid(&found, &options).into(),
+        cli::print_sheet(
+            || table::build_crossover_grid(&found, &options).into(),
             none,
             (&cli.format.get(), 1),
             &run.report,

@@ -4,20 +4,20 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use nccl_pipe::error::{Error, Result};
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{InputArgs, Run, StepArgs, StepLineArgs};
+use nccl_pipe::program::cli::{InputArgs, ProgramRun, StepArgs, StepLineArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::program::on_stall;
 use nccl_pipe::program::screen::Screen;
 use nccl_pipe::report::Report;
 use nccl_pipe::report::progress::Progress;
-use nccl_pipe::source::Follow;
-use nccl_pipe::stages::check::Checked;
+use nccl_pipe::source::GrowingFiles;
+use nccl_pipe::stages::check::CheckSummary;
 use nccl_pipe::stages::check::answer::table;
-use nccl_pipe::stages::watch::page::{Page, Told, draw};
+use nccl_pipe::stages::watch::page::{WatchHistory, WatchPage, draw_page};
 use nccl_pipe::stages::watch::processes::ALL_ENDED;
-use nccl_pipe::stages::watch::run::{Ended, Listener, Options, run};
-use nccl_pipe::stages::watch::{Event, Watch, metrics, words};
+use nccl_pipe::stages::watch::run::{Options, WatchEnd, WatchListener, run_watch};
+use nccl_pipe::stages::watch::{JobWatch, WatchEvent, format_metrics, messages};
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -134,8 +134,8 @@ fn size(text: &str) -> std::result::Result<u64, String> {
 }
 
 pub(crate) fn main() -> ExitCode {
-    exit::run("nccl-watch", || {
-        let Some(cli) = cli::parse::<Cli>()? else {
+    exit::run_program("nccl-watch", || {
+        let Some(cli) = cli::parse_args::<Cli>()? else {
             return Ok(Exit::Clean);
         };
         if cli.input.files.is_empty() && io::stdin().is_terminal() {
@@ -145,11 +145,12 @@ pub(crate) fn main() -> ExitCode {
             );
         }
         let steps: StepArgs = cli.lines.into();
-        let (mut set, _) = Run::of_sides("nccl-watch", &cli.input, &steps, cli::AWK_WINDOW, &[])?;
+        let (mut set, _) =
+            ProgramRun::new_with_sides("nccl-watch", &cli.input, &steps, cli::AWK_WINDOW, &[])?;
         set.options.source.mmap = false;
         // Nothing that is watched is ever read to its end.
         set.bar.finish();
-        let mut follow = Follow::new(&cli.input.files, cli.input.patterns())?;
+        let mut follow = GrowingFiles::new(&cli.input.files, cli.input.patterns())?;
         for path in cli
             .input
             .files
@@ -165,10 +166,10 @@ pub(crate) fn main() -> ExitCode {
         }
         let has_page = !cli.plain && io::stdout().is_terminal();
         let page = match has_page {
-            true => Some(Shown::new(&cli.input.files, follow.has_pipe())?),
+            true => Some(WatchScreen::new(&cli.input.files, follow.has_pipe())?),
             false => None,
         };
-        let mut teller = Teller {
+        let mut teller = WatchPrinter {
             out: io::stdout(),
             page,
             is_pipe: follow.has_pipe(),
@@ -185,61 +186,61 @@ pub(crate) fn main() -> ExitCode {
             keep: cli.keep,
             labels: teller.page.is_some(),
         };
-        let ended = run(&mut follow, &set.options, options, &mut teller)?;
+        let ended = run_watch(&mut follow, &set.options, options, &mut teller)?;
         for mut child in teller.children {
             child.wait()?;
         }
         Ok(match ended {
-            Ended::Over(false) | Ended::Left => Exit::Clean,
-            Ended::Over(true) | Ended::Stalled => Exit::Found,
+            WatchEnd::Over(false) | WatchEnd::Left => Exit::Clean,
+            WatchEnd::Over(true) | WatchEnd::Stalled => Exit::Found,
         })
     })
 }
 
 /// How often metrics are written while nothing moves.
-const OFTEN: Duration = Duration::from_secs(5);
+const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How often a page is drawn while nothing happens: its times run on.
-const ANEW: Duration = Duration::from_millis(500);
+const IDLE_REDRAW_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How often at most, while much happens.
-const SOON: Duration = Duration::from_millis(100);
+const MIN_REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The page on the terminal.
-struct Shown {
+struct WatchScreen {
     screen: Screen,
-    told: Told,
+    told: WatchHistory,
     name: String,
     drawn: Option<Instant>,
     /// Something happened since.
     is_old: bool,
 }
 
-impl Shown {
-    fn new(files: &[PathBuf], has_pipe: bool) -> anyhow::Result<Shown> {
+impl WatchScreen {
+    fn new(files: &[PathBuf], has_pipe: bool) -> anyhow::Result<WatchScreen> {
         let name = match files {
             [] => "a pipe".to_owned(),
             [one] => one.display().to_string(),
             many => format!("{} inputs", many.len()),
         };
-        let screen = Screen::take(!has_pipe);
+        let screen = Screen::take_terminal(!has_pipe);
         let screen =
             screen.context("cannot show a page on this terminal (--plain writes lines)")?;
-        Ok(Shown {
+        Ok(WatchScreen {
             screen,
-            told: Told::default(),
+            told: WatchHistory::default(),
             name,
             drawn: None,
             is_old: true,
         })
     }
 
-    fn draw(&mut self, watch: &Watch<'_>, found: Option<&Checked>) -> Result<()> {
-        let Shown {
+    fn draw_page(&mut self, watch: &JobWatch<'_>, found: Option<&CheckSummary>) -> Result<()> {
+        let WatchScreen {
             screen, told, name, ..
         } = self;
         let now = Instant::now();
-        let page = Page {
+        let page = WatchPage {
             watch,
             told,
             found,
@@ -247,27 +248,31 @@ impl Shown {
             now,
         };
         screen
-            .draw(|frame| draw(&page, frame))
+            .draw_page(|frame| draw_page(&page, frame))
             .map_err(Error::Output)?;
         self.drawn = Some(now);
         self.is_old = false;
         Ok(())
     }
 
-    fn renew(&mut self, watch: &Watch<'_>, found: Option<&Checked>) -> Result<()> {
-        let wait = if self.is_old { SOON } else { ANEW };
+    fn redraw_if_due(&mut self, watch: &JobWatch<'_>, found: Option<&CheckSummary>) -> Result<()> {
+        let wait = if self.is_old {
+            MIN_REDRAW_INTERVAL
+        } else {
+            IDLE_REDRAW_INTERVAL
+        };
         match self.drawn {
             Some(drawn) if drawn.elapsed() < wait => Ok(()),
-            _ => self.draw(watch, found),
+            _ => self.draw_page(watch, found),
         }
     }
 }
 
 /// Writes what happens.
-struct Teller<'a> {
+struct WatchPrinter<'a> {
     out: io::Stdout,
     /// Until it is left.
-    page: Option<Shown>,
+    page: Option<WatchScreen>,
     is_pipe: bool,
     /// It ends at the first stall.
     exits: bool,
@@ -279,37 +284,41 @@ struct Teller<'a> {
     written: Option<(Instant, (u64, bool))>,
 }
 
-impl Teller<'_> {
-    fn line(&mut self, line: &str) -> Result<()> {
+impl WatchPrinter<'_> {
+    fn print_line(&mut self, line: &str) -> Result<()> {
         writeln!(self.out, "{line}").map_err(Error::Output)?;
         self.out.flush().map_err(Error::Output)
     }
 
     /// What is written at a stall.
-    fn verdict(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
-        let rested = watch.pace().rests(Instant::now());
-        self.line(&words::stalled(rested, watch.step(), watch.calls()))?;
-        self.found(watch, found)?;
+    fn print_verdict(&mut self, watch: &JobWatch<'_>, found: &CheckSummary) -> Result<()> {
+        let rested = watch.pace().idle_time(Instant::now());
+        self.print_line(&messages::format_stall(
+            rested,
+            watch.last_step(),
+            watch.calls(),
+        ))?;
+        self.print_findings(watch, found)?;
         let is_over = found.findings.iter().any(|f| f.id == ALL_ENDED);
-        let is_open = !found.is_wrong() && !is_over && watch.calls().all().calls > 0;
+        let is_open = !found.is_wrong() && !is_over && watch.calls().total().calls > 0;
         match is_open && watch.ranks().are_level() {
-            true => self.line(words::LEVEL),
+            true => self.print_line(messages::EQUAL_CALLS_TEXT),
             false => Ok(()),
         }
     }
 
-    fn found(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
+    fn print_findings(&mut self, watch: &JobWatch<'_>, found: &CheckSummary) -> Result<()> {
         let is_told = |id| id == "shortened" || id == ALL_ENDED && !found.is_wrong();
         for note in found.findings.iter().filter(|f| is_told(f.id)) {
-            self.line(&format!("note: {}", note.says))?;
+            self.print_line(&format!("note: {}", note.says))?;
         }
         if !found.is_wrong() {
-            return match watch.calls().all().calls {
-                0 => self.line("no call of NCCL has come, so no ranks were compared"),
-                _ => self.line("nccl-check finds nothing wrong in the log up to here"),
+            return match watch.calls().total().calls {
+                0 => self.print_line("no call of NCCL has come, so no ranks were compared"),
+                _ => self.print_line("nccl-check finds nothing wrong in the log up to here"),
             };
         }
-        table::text(found, &[], &mut self.out).map_err(Error::Output)?;
+        table::write_findings_text(found, &[], &mut self.out).map_err(Error::Output)?;
         self.out.flush().map_err(Error::Output)
     }
 
@@ -329,26 +338,26 @@ impl Teller<'_> {
     }
 }
 
-impl Listener for Teller<'_> {
-    fn event(&mut self, event: &Event) -> Result<()> {
+impl WatchListener for WatchPrinter<'_> {
+    fn on_event(&mut self, event: &WatchEvent) -> Result<()> {
         match &mut self.page {
             Some(page) => {
-                page.told.event(event);
+                page.told.add_event(event);
                 page.is_old = true;
                 Ok(())
             }
-            None => self.line(&words::line(event)),
+            None => self.print_line(&messages::format_event(event)),
         }
     }
 
-    fn checks(&mut self, watch: &Watch<'_>) -> Result<()> {
+    fn on_check(&mut self, watch: &JobWatch<'_>) -> Result<()> {
         self.page.as_mut().map_or(Ok(()), |page| {
             page.told.checks = true;
-            page.draw(watch, None)
+            page.draw_page(watch, None)
         })
     }
 
-    fn stalled(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
+    fn on_stall(&mut self, watch: &JobWatch<'_>, found: &CheckSummary) -> Result<()> {
         if self.exits {
             self.page = None;
         }
@@ -357,10 +366,10 @@ impl Listener for Teller<'_> {
                 page.told.checks = false;
                 page.is_old = true;
             }
-            None => self.verdict(watch, found)?,
+            None => self.print_verdict(watch, found)?,
         }
         if let Some(command) = self.on_stall {
-            match on_stall::start(command, found, self.page.is_none()) {
+            match on_stall::start_stall_command(command, found, self.page.is_none()) {
                 Ok(child) => self.children.push(child),
                 Err(e) => self
                     .report
@@ -370,21 +379,25 @@ impl Listener for Teller<'_> {
         Ok(())
     }
 
-    fn ended(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
+    fn on_end(&mut self, watch: &JobWatch<'_>, found: &CheckSummary) -> Result<()> {
         self.page = None;
-        self.line(&words::ended(watch.step(), watch.calls()))?;
-        self.found(watch, found)
+        self.print_line(&messages::format_end(watch.last_step(), watch.calls()))?;
+        self.print_findings(watch, found)
     }
 
-    fn rests(&mut self, watch: &Watch<'_>, found: Option<&Checked>) -> Result<ControlFlow<()>> {
+    fn on_idle(
+        &mut self,
+        watch: &JobWatch<'_>,
+        found: Option<&CheckSummary>,
+    ) -> Result<ControlFlow<()>> {
         let mut flow = ControlFlow::Continue(());
         if let Some(page) = &mut self.page {
-            page.renew(watch, found)?;
+            page.redraw_if_due(watch, found)?;
             if page.screen.is_left() {
                 self.page = None;
                 // What was on the page last stays to be read.
                 if let Some(found) = found.filter(|_| watch.pace().is_stalled()) {
-                    self.verdict(watch, found)?;
+                    self.print_verdict(watch, found)?;
                 }
                 // Without a reader of its pipe the job would end.
                 if !self.is_pipe {
@@ -396,14 +409,14 @@ impl Listener for Teller<'_> {
         self.children
             .retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
         let now = Instant::now();
-        let state = (watch.steps(), watch.pace().is_stalled());
+        let state = (watch.count_steps(), watch.pace().is_stalled());
         let is_new = |(at, before): &(Instant, (u64, bool))| {
-            *before != state || now.saturating_duration_since(*at) >= OFTEN
+            *before != state || now.saturating_duration_since(*at) >= METRICS_INTERVAL
         };
         if let Some(path) = self.metrics
             && self.written.as_ref().is_none_or(is_new)
         {
-            let text = metrics(watch, found, now);
+            let text = format_metrics(watch, found, now);
             if let Err(cause) = self.write_metrics(path, &text) {
                 let path = path.to_owned();
                 return Err(Error::Input { path, cause });

@@ -5,13 +5,13 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How many threads a core is given at most: some may wait for a slow disk, more only for each
 /// other.
-const PER_CORE: usize = 4;
+const MAX_THREADS_PER_CORE: usize = 4;
 
 /// How many threads there are where the user asks for `asked`: by default as many as there are
 /// cores that we may use, and never more than four times as many.
-pub fn jobs(asked: Option<usize>) -> usize {
+pub fn thread_count(asked: Option<usize>) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    asked.map_or(cores, |asked| asked.min(PER_CORE * cores))
+    asked.map_or(cores, |asked| asked.min(MAX_THREADS_PER_CORE * cores))
 }
 
 /// Runs `map` over `tasks` on `jobs` threads and gives the results to `sink` in the order of
@@ -20,7 +20,7 @@ pub fn jobs(asked: Option<usize>) -> usize {
 ///
 /// # Errors
 /// The first error of `sink`; no further task is begun then.
-pub fn ordered<T: Send, R: Send>(
+pub fn map_in_order<T: Send, R: Send>(
     jobs: usize,
     mut tasks: impl Iterator<Item = T> + Send,
     map: impl Fn(T) -> R + Sync,
@@ -36,42 +36,42 @@ pub fn ordered<T: Send, R: Send>(
     };
     let jobs = if second.is_none() { 1 } else { jobs };
     let tasks = first.into_iter().chain(second).chain(tasks);
-    as_they_come(jobs, tasks, map, sink)
+    map_as_they_come(jobs, tasks, map, sink)
 }
 
 /// The same, where each task is done as soon as it is there: the next one may come much later.
 ///
 /// # Errors
-/// As [`ordered`].
-pub fn as_they_come<T: Send, R: Send>(
+/// As [`map_in_order`].
+pub fn map_as_they_come<T: Send, R: Send>(
     jobs: usize,
     tasks: impl Iterator<Item = T> + Send,
     map: impl Fn(T) -> R + Sync,
     mut sink: impl FnMut(R) -> Result<()>,
 ) -> Result<()> {
-    let Some(pool) = Pool::of(jobs) else {
+    let Some(pool) = IdlePool::with_threads(jobs) else {
         return tasks.map(map).try_for_each(sink);
     };
     let tasks = Mutex::new(tasks.enumerate());
-    let order = Order::of(jobs);
-    let results = order.places();
-    pool.run(|pool| {
+    let order = ResultOrder::with_jobs(jobs);
+    let results = order.new_places();
+    pool.run_work(|pool| {
         pool.in_place_scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|_| {
-                    let _leaves = Leaves(&order);
-                    while let Some((index, task)) = take(&tasks)
-                        && order.admits(index)
+                    let _leaves = WorkerExitGuard(&order);
+                    while let Some((index, task)) = take_task(&tasks)
+                        && order.wait_for_place(index)
                     {
-                        *order.place(&results, index) = Some(map(task));
-                        order.done(index);
+                        *order.place_of(&results, index) = Some(map(task));
+                        order.result_arrived(index);
                     }
                 });
             }
-            while let Some(index) = order.wait() {
-                let result = order.place(&results, index).take();
+            while let Some(index) = order.wait_for_result() {
+                let result = order.place_of(&results, index).take();
                 let outcome = result.map_or(Ok(()), &mut sink);
-                order.passed(outcome.is_err());
+                order.sink_done(outcome.is_err());
                 outcome?;
             }
             Ok(())
@@ -88,55 +88,55 @@ pub fn as_they_come<T: Send, R: Send>(
 ///
 /// # Errors
 /// The first error of `sink`; no further task is begun then.
-pub fn in_turn<T: Send, R: Send>(
+pub fn map_without_sink_thread<T: Send, R: Send>(
     jobs: usize,
     tasks: impl Iterator<Item = T> + Send,
     map: impl Fn(T) -> R + Sync,
     sink: impl FnMut(R) -> Result<()> + Send,
 ) -> Result<()> {
     let jobs = tasks.size_hint().1.map_or(jobs, |tasks| jobs.min(tasks));
-    let Some(pool) = Pool::of(jobs) else {
+    let Some(pool) = IdlePool::with_threads(jobs) else {
         return tasks.map(map).try_for_each(sink);
     };
     let tasks = Mutex::new(tasks.enumerate());
-    let order = Order::of(jobs);
-    let results = order.places();
+    let order = ResultOrder::with_jobs(jobs);
+    let results = order.new_places();
     let sink = Mutex::new((sink, Ok(())));
     let work = || {
-        while let Some((index, task)) = take(&tasks)
-            && order.admits(index)
+        while let Some((index, task)) = take_task(&tasks)
+            && order.wait_for_place(index)
         {
-            *order.place(&results, index) = Some(map(task));
-            order.done(index);
-            while let Some(index) = order.turn() {
-                let result = order.place(&results, index).take();
-                let (sink, outcome) = &mut *lock(&sink);
+            *order.place_of(&results, index) = Some(map(task));
+            order.result_arrived(index);
+            while let Some(index) = order.try_next_result() {
+                let result = order.place_of(&results, index).take();
+                let (sink, outcome) = &mut *lock_mutex(&sink);
                 *outcome = result.map_or(Ok(()), sink);
-                order.passed(outcome.is_err());
+                order.sink_done(outcome.is_err());
             }
         }
     };
-    pool.run(|pool| {
+    pool.run_work(|pool| {
         pool.in_place_scope(|scope| (0..jobs).for_each(|_| scope.spawn(|_| work())));
     });
     sink.into_inner().unwrap_or_else(PoisonError::into_inner).1
 }
 
 /// The next task with its number.
-fn take<T>(tasks: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
-    lock(tasks).next()
+fn take_task<T>(tasks: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
+    lock_mutex(tasks).next()
 }
 
 /// Which result is next, and which are there. It does not know what results are: what waits and wakes
 /// threads is compiled once.
-struct Order {
-    state: Mutex<State>,
+struct ResultOrder {
+    state: Mutex<ResultOrderState>,
     moved: Condvar,
     /// How many results may wait.
     ahead: usize,
 }
 
-struct State {
+struct ResultOrderState {
     /// How many results the sink has had.
     next: usize,
     /// Which results are there, by place.
@@ -149,12 +149,12 @@ struct State {
     failed: bool,
 }
 
-impl Order {
+impl ResultOrder {
     /// Nothing done yet by `jobs` threads.
-    fn of(jobs: usize) -> Order {
+    fn with_jobs(jobs: usize) -> ResultOrder {
         let ahead = 4 * jobs;
-        Order {
-            state: Mutex::new(State {
+        ResultOrder {
+            state: Mutex::new(ResultOrderState {
                 next: 0,
                 there: vec![false; ahead],
                 workers: jobs,
@@ -167,22 +167,22 @@ impl Order {
     }
 
     /// A place for each result that may wait.
-    fn places<R>(&self) -> Vec<Mutex<Option<R>>> {
+    fn new_places<R>(&self) -> Vec<Mutex<Option<R>>> {
         (0..self.ahead).map(|_| Mutex::new(None)).collect()
     }
 
     /// The place of a result.
-    fn place<'p, R>(
+    fn place_of<'p, R>(
         &self,
         places: &'p [Mutex<Option<R>>],
         index: usize,
     ) -> MutexGuard<'p, Option<R>> {
-        lock(&places[index % self.ahead])
+        lock_mutex(&places[index % self.ahead])
     }
 
     /// Waits until there is a place for the result of a task; false if the sink failed before.
-    fn admits(&self, index: usize) -> bool {
-        let mut state = lock(&self.state);
+    fn wait_for_place(&self, index: usize) -> bool {
+        let mut state = lock_mutex(&self.state);
         while !state.failed && index - state.next >= self.ahead {
             state = self
                 .moved
@@ -193,37 +193,37 @@ impl Order {
     }
 
     /// A result is in its place.
-    fn done(&self, index: usize) {
-        lock(&self.state).there[index % self.ahead] = true;
+    fn result_arrived(&self, index: usize) {
+        lock_mutex(&self.state).there[index % self.ahead] = true;
         self.moved.notify_all();
     }
 
     /// A thread will give no more results.
-    fn leave(&self) {
-        lock(&self.state).workers -= 1;
+    fn worker_left(&self) {
+        lock_mutex(&self.state).workers -= 1;
         self.moved.notify_all();
     }
 
     /// Waits for the next result; `None` where none will come.
-    fn wait(&self) -> Option<usize> {
-        let mut state = lock(&self.state);
-        while !state.is_there(self.ahead) && state.workers > 0 {
+    fn wait_for_result(&self) -> Option<usize> {
+        let mut state = lock_mutex(&self.state);
+        while !state.has_result(self.ahead) && state.workers > 0 {
             state = self
                 .moved
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        state.take(self.ahead)
+        state.take_next(self.ahead)
     }
 
     /// The next result, if it is there and none is at the sink.
-    fn turn(&self) -> Option<usize> {
-        lock(&self.state).take(self.ahead)
+    fn try_next_result(&self) -> Option<usize> {
+        lock_mutex(&self.state).take_next(self.ahead)
     }
 
     /// The sink has had the next result, and `failed` or not.
-    fn passed(&self, failed: bool) {
-        let mut state = lock(&self.state);
+    fn sink_done(&self, failed: bool) {
+        let mut state = lock_mutex(&self.state);
         state.next += 1;
         state.busy = false;
         state.failed = failed;
@@ -232,14 +232,14 @@ impl Order {
     }
 }
 
-impl State {
-    fn is_there(&self, ahead: usize) -> bool {
+impl ResultOrderState {
+    fn has_result(&self, ahead: usize) -> bool {
         self.there[self.next % ahead]
     }
 
     /// The number of the next result, which goes to the sink.
-    fn take(&mut self, ahead: usize) -> Option<usize> {
-        let is_free = self.is_there(ahead) && !self.busy && !self.failed;
+    fn take_next(&mut self, ahead: usize) -> Option<usize> {
+        let is_free = self.has_result(ahead) && !self.busy && !self.failed;
         is_free.then(|| {
             self.there[self.next % ahead] = false;
             self.busy = true;
@@ -249,37 +249,37 @@ impl State {
 }
 
 /// A thread that leaves, also where its work panics.
-struct Leaves<'o>(&'o Order);
+struct WorkerExitGuard<'o>(&'o ResultOrder);
 
-impl Drop for Leaves<'_> {
+impl Drop for WorkerExitGuard<'_> {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.worker_left();
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A worker that panicked has already ended the program (panic = abort) or the test.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Pools at rest: a run shares out work many times. A run within a run (a large file among small
 /// ones) finds none here and gets its own.
-static AT_REST: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
+static IDLE_POOLS: Mutex<Vec<IdlePool>> = Mutex::new(Vec::new());
 
 /// Threads that wait for work, and how many were asked for: the machine may have refused some.
-struct Pool {
+struct IdlePool {
     asked: usize,
     threads: rayon::ThreadPool,
 }
 
-impl Pool {
+impl IdlePool {
     /// A pool for the work of `jobs` threads; `None` where that is one, or where the machine starts
     /// no thread at all (a container's limit): then the work is done here.
-    fn of(jobs: usize) -> Option<Pool> {
+    fn with_threads(jobs: usize) -> Option<IdlePool> {
         if jobs <= 1 {
             return None;
         }
-        let mut at_rest = lock(&AT_REST);
+        let mut at_rest = lock_mutex(&IDLE_POOLS);
         if let Some(at) = at_rest.iter().position(|pool| pool.asked >= jobs) {
             return Some(at_rest.swap_remove(at));
         }
@@ -290,13 +290,13 @@ impl Pool {
         let start = |n: usize| rayon::ThreadPoolBuilder::new().num_threads(n).build().ok();
         let threads = std::iter::successors(Some(jobs), fewer).find_map(start)?;
         let asked = jobs;
-        Some(Pool { asked, threads })
+        Some(IdlePool { asked, threads })
     }
 
     /// Gives the threads to `work`, and puts them to rest.
-    fn run<R>(self, work: impl FnOnce(&rayon::ThreadPool) -> R) -> R {
+    fn run_work<R>(self, work: impl FnOnce(&rayon::ThreadPool) -> R) -> R {
         let result = work(&self.threads);
-        lock(&AT_REST).push(self);
+        lock_mutex(&IDLE_POOLS).push(self);
         result
     }
 }
@@ -314,12 +314,12 @@ mod tests {
         };
         for jobs in [1, 2, 5] {
             let (mut got, mut in_turns) = (Vec::new(), Vec::new());
-            ordered(jobs, 0..200, slow, |r| {
+            map_in_order(jobs, 0..200, slow, |r| {
                 got.push(r);
                 Ok(())
             })
             .unwrap();
-            in_turn(jobs, 0..200, slow, |r| {
+            map_without_sink_thread(jobs, 0..200, slow, |r| {
                 in_turns.push(r);
                 Ok(())
             })
@@ -331,17 +331,20 @@ mod tests {
 
     #[test]
     fn no_more_threads_are_started_than_there_are_tasks_or_a_machine_can_use() {
-        let cores = jobs(None);
-        assert_eq!((jobs(Some(1)), jobs(Some(65535))), (1, PER_CORE * cores));
+        let cores = thread_count(None);
+        assert_eq!(
+            (thread_count(Some(1)), thread_count(Some(65535))),
+            (1, MAX_THREADS_PER_CORE * cores)
+        );
         let threads = Mutex::new(std::collections::BTreeSet::new());
         let note = |_| {
-            lock(&threads).insert(format!("{:?}", std::thread::current().id()));
+            lock_mutex(&threads).insert(format!("{:?}", std::thread::current().id()));
             std::thread::sleep(std::time::Duration::from_millis(1));
         };
-        in_turn(1000, [1, 2, 3].into_iter(), note, |()| Ok(())).unwrap();
-        ordered(1000, [1, 2, 3].into_iter(), note, |()| Ok(())).unwrap();
-        assert!(lock(&threads).len() <= 6);
-        let at_rest = lock(&AT_REST).iter().map(|pool| pool.asked).max();
+        map_without_sink_thread(1000, [1, 2, 3].into_iter(), note, |()| Ok(())).unwrap();
+        map_in_order(1000, [1, 2, 3].into_iter(), note, |()| Ok(())).unwrap();
+        assert!(lock_mutex(&threads).len() <= 6);
+        let at_rest = lock_mutex(&IDLE_POOLS).iter().map(|pool| pool.asked).max();
         assert!(at_rest.unwrap_or(0) < 1000);
     }
 
@@ -357,8 +360,8 @@ mod tests {
                     Ok(())
                 }
             };
-            assert!(ordered(jobs, 0..100_000, |i| i, &mut stop).is_err());
-            assert!(in_turn(jobs, 0..100_000, |i| i, &mut stop).is_err());
+            assert!(map_in_order(jobs, 0..100_000, |i| i, &mut stop).is_err());
+            assert!(map_without_sink_thread(jobs, 0..100_000, |i| i, &mut stop).is_err());
             assert_eq!(seen, 22);
         }
     }

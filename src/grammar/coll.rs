@@ -8,18 +8,19 @@
 //! 2.30.7. RCCL adds `acc PTR` after recvbuff (ROCm 7) and ` task N globalrank N` at the end.
 
 use super::token::{
-    Expected, PResult, dec_i64, dec_u32, dec_u64, hex_u64, is_name_byte, pointer, skip_pointer,
+    PResult, ParseFailure, dec_i64, dec_u32, dec_u64, hex_u64, is_name_byte, pointer, skip_pointer,
     word,
 };
-use crate::values::is_known;
+use crate::values::is_known_op;
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
 /// What every COLL body has after its operation, and nothing else NCCL prints.
-pub const ANCHOR: &[u8] = b": opCount ";
+pub const COLL_ANCHOR: &[u8] = b": opCount ";
 
-/// Finds [`ANCHOR`].
-pub static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(ANCHOR));
+/// Finds [`COLL_ANCHOR`].
+pub static COLL_ANCHOR_FINDER: LazyLock<Finder<'static>> =
+    LazyLock::new(|| Finder::new(COLL_ANCHOR));
 
 /// One call as printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,12 +46,12 @@ pub struct Coll<'a> {
 }
 
 /// The longest operation name taken for one; the longest printed has 24 bytes.
-const LONGEST_NAME: usize = 64;
+const MAX_OP_NAME_BYTES: usize = 64;
 
-/// The operation's name that ends where [`ANCHOR`] begins, at `anchor` in `line`: its start,
+/// The operation's name that ends where [`COLL_ANCHOR`] begins, at `anchor` in `line`: its start,
 /// or `None` where no name is there.
-pub fn name_before(line: &[u8], anchor: usize) -> Option<usize> {
-    let floor = anchor.saturating_sub(LONGEST_NAME);
+pub fn find_op_name(line: &[u8], anchor: usize) -> Option<usize> {
+    let floor = anchor.saturating_sub(MAX_OP_NAME_BYTES);
     let start = line[floor..anchor]
         .iter()
         .rposition(|&b| !is_name_byte(b))
@@ -59,7 +60,7 @@ pub fn name_before(line: &[u8], anchor: usize) -> Option<usize> {
 }
 
 /// The operations NCCL and RCCL print.
-const NAMES: [&[u8]; 15] = [
+const OP_NAMES: [&[u8]; 15] = [
     b"AllReduce",
     b"AllGather",
     b"ReduceScatter",
@@ -80,7 +81,7 @@ const NAMES: [&[u8]; 15] = [
 /// True for what may be an operation's name: a known one, or a new one that is not the rest of
 /// a line cut in it (`olGather`) and not two names glued where lines were cut (`AllGaAllGather`).
 fn is_name(name: &[u8]) -> bool {
-    if NAMES.contains(&name) {
+    if OP_NAMES.contains(&name) {
         return true;
     }
     let first = name.first().copied().unwrap_or_default();
@@ -93,16 +94,16 @@ fn is_name(name: &[u8]) -> bool {
 /// True for the beginning of a known name with the end of one after it.
 fn is_glued(name: &[u8]) -> bool {
     let begins = |head: &[u8]| {
-        NAMES
+        OP_NAMES
             .iter()
             .any(|n| n.len() > head.len() && n.starts_with(head))
     };
-    let ends = |tail: &[u8]| NAMES.iter().any(|n| n.ends_with(tail));
+    let ends = |tail: &[u8]| OP_NAMES.iter().any(|n| n.ends_with(tail));
     (1..name.len().saturating_sub(2)).any(|at| begins(&name[..at]) && ends(&name[at..]))
 }
 
-/// The body after [`ANCHOR`], to the end of its last field. `op` is the name in front.
-pub fn body<'a>(op: &'a [u8], input: &'a [u8]) -> PResult<'a, Coll<'a>> {
+/// The body after [`COLL_ANCHOR`], to the end of its last field. `op` is the name in front.
+pub fn parse_coll_body<'a>(op: &'a [u8], input: &'a [u8]) -> PResult<'a, Coll<'a>> {
     let (i, op_count) = hex_u64(input)?;
     let (i, _) = word(" sendbuff ", "sendbuff")(i)?;
     let (i, ()) = skip_pointer(i)?;
@@ -132,7 +133,7 @@ pub fn body<'a>(op: &'a [u8], input: &'a [u8]) -> PResult<'a, Coll<'a>> {
     };
     let (i, _) = word(" stream ", "stream")(i)?;
     let (i, stream) = pointer(i)?;
-    let i = rccl_tail(i).map_or(i, |(rest, ())| rest);
+    let i = skip_rccl_tail(i).map_or(i, |(rest, ())| rest);
     Ok((
         i,
         Coll {
@@ -150,7 +151,7 @@ pub fn body<'a>(op: &'a [u8], input: &'a [u8]) -> PResult<'a, Coll<'a>> {
 }
 
 /// RCCL's ` task N globalrank N`.
-pub(super) fn rccl_tail(input: &[u8]) -> PResult<'_, ()> {
+pub(super) fn skip_rccl_tail(input: &[u8]) -> PResult<'_, ()> {
     let (i, _) = word(" task ", "task")(input)?;
     let (i, _) = dec_u32(i)?;
     let (i, _) = word(" globalrank ", "globalrank")(i)?;
@@ -158,19 +159,19 @@ pub(super) fn rccl_tail(input: &[u8]) -> PResult<'_, ()> {
     Ok((i, ()))
 }
 
-/// A whole body whose [`ANCHOR`] is at `anchor` in `line`: where it starts, what it says, and
+/// A whole body whose [`COLL_ANCHOR`] is at `anchor` in `line`: where it starts, what it says, and
 /// where it ends. An error says what was expected and how many bytes of `line` were left.
-pub fn at(line: &[u8], anchor: usize) -> Result<(usize, Coll<'_>, usize), Expected> {
-    let Some(start) = name_before(line, anchor) else {
-        return Err(Expected {
+pub fn parse_coll_at(line: &[u8], anchor: usize) -> Result<(usize, Coll<'_>, usize), ParseFailure> {
+    let Some(start) = find_op_name(line, anchor) else {
+        return Err(ParseFailure {
             what: "an operation's name",
             left: line.len() - anchor,
         });
     };
-    match body(&line[start..anchor], &line[anchor + ANCHOR.len()..]) {
+    match parse_coll_body(&line[start..anchor], &line[anchor + COLL_ANCHOR.len()..]) {
         Ok((rest, coll)) => Ok((start, coll, line.len() - rest.len())),
         Err(nom::Err::Error(e) | nom::Err::Failure(e)) => Err(e),
-        Err(nom::Err::Incomplete(_)) => Err(Expected {
+        Err(nom::Err::Incomplete(_)) => Err(ParseFailure {
             what: "more",
             left: 0,
         }),
@@ -181,7 +182,7 @@ pub fn at(line: &[u8], anchor: usize) -> Result<(usize, Coll<'_>, usize), Expect
 /// ends as one ends, with `comm`'s size and the stream.
 pub fn is_tail(line: &[u8]) -> bool {
     STREAM.find(line).is_some_and(|at| {
-        memchr::memmem::rfind(&line[..at], NRANKS).is_some()
+        memchr::memmem::rfind(&line[..at], NRANKS_FIELD).is_some()
             && pointer(&line[at + b"] stream ".len()..]).is_ok()
     })
 }
@@ -193,7 +194,7 @@ pub fn is_short_tail(line: &[u8]) -> bool {
         let (before, stream) = (&line[..at], &line[at + b"] stream ".len()..]);
         let digits = before.iter().rev().take_while(|b| b.is_ascii_digit());
         let word = &before[..before.len() - digits.count()];
-        let is_size = word.len() < before.len() && NRANKS.ends_with(word);
+        let is_size = word.len() < before.len() && NRANKS_FIELD.ends_with(word);
         return (is_size || before.is_empty()) && pointer(stream).is_ok();
     }
     let Some(blank) = memchr::memrchr(b' ', line) else {
@@ -204,7 +205,7 @@ pub fn is_short_tail(line: &[u8]) -> bool {
 }
 
 static STREAM: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"] stream "));
-const NRANKS: &[u8] = b" [nranks=";
+const NRANKS_FIELD: &[u8] = b" [nranks=";
 
 /// True for the first bytes of a call's message: with some end it is whole.
 pub fn is_begun(message: &[u8]) -> bool {
@@ -212,26 +213,27 @@ pub fn is_begun(message: &[u8]) -> bool {
         b" sendbuff 0x1 recvbuff 0x1 count 1 datatype 1 op 1 root 1 comm 0x1 [nranks=1] stream 0x1",
         b" sendbuff (nil) recvbuff (nil) count 1 datatype 1 op 1 root 1 comm 0x1 [nranks=1] stream (nil)",
     ];
-    let Some(anchor) = FINDER.find(message) else {
+    let Some(anchor) = COLL_ANCHOR_FINDER.find(message) else {
         let begins = |name: &&[u8]| match message.strip_prefix(*name) {
-            Some(rest) => ANCHOR.starts_with(rest),
+            Some(rest) => COLL_ANCHOR.starts_with(rest),
             None => name.starts_with(message),
         };
-        return !message.is_empty() && NAMES.iter().any(begins);
+        return !message.is_empty() && OP_NAMES.iter().any(begins);
     };
     let completes = |end: &[u8]| {
         let text = [message, end].concat();
-        at(&text, anchor).is_ok_and(|(_, _, end)| end == text.len() && end > message.len())
+        parse_coll_at(&text, anchor)
+            .is_ok_and(|(_, _, end)| end == text.len() && end > message.len())
     };
-    let number = anchor + ANCHOR.len() == message.len();
+    let number = anchor + COLL_ANCHOR.len() == message.len();
     if number {
-        return name_before(message, anchor).is_some();
+        return find_op_name(message, anchor).is_some();
     }
     ENDS.iter()
         .any(|end| (0..end.len()).any(|from| completes(&end[from..])))
 }
 
-/// True for a message that can only be a call's and has no [`ANCHOR`]: bytes of it are not what NCCL
+/// True for a message that can only be a call's and has no [`COLL_ANCHOR`]: bytes of it are not what NCCL
 /// wrote, or its end is missing. It begins with an operation and what is left of the anchor, or it
 /// has the words of a call's arguments: TUNING lines begin as calls do, and of these words a line on
 /// a registered buffer may have one or two.
@@ -247,8 +249,9 @@ pub fn is_broken(message: &[u8]) -> bool {
     let begins = || {
         let name = message.iter().take_while(|&&b| is_name_byte(b)).count();
         let rest = &message[name..];
-        let begun = rest.starts_with(&ANCHOR[..b": op".len()]) || ANCHOR.starts_with(rest);
-        begun && rest.len() > 1 && is_known(&message[..name])
+        let begun =
+            rest.starts_with(&COLL_ANCHOR[..b": op".len()]) || COLL_ANCHOR.starts_with(rest);
+        begun && rest.len() > 1 && is_known_op(&message[..name])
     };
     let has = |word: &&&[u8]| memchr::memmem::find(message, word).is_some();
     begins() || DATATYPE.find(message).is_some() && WORDS.iter().filter(has).count() > 2
@@ -256,7 +259,7 @@ pub fn is_broken(message: &[u8]) -> bool {
 
 /// The communicator's address in a tail (see [`is_tail`]), if it is there whole: the tear may
 /// be in it, or in the word before it.
-pub fn tail_comm(tail: &[u8]) -> Option<u64> {
+pub fn find_tail_comm(tail: &[u8]) -> Option<u64> {
     let nranks = memchr::memmem::rfind(tail, b" [nranks=")?;
     let word = memchr::memrchr(b' ', &tail[..nranks]).map_or(0, |blank| blank + 1);
     pointer(&tail[word..nranks]).ok().map(|(_, p)| p)
@@ -266,9 +269,9 @@ pub fn tail_comm(tail: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<(usize, Coll<'_>, usize), Expected> {
-        let anchor = FINDER.find(line.as_bytes()).unwrap();
-        at(line.as_bytes(), anchor)
+    fn parse(line: &str) -> Result<(usize, Coll<'_>, usize), ParseFailure> {
+        let anchor = COLL_ANCHOR_FINDER.find(line.as_bytes()).unwrap();
+        parse_coll_at(line.as_bytes(), anchor)
     }
 
     #[test]
@@ -359,15 +362,15 @@ mod tests {
         let line = "AllGather: opCount 2 sendbuff 0x7f recvbuff 0x7e count 131072 datatype 9 op 0 \
                     root 0 comm 0x9bb [nranks=4096] stream 0x9001";
         let anchor = line.find(": opCount ").unwrap();
-        for at in anchor..anchor + ANCHOR.len() {
+        for at in anchor..anchor + COLL_ANCHOR.len() {
             let mut changed = line.as_bytes().to_vec();
             changed[at] ^= 0x15;
-            assert!(FINDER.find(&changed).is_none() && is_broken(&changed));
+            assert!(COLL_ANCHOR_FINDER.find(&changed).is_none() && is_broken(&changed));
             // Cut soon after the change, what is left of the anchor tells.
-            let cut = &changed[..anchor + ANCHOR.len()];
+            let cut = &changed[..anchor + COLL_ANCHOR.len()];
             assert_eq!(is_broken(cut), at >= anchor + 4, "{at}");
         }
-        for end in anchor + 2..anchor + ANCHOR.len() {
+        for end in anchor + 2..anchor + COLL_ANCHOR.len() {
             assert!(is_broken(&line.as_bytes()[..end]), "{end}");
         }
     }
@@ -391,7 +394,7 @@ mod tests {
     fn a_tail_is_known_by_its_end_and_names_its_communicator() {
         let tail = b"2600 count 4096 datatype 9 op 0 root 0 comm 0x55d0 [nranks=4] stream 0x55d";
         assert!(is_tail(tail));
-        assert_eq!(tail_comm(tail), Some(0x55d0));
+        assert_eq!(find_tail_comm(tail), Some(0x55d0));
         assert!(is_tail(b" 0x55d0 [nranks=4] stream 0x55d"));
         for part in [
             &b"s=4] stream 0x55d"[..],

@@ -13,12 +13,12 @@
 //! own strftime format, a launcher's prefix or other text may be in front. `dev` is the CUDA
 //! device current at print time, not a rank.
 
-use super::token::{Expected, PResult, dec_u32, dec_u64, is_host_byte, word};
+use super::token::{PResult, ParseFailure, dec_u32, dec_u64, is_host_byte, word};
 use memchr::{memchr_iter, memmem};
 
 /// What kind of line the header opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
+pub enum HeaderLevel {
     /// `NCCL INFO`, by far the most.
     Info,
     /// `NCCL WARN`.
@@ -36,7 +36,7 @@ pub enum Level {
 
 /// One header in a line. Offsets are in that line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header<'a> {
+pub struct LineHeader<'a> {
     /// Where the host begins.
     pub start: usize,
     /// Where the message begins, after `NCCL <LEVEL> `.
@@ -50,12 +50,12 @@ pub struct Header<'a> {
     /// The CUDA device in brackets; CALL lines have none.
     pub dev: Option<u32>,
     /// The level.
-    pub level: Level,
+    pub level: HeaderLevel,
 }
 
-impl Header<'_> {
+impl LineHeader<'_> {
     /// Takes the bytes before `start`, which is in its host, off it: they are another line's.
-    pub fn begin(&mut self, start: usize) {
+    pub fn cut_host_before(&mut self, start: usize) {
         let glued = start.saturating_sub(self.start).min(self.host.len());
         self.host = &self.host[glued..];
         self.start += glued;
@@ -63,32 +63,32 @@ impl Header<'_> {
 }
 
 /// The longest text between `[dev] ` and `NCCL `: a WARN's file may be an absolute path.
-const LONGEST_PLACE: usize = 400;
+const MAX_SOURCE_PLACE_BYTES: usize = 400;
 
 /// The first header at or after `from`.
-pub fn find(line: &[u8], from: usize) -> Option<Header<'_>> {
-    memchr_iter(b':', line.get(from..)?).find_map(|colon| at_colon(line, from, from + colon))
+pub fn find_header(line: &[u8], from: usize) -> Option<LineHeader<'_>> {
+    memchr_iter(b':', line.get(from..)?).find_map(|colon| header_at_colon(line, from, from + colon))
 }
 
 /// All headers of a line, in order.
-pub fn all(line: &[u8]) -> impl Iterator<Item = Header<'_>> {
+pub fn all_headers(line: &[u8]) -> impl Iterator<Item = LineHeader<'_>> {
     let mut from = 0;
     std::iter::from_fn(move || {
-        let header = find(line, from)?;
+        let header = find_header(line, from)?;
         from = header.body;
         Some(header)
     })
 }
 
 /// The header whose host ends at `colon`, with no byte of it before `floor`.
-fn at_colon(line: &[u8], floor: usize, colon: usize) -> Option<Header<'_>> {
+fn header_at_colon(line: &[u8], floor: usize, colon: usize) -> Option<LineHeader<'_>> {
     if !line.get(colon + 1)?.is_ascii_digit() || colon == floor {
         return None;
     }
-    let start = host(&line[floor..colon])? + floor;
-    let (rest, (pid, tid, dev)) = process(&line[colon + 1..]).ok()?;
-    let (level, message) = level(rest, dev.is_some())?;
-    Some(Header {
+    let start = find_host_start(&line[floor..colon])? + floor;
+    let (rest, (pid, tid, dev)) = parse_process(&line[colon + 1..]).ok()?;
+    let (level, message) = parse_level(rest, dev.is_some())?;
+    Some(LineHeader {
         start,
         body: line.len() - message.len(),
         host: &line[start..colon],
@@ -101,7 +101,7 @@ fn at_colon(line: &[u8], floor: usize, colon: usize) -> Option<Header<'_>> {
 
 /// Where the host begins that `text` ends with. In a published log it may be a placeholder:
 /// `[pod-name]`, `<host>`, `***`.
-fn host(text: &[u8]) -> Option<usize> {
+fn find_host_start(text: &[u8]) -> Option<usize> {
     let behind = |is_of: fn(u8) -> bool| {
         let before = text.iter().rposition(|&b| !is_of(b));
         Some(before.map_or(0, |i| i + 1)).filter(|&start| start < text.len())
@@ -119,7 +119,7 @@ fn host(text: &[u8]) -> Option<usize> {
 }
 
 /// `pid:tid [dev] ` or `pid:tid `.
-fn process(input: &[u8]) -> PResult<'_, (u64, u64, Option<u32>)> {
+fn parse_process(input: &[u8]) -> PResult<'_, (u64, u64, Option<u32>)> {
     let (i, pid) = dec_u64(input)?;
     let (i, _) = word(":", "the thread")(i)?;
     let (i, tid) = dec_u64(i)?;
@@ -135,29 +135,29 @@ fn process(input: &[u8]) -> PResult<'_, (u64, u64, Option<u32>)> {
 }
 
 /// The level and the message after it. Without `[dev]` only CALL is a header.
-fn level(input: &[u8], has_dev: bool) -> Option<(Level, &[u8])> {
+fn parse_level(input: &[u8], has_dev: bool) -> Option<(HeaderLevel, &[u8])> {
     if let Some(rest) = input.strip_prefix(b"NCCL INFO ") {
-        return has_dev.then_some((Level::Info, rest));
+        return has_dev.then_some((HeaderLevel::Info, rest));
     }
     if !has_dev {
         return input
             .strip_prefix(b"NCCL CALL ")
-            .map(|rest| (Level::Call, rest));
+            .map(|rest| (HeaderLevel::Call, rest));
     }
     // A place (`file:line`, a time, a function) may be between `[dev]` and `NCCL`. Another
     // bracket means another header: what is between is not a place.
-    let window = &input[..input.len().min(LONGEST_PLACE)];
+    let window = &input[..input.len().min(MAX_SOURCE_PLACE_BYTES)];
     let nccl = memmem::find(window, b"NCCL ")?;
     if nccl > 0 && (input[nccl - 1] != b' ' || input[..nccl].contains(&b'[')) {
         return None;
     }
     let rest = &input[nccl + b"NCCL ".len()..];
-    let known: [(&[u8], Level); 5] = [
-        (b"INFO ", Level::Info),
-        (b"WARN ", Level::Warn),
-        (b"ATTN ", Level::Attention),
-        (b"TRACE ", Level::Trace),
-        (b"ABORT ", Level::Other),
+    let known: [(&[u8], HeaderLevel); 5] = [
+        (b"INFO ", HeaderLevel::Info),
+        (b"WARN ", HeaderLevel::Warn),
+        (b"ATTN ", HeaderLevel::Attention),
+        (b"TRACE ", HeaderLevel::Trace),
+        (b"ABORT ", HeaderLevel::Other),
     ];
     known
         .iter()
@@ -167,7 +167,7 @@ fn level(input: &[u8], has_dev: bool) -> Option<(Level, &[u8])> {
 /// The time stamp that ends where `header` starts, as printed, without brackets and blanks;
 /// empty where none is printed. NCCL 2.26+ prints `[2026-03-03 12:11:38] ` or the user's own
 /// format; collectors put theirs in front too.
-pub fn time(before: &[u8]) -> &[u8] {
+pub fn find_time_stamp(before: &[u8]) -> &[u8] {
     let text = before.trim_ascii_end();
     // No stamp is shorter than a clock.
     if text.len() < b"1:23".len() {
@@ -215,11 +215,11 @@ fn is_date(text: &[u8]) -> bool {
             .all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'/' | b'.'))
 }
 
-impl From<nom::Err<Expected>> for Expected {
-    fn from(e: nom::Err<Expected>) -> Expected {
+impl From<nom::Err<ParseFailure>> for ParseFailure {
+    fn from(e: nom::Err<ParseFailure>) -> ParseFailure {
         match e {
             nom::Err::Error(e) | nom::Err::Failure(e) => e,
-            nom::Err::Incomplete(_) => Expected {
+            nom::Err::Incomplete(_) => ParseFailure {
                 what: "more",
                 left: 0,
             },
@@ -231,8 +231,8 @@ impl From<nom::Err<Expected>> for Expected {
 mod tests {
     use super::*;
 
-    fn one(line: &str) -> (String, u64, u64, Option<u32>, Level, String) {
-        let h = find(line.as_bytes(), 0).unwrap_or_else(|| panic!("no header in {line}"));
+    fn one(line: &str) -> (String, u64, u64, Option<u32>, HeaderLevel, String) {
+        let h = find_header(line.as_bytes(), 0).unwrap_or_else(|| panic!("no header in {line}"));
         (
             String::from_utf8_lossy(h.host).into_owned(),
             h.pid,
@@ -250,26 +250,32 @@ mod tests {
             (host.as_str(), pid, tid, dev),
             ("mew0", 64904, 64905, Some(1))
         );
-        assert_eq!((level, body.as_str()), (Level::Info, "Init"));
+        assert_eq!((level, body.as_str()), (HeaderLevel::Info, "Init"));
         let cases = [
-            ("h:1:2 [0] transport/net_ib.cc:789 NCCL WARN x", Level::Warn),
-            ("h:1:2 [0] net.cc:7 (ncclNetInit) NCCL WARN x", Level::Warn),
+            (
+                "h:1:2 [0] transport/net_ib.cc:789 NCCL WARN x",
+                HeaderLevel::Warn,
+            ),
+            (
+                "h:1:2 [0] net.cc:7 (ncclNetInit) NCCL WARN x",
+                HeaderLevel::Warn,
+            ),
             (
                 "h:1:2 [0] plugin/net.cc:7 (ncclNetInit) NCCL ATTN x",
-                Level::Attention,
+                HeaderLevel::Attention,
             ),
             (
                 "[2026-03-03 12:11:38] h:1:2 [0] a.cc:1 NCCL WARN x",
-                Level::Warn,
+                HeaderLevel::Warn,
             ),
             (
                 "h:1:2 [3] 123.456000 initTransports:44 NCCL TRACE x",
-                Level::Trace,
+                HeaderLevel::Trace,
             ),
-            ("h:1:2 NCCL CALL ncclGroupStart()", Level::Call),
+            ("h:1:2 NCCL CALL ncclGroupStart()", HeaderLevel::Call),
             (
                 "h:1:2 [1] 1558545003174220 NCCL INFO AllReduce",
-                Level::Info,
+                HeaderLevel::Info,
             ),
         ];
         for (line, level) in cases {
@@ -295,7 +301,7 @@ mod tests {
             "[]:1:2 [0] NCCL INFO x",
             "]:1:2 [0] NCCL INFO x",
         ] {
-            assert_eq!(find(line.as_bytes(), 0), None, "{line}");
+            assert_eq!(find_header(line.as_bytes(), 0), None, "{line}");
         }
     }
 
@@ -322,33 +328,36 @@ mod tests {
 
     #[test]
     fn the_clock_is_no_header() {
-        assert_eq!(find(b"12:11:38 [0] loading", 0), None);
-        assert_eq!(find(b"epoch 1:2:3 NCCL INFO", 0), None);
-        assert_eq!(find(b":1:2 [0] NCCL INFO x", 0), None);
+        assert_eq!(find_header(b"12:11:38 [0] loading", 0), None);
+        assert_eq!(find_header(b"epoch 1:2:3 NCCL INFO", 0), None);
+        assert_eq!(find_header(b":1:2 [0] NCCL INFO x", 0), None);
     }
 
     #[test]
     fn every_header_of_a_glued_line_is_found() {
         let line = b"a:1:2 [0] NCCL INFO comm 0x9 rank 1 nb:3:4 [1] NCCL INFO Trees";
-        let hosts: Vec<_> = all(line).map(|h| (h.host, h.start)).collect();
+        let hosts: Vec<_> = all_headers(line).map(|h| (h.host, h.start)).collect();
         assert_eq!(hosts, [(&b"a"[..], 0), (&b"nb"[..], 36)]);
     }
 
     #[test]
     fn the_stamp_is_given_as_printed() {
-        assert_eq!(time(b"[2026-04-28 14:14:49] "), b"2026-04-28 14:14:49");
         assert_eq!(
-            time(b" 0: [2026-04-28 14:14:49.123] "),
+            find_time_stamp(b"[2026-04-28 14:14:49] "),
+            b"2026-04-28 14:14:49"
+        );
+        assert_eq!(
+            find_time_stamp(b" 0: [2026-04-28 14:14:49.123] "),
             b"2026-04-28 14:14:49.123"
         );
         assert_eq!(
-            time(b"2025-07-25 19:54:57.101122 "),
+            find_time_stamp(b"2025-07-25 19:54:57.101122 "),
             b"2025-07-25 19:54:57.101122"
         );
-        assert_eq!(time(b"0: 19:54:57 "), b"19:54:57");
-        assert_eq!(time(b"1763640000.125 "), b"1763640000.125");
+        assert_eq!(find_time_stamp(b"0: 19:54:57 "), b"19:54:57");
+        assert_eq!(find_time_stamp(b"1763640000.125 "), b"1763640000.125");
         assert_eq!(
-            time(b"  | 2025-05-16T16:39:51.208-07:00 | "),
+            find_time_stamp(b"  | 2025-05-16T16:39:51.208-07:00 | "),
             b"2025-05-16T16:39:51.208-07:00"
         );
         for none in [
@@ -359,7 +368,12 @@ mod tests {
             b"[1,26]<stdout>:",
             b"[pod/job-0/main] ",
         ] {
-            assert_eq!(time(none), b"", "{}", String::from_utf8_lossy(none));
+            assert_eq!(
+                find_time_stamp(none),
+                b"",
+                "{}",
+                String::from_utf8_lossy(none)
+            );
         }
     }
 }

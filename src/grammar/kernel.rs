@@ -8,7 +8,7 @@ use memchr::memmem;
 
 /// The operation of a kernel of NCCL or RCCL: `AllReduce`, `SendRecv`, or `Generic` where one kernel serves
 /// several. `None` for any other kernel.
-pub fn op(name: &[u8]) -> Option<&[u8]> {
+pub fn op_of_kernel(name: &[u8]) -> Option<&[u8]> {
     let name = name.strip_prefix(b"void ").unwrap_or(name);
     let rest = name.strip_prefix(b"nccl")?;
     let at = memmem::find(rest, b"Kernel_")?;
@@ -45,8 +45,9 @@ mod tests {
 
     #[test]
     fn a_name_tells_the_operation() {
-        let of =
-            |name: &str| op(name.as_bytes()).map(|op| String::from_utf8_lossy(op).into_owned());
+        let of = |name: &str| {
+            op_of_kernel(name.as_bytes()).map(|op| String::from_utf8_lossy(op).into_owned())
+        };
         for (name, expected) in [
             (
                 "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm *, ncclWorkElem)",

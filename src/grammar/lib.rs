@@ -5,8 +5,8 @@
 
 pub mod coll;
 pub mod ending;
+pub mod fast_coll;
 pub mod header;
-pub mod hot;
 pub mod kernel;
 pub mod message;
 #[cfg(test)]

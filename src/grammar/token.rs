@@ -7,16 +7,16 @@ use nom::{IResult, Parser};
 /// What a parser expected and how many bytes were left where it gave up. Never the input
 /// itself: over a mapped file that would be gigabytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expected {
+pub struct ParseFailure {
     /// What should have stood there, as a noun.
     pub what: &'static str,
     /// Bytes left at that place.
     pub left: usize,
 }
 
-impl ParseError<&[u8]> for Expected {
+impl ParseError<&[u8]> for ParseFailure {
     fn from_error_kind(input: &[u8], _: ErrorKind) -> Self {
-        Expected {
+        ParseFailure {
             what: "",
             left: input.len(),
         }
@@ -27,11 +27,11 @@ impl ParseError<&[u8]> for Expected {
 }
 
 /// The result of every parser of the grammar.
-pub type PResult<'a, T> = IResult<&'a [u8], T, Expected>;
+pub type PResult<'a, T> = IResult<&'a [u8], T, ParseFailure>;
 
 /// The failure of a parser that expected `what` at the start of `input`.
 pub(crate) fn fail<'a, T>(input: &[u8], what: &'static str) -> PResult<'a, T> {
-    Err(nom::Err::Error(Expected {
+    Err(nom::Err::Error(ParseFailure {
         what,
         left: input.len(),
     }))
@@ -42,7 +42,7 @@ pub fn word<'a>(
     word: &'static str,
     what: &'static str,
 ) -> impl FnMut(&'a [u8]) -> PResult<'a, &'a [u8]> {
-    move |input: &'a [u8]| match tag::<_, _, Expected>(word).parse(input) {
+    move |input: &'a [u8]| match tag::<_, _, ParseFailure>(word).parse(input) {
         Ok(ok) => Ok(ok),
         Err(_) => fail(input, what),
     }
@@ -109,7 +109,7 @@ pub(crate) fn dec_i32(input: &[u8]) -> PResult<'_, i32> {
 }
 
 /// The longest text taken for a decimal fraction.
-const LONGEST_FRACTION: usize = 40;
+const MAX_FRACTION_BYTES: usize = 40;
 
 /// A decimal number with or without a fraction, as C's `%f` prints it.
 pub(crate) fn fraction(input: &[u8]) -> PResult<'_, f64> {
@@ -124,12 +124,12 @@ pub(crate) fn fraction(input: &[u8]) -> PResult<'_, f64> {
     }
     let text = std::str::from_utf8(&input[..end]).unwrap_or_default();
     match text.parse() {
-        Ok(value) if end > sign && end <= LONGEST_FRACTION => Ok((&input[end..], value)),
+        Ok(value) if end > sign && end <= MAX_FRACTION_BYTES => Ok((&input[end..], value)),
         _ => fail(input, "a number"),
     }
 }
 
-const HEX: [u8; 256] = {
+const HEX_DIGIT_VALUES: [u8; 256] = {
     let mut table = [0xff_u8; 256];
     let mut b = 0;
     while b < 256 {
@@ -149,7 +149,7 @@ pub fn hex_u64(input: &[u8]) -> PResult<'_, u64> {
     let mut value: u64 = 0;
     let mut n = 0;
     for &b in input {
-        let digit = HEX[b as usize];
+        let digit = HEX_DIGIT_VALUES[b as usize];
         if digit == 0xff {
             break;
         }
@@ -197,7 +197,7 @@ pub(crate) fn skip_pointer(input: &[u8]) -> PResult<'_, ()> {
 fn hex_digits(input: &[u8]) -> (&[u8], usize) {
     let n = input
         .iter()
-        .position(|&b| HEX[b as usize] == 0xff)
+        .position(|&b| HEX_DIGIT_VALUES[b as usize] == 0xff)
         .unwrap_or(input.len());
     (&input[n..], n)
 }
@@ -215,7 +215,7 @@ pub(crate) fn is_host_byte(b: u8) -> bool {
 
 /// One or more bytes up to the next blank or the end.
 pub(crate) fn blank_free(input: &[u8]) -> PResult<'_, &[u8]> {
-    match take_while1::<_, _, Expected>(|b: u8| b != b' ' && b != b'\t').parse(input) {
+    match take_while1::<_, _, ParseFailure>(|b: u8| b != b' ' && b != b'\t').parse(input) {
         Ok(ok) => Ok(ok),
         Err(_) => fail(input, "a word"),
     }
@@ -247,7 +247,7 @@ pub(crate) fn blanks(input: &[u8]) -> PResult<'_, &[u8]> {
 
 /// The high bit of each byte of a word that is 0.
 #[inline(always)]
-pub fn zeros(word: u64) -> u64 {
+pub fn zero_bytes(word: u64) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     // No carry goes from one byte to the next.
     !(((word & LOW) + LOW) | word | LOW)
@@ -255,8 +255,8 @@ pub fn zeros(word: u64) -> u64 {
 
 /// The high bit of each byte of a word that is `byte`.
 #[inline(always)]
-pub fn bytes_that_are(byte: u8, word: u64) -> u64 {
-    zeros(word ^ u64::from_le_bytes([byte; 8]))
+pub fn bytes_equal_to(byte: u8, word: u64) -> u64 {
+    zero_bytes(word ^ u64::from_le_bytes([byte; 8]))
 }
 
 #[cfg(test)]

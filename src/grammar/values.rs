@@ -100,7 +100,7 @@ impl fmt::Display for RedOp {
 /// What kind of operation a name is, as far as its numbers' meaning goes. RCCL's MSCCL++ names
 /// (`mscclpp_ncclAllReduce`) mean the same as NCCL's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Kind {
+pub enum OpKind {
     /// Every rank reduces and receives all.
     AllReduce,
     /// Every rank gives `count` to all, or takes `count` of the sum, or trades with all.
@@ -118,37 +118,37 @@ pub enum Kind {
 }
 
 /// The kind of the operation `name`.
-pub fn kind(name: &[u8]) -> Kind {
+pub fn op_kind(name: &[u8]) -> OpKind {
     match name.strip_prefix(b"mscclpp_nccl").unwrap_or(name) {
-        b"AllReduce" => Kind::AllReduce,
-        b"AllGather" | b"ReduceScatter" | b"AlltoAll" => Kind::PerRank,
-        b"Reduce" => Kind::Reduce,
-        b"Broadcast" => Kind::Broadcast,
-        b"Gather" | b"Scatter" => Kind::Rooted,
-        b"Send" | b"Recv" => Kind::PointToPoint,
-        _ => Kind::Other,
+        b"AllReduce" => OpKind::AllReduce,
+        b"AllGather" | b"ReduceScatter" | b"AlltoAll" => OpKind::PerRank,
+        b"Reduce" => OpKind::Reduce,
+        b"Broadcast" => OpKind::Broadcast,
+        b"Gather" | b"Scatter" => OpKind::Rooted,
+        b"Send" | b"Recv" => OpKind::PointToPoint,
+        _ => OpKind::Other,
     }
 }
 
 /// True for the names that NCCL 2.30 and RCCL print (`src/collectives.cc`, `src/rma`).
-pub fn is_known(name: &[u8]) -> bool {
-    kind(name) != Kind::Other || matches!(name, b"PutSignal" | b"Signal" | b"WaitSignal")
+pub fn is_known_op(name: &[u8]) -> bool {
+    op_kind(name) != OpKind::Other || matches!(name, b"PutSignal" | b"Signal" | b"WaitSignal")
 }
 
 /// True where the reduction printed with operation `name` means something.
 pub fn has_redop(name: &[u8]) -> bool {
-    matches!(kind(name), Kind::AllReduce | Kind::Reduce)
+    matches!(op_kind(name), OpKind::AllReduce | OpKind::Reduce)
         || name.strip_prefix(b"mscclpp_nccl").unwrap_or(name) == b"ReduceScatter"
 }
 
 /// True where the root printed with operation `name` means something.
 pub fn has_root(name: &[u8]) -> bool {
-    !matches!(kind(name), Kind::AllReduce | Kind::PerRank)
+    !matches!(op_kind(name), OpKind::AllReduce | OpKind::PerRank)
 }
 
 /// Which bytes a number counts. Always named, never mixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Basis {
+pub enum ByteBasis {
     /// What the caller passed: count × element size.
     #[default]
     Api,
@@ -161,20 +161,20 @@ pub enum Basis {
     Wire,
 }
 
-impl Basis {
+impl ByteBasis {
     /// `api` bytes of one call of `op` on this basis; `None` where it takes the communicator's
     /// size and that is not known, or where the operation's own rule is not known.
     #[inline]
-    pub fn of(self, op: Kind, api: u128, nranks: Option<u32>) -> Option<u128> {
-        if self == Basis::Api {
+    pub fn bytes_on_basis(self, op: OpKind, api: u128, nranks: Option<u32>) -> Option<u128> {
+        if self == ByteBasis::Api {
             return Some(api);
         }
         let n = || nranks.filter(|&n| n > 0).map(u128::from);
         match (self, op) {
-            (_, Kind::Other) => None,
-            (Basis::Message, Kind::PerRank | Kind::Rooted) => api.checked_mul(n()?),
-            (Basis::Wire, Kind::PerRank | Kind::Rooted) => api.checked_mul(n()? - 1),
-            (Basis::Wire, Kind::AllReduce) => {
+            (_, OpKind::Other) => None,
+            (ByteBasis::Message, OpKind::PerRank | OpKind::Rooted) => api.checked_mul(n()?),
+            (ByteBasis::Wire, OpKind::PerRank | OpKind::Rooted) => api.checked_mul(n()? - 1),
+            (ByteBasis::Wire, OpKind::AllReduce) => {
                 let n = n()?;
                 // 2^64 counts of 8 bytes by 2 × 2^32 ranks stay below 2^101.
                 api.checked_mul(2 * (n - 1)).map(|bytes| bytes / n)
@@ -207,23 +207,32 @@ mod tests {
     #[test]
     fn the_three_bases_of_one_call() {
         let kinds = [
-            Kind::AllReduce,
-            Kind::PerRank,
-            Kind::Broadcast,
-            Kind::PointToPoint,
+            OpKind::AllReduce,
+            OpKind::PerRank,
+            OpKind::Broadcast,
+            OpKind::PointToPoint,
         ];
-        let of = |basis: Basis| kinds.map(|k| basis.of(k, 1000, Some(4)));
-        assert_eq!(of(Basis::Api), [Some(1000); 4]);
+        let of = |basis: ByteBasis| kinds.map(|k| basis.bytes_on_basis(k, 1000, Some(4)));
+        assert_eq!(of(ByteBasis::Api), [Some(1000); 4]);
         assert_eq!(
-            of(Basis::Message),
+            of(ByteBasis::Message),
             [Some(1000), Some(4000), Some(1000), Some(1000)]
         );
         assert_eq!(
-            of(Basis::Wire),
+            of(ByteBasis::Wire),
             [Some(1500), Some(3000), Some(1000), Some(1000)]
         );
-        assert_eq!(Basis::Wire.of(Kind::AllReduce, 10, Some(3)), Some(13));
-        assert_eq!(Basis::Message.of(Kind::PerRank, 10, None), None);
-        assert_eq!(Basis::Wire.of(Kind::AllReduce, 10, Some(1)), Some(0));
+        assert_eq!(
+            ByteBasis::Wire.bytes_on_basis(OpKind::AllReduce, 10, Some(3)),
+            Some(13)
+        );
+        assert_eq!(
+            ByteBasis::Message.bytes_on_basis(OpKind::PerRank, 10, None),
+            None
+        );
+        assert_eq!(
+            ByteBasis::Wire.bytes_on_basis(OpKind::AllReduce, 10, Some(1)),
+            Some(0)
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! 3 (nccl-check --expect) not to be told from this input, 128 and a signal's number where that ended
 //! an input and what was read is written.
 
-use super::file;
+use super::output_file;
 use crate::error::Error;
 use crate::source;
 use std::io::Write;
@@ -24,16 +24,16 @@ pub enum Exit {
 
 /// Runs a program's body and turns its end into an exit code, with `<name>: error: <message>` on
 /// stderr for an error: one line, but for proposals.
-pub fn run(name: &str, body: impl FnOnce() -> anyhow::Result<Exit>) -> ExitCode {
-    code(name, body())
+pub fn run_program(name: &str, body: impl FnOnce() -> anyhow::Result<Exit>) -> ExitCode {
+    exit_code(name, body())
 }
 
 /// Compiled once, not in each program.
-fn code(name: &str, ended: anyhow::Result<Exit>) -> ExitCode {
+fn exit_code(name: &str, ended: anyhow::Result<Exit>) -> ExitCode {
     // A file of -o is there when all of it is written, and only then.
-    let ended = ended.and_then(|exit| file::keep().map(|()| exit));
-    file::discard();
-    if let (Ok(_), Some(signal)) = (&ended, source::signal()) {
+    let ended = ended.and_then(|exit| output_file::name_output_file().map(|()| exit));
+    output_file::discard_output_file();
+    if let (Ok(_), Some(signal)) = (&ended, source::ending_signal()) {
         let said = "interrupted: the output covers only the input that was read";
         let _ = writeln!(std::io::stderr().lock(), "{name}: warning: {said}");
         return ExitCode::from(128_u8.saturating_add(u8::try_from(signal).unwrap_or(0)));
@@ -47,7 +47,7 @@ fn code(name: &str, ended: anyhow::Result<Exit>) -> ExitCode {
             // A closed stderr must not turn the code into a panic.
             let is_proposed = |e: &Error| matches!(e, Error::Proposed(_));
             let multiline = e.downcast_ref().is_some_and(is_proposed);
-            let text = crate::report::printable(&format!("{e:#}"), multiline);
+            let text = crate::report::escape_for_terminal(&format!("{e:#}"), multiline);
             let _ = writeln!(std::io::stderr().lock(), "{name}: error: {text}");
             ExitCode::from(2)
         }

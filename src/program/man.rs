@@ -12,7 +12,7 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// The output cannot be written.
-pub(crate) fn page(command: Command, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_man_page(command: Command, out: &mut dyn Write) -> io::Result<()> {
     let after = command.get_after_long_help().map(ToString::to_string);
     let name = command.get_name().to_owned();
     let command = command
@@ -22,7 +22,7 @@ pub(crate) fn page(command: Command, out: &mut dyn Write) -> io::Result<()> {
         .title(name.to_uppercase())
         .render(out)?;
     let mut roff = Roff::new();
-    for (title, text) in sections(after.as_deref().unwrap_or_default()) {
+    for (title, text) in split_sections(after.as_deref().unwrap_or_default()) {
         roff.control("SH", [title]);
         if title == "EXAMPLES" {
             roff.control("nf", []);
@@ -42,12 +42,12 @@ pub(crate) fn page(command: Command, out: &mut dyn Write) -> io::Result<()> {
             roff.control("fi", []);
         }
     }
-    see_also(&name, &mut roff);
+    write_see_also(&name, &mut roff);
     roff.to_writer(out)
 }
 
 /// Which programs come before and after each in a pipe, or answer the next question.
-const NEIGHBOURS: [(&str, &[&str]); 20] = [
+const RELATED_PROGRAMS: [(&str, &[&str]); 20] = [
     ("nccl-agg", &["nccl-comms", "nccl-hist", "nccl-ops"]),
     ("nccl-check", &["nccl-report", "nccl-skew", "nccl-watch"]),
     (
@@ -83,8 +83,8 @@ const NEIGHBOURS: [(&str, &[&str]); 20] = [
 ];
 
 /// The section of a program's neighbours.
-fn see_also(name: &str, roff: &mut Roff) {
-    let Some((_, neighbours)) = NEIGHBOURS.iter().find(|(of, _)| *of == name) else {
+fn write_see_also(name: &str, roff: &mut Roff) {
+    let Some((_, neighbours)) = RELATED_PROGRAMS.iter().find(|(of, _)| *of == name) else {
         return;
     };
     roff.control("SH", ["SEE ALSO"]);
@@ -100,7 +100,7 @@ fn see_also(name: &str, roff: &mut Roff) {
 
 /// The parts of a program's text after its arguments: examples and exit codes under the titles
 /// that man pages have for them, all else as notes.
-fn sections(after: &str) -> Vec<(&'static str, String)> {
+fn split_sections(after: &str) -> Vec<(&'static str, String)> {
     let mut sections: Vec<(&str, String)> = Vec::new();
     for paragraph in after.split("\n\n") {
         let (title, text) = if let Some(examples) = paragraph.strip_prefix("Examples:\n") {
@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn every_program_has_neighbours_and_they_are_programs() {
-        let is_program = |name: &str| NEIGHBOURS.iter().any(|(known, _)| *known == name);
-        for (name, neighbours) in NEIGHBOURS {
+        let is_program = |name: &str| RELATED_PROGRAMS.iter().any(|(known, _)| *known == name);
+        for (name, neighbours) in RELATED_PROGRAMS {
             let known = |other: &&str| is_program(other) && *other != name;
             assert!(neighbours.iter().all(known), "{name}: {neighbours:?}");
         }
@@ -143,9 +143,9 @@ mod tests {
             ("EXAMPLES", "  a | b\n  c 'd'".to_owned()),
             ("EXIT STATUS", "0 well,\n1 not.".to_owned()),
         ];
-        assert_eq!(sections(after), expect);
+        assert_eq!(split_sections(after), expect);
         let mut page_of = Vec::new();
-        page(Command::new("x").after_long_help(after), &mut page_of).unwrap();
+        write_man_page(Command::new("x").after_long_help(after), &mut page_of).unwrap();
         let text = String::from_utf8(page_of).unwrap();
         assert!(
             text.contains(".SH EXAMPLES") && text.contains(".SH \"EXIT STATUS\""),

@@ -1,9 +1,9 @@
 //! What the programs share at their edge: arguments, exit codes, man pages, progress.
 
 pub mod cli;
-pub mod early;
 pub mod exit;
-mod file;
+pub mod live_rows;
 pub(crate) mod man;
 pub mod on_stall;
+mod output_file;
 pub mod screen;

@@ -1,7 +1,7 @@
 //! The user's own command at a stall.
 
 use crate::output::render::{Grid, Sheet};
-use crate::stages::check::Checked;
+use crate::stages::check::CheckSummary;
 use crate::stages::check::answer::table;
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 ///
 /// # Errors
 /// The shell cannot be started.
-pub fn start(command: &str, found: &Checked, shown: bool) -> io::Result<Child> {
+pub fn start_stall_command(command: &str, found: &CheckSummary, shown: bool) -> io::Result<Child> {
     let wrong = found.is_wrong();
     let first = found.findings.first().filter(|_| wrong);
     let mut shell = Command::new("sh");
@@ -38,13 +38,13 @@ pub fn start(command: &str, found: &Checked, shown: bool) -> io::Result<Child> {
     let mut child = shell.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         let mut text = Vec::new();
-        let Grid { columns, rows } = table::grid(found);
+        let Grid { columns, rows } = table::findings_grid(found);
         let rows = rows.into_iter().take(usize::from(first.is_some()));
         let sheet = Sheet::from(Grid {
             columns,
             rows: rows.collect(),
         });
-        sheet.jsonl(1, &mut text).map_err(io::Error::other)?;
+        sheet.write_jsonl(1, &mut text).map_err(io::Error::other)?;
         // A command need not read it.
         match stdin.write_all(&text) {
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(e),

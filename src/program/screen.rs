@@ -20,7 +20,7 @@ use std::time::Duration;
 /// is drawn once the terminal was given back.
 static SHOWN: Mutex<bool> = Mutex::new(false);
 
-fn lock() -> MutexGuard<'static, bool> {
+fn lock_shown() -> MutexGuard<'static, bool> {
     SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -34,34 +34,34 @@ impl Screen {
     ///
     /// # Errors
     /// The terminal cannot be used.
-    pub fn take(is_last: bool) -> io::Result<Screen> {
+    pub fn take_terminal(is_last: bool) -> io::Result<Screen> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |info| {
                 // It may have happened while the page was drawn, under the lock.
-                reset();
+                reset_terminal();
                 before(info);
             }));
         });
-        listen(is_last)?;
-        let mut shown = lock();
+        listen_for_signals(is_last)?;
+        let mut shown = lock_shown();
         terminal::enable_raw_mode()?;
         *shown = true;
         let begin = || {
-            keep_signals()?;
+            keep_signal_keys()?;
             execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)?;
             Terminal::new(CrosstermBackend::new(io::stdout())).map(Screen)
         };
-        begin().inspect_err(|_| give_back(&mut shown))
+        begin().inspect_err(|_| restore_terminal(&mut shown))
     }
 
     /// Draws a page, if the terminal is still taken.
     ///
     /// # Errors
     /// The terminal cannot be written.
-    pub fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
-        let shown = lock();
+    pub fn draw_page(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        let shown = lock_shown();
         if *shown {
             self.0.draw(draw)?;
         }
@@ -79,18 +79,18 @@ impl Screen {
                 return true;
             }
         }
-        !*lock()
+        !*lock_shown()
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back(&mut lock());
+        restore_terminal(&mut lock_shown());
     }
 }
 
 /// Raw mode takes all keys; of those that send signals Ctrl-C still does.
-fn keep_signals() -> io::Result<()> {
+fn keep_signal_keys() -> io::Result<()> {
     let terminal = io::stdout();
     let mut modes = termios::tcgetattr(&terminal)?;
     modes.local_modes |= LocalModes::ISIG;
@@ -100,20 +100,20 @@ fn keep_signals() -> io::Result<()> {
     Ok(termios::tcsetattr(&terminal, OptionalActions::Now, &modes)?)
 }
 
-fn give_back(shown: &mut bool) {
+fn restore_terminal(shown: &mut bool) {
     if std::mem::take(shown) {
-        reset();
+        reset_terminal();
     }
 }
 
 /// What cannot be given back is left as it is: there is nobody to tell.
-fn reset() {
+fn reset_terminal() {
     let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show);
     let _ = terminal::disable_raw_mode();
 }
 
 /// Gives the terminal back at the first signal.
-fn listen(is_last: bool) -> io::Result<()> {
+fn listen_for_signals(is_last: bool) -> io::Result<()> {
     let signal = Arc::new(AtomicUsize::new(0));
     let (mut wake, waker) = UnixStream::pair()?;
     for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
@@ -124,8 +124,8 @@ fn listen(is_last: bool) -> io::Result<()> {
         if wake.read_exact(&mut [0]).is_err() {
             return;
         }
-        let mut shown = lock();
-        give_back(&mut shown);
+        let mut shown = lock_shown();
+        restore_terminal(&mut shown);
         let number = signal.load(Ordering::Acquire) as i32;
         // A pipe ends at the first two of them, and what was found is written.
         if is_last || ![SIGINT, SIGTERM].contains(&number) {

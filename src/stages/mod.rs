@@ -3,7 +3,7 @@
 //!
 //! Those that read logs have one shape: what it needs, what it keeps of a chunk, and how chunks add
 //! up (`Stage`). A call whose line was torn is no matter there: it is in its chunk's part before that
-//! is added ([`Visit::torn`]). Where calls or lines are written by their steps, which are known only
+//! is added ([`LogVisitor::insert_torn_calls`]). Where calls or lines are written by their steps, which are known only
 //! when a log is read to its end, that is the first walk, and both stages keep a [`survey`] of it.
 //!
 //! Two walks have a shape of their own. nccl-comms writes rows while it walks a log again: rows of
@@ -13,19 +13,19 @@
 //!
 //! nccl-watch has no walk of a whole input: it walks what comes, as it comes.
 //!
-//! nccl-ops, nccl-hist and nccl-agg share one fold, [`crate::count::calls::count`], and differ in what
+//! nccl-ops, nccl-hist and nccl-agg share one fold, [`crate::count::calls::count_calls`], and differ in what
 //! they make of it.
 
 pub mod calls;
 pub mod check;
 pub mod diff;
 pub mod gpus;
-mod kept;
 pub mod page;
 pub mod pictures;
 #[cfg(test)]
 pub(crate) mod pieces;
 pub mod ranks;
+mod run_snapshot;
 pub mod setup;
 pub mod trainer;
 pub mod watch;
@@ -39,65 +39,65 @@ pub use trainer::{steps, survey, timing};
 
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
-use crate::formats::Tells;
-use crate::formats::door::{self, Known};
-use crate::log::walk::Visit;
-use crate::log::{self, Log, Part};
-use crate::members::Merged;
+use crate::formats::Provides;
+use crate::formats::open::{self, OpenInput};
+use crate::log::walk::LogVisitor;
+use crate::log::{self, LogState, MergedChunk};
+use crate::members::MergedMembers;
 use crate::report::Report;
-use crate::source::{Copied, Input, Origin, Thin};
+use crate::source::{Input, InputName, PipeCopy, PipeSpool};
 use std::cell::Cell;
 
 /// A stage, while its inputs are read.
-pub(crate) trait Stage {
+pub(crate) trait InputStage {
     /// What each input must tell.
-    const NEEDS: Tells;
+    const NEEDS: Provides;
     /// Inputs are read again afterwards.
-    const AGAIN: bool = false;
+    const SECOND_PASS: bool = false;
     /// Then it says of a pipe while it is read what will not be asked for again: it is only read from its
     /// beginning on.
-    const THINS: bool = false;
+    const RELEASES_PIPE_LINES: bool = false;
     /// Takes records of calls from a pipe, too.
-    const RECORDED: bool = false;
+    const TAKES_PIPED_RECORDS: bool = false;
     /// Something is asked of steps.
-    const STEPS: bool = true;
+    const USES_STEPS: bool = true;
     /// What is kept of a chunk.
-    type Visit: Visit + Send;
+    type Visit: LogVisitor + Send;
 
     /// The next log begins.
-    fn begin(&mut self, _name: String) {}
+    fn begin_input(&mut self, _name: String) {}
 
     /// Whether this input is to be read again.
-    fn again(&self, _input: &Input) -> bool {
-        Self::AGAIN
+    fn needs_second_pass(&self, _input: &Input) -> bool {
+        Self::SECOND_PASS
     }
 
     /// It is a pipe, of which this copy is made while it is read.
-    fn copied(&mut self, _copy: Copied) {}
+    fn take_pipe_copy(&mut self, _copy: PipeCopy) {}
 
     /// The same, of which lines may be let go.
-    fn thin(&mut self, _name: String, _thin: Thin) {}
+    fn take_pipe_spool(&mut self, _name: String, _thin: PipeSpool) {}
 
     /// The input is read up to there, and what comes before is added.
-    fn read_to(&mut self, _bytes: u64, _merged: &Merged) {}
+    fn note_read_to(&mut self, _bytes: u64, _merged: &MergedMembers) {}
 
     /// Adds a chunk that follows what was added before.
-    fn add(&mut self, part: Part<'_, Self::Visit>);
+    fn add_chunk(&mut self, part: MergedChunk<'_, Self::Visit>);
 
     /// Whether the last chunk could be added: a stage that writes rows while it reads may fail.
     ///
     /// # Errors
     /// The output cannot be written.
-    fn added(&mut self) -> Result<()> {
+    fn check_output(&mut self) -> Result<()> {
         Ok(())
     }
 
     /// The log is read to its end.
-    fn end(
+    fn end_input(
         &mut self,
-        _input: Known<Self::Visit>,
-        _log: Log,
-        _merged: &Merged,
+        _input: OpenInput<Self::Visit>,
+        _log: LogState,
+        _merged: &MergedMembers,
         _report: &mut Report,
     ) {
     }
@@ -106,14 +106,14 @@ pub(crate) trait Stage {
     ///
     /// # Errors
     /// It cannot be read, or is of no use here.
-    fn other(
+    fn add_other_input(
         &mut self,
-        input: Known<Self::Visit>,
-        _merged: &mut Merged,
+        input: OpenInput<Self::Visit>,
+        _merged: &mut MergedMembers,
         _report: &mut Report,
         _progress: &dyn Progress,
     ) -> Result<()> {
-        Err(input.refused("log lines"))
+        Err(input.error_without_part("log lines"))
     }
 }
 
@@ -122,18 +122,18 @@ pub(crate) trait Stage {
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn gather<S>(
-    origins: &[Origin],
+pub(crate) fn gather_stage<S>(
+    origins: &[InputName],
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<(S, Merged)>
+) -> Result<(S, MergedMembers)>
 where
-    S: Stage<Visit: Default> + Default,
+    S: InputStage<Visit: Default> + Default,
 {
     let mut stage = S::default();
     let new = S::Visit::default;
-    let merged = read(&mut stage, origins, options, report, progress, new)?;
+    let merged = read_stage(&mut stage, origins, options, report, progress, new)?;
     progress.finish();
     Ok((stage, merged))
 }
@@ -142,47 +142,47 @@ where
 ///
 /// # Errors
 /// No input could be read, or tells what is needed; damage under `--strict`.
-pub(crate) fn read<S: Stage>(
+pub(crate) fn read_stage<S: InputStage>(
     stage: &mut S,
-    origins: &[Origin],
+    origins: &[InputName],
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
     new: impl Fn() -> S::Visit + Sync,
-) -> Result<Merged> {
-    let mut merged = Merged::default();
+) -> Result<MergedMembers> {
+    let mut merged = MergedMembers::default();
     if let [origin] = origins
         && origin.is_piped()
     {
-        merged.twice.alone();
+        merged.twice.expect_single_input();
     }
     let log_options = log::Options {
-        keep_marks: S::STEPS,
+        keep_marks: S::USES_STEPS,
         ..options.log.clone()
     };
-    let mut opening = options.opening(S::NEEDS);
-    opening.again = S::AGAIN;
-    opening.recorded = S::RECORDED;
-    door::each(origins, opening, report, &new, |mut input, report| {
-        if !input.tells(Tells::LINES) {
-            return stage.other(input, &mut merged, report, progress);
+    let mut opening = options.opening_for(S::NEEDS);
+    opening.again = S::SECOND_PASS;
+    opening.recorded = S::TAKES_PIPED_RECORDS;
+    open::for_each_input(origins, opening, report, &new, |mut input, report| {
+        if !input.provides(Provides::LINES) {
+            return stage.add_other_input(input, &mut merged, report, progress);
         }
-        let again = stage.again(input.input());
+        let again = stage.needs_second_pass(input.input());
         if again {
-            input = match S::THINS {
-                true => input.rewindable_thin()?,
-                false => input.rewindable()?,
+            input = match S::RELEASES_PIPE_LINES {
+                true => input.into_rewindable_spool()?,
+                false => input.into_rewindable()?,
             };
         }
-        stage.begin(input.name());
-        if let Some(copy) = input.input().copied() {
-            stage.copied(copy);
+        stage.begin_input(input.name());
+        if let Some(copy) = input.input().pipe_copy() {
+            stage.take_pipe_copy(copy);
         }
-        if let Some(thin) = input.input().thin() {
-            stage.thin(input.name(), thin);
+        if let Some(thin) = input.input().pipe_spool() {
+            stage.take_pipe_spool(input.name(), thin);
         }
         let read = Cell::new(0);
-        let log = input.told(
+        let log = input.read_log_reported(
             &log_options,
             &mut merged,
             report,
@@ -193,15 +193,15 @@ pub(crate) fn read<S: Stage>(
             },
             |part| {
                 let merged = part.merged;
-                stage.add(part);
-                stage.read_to(read.get(), merged);
-                stage.added()
+                stage.add_chunk(part);
+                stage.note_read_to(read.get(), merged);
+                stage.check_output()
             },
         )?;
         if again {
-            input = input.rewound()?;
+            input = input.into_rewound()?;
         }
-        stage.end(input, log, &merged, report);
+        stage.end_input(input, log, &merged, report);
         Ok(())
     })?;
     Ok(merged)

@@ -1,23 +1,23 @@
 //! A made log walked in pieces of any size, each as if another machine had walked it: what comes
 //! out must not depend on them.
 
-use crate::count::calls::{self, Calls, Counting};
-use crate::count::groups::By;
-use crate::count::rowed::Rowed;
+use crate::count::calls::{self, CountedCalls, RowCounter};
+use crate::count::groups::GroupBy;
+use crate::count::row_counts::RowCounts;
 use crate::count::tally::{self, Tally};
-use crate::formats::lines::Rows as _;
+use crate::formats::lines::RowVisitor as _;
 use crate::grammar::trainer::Recogniser;
 use crate::grammar::values::Datatype;
-use crate::log::timeline::{self, Timeline};
-use crate::log::walk::{self, Scanned, Visit};
-use crate::log::{Log, Part};
-use crate::members::{Merged, Renumbered};
+use crate::log::timeline::{self, StepTimeline};
+use crate::log::walk::{self, ChunkResult, LogVisitor};
+use crate::log::{LogState, MergedChunk};
+use crate::members::{MergedMembers, MergedNumbers};
 use crate::output::render::Sheet;
 use crate::output::table::{Row, Timing};
 use crate::report::Report;
-use crate::source::{Origin, Place};
-use crate::stages::communicators::{self, Gathered};
-use crate::stages::{Stage, agg, hist, net, ops, tuning};
+use crate::source::{CutPlace, InputName};
+use crate::stages::communicators::{self, CommunicatorTotals};
+use crate::stages::{InputStage, agg, hist, net, ops, tuning};
 use crate::synth::{self, StreamSink};
 use crate::testing::{self, Nobody, sent};
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn options(nccl: &str) -> synth::Options {
         layers: 2,
         steps: 2,
         nccl: nccl.parse().unwrap(),
-        net: Some(synth::options::Net::Ib),
+        net: Some(synth::options::SynthNet::Ib),
         nvls: true,
         tuning: true,
         ..synth::Options::default()
@@ -68,71 +68,71 @@ const SENT: usize = 8;
 
 /// Walks `log` in pieces of about `size` bytes, cut at line ends. A few are read again from what
 /// was written of them.
-pub(crate) fn walk<V: Visit + Serialize + DeserializeOwned>(
+pub(crate) fn walk<V: LogVisitor + Serialize + DeserializeOwned>(
     log: &[u8],
     size: usize,
     new: impl Fn() -> V,
-    take: impl FnMut(Part<'_, V>),
-) -> Merged {
+    take: impl FnMut(MergedChunk<'_, V>),
+) -> MergedMembers {
     read(log, size, new, take).1
 }
 
 /// The same, with what is known of the log.
-fn read<V: Visit + Serialize + DeserializeOwned>(
+fn read<V: LogVisitor + Serialize + DeserializeOwned>(
     log: &[u8],
     size: usize,
     new: impl Fn() -> V,
-    take: impl FnMut(Part<'_, V>),
-) -> (Log, Merged) {
-    let mut merged = Merged::default();
+    take: impl FnMut(MergedChunk<'_, V>),
+) -> (LogState, MergedMembers) {
+    let mut merged = MergedMembers::default();
     (read_after(&mut merged, log, size, new, take), merged)
 }
 
 /// The same of a log that is read after others.
-pub(crate) fn read_after<V: Visit + Serialize + DeserializeOwned>(
-    merged: &mut Merged,
+pub(crate) fn read_after<V: LogVisitor + Serialize + DeserializeOwned>(
+    merged: &mut MergedMembers,
     log: &[u8],
     size: usize,
     new: impl Fn() -> V,
-    mut take: impl FnMut(Part<'_, V>),
-) -> Log {
-    let mut whole = Log::default();
-    let mut to = Renumbered::default();
+    mut take: impl FnMut(MergedChunk<'_, V>),
+) -> LogState {
+    let mut whole = LogState::default();
+    let mut to = MergedNumbers::default();
     let mut from = 0;
     while from < log.len() {
         let near = (from + size).min(log.len());
         let end = log[near..].iter().position(|&b| b == b'\n');
         let end = end.map_or(log.len(), |at| near + at + 1);
         let (piece, offset) = (&log[from..end], from as u64);
-        let quiet = walk::place(&log[..from], true) == Place::Quiet;
-        let scanned: Scanned<V> =
-            walk::scan(piece, (offset, quiet), &Recogniser::all(), false, new());
+        let quiet = walk::classify_cut(&log[..from], true) == CutPlace::Quiet;
+        let scanned: ChunkResult<V> =
+            walk::walk_bytes(piece, (offset, quiet), &Recogniser::all(), false, new());
         let scanned = match size < log.len() && log.len() / size < SENT {
             true => sent(&scanned),
             false => scanned,
         };
-        take(whole.add(scanned, merged, &mut to));
+        take(whole.add_chunk(scanned, merged, &mut to));
         from = end;
     }
-    whole.end();
+    whole.end_log();
     whole
 }
 
 /// Reads `files` into a stage, each cut into so many pieces whose parts are sent, as if other machines
 /// had walked them; `end` gets each that is read to its end.
-pub(crate) fn read_apart<S: Stage<Visit: Serialize + DeserializeOwned>>(
+pub(crate) fn read_apart<S: InputStage<Visit: Serialize + DeserializeOwned>>(
     stage: &mut S,
     files: &[Vec<u8>],
     pieces: usize,
     new: impl Fn() -> S::Visit,
-    mut end: impl FnMut(&mut S, usize, Log, &Merged),
-) -> Merged {
-    let mut merged = Merged::default();
+    mut end: impl FnMut(&mut S, usize, LogState, &MergedMembers),
+) -> MergedMembers {
+    let mut merged = MergedMembers::default();
     for (at, file) in files.iter().enumerate() {
-        merged.next_input();
-        stage.begin(at.to_string());
+        merged.begin_next_input();
+        stage.begin_input(at.to_string());
         let size = file.len().div_ceil(pieces).max(1);
-        let log = read_after(&mut merged, file, size, &new, |part| stage.add(part));
+        let log = read_after(&mut merged, file, size, &new, |part| stage.add_chunk(part));
         end(stage, at, log, &merged);
     }
     merged
@@ -176,11 +176,11 @@ fn files(log: &[u8]) -> Vec<Vec<u8>> {
 /// Everything that a run keeps beside rows: who was met, and what stages gather.
 #[derive(Serialize, serde::Deserialize)]
 struct State {
-    merged: Merged,
+    merged: MergedMembers,
     tally: Tally,
-    gathered: Gathered,
-    net: net::all::All,
-    tuning: tuning::all::All,
+    gathered: CommunicatorTotals,
+    net: net::net_stage::NetStage,
+    tuning: tuning::tuning_stage::TuningStage,
 }
 
 /// Calls by step, process and communicator, operation, size.
@@ -192,8 +192,8 @@ impl State {
     /// or not.
     fn of(files: &[Vec<u8>], all: usize, (size, often): (usize, bool), rows: &mut Rows) -> State {
         let tally = tally::Options {
-            sizing: tally::Sizing::Count,
-            basis: crate::grammar::values::Basis::Api,
+            sizing: tally::SizeKey::Count,
+            basis: crate::grammar::values::ByteBasis::Api,
             members: true,
             datatypes: true,
             steps: true,
@@ -203,18 +203,18 @@ impl State {
         };
         let of_sides = communicators::tally_options(true);
         let mut state = State {
-            merged: Merged::default(),
+            merged: MergedMembers::default(),
             tally: Tally::new(tally.clone(), all, 1),
-            gathered: Gathered::new(&of_sides, all, 1),
-            net: net::all::All::default(),
-            tuning: tuning::all::All::default(),
+            gathered: CommunicatorTotals::new(&of_sides, all, 1),
+            net: net::net_stage::NetStage::default(),
+            tuning: tuning::tuning_stage::TuningStage::default(),
         };
         let steps = timeline::Options::default();
         for file in files {
-            state.merged.next_input();
+            state.merged.begin_next_input();
             state.tally.clear();
             state.gathered.begin_input("a".to_owned());
-            state.net.begin_input(usize::MAX, "a".to_owned());
+            state.net.begin_numbered_input(usize::MAX, "a".to_owned());
             let State {
                 merged,
                 tally: of_calls,
@@ -223,34 +223,34 @@ impl State {
                 tuning,
             } = &mut state;
             let new = || {
-                let calls = tally::Partial::new(&tally);
-                let sides = communicators::Partial::new(&of_sides);
-                let lines = <(net::fold::Partial, tuning::fold::Partial)>::default();
+                let calls = tally::TallyPartial::new(&tally);
+                let sides = communicators::CommunicatorsPartial::new(&of_sides);
+                let lines = <(net::fold::NetPartial, tuning::fold::TuningPartial)>::default();
                 ((calls, sides), lines)
             };
             let log = read_after(merged, file, size, new, |part| {
-                let (((calls, sides), (facts, lines)), part) = part.taken();
-                of_calls.add(part.with(calls), &steps);
-                gathered.add(part.with(sides), &steps);
-                net.add(part.with(facts));
-                tuning.add(part.with(lines));
+                let (((calls, sides), (facts, lines)), part) = part.take_visit();
+                of_calls.add_chunk(part.with_visit(calls), &steps);
+                gathered.add_chunk(part.with_visit(sides), &steps);
+                net.add_chunk(part.with_visit(facts));
+                tuning.add_chunk(part.with_visit(lines));
                 if often {
                     (*of_calls, *gathered) = (sent(of_calls), sent(gathered));
                     (*net, *tuning) = (sent(net), sent(tuning));
                 }
             });
-            let timeline = log.timeline(&steps);
-            of_calls.place(&timeline, merged, |_| true);
+            let timeline = log.build_timeline(&steps);
+            of_calls.place_input(&timeline, merged, |_| true);
             gathered.end_input(&timeline, merged, None);
             state.rows(&timeline, rows);
         }
         state
     }
 
-    fn rows(&mut self, timeline: &Timeline, rows: &mut Rows) {
-        let names: Vec<Vec<u8>> = self.tally.ops.names().map(<[u8]>::to_vec).collect();
+    fn rows(&mut self, timeline: &StepTimeline, rows: &mut Rows) {
+        let names: Vec<Vec<u8>> = self.tally.ops.op_names().map(<[u8]>::to_vec).collect();
         let origins = &self.merged.origins;
-        let mut add = |gap, key: tally::Key, value: tally::Value, names: &[Vec<u8>]| {
+        let mut add = |gap, key: tally::CallKey, value: tally::CallVolume, names: &[Vec<u8>]| {
             let step = timeline.step_of(gap).map(|step| step.step);
             let member = origins.members.get(key.member);
             let process = origins
@@ -263,7 +263,7 @@ impl State {
                 .or_default() += value.calls;
         };
         self.tally
-            .drain(|_| true, |gap, key, value| add(gap, key, value, &names));
+            .drain_wanted(|_| true, |gap, key, value| add(gap, key, value, &names));
     }
 
     /// Adds what another machine sent.
@@ -278,17 +278,21 @@ impl State {
     /// All inputs are read: the tables of nccl-communicators, nccl-net and
     /// nccl-tuning.
     fn end(mut self, rows: &mut Rows) -> [String; 5] {
-        if let Some((timeline, _)) = self.tally.rest(&self.merged, |_, _| true) {
+        if let Some((timeline, _)) = self.tally.count_held(&self.merged, |_, _| true) {
             self.rows(&timeline, rows);
         }
-        self.gathered.rest(&self.merged, None);
+        self.gathered.take_rest(&self.merged, None);
         let found = self.gathered.finish(&self.merged);
-        let (sides, members) = (communicators::grid(&found), communicators::members(&found));
-        self.tuning.end(&self.merged);
-        let tuning = tuning::table::grid(&self.tuning, &tuning::table::Options::default());
-        let net = net::Net::of(self.net, &self.merged);
-        let facts = net::table::grid(&net, &net::table::Options { hosts: true });
-        let pairs = net::pairs::grid(&net);
+        let (sides, members) = (
+            communicators::build_communicator_grid(&found),
+            communicators::build_member_grid(&found),
+        );
+        self.tuning.end_lines(&self.merged);
+        let tuning =
+            tuning::table::build_crossover_grid(&self.tuning, &tuning::table::Options::default());
+        let net = net::NetSummary::from_stage(self.net, &self.merged);
+        let facts = net::table::build_net_grid(&net, &net::table::Options { hosts: true });
+        let pairs = net::pairs::build_pair_grid(&net);
         [sides, members, facts, pairs, tuning].map(|table| format!("{table:?}"))
     }
 }
@@ -347,13 +351,13 @@ proptest! {
 /// The table as text.
 fn csv(sheet: &Sheet<'_>) -> String {
     let mut text = Vec::new();
-    sheet.csv(1, &mut text).unwrap();
+    sheet.write_csv(1, &mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 
 /// The tables of nccl-ops (sizes, durations), nccl-hist and nccl-agg; `count` counts the calls for
 /// each.
-fn tables(by: &[By], count: impl Fn(tally::Options) -> Calls) -> [String; 4] {
+fn tables(by: &[GroupBy], count: impl Fn(tally::Options) -> CountedCalls) -> [String; 4] {
     let by = by.to_vec();
     let (of_ops, of_hist, of_agg) = (
         ops::Options {
@@ -374,18 +378,18 @@ fn tables(by: &[By], count: impl Fn(tally::Options) -> Calls) -> [String; 4] {
         ..of_ops.clone()
     };
     [
-        csv(&ops::sheet(&count(of_ops.tally()), &of_ops)),
-        csv(&ops::times(&count(of_times.tally()), &of_times)),
-        csv(&hist::sheet(&count(of_hist.tally()), &of_hist, false)),
-        csv(&agg::sheet(&count(of_agg.tally()), &of_agg)),
+        csv(&ops::ops_sheet(&count(of_ops.tally()), &of_ops)),
+        csv(&ops::ops_times_sheet(&count(of_times.tally()), &of_times)),
+        csv(&hist::hist_sheet(&count(of_hist.tally()), &of_hist, false)),
+        csv(&agg::agg_sheet(&count(of_agg.tally()), &of_agg)),
     ]
 }
 
-const BY: [&[By]; 4] = [
+const BY: [&[GroupBy]; 4] = [
     &[],
-    &[By::Step, By::CommId],
-    &[By::Rank, By::Datatype],
-    &[By::Host, By::Comm],
+    &[GroupBy::Step, GroupBy::CommId],
+    &[GroupBy::Rank, GroupBy::Datatype],
+    &[GroupBy::Host, GroupBy::Comm],
 ];
 
 #[test]
@@ -395,10 +399,11 @@ fn halves_of_a_log_counted_elsewhere_give_its_table() {
         for by in BY {
             let of = |size: usize| {
                 tables(by, |tally| {
-                    let new = || tally::Partial::new(&tally);
-                    let calls = calls::of_parts(&testing::options(1, false), &tally, |take| {
-                        read(&log, size, new, take)
-                    });
+                    let new = || tally::TallyPartial::new(&tally);
+                    let calls =
+                        calls::count_log_parts(&testing::options(1, false), &tally, |take| {
+                            read(&log, size, new, take)
+                        });
                     match size < log.len() {
                         true => sent(&calls),
                         false => calls,
@@ -419,22 +424,22 @@ fn logs_counted_apart_and_merged_give_the_table_of_one_run() {
     let origins = ["2.30", "2.16", "rccl-2.22"].map(|nccl| {
         let path = dir.path().join(nccl);
         std::fs::write(&path, made(nccl)).unwrap();
-        Origin::Path(path)
+        InputName::Path(path)
     });
     let read = testing::options(1, false);
-    let count = |origins: &[Origin], tally: &tally::Options| {
+    let count = |origins: &[InputName], tally: &tally::Options| {
         let mut report = Report::new("a", false, true);
-        calls::count(origins, &read, tally, &mut report, &Nobody).unwrap()
+        calls::count_calls(origins, &read, tally, &mut report, &Nobody).unwrap()
     };
     for by in BY {
         let whole = tables(by, |tally| count(&origins, &tally));
         let apart = tables(by, |tally| {
             let parts = origins.chunks(1).map(|origin| sent(&count(origin, &tally)));
-            let merge = |mut all: Calls, part| {
+            let merge = |mut all: CountedCalls, part| {
                 all.merge(part);
                 all
             };
-            parts.rev().fold(Calls::default(), merge)
+            parts.rev().fold(CountedCalls::default(), merge)
         });
         assert_eq!(apart, whole, "{by:?}");
     }
@@ -456,10 +461,10 @@ proptest! {
         ), 0..40),
         half in 0..40_usize,
     ) {
-        let add = |rowed: &mut Rowed, list: &[Counted]| {
+        let add = |rowed: &mut RowCounts, list: &[Counted]| {
             for &(step, op, count, calls, dur_ns) in list {
                 let timing = dur_ns.map(|_| Timing { dur_ns, clock: b"gpu", ..Timing::default() });
-                rowed.row(&Row {
+                rowed.visit_row(&Row {
                     step,
                     op: [&b"Send"[..], b"AllReduce", b"Broadcast"][op],
                     count: Some(count),
@@ -475,9 +480,9 @@ proptest! {
         let at = half.min(rows.len());
         let of = |parts: &[&[_]], tally: tally::Options| {
             let read = testing::options(1, false);
-            let mut counting = Counting::new(&read, &tally);
+            let mut counting = RowCounter::new(&read, &tally);
             for part in parts {
-                let mut rowed = Rowed::new(&tally, None);
+                let mut rowed = RowCounts::new(&tally, None);
                 add(&mut rowed, part);
                 counting.merge(sent(&rowed));
             }

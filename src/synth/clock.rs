@@ -4,18 +4,18 @@ use crate::options::Timestamps;
 use jiff::{Timestamp, tz::TimeZone};
 
 /// 2025-10-01 12:00:00 UTC.
-const START_S: i64 = 1_759_320_000;
+const JOB_START_UNIX_S: i64 = 1_759_320_000;
 
 /// A moment, and its date kept as text, because millions of lines share a second.
 #[derive(Debug, Clone)]
-pub(crate) struct Clock {
+pub(crate) struct JobClock {
     us: u64,
     second: u64,
     /// `2025-10-01 12:00:00`
     text: String,
 }
 
-impl Default for Clock {
+impl Default for JobClock {
     fn default() -> Self {
         let mut clock = Self {
             us: 0,
@@ -27,7 +27,7 @@ impl Default for Clock {
     }
 }
 
-impl Clock {
+impl JobClock {
     /// Lets time pass.
     pub(crate) fn advance(&mut self, us: u64) {
         self.us += us;
@@ -48,12 +48,12 @@ impl Clock {
     }
 
     /// It becomes that late, if it is not later already.
-    pub(crate) fn reach(&mut self, us: u64) {
+    pub(crate) fn advance_to(&mut self, us: u64) {
         self.advance(us.saturating_sub(self.us));
     }
 
     fn unix(&self) -> i64 {
-        START_S.saturating_add_unsigned(self.second)
+        JOB_START_UNIX_S.saturating_add_unsigned(self.second)
     }
 
     /// `2025-10-01`
@@ -67,7 +67,7 @@ impl Clock {
     }
 
     /// `2025-10-01 12:00:00`
-    pub(crate) fn stamp(&self) -> &str {
+    pub(crate) fn date_time(&self) -> &str {
         &self.text
     }
 
@@ -83,7 +83,7 @@ impl Clock {
 
     /// Writes what NCCL puts in front of a line (`src/debug.cc`, from 2.26: the format is the
     /// user's strftime text with its closing blank; subseconds by `%<n>f`).
-    pub(crate) fn nccl(&self, buf: &mut Vec<u8>, format: Timestamps) {
+    pub(crate) fn write_nccl_stamp(&self, buf: &mut Vec<u8>, format: Timestamps) {
         match format {
             Timestamps::None => {}
             Timestamps::Default => {
@@ -96,7 +96,7 @@ impl Clock {
                 buf.push(b'T');
                 buf.extend_from_slice(self.time().as_bytes());
                 buf.push(b'.');
-                padded(buf, self.micros(), 6);
+                write_padded(buf, self.micros(), 6);
                 buf.push(b' ');
             }
             Timestamps::Time => {
@@ -113,7 +113,7 @@ impl Clock {
 }
 
 /// `n` in decimal with leading zeros.
-pub(crate) fn padded(buf: &mut Vec<u8>, n: u64, width: usize) {
+pub(crate) fn write_padded(buf: &mut Vec<u8>, n: u64, width: usize) {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(n).as_bytes();
     buf.extend(std::iter::repeat_n(
@@ -125,15 +125,15 @@ pub(crate) fn padded(buf: &mut Vec<u8>, n: u64, width: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, Timestamps};
+    use super::{JobClock, Timestamps};
 
     #[test]
     fn formats_are_those_of_strftime() {
-        let mut clock = Clock::default();
+        let mut clock = JobClock::default();
         clock.advance(3_661_000_042);
         let written = |format| {
             let mut buf = Vec::new();
-            clock.nccl(&mut buf, format);
+            clock.write_nccl_stamp(&mut buf, format);
             String::from_utf8(buf).unwrap()
         };
         assert_eq!(written(Timestamps::Default), "[2025-10-01 13:01:01] ");

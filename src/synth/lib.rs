@@ -16,7 +16,7 @@ mod clock;
 mod error;
 pub mod fault;
 mod job;
-mod named;
+mod named_choices;
 mod nccl;
 pub mod options;
 mod rng;
@@ -29,10 +29,10 @@ mod truth;
 
 pub use error::{Error, Result};
 pub use options::Options;
-pub use stream::out::{FolderSink, Sink, StreamSink};
+pub use stream::sink::{FolderSink, LogSink, StreamSink};
 pub use truth::Truth;
 
 /// Writes the log into `sink` and says what is in it.
-pub fn generate(options: &Options, sink: &mut dyn Sink) -> Result<Truth> {
-    run::run(options, sink)
+pub fn generate(options: &Options, sink: &mut dyn LogSink) -> Result<Truth> {
+    run::write_log(options, sink)
 }

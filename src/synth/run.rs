@@ -1,32 +1,32 @@
 //! A job from its start to its end: communicators, steps, evaluations, a restart.
 
 use crate::error::Result;
-use crate::fault::{Course, Plan, Watch};
-use crate::job::call::Call;
-use crate::job::schedule::{Stretch, program};
-use crate::options::{Damage, Options, Prefix, Trainer};
-use crate::stream::out::Sink;
-use crate::stream::stretch::Mixer;
-use crate::stream::writer::{Writer, file_name};
+use crate::fault::{CallCounter, FaultCourse, FaultPlan};
+use crate::job::call::ScheduledCall;
+use crate::job::schedule::{ProgramStretch, build_program};
+use crate::options::{Damage, Options, Prefix, SynthTrainer};
+use crate::stream::mixer::LineMixer;
+use crate::stream::sink::LogSink;
+use crate::stream::writer::{LineWriter, file_name};
 use crate::trainer::events;
-use crate::trainer::{Printed, Printer, StepFacts};
+use crate::trainer::{StepFacts, StepPrint, StepPrinter};
 use crate::truth::Truth;
 
 /// Programs of all ranks, by stretch.
-pub(super) struct Programs {
-    pub(super) train: Vec<Vec<Call>>,
-    pub(super) eval: Vec<Vec<Call>>,
-    pub(super) checkpoint: Vec<Vec<Call>>,
-    pub(super) tail: Vec<Vec<Call>>,
+pub(super) struct StretchPrograms {
+    pub(super) train: Vec<Vec<ScheduledCall>>,
+    pub(super) eval: Vec<Vec<ScheduledCall>>,
+    pub(super) checkpoint: Vec<Vec<ScheduledCall>>,
+    pub(super) tail: Vec<Vec<ScheduledCall>>,
 }
 
-pub(super) struct Run<'a> {
+pub(super) struct SynthRun<'a> {
     pub(super) options: &'a Options,
-    pub(super) mixer: Mixer<'a>,
-    pub(super) programs: Programs,
-    pub(super) printer: Printer<'a>,
+    pub(super) mixer: LineMixer<'a>,
+    pub(super) programs: StretchPrograms,
+    pub(super) printer: StepPrinter<'a>,
     /// The wrong call.
-    pub(super) plan: Option<Plan>,
+    pub(super) plan: Option<FaultPlan>,
     /// Steps done since the last step line, with their times.
     pub(super) since: Vec<StepFacts>,
     /// MaxText: the step whose line waits.
@@ -37,46 +37,47 @@ pub(super) struct Run<'a> {
 }
 
 /// Writes the log and says what is in it.
-pub(super) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Truth> {
+pub(super) fn write_log(options: &Options, sink: &mut dyn LogSink) -> Result<Truth> {
     options.check()?;
-    let mut mixer = Mixer::new(options, Writer::new(options, sink));
-    let mut of = |stretch| -> Vec<Vec<Call>> {
+    let mut mixer = LineMixer::new(options, LineWriter::new(options, sink));
+    let mut of = |stretch| -> Vec<Vec<ScheduledCall>> {
         let job = &mixer.job;
         let cells = &mut mixer.cells;
         (0..options.ranks)
-            .map(|rank| program(job, rank, options, stretch, cells))
+            .map(|rank| build_program(job, rank, options, stretch, cells))
             .collect()
     };
-    let programs = Programs {
-        train: of(Stretch::Train),
-        eval: of(Stretch::Eval),
-        checkpoint: of(Stretch::Checkpoint),
-        tail: of(Stretch::Tail),
+    let programs = StretchPrograms {
+        train: of(ProgramStretch::Train),
+        eval: of(ProgramStretch::Eval),
+        checkpoint: of(ProgramStretch::Checkpoint),
+        tail: of(ProgramStretch::Tail),
     };
-    let done_before = options.first() - options.trainer.first_number();
+    let done_before = options.first_step() - options.trainer.first_number();
     let steps = options.size.map_or(options.steps, |size| {
         // Lines are longer than this, so that the total announced is not reached.
         let calls: usize = programs.train.iter().map(Vec::len).sum();
         1 + size / (calls as u64 * 150)
     });
-    let plan = Plan::of(options, &mixer.job)?;
-    mixer.watch = plan.as_ref().map(|plan| Watch::new(Some(plan)));
-    let run = Run {
+    let plan = FaultPlan::plan_fault(options, &mixer.job)?;
+    mixer.watch = plan.as_ref().map(|plan| CallCounter::new(Some(plan)));
+    let run = SynthRun {
         options,
         plan,
         mixer,
         programs,
-        printer: Printer::new(options, done_before + steps),
+        printer: StepPrinter::new(options, done_before + steps),
         since: Vec::new(),
         queued: None,
         evaluated: false,
-        silent: options.trainer == Trainer::None || options.rate(Damage::Overwritten) > 0.0,
+        silent: options.trainer == SynthTrainer::None
+            || options.damage_rate(Damage::Overwritten) > 0.0,
     };
-    run.go()
+    run.run_job()
 }
 
 /// Trainers print means over the interval.
-pub(super) fn mean(since: &[StepFacts], step: u64) -> StepFacts {
+pub(super) fn mean_facts(since: &[StepFacts], step: u64) -> StepFacts {
     let n = since.len().max(1) as f64;
     StepFacts {
         step,
@@ -86,33 +87,33 @@ pub(super) fn mean(since: &[StepFacts], step: u64) -> StepFacts {
     }
 }
 
-impl Run<'_> {
-    fn go(mut self) -> Result<Truth> {
-        self.describe();
+impl SynthRun<'_> {
+    fn run_job(mut self) -> Result<Truth> {
+        self.describe_job();
         let options = self.options;
         if let Some(lead) = options.lead {
-            self.ahead(lead)?;
+            self.run_ahead(lead)?;
             return self.mixer.finish();
         }
-        self.begin()?;
-        let last = options.first() + options.steps - 1;
-        let mut step = options.first();
+        self.start_processes()?;
+        let last = options.first_step() + options.steps - 1;
+        let mut step = options.first_step();
         loop {
             let course = match self.plan {
-                Some(plan) if plan.step == step => self.wrong_step(&plan)?,
+                Some(plan) if plan.step == step => self.run_faulty_step(&plan)?,
                 _ => {
-                    self.step(step)?;
-                    Course::GoesOn
+                    self.run_step(step)?;
+                    FaultCourse::GoesOn
                 }
             };
             match course {
-                Course::GoesOn => {}
-                Course::Ended => break,
-                Course::Hangs => return self.mixer.finish(),
+                FaultCourse::GoesOn => {}
+                FaultCourse::Ended => break,
+                FaultCourse::Hangs => return self.mixer.finish(),
             }
             if options.restart_at == Some(step) && self.mixer.job.segment == 0 {
-                self.restart(step)?;
-                self.begin()?;
+                self.restart_job(step)?;
+                self.start_processes()?;
                 step = options.resume_step(step);
                 continue;
             }
@@ -127,7 +128,7 @@ impl Run<'_> {
                 .eval_every
                 .is_some_and(|n| finished.is_multiple_of(n))
             {
-                self.evaluate(step)?;
+                self.run_evaluation(step)?;
             }
             step += 1;
         }
@@ -135,15 +136,16 @@ impl Run<'_> {
             self.print_late(&facts, facts.step, None)?;
         }
         if options.tail_calls {
-            self.mixer.run(&self.programs.tail, step, 2_000_000, None)?;
+            self.mixer
+                .write_stretch(&self.programs.tail, step, 2_000_000, None)?;
         }
         if options.init {
-            self.mixer.destroy()?;
+            self.mixer.write_destroy_lines()?;
         }
         self.mixer.finish()
     }
 
-    fn describe(&mut self) {
+    fn describe_job(&mut self) {
         let o = self.options;
         self.mixer.truth.gpus = o.ranks;
         let facts = [
@@ -152,86 +154,91 @@ impl Run<'_> {
             ("nodes", o.nodes.to_string()),
             ("tp", o.tp.to_string()),
             ("pp", o.pp.to_string()),
-            ("dp", o.dp().to_string()),
+            ("dp", o.data_parallel_size().to_string()),
             ("ep", o.ep.to_string()),
             ("cp", o.cp.to_string()),
             ("nccl", o.nccl.name().to_owned()),
             ("trainer", o.trainer.name().to_owned()),
             ("prefix", o.prefix.name().to_owned()),
-            ("first_step", o.first().to_string()),
-            ("printing_rank", self.printer.rank().to_string()),
+            ("first_step", o.first_step().to_string()),
+            ("printing_rank", self.printer.marker_rank().to_string()),
         ];
         self.mixer.truth.job.extend(facts);
     }
 
     /// Processes start and make their communicators.
-    pub(super) fn begin(&mut self) -> Result<()> {
+    pub(super) fn start_processes(&mut self) -> Result<()> {
         let m = &mut self.mixer;
-        m.truth.begin(self.options, &m.job);
+        m.truth.begin_life(self.options, &m.job);
         let names: Vec<String> = m.job.procs.iter().map(file_name).collect();
-        m.writer.open(&names, m.job.segment)?;
+        m.writer.open_streams(&names, m.job.segment)?;
         if !self.silent {
-            for (rank, text) in events::startup(self.options) {
-                self.say(rank, &text)?;
+            for (rank, text) in events::startup_lines(self.options) {
+                self.print_text_line(rank, &text)?;
             }
         }
         if self.options.init {
-            self.mixer.initialise()
+            self.mixer.write_init_lines()
         } else {
             Ok(())
         }
     }
 
     /// A line of the trainer's or the launcher's that is no step line.
-    pub(super) fn say(&mut self, rank: usize, text: &str) -> Result<()> {
+    pub(super) fn print_text_line(&mut self, rank: usize, text: &str) -> Result<()> {
         if !self.silent {
-            self.print(rank, text, true)?;
+            self.print_text(rank, text, true)?;
             self.mixer.truth.records.foreign += 1;
         }
         Ok(())
     }
 
-    pub(super) fn print(&mut self, rank: usize, text: &str, newline: bool) -> Result<()> {
+    pub(super) fn print_text(&mut self, rank: usize, text: &str, newline: bool) -> Result<()> {
         let m = &mut self.mixer;
         let mut line = Vec::new();
-        m.prefixes.write(&mut line, rank, &m.clock);
+        m.prefixes.write_prefix(&mut line, rank, &m.clock);
         line.extend_from_slice(text.as_bytes());
-        m.writer.print(rank, &line, newline)
+        m.writer.write_printed(rank, &line, newline)
     }
 
-    pub(super) fn step(&mut self, step: u64) -> Result<()> {
+    pub(super) fn run_step(&mut self, step: u64) -> Result<()> {
         let segment = self.mixer.job.segment;
-        let facts = self.printer.facts(step, segment);
+        let facts = self.printer.draw_facts(step, segment);
         let us = (facts.seconds * 1e6) as u64;
         self.since.push(facts);
         if step % 7 == 3 {
             let rank = self.mixer.rng.below(self.options.ranks);
-            self.say(rank, events::aside(step / 7))?;
+            self.print_text_line(rank, events::aside_line(step / 7))?;
         }
-        let late = self.options.trainer == Trainer::Maxtext;
+        let late = self.options.trainer == SynthTrainer::Maxtext;
         let printed = if late {
             self.queued.is_some()
         } else {
-            self.printer.prints(step)
+            self.printer.prints_after(step)
         };
-        let splice =
-            printed && !self.silent && self.mixer.rng.chance(self.options.rate(Damage::Spliced));
-        let hold = splice.then(|| self.printer.rank());
-        self.mixer.run(&self.programs.train, step, us, hold)?;
-        self.over(facts, hold)
+        let splice = printed
+            && !self.silent
+            && self
+                .mixer
+                .rng
+                .draw_chance(self.options.damage_rate(Damage::Spliced));
+        let hold = splice.then(|| self.printer.marker_rank());
+        self.mixer
+            .write_stretch(&self.programs.train, step, us, hold)?;
+        self.print_step_end(facts, hold)
     }
 
     /// What the trainer prints when a step is over.
-    pub(super) fn over(&mut self, facts: StepFacts, hold: Option<usize>) -> Result<()> {
+    pub(super) fn print_step_end(&mut self, facts: StepFacts, hold: Option<usize>) -> Result<()> {
         let (step, segment) = (facts.step, self.mixer.job.segment);
-        if self.options.trainer == Trainer::Maxtext {
+        if self.options.trainer == SynthTrainer::Maxtext {
             if let Some(facts) = self.queued.replace(facts) {
                 self.print_late(&facts, step, hold)?;
             }
-        } else if self.printer.prints(step) {
-            let mut mean = mean(&self.since, step);
+        } else if self.printer.prints_after(step) {
+            let mut mean = mean_facts(&self.since, step);
             mean.evaluated = self.evaluated;
-            let lines = self.printer.step(&mean, &self.mixer.clock);
+            let lines = self.printer.print_step(&mean, &self.mixer.clock);
             self.print_step(&lines, step, hold)?;
             if !self.silent {
                 let covered = self.since.len() as u64;
@@ -247,17 +254,17 @@ impl Run<'_> {
     /// MaxText: the line of one step stands behind the calls of the next, `made`.
     fn print_late(&mut self, facts: &StepFacts, made: u64, hold: Option<usize>) -> Result<()> {
         let segment = self.mixer.job.segment;
-        let lines = self.printer.step(facts, &self.mixer.clock);
+        let lines = self.printer.print_step(facts, &self.mixer.clock);
         self.print_step(&lines, facts.step, hold)?;
         if self.silent {
             return Ok(());
         }
         let truth = &mut self.mixer.truth;
-        truth.time_of(segment, facts.step, lines.time_s, lines.tflops);
+        truth.set_step_time(segment, facts.step, lines.time_s, lines.tflops);
         if !self.since.is_empty() {
             truth.close_step(segment, made, self.since.len() as u64, None, None);
             // A job of one step: its own line closes it.
-            truth.time_of(segment, facts.step, lines.time_s, lines.tflops);
+            truth.set_step_time(segment, facts.step, lines.time_s, lines.tflops);
             self.since.clear();
         }
         Ok(())
@@ -265,7 +272,7 @@ impl Run<'_> {
 
     pub(super) fn print_step(
         &mut self,
-        printed: &Printed,
+        printed: &StepPrint,
         step: u64,
         hold: Option<usize>,
     ) -> Result<()> {
@@ -283,70 +290,75 @@ impl Run<'_> {
                 && hold.take_if(|rank| *rank == line.rank).is_some()
                 && self
                     .mixer
-                    .held(&self.programs.train, line.rank, &line.text)?
+                    .write_held_call(&self.programs.train, line.rank, &line.text)?
             {
                 continue;
             }
             // A bar leaves the cursor behind it; what comes next is glued to it. A launcher
             // that labels lines would glue only the same rank's next line.
             let open = line.bar && step % 4 == 3 && self.options.prefix == Prefix::None;
-            self.print(line.rank, &line.text, !open)?;
+            self.print_text(line.rank, &line.text, !open)?;
         }
         Ok(())
     }
 
     /// Evaluation, then a save: calls between two steps that belong to neither.
-    fn evaluate(&mut self, step: u64) -> Result<()> {
+    fn run_evaluation(&mut self, step: u64) -> Result<()> {
         let segment = self.mixer.job.segment;
-        let aside = self.mixer.truth.set_aside();
+        let aside = self.mixer.truth.set_open_calls_aside();
         for batch in 1..=events::EVAL_BATCHES {
-            self.mixer.run(&self.programs.eval, step, 400_000, None)?;
-            for (rank, text) in events::evaluated(self.options, step, batch, &self.mixer.clock) {
-                self.say(rank, &text)?;
+            self.mixer
+                .write_stretch(&self.programs.eval, step, 400_000, None)?;
+            for (rank, text) in
+                events::evaluation_lines(self.options, step, batch, &self.mixer.clock)
+            {
+                self.print_text_line(rank, &text)?;
             }
         }
         self.evaluated = true;
-        self.mixer.truth.close_between(segment, step, "eval", aside);
-        let aside = self.mixer.truth.set_aside();
-        let (before, behind) = events::saved(self.options, step);
+        self.mixer
+            .truth
+            .close_between_steps(segment, step, "eval", aside);
+        let aside = self.mixer.truth.set_open_calls_aside();
+        let (before, behind) = events::save_lines(self.options, step);
         for (rank, text) in before {
-            self.say(rank, &text)?;
+            self.print_text_line(rank, &text)?;
         }
         if !behind.is_empty() {
             self.mixer
-                .run(&self.programs.checkpoint, step, 900_000, None)?;
+                .write_stretch(&self.programs.checkpoint, step, 900_000, None)?;
         }
         for (rank, text) in behind {
-            self.say(rank, &text)?;
+            self.print_text_line(rank, &text)?;
         }
         self.mixer
             .truth
-            .close_between(segment, step, "checkpoint", aside);
+            .close_between_steps(segment, step, "checkpoint", aside);
         Ok(())
     }
 
     /// The job dies and comes back. Steps without a line belong to no step line any more.
-    fn restart(&mut self, step: u64) -> Result<()> {
+    fn restart_job(&mut self, step: u64) -> Result<()> {
         let segment = self.mixer.job.segment;
         if self.mixer.truth.open_calls() > 0 {
             self.mixer
                 .truth
-                .close_between(segment, step, "unfinished", Default::default());
+                .close_between_steps(segment, step, "unfinished", Default::default());
         }
         self.since.clear();
         self.queued = None;
-        self.restarts()
+        self.print_restart()
     }
 
     /// What a launcher says, and the time until all processes are there again.
-    pub(super) fn restarts(&mut self) -> Result<()> {
+    pub(super) fn print_restart(&mut self) -> Result<()> {
         let host = self.mixer.job.procs[0].host.clone();
-        self.say(
+        self.print_text_line(
             0,
             &format!("srun: error: {host}: task 0: Exited with exit code 134"),
         )?;
         self.mixer.clock.advance(60_000_000);
-        self.mixer.restart();
+        self.mixer.restart_processes();
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Whole logs, held against their truth.
 
-use super::options::{Damage, Layout, Nccl, Options, Prefix, Trainer};
-use super::{Sink, StreamSink, Truth, generate};
+use super::options::{Damage, LogLayout, Nccl, Options, Prefix, SynthTrainer};
+use super::{LogSink, StreamSink, Truth, generate};
 use crate::error::Error;
 use std::collections::BTreeMap;
 use std::io;
@@ -78,7 +78,7 @@ fn the_calls_of_a_step_stand_before_its_line() {
 #[test]
 fn maxtext_prints_a_step_late() {
     let (text, truth) = made(&Options {
-        trainer: Trainer::Maxtext,
+        trainer: SynthTrainer::Maxtext,
         steps: 4,
         ..Options::default()
     });
@@ -103,7 +103,7 @@ fn a_restart_falls_back_and_evaluation_is_set_apart() {
     let options = Options {
         restart_at: Some(9),
         eval_every: Some(5),
-        trainer: Trainer::Megatron,
+        trainer: SynthTrainer::Megatron,
         ..Options::default()
     };
     let (_, truth) = made(&options);
@@ -183,7 +183,7 @@ fn an_overwritten_file_is_as_long_as_its_longest_process() {
     let (text, truth) = damaged(Damage::Overwritten, 1.0);
     let whole = made(&Options {
         init: false,
-        trainer: Trainer::None,
+        trainer: SynthTrainer::None,
         ..Options::default()
     })
     .0;
@@ -207,7 +207,7 @@ fn bytes_behind_a_label_stay_behind_it() {
 #[derive(Default)]
 struct Files(BTreeMap<usize, (String, u64)>);
 
-impl Sink for Files {
+impl LogSink for Files {
     fn open(&mut self, stream: usize, name: &str) -> io::Result<()> {
         self.0.insert(stream, (name.to_owned(), 0));
         Ok(())
@@ -227,7 +227,7 @@ impl Sink for Files {
 fn per_rank_makes_a_file_for_every_process_of_every_life() {
     let mut files = Files::default();
     let options = Options {
-        layout: Layout::PerRank,
+        layout: LogLayout::PerRank,
         restart_at: Some(9),
         ..Options::default()
     };

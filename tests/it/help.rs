@@ -2,7 +2,7 @@
 
 use crate::support::{ALL, Work, run, sh};
 use nccl_pipe::grammar::trainer::Trainer;
-use nccl_pipe::program::cli::HEADINGS;
+use nccl_pipe::program::cli::OPTION_HEADINGS;
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -41,7 +41,9 @@ fn the_short_help_fits_a_terminal_and_has_the_same_headings_in_the_same_order() 
         let places: Vec<usize> = headings
             .iter()
             .map(|heading| {
-                let place = HEADINGS.iter().position(|is| format!("{is}:") == **heading);
+                let place = OPTION_HEADINGS
+                    .iter()
+                    .position(|is| format!("{is}:") == **heading);
                 place.unwrap_or_else(|| panic!("{program}: {heading}"))
             })
             .collect();
@@ -73,7 +75,7 @@ fn the_short_help_fits_a_terminal_and_has_the_same_headings_in_the_same_order() 
             "{program}"
         );
         for heading in long.lines().filter(is_heading) {
-            let known = HEADINGS.iter().any(|is| format!("{is}:") == heading);
+            let known = OPTION_HEADINGS.iter().any(|is| format!("{is}:") == heading);
             let text = ["Examples:", "With --expect:"].contains(&heading);
             assert!(
                 known || text || !heading.ends_with("ptions:"),

@@ -4,42 +4,42 @@
 //! significant digits: they are those of an hdrhistogram.
 
 use super::spread;
-use super::tally::key::three_digits;
+use super::tally::key::round_to_three_digits;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 /// A clock: the columns `src` and `clock`.
-pub type Clock = (Box<[u8]>, Box<[u8]>);
+pub type ClockName = (Box<[u8]>, Box<[u8]>);
 
 /// Whose clocks measured durations: the columns `src` and `clock`. Times of different ones must not be
 /// compared, so it is enough to know a few.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clocks {
-    clocks: Vec<Clock>,
+pub struct ClockNames {
+    clocks: Vec<ClockName>,
     /// The column `quality`, and how many durations are of it.
     qualities: Vec<(Box<[u8]>, u64)>,
 }
 
 /// How many clocks, and how many qualities, are kept.
-const CLOCKS: usize = 4;
+const MAX_CLOCKS: usize = 4;
 
-impl Clocks {
+impl ClockNames {
     /// Adds a duration.
-    pub fn add(&mut self, src: &[u8], clock: &[u8], quality: &[u8]) {
-        self.clock(src, clock);
-        self.quality(quality, 1);
+    pub fn add_duration(&mut self, src: &[u8], clock: &[u8], quality: &[u8]) {
+        self.add_clock(src, clock);
+        self.add_quality(quality, 1);
     }
 
-    fn clock(&mut self, src: &[u8], clock: &[u8]) {
+    fn add_clock(&mut self, src: &[u8], clock: &[u8]) {
         let mut clocks = self.clocks.iter();
         let known = clocks.any(|(s, c)| **s == *src && **c == *clock);
-        if !known && self.clocks.len() < CLOCKS {
+        if !known && self.clocks.len() < MAX_CLOCKS {
             self.clocks.push((src.into(), clock.into()));
         }
     }
 
-    fn quality(&mut self, quality: &[u8], more: u64) {
-        let has_room = self.qualities.len() < CLOCKS;
+    fn add_quality(&mut self, quality: &[u8], more: u64) {
+        let has_room = self.qualities.len() < MAX_CLOCKS;
         let mut known = self.qualities.iter_mut();
         match known.find(|(known, _)| **known == *quality) {
             Some((_, calls)) => *calls = calls.saturating_add(more),
@@ -49,20 +49,20 @@ impl Clocks {
     }
 
     /// Adds clocks that were met apart.
-    pub fn merge(&mut self, other: &Clocks) {
+    pub fn merge(&mut self, other: &ClockNames) {
         let clocks = other.clocks.iter();
-        clocks.for_each(|(src, clock)| self.clock(src, clock));
+        clocks.for_each(|(src, clock)| self.add_clock(src, clock));
         let qualities = other.qualities.iter();
-        qualities.for_each(|(quality, calls)| self.quality(quality, *calls));
+        qualities.for_each(|(quality, calls)| self.add_quality(quality, *calls));
     }
 
     /// The clocks, as source and name.
-    pub fn list(&self) -> &[Clock] {
+    pub fn list_clocks(&self) -> &[ClockName] {
         &self.clocks
     }
 
     /// The column `quality` of the durations, each with how many are of it.
-    pub fn qualities(&self) -> impl Iterator<Item = (&[u8], u64)> {
+    pub fn iter_qualities(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.qualities
             .iter()
             .map(|(quality, calls)| (&**quality, *calls))
@@ -71,102 +71,107 @@ impl Clocks {
 
 /// The durations of calls, in ns.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Durations {
+pub struct CallDurations {
     calls: u64,
     sum: u128,
     least: Option<u64>,
     most: u64,
-    kept: Kept,
+    kept: DurationStore,
 }
 
 /// The durations of a few calls as they are, of many as a histogram: which of both depends only on
 /// how many there are.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-enum Kept {
+enum DurationStore {
     List(Vec<u64>),
     Counted(#[serde(with = "counted")] Box<Histogram<u64>>),
 }
 
 /// A table may have a key for every few calls, and a histogram of calls of up to a second takes
 /// 180 kB, of any calls 450 kB. After a list of 64 kB that is about 55 bytes for each call at most.
-const LISTED: usize = 8192;
+const MAX_LISTED_DURATIONS: usize = 8192;
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept::List(Vec::new())
+impl Default for DurationStore {
+    fn default() -> DurationStore {
+        DurationStore::List(Vec::new())
     }
 }
 
-impl Kept {
-    fn add(&mut self, ns: u64) {
+impl DurationStore {
+    fn add_duration(&mut self, ns: u64) {
         match self {
-            Kept::List(list) => {
+            DurationStore::List(list) => {
                 list.push(ns);
-                self.settle();
+                self.convert_long_list();
             }
-            Kept::Counted(histogram) => counted::add(histogram, ns, 1),
+            DurationStore::Counted(histogram) => counted::add(histogram, ns, 1),
         }
     }
 
     /// The same duration so many times.
-    fn add_times(&mut self, ns: u64, calls: u64) {
+    fn add_durations(&mut self, ns: u64, calls: u64) {
         match self {
-            Kept::List(list) if calls <= LISTED as u64 => {
+            DurationStore::List(list) if calls <= MAX_LISTED_DURATIONS as u64 => {
                 list.resize(list.len() + calls as usize, ns);
-                self.settle();
+                self.convert_long_list();
             }
-            Kept::List(list) => {
+            DurationStore::List(list) => {
                 if let Some(mut histogram) = counted::none() {
                     list.iter()
                         .for_each(|&ns| counted::add(&mut histogram, ns, 1));
                     counted::add(&mut histogram, ns, calls);
-                    *self = Kept::Counted(histogram);
+                    *self = DurationStore::Counted(histogram);
                 }
             }
-            Kept::Counted(histogram) => counted::add(histogram, ns, calls),
+            DurationStore::Counted(histogram) => counted::add(histogram, ns, calls),
         }
     }
 
-    fn merge(&mut self, other: &Kept) {
+    fn merge(&mut self, other: &DurationStore) {
         match (&mut *self, other) {
-            (Kept::List(list), Kept::List(more)) => {
+            (DurationStore::List(list), DurationStore::List(more)) => {
                 list.extend_from_slice(more);
-                self.settle();
+                self.convert_long_list();
             }
-            (Kept::Counted(histogram), Kept::List(more)) => {
+            (DurationStore::Counted(histogram), DurationStore::List(more)) => {
                 more.iter().for_each(|&ns| counted::add(histogram, ns, 1));
             }
-            (Kept::Counted(histogram), Kept::Counted(more)) => counted::merge(histogram, more),
-            (Kept::List(list), Kept::Counted(more)) => {
+            (DurationStore::Counted(histogram), DurationStore::Counted(more)) => {
+                counted::merge(histogram, more);
+            }
+            (DurationStore::List(list), DurationStore::Counted(more)) => {
                 let mut histogram = more.clone();
                 list.iter()
                     .for_each(|&ns| counted::add(&mut histogram, ns, 1));
-                *self = Kept::Counted(histogram);
+                *self = DurationStore::Counted(histogram);
             }
         }
     }
 
     /// Counts a list that has become too long.
-    fn settle(&mut self) {
-        if let Kept::List(list) = self
-            && list.len() > LISTED
+    fn convert_long_list(&mut self) {
+        if let DurationStore::List(list) = self
+            && list.len() > MAX_LISTED_DURATIONS
             && let Some(mut histogram) = counted::none()
         {
             list.iter()
                 .for_each(|&ns| counted::add(&mut histogram, ns, 1));
-            *self = Kept::Counted(histogram);
+            *self = DurationStore::Counted(histogram);
         }
     }
 
     /// The durations to three significant digits, rising, each with its calls.
-    fn counts(&self) -> Vec<(u64, u64)> {
+    fn count_rounded(&self) -> Vec<(u64, u64)> {
         match self {
-            Kept::List(list) => {
-                let mut list: Vec<u64> = list.iter().map(|&ns| three_digits(ns.into())).collect();
+            DurationStore::List(list) => {
+                let mut list: Vec<u64> = list
+                    .iter()
+                    .map(|&ns| round_to_three_digits(ns.into()))
+                    .collect();
                 list.sort_unstable();
                 list.into_iter().map(|ns| (ns, 1)).collect()
             }
-            Kept::Counted(histogram) => counted::list(histogram).collect(),
+            DurationStore::Counted(histogram) => counted::list(histogram).collect(),
         }
     }
 }
@@ -216,18 +221,18 @@ mod counted {
     }
 }
 
-impl Durations {
+impl CallDurations {
     /// Adds a call.
-    pub fn add(&mut self, ns: u64) {
+    pub fn add_call(&mut self, ns: u64) {
         self.calls = self.calls.saturating_add(1);
         self.sum = self.sum.saturating_add(ns.into());
         self.least = Some(self.least.map_or(ns, |least| least.min(ns)));
         self.most = self.most.max(ns);
-        self.kept.add(ns);
+        self.kept.add_duration(ns);
     }
 
     /// Adds so many calls that all took as long.
-    pub fn add_times(&mut self, ns: u64, calls: u64) {
+    pub fn add_calls(&mut self, ns: u64, calls: u64) {
         if calls == 0 {
             return;
         }
@@ -235,11 +240,11 @@ impl Durations {
         self.sum = (self.sum).saturating_add(u128::from(ns).saturating_mul(calls.into()));
         self.least = Some(self.least.map_or(ns, |least| least.min(ns)));
         self.most = self.most.max(ns);
-        self.kept.add_times(ns, calls);
+        self.kept.add_durations(ns, calls);
     }
 
     /// Adds calls that were counted apart.
-    pub fn merge(&mut self, other: &Durations) {
+    pub fn merge(&mut self, other: &CallDurations) {
         self.calls = self.calls.saturating_add(other.calls);
         self.sum = self.sum.saturating_add(other.sum);
         self.least = self.least.into_iter().chain(other.least).min();
@@ -248,31 +253,31 @@ impl Durations {
     }
 
     /// How many calls there are.
-    pub fn calls(&self) -> u64 {
+    pub fn count_calls(&self) -> u64 {
         self.calls
     }
 
     /// Their ns together.
-    pub fn sum(&self) -> u128 {
+    pub fn total_ns(&self) -> u128 {
         self.sum
     }
 
     /// The least ns of a call.
-    pub fn least(&self) -> Option<u64> {
+    pub fn min_ns(&self) -> Option<u64> {
         self.least
     }
 
     /// The most ns of a call.
-    pub fn most(&self) -> Option<u64> {
+    pub fn max_ns(&self) -> Option<u64> {
         self.least.map(|_| self.most)
     }
 
     /// For each share the ns at or below which that share of the calls are, to three significant
     /// digits.
     pub fn percentiles<const N: usize>(&self, shares: [f64; N]) -> [Option<u64>; N] {
-        let counts = self.kept.counts();
+        let counts = self.kept.count_rounded();
         shares.map(|share| {
-            let at = spread::nearest(counts.iter().copied(), self.calls, share)?;
+            let at = spread::nearest_rank(counts.iter().copied(), self.calls, share)?;
             Some(at.clamp(self.least?, self.most))
         })
     }
@@ -295,23 +300,23 @@ mod tests {
                     (any::<u64>(), 0..64_u32).prop_map(|(ns, small)| ns >> small),
                     0..40,
                 ),
-                prop_oneof![Just(1_usize), Just(LISTED / 80), Just(LISTED / 20)],
+                prop_oneof![Just(1_usize), Just(MAX_LISTED_DURATIONS / 80), Just(MAX_LISTED_DURATIONS / 20)],
             ), 0..8),
             share in 0.0..=1.0_f64,
         ) {
-            let mut whole = Durations::default();
-            let mut machines = [const { None::<Durations> }; 3];
+            let mut whole = CallDurations::default();
+            let mut machines = [const { None::<CallDurations> }; 3];
             let mut list = Vec::new();
             for (machine, file, times) in &files {
                 let own = machines[*machine].get_or_insert_default();
                 for ns in file {
-                    (0..*times).for_each(|_| whole.add(*ns));
-                    own.add_times(*ns, *times as u64);
+                    (0..*times).for_each(|_| whole.add_call(*ns));
+                    own.add_calls(*ns, *times as u64);
                     list.resize(list.len() + times, *ns);
                 }
                 *own = sent(own);
             }
-            let mut all = Durations::default();
+            let mut all = CallDurations::default();
             machines.iter().flatten().for_each(|own| all.merge(own));
             list.sort_unstable();
             let mut histogram = Histogram::<u64>::new(3).unwrap();
@@ -319,10 +324,10 @@ mod tests {
             list.iter().for_each(|&ns| histogram.record(ns).unwrap());
 
             for of in [&all, &whole] {
-                prop_assert_eq!(of.calls(), list.len() as u64);
-                prop_assert_eq!(of.sum(), list.iter().map(|&ns| u128::from(ns)).sum::<u128>());
-                prop_assert_eq!((of.least(), of.most()), (list.first().copied(), list.last().copied()));
-                prop_assert_eq!(matches!(of.kept, Kept::List(_)), list.len() <= LISTED);
+                prop_assert_eq!(of.count_calls(), list.len() as u64);
+                prop_assert_eq!(of.total_ns(), list.iter().map(|&ns| u128::from(ns)).sum::<u128>());
+                prop_assert_eq!((of.min_ns(), of.max_ns()), (list.first().copied(), list.last().copied()));
+                prop_assert_eq!(matches!(of.kept, DurationStore::List(_)), list.len() <= MAX_LISTED_DURATIONS);
             }
             let shares = [share, 0.5, 0.95, 0.99];
             let found = all.percentiles(shares);

@@ -1,14 +1,14 @@
 //! Calls counted by step and key: gathered from all inputs, merged, put in the order of their rows.
 
+pub mod caller;
 pub mod calls;
 pub mod cells;
 pub mod durations;
 pub mod groups;
 pub mod notes;
-pub mod rowed;
+pub mod row_counts;
 pub mod spread;
 pub mod tally;
 pub mod timed;
 pub(crate) mod times;
 pub mod values;
-pub mod who;

@@ -1,45 +1,45 @@
 //! What a reader of step numbers must know.
 
-use crate::log::timeline::{self, Timeline, Times};
-use crate::report::{Report, counted};
+use crate::log::timeline::{self, StepTimeSource, StepTimeline};
+use crate::report::{Report, count_phrase};
 
 /// Reports where step times and step numbers are not what the step lines print.
-pub fn stamps(name: &str, timeline: &Timeline, report: &Report) {
+pub fn report_time_notes(name: &str, timeline: &StepTimeline, report: &Report) {
     let note = |says: &str| report.note(&format!("{name}: {says}"));
     match timeline.counted {
-        timeline::Counted::Steps => {}
-        timeline::Counted::Epochs(steps) => note(&format!(
+        timeline::LineNumberUnit::Steps => {}
+        timeline::LineNumberUnit::Epochs(steps) => note(&format!(
             "the step lines count epochs of {steps} steps: a step here is an epoch, and its time is the \
              epoch's"
         )),
-        timeline::Counted::ByStep(each) => note(&format!(
+        timeline::LineNumberUnit::ByStep(each) => note(&format!(
             "the step lines count samples or tokens, {each} per step: a step is that number \
              divided by {each}"
         )),
-        timeline::Counted::Samples => note(
+        timeline::LineNumberUnit::Samples => note(
             "the step lines count samples, and the log reports no batch size: step numbers are \
              samples, and step times are unknown",
         ),
     }
     match timeline.times {
-        Times::Printed => {}
-        Times::Stamps => note(
+        StepTimeSource::Printed => {}
+        StepTimeSource::Stamps => note(
             "these step lines print no step time: it is computed from the lines' time stamps and \
              step numbers",
         ),
-        Times::Seconds => note(
+        StepTimeSource::Seconds => note(
             "these step lines print no step time, and their time stamps have whole seconds: it is \
              the mean over the steps of the last five seconds or more, and unknown before",
         ),
-        Times::Throughput => note(
+        StepTimeSource::Throughput => note(
             "these step lines print no step time: it is the log's batch size divided by the \
              samples per second on the line",
         ),
-        Times::Smoothed => note(
+        StepTimeSource::Smoothed => note(
             "these step lines print no step time: it is computed from the rate on the line, a \
              moving average over the last steps",
         ),
-        Times::Clock => note(
+        StepTimeSource::Clock => note(
             "these step lines print no step time: it is computed from the elapsed time on the \
              lines, over enough steps that the clock's whole seconds suffice",
         ),
@@ -47,14 +47,14 @@ pub fn stamps(name: &str, timeline: &Timeline, report: &Report) {
 }
 
 /// Says what a reader of step numbers must know of a timeline.
-pub fn said(name: &str, timeline: &Timeline, report: &Report) {
+pub fn report_step_notes(name: &str, timeline: &StepTimeline, report: &Report) {
     if let Some(falls) = timeline.bursts {
         report.note(&format!(
             "{name}: progress bars begin again {falls} times while the log goes on between them: \
              they are not used as training steps (--trainer hf uses them)"
         ));
     }
-    let interval = timeline.interval();
+    let interval = timeline.line_interval();
     if interval > 1 {
         report.note(&format!(
             "{name}: a step line appears every {interval} steps: the values of a step are sums \
@@ -66,7 +66,7 @@ pub fn said(name: &str, timeline: &Timeline, report: &Report) {
         report.note(&format!(
             "{name}: the steps begin again {} (a restart or a new epoch): a step number selects \
              that step of each of the {} segments",
-            counted(falls.into(), "time"),
+            count_phrase(falls.into(), "time"),
             falls + 1
         ));
     }

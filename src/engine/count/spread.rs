@@ -1,11 +1,11 @@
 //! How values are spread: always by values that were printed, never by one between two.
 
-use super::values::Values;
+use super::values::ValueCounts;
 use std::iter;
 
 /// The nearest rank among counted values: the lowest of `counts`, which rise, that `share` of all are
 /// not above. `known` is how many there are. `None` of none.
-pub fn nearest(
+pub fn nearest_rank(
     counts: impl IntoIterator<Item = (u64, u64)>,
     known: u64,
     share: f64,
@@ -23,31 +23,31 @@ pub fn nearest(
 }
 
 /// Values in their order.
-pub struct Sorted(Vec<f64>);
+pub struct SortedValues(Vec<f64>);
 
-impl Sorted {
+impl SortedValues {
     /// The values in order.
-    pub fn new(values: impl IntoIterator<Item = f64>) -> Sorted {
+    pub fn new(values: impl IntoIterator<Item = f64>) -> SortedValues {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
-        Sorted(values)
+        SortedValues(values)
     }
 
     /// The nearest rank: the lowest value that `share` of all are not above. `None` of none.
-    pub fn at(&self, share: f64) -> Option<f64> {
+    pub fn percentile(&self, share: f64) -> Option<f64> {
         let rank = (share * self.0.len() as f64).ceil() as usize;
         self.0.get(rank.max(1) - 1).copied()
     }
 
     /// The value that half of all are not above. `None` of none.
     pub fn median(&self) -> Option<f64> {
-        self.at(0.50)
+        self.percentile(0.50)
     }
 }
 
 /// How values are spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
+pub struct ValueSpread {
     /// How many.
     pub n: usize,
     /// Mean.
@@ -66,15 +66,15 @@ pub struct Spread {
     pub max: f64,
 }
 
-impl Spread {
+impl ValueSpread {
     /// Of values in any order; `None` of none.
-    pub fn of(values: Vec<f64>) -> Option<Spread> {
-        Spread::of_all(&mut values.into())
+    pub fn from_values(values: Vec<f64>) -> Option<ValueSpread> {
+        ValueSpread::from_counts(&mut values.into())
     }
 
     /// The same of many values.
-    pub fn of_all(values: &mut Values) -> Option<Spread> {
-        let counted = values.sorted();
+    pub fn from_counts(values: &mut ValueCounts) -> Option<ValueSpread> {
+        let counted = values.sorted_counts();
         let all = || {
             counted
                 .iter()
@@ -95,7 +95,7 @@ impl Spread {
             })
         };
         let at = |share: f64| at(share).map(|(value, _)| value);
-        Some(Spread {
+        Some(ValueSpread {
             n,
             mean,
             sd: (n > 1).then(|| (squares / (n - 1) as f64).sqrt()),
@@ -113,7 +113,7 @@ impl Spread {
 fn decimal_mean(values: &[(f64, u64)]) -> Option<f64> {
     let decimals: Vec<(i128, i32)> = values
         .iter()
-        .map(|&(v, _)| decimal(v))
+        .map(|&(v, _)| shortest_decimal(v))
         .collect::<Option<_>>()?;
     let mut exponent = decimals.iter().map(|d| d.1).min()?;
     let (mut sum, mut n) = (0_i128, 0_i128);
@@ -133,7 +133,7 @@ fn decimal_mean(values: &[(f64, u64)]) -> Option<f64> {
 
 /// The shortest decimal that reads as `value`, as digits and a power of ten: what was printed, if
 /// that had up to 15 digits.
-fn decimal(value: f64) -> Option<(i128, i32)> {
+fn shortest_decimal(value: f64) -> Option<(i128, i32)> {
     let text = format!("{value:e}");
     let (digits, exponent) = text.split_once('e')?;
     let exponent: i32 = exponent.parse().ok()?;
@@ -149,7 +149,12 @@ mod tests {
 
     #[test]
     fn a_mean_of_decimals_prints_as_a_decimal() {
-        let mean = |values: &[f64]| Spread::of(values.to_vec()).unwrap().mean.to_string();
+        let mean = |values: &[f64]| {
+            ValueSpread::from_values(values.to_vec())
+                .unwrap()
+                .mean
+                .to_string()
+        };
         assert_eq!(mean(&[5.9, 6.1758]), "6.0379");
         assert_eq!(mean(&[0.1, 0.2]), "0.15");
         assert_eq!(mean(&[0.4, 0.5, 0.4, 0.44]), "0.435");
@@ -171,14 +176,14 @@ mod tests {
             let values = millionths.iter().map(|n| *n as f64 / 1e6).collect();
             let sum: i64 = millionths.iter().sum();
             let expect = sum as f64 / (1e6 * millionths.len() as f64);
-            prop_assert_eq!(Spread::of(values).unwrap().mean, expect);
+            prop_assert_eq!(ValueSpread::from_values(values).unwrap().mean, expect);
         }
     }
 
     #[test]
     fn it_is_of_values_that_were_printed() {
-        let spread = Spread::of(vec![3.0, 1.0, 2.0, 10.0]).unwrap();
-        let expect = Spread {
+        let spread = ValueSpread::from_values(vec![3.0, 1.0, 2.0, 10.0]).unwrap();
+        let expect = ValueSpread {
             n: 4,
             mean: 4.0,
             sd: Some((50.0_f64 / 3.0).sqrt()),
@@ -189,17 +194,17 @@ mod tests {
             max: 10.0,
         };
         assert_eq!(spread, expect);
-        assert_eq!(Spread::of(vec![7.0]).unwrap().sd, None);
-        assert_eq!(Spread::of(Vec::new()), None);
+        assert_eq!(ValueSpread::from_values(vec![7.0]).unwrap().sd, None);
+        assert_eq!(ValueSpread::from_values(Vec::new()), None);
     }
 
     #[test]
     fn a_share_is_the_nearest_rank() {
-        let sorted = Sorted::new((1..=20).map(f64::from));
-        assert_eq!(sorted.at(0.0), Some(1.0));
+        let sorted = SortedValues::new((1..=20).map(f64::from));
+        assert_eq!(sorted.percentile(0.0), Some(1.0));
         assert_eq!(sorted.median(), Some(10.0));
-        assert_eq!(sorted.at(0.95), Some(19.0));
-        assert_eq!(sorted.at(1.0), Some(20.0));
-        assert_eq!(Sorted::new([]).median(), None);
+        assert_eq!(sorted.percentile(0.95), Some(19.0));
+        assert_eq!(sorted.percentile(1.0), Some(20.0));
+        assert_eq!(SortedValues::new([]).median(), None);
     }
 }

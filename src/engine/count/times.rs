@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 
 /// The durations of equal calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Total {
+pub(super) struct DurationTotal {
     /// How many calls have one.
     calls: u64,
     /// Nanoseconds together.
     ns: u128,
 }
 
-impl Total {
+impl DurationTotal {
     /// Adds `calls` that took `ns` together.
-    pub(super) fn add(&mut self, calls: u64, ns: u64) {
+    pub(super) fn add_calls(&mut self, calls: u64, ns: u64) {
         let ns = ns.into();
-        self.merge(&Total { calls, ns });
+        self.merge(&DurationTotal { calls, ns });
     }
 
     /// Adds another's calls.
-    pub(super) fn merge(&mut self, other: &Total) {
+    pub(super) fn merge(&mut self, other: &DurationTotal) {
         self.calls = self.calls.saturating_add(other.calls);
         self.ns = self.ns.saturating_add(other.ns);
     }
 
     /// Nanoseconds of all of `calls`; `None` where one of them has no duration, where there are more
     /// calls than can be counted, and beyond 64 bits.
-    pub(super) fn of(&self, calls: u64) -> Option<u64> {
+    pub(super) fn total_ns(&self, calls: u64) -> Option<u64> {
         let all = self.calls == calls && calls < u64::MAX;
         u64::try_from(self.ns).ok().filter(|_| all)
     }
@@ -55,18 +55,18 @@ mod tests {
             half in 0..12_usize,
         ) {
             let at = half.min(rows.len());
-            let mut all = Total::default();
+            let mut all = DurationTotal::default();
             for part in [&rows[..at], &rows[at..]] {
-                let mut total = Total::default();
+                let mut total = DurationTotal::default();
                 let known = part.iter().filter_map(|(calls, ns)| Some((*calls, (*ns)?)));
-                known.for_each(|(calls, ns)| total.add(calls, ns));
+                known.for_each(|(calls, ns)| total.add_calls(calls, ns));
                 all.merge(&total);
             }
             let calls = rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.0));
             // The twin: all of them, in more bits than they take.
             let twin: Option<u128> = rows.iter().map(|(_, ns)| ns.map(u128::from)).sum();
             let twin = twin.filter(|_| calls < u64::MAX).and_then(|ns| u64::try_from(ns).ok());
-            prop_assert_eq!(all.of(calls), twin);
+            prop_assert_eq!(all.total_ns(calls), twin);
         }
     }
 }

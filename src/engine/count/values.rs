@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 use std::iter;
 
 /// So many values wait until they are put in order.
-const NEW: usize = 1 << 16;
+const MAX_UNSORTED_VALUES: usize = 1 << 16;
 
 /// Values with how often each came.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Values {
+pub struct ValueCounts {
     /// In order.
     sorted: Vec<(f64, u64)>,
     /// Those that are not in order yet.
@@ -19,26 +19,26 @@ pub struct Values {
     is_rounded: bool,
 }
 
-impl Default for Values {
-    fn default() -> Values {
-        Values::at_most(usize::MAX)
+impl Default for ValueCounts {
+    fn default() -> ValueCounts {
+        ValueCounts::with_limit(usize::MAX)
     }
 }
 
-impl From<Vec<f64>> for Values {
-    fn from(values: Vec<f64>) -> Values {
-        let mut all = Values::default();
-        values.into_iter().for_each(|value| all.add(value));
+impl From<Vec<f64>> for ValueCounts {
+    fn from(values: Vec<f64>) -> ValueCounts {
+        let mut all = ValueCounts::default();
+        values.into_iter().for_each(|value| all.add_value(value));
         all.sort();
         all
     }
 }
 
-impl Values {
+impl ValueCounts {
     /// None yet. If more different ones come than `most`, all are rounded to four digits, in whatever order they
     /// come.
-    pub fn at_most(most: usize) -> Values {
-        Values {
+    pub fn with_limit(most: usize) -> ValueCounts {
+        ValueCounts {
             sorted: Vec::new(),
             new: Vec::new(),
             most,
@@ -47,19 +47,19 @@ impl Values {
     }
 
     /// Adds a value.
-    pub fn add(&mut self, value: f64) {
+    pub fn add_value(&mut self, value: f64) {
         self.new.push(value);
         // What is in order is gone through again and again, but less often the longer it is.
-        if self.new.len() >= NEW.max(self.sorted.len() / 2) {
+        if self.new.len() >= MAX_UNSORTED_VALUES.max(self.sorted.len() / 2) {
             self.sort();
         }
     }
 
     /// Adds those of another.
-    pub fn merge(&mut self, other: &Values) {
+    pub fn merge(&mut self, other: &ValueCounts) {
         self.sort();
-        self.take(&other.sorted);
-        other.new.iter().for_each(|&value| self.add(value));
+        self.merge_sorted(&other.sorted);
+        other.new.iter().for_each(|&value| self.add_value(value));
     }
 
     /// True where there is none.
@@ -74,39 +74,41 @@ impl Values {
             return;
         }
         if self.is_rounded {
-            new.iter_mut().for_each(|value| *value = rounded(*value));
+            new.iter_mut()
+                .for_each(|value| *value = round_to_four_digits(*value));
         }
         new.sort_unstable_by(f64::total_cmp);
-        let new: Vec<(f64, u64)> = together(new.into_iter().zip(iter::repeat(1)));
-        self.take(&new);
+        let new: Vec<(f64, u64)> = merge_equal(new.into_iter().zip(iter::repeat(1)));
+        self.merge_sorted(&new);
         if self.sorted.len() > self.most && !self.is_rounded {
             self.is_rounded = true;
             let old = std::mem::take(&mut self.sorted).into_iter();
             // To round leaves the order as it is.
-            self.sorted = together(old.map(|(value, count)| (rounded(value), count)));
+            self.sorted =
+                merge_equal(old.map(|(value, count)| (round_to_four_digits(value), count)));
         }
     }
 
     /// Takes values that are in order.
-    fn take(&mut self, new: &[(f64, u64)]) {
+    fn merge_sorted(&mut self, new: &[(f64, u64)]) {
         let (mut old, mut new) = (self.sorted.iter().peekable(), new.iter().peekable());
         let next = iter::from_fn(|| match (old.peek(), new.peek()) {
             (Some(a), Some(b)) if a.0.total_cmp(&b.0) == Ordering::Greater => new.next().copied(),
             (Some(_), _) => old.next().copied(),
             _ => new.next().copied(),
         });
-        self.sorted = together(next);
+        self.sorted = merge_equal(next);
     }
 
     /// The different values in order, with how often each came.
-    pub fn sorted(&mut self) -> &[(f64, u64)] {
+    pub fn sorted_counts(&mut self) -> &[(f64, u64)] {
         self.sort();
         &self.sorted
     }
 }
 
 /// Values in order, equal ones as one.
-fn together(values: impl Iterator<Item = (f64, u64)>) -> Vec<(f64, u64)> {
+fn merge_equal(values: impl Iterator<Item = (f64, u64)>) -> Vec<(f64, u64)> {
     let mut all: Vec<(f64, u64)> = Vec::new();
     for (value, count) in values {
         match all.last_mut() {
@@ -119,7 +121,7 @@ fn together(values: impl Iterator<Item = (f64, u64)>) -> Vec<(f64, u64)> {
 }
 
 /// A value to four digits.
-fn rounded(value: f64) -> f64 {
+fn round_to_four_digits(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
 
@@ -137,33 +139,33 @@ mod tests {
         ) {
             let value = |n: u32| f64::from(n) / 7.0;
             let list: Vec<u32> = parts.concat();
-            let mut all = Values::at_most(most);
+            let mut all = ValueCounts::with_limit(most);
             for part in &parts {
-                part.iter().for_each(|&n| all.add(value(n)));
+                part.iter().for_each(|&n| all.add_value(value(n)));
                 all.sort();
             }
             let mut twin: Vec<f64> = list.iter().map(|&n| value(n)).collect();
-            let mut whole = Values::at_most(most);
-            twin.iter().for_each(|&value| whole.add(value));
+            let mut whole = ValueCounts::with_limit(most);
+            twin.iter().for_each(|&value| whole.add_value(value));
             twin.sort_by(f64::total_cmp);
             let mut different = twin.clone();
             different.dedup();
             if different.len() > most {
-                twin.iter_mut().for_each(|value| *value = rounded(*value));
+                twin.iter_mut().for_each(|value| *value = round_to_four_digits(*value));
             }
-            let got = all.sorted().iter();
+            let got = all.sorted_counts().iter();
             let got: Vec<f64> = got.flat_map(|&(v, n)| iter::repeat_n(v, n as usize)).collect();
             prop_assert_eq!(got, twin);
-            prop_assert_eq!(whole.sorted(), all.sorted());
-            let mut both = Values::default();
+            prop_assert_eq!(whole.sorted_counts(), all.sorted_counts());
+            let mut both = ValueCounts::default();
             for part in &parts {
-                let mut own = Values::default();
-                part.iter().for_each(|&n| own.add(value(n)));
+                let mut own = ValueCounts::default();
+                part.iter().for_each(|&n| own.add_value(value(n)));
                 both.merge(&own);
             }
-            let all: u64 = both.sorted().iter().map(|(_, n)| n).sum();
+            let all: u64 = both.sorted_counts().iter().map(|(_, n)| n).sum();
             prop_assert_eq!(all, list.len() as u64);
-            prop_assert!(both.sorted().windows(2).all(|pair| pair[0].0 < pair[1].0));
+            prop_assert!(both.sorted_counts().windows(2).all(|pair| pair[0].0 < pair[1].0));
         }
     }
 }

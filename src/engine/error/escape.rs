@@ -7,7 +7,7 @@ use std::path::Path;
 /// those of Latin-1 too (U+009B begins an escape sequence as ESC [ does), line and paragraph
 /// separators, and what changes the direction of the text after it (Unicode's Bidi_Control), so
 /// that a line reads as another one.
-fn acts(c: char) -> bool {
+fn acts_on_terminal(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -21,10 +21,10 @@ fn acts(c: char) -> bool {
 
 /// `text` with the characters escaped that a terminal would act on. Line ends stay when
 /// `multiline`.
-pub fn printable(text: &str, multiline: bool) -> String {
+pub fn escape_for_terminal(text: &str, multiline: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if acts(c) && !(multiline && c == '\n') {
+        if acts_on_terminal(c) && !(multiline && c == '\n') {
             out.extend(c.escape_default());
         } else {
             out.push(c);
@@ -34,9 +34,9 @@ pub fn printable(text: &str, multiline: bool) -> String {
 }
 
 /// A text of a log in HTML or XML: none of its characters means anything.
-pub fn markup(text: &str) -> String {
+pub fn escape_markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
-    for c in printable(text, true).chars() {
+    for c in escape_for_terminal(text, true).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
@@ -54,21 +54,21 @@ pub fn markup(text: &str) -> String {
 /// Writes to a terminal with what it would act on escaped, but for line ends and tabs, and so are
 /// bytes that are no UTF-8: rows and lines of a log carry whatever the job printed.
 #[derive(Debug)]
-pub struct Escaped<W> {
+pub struct EscapingWriter<W> {
     out: W,
     /// The first bytes of a character whose others have not been written yet.
     begun: Vec<u8>,
 }
 
-impl<W: Write> Escaped<W> {
+impl<W: Write> EscapingWriter<W> {
     /// Writes to `out`.
-    pub fn new(out: W) -> Escaped<W> {
+    pub fn new(out: W) -> EscapingWriter<W> {
         let begun = Vec::new();
-        Escaped { out, begun }
+        EscapingWriter { out, begun }
     }
 
-    fn text(&mut self, text: &str) -> std::io::Result<()> {
-        let is_acting = |c: char| acts(c) && c != '\n' && c != '\t';
+    fn write_escaped_text(&mut self, text: &str) -> std::io::Result<()> {
+        let is_acting = |c: char| acts_on_terminal(c) && c != '\n' && c != '\t';
         let mut from = 0;
         for (at, acting) in text.match_indices(is_acting) {
             self.out.write_all(&text.as_bytes()[from..at])?;
@@ -82,13 +82,13 @@ impl<W: Write> Escaped<W> {
     }
 }
 
-impl<W: Write> Write for Escaped<W> {
+impl<W: Write> Write for EscapingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let mut all = std::mem::take(&mut self.begun);
         all.extend_from_slice(bytes);
         let mut chunks = all.utf8_chunks().peekable();
         while let Some(chunk) = chunks.next() {
-            self.text(chunk.valid())?;
+            self.write_escaped_text(chunk.valid())?;
             let invalid = chunk.invalid();
             let ended = chunks.peek().is_some()
                 || std::str::from_utf8(invalid).is_ok_and(str::is_empty)
@@ -111,7 +111,7 @@ impl<W: Write> Write for Escaped<W> {
 
 /// A path as messages show it. Bytes that are no text would all look the same: such a name is
 /// shown as the shell's `$'...'`, which can be typed.
-pub(crate) fn shown(path: &Path) -> String {
+pub(crate) fn shown_path(path: &Path) -> String {
     let bytes = path.as_os_str().as_encoded_bytes();
     if let Ok(text) = std::str::from_utf8(bytes) {
         return text.to_owned();
@@ -132,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn written(parts: &[&[u8]]) -> Vec<u8> {
-        let mut out = Escaped::new(Vec::new());
+        let mut out = EscapingWriter::new(Vec::new());
         parts.iter().for_each(|part| out.write_all(part).unwrap());
         out.flush().unwrap();
         out.out
@@ -152,11 +152,17 @@ mod tests {
 
     #[test]
     fn escapes_cannot_reach_a_terminal() {
-        assert_eq!(printable("a\x1b[31mb\r\n", false), "a\\u{1b}[31mb\\r\\n");
-        assert_eq!(printable("a\nb", true), "a\nb");
-        assert_eq!(printable("шаг 1", false), "шаг 1");
-        assert_eq!(printable("a\u{9b}2J", true), "a\\u{9b}2J");
-        assert_eq!(printable("\u{2066}x\u{202e}", false), "\\u{2066}x\\u{202e}");
+        assert_eq!(
+            escape_for_terminal("a\x1b[31mb\r\n", false),
+            "a\\u{1b}[31mb\\r\\n"
+        );
+        assert_eq!(escape_for_terminal("a\nb", true), "a\nb");
+        assert_eq!(escape_for_terminal("шаг 1", false), "шаг 1");
+        assert_eq!(escape_for_terminal("a\u{9b}2J", true), "a\\u{9b}2J");
+        assert_eq!(
+            escape_for_terminal("\u{2066}x\u{202e}", false),
+            "\\u{2066}x\\u{202e}"
+        );
     }
 
     proptest! {
@@ -173,7 +179,7 @@ mod tests {
             let whole = written(&[&bytes]);
             prop_assert_eq!(&whole, &written(&[front, back]));
             let shown = String::from_utf8(whole).unwrap();
-            prop_assert!(!shown.contains(|c| acts(c) && c != '\n' && c != '\t'), "{}", shown);
+            prop_assert!(!shown.contains(|c| acts_on_terminal(c) && c != '\n' && c != '\t'), "{}", shown);
         }
     }
 }

@@ -3,7 +3,7 @@
 pub mod escape;
 pub mod phrases;
 
-use crate::error::escape::shown;
+use crate::error::escape::shown_path;
 use std::io;
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder could not be opened or read.
-    #[error("{}: {cause}", shown(path))]
+    #[error("{}: {cause}", shown_path(path))]
     Input {
         /// The path as the user gave it.
         path: PathBuf,

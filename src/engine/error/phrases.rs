@@ -1,18 +1,18 @@
 //! Parts of sentences: numbers and names of things.
 
-use crate::error::escape::printable;
+use crate::error::escape::escape_for_terminal;
 
 /// A number of things: `1 line`, `2 lines`; `thing` takes an s.
-pub fn counted(n: u64, thing: &str) -> String {
+pub fn count_phrase(n: u64, thing: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{n} {thing}{s}")
 }
 
 /// How many names or ranges of numbers a sentence gives.
-const SHOWN: usize = 12;
+const MAX_NAMES_IN_SENTENCE: usize = 12;
 
 /// Rising numbers as ranges: `0..7, 9`. Of many the first and the last are given.
-pub fn ranges(numbers: impl IntoIterator<Item = u64>) -> String {
+pub fn ranges_phrase(numbers: impl IntoIterator<Item = u64>) -> String {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for number in numbers {
         match ranges.last_mut() {
@@ -27,18 +27,26 @@ pub fn ranges(numbers: impl IntoIterator<Item = u64>) -> String {
             format!("{a}..{b}")
         }
     };
-    let mut parts: Vec<String> = ranges.iter().take(SHOWN).map(text).collect();
-    if let (true, Some(last)) = (ranges.len() > SHOWN, ranges.last()) {
+    let mut parts: Vec<String> = ranges
+        .iter()
+        .take(MAX_NAMES_IN_SENTENCE)
+        .map(text)
+        .collect();
+    if let (true, Some(last)) = (ranges.len() > MAX_NAMES_IN_SENTENCE, ranges.last()) {
         parts.push(format!("... {}", text(last)));
     }
     parts.join(", ")
 }
 
 /// Names of a log, escaped: `a, b and 3 more`.
-pub fn names<'n>(names: impl IntoIterator<Item = &'n [u8]>) -> String {
+pub fn names_phrase<'n>(names: impl IntoIterator<Item = &'n [u8]>) -> String {
     let mut names = names.into_iter();
-    let text = |name: &[u8]| printable(&String::from_utf8_lossy(name), false);
-    let shown: Vec<String> = names.by_ref().take(SHOWN).map(text).collect();
+    let text = |name: &[u8]| escape_for_terminal(&String::from_utf8_lossy(name), false);
+    let shown: Vec<String> = names
+        .by_ref()
+        .take(MAX_NAMES_IN_SENTENCE)
+        .map(text)
+        .collect();
     match names.count() {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
@@ -51,23 +59,23 @@ mod tests {
 
     #[test]
     fn one_thing_has_no_s() {
-        assert_eq!(counted(1, "line"), "1 line");
-        assert_eq!(counted(0, "line"), "0 lines");
+        assert_eq!(count_phrase(1, "line"), "1 line");
+        assert_eq!(count_phrase(0, "line"), "0 lines");
     }
 
     #[test]
     fn of_many_numbers_or_names_some_are_shown() {
         assert_eq!(
-            ranges([0, 1, 2, 5, u64::MAX - 1, u64::MAX]),
+            ranges_phrase([0, 1, 2, 5, u64::MAX - 1, u64::MAX]),
             format!("0..2, 5, {}..{}", u64::MAX - 1, u64::MAX)
         );
         assert_eq!(
-            ranges((0..40).step_by(2)),
+            ranges_phrase((0..40).step_by(2)),
             "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, ... 38"
         );
-        assert_eq!(names([&b"a"[..], b"b\x1b"]), "a, b\\u{1b}");
+        assert_eq!(names_phrase([&b"a"[..], b"b\x1b"]), "a, b\\u{1b}");
         assert_eq!(
-            names([&b"x"[..]; 15]),
+            names_phrase([&b"x"[..]; 15]),
             format!("{} and 3 more", ["x"; 12].join(", "))
         );
     }

@@ -1,54 +1,54 @@
 //! Files that are not text. They are recognised by their first bytes and refused.
 
-use super::{Format, Head, Is, Tells};
+use super::{InputFormat, InputHead, ProbeAnswer, Provides};
 use memchr::memmem;
 
 /// A kind of file that begins with `magic`.
 macro_rules! magic {
     ($magic:literal, $what:literal) => {
-        Format {
+        InputFormat {
             name: "",
             what: $what,
-            tells: Tells::NOTHING,
-            probe: |head| Is::sure(head.bytes.starts_with($magic)),
+            tells: Provides::NOTHING,
+            probe: |head| ProbeAnswer::yes_or_no(head.bytes.starts_with($magic)),
         }
     };
 }
 
 /// What `nsys profile` writes. It is to be exported.
-pub(super) const REPORT: Format = Format {
+pub(super) const REPORT: InputFormat = InputFormat {
     name: "report",
     what: "an Nsight Systems report",
-    tells: Tells::NOTHING,
-    probe: |head| Is::sure(head.bytes.starts_with(b"NVIDIA Tegra Profiler Report")),
+    tells: Provides::NOTHING,
+    probe: |head| ProbeAnswer::yes_or_no(head.bytes.starts_with(b"NVIDIA Tegra Profiler Report")),
 };
 
-pub(super) const ELF: Format = magic!(b"\x7fELF", "an ELF program or library");
-pub(super) const SQLITE: Format = magic!(b"SQLite format 3\0", "an SQLite database");
-pub(super) const ZIP: Format = magic!(b"PK\x03\x04", "a zip archive");
-pub(super) const BZIP2: Format = magic!(b"BZh", "a bzip2 file");
-pub(super) const XZ: Format = magic!(b"\xfd7zXZ\0", "an xz file");
-pub(super) const PNG: Format = magic!(b"\x89PNG", "a picture");
-pub(super) const PARQUET: Format = magic!(b"PAR1", "a Parquet file");
-pub(super) const NUMPY: Format = magic!(b"\x93NUMPY", "a NumPy array");
+pub(super) const ELF: InputFormat = magic!(b"\x7fELF", "an ELF program or library");
+pub(super) const SQLITE: InputFormat = magic!(b"SQLite format 3\0", "an SQLite database");
+pub(super) const ZIP: InputFormat = magic!(b"PK\x03\x04", "a zip archive");
+pub(super) const BZIP2: InputFormat = magic!(b"BZh", "a bzip2 file");
+pub(super) const XZ: InputFormat = magic!(b"\xfd7zXZ\0", "an xz file");
+pub(super) const PNG: InputFormat = magic!(b"\x89PNG", "a picture");
+pub(super) const PARQUET: InputFormat = magic!(b"PAR1", "a Parquet file");
+pub(super) const NUMPY: InputFormat = magic!(b"\x93NUMPY", "a NumPy array");
 
 /// Any pickle.
-pub(super) const PICKLE: Format = Format {
+pub(super) const PICKLE: InputFormat = InputFormat {
     name: "",
     what: "a Python pickle",
-    tells: Tells::NOTHING,
-    probe: |head| Is::sure(is_pickle(head)),
+    tells: Provides::NOTHING,
+    probe: |head| ProbeAnswer::yes_or_no(is_pickle(head)),
 };
 
 /// Anything else that is no text.
-pub(super) const OTHER: Format = Format {
+pub(super) const OTHER: InputFormat = InputFormat {
     name: "",
     what: "a binary file",
-    tells: Tells::NOTHING,
-    probe: |head| Is::sure(is_binary(head.bytes)),
+    tells: Provides::NOTHING,
+    probe: |head| ProbeAnswer::yes_or_no(is_binary(head.bytes)),
 };
 
-pub(super) fn is_pickle(head: &Head<'_>) -> bool {
+pub(super) fn is_pickle(head: &InputHead<'_>) -> bool {
     matches!(head.bytes, [0x80, 2..=5, ..])
 }
 
@@ -73,7 +73,8 @@ mod tests {
     use super::*;
 
     fn kind(bytes: &[u8]) -> Option<&'static str> {
-        let (format, _) = crate::formats::recognise(&Head::of(bytes), Tells::CALLS);
+        let (format, _) =
+            crate::formats::recognise_format(&InputHead::from_bytes(bytes), Provides::CALLS);
         (format.name != "log").then_some(format.what)
     }
 
@@ -102,7 +103,7 @@ mod tests {
     fn databases_and_pickles_are_known_by_what_is_in_them() {
         let database = |table: &str| {
             [
-                crate::formats::nsys::DATABASE,
+                crate::formats::nsys::SQLITE_MAGIC,
                 b"CREATE TABLE ",
                 table.as_bytes(),
             ]

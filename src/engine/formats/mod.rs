@@ -1,16 +1,16 @@
-//! One door for inputs. A format is a file here with its [`Format`], and a line in the list below:
-//! the stages take any input that tells what they need ([`door`]).
+//! One door for inputs. A format is a file here with its [`InputFormat`], and a line in the list below:
+//! the stages take any input that tells what they need ([`open`]).
 
 mod binary;
-pub mod door;
 pub mod flight;
 pub mod gpu;
 mod inspector;
 mod mpi;
-mod other;
+pub mod open;
 pub mod profiler;
 pub mod rows;
 pub mod snoopie;
+mod unsupported_text;
 
 use crate::log;
 pub use gpu::{cuda, stats};
@@ -20,27 +20,27 @@ pub use rows::table_rows;
 use rows::{chain, ordered};
 
 use crate::error::Result;
-use crate::members::twice::Twice;
+use crate::members::duplicate_inputs::DuplicateInputs;
 use crate::report::account::Account;
 use crate::source::Input;
-use lines::Rows;
+use lines::RowVisitor;
 
 /// What an input may be.
 #[derive(Debug)]
-pub struct Format {
+pub struct InputFormat {
     /// The column `src` of its calls.
     pub name: &'static str,
     /// What it is, with its article: `an NCCL log`.
     pub what: &'static str,
     /// What it tells; nothing where it is only recognised, to be refused.
-    pub tells: Tells,
+    pub tells: Provides,
     /// Whether an input that begins so is one.
-    pub probe: fn(&Head<'_>) -> Is,
+    pub probe: fn(&InputHead<'_>) -> ProbeAnswer,
 }
 
 /// The answer of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Is {
+pub enum ProbeAnswer {
     /// It is another format.
     No,
     /// It looks so, and has no calls. Any text may have step lines.
@@ -49,32 +49,40 @@ pub enum Is {
     Yes,
 }
 
-impl Is {
+impl ProbeAnswer {
     /// Yes or no.
-    pub fn sure(is: bool) -> Is {
-        if is { Is::Yes } else { Is::No }
+    pub fn yes_or_no(is: bool) -> ProbeAnswer {
+        if is {
+            ProbeAnswer::Yes
+        } else {
+            ProbeAnswer::No
+        }
     }
 
     /// Perhaps or no.
-    pub fn perhaps(is: bool) -> Is {
-        if is { Is::Perhaps } else { Is::No }
+    pub fn perhaps_or_no(is: bool) -> ProbeAnswer {
+        if is {
+            ProbeAnswer::Perhaps
+        } else {
+            ProbeAnswer::No
+        }
     }
 }
 
 /// The beginning of an input.
 #[derive(Debug, Clone, Copy)]
-pub struct Head<'h> {
+pub struct InputHead<'h> {
     /// The first bytes, unpacked.
     pub bytes: &'h [u8],
     /// They are all.
     pub is_whole: bool,
 }
 
-impl<'h> Head<'h> {
+impl<'h> InputHead<'h> {
     /// The beginning of what begins with `bytes`.
-    pub fn of(bytes: &'h [u8]) -> Head<'h> {
-        let is_whole = bytes.len() < crate::source::HEAD;
-        Head { bytes, is_whole }
+    pub fn from_bytes(bytes: &'h [u8]) -> InputHead<'h> {
+        let is_whole = bytes.len() < crate::source::INPUT_HEAD_BYTES;
+        InputHead { bytes, is_whole }
     }
 
     /// Its lines that are not blank, without blanks around them.
@@ -84,12 +92,12 @@ impl<'h> Head<'h> {
     }
 
     /// The first of them.
-    pub fn line(&self) -> &'h [u8] {
+    pub fn first_line(&self) -> &'h [u8] {
         self.lines().next().unwrap_or_default()
     }
 
     /// True where `is` holds of most lines.
-    pub fn mostly(&self, is: impl Fn(&[u8]) -> bool) -> bool {
+    pub fn most_lines(&self, is: impl Fn(&[u8]) -> bool) -> bool {
         let (mut all, mut those) = (0, 0);
         for line in self.lines() {
             (all, those) = (all + 1, those + usize::from(is(line)));
@@ -98,106 +106,106 @@ impl<'h> Head<'h> {
     }
 
     /// Yes where it `is` text of another recorder. Where NCCL's own lines are among it, it is a log.
-    pub fn other(&self, is: bool) -> Is {
+    pub fn probe_recorder(&self, is: bool) -> ProbeAnswer {
         let has = |word: &[u8]| memchr::memmem::find(self.bytes, word).is_some();
-        Is::sure(is && !has(b"NCCL INFO") && !has(b"NCCL WARN"))
+        ProbeAnswer::yes_or_no(is && !has(b"NCCL INFO") && !has(b"NCCL WARN"))
     }
 }
 
 /// Parts of what an input may tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tells(u16);
+pub struct Provides(u16);
 
-impl Tells {
+impl Provides {
     /// Nothing that is read.
-    pub const NOTHING: Tells = Tells(0);
+    pub const NOTHING: Provides = Provides(0);
     /// Which calls were made.
-    pub const CALLS: Tells = Tells(1 | Tells::TIMED.0);
+    pub const CALLS: Provides = Provides(1 | Provides::TIMED.0);
     /// Which calls were made, or times of calls without their number.
-    pub const TIMED: Tells = Tells(1 << 13);
+    pub const TIMED: Provides = Provides(1 << 13);
     /// The steps of calls.
-    pub const STEPS: Tells = Tells(1 << 1);
+    pub const STEPS: Provides = Provides(1 << 1);
     /// A trainer's step lines.
-    pub const STEP_LINES: Tells = Tells(1 << 2);
+    pub const STEP_LINES: Provides = Provides(1 << 2);
     /// The members of communicators.
-    pub const MEMBERS: Tells = Tells(1 << 3);
+    pub const MEMBERS: Provides = Provides(1 << 3);
     /// NCCL's other lines.
-    pub const MESSAGES: Tells = Tells(1 << 4);
+    pub const MESSAGES: Provides = Provides(1 << 4);
     /// When a call began.
-    pub const STARTS: Tells = Tells(1 << 5);
+    pub const STARTS: Provides = Provides(1 << 5);
     /// How long a call took.
-    pub const DURATIONS: Tells = Tells(1 << 6);
+    pub const DURATIONS: Provides = Provides(1 << 6);
     /// Which algorithm served a call.
-    pub const ALGORITHMS: Tells = Tells(1 << 7);
+    pub const ALGORITHMS: Provides = Provides(1 << 7);
     /// The lines of a log, with which anything can be shown.
-    pub const LINES: Tells = Tells(1 << 8);
+    pub const LINES: Provides = Provides(1 << 8);
     /// What NCCL's proxy thread did.
-    pub const PROXY: Tells = Tells(1 << 9);
+    pub const PROXY: Provides = Provides(1 << 9);
 
     /// The name of that part.
-    const OF_PROXY: &str = "operations of NCCL's proxy thread";
+    const PROXY_PART_NAME: &str = "operations of NCCL's proxy thread";
 
     /// What a recorder saw of calls: such files are beside a job's logs.
-    pub const RECORDED: Tells = Tells(1 << 10);
+    pub const RECORDED: Provides = Provides(1 << 10);
     /// What the GPUs did, and when: see [`gpu`].
-    pub const GPU: Tells = Tells(1 << 11);
+    pub const GPU: Provides = Provides(1 << 11);
 
     /// No part: rows are to have steps, and where an input has calls without and a log too, the log
     /// is read.
-    pub const BY_STEP: Tells = Tells(1 << 12);
+    pub const BY_STEP: Provides = Provides(1 << 12);
 
     /// The name of that part.
-    const OF_GPU: &str = "activities of GPUs";
+    const GPU_PART_NAME: &str = "activities of GPUs";
     /// Calls of CUDA's interfaces: see [`cuda`].
-    pub const CUDA: Tells = Tells(1 << 14);
+    pub const CUDA: Provides = Provides(1 << 14);
 
     /// The name of that part.
-    const OF_CUDA: &str = "calls of CUDA";
+    const CUDA_PART_NAME: &str = "calls of CUDA";
 
     /// Loads and stores of GPUs in others' memory (Snoopie).
-    pub const ACCESSES: Tells = Tells(1 << 15);
+    pub const ACCESSES: Provides = Provides(1 << 15);
 
     /// The name of that part.
-    const OF_ACCESSES: &str = "accesses to other GPUs' memory";
+    const ACCESSES_PART_NAME: &str = "accesses to other GPUs' memory";
 
     /// Each part by its name.
-    const NAMES: [(Tells, &str); 15] = [
-        (Tells::CALLS, "calls"),
-        (Tells::TIMED, "times of calls"),
-        (Tells::RECORDED, "records"),
-        (Tells::STEPS, "steps"),
-        (Tells::STEP_LINES, "step lines"),
-        (Tells::MEMBERS, "members of communicators"),
-        (Tells::MESSAGES, "other lines of NCCL"),
-        (Tells::STARTS, "start times"),
-        (Tells::DURATIONS, "durations"),
-        (Tells::ALGORITHMS, "algorithms"),
-        (Tells::LINES, "log lines"),
-        (Tells::PROXY, Tells::OF_PROXY),
-        (Tells::GPU, Tells::OF_GPU),
-        (Tells::CUDA, Tells::OF_CUDA),
-        (Tells::ACCESSES, Tells::OF_ACCESSES),
+    const PART_NAMES: [(Provides, &str); 15] = [
+        (Provides::CALLS, "calls"),
+        (Provides::TIMED, "times of calls"),
+        (Provides::RECORDED, "records"),
+        (Provides::STEPS, "steps"),
+        (Provides::STEP_LINES, "step lines"),
+        (Provides::MEMBERS, "members of communicators"),
+        (Provides::MESSAGES, "other lines of NCCL"),
+        (Provides::STARTS, "start times"),
+        (Provides::DURATIONS, "durations"),
+        (Provides::ALGORITHMS, "algorithms"),
+        (Provides::LINES, "log lines"),
+        (Provides::PROXY, Provides::PROXY_PART_NAME),
+        (Provides::GPU, Provides::GPU_PART_NAME),
+        (Provides::CUDA, Provides::CUDA_PART_NAME),
+        (Provides::ACCESSES, Provides::ACCESSES_PART_NAME),
     ];
 
     /// These parts and `other`.
-    pub const fn and(self, other: Tells) -> Tells {
-        Tells(self.0 | other.0)
+    pub const fn and(self, other: Provides) -> Provides {
+        Provides(self.0 | other.0)
     }
 
     /// These parts without `other`.
-    const fn without(self, other: Tells) -> Tells {
-        Tells(self.0 & !other.0)
+    const fn without(self, other: Provides) -> Provides {
+        Provides(self.0 & !other.0)
     }
 
     /// True where all of `parts` are told.
-    pub const fn has(self, parts: Tells) -> bool {
+    pub const fn has(self, parts: Provides) -> bool {
         self.0 & parts.0 == parts.0
     }
 
     /// The first of `needs` that is not told, by its name.
-    fn lacks(self, needs: Tells) -> Option<&'static str> {
-        let mut names = Tells::NAMES.into_iter();
-        let is_lacking = |part: Tells| needs.has(part) && !self.has(part);
+    fn first_missing(self, needs: Provides) -> Option<&'static str> {
+        let mut names = Provides::PART_NAMES.into_iter();
+        let is_lacking = |part: Provides| needs.has(part) && !self.has(part);
         names.find_map(|(part, name)| is_lacking(part).then_some(name))
     }
 }
@@ -212,10 +220,10 @@ macro_rules! formats {
     ) => {
         /// All formats but the log: what is none of these is one. The first that is sure of an
         /// input has it.
-        static FORMATS: &[(Format, Reader)] = &[
-            $(($format, Reader::Records(Records::$name)),)+
-            $(($in_order, Reader::Ordered($read)),)+
-            $(($other, Reader::None),)+
+        static FORMATS: &[(InputFormat, FormatReader)] = &[
+            $(($format, FormatReader::Records(Records::$name)),)+
+            $(($in_order, FormatReader::Ordered($read)),)+
+            $(($other, FormatReader::None),)+
         ];
 
         /// The formats that are a record a line.
@@ -225,18 +233,18 @@ macro_rules! formats {
         }
 
         impl Records {
-            fn read<R: Rows + Send>(
+            fn read<R: RowVisitor + Send>(
                 self,
                 input: &Input,
                 options: lines::Options,
-                twice: &mut Twice,
+                twice: &mut DuplicateInputs,
                 new: impl Fn() -> R + Sync,
                 progress: impl Fn(u64),
                 sink: impl FnMut(R) -> Result<()>,
             ) -> Result<Account> {
                 match self {
                     $(Records::$name => {
-                        lines::read::<$reader, R>(input, options, twice, new, progress, sink)
+                        lines::read_records::<$reader, R>(input, options, twice, new, progress, sink)
                     })+
                 }
             }
@@ -246,25 +254,25 @@ macro_rules! formats {
 
 formats! {
     records {
-        Csv: rows::CSV, rows::Csv;
-        Jsonl: rows::JSONL, rows::Jsonl;
-        Chain: chain::FORMAT, chain::Chain;
-        Inspector: inspector::FORMAT, inspector::Inspector;
-        Mpi: mpi::FORMAT, mpi::Mpi;
-        Metrics: inspector::METRICS, inspector::Metrics;
-        Cuda: cuda::TIMELINE, cuda::Timeline;
-        Snoopie: snoopie::LOG, snoopie::Lines;
-        OldSnoopie: snoopie::OLD, snoopie::Lines;
+        Csv: rows::CSV, rows::CsvCallTable;
+        Jsonl: rows::JSONL, rows::JsonlCallTable;
+        Chain: chain::FORMAT, chain::ChainFormat;
+        Inspector: inspector::FORMAT, inspector::InspectorFormat;
+        Mpi: mpi::FORMAT, mpi::MpiFormat;
+        Metrics: inspector::METRICS, inspector::InspectorMetrics;
+        Cuda: cuda::TIMELINE, cuda::CudaTimeline;
+        Snoopie: snoopie::LOG, snoopie::SnoopieFormat;
+        OldSnoopie: snoopie::OLD_LOG, snoopie::SnoopieFormat;
     }
     ordered {
-        flight::PICKLE, flight::read;
-        flight::JSON, flight::read;
-        profiler::FORMAT, profiler::read;
-        nsys::FORMAT, nsys::read;
-        stats::FORMAT, ordered::no_calls;
-        kineto::FORMAT, kineto::read;
-        cuda::METRICS, ordered::no_calls;
-        snoopie::TABLE, ordered::no_calls;
+        flight::PICKLE, flight::read_calls;
+        flight::JSON, flight::read_calls;
+        profiler::FORMAT, profiler::read_calls;
+        nsys::FORMAT, nsys::read_calls;
+        stats::FORMAT, ordered::refuse_without_calls;
+        kineto::FORMAT, kineto::read_calls;
+        cuda::METRICS, ordered::refuse_without_calls;
+        snoopie::TABLE, ordered::refuse_without_calls;
     }
     refused {
         binary::REPORT;
@@ -278,37 +286,37 @@ formats! {
         binary::NUMPY;
         binary::PICKLE;
         binary::OTHER;
-        other::JSON;
-        other::CSV;
+        unsupported_text::JSON;
+        unsupported_text::CSV;
     }
 }
 
 /// Recognises an input by its beginning; with that comes what reads it.
-fn recognise(head: &Head<'_>, needs: Tells) -> (&'static Format, Reader) {
+fn recognise_format(head: &InputHead<'_>, needs: Provides) -> (&'static InputFormat, FormatReader) {
     let mut perhaps = None;
     for (format, reader) in FORMATS {
         let reader = *reader;
         match (format.probe)(head) {
-            Is::Yes => return (format, reader),
-            Is::Perhaps => _ = perhaps.get_or_insert((format, reader)),
-            Is::No => {}
+            ProbeAnswer::Yes => return (format, reader),
+            ProbeAnswer::Perhaps => _ = perhaps.get_or_insert((format, reader)),
+            ProbeAnswer::No => {}
         }
     }
     // Any text may have step lines.
     perhaps
-        .filter(|_| !needs.has(Tells::STEP_LINES))
-        .unwrap_or((&log::FORMAT, Reader::Log))
+        .filter(|_| !needs.has(Provides::STEP_LINES))
+        .unwrap_or((&log::FORMAT, FormatReader::Log))
 }
 
 /// What reads an input.
 #[derive(Debug, Clone, Copy)]
-enum Reader {
+enum FormatReader {
     /// The walk over a log.
     Log,
     /// The driver of records.
     Records(Records),
     /// That of what is read in order.
-    Ordered(ordered::Read1),
+    Ordered(ordered::OrderedReader),
     /// Nothing.
     None,
 }
@@ -319,7 +327,11 @@ mod tests {
 
     #[test]
     fn each_format_is_known_by_its_first_line() {
-        let of = |text: &str| recognise(&Head::of(text.as_bytes()), Tells::CALLS).0.name;
+        let of = |text: &str| {
+            recognise_format(&InputHead::from_bytes(text.as_bytes()), Provides::CALLS)
+                .0
+                .name
+        };
         assert_eq!(of("step,op,count,datatype\n1,Send,1,int8\n"), "csv");
         assert_eq!(of("\"op\",\"count\",\"datatype\"\n"), "csv");
         assert_eq!(of("{\"step\":1,\"op\":\"Send\"}\n"), "jsonl");
@@ -332,16 +344,20 @@ mod tests {
     #[test]
     fn what_may_have_step_lines_is_a_log_where_they_are_wanted() {
         let of = |needs| {
-            recognise(&Head::of(b"epoch,rate,loss\n1,2,3\n"), needs)
+            recognise_format(&InputHead::from_bytes(b"epoch,rate,loss\n1,2,3\n"), needs)
                 .0
                 .name
         };
-        assert_eq!((of(Tells::CALLS), of(Tells::STEP_LINES)), ("", "log"));
+        assert_eq!((of(Provides::CALLS), of(Provides::STEP_LINES)), ("", "log"));
     }
 
     #[test]
     fn the_log_of_a_recorded_job_is_a_log() {
-        let of = |text: &str| recognise(&Head::of(text.as_bytes()), Tells::CALLS).0.name;
+        let of = |text: &str| {
+            recognise_format(&InputHead::from_bytes(text.as_bytes()), Provides::CALLS)
+                .0
+                .name
+        };
         let nccl = "h:1:2 [0] NCCL INFO Bootstrap\n";
         let mpi = "[0.000492] MPI_Init: world_rank=0\n";
         assert_eq!((of(mpi), of(&format!("{mpi}{mpi}{nccl}"))), ("mpi", "log"));

@@ -4,8 +4,8 @@
 //! All ranks write into one file by default, and overwrite each other's bytes there. A line that another
 //! one begins in is cut, whatever it looks like: the end of what is before is not known.
 
-use super::lines::Lines;
-use super::{Format, Tells};
+use super::lines::RecordFormat;
+use super::{InputFormat, Provides};
 use crate::error::Result;
 use crate::grammar::token::{dec_u32, dec_u64, hex_u64};
 use crate::output::table::{Lacks, Row, Timing};
@@ -13,29 +13,32 @@ use crate::report::account::Account;
 use memchr::memmem;
 
 /// The format.
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: InputFormat = InputFormat {
     name: "mpi",
     what: "an MPI message log",
-    tells: Tells::CALLS.and(Tells::STARTS).and(Tells::RECORDED),
+    tells: Provides::CALLS
+        .and(Provides::STARTS)
+        .and(Provides::RECORDED),
     probe: |head| {
-        let is =
-            |line: &[u8]| begins(line).is_some() && memmem::find(line, b"world_rank=").is_some();
-        head.other(is(head.line()) && head.mostly(is))
+        let is = |line: &[u8]| {
+            split_line_start(line).is_some() && memmem::find(line, b"world_rank=").is_some()
+        };
+        head.probe_recorder(is(head.first_line()) && head.most_lines(is))
     },
 };
 
 /// The reader of its lines.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mpi;
+pub(super) struct MpiFormat;
 
-impl Lines for Mpi {
+impl RecordFormat for MpiFormat {
     type Scratch = ();
 
-    fn begin(_: &[u8], _: &str) -> Result<Mpi> {
-        Ok(Mpi)
+    fn read_header(_: &[u8], _: &str) -> Result<MpiFormat> {
+        Ok(MpiFormat)
     }
 
-    fn row(
+    fn read_record(
         &self,
         (): &mut (),
         line: &[u8],
@@ -46,8 +49,8 @@ impl Lines for Mpi {
             return Err("the rest of the line");
         };
         let text = text.strip_suffix(b"\r").unwrap_or(text);
-        let (before, last) = text.split_at(last_begin(text).ok_or("[seconds] MPI_")?);
-        let calls = calls(last)?;
+        let (before, last) = text.split_at(find_last_start(text).ok_or("[seconds] MPI_")?);
+        let calls = parse_calls(last)?;
         let timing = Timing {
             start_ns: calls.start_ns,
             clock: b"mpi_wtime",
@@ -66,13 +69,13 @@ impl Lines for Mpi {
         }
     }
 
-    fn told((): &mut (), account: &mut Account) {
+    fn report_context((): &mut (), account: &mut Account) {
         account.unrecorded.is_recorded = true;
     }
 }
 
 /// The seconds of a line that begins here, and what is behind `] `.
-fn begins(line: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split_line_start(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let rest = line.strip_prefix(b"[")?;
     let stamp = rest
         .iter()
@@ -84,23 +87,23 @@ fn begins(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Where the last line begins that is on this one.
-fn last_begin(line: &[u8]) -> Option<usize> {
+fn find_last_start(line: &[u8]) -> Option<usize> {
     memchr::memrchr_iter(b'[', line)
-        .find(|&at| begins(line.get(at..).unwrap_or_default()).is_some())
+        .find(|&at| split_line_start(line.get(at..).unwrap_or_default()).is_some())
 }
 
 /// What a line tells.
 #[derive(Debug, Default)]
-struct Told<'l> {
+struct MpiLine<'l> {
     start_ns: Option<u64>,
     rows: [Option<Row<'l>>; 2],
 }
 
 /// The calls of a whole line: none, one, or two of MPI_Sendrecv.
-fn calls(line: &[u8]) -> Result<Told<'_>, Lacks> {
-    let (stamp, rest) = begins(line).ok_or("[seconds] MPI_")?;
-    let start_ns = Some(nanoseconds(stamp).ok_or("seconds")?);
-    let mut fields = Fields { rest };
+fn parse_calls(line: &[u8]) -> Result<MpiLine<'_>, Lacks> {
+    let (stamp, rest) = split_line_start(line).ok_or("[seconds] MPI_")?;
+    let start_ns = Some(parse_seconds_ns(stamp).ok_or("seconds")?);
+    let mut fields = MpiFields { rest };
     let mut rows = [None, None];
     let row = |op: &'static str, rank, bytes, comm| Row {
         op: op.as_bytes(),
@@ -111,83 +114,83 @@ fn calls(line: &[u8]) -> Result<Told<'_>, Lacks> {
         src: b"mpi",
         ..Row::default()
     };
-    let name = fields.word(b": ")?;
+    let name = fields.take_word(b": ")?;
     if let b"MPI_Init" | b"MPI_Init_thread" | b"MPI_Finalize" = name {
-        fields.integer(b"world_rank=")?;
+        fields.take_integer(b"world_rank=")?;
         if name == b"MPI_Init_thread" {
-            fields.integer(b" required=")?;
-            fields.integer(b" provided=")?;
+            fields.take_integer(b" required=")?;
+            fields.take_integer(b" provided=")?;
         }
-        fields.end()?;
-        return Ok(Told { start_ns, rows });
+        fields.expect_end()?;
+        return Ok(MpiLine { start_ns, rows });
     }
     // Before MPI_Init it is -1.
-    fields.integer(b"world_rank=")?;
-    let rank = fields.rank(b" comm_rank=")?;
+    fields.take_integer(b"world_rank=")?;
+    let rank = fields.take_rank(b" comm_rank=")?;
     match name {
         b"MPI_Send" | b"MPI_Recv" => {
             let (op, peer): (_, &[u8]) = match name {
                 b"MPI_Send" => ("Send", b" -> dest="),
                 _ => ("Recv", b" <- source="),
             };
-            let peer = fields.integer(peer)?;
-            fields.integer(b" tag=")?;
-            let bytes = fields.number(b" bytes=")?;
+            let peer = fields.take_integer(peer)?;
+            fields.take_integer(b" tag=")?;
+            let bytes = fields.take_number(b" bytes=")?;
             rows[0] = Some(Row {
-                root: known(peer),
-                ..row(op, rank, bytes, fields.comm()?)
+                root: known_peer(peer),
+                ..row(op, rank, bytes, fields.take_comm()?)
             });
         }
         b"MPI_Sendrecv" => {
-            let to = fields.integer(b" send-> dest=")?;
-            fields.integer(b" tag=")?;
-            let sent = fields.number(b" send_bytes=")?;
-            let from = fields.integer(b" ; recv<- source=")?;
-            fields.integer(b" tag=")?;
-            let received = fields.number(b" recv_bytes=")?;
-            let comm = fields.comm()?;
+            let to = fields.take_integer(b" send-> dest=")?;
+            fields.take_integer(b" tag=")?;
+            let sent = fields.take_number(b" send_bytes=")?;
+            let from = fields.take_integer(b" ; recv<- source=")?;
+            fields.take_integer(b" tag=")?;
+            let received = fields.take_number(b" recv_bytes=")?;
+            let comm = fields.take_comm()?;
             let with = |op, peer, bytes| {
                 Some(Row {
-                    root: known(peer),
+                    root: known_peer(peer),
                     ..row(op, rank, bytes, comm)
                 })
             };
             rows = [with("Send", to, sent), with("Recv", from, received)];
         }
         _ => {
-            let nranks = fields.rank(b" comm_size=")?;
-            let (op, root, bytes) = collective(name, &mut fields)?;
+            let nranks = fields.take_rank(b" comm_size=")?;
+            let (op, root, bytes) = parse_collective(name, &mut fields)?;
             rows[0] = Some(Row {
                 nranks: Some(nranks),
-                root: root.and_then(known),
-                ..row(op, rank, bytes, fields.comm()?)
+                root: root.and_then(known_peer),
+                ..row(op, rank, bytes, fields.take_comm()?)
             });
         }
     }
-    fields.end()?;
-    Ok(Told { start_ns, rows })
+    fields.expect_end()?;
+    Ok(MpiLine { start_ns, rows })
 }
 
 /// The operation of a collective, its root and its bytes.
-fn collective(
+fn parse_collective(
     name: &[u8],
-    fields: &mut Fields<'_>,
+    fields: &mut MpiFields<'_>,
 ) -> Result<(&'static str, Option<i64>, u64), Lacks> {
     Ok(match name {
         b"MPI_Bcast" => (
             "Broadcast",
-            Some(fields.integer(b" root=")?),
-            fields.number(b" bytes=")?,
+            Some(fields.take_integer(b" root=")?),
+            fields.take_number(b" bytes=")?,
         ),
         b"MPI_Reduce" => (
             "Reduce",
-            Some(fields.integer(b" root=")?),
-            fields.number(b" bytes=")?,
+            Some(fields.take_integer(b" root=")?),
+            fields.take_number(b" bytes=")?,
         ),
-        b"MPI_Allreduce" => ("AllReduce", None, fields.number(b" bytes=")?),
+        b"MPI_Allreduce" => ("AllReduce", None, fields.take_number(b" bytes=")?),
         b"MPI_Allgather" => {
-            let sent = fields.number(b" send_bytes=")?;
-            fields.number(b" recv_bytes=")?;
+            let sent = fields.take_number(b" send_bytes=")?;
+            fields.take_number(b" recv_bytes=")?;
             ("AllGather", None, sent)
         }
         _ => return Err("a call that the logger knows"),
@@ -195,12 +198,12 @@ fn collective(
 }
 
 /// A rank, and not any or none (MPI_ANY_SOURCE, MPI_PROC_NULL).
-fn known(peer: i64) -> Option<i64> {
+fn known_peer(peer: i64) -> Option<i64> {
     (peer >= 0).then_some(peer)
 }
 
 /// Seconds with six decimals in ns.
-fn nanoseconds(stamp: &[u8]) -> Option<u64> {
+fn parse_seconds_ns(stamp: &[u8]) -> Option<u64> {
     let at = stamp.len().checked_sub(7)?;
     let (seconds, micros) = (stamp.get(..at)?, stamp.get(at..)?.strip_prefix(b".")?);
     let (Ok((b"", seconds)), Ok((b"", micros))) = (dec_u64(seconds), dec_u64(micros)) else {
@@ -212,40 +215,40 @@ fn nanoseconds(stamp: &[u8]) -> Option<u64> {
 }
 
 /// What is left of a line.
-struct Fields<'l> {
+struct MpiFields<'l> {
     rest: &'l [u8],
 }
 
-impl<'l> Fields<'l> {
+impl<'l> MpiFields<'l> {
     /// The bytes before `end`, which is passed too.
-    fn word(&mut self, end: &[u8]) -> Result<&'l [u8], Lacks> {
+    fn take_word(&mut self, end: &[u8]) -> Result<&'l [u8], Lacks> {
         let at = memmem::find(self.rest, end).ok_or("the name of a call")?;
         let word = &self.rest[..at];
         self.rest = &self.rest[at + end.len()..];
         Ok(word)
     }
 
-    fn key(&mut self, key: &[u8]) -> Result<(), Lacks> {
+    fn expect_key(&mut self, key: &[u8]) -> Result<(), Lacks> {
         self.rest = self.rest.strip_prefix(key).ok_or("the next field")?;
         Ok(())
     }
 
-    fn number(&mut self, key: &[u8]) -> Result<u64, Lacks> {
-        self.key(key)?;
+    fn take_number(&mut self, key: &[u8]) -> Result<u64, Lacks> {
+        self.expect_key(key)?;
         let (rest, number) = dec_u64(self.rest).map_err(|_| "a number")?;
         self.rest = rest;
         Ok(number)
     }
 
-    fn rank(&mut self, key: &[u8]) -> Result<u32, Lacks> {
-        self.key(key)?;
+    fn take_rank(&mut self, key: &[u8]) -> Result<u32, Lacks> {
+        self.expect_key(key)?;
         let (rest, number) = dec_u32(self.rest).map_err(|_| "a rank")?;
         self.rest = rest;
         Ok(number)
     }
 
-    fn integer(&mut self, key: &[u8]) -> Result<i64, Lacks> {
-        self.key(key)?;
+    fn take_integer(&mut self, key: &[u8]) -> Result<i64, Lacks> {
+        self.expect_key(key)?;
         let (negative, rest) = match self.rest.strip_prefix(b"-") {
             Some(rest) => (true, rest),
             None => (false, self.rest),
@@ -257,19 +260,19 @@ impl<'l> Fields<'l> {
     }
 
     /// The communicator: an address of Open MPI, a handle of MPICH, or nothing (`(nil)`).
-    fn comm(&mut self) -> Result<Option<u64>, Lacks> {
-        self.key(b" comm=")?;
+    fn take_comm(&mut self) -> Result<Option<u64>, Lacks> {
+        self.expect_key(b" comm=")?;
         if let Some(rest) = self.rest.strip_prefix(b"(nil)") {
             self.rest = rest;
             return Ok(None);
         }
-        self.key(b"0x")?;
+        self.expect_key(b"0x")?;
         let (rest, comm) = hex_u64(self.rest).map_err(|_| "an address")?;
         self.rest = rest;
         Ok(Some(comm))
     }
 
-    fn end(&self) -> Result<(), Lacks> {
+    fn expect_end(&self) -> Result<(), Lacks> {
         match self.rest {
             b"" => Ok(()),
             _ => Err("the end of the line"),
@@ -280,7 +283,7 @@ impl<'l> Fields<'l> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::{Head, Is};
+    use crate::formats::{InputHead, ProbeAnswer};
     use proptest::prelude::*;
 
     /// The calls of a line as text, and what it lacks.
@@ -295,8 +298,8 @@ mod tests {
                 row.nranks, row.root, row.comm
             ));
         };
-        let lacks = Mpi
-            .row(&mut (), format!("{line}\n").as_bytes(), false, &mut take)
+        let lacks = MpiFormat
+            .read_record(&mut (), format!("{line}\n").as_bytes(), false, &mut take)
             .err();
         (all, lacks)
     }
@@ -386,7 +389,9 @@ mod tests {
 
     #[test]
     fn a_log_is_known_by_most_of_its_lines() {
-        let is = |text: &str| (FORMAT.probe)(&Head::of(text.as_bytes())) == Is::Yes;
+        let is = |text: &str| {
+            (FORMAT.probe)(&InputHead::from_bytes(text.as_bytes())) == ProbeAnswer::Yes
+        };
         let mpi = "[0.000492] MPI_Allreduce: world_rank=0 comm_rank=0 comm_size=4 bytes=128\n";
         assert!(is(&mpi.repeat(3)) && is(&format!("{mpi}[0[0.000764] MPI_Sendre\n{mpi}{mpi}")));
         assert!(!is(&format!("{mpi}hello\nworld\n")) && !is("[0] MPI_Init failed\n"));
@@ -402,7 +407,7 @@ mod tests {
                 *b = byte;
             }
             let mut calls = 0;
-            let _ = Mpi.row(&mut (), &bytes, false, &mut |_| calls += 1);
+            let _ = MpiFormat.read_record(&mut (), &bytes, false, &mut |_| calls += 1);
             prop_assert!(calls <= 1);
         }
     }

@@ -7,12 +7,12 @@
 //! or none at all), an attempt has as many processes as its largest communicator has ranks, and
 //! the next process is the next attempt's.
 
-use crate::members::{InitAt, Merged, Renumbered};
+use crate::members::{InitPosition, MergedMembers, MergedNumbers};
 use rustc_hash::FxHashMap;
 
 /// Where new processes took over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Begin {
+pub struct AttemptStart {
     /// The first line of theirs, in bytes of the input.
     pub at: u64,
     /// Their first lines are INIT lines. Else they were only counted, and the processes of a log
@@ -25,7 +25,7 @@ pub struct Begin {
 
 /// What the INIT lines of a log show of its processes.
 #[derive(Debug, Default)]
-pub(crate) struct Attempts {
+pub(crate) struct AttemptFinder {
     /// How many processes and members were known before this log.
     processes: u32,
     members: usize,
@@ -41,7 +41,7 @@ pub(crate) struct Attempts {
 
 /// Processes that belong together.
 #[derive(Debug, Clone, Copy)]
-struct Group {
+struct ProcessGroup {
     /// Its first line, in bytes of the input.
     at: u64,
     /// The first call on the communicator that came last.
@@ -53,9 +53,9 @@ struct Group {
     processes: u32,
 }
 
-impl Group {
+impl ProcessGroup {
     /// No process.
-    const NONE: Group = Group {
+    const NONE: ProcessGroup = ProcessGroup {
         at: u64::MAX,
         until: 0,
         by_init: true,
@@ -63,7 +63,7 @@ impl Group {
         processes: 0,
     };
 
-    fn add(&mut self, other: &Group) {
+    fn add_group(&mut self, other: &ProcessGroup) {
         self.at = self.at.min(other.at);
         self.until = self.until.max(other.until);
         self.by_init &= other.by_init;
@@ -78,24 +78,24 @@ impl Group {
 
     /// True where this can be the job as it went on after `before`: not much smaller, and the
     /// processes before make no communicator any more.
-    fn follows(&self, before: &Group) -> bool {
+    fn can_follow(&self, before: &ProcessGroup) -> bool {
         self.nranks >= before.nranks.div_ceil(2) && before.until < self.at
     }
 }
 
-impl Attempts {
+impl AttemptFinder {
     /// Begins a log, after what was merged before.
-    pub(crate) fn new(merged: &Merged) -> Attempts {
+    pub(crate) fn new(merged: &MergedMembers) -> AttemptFinder {
         let origins = &merged.origins;
-        Attempts {
+        AttemptFinder {
             processes: u32::try_from(origins.processes.items().len()).unwrap_or(u32::MAX),
             members: origins.members.items().len(),
-            ..Attempts::default()
+            ..AttemptFinder::default()
         }
     }
 
     /// Adds the INIT lines of a chunk; it follows what was added before.
-    pub(crate) fn add(&mut self, inits: &[InitAt], to: &Renumbered) {
+    pub(crate) fn add_inits(&mut self, inits: &[InitPosition], to: &MergedNumbers) {
         self.goes_on |= to.processes.iter().any(|&process| process < self.processes);
         for init in inits {
             let process = to.processes[init.process as usize];
@@ -104,14 +104,14 @@ impl Attempts {
             *nranks = init.init.nranks.max(*nranks);
             if let Some(id) = init.init.comm_id {
                 let one = *self.one_of.entry(id).or_insert(process);
-                let (a, b) = (self.root(process), self.root(one));
+                let (a, b) = (self.find_root(process), self.find_root(one));
                 self.with.insert(a.max(b), a.min(b));
             }
         }
     }
 
     /// The process that represents all that `process` shares communicators with.
-    fn root(&mut self, mut process: u32) -> u32 {
+    fn find_root(&mut self, mut process: u32) -> u32 {
         while let Some(&with) = self.with.get(&process)
             && with != process
         {
@@ -124,32 +124,35 @@ impl Attempts {
     }
 
     /// Where new processes took over, in order.
-    pub(crate) fn begins(&mut self, merged: &Merged) -> Vec<Begin> {
-        let mut processes = self.seen(merged);
+    pub(crate) fn find_attempt_starts(&mut self, merged: &MergedMembers) -> Vec<AttemptStart> {
+        let mut processes = self.new_process_groups(merged);
         // Of those that no communicator's id joins, by their first lines.
-        let mut alone: Vec<Group> = Vec::new();
-        let mut joined: FxHashMap<u32, Group> = FxHashMap::default();
+        let mut alone: Vec<ProcessGroup> = Vec::new();
+        let mut joined: FxHashMap<u32, ProcessGroup> = FxHashMap::default();
         for (process, group) in processes.drain() {
             if self.with.contains_key(&process) {
-                let root = self.root(process);
-                joined.entry(root).or_insert(Group::NONE).add(&group);
+                let root = self.find_root(process);
+                joined
+                    .entry(root)
+                    .or_insert(ProcessGroup::NONE)
+                    .add_group(&group);
             } else {
                 alone.push(group);
             }
         }
-        let mut groups: Vec<Group> = joined.into_values().collect();
-        groups.extend(counted(alone));
+        let mut groups: Vec<ProcessGroup> = joined.into_values().collect();
+        groups.extend(group_by_count(alone));
         groups.retain(|group| group.nranks > 1);
         groups.sort_unstable_by_key(|group| (group.at, group.until));
-        let mut now = self.goes_on.then_some(Group::NONE);
+        let mut now = self.goes_on.then_some(ProcessGroup::NONE);
         let mut begins = Vec::new();
         for group in groups {
-            if now.is_some_and(|now| !group.follows(&now)) {
+            if now.is_some_and(|now| !group.can_follow(&now)) {
                 continue;
             }
             let smaller = now.is_some_and(|now| group.nranks < now.nranks);
             if now.is_some() {
-                begins.push(Begin {
+                begins.push(AttemptStart {
                     at: group.at,
                     sure: group.by_init,
                     smaller,
@@ -163,9 +166,9 @@ impl Attempts {
     }
 
     /// The processes that this log was the first to show.
-    fn seen(&self, merged: &Merged) -> FxHashMap<u32, Group> {
+    fn new_process_groups(&self, merged: &MergedMembers) -> FxHashMap<u32, ProcessGroup> {
         let origins = &merged.origins;
-        let mut seen: FxHashMap<u32, Group> = FxHashMap::default();
+        let mut seen: FxHashMap<u32, ProcessGroup> = FxHashMap::default();
         let mut see = |process: u32, at: u64, until: u64, nranks: u32, by_init: bool| {
             // A line without a header is nobody's, and a host that was only seen glued to other
             // text is none.
@@ -177,7 +180,7 @@ impl Attempts {
             if process < self.processes || !clean || origins.processes.get(process).pid.is_none() {
                 return;
             }
-            let group = seen.entry(process).or_insert(Group::NONE);
+            let group = seen.entry(process).or_insert(ProcessGroup::NONE);
             if at < group.at {
                 (group.at, group.by_init) = (at, by_init);
             }
@@ -199,24 +202,24 @@ impl Attempts {
 
 /// Processes by attempts, each of as many as its largest communicator has ranks; those of which
 /// too few were seen are left out.
-fn counted(mut processes: Vec<Group>) -> Vec<Group> {
+fn group_by_count(mut processes: Vec<ProcessGroup>) -> Vec<ProcessGroup> {
     processes.sort_unstable_by_key(|process| (process.at, process.until));
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<ProcessGroup> = Vec::new();
     for process in processes {
         match groups.last_mut() {
-            Some(group) if !group.is_whole() => group.add(&process),
+            Some(group) if !group.is_whole() => group.add_group(&process),
             _ => groups.push(process),
         }
     }
-    groups.retain(Group::is_whole);
+    groups.retain(ProcessGroup::is_whole);
     groups
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grammar::message::communicator::init::{Event, Init};
-    use crate::members::Origins;
+    use crate::grammar::message::communicator::init::{CommInit, InitEvent};
+    use crate::members::Speakers;
 
     /// Where processes take over in a log: each line is a process, the id of a communicator of an
     /// INIT line or 0 for a call, and the ranks of the communicator. The same however it is cut.
@@ -227,17 +230,17 @@ mod tests {
     }
 
     fn cut(lines: &[(u64, u64, u32)], size: usize) -> Vec<(u64, bool)> {
-        let mut merged = Merged::default();
-        let mut attempts = Attempts::new(&merged);
+        let mut merged = MergedMembers::default();
+        let mut attempts = AttemptFinder::new(&merged);
         for (chunk, lines) in (0..).zip(lines.chunks(size)) {
-            let (mut origins, mut inits) = (Origins::default(), Vec::new());
+            let (mut origins, mut inits) = (Speakers::default(), Vec::new());
             for (line, &(pid, id, nranks)) in ((chunk * size) as u64..).zip(lines) {
-                let process = origins.process(b"h", Some(pid), true);
-                let place = origins.place(process, None);
+                let process = origins.intern_process(b"h", Some(pid), true);
+                let place = origins.intern_device(process, None);
                 let at = 100 * line;
                 if id > 0 {
-                    let init = Init {
-                        event: Event::Init,
+                    let init = CommInit {
+                        event: InitEvent::Init,
                         comm: 7,
                         rank: 0,
                         nranks,
@@ -245,21 +248,25 @@ mod tests {
                         split: None,
                         start: false,
                     };
-                    inits.push(InitAt { process, init, at });
+                    inits.push(InitPosition { process, init, at });
                 } else {
-                    let member = crate::members::Member {
+                    let member = crate::members::SpeakerComm {
                         place,
                         comm: 7,
                         nranks: Some(nranks),
                         identity: 0,
                     };
-                    origins.member(member, at, crate::members::twice::Print::default);
+                    origins.intern_member(
+                        member,
+                        at,
+                        crate::members::duplicate_inputs::CallFingerprint::default,
+                    );
                 }
             }
-            let to = merged.add(&origins, &inits);
-            attempts.add(&inits, &to);
+            let to = merged.add_chunk(&origins, &inits);
+            attempts.add_inits(&inits, &to);
         }
-        let begins = attempts.begins(&merged);
+        let begins = attempts.find_attempt_starts(&merged);
         begins.iter().map(|b| (b.at / 100, b.sure)).collect()
     }
 

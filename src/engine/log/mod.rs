@@ -8,43 +8,45 @@ pub mod timeline;
 pub mod walk;
 
 use crate::error::{Error, Result};
-use crate::formats::{Format, Head, Is, Tells};
-use crate::grammar::trainer::{Mark, Recogniser};
-use crate::log::attempts::{Attempts, Begin};
-use crate::log::mend::torn::{Joined, Joiner};
-use crate::log::timeline::{ByPosition, Growing, MarkList, Marks, Timeline};
-use crate::log::walk::{Call, Had, MarkAt, Piece, Scanned, Torn, Visit};
-use crate::members::twice::{Again, Count, End};
-use crate::members::{Merged, Renumbered};
+use crate::formats::{InputFormat, InputHead, ProbeAnswer, Provides};
+use crate::grammar::trainer::{Recogniser, TrainerMark};
+use crate::log::attempts::{AttemptFinder, AttemptStart};
+use crate::log::mend::torn::{JoinedCall, TornLineJoiner};
+use crate::log::timeline::{LiveTimeline, MarkList, MarkSlice, PositionOnlyReason, StepTimeline};
+use crate::log::walk::{
+    ChunkResult, FileSpan, LogCall, LogVisitor, MarkPosition, RepairedCall, TornPiece,
+};
+use crate::members::duplicate_inputs::{CommOpCount, EarlierInputs, InputCallsEnd};
+use crate::members::{MergedMembers, MergedNumbers};
 use crate::pool;
 use crate::report::account::Account;
-use crate::source::{Broken, Chunk, Chunks, Input, Pause, Texts};
+use crate::source::{FlushReason, Input, InputChunk, InputChunks, SmallFileTexts, UnpackDamage};
 use rustc_hash::FxHashMap;
 use std::iter;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The format: any text that is no other. A log may be damaged, or wrapped in whatever collected it.
-pub(crate) const FORMAT: Format = Format {
+pub(crate) const FORMAT: InputFormat = InputFormat {
     name: "log",
     what: "an NCCL log",
-    tells: Tells::CALLS
-        .and(Tells::STEPS)
-        .and(Tells::STEP_LINES)
-        .and(Tells::MEMBERS)
-        .and(Tells::MESSAGES)
-        .and(Tells::ALGORITHMS)
-        .and(Tells::LINES),
-    probe: |_| Is::Perhaps,
+    tells: Provides::CALLS
+        .and(Provides::STEPS)
+        .and(Provides::STEP_LINES)
+        .and(Provides::MEMBERS)
+        .and(Provides::MESSAGES)
+        .and(Provides::ALGORITHMS)
+        .and(Provides::LINES),
+    probe: |_| ProbeAnswer::Perhaps,
 };
 
 /// The same text where none of it is NCCL's.
-pub(crate) const OTHER: Format = Format {
+pub(crate) const PLAIN_TEXT_FORMAT: InputFormat = InputFormat {
     what: "text without a line of NCCL",
     ..FORMAT
 };
 
 /// True for a whole text, of which none is NCCL's.
-pub(super) fn is_other(head: &Head<'_>) -> bool {
+pub(super) fn is_other(head: &InputHead<'_>) -> bool {
     head.is_whole && memchr::memmem::find(head.bytes, b"NCCL").is_none()
 }
 
@@ -65,13 +67,13 @@ pub struct Options {
 
 /// What is known of one log while it is read.
 #[derive(Debug, Default)]
-pub struct Log {
+pub struct LogState {
     /// Where its lines went.
     pub account: Account,
     /// Its marks, in order.
     pub marks: MarkList,
     /// Where new processes took over, if it has step lines.
-    pub begins: Vec<Begin>,
+    pub begins: Vec<AttemptStart>,
     /// Byte ranges of its INIT lines, if they were kept.
     pub init_lines: Vec<(u64, u64)>,
     /// Marks that were not kept.
@@ -79,42 +81,42 @@ pub struct Log {
     /// Those before this one are not needed any more.
     needed: AtomicUsize,
     /// The last call.
-    last: Option<Count>,
+    last: Option<CommOpCount>,
     /// It was found to be written in blocks, before all that was joined is counted.
     is_in_blocks: bool,
-    joiner: Joiner,
-    attempts: Attempts,
+    joiner: TornLineJoiner,
+    attempts: AttemptFinder,
 }
 
 /// A chunk's part, in order.
-pub struct Part<'a, V> {
+pub struct MergedChunk<'a, V> {
     /// What the stage kept of it.
     pub visit: V,
     /// How its numbers read in the merged tables.
-    pub to: &'a Renumbered,
+    pub to: &'a MergedNumbers,
     /// The input's number of the chunk's first gap.
     pub gap: usize,
     /// The input's number of the chunk's first line, from 0.
     pub line: u64,
     /// Everyone met so far.
-    pub merged: &'a Merged,
+    pub merged: &'a MergedMembers,
     /// The input's marks so far.
-    pub marks: Marks<'a>,
+    pub marks: MarkSlice<'a>,
     /// The log so far, where what is known of it may be written, and why.
-    pub so_far: Option<(&'a Log, Pause)>,
+    pub so_far: Option<(&'a LogState, FlushReason)>,
 }
 
-impl<'a, V> Part<'a, V> {
+impl<'a, V> MergedChunk<'a, V> {
     /// What a stage kept, and the part without it: a stage that is made of others hands each
-    /// its own by [`Part::with`].
-    pub fn taken(self) -> (V, Part<'a, ()>) {
-        let rest = self.with(());
+    /// its own by [`MergedChunk::with_visit`].
+    pub fn take_visit(self) -> (V, MergedChunk<'a, ()>) {
+        let rest = self.with_visit(());
         (self.visit, rest)
     }
 
     /// The part as one that keeps `visit` has it.
-    pub fn with<W>(&self, visit: W) -> Part<'a, W> {
-        Part {
+    pub fn with_visit<W>(&self, visit: W) -> MergedChunk<'a, W> {
+        MergedChunk {
             visit,
             to: self.to,
             gap: self.gap,
@@ -126,72 +128,83 @@ impl<'a, V> Part<'a, V> {
     }
 }
 
-impl Log {
+impl LogState {
     /// An input that is no log, by its account.
-    pub(super) fn of_records(account: Account) -> Log {
-        Log {
+    pub(super) fn from_account(account: Account) -> LogState {
+        LogState {
             account,
-            ..Log::default()
+            ..LogState::default()
         }
     }
 
     /// The log's steps.
-    pub fn timeline(&self, options: &timeline::Options) -> Timeline {
-        let mut timeline = timeline::resolve(&self.marks, &self.begins, options);
-        timeline.by_position = timeline.by_position.or(self.by_account());
+    pub fn build_timeline(&self, options: &timeline::Options) -> StepTimeline {
+        let mut timeline = timeline::resolve_timeline(&self.marks, &self.begins, options);
+        timeline.by_position = timeline.by_position.or(self.position_reason());
         timeline
     }
 
     /// The same of a log that is still being written; `growing` is what was known of it before.
-    pub fn growing<'g>(
+    pub fn update_growing_timeline<'g>(
         &self,
-        growing: &'g mut Growing,
+        growing: &'g mut LiveTimeline,
         options: &timeline::Options,
-    ) -> &'g Timeline {
-        let timeline = growing.resolve(&self.marks, &self.begins, options);
-        timeline.by_position = timeline.by_position.or(self.by_account());
+    ) -> &'g StepTimeline {
+        let timeline = growing.resolve_marks(&self.marks, &self.begins, options);
+        timeline.by_position = timeline.by_position.or(self.position_reason());
         timeline
     }
 
     /// The log's steps now that it has ended: of one whose beginning is forgotten those that are left, as they
     /// are known.
-    pub fn ended(&self, growing: &mut Growing, options: &timeline::Options) -> Timeline {
-        match self.marks.gone() {
+    pub fn build_final_timeline(
+        &self,
+        growing: &mut LiveTimeline,
+        options: &timeline::Options,
+    ) -> StepTimeline {
+        match self.marks.forgotten_count() {
             0 => {
-                *growing = Growing::default();
-                self.timeline(options)
+                *growing = LiveTimeline::default();
+                self.build_timeline(options)
             }
-            _ => self.growing(growing, options).clone(),
+            _ => self.update_growing_timeline(growing, options).clone(),
         }
     }
 
     /// Says that nobody asks any more for what is up to the end of gap `gap`.
-    pub fn forget(&self, gap: u32) {
+    pub fn forget_gaps_until(&self, gap: u32) {
         // The line that the gap ends with is where the next one begins.
         let needed = (gap as usize).saturating_sub(1);
         self.needed.fetch_max(needed, Ordering::Relaxed);
     }
 
     /// Why calls are placed by position, by what became of its lines.
-    fn by_account(&self) -> Option<ByPosition> {
+    fn position_reason(&self) -> Option<PositionOnlyReason> {
         match &self.account {
-            account if self.is_in_blocks || account.block_writers > 0 => Some(ByPosition::Buffered),
+            account if self.is_in_blocks || account.block_writers > 0 => {
+                Some(PositionOnlyReason::Buffered)
+            }
             // A few lost calls are seen by what comes after them.
-            account if account.overwritten > 1 || account.damaged > FEW + account.calls / LOST => {
-                Some(ByPosition::Lost)
+            account
+                if account.overwritten > 1
+                    || account.damaged
+                        > MAX_DAMAGED_LINES_IGNORED
+                            + account.calls / MIN_CALLS_PER_DAMAGED_LINE =>
+            {
+                Some(PositionOnlyReason::Lost)
             }
             _ => None,
         }
     }
 
     /// Adds what a chunk holds; it follows what was added before.
-    pub fn add<'a, V: Visit>(
+    pub fn add_chunk<'a, V: LogVisitor>(
         &'a mut self,
-        scanned: Scanned<V>,
-        merged: &'a mut Merged,
-        to: &'a mut Renumbered,
-    ) -> Part<'a, V> {
-        let Scanned {
+        scanned: ChunkResult<V>,
+        merged: &'a mut MergedMembers,
+        to: &'a mut MergedNumbers,
+    ) -> MergedChunk<'a, V> {
+        let ChunkResult {
             mut visit,
             origins,
             inits,
@@ -204,44 +217,44 @@ impl Log {
             is_in_blocks,
         } = scanned;
         self.is_in_blocks |= is_in_blocks;
-        self.marks.forget(*self.needed.get_mut());
+        self.marks.forget_before(*self.needed.get_mut());
         let line = self.account.lines;
         let gap = self.let_go + self.marks.len();
         self.last = prints.last.or(self.last);
         self.account.merge(&account);
         merged.overwritten |= self.account.overwritten > 1;
         let mut joined = Vec::new();
-        *to = merged.begin();
+        *to = merged.begin_chunk();
         for mut fragment in fragments {
-            merged.until(fragment.at, to, &origins, &inits);
+            merged.add_chunk_until(fragment.at, to, &origins, &inits);
             fragment.line += line;
             match &mut fragment.piece {
-                Piece::Head(begun) | Piece::Doubtful { begun, .. } => {
+                TornPiece::Head(begun) | TornPiece::Doubtful { begun, .. } => {
                     begun.place = to.places[begun.place as usize];
                 }
-                Piece::Heard { process } => *process = to.processes[*process as usize],
-                Piece::Tail { .. } => {}
+                TornPiece::Heard { process } => *process = to.processes[*process as usize],
+                TornPiece::Tail { .. } => {}
             }
             self.joiner
-                .feed(fragment, merged, &mut self.account, &mut joined);
+                .add_fragment(fragment, merged, &mut self.account, &mut joined);
         }
-        merged.until(u64::MAX, to, &origins, &inits);
-        self.attempts.add(&inits, to);
+        merged.add_chunk_until(u64::MAX, to, &origins, &inits);
+        self.attempts.add_inits(&inits, to);
         merged
             .twice
-            .steps(&prints, marks.iter().map(|mark| mark.start));
+            .add_steps(&prints, marks.iter().map(|mark| mark.start));
         if origins.has_glued()
-            && let Some(first) = same(&to.processes)
+            && let Some(first) = first_same_processes(&to.processes)
         {
-            visit.same(&first);
+            visit.unify_processes(&first);
         }
         if !joined.is_empty() {
-            visit.torn(&torn(&joined, merged, to));
+            visit.insert_torn_calls(&localize_joined_calls(&joined, merged, to));
         }
         self.init_lines.extend(init_lines);
-        let placed = |m: MarkAt| {
+        let placed = |m: MarkPosition| {
             let next_line = m.next_line + line;
-            MarkAt {
+            MarkPosition {
                 line: m.line + line,
                 next_line,
                 ..m
@@ -249,44 +262,44 @@ impl Log {
         };
         self.marks.extend(marks.into_iter().map(placed));
         if pause.is_some() {
-            self.marks.pack();
-            self.begin_attempts(merged);
+            self.marks.pack_old();
+            self.find_attempts(merged);
         }
-        Part {
+        MergedChunk {
             visit,
             to,
             gap,
             line,
             merged,
-            marks: self.marks.all(),
+            marks: self.marks.as_slice(),
             so_far: pause.map(|pause| (&*self, pause)),
         }
     }
 
     /// Forgets the marks so far.
-    fn forget_marks(&mut self) {
+    fn drop_marks(&mut self) {
         self.let_go += self.marks.len();
         self.marks.clear();
     }
 
     /// Finds where new processes took over.
-    fn begin_attempts(&mut self, merged: &Merged) {
-        let is_step = |mark: &MarkAt| matches!(mark.mark, Mark::Step(_));
-        if self.marks.all().iter().any(|mark| is_step(&mark)) {
-            self.begins = self.attempts.begins(merged);
+    fn find_attempts(&mut self, merged: &MergedMembers) {
+        let is_step = |mark: &MarkPosition| matches!(mark.mark, TrainerMark::Step(_));
+        if self.marks.as_slice().iter().any(|mark| is_step(&mark)) {
+            self.begins = self.attempts.find_attempt_starts(merged);
         }
     }
 
     /// The log ended.
-    pub fn end(&mut self) {
-        self.joiner.close(&mut self.account);
-        self.account.end();
+    pub fn end_log(&mut self) {
+        self.joiner.give_up_all(&mut self.account);
+        self.account.end_input();
     }
 }
 
 /// For each of a chunk's processes the first that is the same, by the merged ones; `None` where each is
 /// another.
-fn same(merged: &[u32]) -> Option<Vec<u32>> {
+fn first_same_processes(merged: &[u32]) -> Option<Vec<u32>> {
     let mut known = FxHashMap::default();
     let first = (0..).zip(merged).map(|(process, &merged)| {
         let first: &mut u32 = known.entry(merged).or_insert(process);
@@ -298,20 +311,24 @@ fn same(merged: &[u32]) -> Option<Vec<u32>> {
 
 /// The calls of a chunk that were joined, in the numbers of the chunk, which get more where it has
 /// none of the caller.
-fn torn<'j>(joined: &'j [Joined], merged: &mut Merged, to: &mut Renumbered) -> Vec<Torn<'j>> {
-    let mut members = Locals::of(&to.members);
-    let mut processes = Locals::of(&to.processes);
+fn localize_joined_calls<'j>(
+    joined: &'j [JoinedCall],
+    merged: &mut MergedMembers,
+    to: &mut MergedNumbers,
+) -> Vec<RepairedCall<'j>> {
+    let mut members = LocalNumbers::from_merged(&to.members);
+    let mut processes = LocalNumbers::from_merged(&to.processes);
     let torn = joined.iter().map(|call| {
-        merged.joined_call(call.member, call.text(), call.at);
+        merged.add_joined_call(call.member, call.joined_text(), call.at);
         let place = merged.origins.members.get(call.member).place;
         let process = merged.origins.places.get(place).process;
-        let (tid, time) = call.header();
-        Torn {
+        let (tid, time) = call.thread_and_stamp();
+        RepairedCall {
             slot: call.slot,
-            call: Call {
-                coll: call.coll(),
-                member: members.number(call.member, &mut to.members),
-                process: processes.number(process, &mut to.processes),
+            call: LogCall {
+                coll: call.call_line(),
+                member: members.intern_local(call.member, &mut to.members),
+                process: processes.intern_local(process, &mut to.processes),
                 is_sure: true,
                 tid,
                 time,
@@ -324,13 +341,13 @@ fn torn<'j>(joined: &'j [Joined], merged: &mut Merged, to: &mut Renumbered) -> V
 }
 
 /// A chunk's numbers by the merged ones.
-struct Locals(FxHashMap<u32, u32>);
+struct LocalNumbers(FxHashMap<u32, u32>);
 
-impl Locals {
-    fn of(merged: &[u32]) -> Locals {
+impl LocalNumbers {
+    fn from_merged(merged: &[u32]) -> LocalNumbers {
         let locals = merged.iter().enumerate().rev();
         // Of two that are one the first.
-        Locals(
+        LocalNumbers(
             locals
                 .map(|(local, &merged)| (merged, local as u32))
                 .collect(),
@@ -338,7 +355,7 @@ impl Locals {
     }
 
     /// The chunk's number of one of `all`, new or known.
-    fn number(&mut self, merged: u32, all: &mut Vec<u32>) -> u32 {
+    fn intern_local(&mut self, merged: u32, all: &mut Vec<u32>) -> u32 {
         *self.0.entry(merged).or_insert_with(|| {
             all.push(merged);
             (all.len() - 1) as u32
@@ -350,69 +367,69 @@ impl Locals {
 ///
 /// # Errors
 /// The input cannot be read; a damaged line under `strict`; the sink's own.
-pub fn read<V: Visit + Send>(
+pub fn read_log<V: LogVisitor + Send>(
     input: &Input,
     options: &Options,
-    merged: &mut Merged,
+    merged: &mut MergedMembers,
     new: impl Fn() -> V + Sync,
     progress: impl Fn(u64),
-    sink: impl FnMut(Part<'_, V>) -> Result<()>,
-) -> Result<Log> {
-    let begun = Begun {
+    sink: impl FnMut(MergedChunk<'_, V>) -> Result<()>,
+) -> Result<LogState> {
+    let begun = StartedLog {
         walked: Vec::new(),
-        chunks: input.chunks(usize::MAX, walk::place)?,
+        chunks: input.open_chunks(usize::MAX, walk::classify_cut)?,
     };
-    read_on(input, begun, options, merged, new, progress, sink)
+    continue_log(input, begun, options, merged, new, progress, sink)
 }
 
 /// A log whose first chunks may be walked already.
-pub(super) struct Begun<V> {
-    walked: Vec<Result<Walked<V>>>,
-    chunks: Chunks,
+pub(super) struct StartedLog<V> {
+    walked: Vec<Result<WalkedChunk<V>>>,
+    chunks: InputChunks,
 }
 
 /// Chunks of a file that is unpacked that are walked before it is its turn.
-const AHEAD: usize = 4;
+const MAX_CHUNKS_AHEAD: usize = 4;
 
 /// Where more than one line in so many calls is damaged, calls are placed by position.
-const LOST: u64 = 100;
+const MIN_CALLS_PER_DAMAGED_LINE: u64 = 100;
 
 /// So many damaged lines are few in any log.
-const FEW: u64 = 4;
+const MAX_DAMAGED_LINES_IGNORED: u64 = 4;
 
 /// Walks the first chunks of a log, if they are few: a large one is shared out when it is its turn.
 ///
 /// # Errors
 /// The input cannot be read.
-pub(super) fn begin<V: Visit>(
+pub(super) fn begin_log<V: LogVisitor>(
     input: &Input,
     options: &Options,
     new: impl Fn() -> V,
-) -> Result<Begun<V>> {
-    let mut chunks = input.chunks(usize::MAX, walk::place)?;
-    let ahead = match chunks.about() {
-        Some(0 | 1) | None => AHEAD,
+) -> Result<StartedLog<V>> {
+    let mut chunks = input.open_chunks(usize::MAX, walk::classify_cut)?;
+    let ahead = match chunks.estimate_chunks_left() {
+        Some(0 | 1) | None => MAX_CHUNKS_AHEAD,
         Some(_) => 0,
     };
     let walked = chunks.by_ref().take(ahead);
     let walked = walked
-        .map(|chunk| walk_chunk(input, chunk, options, &new))
+        .map(|chunk| walk_next_chunk(input, chunk, options, &new))
         .collect();
-    Ok(Begun { walked, chunks })
+    Ok(StartedLog { walked, chunks })
 }
 
-fn walk_chunk<V: Visit>(
+fn walk_next_chunk<V: LogVisitor>(
     input: &Input,
-    chunk: Result<Chunk>,
+    chunk: Result<InputChunk>,
     options: &Options,
     new: impl Fn() -> V,
-) -> Result<Walked<V>> {
+) -> Result<WalkedChunk<V>> {
     let chunk = chunk?;
-    chunk.expect();
-    let mut scanned = scan(&chunk, options, new())?;
+    chunk.prefetch();
+    let mut scanned = walk_one_chunk(&chunk, options, new())?;
     scanned.account.dropped += chunk.dropped;
     scanned.account.is_open &= chunk.dropped == 0;
-    scanned.is_in_blocks = input.joined().is_some();
+    scanned.is_in_blocks = input.rejoin_counts().is_some();
     Ok((scanned, chunk.bytes().len() as u64 + chunk.dropped))
 }
 
@@ -420,18 +437,20 @@ fn walk_chunk<V: Visit>(
 ///
 /// # Errors
 /// As [`read`].
-pub(super) fn read_on<V: Visit + Send>(
+pub(super) fn continue_log<V: LogVisitor + Send>(
     input: &Input,
-    begun: Begun<V>,
+    begun: StartedLog<V>,
     options: &Options,
-    merged: &mut Merged,
+    merged: &mut MergedMembers,
     new: impl Fn() -> V + Sync,
     progress: impl Fn(u64),
-    sink: impl FnMut(Part<'_, V>) -> Result<()>,
-) -> Result<Log> {
-    let Begun { walked, mut chunks } = begun;
-    let walk = |chunk: Result<Chunk>| walk_chunk(input, chunk, options, &new);
-    let jobs = chunks.about().map_or(options.jobs, |n| options.jobs.min(n));
+    sink: impl FnMut(MergedChunk<'_, V>) -> Result<()>,
+) -> Result<LogState> {
+    let StartedLog { walked, mut chunks } = begun;
+    let walk = |chunk: Result<InputChunk>| walk_next_chunk(input, chunk, options, &new);
+    let jobs = chunks
+        .estimate_chunks_left()
+        .map_or(options.jobs, |n| options.jobs.min(n));
     // One chunk needs no threads; of a live input the second one may come much later.
     let ahead = if jobs > 1 && !chunks.is_live() { 2 } else { 0 };
     let first: Vec<_> = chunks.by_ref().take(ahead).collect();
@@ -439,60 +458,64 @@ pub(super) fn read_on<V: Visit + Send>(
     let chunks = first.into_iter().chain(chunks);
     let (name, strict) = (input.name(), options.strict);
     let how = (strict, options.keep_marks);
-    let mut log = one(&name, how, merged, progress, sink, |take| {
+    let mut log = merge_one_input(&name, how, merged, progress, sink, |take| {
         walked.into_iter().try_for_each(&mut *take)?;
-        pool::as_they_come(jobs, chunks, walk, take)
+        pool::map_as_they_come(jobs, chunks, walk, take)
     })?;
-    if let Some(seen) = input.joined() {
-        log.account.joined(seen);
+    if let Some(seen) = input.rejoin_counts() {
+        log.account.add_joined_lines(seen);
         log.is_in_blocks = false;
     }
-    log.account.broken = unbroken(input, strict)?;
+    log.account.broken = check_unpacked(input, strict)?;
     Ok(log)
 }
 
 /// What the walk over a chunk found, and the bytes it was.
-type Walked<V> = (Scanned<V>, u64);
+type WalkedChunk<V> = (ChunkResult<V>, u64);
 
 /// A log of one chunk, or several as one, walked before it is its turn.
-pub struct Ahead<V>(Option<Walked<V>>);
+pub struct WalkedLog<V>(Option<WalkedChunk<V>>);
 
 /// Walks a small file by itself, to be merged when it is its turn.
-pub fn ahead<V: Visit>(bytes: &[u8], options: &Options, new: impl Fn() -> V) -> Ahead<V> {
+pub fn walk_file_ahead<V: LogVisitor>(
+    bytes: &[u8],
+    options: &Options,
+    new: impl Fn() -> V,
+) -> WalkedLog<V> {
     let (recogniser, keep) = (&options.recogniser, options.keep_init_lines);
-    let walk = || walk::scan(bytes, (0, true), recogniser, keep, new());
-    Ahead((!bytes.is_empty()).then(|| (walk(), bytes.len() as u64)))
+    let walk = || walk::walk_bytes(bytes, (0, true), recogniser, keep, new());
+    WalkedLog((!bytes.is_empty()).then(|| (walk(), bytes.len() as u64)))
 }
 
 /// Walks small files as one log, to be merged when it is their turn, and says what each had; see
-/// [`walk::together`].
-pub fn together<V: Visit>(
-    texts: &Texts<'_>,
+/// `walk::small_logs`.
+pub fn walk_files_ahead<V: LogVisitor>(
+    texts: &SmallFileTexts<'_>,
     options: &Options,
     marks: bool,
     visit: V,
-) -> Option<(Ahead<V>, Vec<Had>)> {
-    let (bytes, at) = (texts.bytes(), texts.at());
-    let (scanned, had) = walk::together(bytes, at, &options.recogniser, marks, visit)?;
-    let read = texts.each().map(|text| text.len() as u64).sum();
-    Some((Ahead(Some((scanned, read))), had))
+) -> Option<(WalkedLog<V>, Vec<FileSpan>)> {
+    let (bytes, at) = (texts.bytes(), texts.text_ranges());
+    let (scanned, had) = walk::walk_small_files(bytes, at, &options.recogniser, marks, visit)?;
+    let read = texts.iter_texts().map(|text| text.len() as u64).sum();
+    Some((WalkedLog(Some((scanned, read))), had))
 }
 
-impl<V: Visit> Ahead<V> {
-    /// Does what [`read`] does with the walked chunk of the input `name`.
+impl<V: LogVisitor> WalkedLog<V> {
+    /// Does what [`read_log`] does with the walked chunk of the input `name`.
     ///
     /// # Errors
     /// A damaged line under `strict`; the sink's own.
-    pub fn merge(
+    pub fn merge_file(
         self,
         name: &str,
         strict: bool,
-        merged: &mut Merged,
+        merged: &mut MergedMembers,
         progress: impl Fn(u64),
-        sink: impl FnMut(Part<'_, V>) -> Result<()>,
-    ) -> Result<Log> {
-        one(name, (strict, true), merged, progress, sink, |take| {
-            self.give(take)
+        sink: impl FnMut(MergedChunk<'_, V>) -> Result<()>,
+    ) -> Result<LogState> {
+        merge_one_input(name, (strict, true), merged, progress, sink, |take| {
+            self.give_chunk(take)
         })
     }
 
@@ -501,47 +524,49 @@ impl<V: Visit> Ahead<V> {
     ///
     /// # Errors
     /// The sink's own.
-    pub fn merge_all(
+    pub fn merge_files(
         self,
         names: impl Iterator<Item = String>,
-        had: &[Had],
-        merged: &mut Merged,
+        had: &[FileSpan],
+        merged: &mut MergedMembers,
         progress: impl Fn(u64),
-        sink: impl FnMut(Part<'_, V>) -> Result<()>,
-    ) -> Result<(Log, Vec<Option<Again>>)> {
+        sink: impl FnMut(MergedChunk<'_, V>) -> Result<()>,
+    ) -> Result<(LogState, Vec<Option<EarlierInputs>>)> {
         let ends = had.iter().map(|had| had.end);
-        merged.twice.begin(names.zip(ends));
+        merged.twice.begin_inputs(names.zip(ends));
         // Nothing in them is damaged.
-        let log = gather("", (false, true), merged, progress, sink, |take| {
-            self.give(take)
+        let log = merge_walked_chunks("", (false, true), merged, progress, sink, |take| {
+            self.give_chunk(take)
         })?;
-        let ends = had.iter().map(|had| End {
+        let ends = had.iter().map(|had| InputCallsEnd {
             calls: had.calls,
             last: had.last,
         });
         Ok((log, merged.end_input(ends)))
     }
 
-    fn give(self, take: Take<'_, V>) -> Result<()> {
+    fn give_chunk(self, take: WalkedChunkSink<'_, V>) -> Result<()> {
         self.0.into_iter().map(Ok).try_for_each(take)
     }
 }
 
 /// Takes a walked chunk.
-type Take<'t, V> = &'t mut dyn FnMut(Result<Walked<V>>) -> Result<()>;
+type WalkedChunkSink<'t, V> = &'t mut dyn FnMut(Result<WalkedChunk<V>>) -> Result<()>;
 
 /// Merges the walked chunks of one input, and says which inputs before it have calls of it.
-fn one<V: Visit>(
+fn merge_one_input<V: LogVisitor>(
     name: &str,
     how: (bool, bool),
-    merged: &mut Merged,
+    merged: &mut MergedMembers,
     progress: impl Fn(u64),
-    sink: impl FnMut(Part<'_, V>) -> Result<()>,
-    chunks: impl FnOnce(Take<'_, V>) -> Result<()>,
-) -> Result<Log> {
-    merged.twice.begin(iter::once((name.to_owned(), u64::MAX)));
-    let mut log = gather(name, how, merged, progress, sink, chunks)?;
-    let end = End {
+    sink: impl FnMut(MergedChunk<'_, V>) -> Result<()>,
+    chunks: impl FnOnce(WalkedChunkSink<'_, V>) -> Result<()>,
+) -> Result<LogState> {
+    merged
+        .twice
+        .begin_inputs(iter::once((name.to_owned(), u64::MAX)));
+    let mut log = merge_walked_chunks(name, how, merged, progress, sink, chunks)?;
+    let end = InputCallsEnd {
         calls: log.account.calls,
         last: log.last,
     };
@@ -551,41 +576,42 @@ fn one<V: Visit>(
 
 /// Merges the walked chunks of the input `name`, which `chunks` hands over in order; stops at damage
 /// where it is to be `strict`, and forgets marks that are not to be kept.
-fn gather<V: Visit>(
+fn merge_walked_chunks<V: LogVisitor>(
     name: &str,
     (strict, keep_marks): (bool, bool),
-    merged: &mut Merged,
+    merged: &mut MergedMembers,
     progress: impl Fn(u64),
-    mut sink: impl FnMut(Part<'_, V>) -> Result<()>,
-    chunks: impl FnOnce(Take<'_, V>) -> Result<()>,
-) -> Result<Log> {
-    merged.next_input();
-    let mut log = Log {
-        attempts: Attempts::new(merged),
-        ..Log::default()
+    mut sink: impl FnMut(MergedChunk<'_, V>) -> Result<()>,
+    chunks: impl FnOnce(WalkedChunkSink<'_, V>) -> Result<()>,
+) -> Result<LogState> {
+    merged.begin_next_input();
+    let mut log = LogState {
+        attempts: AttemptFinder::new(merged),
+        ..LogState::default()
     };
-    let mut to = Renumbered::default();
+    let mut to = MergedNumbers::default();
     chunks(&mut |walked| {
         let (scanned, bytes) = walked?;
         progress(bytes);
-        sink(log.add(scanned, merged, &mut to))?;
+        sink(log.add_chunk(scanned, merged, &mut to))?;
         if !keep_marks {
-            log.forget_marks();
+            log.drop_marks();
         }
         if strict {
-            first_damage(name, &log.account)
+            first_damage_error(name, &log.account)
         } else {
             Ok(())
         }
     })?;
-    log.end();
-    log.begin_attempts(merged);
+    log.end_log();
+    log.find_attempts(merged);
     if log.account.overwritten + log.account.headless > 0 {
-        log.account.haunted(merged.ghosts());
+        log.account
+            .add_overwritten_names(merged.partial_host_names());
         merged.overwritten |= log.account.overwritten > 1;
     }
     if strict {
-        first_damage(name, &log.account)?;
+        first_damage_error(name, &log.account)?;
     }
     Ok(log)
 }
@@ -594,15 +620,19 @@ fn gather<V: Visit>(
 ///
 /// # Errors
 /// It is not what it was at the pass before.
-pub fn scan<V: Visit>(chunk: &Chunk, options: &Options, visit: V) -> Result<Scanned<V>> {
-    let mut scanned = walk::scan(
+pub fn walk_one_chunk<V: LogVisitor>(
+    chunk: &InputChunk,
+    options: &Options,
+    visit: V,
+) -> Result<ChunkResult<V>> {
+    let mut scanned = walk::walk_bytes(
         chunk.bytes(),
         (chunk.offset, chunk.quiet),
         &options.recogniser,
         options.keep_init_lines,
         visit,
     );
-    chunk.walked()?;
+    chunk.check_unchanged()?;
     scanned.pause = chunk.pause;
     Ok(scanned)
 }
@@ -611,8 +641,8 @@ pub fn scan<V: Visit>(chunk: &Chunk, options: &Options, visit: V) -> Result<Scan
 ///
 /// # Errors
 /// Something of it is lost, under `strict`.
-pub fn unbroken(input: &Input, strict: bool) -> Result<Option<Broken>> {
-    match input.broken() {
+pub fn check_unpacked(input: &Input, strict: bool) -> Result<Option<UnpackDamage>> {
+    match input.unpack_damage() {
         Some(broken) if strict && broken.is_lost => {
             let (name, what) = (input.name(), broken.what);
             Err(Error::Damaged(format!("{name}: {what}")))
@@ -622,8 +652,8 @@ pub fn unbroken(input: &Input, strict: bool) -> Result<Option<Broken>> {
 }
 
 /// The error of `--strict`, if a line was damaged.
-pub fn first_damage(name: &str, account: &Account) -> Result<()> {
-    match account.first_place() {
+pub fn first_damage_error(name: &str, account: &Account) -> Result<()> {
+    match account.first_damage() {
         Some(place) => Err(Error::Damaged(format!(
             "{name}:{}:{}: expected {}",
             place.line + 1,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Splits of splits that an id tells; the id of a deeper one is not known.
-const DEEPEST: usize = 6;
+const MAX_SPLIT_DEPTH: usize = 6;
 
 /// A communicator's id: as NCCL prints it, `0x9f3b`. A split for which NCCL prints none (2.23 to 2.28) has
 /// its parent's, which of the parent's children it is, and its color: `0x9f3b/2.7`. A split is one
@@ -14,7 +14,7 @@ const DEEPEST: usize = 6;
 pub struct CommId {
     printed: u64,
     /// The child's number and color, from the outermost on; unused ones are 0.
-    splits: [(u32, i64); DEEPEST],
+    splits: [(u32, i64); MAX_SPLIT_DEPTH],
     depth: u8,
 }
 
@@ -29,23 +29,23 @@ impl std::hash::Hash for CommId {
 
 impl CommId {
     /// The id that NCCL prints.
-    pub fn printed(id: u64) -> CommId {
+    pub fn from_printed(id: u64) -> CommId {
         CommId {
             printed: id,
-            splits: [(0, 0); DEEPEST],
+            splits: [(0, 0); MAX_SPLIT_DEPTH],
             depth: 0,
         }
     }
 
     /// True for the id that NCCL prints as this number.
     pub fn is_printed(&self, id: u64) -> bool {
-        *self == CommId::printed(id)
+        *self == CommId::from_printed(id)
     }
 
     /// The id as NCCL Inspector prints it: its buffer has room for 14 digits
     /// (`NCCL_COMM_HASH_LENGTH` in `inspector.h`, 2.28.3 to 2.30.7), so that the last one or two are
     /// missing.
-    pub fn recorded(self) -> CommId {
+    pub fn as_inspector_prints(self) -> CommId {
         const DIGITS: u32 = 14;
         let digits = (64 - self.printed.leading_zeros()).div_ceil(4);
         let printed = self.printed >> (4 * digits.saturating_sub(DIGITS));
@@ -53,14 +53,14 @@ impl CommId {
     }
 
     /// The id of a split of this communicator: its child of that number and color.
-    pub fn split(mut self, child: u32, color: i64) -> Option<CommId> {
+    pub fn split_child(mut self, child: u32, color: i64) -> Option<CommId> {
         *self.splits.get_mut(usize::from(self.depth))? = (child, color);
         self.depth += 1;
         Some(self)
     }
 
     /// The id of the communicator that this one was split from, and the color.
-    pub fn parent(mut self) -> Option<(CommId, i64)> {
+    pub fn split_parent(mut self) -> Option<(CommId, i64)> {
         let last = usize::from(self.depth).checked_sub(1)?;
         let (_, color) = std::mem::take(self.splits.get_mut(last)?);
         self.depth -= 1;
@@ -69,23 +69,23 @@ impl CommId {
 
     /// Reads what [`fmt::Display`] writes.
     pub fn parse(text: &[u8]) -> Option<CommId> {
-        let (mut rest, mut id) = root(text).ok()?;
+        let (mut rest, mut id) = parse_root_id(text).ok()?;
         while !rest.is_empty() {
-            let (behind, (child, color)) = split(rest).ok()?;
-            id = id.split(child, color)?;
+            let (behind, (child, color)) = parse_split_suffix(rest).ok()?;
+            id = id.split_child(child, color)?;
             rest = behind;
         }
         Some(id)
     }
 }
 
-fn root(input: &[u8]) -> PResult<'_, CommId> {
+fn parse_root_id(input: &[u8]) -> PResult<'_, CommId> {
     let (i, _) = word("0x", "0x")(input)?;
     let (i, id) = hex_u64(i)?;
-    Ok((i, CommId::printed(id)))
+    Ok((i, CommId::from_printed(id)))
 }
 
-fn split(input: &[u8]) -> PResult<'_, (u32, i64)> {
+fn parse_split_suffix(input: &[u8]) -> PResult<'_, (u32, i64)> {
     let (i, _) = word("/", "a split")(input)?;
     let (i, child) = dec_u32(i)?;
     let (i, _) = word(".", "a color")(i)?;
@@ -96,7 +96,7 @@ fn split(input: &[u8]) -> PResult<'_, (u32, i64)> {
 impl fmt::Display for CommId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}", self.printed)?;
-        for (child, color) in &self.splits[..usize::from(self.depth).min(DEEPEST)] {
+        for (child, color) in &self.splits[..usize::from(self.depth).min(MAX_SPLIT_DEPTH)] {
             write!(f, "/{child}.{color}")?;
         }
         Ok(())
@@ -109,9 +109,9 @@ mod tests {
 
     #[test]
     fn an_id_reads_as_it_is_written() {
-        let root = CommId::printed(0x9f3b);
-        let split = root.split(2, 7).unwrap();
-        let deep = split.split(1, -3).unwrap();
+        let root = CommId::from_printed(0x9f3b);
+        let split = root.split_child(2, 7).unwrap();
+        let deep = split.split_child(1, -3).unwrap();
         for (id, text) in [
             (root, "0x9f3b"),
             (split, "0x9f3b/2.7"),
@@ -120,8 +120,8 @@ mod tests {
             assert_eq!(id.to_string(), text);
             assert_eq!(CommId::parse(text.as_bytes()), Some(id));
         }
-        assert_eq!(deep.parent(), Some((split, -3)));
-        assert!(root < split && split < deep && root.parent().is_none());
+        assert_eq!(deep.split_parent(), Some((split, -3)));
+        assert!(root < split && split < deep && root.split_parent().is_none());
         assert!(root.is_printed(0x9f3b) && !split.is_printed(0x9f3b));
         for bad in [
             "",
@@ -136,14 +136,14 @@ mod tests {
         }
         let mut id = Some(root);
         for _ in 0..100 {
-            id = id.and_then(|id| id.split(1, 1));
+            id = id.and_then(|id| id.split_child(1, 1));
         }
         assert_eq!(id, None);
     }
 
     #[test]
     fn a_record_has_room_for_14_digits() {
-        let of = |id: &[u8]| CommId::parse(id).unwrap().recorded().to_string();
+        let of = |id: &[u8]| CommId::parse(id).unwrap().as_inspector_prints().to_string();
         assert_eq!(of(b"0xbd140a80d32c2bcb"), "0xbd140a80d32c2b");
         assert_eq!(of(b"0x849f9a1d6471799"), "0x849f9a1d647179");
         assert_eq!(of(b"0xe62dedaa97644a"), "0xe62dedaa97644a");

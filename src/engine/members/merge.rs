@@ -1,31 +1,32 @@
 //! Who was met in inputs that were read apart.
 
-use super::{Member, Merged, NAMELESS, Renumbered};
+use super::{MAX_NAMELESS_PROCESSES, MergedMembers, MergedNumbers, SpeakerComm};
 
-impl Merged {
+impl MergedMembers {
     /// Adds everyone met in inputs that were read elsewhere, and that come after those read here.
     /// Gives how their numbers read here. What INIT lines say of a process is known to its calls in
     /// the inputs that were read with them.
-    pub fn merge(&mut self, other: &Merged) -> Renumbered {
-        self.next_input();
-        let mut to = self.begin();
+    pub fn merge(&mut self, other: &MergedMembers) -> MergedNumbers {
+        self.begin_next_input();
+        let mut to = self.begin_chunk();
         for process in 0..other.origins.processes.items().len() {
-            let process = self.process(&other.origins, process as u32);
+            let process = self.merge_process(&other.origins, process as u32);
             to.processes.push(process);
         }
-        self.places(&other.origins, &mut to);
+        self.add_process_devices(&other.origins, &mut to);
         let identities = other.identities.items().iter();
         let identities = identities.map(|&identity| self.identities.intern(identity) + 1);
         let identities: Vec<u32> = std::iter::once(0).chain(identities).collect();
         let met = other.origins.members.items().iter();
         let first = other.origins.first_at.iter().zip(&other.origins.prints);
         for (member, (&at, &print)) in met.zip(first) {
-            let member = Member {
+            let member = SpeakerComm {
                 place: to.places[member.place as usize],
                 identity: identities[member.identity as usize],
                 ..*member
             };
-            to.members.push(self.origins.member(member, at, || print));
+            to.members
+                .push(self.origins.intern_member(member, at, || print));
         }
         let here = |process: u32| to.processes[process as usize];
         for (&(process, comm), &identity) in &other.current {
@@ -43,7 +44,9 @@ impl Merged {
             *known = children.max(*known);
         }
         for (&comm, users) in &other.users {
-            users.iter().for_each(|&user| self.uses(here(user), comm));
+            users
+                .iter()
+                .for_each(|&user| self.add_address_use(here(user), comm));
         }
         self.shares |= other.shares;
         self.using.extend(other.using.iter().map(|&p| here(p)));
@@ -53,7 +56,7 @@ impl Merged {
         for (&pid, those) in &other.nameless {
             let known = self.nameless.entry(pid).or_default();
             for process in those.iter().map(|&p| here(p)) {
-                if !known.contains(&process) && known.len() < NAMELESS {
+                if !known.contains(&process) && known.len() < MAX_NAMELESS_PROCESSES {
                     known.push(process);
                 }
             }

@@ -1,28 +1,28 @@
 //! Operations by number.
 
-use crate::grammar::values::{Kind, kind};
+use crate::grammar::values::{OpKind, op_kind};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// The operations met, numbered.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Ops {
-    names: Vec<(Tag, Box<[u8]>, Kind)>,
+pub struct OpInterner {
+    names: Vec<(OpNameTag, Box<[u8]>, OpKind)>,
     /// The numbers of those from [`FEW`] on: a table may have any names in any number.
     others: FxHashMap<Box<[u8]>, u32>,
     /// The number of the name met last at each place.
-    places: [u8; PLACES],
+    places: [u8; OP_CACHE_SLOTS],
 }
 
 /// How many operations are looked for one by one; NCCL has fewer.
-const FEW: usize = 16;
+const MAX_OPS_SEARCHED_LINEARLY: usize = 16;
 
 /// A name's length, its first eight bytes and its last: of up to 16 bytes, all of it. Of a shorter
 /// one so many as it has, four and four, or one by one.
-type Tag = (usize, u64, u64);
+type OpNameTag = (usize, u64, u64);
 
 #[inline]
-fn tag(name: &[u8]) -> Tag {
+fn op_name_tag(name: &[u8]) -> OpNameTag {
     let n = name.len();
     if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
         return (n, u64::from_le_bytes(*first), u64::from_le_bytes(*last));
@@ -39,37 +39,39 @@ fn tag(name: &[u8]) -> Tag {
 }
 
 /// Places that names are found again by.
-const PLACES: usize = 32;
+const OP_CACHE_SLOTS: usize = 32;
 
 #[inline]
-fn place((n, first, last): Tag) -> usize {
+fn cache_slot((n, first, last): OpNameTag) -> usize {
     let mixed = (first ^ last.rotate_left(9) ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 59) as usize & (PLACES - 1)
+    (mixed >> 59) as usize & (OP_CACHE_SLOTS - 1)
 }
 
-impl Ops {
+impl OpInterner {
     /// The number and kind of `name`.
     #[inline]
-    pub fn intern(&mut self, name: &[u8]) -> (u32, Kind) {
-        let tag = tag(name);
+    pub fn intern(&mut self, name: &[u8]) -> (u32, OpKind) {
+        let tag = op_name_tag(name);
         // NCCL's own names each have a place; a walk through those met would be a guess for each.
-        let place = &mut self.places[place(tag)];
+        let place = &mut self.places[cache_slot(tag)];
         if let Some((known, text, kind)) = self.names.get(usize::from(*place))
             && *known == tag
             && (name.len() <= 16 || **text == *name)
         {
             return (u32::from(*place), *kind);
         }
-        let (at, kind) = self.find(name, tag);
+        let (at, kind) = self.find_op(name, tag);
         if let Ok(at) = u8::try_from(at) {
-            self.places[self::place(tag)] = at;
+            self.places[cache_slot(tag)] = at;
         }
         (at, kind)
     }
 
     /// The same for a name that was not the last one at its place.
-    fn find(&mut self, name: &[u8], tag: Tag) -> (u32, Kind) {
-        for (at, (known, text, kind)) in (0_u32..).zip(self.names.iter().take(FEW)) {
+    fn find_op(&mut self, name: &[u8], tag: OpNameTag) -> (u32, OpKind) {
+        for (at, (known, text, kind)) in
+            (0_u32..).zip(self.names.iter().take(MAX_OPS_SEARCHED_LINEARLY))
+        {
             if *known == tag && (name.len() <= 16 || **text == *name) {
                 return (at, *kind);
             }
@@ -79,27 +81,27 @@ impl Ops {
 
     /// The same for a name that is none of the first few.
     #[cold]
-    fn intern_other(&mut self, name: &[u8], tag: Tag) -> (u32, Kind) {
+    fn intern_other(&mut self, name: &[u8], tag: OpNameTag) -> (u32, OpKind) {
         if let Some(&at) = self.others.get(name) {
             return (at, self.names[at as usize].2);
         }
         let at = self.names.len() as u32;
-        if self.names.len() >= FEW {
+        if self.names.len() >= MAX_OPS_SEARCHED_LINEARLY {
             self.others.insert(name.into(), at);
         }
-        let kind = kind(name);
+        let kind = op_kind(name);
         self.names.push((tag, name.into(), kind));
         (at, kind)
     }
 
     /// All names, by number.
-    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn op_names(&self) -> impl Iterator<Item = &[u8]> {
         self.names.iter().map(|(_, name, _)| &**name)
     }
 
     /// The kind of a number.
-    pub(crate) fn kind(&self, op: u32) -> Kind {
-        self.names.get(op as usize).map_or(Kind::Other, |n| n.2)
+    pub(crate) fn op_kind(&self, op: u32) -> OpKind {
+        self.names.get(op as usize).map_or(OpKind::Other, |n| n.2)
     }
 
     /// How many there are.
@@ -113,7 +115,7 @@ impl Ops {
     }
 
     /// The name of a number.
-    pub fn name(&self, op: u32) -> &[u8] {
+    pub fn name_of_op(&self, op: u32) -> &[u8] {
         &self.names[op as usize].1
     }
 }
@@ -128,7 +130,7 @@ mod tests {
         fn a_name_has_the_number_of_its_first_appearance(
             names in proptest::collection::vec("[ab]{0,3}|[ab]{8}[ab]{0,12}", 0..80),
         ) {
-            let mut ops = Ops::default();
+            let mut ops = OpInterner::default();
             let mut naive: Vec<&str> = Vec::new();
             for name in &names {
                 let expect = naive.iter().position(|n| n == name).unwrap_or_else(|| {
@@ -136,7 +138,7 @@ mod tests {
                     naive.len() - 1
                 });
                 prop_assert_eq!(ops.intern(name.as_bytes()).0 as usize, expect);
-                prop_assert_eq!(ops.name(expect as u32), name.as_bytes());
+                prop_assert_eq!(ops.name_of_op(expect as u32), name.as_bytes());
             }
             prop_assert_eq!(ops.len() as usize, naive.len());
         }

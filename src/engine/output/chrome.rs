@@ -6,18 +6,18 @@
 //! overlap: where calls do, there are as many tracks as it takes.
 
 use super::table::{JsonRow, Row};
-use crate::grammar::trainer::stamp;
+use crate::grammar::trainer::parse_stamp_millis;
 use rustc_hash::FxHashMap;
 use serde_json::json;
 use std::io::{self, Write};
 
 /// Takes JSON lines of the call table, and writes events.
-pub struct Chrome<'w> {
+pub struct ChromeTrace<'w> {
     out: &'w mut (dyn Write + Send),
     /// A line that is not whole yet.
     open: Vec<u8>,
-    processes: FxHashMap<Process, u64>,
-    tracks: FxHashMap<(u64, Track), Lanes>,
+    processes: FxHashMap<TraceProcess, u64>,
+    tracks: FxHashMap<(u64, TraceTrack), TraceLanes>,
     has_begun: bool,
     /// Events written.
     events: u64,
@@ -26,7 +26,7 @@ pub struct Chrome<'w> {
 }
 
 /// A process of the job: host, process id or else rank and communicator's size, and the clock.
-type Process = (
+type TraceProcess = (
     Box<[u8]>,
     Option<u64>,
     Option<(u32, Option<u32>)>,
@@ -34,19 +34,19 @@ type Process = (
 );
 
 /// The stream of calls, or else their communicator.
-type Track = (Option<u64>, Option<String>);
+type TraceTrack = (Option<u64>, Option<String>);
 
 /// The tracks of calls that overlap: the number of each, and the end of its last slice.
 #[derive(Default)]
-struct Lanes(Vec<(u64, u64)>);
+struct TraceLanes(Vec<(u64, u64)>);
 
 /// More tracks are not made: what overlaps still is then on the last.
-const LANES: usize = 256;
+const MAX_LANES: usize = 256;
 
-impl<'w> Chrome<'w> {
+impl<'w> ChromeTrace<'w> {
     /// Writes to `out`.
-    pub fn new(out: &'w mut (dyn Write + Send)) -> Chrome<'w> {
-        Chrome {
+    pub fn new(out: &'w mut (dyn Write + Send)) -> ChromeTrace<'w> {
+        ChromeTrace {
             out,
             open: Vec::new(),
             processes: FxHashMap::default(),
@@ -63,37 +63,37 @@ impl<'w> Chrome<'w> {
     /// It cannot be written.
     pub fn finish(mut self) -> io::Result<u64> {
         let rest = std::mem::take(&mut self.open);
-        self.line(&rest)?;
-        let begin = self.begin();
+        self.write_line(&rest)?;
+        let begin = self.take_opening();
         self.out.write_all(begin)?;
         self.out.write_all(b"\n]}\n")?;
         Ok(self.untimed)
     }
 
     /// The beginning of the trace, if it is not there yet.
-    fn begin(&mut self) -> &'static [u8] {
+    fn take_opening(&mut self) -> &'static [u8] {
         match std::mem::replace(&mut self.has_begun, true) {
             true => b"",
             false => b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[",
         }
     }
 
-    fn line(&mut self, line: &[u8]) -> io::Result<()> {
+    fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
         let Ok(row) = serde_json::from_slice::<JsonRow<'_>>(line.trim_ascii()) else {
             return Ok(());
         };
         if let Ok((row, timing)) = row.row() {
             let timing = Some(&timing);
-            self.row(&Row { timing, ..row })?;
+            self.write_row(&Row { timing, ..row })?;
         }
         Ok(())
     }
 
-    fn row(&mut self, row: &Row<'_>) -> io::Result<()> {
+    fn write_row(&mut self, row: &Row<'_>) -> io::Result<()> {
         let times = row.times();
         let (start, clock) = match times.start_ns {
             Some(ns) => (ns, times.clock),
-            None => match stamped(row.time) {
+            None => match stamp_ns(row.time) {
                 Some(ns) => (ns, &b"log"[..]),
                 None => {
                     self.untimed += 1;
@@ -101,8 +101,8 @@ impl<'w> Chrome<'w> {
                 }
             },
         };
-        let pid = self.process(row, clock)?;
-        let tid = self.track(row, pid, start, times.dur_ns)?;
+        let pid = self.process_number(row, clock)?;
+        let tid = self.track_number(row, pid, start, times.dur_ns)?;
         let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
         let known = |value: &[u8]| (!value.is_empty()).then(|| text(value));
         let args = json!({
@@ -119,24 +119,24 @@ impl<'w> Chrome<'w> {
         };
         let args: serde_json::Map<String, serde_json::Value> = args.collect();
         let kind = match times.dur_ns {
-            Some(ns) => format!("\"ph\":\"X\",\"dur\":{}", micros(ns)),
+            Some(ns) => format!("\"ph\":\"X\",\"dur\":{}", micros_text(ns)),
             None => "\"ph\":\"i\",\"s\":\"t\"".to_owned(),
         };
-        self.event(&format!(
+        self.write_event(&format!(
             "{{\"name\":{},\"cat\":\"nccl\",{kind},\"ts\":{},\"pid\":{pid},\"tid\":{tid},\"args\":{}}}",
             json!(text(row.op)),
-            micros(start),
+            micros_text(start),
             serde_json::Value::Object(args),
         ))
     }
 
     /// The number of the row's process; its name is written once.
-    fn process(&mut self, row: &Row<'_>, clock: &[u8]) -> io::Result<u64> {
+    fn process_number(&mut self, row: &Row<'_>, clock: &[u8]) -> io::Result<u64> {
         let by_rank = match (row.host, row.pid) {
             (b"", None) => row.rank.map(|rank| (rank, row.nranks)),
             _ => None,
         };
-        let key: Process = (row.host.into(), row.pid, by_rank, clock.into());
+        let key: TraceProcess = (row.host.into(), row.pid, by_rank, clock.into());
         let next = self.processes.len() as u64 + 1;
         if let Some(known) = self.processes.get(&key) {
             return Ok(*known);
@@ -152,14 +152,20 @@ impl<'w> Chrome<'w> {
             (None, None) => host.into_owned(),
         };
         let name = format!("{who}, clock {}", String::from_utf8_lossy(clock));
-        self.name("process_name", next, 0, &name)?;
+        self.write_name("process_name", next, 0, &name)?;
         Ok(next)
     }
 
     /// The number of the track of a call.
-    fn track(&mut self, row: &Row<'_>, pid: u64, start: u64, dur: Option<u64>) -> io::Result<u64> {
+    fn track_number(
+        &mut self,
+        row: &Row<'_>,
+        pid: u64,
+        start: u64,
+        dur: Option<u64>,
+    ) -> io::Result<u64> {
         let comm = || row.comm_id.map(|id| id.to_string());
-        let of: Track = (row.stream, if row.stream.is_some() { None } else { comm() });
+        let of: TraceTrack = (row.stream, if row.stream.is_some() { None } else { comm() });
         let name = match &of {
             (Some(stream), _) => format!("stream {stream:#x}"),
             (None, Some(comm)) => format!("communicator {comm}"),
@@ -171,7 +177,7 @@ impl<'w> Chrome<'w> {
             .map(|lanes| lanes.0.len() as u64)
             .sum::<u64>()
             + 1;
-        let Lanes(lanes) = self.tracks.entry((pid, of)).or_default();
+        let TraceLanes(lanes) = self.tracks.entry((pid, of)).or_default();
         let end = start.saturating_add(dur.unwrap_or(0));
         // An instant is in nobody's way.
         let free = lanes
@@ -181,24 +187,24 @@ impl<'w> Chrome<'w> {
             *last = end.max(*last);
             return Ok(*tid);
         }
-        if let (true, Some((tid, last))) = (lanes.len() >= LANES, lanes.last_mut()) {
+        if let (true, Some((tid, last))) = (lanes.len() >= MAX_LANES, lanes.last_mut()) {
             *last = end.max(*last);
             return Ok(*tid);
         }
         lanes.push((next, end));
-        self.name("thread_name", pid, next, &name)?;
+        self.write_name("thread_name", pid, next, &name)?;
         Ok(next)
     }
 
-    fn name(&mut self, what: &str, pid: u64, tid: u64, name: &str) -> io::Result<()> {
-        self.event(&format!(
+    fn write_name(&mut self, what: &str, pid: u64, tid: u64, name: &str) -> io::Result<()> {
+        self.write_event(&format!(
             "{{\"name\":\"{what}\",\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid},\"args\":{{\"name\":{}}}}}",
             json!(name)
         ))
     }
 
-    fn event(&mut self, event: &str) -> io::Result<()> {
-        let begin = self.begin();
+    fn write_event(&mut self, event: &str) -> io::Result<()> {
+        let begin = self.take_opening();
         self.out.write_all(begin)?;
         let comma: &[u8] = if self.events == 0 { b"\n" } else { b",\n" };
         self.events += 1;
@@ -208,8 +214,8 @@ impl<'w> Chrome<'w> {
 }
 
 /// ns since 1970 of a log's stamp, as if it were UTC: the host's, by the second mostly.
-fn stamped(time: &[u8]) -> Option<u64> {
-    let seconds = u64::try_from(stamp(time)?).ok()? / 1000;
+fn stamp_ns(time: &[u8]) -> Option<u64> {
+    let seconds = u64::try_from(parse_stamp_millis(time)?).ok()? / 1000;
     let fraction = time.get(20..).unwrap_or_default();
     let digits = fraction.iter().chain(std::iter::repeat(&b'0')).take(9);
     let ns = digits.fold(0, |ns, digit| ns * 10 + u64::from(digit.wrapping_sub(b'0')));
@@ -217,17 +223,17 @@ fn stamped(time: &[u8]) -> Option<u64> {
 }
 
 /// ns in us, exactly.
-fn micros(ns: u64) -> String {
+fn micros_text(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
-impl Write for Chrome<'_> {
+impl Write for ChromeTrace<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for line in bytes.split_inclusive(|&b| b == b'\n') {
             self.open.extend_from_slice(line);
             if line.ends_with(b"\n") {
                 let mut whole = std::mem::take(&mut self.open);
-                self.line(&whole)?;
+                self.write_line(&whole)?;
                 whole.clear();
                 self.open = whole;
             }
@@ -246,7 +252,7 @@ mod tests {
 
     fn trace(lines: &str) -> (serde_json::Value, u64) {
         let mut out = Vec::new();
-        let mut chrome = Chrome::new(&mut out);
+        let mut chrome = ChromeTrace::new(&mut out);
         // In pieces, as a pipe may have it.
         for piece in lines.as_bytes().chunks(7) {
             chrome.write_all(piece).unwrap();

@@ -1,36 +1,36 @@
 //! A table for people of rows that come as CSV, as the call table does.
 
-use crate::output::records::{Fields, Records};
-use crate::output::render::Cell;
-use crate::output::render::look::{Drawn, Look};
+use crate::output::csv_records::{CsvFields, CsvRecords};
+use crate::output::render::TableCell;
+use crate::output::render::look::{DrawStyle, DrawnTable};
 use std::io::{self, Write};
 
 /// Takes CSV with a header, and draws some of its columns.
 #[derive(Debug)]
-pub struct Drawing<'c> {
-    table: Table<'c>,
-    records: Records,
+pub struct CsvDrawing<'c> {
+    table: CsvTable<'c>,
+    records: CsvRecords,
 }
 
 #[derive(Debug)]
-struct Table<'c> {
+struct CsvTable<'c> {
     wanted: &'c [String],
     /// Where each of them is in a row, once the header is known.
     places: Option<Vec<Option<usize>>>,
-    drawn: Drawn<'c>,
+    drawn: DrawnTable<'c>,
 }
 
-impl<'c> Drawing<'c> {
+impl<'c> CsvDrawing<'c> {
     /// Draws the columns `wanted`.
-    pub fn new(wanted: &'c [String], look: Look) -> Drawing<'c> {
-        let table = Table {
+    pub fn new(wanted: &'c [String], look: DrawStyle) -> CsvDrawing<'c> {
+        let table = CsvTable {
             wanted,
             places: None,
-            drawn: Drawn::new(wanted, look),
+            drawn: DrawnTable::new(wanted, look),
         };
-        Drawing {
+        CsvDrawing {
             table,
-            records: Records::new(),
+            records: CsvRecords::new(),
         }
     }
 
@@ -39,23 +39,23 @@ impl<'c> Drawing<'c> {
     /// # Errors
     /// None: a row that ends without a line end is one, too.
     pub fn finish(mut self) -> io::Result<String> {
-        self.records.end(|row| self.table.record(row))?;
-        Ok(self.table.drawn.text())
+        self.records.end_rows(|row| self.table.add_record(row))?;
+        Ok(self.table.drawn.finish_text())
     }
 }
 
-impl Table<'_> {
-    fn record(&mut self, row: Fields<'_>) -> io::Result<()> {
+impl CsvTable<'_> {
+    fn add_record(&mut self, row: CsvFields<'_>) -> io::Result<()> {
         let Some(places) = &self.places else {
             let place = |name: &String| row.iter().position(|is| is == name.as_bytes());
             self.places = Some(self.wanted.iter().map(place).collect());
             return Ok(());
         };
         let fields: Vec<&[u8]> = row.iter().collect();
-        let cells: Vec<Cell<'_>> = places
+        let cells: Vec<TableCell<'_>> = places
             .iter()
             .map(|place| {
-                cell(
+                parse_cell(
                     place
                         .and_then(|at| fields.get(at))
                         .copied()
@@ -63,24 +63,26 @@ impl Table<'_> {
                 )
             })
             .collect();
-        self.drawn.row(cells.iter());
+        self.drawn.add_row(cells.iter());
         Ok(())
     }
 }
 
 /// A field as a value.
-fn cell(field: &[u8]) -> Cell<'_> {
+fn parse_cell(field: &[u8]) -> TableCell<'_> {
     let number = std::str::from_utf8(field).ok().map(str::parse);
     match number {
-        _ if field.is_empty() => Cell::Empty,
-        Some(Ok(number)) => Cell::Int(number),
+        _ if field.is_empty() => TableCell::Empty,
+        Some(Ok(number)) => TableCell::Int(number),
         _ => field.into(),
     }
 }
 
-impl Write for Drawing<'_> {
+impl Write for CsvDrawing<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let read = self.records.read(bytes, |row| self.table.record(row));
+        let read = self
+            .records
+            .read_rows(bytes, |row| self.table.add_record(row));
         read.map(|()| bytes.len())
     }
 
@@ -98,7 +100,7 @@ mod tests {
         let wanted = ["op", "bytes", "none"].map(str::to_owned);
         let text = b"bytes,op\n4096,\"a,b\"\n,Send\n7,Recv";
         for size in 1..=text.len() {
-            let mut drawing = Drawing::new(&wanted, Look::default());
+            let mut drawing = CsvDrawing::new(&wanted, DrawStyle::default());
             for piece in text.chunks(size) {
                 drawing.write_all(piece).unwrap();
             }

@@ -17,14 +17,14 @@ impl Metrics {
     }
 
     /// The next metric.
-    pub fn begin(&mut self, name: &str, kind: &str, help: &str) {
+    pub fn begin_metric(&mut self, name: &str, kind: &str, help: &str) {
         let prefix = self.prefix;
         let _ = writeln!(self.text, "# HELP {prefix}_{name} {help}");
         let _ = writeln!(self.text, "# TYPE {prefix}_{name} {kind}");
     }
 
     /// A value of it.
-    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    pub fn add_sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         let _ = write!(self.text, "{}_{name}", self.prefix);
         for (at, (label, value)) in labels.iter().enumerate() {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"");
@@ -37,9 +37,9 @@ impl Metrics {
     }
 
     /// A metric with one value.
-    pub fn one(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
-        self.begin(name, kind, help);
-        self.sample(name, &[], value);
+    pub fn add_single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
+        self.begin_metric(name, kind, help);
+        self.add_sample(name, &[], value);
     }
 
     /// All of them.
@@ -55,8 +55,8 @@ mod tests {
     #[test]
     fn values_of_labels_are_escaped() {
         let mut metrics = Metrics::new("nccl");
-        metrics.one("step", "gauge", "A step.", 7);
-        metrics.sample("x", &[("a", "\"b\\\n"), ("c", "d")], 1.5);
+        metrics.add_single("step", "gauge", "A step.", 7);
+        metrics.add_sample("x", &[("a", "\"b\\\n"), ("c", "d")], 1.5);
         let expected = "# HELP nccl_step A step.\n# TYPE nccl_step gauge\nnccl_step 7\n\
                         nccl_x{a=\"\\\"b\\\\\\n\",c=\"d\"} 1.5\n";
         assert_eq!(metrics.finish(), expected);

@@ -1,31 +1,31 @@
 //! Rows with labels in front, without their header, or with tabs between their fields: made of the
 //! CSV or the JSON lines that every program writes, as they pass.
 
-use crate::output::records::{Fields, Records};
-use crate::output::table::csv_text;
+use crate::output::csv_records::{CsvFields, CsvRecords};
+use crate::output::table::push_csv_text;
 use memchr::memchr;
 use std::io::{self, Write};
 
 /// A column in front of each row, with the same value in all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Label {
+pub struct LabelColumn {
     /// The column.
     pub name: String,
     /// Its value.
     pub value: String,
 }
 
-impl std::str::FromStr for Label {
+impl std::str::FromStr for LabelColumn {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Label, String> {
+    fn from_str(text: &str) -> Result<LabelColumn, String> {
         let parts = text.split_once('=');
         let is_word = |name: &str| {
             let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
             !name.is_empty() && name.chars().all(plain)
         };
         match parts.filter(|(name, _)| is_word(name)) {
-            Some((name, value)) => Ok(Label {
+            Some((name, value)) => Ok(LabelColumn {
                 name: name.to_owned(),
                 value: value.to_owned(),
             }),
@@ -38,9 +38,9 @@ impl std::str::FromStr for Label {
 
 /// What becomes of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reshape {
+pub struct RowReshape {
     /// Columns in front.
-    pub labels: Vec<Label>,
+    pub labels: Vec<LabelColumn>,
     /// Whether the header is left out.
     pub no_header: bool,
     /// Whether tabs part the fields.
@@ -49,12 +49,12 @@ pub struct Reshape {
     pub json: bool,
 }
 
-impl Reshape {
+impl RowReshape {
     /// Refuses what only rows can have, where something else is written.
     ///
     /// # Errors
     /// There are labels, or the header is to be left out.
-    pub fn refuse(&self) -> Result<(), crate::error::Error> {
+    pub fn refuse_row_options(&self) -> Result<(), crate::error::Error> {
         match self.labels.is_empty() && !self.no_header {
             true => Ok(()),
             false => Err(crate::error::Error::Content(
@@ -71,39 +71,39 @@ impl Reshape {
 }
 
 /// Writes rows to `out` as they are wanted.
-pub struct Reshaped<'r> {
-    rows: Rows<'r>,
-    records: Records,
+pub struct ReshapeWriter<'r> {
+    rows: ReshapedRows<'r>,
+    records: CsvRecords,
     /// A line of JSON begins.
     is_start: bool,
     /// Its first bytes, until its keys are known.
     first: Option<Vec<u8>>,
 }
 
-struct Rows<'r> {
-    reshape: &'r Reshape,
+struct ReshapedRows<'r> {
+    reshape: &'r RowReshape,
     out: &'r mut (dyn Write + Send),
     /// Whether the next row is the header.
     has_header: bool,
     row: Vec<u8>,
 }
 
-impl<'r> Reshaped<'r> {
+impl<'r> ReshapeWriter<'r> {
     /// Writes to `out`; of CSV the header comes first where it `has_header`.
     pub fn new(
-        reshape: &'r Reshape,
+        reshape: &'r RowReshape,
         has_header: bool,
         out: &'r mut (dyn Write + Send),
-    ) -> Reshaped<'r> {
-        let rows = Rows {
+    ) -> ReshapeWriter<'r> {
+        let rows = ReshapedRows {
             reshape,
             out,
             has_header,
             row: Vec::new(),
         };
-        Reshaped {
+        ReshapeWriter {
             rows,
-            records: Records::new(),
+            records: CsvRecords::new(),
             is_start: true,
             first: Some(Vec::new()).filter(|_| has_header),
         }
@@ -115,15 +115,15 @@ impl<'r> Reshaped<'r> {
     /// The output cannot be written.
     pub fn finish(mut self) -> io::Result<()> {
         if !self.rows.reshape.json {
-            self.records.end(|row| self.rows.record(row))?;
+            self.records.end_rows(|row| self.rows.write_record(row))?;
         } else if let Some(first) = self.first.take() {
-            self.json(&first)?;
+            self.write_json(&first)?;
         }
         self.rows.out.flush()
     }
 
     /// Labels behind the brace of each line.
-    fn json(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    fn write_json(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let rows = &mut self.rows;
         while !bytes.is_empty() {
             if std::mem::take(&mut self.is_start) && bytes[0] == b'{' {
@@ -148,7 +148,7 @@ impl<'r> Reshaped<'r> {
     }
 
     /// Keeps the first line until it is whole: its keys must not be labels.
-    fn first(&mut self, mut first: Vec<u8>, bytes: &[u8]) -> io::Result<()> {
+    fn buffer_first_line(&mut self, mut first: Vec<u8>, bytes: &[u8]) -> io::Result<()> {
         first.extend_from_slice(bytes);
         let Some(end) = memchr(b'\n', &first) else {
             self.first = Some(first);
@@ -156,19 +156,19 @@ impl<'r> Reshaped<'r> {
         };
         if let Ok(serde_json::Value::Object(row)) = serde_json::from_slice(&first[..end]) {
             for key in row.keys() {
-                known(&self.rows.reshape.labels, key.as_bytes())?;
+                refuse_known_column(&self.rows.reshape.labels, key.as_bytes())?;
             }
         }
-        self.json(&first)
+        self.write_json(&first)
     }
 }
 
-impl Rows<'_> {
-    fn record(&mut self, row: Fields<'_>) -> io::Result<()> {
+impl ReshapedRows<'_> {
+    fn write_record(&mut self, row: CsvFields<'_>) -> io::Result<()> {
         let is_header = std::mem::take(&mut self.has_header);
         if is_header {
             for name in row.iter() {
-                known(&self.reshape.labels, name)?;
+                refuse_known_column(&self.reshape.labels, name)?;
             }
             if self.reshape.no_header {
                 return Ok(());
@@ -178,10 +178,10 @@ impl Rows<'_> {
         self.row.clear();
         for label in &self.reshape.labels {
             let text = if is_header { &label.name } else { &label.value };
-            field(text.as_bytes(), parted, &mut self.row);
+            push_field(text.as_bytes(), parted, &mut self.row);
         }
         for text in row.iter() {
-            field(text, parted, &mut self.row);
+            push_field(text, parted, &mut self.row);
         }
         self.row.pop();
         self.row.push(b'\n');
@@ -190,7 +190,7 @@ impl Rows<'_> {
 }
 
 /// Refuses a label that is a column already.
-fn known(labels: &[Label], column: &[u8]) -> io::Result<()> {
+fn refuse_known_column(labels: &[LabelColumn], column: &[u8]) -> io::Result<()> {
     match labels.iter().find(|label| label.name.as_bytes() == column) {
         None => Ok(()),
         Some(label) => Err(io::Error::new(
@@ -204,7 +204,7 @@ fn known(labels: &[Label], column: &[u8]) -> io::Result<()> {
 }
 
 /// A field with what parts it from the next.
-fn field(text: &[u8], parted: u8, row: &mut Vec<u8>) {
+fn push_field(text: &[u8], parted: u8, row: &mut Vec<u8>) {
     if parted == b'\t'
         && text.contains(&b'\t')
         && memchr::memchr3(b'"', b'\n', b'\r', text).is_none()
@@ -213,17 +213,19 @@ fn field(text: &[u8], parted: u8, row: &mut Vec<u8>) {
         row.extend_from_slice(text);
         row.push(b'"');
     } else {
-        csv_text(text, row);
+        push_csv_text(text, row);
     }
     row.push(parted);
 }
 
-impl Write for Reshaped<'_> {
+impl Write for ReshapeWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match (self.rows.reshape.json, self.first.take()) {
-            (false, _) => self.records.read(bytes, |row| self.rows.record(row))?,
-            (true, Some(first)) => self.first(first, bytes)?,
-            (true, None) => self.json(bytes)?,
+            (false, _) => self
+                .records
+                .read_rows(bytes, |row| self.rows.write_record(row))?,
+            (true, Some(first)) => self.buffer_first_line(first, bytes)?,
+            (true, None) => self.write_json(bytes)?,
         }
         Ok(bytes.len())
     }
@@ -238,9 +240,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn reshaped(reshape: &Reshape, text: &[u8], pieces: usize) -> io::Result<Vec<u8>> {
+    fn reshaped(reshape: &RowReshape, text: &[u8], pieces: usize) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        let mut rows = Reshaped::new(reshape, true, &mut out);
+        let mut rows = ReshapeWriter::new(reshape, true, &mut out);
         for piece in text.chunks(pieces) {
             rows.write_all(piece)?;
         }
@@ -248,29 +250,29 @@ mod tests {
         Ok(out)
     }
 
-    fn labels(of: &[(&str, &str)]) -> Vec<Label> {
+    fn labels(of: &[(&str, &str)]) -> Vec<LabelColumn> {
         let label = |&(name, value): &(&str, &str)| format!("{name}={value}").parse().unwrap();
         of.iter().map(label).collect()
     }
 
     #[test]
     fn a_label_is_a_name_and_a_value() {
-        let label: Label = "job=a=b, c".parse().unwrap();
+        let label: LabelColumn = "job=a=b, c".parse().unwrap();
         assert_eq!(
             (label.name.as_str(), label.value.as_str()),
             ("job", "a=b, c")
         );
-        assert!("job=".parse::<Label>().is_ok());
+        assert!("job=".parse::<LabelColumn>().is_ok());
         for bad in ["", "job", "=1", "a b=1", "a,b=1"] {
-            assert!(bad.parse::<Label>().is_err(), "{bad}");
+            assert!(bad.parse::<LabelColumn>().is_err(), "{bad}");
         }
     }
 
     #[test]
     fn a_label_must_not_be_a_column() {
-        let mut reshape = Reshape {
+        let mut reshape = RowReshape {
             labels: labels(&[("op", "1")]),
-            ..Reshape::default()
+            ..RowReshape::default()
         };
         assert!(reshaped(&reshape, b"step,op\n1,Send\n", 3).is_err());
         reshape.json = true;
@@ -290,13 +292,13 @@ mod tests {
             let mut text = b"a,b,c\n".to_vec();
             for row in &rows {
                 for field in row {
-                    csv_text(field.as_bytes(), &mut text);
+                    push_csv_text(field.as_bytes(), &mut text);
                     text.push(b',');
                 }
                 text.pop();
                 text.push(b'\n');
             }
-            let reshape = Reshape {
+            let reshape = RowReshape {
                 labels: labels(&[("job", &value)]),
                 no_header,
                 tabs,
@@ -328,10 +330,10 @@ mod tests {
                 serde_json::to_writer(&mut text, &serde_json::json!({ "a": one })).unwrap();
                 text.push(b'\n');
             }
-            let reshape = Reshape {
+            let reshape = RowReshape {
                 labels: labels(&[("job", "1\"2")]),
                 json: true,
-                ..Reshape::default()
+                ..RowReshape::default()
             };
             let got = String::from_utf8(reshaped(&reshape, &text, pieces).unwrap()).unwrap();
             let lines: Vec<serde_json::Value> =

@@ -1,11 +1,11 @@
 //! How many calls were placed how and why, and the sentence that reports it.
 
-use crate::error::phrases::counted;
+use crate::error::phrases::count_phrase;
 use serde::{Deserialize, Serialize};
 
 /// How many calls were placed by which method.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Methods {
+pub struct PlacementMethods {
     /// By communicator and sequence number, held against the rank that prints; its own calls too.
     pub sequence: u64,
     /// By the rank's program order, between two calls that were placed by sequence.
@@ -15,14 +15,14 @@ pub struct Methods {
     /// Not at all: the file has no step lines, and nothing says where in another's they belong.
     pub without: u64,
     /// Why by position, where nothing else was tried.
-    pub why: Option<ByPosition>,
+    pub why: Option<PositionOnlyReason>,
     /// Why not at all, where other files have step lines.
-    pub apart: Option<Apart>,
+    pub apart: Option<NoStepReason>,
 }
 
 /// Why calls are placed by the positions of their lines alone ([`crate::log::placement`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ByPosition {
+pub enum PositionOnlyReason {
     /// The user asked for it.
     Asked,
     /// Standard output was block-buffered: a process's lines come late, and together.
@@ -37,23 +37,23 @@ pub enum ByPosition {
     Many,
 }
 
-impl ByPosition {
+impl PositionOnlyReason {
     /// In words.
-    pub fn words(self) -> &'static str {
+    pub fn reason_text(self) -> &'static str {
         match self {
-            ByPosition::Asked => "--by-position",
-            ByPosition::Buffered => "standard output was block-buffered",
-            ByPosition::Lost => "calls are lost in damaged lines",
-            ByPosition::Late => "the trainer prints its line after calls of the next step",
-            ByPosition::Printers => "several ranks print each line",
-            ByPosition::Many => "too many calls are between two step lines",
+            PositionOnlyReason::Asked => "--by-position",
+            PositionOnlyReason::Buffered => "standard output was block-buffered",
+            PositionOnlyReason::Lost => "calls are lost in damaged lines",
+            PositionOnlyReason::Late => "the trainer prints its line after calls of the next step",
+            PositionOnlyReason::Printers => "several ranks print each line",
+            PositionOnlyReason::Many => "too many calls are between two step lines",
         }
     }
 }
 
 /// Why calls of a file without step lines have no step, although another file has such lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Apart {
+pub enum NoStepReason {
     /// Nothing that they share with the rank that prints says in which step they were made.
     Strangers,
     /// The file with the step lines has no calls.
@@ -64,19 +64,19 @@ pub enum Apart {
     Many,
 }
 
-impl Apart {
-    fn words(self) -> &'static str {
+impl NoStepReason {
+    fn reason_text(self) -> &'static str {
         match self {
-            Apart::Strangers => {
+            NoStepReason::Strangers => {
                 "their files have no step lines, and they share no communicator with the rank that \
                  prints, from which their steps would follow"
             }
-            Apart::NoCalls => "the step lines are in a file without NCCL calls",
-            Apart::ByPosition => {
+            NoStepReason::NoCalls => "the step lines are in a file without NCCL calls",
+            NoStepReason::ByPosition => {
                 "their files have no step lines, and the calls of the file with step lines are \
                  placed by position"
             }
-            Apart::Many => {
+            NoStepReason::Many => {
                 "their files have no step lines, and all files together have more calls than the \
                  program keeps"
             }
@@ -84,9 +84,9 @@ impl Apart {
     }
 }
 
-impl Methods {
+impl PlacementMethods {
     /// Adds another log's, or another stretch's.
-    pub fn add(&mut self, other: Methods) {
+    pub fn add_counts(&mut self, other: PlacementMethods) {
         self.sequence += other.sequence;
         self.order += other.order;
         self.position += other.position;
@@ -96,13 +96,13 @@ impl Methods {
     }
 
     /// What a run says of them; `None` where no call was placed.
-    pub fn said(self) -> Option<String> {
+    pub fn summary_text(self) -> Option<String> {
         let each = [
             (self.sequence, "by communicator and sequence"),
             (self.order, "by the order of their rank's calls"),
             (self.position, "by the position of their lines"),
         ];
-        if self.all() == self.without && self.apart.is_none() {
+        if self.total_calls() == self.without && self.apart.is_none() {
             return None;
         }
         let some = each.into_iter().filter(|(n, _)| *n > 0);
@@ -114,7 +114,7 @@ impl Methods {
         let mut parts: Vec<String> = some.enumerate().map(part).collect();
         let why = match self.why {
             _ if self.position == 0 => None,
-            Some(why) => Some(why.words()),
+            Some(why) => Some(why.reason_text()),
             None if self.sequence == 0 => Some(
                 "no INIT lines report which ranks share communicators with the one that \
                       prints",
@@ -125,7 +125,9 @@ impl Methods {
             *last = format!("{last} ({why})");
         }
         if self.without > 0 {
-            let why = self.apart.map(|apart| format!(" ({})", apart.words()));
+            let why = self
+                .apart
+                .map(|apart| format!(" ({})", apart.reason_text()));
             let have = if self.without == 1 { "has" } else { "have" };
             parts.push(format!(
                 "{} {have} no step{}",
@@ -134,19 +136,19 @@ impl Methods {
             ));
         }
         (!parts.is_empty()).then(|| {
-            let all = counted(self.all(), "call");
+            let all = count_phrase(self.total_calls(), "call");
             format!("of {all}, {}", parts.join(", "))
         })
     }
 
     /// Of `all` calls the share of `part`, rounded down but for the first method.
-    pub(crate) fn share(self, part: u64, all: u64) -> Methods {
+    pub(crate) fn scale_to_part(self, part: u64, all: u64) -> PlacementMethods {
         let of = |n: u64| {
             let share = u128::from(n) * u128::from(part) / u128::from(all.max(1));
             u64::try_from(share).unwrap_or(u64::MAX)
         };
         let (order, position) = (of(self.order), of(self.position));
-        Methods {
+        PlacementMethods {
             sequence: part.saturating_sub(order + position),
             order,
             position,
@@ -157,7 +159,7 @@ impl Methods {
     }
 
     /// All calls.
-    pub fn all(self) -> u64 {
+    pub fn total_calls(self) -> u64 {
         self.sequence + self.order + self.position + self.without
     }
 }

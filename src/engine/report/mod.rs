@@ -5,15 +5,15 @@ pub mod account;
 pub mod methods;
 pub mod progress;
 
-pub use crate::error::phrases::{counted, names, ranges};
-use crate::members::twice::Again;
-use crate::report::progress::Bar;
-use crate::source::{BLOCK, Listing};
+pub use crate::error::phrases::{count_phrase, names_phrase, ranges_phrase};
+use crate::members::duplicate_inputs::EarlierInputs;
+use crate::report::progress::ByteProgressBar;
+use crate::source::{InputListing, STDIO_BUFFER_BYTES};
 use account::Account;
-use methods::Methods;
+use methods::PlacementMethods;
 use std::io::{IsTerminal, Write};
 
-pub use crate::error::escape::{Escaped, printable};
+pub use crate::error::escape::{EscapingWriter, escape_for_terminal};
 
 /// Collects what is to be reported about each input, and reports it at the end.
 #[derive(Debug)]
@@ -25,38 +25,38 @@ pub struct Report {
     inputs: u64,
     damaged: bool,
     /// What is shown where these lines go.
-    bar: Bar,
-    passed: Names,
-    again: Names,
+    bar: ByteProgressBar,
+    passed: FirstNames,
+    again: FirstNames,
     twice: usize,
     unfinished: usize,
     silent: bool,
     /// How calls were placed in steps.
-    methods: Methods,
+    methods: PlacementMethods,
     /// The first input that has calls: of logs or tables, and of a recorder.
     sources: [Option<String>; 2],
 }
 
 /// The first of some names, and how many there are.
 #[derive(Debug, Default)]
-struct Names {
+struct FirstNames {
     first: Vec<String>,
     all: usize,
 }
 
 /// How many names are told.
-const NAMES: usize = 5;
+const MAX_LISTED_NAMES: usize = 5;
 
-impl Names {
+impl FirstNames {
     fn push(&mut self, name: String) {
         self.all += 1;
-        if self.first.len() < NAMES {
+        if self.first.len() < MAX_LISTED_NAMES {
             self.first.push(name);
         }
     }
 
     /// The names, and how many more there are.
-    fn list(&self) -> String {
+    fn list_names(&self) -> String {
         let names = self.first.join(", ");
         match self.all - self.first.len() {
             0 => names,
@@ -75,19 +75,19 @@ impl Report {
             total: Account::default(),
             inputs: 0,
             damaged: false,
-            bar: Bar::default(),
-            passed: Names::default(),
-            again: Names::default(),
+            bar: ByteProgressBar::default(),
+            passed: FirstNames::default(),
+            again: FirstNames::default(),
             twice: 0,
             unfinished: 0,
             silent: false,
-            methods: Methods::default(),
+            methods: PlacementMethods::default(),
             sources: [None, None],
         }
     }
 
     /// The same, printed nowhere: what is to be said is counted all the same.
-    pub fn silent(self) -> Report {
+    pub fn silenced(self) -> Report {
         Report {
             silent: true,
             ..self
@@ -95,7 +95,7 @@ impl Report {
     }
 
     /// The same beside a bar, which makes room for each line.
-    pub fn beside(self, bar: &Bar) -> Report {
+    pub fn with_bar(self, bar: &ByteProgressBar) -> Report {
         Report {
             bar: bar.clone(),
             ..self
@@ -103,9 +103,9 @@ impl Report {
     }
 
     /// What was listed and is no input.
-    pub fn listed(&mut self, found: &Listing) {
+    pub fn report_listing(&mut self, found: &InputListing) {
         for (name, what) in &found.passed {
-            self.pass(name, what);
+            self.report_skipped(name, what);
         }
         for (name, read) in &found.again {
             self.again.push(format!("{name} is {read}"));
@@ -116,9 +116,9 @@ impl Report {
     }
 
     /// An input whose calls are in others too.
-    pub fn again(&mut self, input: &str, again: &Again) {
+    pub fn report_duplicate(&mut self, input: &str, again: &EarlierInputs) {
         self.twice += 1;
-        if self.twice <= NAMES {
+        if self.twice <= MAX_LISTED_NAMES {
             let more = match again.more {
                 0 => String::new(),
                 1 => " and in 1 more input".to_owned(),
@@ -133,35 +133,35 @@ impl Report {
     }
 
     /// Something in a folder that is no log.
-    pub fn pass(&mut self, name: &str, what: &str) {
+    pub fn report_skipped(&mut self, name: &str, what: &str) {
         self.passed.push(format!("{name} ({what})"));
     }
 
     /// The inputs that were skipped so far, if any.
-    pub fn passed(&self) -> Option<String> {
-        (self.passed.all > 0).then(|| self.passed.list())
+    pub fn skipped_inputs(&self) -> Option<String> {
+        (self.passed.all > 0).then(|| self.passed.list_names())
     }
 
     /// Takes in one input's account and reports what was found in it.
-    pub fn input(&mut self, input: &str, account: &Account) {
+    pub fn report_input(&mut self, input: &str, account: &Account) {
         self.inputs += 1;
-        self.total.add(account);
-        self.damage(input, account);
-        self.end(input, account);
+        self.total.add_totals(account);
+        self.report_damage(input, account);
+        self.report_input_end(input, account);
         if account.overwritten >= 2 {
             self.warn(&format!(
                 "{input}: several processes overwrote each other's bytes on {}: they shared one \
                  NCCL_DEBUG_FILE. A missing line is therefore not a missing call; rerun with \
                  NCCL_DEBUG_FILE=nccl.%h.%p.log",
-                counted(account.overwritten, "line")
+                count_phrase(account.overwritten, "line")
             ));
         }
         if let Some(again) = &account.again {
-            self.again(input, again);
+            self.report_duplicate(input, again);
         }
-        self.recorder(input, account);
-        self.deduplication(input, account);
-        self.buffering(input, account);
+        self.report_recorder(input, account);
+        self.report_deduplication(input, account);
+        self.report_buffering(input, account);
         if account.truncated > 0 {
             self.note(&format!(
                 "{input}: NCCL itself truncated {} line{}: it prints at most 1,023 bytes of a line \
@@ -176,15 +176,15 @@ impl Report {
                 account.dropped
             ));
         }
-        self.sums(input, account);
-        self.unrecorded(input, account);
-        self.source(input, account);
+        self.report_missing_sums(input, account);
+        self.report_unrecorded(input, account);
+        self.warn_about_sources(input, account);
     }
 
     /// Its damaged lines: the first ones with their places.
-    fn damage(&self, input: &str, account: &Account) {
+    fn report_damage(&self, input: &str, account: &Account) {
         for place in &account.places {
-            let text = printable(&String::from_utf8_lossy(&place.text), false);
+            let text = escape_for_terminal(&String::from_utf8_lossy(&place.text), false);
             let shown = if self.verbose && !text.is_empty() {
                 format!(", found `{text}`")
             } else {
@@ -199,18 +199,21 @@ impl Report {
         }
         if account.damaged > account.places.len() as u64 {
             let more = account.damaged - account.places.len() as u64;
-            self.warn(&format!("{input}: {}", counted(more, "more damaged line")));
+            self.warn(&format!(
+                "{input}: {}",
+                count_phrase(more, "more damaged line")
+            ));
         }
     }
 
     /// How it ends: in the middle of a line, or where it could not be read on.
-    fn end(&mut self, input: &str, account: &Account) {
+    fn report_input_end(&mut self, input: &str, account: &Account) {
         if let Some(broken) = &account.broken {
             self.damaged |= broken.is_lost;
             self.warn(&format!("{input}: {}", broken.what));
         } else if account.is_unfinished {
             self.unfinished += 1;
-            if self.unfinished <= NAMES {
+            if self.unfinished <= MAX_LISTED_NAMES {
                 self.note(&format!(
                     "{input}: the last line has no end, as in a log that is still being written or \
                      of a job that was killed: it is not counted"
@@ -220,7 +223,7 @@ impl Report {
     }
 
     /// What the program that wrote it got wrong, and what it left out.
-    fn recorder(&self, input: &str, account: &Account) {
+    fn report_recorder(&self, input: &str, account: &Account) {
         for remark in &account.remarks {
             self.note(&format!("{input}: {remark}"));
         }
@@ -238,25 +241,25 @@ impl Report {
         if account.missing > 0 {
             self.note(&format!(
                 "{input}: the recorder dropped {} (gaps in their numbers): its pools hold only a few",
-                counted(account.missing, "call")
+                count_phrase(account.missing, "call")
             ));
         }
     }
 
     /// Lines that were left out before the log was written.
-    fn deduplication(&self, input: &str, account: &Account) {
+    fn report_deduplication(&self, input: &str, account: &Account) {
         if account.ray_lines > 0 {
             self.warn(&format!(
                 "{input}: Ray omitted {} ([repeated Nx across cluster] on {}): counts are too low; \
                  rerun with RAY_DEDUP_LOGS=0",
-                counted(account.ray_repeats, "line"),
-                counted(account.ray_lines, "line")
+                count_phrase(account.ray_repeats, "line"),
+                count_phrase(account.ray_lines, "line")
             ));
         }
     }
 
     /// Standard output came in blocks, so lines are cut at their ends.
-    fn buffering(&self, input: &str, account: &Account) {
+    fn report_buffering(&self, input: &str, account: &Account) {
         if account.block_writers > 0 {
             let unended = match account.block_unended {
                 0 => String::new(),
@@ -264,7 +267,7 @@ impl Report {
             };
             self.note(&format!(
                 "{input}: standard output was block-buffered: {} process{} wrote in blocks of \
-                 {BLOCK} bytes; {} lines cut at block ends were rejoined{unended}. Calls may be \
+                 {STDIO_BUFFER_BYTES} bytes; {} lines cut at block ends were rejoined{unended}. Calls may be \
                  counted in a later step, since step lines overtook them: rerun with \
                  PYTHONUNBUFFERED=1",
                 account.block_writers,
@@ -282,7 +285,7 @@ impl Report {
     }
 
     /// What its sums lack.
-    fn sums(&self, input: &str, account: &Account) {
+    fn report_missing_sums(&self, input: &str, account: &Account) {
         if account.calls == u64::MAX {
             self.warn(&format!(
                 "{input}: the column calls adds up to more than 2^64 - 1: the numbers of calls are \
@@ -292,18 +295,18 @@ impl Report {
         for (code, calls) in &account.unknown_datatypes {
             self.warn(&format!(
                 "{input}: datatype {code} is unknown: the sums of bytes omit {}",
-                counted(*calls, "call")
+                count_phrase(*calls, "call")
             ));
         }
     }
 
     /// The inputs so far are not counted: they only tell more of the calls of those to come.
-    pub fn told_beside(&mut self) {
+    pub fn restart_input_count(&mut self) {
         self.sources = [None, None];
     }
 
     /// Warns where a log and records may be of the same calls.
-    fn source(&mut self, input: &str, account: &Account) {
+    fn warn_about_sources(&mut self, input: &str, account: &Account) {
         let [logged, recorded] = &mut self.sources;
         let (own, other) = match account.unrecorded.is_recorded {
             true => (recorded, logged),
@@ -323,14 +326,14 @@ impl Report {
     }
 
     /// What its recorder has no record of.
-    fn unrecorded(&self, input: &str, account: &Account) {
+    fn report_unrecorded(&self, input: &str, account: &Account) {
         let kinds = [
             "collective",
             "Send or Recv",
             "proxy step",
             "proxy operation",
         ];
-        let dropped = account.unrecorded.dropped();
+        let dropped = account.unrecorded.sum_drops();
         let dropped = dropped.into_iter().zip(kinds).filter(|(n, _)| *n > 0);
         let dropped = dropped.map(|(n, kind)| format!("{n} x {kind}"));
         let dropped: Vec<String> = dropped.collect();
@@ -341,46 +344,46 @@ impl Report {
                 dropped.join(", ")
             ));
         }
-        let missing = account.unrecorded.missing();
+        let missing = account.unrecorded.count_missing_calls();
         if missing > 0 {
             self.warn(&format!(
                 "{input}: {} up to the last recorded ones have no record, as their numbers (coll_sn) \
                  show: between two dumps NCCL 2.28 keeps the last collective of a communicator, later \
                  ones leave out what is small (NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES) or timed by the CPU",
-                counted(missing, "collective")
+                count_phrase(missing, "collective")
             ));
         }
     }
 
     /// Takes in the account of several inputs, of which nothing is to be said
     /// ([`Account::is_plain`]).
-    pub fn plain(&mut self, inputs: u64, account: &Account) {
+    pub fn add_plain_inputs(&mut self, inputs: u64, account: &Account) {
         debug_assert!(account.is_plain());
         self.inputs += inputs;
-        self.total.add(account);
-        self.source("other inputs", account);
+        self.total.add_totals(account);
+        self.warn_about_sources("other inputs", account);
     }
 
     /// A soft error: the run goes on, the exit code remembers.
     pub fn error(&mut self, text: &str) {
         self.damaged = true;
-        self.say("error", text);
+        self.print_message("error", text);
     }
 
     /// A warning.
     pub fn warn(&self, text: &str) {
-        self.say("warning", text);
+        self.print_message("warning", text);
     }
 
     /// A note; not under `--quiet`.
     pub fn note(&self, text: &str) {
         if !self.quiet {
-            self.say("note", text);
+            self.print_message("note", text);
         }
     }
 
     /// Rows were written before the input ended that would not be written so now.
-    pub fn early(&self) {
+    pub fn warn_rows_changed(&self) {
         self.warn(
             "rows were written before a later line of the log changed their steps: read the whole log \
              as a file for the final rows",
@@ -388,33 +391,33 @@ impl Report {
     }
 
     /// Calls were placed in steps: how is reported at the end.
-    pub fn placed(&mut self, methods: Methods) {
-        self.methods.add(methods);
+    pub fn add_placements(&mut self, methods: PlacementMethods) {
+        self.methods.add_counts(methods);
     }
 
     /// Says what was not read, and the account of all lines, if asked for or if anything was
     /// damaged.
     pub fn finish(&self) {
-        if let Some(words) = self.methods.said() {
+        if let Some(words) = self.methods.summary_text() {
             self.note(&words);
         }
-        if let Some(passed) = self.passed() {
+        if let Some(passed) = self.skipped_inputs() {
             self.note(&format!("files that are not logs were skipped: {passed}"));
         }
-        if self.unfinished > NAMES {
-            let more = self.unfinished - NAMES;
+        if self.unfinished > MAX_LISTED_NAMES {
+            let more = self.unfinished - MAX_LISTED_NAMES;
             self.note(&format!(
                 "{more} more inputs have a last line without an end"
             ));
         }
-        if self.twice > NAMES {
-            let more = self.twice - NAMES;
+        if self.twice > MAX_LISTED_NAMES {
+            let more = self.twice - MAX_LISTED_NAMES;
             self.warn(&format!(
                 "{more} more inputs have calls that are counted twice"
             ));
         }
         if self.again.all > 0 {
-            let again = self.again.list();
+            let again = self.again.list_names();
             self.note(&format!("files with several names were read once: {again}"));
         }
         let t = &self.total;
@@ -434,14 +437,14 @@ impl Report {
                 t.foreign,
                 t.repaired,
                 t.damaged,
-                self.beyond()
+                self.calls_beyond_lines()
             );
-            self.line(&line);
+            self.print_line(&line);
         }
     }
 
     /// Lines and calls are the same number but for glued, torn and table lines.
-    fn beyond(&self) -> String {
+    fn calls_beyond_lines(&self) -> String {
         let t = &self.total;
         if t.calls == t.call_lines {
             String::new()
@@ -451,12 +454,12 @@ impl Report {
     }
 
     /// How many inputs were read.
-    pub fn inputs(&self) -> u64 {
+    pub fn count_inputs(&self) -> u64 {
         self.inputs
     }
 
     /// What all inputs hold together.
-    pub fn total(&self) -> &Account {
+    pub fn total_account(&self) -> &Account {
         &self.total
     }
 
@@ -469,18 +472,18 @@ impl Report {
             || !self.total.unknown_datatypes.is_empty()
     }
 
-    fn say(&self, severity: &str, text: &str) {
-        self.line(&format!("{severity}: {text}"));
+    fn print_message(&self, severity: &str, text: &str) {
+        self.print_line(&format!("{severity}: {text}"));
     }
 
-    fn line(&self, text: &str) {
+    fn print_line(&self, text: &str) {
         if self.silent {
             return;
         }
-        self.bar.aside(|| {
+        self.bar.hide_while(|| {
             let mut stderr = std::io::stderr().lock();
             let text = if stderr.is_terminal() {
-                printable(text, true)
+                escape_for_terminal(text, true)
             } else {
                 text.to_owned()
             };

@@ -13,24 +13,24 @@ pub trait Progress: Sync {
 
 /// A line on stderr that shows bytes read, if someone can see it.
 #[derive(Debug, Clone)]
-pub struct Bar {
+pub struct ByteProgressBar {
     bar: ProgressBar,
 }
 
-impl Default for Bar {
+impl Default for ByteProgressBar {
     /// One that is never shown.
-    fn default() -> Bar {
+    fn default() -> ByteProgressBar {
         let bar = ProgressBar::hidden();
-        Bar { bar }
+        ByteProgressBar { bar }
     }
 }
 
-impl Bar {
+impl ByteProgressBar {
     /// A bar, shown only where stderr is a terminal and `wanted`. `total` is the bytes of all
     /// inputs, where known: asked for only if it is shown, since it costs a call for each file.
-    pub fn new(total: impl FnOnce() -> Option<u64>, wanted: bool) -> Bar {
+    pub fn new(total: impl FnOnce() -> Option<u64>, wanted: bool) -> ByteProgressBar {
         if !wanted || !std::io::stderr().is_terminal() {
-            return Bar::default();
+            return ByteProgressBar::default();
         }
         let (bar, template) = match total() {
             Some(total) => (
@@ -46,16 +46,16 @@ impl Bar {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        Bar { bar }
+        ByteProgressBar { bar }
     }
 
     /// Takes the bar away while `write` writes to stderr.
-    pub fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
+    pub fn hide_while<R>(&self, write: impl FnOnce() -> R) -> R {
         self.bar.suspend(write)
     }
 }
 
-impl Progress for Bar {
+impl Progress for ByteProgressBar {
     fn advance(&self, bytes: u64) {
         self.bar.inc(bytes);
     }

@@ -1,8 +1,8 @@
 //! An input in pieces that end at line ends, ready for the workers.
 
-use super::guard::Map;
-use super::witness::Witness;
-use super::{Filled, fill_some};
+use super::change_check::InputFingerprint;
+use super::guard::FileMap;
+use super::{FillEnd, fill_until_idle};
 use crate::error::{Error, Result};
 use memchr::{memchr, memrchr};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// What a cut at a line end separates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum CutPlace {
     /// Nothing.
     Quiet,
     /// Pieces of lines, which the merge joins again.
@@ -24,52 +24,52 @@ pub enum Place {
 
 /// Says what a cut after whole lines separates; with them comes whether they begin at a place
 /// that is quiet.
-pub type PlaceAt = fn(&[u8], bool) -> Place;
+pub type CutClassifier = fn(&[u8], bool) -> CutPlace;
 
 /// Bytes of a mapped chunk: a share of the file large enough that what each chunk learns anew
 /// costs nothing, small enough that the workers stay busy to the end.
-fn mapped_size(len: usize) -> usize {
-    (len / 64).clamp(SMALLEST, 32 << 20)
+fn mapped_chunk_size(len: usize) -> usize {
+    (len / 64).clamp(MIN_CHUNK_BYTES, 32 << 20)
 }
 /// A file of no more bytes is one chunk, mapped or read.
-pub(super) const SMALLEST: usize = 1 << 20;
+pub(super) const MIN_CHUNK_BYTES: usize = 1 << 20;
 /// Bytes of a chunk that is read: a few of them at a time are in memory.
-const READ: usize = SMALLEST;
+const READ_CHUNK_BYTES: usize = MIN_CHUNK_BYTES;
 /// How far a cut is moved to find a quiet place, and how much before it is looked at.
-const PATIENCE: usize = 1 << 20;
-const LOOK_BACK: usize = 48 << 10;
+const MAX_CUT_SHIFT_BYTES: usize = 1 << 20;
+const CUT_LOOK_BACK_BYTES: usize = 48 << 10;
 /// How often.
-const TRIES: usize = 8;
+const MAX_CUT_TRIES: usize = 8;
 /// Of what is read, so much comes between two pauses at most: what is held of it does not need a file.
-const LONG: usize = 24 << 20;
+const MAX_BYTES_BETWEEN_FLUSHES: usize = 24 << 20;
 /// A pipe that never rests has a pause so often.
-const PATIENT: Duration = Duration::from_millis(40);
+const BUSY_FLUSH_INTERVAL: Duration = Duration::from_millis(40);
 /// Nothing that is still being written comes faster, in bytes a millisecond: what does is only copied, is read
 /// as fast as can be, and has a pause less often, and none in its beginning.
-const FAST: u128 = 100 << 10;
-const SELDOM: Duration = Duration::from_millis(500);
-const BEGINNING: Duration = Duration::from_secs(1);
+const COPY_SPEED_BYTES_PER_MS: u128 = 100 << 10;
+const COPY_FLUSH_INTERVAL: Duration = Duration::from_millis(500);
+const COPY_START_TIME: Duration = Duration::from_secs(1);
 /// The longest line that is kept whole; the rest of a longer one is dropped and said, since a
 /// stream without line ends must not fill the memory, and a file is to give the same.
-pub(super) const LONGEST_LINE: usize = 16 << 20;
+pub(super) const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// A piece of an input.
-pub struct Chunk {
-    data: ChunkData,
-    duty: Duty,
+pub struct InputChunk {
+    data: InputChunkData,
+    duty: MappedChunkCheck,
     /// Where it begins in the input.
     pub offset: u64,
     /// Bytes of an over-long last line that were dropped.
     pub dropped: u64,
-    /// It begins the input, or at a place that [`PlaceAt`] found quiet.
+    /// It begins the input, or at a place that [`CutClassifier`] found quiet.
     pub quiet: bool,
     /// What is known so far may be written after it, for a reason.
-    pub pause: Option<Pause>,
+    pub pause: Option<FlushReason>,
 }
 
 /// Why what is known so far may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Pause {
+pub enum FlushReason {
     /// Nothing more had come.
     Idle,
     /// Much has come since the last pause: it must not all be held.
@@ -78,28 +78,28 @@ pub enum Pause {
     Busy,
 }
 
-enum ChunkData {
+enum InputChunkData {
     /// From where to where, and where the next chunk begins: further where bytes were dropped.
-    Mapped(Arc<Map>, [usize; 3]),
+    Mapped(Arc<FileMap>, [usize; 3]),
     Read(Vec<u8>),
 }
 
 /// What is to be done with a mapped chunk that was walked.
-enum Duty {
+enum MappedChunkCheck {
     /// It may be walked again: what it was is noted.
-    Note(Arc<Witness>),
+    Note(Arc<InputFingerprint>),
     /// It was walked before: it must be what it was.
-    Hold(Arc<Witness>),
+    Hold(Arc<InputFingerprint>),
     /// Nothing; what is read in blocks was looked at before.
     None,
 }
 
-impl Chunk {
+impl InputChunk {
     /// The bytes: whole lines, the last of the input perhaps without its end.
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
-            ChunkData::Mapped(map, [from, to, _]) => &map.bytes()[*from..*to],
-            ChunkData::Read(bytes) => bytes,
+            InputChunkData::Mapped(map, [from, to, _]) => &map.bytes()[*from..*to],
+            InputChunkData::Read(bytes) => bytes,
         }
     }
 
@@ -107,14 +107,14 @@ impl Chunk {
     ///
     /// # Errors
     /// It is not what it was at the pass before.
-    pub fn walked(&self) -> Result<()> {
+    pub fn check_unchanged(&self) -> Result<()> {
         match (&self.data, &self.duty) {
-            (ChunkData::Mapped(map, [from, _, next]), Duty::Note(witness)) => {
-                witness.saw(self.offset, &map.bytes()[*from..*next]);
+            (InputChunkData::Mapped(map, [from, _, next]), MappedChunkCheck::Note(witness)) => {
+                witness.record_bytes(self.offset, &map.bytes()[*from..*next]);
                 Ok(())
             }
-            (ChunkData::Mapped(map, [from, _, next]), Duty::Hold(witness)) => {
-                witness.holds(map.bytes(), *from, *next)
+            (InputChunkData::Mapped(map, [from, _, next]), MappedChunkCheck::Hold(witness)) => {
+                witness.check_unchanged(map.bytes(), *from, *next)
             }
             _ => Ok(()),
         }
@@ -122,29 +122,29 @@ impl Chunk {
 
     /// Gives the memory of the bytes back, after they were walked for good.
     pub fn release(self) {
-        if let ChunkData::Mapped(map, [from, _, next]) = &self.data {
-            map.release(*from, next - from);
+        if let InputChunkData::Mapped(map, [from, _, next]) = &self.data {
+            map.release_range(*from, next - from);
         }
     }
 
     /// Gets the bytes near, before they are walked.
-    pub fn expect(&self) {
-        if let ChunkData::Mapped(map, [from, to, _]) = &self.data {
-            map.expect(*from, to - from);
+    pub fn prefetch(&self) {
+        if let InputChunkData::Mapped(map, [from, to, _]) = &self.data {
+            map.prefetch_range(*from, to - from);
         }
     }
 }
 
 /// The chunks of one input, in order.
-pub struct Chunks {
-    data: ChunksData,
-    place: PlaceAt,
+pub struct InputChunks {
+    data: ChunkSource,
+    place: CutClassifier,
     /// The next chunk begins at a good place.
     begins_quiet: bool,
 }
 
-enum ChunksData {
-    Mapped(Mapped),
+enum ChunkSource {
+    Mapped(MappedInput),
     Read {
         reader: Box<dyn Read + Send>,
         name: String,
@@ -153,24 +153,28 @@ enum ChunksData {
         ended: bool,
         /// It is handed over as it comes.
         is_live: bool,
-        since: Since,
+        since: FlushTimer,
     },
 }
 
 /// A mapped file on its way.
-struct Mapped {
-    map: Arc<Map>,
+struct MappedInput {
+    map: Arc<FileMap>,
     /// The witness, and whether this is the first pass.
-    witness: Option<(Arc<Witness>, bool)>,
+    witness: Option<(Arc<InputFingerprint>, bool)>,
     at: usize,
     /// As far as the map is read.
     end: usize,
     size: usize,
 }
 
-impl Mapped {
+impl MappedInput {
     /// The next chunk, which begins at a `quiet` place or not, and whether it ends at one.
-    fn next(&mut self, quiet: bool, place: PlaceAt) -> Option<(Chunk, bool)> {
+    fn next_mapped_chunk(
+        &mut self,
+        quiet: bool,
+        place: CutClassifier,
+    ) -> Option<(InputChunk, bool)> {
         let from = self.at;
         let bytes = &self.map.bytes()[from..self.end];
         if bytes.is_empty() {
@@ -179,7 +183,7 @@ impl Mapped {
         let (len, is_quiet) = if bytes.len() <= self.size {
             (bytes.len(), true)
         } else {
-            match cut(&bytes[..self.size], quiet, place) {
+            match find_best_cut(&bytes[..self.size], quiet, place) {
                 Some(found) => found,
                 None => {
                     let end = memchr(b'\n', bytes);
@@ -188,19 +192,19 @@ impl Mapped {
             }
         };
         // Kept of it, dropped of it, and in all.
-        let over_long = over_long(&bytes[..len]);
+        let over_long = find_over_long_line(&bytes[..len]);
         let (kept, dropped, len) = match over_long {
-            Some((0, end)) => (LONGEST_LINE, end - LONGEST_LINE, len.min(end + 1)),
+            Some((0, end)) => (MAX_LINE_BYTES, end - MAX_LINE_BYTES, len.min(end + 1)),
             Some((begin, _)) => (begin, 0, begin),
             None => (len, 0, len),
         };
         self.at += len;
-        let chunk = Chunk {
-            data: ChunkData::Mapped(Arc::clone(&self.map), [from, from + kept, self.at]),
+        let chunk = InputChunk {
+            data: InputChunkData::Mapped(Arc::clone(&self.map), [from, from + kept, self.at]),
             duty: match &self.witness {
-                Some((witness, true)) => Duty::Note(Arc::clone(witness)),
-                Some((witness, false)) => Duty::Hold(Arc::clone(witness)),
-                None => Duty::None,
+                Some((witness, true)) => MappedChunkCheck::Note(Arc::clone(witness)),
+                Some((witness, false)) => MappedChunkCheck::Hold(Arc::clone(witness)),
+                None => MappedChunkCheck::None,
             },
             offset: from as u64,
             dropped: dropped as u64,
@@ -211,34 +215,34 @@ impl Mapped {
     }
 }
 
-impl Chunks {
-    pub(super) fn mapped(
-        map: Arc<Map>,
-        witness: Option<Arc<Witness>>,
+impl InputChunks {
+    pub(super) fn of_mapped_file(
+        map: Arc<FileMap>,
+        witness: Option<Arc<InputFingerprint>>,
         most: usize,
-        place: PlaceAt,
-    ) -> Result<Chunks> {
+        place: CutClassifier,
+    ) -> Result<InputChunks> {
         let witness = witness.map(|witness| {
-            let is_first = witness.begins();
+            let is_first = witness.begin_pass();
             (witness, is_first)
         });
         let end = match &witness {
             Some((witness, true)) => {
-                witness.ended(map.bytes().len() as u64);
+                witness.record_length(map.bytes().len() as u64);
                 map.bytes().len()
             }
-            Some((witness, false)) => witness.cut(map.bytes())?.len(),
+            Some((witness, false)) => witness.cut_to_length(map.bytes())?.len(),
             None => map.bytes().len(),
         };
-        let size = mapped_size(end).min(most);
-        let data = ChunksData::Mapped(Mapped {
+        let size = mapped_chunk_size(end).min(most);
+        let data = ChunkSource::Mapped(MappedInput {
             map,
             witness,
             at: 0,
             end,
             size,
         });
-        Ok(Chunks {
+        Ok(InputChunks {
             data,
             place,
             begins_quiet: true,
@@ -246,22 +250,22 @@ impl Chunks {
     }
 
     /// What `reader` gives; where it `is_live`, as it comes.
-    pub(super) fn read(
+    pub(super) fn of_reader(
         reader: Box<dyn Read + Send>,
         name: String,
         is_live: bool,
-        place: PlaceAt,
-    ) -> Chunks {
-        let data = ChunksData::Read {
+        place: CutClassifier,
+    ) -> InputChunks {
+        let data = ChunkSource::Read {
             reader,
             name,
             rest: Vec::new(),
             offset: 0,
             ended: false,
             is_live,
-            since: Since::default(),
+            since: FlushTimer::default(),
         };
-        Chunks {
+        InputChunks {
             data,
             place,
             begins_quiet: true,
@@ -269,31 +273,31 @@ impl Chunks {
     }
 }
 
-impl Chunks {
+impl InputChunks {
     /// True where the next chunk may come much later.
     pub fn is_live(&self) -> bool {
-        matches!(self.data, ChunksData::Read { is_live: true, .. })
+        matches!(self.data, ChunkSource::Read { is_live: true, .. })
     }
 
     /// About how many chunks are left, where that is known without reading.
-    pub fn about(&self) -> Option<usize> {
+    pub fn estimate_chunks_left(&self) -> Option<usize> {
         match &self.data {
-            ChunksData::Mapped(all) => Some((all.end - all.at).div_ceil(all.size)),
-            ChunksData::Read { .. } => None,
+            ChunkSource::Mapped(all) => Some((all.end - all.at).div_ceil(all.size)),
+            ChunkSource::Read { .. } => None,
         }
     }
 }
 
 /// A line of more than [`LONGEST_LINE`] bytes: where it begins, and where it ends but for its `\n`.
 /// The first in `bytes`, whose last line may go on after them.
-fn over_long(bytes: &[u8]) -> Option<(usize, usize)> {
+fn find_over_long_line(bytes: &[u8]) -> Option<(usize, usize)> {
     // Such a line is at more than one of these places.
-    let half = LONGEST_LINE / 2;
+    let half = MAX_LINE_BYTES / 2;
     let mut at = half;
     while at < bytes.len() {
         let from = memrchr(b'\n', &bytes[..at]).map_or(0, |i| i + 1);
         let to = memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |i| at + i);
-        if to - from > LONGEST_LINE {
+        if to - from > MAX_LINE_BYTES {
             return Some((from, to));
         }
         at = to.next_multiple_of(half).max(at + half);
@@ -303,44 +307,44 @@ fn over_long(bytes: &[u8]) -> Option<(usize, usize)> {
 
 /// The best cut of `bytes`, which begin at a `quiet` place or not, at or before their end: after a
 /// line end, at a quiet place if one is near, and whether it is one. `None` where no line ends.
-fn cut(bytes: &[u8], quiet: bool, place: PlaceAt) -> Option<(usize, bool)> {
+fn find_best_cut(bytes: &[u8], quiet: bool, place: CutClassifier) -> Option<(usize, bool)> {
     let last = memrchr(b'\n', bytes)? + 1;
     let mut loud = None;
     let mut at = last;
-    for _ in 0..TRIES {
-        let back = at.saturating_sub(LOOK_BACK);
+    for _ in 0..MAX_CUT_TRIES {
+        let back = at.saturating_sub(CUT_LOOK_BACK_BYTES);
         // A line without its beginning would look torn.
         let from = match back {
             0 => Some(0),
             _ => memchr(b'\n', &bytes[back..at]).map(|end| back + end + 1),
         };
         match from.map(|from| place(&bytes[from..at], quiet && from == 0)) {
-            Some(Place::Quiet) => return Some((at, true)),
-            Some(Place::Loud) => loud = loud.or(Some(at)),
-            Some(Place::Within) | None => {}
+            Some(CutPlace::Quiet) => return Some((at, true)),
+            Some(CutPlace::Loud) => loud = loud.or(Some(at)),
+            Some(CutPlace::Within) | None => {}
         }
         // A step back over what was looked at.
         match memrchr(b'\n', &bytes[..back]) {
-            Some(end) if last - end < PATIENCE => at = end + 1,
+            Some(end) if last - end < MAX_CUT_SHIFT_BYTES => at = end + 1,
             _ => break,
         }
     }
     Some((loud.unwrap_or(last), false))
 }
 
-impl Iterator for Chunks {
-    type Item = Result<Chunk>;
+impl Iterator for InputChunks {
+    type Item = Result<InputChunk>;
 
-    fn next(&mut self) -> Option<Result<Chunk>> {
+    fn next(&mut self) -> Option<Result<InputChunk>> {
         let place = self.place;
         let begins = self.begins_quiet;
         match &mut self.data {
-            ChunksData::Mapped(all) => {
-                let (chunk, is_quiet) = all.next(begins, place)?;
+            ChunkSource::Mapped(all) => {
+                let (chunk, is_quiet) = all.next_mapped_chunk(begins, place)?;
                 self.begins_quiet = is_quiet;
                 Some(Ok(chunk))
             }
-            ChunksData::Read {
+            ChunkSource::Read {
                 reader,
                 name,
                 rest,
@@ -348,23 +352,23 @@ impl Iterator for Chunks {
                 ended,
                 since,
                 is_live,
-            } => match next_read(&mut **reader, (rest, begins), ended, place) {
+            } => match next_read_block(&mut **reader, (rest, begins), ended, place) {
                 Ok(None) => None,
                 Ok(Some(block)) => {
-                    let Block {
+                    let ReadBlock {
                         bytes,
                         dropped,
                         is_quiet,
                         is_idle,
                     } = block;
-                    let pause = since.pause(bytes.len(), is_idle, *is_live);
+                    let pause = since.flush_reason_after(bytes.len(), is_idle, *is_live);
                     let start = *offset;
                     self.begins_quiet = is_quiet;
                     // The end of a line of which something was dropped is in neither.
                     *offset += bytes.len() as u64 + dropped + u64::from(dropped > 0);
-                    Some(Ok(Chunk {
-                        data: ChunkData::Read(bytes),
-                        duty: Duty::None,
+                    Some(Ok(InputChunk {
+                        data: InputChunkData::Read(bytes),
+                        duty: MappedChunkCheck::None,
                         offset: start,
                         dropped,
                         quiet: begins,
@@ -385,7 +389,7 @@ impl Iterator for Chunks {
 }
 
 /// What was read since the last pause.
-struct Since {
+struct FlushTimer {
     bytes: usize,
     begin: Instant,
     /// When it was last looked at, and how many bytes came since then.
@@ -393,10 +397,10 @@ struct Since {
     new: usize,
 }
 
-impl Default for Since {
-    fn default() -> Since {
+impl Default for FlushTimer {
+    fn default() -> FlushTimer {
         let now = Instant::now();
-        Since {
+        FlushTimer {
             bytes: 0,
             begin: now,
             look: now,
@@ -405,16 +409,21 @@ impl Default for Since {
     }
 }
 
-impl Since {
+impl FlushTimer {
     /// Whether there is a pause after so many bytes more.
-    fn pause(&mut self, bytes: usize, is_idle: bool, is_live: bool) -> Option<Pause> {
+    fn flush_reason_after(
+        &mut self,
+        bytes: usize,
+        is_idle: bool,
+        is_live: bool,
+    ) -> Option<FlushReason> {
         self.bytes += bytes;
         self.new += bytes;
-        let is_busy = self.is_busy() && is_live;
+        let is_busy = self.is_flush_due() && is_live;
         let pause = match is_idle {
-            true => Some(Pause::Idle),
-            false if is_busy => Some(Pause::Busy),
-            false => (self.bytes >= LONG).then_some(Pause::Long),
+            true => Some(FlushReason::Idle),
+            false if is_busy => Some(FlushReason::Busy),
+            false => (self.bytes >= MAX_BYTES_BETWEEN_FLUSHES).then_some(FlushReason::Long),
         };
         if pause.is_some() {
             self.bytes = 0;
@@ -423,13 +432,13 @@ impl Since {
     }
 
     /// True once a while where bytes come without a rest.
-    fn is_busy(&mut self) -> bool {
+    fn is_flush_due(&mut self) -> bool {
         let since = self.look.elapsed();
-        if since < PATIENT {
+        if since < BUSY_FLUSH_INTERVAL {
             return false;
         }
-        let is_fast = self.new as u128 > since.as_millis() * FAST;
-        if is_fast && (since < SELDOM || self.begin.elapsed() < BEGINNING) {
+        let is_fast = self.new as u128 > since.as_millis() * COPY_SPEED_BYTES_PER_MS;
+        if is_fast && (since < COPY_FLUSH_INTERVAL || self.begin.elapsed() < COPY_START_TIME) {
             return false;
         }
         (self.look, self.new) = (Instant::now(), 0);
@@ -438,7 +447,7 @@ impl Since {
 }
 
 /// Whole lines that were read.
-struct Block {
+struct ReadBlock {
     bytes: Vec<u8>,
     /// How many bytes after them were dropped.
     dropped: u64,
@@ -450,13 +459,13 @@ struct Block {
 
 /// The next block of whole lines, which begins with `rest` at a `quiet` place or not, or the beginning
 /// of a line that is too long. What follows goes to `rest`.
-fn next_read(
+fn next_read_block(
     reader: &mut (dyn Read + Send),
     (rest, quiet): (&mut Vec<u8>, bool),
     ended: &mut bool,
-    place: PlaceAt,
-) -> std::io::Result<Option<Block>> {
-    let block = |bytes: Vec<u8>, dropped, is_quiet, is_idle| Block {
+    place: CutClassifier,
+) -> std::io::Result<Option<ReadBlock>> {
+    let block = |bytes: Vec<u8>, dropped, is_quiet, is_idle| ReadBlock {
         bytes,
         dropped,
         is_quiet,
@@ -467,36 +476,36 @@ fn next_read(
         let mut waits = false;
         if !*ended {
             let have = bytes.len();
-            bytes.resize(have.max(READ / 2) + READ, 0);
-            let (n, filled) = fill_some(reader, &mut bytes[have..])?;
-            *ended = filled == Filled::Ended;
-            waits = filled == Filled::Idle;
+            bytes.resize(have.max(READ_CHUNK_BYTES / 2) + READ_CHUNK_BYTES, 0);
+            let (n, filled) = fill_until_idle(reader, &mut bytes[have..])?;
+            *ended = filled == FillEnd::Ended;
+            waits = filled == FillEnd::Idle;
             bytes.truncate(have + n);
             // What was here before could not be handed over either.
             if waits && n == 0 {
                 continue;
             }
         }
-        if let Some((begin, end)) = over_long(&bytes) {
+        if let Some((begin, end)) = find_over_long_line(&bytes) {
             if begin > 0 {
                 *rest = bytes.split_off(begin);
                 return Ok(Some(block(bytes, 0, false, false)));
             }
-            let mut dropped = (end - LONGEST_LINE) as u64;
+            let mut dropped = (end - MAX_LINE_BYTES) as u64;
             if end < bytes.len() {
                 rest.extend_from_slice(&bytes[end + 1..]);
             } else if !*ended {
                 dropped += drop_line(reader, rest, ended)?;
             }
-            bytes.truncate(LONGEST_LINE);
+            bytes.truncate(MAX_LINE_BYTES);
             return Ok(Some(block(bytes, dropped, false, false)));
         }
         if *ended {
             return Ok((!bytes.is_empty()).then(|| block(bytes, 0, true, false)));
         }
-        if let Some((at, is_quiet)) = cut(&bytes, quiet, place) {
+        if let Some((at, is_quiet)) = find_best_cut(&bytes, quiet, place) {
             // The other half of a torn line is waited for.
-            if waits && !is_quiet && bytes.len() < READ {
+            if waits && !is_quiet && bytes.len() < READ_CHUNK_BYTES {
                 continue;
             }
             rest.extend_from_slice(&bytes[at..]);
@@ -512,11 +521,11 @@ fn drop_line(
     rest: &mut Vec<u8>,
     ended: &mut bool,
 ) -> std::io::Result<u64> {
-    let mut block = vec![0; READ];
+    let mut block = vec![0; READ_CHUNK_BYTES];
     let mut dropped = 0;
     loop {
-        let (n, filled) = fill_some(reader, &mut block)?;
-        *ended = filled == Filled::Ended;
+        let (n, filled) = fill_until_idle(reader, &mut block)?;
+        *ended = filled == FillEnd::Ended;
         if let Some(end) = memchr(b'\n', &block[..n]) {
             rest.extend_from_slice(&block[end + 1..n]);
             return Ok(dropped + end as u64);
@@ -533,11 +542,11 @@ mod tests {
     use super::*;
 
     fn read_all(text: &[u8]) -> (Vec<u8>, u64, Vec<u64>) {
-        let chunks = Chunks::read(
+        let chunks = InputChunks::of_reader(
             Box::new(std::io::Cursor::new(text.to_vec())),
             "x".into(),
             false,
-            |_, _| Place::Quiet,
+            |_, _| CutPlace::Quiet,
         );
         let (mut all, mut dropped, mut offsets) = (Vec::new(), 0, Vec::new());
         for chunk in chunks {
@@ -568,41 +577,63 @@ mod tests {
     #[test]
     fn a_pipe_that_never_rests_has_pauses_after_a_while() {
         let now = Instant::now();
-        let then = now.checked_sub(SELDOM).unwrap();
-        let since = |look| Since {
+        let then = now.checked_sub(COPY_FLUSH_INTERVAL).unwrap();
+        let since = |look| FlushTimer {
             bytes: 0,
-            begin: now.checked_sub(BEGINNING).unwrap(),
+            begin: now.checked_sub(COPY_START_TIME).unwrap(),
             look,
             new: 0,
         };
         let mut old = since(then);
-        assert_eq!(old.pause(1, false, true), Some(Pause::Busy));
-        assert_eq!(old.pause(1, false, true), None);
-        assert_eq!(old.pause(1, true, true), Some(Pause::Idle));
+        assert_eq!(
+            old.flush_reason_after(1, false, true),
+            Some(FlushReason::Busy)
+        );
+        assert_eq!(old.flush_reason_after(1, false, true), None);
+        assert_eq!(
+            old.flush_reason_after(1, true, true),
+            Some(FlushReason::Idle)
+        );
         // Nobody waits for what a packed file holds.
-        assert_eq!(since(then).pause(1, false, false), None);
+        assert_eq!(since(then).flush_reason_after(1, false, false), None);
         // What comes as fast as it can be read has a pause, too, but not as often.
-        let mut fast = since(now.checked_sub(PATIENT).unwrap());
-        assert_eq!(fast.pause(LONG - 1, false, true), None);
+        let mut fast = since(now.checked_sub(BUSY_FLUSH_INTERVAL).unwrap());
+        assert_eq!(
+            fast.flush_reason_after(MAX_BYTES_BETWEEN_FLUSHES - 1, false, true),
+            None
+        );
         let mut fast = since(then);
-        assert_eq!(fast.pause(1 << 31, false, true), Some(Pause::Busy));
-        let mut young = Since {
+        assert_eq!(
+            fast.flush_reason_after(1 << 31, false, true),
+            Some(FlushReason::Busy)
+        );
+        let mut young = FlushTimer {
             begin: then,
             ..since(then)
         };
-        assert_eq!(young.pause(1 << 31, false, true), Some(Pause::Long));
+        assert_eq!(
+            young.flush_reason_after(1 << 31, false, true),
+            Some(FlushReason::Long)
+        );
         let mut new = since(now);
-        assert_eq!(new.pause(LONG - 1, false, true), None);
-        assert_eq!(new.pause(1, false, true), Some(Pause::Long));
+        assert_eq!(
+            new.flush_reason_after(MAX_BYTES_BETWEEN_FLUSHES - 1, false, true),
+            None
+        );
+        assert_eq!(
+            new.flush_reason_after(1, false, true),
+            Some(FlushReason::Long)
+        );
     }
 
     /// The chunks' bytes, offsets and dropped bytes of a text that is mapped.
     fn map_all(text: &[u8]) -> Vec<(Vec<u8>, u64, u64)> {
         let mut file = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut file, text).unwrap();
-        let map = Arc::new(Map::new(&file, "x".into()).unwrap());
-        let chunks = Chunks::mapped(map, None, usize::MAX, |_, _| Place::Quiet).unwrap();
-        let each = |chunk: Result<Chunk>| {
+        let map = Arc::new(FileMap::new(&file, "x".into()).unwrap());
+        let chunks =
+            InputChunks::of_mapped_file(map, None, usize::MAX, |_, _| CutPlace::Quiet).unwrap();
+        let each = |chunk: Result<InputChunk>| {
             let chunk = chunk.unwrap();
             (chunk.bytes().to_vec(), chunk.offset, chunk.dropped)
         };
@@ -613,11 +644,15 @@ mod tests {
     fn a_line_beyond_all_measure_is_cut_alike_mapped_and_read() {
         let line = |len: usize| [&vec![b'x'; len][..], b"\n"].concat();
         for (before, len, dropped) in [
-            (0, LONGEST_LINE, 0),
-            (0, LONGEST_LINE + 1, 1),
-            (3, LONGEST_LINE + 1, 1),
-            (900_000, LONGEST_LINE + READ / 3, READ / 3),
-            (5, LONGEST_LINE + 5_000_000, 5_000_000),
+            (0, MAX_LINE_BYTES, 0),
+            (0, MAX_LINE_BYTES + 1, 1),
+            (3, MAX_LINE_BYTES + 1, 1),
+            (
+                900_000,
+                MAX_LINE_BYTES + READ_CHUNK_BYTES / 3,
+                READ_CHUNK_BYTES / 3,
+            ),
+            (5, MAX_LINE_BYTES + 5_000_000, 5_000_000),
         ] {
             let text = [&line(before)[..], &line(len), b"next\n"].concat();
             let mapped = map_all(&text);

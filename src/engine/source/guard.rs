@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A mapped file.
 #[derive(Debug)]
-pub(super) struct Map {
+pub(super) struct FileMap {
     map: Mmap,
-    known: &'static Known,
+    known: &'static GuardedMap,
 }
 
-impl Map {
+impl FileMap {
     /// Maps `file`, or `None` where it cannot be mapped (a pipe, `/proc`): then it is read.
-    pub(super) fn new(file: &File, name: String) -> Option<Map> {
+    pub(super) fn new(file: &File, name: String) -> Option<FileMap> {
         explain_sigbus();
         // SAFETY: the map is shared and read-only. Another process may still change the file:
         // changed bytes are only ever read as plain bytes, never as anything with an invariant
@@ -28,18 +28,18 @@ impl Map {
         let map = unsafe { Mmap::map(file) }.ok()?;
         // Only advice: a kernel that does not know it maps all the same.
         let _ = map.advise(Advice::Sequential);
-        let known = remember(&map, name);
-        Some(Map { map, known })
+        let known = remember_map(&map, name);
+        Some(FileMap { map, known })
     }
 
     /// Asks the kernel to map a range at once: cheaper than a fault for every few pages.
-    pub(super) fn expect(&self, from: usize, len: usize) {
+    pub(super) fn prefetch_range(&self, from: usize, len: usize) {
         // Only advice, and only Linux 5.14+ knows it.
         let _ = self.map.advise_range(Advice::PopulateRead, from, len);
     }
 
     /// Gives the memory of a range back: it is read from the file again where it is needed.
-    pub(super) fn release(&self, from: usize, len: usize) {
+    pub(super) fn release_range(&self, from: usize, len: usize) {
         // SAFETY: the map is of a file, shared and read-only, so that pages that are dropped come back as
         // they are in the file. Only advice: without it the pages stay.
         let _ = unsafe {
@@ -54,7 +54,7 @@ impl Map {
     }
 }
 
-impl Drop for Map {
+impl Drop for FileMap {
     fn drop(&mut self) {
         self.known.len.store(0, Ordering::Release);
     }
@@ -69,14 +69,14 @@ pub(super) fn stdin_file() -> io::Result<File> {
 
 // The maps that exist, for the signal handler: a list that only grows, whose entries are
 // reused. Nothing is ever freed, so the handler can walk it at any moment.
-struct Known {
+struct GuardedMap {
     start: AtomicUsize,
     len: AtomicUsize,
     name: AtomicPtr<String>,
-    next: AtomicPtr<Known>,
+    next: AtomicPtr<GuardedMap>,
 }
 
-impl std::fmt::Debug for Known {
+impl std::fmt::Debug for GuardedMap {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Known")
     }
@@ -90,10 +90,10 @@ pub fn name_program(name: &'static str) {
     PROGRAM.store(Box::into_raw(Box::new(name)), Ordering::Release);
 }
 
-static MAPS: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
+static MAPS: AtomicPtr<GuardedMap> = AtomicPtr::new(ptr::null_mut());
 
-fn remember(map: &Mmap, name: String) -> &'static Known {
-    let known: &'static Known = Box::leak(Box::new(Known {
+fn remember_map(map: &Mmap, name: String) -> &'static GuardedMap {
+    let known: &'static GuardedMap = Box::leak(Box::new(GuardedMap {
         start: AtomicUsize::new(map.as_ptr() as usize),
         len: AtomicUsize::new(map.len()),
         name: AtomicPtr::new(Box::into_raw(Box::new(name))),
@@ -143,12 +143,12 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
             let program = PROGRAM.load(Ordering::Acquire);
             if !program.is_null() {
                 // SAFETY: a name is leaked before it is stored.
-                say(unsafe { *program }.as_bytes());
-                say(b": ");
+                write_stderr(unsafe { *program }.as_bytes());
+                write_stderr(b": ");
             }
-            say(b"error: ");
-            say(name.as_bytes());
-            say(
+            write_stderr(b"error: ");
+            write_stderr(name.as_bytes());
+            write_stderr(
                 b": the file was truncated while it was read (a restarted job truncates its log); \
                   read it again, or use --no-mmap for a log that is still being written\n",
             );
@@ -164,7 +164,7 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
     }
 }
 
-fn say(text: &[u8]) {
+fn write_stderr(text: &[u8]) {
     let stderr = io::stderr();
     // SAFETY: writes initialised bytes of known length; a failure has nowhere to be told.
     unsafe { libc::write(stderr.as_raw_fd(), text.as_ptr().cast(), text.len()) };

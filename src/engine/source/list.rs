@@ -1,8 +1,8 @@
 //! What the user named, as a list of inputs: folders become the files in them, and a file that
 //! has several names is read once.
 
-use super::Origin;
-use crate::error::escape::shown;
+use super::InputName;
+use crate::error::escape::shown_path;
 use crate::error::{Error, Result};
 use globset::{GlobBuilder, GlobMatcher};
 use rustc_hash::FxHashMap;
@@ -15,25 +15,25 @@ use std::path::{Path, PathBuf};
 /// A pattern that chooses files of a folder: without a `/` it is held against the file's name,
 /// with one against its path in the folder.
 #[derive(Debug, Clone)]
-pub struct Pattern {
+pub struct FilePattern {
     matcher: GlobMatcher,
     of_path: bool,
 }
 
-impl std::str::FromStr for Pattern {
+impl std::str::FromStr for FilePattern {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Pattern, String> {
+    fn from_str(text: &str) -> Result<FilePattern, String> {
         let glob = GlobBuilder::new(text).literal_separator(true).build();
-        Ok(Pattern {
+        Ok(FilePattern {
             matcher: glob.map_err(|e| e.to_string())?.compile_matcher(),
             of_path: text.contains('/'),
         })
     }
 }
 
-impl Pattern {
-    fn fits(&self, path: &Path) -> bool {
+impl FilePattern {
+    fn matches_path(&self, path: &Path) -> bool {
         let name = path.file_name().map_or(path, Path::new);
         self.matcher
             .is_match(if self.of_path { path } else { name })
@@ -42,9 +42,9 @@ impl Pattern {
 
 /// What paths name.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct InputListing {
     /// The inputs, in the order given; a folder's in the order of their names.
-    pub origins: Vec<Origin>,
+    pub origins: Vec<InputName>,
     /// Other names of files that are among the inputs already, each with the name that is there.
     pub again: Vec<(String, String)>,
     /// What else is in folders, and what it is: nothing to read.
@@ -59,19 +59,19 @@ pub struct Listing {
 ///
 /// # Errors
 /// There is nothing to read.
-pub fn expand(paths: &[PathBuf], patterns: &[Pattern]) -> Result<Listing> {
-    let mut found = Listing::default();
+pub fn expand_paths(paths: &[PathBuf], patterns: &[FilePattern]) -> Result<InputListing> {
+    let mut found = InputListing::default();
     if paths.is_empty() {
-        found.origins.push(Origin::Stdin);
+        found.origins.push(InputName::Stdin);
         return Ok(found);
     }
-    let mut lister = Lister {
+    let mut lister = FolderLister {
         found,
         patterns,
         known: FxHashMap::default(),
     };
     for path in paths {
-        lister.named(path);
+        lister.add_named_path(path);
     }
     let mut found = lister.found;
     if found.origins.is_empty() && !found.failed.is_empty() {
@@ -81,40 +81,41 @@ pub fn expand(paths: &[PathBuf], patterns: &[Pattern]) -> Result<Listing> {
 }
 
 /// What a file is known by: its device and its number there.
-type Identity = (u64, u64);
+type FileId = (u64, u64);
 
-struct Lister<'p> {
-    found: Listing,
-    patterns: &'p [Pattern],
+struct FolderLister<'p> {
+    found: InputListing,
+    patterns: &'p [FilePattern],
     /// Which of the inputs a file is.
-    known: FxHashMap<Identity, usize>,
+    known: FxHashMap<FileId, usize>,
 }
 
-impl Lister<'_> {
+impl FolderLister<'_> {
     /// A path that the user named.
-    fn named(&mut self, path: &Path) {
+    fn add_named_path(&mut self, path: &Path) {
         if path.as_os_str() == "-" {
-            return self.found.origins.push(Origin::Stdin);
+            return self.found.origins.push(InputName::Stdin);
         }
         match path.metadata() {
-            Ok(meta) if meta.is_dir() => self.top(path, &meta),
+            Ok(meta) if meta.is_dir() => self.add_named_folder(path, &meta),
             // A terminal, /dev/null.
             Ok(meta) if meta.file_type().is_char_device() => {
-                self.found.origins.push(Origin::Path(path.to_owned()));
+                self.found.origins.push(InputName::Path(path.to_owned()));
             }
             Ok(meta) => {
-                self.file(Origin::Path(path.to_owned()), (meta.dev(), meta.ino()));
+                self.add_file(InputName::Path(path.to_owned()), (meta.dev(), meta.ino()));
             }
             // What is wrong is said when it is opened.
-            Err(_) => self.found.origins.push(Origin::Path(path.to_owned())),
+            Err(_) => self.found.origins.push(InputName::Path(path.to_owned())),
         }
     }
 
     /// A folder that the user named.
-    fn top(&mut self, path: &Path, meta: &Metadata) {
-        let size = |found: &Listing| found.origins.len() + found.again.len() + found.failed.len();
+    fn add_named_folder(&mut self, path: &Path, meta: &Metadata) {
+        let size =
+            |found: &InputListing| found.origins.len() + found.again.len() + found.failed.len();
         let before = (size(&self.found), self.found.passed.len());
-        self.folder(path, path, meta.dev());
+        self.add_folder_files(path, path, meta.dev());
         if size(&self.found) > before.0 {
             return;
         }
@@ -130,13 +131,13 @@ impl Lister<'_> {
         };
         self.found.failed.push(Error::Content(format!(
             "{}: expected NCCL logs in the folder, found no files{but}",
-            shown(path)
+            shown_path(path)
         )));
     }
 
     /// The files in the folder `path`, which is on the device `dev`, or below it.
-    fn folder(&mut self, top: &Path, path: &Path, dev: u64) {
-        let entries = match entries(path) {
+    fn add_folder_files(&mut self, top: &Path, path: &Path, dev: u64) {
+        let entries = match read_folder_entries(path) {
             Ok(entries) => entries,
             Err(cause) => {
                 let path = path.to_owned();
@@ -148,43 +149,47 @@ impl Lister<'_> {
             // A link to a folder is not followed: it may lead back here.
             if kind.is_some_and(|kind| kind.is_dir()) {
                 let dev = entry.symlink_metadata().map_or(dev, |meta| meta.dev());
-                self.folder(top, &entry, dev);
+                self.add_folder_files(top, &entry, dev);
             } else if self.is_chosen(entry.strip_prefix(top).unwrap_or(&entry)) {
-                self.entry(entry, kind, (dev, inode));
+                self.add_entry(entry, kind, (dev, inode));
             }
         }
     }
 
     fn is_chosen(&self, path: &Path) -> bool {
-        self.patterns.is_empty() || self.patterns.iter().any(|pattern| pattern.fits(path))
+        self.patterns.is_empty()
+            || self
+                .patterns
+                .iter()
+                .any(|pattern| pattern.matches_path(path))
     }
 
     /// What is in a folder and is no folder. The folder itself says what its entries are; only
     /// of a link must be asked what it leads to.
-    fn entry(&mut self, path: PathBuf, kind: Option<FileType>, identity: Identity) {
+    fn add_entry(&mut self, path: PathBuf, kind: Option<FileType>, identity: FileId) {
         if kind.is_some_and(|kind| kind.is_file()) {
-            return self.file(Origin::Listed(path), identity);
+            return self.add_file(InputName::Listed(path), identity);
         }
         let is_link = kind.is_none_or(|kind| kind.is_symlink());
         let what = match path.metadata() {
             Ok(meta) if meta.is_file() => {
-                return self.file(Origin::Listed(path), (meta.dev(), meta.ino()));
+                return self.add_file(InputName::Listed(path), (meta.dev(), meta.ino()));
             }
             Ok(meta) if meta.is_dir() => "a link to a folder",
-            Ok(meta) => what(meta.file_type()),
+            Ok(meta) => file_type_name(meta.file_type()),
             Err(e) if is_link && e.kind() == ErrorKind::NotFound => "a link that leads nowhere",
             Err(cause) => return self.found.failed.push(Error::Input { path, cause }),
         };
-        self.found.passed.push((shown(&path), what));
+        self.found.passed.push((shown_path(&path), what));
     }
 
     /// A file, if it is not among the inputs already.
-    fn file(&mut self, origin: Origin, identity: Identity) {
+    fn add_file(&mut self, origin: InputName, identity: FileId) {
         let next = self.found.origins.len();
         let at = *self.known.entry(identity).or_insert(next);
         // A folder's numbers are not always those of its files (where one is mounted on another).
         match self.found.origins.get(at) {
-            Some(before) if is_same(before, &origin) => {
+            Some(before) if is_same_file(before, &origin) => {
                 self.found.again.push((origin.name(), before.name()));
             }
             _ => self.found.origins.push(origin),
@@ -193,8 +198,8 @@ impl Lister<'_> {
 }
 
 /// True where two names are one file's.
-fn is_same(a: &Origin, b: &Origin) -> bool {
-    let of = |origin: &Origin| -> Option<Identity> {
+fn is_same_file(a: &InputName, b: &InputName) -> bool {
+    let of = |origin: &InputName| -> Option<FileId> {
         let meta = fs::metadata(origin.path()?).ok()?;
         Some((meta.dev(), meta.ino()))
     };
@@ -202,10 +207,10 @@ fn is_same(a: &Origin, b: &Origin) -> bool {
 }
 
 /// An entry of a folder: its name, what it is, and its number.
-type Entry = (OsString, Option<FileType>, u64);
+type FolderEntry = (OsString, Option<FileType>, u64);
 
 /// The entries of a folder but the hidden ones, by name.
-fn entries(path: &Path) -> std::io::Result<Vec<Entry>> {
+fn read_folder_entries(path: &Path) -> std::io::Result<Vec<FolderEntry>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(path)? {
         let entry: DirEntry = entry?;
@@ -219,7 +224,7 @@ fn entries(path: &Path) -> std::io::Result<Vec<Entry>> {
 }
 
 /// What it is that is no file and no folder.
-fn what(kind: FileType) -> &'static str {
+fn file_type_name(kind: FileType) -> &'static str {
     if kind.is_fifo() {
         "a named pipe"
     } else if kind.is_socket() {
@@ -233,10 +238,10 @@ fn what(kind: FileType) -> &'static str {
 mod tests {
     use super::*;
 
-    fn list(dir: &Path, patterns: &[&str]) -> (Vec<String>, Listing) {
-        let patterns: Vec<Pattern> = patterns.iter().map(|p| p.parse().unwrap()).collect();
-        let found = expand(&[dir.to_owned()], &patterns).unwrap();
-        let below = |origin: &Origin| {
+    fn list(dir: &Path, patterns: &[&str]) -> (Vec<String>, InputListing) {
+        let patterns: Vec<FilePattern> = patterns.iter().map(|p| p.parse().unwrap()).collect();
+        let found = expand_paths(&[dir.to_owned()], &patterns).unwrap();
+        let below = |origin: &InputName| {
             let path = origin.path().unwrap().strip_prefix(dir).unwrap();
             path.display().to_string()
         };
@@ -256,9 +261,9 @@ mod tests {
         assert_eq!(names, ["a.log", "sub/c.log"]);
         assert_eq!(found.again.len(), 2);
         let twice = [at("b.log"), at("b.log"), at("."), PathBuf::from("-")];
-        let found = expand(&twice, &[]).unwrap();
+        let found = expand_paths(&twice, &[]).unwrap();
         assert_eq!((found.origins.len(), found.again.len()), (3, 4));
-        assert_eq!(found.origins[2], Origin::Stdin);
+        assert_eq!(found.origins[2], InputName::Stdin);
     }
 
     #[test]
@@ -298,16 +303,16 @@ mod tests {
             ["b.txt", "sub/c.log", "sub/deep/d.log"]
         );
         assert_eq!(of(&["[ab].{log,txt}"]), ["a.log", "b.txt"]);
-        let none: Pattern = "*.out".parse().unwrap();
-        let error = expand(&[dir.path().to_owned()], &[none]).unwrap_err();
+        let none: FilePattern = "*.out".parse().unwrap();
+        let error = expand_paths(&[dir.path().to_owned()], &[none]).unwrap_err();
         assert!(error.to_string().contains("--glob"), "{error}");
-        assert!("[".parse::<Pattern>().is_err());
+        assert!("[".parse::<FilePattern>().is_err());
     }
 
     #[test]
     fn names_whose_bytes_are_no_text_are_told_apart() {
         use std::os::unix::ffi::OsStrExt;
-        let of = |bytes: &[u8]| shown(Path::new(std::ffi::OsStr::from_bytes(bytes)));
+        let of = |bytes: &[u8]| shown_path(Path::new(std::ffi::OsStr::from_bytes(bytes)));
         assert_eq!(of("übung.log".as_bytes()), "übung.log");
         assert_eq!(of(b"a\xff.log"), r"$'a\xff.log'");
         assert_eq!(of(b"it's\\\xfe"), r"$'it\'s\\\xfe'");

@@ -4,53 +4,53 @@
 //! `--no-mmap`) is read in blocks of constant size. Chunks end at line ends. What may be done
 //! to a log while we read it: appending is harmless (the map keeps its first length);
 //! truncating kills a map, which `guard` explains; `--no-mmap` is immune. Who reads twice asks for
-//! [`Input::rewindable`]: then the second pass sees what the first saw, or is an error (`witness`).
+//! [`Input::make_rewindable`]: then the second pass sees what the first saw, or is an error (`witness`).
 //! A packed file is read as far as it can be unpacked (`packed`). Many small files are
 //! read by the workers that walk them (`small`), several at a time, since to open and map each
 //! costs more.
 
+mod change_check;
 mod chunks;
-mod copy;
-mod ear;
-mod follow;
-mod following;
+mod file_events;
+mod growing_files;
+mod growing_stream;
 mod guard;
 mod list;
-mod live;
+mod live_reader;
 mod packed;
+mod pipe_copy_store;
 mod rejoin;
-mod small;
-mod thin;
+mod small_files;
+mod spool;
 mod utf16;
-mod witness;
 
-use crate::error::escape::shown;
-pub use chunks::{Chunk, Chunks, Pause, Place, PlaceAt};
-pub use follow::{Follow, Grown};
-use following::Following;
-pub use following::Names;
+use crate::error::escape::shown_path;
+pub use chunks::{CutClassifier, CutPlace, FlushReason, InputChunk, InputChunks};
+pub use growing_files::{AppendedBytes, GrowingFiles};
+pub use growing_stream::FollowTargets;
+use growing_stream::GrowingStream;
 pub use guard::name_program;
-pub use list::{Listing, Pattern, expand};
-pub use live::signal;
-pub use packed::Broken;
-pub use rejoin::{BLOCK, Rejoin, Seen};
-pub(crate) use rejoin::{Found, Raw};
-pub use small::{Texts, texts};
-pub use thin::{Notes, Thin};
+pub use list::{FilePattern, InputListing, expand_paths};
+pub use live_reader::ending_signal;
+pub use packed::UnpackDamage;
+pub use rejoin::{LineRejoiner, RejoinCounts, STDIO_BUFFER_BYTES};
+pub(crate) use rejoin::{RawByteReader, RejoinCountsSlot};
+pub use small_files::{SmallFileTexts, read_small_files};
+pub use spool::{NotedLines, PipeSpool};
 
 use crate::error::{Error, Result};
-use copy::{Copying, Store};
-use guard::Map;
-use live::{Idles, Live};
+use change_check::{CheckedReader, InputFingerprint};
+use guard::FileMap;
+use live_reader::{IdleReports, LiveReader};
 use memchr::memchr;
-use packed::{Codec, Trouble, unpack};
+use packed::{PackCodec, UnpackDamageSlot, open_unpacker};
+use pipe_copy_store::{PipeCopyReader, PipeCopyStore};
+use spool::SpoolingReader;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use thin::Thinning;
-use witness::{Pass, Witness};
 
 /// How inputs are opened.
 #[derive(Debug, Clone, Copy)]
@@ -67,33 +67,33 @@ impl Default for Options {
 
 /// Where an input's bytes come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum InputName {
     /// Standard input.
     Stdin,
     /// A file.
     Path(PathBuf),
     /// A plain file that was found in a folder.
     Listed(PathBuf),
-    /// A log that lies inside the file of this name: [`Input::inside`].
+    /// A log that lies inside the file of this name: [`Input::open_inner_log`].
     Inside(PathBuf),
     /// What can be read only once, of which this file is a copy; and its name.
     Copy(PathBuf, String),
     /// Files that grow, as one (`--follow`).
-    Followed(Names),
+    Followed(FollowTargets),
 }
 
-impl Origin {
+impl InputName {
     /// The name in messages: the path as given, or `stdin`.
     pub fn name(&self) -> String {
         match self {
-            Origin::Stdin => "stdin".to_owned(),
-            Origin::Copy(_, name) => name.clone(),
-            Origin::Path(path) | Origin::Listed(path) => shown(path),
-            Origin::Inside(path) => format!("{} (its log)", shown(path)),
-            Origin::Followed(names) => match &names.paths[..] {
-                [] => Origin::Stdin.name(),
-                [path] => shown(path),
-                [path, more @ ..] => format!("{} and {} more", shown(path), more.len()),
+            InputName::Stdin => "stdin".to_owned(),
+            InputName::Copy(_, name) => name.clone(),
+            InputName::Path(path) | InputName::Listed(path) => shown_path(path),
+            InputName::Inside(path) => format!("{} (its log)", shown_path(path)),
+            InputName::Followed(names) => match &names.paths[..] {
+                [] => InputName::Stdin.name(),
+                [path] => shown_path(path),
+                [path, more @ ..] => format!("{} and {} more", shown_path(path), more.len()),
             },
         }
     }
@@ -101,16 +101,18 @@ impl Origin {
     /// The file's path.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Origin::Stdin | Origin::Followed(_) | Origin::Inside(_) => None,
-            Origin::Path(path) | Origin::Listed(path) | Origin::Copy(path, _) => Some(path),
+            InputName::Stdin | InputName::Followed(_) | InputName::Inside(_) => None,
+            InputName::Path(path) | InputName::Listed(path) | InputName::Copy(path, _) => {
+                Some(path)
+            }
         }
     }
 
     /// True for a pipe, or another file that may still grow while it is read.
     pub fn is_piped(&self) -> bool {
         match self {
-            Origin::Followed(_) => return true,
-            Origin::Inside(_) => return false,
+            InputName::Followed(_) => return true,
+            InputName::Inside(_) => return false,
             _ => {}
         }
         match self.path() {
@@ -123,10 +125,10 @@ impl Origin {
 
     /// True for what nobody named: in a folder there is more than logs.
     pub fn is_listed(&self) -> bool {
-        matches!(self, Origin::Listed(_))
+        matches!(self, InputName::Listed(_))
     }
 
-    fn error(&self, source: io::Error) -> Error {
+    fn read_error(&self, source: io::Error) -> Error {
         Error::Input {
             path: PathBuf::from(self.name()),
             cause: source,
@@ -136,54 +138,54 @@ impl Origin {
 
 /// One opened input.
 pub struct Input {
-    origin: Origin,
-    data: Data,
-    rejoin: Rejoin,
-    joined: Found,
-    trouble: Trouble,
+    origin: InputName,
+    data: InputData,
+    rejoin: LineRejoiner,
+    joined: RejoinCountsSlot,
+    trouble: UnpackDamageSlot,
     /// What the first pass saw, where there is to be a second.
-    witness: Option<Arc<Witness>>,
+    witness: Option<Arc<InputFingerprint>>,
     is_utf16: bool,
 }
 
-enum Data {
-    Map(Arc<Map>),
+enum InputData {
+    Map(Arc<FileMap>),
     // A map whose lines are to be put together.
-    Blocks(Arc<Map>),
+    Blocks(Arc<FileMap>),
     // A file that is read anew for each pass, unpacked if it is packed.
     Again(PathBuf),
     // A pipe: one pass only.
-    Once(Box<Once>),
+    Once(Box<UnreadPipe>),
     // A pipe that is copied as it is read.
-    Copied(Box<Once>, Store),
+    Copied(Box<UnreadPipe>, PipeCopyStore),
     // The same, and what nobody will ask for is let go.
-    Thinning(Box<Once>, Thin),
+    Thinning(Box<UnreadPipe>, PipeSpool),
     // Such a copy.
-    Thinned(Thin),
+    Thinned(PipeSpool),
 }
 
 /// A pipe.
-struct Once {
+struct UnreadPipe {
     reader: Mutex<Option<Box<dyn Read + Send>>>,
     /// What was read to recognise it.
     head: Vec<u8>,
     is_utf16: bool,
     /// Whether it reports that it is idle, where it can.
-    idles: Option<Idles>,
+    idles: Option<IdleReports>,
 }
 
 /// Bytes looked at to recognise a packed input and its format.
-pub const HEAD: usize = 64 * 1024;
+pub const INPUT_HEAD_BYTES: usize = 64 * 1024;
 
 impl Input {
     /// Opens `origin`, whose lines `rejoin` puts together. Errors name it and say what was expected instead.
-    pub fn open(origin: &Origin, options: Options, rejoin: Rejoin) -> Result<Input> {
-        let trouble = Trouble::default();
+    pub fn open(origin: &InputName, options: Options, rejoin: LineRejoiner) -> Result<Input> {
+        let trouble = UnpackDamageSlot::default();
         let data = match (origin, origin.path()) {
-            (Origin::Followed(names), _) => {
-                let following = Following::new(names)?;
-                let idles = following.idles();
-                piped(origin, (Box::new(following), Some(idles)), &trouble)?
+            (InputName::Followed(names), _) => {
+                let following = GrowingStream::new(names)?;
+                let idles = following.idle_reports();
+                open_piped(origin, (Box::new(following), Some(idles)), &trouble)?
             }
             (_, Some(path)) => Input::open_file(origin, path, (options, rejoin), &trouble)?,
             (_, None) => Input::open_stdin(origin, (options, rejoin), &trouble)?,
@@ -192,67 +194,73 @@ impl Input {
             origin: origin.clone(),
             data,
             rejoin,
-            joined: Found::default(),
+            joined: RejoinCountsSlot::default(),
             trouble,
             witness: None,
             is_utf16: false,
         };
         input.is_utf16 = match &input.data {
-            Data::Again(path) => reopen(path, &input.trouble).map_err(|e| origin.error(e))?.1,
-            Data::Once(once) | Data::Copied(once, _) | Data::Thinning(once, _) => once.is_utf16,
-            Data::Map(_) | Data::Blocks(_) | Data::Thinned(_) => false,
+            InputData::Again(path) => {
+                open_file_text(path, &input.trouble)
+                    .map_err(|e| origin.read_error(e))?
+                    .1
+            }
+            InputData::Once(once) | InputData::Copied(once, _) | InputData::Thinning(once, _) => {
+                once.is_utf16
+            }
+            InputData::Map(_) | InputData::Blocks(_) | InputData::Thinned(_) => false,
         };
         Ok(input)
     }
 
     fn open_file(
-        origin: &Origin,
+        origin: &InputName,
         path: &Path,
-        (options, rejoin): (Options, Rejoin),
-        trouble: &Trouble,
-    ) -> Result<Data> {
-        let mut file = File::open(path).map_err(|e| origin.error(e))?;
-        let meta = file.metadata().map_err(|e| origin.error(e))?;
+        (options, rejoin): (Options, LineRejoiner),
+        trouble: &UnpackDamageSlot,
+    ) -> Result<InputData> {
+        let mut file = File::open(path).map_err(|e| origin.read_error(e))?;
+        let meta = file.metadata().map_err(|e| origin.read_error(e))?;
         if meta.is_dir() {
-            return Err(origin.error(io::Error::from(io::ErrorKind::IsADirectory)));
+            return Err(origin.read_error(io::Error::from(io::ErrorKind::IsADirectory)));
         }
         if !meta.is_file() {
-            return piped(origin, live(file), trouble);
+            return open_piped(origin, open_live(file), trouble);
         }
-        let mut magic = [0; utf16::LOOK];
-        let n = fill(&mut file, &mut magic).map_err(|e| origin.error(e))?;
+        let mut magic = [0; utf16::ENCODING_HEAD_BYTES];
+        let n = fill_buffer(&mut file, &mut magic).map_err(|e| origin.read_error(e))?;
         if is_coded(&magic[..n]) || !options.mmap {
-            return Ok(Data::Again(path.to_owned()));
+            return Ok(InputData::Again(path.to_owned()));
         }
-        match Map::new(&file, origin.name()) {
+        match FileMap::new(&file, origin.name()) {
             // A file of length 0 that has bytes all the same (/proc) reads, it does not map.
-            Some(map) if !map.bytes().is_empty() || n == 0 => Ok(mapped(map, rejoin)),
-            _ => Ok(Data::Again(path.to_owned())),
+            Some(map) if !map.bytes().is_empty() || n == 0 => Ok(mapped_data(map, rejoin)),
+            _ => Ok(InputData::Again(path.to_owned())),
         }
     }
 
     fn open_stdin(
-        origin: &Origin,
-        (options, rejoin): (Options, Rejoin),
-        trouble: &Trouble,
-    ) -> Result<Data> {
+        origin: &InputName,
+        (options, rejoin): (Options, LineRejoiner),
+        trouble: &UnpackDamageSlot,
+    ) -> Result<InputData> {
         // Redirected from a file, stdin maps like one, if nobody has read from it yet.
         if options.mmap
             && let Ok(mut file) = guard::stdin_file()
             && file.metadata().is_ok_and(|m| m.is_file())
             && file.stream_position().is_ok_and(|at| at == 0)
-            && let Some(map) = Map::new(&file, origin.name())
+            && let Some(map) = FileMap::new(&file, origin.name())
             && !is_coded(map.bytes())
             && !map.bytes().is_empty()
         {
-            return Ok(mapped(map, rejoin));
+            return Ok(mapped_data(map, rejoin));
         }
-        let reader: (Box<dyn Read + Send>, Option<Idles>) = match guard::stdin_file() {
-            Ok(file) => live(file),
+        let reader: (Box<dyn Read + Send>, Option<IdleReports>) = match guard::stdin_file() {
+            Ok(file) => open_live(file),
             // Closed: it reads as empty.
             Err(_) => (Box::new(io::stdin()), None),
         };
-        piped(origin, reader, trouble)
+        open_piped(origin, reader, trouble)
     }
 
     /// The name in messages.
@@ -269,17 +277,17 @@ impl Input {
     ///
     /// # Errors
     /// It cannot be opened again, or is a pipe that was read.
-    pub fn bytes(&self) -> Result<Box<dyn Read + Send>> {
+    pub fn open_document(&self) -> Result<Box<dyn Read + Send>> {
         match &self.data {
-            Data::Map(map) | Data::Blocks(map) => {
-                Ok(Box::new(io::Cursor::new(Shared(Arc::clone(map)))))
+            InputData::Map(map) | InputData::Blocks(map) => {
+                Ok(Box::new(io::Cursor::new(SharedFileMap(Arc::clone(map)))))
             }
-            Data::Again(path) => {
-                let reader = reopen(path, &self.trouble);
-                Ok(reader.map_err(|e| self.origin.error(e))?.0)
+            InputData::Again(path) => {
+                let reader = open_file_text(path, &self.trouble);
+                Ok(reader.map_err(|e| self.origin.read_error(e))?.0)
             }
-            Data::Thinned(thin) => Ok(thin.reader()),
-            Data::Once(once) | Data::Copied(once, _) | Data::Thinning(once, _) => {
+            InputData::Thinned(thin) => Ok(thin.open_reader()),
+            InputData::Once(once) | InputData::Copied(once, _) | InputData::Thinning(once, _) => {
                 let taken = once.reader.lock().map_or(None, |mut r| r.take());
                 let reader = taken.ok_or_else(|| {
                     Error::Content(format!("{}: a pipe can be read only once", self.name()))
@@ -291,24 +299,24 @@ impl Input {
 
     /// True for a log that lies inside another file.
     pub fn is_inside(&self) -> bool {
-        matches!(self.origin, Origin::Inside(_))
+        matches!(self.origin, InputName::Inside(_))
     }
 
     /// A log that lies inside another file, copied to `file`, and what is wrong with that.
     ///
     /// # Errors
     /// The copy cannot be read.
-    pub fn inside(&self, file: &File, broken: Option<Broken>) -> Result<Input> {
-        let origin = Origin::Inside(PathBuf::from(self.name()));
-        let map = Map::new(file, origin.name()).ok_or_else(|| {
-            let cause = copy::failed(&io::Error::last_os_error());
+    pub fn open_inner_log(&self, file: &File, broken: Option<UnpackDamage>) -> Result<Input> {
+        let origin = InputName::Inside(PathBuf::from(self.name()));
+        let map = FileMap::new(file, origin.name()).ok_or_else(|| {
+            let cause = pipe_copy_store::copy_failure(&io::Error::last_os_error());
             Error::Content(format!("{}: {cause}", self.name()))
         })?;
         Ok(Input {
             origin,
-            data: mapped(map, self.rejoin),
+            data: mapped_data(map, self.rejoin),
             rejoin: self.rejoin,
-            joined: Found::default(),
+            joined: RejoinCountsSlot::default(),
             trouble: Arc::new(Mutex::new(broken)),
             witness: None,
             is_utf16: false,
@@ -316,27 +324,28 @@ impl Input {
     }
 
     /// The first bytes, unpacked: enough to recognise what the input is.
-    pub fn head(&self) -> Result<Cow<'_, [u8]>> {
+    pub fn read_head(&self) -> Result<Cow<'_, [u8]>> {
         match &self.data {
-            Data::Map(map) | Data::Blocks(map) => Ok(Cow::Borrowed(first(map.bytes()))),
-            Data::Once(once) | Data::Copied(once, _) | Data::Thinning(once, _) => {
+            InputData::Map(map) | InputData::Blocks(map) => Ok(Cow::Borrowed(head_of(map.bytes()))),
+            InputData::Once(once) | InputData::Copied(once, _) | InputData::Thinning(once, _) => {
                 Ok(Cow::Borrowed(&once.head))
             }
-            Data::Again(_) | Data::Thinned(_) => {
-                let mut head = vec![0; HEAD];
-                let mut reader = self.bytes()?;
-                let n = fill(&mut *reader, &mut head).map_err(|e| self.origin.error(e))?;
+            InputData::Again(_) | InputData::Thinned(_) => {
+                let mut head = vec![0; INPUT_HEAD_BYTES];
+                let mut reader = self.open_document()?;
+                let n =
+                    fill_buffer(&mut *reader, &mut head).map_err(|e| self.origin.read_error(e))?;
                 head.truncate(n);
                 Ok(Cow::Owned(head))
             }
         }
     }
 
-    /// True where [`Input::chunks`] may be asked for more than once.
+    /// True where [`Input::open_chunks`] may be asked for more than once.
     pub fn is_rewindable(&self) -> bool {
         !matches!(
             self.data,
-            Data::Once(..) | Data::Copied(..) | Data::Thinning(..)
+            InputData::Once(..) | InputData::Copied(..) | InputData::Thinning(..)
         )
     }
 
@@ -345,31 +354,31 @@ impl Input {
     ///
     /// # Errors
     /// They are not what they were at the pass before.
-    pub fn part(&self, from: u64, to: u64) -> Result<Option<&[u8]>> {
-        let Data::Map(map) = &self.data else {
+    pub fn mapped_range(&self, from: u64, to: u64) -> Result<Option<&[u8]>> {
+        let InputData::Map(map) = &self.data else {
             return Ok(None);
         };
         let bytes = match &self.witness {
-            Some(witness) => witness.cut(map.bytes())?,
+            Some(witness) => witness.cut_to_length(map.bytes())?,
             None => map.bytes(),
         };
         let place = |at: u64| usize::try_from(at).map_or(bytes.len(), |at| at.min(bytes.len()));
         let (from, to) = (place(from), place(to));
         if let Some(witness) = &self.witness {
-            witness.holds(bytes, from, to)?;
+            witness.check_unchanged(bytes, from, to)?;
         }
         Ok(Some(&bytes[from..to]))
     }
 
     /// The error of an input that is not what it was.
-    pub fn changed(&self) -> Error {
-        Witness::new(self.name()).changed()
+    pub fn changed_error(&self) -> Error {
+        InputFingerprint::new(self.name()).changed_error()
     }
 
     /// Bytes in all, where that is known without reading.
     pub fn len(&self) -> Option<u64> {
         match &self.data {
-            Data::Map(map) | Data::Blocks(map) => Some(map.bytes().len() as u64),
+            InputData::Map(map) | InputData::Blocks(map) => Some(map.bytes().len() as u64),
             _ => None,
         }
     }
@@ -377,7 +386,7 @@ impl Input {
     /// True where the input is known to have no bytes.
     pub fn is_empty(&self) -> bool {
         match &self.data {
-            Data::Once(once) | Data::Copied(once, _) | Data::Thinning(once, _) => {
+            InputData::Once(once) | InputData::Copied(once, _) | InputData::Thinning(once, _) => {
                 once.head.is_empty()
             }
             _ => self.len() == Some(0),
@@ -386,45 +395,52 @@ impl Input {
 
     /// The input in pieces of at most about `most` bytes that end at line ends, at a quiet place if
     /// `place` finds one near.
-    pub fn chunks(&self, most: usize, place: PlaceAt) -> Result<Chunks> {
+    pub fn open_chunks(&self, most: usize, place: CutClassifier) -> Result<InputChunks> {
         match &self.data {
-            Data::Map(map) => Chunks::mapped(Arc::clone(map), self.witness.clone(), most, place),
+            InputData::Map(map) => {
+                InputChunks::of_mapped_file(Arc::clone(map), self.witness.clone(), most, place)
+            }
             data => {
                 let idles = match data {
-                    Data::Once(once) | Data::Copied(once, _) | Data::Thinning(once, _) => {
-                        once.idles.as_ref()
-                    }
+                    InputData::Once(once)
+                    | InputData::Copied(once, _)
+                    | InputData::Thinning(once, _) => once.idles.as_ref(),
                     _ => None,
                 };
                 if let Some(idles) = idles {
-                    idles.switch(true);
+                    idles.switch_reports(true);
                 }
                 let is_live = idles.is_some();
-                Ok(Chunks::read(self.reader()?, self.name(), is_live, place))
+                Ok(InputChunks::of_reader(
+                    self.open_reader()?,
+                    self.name(),
+                    is_live,
+                    place,
+                ))
             }
         }
     }
 
     /// The input as a stream of bytes, unpacked, and lines that were cut at the ends of their
     /// writers' buffers put together.
-    pub fn reader(&self) -> Result<Box<dyn Read + Send>> {
+    pub fn open_reader(&self) -> Result<Box<dyn Read + Send>> {
         let found = Arc::clone(&self.joined);
-        let raw: Raw = self.bytes()?;
-        let raw: Raw = match &self.witness {
-            Some(witness) => Box::new(Pass::new(raw, Arc::clone(witness))),
+        let raw: RawByteReader = self.open_document()?;
+        let raw: RawByteReader = match &self.witness {
+            Some(witness) => Box::new(CheckedReader::new(raw, Arc::clone(witness))),
             None => raw,
         };
         Ok(match &self.data {
-            Data::Map(_) | Data::Thinned(_) => raw,
-            Data::Blocks(_) => (self.rejoin.reader)(raw, found, true),
-            Data::Again(_) | Data::Once(..) => (self.rejoin.reader)(raw, found, false),
-            Data::Copied(_, store) => {
+            InputData::Map(_) | InputData::Thinned(_) => raw,
+            InputData::Blocks(_) => (self.rejoin.reader)(raw, found, true),
+            InputData::Again(_) | InputData::Once(..) => (self.rejoin.reader)(raw, found, false),
+            InputData::Copied(_, store) => {
                 let joined = (self.rejoin.reader)(raw, found, false);
-                Box::new(Copying::new(joined, store.clone()))
+                Box::new(PipeCopyReader::new(joined, store.clone()))
             }
-            Data::Thinning(_, thin) => {
+            InputData::Thinning(_, thin) => {
                 let joined = (self.rejoin.reader)(raw, found, false);
-                Box::new(Thinning::new(joined, thin.clone()))
+                Box::new(SpoolingReader::new(joined, thin.clone()))
             }
         })
     }
@@ -433,19 +449,19 @@ impl Input {
     /// not to stay in memory.
     ///
     /// # Errors
-    /// As [`Input::reader`].
-    pub fn stream(&self) -> Result<Box<dyn Read + Send>> {
+    /// As [`Input::open_reader`].
+    pub fn open_unmapped_reader(&self) -> Result<Box<dyn Read + Send>> {
         match (&self.data, self.origin.path()) {
-            (Data::Map(_), Some(path)) if self.witness.is_none() => {
-                let file = File::open(path).map_err(|e| self.origin.error(e))?;
+            (InputData::Map(_), Some(path)) if self.witness.is_none() => {
+                let file = File::open(path).map_err(|e| self.origin.read_error(e))?;
                 Ok(Box::new(file))
             }
-            _ => self.reader(),
+            _ => self.open_reader(),
         }
     }
 
     /// What is wrong with a packed input, if anything is; known once all of it was read.
-    pub fn broken(&self) -> Option<Broken> {
+    pub fn unpack_damage(&self) -> Option<UnpackDamage> {
         self.trouble.lock().map_or(None, |trouble| trouble.clone())
     }
 
@@ -455,25 +471,25 @@ impl Input {
     }
 
     /// What was put together, if anything has to be; how much is known once all of it was read.
-    pub fn joined(&self) -> Option<Seen> {
+    pub fn rejoin_counts(&self) -> Option<RejoinCounts> {
         self.joined.lock().map_or(None, |joined| *joined)
     }
 
     /// The same input once more, where that needs no opening.
-    pub fn shared(&self) -> Option<Input> {
+    pub fn share_input(&self) -> Option<Input> {
         let data = match &self.data {
-            Data::Map(map) => Data::Map(Arc::clone(map)),
-            Data::Blocks(map) => Data::Blocks(Arc::clone(map)),
-            Data::Again(path) => Data::Again(path.clone()),
-            Data::Thinned(thin) => Data::Thinned(thin.clone()),
-            Data::Once(..) | Data::Copied(..) | Data::Thinning(..) => return None,
+            InputData::Map(map) => InputData::Map(Arc::clone(map)),
+            InputData::Blocks(map) => InputData::Blocks(Arc::clone(map)),
+            InputData::Again(path) => InputData::Again(path.clone()),
+            InputData::Thinned(thin) => InputData::Thinned(thin.clone()),
+            InputData::Once(..) | InputData::Copied(..) | InputData::Thinning(..) => return None,
         };
         Some(Input {
             origin: self.origin.clone(),
             data,
             rejoin: self.rejoin,
-            joined: Found::default(),
-            trouble: Trouble::default(),
+            joined: RejoinCountsSlot::default(),
+            trouble: UnpackDamageSlot::default(),
             witness: self.witness.clone(),
             is_utf16: self.is_utf16,
         })
@@ -481,14 +497,14 @@ impl Input {
 
     /// The same input at rest between two passes: a small file is no longer mapped. There may be
     /// more of them than the kernel has maps for.
-    pub fn at_rest(self) -> Input {
+    pub fn release_map(self) -> Input {
         let is_file = |path: &&Path| path.metadata().is_ok_and(|meta| meta.is_file());
         let path = self.origin.path().filter(is_file).map(Path::to_owned);
         match (&self.data, path) {
-            (Data::Map(map) | Data::Blocks(map), Some(path))
-                if map.bytes().len() <= chunks::SMALLEST =>
+            (InputData::Map(map) | InputData::Blocks(map), Some(path))
+                if map.bytes().len() <= chunks::MIN_CHUNK_BYTES =>
             {
-                let data = Data::Again(path);
+                let data = InputData::Again(path);
                 Input { data, ..self }
             }
             _ => self,
@@ -497,46 +513,49 @@ impl Input {
 
     /// The same input in a form that can be read twice, and is the same both times or an error: a
     /// pipe is copied to memory, or to an unlinked temporary file (in `$TMPDIR`), at its first pass, after which it
-    /// is to be [`Input::rewound`].
-    pub fn rewindable(self) -> Result<Input> {
-        self.rewindable_as(|once| Ok(Data::Copied(once, Store::new()?)))
+    /// is to be [`Input::rewind_input`].
+    pub fn make_rewindable(self) -> Result<Input> {
+        self.make_rewindable_with(|once| Ok(InputData::Copied(once, PipeCopyStore::new()?)))
     }
 
-    /// The same; of a pipe's copy lines may be let go while it is read: see [`Thin`].
+    /// The same; of a pipe's copy lines may be let go while it is read: see [`PipeSpool`].
     ///
     /// # Errors
-    /// As [`Input::rewindable`].
-    pub fn rewindable_thin(self) -> Result<Input> {
-        self.rewindable_as(|once| Ok(Data::Thinning(once, Thin::new()?)))
+    /// As [`Input::make_rewindable`].
+    pub fn make_rewindable_spool(self) -> Result<Input> {
+        self.make_rewindable_with(|once| Ok(InputData::Thinning(once, PipeSpool::new()?)))
     }
 
-    fn rewindable_as(mut self, copied: fn(Box<Once>) -> io::Result<Data>) -> Result<Input> {
+    fn make_rewindable_with(
+        mut self,
+        copied: fn(Box<UnreadPipe>) -> io::Result<InputData>,
+    ) -> Result<Input> {
         if self.is_rewindable() {
-            self.witness = Some(Arc::new(Witness::new(self.name())));
+            self.witness = Some(Arc::new(InputFingerprint::new(self.name())));
             return Ok(self);
         }
         let name = self.name();
         let data = match self.data {
-            Data::Once(once) => {
-                copied(once).map_err(|e| Error::Content(format!("{name}: {}", copy::failed(&e))))?
-            }
+            InputData::Once(once) => copied(once).map_err(|e| {
+                Error::Content(format!("{name}: {}", pipe_copy_store::copy_failure(&e)))
+            })?,
             data => data,
         };
         Ok(Input { data, ..self })
     }
 
     /// The copy of a pipe of which lines may be let go, where there is one.
-    pub fn thin(&self) -> Option<Thin> {
+    pub fn pipe_spool(&self) -> Option<PipeSpool> {
         match &self.data {
-            Data::Thinning(_, thin) | Data::Thinned(thin) => Some(thin.clone()),
+            InputData::Thinning(_, thin) | InputData::Thinned(thin) => Some(thin.clone()),
             _ => None,
         }
     }
 
-    /// What was copied of a pipe so far, where one is copied: see [`Copied`].
-    pub fn copied(&self) -> Option<Copied> {
+    /// What was copied of a pipe so far, where one is copied: see [`PipeCopy`].
+    pub fn pipe_copy(&self) -> Option<PipeCopy> {
         match &self.data {
-            Data::Copied(_, store) => Some(Copied {
+            InputData::Copied(_, store) => Some(PipeCopy {
                 origin: self.origin.clone(),
                 store: store.clone(),
                 rejoin: self.rejoin,
@@ -546,18 +565,20 @@ impl Input {
     }
 
     /// The same input after its first pass.
-    pub fn rewound(self) -> Result<Input> {
+    pub fn rewind_input(self) -> Result<Input> {
         let name = self.name();
         let data = match self.data {
-            Data::Copied(_, store) => {
-                let file = store.file().map_err(|e| self.origin.error(e))?;
-                let map = Map::new(&file, name.clone()).ok_or_else(|| {
-                    let cause = copy::failed(&io::Error::last_os_error());
+            InputData::Copied(_, store) => {
+                let file = store
+                    .clone_copy_file()
+                    .map_err(|e| self.origin.read_error(e))?;
+                let map = FileMap::new(&file, name.clone()).ok_or_else(|| {
+                    let cause = pipe_copy_store::copy_failure(&io::Error::last_os_error());
                     Error::Content(format!("{name}: {cause}"))
                 })?;
-                Data::Map(Arc::new(map))
+                InputData::Map(Arc::new(map))
             }
-            Data::Thinning(_, thin) => Data::Thinned(thin),
+            InputData::Thinning(_, thin) => InputData::Thinned(thin),
             data => data,
         };
         Ok(Input { data, ..self })
@@ -566,35 +587,40 @@ impl Input {
 
 /// A pipe as far as it was copied.
 #[derive(Debug)]
-pub struct Copied {
-    origin: Origin,
-    store: Store,
-    rejoin: Rejoin,
+pub struct PipeCopy {
+    origin: InputName,
+    store: PipeCopyStore,
+    rejoin: LineRejoiner,
 }
 
-impl Copied {
+impl PipeCopy {
     /// The bytes before `until` will not be read again: the disk gets their space back.
-    pub fn forget(&self, until: u64) {
-        self.store.give_back(until);
+    pub fn release_until(&self, until: u64) {
+        self.store.release_space(until);
     }
 
     /// What was copied so far, as an input.
     ///
     /// # Errors
     /// The copy cannot be read.
-    pub fn so_far(&self) -> Result<Input> {
+    pub fn open_copied_part(&self) -> Result<Input> {
         let name = self.origin.name();
-        let file = self.store.file().map_err(|e| self.origin.error(e))?;
-        let map = Map::new(&file, name).ok_or_else(|| {
+        let file = self
+            .store
+            .clone_copy_file()
+            .map_err(|e| self.origin.read_error(e))?;
+        let map = FileMap::new(&file, name).ok_or_else(|| {
             self.origin
-                .error(io::Error::other(copy::failed(&io::Error::last_os_error())))
+                .read_error(io::Error::other(pipe_copy_store::copy_failure(
+                    &io::Error::last_os_error(),
+                )))
         })?;
         Ok(Input {
             origin: self.origin.clone(),
-            data: Data::Map(Arc::new(map)),
+            data: InputData::Map(Arc::new(map)),
             rejoin: self.rejoin,
-            joined: Found::default(),
-            trouble: Trouble::default(),
+            joined: RejoinCountsSlot::default(),
+            trouble: UnpackDamageSlot::default(),
             witness: None,
             is_utf16: false,
         })
@@ -602,69 +628,69 @@ impl Copied {
 }
 
 /// The bytes looked at to recognise what begins with `bytes`.
-fn first(bytes: &[u8]) -> &[u8] {
-    &bytes[..bytes.len().min(HEAD)]
+fn head_of(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(INPUT_HEAD_BYTES)]
 }
 
-fn mapped(map: Map, rejoin: Rejoin) -> Data {
+fn mapped_data(map: FileMap, rejoin: LineRejoiner) -> InputData {
     let is_blocks = (rejoin.is_blocks)(map.bytes());
     let map = Arc::new(map);
     if is_blocks {
-        Data::Blocks(map)
+        InputData::Blocks(map)
     } else {
-        Data::Map(map)
+        InputData::Map(map)
     }
 }
 
-struct Shared(Arc<Map>);
+struct SharedFileMap(Arc<FileMap>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for SharedFileMap {
     fn as_ref(&self) -> &[u8] {
         self.0.bytes()
     }
 }
 
 /// A reader of what may still grow, and the switch of its reports that it is idle.
-fn live(file: File) -> (Box<dyn Read + Send>, Option<Idles>) {
-    let live = Live::new(file);
-    let idles = live.idles();
+fn open_live(file: File) -> (Box<dyn Read + Send>, Option<IdleReports>) {
+    let live = LiveReader::new(file);
+    let idles = live.idle_reports();
     (Box::new(live), Some(idles))
 }
 
-fn piped(
-    origin: &Origin,
-    (mut reader, idles): (Box<dyn Read + Send>, Option<Idles>),
-    trouble: &Trouble,
-) -> Result<Data> {
+fn open_piped(
+    origin: &InputName,
+    (mut reader, idles): (Box<dyn Read + Send>, Option<IdleReports>),
+    trouble: &UnpackDamageSlot,
+) -> Result<InputData> {
     let mut magic = vec![0; 4];
-    let n = fill(&mut *reader, &mut magic).map_err(|e| origin.error(e))?;
+    let n = fill_buffer(&mut *reader, &mut magic).map_err(|e| origin.read_error(e))?;
     magic.truncate(n);
-    let codec = Codec::of(&magic);
+    let codec = PackCodec::detect_codec(&magic);
     let whole: Box<dyn Read + Send> = Box::new(io::Cursor::new(magic).chain(reader));
-    let unpacked = unpack(codec, whole, trouble).and_then(utf16::decoded);
-    let (mut reader, is_utf16) = unpacked.map_err(|e| origin.error(e))?;
+    let unpacked = open_unpacker(codec, whole, trouble).and_then(utf16::decode_utf16);
+    let (mut reader, is_utf16) = unpacked.map_err(|e| origin.read_error(e))?;
     // Who unpacks does not go on after a report that there is nothing yet.
     let idles = idles.filter(|_| codec.is_none() && !is_utf16);
     let switch = |on: bool| {
         if let Some(idles) = &idles {
-            idles.switch(on);
+            idles.switch_reports(on);
         }
     };
     // A live pipe must not wait for a full head: a line is enough where nothing more comes.
-    let mut head = vec![0; HEAD];
+    let mut head = vec![0; INPUT_HEAD_BYTES];
     let mut n = 0;
     switch(true);
     loop {
         let (more, filled) =
-            fill_some(&mut *reader, &mut head[n..]).map_err(|e| origin.error(e))?;
+            fill_until_idle(&mut *reader, &mut head[n..]).map_err(|e| origin.read_error(e))?;
         n += more;
-        if filled != Filled::Idle || memchr(b'\n', &head[..n]).is_some() {
+        if filled != FillEnd::Idle || memchr(b'\n', &head[..n]).is_some() {
             break;
         }
     }
     switch(false);
     head.truncate(n);
-    Ok(Data::Once(Box::new(Once {
+    Ok(InputData::Once(Box::new(UnreadPipe {
         reader: Mutex::new(Some(reader)),
         head,
         is_utf16,
@@ -673,21 +699,32 @@ fn piped(
 }
 
 /// The file's text, and whether it is UTF-16.
-fn reopen(path: &Path, trouble: &Trouble) -> io::Result<(Box<dyn Read + Send>, bool)> {
+fn open_file_text(
+    path: &Path,
+    trouble: &UnpackDamageSlot,
+) -> io::Result<(Box<dyn Read + Send>, bool)> {
     let mut file = File::open(path)?;
     let mut magic = [0; 4];
-    let n = fill(&mut file, &mut magic)?;
+    let n = fill_buffer(&mut file, &mut magic)?;
     file.rewind()?;
-    unpack(Codec::of(&magic[..n]), Box::new(file), trouble).and_then(utf16::decoded)
+    open_unpacker(
+        PackCodec::detect_codec(&magic[..n]),
+        Box::new(file),
+        trouble,
+    )
+    .and_then(utf16::decode_utf16)
 }
 
 /// True for a file whose bytes are not its text: packed, or UTF-16.
 fn is_coded(head: &[u8]) -> bool {
-    Codec::of(head).is_some() || utf16::encoding(head).is_some()
+    PackCodec::detect_codec(head).is_some() || utf16::detect_utf16(head).is_some()
 }
 
 /// Reads until `buffer` is full or the input ends; the number of bytes read.
-pub(crate) fn fill(reader: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn fill_buffer(
+    reader: &mut (impl Read + ?Sized),
+    buffer: &mut [u8],
+) -> io::Result<usize> {
     let mut n = 0;
     while n < buffer.len() {
         match reader.read(&mut buffer[n..]) {
@@ -702,7 +739,7 @@ pub(crate) fn fill(reader: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::
 
 /// How a read into a buffer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Filled {
+pub(crate) enum FillEnd {
     /// The buffer is full.
     Full,
     /// The input ended.
@@ -712,42 +749,42 @@ pub(crate) enum Filled {
 }
 
 /// Reads until `buffer` is full, the input ends or it is idle; the number of bytes read.
-pub(crate) fn fill_some(
+pub(crate) fn fill_until_idle(
     reader: &mut (impl Read + ?Sized),
     buffer: &mut [u8],
-) -> io::Result<(usize, Filled)> {
+) -> io::Result<(usize, FillEnd)> {
     let mut n = 0;
     while n < buffer.len() {
         match reader.read(&mut buffer[n..]) {
-            Ok(0) => return Ok((n, Filled::Ended)),
+            Ok(0) => return Ok((n, FillEnd::Ended)),
             Ok(k) => n += k,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok((n, Filled::Idle)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok((n, FillEnd::Idle)),
             Err(e) => return Err(e),
         }
     }
-    Ok((n, Filled::Full))
+    Ok((n, FillEnd::Full))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::mend::blocks::REJOIN;
+    use crate::log::mend::blocks::BLOCK_REJOINER;
 
     /// All bytes of a pass, by chunks or as a stream.
     fn pass(input: &Input, by_chunks: bool) -> Result<Vec<u8>> {
         let mut all = Vec::new();
         if by_chunks {
-            for chunk in input.chunks(1 << 20, |_, _| Place::Quiet)? {
+            for chunk in input.open_chunks(1 << 20, |_, _| CutPlace::Quiet)? {
                 let chunk = chunk?;
-                chunk.walked()?;
+                chunk.check_unchanged()?;
                 all.extend_from_slice(chunk.bytes());
             }
         } else {
-            let mut reader = input.reader()?;
+            let mut reader = input.open_reader()?;
             reader
                 .read_to_end(&mut all)
-                .map_err(|e| input.origin.error(e))?;
+                .map_err(|e| input.origin.read_error(e))?;
         }
         Ok(all)
     }
@@ -771,12 +808,16 @@ mod tests {
                 let what = (mmap, first, second);
                 let begin = || {
                     std::fs::write(&path, &log).unwrap();
-                    let input = Input::open(&Origin::Path(path.clone()), Options { mmap }, REJOIN);
-                    let input = input.unwrap().rewindable().unwrap();
+                    let input = Input::open(
+                        &InputName::Path(path.clone()),
+                        Options { mmap },
+                        BLOCK_REJOINER,
+                    );
+                    let input = input.unwrap().make_rewindable().unwrap();
                     assert!(pass(&input, first).unwrap() == log, "{what:?}");
                     input
                 };
-                let again = |input: &Input| pass(&input.shared().unwrap(), second);
+                let again = |input: &Input| pass(&input.share_input().unwrap(), second);
                 let input = begin();
                 assert!(again(&input).unwrap() == log, "{what:?}");
                 // Grown.
@@ -788,7 +829,7 @@ mod tests {
                 let mut file = File::options().write(true).open(&path).unwrap();
                 io::Write::write_all(&mut file, &lines(3, 150_000)).unwrap();
                 assert!(again(&input).is_err(), "{what:?}");
-                let part = input.part(1000, 2000);
+                let part = input.mapped_range(1000, 2000);
                 assert!(
                     part.is_err() || !mmap && matches!(part, Ok(None)),
                     "{what:?}"
@@ -815,13 +856,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.log");
         std::fs::write(&path, "a\nb\n").unwrap();
-        let input = Input::open(&Origin::Path(path.clone()), Options::default(), REJOIN).unwrap();
-        let input = input.rewindable().unwrap();
+        let input = Input::open(
+            &InputName::Path(path.clone()),
+            Options::default(),
+            BLOCK_REJOINER,
+        )
+        .unwrap();
+        let input = input.make_rewindable().unwrap();
         pass(&input, true).unwrap();
-        let input = input.at_rest();
-        assert!(matches!(input.data, Data::Again(_)));
-        assert_eq!(pass(&input.shared().unwrap(), true).unwrap(), b"a\nb\n");
+        let input = input.release_map();
+        assert!(matches!(input.data, InputData::Again(_)));
+        assert_eq!(
+            pass(&input.share_input().unwrap(), true).unwrap(),
+            b"a\nb\n"
+        );
         std::fs::write(&path, "a\n").unwrap();
-        assert!(pass(&input.shared().unwrap(), true).is_err());
+        assert!(pass(&input.share_input().unwrap(), true).is_err());
     }
 }

@@ -8,33 +8,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// How an input is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Codec {
+pub(super) enum PackCodec {
     Gzip,
     Zstd,
 }
 
-impl Codec {
+impl PackCodec {
     /// The codec of what begins with `magic`.
-    pub(super) fn of(magic: &[u8]) -> Option<Codec> {
+    pub(super) fn detect_codec(magic: &[u8]) -> Option<PackCodec> {
         match magic {
-            [0x1f, 0x8b, ..] => Some(Codec::Gzip),
+            [0x1f, 0x8b, ..] => Some(PackCodec::Gzip),
             // A frame, or one that a decoder skips (`pzstd` and others put one in front).
-            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Codec::Zstd),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+                Some(PackCodec::Zstd)
+            }
             _ => None,
         }
     }
 
-    fn name(self) -> &'static str {
+    fn codec_name(self) -> &'static str {
         match self {
-            Codec::Gzip => "gzip",
-            Codec::Zstd => "zstd",
+            PackCodec::Gzip => "gzip",
+            PackCodec::Zstd => "zstd",
         }
     }
 }
 
 /// What is wrong with a packed input of which something could be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Broken {
+pub struct UnpackDamage {
     /// What is wrong, in a sentence's end.
     pub what: String,
     /// Something of it may be lost.
@@ -42,24 +44,27 @@ pub struct Broken {
 }
 
 /// Where an unpacker says what is wrong, once it is there.
-pub(super) type Trouble = Arc<Mutex<Option<Broken>>>;
+pub(super) type UnpackDamageSlot = Arc<Mutex<Option<UnpackDamage>>>;
 
 /// Unpacks `inner`.
-pub(super) fn unpack(
-    codec: Option<Codec>,
+pub(super) fn open_unpacker(
+    codec: Option<PackCodec>,
     inner: Box<dyn Read + Send>,
-    trouble: &Trouble,
+    trouble: &UnpackDamageSlot,
 ) -> io::Result<Box<dyn Read + Send>> {
     let trouble = Arc::clone(trouble);
     let Some(codec) = codec else { return Ok(inner) };
     let inner: Box<dyn Read + Send> = match codec {
-        Codec::Gzip => Box::new(Members {
-            decoder: Some(GzDecoder::new(BufReader::with_capacity(READ, inner))),
+        PackCodec::Gzip => Box::new(GzipMembers {
+            decoder: Some(GzDecoder::new(BufReader::with_capacity(
+                PACKED_READ_BYTES,
+                inner,
+            ))),
             trouble: Arc::clone(&trouble),
         }),
-        Codec::Zstd => Box::new(zstd::stream::read::Decoder::new(inner)?),
+        PackCodec::Zstd => Box::new(zstd::stream::read::Decoder::new(inner)?),
     };
-    Ok(Box::new(Unpacked {
+    Ok(Box::new(UnpackReader {
         inner,
         codec,
         given: 0,
@@ -68,22 +73,22 @@ pub(super) fn unpack(
 }
 
 /// Packed bytes read at a time.
-const READ: usize = 64 << 10;
+const PACKED_READ_BYTES: usize = 64 << 10;
 
-fn note(trouble: &Trouble, what: String, is_lost: bool) {
+fn record_damage(trouble: &UnpackDamageSlot, what: String, is_lost: bool) {
     let mut trouble = trouble.lock().unwrap_or_else(PoisonError::into_inner);
-    trouble.get_or_insert(Broken { what, is_lost });
+    trouble.get_or_insert(UnpackDamage { what, is_lost });
 }
 
 /// Ends where the packed data is damaged.
-struct Unpacked {
+struct UnpackReader {
     inner: Box<dyn Read + Send>,
-    codec: Codec,
+    codec: PackCodec,
     given: u64,
-    trouble: Trouble,
+    trouble: UnpackDamageSlot,
 }
 
-impl Read for Unpacked {
+impl Read for UnpackReader {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         match self.inner.read(to) {
             Ok(n) => {
@@ -94,13 +99,13 @@ impl Read for Unpacked {
             Err(e) if e.raw_os_error().is_some() || self.given == 0 => Err(e),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Err(e),
             Err(e) => {
-                let (name, given) = (self.codec.name(), self.given);
+                let (name, given) = (self.codec.codec_name(), self.given);
                 let how = match e.kind() {
                     io::ErrorKind::UnexpectedEof => "ends too early".to_owned(),
                     _ => format!("is damaged ({e})"),
                 };
                 let what = format!("the {name} data {how}: {given} bytes of the log were unpacked");
-                note(&self.trouble, what, true);
+                record_damage(&self.trouble, what, true);
                 Ok(0)
             }
         }
@@ -108,13 +113,13 @@ impl Read for Unpacked {
 }
 
 /// The members of a gzip file: logs are packed in pieces and the pieces joined.
-struct Members<R> {
+struct GzipMembers<R> {
     /// None after the last one.
     decoder: Option<GzDecoder<BufReader<R>>>,
-    trouble: Trouble,
+    trouble: UnpackDamageSlot,
 }
 
-impl<R: Read> Read for Members<R> {
+impl<R: Read> Read for GzipMembers<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         while let Some(decoder) = &mut self.decoder {
             let n = decoder.read(to)?;
@@ -123,7 +128,7 @@ impl<R: Read> Read for Members<R> {
             }
             let rest = self.decoder.take().map(GzDecoder::into_inner);
             self.decoder = match rest {
-                Some(rest) => self.next(rest)?,
+                Some(rest) => self.open_next_member(rest)?,
                 None => None,
             };
         }
@@ -131,9 +136,12 @@ impl<R: Read> Read for Members<R> {
     }
 }
 
-impl<R: Read> Members<R> {
+impl<R: Read> GzipMembers<R> {
     /// The member after the one that ended. Tapes and block devices fill up with zeros.
-    fn next(&self, mut rest: BufReader<R>) -> io::Result<Option<GzDecoder<BufReader<R>>>> {
+    fn open_next_member(
+        &self,
+        mut rest: BufReader<R>,
+    ) -> io::Result<Option<GzDecoder<BufReader<R>>>> {
         let mut zeros = 0_u64;
         loop {
             let bytes = match rest.fill_buf() {
@@ -144,7 +152,7 @@ impl<R: Read> Members<R> {
                 [] if zeros == 0 => return Ok(None),
                 [] => {
                     let what = format!("{zeros} zero bytes follow the gzip data");
-                    note(&self.trouble, what, false);
+                    record_damage(&self.trouble, what, false);
                     return Ok(None);
                 }
                 [0x1f, ..] if zeros == 0 => return Ok(Some(GzDecoder::new(rest))),
@@ -155,7 +163,7 @@ impl<R: Read> Members<R> {
                 }
                 _ => {
                     let what = "bytes that are not gzip follow the gzip data and were not read";
-                    note(&self.trouble, what.to_owned(), true);
+                    record_damage(&self.trouble, what.to_owned(), true);
                     return Ok(None);
                 }
             }
@@ -175,11 +183,11 @@ mod tests {
     }
 
     /// What is unpacked of `bytes`, and what is wrong with them.
-    fn read(bytes: &[u8]) -> io::Result<(Vec<u8>, Option<Broken>)> {
-        let trouble = Trouble::default();
+    fn read(bytes: &[u8]) -> io::Result<(Vec<u8>, Option<UnpackDamage>)> {
+        let trouble = UnpackDamageSlot::default();
         let inner = Box::new(Cursor::new(bytes.to_vec()));
         let mut out = Vec::new();
-        unpack(Codec::of(bytes), inner, &trouble)?.read_to_end(&mut out)?;
+        open_unpacker(PackCodec::detect_codec(bytes), inner, &trouble)?.read_to_end(&mut out)?;
         let trouble = trouble.lock().unwrap().take();
         Ok((out, trouble))
     }

@@ -6,11 +6,11 @@ use std::io::Read;
 use std::sync::{Arc, Mutex};
 
 /// Bytes of a writer's buffer: what C's library takes for a file or a pipe.
-pub const BLOCK: usize = 4096;
+pub const STDIO_BUFFER_BYTES: usize = 4096;
 
 /// What was put together in a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct RejoinCounts {
     /// Processes that wrote whole buffers.
     pub processes: u64,
     /// Lines of calls that were joined.
@@ -24,21 +24,21 @@ pub struct Seen {
 }
 
 /// Where a reader says that it puts lines together, and which it did, once it is at the end.
-pub(crate) type Found = Arc<Mutex<Option<Seen>>>;
+pub(crate) type RejoinCountsSlot = Arc<Mutex<Option<RejoinCounts>>>;
 
 /// A stream of bytes.
-pub(crate) type Raw = Box<dyn Read + Send>;
+pub(crate) type RawByteReader = Box<dyn Read + Send>;
 
 /// How the lines of a log are put together that was written in blocks.
 #[derive(Clone, Copy)]
-pub struct Rejoin {
+pub struct LineRejoiner {
     /// Whether the log that begins with these bytes was written in blocks.
     pub(crate) is_blocks: fn(&[u8]) -> bool,
     /// The log, put together; it is known to be in blocks, or else looked at.
-    pub(crate) reader: fn(Raw, Found, bool) -> Raw,
+    pub(crate) reader: fn(RawByteReader, RejoinCountsSlot, bool) -> RawByteReader,
 }
 
-impl fmt::Debug for Rejoin {
+impl fmt::Debug for LineRejoiner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rejoin").finish_non_exhaustive()
     }

@@ -1,24 +1,24 @@
 //! Text in UTF-16, as the `>` of Windows' PowerShell writes it, read as UTF-8.
 
-use super::fill;
+use super::fill_buffer;
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use encoding_rs_io::DecodeReaderBytesBuilder;
 use std::io::{self, Cursor, Read};
 
 /// So many bytes are looked at: without a byte order mark a few letters are no proof.
-pub(super) const LOOK: usize = 32;
+pub(super) const ENCODING_HEAD_BYTES: usize = 32;
 
 /// A reader of text that was looked at.
-pub(super) type Text = Box<dyn Read + Send>;
+pub(super) type DecodedTextReader = Box<dyn Read + Send>;
 
 /// What `reader` gives, in UTF-8, and whether it is UTF-16.
-pub(super) fn decoded(mut reader: Text) -> io::Result<(Text, bool)> {
-    let mut head = vec![0; LOOK];
-    let n = fill(&mut *reader, &mut head)?;
+pub(super) fn decode_utf16(mut reader: DecodedTextReader) -> io::Result<(DecodedTextReader, bool)> {
+    let mut head = vec![0; ENCODING_HEAD_BYTES];
+    let n = fill_buffer(&mut *reader, &mut head)?;
     head.truncate(n);
-    let encoding = encoding(&head);
+    let encoding = detect_utf16(&head);
     let whole = Cursor::new(head).chain(reader);
-    let text: Text = match encoding {
+    let text: DecodedTextReader = match encoding {
         None => Box::new(whole),
         Some(_) => Box::new(
             DecodeReaderBytesBuilder::new()
@@ -31,7 +31,7 @@ pub(super) fn decoded(mut reader: Text) -> io::Result<(Text, bool)> {
 }
 
 /// UTF-16 if `head`, the first bytes, begins with its mark, or has a zero beside each letter.
-pub(super) fn encoding(head: &[u8]) -> Option<&'static Encoding> {
+pub(super) fn detect_utf16(head: &[u8]) -> Option<&'static Encoding> {
     match head {
         // UTF-32 begins as UTF-16 does.
         [0xff, 0xfe, 0, 0, ..] => None,
@@ -39,11 +39,12 @@ pub(super) fn encoding(head: &[u8]) -> Option<&'static Encoding> {
         [0xff, 0xfe, rest @ ..] if is_mostly_zero(rest, 1) => Some(UTF_16LE),
         [0xfe, 0xff, rest @ ..] if is_mostly_zero(rest, 0) => Some(UTF_16BE),
         _ => {
-            let head = &head[..head.len().min(LOOK)];
+            let head = &head[..head.len().min(ENCODING_HEAD_BYTES)];
             let is_letter = |&b: &u8| matches!(b, b'\t' | b'\n' | b'\r' | 0x1b | 0x20..0x7f);
             let are = |of: fn([u8; 2]) -> (u8, u8)| {
                 let mut pairs = head.chunks_exact(2).map(|pair| of([pair[0], pair[1]]));
-                head.len() == LOOK && pairs.all(|(letter, zero)| is_letter(&letter) && zero == 0)
+                head.len() == ENCODING_HEAD_BYTES
+                    && pairs.all(|(letter, zero)| is_letter(&letter) && zero == 0)
             };
             if are(|[a, b]| (a, b)) {
                 Some(UTF_16LE)
@@ -79,7 +80,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> (Vec<u8>, bool) {
-        let (mut reader, is_utf16) = decoded(Box::new(Cursor::new(bytes.to_vec()))).unwrap();
+        let (mut reader, is_utf16) = decode_utf16(Box::new(Cursor::new(bytes.to_vec()))).unwrap();
         let mut text = Vec::new();
         reader.read_to_end(&mut text).unwrap();
         (text, is_utf16)

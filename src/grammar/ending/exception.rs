@@ -1,31 +1,34 @@
 //! Failures that a process reports itself: exceptions, and errors of NCCL.
 
-use super::{Ending, Failure, What, whose};
+use super::{EndingLine, FailureCause, ProcessFailure, process_of_line};
 use crate::token::dec_u32;
 use memchr::memmem;
 
 /// A failure of whom the line's prefix names.
-pub(super) fn failed<'a>(what: What, before: &'a [u8]) -> Option<Ending<'a>> {
-    Some(Ending::Failed(Failure {
+pub(super) fn report_failure_by_prefix<'a>(
+    what: FailureCause,
+    before: &'a [u8],
+) -> Option<EndingLine<'a>> {
+    Some(EndingLine::Failed(ProcessFailure {
         what,
-        who: whose(before),
+        who: process_of_line(before),
         says: b"",
     }))
 }
 
-pub(super) fn itself<'a>(before: &'a [u8], _: &'a [u8]) -> Option<Ending<'a>> {
-    failed(What::Crash, before)
+pub(super) fn read_crash<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    report_failure_by_prefix(FailureCause::Crash, before)
 }
 
-pub(super) fn traceback<'a>(before: &'a [u8], _: &'a [u8]) -> Option<Ending<'a>> {
-    Some(Ending::Traceback(whose(before)))
+pub(super) fn read_traceback<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    Some(EndingLine::Traceback(process_of_line(before)))
 }
 
 /// Exceptions of launchers, without `Error` or `Exception`: a process that they started failed.
-const REPEATED: [&[u8]; 3] = [b"ChildFailed", b"CalledProcess", b"ProcessExited"];
+const LAUNCHER_EXCEPTIONS: [&[u8]; 3] = [b"ChildFailed", b"CalledProcess", b"ProcessExited"];
 
 /// Exceptions of a process whose peer is gone.
-const LOST: [&[u8]; 6] = [
+const LOST_PEER_EXCEPTIONS: [&[u8]; 6] = [
     b"DistBackend",
     b"DistNetwork",
     b"DistStore",
@@ -36,7 +39,7 @@ const LOST: [&[u8]; 6] = [
 
 /// `torch.OutOfMemoryError: CUDA out of memory.`, `KeyboardInterrupt`: a name with its parts, after
 /// nothing but a prefix, and its text.
-pub(super) fn exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let in_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.');
     let begin = before
         .iter()
@@ -56,52 +59,60 @@ pub(super) fn exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending
     let has = |word: &[u8]| memmem::find(text, word).is_some();
     let ends = |names: &[&[u8]]| names.iter().any(|end| name.ends_with(end));
     let what = if name.is_empty() && text.is_empty() {
-        What::Interrupted
-    } else if ends(&REPEATED) {
-        What::Repeated
+        FailureCause::Interrupted
+    } else if ends(&LAUNCHER_EXCEPTIONS) {
+        FailureCause::Repeated
     } else if name.ends_with(b"Signal") {
-        What::Cancelled
-    } else if ends(&LOST)
+        FailureCause::Cancelled
+    } else if ends(&LOST_PEER_EXCEPTIONS)
         || name.starts_with(b"nccl")
         || has(b"NCCL")
         || has(b"nccl")
         || has(b"Connection closed by peer")
     {
-        What::Nccl
+        FailureCause::Nccl
     } else {
-        What::Exception
+        FailureCause::Exception
     };
-    Some(Ending::Failed(Failure {
+    Some(EndingLine::Failed(ProcessFailure {
         what,
-        who: whose(&before[..begin]),
+        who: process_of_line(&before[..begin]),
         says: &before[begin..],
     }))
 }
 
 /// C++'s word for an exception that nobody caught; PyTorch throws one for an error of NCCL's.
-pub(super) fn thrown<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_cpp_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let what = match memmem::find(behind, b"DistBackendError") {
-        Some(_) => What::Nccl,
-        None => What::Crash,
+        Some(_) => FailureCause::Nccl,
+        None => FailureCause::Crash,
     };
-    failed(what, before)
+    report_failure_by_prefix(what, before)
 }
 
-pub(super) fn nccl<'a>(before: &'a [u8], _: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_nccl_error<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
     let begins = before.last().is_none_or(|b| !b.is_ascii_alphanumeric());
-    begins.then(|| failed(What::Nccl, before)).flatten()
+    begins
+        .then(|| report_failure_by_prefix(FailureCause::Nccl, before))
+        .flatten()
 }
 
 /// `RuntimeError: NCCL Error 2: unhandled system error`, of older PyTorch.
-pub(super) fn numbered<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_numbered_nccl_error<'a>(
+    before: &'a [u8],
+    behind: &'a [u8],
+) -> Option<EndingLine<'a>> {
     let (rest, _) = dec_u32(behind).ok()?;
     rest.starts_with(b": ")
-        .then(|| nccl(before, behind))
+        .then(|| read_nccl_error(before, behind))
         .flatten()
 }
 
 /// `NCCL operation ncclGroupEnd() failed: unhandled cuda error`, of XLA.
-pub(super) fn xla<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_xla_nccl_error<'a>(
+    before: &'a [u8],
+    behind: &'a [u8],
+) -> Option<EndingLine<'a>> {
     let failed = memmem::find(behind, b" failed: ").is_some();
-    failed.then(|| nccl(before, behind)).flatten()
+    failed.then(|| read_nccl_error(before, behind)).flatten()
 }

@@ -1,220 +1,236 @@
 //! Failures that others report: launchers, schedulers, shells, the kernel.
 
-use super::{Ending, Failure, Part, What, Who, whose};
+use super::{
+    EndingLine, FailureCause, LauncherReport, ProcessFailure, ProcessOfLine, process_of_line,
+};
 use crate::token::{dec_i32, dec_u32, dec_u64};
 use memchr::memmem;
 
 /// By its code: shells give 128 and the signal's number, Python the number below zero.
-pub(super) fn code(code: i32) -> Option<What> {
+pub(super) fn cause_of_exit_code(code: i32) -> Option<FailureCause> {
     match code {
         0 => None,
-        129..=159 => Some(What::Signal(code - 128)),
-        -64..=-1 => Some(What::Signal(-code)),
-        _ => Some(What::Exit(code)),
+        129..=159 => Some(FailureCause::Signal(code - 128)),
+        -64..=-1 => Some(FailureCause::Signal(-code)),
+        _ => Some(FailureCause::Exit(code)),
     }
 }
 
-pub(super) fn ended<'a>(what: What, who: Who<'a>) -> Option<Ending<'a>> {
+pub(super) fn report_process_failure<'a>(
+    what: FailureCause,
+    who: ProcessOfLine<'a>,
+) -> Option<EndingLine<'a>> {
     let what = match what {
-        What::Signal(2) => What::Interrupted,
+        FailureCause::Signal(2) => FailureCause::Interrupted,
         what => what,
     };
-    Some(Ending::Failed(Failure {
+    Some(EndingLine::Failed(ProcessFailure {
         what,
         who,
         says: b"",
     }))
 }
 
-pub(super) fn srun<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_srun<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     // `n1: tasks 1-7: Exited with exit code 3`
     let at = memmem::find(behind, b": task")?;
     let rest = &behind[at + b": task".len()..];
     let colon = memmem::find(rest, b": ")?;
     let what = &rest[colon + 2..];
     let one = rest[..colon].strip_prefix(b" ").map(dec_u32);
-    let who = Who {
+    let who = ProcessOfLine {
         rank: one
             .and_then(|one| one.ok())
             .filter(|(rest, _)| rest.is_empty())
             .map(|(_, n)| n),
         host: Some(&behind[..at]),
-        ..Who::default()
+        ..ProcessOfLine::default()
     };
     if let Some(number) = what.strip_prefix(b"Exited with exit code ") {
-        return ended(code(dec_i32(number).ok()?.1)?, who);
+        return report_process_failure(cause_of_exit_code(dec_i32(number).ok()?.1)?, who);
     }
-    let words: [(&[u8], What); 8] = [
-        (b"Killed", What::Signal(9)),
-        (b"Terminated", What::Signal(15)),
-        (b"Out Of Memory", What::OutOfMemory),
-        (b"Aborted", What::Signal(6)),
-        (b"Segmentation fault", What::Signal(11)),
-        (b"Bus error", What::Signal(7)),
-        (b"Floating point exception", What::Signal(8)),
-        (b"Illegal instruction", What::Signal(4)),
+    let words: [(&[u8], FailureCause); 8] = [
+        (b"Killed", FailureCause::Signal(9)),
+        (b"Terminated", FailureCause::Signal(15)),
+        (b"Out Of Memory", FailureCause::OutOfMemory),
+        (b"Aborted", FailureCause::Signal(6)),
+        (b"Segmentation fault", FailureCause::Signal(11)),
+        (b"Bus error", FailureCause::Signal(7)),
+        (b"Floating point exception", FailureCause::Signal(8)),
+        (b"Illegal instruction", FailureCause::Signal(4)),
     ];
     let (_, what) = words.iter().find(|(word, _)| what.starts_with(word))?;
-    ended(*what, who)
+    report_process_failure(*what, who)
 }
 
 /// `*** STEP 7.0 ON n1 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***`
-pub(super) fn cancelled<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_slurm_cancel<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let begin = memmem::rfind(before, b"*** ")?;
     let on = memmem::find(&before[begin..], b" ON ").map(|at| &before[begin + at + 4..]);
     let end = memmem::find(behind, b" ***").unwrap_or(behind.len());
-    Some(Ending::Failed(Failure {
-        what: What::Cancelled,
-        who: Who {
+    Some(EndingLine::Failed(ProcessFailure {
+        what: FailureCause::Cancelled,
+        who: ProcessOfLine {
             host: on.map(<[u8]>::trim_ascii),
-            ..Who::default()
+            ..ProcessOfLine::default()
         },
         says: &behind[..end],
     }))
 }
 
-pub(super) fn oom<'a>(_: &'a [u8], _: &'a [u8]) -> Option<Ending<'a>> {
-    ended(What::OutOfMemory, Who::default())
+pub(super) fn read_slurm_oom<'a>(_: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    report_process_failure(FailureCause::OutOfMemory, ProcessOfLine::default())
 }
 
 /// `Out of memory: Killed process 81 (python)`, before Linux 5.3 `Kill process 81 (python) score 9`.
-pub(super) fn killer<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_kernel_oom_kill<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let behind = behind.strip_prefix(b"ed").unwrap_or(behind);
     let (_, pid) = dec_u64(behind.strip_prefix(b" process ")?).ok()?;
     let pid = Some(pid);
-    ended(
-        What::OutOfMemory,
-        Who {
+    report_process_failure(
+        FailureCause::OutOfMemory,
+        ProcessOfLine {
             pid,
-            ..Who::default()
+            ..ProcessOfLine::default()
         },
     )
 }
 
 /// `process rank 1 with PID 0 on node n1 exited on signal 6 (Aborted).`
-pub(super) fn signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_mpirun_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let (_, number) = dec_i32(behind).ok()?;
     let after = |word: &[u8]| memmem::rfind(before, word).map(|at| &before[at + word.len()..]);
     let rank = after(b"process rank ").and_then(|text| dec_u32(text).ok());
     let pid = after(b" PID ").and_then(|text| dec_u64(text).ok());
-    let who = Who {
+    let who = ProcessOfLine {
         rank: rank.map(|(_, rank)| rank),
         pid: pid.map(|(_, pid)| pid).filter(|&pid| pid > 0),
         host: after(b" on node ").map(<[u8]>::trim_ascii),
-        ..Who::default()
+        ..ProcessOfLine::default()
     };
-    ended(What::Signal(number), who)
+    report_process_failure(FailureCause::Signal(number), who)
 }
 
 /// Open MPI's handler of signals: `[n1:81] Signal: Segmentation fault (11)`.
-pub(super) fn handler<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_signal_handler<'a>(
+    before: &'a [u8],
+    behind: &'a [u8],
+) -> Option<EndingLine<'a>> {
     let number = &behind[memchr::memrchr(b'(', behind)? + 1..];
     let (rest, number) = dec_i32(number).ok()?;
     let name = &before[memchr::memrchr(b'[', before)? + 1..];
     let colon = memchr::memrchr(b':', name)?;
     let (end, pid) = dec_u64(&name[colon + 1..]).ok()?;
-    let who = Who {
+    let who = ProcessOfLine {
         pid: Some(pid),
         host: Some(&name[..colon]),
-        ..whose(before)
+        ..process_of_line(before)
     };
     let is_whole = end.is_empty() && rest.trim_ascii() == b")";
-    is_whole.then(|| ended(What::Signal(number), who)).flatten()
+    is_whole
+        .then(|| report_process_failure(FailureCause::Signal(number), who))
+        .flatten()
 }
 
 /// mpirun's last word, which names no process.
-pub(super) fn aborted<'a>(_: &'a [u8], _: &'a [u8]) -> Option<Ending<'a>> {
-    Some(Ending::Failed(Failure {
-        what: What::Crash,
-        who: Who::default(),
+pub(super) fn read_mpirun_abort<'a>(_: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    Some(EndingLine::Failed(ProcessFailure {
+        what: FailureCause::Crash,
+        who: ProcessOfLine::default(),
         says: b"a process ended with an error, and mpirun ended the job; its line does not name the process",
     }))
 }
 
 /// Of MPICH's block, whose lines begin with `=`.
-pub(super) fn hydra<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_hydra<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let (_, number) = dec_i32(behind).ok()?;
     if !before.trim_ascii().starts_with(b"=") {
         return None;
     }
     let what = match number {
-        9 | 15 => What::Signal(number),
-        _ => code(number)?,
+        9 | 15 => FailureCause::Signal(number),
+        _ => cause_of_exit_code(number)?,
     };
-    ended(what, Who::default())
+    report_process_failure(what, ProcessOfLine::default())
 }
 
 /// Open MPI: `  Process name: [[59473,1],2]`, before the line with the exit code; since version 5
 /// `[prterun-n1-81@1,2]`.
-pub(super) fn named<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_process_name<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let name = &behind[..memchr::memrchr(b']', behind)?];
     let comma = memchr::memrchr(b',', name)?;
     let (rest, rank) = dec_u32(&name[comma + 1..]).ok()?;
     let rank = Some(rank).filter(|_| rest.is_empty() && before.trim_ascii().is_empty());
-    Some(Ending::Part(Part::Rank(Who {
+    Some(EndingLine::Part(LauncherReport::Rank(ProcessOfLine {
         rank: Some(rank?),
-        ..Who::default()
+        ..ProcessOfLine::default()
     })))
 }
 
-pub(super) fn mpirun<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
-    let what = code(dec_i32(behind.trim_ascii_start()).ok()?.1)?;
+pub(super) fn read_mpirun_exit_code<'a>(
+    before: &'a [u8],
+    behind: &'a [u8],
+) -> Option<EndingLine<'a>> {
+    let what = cause_of_exit_code(dec_i32(behind.trim_ascii_start()).ok()?.1)?;
     before
         .trim_ascii()
         .is_empty()
-        .then(|| ended(what, Who::default()))
+        .then(|| report_process_failure(what, ProcessOfLine::default()))
         .flatten()
 }
 
 /// `(exitcode: -9) local_rank: 2 (pid: 77) of binary`, `exitcode  : -9 (pid: 77)`.
-pub(super) fn torchrun<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_torchrun<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let (rest, number) = dec_i32(behind.trim_ascii_start()).ok()?;
     let after = |word: &[u8]| memmem::find(rest, word).map(|at| &rest[at + word.len()..]);
     let pid = after(b"(pid: ").and_then(|text| dec_u64(text).ok());
     let local = after(b"local_rank: ").and_then(|text| dec_u32(text).ok());
-    let who = Who {
+    let who = ProcessOfLine {
         local_rank: local.map(|(_, rank)| rank),
         pid: pid.map(|(_, pid)| pid),
-        ..Who::default()
+        ..ProcessOfLine::default()
     };
-    ended(code(number)?, who)
+    report_process_failure(cause_of_exit_code(number)?, who)
 }
 
 /// `rank      : 2 (local_rank: 2)`
-pub(super) fn rank<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_torchrun_rank<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let (rest, rank) = dec_u32(behind).ok()?;
     let local = rest.strip_prefix(b" (local_rank: ")?;
-    Some(Ending::Part(Part::Rank(Who {
+    Some(EndingLine::Part(LauncherReport::Rank(ProcessOfLine {
         rank: Some(rank),
         local_rank: dec_u32(local).ok().map(|(_, rank)| rank),
-        ..Who::default()
+        ..ProcessOfLine::default()
     })))
 }
 
-pub(super) fn host<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
-    Some(Ending::Part(Part::Host(behind.trim_ascii())))
+pub(super) fn read_torchrun_host<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    Some(EndingLine::Part(LauncherReport::Host(behind.trim_ascii())))
 }
 
-pub(super) fn first<'a>(_: &'a [u8], _: &'a [u8]) -> Option<Ending<'a>> {
-    Some(Ending::Part(Part::First))
+pub(super) fn read_first_failure<'a>(_: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    Some(EndingLine::Part(LauncherReport::First))
 }
 
 /// `Received Signals.SIGTERM death signal, shutting down workers`: torchrun was told to end the job.
-pub(super) fn told<'a>(before: &'a [u8], _: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_death_signal<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
     let at = memmem::find(before, b"Received ")? + b"Received ".len();
     let what = match &before[at..] {
-        b"2" | b"Signals.SIGINT" => What::Interrupted,
-        _ => What::Cancelled,
+        b"2" | b"Signals.SIGINT" => FailureCause::Interrupted,
+        _ => FailureCause::Cancelled,
     };
-    ended(what, Who::default())
+    report_process_failure(what, ProcessOfLine::default())
 }
 
-pub(super) fn deepspeed<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
-    ended(code(dec_i32(behind).ok()?.1)?, Who::default())
+pub(super) fn read_deepspeed<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    report_process_failure(
+        cause_of_exit_code(dec_i32(behind).ok()?.1)?,
+        ProcessOfLine::default(),
+    )
 }
 
 /// bash: `train.sh: line 7:    81 Killed                  python train.py`
-pub(super) fn shell<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+pub(super) fn read_shell<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let (rest, _) = dec_u32(behind).ok()?;
     let rest = rest.strip_prefix(b": ")?.trim_ascii_start();
     let (rest, pid) = dec_u64(rest).ok()?;
@@ -227,11 +243,11 @@ pub(super) fn shell<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
     ];
     let (_, number) = words.iter().find(|(word, _)| rest.starts_with(word))?;
     let pid = Some(pid);
-    ended(
-        What::Signal(*number),
-        Who {
+    report_process_failure(
+        FailureCause::Signal(*number),
+        ProcessOfLine {
             pid,
-            ..Who::default()
+            ..ProcessOfLine::default()
         },
     )
 }

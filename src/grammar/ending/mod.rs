@@ -32,45 +32,45 @@
 //! `[rank0]: ` in front of what Python says of an exception, vLLM's `pynccl_wrapper.py`, XLA's
 //! `nccl_errors.h`.
 
-mod done;
 mod exception;
 mod launcher;
-mod setup;
+mod setup_failure;
+mod success;
 
 use crate::token::dec_u32;
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
-pub use setup::{Setup, setup};
+pub use setup_failure::{SetupFailure, find_setup_failure};
 use std::sync::LazyLock;
 
 /// How a job, or one of its processes, ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending<'a> {
+pub enum EndingLine<'a> {
     /// It says that its work is done.
     Done,
     /// It failed.
-    Failed(Failure<'a>),
+    Failed(ProcessFailure<'a>),
     /// Python begins to say what it could not handle: the exception's own line follows.
-    Traceback(Who<'a>),
+    Traceback(ProcessOfLine<'a>),
     /// Part of a launcher's report of one process: the line with its end follows.
-    Part(Part<'a>),
+    Part(LauncherReport<'a>),
 }
 
 /// A failure: what, and whose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failure<'a> {
+pub struct ProcessFailure<'a> {
     /// What ended it.
-    pub what: What,
+    pub what: FailureCause,
     /// Who ended, as far as the line tells.
-    pub who: Who<'a>,
+    pub who: ProcessOfLine<'a>,
     /// What the line says of it: an exception with its text, a scheduler's reason. Else empty.
     pub says: &'a [u8],
 }
 
 /// What ended a process or a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum What {
+pub enum FailureCause {
     /// An exception of Python's.
     Exception,
     /// The same of a launcher, which only repeats that a process failed.
@@ -93,7 +93,7 @@ pub enum What {
 
 /// How a job failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum How {
+pub enum FailureMode {
     /// By itself: an exit code, an abort, a crash.
     Itself,
     /// By an error that NCCL's functions gave to the program.
@@ -102,27 +102,31 @@ pub enum How {
     Killed,
 }
 
-impl What {
+impl FailureCause {
     /// True for what Python prints after a traceback.
-    fn is_raised(self) -> bool {
-        matches!(self, What::Exception | What::Repeated)
+    fn is_python_exception(self) -> bool {
+        matches!(self, FailureCause::Exception | FailureCause::Repeated)
     }
 
     /// Whether the job failed by itself or was killed.
-    pub fn how(self) -> How {
+    pub fn failure_mode(self) -> FailureMode {
         match self {
-            What::Nccl => How::Nccl,
-            What::Signal(9 | 15) | What::Exit(137 | 143) => How::Killed,
-            What::OutOfMemory | What::Cancelled | What::Interrupted => How::Killed,
-            What::Exception | What::Repeated | What::Crash => How::Itself,
-            What::Exit(_) | What::Signal(_) => How::Itself,
+            FailureCause::Nccl => FailureMode::Nccl,
+            FailureCause::Signal(9 | 15) | FailureCause::Exit(137 | 143) => FailureMode::Killed,
+            FailureCause::OutOfMemory | FailureCause::Cancelled | FailureCause::Interrupted => {
+                FailureMode::Killed
+            }
+            FailureCause::Exception | FailureCause::Repeated | FailureCause::Crash => {
+                FailureMode::Itself
+            }
+            FailureCause::Exit(_) | FailureCause::Signal(_) => FailureMode::Itself,
         }
     }
 }
 
 /// Whose a line is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Who<'a> {
+pub struct ProcessOfLine<'a> {
     /// The rank in the job.
     pub rank: Option<u32>,
     /// The rank among those of its host.
@@ -135,91 +139,103 @@ pub struct Who<'a> {
 
 /// A line of a launcher's report of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part<'a> {
+pub enum LauncherReport<'a> {
     /// The process reported next failed first.
     First,
     /// Its host.
     Host(&'a [u8]),
     /// Its rank.
-    Rank(Who<'a>),
+    Rank(ProcessOfLine<'a>),
 }
 
 /// Reads what is around an anchor, or refuses it.
-type Reader = for<'a> fn(&'a [u8], &'a [u8]) -> Option<Ending<'a>>;
+type EndingReader = for<'a> fn(&'a [u8], &'a [u8]) -> Option<EndingLine<'a>>;
 
 /// Words of which one is in every such line, and who reads it.
-const ANCHORS: &[(&str, Reader)] = &[
-    ("raining complete", done::completed),
-    ("raining finished", done::sentence),
-    ("raining done", done::sentence),
-    ("raining is done", done::megatron),
-    ("inished training", done::sentence),
-    ("one training", done::fairseq),
-    ("`Trainer.fit` stopped:", done::done),
-    ("# Avg bus bandwidth", done::done),
-    ("# Collective test concluded", done::done),
-    ("run_stop\"", done::mlperf),
-    ("Traceback (most recent call last)", exception::traceback),
-    ("Error", exception::exception),
-    ("Exception", exception::exception),
-    ("KeyboardInterrupt", exception::exception),
-    ("srun: error: ", launcher::srun),
-    ("CANCELLED AT ", launcher::cancelled),
-    ("oom_kill event", launcher::oom),
-    ("oom-kill event", launcher::oom),
-    ("ut of memory: Kill", launcher::killer),
-    ("exited on signal ", launcher::signal),
-    ("exited with non-zero status", exception::itself),
-    ("] Signal: ", launcher::handler),
+const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
+    ("raining complete", success::read_training_complete),
+    ("raining finished", success::read_success_sentence),
+    ("raining done", success::read_success_sentence),
+    ("raining is done", success::read_megatron_success),
+    ("inished training", success::read_success_sentence),
+    ("one training", success::read_fairseq_success),
+    ("`Trainer.fit` stopped:", success::read_success),
+    ("# Avg bus bandwidth", success::read_success),
+    ("# Collective test concluded", success::read_success),
+    ("run_stop\"", success::read_mlperf_success),
+    (
+        "Traceback (most recent call last)",
+        exception::read_traceback,
+    ),
+    ("Error", exception::read_exception),
+    ("Exception", exception::read_exception),
+    ("KeyboardInterrupt", exception::read_exception),
+    ("srun: error: ", launcher::read_srun),
+    ("CANCELLED AT ", launcher::read_slurm_cancel),
+    ("oom_kill event", launcher::read_slurm_oom),
+    ("oom-kill event", launcher::read_slurm_oom),
+    ("ut of memory: Kill", launcher::read_kernel_oom_kill),
+    ("exited on signal ", launcher::read_mpirun_signal),
+    ("exited with non-zero status", exception::read_crash),
+    ("] Signal: ", launcher::read_signal_handler),
     (
         "Per user-direction, the job has been aborted",
-        launcher::aborted,
+        launcher::read_mpirun_abort,
     ),
-    ("Process name: [", launcher::named),
-    ("Exit code: ", launcher::mpirun),
-    ("EXIT CODE: ", launcher::hydra),
-    ("KILLED BY SIGNAL: ", launcher::hydra),
-    ("failed (exitcode: ", launcher::torchrun),
-    ("exitcode  : ", launcher::torchrun),
-    ("rank      : ", launcher::rank),
-    ("host      : ", launcher::host),
-    ("Root Cause (first observed failure):", launcher::first),
-    (" death signal, shutting down workers", launcher::told),
-    ("exits with return code = ", launcher::deepspeed),
-    (": line ", launcher::shell),
-    ("terminate called after throwing", exception::thrown),
-    ("Fatal Python error: ", exception::itself),
-    ("ncclUnhandledCudaError: ", exception::nccl),
-    ("ncclSystemError: ", exception::nccl),
-    ("ncclInternalError: ", exception::nccl),
-    ("ncclInvalidArgument: ", exception::nccl),
-    ("ncclInvalidUsage: ", exception::nccl),
-    ("ncclRemoteError: ", exception::nccl),
-    ("Test NCCL failure ", exception::nccl),
-    ("NCCL error: ", exception::nccl),
-    ("NCCL Error ", exception::numbered),
-    ("NCCL operation ", exception::xla),
+    ("Process name: [", launcher::read_process_name),
+    ("Exit code: ", launcher::read_mpirun_exit_code),
+    ("EXIT CODE: ", launcher::read_hydra),
+    ("KILLED BY SIGNAL: ", launcher::read_hydra),
+    ("failed (exitcode: ", launcher::read_torchrun),
+    ("exitcode  : ", launcher::read_torchrun),
+    ("rank      : ", launcher::read_torchrun_rank),
+    ("host      : ", launcher::read_torchrun_host),
+    (
+        "Root Cause (first observed failure):",
+        launcher::read_first_failure,
+    ),
+    (
+        " death signal, shutting down workers",
+        launcher::read_death_signal,
+    ),
+    ("exits with return code = ", launcher::read_deepspeed),
+    (": line ", launcher::read_shell),
+    (
+        "terminate called after throwing",
+        exception::read_cpp_exception,
+    ),
+    ("Fatal Python error: ", exception::read_crash),
+    ("ncclUnhandledCudaError: ", exception::read_nccl_error),
+    ("ncclSystemError: ", exception::read_nccl_error),
+    ("ncclInternalError: ", exception::read_nccl_error),
+    ("ncclInvalidArgument: ", exception::read_nccl_error),
+    ("ncclInvalidUsage: ", exception::read_nccl_error),
+    ("ncclRemoteError: ", exception::read_nccl_error),
+    ("Test NCCL failure ", exception::read_nccl_error),
+    ("NCCL error: ", exception::read_nccl_error),
+    ("NCCL Error ", exception::read_numbered_nccl_error),
+    ("NCCL operation ", exception::read_xla_nccl_error),
 ];
 
 /// How much of a line is looked at.
-const LONGEST: usize = 4096;
+const MAX_ENDING_LINE_BYTES: usize = 4096;
 
 /// The end that a line tells of, wherever it begins.
-pub fn ending(line: &[u8]) -> Option<Ending<'_>> {
+pub fn find_ending(line: &[u8]) -> Option<EndingLine<'_>> {
     static FINDER: LazyLock<Option<AhoCorasick>> =
-        LazyLock::new(|| AhoCorasick::new(ANCHORS.iter().map(|(word, _)| word)).ok());
-    let line = &line[..line.len().min(LONGEST)];
+        LazyLock::new(|| AhoCorasick::new(ENDING_ANCHORS.iter().map(|(word, _)| word)).ok());
+    let line = &line[..line.len().min(MAX_ENDING_LINE_BYTES)];
     FINDER
         .as_ref()?
         .find_overlapping_iter(line)
         .find_map(|hit| {
-            let (_, read) = ANCHORS.get(hit.pattern().as_usize())?;
+            let (_, read) = ENDING_ANCHORS.get(hit.pattern().as_usize())?;
             let end = read(&line[..hit.start()], &line[hit.end()..])?;
             Some(match end {
                 // Its name begins in front of the anchor, its text follows.
-                Ending::Failed(mut failure) if failure.what.is_raised() => {
+                EndingLine::Failed(mut failure) if failure.what.is_python_exception() => {
                     failure.says = &line[hit.start() - failure.says.len()..];
-                    Ending::Failed(failure)
+                    EndingLine::Failed(failure)
                 }
                 end => end,
             })
@@ -228,7 +244,7 @@ pub fn ending(line: &[u8]) -> Option<Ending<'_>> {
 
 /// The rank whose line it is, by what PyTorch or a launcher puts in front: `[rank3]:` of PyTorch and
 /// torchrun, `[default3]:` of torchrun (a rank of the host), `[1,3]<stderr>:` of mpirun, `3: ` of srun.
-pub fn whose(line: &[u8]) -> Who<'_> {
+pub fn process_of_line(line: &[u8]) -> ProcessOfLine<'_> {
     let rank = |word: &[u8]| {
         let at = memmem::find(line, word)? + word.len();
         let (rest, rank) = dec_u32(&line[at..]).ok()?;
@@ -243,10 +259,10 @@ pub fn whose(line: &[u8]) -> Who<'_> {
         let (rest, rank) = dec_u32(line.trim_ascii_start()).ok()?;
         rest.starts_with(b": ").then_some(rank)
     };
-    Who {
+    ProcessOfLine {
         rank: rank(b"[rank").or_else(tagged).or_else(labelled),
         local_rank: rank(b"[default"),
-        ..Who::default()
+        ..ProcessOfLine::default()
     }
 }
 

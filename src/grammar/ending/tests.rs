@@ -5,12 +5,12 @@ use super::*;
 #[test]
 fn ends_are_told_from_what_only_sounds_so() {
     let (done, itself, nccl, killed) = ("done", "itself", "nccl", "killed");
-    let told = |line: &str| match ending(line.as_bytes()) {
-        Some(Ending::Done) => done,
-        Some(Ending::Failed(failure)) => match failure.what.how() {
-            How::Itself => itself,
-            How::Nccl => nccl,
-            How::Killed => killed,
+    let told = |line: &str| match find_ending(line.as_bytes()) {
+        Some(EndingLine::Done) => done,
+        Some(EndingLine::Failed(failure)) => match failure.what.failure_mode() {
+            FailureMode::Itself => itself,
+            FailureMode::Nccl => nccl,
+            FailureMode::Killed => killed,
         },
         _ => "none",
     };
@@ -116,16 +116,22 @@ fn ends_are_told_from_what_only_sounds_so() {
 
 #[test]
 fn who_ended_and_how_is_told() {
-    let of = |line: &'static str| match ending(line.as_bytes()) {
-        Some(Ending::Failed(failure)) => failure,
+    let of = |line: &'static str| match find_ending(line.as_bytes()) {
+        Some(EndingLine::Failed(failure)) => failure,
         other => panic!("{line}: {other:?}"),
     };
-    type Told = (What, Option<u32>, Option<u32>, Option<u64>, &'static str);
+    type Told = (
+        FailureCause,
+        Option<u32>,
+        Option<u32>,
+        Option<u64>,
+        &'static str,
+    );
     let told: [(&str, Told); 17] = [
         (
             "[rank0]: torch.OutOfMemoryError: CUDA out of memory.",
             (
-                What::Exception,
+                FailureCause::Exception,
                 Some(0),
                 None,
                 None,
@@ -134,12 +140,18 @@ fn who_ended_and_how_is_told() {
         ),
         (
             "[default3]:AssertionError",
-            (What::Exception, None, Some(3), None, "AssertionError"),
+            (
+                FailureCause::Exception,
+                None,
+                Some(3),
+                None,
+                "AssertionError",
+            ),
         ),
         (
             "12: my.own.ShapeException: a: b",
             (
-                What::Exception,
+                FailureCause::Exception,
                 Some(12),
                 None,
                 None,
@@ -149,7 +161,7 @@ fn who_ended_and_how_is_told() {
         (
             "[rank3]: torch.distributed.DistBackendError: NCCL error in: x.cpp:9",
             (
-                What::Nccl,
+                FailureCause::Nccl,
                 Some(3),
                 None,
                 None,
@@ -159,7 +171,7 @@ fn who_ended_and_how_is_told() {
         (
             "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
             (
-                What::Repeated,
+                FailureCause::Repeated,
                 None,
                 None,
                 None,
@@ -168,24 +180,24 @@ fn who_ended_and_how_is_told() {
         ),
         (
             "[rank1]: KeyboardInterrupt",
-            (What::Interrupted, Some(1), None, None, ""),
+            (FailureCause::Interrupted, Some(1), None, None, ""),
         ),
         (
             "x/api.py:986] failed (exitcode: -9) local_rank: 2 (pid: 1609) of binary: python3",
-            (What::Signal(9), None, Some(2), Some(1609), ""),
+            (FailureCause::Signal(9), None, Some(2), Some(1609), ""),
         ),
         (
             "  exitcode  : 1 (pid: 3103)",
-            (What::Exit(1), None, None, Some(3103), ""),
+            (FailureCause::Exit(1), None, None, Some(3103), ""),
         ),
         (
             "srun: error: n1: task 3: Out Of Memory",
-            (What::OutOfMemory, Some(3), None, None, ""),
+            (FailureCause::OutOfMemory, Some(3), None, None, ""),
         ),
         (
             "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***",
             (
-                What::Cancelled,
+                FailureCause::Cancelled,
                 None,
                 None,
                 None,
@@ -194,31 +206,31 @@ fn who_ended_and_how_is_told() {
         ),
         (
             "prterun noticed that process rank 3 with PID 123 on node n1 exited on signal 9 (Killed).",
-            (What::Signal(9), Some(3), None, Some(123), ""),
+            (FailureCause::Signal(9), Some(3), None, Some(123), ""),
         ),
         (
             "  Exit code:    137",
-            (What::Signal(9), None, None, None, ""),
+            (FailureCause::Signal(9), None, None, None, ""),
         ),
         (
             "[81.2] Memory cgroup out of memory: Killed process 81 (python) total-vm:8kB",
-            (What::OutOfMemory, None, None, Some(81), ""),
+            (FailureCause::OutOfMemory, None, None, Some(81), ""),
         ),
         (
             "Out of memory: Kill process 81 (python) score 9 or sacrifice child",
-            (What::OutOfMemory, None, None, Some(81), ""),
+            (FailureCause::OutOfMemory, None, None, Some(81), ""),
         ),
         (
             "train.sh: line 7:    81 Killed                  python train.py",
-            (What::Signal(9), None, None, Some(81), ""),
+            (FailureCause::Signal(9), None, None, Some(81), ""),
         ),
         (
             "W0614 x.py:9] Received Signals.SIGTERM death signal, shutting down workers",
-            (What::Cancelled, None, None, None, ""),
+            (FailureCause::Cancelled, None, None, None, ""),
         ),
         (
             "[ERROR] [launch.py:322] ['python', 'train.py'] exits with return code = -9",
-            (What::Signal(9), None, None, None, ""),
+            (FailureCause::Signal(9), None, None, None, ""),
         ),
     ];
     for (line, (what, rank, local_rank, pid, says)) in told {
@@ -236,19 +248,19 @@ fn who_ended_and_how_is_told() {
     assert_eq!(host("srun: error: n1: task 3: Killed"), Some(&b"n1"[..]));
     let cancelled = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-02-03T04:05:06 ***";
     assert_eq!(host(cancelled), Some(&b"n1"[..]));
-    let part = |line: &'static str| ending(line.as_bytes());
+    let part = |line: &'static str| find_ending(line.as_bytes());
     let rank = |rank, local_rank| {
-        Some(Ending::Part(Part::Rank(Who {
+        Some(EndingLine::Part(LauncherReport::Rank(ProcessOfLine {
             rank: Some(rank),
             local_rank,
-            ..Who::default()
+            ..ProcessOfLine::default()
         })))
     };
     assert_eq!(part("  rank      : 9 (local_rank: 1)"), rank(9, Some(1)));
     assert_eq!(part("  Process name: [[59473,1],2]"), rank(2, None));
     assert_eq!(
         part("  host      : n1"),
-        Some(Ending::Part(Part::Host(b"n1")))
+        Some(EndingLine::Part(LauncherReport::Host(b"n1")))
     );
     for line in [
         "WARNING: an Error occurred",
@@ -256,6 +268,6 @@ fn who_ended_and_how_is_told() {
         "raise ValueError(\"x\")",
         "step 3: line 7: 12 of 40",
     ] {
-        assert_eq!(ending(line.as_bytes()), None, "{line}");
+        assert_eq!(find_ending(line.as_bytes()), None, "{line}");
     }
 }

@@ -18,34 +18,34 @@ use std::sync::LazyLock;
 
 /// A line of PyTorch's watchdog.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum C10d<'a> {
+pub enum C10dMessage<'a> {
     /// A call took too long.
-    Timeout(Timeout<'a>),
+    Timeout(C10dTimeout<'a>),
     /// How far a process group is.
-    LastWork(LastWork<'a>),
+    LastWork(C10dLastWork<'a>),
     /// The watchdog itself failed, mostly as CUDA told it of an error.
-    Exception(Exception<'a>),
+    Exception(C10dException<'a>),
     /// The process leaves in the ordinary way, and did not destroy the process group.
-    NotDestroyed(Who<'a>),
+    NotDestroyed(GroupMember<'a>),
 }
 
-impl<'a> C10d<'a> {
+impl<'a> C10dMessage<'a> {
     /// Whose line it is.
-    pub fn who(&self) -> Who<'a> {
+    pub fn member(&self) -> GroupMember<'a> {
         match self {
-            C10d::Timeout(timeout) => timeout.who,
-            C10d::LastWork(last) => last.who,
-            C10d::Exception(exception) => exception.who,
-            C10d::NotDestroyed(who) => *who,
+            C10dMessage::Timeout(timeout) => timeout.who,
+            C10dMessage::LastWork(last) => last.who,
+            C10dMessage::Exception(exception) => exception.who,
+            C10dMessage::NotDestroyed(who) => *who,
         }
     }
 }
 
 /// A call that took too long.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Timeout<'a> {
+pub struct C10dTimeout<'a> {
     /// Whose.
-    pub who: Who<'a>,
+    pub who: GroupMember<'a>,
     /// The call's number in its process group.
     pub seq: u64,
     /// PyTorch's name of the operation, `ALLREDUCE`, `_ALLGATHER_BASE`.
@@ -62,9 +62,9 @@ pub struct Timeout<'a> {
 
 /// How far a process group is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LastWork<'a> {
+pub struct C10dLastWork<'a> {
     /// Whose.
-    pub who: Who<'a>,
+    pub who: GroupMember<'a>,
     /// The call that failed.
     pub at: Option<i64>,
     /// The call enqueued last.
@@ -75,16 +75,16 @@ pub struct LastWork<'a> {
 
 /// What the watchdog failed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exception<'a> {
+pub struct C10dException<'a> {
     /// Whose watchdog.
-    pub who: Who<'a>,
+    pub who: GroupMember<'a>,
     /// The exception's words.
     pub what: &'a [u8],
 }
 
 /// A process in a process group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Who<'a> {
+pub struct GroupMember<'a> {
     /// The process group as printed: `ID 0 GUID 0(default_pg)`, `0`; printed since 2.2.
     pub group: Option<&'a [u8]>,
     /// The rank in it.
@@ -96,33 +96,34 @@ pub struct Who<'a> {
 static TIMEOUT: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"Watchdog caught collective operation timeout: WorkNCCL("));
 /// Without its first letter, which is a capital one in some lines.
-static LAST: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"ast enqueued "));
+static LAST_ENQUEUED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"ast enqueued "));
 static EXCEPTION: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"watchdog thread terminated with exception: "));
 static NOT_DESTROYED: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"process group has NOT been destroyed before we destruct"));
 
 /// A line of the watchdog, wherever it begins.
-pub fn line(line: &[u8]) -> Option<C10d<'_>> {
+pub fn parse_c10d_line(line: &[u8]) -> Option<C10dMessage<'_>> {
     if let Some(at) = TIMEOUT.find(line) {
         let work = &line[at + TIMEOUT.needle().len()..];
-        return timeout(who(&line[..at]), work).map(C10d::Timeout);
+        return parse_timeout(find_group_member(&line[..at]), work).map(C10dMessage::Timeout);
     }
-    if let Some(at) = LAST.find(line) {
+    if let Some(at) = LAST_ENQUEUED.find(line) {
         let before = line[..at].strip_suffix(b"l");
         let before = before.or_else(|| line[..at].strip_suffix(b"L"))?;
-        return last(before, &line[at + LAST.needle().len()..]).map(C10d::LastWork);
+        return parse_last_work(before, &line[at + LAST_ENQUEUED.needle().len()..])
+            .map(C10dMessage::LastWork);
     }
     if let Some(at) = EXCEPTION.find(line) {
         let what = line[at + EXCEPTION.needle().len()..].trim_ascii_end();
-        let who = who(&line[..at]);
-        return (!what.is_empty()).then_some(C10d::Exception(Exception { who, what }));
+        let who = find_group_member(&line[..at]);
+        return (!what.is_empty()).then_some(C10dMessage::Exception(C10dException { who, what }));
     }
     let at = NOT_DESTROYED.find(line)?;
-    Some(C10d::NotDestroyed(who(&line[..at])))
+    Some(C10dMessage::NotDestroyed(find_group_member(&line[..at])))
 }
 
-fn timeout<'a>(who: Who<'a>, text: &'a [u8]) -> Option<Timeout<'a>> {
+fn parse_timeout<'a>(who: GroupMember<'a>, text: &'a [u8]) -> Option<C10dTimeout<'a>> {
     // `Timeout(ms)=` has a parenthesis of its own.
     let (rest, work) = until(") ran for ", "the end of the work")(text).ok()?;
     let field = |name: &[u8]| {
@@ -135,7 +136,7 @@ fn timeout<'a>(who: Who<'a>, text: &'a [u8]) -> Option<Timeout<'a>> {
     };
     let (after, ran_ms) = fraction(rest).ok()?;
     after.starts_with(b" milliseconds").then_some(())?;
-    Some(Timeout {
+    Some(C10dTimeout {
         who,
         seq: number(b"SeqNum=")?,
         op: field(b"OpType=")?,
@@ -146,7 +147,7 @@ fn timeout<'a>(who: Who<'a>, text: &'a [u8]) -> Option<Timeout<'a>> {
     })
 }
 
-fn last<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<LastWork<'a>> {
+fn parse_last_work<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<C10dLastWork<'a>> {
     // `NCCL work: 811, last completed NCCL work: 807.`
     let numbers = |text: &'a [u8]| -> Option<(&'a [u8], i64)> {
         let text = text.strip_prefix(b"NCCL ").unwrap_or(text);
@@ -167,8 +168,8 @@ fn last<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<LastWork<'a>> {
         let from = memmem::rfind(before, word)? + word.len();
         dec_i64(&before[from..]).ok().map(|(_, n)| n)
     });
-    ended.then(|| LastWork {
-        who: who(before),
+    ended.then(|| C10dLastWork {
+        who: find_group_member(before),
         at,
         enqueued,
         completed,
@@ -176,24 +177,24 @@ fn last<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<LastWork<'a>> {
 }
 
 /// The longest text in front of which a process group is looked for.
-const LONGEST_WHO: usize = 400;
+const MAX_MEMBER_PREFIX_BYTES: usize = 400;
 
 /// The `[rank3]:` in a text.
-fn global(text: &[u8]) -> Option<u32> {
+fn find_global_rank(text: &[u8]) -> Option<u32> {
     let at = memmem::find(text, b"[rank")? + b"[rank".len();
     let (rest, rank) = dec_u32(&text[at..]).ok()?;
     rest.starts_with(b"]:").then_some(rank)
 }
 
 /// The last `[... Rank 1]` in a text.
-fn who(text: &[u8]) -> Who<'_> {
-    let global = global(&text[..text.len().min(LONGEST_WHO)]);
-    let none = Who {
+fn find_group_member(text: &[u8]) -> GroupMember<'_> {
+    let global = find_global_rank(&text[..text.len().min(MAX_MEMBER_PREFIX_BYTES)]);
+    let none = GroupMember {
         group: None,
         rank: None,
         global,
     };
-    let text = &text[text.len().saturating_sub(LONGEST_WHO)..];
+    let text = &text[text.len().saturating_sub(MAX_MEMBER_PREFIX_BYTES)..];
     let mut from = text.len();
     while let Some(open) = memchr::memrchr(b'[', &text[..from]) {
         let inner = &text[open + 1..];
@@ -202,7 +203,7 @@ fn who(text: &[u8]) -> Who<'_> {
             && let Ok((b"", rank)) = dec_u32(&inner[at + b"Rank ".len()..])
         {
             let group = inner[..at].trim_ascii().strip_prefix(b"PG ");
-            return Who {
+            return GroupMember {
                 group,
                 rank: Some(rank),
                 global,
@@ -222,8 +223,8 @@ mod tests {
         let text = "[rank0]:[E321 02:07:08.4 ProcessGroupNCCL.cpp:607] [Rank 3] Watchdog caught \
             collective operation timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, NumelIn=466, \
             NumelOut=467, Timeout(ms)=600000) ran for 600060 milliseconds before timing out.";
-        match line(text.as_bytes()) {
-            Some(C10d::Timeout(t)) => {
+        match parse_c10d_line(text.as_bytes()) {
+            Some(C10dMessage::Timeout(t)) => {
                 assert_eq!(
                     (t.seq, t.op, t.who.rank),
                     (1580, &b"ALLREDUCE"[..], Some(3))
@@ -234,7 +235,7 @@ mod tests {
             other => panic!("{other:?}"),
         }
         for cut in 0..text.find(" before").unwrap() {
-            assert_eq!(line(&text.as_bytes()[..cut]), None, "{cut}");
+            assert_eq!(parse_c10d_line(&text.as_bytes()[..cut]), None, "{cut}");
         }
     }
 
@@ -262,26 +263,26 @@ mod tests {
         ] {
             let (group, rank) = (Some(group.as_bytes()), Some(1));
             let global = None;
-            let who = Who {
+            let who = GroupMember {
                 group,
                 rank,
                 global,
             };
             let (at, enqueued, completed) = (Some(at), 811, 807);
-            let expected = LastWork {
+            let expected = C10dLastWork {
                 who,
                 at,
                 enqueued,
                 completed,
             };
             assert_eq!(
-                line(text.as_bytes()),
-                Some(C10d::LastWork(expected)),
+                parse_c10d_line(text.as_bytes()),
+                Some(C10dMessage::LastWork(expected)),
                 "{text}"
             );
         }
         assert_eq!(
-            line(b"last enqueued NCCL work: 811, last completed NCCL work: 80"),
+            parse_c10d_line(b"last enqueued NCCL work: 811, last completed NCCL work: 80"),
             None
         );
     }
@@ -292,7 +293,7 @@ mod tests {
             0(default_pg) Rank 1] Received a dump signal due to a collective timeout from  rank 3 \
             and we will try our best to dump the debug info. Last enqueued NCCL work: 134, last \
             completed NCCL work: 133.This is most likely caused by";
-        let Some(C10d::LastWork(last)) = line(text) else {
+        let Some(C10dMessage::LastWork(last)) = parse_c10d_line(text) else {
             panic!("no work");
         };
         assert_eq!((last.who.rank, last.who.global), (Some(1), Some(1)));
@@ -303,7 +304,7 @@ mod tests {
     fn an_exception_has_its_words() {
         let text = b"[E ProcessGroupNCCL.cpp:916] [Rank 3] NCCL watchdog thread terminated with \
             exception: CUDA error: an illegal memory access was encountered\r";
-        let Some(C10d::Exception(got)) = line(text) else {
+        let Some(C10dMessage::Exception(got)) = parse_c10d_line(text) else {
             panic!("no exception");
         };
         let what = b"CUDA error: an illegal memory access was encountered";
@@ -314,7 +315,7 @@ mod tests {
     fn an_ordinary_end_names_its_rank() {
         let text = b" 7: [rank7]:[W1011 06:17:10.7 ProcessGroupNCCL.cpp:1218] Warning: WARNING: \
             process group has NOT been destroyed before we destruct ProcessGroupNCCL. On normal";
-        let got = line(text).map(|c10d| c10d.who().global);
+        let got = parse_c10d_line(text).map(|c10d| c10d.member().global);
         assert_eq!(got, Some(Some(7)));
     }
 }

@@ -1,8 +1,8 @@
 //! How much of real logs is understood. Those of others are not part of the package: without them
 //! their tests report it and pass.
 
-use super::{Family, Message, message};
-use crate::header::{self, Level};
+use super::{MessageFamily, NcclMessage, parse_message};
+use crate::header::{self, HeaderLevel};
 use memchr::memmem;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 #[derive(Default)]
 struct Coverage {
     /// Lines whose values are read, and lines of which only the family is known.
-    by_family: BTreeMap<Family, (u64, u64)>,
+    by_family: BTreeMap<MessageFamily, (u64, u64)>,
     /// Lines with a second header: what is left of the first is damaged.
     glued: u64,
     missed: BTreeMap<String, u64>,
@@ -20,10 +20,10 @@ struct Coverage {
 impl Coverage {
     /// Counts the first message of a line, if it has one that is no call's.
     fn add(&mut self, line: &[u8], weight: u64) {
-        let Some(header) = header::find(line, 0) else {
+        let Some(header) = header::find_header(line, 0) else {
             return;
         };
-        let next = header::find(line, header.body);
+        let next = header::find_header(line, header.body);
         let body = &line[header.body..next.map_or(line.len(), |next| next.start)];
         if memmem::find(body, b": opCount ").is_some() {
             return;
@@ -32,11 +32,11 @@ impl Coverage {
             self.glued += weight;
             return;
         }
-        match message(header.level, body) {
+        match parse_message(header.level, body) {
             Some(message) => {
                 let (read, known) = self.by_family.entry(message.family()).or_default();
                 match message {
-                    Message::Plain(..) => *known += weight,
+                    NcclMessage::Plain(..) => *known += weight,
                     _ => *read += weight,
                 }
             }
@@ -46,7 +46,7 @@ impl Coverage {
                     .chars()
                     .map(|c| if c.is_ascii_digit() { 'N' } else { c })
                     .collect();
-                let level = if header.level == Level::Info {
+                let level = if header.level == HeaderLevel::Info {
                     ""
                 } else {
                     "(not INFO) "

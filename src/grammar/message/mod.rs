@@ -1,6 +1,6 @@
 //! What follows a header, other than a call: one file for each family of messages.
 //!
-//! [`message`] takes a whole message, to the end of its line; [`cut`] takes one whose end is
+//! [`parse_message`] takes a whole message, to the end of its line; [`parse_cut_message`] takes one whose end is
 //! missing, and gives what is sure of it. Both borrow from it, allocate nothing and read each
 //! byte a bounded number of times. A COLL body is [`super::coll`]'s and no message.
 //!
@@ -15,16 +15,16 @@
 //! | errors | `warn`, `trace` | causes, and the way of an error |
 //! | API calls | `call` | CALL lines |
 //! | RCCL | `rccl`, `communicator::tail` | kernel trace; the communicator after a line |
-//! | PyTorch | [`c10d`] | its watchdog; no header, so [`c10d::line`] takes the line |
+//! | PyTorch | [`c10d`] | its watchdog; no header, so [`c10d::parse_c10d_line`] takes the line |
 //!
-//! Of other lines only the family is known ([`Message::Plain`]).
+//! Of other lines only the family is known ([`NcclMessage::Plain`]).
 
+pub(crate) mod api_call;
 pub mod c10d;
-pub(crate) mod call;
+pub mod error_trace;
 pub mod graph;
-mod known;
+mod line_families;
 pub(crate) mod rccl;
-pub mod trace;
 pub mod tuning;
 pub mod warn;
 
@@ -36,8 +36,8 @@ pub mod setup;
 #[cfg(test)]
 mod tests;
 
-use super::header::Level;
-use communicator::{init, name, timing};
+use super::header::HeaderLevel;
+use communicator::{comm_name, init, timing};
 use graph::{nvls, tree};
 use memchr::memmem::Finder;
 use network::{channel, net};
@@ -50,56 +50,56 @@ use std::sync::LazyLock;
 pub fn is_truncated(message: &[u8]) -> bool {
     let list = message
         .strip_prefix(b"Trees")
-        .filter(|list| list.len() >= LONG);
-    list.and_then(|list| tree::trees(list, false))
+        .filter(|list| list.len() >= MIN_CUT_LIST_BYTES);
+    list.and_then(|list| tree::parse_trees(list, false))
         .is_some_and(|trees| trees.cut)
 }
 
 /// A list that may be cut is longer.
-const LONG: usize = 1000;
+const MIN_CUT_LIST_BYTES: usize = 1000;
 
 /// What a message says.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Message<'a> {
+pub enum NcclMessage<'a> {
     /// A communicator begins or ends.
-    Init(init::Line<'a>),
+    Init(init::InitLine<'a>),
     /// How a communicator lies on its nodes.
-    Layout(init::Layout),
+    Layout(init::CommLayout),
     /// How long an initialisation took.
-    Timings(timing::Timings<'a>),
+    Timings(timing::InitTimings<'a>),
     /// A communicator's name.
-    Named(name::Named<'a>),
+    Named(comm_name::CommName<'a>),
     /// A setting.
     Setting(setting::Setting<'a>),
     /// A version.
-    Version(version::Version<'a>),
+    Version(version::ComponentVersion<'a>),
     /// A plugin.
-    Plugin(plugin::Plugin<'a>),
+    Plugin(plugin::PluginMessage<'a>),
     /// The network.
-    Net(net::Net<'a>),
+    Net(net::NetMessage<'a>),
     /// A connection.
-    Connection(channel::Connection<'a>),
+    Connection(channel::ChannelConnection<'a>),
     /// Rings, trees and channels.
-    Graph(graph::Graph<'a>),
+    Graph(graph::GraphMessage<'a>),
     /// NVLink switches.
-    Nvls(nvls::Nvls<'a>),
+    Nvls(nvls::NvlsMessage<'a>),
     /// Algorithm and protocol of a call.
-    Tuning(tuning::Tuning<'a>),
+    Tuning(tuning::TuningMessage<'a>),
     /// A WARN.
-    Warn(warn::Warn<'a>),
+    Warn(warn::WarnMessage<'a>),
     /// A function that an error left.
-    Return(trace::Return<'a>),
+    Return(error_trace::ErrorReturn<'a>),
     /// RCCL's kernel trace.
-    Kernel(rccl::Kernel<'a>),
+    Kernel(rccl::RcclKernel<'a>),
     /// An API call.
-    Call(call::ApiCall<'a>),
+    Call(api_call::ApiCall<'a>),
     /// A line of this family; what it says is not read.
-    Plain(Family, &'a [u8]),
+    Plain(MessageFamily, &'a [u8]),
 }
 
 /// What a message is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Family {
+pub enum MessageFamily {
     /// Communicators: begin, layout, times, end.
     Init,
     /// How processes find each other.
@@ -144,29 +144,33 @@ pub enum Family {
     C10d,
 }
 
-impl Message<'_> {
+impl NcclMessage<'_> {
     /// What the message is about.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> MessageFamily {
         match self {
-            Message::Init(_) | Message::Layout(_) | Message::Named(_) => Family::Init,
-            Message::Timings(timings) => match timings.of {
-                timing::Of::Init { .. } => Family::Init,
-                timing::Of::Bootstrap => Family::Bootstrap,
+            NcclMessage::Init(_) | NcclMessage::Layout(_) | NcclMessage::Named(_) => {
+                MessageFamily::Init
+            }
+            NcclMessage::Timings(timings) => match timings.of {
+                timing::TimedSetup::Init { .. } => MessageFamily::Init,
+                timing::TimedSetup::Bootstrap => MessageFamily::Bootstrap,
             },
-            Message::Setting(_) => Family::Setting,
-            Message::Version(_) => Family::Version,
-            Message::Plugin(_) => Family::Plugin,
-            Message::Net(net::Net::Nics(nics)) if nics.by == b"Bootstrap" => Family::Bootstrap,
-            Message::Net(_) => Family::Net,
-            Message::Connection(_) => Family::Channel,
-            Message::Graph(_) => Family::Graph,
-            Message::Nvls(_) => Family::Nvls,
-            Message::Tuning(_) => Family::Tuning,
-            Message::Warn(_) => Family::Warn,
-            Message::Return(_) => Family::Return,
-            Message::Kernel(_) => Family::Rccl,
-            Message::Call(_) => Family::Call,
-            Message::Plain(family, _) => *family,
+            NcclMessage::Setting(_) => MessageFamily::Setting,
+            NcclMessage::Version(_) => MessageFamily::Version,
+            NcclMessage::Plugin(_) => MessageFamily::Plugin,
+            NcclMessage::Net(net::NetMessage::Nics(nics)) if nics.by == b"Bootstrap" => {
+                MessageFamily::Bootstrap
+            }
+            NcclMessage::Net(_) => MessageFamily::Net,
+            NcclMessage::Connection(_) => MessageFamily::Channel,
+            NcclMessage::Graph(_) => MessageFamily::Graph,
+            NcclMessage::Nvls(_) => MessageFamily::Nvls,
+            NcclMessage::Tuning(_) => MessageFamily::Tuning,
+            NcclMessage::Warn(_) => MessageFamily::Warn,
+            NcclMessage::Return(_) => MessageFamily::Return,
+            NcclMessage::Kernel(_) => MessageFamily::Rccl,
+            NcclMessage::Call(_) => MessageFamily::Call,
+            NcclMessage::Plain(family, _) => *family,
         }
     }
 }
@@ -174,100 +178,118 @@ impl Message<'_> {
 /// What a whole message says; `None` for a COLL body, and for one that is not understood.
 ///
 /// A line whose end is missing looks whole where it ends in a number or a name: where more is
-/// known of it (another header follows, it has the length at which NCCL cuts), ask [`cut`].
-pub fn message(level: Level, body: &[u8]) -> Option<Message<'_>> {
+/// known of it (another header follows, it has the length at which NCCL cuts), ask [`parse_cut_message`].
+pub fn parse_message(level: HeaderLevel, body: &[u8]) -> Option<NcclMessage<'_>> {
     let body = body.trim_ascii_end();
     match level {
-        Level::Info | Level::Attention => {
+        HeaderLevel::Info | HeaderLevel::Attention => {
             let text = body.trim_ascii_start();
-            info(text).or_else(|| known::family(text).map(|family| Message::Plain(family, text)))
+            parse_info(text).or_else(|| {
+                line_families::find_family(text).map(|family| NcclMessage::Plain(family, text))
+            })
         }
-        Level::Warn if !body.is_empty() => Some(Message::Warn(warn::warn(body))),
-        Level::Call => call::call(body).map(Message::Call),
+        HeaderLevel::Warn if !body.is_empty() => Some(NcclMessage::Warn(warn::parse_warn(body))),
+        HeaderLevel::Call => api_call::parse_api_call(body).map(NcclMessage::Call),
         _ => None,
     }
 }
 
 /// What is sure of a message whose end is missing: lists (trees, a ring, NICs, heads),
 /// flagged `cut` and without what may be half an item.
-pub fn cut(level: Level, body: &[u8]) -> Option<Message<'_>> {
-    if level != Level::Info {
+pub fn parse_cut_message(level: HeaderLevel, body: &[u8]) -> Option<NcclMessage<'_>> {
+    if level != HeaderLevel::Info {
         return None;
     }
     let text = body.trim_ascii_start();
     match text.first()? {
-        b'T' | b'C' => graph::graph(text, true).map(Message::Graph),
-        b'N' if text.starts_with(b"NVLS") => nvls::nvls(text, true).map(Message::Nvls),
-        b'N' | b'B' => net::net(text, true).map(Message::Net),
+        b'T' | b'C' => graph::parse_graph(text, true).map(NcclMessage::Graph),
+        b'N' if text.starts_with(b"NVLS") => nvls::parse_nvls(text, true).map(NcclMessage::Nvls),
+        b'N' | b'B' => net::parse_net(text, true).map(NcclMessage::Net),
         _ => None,
     }
 }
 
 /// A message with details, by its first bytes.
-fn info(text: &[u8]) -> Option<Message<'_>> {
+fn parse_info(text: &[u8]) -> Option<NcclMessage<'_>> {
     let first = *text.first()?;
     match first {
-        b'C' if text.starts_with(b"Channel ") || text.starts_with(b"CollNet ") => connected(text),
-        b'C' if text.starts_with(b"Comm config ") => setting::setting(text).map(Message::Setting),
-        b'C' if text.starts_with(b"Connected ") => graph::graph(text, false).map(Message::Graph),
-        b'R' if text.starts_with(b"Ring ") => connected(text),
-        b'T' if text.starts_with(b"Tree") => graph::graph(text, false).map(Message::Graph),
+        b'C' if text.starts_with(b"Channel ") || text.starts_with(b"CollNet ") => {
+            parse_connection_or_graph(text)
+        }
+        b'C' if text.starts_with(b"Comm config ") => {
+            setting::parse_setting(text).map(NcclMessage::Setting)
+        }
+        b'C' if text.starts_with(b"Connected ") => {
+            graph::parse_graph(text, false).map(NcclMessage::Graph)
+        }
+        b'R' if text.starts_with(b"Ring ") => parse_connection_or_graph(text),
+        b'T' if text.starts_with(b"Tree") => {
+            graph::parse_graph(text, false).map(NcclMessage::Graph)
+        }
         b'P' if text.starts_with(b"Pattern ") || text.starts_with(b"P2P Chunksize ") => {
-            graph::graph(text, false).map(Message::Graph)
+            graph::parse_graph(text, false).map(NcclMessage::Graph)
         }
-        b'I' if text.starts_with(b"Invalid value ") => setting::setting(text).map(Message::Setting),
-        b'I' if text.starts_with(b"Init timings") => timing::timings(text).map(Message::Timings),
+        b'I' if text.starts_with(b"Invalid value ") => {
+            setting::parse_setting(text).map(NcclMessage::Setting)
+        }
+        b'I' if text.starts_with(b"Init timings") => {
+            timing::parse_timings(text).map(NcclMessage::Timings)
+        }
         b'B' if text.starts_with(b"Bootstrap timings") => {
-            timing::timings(text).map(Message::Timings)
+            timing::parse_timings(text).map(NcclMessage::Timings)
         }
-        b'B' if text.starts_with(b"Bootstrap") => net::net(text, false).map(Message::Net),
-        b'N' if text.starts_with(b"NCCL_") => setting::setting(text).map(Message::Setting),
-        b'N' if text.starts_with(b"NVLS ") => nvls::nvls(text, false).map(Message::Nvls),
+        b'B' if text.starts_with(b"Bootstrap") => net::parse_net(text, false).map(NcclMessage::Net),
+        b'N' if text.starts_with(b"NCCL_") => {
+            setting::parse_setting(text).map(NcclMessage::Setting)
+        }
+        b'N' if text.starts_with(b"NVLS ") => nvls::parse_nvls(text, false).map(NcclMessage::Nvls),
         b'N' if text.starts_with(b"NET/") && !text.starts_with(b"NET/Plugin") => {
-            net::net(text, false).map(Message::Net)
+            net::parse_net(text, false).map(NcclMessage::Net)
         }
-        b'G' if text.starts_with(b"GPU Direct RDMA ") => net::net(text, false).map(Message::Net),
-        b'#' => rccl::kernel(text).map(Message::Kernel),
-        b'0'..=b'9' => counts(text),
+        b'G' if text.starts_with(b"GPU Direct RDMA ") => {
+            net::parse_net(text, false).map(NcclMessage::Net)
+        }
+        b'#' => rccl::parse_rccl_kernel(text).map(NcclMessage::Kernel),
+        b'0'..=b'9' => parse_tuning_or_channels(text),
         _ => None,
     }
-    .or_else(|| rarer(text))
+    .or_else(|| parse_rare_info(text))
 }
 
 /// `Channel`, `CollNet` and `Ring` begin connections and rings.
-fn connected(text: &[u8]) -> Option<Message<'_>> {
+fn parse_connection_or_graph(text: &[u8]) -> Option<NcclMessage<'_>> {
     static VIA: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" via "));
     if VIA.find(text).is_some() {
-        channel::connection(text).map(Message::Connection)
+        channel::parse_connection(text).map(NcclMessage::Connection)
     } else {
-        graph::graph(text, false).map(Message::Graph)
+        graph::parse_graph(text, false).map(NcclMessage::Graph)
     }
 }
 
 /// `16 coll channels, ...` and `40 Bytes -> Algo ...`.
-fn counts(text: &[u8]) -> Option<Message<'_>> {
-    let tuning = || tuning::tuning(text).map(Message::Tuning);
-    let channels = || graph::graph(text, false).map(Message::Graph);
+fn parse_tuning_or_channels(text: &[u8]) -> Option<NcclMessage<'_>> {
+    let tuning = || tuning::parse_tuning(text).map(NcclMessage::Tuning);
+    let channels = || graph::parse_graph(text, false).map(NcclMessage::Graph);
     tuning().or_else(channels)
 }
 
 /// The families whose lines begin in many ways. Each gives up within the first bytes.
-fn rarer(text: &[u8]) -> Option<Message<'_>> {
+fn parse_rare_info(text: &[u8]) -> Option<NcclMessage<'_>> {
     static BYTES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" Bytes -> "));
     if text.ends_with(b"COMPLETE") || text.ends_with(b"START") {
-        return init::line(text).map(Message::Init);
+        return init::parse_init_line(text).map(NcclMessage::Init);
     }
     if text.starts_with(b"comm 0x") {
-        return init::layout(text).map(Message::Layout);
+        return init::parse_layout(text).map(NcclMessage::Layout);
     }
     if BYTES.find(&text[..text.len().min(100)]).is_some() {
-        return tuning::tuning(text).map(Message::Tuning);
+        return tuning::parse_tuning(text).map(NcclMessage::Tuning);
     }
-    version::version(text)
-        .map(Message::Version)
-        .or_else(|| name::named(text).map(Message::Named))
-        .or_else(|| plugin::plugin(text).map(Message::Plugin))
-        .or_else(|| net::net(text, false).map(Message::Net))
-        .or_else(|| trace::returned(text).map(Message::Return))
-        .or_else(|| setting::setting(text).map(Message::Setting))
+    version::parse_version(text)
+        .map(NcclMessage::Version)
+        .or_else(|| comm_name::parse_comm_name(text).map(NcclMessage::Named))
+        .or_else(|| plugin::parse_plugin(text).map(NcclMessage::Plugin))
+        .or_else(|| net::parse_net(text, false).map(NcclMessage::Net))
+        .or_else(|| error_trace::parse_error_return(text).map(NcclMessage::Return))
+        .or_else(|| setting::parse_setting(text).map(NcclMessage::Setting))
 }

@@ -12,7 +12,7 @@ use memchr::memmem;
 
 /// One line of the kernel trace.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Kernel<'a> {
+pub struct RcclKernel<'a> {
     /// Seconds on the device's clock.
     pub time_s: f64,
     /// Where: `07:00`, the communicator's rank and the block.
@@ -20,7 +20,7 @@ pub struct Kernel<'a> {
     /// The operation's number, printed in hex.
     pub op_count: u64,
     /// Launched, or ended.
-    pub event: Event,
+    pub event: RcclKernelEvent,
     /// The device's function; not printed at the end.
     pub function: Option<&'a [u8]>,
     /// The communicator's size.
@@ -29,7 +29,7 @@ pub struct Kernel<'a> {
 
 /// What the kernel did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum RcclKernelEvent {
     /// `KL`: began.
     Launch,
     /// `KE`: ended.
@@ -39,11 +39,11 @@ pub enum Event {
 }
 
 /// One line of the trace.
-pub(crate) fn kernel(body: &[u8]) -> Option<Kernel<'_>> {
-    line(body).ok().map(|(_, kernel)| kernel)
+pub(crate) fn parse_rccl_kernel(body: &[u8]) -> Option<RcclKernel<'_>> {
+    rccl_kernel_line(body).ok().map(|(_, kernel)| kernel)
 }
 
-fn line(input: &[u8]) -> PResult<'_, Kernel<'_>> {
+fn rccl_kernel_line(input: &[u8]) -> PResult<'_, RcclKernel<'_>> {
     let (i, _) = word("## [", "a time")(input)?;
     let (i, time_s) = fraction(i)?;
     let (i, _) = word("] [", "a place")(i)?;
@@ -52,9 +52,9 @@ fn line(input: &[u8]) -> PResult<'_, Kernel<'_>> {
     let (i, _) = word(" ", "an event")(i)?;
     let (i, event) = blank_free(i)?;
     let event = match event {
-        b"KL" => Event::Launch,
-        b"KE" => Event::End,
-        _ => Event::Other,
+        b"KL" => RcclKernelEvent::Launch,
+        b"KE" => RcclKernelEvent::End,
+        _ => RcclKernelEvent::Other,
     };
     let mut words = i.split(|&b| b == b' ');
     let function =
@@ -64,7 +64,7 @@ fn line(input: &[u8]) -> PResult<'_, Kernel<'_>> {
         .map(|(_, n)| n);
     Ok((
         &[],
-        Kernel {
+        RcclKernel {
             time_s,
             place,
             op_count,
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_launch_names_its_function() {
-        let of = kernel(
+        let of = parse_rccl_kernel(
             b"## [170260.347287] [07:00] 00001a KL HWID 42300700 ncclDevFunc_AllReduce_RING_LL_Sum \
               nw 4 bi 0 nc 0 busId df000 nRanks 8",
         )
@@ -90,12 +90,14 @@ mod tests {
             (of.time_s, of.place, of.op_count),
             (170_260.347_287, &b"07:00"[..], 0x1a)
         );
-        assert_eq!((of.event, of.nranks), (Event::Launch, Some(8)));
+        assert_eq!((of.event, of.nranks), (RcclKernelEvent::Launch, Some(8)));
         assert_eq!(of.function, Some(&b"ncclDevFunc_AllReduce_RING_LL_Sum"[..]));
         assert_eq!(
-            kernel(b"## [17.3] [07:00] 00001a KE").unwrap().event,
-            Event::End
+            parse_rccl_kernel(b"## [17.3] [07:00] 00001a KE")
+                .unwrap()
+                .event,
+            RcclKernelEvent::End
         );
-        assert_eq!(kernel(b"## [17."), None);
+        assert_eq!(parse_rccl_kernel(b"## [17."), None);
     }
 }

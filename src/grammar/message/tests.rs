@@ -67,8 +67,8 @@ const LINES: [&str; 60] = [
     "    Broadcast |     0.0/   0.0 |",
 ];
 
-fn of(line: &str) -> Message<'_> {
-    message(Level::Info, line.as_bytes()).unwrap_or_else(|| panic!("{line}"))
+fn of(line: &str) -> NcclMessage<'_> {
+    parse_message(HeaderLevel::Info, line.as_bytes()).unwrap_or_else(|| panic!("{line}"))
 }
 
 #[test]
@@ -83,12 +83,12 @@ fn every_shape_is_understood() {
     }
     let plain = LINES
         .iter()
-        .filter(|line| matches!(of(line), Message::Plain(..)));
+        .filter(|line| matches!(of(line), NcclMessage::Plain(..)));
     assert_eq!(plain.count(), 6);
 }
 
 /// The numbers in a value, as it prints itself.
-fn numbers(message: &Message<'_>) -> Vec<String> {
+fn numbers(message: &NcclMessage<'_>) -> Vec<String> {
     let text = format!("{message:?}");
     let digits = |c: char| !c.is_ascii_digit() && c != '.';
     text.split(digits)
@@ -107,13 +107,13 @@ fn a_line_cut_behind_a_number_or_a_word_has_no_other_numbers() {
             if ends {
                 continue;
             }
-            let Some(got) = message(Level::Info, text.as_bytes()) else {
+            let Some(got) = parse_message(HeaderLevel::Info, text.as_bytes()) else {
                 continue;
             };
             // A text's bytes are printed as numbers too: they are compared as a text.
             if matches!(
                 got,
-                Message::Plain(..) | Message::Plugin(_) | Message::Setting(_)
+                NcclMessage::Plain(..) | NcclMessage::Plugin(_) | NcclMessage::Setting(_)
             ) {
                 continue;
             }
@@ -131,34 +131,34 @@ fn a_line_cut_behind_a_number_or_a_word_has_no_other_numbers() {
 fn of_a_line_known_to_be_cut_only_whole_items_are_given() {
     for line in LINES {
         for end in 0..=line.len() {
-            match cut(Level::Info, &line.as_bytes()[..end]) {
+            match parse_cut_message(HeaderLevel::Info, &line.as_bytes()[..end]) {
                 None => {}
-                Some(Message::Graph(graph::Graph::Trees(got))) => {
-                    let Message::Graph(graph::Graph::Trees(all)) = of(line) else {
+                Some(NcclMessage::Graph(graph::GraphMessage::Trees(got))) => {
+                    let NcclMessage::Graph(graph::GraphMessage::Trees(all)) = of(line) else {
                         panic!("{line}")
                     };
                     let (got_all, all): (Vec<_>, Vec<_>) =
                         (got.iter().collect(), all.iter().collect());
                     assert!(got.cut && all.starts_with(&got_all), "{line} {end}");
                 }
-                Some(Message::Graph(graph::Graph::Ring(got))) => {
-                    let Message::Graph(graph::Graph::Ring(all)) = of(line) else {
+                Some(NcclMessage::Graph(graph::GraphMessage::Ring(got))) => {
+                    let NcclMessage::Graph(graph::GraphMessage::Ring(all)) = of(line) else {
                         panic!("{line}")
                     };
                     let (got_all, all): (Vec<_>, Vec<_>) =
                         (got.ranks().collect(), all.ranks().collect());
                     assert!(got.cut && all.starts_with(&got_all), "{line} {end}");
                 }
-                Some(Message::Net(net::Net::Nics(got))) => {
-                    let Message::Net(net::Net::Nics(all)) = of(line) else {
+                Some(NcclMessage::Net(net::NetMessage::Nics(got))) => {
+                    let NcclMessage::Net(net::NetMessage::Nics(all)) = of(line) else {
                         panic!("{line}")
                     };
                     let (got_all, all): (Vec<_>, Vec<_>) =
                         (got.iter().collect(), all.iter().collect());
                     assert!(got.cut && all.starts_with(&got_all), "{line} {end}");
                 }
-                Some(Message::Nvls(nvls::Nvls::Head(got))) => {
-                    let Message::Nvls(nvls::Nvls::Head(all)) = of(line) else {
+                Some(NcclMessage::Nvls(nvls::NvlsMessage::Head(got))) => {
+                    let NcclMessage::Nvls(nvls::NvlsMessage::Head(all)) = of(line) else {
                         panic!("{line}")
                     };
                     let (got_all, all): (Vec<_>, Vec<_>) =
@@ -173,40 +173,43 @@ fn of_a_line_known_to_be_cut_only_whole_items_are_given() {
 
 #[test]
 fn levels_decide_first() {
-    let warn = message(Level::Warn, b"Call to ibv_open_device failed").unwrap();
-    assert_eq!(warn.family(), Family::Warn);
-    assert_eq!(message(Level::Warn, b""), None);
-    let call = message(Level::Call, b"ncclGroupStart()").unwrap();
-    assert_eq!(call.family(), Family::Call);
-    assert_eq!(message(Level::Trace, b"Connected all rings"), None);
+    let warn = parse_message(HeaderLevel::Warn, b"Call to ibv_open_device failed").unwrap();
+    assert_eq!(warn.family(), MessageFamily::Warn);
+    assert_eq!(parse_message(HeaderLevel::Warn, b""), None);
+    let call = parse_message(HeaderLevel::Call, b"ncclGroupStart()").unwrap();
+    assert_eq!(call.family(), MessageFamily::Call);
+    assert_eq!(
+        parse_message(HeaderLevel::Trace, b"Connected all rings"),
+        None
+    );
     let coll = b"AllReduce: opCount 1 sendbuff 0x1 recvbuff 0x2 count 1 datatype 7 op 0 root 0";
-    assert_eq!(message(Level::Info, coll), None);
-    assert_eq!(message(Level::Info, b""), None);
-    assert_eq!(message(Level::Info, b"step 4 done"), None);
+    assert_eq!(parse_message(HeaderLevel::Info, coll), None);
+    assert_eq!(parse_message(HeaderLevel::Info, b""), None);
+    assert_eq!(parse_message(HeaderLevel::Info, b"step 4 done"), None);
 }
 
 /// Takes all that a value gives.
-fn walk(message: &Message<'_>) -> usize {
+fn walk(message: &NcclMessage<'_>) -> usize {
     match message {
-        Message::Timings(timings) => timings.parts().count(),
-        Message::Net(net::Net::Nics(nics)) => nics.iter().count(),
-        Message::Graph(graph::Graph::Trees(trees)) => trees.iter().count(),
-        Message::Graph(graph::Graph::Ring(ring)) => ring.ranks().count(),
-        Message::Nvls(nvls::Nvls::Head(head)) => head.ranks().count(),
+        NcclMessage::Timings(timings) => timings.parts().count(),
+        NcclMessage::Net(net::NetMessage::Nics(nics)) => nics.iter().count(),
+        NcclMessage::Graph(graph::GraphMessage::Trees(trees)) => trees.iter().count(),
+        NcclMessage::Graph(graph::GraphMessage::Ring(ring)) => ring.ranks().count(),
+        NcclMessage::Nvls(nvls::NvlsMessage::Head(head)) => head.ranks().count(),
         _ => 0,
     }
 }
 
 fn take(bytes: &[u8]) {
     for level in [
-        Level::Info,
-        Level::Warn,
-        Level::Attention,
-        Level::Call,
-        Level::Trace,
-        Level::Other,
+        HeaderLevel::Info,
+        HeaderLevel::Warn,
+        HeaderLevel::Attention,
+        HeaderLevel::Call,
+        HeaderLevel::Trace,
+        HeaderLevel::Other,
     ] {
-        for message in [message(level, bytes), cut(level, bytes)]
+        for message in [parse_message(level, bytes), parse_cut_message(level, bytes)]
             .into_iter()
             .flatten()
         {
@@ -214,7 +217,10 @@ fn take(bytes: &[u8]) {
             let _ = message.family();
         }
     }
-    let _ = (c10d::line(bytes), version::headerless(bytes));
+    let _ = (
+        c10d::parse_c10d_line(bytes),
+        version::parse_headerless_version(bytes),
+    );
 }
 
 proptest! {

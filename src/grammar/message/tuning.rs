@@ -20,11 +20,11 @@ use serde::{Deserialize, Serialize};
 
 /// How NCCL does a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Tuning<'a> {
+pub enum TuningMessage<'a> {
     /// By an algorithm and a protocol.
-    Choice(Choice<'a>),
+    Choice(AlgoProtoChoice<'a>),
     /// By a kernel on memory that all ranks can reach at the same address.
-    Symmetric(Kernel<'a>),
+    Symmetric(SymmetricKernel<'a>),
     /// By the copy engines, without a kernel.
     CopyEngine {
         /// The operation.
@@ -36,7 +36,7 @@ pub enum Tuning<'a> {
 
 /// A kernel on symmetric memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kernel<'a> {
+pub struct SymmetricKernel<'a> {
     /// The operation.
     pub op: &'a [u8],
     /// The size it was chosen for.
@@ -51,7 +51,7 @@ pub struct Kernel<'a> {
 
 /// One choice of algorithm and protocol.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Choice<'a> {
+pub struct AlgoProtoChoice<'a> {
     /// The operation; printed since 2.23.
     pub op: Option<&'a [u8]>,
     /// The size it was chosen for.
@@ -118,29 +118,29 @@ const PROTOCOLS: [(&str, Protocol); 3] = [
 
 impl Algorithm {
     /// By NCCL's number or name.
-    pub fn of(text: &[u8]) -> Algorithm {
-        named(&ALGORITHMS, text).unwrap_or(Algorithm::Unknown)
+    pub fn from_text(text: &[u8]) -> Algorithm {
+        find_value(&ALGORITHMS, text).unwrap_or(Algorithm::Unknown)
     }
 
     /// NCCL's name.
     pub fn name(self) -> &'static str {
-        name(&ALGORITHMS, self)
+        find_name(&ALGORITHMS, self)
     }
 }
 
 impl Protocol {
     /// By NCCL's number or name.
-    pub fn of(text: &[u8]) -> Protocol {
-        named(&PROTOCOLS, text).unwrap_or(Protocol::Unknown)
+    pub fn from_text(text: &[u8]) -> Protocol {
+        find_value(&PROTOCOLS, text).unwrap_or(Protocol::Unknown)
     }
 
     /// NCCL's name.
     pub fn name(self) -> &'static str {
-        name(&PROTOCOLS, self)
+        find_name(&PROTOCOLS, self)
     }
 }
 
-fn named<T: Copy>(table: &[(&str, T)], text: &[u8]) -> Option<T> {
+fn find_value<T: Copy>(table: &[(&str, T)], text: &[u8]) -> Option<T> {
     let found = match whole(dec_u32(text)) {
         Some(number) => table.get(usize::try_from(number).ok()?),
         None => table.iter().find(|(name, _)| name.as_bytes() == text),
@@ -148,27 +148,27 @@ fn named<T: Copy>(table: &[(&str, T)], text: &[u8]) -> Option<T> {
     found.map(|(_, value)| *value)
 }
 
-fn name<T: PartialEq>(table: &[(&'static str, T)], value: T) -> &'static str {
+fn find_name<T: PartialEq>(table: &[(&'static str, T)], value: T) -> &'static str {
     let found = table.iter().find(|(_, other)| *other == value);
     found.map_or("UNKNOWN", |(name, _)| name)
 }
 
 /// Any of the lines above.
-pub(crate) fn tuning(body: &[u8]) -> Option<Tuning<'_>> {
-    whole(line(body))
-        .map(Tuning::Choice)
-        .or_else(|| whole(special(body)))
+pub(crate) fn parse_tuning(body: &[u8]) -> Option<TuningMessage<'_>> {
+    whole(algo_proto_line(body))
+        .map(TuningMessage::Choice)
+        .or_else(|| whole(kernel_or_copy_line(body)))
 }
 
 /// `AllReduce [Symmetric]: 1024 Bytes -> Kernel ...` and those without a kernel.
-fn special(input: &[u8]) -> PResult<'_, Tuning<'_>> {
+fn kernel_or_copy_line(input: &[u8]) -> PResult<'_, TuningMessage<'_>> {
     let (i, op) = until(" [", "an operation")(input)?;
     let (i, how) = until("]: ", "how it is done")(i)?;
     let (i, bytes) = dec_u64(i)?;
     let (i, _) = word(" Bytes -> ", "Bytes")(i)?;
     if how == b"Copy Engine" || how == b"Hierarchical CE" {
         let (_, _) = word("cudaMemcpy", "the copy")(i).or_else(|_| word("RMA ", "the copy")(i))?;
-        return Ok((&[], Tuning::CopyEngine { op, bytes }));
+        return Ok((&[], TuningMessage::CopyEngine { op, bytes }));
     }
     let (i, _) = word("Kernel ", "a kernel")(i)?;
     let (i, kernel) = blank_free(i)?;
@@ -176,17 +176,17 @@ fn special(input: &[u8]) -> PResult<'_, Tuning<'_>> {
     let (i, channels) = dec_u32(i)?;
     let (i, _) = word(" nthreads ", "nthreads")(i)?;
     let (i, threads) = dec_u32(i)?;
-    let kernel = Kernel {
+    let kernel = SymmetricKernel {
         op,
         bytes,
         kernel,
         channels,
         threads,
     };
-    Ok((more(i), Tuning::Symmetric(kernel)))
+    Ok((skip_named_values(i), TuningMessage::Symmetric(kernel)))
 }
 
-fn line(input: &[u8]) -> PResult<'_, Choice<'_>> {
+fn algo_proto_line(input: &[u8]) -> PResult<'_, AlgoProtoChoice<'_>> {
     let (i, op) = match until(": ", "an operation")(input) {
         Ok((i, op)) if op.iter().all(|&b| is_name_byte(b)) => (i, Some(op)),
         _ => (input, None),
@@ -212,12 +212,12 @@ fn line(input: &[u8]) -> PResult<'_, Choice<'_>> {
         }
     };
     Ok((
-        more(i),
-        Choice {
+        skip_named_values(i),
+        AlgoProtoChoice {
             op,
             bytes,
-            algorithm: Algorithm::of(algorithm),
-            protocol: Protocol::of(protocol),
+            algorithm: Algorithm::from_text(algorithm),
+            protocol: Protocol::from_text(protocol),
             time_us,
             channels,
         },
@@ -225,7 +225,7 @@ fn line(input: &[u8]) -> PResult<'_, Choice<'_>> {
 }
 
 /// What follows the names and values that end a line: each version may add some.
-fn more(input: &[u8]) -> &[u8] {
+fn skip_named_values(input: &[u8]) -> &[u8] {
     let pair = |input| -> PResult<'_, ()> {
         let (i, _) = word(" ", "a blank")(input)?;
         let (i, name) = blank_free(i)?;
@@ -259,8 +259,8 @@ mod tests {
 
     #[test]
     fn the_shapes_of_each_version() {
-        let of = |text: &'static str| match tuning(text.as_bytes()) {
-            Some(Tuning::Choice(choice)) => choice,
+        let of = |text: &'static str| match parse_tuning(text.as_bytes()) {
+            Some(TuningMessage::Choice(choice)) => choice,
             other => panic!("{other:?}"),
         };
         let old = of("40 Bytes -> Algo 1 proto 0 time 8.616000");
@@ -297,13 +297,13 @@ mod tests {
                 "AllReduce [Symmetric]: 8 Bytes -> Kernel AGxLL_R nchannels 8 nthreads 512",
             ] {
                 let longer = format!("{line}{more}");
-                let bare = tuning(line.as_bytes());
+                let bare = parse_tuning(line.as_bytes());
                 assert!(
-                    bare.is_some() && tuning(longer.as_bytes()) == bare,
+                    bare.is_some() && parse_tuning(longer.as_bytes()) == bare,
                     "{longer}"
                 );
                 let cut = format!("{line} cgaClusterS");
-                assert_eq!(tuning(cut.as_bytes()), None, "{cut}");
+                assert_eq!(parse_tuning(cut.as_bytes()), None, "{cut}");
             }
         }
     }
@@ -313,17 +313,17 @@ mod tests {
         let line = b"AllReduce [Symmetric]: 1024 Bytes -> Kernel AGxLL_R nchannels 8 nthreads 512";
         let (op, bytes, kernel) = (&b"AllReduce"[..], 1024, &b"AGxLL_R"[..]);
         let (channels, threads) = (8, 512);
-        let expected = Kernel {
+        let expected = SymmetricKernel {
             op,
             bytes,
             kernel,
             channels,
             threads,
         };
-        assert_eq!(tuning(line), Some(Tuning::Symmetric(expected)));
-        let copy = tuning(b"AllGather [Copy Engine]: 1024 Bytes -> cudaMemcpyBatchAsync");
+        assert_eq!(parse_tuning(line), Some(TuningMessage::Symmetric(expected)));
+        let copy = parse_tuning(b"AllGather [Copy Engine]: 1024 Bytes -> cudaMemcpyBatchAsync");
         let op = b"AllGather";
-        assert_eq!(copy, Some(Tuning::CopyEngine { op, bytes }));
+        assert_eq!(copy, Some(TuningMessage::CopyEngine { op, bytes }));
     }
 
     #[test]
@@ -333,7 +333,7 @@ mod tests {
             b"40 Bytes -> Algo 1 proto 0 time 8.616000",
         ] {
             for cut in 0..line.len() {
-                assert_eq!(tuning(&line[..cut]), None, "{cut}");
+                assert_eq!(parse_tuning(&line[..cut]), None, "{cut}");
             }
         }
     }

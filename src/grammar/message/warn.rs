@@ -18,18 +18,18 @@ use memchr::memmem;
 
 /// A WARN's cause, and its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Warn<'a> {
+pub struct WarnMessage<'a> {
     /// What it is about.
-    pub cause: Cause<'a>,
+    pub cause: WarnCause<'a>,
     /// All of it.
     pub text: &'a [u8],
 }
 
 /// What a WARN is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause<'a> {
+pub enum WarnCause<'a> {
     /// A work request of a NIC ended with an error.
-    IbCompletion(Completion<'a>),
+    IbCompletion(CompletionError<'a>),
     /// The NIC or its port reports an event.
     IbAsync,
     /// Both ends of a message have other sizes: the ranks do not call the same thing.
@@ -67,7 +67,7 @@ pub enum Cause<'a> {
 
 /// A work request that ended with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Completion<'a> {
+pub struct CompletionError<'a> {
     /// The peer's address, `10.0.0.1<51161>`; printed since 2.10.
     pub peer: Option<&'a [u8]>,
     /// `ibv_wc_status`: 4 local protection, 5 flushed, 10 remote access, 12 retries exceeded.
@@ -78,15 +78,15 @@ pub struct Completion<'a> {
     pub hca: Option<&'a [u8]>,
 }
 
-impl<'a> Warn<'a> {
+impl<'a> WarnMessage<'a> {
     /// The peer that the text names: an address or a host in front of its port, `10.0.0.1<51161>`.
     pub fn peer(&self) -> Option<&'a [u8]> {
-        peer(self.text)
+        find_peer(self.text)
     }
 }
 
 /// The first word of `text` that ends in a port.
-fn peer(text: &[u8]) -> Option<&[u8]> {
+fn find_peer(text: &[u8]) -> Option<&[u8]> {
     memchr::memchr_iter(b'<', text).find_map(|open| {
         let (rest, _) = dec_u32(&text[open + 1..]).ok()?;
         rest.starts_with(b">").then_some(())?;
@@ -96,65 +96,68 @@ fn peer(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Any WARN.
-pub fn warn(text: &[u8]) -> Warn<'_> {
-    Warn {
-        cause: cause(text),
+pub fn parse_warn(text: &[u8]) -> WarnMessage<'_> {
+    WarnMessage {
+        cause: find_cause(text),
         text,
     }
 }
 
-fn has(text: &[u8], word: &str) -> bool {
+fn contains_word(text: &[u8], word: &str) -> bool {
     memmem::find(text, word.as_bytes()).is_some()
 }
 
-fn cause(text: &[u8]) -> Cause<'_> {
-    if let Some(completion) = completion(text) {
-        return Cause::IbCompletion(completion);
+fn find_cause(text: &[u8]) -> WarnCause<'_> {
+    if let Some(completion) = parse_completion(text) {
+        return WarnCause::IbCompletion(completion);
     }
-    if let Some(error) = cuda(text) {
-        return Cause::Cuda { error };
+    if let Some(error) = find_cuda_error(text) {
+        return WarnCause::Cuda { error };
     }
-    CAUSES
+    WORDS_OF_CAUSES
         .iter()
-        .find(|(words, _)| words.iter().any(|word| has(text, word)))
-        .map_or(Cause::Other, |(_, cause)| *cause)
+        .find(|(words, _)| words.iter().any(|word| contains_word(text, word)))
+        .map_or(WarnCause::Other, |(_, cause)| *cause)
 }
 
 /// Words that only one cause has; the first that fits counts.
-const CAUSES: [(&[&str], Cause<'static>); 13] = [
+const WORDS_OF_CAUSES: [(&[&str], WarnCause<'static>); 13] = [
     (
         &["[Service thread]", "[Proxy Service", "[Proxy Progress"],
-        Cause::ProxyPeer,
+        WarnCause::ProxyPeer,
     ),
     (
         &["SHARP", "SHArP", "Cannot initialize CollNet"],
-        Cause::Sharp,
+        WarnCause::Sharp,
     ),
-    (&["MSCCL"], Cause::Msccl),
+    (&["MSCCL"], WarnCause::Msccl),
     (
         &[
             "collective mismatch",
             "Message truncated",
             "Net/IB : collective",
         ],
-        Cause::CollectiveMismatch,
+        WarnCause::CollectiveMismatch,
     ),
-    (&["ibv_open_device", "Unable to open device"], Cause::IbOpen),
+    (
+        &["ibv_open_device", "Unable to open device"],
+        WarnCause::IbOpen,
+    ),
     (
         &["async fatal event", "async event", "IBV_EVENT"],
-        Cause::IbAsync,
+        WarnCause::IbAsync,
     ),
-    (&["ibv_"], Cause::Ibv),
-    (&["NET/OFI"], Cause::Ofi),
+    (&["ibv_"], WarnCause::Ibv),
+    (&["NET/OFI"], WarnCause::Ofi),
     (
         &[
             "closed by remote peer",
             "Connection reset by peer",
             "Broken pipe",
         ],
-        Cause::PeerClosed,
+        WarnCause::PeerClosed,
     ),
-    (&["imeout", "imed out"], Cause::Timeout),
+    (&["imeout", "imed out"], WarnCause::Timeout),
     (
         &[
             "ncclSocket",
@@ -172,20 +175,20 @@ const CAUSES: [(&[&str], Cause<'static>); 13] = [
             "socket interface",
             "UDS:",
         ],
-        Cause::Socket,
+        WarnCause::Socket,
     ),
     (
         &["malloc", "alloc", "shared memory", "/dev/shm"],
-        Cause::Memory,
+        WarnCause::Memory,
     ),
     (
         &["nvalid ", "argument is NULL", "Duplicate GPU"],
-        Cause::Argument,
+        WarnCause::Argument,
     ),
 ];
 
 /// Numbers here may be at the end of a cut line, but each is in front of another word.
-fn completion(text: &[u8]) -> Option<Completion<'_>> {
+fn parse_completion(text: &[u8]) -> Option<CompletionError<'_>> {
     let at = memmem::find(text, b"Got completion ")?;
     let rest = &text[at + b"Got completion ".len()..];
     let (peer, rest) = match rest.strip_prefix(b"from peer ") {
@@ -199,7 +202,7 @@ fn completion(text: &[u8]) -> Option<Completion<'_>> {
         let (after, status) = dec_u32(rest).ok()?;
         let vendor_error = number_behind(after, b"vendor err ");
         let ended = after.starts_with(b",");
-        return ended.then_some(Completion {
+        return ended.then_some(CompletionError {
             peer,
             status,
             vendor_error,
@@ -216,7 +219,7 @@ fn completion(text: &[u8]) -> Option<Completion<'_>> {
         number_behind(rest, b"vendor err ").or_else(|| number_behind(rest, b"vendor_err="));
     let hca = memmem::rfind(rest, b" hca ").map(|at| &rest[at + b" hca ".len()..]);
     let hca = hca.filter(|name| !name.is_empty());
-    Some(Completion {
+    Some(CompletionError {
         peer,
         status,
         vendor_error,
@@ -230,7 +233,7 @@ fn number_behind(text: &[u8], word: &[u8]) -> Option<u32> {
 }
 
 /// `Cuda failure 'x'`, `Cuda failure 2 'x'`, `HIP failure: 'x'`.
-fn cuda(text: &[u8]) -> Option<&[u8]> {
+fn find_cuda_error(text: &[u8]) -> Option<&[u8]> {
     let at = [&b"Cuda failure "[..], b"CUDA failure ", b"HIP failure"]
         .iter()
         .find_map(|word| Some(memmem::find(text, word)? + word.len()))?;
@@ -250,8 +253,8 @@ mod tests {
 
     #[test]
     fn a_completion_has_peer_and_status() {
-        let of = |text: &'static str| match warn(text.as_bytes()).cause {
-            Cause::IbCompletion(completion) => completion,
+        let of = |text: &'static str| match parse_warn(text.as_bytes()).cause {
+            WarnCause::IbCompletion(completion) => completion,
             other => panic!("{other:?}"),
         };
         let old = of("NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129");
@@ -259,7 +262,7 @@ mod tests {
         let (peer, hca) = (None, None);
         assert_eq!(
             old,
-            Completion {
+            CompletionError {
                 peer,
                 status,
                 vendor_error,
@@ -271,7 +274,7 @@ mod tests {
             "NET/IB : Got completion from peer 10.0.0.1<51161> with error 12, opcode 1, len 0, \
                       vendor err 129 (Recv)",
         );
-        assert_eq!(between, Completion { peer, ..old });
+        assert_eq!(between, CompletionError { peer, ..old });
         let new = of(
             "NET/IB: Got completion from peer 10.0.0.1<51161> with status=12 opcode=0 \
                       len=0 vendor err 129 (Recv) localGid fd00::1 remoteGidsfd00::2 hca mlx5_1",
@@ -279,7 +282,7 @@ mod tests {
         let hca = Some(&b"mlx5_1"[..]);
         assert_eq!(
             new,
-            Completion {
+            CompletionError {
                 peer,
                 status,
                 vendor_error,
@@ -291,15 +294,15 @@ mod tests {
                         hca mlx5_1");
         assert_eq!(
             named,
-            Completion {
+            CompletionError {
                 peer,
                 status,
                 vendor_error,
                 hca
             }
         );
-        let cut = warn(b"NET/IB: Got completion from peer 10.0.0.1<5> with status=1");
-        assert_eq!(cut.cause, Cause::Other);
+        let cut = parse_warn(b"NET/IB: Got completion from peer 10.0.0.1<5> with status=1");
+        assert_eq!(cut.cause, WarnCause::Other);
     }
 
     #[test]
@@ -316,7 +319,7 @@ mod tests {
             ("peer 10.0.0.1<51", None),
             ("a < b, <5>", None),
         ] {
-            let got = warn(text.as_bytes()).peer();
+            let got = parse_warn(text.as_bytes()).peer();
             assert_eq!(got, peer.map(str::as_bytes), "{text}");
         }
     }
@@ -326,45 +329,45 @@ mod tests {
         for (text, cause) in [
             (
                 "[Service thread] Could not receive type from localRank 6",
-                Cause::ProxyPeer,
+                WarnCause::ProxyPeer,
             ),
             (
                 "[Proxy Service 5] Failed to execute operation Close",
-                Cause::ProxyPeer,
+                WarnCause::ProxyPeer,
             ),
             (
                 "NET/IB :SHARP coll init error: Cannot create SHArP job(-11)",
-                Cause::Sharp,
+                WarnCause::Sharp,
             ),
-            ("Call to ibv_open_device failed", Cause::IbOpen),
-            ("NET/IB : Unable to open device mlx5_10", Cause::IbOpen),
+            ("Call to ibv_open_device failed", WarnCause::IbOpen),
+            ("NET/IB : Unable to open device mlx5_10", WarnCause::IbOpen),
             (
                 "Call to ibv_modify_qp failed with error Connection timed out",
-                Cause::Ibv,
+                WarnCause::Ibv,
             ),
             (
                 "NET/IB : collective mismatch error local size 1 remote 2",
-                Cause::CollectiveMismatch,
+                WarnCause::CollectiveMismatch,
             ),
             (
                 "Net : Connection closed by remote peer h<1>",
-                Cause::PeerClosed,
+                WarnCause::PeerClosed,
             ),
             (
                 "socketStartConnect: Connect to 10.0.0.1<5> failed : No route",
-                Cause::Socket,
+                WarnCause::Socket,
             ),
-            ("NET/OFI Couldn't open AV. RC: -22", Cause::Ofi),
+            ("NET/OFI Couldn't open AV. RC: -22", WarnCause::Ofi),
             (
                 "Cuda failure 2 'out of memory'",
-                Cause::Cuda {
+                WarnCause::Cuda {
                     error: b"out of memory",
                 },
             ),
-            ("Cuda failure 'x'", Cause::Cuda { error: b"x" }),
-            ("something new", Cause::Other),
+            ("Cuda failure 'x'", WarnCause::Cuda { error: b"x" }),
+            ("something new", WarnCause::Other),
         ] {
-            assert_eq!(warn(text.as_bytes()).cause, cause, "{text}");
+            assert_eq!(parse_warn(text.as_bytes()).cause, cause, "{text}");
         }
     }
 }

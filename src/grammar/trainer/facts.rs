@@ -1,10 +1,10 @@
 //! What is known of a trainer: its names, the words of its records, and who reads them.
 
-use super::parts::piece::Piece;
-use super::{Found, Trainer};
+use super::parts::piece::LinePiece;
+use super::{Trainer, TrainerRecord};
 
 /// Reads the record around an anchor, or refuses it.
-pub(super) type Reader = fn(&Piece<'_>, usize) -> Option<Found>;
+pub(super) type RecordReader = fn(&LinePiece<'_>, usize) -> Option<TrainerRecord>;
 
 /// A word of many: `step:`, `step=`, `steps: `, `Global step `, `[#step]`.
 pub(super) const STEP: &[u8] = b"step";
@@ -19,7 +19,7 @@ pub(super) const LOSS: &[u8] = b" loss ";
 pub(super) const ITER: &[u8] = b"Iter";
 
 /// What is known of a trainer, in the file that reads its lines.
-pub(super) struct Facts {
+pub(super) struct TrainerFacts {
     pub(super) trainer: Trainer,
     /// The name on the command line and in reports.
     pub(super) name: &'static str,
@@ -32,17 +32,17 @@ pub(super) struct Facts {
     /// Whether line N is printed only after step N+1 was dispatched.
     pub(super) lags: bool,
     /// Words of which one is in every record, and who reads the record around it.
-    pub(super) words: &'static [(&'static [u8], Reader)],
+    pub(super) words: &'static [(&'static [u8], RecordReader)],
 }
 
-impl Facts {
+impl TrainerFacts {
     /// A trainer that counts from 1 and of which one rank prints a line when the step is over.
-    pub(super) const fn of(
+    pub(super) const fn counted_from_one(
         trainer: Trainer,
         name: &'static str,
-        words: &'static [(&'static [u8], Reader)],
-    ) -> Facts {
-        Facts {
+        words: &'static [(&'static [u8], RecordReader)],
+    ) -> TrainerFacts {
+        TrainerFacts {
             trainer,
             name,
             aliases: &[],

@@ -3,51 +3,51 @@
 //! A job that is started again begins after them, so that the calls before, of a step that was
 //! never over, are not its first step's.
 
-use super::facts::Reader;
-use super::parts::piece::Piece;
-use super::{Found, Mark};
+use super::facts::RecordReader;
+use super::parts::piece::LinePiece;
+use super::{TrainerMark, TrainerRecord};
 
 /// torchrun, to a process whose sibling failed: `Sending process 785 closing signal SIGTERM`
 /// (`torch/distributed/elastic/multiprocessing/api.py`, PyTorch 1.9 to 2.11).
-const SIGNAL: &[u8] = b"signal SIG";
+const CLOSING_SIGNAL: &[u8] = b"signal SIG";
 /// torchrun, of the process that failed: `failed (exitcode: 1) local_rank: 1 (pid: 786)` (same file).
-const FAILED: &[u8] = b"failed (exitcode: ";
+const PROCESS_FAILED: &[u8] = b"failed (exitcode: ";
 /// The end of `CANCELLED AT `, of which the beginning is slow to look for in NCCL's lines.
 /// Slurm: `slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2024-01-17T13:47:27 ***`; a job that is
 /// requeued appends to the same file.
 const CANCELLED: &[u8] = b"LLED AT ";
 
 /// These words and who reads the line around each.
-pub(super) const WORDS: &[(&[u8], Reader)] = &[
-    (SIGNAL, signalled),
-    (FAILED, failed),
-    (CANCELLED, cancelled),
+pub(super) const LAUNCHER_ANCHORS: &[(&[u8], RecordReader)] = &[
+    (CLOSING_SIGNAL, read_closing_signal),
+    (PROCESS_FAILED, read_process_failed),
+    (CANCELLED, read_slurm_cancelled),
 ];
 
 /// The line around `hit`, to its end: nothing else is on it.
-fn ended(piece: &Piece<'_>, hit: usize) -> Found {
-    Found {
+fn mark_job_end(piece: &LinePiece<'_>, hit: usize) -> TrainerRecord {
+    TrainerRecord {
         start: hit,
         end: piece.text.len(),
-        mark: Mark::Ended,
+        mark: TrainerMark::Ended,
     }
 }
 
-fn signalled(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    (piece.over(b"closing ", hit) < hit).then(|| ended(piece, hit))
+fn read_closing_signal(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    (piece.skip_word_back(b"closing ", hit) < hit).then(|| mark_job_end(piece, hit))
 }
 
-fn failed(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    Some(ended(piece, hit))
+fn read_process_failed(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    Some(mark_job_end(piece, hit))
 }
 
-fn cancelled(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    (piece.over(b"CANCE", hit) < hit).then(|| ended(piece, hit))
+fn read_slurm_cancelled(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    (piece.skip_word_back(b"CANCE", hit) < hit).then(|| mark_job_end(piece, hit))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Mark;
+    use super::super::TrainerMark;
     use super::super::tests::found;
 
     #[test]
@@ -58,7 +58,7 @@ mod tests {
             "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2024-01-17T13:47:27 ***",
         ] {
             let all = found(text);
-            assert_eq!((all.len(), all[0].mark), (1, Mark::Ended), "{text}");
+            assert_eq!((all.len(), all[0].mark), (1, TrainerMark::Ended), "{text}");
         }
     }
 }

@@ -4,25 +4,25 @@
 //! eight ranks is found eight times. Refuses to guess: a line without a step number is no step, and
 //! a time is only what this very line prints as the step's.
 
-mod anchors;
+mod anchor_finder;
 mod bar;
 mod benchmark;
-mod between;
-mod custom;
+mod evaluations_and_saves;
 mod facts;
-mod known;
 mod language;
 mod launcher;
 mod parts;
 #[cfg(test)]
 mod real_logs;
 mod recogniser;
+mod registry;
 #[cfg(test)]
 mod tests;
+mod user_pattern;
 
-pub use parts::prefix::stamp;
+pub use parts::prefix::parse_stamp_millis;
 pub use recogniser::Recogniser;
-pub use recogniser::pieces;
+pub use recogniser::split_pieces;
 use serde::{Deserialize, Serialize};
 
 /// A training framework whose step lines are known.
@@ -106,7 +106,7 @@ pub struct StepLine {
     /// The trainer's own number of the step, in its own base: NeMo and MaxText count from 0.
     pub step: u64,
     /// What the number counts.
-    pub counts: Counts,
+    pub counts: StepNumberUnit,
     /// The epoch, where the line prints it and the numbers begin again in each.
     pub epoch: Option<u64>,
     /// How many steps the run has, where the line prints it.
@@ -120,20 +120,20 @@ pub struct StepLine {
     /// between two lines can replace a step time.
     pub wall_ms: Option<i64>,
     /// What else the line says of how fast the steps go.
-    pub pace: Option<Pace>,
+    pub pace: Option<TrainerPace>,
     /// How long the run, the epoch or the bar had lasted.
-    pub clock: Option<Clock>,
+    pub clock: Option<TrainerClock>,
     /// The pipeline stage that printed the line, where the line says it.
     pub stage: Option<u32>,
 }
 
 impl StepLine {
     /// A step of which nothing is known but its number.
-    pub fn bare(trainer: Trainer, step: u64) -> StepLine {
+    pub fn without_time(trainer: Trainer, step: u64) -> StepLine {
         StepLine {
             trainer,
             step,
-            counts: Counts::Steps,
+            counts: StepNumberUnit::Steps,
             epoch: None,
             total: None,
             time_s: None,
@@ -148,7 +148,7 @@ impl StepLine {
 
 /// What the number on a step line counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Counts {
+pub enum StepNumberUnit {
     /// Steps.
     Steps,
     /// Samples.
@@ -159,7 +159,7 @@ pub enum Counts {
 
 /// What a line says of how fast the steps go, where that is not a step's time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum Pace {
+pub enum TrainerPace {
     /// Seconds that all of so many steps took, evaluations between them too; where the line
     /// does not say how many: all since the line before, or since the numbering began.
     Sum {
@@ -181,7 +181,7 @@ pub enum Pace {
 
 /// A time since the numbering of steps began.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Clock {
+pub struct TrainerClock {
     /// Seconds.
     pub seconds: f64,
     /// By how many seconds it may be off, for its digits.
@@ -190,13 +190,13 @@ pub struct Clock {
 
 /// What a record in a line marks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum Mark {
+pub enum TrainerMark {
     /// The end of a training step.
     Step(StepLine),
     /// The end of an evaluation or of a checkpoint save: what came since the last mark was that.
     Between,
     /// An evaluation whose lines say more than that it is over.
-    Evaluation(Evaluation),
+    Evaluation(EvaluationLine),
     /// A launcher ends the job's processes: what follows is of others, if the job is started
     /// again.
     Ended,
@@ -221,7 +221,7 @@ pub enum Mark {
 
 /// A line of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum Evaluation {
+pub enum EvaluationLine {
     /// It begins, at this stamp in milliseconds since the epoch.
     Starts(Option<i64>),
     /// It is over.
@@ -242,11 +242,11 @@ pub enum Evaluation {
 /// The range holds the trainer's record and nothing else: its own logger's prefix belongs to it, a
 /// launcher's tag does not, nor does text of another writer glued before or after.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Found {
+pub struct TrainerRecord {
     /// Where the record begins.
     pub start: usize,
     /// Just after the record's last byte.
     pub end: usize,
     /// What the record marks.
-    pub mark: Mark,
+    pub mark: TrainerMark,
 }

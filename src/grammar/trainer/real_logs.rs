@@ -1,6 +1,6 @@
 //! Every recogniser on real logs, where they are at hand: all their steps and nothing else.
 
-use super::{Mark, Recogniser};
+use super::{Recogniser, TrainerMark};
 
 type Row = (&'static str, u64, Option<f64>, Option<f64>);
 
@@ -281,7 +281,7 @@ fn every_step_of_the_real_logs_is_found_and_nothing_else() {
         let got: Vec<Row> = found
             .iter()
             .filter_map(|found| match found.mark {
-                Mark::Step(l) => Some((l.trainer.name(), l.step, l.time_s, l.tflops)),
+                TrainerMark::Step(l) => Some((l.trainer.name(), l.step, l.time_s, l.tflops)),
                 _ => None,
             })
             .collect();

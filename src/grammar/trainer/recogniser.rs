@@ -1,36 +1,36 @@
 //! From a line to its marks: its pieces, the records around their anchors, and whose steps count.
 
-use super::anchors::Anchors;
-use super::custom::Pattern;
-use super::parts::piece::Piece;
-use super::{Found, Mark, Trainer};
-use crate::wrap::without_escapes;
+use super::anchor_finder::AnchorFinder;
+use super::parts::piece::LinePiece;
+use super::user_pattern::StepPattern;
+use super::{Trainer, TrainerMark, TrainerRecord};
+use crate::wrap::strip_escapes;
 
 /// Who may make steps.
 #[derive(Debug, Clone)]
-enum Steps {
+enum StepFilter {
     Every,
     Of(Trainer),
-    Matching(Pattern),
+    Matching(StepPattern),
 }
 
-impl Steps {
+impl StepFilter {
     /// The mark as it counts here, `None` where another trainer's was asked for.
-    fn keep(&self, mark: Mark) -> Option<Mark> {
-        let Mark::Step(mut line) = mark else {
+    fn filter_mark(&self, mark: TrainerMark) -> Option<TrainerMark> {
+        let TrainerMark::Step(mut line) = mark else {
             return Some(mark);
         };
         match self {
-            Steps::Every => Some(mark),
-            Steps::Matching(_) => None,
-            Steps::Of(wanted) => {
+            StepFilter::Every => Some(mark),
+            StepFilter::Matching(_) => None,
+            StepFilter::Of(wanted) => {
                 // A fork of Megatron-LM may add a field that looks like its descendants'.
                 let descends =
                     matches!(line.trainer, Trainer::MegatronDeepSpeed | Trainer::GptNeox);
                 if *wanted == Trainer::Megatron && descends {
                     line.trainer = Trainer::Megatron;
                 }
-                (line.trainer == *wanted).then_some(Mark::Step(line))
+                (line.trainer == *wanted).then_some(TrainerMark::Step(line))
             }
         }
     }
@@ -39,36 +39,36 @@ impl Steps {
 /// Finds the step lines of trainers, and what ends an evaluation or a save, in a line.
 #[derive(Debug, Clone)]
 pub struct Recogniser {
-    anchors: Anchors,
-    steps: Steps,
+    anchors: AnchorFinder,
+    steps: StepFilter,
 }
 
 impl Recogniser {
     /// The recogniser of every trainer's step lines.
     ///
     /// ```
-    /// use nccl_pipe_grammar::trainer::{Mark, Recogniser, Trainer};
+    /// use nccl_pipe_grammar::trainer::{TrainerMark, Recogniser, Trainer};
     ///
     /// let line = b"0: Training epoch 0, iteration 45/99 | train_step_timing in s: 6.08";
     /// let mut found = Vec::new();
     /// Recogniser::all().marks(line, &mut found);
-    /// let Mark::Step(step) = found[0].mark else { panic!("not a step") };
+    /// let TrainerMark::Step(step) = found[0].mark else { panic!("not a step") };
     /// assert_eq!((step.trainer, step.step, step.time_s), (Trainer::Nemo2, 45, Some(6.08)));
     /// ```
     pub fn all() -> Recogniser {
         Recogniser {
-            anchors: Anchors::new(),
-            steps: Steps::Every,
+            anchors: AnchorFinder::new(),
+            steps: StepFilter::Every,
         }
     }
 
     /// The recogniser of one trainer's step lines; marks that are no steps are found as ever.
     ///
     /// [`Trainer::Megatron`] also takes the lines of its two descendants, as its own.
-    pub fn only(trainer: Trainer) -> Recogniser {
+    pub fn for_trainer(trainer: Trainer) -> Recogniser {
         Recogniser {
-            anchors: Anchors::new(),
-            steps: Steps::Of(trainer),
+            anchors: AnchorFinder::new(),
+            steps: StepFilter::Of(trainer),
         }
     }
 
@@ -81,37 +81,38 @@ impl Recogniser {
     /// # Errors
     ///
     /// What is wrong with the pattern, which is repeated as it is, with an example of a right one.
-    pub fn regex(pattern: &str) -> Result<Recogniser, String> {
-        Pattern::new(pattern).map(|pattern| Recogniser {
-            anchors: Anchors::new(),
-            steps: Steps::Matching(pattern),
+    pub fn for_pattern(pattern: &str) -> Result<Recogniser, String> {
+        StepPattern::new(pattern).map(|pattern| Recogniser {
+            anchors: AnchorFinder::new(),
+            steps: StepFilter::Matching(pattern),
         })
     }
 
     /// Whether [`Recogniser::marks`] could find anything in a line; false is certain.
     pub fn may_mark(&self, text: &[u8]) -> bool {
         // Empty lines are many, and the vector search is slow to start.
-        (text.len() >= 4 && self.anchors.next(text, 0).is_some())
+        (text.len() >= 4 && self.anchors.find_next(text, 0).is_some())
             || match &self.steps {
-                Steps::Matching(pattern) => {
+                StepFilter::Matching(pattern) => {
                     // Without its colours the text may match where it now does not.
                     memchr::memchr(0x1b, text).is_some()
-                        || pieces(text).any(|(_, piece)| pattern.matches(piece))
+                        || split_pieces(text).any(|(_, piece)| pattern.matches(piece))
                 }
                 _ => false,
             }
     }
 
     /// Appends the records of one line, which has no `\n`, in the order of their position.
-    pub fn marks(&self, text: &[u8], found: &mut Vec<Found>) {
+    pub fn marks(&self, text: &[u8], found: &mut Vec<TrainerRecord>) {
         if !self.may_mark(text) {
             return;
         }
-        for (offset, piece) in pieces(text) {
-            let clean = without_escapes(piece);
+        for (offset, piece) in split_pieces(text) {
+            let clean = strip_escapes(piece);
             let first = found.len();
-            self.piece(clean.as_ref().map_or(piece, |clean| clean.text()), found);
-            let place = |at: usize| offset + clean.as_ref().map_or(at, |clean| clean.place(at));
+            self.find_in_piece(clean.as_ref().map_or(piece, |clean| clean.text()), found);
+            let place =
+                |at: usize| offset + clean.as_ref().map_or(at, |clean| clean.source_offset(at));
             for record in &mut found[first..] {
                 record.start = place(record.start);
                 record.end = place(record.end);
@@ -119,27 +120,27 @@ impl Recogniser {
         }
     }
 
-    fn piece(&self, text: &[u8], found: &mut Vec<Found>) {
+    fn find_in_piece(&self, text: &[u8], found: &mut Vec<TrainerRecord>) {
         let first = found.len();
         let mut floor = 0;
         let mut at = 0;
-        while let Some(anchor) = self.anchors.next(text, at) {
-            let record = anchor.read(&Piece { text, floor });
+        while let Some(anchor) = self.anchors.find_next(text, at) {
+            let record = anchor.read_record(&LinePiece { text, floor });
             at = anchor.end;
             if let Some(record) = record {
                 floor = record.end;
                 at = at.max(floor);
                 found.extend(
                     self.steps
-                        .keep(record.mark)
-                        .map(|mark| Found { mark, ..record }),
+                        .filter_mark(record.mark)
+                        .map(|mark| TrainerRecord { mark, ..record }),
                 );
             }
         }
-        if let Steps::Matching(pattern) = &self.steps {
+        if let StepFilter::Matching(pattern) = &self.steps {
             // What the user calls a step is one, even where it looks like an evaluation's end.
             let others = found.split_off(first);
-            found.extend(pattern.steps(text));
+            found.extend(pattern.find_steps(text));
             let steps = found.len();
             for other in others {
                 let after = found[first..steps].partition_point(|step| step.end <= other.start);
@@ -156,7 +157,7 @@ impl Recogniser {
 }
 
 /// The pieces of a line between carriage returns, each with its position.
-pub fn pieces(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+pub fn split_pieces(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut next = 0;
     text.split(|&b| b == b'\r').map(move |piece| {
         let start = next;

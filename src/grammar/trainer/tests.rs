@@ -3,11 +3,11 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::known::FACTS;
-use super::{Found, Mark, Recogniser, StepLine, Trainer};
+use super::registry::ALL_TRAINER_FACTS;
+use super::{Recogniser, StepLine, Trainer, TrainerMark, TrainerRecord};
 
 /// Every record of a line.
-pub(super) fn found(text: &str) -> Vec<Found> {
+pub(super) fn found(text: &str) -> Vec<TrainerRecord> {
     let mut found = Vec::new();
     Recogniser::all().marks(text.as_bytes(), &mut found);
     found
@@ -17,7 +17,7 @@ pub(super) fn found(text: &str) -> Vec<Found> {
 pub(super) fn steps(text: &str) -> usize {
     found(text)
         .iter()
-        .filter(|found| matches!(found.mark, Mark::Step(_)))
+        .filter(|found| matches!(found.mark, TrainerMark::Step(_)))
         .count()
 }
 
@@ -25,10 +25,10 @@ pub(super) fn steps(text: &str) -> usize {
 pub(super) fn one(text: &str) -> (StepLine, String) {
     let all = found(text);
     let [
-        Found {
+        TrainerRecord {
             start,
             end,
-            mark: Mark::Step(line),
+            mark: TrainerMark::Step(line),
         },
     ] = all[..]
     else {
@@ -39,7 +39,7 @@ pub(super) fn one(text: &str) -> (StepLine, String) {
 
 #[test]
 fn names_lead_back_to_their_trainers() {
-    for (at, facts) in FACTS.iter().enumerate() {
+    for (at, facts) in ALL_TRAINER_FACTS.iter().enumerate() {
         assert_eq!(facts.trainer as usize, at, "{}", facts.name);
         assert_eq!(Trainer::from_name(facts.name), Some(facts.trainer));
     }
@@ -53,7 +53,7 @@ fn only_one_trainers_steps_are_kept_where_asked() {
     let line = "  8%|#  | 19/24 [1:52<2:23,  3.33s/it]Training epoch 0, iteration 5/9\
         Testing: iteration 1/2";
     let mut found = Vec::new();
-    Recogniser::only(Trainer::Nemo2).marks(line.as_bytes(), &mut found);
+    Recogniser::for_trainer(Trainer::Nemo2).marks(line.as_bytes(), &mut found);
     assert_eq!(found.len(), 2);
     let neox =
         b" iteration 2/ 5 | elapsed time per iteration (ms): 6.7 | approx flops per GPU: 1T |";
@@ -63,7 +63,7 @@ fn only_one_trainers_steps_are_kept_where_asked() {
         (Trainer::Hf, 0),
     ] {
         found.clear();
-        Recogniser::only(trainer).marks(neox, &mut found);
+        Recogniser::for_trainer(trainer).marks(neox, &mut found);
         assert_eq!(found.len(), want, "{trainer:?}");
     }
 }
@@ -153,8 +153,8 @@ fn the_head_of_a_torn_line_is_left_before_every_record() {
 fn holds(text: &[u8]) {
     for recogniser in [
         Recogniser::all(),
-        Recogniser::only(Trainer::Megatron),
-        Recogniser::regex(r"(?P<step>\d+)(?P<time_s>[.\d]*)").unwrap(),
+        Recogniser::for_trainer(Trainer::Megatron),
+        Recogniser::for_pattern(r"(?P<step>\d+)(?P<time_s>[.\d]*)").unwrap(),
     ] {
         let mut found = Vec::new();
         recogniser.marks(text, &mut found);

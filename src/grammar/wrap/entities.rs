@@ -1,34 +1,37 @@
 //! HTML's entities: `-&gt;`, `&lt;0&gt;`, `&#39;`.
 
-use super::{Line, Taken};
+use super::{UnwrapBuffer, WrappedLine};
 use memchr::memchr_iter;
 
 /// The longest: `&#x1f600;`.
-const LONGEST: usize = 10;
+const MAX_ENTITY_BYTES: usize = 10;
 
 /// Appends the line with what its entities mean. True where there was one.
-pub(super) fn taken_off(line: &Line<'_>, out: &mut Taken) -> bool {
+pub(super) fn decode_entities(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool {
     let text = line.text;
     let mut at = 0;
     for and in memchr_iter(b'&', text) {
-        let Some((character, len)) = entity(&text[and..]) else {
+        let Some((character, len)) = decode_entity(&text[and..]) else {
             continue;
         };
-        out.copy(line.start + at, &text[at..and]);
+        out.append_from(line.start + at, &text[at..and]);
         let mut bytes = [0; 4];
         let meant = character.encode_utf8(&mut bytes).as_bytes();
-        out.copy(line.start + and, meant);
+        out.append_from(line.start + and, meant);
         at = and + len;
     }
     if at > 0 {
-        out.copy(line.start + at, &text[at..]);
+        out.append_from(line.start + at, &text[at..]);
     }
     at > 0
 }
 
 /// What the entity that `text` begins with means, and its length.
-fn entity(text: &[u8]) -> Option<(char, usize)> {
-    let end = text.iter().take(LONGEST).position(|&b| b == b';')?;
+fn decode_entity(text: &[u8]) -> Option<(char, usize)> {
+    let end = text
+        .iter()
+        .take(MAX_ENTITY_BYTES)
+        .position(|&b| b == b';')?;
     let character = match &text[1..end] {
         b"gt" => '>',
         b"lt" => '<',

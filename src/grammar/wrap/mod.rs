@@ -14,13 +14,13 @@
 //!
 //! They occur inside each other, so they are taken off one by one, at most 8 times. One line
 //! of a file may hold several lines (a string with `\n` in it). A line without any of this is left
-//! alone ([`unwrapped`] gives `None`): NCCL prints none of the bytes that betray a wrapping, but for
+//! alone ([`unwrap_line`] gives `None`): NCCL prints none of the bytes that betray a wrapping, but for
 //! quotes in a setting's value.
 
-mod ends;
 mod entities;
+mod line_ends;
+mod quoted_fields;
 mod strings;
-mod table;
 mod terminal;
 
 use super::coll;
@@ -28,52 +28,52 @@ use memchr::{memchr, memchr3, memmem};
 use std::sync::LazyLock;
 
 /// How many wrappings are taken off a line, one inside the other.
-const DEPTH: usize = 8;
+const MAX_WRAPPINGS: usize = 8;
 
 /// The longest line that is looked at: what is taken off is a copy.
-const LONGEST: usize = 16 << 20;
+const MAX_UNWRAPPED_LINE_BYTES: usize = 16 << 20;
 
 /// A line without what stood around it, perhaps several lines, and where its bytes stood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unwrapped {
+pub struct UnwrappedText {
     text: Vec<u8>,
     /// For each wrapping, the outermost first.
-    places: Vec<Places>,
+    places: Vec<OffsetMap>,
 }
 
-impl Unwrapped {
+impl UnwrappedText {
     /// The lines with `\n` between them.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// The lines that are not empty, each with its place in [`Unwrapped::text`].
+    /// The lines that are not empty, each with its place in [`UnwrappedText::text`].
     pub fn lines(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        lines(&self.text)
+        split_lines(&self.text)
             .map(|(at, line)| (at, line.strip_suffix(b"\r").unwrap_or(line)))
             .filter(|(_, line)| !line.is_empty())
     }
 
-    /// Where the byte at `at` of [`Unwrapped::text`] stood in the line it was taken from.
-    pub fn place(&self, at: usize) -> usize {
+    /// Where the byte at `at` of [`UnwrappedText::text`] stood in the line it was taken from.
+    pub fn source_offset(&self, at: usize) -> usize {
         self.places
             .iter()
             .rev()
-            .fold(at, |at, places| places.of(at))
+            .fold(at, |at, places| places.source_offset(at))
     }
 }
 
 /// A line without what is around it; `None` where nothing does. `is_wanted` says that a text is
 /// worth reading: of a record's strings only such are taken, and those that are a log's lines by
 /// their name or their end.
-pub fn unwrapped(line: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<Unwrapped> {
-    if !is_suspect(line) || line.len() > LONGEST {
+pub fn unwrap_line(line: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<UnwrappedText> {
+    if !may_be_wrapped(line) || line.len() > MAX_UNWRAPPED_LINE_BYTES {
         return None;
     }
-    let mut all: Option<Unwrapped> = None;
-    for _ in 0..DEPTH {
+    let mut all: Option<UnwrappedText> = None;
+    for _ in 0..MAX_WRAPPINGS {
         let text = all.as_ref().map_or(line, |all| &all.text);
-        let Some(Taken { text, places }) = without_one(text, is_wanted) else {
+        let Some(UnwrapBuffer { text, places }) = strip_outermost(text, is_wanted) else {
             break;
         };
         match &mut all {
@@ -83,7 +83,7 @@ pub fn unwrapped(line: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<Unwra
             }
             None => {
                 let places = vec![places];
-                all = Some(Unwrapped { text, places });
+                all = Some(UnwrappedText { text, places });
             }
         }
     }
@@ -92,20 +92,20 @@ pub fn unwrapped(line: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<Unwra
 
 /// Takes one kind of wrapping off a line that begins at `start`: true where there was one, and then
 /// the rest was appended.
-type Layer = fn(line: &Line<'_>, out: &mut Taken) -> bool;
+type UnwrapLayer = fn(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool;
 
 /// In this order: a string holds no ESC, and what is in it is not looked at before it is read.
-const LAYERS: [Layer; 6] = [
-    terminal::taken_off,
-    strings::taken_off,
-    table::taken_off,
-    entities::taken_off,
-    terminal::shown_taken_off,
-    ends::taken_off,
+const UNWRAP_LAYERS: [UnwrapLayer; 6] = [
+    terminal::strip_escape_sequences,
+    strings::extract_strings,
+    quoted_fields::extract_quoted_fields,
+    entities::decode_entities,
+    terminal::strip_shown_escapes,
+    line_ends::strip_line_ends,
 ];
 
 /// A line to take something off.
-struct Line<'a> {
+struct WrappedLine<'a> {
     text: &'a [u8],
     /// Where it begins in the text that is looked at.
     start: usize,
@@ -113,41 +113,41 @@ struct Line<'a> {
 }
 
 /// Each line of `text` without its outermost wrapping; `None` where none has any.
-fn without_one(text: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<Taken> {
-    let mut out = Taken::default();
+fn strip_outermost(text: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<UnwrapBuffer> {
+    let mut out = UnwrapBuffer::default();
     let is_one = memchr(b'\n', text).is_none();
     let mut any = false;
-    for (start, text) in lines(text) {
+    for (start, text) in split_lines(text) {
         if start > 0 {
-            out.copy(start - 1, b"\n");
+            out.append_from(start - 1, b"\n");
         }
-        let line = Line {
+        let line = WrappedLine {
             text,
             start,
             is_wanted,
         };
         let from = out.text.len();
-        let mut off = |taken_off: &Layer| {
+        let mut off = |taken_off: &UnwrapLayer| {
             out.truncate(from);
             taken_off(&line, &mut out)
         };
-        let is_wrapped = is_suspect(text) && LAYERS.iter().any(&mut off);
+        let is_wrapped = may_be_wrapped(text) && UNWRAP_LAYERS.iter().any(&mut off);
         if !is_wrapped {
             if is_one {
                 return None;
             }
             out.truncate(from);
-            out.copy(start, text);
+            out.append_from(start, text);
         }
         // What was taken off the line's end belongs to it.
-        out.goes_on(start + text.len());
+        out.continue_at(start + text.len());
         any |= is_wrapped;
     }
     any.then_some(out)
 }
 
 /// The lines of a text, each with its place; a line end at the text's end begins none.
-fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+fn split_lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     let mut next = 0;
     text.split(|&b| b == b'\n').map(move |line| {
@@ -159,7 +159,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
 
 /// A cheap look: false is certain.
 #[inline]
-fn is_suspect(line: &[u8]) -> bool {
+fn may_be_wrapped(line: &[u8]) -> bool {
     let (Some(first), Some(last)) = (line.first(), line.trim_ascii_end().last()) else {
         return false;
     };
@@ -170,24 +170,26 @@ fn is_suspect(line: &[u8]) -> bool {
         || matches!(first, b'\'' | b'`' | 0xef)
         || matches!(last, b'`' | b'\'')
         || (*last == b']' && line.trim_ascii_end().ends_with(b" across cluster]"))
-        || (*last == b'm' && terminal::ends_with_lost(line))
+        || (*last == b'm' && terminal::ends_with_bare_colour(line))
         || (*last == b',' && line.ends_with(b"',"))
 }
 
 /// True for text that holds a line of NCCL's, or what a torn one left.
-pub fn is_nccl(text: &[u8]) -> bool {
+pub fn contains_nccl_line(text: &[u8]) -> bool {
     static NCCL: LazyLock<memmem::Finder<'static>> =
         LazyLock::new(|| memmem::Finder::new(b"NCCL "));
-    NCCL.find(text).is_some() || coll::FINDER.find(text).is_some() || coll::is_tail(text)
+    NCCL.find(text).is_some()
+        || coll::COLL_ANCHOR_FINDER.find(text).is_some()
+        || coll::is_tail(text)
 }
 
 /// Where the bytes of a text that was made from another stood in that: for the first byte of each
 /// run, its place here and its place there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Places(Vec<(usize, usize)>);
+struct OffsetMap(Vec<(usize, usize)>);
 
-impl Places {
-    fn of(&self, at: usize) -> usize {
+impl OffsetMap {
+    fn source_offset(&self, at: usize) -> usize {
         match self.0.partition_point(|&(here, _)| here <= at) {
             0 => at,
             n => {
@@ -200,23 +202,23 @@ impl Places {
 
 /// A text that is made from another.
 #[derive(Debug, Default)]
-struct Taken {
+struct UnwrapBuffer {
     text: Vec<u8>,
-    places: Places,
+    places: OffsetMap,
 }
 
-impl Taken {
+impl UnwrapBuffer {
     /// Appends what is, or what is meant, at `from` of the other text.
-    fn copy(&mut self, from: usize, text: &[u8]) {
+    fn append_from(&mut self, from: usize, text: &[u8]) {
         if text.is_empty() {
             return;
         }
-        self.goes_on(from);
+        self.continue_at(from);
         self.text.extend_from_slice(text);
     }
 
     /// What comes next is at `from`.
-    fn goes_on(&mut self, from: usize) {
+    fn continue_at(&mut self, from: usize) {
         let here = self.text.len();
         let next = self.places.0.last().map_or(here, |&(h, t)| t + (here - h));
         if next != from {
@@ -234,16 +236,16 @@ impl Taken {
 
 /// `text` without a terminal's escape sequences, and where its bytes stood; `None` where there are
 /// none.
-pub fn without_escapes(text: &[u8]) -> Option<Unwrapped> {
-    let mut out = Taken::default();
-    let line = Line {
+pub fn strip_escapes(text: &[u8]) -> Option<UnwrappedText> {
+    let mut out = UnwrapBuffer::default();
+    let line = WrappedLine {
         text,
         start: 0,
         is_wanted: &|_| false,
     };
-    (memchr(0x1b, text).is_some() && terminal::taken_off(&line, &mut out)).then(|| {
-        out.goes_on(text.len());
-        Unwrapped {
+    (memchr(0x1b, text).is_some() && terminal::strip_escape_sequences(&line, &mut out)).then(|| {
+        out.continue_at(text.len());
+        UnwrappedText {
             text: out.text,
             places: vec![out.places],
         }

@@ -1,12 +1,12 @@
 //! Strings of JSON, and of Python's `repr`: escaped, in quotes, in records and lists.
 
-use super::{Line, Taken, is_nccl};
+use super::{UnwrapBuffer, WrappedLine, contains_nccl_line};
 use memchr::{memchr, memchr2, memmem};
 
 /// What the records of collectors call a line: Docker and Fluent Bit `log`, Vector and Elastic
 /// `message`, CloudWatch `message` or `@message`, journald `MESSAGE`, Google Cloud `textPayload`,
 /// Azure `LogMessage`, Splunk `_raw`, Ansible `stdout`.
-const NAMES: [&[u8]; 9] = [
+const LOG_LINE_KEYS: [&[u8]; 9] = [
     b"log",
     b"message",
     b"@message",
@@ -21,25 +21,26 @@ const NAMES: [&[u8]; 9] = [
 /// Appends the strings that are a log's lines: those that end with a line end, that a record calls
 /// so, or that are wanted for what they say. True where there was one, and where all of the line
 /// is JSON's or Python's. A string may begin before the line and end after it.
-pub(super) fn taken_off(line: &Line<'_>, out: &mut Taken) -> bool {
+pub(super) fn extract_strings(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool {
     let from = out.text.len();
-    if let Some(begin) = begin(line.text) {
+    if let Some(begin) = find_first_token(line.text) {
         // What a launcher put in front of a record belongs to the line in it.
         let label = &line.text[..begin];
         if !label.trim_ascii().is_empty() {
-            out.copy(line.start, label);
+            out.append_from(line.start, label);
         }
-        if Reader::new(line, begin, out).read(None) {
+        if StringExtractor::new(line, begin, out).read_line(None) {
             return true;
         }
         out.truncate(from);
     }
-    inside(line.text).is_some_and(|quote| Reader::new(line, 0, out).read(Some(quote)))
+    find_open_quote(line.text)
+        .is_some_and(|quote| StringExtractor::new(line, 0, out).read_line(Some(quote)))
 }
 
 /// Where the first token is, if the line can be one of JSON or Python: at its begin, or where
 /// a record or list begins after other text.
-fn begin(text: &[u8]) -> Option<usize> {
+fn find_first_token(text: &[u8]) -> Option<usize> {
     let blanks = text.len() - text.trim_ascii_start().len();
     let opens = |at: usize| {
         let rest = text[at..].trim_ascii_start();
@@ -68,7 +69,7 @@ fn begin(text: &[u8]) -> Option<usize> {
 
 /// The quote of the string that NCCL's text is in when it begins: the first one ends a string, or
 /// the two letters of a line end are in it with the company that a line end has.
-fn inside(text: &[u8]) -> Option<u8> {
+fn find_open_quote(text: &[u8]) -> Option<u8> {
     let closes = |quote: u8| {
         let mut all = memchr::memchr_iter(quote, text);
         let first = all.find(|&at| at == 0 || text[at - 1] != b'\\');
@@ -78,18 +79,20 @@ fn inside(text: &[u8]) -> Option<u8> {
         memchr(b'\\', text)?;
         let at = memmem::find(text, b"\\n")? + 2;
         let rest = &text[at..];
-        let is_end = matches!(rest, [] | [b'"' | b'\'' | b'\\', ..]) || is_nccl(rest);
+        let is_end = matches!(rest, [] | [b'"' | b'\'' | b'\\', ..]) || contains_nccl_line(rest);
         is_end.then_some(b'"')
     };
     let quote = [b'"', b'\''].into_iter().find(|&quote| closes(quote));
-    quote.or_else(has_line_end).filter(|_| is_nccl(text))
+    quote
+        .or_else(has_line_end)
+        .filter(|_| contains_nccl_line(text))
 }
 
 /// Reads tokens and appends strings.
-struct Reader<'a, 'o> {
-    line: &'a Line<'a>,
+struct StringExtractor<'a, 'o> {
+    line: &'a WrappedLine<'a>,
     at: usize,
-    out: &'o mut Taken,
+    out: &'o mut UnwrapBuffer,
     /// Whether there is other text in front.
     is_labelled: bool,
     /// Whether a string was taken.
@@ -100,11 +103,11 @@ struct Reader<'a, 'o> {
     last: (&'a [u8], usize),
 }
 
-impl<'a, 'o> Reader<'a, 'o> {
-    fn new(line: &'a Line<'a>, at: usize, out: &'o mut Taken) -> Self {
+impl<'a, 'o> StringExtractor<'a, 'o> {
+    fn new(line: &'a WrappedLine<'a>, at: usize, out: &'o mut UnwrapBuffer) -> Self {
         let last = (&b""[..], out.text.len());
         let is_labelled = !line.text[..at].trim_ascii().is_empty();
-        Reader {
+        StringExtractor {
             line,
             at,
             out,
@@ -116,10 +119,10 @@ impl<'a, 'o> Reader<'a, 'o> {
     }
 
     /// Reads all of the line, which may begin inside a string.
-    fn read(mut self, inside: Option<u8>) -> bool {
+    fn read_line(mut self, inside: Option<u8>) -> bool {
         let mut may_be_value = inside.is_none();
         if let Some(quote) = inside {
-            self.string(quote);
+            self.read_string(quote);
         }
         let text = self.line.text;
         while let Some(&byte) = text.get(self.at) {
@@ -137,11 +140,11 @@ impl<'a, 'o> Reader<'a, 'o> {
                 }
                 b'"' | b'\'' if may_be_value => {
                     self.at += 1;
-                    self.string(byte);
+                    self.read_string(byte);
                     may_be_value = false;
                 }
                 b'b' | b'u' if may_be_value && self.is_quote(self.at + 1) => self.at += 1,
-                _ if may_be_value => match word(&text[self.at..]) {
+                _ if may_be_value => match constant_len(&text[self.at..]) {
                     Some(len) => {
                         self.at += len;
                         may_be_value = false;
@@ -159,18 +162,18 @@ impl<'a, 'o> Reader<'a, 'o> {
     }
 
     /// The string from here on, up to `quote` or to the line's end.
-    fn string(&mut self, quote: u8) {
+    fn read_string(&mut self, quote: u8) {
         let text = self.line.text;
         let (begin, from) = (self.at, self.out.text.len());
         let is_first = !self.any;
         if !is_first && !self.out.text.ends_with(b"\n") {
-            self.out.copy(self.line.start + begin, b"\n");
+            self.out.append_from(self.line.start + begin, b"\n");
         }
         let content = self.out.text.len();
         let mut end = None;
         while let Some(&byte) = text.get(self.at) {
             if byte == b'\\' {
-                self.escape();
+                self.read_escape();
                 continue;
             }
             if byte == quote {
@@ -180,7 +183,8 @@ impl<'a, 'o> Reader<'a, 'o> {
             }
             let rest = &text[self.at..];
             let run = memchr2(b'\\', quote, rest).unwrap_or(rest.len());
-            self.out.copy(self.line.start + self.at, &rest[..run]);
+            self.out
+                .append_from(self.line.start + self.at, &rest[..run]);
             self.at += run;
         }
         let behind = text[self.at..].trim_ascii_start();
@@ -189,7 +193,7 @@ impl<'a, 'o> Reader<'a, 'o> {
             return self.out.truncate(from);
         }
         let value = &self.out.text[content..];
-        let named = NAMES.contains(&self.name);
+        let named = LOG_LINE_KEYS.contains(&self.name);
         // After other text a record may be the text's own.
         let is_line = named && !value.is_empty()
             || value.ends_with(b"\n") && !self.is_labelled
@@ -208,17 +212,17 @@ impl<'a, 'o> Reader<'a, 'o> {
     }
 
     /// A backslash and what follows it.
-    fn escape(&mut self) {
+    fn read_escape(&mut self) {
         let from = self.line.start + self.at;
-        match escaped(&self.line.text[self.at + 1..]) {
+        match decode_escape(&self.line.text[self.at + 1..]) {
             Some((character, len)) => {
                 let mut bytes = [0; 4];
                 let bytes = character.encode_utf8(&mut bytes).as_bytes();
-                self.out.copy(from, bytes);
+                self.out.append_from(from, bytes);
                 self.at += 1 + len;
             }
             None => {
-                self.out.copy(from, b"\\");
+                self.out.append_from(from, b"\\");
                 self.at += 1;
             }
         }
@@ -226,7 +230,7 @@ impl<'a, 'o> Reader<'a, 'o> {
 }
 
 /// What a backslash in front of `rest` means, with so many bytes of it.
-fn escaped(rest: &[u8]) -> Option<(char, usize)> {
+fn decode_escape(rest: &[u8]) -> Option<(char, usize)> {
     let code = |digits: &[u8], radix: u32| {
         let digits = std::str::from_utf8(digits).ok()?;
         u32::from_str_radix(digits, radix).ok()
@@ -264,7 +268,7 @@ fn is_behind_string(rest: &[u8]) -> bool {
 }
 
 /// The length of the number or constant that `text` begins with.
-fn word(text: &[u8]) -> Option<usize> {
+fn constant_len(text: &[u8]) -> Option<usize> {
     const CONSTANTS: [&[u8]; 8] = [
         b"true", b"false", b"null", b"True", b"False", b"None", b"NaN", b"nan",
     ];

@@ -1,36 +1,40 @@
 //! A terminal's escape sequences (ECMA-48), as a program wrote them or as a store made them visible.
 
-use super::{Line, Taken, is_nccl};
+use super::{UnwrapBuffer, WrappedLine, contains_nccl_line};
 use memchr::{memchr, memchr3_iter, memmem, memrchr};
 
 /// Appends the line without its escape sequences. True where there was one.
-pub(super) fn taken_off(line: &Line<'_>, out: &mut Taken) -> bool {
-    memchr(0x1b, line.text).is_some() && without(line, out, sequence)
+pub(super) fn strip_escape_sequences(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool {
+    memchr(0x1b, line.text).is_some() && strip_sequences(line, out, escape_len)
 }
 
 /// The same where a store lost or replaced the ESC byte. Only what cannot be the text's own is taken
 /// for a sequence: `\x1b[36m`, `#033[36m`, `^[[36m`, and `[36m` in a line of NCCL's or Ray's that
 /// begins or ends with one.
-pub(super) fn shown_taken_off(line: &Line<'_>, out: &mut Taken) -> bool {
+pub(super) fn strip_shown_escapes(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool {
     let text = line.text;
     let mut marks = memchr3_iter(b'\\', b'#', b'^', text);
-    if marks.any(|at| shown(&text[at..]).is_some()) {
-        return without(line, out, shown);
+    if marks.any(|at| shown_escape_len(&text[at..]).is_some()) {
+        return strip_sequences(line, out, shown_escape_len);
     }
-    let is_ours = || is_nccl(text) || memmem::find(text, b" pid=").is_some();
-    lost_at_an_end(text) && is_ours() && without(line, out, lost)
+    let is_ours = || contains_nccl_line(text) || memmem::find(text, b" pid=").is_some();
+    has_bare_colour_at_end(text) && is_ours() && strip_sequences(line, out, bare_colour_len)
 }
 
 /// The length of the escape sequence that `text` begins with, if its ESC and the bracket after it
 /// are as `repr`, JSON, a shell, rsyslog and `cat -v` show them.
-fn shown(text: &[u8]) -> Option<usize> {
+fn shown_escape_len(text: &[u8]) -> Option<usize> {
     const SHOWN: [&[u8]; 6] = [b"\\x1b[", b"\\u001b[", b"\\033[", b"\\e[", b"#033[", b"^[["];
     let start = SHOWN.iter().find(|start| text.starts_with(start))?;
-    control(&text[start.len()..]).map(|len| start.len() + len)
+    control_len(&text[start.len()..]).map(|len| start.len() + len)
 }
 
 /// Appends the line without what `sequence` finds: the length of one at the start of a text.
-fn without(line: &Line<'_>, out: &mut Taken, sequence: impl Fn(&[u8]) -> Option<usize>) -> bool {
+fn strip_sequences(
+    line: &WrappedLine<'_>,
+    out: &mut UnwrapBuffer,
+    sequence: impl Fn(&[u8]) -> Option<usize>,
+) -> bool {
     let (text, mut at) = (line.text, 0);
     let mut next = 0;
     let mut any = false;
@@ -39,19 +43,19 @@ fn without(line: &Line<'_>, out: &mut Taken, sequence: impl Fn(&[u8]) -> Option<
             next += 1;
             continue;
         };
-        out.copy(line.start + at, &text[at..next]);
+        out.append_from(line.start + at, &text[at..next]);
         (at, any) = (next + len, true);
         next = at;
     }
-    out.copy(line.start + at, &text[at..]);
+    out.append_from(line.start + at, &text[at..]);
     any
 }
 
 /// The length of the escape sequence that `text` begins with.
-fn sequence(text: &[u8]) -> Option<usize> {
+fn escape_len(text: &[u8]) -> Option<usize> {
     let rest = text.strip_prefix(b"\x1b")?;
     let len = match rest {
-        [b'[', rest @ ..] => 1 + control(rest).unwrap_or(0),
+        [b'[', rest @ ..] => 1 + control_len(rest).unwrap_or(0),
         // A title or a link, up to BEL or `ESC \`; without its end, only its beginning.
         [b']' | b'P' | b'X' | b'^' | b'_', rest @ ..] => {
             let end = rest.iter().position(|b| matches!(b, 7 | 0x1b));
@@ -70,13 +74,13 @@ fn sequence(text: &[u8]) -> Option<usize> {
 }
 
 /// The length of a control sequence after its bracket.
-fn control(text: &[u8]) -> Option<usize> {
+fn control_len(text: &[u8]) -> Option<usize> {
     let parameters = text.iter().take_while(|b| matches!(b, 0x20..=0x3f)).count();
     matches!(text.get(parameters), Some(0x40..=0x7e)).then_some(parameters + 1)
 }
 
 /// The length of a colour that lost its ESC at the start of `text`.
-fn lost(text: &[u8]) -> Option<usize> {
+fn bare_colour_len(text: &[u8]) -> Option<usize> {
     let rest = text.strip_prefix(b"[")?;
     let len = rest
         .iter()
@@ -92,17 +96,19 @@ fn lost(text: &[u8]) -> Option<usize> {
 }
 
 /// True for a line that begins or ends with a colour that lost its ESC.
-fn lost_at_an_end(text: &[u8]) -> bool {
+fn has_bare_colour_at_end(text: &[u8]) -> bool {
     let text = text.trim_ascii();
-    lost(text).is_some() || ends_with_lost(text) || super::ends::repeated(text).is_some()
+    bare_colour_len(text).is_some()
+        || ends_with_bare_colour(text)
+        || super::line_ends::find_ray_repeat(text).is_some()
 }
 
 /// The same of its end.
-pub(super) fn ends_with_lost(text: &[u8]) -> bool {
-    let digits = text.len().saturating_sub(LONGEST_COLOUR)..;
+pub(super) fn ends_with_bare_colour(text: &[u8]) -> bool {
+    let digits = text.len().saturating_sub(MAX_COLOUR_BYTES)..;
     let tail = &text[digits];
-    memrchr(b'[', tail).is_some_and(|at| lost(&tail[at..]) == Some(tail.len() - at))
+    memrchr(b'[', tail).is_some_and(|at| bare_colour_len(&tail[at..]) == Some(tail.len() - at))
 }
 
 /// A colour of 24 bits: `[38;2;255;255;255m`.
-const LONGEST_COLOUR: usize = 20;
+const MAX_COLOUR_BYTES: usize = 20;

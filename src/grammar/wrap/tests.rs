@@ -6,12 +6,12 @@ use proptest::prelude::*;
 const LINE: &str = "node-1:21:22 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/\"CUMEM\" <0>";
 
 fn wanted(text: &[u8]) -> bool {
-    is_nccl(text) || memmem::find(text, b"step:").is_some()
+    contains_nccl_line(text) || memmem::find(text, b"step:").is_some()
 }
 
 /// The lines that `line` holds, `None` where it is bare.
 fn of(line: &str) -> Option<Vec<String>> {
-    let unwrapped = unwrapped(line.as_bytes(), &wanted)?;
+    let unwrapped = unwrap_line(line.as_bytes(), &wanted)?;
     let text = |line: &[u8]| String::from_utf8(line.to_vec()).unwrap();
     Some(unwrapped.lines().map(|(_, line)| text(line)).collect())
 }
@@ -218,19 +218,23 @@ fn what_is_not_wrapped_is_left_alone() {
 fn places_are_those_of_the_wrapped_line() {
     let inner = format!("\x1b[36m(W pid=1)\x1b[0m {LINE}");
     let text = wrap("docker", &html(&inner));
-    let unwrapped = unwrapped(text.as_bytes(), &wanted).unwrap();
+    let unwrapped = unwrap_line(text.as_bytes(), &wanted).unwrap();
     for word in ["node-1", "NCCL", "CUMEM", "via"] {
         let here = memmem::find(unwrapped.text(), word.as_bytes()).unwrap();
-        assert_eq!(Some(unwrapped.place(here)), text.find(word), "{word}");
+        assert_eq!(
+            Some(unwrapped.source_offset(here)),
+            text.find(word),
+            "{word}"
+        );
     }
     let text = b"a\x1b[31mbc\x1b[38;2;1;2;3m\x1b[0md\x1b[0m";
-    let clean = without_escapes(text).unwrap();
+    let clean = strip_escapes(text).unwrap();
     assert_eq!(clean.text(), b"abcd");
     for (at, byte) in (0..).zip(b"abcd") {
-        assert_eq!(text[clean.place(at)], *byte);
+        assert_eq!(text[clean.source_offset(at)], *byte);
     }
-    assert_eq!(clean.place(4), text.len());
-    assert_eq!(without_escapes(b"plain"), None);
+    assert_eq!(clean.source_offset(4), text.len());
+    assert_eq!(strip_escapes(b"plain"), None);
 }
 
 #[test]
@@ -259,9 +263,9 @@ proptest! {
     ) {
         let bytes = if nccl { [b"NCCL ", &bytes[..]].concat() } else { bytes };
         let bytes: Vec<u8> = bytes.into_iter().filter(|&b| b != b'\n').collect();
-        if let Some(unwrapped) = unwrapped(&bytes, &wanted) {
+        if let Some(unwrapped) = unwrap_line(&bytes, &wanted) {
             let places: Vec<usize> =
-                (0..=unwrapped.text().len()).map(|at| unwrapped.place(at)).collect();
+                (0..=unwrapped.text().len()).map(|at| unwrapped.source_offset(at)).collect();
             prop_assert!(places.iter().all(|&place| place <= bytes.len()));
             prop_assert!(places.windows(2).all(|pair| pair[0] <= pair[1]));
         }

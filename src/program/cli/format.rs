@@ -1,16 +1,16 @@
 //! How rows are written.
 
-use super::{OrderArgs, Output};
-use crate::output::render::look::{Look, ROWS};
-use crate::output::render::order::Order;
-use crate::output::reshape::{Label, Reshape};
+use super::{OrderArgs, RowOutput};
+use crate::output::render::look::{DrawStyle, MAX_TERMINAL_ROWS};
+use crate::output::render::order::RowOrder;
+use crate::output::reshape::{LabelColumn, RowReshape};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice, ValueEnum};
 use std::io::{self, IsTerminal};
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum RowFormat {
     /// Comma-separated with a header: the default in a pipe.
     Csv,
     /// The same with tabs.
@@ -24,19 +24,19 @@ pub enum Format {
     Table,
 }
 
-impl Format {
+impl RowFormat {
     /// The one that fits where the output goes.
-    pub fn fitting() -> Format {
+    pub fn fitting_stdout() -> RowFormat {
         if io::stdout().is_terminal() {
-            Format::Table
+            RowFormat::Table
         } else {
-            Format::Csv
+            RowFormat::Csv
         }
     }
 
     /// Whether one row follows the other, as scripts read them.
     pub fn is_rows(self) -> bool {
-        matches!(self, Format::Csv | Format::Tsv | Format::Jsonl)
+        matches!(self, RowFormat::Csv | RowFormat::Tsv | RowFormat::Jsonl)
     }
 }
 
@@ -50,7 +50,7 @@ pub struct AroundArgs {
         hide_short_help = true,
         help_heading = "Output"
     )]
-    label: Vec<Label>,
+    label: Vec<LabelColumn>,
     /// Leave out the line with the columns' names
     #[arg(long, hide_short_help = true, help_heading = "Output")]
     no_header: bool,
@@ -68,12 +68,12 @@ pub struct ColorArgs {
 
 impl AroundArgs {
     /// Where a table or a text is drawn.
-    pub fn look(&self) -> Look {
+    pub fn look(&self) -> DrawStyle {
         self.color.look()
     }
 
     /// The labels of rows.
-    pub fn labels(&self) -> &[Label] {
+    pub fn labels(&self) -> &[LabelColumn] {
         &self.label
     }
 
@@ -81,32 +81,32 @@ impl AroundArgs {
     ///
     /// # Errors
     /// There are labels, or the header is to be left out.
-    pub fn only_rows(&self) -> anyhow::Result<()> {
-        Ok(self.output(Format::Csv).reshape.refuse()?)
+    pub fn refuse_row_options(&self) -> anyhow::Result<()> {
+        Ok(self.output(RowFormat::Csv).reshape.refuse_row_options()?)
     }
 
     /// With rows in this format.
-    pub fn output(&self, format: Format) -> Output {
-        Output {
+    pub fn output(&self, format: RowFormat) -> RowOutput {
+        RowOutput {
             format,
-            reshape: Reshape {
+            reshape: RowReshape {
                 labels: self.label.clone(),
                 no_header: self.no_header,
-                tabs: format == Format::Tsv,
-                json: format == Format::Jsonl,
+                tabs: format == RowFormat::Tsv,
+                json: format == RowFormat::Jsonl,
             },
             look: self.color.look(),
-            order: Order::default(),
+            order: RowOrder::default(),
         }
     }
 }
 
 impl ColorArgs {
     /// Where a table or a text is drawn.
-    pub fn look(&self) -> Look {
-        Look {
-            width: width(),
-            rows: io::stdout().is_terminal().then_some(ROWS),
+    pub fn look(&self) -> DrawStyle {
+        DrawStyle {
+            width: terminal_width(),
+            rows: io::stdout().is_terminal().then_some(MAX_TERMINAL_ROWS),
             colour: self.is_coloured(),
         }
     }
@@ -128,7 +128,7 @@ impl ColorArgs {
 pub struct FormatArgs {
     /// How rows are written (default: table on a terminal, csv in a pipe)
     #[arg(short, long, value_parser = not_awk(), help_heading = "Output")]
-    format: Option<Format>,
+    format: Option<RowFormat>,
     #[command(flatten)]
     around: AroundArgs,
     #[command(flatten)]
@@ -136,18 +136,18 @@ pub struct FormatArgs {
 }
 
 impl FormatArgs {
-    /// As [`AroundArgs::only_rows`].
+    /// As [`AroundArgs::refuse_row_options`].
     ///
     /// # Errors
     /// Those of it.
-    pub fn only_rows(&self) -> anyhow::Result<()> {
-        self.around.only_rows()
+    pub fn refuse_row_options(&self) -> anyhow::Result<()> {
+        self.around.refuse_row_options()
     }
 
     /// The format asked for, or the one that fits where the output goes.
-    pub fn get(&self) -> Output {
+    pub fn get(&self) -> RowOutput {
         self.around
-            .output(self.format.unwrap_or_else(Format::fitting))
+            .output(self.format.unwrap_or_else(RowFormat::fitting_stdout))
             .ordered(&self.order)
     }
 }
@@ -157,7 +157,7 @@ impl FormatArgs {
 pub struct ChainFormatArgs {
     /// How rows are written (default: table on a terminal, csv in a pipe)
     #[arg(short, long, value_enum, help_heading = "Output")]
-    format: Option<Format>,
+    format: Option<RowFormat>,
     #[command(flatten)]
     around: AroundArgs,
     #[command(flatten)]
@@ -165,32 +165,32 @@ pub struct ChainFormatArgs {
 }
 
 impl ChainFormatArgs {
-    /// As [`AroundArgs::only_rows`].
+    /// As [`AroundArgs::refuse_row_options`].
     ///
     /// # Errors
     /// Those of it.
-    pub fn only_rows(&self) -> anyhow::Result<()> {
-        self.around.only_rows()
+    pub fn refuse_row_options(&self) -> anyhow::Result<()> {
+        self.around.refuse_row_options()
     }
 
     /// The format asked for, or the one that fits where the output goes.
-    pub fn get(&self) -> Output {
+    pub fn get(&self) -> RowOutput {
         self.around
-            .output(self.format.unwrap_or_else(Format::fitting))
+            .output(self.format.unwrap_or_else(RowFormat::fitting_stdout))
             .ordered(&self.order)
     }
 }
 
 /// All formats but the AWK chain's.
-fn not_awk() -> impl TypedValueParser<Value = Format> {
-    let formats = Format::value_variants().iter();
-    let offered = formats.filter(|format| **format != Format::Awk);
-    PossibleValuesParser::new(offered.filter_map(Format::to_possible_value))
-        .try_map(|name| Format::from_str(&name, false))
+fn not_awk() -> impl TypedValueParser<Value = RowFormat> {
+    let formats = RowFormat::value_variants().iter();
+    let offered = formats.filter(|format| **format != RowFormat::Awk);
+    PossibleValuesParser::new(offered.filter_map(RowFormat::to_possible_value))
+        .try_map(|name| RowFormat::from_str(&name, false))
 }
 
 /// The characters of a line of the terminal that standard output is, if it is one.
-pub fn width() -> Option<usize> {
+pub fn terminal_width() -> Option<usize> {
     let stdout = io::stdout();
     let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
     (size.ws_col > 0 && stdout.is_terminal()).then_some(usize::from(size.ws_col))

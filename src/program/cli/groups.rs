@@ -1,7 +1,7 @@
 //! How calls are grouped and measured.
 
-use crate::count::groups::By;
-use crate::grammar::values::Basis;
+use crate::count::groups::GroupBy;
+use crate::grammar::values::ByteBasis;
 use clap::{Args, ValueEnum};
 
 /// How calls are grouped and measured.
@@ -23,36 +23,36 @@ pub struct GroupArgs {
 
 impl GroupArgs {
     /// The group columns, each once.
-    pub fn by(&self) -> Vec<By> {
+    pub fn by(&self) -> Vec<GroupBy> {
         let mut by = Vec::new();
         for arg in &self.by {
             let column = match arg {
-                ByArg::Step => By::Step,
-                ByArg::Comm => By::Comm,
-                ByArg::CommId => By::CommId,
-                ByArg::Rank => By::Rank,
-                ByArg::Host => By::Host,
-                ByArg::Datatype => By::Datatype,
-                ByArg::Algo => By::Algo,
-                ByArg::Proto => By::Proto,
+                ByArg::Step => GroupBy::Step,
+                ByArg::Comm => GroupBy::Comm,
+                ByArg::CommId => GroupBy::CommId,
+                ByArg::Rank => GroupBy::Rank,
+                ByArg::Host => GroupBy::Host,
+                ByArg::Datatype => GroupBy::Datatype,
+                ByArg::Algo => GroupBy::Algo,
+                ByArg::Proto => GroupBy::Proto,
             };
             if !by.contains(&column) {
                 by.push(column);
             }
         }
         // A communicator's columns have its host: a name represents one column.
-        if by.contains(&By::Comm) {
-            by.retain(|column| *column != By::Host);
+        if by.contains(&GroupBy::Comm) {
+            by.retain(|column| *column != GroupBy::Host);
         }
         by
     }
 
     /// What bytes mean.
-    pub fn basis(&self) -> Basis {
+    pub fn basis(&self) -> ByteBasis {
         match self.basis {
-            BasisArg::Api => Basis::Api,
-            BasisArg::Message => Basis::Message,
-            BasisArg::Wire => Basis::Wire,
+            BasisArg::Api => ByteBasis::Api,
+            BasisArg::Message => ByteBasis::Message,
+            BasisArg::Wire => ByteBasis::Wire,
         }
     }
 }
@@ -100,7 +100,7 @@ mod tests {
                 by: by.to_vec(),
                 ..GroupArgs::default()
             };
-            let columns = group.by().into_iter().flat_map(By::columns);
+            let columns = group.by().into_iter().flat_map(GroupBy::columns);
             columns.copied().collect::<Vec<_>>()
         };
         assert_eq!(

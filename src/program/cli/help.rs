@@ -1,7 +1,7 @@
 //! Arguments and their help: the same headings in the same order in every program, and a short help
 //! (`-h`) that fits a terminal.
 
-use super::Generate;
+use super::GenerateWhat;
 use crate::program::man;
 use anyhow::Context;
 use clap::builder::EnumValueParser;
@@ -9,18 +9,18 @@ use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
 use std::io::{self, Write};
 
 /// The headings of options, in the order of the help. Each program has some of them.
-pub const HEADINGS: [&str; 8] = [
+pub const OPTION_HEADINGS: [&str; 8] = [
     "Input", "Job", "Steps", "Log", "Damage", "Stalls", "Rows", "Output",
 ];
 
 /// The characters of a line of the short help at most, and of the long one.
-const WIDTHS: (usize, usize) = (80, 100);
+const HELP_WIDTHS: (usize, usize) = (80, 100);
 
 /// How many examples the short help shows.
-const EXAMPLES: usize = 2;
+const EXAMPLES_IN_SHORT_HELP: usize = 2;
 
 /// What to do with what `--generate` prints.
-const GENERATE: &str = "\
+const GENERATE_HELP: &str = "\
 Print a man page or shell completions
 
 bash: source <(nccl-x --generate complete-bash)
@@ -32,45 +32,49 @@ man: nccl-x --generate man | man -l -";
 ///
 /// # Errors
 /// What they asked for cannot be written.
-pub fn parse<C: Parser>() -> anyhow::Result<Option<C>> {
-    let command = command::<C>();
-    let Some(matches) = matches(&command)? else {
+pub fn parse_args<C: Parser>() -> anyhow::Result<Option<C>> {
+    let command = build_command::<C>();
+    let Some(matches) = match_args(&command)? else {
         return Ok(None);
     };
     match C::from_arg_matches(&matches) {
         Ok(cli) => Ok(Some(cli)),
-        Err(error) => refuse(error, &command),
+        Err(error) => exit_with_usage(error, &command),
     }
 }
 
 /// The arguments as clap has them.
-fn matches(command: &Command) -> anyhow::Result<Option<ArgMatches>> {
+fn match_args(command: &Command) -> anyhow::Result<Option<ArgMatches>> {
     let is_short = std::env::args_os().skip(1).any(|arg| arg == "-h");
-    let width = if is_short { WIDTHS.0 } else { WIDTHS.1 };
+    let width = if is_short {
+        HELP_WIDTHS.0
+    } else {
+        HELP_WIDTHS.1
+    };
     let matches = command.clone().max_term_width(width).get_matches();
-    if let Some(what) = matches.get_one::<Generate>("generate") {
-        generate(*what, command.clone()).context("cannot write the output")?;
+    if let Some(what) = matches.get_one::<GenerateWhat>("generate") {
+        print_generated(*what, command.clone()).context("cannot write the output")?;
         return Ok(None);
     }
     Ok(Some(matches))
 }
 
 /// A usage error: clap's own message and exit code 2.
-fn refuse(error: clap::Error, command: &Command) -> ! {
+fn exit_with_usage(error: clap::Error, command: &Command) -> ! {
     error.with_cmd(command).exit()
 }
 
 /// A program's arguments, by their headings.
-pub fn command<C: Parser>() -> Command {
-    by_headings(C::command())
+pub fn build_command<C: Parser>() -> Command {
+    sort_by_headings(C::command())
 }
 
-fn by_headings(made: Command) -> Command {
+fn sort_by_headings(made: Command) -> Command {
     let name = made.get_name().to_owned();
     let after = made.get_after_long_help().map(ToString::to_string);
     let after = after.unwrap_or_default();
     let rank = |arg: &Arg| {
-        HEADINGS
+        OPTION_HEADINGS
             .iter()
             .position(|is| Some(*is) == arg.get_help_heading())
     };
@@ -81,7 +85,7 @@ fn by_headings(made: Command) -> Command {
         .disable_help_flag(true)
         .disable_version_flag(true)
         .args(args)
-        .args(own(&name))
+        .args(common_args(&name))
         .after_help(first_examples(&after))
         .after_long_help(after);
     if let Some(version) = made.get_version() {
@@ -97,7 +101,7 @@ fn by_headings(made: Command) -> Command {
 }
 
 /// What every program has.
-fn own(name: &str) -> [Arg; 3] {
+fn common_args(name: &str) -> [Arg; 3] {
     let own = |id: &'static str, at| {
         Arg::new(id)
             .long(id)
@@ -107,11 +111,11 @@ fn own(name: &str) -> [Arg; 3] {
     [
         own("generate", 1000)
             .value_name("WHAT")
-            .value_parser(EnumValueParser::<Generate>::new())
+            .value_parser(EnumValueParser::<GenerateWhat>::new())
             .exclusive(true)
             .hide_short_help(true)
-            .help(GENERATE.lines().next().unwrap_or_default())
-            .long_help(GENERATE.replace("nccl-x", name)),
+            .help(GENERATE_HELP.lines().next().unwrap_or_default())
+            .long_help(GENERATE_HELP.replace("nccl-x", name)),
         own("help", 1001)
             .short('h')
             .action(ArgAction::Help)
@@ -128,22 +132,22 @@ fn first_examples(after: &str) -> String {
     let examples = after
         .split("\n\n")
         .find_map(|p| p.strip_prefix("Examples:\n"));
-    let fitting = |line: &&str| line.chars().count() <= WIDTHS.0;
+    let fitting = |line: &&str| line.chars().count() <= HELP_WIDTHS.0;
     let lines = examples.unwrap_or_default().lines().filter(fitting);
-    let first: Vec<&str> = lines.take(EXAMPLES).collect();
+    let first: Vec<&str> = lines.take(EXAMPLES_IN_SHORT_HELP).collect();
     format!("Examples:\n{}", first.join("\n"))
 }
 
-fn generate(what: Generate, mut command: Command) -> io::Result<()> {
+fn print_generated(what: GenerateWhat, mut command: Command) -> io::Result<()> {
     let mut out = Vec::new();
     let shell = match what {
-        Generate::Man => {
-            man::page(command, &mut out)?;
+        GenerateWhat::Man => {
+            man::write_man_page(command, &mut out)?;
             return io::stdout().write_all(&out);
         }
-        Generate::CompleteBash => clap_complete::Shell::Bash,
-        Generate::CompleteZsh => clap_complete::Shell::Zsh,
-        Generate::CompleteFish => clap_complete::Shell::Fish,
+        GenerateWhat::CompleteBash => clap_complete::Shell::Bash,
+        GenerateWhat::CompleteZsh => clap_complete::Shell::Zsh,
+        GenerateWhat::CompleteFish => clap_complete::Shell::Fish,
     };
     let name = command.get_name().to_owned();
     clap_complete::generate(shell, &mut command, name, &mut out);

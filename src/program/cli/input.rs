@@ -1,6 +1,6 @@
 //! Inputs: where bytes come from and how they are read.
 
-use crate::source::Pattern;
+use crate::source::FilePattern;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub struct InputArgs {
         hide_short_help = true,
         help_heading = "Input"
     )]
-    pub(super) glob: Vec<Pattern>,
+    pub(super) glob: Vec<FilePattern>,
     /// Go on when the end of the files is reached, as tail -F does, until Ctrl-C: files that are
     /// replaced or truncated are read on, and files that appear in a folder are read, too
     #[arg(long, hide_short_help = true, help_heading = "Input")]
@@ -52,7 +52,7 @@ pub struct InputArgs {
 
 impl InputArgs {
     /// Which files of a folder are read.
-    pub fn patterns(&self) -> &[Pattern] {
+    pub fn patterns(&self) -> &[FilePattern] {
         &self.glob
     }
 
@@ -64,7 +64,7 @@ impl InputArgs {
 
 /// What `--generate` prints.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Generate {
+pub enum GenerateWhat {
     /// A man page.
     Man,
     /// Completions for bash.

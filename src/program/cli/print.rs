@@ -1,34 +1,34 @@
 //! What a program writes to standard output.
 
-use super::{Format, OrderArgs};
-use crate::output::drawing::Drawing;
+use super::{OrderArgs, RowFormat};
+use crate::output::drawing::CsvDrawing;
 use crate::output::render::Sheet;
-use crate::output::render::look::Look;
-use crate::output::render::order::Order;
-use crate::output::render::wrap::Wrapped;
-use crate::output::reshape::{Reshape, Reshaped};
-use crate::program::early::Early;
-use crate::report::{Escaped, Report, counted};
+use crate::output::render::look::DrawStyle;
+use crate::output::render::order::RowOrder;
+use crate::output::render::wrap::WrapWriter;
+use crate::output::reshape::{ReshapeWriter, RowReshape};
+use crate::program::live_rows::LiveRowPrinter;
+use crate::report::{EscapingWriter, Report, count_phrase};
 use anyhow::{Context, bail};
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 /// How rows leave a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Output {
+pub struct RowOutput {
     /// Their format.
-    pub format: Format,
+    pub format: RowFormat,
     /// What is in front of them.
-    pub reshape: Reshape,
+    pub reshape: RowReshape,
     /// Where a table is drawn.
-    pub look: Look,
+    pub look: DrawStyle,
     /// Which rows come first.
-    pub order: Order,
+    pub order: RowOrder,
 }
 
-impl Output {
+impl RowOutput {
     /// The same with rows in this order.
     #[must_use]
-    pub fn ordered(mut self, order: &OrderArgs) -> Output {
+    pub fn ordered(mut self, order: &OrderArgs) -> RowOutput {
         self.order = order.order();
         self
     }
@@ -38,10 +38,10 @@ impl Output {
         if self.order.is_nothing() {
             return Ok(sheet);
         }
-        let mut grid = sheet.grid();
-        let left = self.order.apply(&mut grid)?;
+        let mut grid = sheet.to_grid();
+        let left = self.order.apply_order(&mut grid)?;
         if left > 0 {
-            report.note(&format!("--top leaves {} out", counted(left, "row")));
+            report.note(&format!("--top leaves {} out", count_phrase(left, "row")));
         }
         Ok(grid.into())
     }
@@ -57,17 +57,17 @@ impl Output {
         write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         if !self.reshape.is_nothing() && !self.format.is_rows() {
-            self.reshape.refuse()?;
+            self.reshape.refuse_row_options()?;
         }
-        let mut out = stdout();
+        let mut out = buffered_stdout();
         if self.reshape.is_nothing() {
             write(&mut out)?;
         } else {
-            let mut rows = Reshaped::new(&self.reshape, has_header, &mut out);
+            let mut rows = ReshapeWriter::new(&self.reshape, has_header, &mut out);
             write(&mut rows)?;
             rows.finish().context("cannot write the output")?;
         }
-        flushed(out)
+        flush_stdout(out)
     }
 }
 
@@ -76,45 +76,45 @@ impl Output {
 ///
 /// # Errors
 /// The output cannot be written; the sheet has no AWK form.
-pub fn print<'s>(
+pub fn print_sheet<'s>(
     sheet: impl FnOnce() -> Sheet<'s>,
     chain: Option<impl FnOnce() -> Vec<u8>>,
-    (output, jobs): (&Output, usize),
+    (output, jobs): (&RowOutput, usize),
     report: &Report,
 ) -> anyhow::Result<()> {
-    print_rest(sheet, chain, (output, jobs), (report, None))
+    print_remaining_rows(sheet, chain, (output, jobs), (report, None))
 }
 
 /// The same, without the rows that were written before the input ended.
 ///
 /// # Errors
-/// As [`print()`].
-pub fn print_rest<'s>(
+/// As [`print_sheet`].
+pub fn print_remaining_rows<'s>(
     sheet: impl FnOnce() -> Sheet<'s>,
     chain: Option<impl FnOnce() -> Vec<u8>>,
-    how: (&Output, usize),
-    to: (&Report, Option<&Early<'_>>),
+    how: (&RowOutput, usize),
+    to: (&Report, Option<&LiveRowPrinter<'_>>),
 ) -> anyhow::Result<()> {
     let chain = chain.map(|chain| Box::new(chain) as Box<dyn FnOnce() -> Vec<u8> + '_>);
-    printed(Box::new(sheet), chain, how, to)
+    print_rows(Box::new(sheet), chain, how, to)
 }
 
 /// Compiled once, not in each program.
-fn printed<'s>(
+fn print_rows<'s>(
     sheet: Box<dyn FnOnce() -> Sheet<'s> + '_>,
     chain: Option<Box<dyn FnOnce() -> Vec<u8> + '_>>,
-    (output, jobs): (&Output, usize),
-    (report, early): (&Report, Option<&Early<'_>>),
+    (output, jobs): (&RowOutput, usize),
+    (report, early): (&Report, Option<&LiveRowPrinter<'_>>),
 ) -> anyhow::Result<()> {
     let early = early.filter(|early| early.is_possible());
-    if output.format == Format::Awk && !output.order.is_nothing() {
+    if output.format == RowFormat::Awk && !output.order.is_nothing() {
         bail!("the AWK chain has an order of its own: use --sort and --top with --format csv");
     }
     let sheet = || output.arranged(sheet(), report);
-    if output.format == Format::Table && output.reshape.is_nothing() {
+    if output.format == RowFormat::Table && output.reshape.is_nothing() {
         let look = match output.order.top {
             // Who asks for so many rows gets them.
-            Some(_) => Look {
+            Some(_) => DrawStyle {
                 rows: None,
                 ..output.look
             },
@@ -122,33 +122,33 @@ fn printed<'s>(
         };
         return drawn(&sheet()?, &look);
     }
-    let has_header = early.is_none_or(Early::is_empty);
+    let has_header = early.is_none_or(LiveRowPrinter::is_empty);
     output.rows(has_header, |out| {
         let rows = |out: &mut (dyn Write + Send)| -> anyhow::Result<()> {
             let sheet = sheet()?;
             match output.format {
-                Format::Jsonl => sheet.jsonl(jobs, out)?,
-                _ => sheet.csv(jobs, out)?,
+                RowFormat::Jsonl => sheet.write_jsonl(jobs, out)?,
+                _ => sheet.write_csv(jobs, out)?,
             }
             Ok(())
         };
         match (output.format, chain, early) {
-            (Format::Awk, Some(chain), _) => out.write_all(&chain())?,
-            (Format::Awk, None, _) => {
+            (RowFormat::Awk, Some(chain), _) => out.write_all(&chain())?,
+            (RowFormat::Awk, None, _) => {
                 bail!("the AWK chain does not have this table: use --format csv")
             }
             (_, _, None) => rows(out)?,
             (_, _, Some(early)) => {
-                let mut rest = early.rest(out);
+                let mut rest = early.skip_written(out);
                 rows(&mut rest)?;
-                early.hold(rest, report);
+                early.report_changes(rest, report);
             }
         }
         Ok(())
     })
 }
 
-impl Output {
+impl RowOutput {
     /// Draws some columns of the CSV that `write` writes, as a table on standard output.
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl Output {
         columns: &[String],
         write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let mut drawing = Drawing::new(columns, self.look);
+        let mut drawing = CsvDrawing::new(columns, self.look);
         write(&mut drawing)?;
         let text = drawing.finish()?;
         let mut out = io::stdout().lock();
@@ -169,9 +169,9 @@ impl Output {
 }
 
 /// A table on standard output. Its cells are escaped, its colours are not.
-fn drawn(sheet: &Sheet<'_>, look: &Look) -> anyhow::Result<()> {
+fn drawn(sheet: &Sheet<'_>, look: &DrawStyle) -> anyhow::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    sheet.table(look, &mut out)?;
+    sheet.draw_table(look, &mut out)?;
     out.flush().context("cannot write the output")
 }
 
@@ -183,22 +183,22 @@ fn drawn(sheet: &Sheet<'_>, look: &Look) -> anyhow::Result<()> {
 pub fn with_stdout(
     write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut out = stdout();
+    let mut out = buffered_stdout();
     write(&mut out)?;
-    flushed(out)
+    flush_stdout(out)
 }
 
-fn stdout() -> Box<dyn Write + Send> {
+fn buffered_stdout() -> Box<dyn Write + Send> {
     // Not locked: whichever thread has the next rows writes them.
     let stdout = io::stdout();
     if stdout.is_terminal() {
-        Box::new(BufWriter::new(Escaped::new(stdout)))
+        Box::new(BufWriter::new(EscapingWriter::new(stdout)))
     } else {
         Box::new(BufWriter::with_capacity(1 << 16, stdout))
     }
 }
 
-fn flushed(mut out: Box<dyn Write + Send>) -> anyhow::Result<()> {
+fn flush_stdout(mut out: Box<dyn Write + Send>) -> anyhow::Result<()> {
     out.flush().context("cannot write the output")
 }
 
@@ -207,14 +207,14 @@ fn flushed(mut out: Box<dyn Write + Send>) -> anyhow::Result<()> {
 /// # Errors
 /// Those of `write`; the output cannot be written.
 pub fn with_text(
-    look: Look,
+    look: DrawStyle,
     write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut out: Box<dyn Write + Send> = if look.width.is_none() && !look.colour {
-        stdout()
+        buffered_stdout()
     } else {
-        Box::new(Wrapped::new(look, BufWriter::new(io::stdout())))
+        Box::new(WrapWriter::new(look, BufWriter::new(io::stdout())))
     };
     write(&mut out)?;
-    flushed(out)
+    flush_stdout(out)
 }

@@ -1,7 +1,7 @@
 //! Where rows go, in which order, and how many of them.
 
-use crate::output::render::order::{Key, Order};
-use crate::program::file;
+use crate::output::render::order::{RowOrder, SortKey};
+use crate::program::output_file;
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ impl FileArgs {
     /// # Errors
     /// It cannot be written there.
     pub fn redirect(&self) -> anyhow::Result<()> {
-        self.path().map_or(Ok(()), file::redirect)
+        self.path().map_or(Ok(()), output_file::redirect_stdout)
     }
 }
 
@@ -46,7 +46,7 @@ pub struct OrderArgs {
         allow_hyphen_values = true,
         help_heading = "Rows"
     )]
-    sort: Vec<Key>,
+    sort: Vec<SortKey>,
     /// Write only the first N rows (after --sort)
     ///
     /// A note reports how many rows are left out. With --sort or --top rows are written when all of
@@ -57,8 +57,8 @@ pub struct OrderArgs {
 
 impl OrderArgs {
     /// The order asked for.
-    pub fn order(&self) -> Order {
-        Order {
+    pub fn order(&self) -> RowOrder {
+        RowOrder {
             by: self.sort.clone(),
             top: self.top,
         }

@@ -1,36 +1,36 @@
 //! A program's run: its inputs opened, its options made, its report kept.
 
-use super::{InputArgs, Output, StepArgs, When};
-use crate::count::calls::{self, Calls, Progress};
-use crate::count::groups::{self, By};
+use super::{InputArgs, RowOutput, StepArgs, StepLinePosition};
+use crate::count::calls::{self, CountedCalls, Progress};
+use crate::count::groups::{self, GroupBy};
 use crate::count::tally;
 use crate::log;
-use crate::log::timeline::{self, Marker, Window};
-use crate::output::early::{Early as Taker, Next};
+use crate::log::timeline::{self, MarkerSide, StepWindow};
+use crate::output::live_rows::{LiveBatch, LiveRows as Taker};
 use crate::output::render::Sheet;
 use crate::pool;
-use crate::program::early::Early;
 use crate::program::exit::Exit;
+use crate::program::live_rows::LiveRowPrinter;
 use crate::report::Report;
-use crate::report::progress::Bar;
-use crate::source::{self, Names, Origin, expand};
+use crate::report::progress::ByteProgressBar;
+use crate::source::{self, FollowTargets, InputName, expand_paths};
 use anyhow::{Context, bail};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 /// A program's run: its inputs, how they are read, and what is to be said.
-pub struct Run {
+pub struct ProgramRun {
     /// The inputs.
-    pub origins: Vec<Origin>,
+    pub origins: Vec<InputName>,
     /// How they are read.
     pub options: calls::Options,
     /// What is to be said.
     pub report: Report,
     /// What is shown meanwhile.
-    pub bar: Bar,
+    pub bar: ByteProgressBar,
 }
 
-impl Run {
+impl ProgramRun {
     /// Sets a program up from its arguments. `compat` is the window that `--compat` means.
     ///
     /// # Errors
@@ -39,8 +39,8 @@ impl Run {
         name: &'static str,
         input: &InputArgs,
         steps: &StepArgs,
-        compat: Window,
-    ) -> anyhow::Result<Run> {
+        compat: StepWindow,
+    ) -> anyhow::Result<ProgramRun> {
         if input.files.is_empty() && io::stdin().is_terminal() {
             bail!(
                 "expected a log: name a file or a folder, or use standard input (see {name} \
@@ -48,11 +48,14 @@ impl Run {
             );
         }
         if input.follow {
-            let (mut run, _) = Run::of_sides(name, input, steps, compat, &[])?;
-            run.origins = vec![Origin::Followed(Names::new(&input.files, &input.glob))];
+            let (mut run, _) = ProgramRun::new_with_sides(name, input, steps, compat, &[])?;
+            run.origins = vec![InputName::Followed(FollowTargets::new(
+                &input.files,
+                &input.glob,
+            ))];
             return Ok(run);
         }
-        let (run, _) = Run::of_sides(name, input, steps, compat, &[&input.files])?;
+        let (run, _) = ProgramRun::new_with_sides(name, input, steps, compat, &[&input.files])?;
         Ok(run)
     }
 
@@ -60,9 +63,13 @@ impl Run {
     ///
     /// # Errors
     /// It does not exist, or is a pipe.
-    pub fn other(&mut self, path: &Path, input: &InputArgs) -> anyhow::Result<Vec<Origin>> {
-        let found = expand(std::slice::from_ref(&path.to_path_buf()), &input.glob)?;
-        self.report.listed(&found);
+    pub fn list_other_run(
+        &mut self,
+        path: &Path,
+        input: &InputArgs,
+    ) -> anyhow::Result<Vec<InputName>> {
+        let found = expand_paths(std::slice::from_ref(&path.to_path_buf()), &input.glob)?;
+        self.report.report_listing(&found);
         if let Some(pipe) = found.origins.iter().find(|origin| origin.is_piped()) {
             bail!("{}: expected a file or a folder, not a pipe", pipe.name());
         }
@@ -74,7 +81,7 @@ impl Run {
     ///
     /// # Errors
     /// An input cannot be copied.
-    pub fn at_rest(&mut self) -> anyhow::Result<Vec<tempfile::TempPath>> {
+    pub fn copy_pipes_to_files(&mut self) -> anyhow::Result<Vec<tempfile::TempPath>> {
         let mut copies = Vec::new();
         for origin in self.origins.iter_mut().filter(|origin| origin.is_piped()) {
             let name = origin.name();
@@ -86,7 +93,7 @@ impl Run {
             }
             .with_context(failed)?;
             let copy = file.into_temp_path();
-            *origin = Origin::Copy(copy.to_path_buf(), name);
+            *origin = InputName::Copy(copy.to_path_buf(), name);
             copies.push(copy);
         }
         Ok(copies)
@@ -107,37 +114,37 @@ impl Run {
     /// listed by themselves, in one a file may be that is in another too.
     ///
     /// # Errors
-    /// As [`Run::new`].
-    pub fn of_sides(
+    /// As [`ProgramRun::new`].
+    pub fn new_with_sides(
         name: &'static str,
         input: &InputArgs,
         steps: &StepArgs,
-        compat: Window,
+        compat: StepWindow,
         sides: &[&[PathBuf]],
-    ) -> anyhow::Result<(Run, Vec<Vec<Origin>>)> {
+    ) -> anyhow::Result<(ProgramRun, Vec<Vec<InputName>>)> {
         source::name_program(name);
         let mut report = Report::new(name, input.verbose, input.quiet);
         let mut listed = Vec::with_capacity(sides.len());
         for side in sides {
-            let found = expand(side, &input.glob)?;
-            report.listed(&found);
+            let found = expand_paths(side, &input.glob)?;
+            report.report_listing(&found);
             listed.push(found.origins);
         }
         let origins = listed.concat();
-        if origins.iter().filter(|&o| *o == Origin::Stdin).count() > 1 {
+        if origins.iter().filter(|&o| *o == InputName::Stdin).count() > 1 {
             bail!("standard input (-) can be named only once");
         }
         let marker = match (steps.compat, steps.lines.marker) {
-            (Some(_), _) | (None, When::Start) => Marker::Start,
-            (None, When::End) => Marker::End,
+            (Some(_), _) | (None, StepLinePosition::Start) => MarkerSide::Start,
+            (None, StepLinePosition::End) => MarkerSide::End,
         };
         let options = calls::Options {
             source: source::Options {
                 mmap: !input.no_mmap,
             },
             log: log::Options {
-                jobs: pool::jobs(input.jobs.map(usize::from)),
-                recogniser: steps.recogniser()?,
+                jobs: pool::thread_count(input.jobs.map(usize::from)),
+                recogniser: steps.build_recogniser()?,
                 strict: input.strict,
                 keep_init_lines: false,
                 keep_marks: true,
@@ -152,9 +159,9 @@ impl Run {
             },
             window: steps.window(compat),
         };
-        let bar = Bar::new(|| total(&origins), !input.quiet);
-        let report = report.beside(&bar);
-        let run = Run {
+        let bar = ByteProgressBar::new(|| total_bytes(&origins), !input.quiet);
+        let report = report.with_bar(&bar);
+        let run = ProgramRun {
             origins,
             options,
             report,
@@ -168,19 +175,20 @@ impl Run {
     /// what `is_drawn` are needed again.
     ///
     /// # Errors
-    /// As [`calls::count`]; the output cannot be written.
-    pub fn count<'o, O: Sync>(
+    /// As [`calls::count_calls`]; the output cannot be written.
+    pub fn count_calls<'o, O: Sync>(
         &mut self,
-        by: &[By],
+        by: &[GroupBy],
         tally: &tally::Options,
-        output: &'o Output,
-        (options, sheet, is_drawn): (&O, for<'a> fn(&'a Calls, &'a O) -> Sheet<'a>, bool),
-    ) -> anyhow::Result<(Calls, Early<'o>)> {
-        let mut early = Early::new(output);
-        let is_by_step = by.first() == Some(&By::Step) && early.is_possible();
-        let mut rows = |next: Next<Calls>| early.next(&next, |calls| sheet(calls, options));
-        let rows = Taker::new(&mut rows).keeping(is_drawn);
-        let all = calls::early(
+        output: &'o RowOutput,
+        (options, sheet, is_drawn): (&O, for<'a> fn(&'a CountedCalls, &'a O) -> Sheet<'a>, bool),
+    ) -> anyhow::Result<(CountedCalls, LiveRowPrinter<'o>)> {
+        let mut early = LiveRowPrinter::new(output);
+        let is_by_step = by.first() == Some(&GroupBy::Step) && early.is_possible();
+        let mut rows =
+            |next: LiveBatch<CountedCalls>| early.print_next(&next, |calls| sheet(calls, options));
+        let rows = Taker::new(&mut rows).keep_all(is_drawn);
+        let all = calls::count_calls_live(
             &self.origins,
             &self.options,
             tally,
@@ -205,7 +213,7 @@ impl Run {
 }
 
 /// Bytes of all inputs, if all are files, and none is packed: how much comes out of it is not known before.
-fn total(origins: &[Origin]) -> Option<u64> {
+fn total_bytes(origins: &[InputName]) -> Option<u64> {
     origins.iter().try_fold(0_u64, |sum, origin| {
         let path = origin.path()?;
         let is_packed = path

@@ -1,8 +1,8 @@
 //! Steps: which ones, and what a step line looks like.
 
-use crate::error::escape::printable;
+use crate::error::escape::escape_for_terminal;
 use crate::grammar::trainer::{Recogniser, Trainer};
-use crate::log::timeline::Window;
+use crate::log::timeline::StepWindow;
 use anyhow::Context;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
@@ -16,7 +16,7 @@ pub struct StepArgs {
     ///
     /// In the trainer's own numbers, both ends included: 45..49, 45.., ..49, 45.
     #[arg(short, long, value_name = "A..B", help_heading = "Steps")]
-    steps: Option<Window>,
+    steps: Option<StepWindow>,
     #[command(flatten)]
     pub(super) lines: StepLineArgs,
     /// The rank that prints the step lines; its own calls are placed by position (default:
@@ -40,7 +40,7 @@ pub struct StepArgs {
         hide_short_help = true,
         help_heading = "Steps"
     )]
-    pub compat: Option<Compat>,
+    pub compat: Option<CompatMode>,
 }
 
 /// What a step line looks like.
@@ -72,9 +72,9 @@ pub struct StepLineArgs {
         long,
         value_enum,
         value_name = "WHEN",
-        default_value_t = When::End,
+        default_value_t = StepLinePosition::End,
         hide_short_help = true, help_heading = "Steps")]
-    pub(super) marker: When,
+    pub(super) marker: StepLinePosition,
 }
 
 impl From<StepLineArgs> for StepArgs {
@@ -88,7 +88,7 @@ impl From<StepLineArgs> for StepArgs {
 
 /// When a step line comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum When {
+pub enum StepLinePosition {
     /// When the step is over.
     #[default]
     End,
@@ -98,7 +98,7 @@ pub enum When {
 
 /// Whose numbers to reproduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Compat {
+pub enum CompatMode {
     /// The AWK chain's.
     Awk,
 }
@@ -147,19 +147,19 @@ fn trainers() -> String {
 const AWK_MARKER: &str = r"Training epoch.*?iteration (?P<step>\d+)(?:[^|]*(?:\|[^|]*?)*?train_step_timing in s: (?P<time_s>[0-9.eE+-]+))?(?:[^|]*(?:\|[^|]*?)*?TFLOPS_per_GPU: (?P<tflops>[0-9.eE+-]+))?";
 
 /// The window of the AWK chain's first script.
-pub const AWK_WINDOW: Window = Window { from: 45, to: 50 };
+pub const AWK_WINDOW: StepWindow = StepWindow { from: 45, to: 50 };
 
 impl StepArgs {
-    pub(super) fn recogniser(&self) -> anyhow::Result<Recogniser> {
+    pub(super) fn build_recogniser(&self) -> anyhow::Result<Recogniser> {
         if self.compat.is_some() {
-            return Recogniser::regex(AWK_MARKER).map_err(anyhow::Error::msg);
+            return Recogniser::for_pattern(AWK_MARKER).map_err(anyhow::Error::msg);
         }
         match (&self.lines.step_regex, self.lines.trainer) {
             // The complaint repeats the pattern.
-            (Some(pattern), _) => Recogniser::regex(pattern)
-                .map_err(|what| anyhow::Error::msg(printable(&what, false)))
+            (Some(pattern), _) => Recogniser::for_pattern(pattern)
+                .map_err(|what| anyhow::Error::msg(escape_for_terminal(&what, false)))
                 .context("--step-regex"),
-            (None, Some(trainer)) => Ok(Recogniser::only(trainer)),
+            (None, Some(trainer)) => Ok(Recogniser::for_trainer(trainer)),
             (None, None) => Ok(Recogniser::all()),
         }
     }
@@ -170,7 +170,7 @@ impl StepArgs {
     }
 
     /// The window asked for; `compat` is the AWK chain's own where none is.
-    pub fn window(&self, compat: Window) -> Option<Window> {
+    pub fn window(&self, compat: StepWindow) -> Option<StepWindow> {
         self.steps.or(self.compat.map(|_| compat))
     }
 }

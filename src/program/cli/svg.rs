@@ -24,7 +24,7 @@ impl SvgArgs {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write(
+    pub fn write_picture(
         &self,
         picture: impl FnOnce() -> Option<String>,
         report: &Report,

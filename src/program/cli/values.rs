@@ -6,12 +6,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// A number of bytes as typed: `4096`, `64KB`, `1M`, `2GiB`; units of 1024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size(pub u128);
+pub struct ByteSize(pub u128);
 
-impl std::str::FromStr for Size {
+impl std::str::FromStr for ByteSize {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Size, String> {
+    fn from_str(text: &str) -> Result<ByteSize, String> {
         let wrong = || format!("invalid size `{text}`; expected bytes or 64KB, 1MB, 2GB (of 1024)");
         let end = text
             .find(|c: char| !c.is_ascii_digit())
@@ -25,16 +25,16 @@ impl std::str::FromStr for Size {
             "T" | "TB" | "TIB" => 40,
             _ => return Err(wrong()),
         };
-        Ok(Size(u128::from(number) << power))
+        Ok(ByteSize(u128::from(number) << power))
     }
 }
 
-impl Size {
+impl ByteSize {
     /// The sizes as edges of buckets.
     ///
     /// # Errors
     /// They do not rise, or one is 0.
-    pub fn rising(sizes: &[Size]) -> anyhow::Result<Vec<u128>> {
+    pub fn parse_edges(sizes: &[ByteSize]) -> anyhow::Result<Vec<u128>> {
         let edges: Vec<u128> = sizes.iter().map(|s| s.0).collect();
         if edges.first() == Some(&0) || edges.windows(2).any(|w| w[0] >= w[1]) {
             bail!("--edges: expected increasing sizes above 0, such as 64KB,1MB,16MB");
@@ -45,30 +45,30 @@ impl Size {
 
 /// A share as typed, in percent: `5%`, `0.5%`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Share(pub f64);
+pub struct PercentShare(pub f64);
 
-impl std::str::FromStr for Share {
+impl std::str::FromStr for PercentShare {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Share, String> {
+    fn from_str(text: &str) -> Result<PercentShare, String> {
         let percent = text.strip_suffix('%').and_then(|n| n.parse::<f64>().ok());
         percent
             .filter(|n| n.is_finite() && *n >= 0.0)
-            .map(|n| Share(n / 100.0))
+            .map(|n| PercentShare(n / 100.0))
             .ok_or_else(|| format!("invalid share `{text}`; expected percent, such as 5% or 0.5%"))
     }
 }
 
 /// A communicator's address or id as typed: `0x55d0a0000000`, `0x9f3b/2.7`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Address(pub CommId);
+pub struct CommAddress(pub CommId);
 
-impl std::str::FromStr for Address {
+impl std::str::FromStr for CommAddress {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Address, String> {
+    fn from_str(text: &str) -> Result<CommAddress, String> {
         CommId::parse(text.as_bytes())
-            .map(Address)
+            .map(CommAddress)
             .ok_or_else(|| format!("invalid address `{text}`; expected 0x and hexadecimal digits"))
     }
 }
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn sizes_read_as_typed() {
-        let of = |t: &str| t.parse::<Size>().map(|s| s.0);
+        let of = |t: &str| t.parse::<ByteSize>().map(|s| s.0);
         assert_eq!(of("4096"), Ok(4096));
         assert_eq!(of("64KB"), Ok(65536));
         assert_eq!(of("1m"), Ok(1 << 20));
@@ -100,13 +100,13 @@ mod tests {
         for bad in ["", "KB", "1.5MB", "-1", "1XB"] {
             assert!(of(bad).is_err(), "{bad}");
         }
-        assert!(Size::rising(&[Size(2), Size(1)]).is_err());
-        assert!(Size::rising(&[Size(0)]).is_err());
+        assert!(ByteSize::parse_edges(&[ByteSize(2), ByteSize(1)]).is_err());
+        assert!(ByteSize::parse_edges(&[ByteSize(0)]).is_err());
     }
 
     #[test]
     fn shares_read_as_typed() {
-        let of = |t: &str| t.parse::<Share>().map(|s| s.0);
+        let of = |t: &str| t.parse::<PercentShare>().map(|s| s.0);
         assert_eq!(
             (of("5%"), of("0.5%"), of("0%")),
             (Ok(0.05), Ok(0.005), Ok(0.0))

@@ -1,21 +1,21 @@
 //! nccl-ops: per operation the number of calls and their sizes.
 
-use crate::count::calls::Calls;
-use crate::count::groups::{By, Entry, Groups, MadeOf, Part};
-use crate::count::spread::nearest;
+use crate::count::calls::CountedCalls;
+use crate::count::groups::{GroupBy, GroupEntry, GroupRowInputs, GroupedCalls, GroupsPart};
+use crate::count::spread::nearest_rank;
 use crate::count::tally;
-use crate::count::tally::{Key, Sizing, UNKNOWN, Value};
-use crate::grammar::values::Basis;
-use crate::output::render::{Sheet, awk};
-use crate::stages::timed::{self, SHARES};
+use crate::count::tally::{CallKey, CallVolume, SizeKey, UNKNOWN_SIZE};
+use crate::grammar::values::ByteBasis;
+use crate::output::render::{Sheet, awk_number};
+use crate::stages::timed::{self, DURATION_PERCENTILES};
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// What groups rows further; default nothing.
-    pub by: Vec<By>,
+    pub by: Vec<GroupBy>,
     /// What bytes mean; default the API's.
-    pub basis: Basis,
+    pub basis: ByteBasis,
     /// A window of steps is asked for.
     pub window: bool,
     /// Durations are asked for instead of sizes.
@@ -27,13 +27,13 @@ impl Options {
     pub fn tally(&self) -> tally::Options {
         tally::Options {
             sizing: match self.time {
-                true => Sizing::Bucket(Vec::new()),
-                false => Sizing::Digits,
+                true => SizeKey::Bucket(Vec::new()),
+                false => SizeKey::Digits,
             },
             basis: self.basis,
             members: self.by.iter().any(|b| b.needs_members()),
-            datatypes: self.by.contains(&By::Datatype),
-            steps: self.window || self.by.contains(&By::Step),
+            datatypes: self.by.contains(&GroupBy::Datatype),
+            steps: self.window || self.by.contains(&GroupBy::Step),
             exact: false,
             durations: self.time,
             served: self.by.iter().any(|b| b.needs_served()),
@@ -43,21 +43,21 @@ impl Options {
 
 /// The sizes of one operation of a group.
 #[derive(Debug, Default)]
-struct Op {
-    value: Value,
+struct OpSizes {
+    value: CallVolume,
     /// Calls whose bytes are known.
     known: u64,
     /// Sizes to three significant digits, rising, each with its calls.
     sizes: Vec<(u64, u64)>,
 }
 
-impl Op {
+impl OpSizes {
     /// An operation's calls, from its cells by rising size.
-    fn take<'c>(&mut self, cells: impl Iterator<Item = (&'c Key, &'c Value)>) {
+    fn add_calls<'c>(&mut self, cells: impl Iterator<Item = (&'c CallKey, &'c CallVolume)>) {
         self.sizes.clear();
-        (self.value, self.known) = (Value::default(), 0);
+        (self.value, self.known) = (CallVolume::default(), 0);
         for (key, value) in cells {
-            if key.size == UNKNOWN {
+            if key.size == UNKNOWN_SIZE {
                 self.value.calls = self.value.calls.saturating_add(value.calls);
                 continue;
             }
@@ -78,22 +78,22 @@ impl Op {
     /// through them is what that does with all the sizes there could be (a test holds the two
     /// together).
     fn percentile(&self, share: f64) -> u128 {
-        let at = nearest(self.sizes.iter().copied(), self.known, share).unwrap_or(0);
+        let at = nearest_rank(self.sizes.iter().copied(), self.known, share).unwrap_or(0);
         u128::from(at).clamp(self.value.min, self.value.max)
     }
 
-    fn mean(&self) -> Option<f64> {
+    fn mean_bytes(&self) -> Option<f64> {
         (self.known > 0).then(|| self.value.bytes as f64 / self.known as f64)
     }
 }
 
 /// Calls by group, and in it by operation and size.
-fn groups<'c>(calls: &'c Calls, options: &Options) -> Groups<'c> {
-    Groups::new(calls, &options.by, |key| (key.size, 0, 0))
+fn group_calls<'c>(calls: &'c CountedCalls, options: &Options) -> GroupedCalls<'c> {
+    GroupedCalls::new(calls, &options.by, |key| (key.size, 0, 0))
 }
 
 /// The rows of the table.
-pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
+pub fn ops_sheet<'c>(calls: &'c CountedCalls, options: &Options) -> Sheet<'c> {
     let own = [
         "op",
         "calls",
@@ -105,63 +105,81 @@ pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
         "max_bytes",
         "total_bytes",
     ];
-    let groups = groups(calls, options);
-    groups.sheet(&options.by, &own, MadeOf::Sizes, |part, group, out| {
-        let mut op = Op::default();
-        for entries in by_op(part, group) {
-            op.take(entries.iter().map(|e| (part.key(e), &e.value)));
-            let known = |value: u128| (op.known > 0).then_some(value).into();
-            out(&[
-                part.op(&entries[0]).into(),
-                op.value.calls.into(),
-                known(op.value.min),
-                op.mean().into(),
-                known(op.percentile(SHARES[0])),
-                known(op.percentile(SHARES[1])),
-                known(op.percentile(SHARES[2])),
-                known(op.value.max),
-                known(op.value.bytes),
-            ]);
-        }
-    })
+    let groups = group_calls(calls, options);
+    groups.build_sheet(
+        &options.by,
+        &own,
+        GroupRowInputs::Sizes,
+        |part, group, out| {
+            let mut op = OpSizes::default();
+            for entries in split_by_op(part, group) {
+                op.add_calls(entries.iter().map(|e| (part.key_of(e), &e.value)));
+                let known = |value: u128| (op.known > 0).then_some(value).into();
+                out(&[
+                    part.op_name(&entries[0]).into(),
+                    op.value.calls.into(),
+                    known(op.value.min),
+                    op.mean_bytes().into(),
+                    known(op.percentile(DURATION_PERCENTILES[0])),
+                    known(op.percentile(DURATION_PERCENTILES[1])),
+                    known(op.percentile(DURATION_PERCENTILES[2])),
+                    known(op.value.max),
+                    known(op.value.bytes),
+                ]);
+            }
+        },
+    )
 }
 
 /// The rows of `--time`: how long the calls took that have a duration of their own.
-pub fn times<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
-    let own: Vec<&str> = ["op"].into_iter().chain(timed::COLUMNS).collect();
-    let durations = calls.durations_of(options.by.contains(&By::Step));
-    let groups = groups(calls, options);
-    groups.sheet(&options.by, &own, MadeOf::More, move |part, group, out| {
-        for entries in by_op(part, group) {
-            let mut row = vec![part.op(&entries[0]).into()];
-            row.extend(timed::cells(&timed::of(&durations, part, entries)));
-            out(&row);
-        }
-    })
+pub fn ops_times_sheet<'c>(calls: &'c CountedCalls, options: &Options) -> Sheet<'c> {
+    let own: Vec<&str> = ["op"].into_iter().chain(timed::DURATION_COLUMNS).collect();
+    let durations = calls.durations_by_key(options.by.contains(&GroupBy::Step));
+    let groups = group_calls(calls, options);
+    groups.build_sheet(
+        &options.by,
+        &own,
+        GroupRowInputs::More,
+        move |part, group, out| {
+            for entries in split_by_op(part, group) {
+                let mut row = vec![part.op_name(&entries[0]).into()];
+                row.extend(timed::duration_cells(&timed::durations_of_entries(
+                    &durations, part, entries,
+                )));
+                out(&row);
+            }
+        },
+    )
 }
 
 /// The calls of a group, operation by operation.
-fn by_op<'g>(part: &'g Part<'_>, group: &'g [Entry]) -> impl Iterator<Item = &'g [Entry]> {
-    group.chunk_by(move |a, b| part.key(a).op == part.key(b).op)
+fn split_by_op<'g>(
+    part: &'g GroupsPart<'_>,
+    group: &'g [GroupEntry],
+) -> impl Iterator<Item = &'g [GroupEntry]> {
+    group.chunk_by(move |a, b| part.key_of(a).op == part.key_of(b).op)
 }
 
 /// The rows as the AWK chain's third script prints them.
-pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
+pub fn ops_chain(calls: &CountedCalls, options: &Options) -> Vec<u8> {
     let mut out = Vec::new();
-    let groups = groups(calls, options);
-    let mut op = Op::default();
-    for part in groups.parts() {
-        let part = groups.part(part);
-        for entries in part.groups().flat_map(|group| by_op(&part, group)) {
-            op.take(entries.iter().map(|e| (part.key(e), &e.value)));
-            out.extend_from_slice(part.op(&entries[0]));
-            let Value {
+    let groups = group_calls(calls, options);
+    let mut op = OpSizes::default();
+    for part in groups.split_parts() {
+        let part = groups.take_part(part);
+        for entries in part
+            .iter_groups()
+            .flat_map(|group| split_by_op(&part, group))
+        {
+            op.add_calls(entries.iter().map(|e| (part.key_of(e), &e.value)));
+            out.extend_from_slice(part.op_name(&entries[0]));
+            let CallVolume {
                 calls,
                 min,
                 max,
                 bytes,
             } = op.value;
-            let mean = awk(op.mean().unwrap_or(0.0));
+            let mean = awk_number(op.mean_bytes().unwrap_or(0.0));
             let text = format!(" calls={calls} min={min} avg={mean} max={max} total={bytes}\n");
             out.extend_from_slice(text.as_bytes());
         }
@@ -181,7 +199,7 @@ mod tests {
             calls in proptest::collection::vec((any::<u64>(), 0..64_u32, 1..1000_u64), 1..50),
             share in 0.0..1.0_f64,
         ) {
-            let sizing = |bytes: u64| tally::three_digits(bytes.into());
+            let sizing = |bytes: u64| tally::round_to_three_digits(bytes.into());
             let mut cells: Vec<(u64, u64)> =
                 calls.iter().map(|&(bytes, small, n)| (sizing(bytes >> small), n)).collect();
             cells.sort_unstable();
@@ -190,8 +208,8 @@ mod tests {
             for &(size, n) in &cells {
                 histogram.record_n(size, n).unwrap();
             }
-            let op = Op {
-                value: Value { max: u128::MAX, ..Value::default() },
+            let op = OpSizes {
+                value: CallVolume { max: u128::MAX, ..CallVolume::default() },
                 known: cells.iter().map(|c| c.1).sum(),
                 sizes: cells,
             };

@@ -1,21 +1,21 @@
 //! How long calls took: what nccl-ops and nccl-hist write of it under `--time`.
 
-use crate::count::calls::Calls;
-use crate::count::cells::Step;
-use crate::count::groups::{Entry, Part};
-use crate::count::tally::Key;
-use crate::count::timed::Timed;
+use crate::count::calls::CountedCalls;
+use crate::count::cells::CountedStep;
+use crate::count::groups::{GroupEntry, GroupsPart};
+use crate::count::tally::CallKey;
+use crate::count::timed::TimedCalls;
 use crate::error::{Error, Result};
-use crate::output::render::Cell;
+use crate::output::render::TableCell;
 use crate::report::Report;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
 /// Durations by step and key.
-type ByKey = FxHashMap<(Step, Key), Timed>;
+type DurationsByKey = FxHashMap<(CountedStep, CallKey), TimedCalls>;
 
 /// The columns.
-pub(in crate::stages) const COLUMNS: [&str; 9] = [
+pub(in crate::stages) const DURATION_COLUMNS: [&str; 9] = [
     "calls",
     "total_us",
     "mean_us",
@@ -28,38 +28,44 @@ pub(in crate::stages) const COLUMNS: [&str; 9] = [
 ];
 
 /// The shares of the percentiles.
-pub(in crate::stages) const SHARES: [f64; 3] = [0.50, 0.95, 0.99];
+pub(in crate::stages) const DURATION_PERCENTILES: [f64; 3] = [0.50, 0.95, 0.99];
 
 /// ns as µs.
-fn us(ns: u128) -> f64 {
+fn to_us(ns: u128) -> f64 {
     ns as f64 / 1000.0
 }
 
 /// What is written of these calls.
-pub(in crate::stages) fn cells(all: &Timed) -> [Cell<'static>; COLUMNS.len()] {
+pub(in crate::stages) fn duration_cells(
+    all: &TimedCalls,
+) -> [TableCell<'static>; DURATION_COLUMNS.len()] {
     let of = &all.durations;
-    let known = |ns: Option<u64>| ns.map(|ns| us(ns.into())).into();
-    let sum = (of.calls() > 0).then(|| us(of.sum()));
-    let [p50, p95, p99] = of.percentiles(SHARES).map(known);
-    let [algbw, busbw] = all.bandwidths().map(Cell::from);
+    let known = |ns: Option<u64>| ns.map(|ns| to_us(ns.into())).into();
+    let sum = (of.count_calls() > 0).then(|| to_us(of.total_ns()));
+    let [p50, p95, p99] = of.percentiles(DURATION_PERCENTILES).map(known);
+    let [algbw, busbw] = all.bandwidths().map(TableCell::from);
     [
-        of.calls().into(),
+        of.count_calls().into(),
         sum.into(),
-        sum.map(|sum| sum / of.calls() as f64).into(),
+        sum.map(|sum| sum / of.count_calls() as f64).into(),
         p50,
         p95,
         p99,
-        known(of.most()),
+        known(of.max_ns()),
         algbw,
         busbw,
     ]
 }
 
 /// The calls of these entries that have a duration of their own.
-pub(in crate::stages) fn of(durations: &ByKey, part: &Part<'_>, entries: &[Entry]) -> Timed {
-    let mut all = Timed::default();
+pub(in crate::stages) fn durations_of_entries(
+    durations: &DurationsByKey,
+    part: &GroupsPart<'_>,
+    entries: &[GroupEntry],
+) -> TimedCalls {
+    let mut all = TimedCalls::default();
     let own = entries.iter();
-    let own = own.filter_map(|e| durations.get(&(e.step(), *part.key(e))));
+    let own = own.filter_map(|e| durations.get(&(e.step(), *part.key_of(e))));
     own.for_each(|one| all.merge(one));
     all
 }
@@ -68,8 +74,8 @@ pub(in crate::stages) fn of(durations: &ByKey, part: &Part<'_>, entries: &[Entry
 ///
 /// # Errors
 /// None has one, or they are by different sources.
-pub fn note(calls: &Calls, report: &Report) -> Result<()> {
-    let (timed, all) = calls.timed();
+pub fn report_untimed_calls(calls: &CountedCalls, report: &Report) -> Result<()> {
+    let (timed, all) = calls.count_timed();
     if timed == 0 {
         return Err(Error::Content(
             "no call has a duration of its own: NCCL Inspector's records, exports of Nsight Systems and \
@@ -78,7 +84,7 @@ pub fn note(calls: &Calls, report: &Report) -> Result<()> {
                 .to_owned(),
         ));
     }
-    let clocks = calls.clocks.list();
+    let clocks = calls.clocks.list_clocks();
     let shown = |text: &[u8]| match text {
         b"" => "unknown".to_owned(),
         text => String::from_utf8_lossy(text).into_owned(),
@@ -94,7 +100,7 @@ pub fn note(calls: &Calls, report: &Report) -> Result<()> {
         )));
     }
     if clocks.len() > 1 {
-        let kinds = calls.clocks.qualities();
+        let kinds = calls.clocks.iter_qualities();
         let kinds = kinds.map(|(quality, calls)| format!("{calls} are {}", shown(quality)));
         report.note(&format!(
             "the durations are by different clocks: {}",
@@ -107,8 +113,8 @@ pub fn note(calls: &Calls, report: &Report) -> Result<()> {
             "the times leave out {without} of {all} calls, for lack of a duration of their own"
         ));
     }
-    for (quality, calls) in calls.clocks.qualities() {
-        if let Some(what) = meaning(quality) {
+    for (quality, calls) in calls.clocks.iter_qualities() {
+        if let Some(what) = quality_meaning(quality) {
             let quality = String::from_utf8_lossy(quality);
             report.note(&format!("{calls} of the durations are {quality}: {what}"));
         }
@@ -117,7 +123,7 @@ pub fn note(calls: &Calls, report: &Report) -> Result<()> {
 }
 
 /// What a duration of this quality is (NCCL's `plugins/profiler/inspector/inspector.cc`).
-fn meaning(quality: &[u8]) -> Option<&'static str> {
+fn quality_meaning(quality: &[u8]) -> Option<&'static str> {
     Some(match quality {
         b"kernel_gpu" => {
             "the time of the longest channel's kernel by the GPU's clock, with the wait for ranks that \

@@ -1,33 +1,33 @@
 //! Where evidence is and what it says: lines found again by number or by byte.
 
-use super::finding::{Evidence, Finding, Spot};
-use super::walk::Walked;
+use super::finding::{Evidence, Finding, LineSpot};
+use super::walk::WalkedInput;
 use crate::error::{Error, Result};
 use crate::grammar::message::setup::setting;
 use crate::source::Input;
-use crate::stages::net::all::First;
+use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memchr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 /// Bytes of a line that are shown.
-const SHOWN: usize = 300;
+const MAX_EVIDENCE_LINE_BYTES: usize = 300;
 
 /// Bytes read at a time.
-const PIECE: usize = 1 << 20;
+const EVIDENCE_READ_BYTES: usize = 1 << 20;
 
 /// Gives every piece of evidence its line's number and text, and every finding on a call its step.
 ///
 /// # Errors
 /// An input cannot be read again.
-pub(crate) fn resolve(
+pub(crate) fn resolve_evidence(
     findings: &mut [Finding],
-    inputs: &[Walked],
+    inputs: &[WalkedInput],
     open: impl Fn(u32) -> Result<Input>,
 ) -> Result<()> {
-    let mut wanted: BTreeMap<u32, BTreeSet<Spot>> = BTreeMap::new();
+    let mut wanted: BTreeMap<u32, BTreeSet<LineSpot>> = BTreeMap::new();
     for evidence in findings.iter().flat_map(|f| &f.evidence) {
-        let numbered = matches!(evidence.at, Spot::Line(_));
+        let numbered = matches!(evidence.at, LineSpot::Line(_));
         if !numbered || evidence.text.is_none() {
             wanted
                 .entry(evidence.at.input())
@@ -35,65 +35,71 @@ pub(crate) fn resolve(
                 .insert(evidence.at);
         }
     }
-    let mut lines: BTreeMap<Spot, (u64, Vec<u8>)> = BTreeMap::new();
+    let mut lines: BTreeMap<LineSpot, (u64, Vec<u8>)> = BTreeMap::new();
     for (number, spots) in wanted {
         let input = open(number)?;
         let failed = |cause| Error::Input {
             path: input.name().into(),
             cause,
         };
-        let found = find(&mut *input.reader()?, &spots).map_err(failed)?;
+        let found = find_lines(&mut *input.open_reader()?, &spots).map_err(failed)?;
         lines.extend(found);
     }
     for finding in findings {
         for Evidence { at, text } in &mut finding.evidence {
             if let Some((line, found)) = lines.get(at) {
-                *at = Spot::Line(First {
+                *at = LineSpot::Line(FirstReportLine {
                     input: at.input(),
                     line: *line,
                 });
                 text.get_or_insert_with(|| found.clone());
             }
-            if let Some(masked) = text.as_deref().and_then(setting::masked) {
+            if let Some(masked) = text.as_deref().and_then(setting::mask_secret) {
                 *text = Some(masked);
             }
         }
         if finding.about.seq.is_some() && finding.about.step.is_none() {
-            finding.about.step = finding.evidence.first().and_then(|e| step(e, inputs));
+            finding.about.step = finding
+                .evidence
+                .first()
+                .and_then(|e| step_of_line(e, inputs));
         }
     }
     Ok(())
 }
 
 /// The step that a line is in.
-fn step(evidence: &Evidence, inputs: &[Walked]) -> Option<u64> {
-    let Spot::Line(First { input, line }) = evidence.at else {
+fn step_of_line(evidence: &Evidence, inputs: &[WalkedInput]) -> Option<u64> {
+    let LineSpot::Line(FirstReportLine { input, line }) = evidence.at else {
         return None;
     };
-    inputs.get(input as usize)?.step_at(line)
+    inputs.get(input as usize)?.step_at_line(line)
 }
 
 /// A line that was looked for: its number and text.
-type Line = (Spot, (u64, Vec<u8>));
+type EvidenceLine = (LineSpot, (u64, Vec<u8>));
 
 /// The lines at `spots`, which are all of one input, with their numbers.
-fn find(reader: &mut dyn Read, spots: &BTreeSet<Spot>) -> std::io::Result<Vec<Line>> {
+fn find_lines(
+    reader: &mut dyn Read,
+    spots: &BTreeSet<LineSpot>,
+) -> std::io::Result<Vec<EvidenceLine>> {
     // Which comes first is known only where both are numbers of one kind.
-    let mut by_line: BTreeMap<u64, Spot> = BTreeMap::new();
-    let mut by_byte: BTreeMap<u64, Spot> = BTreeMap::new();
+    let mut by_line: BTreeMap<u64, LineSpot> = BTreeMap::new();
+    let mut by_byte: BTreeMap<u64, LineSpot> = BTreeMap::new();
     for &spot in spots {
         match spot {
-            Spot::Line(first) => by_line.insert(first.line, spot),
-            Spot::Byte { at, .. } => by_byte.insert(at, spot),
+            LineSpot::Line(first) => by_line.insert(first.line, spot),
+            LineSpot::Byte { at, .. } => by_byte.insert(at, spot),
         };
     }
     let mut found = Vec::with_capacity(spots.len());
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; EVIDENCE_READ_BYTES];
     // The line in hand: its number, its first byte's place in the input, its first bytes.
     let (mut number, mut begins, mut text) = (0_u64, 0_u64, Vec::<u8>::new());
     let mut at = 0_u64;
     let mut end_line = |number: u64, begins: u64, ends: u64, text: &mut Vec<u8>| {
-        let mut keep = |spot: Spot| found.push((spot, (number, text.clone())));
+        let mut keep = |spot: LineSpot| found.push((spot, (number, text.clone())));
         if let Some(spot) = by_line.remove(&number) {
             keep(spot);
         }
@@ -119,7 +125,7 @@ fn find(reader: &mut dyn Read, spots: &BTreeSet<Spot>) -> std::io::Result<Vec<Li
         let mut rest = &piece[..n];
         // Lines before the next wanted one are only counted.
         while let Some(end) = memchr(b'\n', rest) {
-            let room = SHOWN.saturating_sub(text.len()).min(end);
+            let room = MAX_EVIDENCE_LINE_BYTES.saturating_sub(text.len()).min(end);
             text.extend_from_slice(&rest[..room]);
             at += end as u64 + 1;
             if end_line(number, begins, at, &mut text) {
@@ -128,7 +134,9 @@ fn find(reader: &mut dyn Read, spots: &BTreeSet<Spot>) -> std::io::Result<Vec<Li
             (number, begins) = (number + 1, at);
             rest = &rest[end + 1..];
         }
-        let room = SHOWN.saturating_sub(text.len()).min(rest.len());
+        let room = MAX_EVIDENCE_LINE_BYTES
+            .saturating_sub(text.len())
+            .min(rest.len());
         text.extend_from_slice(&rest[..room]);
         at += rest.len() as u64;
     }

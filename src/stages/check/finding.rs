@@ -1,6 +1,6 @@
 //! What nccl-check says: one finding, with its evidence.
 
-use crate::stages::net::all::First;
+use crate::stages::net::net_stage::FirstReportLine;
 
 /// How bad a finding is. The worst comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,7 +26,7 @@ impl Severity {
 
 /// How sure a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Sure {
+pub enum Confidence {
     /// The lines say it themselves.
     High,
     /// The lines say what usually means it.
@@ -35,13 +35,13 @@ pub enum Sure {
     Low,
 }
 
-impl Sure {
+impl Confidence {
     /// As printed.
     pub fn name(self) -> &'static str {
         match self {
-            Sure::High => "high",
-            Sure::Medium => "medium",
-            Sure::Low => "low",
+            Confidence::High => "high",
+            Confidence::Medium => "medium",
+            Confidence::Low => "low",
         }
     }
 }
@@ -50,16 +50,16 @@ impl Sure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
     /// Where it is.
-    pub at: Spot,
+    pub at: LineSpot,
     /// The line, if it was kept; else it is read again.
     pub text: Option<Vec<u8>>,
 }
 
 /// Where a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Spot {
+pub enum LineSpot {
     /// By its number.
-    Line(First),
+    Line(FirstReportLine),
     /// By a byte of it; its number is counted when it is read again.
     Byte {
         /// The input's number.
@@ -69,34 +69,34 @@ pub enum Spot {
     },
 }
 
-impl Spot {
+impl LineSpot {
     /// The input's number.
     pub fn input(&self) -> u32 {
         match self {
-            Spot::Line(first) => first.input,
-            Spot::Byte { input, .. } => *input,
+            LineSpot::Line(first) => first.input,
+            LineSpot::Byte { input, .. } => *input,
         }
     }
 
     /// The line, from 0, where it is known.
     pub fn line(&self) -> Option<u64> {
         match self {
-            Spot::Line(first) => Some(first.line),
-            Spot::Byte { .. } => None,
+            LineSpot::Line(first) => Some(first.line),
+            LineSpot::Byte { .. } => None,
         }
     }
 }
 
-impl From<First> for Spot {
-    fn from(at: First) -> Spot {
-        Spot::Line(at)
+impl From<FirstReportLine> for LineSpot {
+    fn from(at: FirstReportLine) -> LineSpot {
+        LineSpot::Line(at)
     }
 }
 
-impl From<First> for Evidence {
-    fn from(at: First) -> Evidence {
+impl From<FirstReportLine> for Evidence {
+    fn from(at: FirstReportLine) -> Evidence {
         Evidence {
-            at: Spot::Line(at),
+            at: LineSpot::Line(at),
             text: None,
         }
     }
@@ -131,7 +131,7 @@ pub struct Finding {
     /// Who it is about.
     pub about: About,
     /// How sure it is.
-    pub sure: Sure,
+    pub sure: Confidence,
     /// Why it is that sure.
     pub why: String,
     /// What to do.

@@ -33,46 +33,46 @@ mod wording;
 
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
-use crate::formats::door::{self, Recorder};
+use crate::formats::open::{self, RecorderKind};
 use crate::report::Report;
-use crate::source::Origin;
-use crate::stages::communicators::{Found, State};
-use crate::stages::net::{self, fact::Kind};
-use answer::{coverage::Known, expect::Facts, summary};
-use dumps::Dumps;
-use finding::{About, Evidence, Finding, Severity, Spot, Sure};
+use crate::source::InputName;
+use crate::stages::communicators::{CommunicatorState, CommunicatorsSummary};
+use crate::stages::net::{self, fact::NetFactKind};
+use answer::{coverage::LineKinds, expect::LogFacts, summary};
+use dumps::FlightDumps;
+use finding::{About, Confidence, Evidence, Finding, LineSpot, Severity};
 use hosts::{channels, initialisation, transport};
-use log::first_failure::{self, Failed};
+use log::first_failure::{self, FailureEvidence};
 use log::hygiene;
 use log::{nothing_to_check, odd_steps};
-use ranks::names::Names;
-pub use ranks::stopped::Now;
-use ranks::{Inputs, stopped::Failures};
-use ranks::{fewer_calls::End, unnamed_communicators};
-use records::Records;
+use ranks::names::RankNames;
+pub use ranks::stopped::JobLiveness;
+use ranks::{RereadInputs, stopped::JobFailures};
+use ranks::{fewer_calls::JobEndSignals, unnamed_communicators};
+use records::CollectiveRecords;
 use std::borrow::Cow;
-use walk::{Asked, Seen};
-use warn::triage::{self, Ended};
-use warn::{known, settings};
+use walk::{CheckGathered, Requested};
+use warn::triage::{self, CommEndCounts};
+use warn::{known_warns, settings};
 
 /// What a check came to.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckSummary {
     /// What is wrong, worst first.
     pub findings: Vec<Finding>,
     /// The inputs' names.
     pub inputs: Vec<String>,
     /// What the log says in all.
-    pub facts: Facts,
+    pub facts: LogFacts,
     /// What kinds of lines it has.
-    pub known: Known,
+    pub known: LineKinds,
     /// Communicators whose members' calls were compared.
     pub compared: u64,
     /// Those whose members' calls were not, and why.
     pub unjudged: Vec<(Cow<'static, str>, u64)>,
 }
 
-impl Checked {
+impl CheckSummary {
     /// True where something is wrong, not only worth knowing.
     pub fn is_wrong(&self) -> bool {
         self.findings.iter().any(|f| f.severity != Severity::Note)
@@ -80,7 +80,9 @@ impl Checked {
 
     /// True where nothing of NCCL's work is in the log.
     pub fn is_empty(&self) -> bool {
-        self.findings.iter().any(|f| f.id == nothing_to_check::ID)
+        self.findings
+            .iter()
+            .any(|f| f.id == nothing_to_check::NOT_CHECKED_ID)
     }
 }
 
@@ -90,12 +92,12 @@ impl Checked {
 /// # Errors
 /// No input could be read, or is a log; damage under `--strict`.
 pub fn check(
-    origins: &[Origin],
-    (options, now): (&Options, Now),
+    origins: &[InputName],
+    (options, now): (&Options, JobLiveness),
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<Checked> {
-    let all = examine(origins, (options, now), None, report, progress)?;
+) -> Result<CheckSummary> {
+    let all = check_and_keep_gathered(origins, (options, now), None, report, progress)?;
     Ok(all.0)
 }
 
@@ -103,117 +105,119 @@ pub fn check(
 ///
 /// # Errors
 /// As [`check`].
-pub(crate) fn examine(
-    origins: &[Origin],
-    (options, now): (&Options, Now),
-    asked: Option<&Asked>,
+pub(crate) fn check_and_keep_gathered(
+    origins: &[InputName],
+    (options, now): (&Options, JobLiveness),
+    asked: Option<&Requested>,
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<(Checked, Seen)> {
-    let (mut logs, mut beside) = (Vec::new(), Beside::default());
+) -> Result<(CheckSummary, CheckGathered)> {
+    let (mut logs, mut beside) = (Vec::new(), RecorderInputs::default());
     for origin in origins {
-        match door::recorded(origin, options.source) {
-            Some((known, recorder)) => beside.add((&known, recorder), options, report)?,
+        match open::open_recorded(origin, options.source) {
+            Some((known, recorder)) => beside.add_recording((&known, recorder), options, report)?,
             None => logs.push(origin.clone()),
         }
     }
-    let mut seen = walk::walk(&logs, (options, asked), &mut beside, report, progress)?;
-    let checked = judge(&mut seen, beside, (options, now), report)?;
+    let mut seen = walk::walk_inputs(&logs, (options, asked), &mut beside, report, progress)?;
+    let checked = judge_gathered(&mut seen, beside, (options, now), report)?;
     Ok((checked, seen))
 }
 
 /// What other tools recorded of the job's calls.
 #[derive(Debug, Default)]
-struct Beside {
-    dumps: Dumps,
-    records: Records,
+struct RecorderInputs {
+    dumps: FlightDumps,
+    records: CollectiveRecords,
 }
 
-impl Beside {
+impl RecorderInputs {
     /// Reads what a tool recorded.
-    fn add<V>(
+    fn add_recording<V>(
         &mut self,
-        (known, recorder): (&door::Known<V>, Recorder),
+        (known, recorder): (&open::OpenInput<V>, RecorderKind),
         options: &Options,
         report: &mut Report,
     ) -> Result<()> {
         match recorder {
-            Recorder::Flight => self.dumps.add(known.input(), report),
-            Recorder::Nccl => self.records.add(known, options, report),
+            RecorderKind::Flight => self.dumps.load_dump(known.input(), report),
+            RecorderKind::Nccl => self.records.read_records(known, options, report),
         }
     }
 }
 
 /// What follows from everything that was gathered.
-fn judge(
-    seen: &mut Seen,
-    Beside { dumps, records }: Beside,
-    (options, now): (&Options, Now),
+fn judge_gathered(
+    seen: &mut CheckGathered,
+    RecorderInputs { dumps, records }: RecorderInputs,
+    (options, now): (&Options, JobLiveness),
     report: &mut Report,
-) -> Result<Checked> {
-    let untold = unnamed_communicators::take(&mut seen.found);
+) -> Result<CheckSummary> {
+    let untold = unnamed_communicators::group_unnamed_communicators(&mut seen.found);
     seen.net.note_hidden(report);
-    let open = |number| seen.open(number);
-    let inputs = Inputs {
+    let open = |number| seen.open_input(number);
+    let inputs = RereadInputs {
         open,
         processes: &seen.processes,
         accounts: &seen.accounts,
         walked: &seen.inputs,
         piped: &seen.piped,
         options,
-        cut: is_cut(seen),
+        cut: is_init_only(seen),
     };
-    let ended = ended(seen);
-    let failed = Failed {
-        ends: seen.warnings.ends(),
-        watched: seen.warnings.watchdog(),
+    let ended = count_comm_ends(seen);
+    let failed = FailureEvidence {
+        ends: seen.warnings.job_ends(),
+        watched: seen.warnings.watchdog_lines(),
         found: &seen.found,
     };
-    let mut findings = triage::findings(&seen.warnings, &seen.found.processes, ended);
-    failed.excuse(&mut findings);
+    let mut findings = triage::triage_warnings(&seen.warnings, &seen.found.processes, ended);
+    failed.excuse_after_end(&mut findings);
     let together = failed.ended_together();
     if together {
-        excuse_closed(&mut findings);
+        excuse_closed_connections(&mut findings);
     }
-    let mut failures = failures(seen, &findings, now);
+    let mut failures = collect_failures(seen, &findings, now);
     if !together {
-        failures.lines.extend(failed.lines());
+        failures.lines.extend(failed.failure_lines());
     }
-    failures.lines.retain(|&at| !failed.is_over(at));
-    findings.extend(failed.findings());
+    failures.lines.retain(|&at| !failed.is_after_job_end(at));
+    findings.extend(failed.find_failures());
     let said = seen.lines.hung || findings.iter().any(|f| f.severity == Severity::Error);
-    let end = End {
+    let end = JobEndSignals {
         said,
-        failed: said || ended.aborted > 0 || now == Now::Stalled,
+        failed: said || ended.aborted > 0 || now == JobLiveness::Stalled,
         uncut: false,
-        lost: is_lost(seen, &findings),
+        lost: is_connection_lost_first(seen, &findings),
     };
-    let watched = seen.warnings.watchdog();
+    let watched = seen.warnings.watchdog_lines();
     let told = (watched, end, &failures);
-    let ranks = ranks::ranks(&seen.found, &untold, &seen.streams, told, &inputs)?;
+    let ranks = ranks::compare_ranks(&seen.found, &untold, &seen.streams, told, &inputs)?;
     findings.extend(ranks.findings);
-    fold(&mut findings, |finding| rank_in_job(&seen.found, finding));
+    fold_followers_of_causes(&mut findings, |finding| {
+        find_rank_in_job(&seen.found, finding)
+    });
     let names: Vec<String> = dumps.names().chain(records.names()).cloned().collect();
     let first = u32::try_from(seen.inputs.len()).unwrap_or(u32::MAX);
-    let shown = dumps.shown(first, report);
-    let rank = |finding: &Finding| rank_in_job(&seen.found, finding);
-    dumps::join(&mut findings, shown, rank);
-    records.join(&mut findings, report);
-    findings.extend(beside_calls(seen));
+    let shown = dumps.into_finding(first, report);
+    let rank = |finding: &Finding| find_rank_in_job(&seen.found, finding);
+    dumps::merge_dump_finding(&mut findings, shown, rank);
+    records.merge_record_findings(&mut findings, report);
+    findings.extend(find_beside_calls(seen));
     if names.is_empty() {
-        findings.extend(nothing_to_check::finding(seen));
+        findings.extend(nothing_to_check::find_nothing_to_check(seen));
     }
-    evidence::resolve(&mut findings, &seen.inputs, open)?;
-    findings.sort_by(|a, b| worst_first(a).cmp(&worst_first(b)));
+    evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
+    findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
     let compared = ranks.compared;
-    Ok(Checked {
-        facts: summary::facts(seen, &compared, &findings),
-        known: summary::known(seen),
+    Ok(CheckSummary {
+        facts: summary::collect_facts(seen, &compared, &findings),
+        known: summary::collect_line_kinds(seen),
         compared: compared.same + compared.apart.len() as u64,
         unjudged: compared
             .unjudged
             .iter()
-            .map(|(why, those)| (why.text(), those.len() as u64))
+            .map(|(why, those)| (why.describe_reason(), those.len() as u64))
             .collect(),
         findings,
         inputs: seen
@@ -226,21 +230,21 @@ fn judge(
 }
 
 /// What is wrong with hosts, settings, communicators, steps and the log itself.
-fn beside_calls(seen: &Seen) -> Vec<Finding> {
-    let mut findings = transport::findings(&seen.net);
-    findings.extend(hosts::findings(&seen.net));
-    findings.extend(settings::findings(&seen.net));
-    findings.extend(initialisation::findings(&seen.found));
-    findings.extend(channels::findings(&seen.found));
+fn find_beside_calls(seen: &CheckGathered) -> Vec<Finding> {
+    let mut findings = transport::find_transport_faults(&seen.net);
+    findings.extend(hosts::find_host_differences(&seen.net));
+    findings.extend(settings::find_bad_settings(&seen.net));
+    findings.extend(initialisation::find_slow_inits(&seen.found));
+    findings.extend(channels::find_fewer_channels(&seen.found));
     for ((number, input), account) in (0..).zip(&seen.inputs).zip(&seen.accounts) {
-        findings.extend(odd_steps::findings(number, input, &seen.found));
-        findings.extend(hygiene::findings(number, input, account));
+        findings.extend(odd_steps::find_odd_steps(number, input, &seen.found));
+        findings.extend(hygiene::find_hygiene_faults(number, input, account));
     }
     findings
 }
 
 /// The rank in the job of who a finding is about.
-fn rank_in_job(found: &Found, finding: &Finding) -> Option<u32> {
+fn find_rank_in_job(found: &CommunicatorsSummary, finding: &Finding) -> Option<u32> {
     let About {
         host,
         pid,
@@ -253,52 +257,56 @@ fn rank_in_job(found: &Found, finding: &Finding) -> Option<u32> {
         host.as_deref() == Some(&*process.host) && *pid == process.pid
     };
     let side = (0..found.sides.len()).filter(is_its);
-    let mut known = side.filter_map(|side| Names { found }.in_job(side));
+    let mut known = side.filter_map(|side| RankNames { found }.job_rank_of_side(side));
     known.next().or(rank.filter(|_| comm_id.is_none()))
 }
 
 /// True for what `nccl-steps --keep-init` leaves of a log: communicators, but no version, and the
 /// first step is not the job's first. A job that went on from a checkpoint names NCCL's version.
-fn is_cut(seen: &Seen) -> bool {
+fn is_init_only(seen: &CheckGathered) -> bool {
     let later = seen
         .inputs
         .iter()
-        .any(|input| input.first_step().is_some_and(|step| step > 0));
-    let facts = || net::table::collected(&seen.net);
-    later && !facts().keys().any(|fact| fact.kind == Kind::Version)
+        .any(|input| input.first_step_number().is_some_and(|step| step > 0));
+    let facts = || net::table::collect_net_facts(&seen.net);
+    later && !facts().keys().any(|fact| fact.kind == NetFactKind::Version)
 }
 
 /// Where lines report that a job failed, and where each process begins.
-fn failures(seen: &Seen, findings: &[Finding], now: Now) -> Failures {
-    let watched = seen.warnings.watchdog().iter().map(|watched| watched.at);
+fn collect_failures(seen: &CheckGathered, findings: &[Finding], now: JobLiveness) -> JobFailures {
+    let watched = seen
+        .warnings
+        .watchdog_lines()
+        .iter()
+        .map(|watched| watched.at);
     let errors = findings.iter().filter(|f| f.severity == Severity::Error);
     let errors = errors.flat_map(|f| &f.evidence);
     let errors = errors.filter_map(|evidence| match evidence.at {
-        Spot::Line(at) => Some(at),
-        Spot::Byte { .. } => None,
+        LineSpot::Line(at) => Some(at),
+        LineSpot::Byte { .. } => None,
     });
-    Failures {
+    JobFailures {
         lines: watched.chain(errors).collect(),
-        begins: seen.warnings.ends().begins(),
+        begins: seen.warnings.job_ends().first_messages(),
         now,
     }
 }
 
 /// True where connections to a process that ended were lost before anything timed out.
-fn is_lost(seen: &Seen, findings: &[Finding]) -> bool {
-    let watched = seen.warnings.watchdog();
+fn is_connection_lost_first(seen: &CheckGathered, findings: &[Finding]) -> bool {
+    let watched = seen.warnings.watchdog_lines();
     let timed_out = watched
         .iter()
-        .any(|w| matches!(w.what, watchdog::What::Timeout(_)));
+        .any(|w| matches!(w.what, watchdog::WatchdogMessage::Timeout(_)));
     !timed_out && findings.iter().any(|f| f.id == "warn_peer_closed")
 }
 
 /// Connections that were closed as all processes ended are no failure.
-fn excuse_closed(findings: &mut [Finding]) {
+fn excuse_closed_connections(findings: &mut [Finding]) {
     let closed = |f: &&mut Finding| f.id == "warn_peer_closed" && f.severity != Severity::Note;
     for finding in findings.iter_mut().filter(closed) {
         finding.severity = Severity::Note;
-        finding.sure = finding.sure.max(Sure::Medium);
+        finding.sure = finding.sure.max(Confidence::Medium);
         finding.why += "; no process reports a failure after it, so all may have ended together";
     }
 }
@@ -306,14 +314,17 @@ fn excuse_closed(findings: &mut [Finding]) {
 /// What only follows from a cause that is known is a note: where the ranks' calls say what is wrong, or
 /// who failed first, that PyTorch timed out, and that connections of processes that were then taken
 /// down broke; where a process failed, that it is behind others, or others behind it.
-fn fold(findings: &mut Vec<Finding>, rank_in_job: impl Fn(&Finding) -> Option<u32>) {
-    fold_dead(findings);
-    name_unnamed(findings, rank_in_job);
-    fold_followers(findings);
+fn fold_followers_of_causes(
+    findings: &mut Vec<Finding>,
+    rank_in_job: impl Fn(&Finding) -> Option<u32>,
+) {
+    fold_dead_process(findings);
+    name_unnamed_failure(findings, rank_in_job);
+    demote_followers(findings);
 }
 
 /// The rank that the others wait for is the one that fell silent: that is one finding.
-fn fold_dead(findings: &mut Vec<Finding>) {
+fn fold_dead_process(findings: &mut Vec<Finding>) {
     let dead = |f: &Finding| f.id == "dead_process" && f.severity == Severity::Error;
     let whose = |f: &Finding| (f.about.host.clone(), f.about.pid);
     if let Some(at) = findings.iter().position(dead) {
@@ -349,7 +360,7 @@ fn fold_dead(findings: &mut Vec<Finding>) {
 }
 
 /// What follows from something else becomes a note.
-fn fold_followers(findings: &mut [Finding]) {
+fn demote_followers(findings: &mut [Finding]) {
     let calls = |f: &Finding| {
         let is_call = f.id.ends_with("_mismatch") && f.about.seq.is_some();
         is_call || matches!(f.id, "deadlock" | "p2p_wrong_peer")
@@ -362,9 +373,12 @@ fn fold_followers(findings: &mut [Finding]) {
     };
     let error = |f: &&Finding| f.severity == Severity::Error;
     // A process that NCCL gave an error ends by it.
-    let warned = |f: &&Finding| f.id.starts_with("warn_") && !known::follows(f.id);
+    let warned = |f: &&Finding| f.id.starts_with("warn_") && !known_warns::is_follower(f.id);
     let warned = findings.iter().filter(error).find(warned).map(|f| f.id);
-    for finding in findings.iter_mut().filter(|f| first_failure::is_answer(f)) {
+    for finding in findings
+        .iter_mut()
+        .filter(|f| first_failure::is_answer_to_error(f))
+    {
         if let Some(cause) = warned {
             finding.severity = Severity::Note;
             finding.why += &format!("; it follows from {cause}");
@@ -377,7 +391,7 @@ fn fold_followers(findings: &mut [Finding]) {
         .map(|f| f.id);
     let failed = findings
         .iter()
-        .find(|f| first_failure::is_cause(f))
+        .find(|f| first_failure::is_failure_cause(f))
         .map(|f| f.id);
     let behind = findings
         .iter()
@@ -392,7 +406,7 @@ fn fold_followers(findings: &mut [Finding]) {
     for finding in findings.iter_mut() {
         let follows = match finding.id {
             "watchdog_timeout" | "setup_failed" => true,
-            id => known::follows(id) || is_end(finding),
+            id => known_warns::is_follower(id) || is_end(finding),
         };
         // A rank that calls something else falls silent; one that fails leaves its calls out.
         let cause = match finding.id {
@@ -410,13 +424,13 @@ fn fold_followers(findings: &mut [Finding]) {
 }
 
 /// Where one process failed that no line names, and the others wait for one, that is it.
-fn name_unnamed(findings: &mut [Finding], rank_in_job: impl Fn(&Finding) -> Option<u32>) {
+fn name_unnamed_failure(findings: &mut [Finding], rank_in_job: impl Fn(&Finding) -> Option<u32>) {
     let is_unnamed = |f: &&mut Finding| {
         let About {
             host, pid, rank, ..
         } = &f.about;
         let is_nobody = host.is_none() && pid.is_none() && rank.is_none();
-        first_failure::is_cause(f) && f.severity == Severity::Error && is_nobody
+        first_failure::is_failure_cause(f) && f.severity == Severity::Error && is_nobody
     };
     let is_behind = |f: &&Finding| {
         matches!(f.id, "rank_behind" | "rank_silent") && f.severity == Severity::Error
@@ -442,26 +456,30 @@ fn name_unnamed(findings: &mut [Finding], rank_in_job: impl Fn(&Finding) -> Opti
             .unwrap_or_default();
         cause.says += &format!(
             "; it is {rank}{}:{pid}, for which the others wait",
-            wording::text(host)
+            wording::quote_text(host)
         );
         cause.why += "; whose line it is is known by the calls only";
-        cause.sure = sure.max(Sure::Medium);
+        cause.sure = sure.max(Confidence::Medium);
         cause.about = about;
     }
 }
 
-fn ended(seen: &Seen) -> Ended {
+fn count_comm_ends(seen: &CheckGathered) -> CommEndCounts {
     let sides = &seen.found.sides;
-    let of = |state: State| sides.iter().filter(|side| side.state == state).count() as u64;
-    Ended {
-        destroyed: of(State::Destroyed),
-        aborted: of(State::Aborted),
-        communicators: sides.iter().filter(|s| s.state != State::Unknown).count() as u64,
+    let of =
+        |state: CommunicatorState| sides.iter().filter(|side| side.state == state).count() as u64;
+    CommEndCounts {
+        destroyed: of(CommunicatorState::Destroyed),
+        aborted: of(CommunicatorState::Aborted),
+        communicators: sides
+            .iter()
+            .filter(|s| s.state != CommunicatorState::Unknown)
+            .count() as u64,
     }
 }
 
 /// The order in which findings are reported.
-fn worst_first(finding: &Finding) -> (Severity, Sure, Option<Spot>, &'static str) {
+fn severity_order(finding: &Finding) -> (Severity, Confidence, Option<LineSpot>, &'static str) {
     let first = finding.evidence.first().map(|Evidence { at, .. }| *at);
     (finding.severity, finding.sure, first, finding.id)
 }

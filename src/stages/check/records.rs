@@ -4,18 +4,18 @@
 //! A recorder numbers the calls of each operation on a communicator from 0, by rank. NCCL Inspector
 //! records a call when it ends, and writes at intervals: a call without a record need not hang.
 
-use super::dumps::is_of_calls;
-use super::finding::{About, Finding, Severity, Sure};
-use super::wording::{counted, ranks, text, verb};
+use super::dumps::is_call_finding;
+use super::finding::{About, Confidence, Finding, Severity};
+use super::wording::{number_and_noun, quote_text, rank_ranges, verb_form};
 use crate::count::calls::Options;
 use crate::error::Result;
-use crate::formats::Tells;
-use crate::formats::door::Known;
-use crate::formats::lines::{self, Rows};
-use crate::formats::profiler::{self, Op, Side};
-use crate::grammar::values::{Kind, kind};
+use crate::formats::Provides;
+use crate::formats::lines::{self, RowVisitor};
+use crate::formats::open::OpenInput;
+use crate::formats::profiler::{self, ProxyOp, TransferSide};
+use crate::grammar::values::{OpKind, op_kind};
 use crate::members::comm_id::CommId;
-use crate::members::twice::Twice;
+use crate::members::duplicate_inputs::DuplicateInputs;
 use crate::output::table::Row;
 use crate::report::Report;
 use rustc_hash::FxHashMap;
@@ -23,24 +23,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The records among the inputs of a check.
 #[derive(Debug, Default)]
-pub(super) struct Records {
+pub(super) struct CollectiveRecords {
     /// Their names.
     names: Vec<String>,
     /// By communicator, as Inspector prints its id, and operation.
-    series: BTreeMap<(CommId, Box<[u8]>), Series>,
+    series: BTreeMap<(CommId, Box<[u8]>), RankRecordsByRank>,
     /// Operations of the proxy thread that did not end.
-    open: Vec<Op>,
+    open: Vec<ProxyOp>,
     /// Sizes that are held, and whether some are not.
     held: usize,
     is_full: bool,
 }
 
 /// The calls of an operation on a communicator, by rank.
-type Series = BTreeMap<u32, Member>;
+type RankRecordsByRank = BTreeMap<u32, RankRecords>;
 
 /// A rank's.
 #[derive(Debug, Default)]
-struct Member {
+struct RankRecords {
     /// The number of the last one that ended.
     last: Option<u64>,
     /// Bytes by number.
@@ -48,11 +48,11 @@ struct Member {
 }
 
 /// Sizes that are held: 24 bytes each.
-const MOST: usize = 1 << 22;
+const MAX_SIZES_HELD: usize = 1 << 22;
 
 /// A recorded collective.
 #[derive(Debug)]
-struct Recorded {
+struct RecordedCollective {
     id: CommId,
     rank: u32,
     op: Box<[u8]>,
@@ -63,27 +63,27 @@ struct Recorded {
 
 /// Those of a part of an input.
 #[derive(Debug, Default)]
-struct Part {
+struct RecordsPartial {
     /// How many calls it has of any kind.
     rows: u64,
-    calls: Vec<Recorded>,
+    calls: Vec<RecordedCollective>,
     /// Operations of the proxy thread that did not end.
-    open: Vec<Op>,
+    open: Vec<ProxyOp>,
 }
 
 /// How many of these are kept.
-const OPEN: usize = 1000;
+const MAX_OPEN_PROXY_OPS: usize = 1000;
 
-impl Rows for Part {
-    fn row(&mut self, row: &Row<'_>) {
+impl RowVisitor for RecordsPartial {
+    fn visit_row(&mut self, row: &Row<'_>) {
         self.rows += 1;
         // Send and Recv are numbered by process, not by what they meet.
-        let is_collective = !matches!(kind(row.op), Kind::PointToPoint | Kind::Other);
+        let is_collective = !matches!(op_kind(row.op), OpKind::PointToPoint | OpKind::Other);
         if let (true, Some(id), Some(rank), Some(seq)) =
             (is_collective, row.comm_id, row.rank, row.seq)
         {
-            self.calls.push(Recorded {
-                id: id.recorded(),
+            self.calls.push(RecordedCollective {
+                id: id.as_inspector_prints(),
                 rank,
                 op: row.op.into(),
                 seq,
@@ -94,20 +94,20 @@ impl Rows for Part {
     }
 }
 
-impl profiler::Visit for Part {
-    fn call(&mut self, row: &Row<'_>) -> Result<()> {
-        self.row(row);
+impl profiler::ProfilerVisitor for RecordsPartial {
+    fn visit_call(&mut self, row: &Row<'_>) -> Result<()> {
+        self.visit_row(row);
         Ok(())
     }
 
-    fn proxy(&mut self, op: &Op) {
-        if !op.is_complete() && self.open.len() < OPEN {
+    fn visit_proxy_op(&mut self, op: &ProxyOp) {
+        if !op.is_complete() && self.open.len() < MAX_OPEN_PROXY_OPS {
             self.open.push(op.clone());
         }
     }
 }
 
-impl Records {
+impl CollectiveRecords {
     /// Their names.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
         self.names.iter()
@@ -117,45 +117,45 @@ impl Records {
     ///
     /// # Errors
     /// They cannot be read; damage under `--strict`.
-    pub(super) fn add<V>(
+    pub(super) fn read_records<V>(
         &mut self,
-        known: &Known<V>,
+        known: &OpenInput<V>,
         options: &Options,
         report: &mut Report,
     ) -> Result<()> {
         let read = lines::Options::from(&options.log);
-        let mut all = Part::default();
-        let account = match known.tells(Tells::PROXY) {
+        let mut all = RecordsPartial::default();
+        let account = match known.provides(Provides::PROXY) {
             true => {
-                let mut account = profiler::trace(known.input(), &mut all)?;
+                let mut account = profiler::read_trace(known.input(), &mut all)?;
                 account.calls = all.rows;
                 account
             }
             false => {
-                let sink = |part: Part| {
-                    part.calls.into_iter().for_each(|call| self.call(call));
+                let sink = |part: RecordsPartial| {
+                    part.calls.into_iter().for_each(|call| self.add_call(call));
                     Ok(())
                 };
-                let twice = &mut Twice::default();
-                known.records(read, twice, Part::default, |_| {}, sink)?
+                let twice = &mut DuplicateInputs::default();
+                known.read_records(read, twice, RecordsPartial::default, |_| {}, sink)?
             }
         };
-        all.calls.into_iter().for_each(|call| self.call(call));
+        all.calls.into_iter().for_each(|call| self.add_call(call));
         self.open.extend(all.open);
-        report.input(&known.name(), &account);
-        report.told_beside();
+        report.report_input(&known.name(), &account);
+        report.restart_input_count();
         self.names.push(known.name());
         Ok(())
     }
 
-    fn call(&mut self, call: Recorded) {
+    fn add_call(&mut self, call: RecordedCollective) {
         let member = self.series.entry((call.id, call.op)).or_default();
         let member = member.entry(call.rank).or_default();
         if call.is_ended {
             member.last = member.last.max(Some(call.seq));
         }
         match call.bytes {
-            Some(bytes) if self.held < MOST => {
+            Some(bytes) if self.held < MAX_SIZES_HELD => {
                 self.held += 1;
                 member.sizes.insert(call.seq, bytes);
             }
@@ -166,11 +166,11 @@ impl Records {
 
     /// Where ranks passed different sizes to the same call, the first of each communicator; and how many
     /// calls have the records of more than one rank.
-    fn differing(&self) -> (BTreeMap<CommId, Differs<'_>>, u64) {
-        let mut first: BTreeMap<CommId, Differs<'_>> = BTreeMap::new();
+    fn find_size_differences(&self) -> (BTreeMap<CommId, SizeDifference<'_>>, u64) {
+        let mut first: BTreeMap<CommId, SizeDifference<'_>> = BTreeMap::new();
         let mut all = 0;
         for ((id, op), series) in &self.series {
-            let (differs, compared) = differs(op, series);
+            let (differs, compared) = first_size_difference(op, series);
             all += compared;
             let Some(differs) = differs else {
                 continue;
@@ -184,7 +184,7 @@ impl Records {
     }
 
     /// What ended on a communicator, as a clause: `13 AllReduce on ranks 0-3`.
-    fn ended(&self, id: CommId) -> Option<String> {
+    fn describe_ended(&self, id: CommId) -> Option<String> {
         let of = self.series.range((id, Box::default())..);
         let of = of.take_while(|((other, _), _)| *other == id);
         let mut parts = Vec::new();
@@ -194,10 +194,9 @@ impl Records {
                 let ended = member.last.map_or(0, |last| last.saturating_add(1));
                 by.entry(ended).or_default().insert(*rank);
             }
-            parts.extend(
-                by.iter()
-                    .map(|(made, who)| format!("{made} {} {}", text(op), on(who))),
-            );
+            parts.extend(by.iter().map(|(made, who)| {
+                format!("{made} {} {}", quote_text(op), describe_on_ranks(who))
+            }));
         }
         // A communicator of the whole job has few operations.
         parts.truncate(6);
@@ -206,48 +205,52 @@ impl Records {
 
     /// Adds what the records show: to the log's findings about the calls of a communicator how many of them
     /// ended, and where its ranks passed different sizes, else findings of their own.
-    pub(super) fn join(&self, findings: &mut Vec<Finding>, report: &Report) {
+    pub(super) fn merge_record_findings(&self, findings: &mut Vec<Finding>, report: &Report) {
         if self.is_full {
             report.note(&format!(
                 "sizes are compared for the first {} of the recorded calls",
                 self.held
             ));
         }
-        let (mut differing, compared) = self.differing();
+        let (mut differing, compared) = self.find_size_differences();
         if compared > 0 && differing.is_empty() {
             report.note(&format!(
                 "{} by more than one rank: the sizes agree",
-                counted(compared, "recorded collective")
+                number_and_noun(compared, "recorded collective")
             ));
         }
         for finding in findings.iter_mut() {
-            let is = finding.severity == Severity::Error && is_of_calls(finding.id);
+            let is = finding.severity == Severity::Error && is_call_finding(finding.id);
             let id = finding.about.comm_id.as_deref().filter(|_| is);
             let Some(id) = id.and_then(|id| CommId::parse(id.as_bytes())) else {
                 continue;
             };
-            if let Some(differs) = differing.remove(&id.recorded()) {
-                finding.says += &format!("; by the records {}", differs.clause());
+            if let Some(differs) = differing.remove(&id.as_inspector_prints()) {
+                finding.says += &format!("; by the records {}", differs.describe_sizes());
             }
-            if let Some(ended) = self.ended(id.recorded()) {
+            if let Some(ended) = self.describe_ended(id.as_inspector_prints()) {
                 finding.says += &format!("; the records have the ends of {ended}");
             }
         }
-        findings.extend(differing.iter().map(|(id, differs)| differs.finding(*id)));
-        findings.extend(self.unfinished());
+        findings.extend(
+            differing
+                .iter()
+                .map(|(id, differs)| differs.size_finding(*id)),
+        );
+        findings.extend(self.find_open_proxy_ops());
     }
 
     /// The operations of the proxy thread that did not end.
-    fn unfinished(&self) -> Option<Finding> {
+    fn find_open_proxy_ops(&self) -> Option<Finding> {
         let first = self.open.first()?;
         let number = |n: Option<u64>| n.map_or_else(|| "unknown".to_owned(), |n| n.to_string());
         let (side, toward) = match first.side {
-            Side::Send => ("Send", "to"),
-            Side::Recv => ("Recv", "from"),
+            TransferSide::Send => ("Send", "to"),
+            TransferSide::Recv => ("Recv", "from"),
         };
         let call = match &*first.op {
             b"" => String::new(),
-            op => format!(" for {} number {}", text(op), number(first.seq)),
+            op => format!(" for {} number {}", quote_text(op), number(first.seq)),
         };
         let wait = first.last.map_or_else(String::new, |wait| {
             format!("; the last wait that began is for {}", wait.name())
@@ -258,17 +261,17 @@ impl Records {
             says: format!(
                 "{} of NCCL's proxy thread did not end in the traces, the first is a {side} of rank {} \
                  {toward} rank {} on channel {}{call}{wait}",
-                counted(self.open.len() as u64, "operation"),
+                number_and_noun(self.open.len() as u64, "operation"),
                 number(first.rank),
                 first.peer,
                 first.channel,
             ),
             about: About {
                 rank: first.rank.and_then(|rank| u32::try_from(rank).ok()),
-                comm_id: first.comm.map(|id| CommId::printed(id).to_string()),
+                comm_id: first.comm.map(|id| CommId::from_printed(id).to_string()),
                 ..About::default()
             },
-            sure: Sure::Medium,
+            sure: Confidence::Medium,
             why: "the traces have their beginning and no end; a trace that is cut has none either"
                 .to_owned(),
             advice: "nccl-proxy --incomplete lists them, and how far each came".to_owned(),
@@ -278,13 +281,17 @@ impl Records {
 }
 
 /// `on rank 1`, `on ranks 0-3`.
-fn on(who: &BTreeSet<u32>) -> String {
-    format!("on {} {}", verb(who.len(), "rank", "ranks"), ranks(who))
+fn describe_on_ranks(who: &BTreeSet<u32>) -> String {
+    format!(
+        "on {} {}",
+        verb_form(who.len(), "rank", "ranks"),
+        rank_ranges(who)
+    )
 }
 
 /// The first call to which ranks passed different sizes.
 #[derive(Debug, Clone)]
-struct Differs<'r> {
+struct SizeDifference<'r> {
     op: &'r [u8],
     seq: u64,
     /// Who passed which size.
@@ -292,7 +299,10 @@ struct Differs<'r> {
 }
 
 /// That of a series, and how many of its calls have the records of more than one rank.
-fn differs<'r>(op: &'r [u8], series: &'r Series) -> (Option<Differs<'r>>, u64) {
+fn first_size_difference<'r>(
+    op: &'r [u8],
+    series: &'r RankRecordsByRank,
+) -> (Option<SizeDifference<'r>>, u64) {
     let mut sizes: FxHashMap<u64, (u128, bool)> = FxHashMap::default();
     let (mut least, mut compared): (Option<u64>, u64) = (None, 0);
     for member in series.values() {
@@ -316,26 +326,29 @@ fn differs<'r>(op: &'r [u8], series: &'r Series) -> (Option<Differs<'r>>, u64) {
             by.entry(*bytes).or_default().insert(*rank);
         }
     }
-    (Some(Differs { op, seq, by }), compared)
+    (Some(SizeDifference { op, seq, by }), compared)
 }
 
-impl Differs<'_> {
+impl SizeDifference<'_> {
     /// `AllReduce number 12 has 4 bytes on ranks 0, 2-3, 16 bytes on rank 1`.
-    fn clause(&self) -> String {
-        let each = self
-            .by
-            .iter()
-            .map(|(bytes, who)| format!("{} {}", counted(*bytes, "byte"), on(who)));
+    fn describe_sizes(&self) -> String {
+        let each = self.by.iter().map(|(bytes, who)| {
+            format!(
+                "{} {}",
+                number_and_noun(*bytes, "byte"),
+                describe_on_ranks(who)
+            )
+        });
         let each: Vec<String> = each.take(6).collect();
         format!(
             "{} number {} has {}",
-            text(self.op),
+            quote_text(self.op),
             self.seq,
             each.join(", ")
         )
     }
 
-    fn finding(&self, id: CommId) -> Finding {
+    fn size_finding(&self, id: CommId) -> Finding {
         let all: usize = self.by.values().map(BTreeSet::len).sum();
         // The one that is not with most.
         let most = self.by.values().find(|who| 2 * who.len() > all);
@@ -352,14 +365,14 @@ impl Differs<'_> {
             severity: Severity::Error,
             says: format!(
                 "ranks of communicator {id} passed different sizes: {}",
-                self.clause()
+                self.describe_sizes()
             ),
             about: About {
                 rank: odd,
                 comm_id: Some(id.to_string()),
                 ..About::default()
             },
-            sure: if odd.is_some() { Sure::High } else { Sure::Medium },
+            sure: if odd.is_some() { Confidence::High } else { Confidence::Medium },
             why: "NCCL matches the calls of a communicator by their order, and the records of its ranks \
                   name these sizes"
                 .to_owned(),
@@ -374,11 +387,11 @@ mod tests {
     use super::*;
 
     /// Records of AllReduce on one communicator: rank, number, bytes.
-    fn records(calls: &[(u32, u64, u128)]) -> Records {
-        let mut records = Records::default();
+    fn records(calls: &[(u32, u64, u128)]) -> CollectiveRecords {
+        let mut records = CollectiveRecords::default();
         for &(rank, seq, bytes) in calls {
-            records.call(Recorded {
-                id: CommId::printed(0x00e6_2ded_aa97_644a),
+            records.add_call(RecordedCollective {
+                id: CommId::from_printed(0x00e6_2ded_aa97_644a),
                 rank,
                 op: b"AllReduce"[..].into(),
                 seq,
@@ -389,9 +402,9 @@ mod tests {
         records
     }
 
-    fn found(records: &Records) -> Vec<Finding> {
+    fn found(records: &CollectiveRecords) -> Vec<Finding> {
         let mut findings = Vec::new();
-        records.join(&mut findings, &Report::new("test", false, true).silent());
+        records.merge_record_findings(&mut findings, &Report::new("test", false, true).silenced());
         findings
     }
 
@@ -432,7 +445,7 @@ mod tests {
         of_log.about.comm_id = Some("0xe62dedaa97644a12".to_owned());
         of_log.says = "rank 1 differs".to_owned();
         let records = records(&[(0, 1, 4), (1, 0, 4), (2, 1, 4)]);
-        records.join(&mut findings, &Report::new("test", false, true).silent());
+        records.merge_record_findings(&mut findings, &Report::new("test", false, true).silenced());
         assert_eq!(findings.len(), 1);
         assert_eq!(
             findings[0].says,

@@ -1,8 +1,8 @@
 //! What tests share that hold a pipe against its naive twin, the same log as a file.
 
-use super::{Now, check};
+use super::{JobLiveness, check};
 use crate::report::Report;
-use crate::source::Origin;
+use crate::source::InputName;
 use crate::synth::{self, StreamSink};
 use crate::testing::{Nobody, options};
 use std::fs::OpenOptions;
@@ -21,9 +21,15 @@ pub(super) fn log(options: &synth::Options) -> Vec<u8> {
 /// All that is found in an input, whatever it is called.
 pub(super) fn found(path: &Path, jobs: usize) -> String {
     let mut report = Report::new("test", false, true);
-    let origins = [Origin::Path(path.to_owned())];
+    let origins = [InputName::Path(path.to_owned())];
     let read = options(jobs, false);
-    let checked = check(&origins, (&read, Now::Unknown), &mut report, &Nobody).unwrap();
+    let checked = check(
+        &origins,
+        (&read, JobLiveness::Unknown),
+        &mut report,
+        &Nobody,
+    )
+    .unwrap();
     format!("{checked:#?}").replace(path.to_str().unwrap(), "log")
 }
 

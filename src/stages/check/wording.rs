@@ -1,45 +1,51 @@
 //! Words that the sentences of findings share.
 
-use crate::report::printable;
+use crate::report::escape_for_terminal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 /// How many bytes of a line are kept.
-pub(crate) const TEXT: usize = 300;
+pub(crate) const MAX_LINE_TEXT_BYTES: usize = 300;
 /// How many hosts, peers or kinds a sentence names.
-pub(super) const NAMED: usize = 4;
+pub(super) const MAX_NAMES_LISTED: usize = 4;
 
 /// Lines that follow from a cause: how many of each kind, by host.
-pub(super) type Folded<'a> = BTreeMap<&'static str, BTreeMap<&'a [u8], u64>>;
+pub(super) type FollowerCounts<'a> = BTreeMap<&'static str, BTreeMap<&'a [u8], u64>>;
 
 /// `warn_peer_closed 12 on a (7), b (5)`, for each kind.
-pub(super) fn folded(folded: &Folded<'_>) -> String {
+pub(super) fn describe_followers(folded: &FollowerCounts<'_>) -> String {
     let each = folded.iter().map(|(id, hosts)| {
         let count: u64 = hosts.values().sum();
-        format!("{id} {} on {}", times(count), on_hosts(hosts))
+        format!(
+            "{id} {} on {}",
+            number_of_times(count),
+            describe_hosts(hosts)
+        )
     });
     each.collect::<Vec<_>>().join(", ")
 }
 
 /// The most frequent few.
-pub(super) fn most<'a>(of: &BTreeMap<&'a [u8], u64>) -> impl Iterator<Item = (&'a [u8], u64)> {
+pub(super) fn most_frequent<'a>(
+    of: &BTreeMap<&'a [u8], u64>,
+) -> impl Iterator<Item = (&'a [u8], u64)> {
     let mut all: Vec<(&[u8], u64)> = of.iter().map(|(&what, &count)| (what, count)).collect();
     all.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-    all.into_iter().take(NAMED)
+    all.into_iter().take(MAX_NAMES_LISTED)
 }
 
 /// `host a`, or `3 hosts: a (7), b (5), c (1)`.
-pub(super) fn on_hosts(hosts: &BTreeMap<&[u8], u64>) -> String {
+pub(super) fn describe_hosts(hosts: &BTreeMap<&[u8], u64>) -> String {
     let name = |host: &[u8]| match host {
         b"" => "an unnamed host".to_owned(),
-        host => format!("host {}", text(host)),
+        host => format!("host {}", quote_text(host)),
     };
     if let (1, Some(host)) = (hosts.len(), hosts.keys().next()) {
         return name(host);
     }
-    let each = most(hosts).map(|(host, count)| format!("{} ({count})", text(host)));
+    let each = most_frequent(hosts).map(|(host, count)| format!("{} ({count})", quote_text(host)));
     let each = each.collect::<Vec<_>>().join(", ");
-    let more = match hosts.len().saturating_sub(NAMED) {
+    let more = match hosts.len().saturating_sub(MAX_NAMES_LISTED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -47,7 +53,7 @@ pub(super) fn on_hosts(hosts: &BTreeMap<&[u8], u64>) -> String {
 }
 
 /// A result of NCCL's functions, `ncclResult_t` of `nccl.h`.
-pub(super) fn named(result: i32) -> String {
+pub(super) fn name_result(result: i32) -> String {
     let name = match result {
         1 => "a CUDA error",
         2 => "a system error",
@@ -61,14 +67,17 @@ pub(super) fn named(result: i32) -> String {
 }
 
 /// `a`, `a and b`, `a, b, c, d and 12 more`.
-pub(super) fn listed<T: AsRef<[u8]>>(names: impl IntoIterator<Item = T>) -> String {
+pub(super) fn list_names<T: AsRef<[u8]>>(names: impl IntoIterator<Item = T>) -> String {
     let names: Vec<T> = names.into_iter().collect();
-    let shown = if names.len() > NAMED + 1 {
-        NAMED
+    let shown = if names.len() > MAX_NAMES_LISTED + 1 {
+        MAX_NAMES_LISTED
     } else {
         names.len()
     };
-    let mut parts: Vec<String> = names[..shown].iter().map(|n| text(n.as_ref())).collect();
+    let mut parts: Vec<String> = names[..shown]
+        .iter()
+        .map(|n| quote_text(n.as_ref()))
+        .collect();
     if names.len() > shown {
         parts.push(format!("{} more", names.len() - shown));
     }
@@ -80,25 +89,25 @@ pub(super) fn listed<T: AsRef<[u8]>>(names: impl IntoIterator<Item = T>) -> Stri
 }
 
 /// `1 host`, `2 hosts`.
-pub(super) fn counted<N: Display + PartialEq + From<u8>>(n: N, what: &str) -> String {
+pub(super) fn number_and_noun<N: Display + PartialEq + From<u8>>(n: N, what: &str) -> String {
     let s = if n == N::from(1) { "" } else { "s" };
     format!("{n} {what}{s}")
 }
 
 /// The form of a verb that so many take.
-pub(super) fn verb<'a>(n: usize, one: &'a str, many: &'a str) -> &'a str {
+pub(super) fn verb_form<'a>(n: usize, one: &'a str, many: &'a str) -> &'a str {
     if n == 1 { one } else { many }
 }
 
-pub(super) fn lines(count: u64) -> String {
-    counted(count, "WARN line")
+pub(super) fn number_of_lines(count: u64) -> String {
+    number_and_noun(count, "WARN line")
 }
 
-pub(super) fn of_processes(count: usize) -> String {
+pub(super) fn number_of_processes(count: usize) -> String {
     format!("{count} process{}", if count == 1 { "" } else { "es" })
 }
 
-pub(super) fn times(count: u64) -> String {
+pub(super) fn number_of_times(count: u64) -> String {
     match count {
         0 => "never".to_owned(),
         1 => "once".to_owned(),
@@ -108,12 +117,12 @@ pub(super) fn times(count: u64) -> String {
 }
 
 /// Log text in a sentence.
-pub(super) fn text(bytes: &[u8]) -> String {
-    printable(&String::from_utf8_lossy(bytes), false)
+pub(super) fn quote_text(bytes: &[u8]) -> String {
+    escape_for_terminal(&String::from_utf8_lossy(bytes), false)
 }
 
 /// Ranks as `0-2, 5`.
-pub(super) fn ranks(ranks: &BTreeSet<u32>) -> String {
+pub(super) fn rank_ranges(ranks: &BTreeSet<u32>) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &rank in ranks {
         match runs.last_mut() {
@@ -143,16 +152,16 @@ mod tests {
     #[test]
     fn long_lists_are_cut() {
         let all: Vec<String> = (0..9).map(|n| n.to_string()).collect();
-        assert_eq!(listed(&all[..0]), "");
-        assert_eq!(listed(&all[..1]), "0");
-        assert_eq!(listed(&all[..2]), "0 and 1");
-        assert_eq!(listed(&all[..5]), "0, 1, 2, 3 and 4");
-        assert_eq!(listed(&all), "0, 1, 2, 3 and 5 more");
+        assert_eq!(list_names(&all[..0]), "");
+        assert_eq!(list_names(&all[..1]), "0");
+        assert_eq!(list_names(&all[..2]), "0 and 1");
+        assert_eq!(list_names(&all[..5]), "0, 1, 2, 3 and 4");
+        assert_eq!(list_names(&all), "0, 1, 2, 3 and 5 more");
     }
 
     #[test]
     fn one_has_no_s() {
-        assert_eq!(counted(1_u64, "call"), "1 call");
-        assert_eq!(counted(0_usize, "call"), "0 calls");
+        assert_eq!(number_and_noun(1_u64, "call"), "1 call");
+        assert_eq!(number_and_noun(0_usize, "call"), "0 calls");
     }
 }

@@ -1,13 +1,13 @@
 //! One run's calls: how many a step, by what tells them apart.
 
 use super::measure::Measure;
-use crate::count::tally::{Bag, Value};
+use crate::count::tally::{CallVolume, SortBuffer};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// What tells a run's calls apart; numbers are the run's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Call {
+pub(super) struct DiffCall {
     /// Who made them.
     pub(super) member: u32,
     /// The operation's number.
@@ -20,7 +20,7 @@ pub(super) struct Call {
 
 /// A step whose calls count.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct DiffStep {
     /// How often the number fell before.
     pub(super) segment: u32,
     /// Its number.
@@ -31,32 +31,32 @@ pub(super) struct Step {
 
 /// Calls and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Numbers {
+pub(super) struct CallsAndBytes {
     /// Calls.
     pub(super) calls: Measure,
     /// Their bytes, of those whose bytes are known.
     pub(super) bytes: Measure,
 }
 
-impl Numbers {
-    fn add(&mut self, other: &Numbers) {
-        self.calls.add(&other.calls);
-        self.bytes.add(&other.bytes);
+impl CallsAndBytes {
+    fn add_numbers(&mut self, other: &CallsAndBytes) {
+        self.calls.add_measure(&other.calls);
+        self.bytes.add_measure(&other.bytes);
     }
 }
 
 /// What a step has of something.
 #[derive(Debug, Clone, Copy)]
-struct Series {
+struct PerStepSum {
     sum: u128,
     least: f64,
     most: f64,
     seen: usize,
 }
 
-impl Default for Series {
-    fn default() -> Series {
-        Series {
+impl Default for PerStepSum {
+    fn default() -> PerStepSum {
+        PerStepSum {
             sum: 0,
             least: f64::INFINITY,
             most: 0.0,
@@ -65,8 +65,8 @@ impl Default for Series {
     }
 }
 
-impl Series {
-    fn add(&mut self, n: u128, steps: u64) {
+impl PerStepSum {
+    fn add_steps(&mut self, n: u128, steps: u64) {
         let of_a_step = n as f64 / steps as f64;
         self.sum = self.sum.saturating_add(n);
         self.least = self.least.min(of_a_step);
@@ -88,45 +88,52 @@ impl Series {
 
 /// Calls of a run.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Counts {
+pub(super) struct RunCounts {
     /// Of the steps that count.
-    stepped: FxHashMap<Call, Numbers>,
+    stepped: FxHashMap<DiffCall, CallsAndBytes>,
     /// Of the whole.
-    whole: FxHashMap<Call, Numbers>,
+    whole: FxHashMap<DiffCall, CallsAndBytes>,
     /// The steps that count, with how many each line represents.
     steps: BTreeMap<(u32, u64), u64>,
 }
 
-impl Counts {
+impl RunCounts {
     /// Adds calls, wherever they are.
-    pub(super) fn whole(&mut self, call: Call, value: &Value) {
+    pub(super) fn add_calls(&mut self, call: DiffCall, value: &CallVolume) {
         let numbers = self.whole.entry(call).or_default();
         let exact = |sum| Measure {
             sum,
             over: 1,
             spread: 0.0,
         };
-        numbers.add(&Numbers {
+        numbers.add_numbers(&CallsAndBytes {
             calls: exact(value.calls.into()),
             bytes: exact(value.bytes),
         });
     }
 
     /// Adds the calls of an input's `steps`, by the index of the step.
-    pub(super) fn stepped(&mut self, steps: &[Step], calls: Bag<usize, Call>) {
-        let mut series: FxHashMap<Call, (Series, Series)> = FxHashMap::default();
+    pub(super) fn add_step_calls(
+        &mut self,
+        steps: &[DiffStep],
+        calls: SortBuffer<usize, DiffCall>,
+    ) {
+        let mut series: FxHashMap<DiffCall, (PerStepSum, PerStepSum)> = FxHashMap::default();
         for ((at, call), value) in calls.into_sorted() {
             let steps = steps[at].steps.max(1);
             let (calls, bytes) = series.entry(call).or_default();
-            calls.add(value.calls.into(), steps);
-            bytes.add(value.bytes, steps);
+            calls.add_steps(value.calls.into(), steps);
+            bytes.add_steps(value.bytes, steps);
         }
         let widest = steps.iter().map(|s| s.steps).max().unwrap_or(1);
         for (call, (calls, bytes)) in series {
-            self.stepped.entry(call).or_default().add(&Numbers {
-                calls: calls.measure(steps.len(), widest),
-                bytes: bytes.measure(steps.len(), widest),
-            });
+            self.stepped
+                .entry(call)
+                .or_default()
+                .add_numbers(&CallsAndBytes {
+                    calls: calls.measure(steps.len(), widest),
+                    bytes: bytes.measure(steps.len(), widest),
+                });
         }
         for step in steps {
             let known = self.steps.entry((step.segment, step.step)).or_default();
@@ -135,7 +142,7 @@ impl Counts {
     }
 
     /// How many steps count.
-    pub(super) fn steps(&self) -> u64 {
+    pub(super) fn step_count(&self) -> u64 {
         self.steps
             .values()
             .fold(0, |sum, &n| sum.saturating_add(n.max(1)))
@@ -147,12 +154,12 @@ impl Counts {
     }
 
     /// How often the step's number falls.
-    pub(super) fn falls(&self) -> u32 {
+    pub(super) fn count_falls(&self) -> u32 {
         self.steps.keys().map(|step| step.0).max().unwrap_or(0)
     }
 
     /// The first and the last step that count.
-    pub(super) fn range(&self) -> Option<(u64, u64)> {
+    pub(super) fn step_range(&self) -> Option<(u64, u64)> {
         let steps = || self.steps.keys().map(|(_, step)| *step);
         Some((steps().min()?, steps().max()?))
     }
@@ -163,18 +170,18 @@ impl Counts {
     }
 
     /// The calls by what `name` makes of what tells them apart: of a step, or of the whole.
-    pub(super) fn by<K: Ord>(
+    pub(super) fn group_by<K: Ord>(
         &self,
         per_step: bool,
-        name: impl Fn(&Call) -> K,
-    ) -> BTreeMap<K, Numbers> {
+        name: impl Fn(&DiffCall) -> K,
+    ) -> BTreeMap<K, CallsAndBytes> {
         let (calls, over) = match per_step {
-            true => (&self.stepped, self.steps()),
+            true => (&self.stepped, self.step_count()),
             false => (&self.whole, 1),
         };
-        let mut named: BTreeMap<K, Numbers> = BTreeMap::new();
+        let mut named: BTreeMap<K, CallsAndBytes> = BTreeMap::new();
         for (call, numbers) in calls {
-            named.entry(name(call)).or_default().add(numbers);
+            named.entry(name(call)).or_default().add_numbers(numbers);
         }
         for numbers in named.values_mut() {
             numbers.calls.over = over;

@@ -1,14 +1,14 @@
 //! What the processes of two runs say of network, versions, plugins and settings.
 
-use super::row::{Aspect, Row, Value};
-use super::run::Run;
-use crate::stages::net::fact::{Fact, Kind};
-use crate::stages::net::table::Words;
+use super::row::{DiffAspect, DiffRow, DiffValue};
+use super::run::DiffRun;
+use crate::stages::net::fact::{NetFact, NetFactKind};
+use crate::stages::net::table::NetFactsSummary;
 use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Settings that name a run and not how it runs.
-const OF_A_RUN: [&[u8]; 5] = [
+const RUN_SETTINGS: [&[u8]; 5] = [
     b"NCCL_COMM_ID",
     b"NCCL_DEBUG_FILE",
     b"NCCL_GRAPH_DUMP_FILE",
@@ -17,96 +17,98 @@ const OF_A_RUN: [&[u8]; 5] = [
 ];
 
 /// A kind, and which of the kind.
-type Subject = (Kind, Box<[u8]>);
+type FactSubject = (NetFactKind, Box<[u8]>);
 
 /// What a run says, by kind and subject.
-pub(super) struct Said {
-    facts: BTreeMap<Subject, BTreeSet<Box<[u8]>>>,
+pub(super) struct RunFacts {
+    facts: BTreeMap<FactSubject, BTreeSet<Box<[u8]>>>,
     /// What it comes to, where that is known.
     job: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 /// Facts compared as they are printed; of transports and NVLink switches only what it comes to.
-fn aspect(kind: Kind) -> Option<Aspect> {
+fn aspect_of_kind(kind: NetFactKind) -> Option<DiffAspect> {
     Some(match kind {
-        Kind::Network => Aspect::Network,
-        Kind::Interface => Aspect::Interface,
-        Kind::Nic => Aspect::Nic,
-        Kind::Provider => Aspect::Provider,
-        Kind::GpuDirect => Aspect::GpuDirect,
-        Kind::Transport => Aspect::Transport,
-        Kind::NicUsed => Aspect::NicUsed,
-        Kind::Mnnvl => Aspect::Mnnvl,
-        Kind::Version => Aspect::Version,
-        Kind::Plugin => Aspect::Plugin,
-        Kind::Setting => Aspect::Setting,
-        Kind::Config => Aspect::Config,
+        NetFactKind::Network => DiffAspect::Network,
+        NetFactKind::Interface => DiffAspect::Interface,
+        NetFactKind::Nic => DiffAspect::Nic,
+        NetFactKind::Provider => DiffAspect::Provider,
+        NetFactKind::GpuDirect => DiffAspect::GpuDirect,
+        NetFactKind::Transport => DiffAspect::Transport,
+        NetFactKind::NicUsed => DiffAspect::NicUsed,
+        NetFactKind::Mnnvl => DiffAspect::Mnnvl,
+        NetFactKind::Version => DiffAspect::Version,
+        NetFactKind::Plugin => DiffAspect::Plugin,
+        NetFactKind::Setting => DiffAspect::Setting,
+        NetFactKind::Config => DiffAspect::Config,
         // Addresses never agree; the others are what the job comes to, or show in its transports.
-        Kind::Address | Kind::Pxn | Kind::Nvls | Kind::P2p => return None,
+        NetFactKind::Address | NetFactKind::Pxn | NetFactKind::Nvls | NetFactKind::P2p => {
+            return None;
+        }
     })
 }
 
 /// What a whole job comes to.
-const JOB: [(&str, Aspect); 4] = [
-    ("gpudirect", Aspect::GpuDirect),
-    ("pxn", Aspect::Pxn),
-    ("rails", Aspect::Rails),
-    ("nvls", Aspect::Nvls),
+const JOB_FACTS: [(&str, DiffAspect); 4] = [
+    ("gpudirect", DiffAspect::GpuDirect),
+    ("pxn", DiffAspect::Pxn),
+    ("rails", DiffAspect::Rails),
+    ("nvls", DiffAspect::Nvls),
 ];
 
 /// Where there are none there is nothing to hold against the other run's: it has other transports.
 const NO_NETWORK: &[u8] = b"no network connections";
 
 /// What a summary says of connections, without what NICs could do and for how many it is so.
-fn essence(value: &[u8]) -> &[u8] {
+fn essential_part(value: &[u8]) -> &[u8] {
     let ends = [&b"; NICs"[..], b" at the ends of"];
     let end = ends.iter().filter_map(|end| memmem::find(value, end)).min();
     &value[..end.unwrap_or(value.len())]
 }
 
-impl Said {
+impl RunFacts {
     /// What the processes of a run say.
-    pub(super) fn of(run: &Run) -> Said {
-        let Words { facts, job } = Words::of(&run.net);
-        let mut all: BTreeMap<Subject, BTreeSet<_>> = BTreeMap::new();
-        for Fact { kind, name, value } in facts {
-            if kind == Kind::Setting && OF_A_RUN.contains(&&*name) {
+    pub(super) fn from_run(run: &DiffRun) -> RunFacts {
+        let NetFactsSummary { facts, job } = NetFactsSummary::from_net(&run.net);
+        let mut all: BTreeMap<FactSubject, BTreeSet<_>> = BTreeMap::new();
+        for NetFact { kind, name, value } in facts {
+            if kind == NetFactKind::Setting && RUN_SETTINGS.contains(&&*name) {
                 continue;
             }
             // Each way is one that is there or not.
             let (name, value) = match kind {
-                Kind::Transport => (value.clone(), value),
+                NetFactKind::Transport => (value.clone(), value),
                 _ => (name, value),
             };
             all.entry((kind, name)).or_default().insert(value);
         }
         let job = job.into_iter().filter_map(|(subject, value)| {
             let name = subject.strip_prefix(b"job.")?;
-            let value = essence(&value);
+            let value = essential_part(&value);
             let known = !value.starts_with(b"unknown") && *value != *NO_NETWORK;
             known.then(|| (name.to_vec(), value.to_vec()))
         });
-        Said {
+        RunFacts {
             job: job.collect(),
             facts: all,
         }
     }
 
-    fn says(&self, kind: Kind) -> bool {
+    fn has_kind(&self, kind: NetFactKind) -> bool {
         self.facts.keys().any(|(known, _)| *known == kind)
     }
 
     /// What it says nothing of and `other` does.
-    pub(super) fn lacks(&self, other: &Said) -> Vec<&'static str> {
-        let kinds: BTreeSet<Kind> = other.facts.keys().map(|(kind, _)| *kind).collect();
+    pub(super) fn missing_kinds(&self, other: &RunFacts) -> Vec<&'static str> {
+        let kinds: BTreeSet<NetFactKind> = other.facts.keys().map(|(kind, _)| *kind).collect();
         let lacking = kinds
             .into_iter()
-            .filter(|&kind| aspect(kind).is_some() && !self.says(kind))
-            .filter(|&kind| kind != Kind::NicUsed || !self.says(Kind::Transport));
-        let mut names: Vec<&'static str> = lacking.map(Kind::word).collect();
-        for (name, _) in JOB {
-            let knows = |said: &Said| said.job.contains_key(name.as_bytes());
-            let network = || name == "nvls" || !self.says(Kind::Transport);
+            .filter(|&kind| aspect_of_kind(kind).is_some() && !self.has_kind(kind))
+            .filter(|&kind| kind != NetFactKind::NicUsed || !self.has_kind(NetFactKind::Transport));
+        let mut names: Vec<&'static str> = lacking.map(NetFactKind::word).collect();
+        for (name, _) in JOB_FACTS {
+            let knows = |said: &RunFacts| said.job.contains_key(name.as_bytes());
+            let network = || name == "nvls" || !self.has_kind(NetFactKind::Transport);
             if knows(other) && !knows(self) && network() && !names.contains(&name) {
                 names.push(name);
             }
@@ -116,41 +118,58 @@ impl Said {
 
     /// What differs. A subject that one run does not name is compared where that means something:
     /// it has no such NIC, does not set that variable, makes no such connection.
-    pub(super) fn compare(&self, other: &Said, rows: &mut Vec<Row>) {
+    pub(super) fn compare_facts(&self, other: &RunFacts, rows: &mut Vec<DiffRow>) {
         let subjects: BTreeSet<_> = self.facts.keys().chain(other.facts.keys()).collect();
         for subject in subjects {
             let (kind, name) = subject;
-            let Some(aspect) = aspect(*kind) else {
+            let Some(aspect) = aspect_of_kind(*kind) else {
                 continue;
             };
-            let listed = kind.is_listed() || *kind == Kind::Transport;
+            let listed = kind.is_listed() || *kind == NetFactKind::Transport;
             match (self.facts.get(subject), other.facts.get(subject)) {
                 (Some(a), Some(b)) if a == b => {}
-                (Some(a), Some(b)) => rows.push(Row::new(aspect, name, joined(a), joined(b))),
-                (Some(a), None) if listed && other.says(*kind) => {
-                    rows.push(Row::new(aspect, name, joined(a), Value::Nothing));
+                (Some(a), Some(b)) => {
+                    rows.push(DiffRow::new(aspect, name, join_values(a), join_values(b)));
                 }
-                (None, Some(b)) if listed && self.says(*kind) => {
-                    rows.push(Row::new(aspect, name, Value::Nothing, joined(b)));
+                (Some(a), None) if listed && other.has_kind(*kind) => {
+                    rows.push(DiffRow::new(
+                        aspect,
+                        name,
+                        join_values(a),
+                        DiffValue::Nothing,
+                    ));
+                }
+                (None, Some(b)) if listed && self.has_kind(*kind) => {
+                    rows.push(DiffRow::new(
+                        aspect,
+                        name,
+                        DiffValue::Nothing,
+                        join_values(b),
+                    ));
                 }
                 _ => {}
             }
         }
-        for (name, aspect) in JOB {
-            let of = |said: &Said| said.job.get(name.as_bytes()).cloned();
+        for (name, aspect) in JOB_FACTS {
+            let of = |said: &RunFacts| said.job.get(name.as_bytes()).cloned();
             if let (Some(a), Some(b)) = (of(self), of(other))
                 && a != b
             {
-                rows.push(Row::new(aspect, "job", Value::Text(a), Value::Text(b)));
+                rows.push(DiffRow::new(
+                    aspect,
+                    "job",
+                    DiffValue::Text(a),
+                    DiffValue::Text(b),
+                ));
             }
         }
     }
 }
 
 /// All that hosts say of one subject.
-fn joined(values: &BTreeSet<Box<[u8]>>) -> Value {
+fn join_values(values: &BTreeSet<Box<[u8]>>) -> DiffValue {
     let values: Vec<&[u8]> = values.iter().map(|value| &value[..]).collect();
-    Value::Text(values.join(&b"; "[..]))
+    DiffValue::Text(values.join(&b"; "[..]))
 }
 
 #[cfg(test)]
@@ -159,7 +178,7 @@ mod tests {
 
     #[test]
     fn of_connections_it_counts_what_they_are_and_not_how_many() {
-        let of = |text: &'static str| std::str::from_utf8(essence(text.as_bytes())).unwrap();
+        let of = |text: &'static str| std::str::from_utf8(essential_part(text.as_bytes())).unwrap();
         assert_eq!(of("on"), "on");
         assert_eq!(of("off; NICs support it"), "off");
         assert_eq!(

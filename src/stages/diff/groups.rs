@@ -1,18 +1,18 @@
 //! The communicators of two runs, by what they are for and how large they are.
 
 use super::measure::Measure;
-use super::row::{Aspect, Row, Value};
-use super::tuned::numbers;
-use crate::grammar::message::graph::Channels;
-use crate::stages::communicators::{Found, Kind};
+use super::row::{DiffAspect, DiffRow, DiffValue};
+use super::tuning_choices::numbers_value;
+use crate::grammar::message::graph::ChannelCounts;
+use crate::stages::communicators::{CommunicatorKind, CommunicatorsSummary};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The size of a communicator, and what it is for.
-type Of = (Option<u32>, &'static str);
+type CommunicatorUse = (Option<u32>, &'static str);
 
 /// Communicators of one size and use.
 #[derive(Debug, Default)]
-struct Alike {
+struct SimilarCommunicators {
     count: u64,
     /// How many nodes they span.
     nodes: BTreeSet<u32>,
@@ -20,19 +20,19 @@ struct Alike {
 
 /// Communicators of a run.
 #[derive(Debug, Default)]
-pub(super) struct Groups {
-    sized: BTreeMap<Of, Alike>,
+pub(super) struct RunCommunicators {
+    sized: BTreeMap<CommunicatorUse, SimilarCommunicators>,
     /// By size and nodes: the numbers of channels.
-    channels: BTreeMap<(Option<u32>, Option<u32>), BTreeSet<Channels>>,
+    channels: BTreeMap<(Option<u32>, Option<u32>), BTreeSet<ChannelCounts>>,
     /// Some are one process's side only.
     is_unnamed: bool,
 }
 
-impl Groups {
-    pub(super) fn of(found: &Found) -> Groups {
-        let mut groups = Groups::default();
-        for kind in found.kinds() {
-            let Kind {
+impl RunCommunicators {
+    pub(super) fn from_found(found: &CommunicatorsSummary) -> RunCommunicators {
+        let mut groups = RunCommunicators::default();
+        for kind in found.communicator_kinds() {
+            let CommunicatorKind {
                 label,
                 nranks,
                 nodes,
@@ -52,23 +52,23 @@ impl Groups {
     }
 
     /// True where what one is for is known.
-    pub(super) fn knows_labels(&self) -> bool {
+    pub(super) fn has_labels(&self) -> bool {
         self.sized.keys().any(|(_, label)| *label != "unknown")
     }
 
     /// What differs. How many there are is compared where both runs name theirs.
-    pub(super) fn compare(&self, other: &Groups, rows: &mut Vec<Row>) {
+    pub(super) fn compare_communicators(&self, other: &RunCommunicators, rows: &mut Vec<DiffRow>) {
         if self.are_named() && other.are_named() {
             // Where one does not know what they are for, they are compared by size alone.
-            let labels = self.knows_labels() && other.knows_labels();
-            let (a, b) = (self.sized(labels), other.sized(labels));
+            let labels = self.has_labels() && other.has_labels();
+            let (a, b) = (self.group_by_size(labels), other.group_by_size(labels));
             compare_counts(&a, &b, rows);
         }
         for (of, a) in &self.channels {
             let Some(b) = other.channels.get(of) else {
                 continue;
             };
-            channels(&size(of.0, of.1), of.0, (a, b), rows);
+            describe_channels(&describe_size(of.0, of.1), of.0, (a, b), rows);
         }
     }
 
@@ -78,8 +78,8 @@ impl Groups {
     }
 
     /// The communicators by size, and by label if `labels`.
-    fn sized(&self, labels: bool) -> BTreeMap<Of, Alike> {
-        let mut all: BTreeMap<Of, Alike> = BTreeMap::new();
+    fn group_by_size(&self, labels: bool) -> BTreeMap<CommunicatorUse, SimilarCommunicators> {
+        let mut all: BTreeMap<CommunicatorUse, SimilarCommunicators> = BTreeMap::new();
         for (&(nranks, label), more) in &self.sized {
             let of = (nranks, if labels { label } else { "" });
             let sized = all.entry(of).or_default();
@@ -90,33 +90,37 @@ impl Groups {
     }
 }
 
-fn compare_counts(a: &BTreeMap<Of, Alike>, b: &BTreeMap<Of, Alike>, rows: &mut Vec<Row>) {
-    let all: BTreeSet<&Of> = a.keys().chain(b.keys()).collect();
+fn compare_counts(
+    a: &BTreeMap<CommunicatorUse, SimilarCommunicators>,
+    b: &BTreeMap<CommunicatorUse, SimilarCommunicators>,
+    rows: &mut Vec<DiffRow>,
+) {
+    let all: BTreeSet<&CommunicatorUse> = a.keys().chain(b.keys()).collect();
     for of in all {
         let (nranks, label) = *of;
         let name = match label {
-            "" => size(nranks, None),
-            "unknown" => format!("unlabelled {}", size(nranks, None)),
-            label => format!("{label} {}", size(nranks, None)),
+            "" => describe_size(nranks, None),
+            "unknown" => format!("unlabelled {}", describe_size(nranks, None)),
+            label => format!("{label} {}", describe_size(nranks, None)),
         };
-        let row = |subject: &str, a, b| Row {
+        let row = |subject: &str, a, b| DiffRow {
             weight: f64::from(nranks.unwrap_or(0)),
-            ..Row::new(Aspect::Communicators, subject, a, b)
+            ..DiffRow::new(DiffAspect::Communicators, subject, a, b)
         };
-        let none = Alike::default();
+        let none = SimilarCommunicators::default();
         let (a, b) = (a.get(of).unwrap_or(&none), b.get(of).unwrap_or(&none));
         if a.count != b.count {
-            let number = |n| Value::Number(Measure::exact(n));
+            let number = |n| DiffValue::Number(Measure::exact(n));
             rows.push(row(&name, number(a.count), number(b.count)));
         }
         if a.nodes != b.nodes && !a.nodes.is_empty() && !b.nodes.is_empty() {
-            let (a, b) = (numbers(&a.nodes), numbers(&b.nodes));
+            let (a, b) = (numbers_value(&a.nodes), numbers_value(&b.nodes));
             rows.push(row(&format!("{name}: nodes"), a, b));
         }
     }
 }
 
-fn size(nranks: Option<u32>, nodes: Option<u32>) -> String {
+fn describe_size(nranks: Option<u32>, nodes: Option<u32>) -> String {
     let number = |n: Option<u32>| n.map_or("an unknown number of".to_owned(), |n| n.to_string());
     match nodes {
         None => format!("of {} ranks", number(nranks)),
@@ -125,14 +129,14 @@ fn size(nranks: Option<u32>, nodes: Option<u32>) -> String {
     }
 }
 
-fn channels(
+fn describe_channels(
     of: &str,
     nranks: Option<u32>,
-    (a, b): (&BTreeSet<Channels>, &BTreeSet<Channels>),
-    rows: &mut Vec<Row>,
+    (a, b): (&BTreeSet<ChannelCounts>, &BTreeSet<ChannelCounts>),
+    rows: &mut Vec<DiffRow>,
 ) {
-    type Field = fn(&Channels) -> Option<u32>;
-    let fields: [(&str, Field); 5] = [
+    type ChannelField = fn(&ChannelCounts) -> Option<u32>;
+    let fields: [(&str, ChannelField); 5] = [
         ("coll", |c| Some(c.coll)),
         ("collnet", |c| c.collnet),
         ("nvls", |c| c.nvls),
@@ -140,19 +144,19 @@ fn channels(
         ("p2p per peer", |c| Some(c.per_peer)),
     ];
     for (name, field) in fields {
-        let of_all = |all: &BTreeSet<Channels>| all.iter().filter_map(field).collect();
+        let of_all = |all: &BTreeSet<ChannelCounts>| all.iter().filter_map(field).collect();
         let (a, b): (BTreeSet<u32>, BTreeSet<u32>) = (of_all(a), of_all(b));
         if a == b || a.is_empty() || b.is_empty() {
             continue;
         }
-        rows.push(Row {
+        rows.push(DiffRow {
             weight: f64::from(nranks.unwrap_or(0)),
             basis: "per communicator",
-            ..Row::new(
-                Aspect::Channels,
+            ..DiffRow::new(
+                DiffAspect::Channels,
                 format!("communicators {of}: {name}"),
-                numbers(&a),
-                numbers(&b),
+                numbers_value(&a),
+                numbers_value(&b),
             )
         });
     }

@@ -1,7 +1,7 @@
 //! Numbers of two runs held against each other.
 
-use crate::count::spread::Sorted;
-use crate::output::render::Cell;
+use crate::count::spread::SortedValues;
+use crate::output::render::TableCell;
 
 /// A number that was counted: a sum over some steps, and how far it may be off.
 ///
@@ -35,10 +35,10 @@ impl Measure {
     }
 
     /// The number as it is shown: whole where it is.
-    pub(super) fn cell(&self) -> Cell<'static> {
+    pub(super) fn cell(&self) -> TableCell<'static> {
         let over = u128::from(self.over.max(1));
         if self.sum.is_multiple_of(over) {
-            Cell::Int(self.sum / over)
+            TableCell::Int(self.sum / over)
         } else {
             self.value().into()
         }
@@ -63,7 +63,7 @@ impl Measure {
     }
 
     /// Adds another's to it, of the same steps.
-    pub(super) fn add(&mut self, other: &Measure) {
+    pub(super) fn add_measure(&mut self, other: &Measure) {
         self.sum = self.sum.saturating_add(other.sum);
         self.over = self.over.max(other.over);
         self.spread += other.spread;
@@ -86,12 +86,12 @@ pub(super) struct Quartiles {
 
 impl Quartiles {
     /// Of values in any order; `None` of none.
-    pub(super) fn of(values: &[f64]) -> Option<Quartiles> {
-        let sorted = Sorted::new(values.iter().copied());
+    pub(super) fn from_values(values: &[f64]) -> Option<Quartiles> {
+        let sorted = SortedValues::new(values.iter().copied());
         Some(Quartiles {
-            low: sorted.at(0.25)?,
+            low: sorted.percentile(0.25)?,
             median: sorted.median()?,
-            high: sorted.at(0.75)?,
+            high: sorted.percentile(0.75)?,
         })
     }
 
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn medians_within_the_others_middle_half_are_no_change() {
-        let of = |values: &[f64]| Quartiles::of(values).unwrap();
+        let of = |values: &[f64]| Quartiles::from_values(values).unwrap();
         let calm = of(&[1.0, 1.0, 1.0, 1.0]);
         assert!(calm.differs(&of(&[1.1, 1.1, 1.1, 9.0]), 0.05));
         assert!(!calm.differs(&of(&[1.1, 1.1, 1.1, 9.0]), 0.2));
         assert!(!calm.differs(&of(&[0.9, 1.1, 1.2, 1.3]), 0.05));
-        assert_eq!(Quartiles::of(&[]), None);
+        assert_eq!(Quartiles::from_values(&[]), None);
     }
 }

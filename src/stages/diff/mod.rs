@@ -23,15 +23,15 @@ mod notes;
 pub mod row;
 pub mod run;
 mod traffic;
-mod tuned;
+mod tuning_choices;
 mod whole_steps;
 
 use crate::report::Report;
-use facts::Said;
-use groups::Groups;
+use facts::RunFacts;
+use groups::RunCommunicators;
 use measure::{Measure, Quartiles};
-use row::{Aspect, Row, Value};
-use run::Run;
+use row::{DiffAspect, DiffRow, DiffValue};
+use run::DiffRun;
 use std::collections::BTreeSet;
 
 /// What is no change. Shares are of the smaller of two numbers.
@@ -53,69 +53,77 @@ impl Default for Options {
 }
 
 /// What changed from `a` to `b`, by what it is about, the largest first.
-pub fn diff(a: &Run, b: &Run, options: &Options, report: &Report) -> Vec<Row> {
+pub fn diff_runs(a: &DiffRun, b: &DiffRun, options: &Options, report: &Report) -> Vec<DiffRow> {
     let mut rows = Vec::new();
-    times(a, b, options, &mut rows);
-    job(a, b, &mut rows);
-    let said = (Said::of(a), Said::of(b));
-    said.0.compare(&said.1, &mut rows);
-    let groups = (Groups::of(&a.found), Groups::of(&b.found));
-    groups.0.compare(&groups.1, &mut rows);
-    tuned::compare(&a.tuning, &b.tuning, &mut rows);
-    let both = |has: fn(&Run) -> bool| has(a) && has(b);
+    compare_times(a, b, options, &mut rows);
+    compare_jobs(a, b, &mut rows);
+    let said = (RunFacts::from_run(a), RunFacts::from_run(b));
+    said.0.compare_facts(&said.1, &mut rows);
+    let groups = (
+        RunCommunicators::from_found(&a.found),
+        RunCommunicators::from_found(&b.found),
+    );
+    groups.0.compare_communicators(&groups.1, &mut rows);
+    tuning_choices::compare_tuning(&a.tuning, &b.tuning, &mut rows);
+    let both = |has: fn(&DiffRun) -> bool| has(a) && has(b);
     if both(|run| !run.counts.is_empty()) {
-        let basis = traffic::Basis {
-            per_step: both(Run::has_steps),
-            labels: groups.0.knows_labels() && groups.1.knows_labels(),
+        let basis = traffic::DiffTrafficBasis {
+            per_step: both(DiffRun::has_steps),
+            labels: groups.0.has_labels() && groups.1.has_labels(),
             tolerance: options.tolerance,
         };
-        traffic::compare(a, b, basis, &mut rows);
+        traffic::compare_traffic(a, b, basis, &mut rows);
     }
-    notes::say((a, b), &said, &groups, report);
-    row::sort(&mut rows);
+    notes::report_notes((a, b), &said, &groups, report);
+    row::sort_rows(&mut rows);
     rows
 }
 
 /// Medians of what the step lines print.
-fn times(a: &Run, b: &Run, options: &Options, rows: &mut Vec<Row>) {
+fn compare_times(a: &DiffRun, b: &DiffRun, options: &Options, rows: &mut Vec<DiffRow>) {
     for (aspect, a, b) in [
-        (Aspect::StepTime, &a.times, &b.times),
-        (Aspect::Tflops, &a.tflops, &b.tflops),
+        (DiffAspect::StepTime, &a.times, &b.times),
+        (DiffAspect::Tflops, &a.tflops, &b.tflops),
     ] {
-        if let (Some(a), Some(b)) = (Quartiles::of(a), Quartiles::of(b))
+        if let (Some(a), Some(b)) = (Quartiles::from_values(a), Quartiles::from_values(b))
             && a.differs(&b, options.time_tolerance)
         {
-            let (a, b) = (Value::Printed(a.median), Value::Printed(b.median));
-            rows.push(Row {
+            let (a, b) = (DiffValue::Printed(a.median), DiffValue::Printed(b.median));
+            rows.push(DiffRow {
                 basis: "median step",
-                ..Row::new(aspect, "", a, b)
+                ..DiffRow::new(aspect, "", a, b)
             });
         }
     }
 }
 
 /// How large the job is, and whose step lines it prints.
-fn job(a: &Run, b: &Run, rows: &mut Vec<Row>) {
-    let hosts = |run: &Run| {
+fn compare_jobs(a: &DiffRun, b: &DiffRun, rows: &mut Vec<DiffRow>) {
+    let hosts = |run: &DiffRun| {
         let all: BTreeSet<&[u8]> = run.processes().map(|p| &p.host[..]).collect();
         all.len() as u64
     };
-    let processes = |run: &Run| run.processes().count() as u64;
+    let processes = |run: &DiffRun| run.processes().count() as u64;
     for (subject, a, b) in [
         ("hosts", hosts(a), hosts(b)),
         ("processes", processes(a), processes(b)),
     ] {
         // A call table does not say, and lines without a header do not.
         if a != b && a > 0 && b > 0 {
-            let number = |n| Value::Number(Measure::exact(n));
-            rows.push(Row::new(Aspect::Job, subject, number(a), number(b)));
+            let number = |n| DiffValue::Number(Measure::exact(n));
+            rows.push(DiffRow::new(DiffAspect::Job, subject, number(a), number(b)));
         }
     }
     if a.trainers != b.trainers && !a.trainers.is_empty() && !b.trainers.is_empty() {
-        let text = |run: &Run| {
+        let text = |run: &DiffRun| {
             let all: Vec<&str> = run.trainers.iter().copied().collect();
-            Value::Text(all.join("; ").into_bytes())
+            DiffValue::Text(all.join("; ").into_bytes())
         };
-        rows.push(Row::new(Aspect::Job, "step lines", text(a), text(b)));
+        rows.push(DiffRow::new(
+            DiffAspect::Job,
+            "step lines",
+            text(a),
+            text(b),
+        ));
     }
 }

@@ -1,12 +1,12 @@
 //! A change: what, what it was, what it is.
 
 use super::measure::Measure;
-use crate::output::render::{Cell, Grid};
+use crate::output::render::{Grid, TableCell};
 use std::cmp::Ordering;
 
 /// What a change is about, in the order of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Aspect {
+pub enum DiffAspect {
     /// Seconds of a step.
     StepTime,
     /// TFLOP/s per GPU.
@@ -55,40 +55,40 @@ pub enum Aspect {
     Calls,
 }
 
-impl Aspect {
+impl DiffAspect {
     /// The word in the table.
     pub fn name(self) -> &'static str {
         match self {
-            Aspect::StepTime => "step_time_s",
-            Aspect::Tflops => "tflops_per_gpu",
-            Aspect::Job => "job",
-            Aspect::Version => "version",
-            Aspect::Network => "network",
-            Aspect::Transport => "transport",
-            Aspect::GpuDirect => "gpudirect",
-            Aspect::Pxn => "pxn",
-            Aspect::Rails => "rails",
-            Aspect::Nvls => "nvls",
-            Aspect::Mnnvl => "mnnvl",
-            Aspect::Nic => "nic",
-            Aspect::NicUsed => "nic_used",
-            Aspect::Provider => "provider",
-            Aspect::Interface => "interface",
-            Aspect::Plugin => "plugin",
-            Aspect::Setting => "setting",
-            Aspect::Config => "config",
-            Aspect::Communicators => "communicators",
-            Aspect::Algorithm => "algorithm",
-            Aspect::Channels => "channels",
-            Aspect::Bytes => "bytes",
-            Aspect::Calls => "calls",
+            DiffAspect::StepTime => "step_time_s",
+            DiffAspect::Tflops => "tflops_per_gpu",
+            DiffAspect::Job => "job",
+            DiffAspect::Version => "version",
+            DiffAspect::Network => "network",
+            DiffAspect::Transport => "transport",
+            DiffAspect::GpuDirect => "gpudirect",
+            DiffAspect::Pxn => "pxn",
+            DiffAspect::Rails => "rails",
+            DiffAspect::Nvls => "nvls",
+            DiffAspect::Mnnvl => "mnnvl",
+            DiffAspect::Nic => "nic",
+            DiffAspect::NicUsed => "nic_used",
+            DiffAspect::Provider => "provider",
+            DiffAspect::Interface => "interface",
+            DiffAspect::Plugin => "plugin",
+            DiffAspect::Setting => "setting",
+            DiffAspect::Config => "config",
+            DiffAspect::Communicators => "communicators",
+            DiffAspect::Algorithm => "algorithm",
+            DiffAspect::Channels => "channels",
+            DiffAspect::Bytes => "bytes",
+            DiffAspect::Calls => "calls",
         }
     }
 
     /// Calls and bytes are together.
-    fn class(self) -> Aspect {
+    fn sort_class(self) -> DiffAspect {
         match self {
-            Aspect::Calls => Aspect::Bytes,
+            DiffAspect::Calls => DiffAspect::Bytes,
             other => other,
         }
     }
@@ -96,7 +96,7 @@ impl Aspect {
 
 /// What one of the runs has.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+pub(super) enum DiffValue {
     /// Nothing of it.
     Nothing,
     /// So much of it.
@@ -107,53 +107,58 @@ pub(super) enum Value {
     Text(Vec<u8>),
 }
 
-impl Value {
-    fn number(&self) -> Option<f64> {
+impl DiffValue {
+    fn as_number(&self) -> Option<f64> {
         match self {
-            Value::Number(measure) => Some(measure.value()),
-            Value::Printed(x) => Some(*x),
-            Value::Nothing | Value::Text(_) => None,
+            DiffValue::Number(measure) => Some(measure.value()),
+            DiffValue::Printed(x) => Some(*x),
+            DiffValue::Nothing | DiffValue::Text(_) => None,
         }
     }
 
     /// True where there is none of it; what is printed may be a small number that was rounded.
     fn is_nothing(&self) -> bool {
         match self {
-            Value::Nothing => true,
-            Value::Number(measure) => measure.sum == 0,
-            Value::Printed(_) | Value::Text(_) => false,
+            DiffValue::Nothing => true,
+            DiffValue::Number(measure) => measure.sum == 0,
+            DiffValue::Printed(_) | DiffValue::Text(_) => false,
         }
     }
 
-    fn cell(&self) -> Cell<'static> {
+    fn to_cell(&self) -> TableCell<'static> {
         match self {
-            Value::Nothing => Cell::Empty,
-            Value::Number(measure) => measure.cell(),
-            Value::Printed(x) => (*x).into(),
-            Value::Text(text) => text.clone().into(),
+            DiffValue::Nothing => TableCell::Empty,
+            DiffValue::Number(measure) => measure.cell(),
+            DiffValue::Printed(x) => (*x).into(),
+            DiffValue::Text(text) => text.clone().into(),
         }
     }
 }
 
 /// A change.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct DiffRow {
     /// What it is about.
-    pub aspect: Aspect,
+    pub aspect: DiffAspect,
     /// Which of those.
     pub(super) subject: Vec<u8>,
-    pub(super) a: Value,
-    pub(super) b: Value,
+    pub(super) a: DiffValue,
+    pub(super) b: DiffValue,
     /// What the numbers are of.
     pub(super) basis: &'static str,
     /// How large it is among those of its kind.
     pub(super) weight: f64,
 }
 
-impl Row {
+impl DiffRow {
     /// A change of words, or of what is or is not there.
-    pub(super) fn new(aspect: Aspect, subject: impl AsRef<[u8]>, a: Value, b: Value) -> Row {
-        Row {
+    pub(super) fn new(
+        aspect: DiffAspect,
+        subject: impl AsRef<[u8]>,
+        a: DiffValue,
+        b: DiffValue,
+    ) -> DiffRow {
+        DiffRow {
             aspect,
             subject: subject.as_ref().to_vec(),
             a,
@@ -165,24 +170,24 @@ impl Row {
 
     /// `b` over `a`, where both are numbers and `a` is something.
     fn ratio(&self) -> Option<f64> {
-        let (a, b) = (self.a.number()?, self.b.number()?);
+        let (a, b) = (self.a.as_number()?, self.b.as_number()?);
         (a != 0.0).then_some(b / a)
     }
 
-    fn change(&self) -> &'static str {
+    fn describe_change(&self) -> &'static str {
         match (&self.a, &self.b) {
             (a, _) if a.is_nothing() => "only-b",
             (_, b) if b.is_nothing() => "only-a",
-            (a, b) => match a.number().partial_cmp(&b.number()) {
-                Some(Ordering::Less) if a.number().is_some() => "more",
-                Some(Ordering::Greater) if b.number().is_some() => "less",
+            (a, b) => match a.as_number().partial_cmp(&b.as_number()) {
+                Some(Ordering::Less) if a.as_number().is_some() => "more",
+                Some(Ordering::Greater) if b.as_number().is_some() => "less",
                 _ => "differs",
             },
         }
     }
 
-    fn order(&self, other: &Row) -> Ordering {
-        let class = |row: &Row| row.aspect.class();
+    fn compare_order(&self, other: &DiffRow) -> Ordering {
+        let class = |row: &DiffRow| row.aspect.sort_class();
         class(self)
             .cmp(&class(other))
             .then_with(|| other.weight.total_cmp(&self.weight))
@@ -192,25 +197,25 @@ impl Row {
 }
 
 /// Puts changes in the order of the output: by what they are about, the largest first.
-pub(super) fn sort(rows: &mut [Row]) {
-    rows.sort_by(Row::order);
+pub(super) fn sort_rows(rows: &mut [DiffRow]) {
+    rows.sort_by(DiffRow::compare_order);
 }
 
 /// The changes as rows.
-pub fn grid(rows: &[Row]) -> Grid {
+pub fn build_grid(rows: &[DiffRow]) -> Grid {
     let columns = ["aspect", "subject", "a", "b", "ratio", "change", "basis"];
     let text = |text: &[u8]| match text.is_empty() {
-        true => Cell::Empty,
-        false => Cell::from(text.to_vec()),
+        true => TableCell::Empty,
+        false => TableCell::from(text.to_vec()),
     };
-    let row = |row: &Row| {
+    let row = |row: &DiffRow| {
         vec![
             row.aspect.name().into(),
             text(&row.subject),
-            row.a.cell(),
-            row.b.cell(),
+            row.a.to_cell(),
+            row.b.to_cell(),
             row.ratio().into(),
-            row.change().into(),
+            row.describe_change().into(),
             text(row.basis.as_bytes()),
         ]
     };

@@ -1,39 +1,39 @@
 //! One of the two runs: everything that is compared, from one walk over each of its inputs.
 
-use super::counts::{Call, Counts, Step};
-use super::whole_steps::{counted, listed};
+use super::counts::{DiffCall, DiffStep, RunCounts};
+use super::whole_steps::{counted_steps, table_steps};
 use crate::count::calls::{Options as Read, Progress};
 use crate::count::notes;
 use crate::count::tally;
-use crate::count::tally::{Bag, Key, UNKNOWN};
+use crate::count::tally::{CallKey, SortBuffer, UNKNOWN_SIZE};
 use crate::error::Result;
-use crate::formats::Tells;
-use crate::formats::door::Known;
-use crate::formats::lines::Rows;
-use crate::log::placement::Methods;
+use crate::formats::Provides;
+use crate::formats::lines::RowVisitor;
+use crate::formats::open::OpenInput;
+use crate::log::placement::PlacementMethods;
 use crate::log::propose;
-use crate::log::timeline::{self, Present, Timeline, Window};
-use crate::log::{Log, Part};
-use crate::members::Ops;
-use crate::members::{Merged, Process};
+use crate::log::timeline::{self, PresentSteps, StepTimeline, StepWindow};
+use crate::log::{LogState, MergedChunk};
+use crate::members::OpInterner;
+use crate::members::{MergedMembers, SpeakerProcess};
 use crate::output::table::Row;
 use crate::report::Report;
-use crate::source::Origin;
-use crate::stages::communicators::{self, Found};
-use crate::stages::hist::{self, bucket};
-use crate::stages::kept::{Kept, Partial, partial};
-use crate::stages::net::Net;
-use crate::stages::tuning::all::All as Tuning;
-use crate::stages::{self, Stage};
+use crate::source::InputName;
+use crate::stages::communicators::{self, CommunicatorsSummary};
+use crate::stages::hist::{self, bucket_of_size};
+use crate::stages::net::NetSummary;
+use crate::stages::run_snapshot::{RunSnapshot, SnapshotPartial, empty_partial};
+use crate::stages::tuning::tuning_stage::TuningStage as Tuning;
+use crate::stages::{self, InputStage};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A run.
 #[derive(Debug)]
-pub struct Run {
-    pub(super) counts: Counts,
-    pub(super) found: Found,
-    pub(super) net: Net,
+pub struct DiffRun {
+    pub(super) counts: RunCounts,
+    pub(super) found: CommunicatorsSummary,
+    pub(super) net: NetSummary,
     pub(super) tuning: Tuning,
     /// Whose step lines there are.
     pub(super) trainers: BTreeSet<&'static str>,
@@ -51,37 +51,39 @@ pub struct Run {
 ///
 /// # Errors
 /// No input could be read, the window is not there, damage under `--strict`.
-pub fn run(
-    origins: &[Origin],
+pub fn read_run(
+    origins: &[InputName],
     read: &Read,
-    window: Option<Window>,
+    window: Option<StepWindow>,
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<Run> {
+) -> Result<DiffRun> {
     let tally = communicators::tally_options(true);
-    let mut gather = Gather::new(read, window, origins.len());
-    let new = || partial(&tally);
-    let merged = stages::read(&mut gather, origins, read, report, progress, new)?;
+    let mut gather = RunGatherer::new(read, window, origins.len());
+    let new = || empty_partial(&tally);
+    let merged = stages::read_stage(&mut gather, origins, read, report, progress, new)?;
     if let Some(window) = &window {
-        let missing = |text| propose::anew(text, &gather.present, origins, read.source);
-        gather.present.check(window).map_err(missing)?;
+        let missing = |text| {
+            propose::reopened_missing_steps_error(text, &gather.present, origins, read.source)
+        };
+        gather.present.check_window(window).map_err(missing)?;
     }
-    gather.rest(&merged);
-    report.placed(gather.methods);
+    gather.add_remaining(&merged);
+    report.add_placements(gather.methods);
     let run = gather.finish(&merged);
     run.net.note_hidden(report);
     Ok(run)
 }
 
-struct Gather<'o> {
+struct RunGatherer<'o> {
     read: &'o Read,
-    window: Option<Window>,
-    kept: Kept,
+    window: Option<StepWindow>,
+    kept: RunSnapshot,
     edges: Vec<u128>,
     /// By merged member.
-    calls: Bag<(), Key>,
-    counts: Counts,
-    present: Present,
+    calls: SortBuffer<(), CallKey>,
+    counts: RunCounts,
+    present: PresentSteps,
     /// Steps of the log with the most.
     steps: u64,
     trainers: BTreeSet<&'static str>,
@@ -89,46 +91,52 @@ struct Gather<'o> {
     tflops: Vec<f64>,
     start_counts: bool,
     without_steps: u64,
-    methods: Methods,
+    methods: PlacementMethods,
 }
 
-impl Stage for Gather<'_> {
-    const NEEDS: Tells = Tells::CALLS;
-    type Visit = Partial;
+impl InputStage for RunGatherer<'_> {
+    const NEEDS: Provides = Provides::CALLS;
+    type Visit = SnapshotPartial;
 
-    fn begin(&mut self, name: String) {
-        self.kept.begin(name);
+    fn begin_input(&mut self, name: String) {
+        self.kept.begin_log(name);
     }
 
-    fn add(&mut self, part: Part<'_, Partial>) {
-        self.kept.add(part, &self.read.timeline);
+    fn add_chunk(&mut self, part: MergedChunk<'_, SnapshotPartial>) {
+        self.kept.add_chunk(part, &self.read.timeline);
     }
 
-    fn end(&mut self, input: Known<Partial>, log: Log, merged: &Merged, report: &mut Report) {
-        self.log(&log, &input.name(), merged, report);
+    fn end_input(
+        &mut self,
+        input: OpenInput<SnapshotPartial>,
+        log: LogState,
+        merged: &MergedMembers,
+        report: &mut Report,
+    ) {
+        self.add_log(&log, &input.name(), merged, report);
     }
     /// Counts the calls of a call table.
-    fn other(
+    fn add_other_input(
         &mut self,
-        input: Known<Partial>,
-        merged: &mut Merged,
+        input: OpenInput<SnapshotPartial>,
+        merged: &mut MergedMembers,
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<()> {
-        let mut stepped: BTreeMap<(u64, Call), tally::Value> = BTreeMap::new();
+        let mut stepped: BTreeMap<(u64, DiffCall), tally::CallVolume> = BTreeMap::new();
         let mut numbers: BTreeSet<u64> = BTreeSet::new();
         let (ops, counts, edges) = (&mut self.kept.tally.ops, &mut self.counts, &self.edges);
-        let account = input.records(
+        let account = input.read_records(
             (&self.read.log).into(),
             &mut merged.twice,
-            || TableRows::new(edges),
+            || TableCounts::new(edges),
             |bytes| progress.advance(bytes),
             |rows| {
-                let of_op: Vec<u32> = rows.ops.names().map(|name| ops.intern(name).0).collect();
+                let of_op: Vec<u32> = rows.ops.op_names().map(|name| ops.intern(name).0).collect();
                 for ((step, call), value) in rows.calls {
                     let op = of_op[call.op as usize];
-                    let call = Call { op, ..call };
-                    counts.whole(call, &value);
+                    let call = DiffCall { op, ..call };
+                    counts.add_calls(call, &value);
                     if let Some(step) = step {
                         numbers.insert(step);
                         stepped.entry((step, call)).or_default().merge(&value);
@@ -137,81 +145,84 @@ impl Stage for Gather<'_> {
                 Ok(())
             },
         )?;
-        report.input(&input.name(), &account);
+        report.report_input(&input.name(), &account);
         if numbers.is_empty() {
             self.without_steps = self.without_steps.saturating_add(account.calls);
         }
-        numbers.iter().for_each(|&step| self.present.step(step, 1));
-        let (steps, with_start) = listed(&numbers, self.window);
+        numbers
+            .iter()
+            .for_each(|&step| self.present.add_step(step, 1));
+        let (steps, with_start) = table_steps(&numbers, self.window);
         self.start_counts |= with_start;
         let at: BTreeMap<u64, usize> = steps.iter().map(|s| s.step).zip(0..).collect();
-        let mut calls: Bag<usize, Call> = Bag::default();
+        let mut calls: SortBuffer<usize, DiffCall> = SortBuffer::default();
         for ((step, call), value) in stepped {
             if let Some(&at) = at.get(&step) {
                 calls.push(at, call, value);
             }
         }
-        self.counts.stepped(&steps, calls);
+        self.counts.add_step_calls(&steps, calls);
         Ok(())
     }
 }
 
-impl<'o> Gather<'o> {
+impl<'o> RunGatherer<'o> {
     /// Nothing of a run of so many inputs yet.
-    fn new(read: &'o Read, window: Option<Window>, inputs: usize) -> Gather<'o> {
+    fn new(read: &'o Read, window: Option<StepWindow>, inputs: usize) -> RunGatherer<'o> {
         let tally = communicators::tally_options(true);
-        Gather {
+        RunGatherer {
             read,
             window,
-            kept: Kept::new(tally, inputs, read.log.jobs),
+            kept: RunSnapshot::new(tally, inputs, read.log.jobs),
             edges: hist::Options::default().edges,
-            calls: Bag::default(),
-            counts: Counts::default(),
-            present: Present::default(),
+            calls: SortBuffer::default(),
+            counts: RunCounts::default(),
+            present: PresentSteps::default(),
             steps: 0,
             trainers: BTreeSet::new(),
             times: Vec::new(),
             tflops: Vec::new(),
             start_counts: false,
             without_steps: 0,
-            methods: Methods::default(),
+            methods: PlacementMethods::default(),
         }
     }
 
     /// A log is read to its end.
-    fn log(&mut self, log: &Log, name: &str, merged: &Merged, report: &Report) {
-        let timeline = log.timeline(&self.read.timeline);
-        let methods = self.kept.tally.place(&timeline, merged, |_| true);
-        self.methods.add(methods);
+    fn add_log(&mut self, log: &LogState, name: &str, merged: &MergedMembers, report: &Report) {
+        let timeline = log.build_timeline(&self.read.timeline);
+        let methods = self.kept.tally.place_input(&timeline, merged, |_| true);
+        self.methods.add_counts(methods);
         self.without_steps = self.without_steps.saturating_add(methods.without);
         self.trainers
             .extend(timeline.trainer.map(|trainer| trainer.name()));
-        self.present.add(&timeline);
+        self.present.add_timeline(&timeline);
         let steps = timeline.steps.iter().map(|s| s.steps);
         self.steps = self.steps.max(steps.fold(0, u64::saturating_add));
-        self.values(log, name, report);
-        self.stepped(&timeline);
+        self.add_step_values(log, name, report);
+        self.add_stepped(&timeline);
     }
 
     /// All inputs are read: counts the calls that were held until now.
-    fn rest(&mut self, merged: &Merged) {
-        if let Some((timeline, methods)) = self.kept.tally.rest(merged, |_, _| true) {
-            self.methods.add(methods);
+    fn add_remaining(&mut self, merged: &MergedMembers) {
+        if let Some((timeline, methods)) = self.kept.tally.count_held(merged, |_, _| true) {
+            self.methods.add_counts(methods);
             self.without_steps = self.without_steps.saturating_add(methods.without);
-            self.stepped(&timeline);
+            self.add_stepped(&timeline);
         }
     }
 
     /// What the step lines print.
-    fn values(&mut self, log: &Log, name: &str, report: &Report) {
+    fn add_step_values(&mut self, log: &LogState, name: &str, report: &Report) {
         // The values of a line are its own step's, also where the line lags behind the calls.
         let as_printed = timeline::Options {
             as_printed: true,
             ..self.read.timeline.clone()
         };
-        let timeline = log.timeline(&as_printed);
-        notes::stamps(name, &timeline, report);
-        let inside = |step: &&timeline::Step| self.window.is_none_or(|w| w.contains(step.step));
+        let timeline = log.build_timeline(&as_printed);
+        notes::report_time_notes(name, &timeline, report);
+        let inside =
+            |step: &&timeline::TrainStep| self.window.is_none_or(|w| w.contains(step.step));
         for step in timeline.steps.iter().filter(inside) {
             self.times.extend(step.time_s);
             self.tflops.extend(step.tflops);
@@ -219,33 +230,33 @@ impl<'o> Gather<'o> {
     }
 
     /// Counts the calls of a log that is read to its end.
-    fn stepped(&mut self, timeline: &Timeline) {
-        let (wanted, with_start) = counted(timeline, self.window, self.read.timeline.marker);
+    fn add_stepped(&mut self, timeline: &StepTimeline) {
+        let (wanted, with_start) = counted_steps(timeline, self.window, self.read.timeline.marker);
         self.start_counts |= with_start;
         let mut at: BTreeMap<u32, usize> = BTreeMap::new();
         let mut steps = Vec::new();
         for &index in &wanted {
-            let step = &timeline.steps.left()[index as usize];
+            let step = &timeline.steps.remaining()[index as usize];
             at.insert(index, steps.len());
-            steps.push(Step {
+            steps.push(DiffStep {
                 segment: step.segment,
                 step: step.step,
                 steps: step.steps,
             });
         }
-        let mut stepped: Bag<usize, Call> = Bag::default();
+        let mut stepped: SortBuffer<usize, DiffCall> = SortBuffer::default();
         let (counts, all, edges) = (&mut self.counts, &mut self.calls, &self.edges);
-        self.kept.tally.drain(
+        self.kept.tally.drain_wanted(
             |_| true,
             |gap, key, value| {
-                let call = Call {
+                let call = DiffCall {
                     member: key.member,
                     op: key.op,
                     datatype: key.datatype,
-                    bucket: bucket(edges, key.size),
+                    bucket: bucket_of_size(edges, key.size),
                 };
-                counts.whole(call, &value);
-                if let Some(timeline::Gap::Step(index)) = timeline.gaps.get(gap)
+                counts.add_calls(call, &value);
+                if let Some(timeline::GapKind::Step(index)) = timeline.gaps.get(gap)
                     && let Some(&at) = at.get(index)
                 {
                     stepped.push(at, call, value);
@@ -253,15 +264,21 @@ impl<'o> Gather<'o> {
                 all.push((), key, value);
             },
         );
-        self.counts.stepped(&steps, stepped);
+        self.counts.add_step_calls(&steps, stepped);
     }
 
-    fn finish(mut self, merged: &Merged) -> Run {
-        self.kept.tuning.end(merged);
-        let net = Net::of(self.kept.net, merged);
+    fn finish(mut self, merged: &MergedMembers) -> DiffRun {
+        self.kept.tuning.end_lines(merged);
+        let net = NetSummary::from_stage(self.kept.net, merged);
         let ops = self.kept.tally.ops;
-        let found = communicators::found(self.kept.sides, self.calls, merged, ops, self.steps);
-        Run {
+        let found = communicators::build_communicators(
+            self.kept.sides,
+            self.calls,
+            merged,
+            ops,
+            self.steps,
+        );
+        DiffRun {
             counts: self.counts,
             found,
             net,
@@ -276,48 +293,50 @@ impl<'o> Gather<'o> {
 }
 
 /// The calls of a part of a call table.
-struct TableRows<'o> {
+struct TableCounts<'o> {
     edges: &'o [u128],
-    ops: Ops,
-    calls: FxHashMap<(Option<u64>, Call), tally::Value>,
+    ops: OpInterner,
+    calls: FxHashMap<(Option<u64>, DiffCall), tally::CallVolume>,
 }
 
-impl<'o> TableRows<'o> {
-    fn new(edges: &'o [u128]) -> TableRows<'o> {
-        TableRows {
+impl<'o> TableCounts<'o> {
+    fn new(edges: &'o [u128]) -> TableCounts<'o> {
+        TableCounts {
             edges,
-            ops: Ops::default(),
+            ops: OpInterner::default(),
             calls: FxHashMap::default(),
         }
     }
 }
 
-impl Rows for TableRows<'_> {
-    fn row(&mut self, row: &Row<'_>) {
+impl RowVisitor for TableCounts<'_> {
+    fn visit_row(&mut self, row: &Row<'_>) {
         let bytes = row.bytes();
-        let size = bytes.map_or(UNKNOWN, |b| u64::try_from(b).unwrap_or(UNKNOWN - 1));
-        let call = Call {
-            member: NOBODY,
+        let size = bytes.map_or(UNKNOWN_SIZE, |b| {
+            u64::try_from(b).unwrap_or(UNKNOWN_SIZE - 1)
+        });
+        let call = DiffCall {
+            member: NO_PROCESS,
             op: self.ops.intern(row.op).0,
-            datatype: row.datatype.map_or(tally::NO_TYPE, |d| d.0.into()),
-            bucket: bucket(self.edges, size),
+            datatype: row.datatype.map_or(tally::UNNAMED_DATATYPE, |d| d.0.into()),
+            bucket: bucket_of_size(self.edges, size),
         };
         let value = self.calls.entry((row.step, call)).or_default();
-        value.add(row.calls, bytes);
+        value.add_calls(row.calls, bytes);
     }
 }
 
 /// Who makes the calls of a table: it does not say what communicators are for.
-const NOBODY: u32 = u32::MAX;
+const NO_PROCESS: u32 = u32::MAX;
 
-impl Run {
+impl DiffRun {
     /// True where all calls are in inputs with steps: only then are a step's calls known.
     pub(super) fn has_steps(&self) -> bool {
         self.counts.has_steps() && self.without_steps == 0
     }
 
     /// The processes that spoke, without those whose lines have no header.
-    pub(super) fn processes(&self) -> impl Iterator<Item = &Process> {
+    pub(super) fn processes(&self) -> impl Iterator<Item = &SpeakerProcess> {
         let all = self.net.real.iter();
         all.filter_map(|&at| self.net.processes.get(at as usize))
             .filter(|process| process.pid.is_some())
@@ -332,15 +351,16 @@ mod tests {
     use proptest::prelude::*;
 
     /// A run over `files`, each read in so many pieces.
-    fn of(files: &[Vec<u8>], pieces: usize) -> Run {
+    fn of(files: &[Vec<u8>], pieces: usize) -> DiffRun {
         let (read, tally) = (options(1, false), communicators::tally_options(true));
-        let mut gather = Gather::new(&read, None, files.len());
+        let mut gather = RunGatherer::new(&read, None, files.len());
         let report = Report::new("a", false, true);
-        let end = |gather: &mut Gather<'_>, at: usize, log: Log, merged: &Merged| {
-            gather.log(&log, &at.to_string(), merged, &report);
-        };
-        let merged = read_apart(&mut gather, files, pieces, || partial(&tally), end);
-        gather.rest(&merged);
+        let end =
+            |gather: &mut RunGatherer<'_>, at: usize, log: LogState, merged: &MergedMembers| {
+                gather.add_log(&log, &at.to_string(), merged, &report);
+            };
+        let merged = read_apart(&mut gather, files, pieces, || empty_partial(&tally), end);
+        gather.add_remaining(&merged);
         gather.finish(&merged)
     }
 

@@ -1,16 +1,16 @@
 //! Calls and bytes of two runs, by operation, bucket, datatype and kind of communicator.
 
-use super::counts::{Call, Numbers};
-use super::row::{Aspect, Row, Value};
-use super::run::Run;
-use crate::count::tally::NO_TYPE;
+use super::counts::{CallsAndBytes, DiffCall};
+use super::row::{DiffAspect, DiffRow, DiffValue};
+use super::run::DiffRun;
+use crate::count::tally::UNNAMED_DATATYPE;
 use crate::grammar::values::Datatype;
 use crate::stages::hist;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is compared, and how exactly.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Basis {
+pub(super) struct DiffTrafficBasis {
     /// Means of a step; else the whole.
     pub(super) per_step: bool,
     /// By what communicators are for too.
@@ -20,15 +20,16 @@ pub(super) struct Basis {
 }
 
 /// An operation, a bucket, a datatype and what the communicator is for.
-type Key = (Vec<u8>, u64, String, &'static str);
+type TrafficKey = (Vec<u8>, u64, String, &'static str);
 
-fn named(run: &Run, basis: Basis) -> BTreeMap<Key, Numbers> {
-    let labels = run.found.labels();
-    run.counts.by(basis.per_step, |call: &Call| {
+fn traffic_by_name(run: &DiffRun, basis: DiffTrafficBasis) -> BTreeMap<TrafficKey, CallsAndBytes> {
+    let labels = run.found.member_purposes();
+    run.counts.group_by(basis.per_step, |call: &DiffCall| {
         let label = labels.get(&call.member).copied().unwrap_or("unknown");
-        let datatype = Datatype::from_code(call.datatype).filter(|_| call.datatype != NO_TYPE);
+        let datatype =
+            Datatype::from_code(call.datatype).filter(|_| call.datatype != UNNAMED_DATATYPE);
         (
-            run.found.op(call.op).to_vec(),
+            run.found.op_name(call.op).to_vec(),
             call.bucket,
             datatype.map_or("unknown type".to_owned(), |d| d.to_string()),
             if basis.labels { label } else { "" },
@@ -37,22 +38,28 @@ fn named(run: &Run, basis: Basis) -> BTreeMap<Key, Numbers> {
 }
 
 /// What differs.
-pub(super) fn compare(a: &Run, b: &Run, basis: Basis, rows: &mut Vec<Row>) {
+pub(super) fn compare_traffic(
+    a: &DiffRun,
+    b: &DiffRun,
+    basis: DiffTrafficBasis,
+    rows: &mut Vec<DiffRow>,
+) {
     let edges = hist::Options::default().edges;
-    let all = |run: &Run| {
-        let mut all = run.counts.by(basis.per_step, |_| ());
+    let all = |run: &DiffRun| {
+        let mut all = run.counts.group_by(basis.per_step, |_| ());
         all.remove(&()).unwrap_or_default()
     };
-    let mut push = |subject: Vec<u8>, a: &Numbers, b: &Numbers, weight: f64| {
+    let mut push = |subject: Vec<u8>, a: &CallsAndBytes, b: &CallsAndBytes, weight: f64| {
         let pairs = [
-            (Aspect::Bytes, a.bytes, b.bytes),
-            (Aspect::Calls, a.calls, b.calls),
+            (DiffAspect::Bytes, a.bytes, b.bytes),
+            (DiffAspect::Calls, a.calls, b.calls),
         ];
         for (aspect, a, b) in pairs {
             if a.differs(&b, basis.tolerance) {
-                let row = Row::new(aspect, &subject, Value::Number(a), Value::Number(b));
+                let row =
+                    DiffRow::new(aspect, &subject, DiffValue::Number(a), DiffValue::Number(b));
                 let basis = if basis.per_step { "per step" } else { "total" };
-                rows.push(Row {
+                rows.push(DiffRow {
                     basis,
                     weight,
                     ..row
@@ -61,13 +68,14 @@ pub(super) fn compare(a: &Run, b: &Run, basis: Basis, rows: &mut Vec<Row>) {
         }
     };
     push(b"all".to_vec(), &all(a), &all(b), f64::INFINITY);
-    let (a, b) = (named(a, basis), named(b, basis));
-    let keys: BTreeSet<&Key> = a.keys().chain(b.keys()).collect();
+    let (a, b) = (traffic_by_name(a, basis), traffic_by_name(b, basis));
+    let keys: BTreeSet<&TrafficKey> = a.keys().chain(b.keys()).collect();
     for key in keys {
-        let of = |all: &BTreeMap<Key, Numbers>| all.get(key).copied().unwrap_or_default();
+        let of =
+            |all: &BTreeMap<TrafficKey, CallsAndBytes>| all.get(key).copied().unwrap_or_default();
         let (a, b) = (of(&a), of(&b));
         let (op, bucket, datatype, label) = key;
-        let bucket = hist::label(&edges, *bucket);
+        let bucket = hist::bucket_label(&edges, *bucket);
         let mut subject = op.clone();
         for word in [&bucket, datatype, *label] {
             if !word.is_empty() {

@@ -1,7 +1,7 @@
 //! Which steps of an input are whole.
 
-use super::counts::Step;
-use crate::log::timeline::{Marker, Timeline, Window};
+use super::counts::DiffStep;
+use crate::log::timeline::{MarkerSide, StepTimeline, StepWindow};
 use std::collections::BTreeSet;
 
 /// The steps of a log whose calls count, and whether one of them has the job's start in it.
@@ -9,20 +9,20 @@ use std::collections::BTreeSet;
 /// Before the first line of a segment is the start too, after the last (where lines begin
 /// steps) the end: these are no whole steps. They count where there is no other, and where a
 /// window asks for them.
-pub(super) fn counted(
-    timeline: &Timeline,
-    window: Option<Window>,
-    marker: Marker,
+pub(super) fn counted_steps(
+    timeline: &StepTimeline,
+    window: Option<StepWindow>,
+    marker: MarkerSide,
 ) -> (Vec<u32>, bool) {
-    let steps = timeline.steps.left();
+    let steps = timeline.steps.remaining();
     // The steps of several inputs may follow each other.
     let goes_on = |at: usize| {
         let pair = steps.get(at..at + 2);
         pair.is_some_and(|pair| pair[0].segment == pair[1].segment && pair[0].step < pair[1].step)
     };
     let is_edge = |at: usize| match marker {
-        Marker::End => !at.checked_sub(1).is_some_and(goes_on),
-        Marker::Start => !goes_on(at),
+        MarkerSide::End => !at.checked_sub(1).is_some_and(goes_on),
+        MarkerSide::Start => !goes_on(at),
     };
     let told = |at: &usize| !timeline.is_only_announced(*at as u32);
     let of = |wanted: &dyn Fn(usize) -> bool| -> Vec<u32> {
@@ -42,13 +42,16 @@ pub(super) fn counted(
 }
 
 /// The same for a call table with these steps.
-pub(super) fn listed(numbers: &BTreeSet<u64>, window: Option<Window>) -> (Vec<Step>, bool) {
+pub(super) fn table_steps(
+    numbers: &BTreeSet<u64>,
+    window: Option<StepWindow>,
+) -> (Vec<DiffStep>, bool) {
     let mut before = None;
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<DiffStep> = Vec::new();
     for &step in numbers {
         let steps_of_line = before.map_or(0, |before| step - before);
         before = Some(step);
-        steps.push(Step {
+        steps.push(DiffStep {
             segment: 0,
             step,
             steps: steps_of_line,
@@ -76,8 +79,8 @@ mod tests {
     use crate::grammar::trainer::Trainer;
     use crate::log::timeline;
 
-    fn timeline(steps: &[(u32, u64)]) -> Timeline {
-        let step = |&(segment, step): &(u32, u64)| timeline::Step {
+    fn timeline(steps: &[(u32, u64)]) -> StepTimeline {
+        let step = |&(segment, step): &(u32, u64)| timeline::TrainStep {
             segment,
             step,
             steps: 1,
@@ -85,30 +88,30 @@ mod tests {
             time_s: None,
             tflops: None,
         };
-        Timeline {
+        StepTimeline {
             trainer: Some(Trainer::Megatron),
             steps: steps.iter().map(step).collect(),
-            ..Timeline::default()
+            ..StepTimeline::default()
         }
     }
 
     #[test]
     fn steps_with_the_jobs_start_or_end_count_only_where_there_is_no_other() {
-        let of = |steps: &[(u32, u64)], marker| counted(&timeline(steps), None, marker);
+        let of = |steps: &[(u32, u64)], marker| counted_steps(&timeline(steps), None, marker);
         let restarted = [(0, 5), (0, 6), (0, 7), (1, 6), (1, 7)];
-        assert_eq!(of(&restarted, Marker::End), (vec![1, 2, 4], false));
-        assert_eq!(of(&restarted, Marker::Start), (vec![0, 1, 3], false));
-        assert_eq!(of(&[(0, 5)], Marker::End), (vec![0], true));
-        assert_eq!(of(&[], Marker::End), (vec![], false));
-        let window = Some(Window { from: 5, to: 6 });
-        let asked = counted(&timeline(&restarted), window, Marker::End);
+        assert_eq!(of(&restarted, MarkerSide::End), (vec![1, 2, 4], false));
+        assert_eq!(of(&restarted, MarkerSide::Start), (vec![0, 1, 3], false));
+        assert_eq!(of(&[(0, 5)], MarkerSide::End), (vec![0], true));
+        assert_eq!(of(&[], MarkerSide::End), (vec![], false));
+        let window = Some(StepWindow { from: 5, to: 6 });
+        let asked = counted_steps(&timeline(&restarted), window, MarkerSide::End);
         assert_eq!(asked, (vec![0, 1, 3], false));
     }
 
     #[test]
     fn a_tables_steps_stand_for_as_many_as_lie_between() {
         let of = |numbers: &[u64]| {
-            let (steps, with_start) = listed(&numbers.iter().copied().collect(), None);
+            let (steps, with_start) = table_steps(&numbers.iter().copied().collect(), None);
             let steps = steps.iter().map(|s| (s.step, s.steps));
             (steps.collect::<Vec<_>>(), with_start)
         };

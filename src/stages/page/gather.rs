@@ -1,29 +1,29 @@
 //! What the stages find, put together.
 
-use super::inputs::Inputs;
-use super::series::Steps;
-use super::{Finding, Of, Page, Part, Table, job};
-use crate::count::calls::{self, Calls, Options, Progress};
-use crate::count::groups::By;
+use super::inputs::PageInputs;
+use super::series::StepSeries;
+use super::{PageFinding, PageSection, ReportPage, SectionContent, SectionRows, job};
+use crate::count::calls::{self, CountedCalls, Options, Progress};
+use crate::count::groups::GroupBy;
 use crate::count::tally;
 use crate::error::{Error, Result};
 use crate::output::render::Grid;
 use crate::output::svg::plot::Plot;
 use crate::report::Report;
-use crate::source::Origin;
-use crate::stages::check::answer::coverage::{self, Stamps};
+use crate::source::InputName;
+use crate::stages::check::answer::coverage::{self, StampCoverage};
 use crate::stages::check::answer::table as answers;
-use crate::stages::check::walk::{Asked, Seen, Whole};
-use crate::stages::check::{self, Checked, Now};
-use crate::stages::communicators::Side;
-use crate::stages::matrix::cells::{Matrix, Unit};
+use crate::stages::check::walk::{CheckGathered, PageRequest, Requested};
+use crate::stages::check::{self, CheckSummary, JobLiveness};
+use crate::stages::communicators::CommunicatorSide;
+use crate::stages::matrix::cells::{TrafficMatrix, TrafficUnit};
 use crate::stages::tuning::table as choices;
 use crate::stages::{communicators, diff, hist, matrix, net, ops, overlap, skew, timing};
 
 /// Shows nothing: the bar is for the first walk.
-struct Unseen;
+struct HiddenProgress;
 
-impl Progress for Unseen {
+impl Progress for HiddenProgress {
     fn advance(&self, _: u64) {}
 }
 
@@ -33,33 +33,33 @@ impl Progress for Unseen {
 /// # Errors
 /// An input that was named tells nothing of what is on the page, or cannot be read; damage under
 /// `--strict`.
-pub fn gather(
-    (origins, against): (&[Origin], &[Origin]),
+pub fn gather_page(
+    (origins, against): (&[InputName], &[InputName]),
     whole: bool,
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<Page> {
-    let inputs = Inputs::sort(origins, options.source, report)?;
+) -> Result<ReportPage> {
+    let inputs = PageInputs::sort_inputs(origins, options.source, report)?;
     if inputs.checked.is_empty() && inputs.timed.is_empty() {
         let none = "none of the inputs is a log or a record of calls";
         return Err(Error::Content(none.to_owned()));
     }
-    let mut page = Page {
-        rerun: coverage::rerun(),
-        ..Page::default()
+    let mut page = ReportPage {
+        rerun: coverage::rerun_environment(),
+        ..ReportPage::default()
     };
-    let mut parts = Parts::default();
-    let asked = Asked {
-        calls: tally(),
-        whole: whole.then(|| Whole {
-            by_step: by_step().tally(),
+    let mut parts = PageSections::default();
+    let asked = Requested {
+        calls: tally_options(),
+        whole: whole.then(|| PageRequest {
+            by_step: by_step_options().tally(),
         }),
         late: inputs.are_walked(),
     };
     let both = (&mut page, &mut parts);
-    let known = checked(&inputs, (options, &asked), both, report, progress)?;
-    counted(
+    let known = run_check(&inputs, (options, &asked), both, report, progress)?;
+    add_counted(
         &inputs,
         (options, whole),
         known.calls,
@@ -67,14 +67,18 @@ pub fn gather(
         (report, progress),
     );
     progress.finish();
-    timelines(&inputs, options, &mut parts, report);
+    add_timelines(&inputs, options, &mut parts, report);
     if whole {
-        page.map = map(&inputs, options, known.matrix, &mut parts);
+        page.map = build_call_matrix(&inputs, options, known.matrix, &mut parts);
     }
-    late(&inputs, (options, known.is_stamped), known.late, &mut parts);
-    changes((origins, against), options, &mut parts);
+    add_late_ranks(&inputs, (options, known.is_stamped), known.late, &mut parts);
+    add_changes((origins, against), options, &mut parts);
     if page.inputs.is_empty() {
-        page.inputs = inputs.counted().iter().map(Origin::name).collect();
+        page.inputs = inputs
+            .counted_inputs()
+            .iter()
+            .map(InputName::name)
+            .collect();
     }
     page.parts = parts.0;
     Ok(page)
@@ -82,37 +86,37 @@ pub fn gather(
 
 /// The tables so far.
 #[derive(Default)]
-struct Parts(Vec<Part>);
+struct PageSections(Vec<SectionContent>);
 
-impl Parts {
+impl PageSections {
     /// A table, or why there is none; one without rows has none because of `empty`.
-    fn add(&mut self, of: Of, table: Result<Grid, String>, empty: &str) {
-        self.put(of, table.map(Table::Kept), empty);
+    fn add_grid(&mut self, of: PageSection, table: Result<Grid, String>, empty: &str) {
+        self.put_table(of, table.map(SectionRows::Kept), empty);
     }
 
-    fn put(&mut self, of: Of, table: Result<Table, String>, empty: &str) {
+    fn put_table(&mut self, of: PageSection, table: Result<SectionRows, String>, empty: &str) {
         let table = match table {
             Ok(table) if table.is_empty() => Err(empty.to_owned()),
             table => table,
         };
-        self.0.push(Part { of, table });
+        self.0.push(SectionContent { of, table });
     }
 
-    fn none(&mut self, of: Of, why: &str) {
-        self.add(of, Err(why.to_owned()), "");
+    fn put_missing(&mut self, of: PageSection, why: &str) {
+        self.add_grid(of, Err(why.to_owned()), "");
     }
 }
 
 /// The calls as nccl-ops counts them by step.
-pub(super) fn by_step() -> ops::Options {
+pub(super) fn by_step_options() -> ops::Options {
     ops::Options {
-        by: vec![By::Step],
+        by: vec![GroupBy::Step],
         ..ops::Options::default()
     }
 }
 
 /// What distinguishes calls over all steps: what nccl-ops and nccl-hist need.
-fn tally() -> tally::Options {
+fn tally_options() -> tally::Options {
     tally::Options {
         members: true,
         ..ops::Options::default().tally()
@@ -121,98 +125,118 @@ fn tally() -> tally::Options {
 
 /// What nccl-check's walk knows for other parts.
 #[derive(Default)]
-struct Known {
+struct CheckedFacts {
     /// All calls have time stamps.
     is_stamped: bool,
     /// The calls of logs, over all steps and by step.
-    calls: Option<(Calls, Option<Calls>)>,
+    calls: Option<(CountedCalls, Option<CountedCalls>)>,
     /// Who sends to whom, by logs.
-    matrix: Option<Matrix>,
+    matrix: Option<TrafficMatrix>,
     /// Who comes late, by logs alone.
     late: Option<Result<Grid>>,
 }
 
 /// Why there is nothing of what only lines tell ...
-const NO_LOG: &str = "there is no log among the inputs: it is in NCCL's own lines";
+const NO_LOG_REASON: &str = "there is no log among the inputs: it is in NCCL's own lines";
 /// ... which is this.
-const OF_LINES: [Of; 6] = [
-    Of::Net,
-    Of::Timing,
-    Of::Steps,
-    Of::Communicators,
-    Of::Members,
-    Of::Tuning,
+const SECTIONS_OF_LINES: [PageSection; 6] = [
+    PageSection::Net,
+    PageSection::Timing,
+    PageSection::Steps,
+    PageSection::Communicators,
+    PageSection::Members,
+    PageSection::Tuning,
 ];
 
 /// What nccl-check's walk finds.
-fn checked(
-    inputs: &Inputs,
-    (options, asked): (&Options, &Asked),
-    (page, parts): (&mut Page, &mut Parts),
+fn run_check(
+    inputs: &PageInputs,
+    (options, asked): (&Options, &Requested),
+    (page, parts): (&mut ReportPage, &mut PageSections),
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<Known> {
+) -> Result<CheckedFacts> {
     if inputs.checked.is_empty() {
-        let all = OF_LINES.into_iter().chain([Of::Findings, Of::Questions]);
-        all.for_each(|of| parts.none(of, NO_LOG));
-        return Ok(Known::default());
+        let all = SECTIONS_OF_LINES
+            .into_iter()
+            .chain([PageSection::Findings, PageSection::Questions]);
+        all.for_each(|of| parts.put_missing(of, NO_LOG_REASON));
+        return Ok(CheckedFacts::default());
     }
-    let now = (options, Now::Unknown);
+    let now = (options, JobLiveness::Unknown);
     let asked = Some(asked);
-    let (checked, mut seen) = check::examine(&inputs.checked, now, asked, report, progress)?;
+    let (checked, mut seen) =
+        check::check_and_keep_gathered(&inputs.checked, now, asked, report, progress)?;
     // What counting united is a finding's reason; no line tells it.
-    seen.found.part();
+    seen.found.undo_unions();
     page.inputs.clone_from(&checked.inputs);
     if inputs.has_lines() {
-        page.job = job::of(&checked, &seen);
+        page.job = job::job_facts(&checked, &seen);
     }
     let steps = seen.inputs.iter().flat_map(|input| &input.printed).cloned();
-    page.steps = Steps::of(steps.collect());
+    page.steps = StepSeries::from_steps(steps.collect());
     page.findings = checked
         .findings
         .iter()
-        .map(|f| finding(f, &checked))
+        .map(|f| build_finding(f, &checked))
         .collect();
-    page.compared = Some(answers::compared(&checked));
-    let is_stamped = checked.known.stamps == Stamps::All;
+    page.compared = Some(answers::describe_compared(&checked));
+    let is_stamped = checked.known.stamps == StampCoverage::All;
     match inputs.has_lines() {
-        true => of_lines(&seen, &page.steps, parts),
-        false => OF_LINES.into_iter().for_each(|of| parts.none(of, NO_LOG)),
+        true => add_line_tables(&seen, &page.steps, parts),
+        false => SECTIONS_OF_LINES
+            .into_iter()
+            .for_each(|of| parts.put_missing(of, NO_LOG_REASON)),
     }
     let no_findings = "nothing was found to be wrong";
-    parts.add(Of::Findings, Ok(answers::grid(&checked)), no_findings);
-    parts.add(Of::Questions, Ok(answers::coverage(&checked)), "");
+    parts.add_grid(
+        PageSection::Findings,
+        Ok(answers::findings_grid(&checked)),
+        no_findings,
+    );
+    parts.add_grid(
+        PageSection::Questions,
+        Ok(answers::coverage_grid(&checked)),
+        "",
+    );
     let counted = seen.counted.take();
     let (calls, pairs) = match counted {
         Some(counted) => (Some((counted.calls, counted.by_step)), counted.pairs),
         None => (None, None),
     };
     let pairs = pairs.filter(|_| inputs.are_logs());
-    Ok(Known {
+    Ok(CheckedFacts {
         is_stamped,
-        matrix: pairs.and_then(|pairs| matrix_of(&seen, pairs)),
+        matrix: pairs.and_then(|pairs| build_matrix(&seen, pairs)),
         calls,
         late: seen.late.take(),
     })
 }
 
 /// Who sends to whom, by what the walk has counted.
-fn matrix_of(seen: &Seen, (calls, sides): (Calls, Vec<Side>)) -> Option<Matrix> {
-    let told = matrix::Told {
+fn build_matrix(
+    seen: &CheckGathered,
+    (calls, sides): (CountedCalls, Vec<CommunicatorSide>),
+) -> Option<TrafficMatrix> {
+    let told = matrix::TrafficSources {
         calls: &calls,
         sides,
         processes: seen.found.processes.clone(),
         net: &seen.net,
         tuning: seen.tuning.as_ref()?,
     };
-    let silent = Report::new("", false, true).silent();
-    Some(matrix::of(told, &matrix::Options::default(), &silent))
+    let silent = Report::new("", false, true).silenced();
+    Some(matrix::build_matrix(
+        told,
+        &matrix::Options::default(),
+        &silent,
+    ))
 }
 
 /// A finding with its lines.
-fn finding(finding: &check::finding::Finding, checked: &Checked) -> Finding {
+fn build_finding(finding: &check::finding::Finding, checked: &CheckSummary) -> PageFinding {
     let line = |evidence| {
-        let (name, line) = answers::place(checked, evidence);
+        let (name, line) = answers::evidence_place(checked, evidence);
         let line = line.map_or(String::new(), |line| format!(":{line}"));
         let shown = evidence.text.as_deref().unwrap_or_default();
         (
@@ -220,7 +244,7 @@ fn finding(finding: &check::finding::Finding, checked: &Checked) -> Finding {
             String::from_utf8_lossy(shown).into_owned(),
         )
     };
-    Finding {
+    PageFinding {
         severity: finding.severity.name(),
         id: finding.id,
         says: finding.says.clone(),
@@ -232,61 +256,77 @@ fn finding(finding: &check::finding::Finding, checked: &Checked) -> Finding {
 }
 
 /// The tables of what lines tell.
-fn of_lines(seen: &Seen, steps: &Steps, parts: &mut Parts) {
-    let facts = net::table::grid(&seen.net, &net::table::Options::default());
-    parts.add(
-        Of::Net,
+fn add_line_tables(seen: &CheckGathered, steps: &StepSeries, parts: &mut PageSections) {
+    let facts = net::table::build_net_grid(&seen.net, &net::table::Options::default());
+    parts.add_grid(
+        PageSection::Net,
         Ok(facts),
         "no line has a network, a version or a setting",
     );
     let no_steps = "the log has no step lines of a trainer";
     match steps.list.is_empty() {
-        true => [Of::Timing, Of::Steps]
+        true => [PageSection::Timing, PageSection::Steps]
             .into_iter()
-            .for_each(|of| parts.none(of, no_steps)),
+            .for_each(|of| parts.put_missing(of, no_steps)),
         false => {
-            parts.add(Of::Timing, Ok(timing::summary(&steps.list)), no_steps);
-            parts.add(Of::Steps, Ok(timing::per_step(&steps.list)), no_steps);
+            parts.add_grid(
+                PageSection::Timing,
+                Ok(timing::summarise_steps(&steps.list)),
+                no_steps,
+            );
+            parts.add_grid(
+                PageSection::Steps,
+                Ok(timing::grid_per_step(&steps.list)),
+                no_steps,
+            );
         }
     }
     let no_init = "no line names a communicator: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
-    parts.add(
-        Of::Communicators,
-        Ok(communicators::grid(&seen.found)),
+    parts.add_grid(
+        PageSection::Communicators,
+        Ok(communicators::build_communicator_grid(&seen.found)),
         no_init,
     );
-    parts.add(
-        Of::Members,
-        Ok(communicators::members(&seen.found)),
+    parts.add_grid(
+        PageSection::Members,
+        Ok(communicators::build_member_grid(&seen.found)),
         no_init,
     );
     let no_tuning = "the log has no TUNING lines: NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING on rank 0";
     let tuning = seen.tuning.as_ref();
-    let tuning = tuning.map(|all| choices::grid(all, &choices::Options::default()));
-    parts.add(Of::Tuning, Ok(tuning.unwrap_or_default()), no_tuning);
+    let tuning = tuning.map(|all| choices::build_crossover_grid(all, &choices::Options::default()));
+    parts.add_grid(
+        PageSection::Tuning,
+        Ok(tuning.unwrap_or_default()),
+        no_tuning,
+    );
 }
 
 /// The calls as nccl-ops and nccl-hist count them: those of logs are counted.
-fn counted(
-    inputs: &Inputs,
+fn add_counted(
+    inputs: &PageInputs,
     (options, whole): (&Options, bool),
-    known: Option<(Calls, Option<Calls>)>,
-    parts: &mut Parts,
+    known: Option<(CountedCalls, Option<CountedCalls>)>,
+    parts: &mut PageSections,
     (report, progress): (&mut Report, &dyn Progress),
 ) {
-    let all = [Of::StepCalls, Of::Operations, Of::Sizes];
+    let all = [
+        PageSection::StepCalls,
+        PageSection::Operations,
+        PageSection::Sizes,
+    ];
     let known = known.filter(|_| !inputs.logs.is_empty());
     let count = || {
-        let of = (inputs.counted(), options);
-        recorded(of, whole, (report, progress))
+        let of = (inputs.counted_inputs(), options);
+        count_recorded(of, whole, (report, progress))
     };
     let (calls, by_step) = match known.map_or_else(count, Ok) {
         Ok(counted) => counted,
         Err(error) => {
             all.into_iter()
-                .for_each(|of| parts.none(of, &error.to_string()));
+                .for_each(|of| parts.put_missing(of, &error.to_string()));
             // Metrics have times and no calls.
-            durations(inputs, options, parts);
+            add_durations(inputs, options, parts);
             return;
         }
     };
@@ -294,103 +334,138 @@ fn counted(
     match by_step {
         None => {}
         Some(calls) if calls.has_steps => {
-            parts.put(Of::StepCalls, Ok(Table::Steps(Box::new(calls))), no_calls);
+            parts.put_table(
+                PageSection::StepCalls,
+                Ok(SectionRows::Steps(Box::new(calls))),
+                no_calls,
+            );
         }
-        Some(_) => parts.none(
-            Of::StepCalls,
+        Some(_) => parts.put_missing(
+            PageSection::StepCalls,
             "no step lines tell which step a call belongs to",
         ),
     }
-    let grid = ops::sheet(&calls, &ops::Options::default()).grid();
-    parts.add(Of::Operations, Ok(grid), no_calls);
+    let grid = ops::ops_sheet(&calls, &ops::Options::default()).to_grid();
+    parts.add_grid(PageSection::Operations, Ok(grid), no_calls);
     let sizes = hist::Options::default();
-    let in_buckets = hist::in_buckets(&calls, &sizes.edges);
-    let grid = hist::sheet(&in_buckets, &sizes, false).grid();
-    parts.add(Of::Sizes, Ok(grid), no_calls);
-    durations(inputs, options, parts);
+    let in_buckets = hist::put_in_buckets(&calls, &sizes.edges);
+    let grid = hist::hist_sheet(&in_buckets, &sizes, false).to_grid();
+    parts.add_grid(PageSection::Sizes, Ok(grid), no_calls);
+    add_durations(inputs, options, parts);
 }
 
 /// The calls of records, over all steps and, on a whole page, by step.
 ///
 /// # Errors
 /// They cannot be read.
-fn recorded(
-    (origins, options): (&[Origin], &Options),
+fn count_recorded(
+    (origins, options): (&[InputName], &Options),
     whole: bool,
     (report, progress): (&mut Report, &dyn Progress),
-) -> Result<(Calls, Option<Calls>)> {
+) -> Result<(CountedCalls, Option<CountedCalls>)> {
     if !whole {
-        let calls = calls::count(origins, options, &tally(), report, progress)?;
+        let calls = calls::count_calls(origins, options, &tally_options(), report, progress)?;
         return Ok((calls, None));
     }
     // An export of nsys may have calls of its own, which have no steps, beside the log in it.
-    let by_step = calls::count(origins, options, &by_step().tally(), report, progress)?;
-    let mut silent = Report::new("", false, true).silent();
-    let calls = calls::count(origins, options, &tally(), &mut silent, &Unseen)?;
+    let by_step = calls::count_calls(
+        origins,
+        options,
+        &by_step_options().tally(),
+        report,
+        progress,
+    )?;
+    let mut silent = Report::new("", false, true).silenced();
+    let calls = calls::count_calls(
+        origins,
+        options,
+        &tally_options(),
+        &mut silent,
+        &HiddenProgress,
+    )?;
     Ok((calls, Some(by_step)))
 }
 
 /// How long calls took, where a record has it.
-fn durations(inputs: &Inputs, options: &Options, parts: &mut Parts) {
-    const NONE: &str = "a log has no durations: NCCL Inspector, NCCL's profiler plugin, nsys or \
+fn add_durations(inputs: &PageInputs, options: &Options, parts: &mut PageSections) {
+    const NO_DURATIONS_REASON: &str = "a log has no durations: NCCL Inspector, NCCL's profiler plugin, nsys or \
                         torch.profiler record them";
     if inputs.timed.is_empty() {
-        parts.none(Of::Durations, NONE);
+        parts.put_missing(PageSection::Durations, NO_DURATIONS_REASON);
         return;
     }
     let of = ops::Options {
         time: true,
         ..ops::Options::default()
     };
-    let mut silent = Report::new("", false, true).silent();
-    let calls = calls::count(&inputs.timed, options, &of.tally(), &mut silent, &Unseen);
+    let mut silent = Report::new("", false, true).silenced();
+    let calls = calls::count_calls(
+        &inputs.timed,
+        options,
+        &of.tally(),
+        &mut silent,
+        &HiddenProgress,
+    );
     let grid = calls.and_then(|calls| {
-        crate::stages::timed::note(&calls, &silent)?;
-        Ok(ops::times(&calls, &of).grid())
+        crate::stages::timed::report_untimed_calls(&calls, &silent)?;
+        Ok(ops::ops_times_sheet(&calls, &of).to_grid())
     });
-    parts.add(Of::Durations, grid.map_err(|error| error.to_string()), NONE);
+    parts.add_grid(
+        PageSection::Durations,
+        grid.map_err(|error| error.to_string()),
+        NO_DURATIONS_REASON,
+    );
 }
 
 /// What GPUs did.
-fn timelines(inputs: &Inputs, options: &Options, parts: &mut Parts, report: &mut Report) {
+fn add_timelines(
+    inputs: &PageInputs,
+    options: &Options,
+    parts: &mut PageSections,
+    report: &mut Report,
+) {
     if inputs.timelines.is_empty() {
         let none =
             "it needs a record of what GPUs did: an export of nsys or a trace of torch.profiler";
-        parts.none(Of::Overlap, none);
+        parts.put_missing(PageSection::Overlap, none);
         return;
     }
     let of = overlap::Options::default();
     let strict = options.log.strict;
     // They were reported on where calls were counted of them.
-    let mut silent = Report::new("", false, true).silent();
+    let mut silent = Report::new("", false, true).silenced();
     let report = if inputs.logs.is_empty() {
         &mut silent
     } else {
         report
     };
-    let rows = overlap::read(&inputs.timelines, options.source, &of, strict, report);
-    let grid = rows.map(|rows| overlap::grid(&rows, &of));
+    let rows = overlap::read_overlap(&inputs.timelines, options.source, &of, strict, report);
+    let grid = rows.map(|rows| overlap::build_grid(&rows, &of));
     let none = "the GPUs did nothing";
-    parts.add(Of::Overlap, grid.map_err(|error| error.to_string()), none);
+    parts.add_grid(
+        PageSection::Overlap,
+        grid.map_err(|error| error.to_string()),
+        none,
+    );
 }
 
 /// Who sends to whom: the calls that are counted, and the copies of GPUs. Of logs alone that is
 /// `known`.
-fn map(
-    inputs: &Inputs,
+fn build_call_matrix(
+    inputs: &PageInputs,
     options: &Options,
-    known: Option<Matrix>,
-    parts: &mut Parts,
+    known: Option<TrafficMatrix>,
+    parts: &mut PageSections,
 ) -> (Vec<String>, Option<Plot>) {
-    match known.map_or_else(|| of_all(inputs, options), Ok) {
+    match known.map_or_else(|| matrix_of_all(inputs, options), Ok) {
         Ok(matrix) => {
-            let map = matrix::picture::plot(&matrix, Unit::Bytes);
+            let map = matrix::svg_heat_map::plot_matrix(&matrix, TrafficUnit::Bytes);
             let empty = "no input tells who sends to whom";
-            parts.put(Of::Matrix, Ok(Table::Pairs(matrix)), empty);
+            parts.put_table(PageSection::Matrix, Ok(SectionRows::Pairs(matrix)), empty);
             map
         }
         Err(error) => {
-            parts.none(Of::Matrix, &error.to_string());
+            parts.put_missing(PageSection::Matrix, &error.to_string());
             (Vec::new(), None)
         }
     }
@@ -400,28 +475,28 @@ fn map(
 ///
 /// # Errors
 /// They cannot be read.
-fn of_all(inputs: &Inputs, options: &Options) -> Result<Matrix> {
-    let mut origins = inputs.counted().to_vec();
-    let known = |origin: &&Origin| !inputs.counted().contains(origin);
+fn matrix_of_all(inputs: &PageInputs, options: &Options) -> Result<TrafficMatrix> {
+    let mut origins = inputs.counted_inputs().to_vec();
+    let known = |origin: &&InputName| !inputs.counted_inputs().contains(origin);
     origins.extend(inputs.timelines.iter().filter(known).cloned());
     let of = matrix::Options::default();
-    let mut silent = Report::new("", false, true).silent();
-    matrix::matrix(&origins, options, &of, &mut silent, &Unseen)
+    let mut silent = Report::new("", false, true).silenced();
+    matrix::read_matrix(&origins, options, &of, &mut silent, &HiddenProgress)
 }
 
 /// Who comes late; `known` is what the walk found, if it was asked.
-fn late(
-    inputs: &Inputs,
+fn add_late_ranks(
+    inputs: &PageInputs,
     (options, is_stamped): (&Options, bool),
     known: Option<Result<Grid>>,
-    parts: &mut Parts,
+    parts: &mut PageSections,
 ) {
-    const NO_TIMES: &str = "the calls have no times: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL (NCCL 2.26), or a \
+    const NO_TIMES_REASON: &str = "the calls have no times: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL (NCCL 2.26), or a \
                             record with times";
-    let read = |origins: &[Origin]| {
-        let mut silent = Report::new("", false, true).silent();
+    let read = |origins: &[InputName]| {
+        let mut silent = Report::new("", false, true).silenced();
         let of = skew::Options::default();
-        skew::skew(origins, options, &of, &mut silent, &Unseen)
+        skew::read_skew(origins, options, &of, &mut silent, &HiddenProgress)
     };
     // A record beside a log may have no times, and the log may have them.
     let recorded = (!inputs.timed.is_empty()).then(|| read(&inputs.timed));
@@ -434,32 +509,41 @@ fn late(
         Some(Err(error)) => logged().unwrap_or(Err(error)),
         None => match logged() {
             Some(grid) => grid,
-            None => return parts.none(Of::Skew, NO_TIMES),
+            None => return parts.put_missing(PageSection::Skew, NO_TIMES_REASON),
         },
     };
     let none = "no call is one of several ranks";
-    parts.add(Of::Skew, grid.map_err(|error| error.to_string()), none);
+    parts.add_grid(
+        PageSection::Skew,
+        grid.map_err(|error| error.to_string()),
+        none,
+    );
 }
 
 /// What changed from another run to this one.
-fn changes((origins, against): (&[Origin], &[Origin]), options: &Options, parts: &mut Parts) {
+fn add_changes(
+    (origins, against): (&[InputName], &[InputName]),
+    options: &Options,
+    parts: &mut PageSections,
+) {
     if against.is_empty() {
         return;
     }
-    let mut silent = Report::new("", false, true).silent();
-    let mut side = |origins| diff::run::run(origins, options, None, &mut silent, &Unseen);
+    let mut silent = Report::new("", false, true).silenced();
+    let mut side =
+        |origins| diff::run::read_run(origins, options, None, &mut silent, &HiddenProgress);
     let rows = side(against).and_then(|before| Ok((before, side(origins)?)));
     let grid = rows.map(|(before, now)| {
-        let report = Report::new("", false, true).silent();
-        diff::row::grid(&diff::diff(
+        let report = Report::new("", false, true).silenced();
+        diff::row::build_grid(&diff::diff_runs(
             &before,
             &now,
             &diff::Options::default(),
             &report,
         ))
     });
-    parts.add(
-        Of::Changes,
+    parts.add_grid(
+        PageSection::Changes,
         grid.map_err(|error| error.to_string()),
         "nothing changed",
     );

@@ -1,21 +1,24 @@
 //! The job in a few words, each out of lines of the log.
 
-use crate::stages::check::Checked;
-use crate::stages::check::walk::Seen;
-use crate::stages::net::fact::Kind;
+use crate::stages::check::CheckSummary;
+use crate::stages::check::walk::CheckGathered;
+use crate::stages::net::fact::NetFactKind;
 use crate::stages::net::table;
 use std::collections::BTreeSet;
 
 /// What is known, in the order in which it is shown; `unknown` where no line has it.
-pub(super) fn of(checked: &Checked, seen: &Seen) -> Vec<(&'static str, String)> {
+pub(super) fn job_facts(
+    checked: &CheckSummary,
+    seen: &CheckGathered,
+) -> Vec<(&'static str, String)> {
     let unknown = || "unknown".to_owned();
     let number = |n: Option<u64>| n.map_or_else(unknown, |n| n.to_string());
     let listed = |all: BTreeSet<String>| match all.is_empty() {
         true => unknown(),
         false => all.into_iter().collect::<Vec<_>>().join(", "),
     };
-    let facts = table::collected(&seen.net);
-    let values = |kind: Kind, names: &[&str]| {
+    let facts = table::collect_net_facts(&seen.net);
+    let values = |kind: NetFactKind, names: &[&str]| {
         let is = |name: &[u8]| names.iter().any(|n| n.as_bytes() == name);
         let those = facts
             .keys()
@@ -39,8 +42,14 @@ pub(super) fn of(checked: &Checked, seen: &Seen) -> Vec<(&'static str, String)> 
     vec![
         ("hosts", number(said.nodes)),
         ("ranks", number(said.ranks)),
-        ("nccl", listed(values(Kind::Version, &["nccl", "rccl"]))),
-        ("cuda", listed(values(Kind::Version, &["cuda", "hip"]))),
+        (
+            "nccl",
+            listed(values(NetFactKind::Version, &["nccl", "rccl"])),
+        ),
+        (
+            "cuda",
+            listed(values(NetFactKind::Version, &["cuda", "hip"])),
+        ),
         ("network", network),
         ("gpudirect", word(&said.gdr)),
         ("nvls", word(&said.nvls)),

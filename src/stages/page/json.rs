@@ -1,37 +1,37 @@
 //! The page as one object of JSON. Its keys are in `docs/nccl-report.md`; a table's rows are those that
 //! its program writes as JSON lines.
 
-use super::{Of, Page};
+use super::{PageSection, ReportPage};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// The number of the schema: one more where a key changes its meaning or goes.
-pub const SCHEMA: u64 = 1;
+pub const PAGE_SCHEMA_VERSION: u64 = 1;
 
 /// The page, with a line end; tables are written on `jobs` threads.
-pub fn page(page: &Page, jobs: usize) -> Vec<u8> {
+pub fn render_json(page: &ReportPage, jobs: usize) -> Vec<u8> {
     let mut all: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     let job: Map<String, Value> = page
         .job
         .iter()
         .map(|(name, value)| ((*name).to_owned(), json!(value)))
         .collect();
-    let outliers = page.steps.outliers();
+    let outliers = page.steps.find_outliers();
     let outliers: Vec<Value> = outliers
         .iter()
         .map(|o| json!({"step": o.step, "time_s": o.time_s}))
         .collect();
     let mut missing = Map::new();
-    for of in Of::ALL {
+    for of in PageSection::ALL {
         let table = page.table(of);
         if table.is_none() {
-            missing.insert(of.key().into(), json!(page.missing(of)));
+            missing.insert(of.key().into(), json!(page.missing_reason(of)));
         }
-        let rows = table.map(|table| table.sheet().json(jobs));
+        let rows = table.map(|table| table.sheet().to_json(jobs));
         all.insert(of.key(), rows.unwrap_or_else(|| b"null".to_vec()));
     }
     for (key, value) in [
-        ("schema", json!(SCHEMA)),
+        ("schema", json!(PAGE_SCHEMA_VERSION)),
         ("version", json!(env!("CARGO_PKG_VERSION"))),
         ("inputs", json!(page.inputs)),
         ("job", Value::Object(job)),

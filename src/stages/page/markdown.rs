@@ -1,35 +1,35 @@
 //! The page for a ticket, as Markdown.
 
-use super::lists::{BUCKETS, by_bytes, by_label, changes};
+use super::digests::{SIZE_BUCKETS, communicators_by_label, list_changes, operations_by_bytes};
 use super::text::headline;
-use super::{Of, Page};
-use crate::output::render::cells::rows;
-use crate::output::render::units::{grouped, seconds, short_bytes};
-use crate::report::printable;
+use super::{PageSection, ReportPage};
+use crate::output::render::cells::iter_rows;
+use crate::output::render::units::{group_digits, seconds_text, short_bytes};
+use crate::report::escape_for_terminal;
 use std::fmt::Write as _;
 
 /// The page.
-pub fn page(page: &Page) -> String {
-    let mut out = format!("## {}\n", escaped(&headline(page)));
+pub fn render_markdown(page: &ReportPage) -> String {
+    let mut out = format!("## {}\n", escape_markdown(&headline(page)));
     if !page.job.is_empty() {
         let job = page.job.iter();
         let job: Vec<_> = job
-            .map(|(name, value)| format!("{name} **{}**", escaped(value)))
+            .map(|(name, value)| format!("{name} **{}**", escape_markdown(value)))
             .collect();
         let _ = write!(out, "\n{}\n", job.join(" · "));
     }
-    steps(page, &mut out);
-    operations(page, &mut out);
-    communicators(page, &mut out);
-    findings(page, &mut out);
-    changed(page, &mut out);
+    write_steps(page, &mut out);
+    write_operations(page, &mut out);
+    write_communicators(page, &mut out);
+    write_findings(page, &mut out);
+    write_changes(page, &mut out);
     out
 }
 
 /// A text of a log in Markdown: none of its characters means anything.
-fn escaped(text: &str) -> String {
+fn escape_markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in printable(text, false).chars() {
+    for c in escape_for_terminal(text, false).chars() {
         if c.is_ascii_punctuation()
             && !matches!(
                 c,
@@ -43,19 +43,19 @@ fn escaped(text: &str) -> String {
     out
 }
 
-fn missing(page: &Page, of: Of, out: &mut String) {
+fn write_missing(page: &ReportPage, of: PageSection, out: &mut String) {
     let _ = writeln!(
         out,
         "\nunknown: {}",
-        escaped(page.missing(of).unwrap_or("there are none"))
+        escape_markdown(page.missing_reason(of).unwrap_or("there are none"))
     );
 }
 
-fn steps(page: &Page, out: &mut String) {
+fn write_steps(page: &ReportPage, out: &mut String) {
     let steps = &page.steps;
     out.push_str("\n### Steps\n");
-    let Some((first, last)) = steps.range() else {
-        return missing(page, Of::Timing, out);
+    let Some((first, last)) = steps.step_range() else {
+        return write_missing(page, PageSection::Timing, out);
     };
     let _ = write!(out, "\n{} step lines, {first}..{last}", steps.list.len());
     match &steps.times {
@@ -63,9 +63,9 @@ fn steps(page: &Page, out: &mut String) {
             let _ = write!(
                 out,
                 "; step time: median {}, p95 {}, longest {}",
-                seconds(times.p50),
-                seconds(times.p95),
-                seconds(times.max)
+                seconds_text(times.p50),
+                seconds_text(times.p95),
+                seconds_text(times.max)
             );
         }
         None => out.push_str("; step time unknown"),
@@ -77,17 +77,20 @@ fn steps(page: &Page, out: &mut String) {
     let _ = writeln!(out, "\n\n`{spark}`");
 }
 
-fn operations(page: &Page, out: &mut String) {
+fn write_operations(page: &ReportPage, out: &mut String) {
     out.push_str("\n### Calls\n");
-    let list = by_bytes(page);
+    let list = operations_by_bytes(page);
     if list.is_empty() {
-        return missing(page, Of::Operations, out);
+        return write_missing(page, PageSection::Operations, out);
     }
     out.push_str("\n| operation | calls | bytes | share |");
     let _ = writeln!(
         out,
         " {} |",
-        BUCKETS.join(" | ").replace('<', "\\<").replace('>', "\\>")
+        SIZE_BUCKETS
+            .join(" | ")
+            .replace('<', "\\<")
+            .replace('>', "\\>")
     );
     out.push_str("|---|---:|---:|---:|---:|---:|---:|---:|\n");
     for one in &list {
@@ -100,22 +103,25 @@ fn operations(page: &Page, out: &mut String) {
         let _ = write!(
             out,
             "| {} | {} | {bytes} | {share} |",
-            escaped(&one.op),
-            grouped(one.calls)
+            escape_markdown(&one.op),
+            group_digits(one.calls)
         );
-        for bucket in BUCKETS {
-            let n = one.sizes.get(bucket).map_or(String::new(), |n| grouped(*n));
+        for bucket in SIZE_BUCKETS {
+            let n = one
+                .sizes
+                .get(bucket)
+                .map_or(String::new(), |n| group_digits(*n));
             let _ = write!(out, " {n} |");
         }
         out.push('\n');
     }
 }
 
-fn communicators(page: &Page, out: &mut String) {
+fn write_communicators(page: &ReportPage, out: &mut String) {
     out.push_str("\n### Communicators\n");
-    let list = by_label(page);
+    let list = communicators_by_label(page);
     if list.is_empty() {
-        return missing(page, Of::Communicators, out);
+        return write_missing(page, PageSection::Communicators, out);
     }
     out.push_str(
         "\n| label | communicators | ranks of each | calls | bytes |\n|---|---:|---:|---:|---:|\n",
@@ -124,43 +130,43 @@ fn communicators(page: &Page, out: &mut String) {
         let _ = writeln!(
             out,
             "| {} | {} | {nranks} | {} | {} |",
-            escaped(&label),
+            escape_markdown(&label),
             one.number,
-            grouped(one.calls),
+            group_digits(one.calls),
             short_bytes(one.bytes as f64)
         );
     }
 }
 
 /// Changes that are listed: a ticket is read, not searched.
-const CHANGES: usize = 30;
+const MAX_MARKDOWN_CHANGES: usize = 30;
 
-fn changed(page: &Page, out: &mut String) {
-    let list = changes(page);
-    match page.missing(Of::Changes) {
+fn write_changes(page: &ReportPage, out: &mut String) {
+    let list = list_changes(page);
+    match page.missing_reason(PageSection::Changes) {
         None if list.is_empty() => return,
         None => out.push_str("\n### Changes\n\n"),
         Some(why) => {
-            let _ = writeln!(out, "\n### Changes\n\n{}", escaped(why));
+            let _ = writeln!(out, "\n### Changes\n\n{}", escape_markdown(why));
         }
     }
-    for change in list.iter().take(CHANGES) {
-        let _ = writeln!(out, "- {}", escaped(change));
+    for change in list.iter().take(MAX_MARKDOWN_CHANGES) {
+        let _ = writeln!(out, "- {}", escape_markdown(change));
     }
-    if list.len() > CHANGES {
+    if list.len() > MAX_MARKDOWN_CHANGES {
         let _ = writeln!(
             out,
             "\n{} more: `{}`",
-            list.len() - CHANGES,
-            Of::Changes.command()
+            list.len() - MAX_MARKDOWN_CHANGES,
+            PageSection::Changes.command()
         );
     }
 }
 
-fn findings(page: &Page, out: &mut String) {
+fn write_findings(page: &ReportPage, out: &mut String) {
     out.push_str("\n### Findings\n");
     let Some(compared) = &page.compared else {
-        return missing(page, Of::Findings, out);
+        return write_missing(page, PageSection::Findings, out);
     };
     out.push('\n');
     for finding in &page.findings {
@@ -168,20 +174,25 @@ fn findings(page: &Page, out: &mut String) {
             out,
             "- **{}** {} (`{}`)",
             finding.severity,
-            escaped(&finding.says),
+            escape_markdown(&finding.says),
             finding.id
         );
         if !finding.advice.is_empty() {
-            let _ = writeln!(out, "  - {}", escaped(&finding.advice));
+            let _ = writeln!(out, "  - {}", escape_markdown(&finding.advice));
         }
         for (at, line) in &finding.lines {
-            let _ = writeln!(out, "  - {}: {}", escaped(at), escaped(line));
+            let _ = writeln!(
+                out,
+                "  - {}: {}",
+                escape_markdown(at),
+                escape_markdown(line)
+            );
         }
     }
-    let _ = writeln!(out, "\n{}.", escaped(compared));
-    if let Some(grid) = page.grid(Of::Questions) {
-        let no = rows(grid)
-            .filter(|row| row.text("answerable") == "no")
+    let _ = writeln!(out, "\n{}.", escape_markdown(compared));
+    if let Some(grid) = page.grid(PageSection::Questions) {
+        let no = iter_rows(grid)
+            .filter(|row| row.text_of("answerable") == "no")
             .count();
         if no > 0 {
             let _ = writeln!(

@@ -15,50 +15,50 @@
 //! | [`text`], [`markdown`], [`json`], [`html`] | the page in each form |
 //! | [`summary`] | the page as one row |
 
+mod digests;
 mod gather;
 pub mod html;
 mod inputs;
 mod job;
 pub mod json;
-mod lists;
 pub mod markdown;
 pub mod series;
 pub mod summary;
 pub mod text;
 
-pub use gather::gather;
+pub use gather::gather_page;
 
-use crate::count::calls::Calls;
+use crate::count::calls::CountedCalls;
 use crate::output::render::{Grid, Sheet};
 use crate::output::svg::plot::Plot;
-use crate::stages::matrix::cells::Matrix;
+use crate::stages::matrix::cells::TrafficMatrix;
 use crate::stages::ops;
-use series::Steps;
+use series::StepSeries;
 
 /// What a page shows.
 #[derive(Debug, Default)]
-pub struct Page {
+pub struct ReportPage {
     /// The inputs' names.
     pub inputs: Vec<String>,
     /// What the job is, in the order in which it is shown: name and value.
     pub job: Vec<(&'static str, String)>,
     /// Its steps.
-    pub steps: Steps,
+    pub steps: StepSeries,
     /// What is wrong.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<PageFinding>,
     /// How findings came about: how many calls were compared, and which were not.
     pub compared: Option<String>,
     /// The settings under which a log answers more.
     pub rerun: String,
     /// The other stages' tables.
-    pub parts: Vec<Part>,
+    pub parts: Vec<SectionContent>,
     /// Who sends to whom, drawn, and lines for above it.
     pub(crate) map: (Vec<String>, Option<Plot>),
 }
 
 /// A finding of nccl-check.
 #[derive(Debug, Default)]
-pub struct Finding {
+pub struct PageFinding {
     /// `error`, `warning` or `note`.
     pub severity: &'static str,
     /// The stable word.
@@ -77,47 +77,47 @@ pub struct Finding {
 
 /// A table of another stage, or why there is none.
 #[derive(Debug)]
-pub struct Part {
+pub struct SectionContent {
     /// Which one.
-    pub of: Of,
+    pub of: PageSection,
     /// Its rows, or a sentence.
-    pub table: Result<Table, String>,
+    pub table: Result<SectionRows, String>,
 }
 
 /// The rows of a table: there may be one for each pair of ranks, or several for each step.
 #[derive(Debug)]
-pub enum Table {
+pub enum SectionRows {
     /// Rows that are kept.
     Kept(Grid),
     /// Calls by step, of which rows are made as they are written.
-    Steps(Box<Calls>),
+    Steps(Box<CountedCalls>),
     /// The same of a matrix.
-    Pairs(Matrix),
+    Pairs(TrafficMatrix),
 }
 
-impl Table {
+impl SectionRows {
     /// The rows.
     pub fn sheet(&self) -> Sheet<'_> {
         match self {
-            Table::Kept(grid) => grid.into(),
-            Table::Steps(calls) => ops::sheet(calls, &gather::by_step()),
-            Table::Pairs(matrix) => matrix.sheet(false),
+            SectionRows::Kept(grid) => grid.into(),
+            SectionRows::Steps(calls) => ops::ops_sheet(calls, &gather::by_step_options()),
+            SectionRows::Pairs(matrix) => matrix.sheet(false),
         }
     }
 
     /// True where there is no row.
     pub fn is_empty(&self) -> bool {
         match self {
-            Table::Kept(grid) => grid.rows.is_empty(),
-            Table::Steps(calls) => calls.cells.steps().next().is_none(),
-            Table::Pairs(matrix) => matrix.is_empty(),
+            SectionRows::Kept(grid) => grid.rows.is_empty(),
+            SectionRows::Steps(calls) => calls.cells.iter_steps().next().is_none(),
+            SectionRows::Pairs(matrix) => matrix.is_empty(),
         }
     }
 }
 
 /// Which table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
+pub enum PageSection {
     /// Facts of the network, versions and settings.
     Net,
     /// Step time and TFLOP/s in all.
@@ -152,120 +152,124 @@ pub enum Of {
     Changes,
 }
 
-impl Of {
+impl PageSection {
     /// All, in the order of the page.
-    pub const ALL: [Of; 16] = [
-        Of::Net,
-        Of::Timing,
-        Of::Steps,
-        Of::StepCalls,
-        Of::Operations,
-        Of::Sizes,
-        Of::Communicators,
-        Of::Members,
-        Of::Tuning,
-        Of::Durations,
-        Of::Overlap,
-        Of::Matrix,
-        Of::Skew,
-        Of::Findings,
-        Of::Questions,
-        Of::Changes,
+    pub const ALL: [PageSection; 16] = [
+        PageSection::Net,
+        PageSection::Timing,
+        PageSection::Steps,
+        PageSection::StepCalls,
+        PageSection::Operations,
+        PageSection::Sizes,
+        PageSection::Communicators,
+        PageSection::Members,
+        PageSection::Tuning,
+        PageSection::Durations,
+        PageSection::Overlap,
+        PageSection::Matrix,
+        PageSection::Skew,
+        PageSection::Findings,
+        PageSection::Questions,
+        PageSection::Changes,
     ];
 
     /// Its key in JSON.
     pub fn key(self) -> &'static str {
         match self {
-            Of::Net => "net",
-            Of::Timing => "timing",
-            Of::Steps => "steps",
-            Of::StepCalls => "step_calls",
-            Of::Operations => "operations",
-            Of::Sizes => "sizes",
-            Of::Communicators => "communicators",
-            Of::Members => "members",
-            Of::Tuning => "tuning",
-            Of::Durations => "durations",
-            Of::Overlap => "overlap",
-            Of::Matrix => "matrix",
-            Of::Skew => "skew",
-            Of::Findings => "findings",
-            Of::Questions => "questions",
-            Of::Changes => "changes",
+            PageSection::Net => "net",
+            PageSection::Timing => "timing",
+            PageSection::Steps => "steps",
+            PageSection::StepCalls => "step_calls",
+            PageSection::Operations => "operations",
+            PageSection::Sizes => "sizes",
+            PageSection::Communicators => "communicators",
+            PageSection::Members => "members",
+            PageSection::Tuning => "tuning",
+            PageSection::Durations => "durations",
+            PageSection::Overlap => "overlap",
+            PageSection::Matrix => "matrix",
+            PageSection::Skew => "skew",
+            PageSection::Findings => "findings",
+            PageSection::Questions => "questions",
+            PageSection::Changes => "changes",
         }
     }
 
     /// The command that writes the same rows.
     pub fn command(self) -> &'static str {
         match self {
-            Of::Net => "nccl-net",
-            Of::Timing => "nccl-timing",
-            Of::Steps => "nccl-timing --per-step",
-            Of::StepCalls => "nccl-ops --by step",
-            Of::Operations => "nccl-ops",
-            Of::Sizes => "nccl-hist",
-            Of::Communicators => "nccl-communicators",
-            Of::Members => "nccl-communicators --members",
-            Of::Tuning => "nccl-tuning",
-            Of::Durations => "nccl-ops --time",
-            Of::Overlap => "nccl-overlap",
-            Of::Matrix => "nccl-matrix",
-            Of::Skew => "nccl-skew",
-            Of::Findings => "nccl-check",
-            Of::Questions => "nccl-check --coverage",
-            Of::Changes => "nccl-diff",
+            PageSection::Net => "nccl-net",
+            PageSection::Timing => "nccl-timing",
+            PageSection::Steps => "nccl-timing --per-step",
+            PageSection::StepCalls => "nccl-ops --by step",
+            PageSection::Operations => "nccl-ops",
+            PageSection::Sizes => "nccl-hist",
+            PageSection::Communicators => "nccl-communicators",
+            PageSection::Members => "nccl-communicators --members",
+            PageSection::Tuning => "nccl-tuning",
+            PageSection::Durations => "nccl-ops --time",
+            PageSection::Overlap => "nccl-overlap",
+            PageSection::Matrix => "nccl-matrix",
+            PageSection::Skew => "nccl-skew",
+            PageSection::Findings => "nccl-check",
+            PageSection::Questions => "nccl-check --coverage",
+            PageSection::Changes => "nccl-diff",
         }
     }
 
     /// Its heading.
     pub fn title(self) -> &'static str {
         match self {
-            Of::Net => "Network, versions and settings",
-            Of::Timing => "Step time",
-            Of::Steps => "Time of each step",
-            Of::StepCalls => "Calls by step",
-            Of::Operations => "Operations",
-            Of::Sizes => "Message sizes",
-            Of::Communicators => "Communicators",
-            Of::Members => "Members of communicators",
-            Of::Tuning => "Algorithms and protocols",
-            Of::Durations => "Durations",
-            Of::Overlap => "Computation and communication",
-            Of::Matrix => "Who sends to whom",
-            Of::Skew => "Late ranks",
-            Of::Findings => "Findings",
-            Of::Questions => "What this log can answer",
-            Of::Changes => "Changes",
+            PageSection::Net => "Network, versions and settings",
+            PageSection::Timing => "Step time",
+            PageSection::Steps => "Time of each step",
+            PageSection::StepCalls => "Calls by step",
+            PageSection::Operations => "Operations",
+            PageSection::Sizes => "Message sizes",
+            PageSection::Communicators => "Communicators",
+            PageSection::Members => "Members of communicators",
+            PageSection::Tuning => "Algorithms and protocols",
+            PageSection::Durations => "Durations",
+            PageSection::Overlap => "Computation and communication",
+            PageSection::Matrix => "Who sends to whom",
+            PageSection::Skew => "Late ranks",
+            PageSection::Findings => "Findings",
+            PageSection::Questions => "What this log can answer",
+            PageSection::Changes => "Changes",
         }
     }
 }
 
-impl Page {
+impl ReportPage {
     /// A stage's table; `None` where there is none.
-    pub fn table(&self, of: Of) -> Option<&Table> {
-        self.part(of)?.table.as_ref().ok()
+    pub fn table(&self, of: PageSection) -> Option<&SectionRows> {
+        self.find_section(of)?.table.as_ref().ok()
     }
 
     /// A stage's rows, of those that are kept.
-    pub fn grid(&self, of: Of) -> Option<&Grid> {
+    pub fn grid(&self, of: PageSection) -> Option<&Grid> {
         match self.table(of)? {
-            Table::Kept(grid) => Some(grid),
-            Table::Steps(_) | Table::Pairs(_) => None,
+            SectionRows::Kept(grid) => Some(grid),
+            SectionRows::Steps(_) | SectionRows::Pairs(_) => None,
         }
     }
 
     /// Why a stage has no rows.
-    pub fn missing(&self, of: Of) -> Option<&str> {
-        self.part(of)?.table.as_ref().err().map(String::as_str)
+    pub fn missing_reason(&self, of: PageSection) -> Option<&str> {
+        self.find_section(of)?
+            .table
+            .as_ref()
+            .err()
+            .map(String::as_str)
     }
 
-    fn part(&self, of: Of) -> Option<&Part> {
+    fn find_section(&self, of: PageSection) -> Option<&SectionContent> {
         self.parts.iter().find(|part| part.of == of)
     }
 
     /// How many findings are of a severity.
-    pub fn count(&self, severity: &str) -> usize {
-        let of = |finding: &&Finding| finding.severity == severity;
+    pub fn count_findings(&self, severity: &str) -> usize {
+        let of = |finding: &&PageFinding| finding.severity == severity;
         self.findings.iter().filter(of).count()
     }
 }

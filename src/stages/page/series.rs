@@ -1,23 +1,23 @@
 //! The steps of a job in their order.
 
-use crate::count::spread::Spread;
-use crate::log::timeline::Step;
+use crate::count::spread::ValueSpread;
+use crate::log::timeline::TrainStep;
 
 /// The steps, as nccl-timing has them.
 #[derive(Debug, Default, Clone)]
-pub struct Steps {
+pub struct StepSeries {
     /// In the order of their lines.
-    pub list: Vec<Step>,
+    pub list: Vec<TrainStep>,
     /// Of their seconds.
-    pub times: Option<Spread>,
+    pub times: Option<ValueSpread>,
     /// Of TFLOP/s per GPU.
-    pub tflops: Option<Spread>,
+    pub tflops: Option<ValueSpread>,
 }
 
 /// A step that took much longer than the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Outlier {
-    /// Its place in [`Steps::list`].
+pub struct StepOutlier {
+    /// Its place in [`StepSeries::list`].
     pub at: usize,
     /// The trainer's number.
     pub step: u64,
@@ -26,16 +26,17 @@ pub struct Outlier {
 }
 
 /// A step is an outlier where it took so many times the median ...
-const TIMES: f64 = 1.5;
+const OUTLIER_MEDIAN_RATIO: f64 = 1.5;
 /// ... and where there are so many others to compare it with.
-const STEPS: usize = 5;
+const MIN_STEPS_TO_COMPARE: usize = 5;
 
-impl Steps {
+impl StepSeries {
     /// Of these steps.
-    pub fn of(list: Vec<Step>) -> Steps {
-        let spread =
-            |value: fn(&Step) -> Option<f64>| Spread::of(list.iter().filter_map(value).collect());
-        Steps {
+    pub fn from_steps(list: Vec<TrainStep>) -> StepSeries {
+        let spread = |value: fn(&TrainStep) -> Option<f64>| {
+            ValueSpread::from_values(list.iter().filter_map(value).collect())
+        };
+        StepSeries {
             times: spread(|step| step.time_s),
             tflops: spread(|step| step.tflops),
             list,
@@ -43,20 +44,21 @@ impl Steps {
     }
 
     /// The steps that took 1.5 times the median or more, the longest first.
-    pub fn outliers(&self) -> Vec<Outlier> {
-        let Some(times) = self.times.as_ref().filter(|times| times.n > STEPS) else {
+    pub fn find_outliers(&self) -> Vec<StepOutlier> {
+        let Some(times) = self
+            .times
+            .as_ref()
+            .filter(|times| times.n > MIN_STEPS_TO_COMPARE)
+        else {
             return Vec::new();
         };
         let steps = self.list.iter().enumerate();
-        let mut all: Vec<Outlier> = steps
+        let mut all: Vec<StepOutlier> = steps
             .filter_map(|(at, step)| {
                 let time_s = step.time_s?;
                 let step = step.step;
-                (time_s >= TIMES * times.p50 && time_s > 0.0).then_some(Outlier {
-                    at,
-                    step,
-                    time_s,
-                })
+                (time_s >= OUTLIER_MEDIAN_RATIO * times.p50 && time_s > 0.0)
+                    .then_some(StepOutlier { at, step, time_s })
             })
             .collect();
         all.sort_by(|a, b| b.time_s.total_cmp(&a.time_s).then(a.at.cmp(&b.at)));
@@ -64,7 +66,7 @@ impl Steps {
     }
 
     /// The first and last step.
-    pub fn range(&self) -> Option<(u64, u64)> {
+    pub fn step_range(&self) -> Option<(u64, u64)> {
         let steps = || self.list.iter().map(|step| step.step);
         Some((steps().min()?, steps().max()?))
     }
@@ -72,12 +74,12 @@ impl Steps {
     /// The seconds of the steps as at most `width` characters, each the longest of as many steps.
     pub fn sparkline(&self, width: usize) -> String {
         let times: Vec<f64> = self.list.iter().filter_map(|step| step.time_s).collect();
-        sparkline(&times, width)
+        render_sparkline(&times, width)
     }
 }
 
 /// Values from 0 to their largest as block characters: of several in one character the largest.
-pub(crate) fn sparkline(values: &[f64], width: usize) -> String {
+pub(crate) fn render_sparkline(values: &[f64], width: usize) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = values.iter().copied().fold(0.0, f64::max);
     if most <= 0.0 || width == 0 {
@@ -96,8 +98,8 @@ pub(crate) fn sparkline(values: &[f64], width: usize) -> String {
 mod tests {
     use super::*;
 
-    fn steps(times: &[f64]) -> Steps {
-        let step = |(step, time_s): (u64, &f64)| Step {
+    fn steps(times: &[f64]) -> StepSeries {
+        let step = |(step, time_s): (u64, &f64)| TrainStep {
             segment: 0,
             step,
             steps: 1,
@@ -105,12 +107,12 @@ mod tests {
             time_s: Some(*time_s),
             tflops: None,
         };
-        Steps::of((10..).zip(times).map(step).collect())
+        StepSeries::from_steps((10..).zip(times).map(step).collect())
     }
 
     #[test]
     fn what_took_much_longer_is_an_outlier() {
-        let of = |times: &[f64]| steps(times).outliers();
+        let of = |times: &[f64]| steps(times).find_outliers();
         let found = of(&[1.0, 1.0, 1.6, 1.0, 1.0, 3.0, 1.4]);
         let found: Vec<_> = found.iter().map(|o| (o.step, o.time_s)).collect();
         assert_eq!(found, [(15, 3.0), (12, 1.6)]);
@@ -123,6 +125,6 @@ mod tests {
         assert_eq!(steps(&[1.0, 1.0, 8.0, 4.0]).sparkline(2), "▂█");
         assert_eq!(steps(&[1.0, 8.0]).sparkline(60), "▂█");
         assert_eq!(steps(&[]).sparkline(9), "");
-        assert_eq!(sparkline(&[0.0, f64::NAN], 9), "");
+        assert_eq!(render_sparkline(&[0.0, f64::NAN], 9), "");
     }
 }

@@ -1,14 +1,14 @@
 //! The page as one row: a job in a table that grows.
 
-use super::{Of, Page};
-use crate::output::render::cells::rows;
-use crate::output::render::{Cell, Grid};
+use super::{PageSection, ReportPage};
+use crate::output::render::cells::iter_rows;
+use crate::output::render::{Grid, TableCell};
 
 /// The row; what is not known is empty.
-pub fn row(page: &Page) -> Grid {
+pub fn build_summary(page: &ReportPage) -> Grid {
     let mut columns = Vec::new();
-    let mut row: Vec<Cell<'static>> = Vec::new();
-    let mut put = |name: &str, cell: Cell<'static>| {
+    let mut row: Vec<TableCell<'static>> = Vec::new();
+    let mut put = |name: &str, cell: TableCell<'static>| {
         columns.push(name.to_owned());
         row.push(cell);
     };
@@ -24,34 +24,37 @@ pub fn row(page: &Page) -> Grid {
         "trainer",
     ] {
         let known = page.job.iter().find(|(is, _)| *is == name);
-        put(name, known.map_or(Cell::Empty, |(_, value)| cell(value)));
+        put(
+            name,
+            known.map_or(TableCell::Empty, |(_, value)| job_cell(value)),
+        );
     }
     let steps = &page.steps;
-    let range = steps.range();
+    let range = steps.step_range();
     put("first_step", range.map(|(first, _)| first).into());
     put("last_step", range.map(|(_, last)| last).into());
     put("steps", (steps.list.len() as u64).into());
     let times = steps.times.as_ref();
     put("step_time_p50_s", times.map(|times| times.p50).into());
     put("step_time_p95_s", times.map(|times| times.p95).into());
-    put("long_steps", (steps.outliers().len() as u64).into());
+    put("long_steps", (steps.find_outliers().len() as u64).into());
     let tflops = steps.tflops.as_ref();
     put("tflops_per_gpu_p50", tflops.map(|all| all.p50).into());
-    put("calls", sum(page, "calls"));
-    put("total_bytes", sum(page, "total_bytes"));
-    let communicators = page.grid(Of::Communicators);
+    put("calls", sum_column(page, "calls"));
+    put("total_bytes", sum_column(page, "total_bytes"));
+    let communicators = page.grid(PageSection::Communicators);
     put(
         "communicators",
         communicators.map(|grid| grid.rows.len() as u64).into(),
     );
-    put("exposed_comm", exposed(page));
+    put("exposed_comm", exposed_share(page));
     let is_checked = page.compared.is_some();
     for (name, severity) in [
         ("errors", "error"),
         ("warnings", "warning"),
         ("notes", "note"),
     ] {
-        let count = is_checked.then(|| page.count(severity) as u64);
+        let count = is_checked.then(|| page.count_findings(severity) as u64);
         put(name, count.into());
     }
     Grid {
@@ -61,27 +64,27 @@ pub fn row(page: &Page) -> Grid {
 }
 
 /// A value of the job as a cell.
-fn cell(value: &str) -> Cell<'static> {
+fn job_cell(value: &str) -> TableCell<'static> {
     match value.parse::<u64>() {
         Ok(n) => n.into(),
-        Err(_) if value == "unknown" => Cell::Empty,
+        Err(_) if value == "unknown" => TableCell::Empty,
         Err(_) => value.to_owned().into(),
     }
 }
 
 /// The sum of a column over all operations; not known where it is not of one.
-fn sum(page: &Page, column: &str) -> Cell<'static> {
-    let grid = page.grid(Of::Operations);
+fn sum_column(page: &ReportPage, column: &str) -> TableCell<'static> {
+    let grid = page.grid(PageSection::Operations);
     let all = grid.and_then(|grid| {
-        let mut each = rows(grid).map(|row| row.whole(column));
+        let mut each = iter_rows(grid).map(|row| row.whole_number_of(column));
         each.try_fold(0_u128, |sum, n| Some(sum.saturating_add(n?)))
     });
     all.into()
 }
 
 /// The share of the time of all GPUs in which they communicate but do not compute.
-fn exposed(page: &Page) -> Cell<'static> {
-    let grid = page.grid(Of::Overlap);
-    let all = grid.and_then(|grid| rows(grid).last());
-    all.and_then(|row| row.number("exposed_comm")).into()
+fn exposed_share(page: &ReportPage) -> TableCell<'static> {
+    let grid = page.grid(PageSection::Overlap);
+    let all = grid.and_then(|grid| iter_rows(grid).last());
+    all.and_then(|row| row.number_of("exposed_comm")).into()
 }

@@ -1,48 +1,51 @@
 //! The page for a terminal: at most 80 columns, about 40 lines.
 
-use super::lists::{BUCKETS, by_bytes, by_label, changes};
-use super::series::Outlier;
-use super::{Of, Page};
-use crate::output::render::cells::rows;
+use super::digests::{SIZE_BUCKETS, communicators_by_label, list_changes, operations_by_bytes};
+use super::series::StepOutlier;
+use super::{PageSection, ReportPage};
+use crate::output::render::cells::iter_rows;
 use crate::output::render::look;
-use crate::output::render::units::{bar, grouped, seconds, short_bytes};
-use crate::report::{counted, printable};
+use crate::output::render::units::{block_bar, group_digits, seconds_text, short_bytes};
+use crate::report::{count_phrase, escape_for_terminal};
 use std::fmt::Write as _;
 
 /// How wide the page is.
-pub const WIDTH: usize = 80;
+pub const PAGE_WIDTH_CHARS: usize = 80;
 /// How many operations it has, and how many labels of communicators.
-const MOST: usize = 5;
+const MAX_LISTED_ROWS: usize = 5;
 /// How many findings.
-const FINDINGS: usize = 8;
+const MAX_LISTED_FINDINGS: usize = 8;
 
 /// The page.
-pub fn page(page: &Page, width: usize) -> String {
-    let mut out = Lines::new(width);
-    out.push(fitting(page, width));
+pub fn render_text(page: &ReportPage, width: usize) -> String {
+    let mut out = PageLines::new(width);
+    out.push(fit_headline(page, width));
     out.push(String::new());
-    job(page, &mut out);
-    steps(page, &mut out);
-    operations(page, &mut out);
-    communicators(page, &mut out);
-    timeline(page, &mut out);
-    findings(page, &mut out);
-    changed(page, &mut out);
-    unknown(page, &mut out);
-    let lines = out.lines.iter().map(|line| cut(line, width) + "\n");
+    write_job(page, &mut out);
+    write_steps(page, &mut out);
+    write_operations(page, &mut out);
+    write_communicators(page, &mut out);
+    write_timeline(page, &mut out);
+    write_findings(page, &mut out);
+    write_changes(page, &mut out);
+    write_unknown(page, &mut out);
+    let lines = out
+        .lines
+        .iter()
+        .map(|line| cut_to_width(line, width) + "\n");
     lines.collect()
 }
 
 /// The lines of a page.
-struct Lines {
+struct PageLines {
     width: usize,
     lines: Vec<String>,
 }
 
-impl Lines {
-    fn new(width: usize) -> Lines {
+impl PageLines {
+    fn new(width: usize) -> PageLines {
         let lines = Vec::new();
-        Lines { width, lines }
+        PageLines { width, lines }
     }
 
     fn push(&mut self, line: String) {
@@ -51,21 +54,21 @@ impl Lines {
 }
 
 /// A line that fits: what is too much is cut, and shown to be.
-pub(super) fn cut(line: &str, width: usize) -> String {
-    look::cut(printable(line, false).trim_end(), width).into_owned()
+pub(super) fn cut_to_width(line: &str, width: usize) -> String {
+    look::cut_text(escape_for_terminal(line, false).trim_end(), width).into_owned()
 }
 
 /// What the page is about, in a line.
-pub(super) fn headline(page: &Page) -> String {
-    let (inputs, found) = about(page);
+pub(super) fn headline(page: &ReportPage) -> String {
+    let (inputs, found) = describe_inputs(page);
     format!("{inputs}: {found}")
 }
 
 /// The same in so many characters: of a long name the end is kept.
-fn fitting(page: &Page, width: usize) -> String {
-    let (inputs, found) = about(page);
+fn fit_headline(page: &ReportPage, width: usize) -> String {
+    let (inputs, found) = describe_inputs(page);
     let (inputs, free) = (
-        printable(&inputs, false),
+        escape_for_terminal(&inputs, false),
         width.saturating_sub(found.len() + 2),
     );
     let more = inputs.chars().count().saturating_sub(free);
@@ -79,15 +82,18 @@ fn fitting(page: &Page, width: usize) -> String {
 }
 
 /// The inputs, and what was found.
-fn about(page: &Page) -> (String, String) {
+fn describe_inputs(page: &ReportPage) -> (String, String) {
     let inputs = match &page.inputs[..] {
         [] => "no input".to_owned(),
         [one] => one.clone(),
-        [first, rest @ ..] => format!("{first} and {}", counted(rest.len() as u64, "other input")),
+        [first, rest @ ..] => format!(
+            "{first} and {}",
+            count_phrase(rest.len() as u64, "other input")
+        ),
     };
-    let of = |severity, thing| match page.count(severity) {
+    let of = |severity, thing| match page.count_findings(severity) {
         0 => None,
-        n => Some(counted(n as u64, thing)),
+        n => Some(count_phrase(n as u64, thing)),
     };
     let found: Vec<_> = [of("error", "error"), of("warning", "warning")]
         .into_iter()
@@ -101,15 +107,15 @@ fn about(page: &Page) -> (String, String) {
     (inputs, found)
 }
 
-fn head(title: &str, out: &mut Lines) {
+fn write_heading(title: &str, out: &mut PageLines) {
     out.push(title.to_uppercase());
 }
 
-fn job(page: &Page, out: &mut Lines) {
+fn write_job(page: &ReportPage, out: &mut PageLines) {
     if page.job.is_empty() {
         return;
     }
-    head("Job", out);
+    write_heading("Job", out);
     let mut line = String::new();
     for (name, value) in &page.job {
         let next = format!("{name} {value}");
@@ -124,23 +130,25 @@ fn job(page: &Page, out: &mut Lines) {
     out.push(String::new());
 }
 
-fn steps(page: &Page, out: &mut Lines) {
+fn write_steps(page: &ReportPage, out: &mut PageLines) {
     let steps = &page.steps;
-    let Some((first, last)) = steps.range() else {
-        head("Steps", out);
-        let why = page.missing(Of::Timing).unwrap_or("there are none");
+    let Some((first, last)) = steps.step_range() else {
+        write_heading("Steps", out);
+        let why = page
+            .missing_reason(PageSection::Timing)
+            .unwrap_or("there are none");
         out.push(format!("  unknown: {why}"));
         out.push(String::new());
         return;
     };
-    let n = counted(steps.list.len() as u64, "line");
-    head(&format!("Steps {first} to {last}, {n}"), out);
+    let n = count_phrase(steps.list.len() as u64, "line");
+    write_heading(&format!("Steps {first} to {last}, {n}"), out);
     match &steps.times {
         Some(times) => out.push(format!(
             "  step time  median {}, p95 {}, longest {}",
-            seconds(times.p50),
-            seconds(times.p95),
-            seconds(times.max),
+            seconds_text(times.p50),
+            seconds_text(times.p95),
+            seconds_text(times.max),
         )),
         None => out.push("  step time  unknown: no line prints it".to_owned()),
     }
@@ -154,9 +162,9 @@ fn steps(page: &Page, out: &mut Lines) {
     if !spark.is_empty() {
         out.push(format!("  {spark}"));
     }
-    let outliers = steps.outliers();
+    let outliers = steps.find_outliers();
     if !outliers.is_empty() {
-        let of = |o: &Outlier| format!("{} ({})", o.step, seconds(o.time_s));
+        let of = |o: &StepOutlier| format!("{} ({})", o.step, seconds_text(o.time_s));
         let shown: Vec<_> = outliers.iter().take(3).map(of).collect();
         let more = match outliers.len().saturating_sub(3) {
             0 => String::new(),
@@ -168,21 +176,23 @@ fn steps(page: &Page, out: &mut Lines) {
 }
 
 /// A share that is not 0 does not look like it.
-fn percent(share: f64) -> String {
+fn format_percent(share: f64) -> String {
     match share {
         _ if share > 0.0 && share < 0.0005 => "<0.1%".to_owned(),
         _ => format!("{:.1}%", share * 100.0),
     }
 }
 
-fn operations(page: &Page, out: &mut Lines) {
-    head(
+fn write_operations(page: &ReportPage, out: &mut PageLines) {
+    write_heading(
         "Calls, bytes over all ranks, and percent of calls by size",
         out,
     );
-    let list = by_bytes(page);
+    let list = operations_by_bytes(page);
     if list.is_empty() {
-        let why = page.missing(Of::Operations).unwrap_or("there are none");
+        let why = page
+            .missing_reason(PageSection::Operations)
+            .unwrap_or("there are none");
         out.push(format!("  unknown: {why}"));
         out.push(String::new());
         return;
@@ -191,9 +201,9 @@ fn operations(page: &Page, out: &mut Lines) {
         "  {:<13} {:>11} {:>10} {:>6} {:<9} {:>5} {:>5} {:>5} {:>5}",
         "operation", "calls", "bytes", "share", "", "<64K", "<1M", "<16M", ">=16M"
     ));
-    for one in list.iter().take(MOST) {
-        let share = one.share.map_or(String::new(), percent);
-        let sizes: Vec<String> = BUCKETS
+    for one in list.iter().take(MAX_LISTED_ROWS) {
+        let share = one.share.map_or(String::new(), format_percent);
+        let sizes: Vec<String> = SIZE_BUCKETS
             .iter()
             .map(|bucket| match one.sizes.get(*bucket) {
                 Some(&n) if one.calls > 0 => {
@@ -204,62 +214,79 @@ fn operations(page: &Page, out: &mut Lines) {
             .collect();
         out.push(format!(
             "  {:<13} {:>11} {:>10} {share:>6} {:<9} {:>5} {:>5} {:>5} {:>5}",
-            cut(&one.op, 13),
-            grouped(one.calls),
+            cut_to_width(&one.op, 13),
+            group_digits(one.calls),
             one.bytes
                 .map_or("unknown".to_owned(), |n| short_bytes(n as f64)),
-            bar(one.share.unwrap_or(0.0), 8),
+            block_bar(one.share.unwrap_or(0.0), 8),
             sizes[0],
             sizes[1],
             sizes[2],
             sizes[3],
         ));
     }
-    more(list.len(), MOST, "operation", Of::Operations, out);
+    write_left_out(
+        list.len(),
+        MAX_LISTED_ROWS,
+        "operation",
+        PageSection::Operations,
+        out,
+    );
     out.push(String::new());
 }
 
 /// Says of a list how much of it is left out.
-fn more(all: usize, shown: usize, thing: &str, of: Of, out: &mut Lines) {
+fn write_left_out(all: usize, shown: usize, thing: &str, of: PageSection, out: &mut PageLines) {
     if all > shown {
-        let rest = counted((all - shown) as u64, &format!("more {thing}"));
+        let rest = count_phrase((all - shown) as u64, &format!("more {thing}"));
         out.push(format!("  ... {rest}: {}", of.command()));
     }
 }
 
-fn communicators(page: &Page, out: &mut Lines) {
-    head("Communicators", out);
-    let list = by_label(page);
+fn write_communicators(page: &ReportPage, out: &mut PageLines) {
+    write_heading("Communicators", out);
+    let list = communicators_by_label(page);
     if list.is_empty() {
-        let why = page.missing(Of::Communicators).unwrap_or("there are none");
+        let why = page
+            .missing_reason(PageSection::Communicators)
+            .unwrap_or("there are none");
         out.push(format!("  unknown: {why}"));
         out.push(String::new());
         return;
     }
-    for ((label, nranks), one) in list.iter().take(MOST) {
+    for ((label, nranks), one) in list.iter().take(MAX_LISTED_ROWS) {
         let nranks = if nranks.is_empty() { "?" } else { nranks };
         out.push(format!(
             "  {label:<22} {:>5} of {nranks:>4} ranks {:>13} calls {:>11}",
             one.number,
-            grouped(one.calls),
+            group_digits(one.calls),
             short_bytes(one.bytes as f64),
         ));
     }
-    more(list.len(), MOST, "kind", Of::Communicators, out);
+    write_left_out(
+        list.len(),
+        MAX_LISTED_ROWS,
+        "kind",
+        PageSection::Communicators,
+        out,
+    );
     out.push(String::new());
 }
 
-fn timeline(page: &Page, out: &mut Lines) {
-    let (overlap, durations) = (page.grid(Of::Overlap), page.grid(Of::Durations));
+fn write_timeline(page: &ReportPage, out: &mut PageLines) {
+    let (overlap, durations) = (
+        page.grid(PageSection::Overlap),
+        page.grid(PageSection::Durations),
+    );
     if overlap.is_none() && durations.is_none() {
         return;
     }
-    head("Time on the GPU", out);
-    let devices: Vec<_> = overlap.into_iter().flat_map(rows).collect();
+    write_heading("Time on the GPU", out);
+    let devices: Vec<_> = overlap.into_iter().flat_map(iter_rows).collect();
     // The last row is that of all devices, where there are several.
     if let Some(row) = devices.last() {
         let share = |column| {
-            let share = row.number(column);
+            let share = row.number_of(column);
             share.map_or("unknown".to_owned(), |s| format!("{:.1} %", s * 100.0))
         };
         out.push(format!(
@@ -269,16 +296,20 @@ fn timeline(page: &Page, out: &mut Lines) {
             share("exposed_comm"),
         ));
     }
-    for row in durations.into_iter().flat_map(rows).take(MOST) {
+    for row in durations
+        .into_iter()
+        .flat_map(iter_rows)
+        .take(MAX_LISTED_ROWS)
+    {
         let us = |column| {
-            let us = row.number(column);
-            us.map_or("unknown".to_owned(), |us| seconds(us / 1e6))
+            let us = row.number_of(column);
+            us.map_or("unknown".to_owned(), |us| seconds_text(us / 1e6))
         };
-        let busbw = row.number("busbw_gbs");
+        let busbw = row.number_of("busbw_gbs");
         let busbw = busbw.map_or(String::new(), |gbs| format!(", busbw {gbs:.1} GB/s"));
         out.push(format!(
             "  {:<13} median {}, longest {}{busbw}",
-            cut(&row.text("op"), 13),
+            cut_to_width(&row.text_of("op"), 13),
             us("p50_us"),
             us("max_us")
         ));
@@ -286,19 +317,20 @@ fn timeline(page: &Page, out: &mut Lines) {
     out.push(String::new());
 }
 
-fn findings(page: &Page, out: &mut Lines) {
-    head("Findings", out);
+fn write_findings(page: &ReportPage, out: &mut PageLines) {
+    write_heading("Findings", out);
     match &page.compared {
         None => out.push(format!(
             "  {}",
-            page.missing(Of::Findings).unwrap_or_default()
+            page.missing_reason(PageSection::Findings)
+                .unwrap_or_default()
         )),
         Some(compared) if page.findings.is_empty() => {
             let none = format!("nothing was found to be wrong; {compared}");
-            wrapped("  ", &none, 2, out);
+            write_wrapped("  ", &none, 2, out);
         }
         Some(_) => {
-            for (at, finding) in page.findings.iter().take(FINDINGS).enumerate() {
+            for (at, finding) in page.findings.iter().take(MAX_LISTED_FINDINGS).enumerate() {
                 // The worst is read whole, of what is only worth knowing a line.
                 let most = if at < 3 && finding.severity != "note" {
                     4
@@ -306,38 +338,52 @@ fn findings(page: &Page, out: &mut Lines) {
                     1
                 };
                 let begin = format!("  {:<8} ", finding.severity);
-                wrapped(&begin, &finding.says, most, out);
+                write_wrapped(&begin, &finding.says, most, out);
             }
-            more(page.findings.len(), FINDINGS, "finding", Of::Findings, out);
+            write_left_out(
+                page.findings.len(),
+                MAX_LISTED_FINDINGS,
+                "finding",
+                PageSection::Findings,
+                out,
+            );
         }
     }
     out.push(String::new());
 }
 
 /// Changes that are shown.
-const CHANGES: usize = 6;
+const MAX_TEXT_CHANGES: usize = 6;
 
 /// What changed from the other run to this one.
-fn changed(page: &Page, out: &mut Lines) {
-    if page.grid(Of::Changes).is_none() && page.missing(Of::Changes).is_none() {
+fn write_changes(page: &ReportPage, out: &mut PageLines) {
+    if page.grid(PageSection::Changes).is_none()
+        && page.missing_reason(PageSection::Changes).is_none()
+    {
         return;
     }
-    head("Changes", out);
-    let list = changes(page);
-    if let Some(why) = page.missing(Of::Changes) {
+    write_heading("Changes", out);
+    let list = list_changes(page);
+    if let Some(why) = page.missing_reason(PageSection::Changes) {
         out.push(format!("  {why}"));
     }
-    for change in list.iter().take(CHANGES) {
+    for change in list.iter().take(MAX_TEXT_CHANGES) {
         out.push(format!("  {change}"));
     }
-    more(list.len(), CHANGES, "change", Of::Changes, out);
+    write_left_out(
+        list.len(),
+        MAX_TEXT_CHANGES,
+        "change",
+        PageSection::Changes,
+        out,
+    );
     out.push(String::new());
 }
 
 /// `text` after `begin`, on at most so many lines; what is too much is cut with the last.
-fn wrapped(begin: &str, text: &str, most: usize, out: &mut Lines) {
+fn write_wrapped(begin: &str, text: &str, most: usize, out: &mut PageLines) {
     let under = " ".repeat(begin.chars().count());
-    let text = printable(text, false);
+    let text = escape_for_terminal(text, false);
     let mut now = begin.to_owned();
     let mut lines = 1;
     for (at, word) in text.split(' ').enumerate() {
@@ -355,21 +401,21 @@ fn wrapped(begin: &str, text: &str, most: usize, out: &mut Lines) {
     out.push(now);
 }
 
-fn unknown(page: &Page, out: &mut Lines) {
-    let Some(grid) = page.grid(Of::Questions) else {
+fn write_unknown(page: &ReportPage, out: &mut PageLines) {
+    let Some(grid) = page.grid(PageSection::Questions) else {
         return;
     };
-    let no: Vec<_> = rows(grid)
-        .filter(|row| row.text("answerable") == "no")
+    let no: Vec<_> = iter_rows(grid)
+        .filter(|row| row.text_of("answerable") == "no")
         .collect();
     if no.is_empty() {
         return;
     }
-    head("Questions that this log does not answer", out);
+    write_heading("Questions that this log does not answer", out);
     for row in no.iter().take(3) {
-        out.push(format!("  {}", row.text("question")));
+        out.push(format!("  {}", row.text_of("question")));
     }
-    more(no.len(), 3, "question", Of::Questions, out);
+    write_left_out(no.len(), 3, "question", PageSection::Questions, out);
     out.push("  for a log that tells more, set for the next run:".to_owned());
     // It is to be copied, so it is not cut: its words are on as many lines as they need.
     let mut line = "   ".to_owned();
@@ -393,25 +439,28 @@ mod tests {
         let of = [0.0, 1023.0, 1536.0, 12.8 * (1 << 30) as f64, 2e20];
         let of = of.map(short_bytes);
         assert_eq!(of, ["0 B", "1023 B", "1.50 KiB", "12.8 GiB", "173 EiB"]);
-        let of = [123.45, 1.2345, 0.0012, 0.000_001_5].map(seconds);
+        let of = [123.45, 1.2345, 0.0012, 0.000_001_5].map(seconds_text);
         assert_eq!(of, ["123.5 s", "1.234 s", "1.20 ms", "1.50 us"]);
     }
 
     #[test]
     fn a_finding_is_wrapped_and_then_cut() {
         let of = |most| {
-            let mut out = Lines::new(WIDTH);
-            wrapped("  error    ", &"word ".repeat(40), most, &mut out);
+            let mut out = PageLines::new(PAGE_WIDTH_CHARS);
+            write_wrapped("  error    ", &"word ".repeat(40), most, &mut out);
             out.lines
         };
         let one = of(1);
         assert_eq!(one.len(), 1);
-        assert!(cut(&one[0], WIDTH).ends_with('…') && one[0].starts_with("  error    word word"));
+        assert!(
+            cut_to_width(&one[0], PAGE_WIDTH_CHARS).ends_with('…')
+                && one[0].starts_with("  error    word word")
+        );
         let four = of(4);
         assert_eq!(four.len(), 3, "{four:?}");
         assert!(
             four.iter()
-                .all(|line| line.trim_end().chars().count() <= WIDTH)
+                .all(|line| line.trim_end().chars().count() <= PAGE_WIDTH_CHARS)
         );
         assert!(four[1].starts_with("           word"));
         assert_eq!(four.join(" ").matches("word").count(), 40);
@@ -419,7 +468,7 @@ mod tests {
 
     #[test]
     fn a_long_line_is_cut_and_shows_it() {
-        assert_eq!(cut("a\u{1b}[31mb   ", 20), "a\\u{1b}[31mb");
-        assert_eq!(cut("abcdef", 4), "abc…");
+        assert_eq!(cut_to_width("a\u{1b}[31mb   ", 20), "a\\u{1b}[31mb");
+        assert_eq!(cut_to_width("abcdef", 4), "abc…");
     }
 }

@@ -14,26 +14,26 @@ mod sizes;
 mod skew;
 mod steps;
 
-pub(crate) use operations::operations;
-pub(crate) use overlap::overlap;
-pub(crate) use sizes::sizes;
-pub(crate) use skew::skew;
-pub(crate) use steps::{ends, times};
+pub(crate) use operations::operations_plot;
+pub(crate) use overlap::overlap_plot;
+pub(crate) use sizes::sizes_plot;
+pub(crate) use skew::skew_plot;
+pub(crate) use steps::{end_labels, times_plot};
 
-use crate::log::timeline::Step;
+use crate::log::timeline::TrainStep;
 use crate::output::render::Grid;
-use crate::output::svg::picture;
+use crate::output::svg::draw_picture;
 use crate::output::svg::plot::Plot;
-use steps::Steps;
+use steps::StepSeries;
 
 /// The classes of the colours.
-pub(crate) const COLOURS: [&str; 6] = ["c1", "c2", "c3", "c4", "c5", "c6"];
+pub(crate) const COLOUR_CLASSES: [&str; 6] = ["c1", "c2", "c3", "c4", "c5", "c6"];
 /// A picture has no more rows.
-pub(crate) const MOST: usize = 64;
+pub(crate) const MAX_PICTURE_ROWS: usize = 64;
 
 /// Which table a picture is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Table {
+pub enum PictureTable {
     /// nccl-hist's.
     Sizes,
     /// nccl-ops'.
@@ -45,31 +45,33 @@ pub enum Table {
 }
 
 /// The picture of a table, as a file of its own; none where the table has nothing to draw.
-pub fn of(table: Table, grid: &Grid) -> Option<String> {
+pub fn draw_table(table: PictureTable, grid: &Grid) -> Option<String> {
     let plot = match table {
-        Table::Sizes => sizes(grid),
-        Table::Operations => operations(grid),
-        Table::Skew => skew(grid),
-        Table::Overlap => overlap(grid),
+        PictureTable::Sizes => sizes_plot(grid),
+        PictureTable::Operations => operations_plot(grid),
+        PictureTable::Skew => skew_plot(grid),
+        PictureTable::Overlap => overlap_plot(grid),
     };
-    let notes: Vec<String> = left_out(grid.rows.len()).into_iter().collect();
-    Some(picture(&notes, &[plot?]))
+    let notes: Vec<String> = describe_left_out(grid.rows.len()).into_iter().collect();
+    Some(draw_picture(&notes, &[plot?]))
 }
 
 /// The picture of steps, as a file of its own: their times, and TFLOP/s per GPU where they are known.
-pub fn of_steps(steps: &[Step]) -> Option<String> {
-    let steps = Steps::of(steps.to_vec());
+pub fn draw_steps(steps: &[TrainStep]) -> Option<String> {
+    let steps = StepSeries::from_steps(steps.to_vec());
     let none = |_: usize| None;
-    let plots: Vec<Plot> = [times(&steps, &none), steps::tflops(&steps)]
+    let plots: Vec<Plot> = [times_plot(&steps, &none), steps::tflops_plot(&steps)]
         .into_iter()
         .flatten()
         .collect();
-    (!plots.is_empty()).then(|| picture(&[], &plots))
+    (!plots.is_empty()).then(|| draw_picture(&[], &plots))
 }
 
 /// What a picture with fewer rows than its table has to tell.
-fn left_out(rows: usize) -> Option<String> {
-    let more = rows.checked_sub(MOST).filter(|&more| more > 0)?;
-    let rows = crate::report::counted(more as u64, "row");
+fn describe_left_out(rows: usize) -> Option<String> {
+    let more = rows
+        .checked_sub(MAX_PICTURE_ROWS)
+        .filter(|&more| more > 0)?;
+    let rows = crate::report::count_phrase(more as u64, "row");
     Some(format!("{rows} of the table left out"))
 }

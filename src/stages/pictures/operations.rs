@@ -1,39 +1,42 @@
 //! Bytes, or time, by operation.
 
-use super::MOST;
-use super::sizes::name;
+use super::MAX_PICTURE_ROWS;
+use super::sizes::row_name;
 use crate::output::render::Grid;
-use crate::output::render::cells::{Row, rows};
-use crate::output::render::units::{grouped, seconds, short_bytes};
-use crate::output::svg::plot::{Mark, Plot, Strip, strips};
+use crate::output::render::cells::{GridRow, iter_rows};
+use crate::output::render::units::{group_digits, seconds_text, short_bytes};
+use crate::output::svg::plot::{Plot, PlotMark, PlotStrip, draw_strips};
 
 /// A bar for each row of nccl-ops: its bytes, or how long its calls took.
-pub(crate) fn operations(grid: &Grid) -> Option<Plot> {
+pub(crate) fn operations_plot(grid: &Grid) -> Option<Plot> {
     let is_time = grid.columns.iter().any(|column| column == "total_us");
     let column = if is_time { "total_us" } else { "total_bytes" };
     let words = |value: f64| match is_time {
-        true => seconds(value / 1e6),
+        true => seconds_text(value / 1e6),
         false => short_bytes(value),
     };
-    let strip = |row: Row<'_>| {
-        let value = row.number(column)?;
-        let name = name(grid, row, "op");
-        let calls = grouped(row.whole("calls").unwrap_or(0));
+    let strip = |row: GridRow<'_>| {
+        let value = row.number_of(column)?;
+        let name = row_name(grid, row, "op");
+        let calls = group_digits(row.whole_number_of("calls").unwrap_or(0));
         let title = format!("{name}: {} in {calls} calls", words(value));
-        let mark = Mark {
+        let mark = PlotMark {
             value,
             title,
             class: if is_time { "c3" } else { "c1" },
-            ..Mark::default()
+            ..PlotMark::default()
         };
         let name = format!("{name}, {}", words(value));
         let marks = vec![mark];
-        Some(Strip { name, marks })
+        Some(PlotStrip { name, marks })
     };
-    let list: Vec<Strip> = rows(grid).take(MOST).filter_map(strip).collect();
+    let list: Vec<PlotStrip> = iter_rows(grid)
+        .take(MAX_PICTURE_ROWS)
+        .filter_map(strip)
+        .collect();
     let title = match is_time {
         true => "Time of calls by operation",
         false => "Bytes by operation",
     };
-    strips(title, &list, &[])
+    draw_strips(title, &list, &[])
 }

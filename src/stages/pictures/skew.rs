@@ -1,18 +1,18 @@
 //! How late each rank comes.
 
 use crate::output::render::Grid;
-use crate::output::render::cells::rows;
-use crate::output::render::units::seconds;
-use crate::output::svg::plot::{Mark, Plot, columns};
+use crate::output::render::cells::iter_rows;
+use crate::output::render::units::seconds_text;
+use crate::output::svg::plot::{Plot, PlotMark, draw_columns};
 
 /// How late each rank came, of its calls 95 in 100.
-pub(crate) fn skew(grid: &Grid) -> Option<Plot> {
-    let mut list: Vec<(f64, Mark)> = Vec::new();
-    for row in rows(grid) {
-        let Some(us) = row.number("p95_us") else {
+pub(crate) fn skew_plot(grid: &Grid) -> Option<Plot> {
+    let mut list: Vec<(f64, PlotMark)> = Vec::new();
+    for row in iter_rows(grid) {
+        let Some(us) = row.number_of("p95_us") else {
             continue;
         };
-        let named = |what: &str, column: &str| match row.text(column) {
+        let named = |what: &str, column: &str| match row.text_of(column) {
             none if none.is_empty() => None,
             text => Some(format!("{what} {text}")),
         };
@@ -23,26 +23,26 @@ pub(crate) fn skew(grid: &Grid) -> Option<Plot> {
         let who = known.collect::<Vec<_>>().join(" ");
         list.push((
             us,
-            Mark {
+            PlotMark {
                 value: us,
-                title: format!("{who}: {} late at 95 of 100 calls", seconds(us / 1e6)),
-                class: if row.text("pattern").is_empty() {
+                title: format!("{who}: {} late at 95 of 100 calls", seconds_text(us / 1e6)),
+                class: if row.text_of("pattern").is_empty() {
                     "c1"
                 } else {
                     "bad"
                 },
-                ..Mark::default()
+                ..PlotMark::default()
             },
         ));
     }
-    let marks: Vec<Mark> = list.into_iter().map(|(_, mark)| mark).collect();
+    let marks: Vec<PlotMark> = list.into_iter().map(|(_, mark)| mark).collect();
     let n = marks.len();
     let name =
         "How late each rank comes, at 95 of 100 calls; those with a pattern in another colour";
-    columns(
+    draw_columns(
         name,
         &marks,
-        |us| seconds(us / 1e6),
+        |us| seconds_text(us / 1e6),
         ("first row".to_owned(), format!("row {n}")),
     )
 }

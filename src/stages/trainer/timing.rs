@@ -2,20 +2,20 @@
 
 use crate::count::calls::{Options, Progress};
 use crate::count::notes;
-use crate::count::spread::Spread;
-use crate::count::values::Values;
+use crate::count::spread::ValueSpread;
+use crate::count::values::ValueCounts;
 use crate::error::Result;
-use crate::formats::Tells;
-use crate::formats::door::Known;
+use crate::formats::Provides;
+use crate::formats::open::OpenInput;
 use crate::log::propose;
-use crate::log::timeline::{self, Growing, Present, Step, Window};
-use crate::log::{Log, Part};
-use crate::members::Merged;
-use crate::output::early::{Early, Next};
-use crate::output::render::{Cell, Grid, Sheet};
+use crate::log::timeline::{self, LiveTimeline, PresentSteps, StepWindow, TrainStep};
+use crate::log::{LogState, MergedChunk};
+use crate::members::MergedMembers;
+use crate::output::live_rows::{LiveBatch, LiveRows};
+use crate::output::render::{Grid, Sheet, TableCell};
 use crate::report::Report;
-use crate::source::Origin;
-use crate::stages::{self, Stage};
+use crate::source::InputName;
+use crate::stages::{self, InputStage};
 use std::mem;
 
 /// The steps of the window, with their values, in the order of their lines. A field that the
@@ -24,35 +24,37 @@ use std::mem;
 ///
 /// # Errors
 /// No step lines, or a step of the window is missing; an input cannot be read.
-pub fn steps(
-    origins: &[Origin],
+pub fn read_steps(
+    origins: &[InputName],
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-    early: Option<Early<'_, Vec<Step>>>,
-) -> Result<Vec<Step>> {
-    let mut stage = Reading {
+    early: Option<LiveRows<'_, Vec<TrainStep>>>,
+) -> Result<Vec<TrainStep>> {
+    let mut stage = TimingReader {
         options: timeline::Options {
             as_printed: true,
             ..options.timeline.clone()
         },
-        present: Present::default(),
+        present: PresentSteps::default(),
         steps: Vec::new(),
         window: options.window,
         early: early.filter(|_| origins.len() == 1),
         given: 0,
         turned: [0; 2],
-        growing: Growing::default(),
+        growing: LiveTimeline::default(),
         outcome: Ok(()),
     };
-    stages::read(&mut stage, origins, options, report, progress, || ())?;
+    stages::read_stage(&mut stage, origins, options, report, progress, || ())?;
     progress.finish();
-    let Reading {
+    let TimingReader {
         present, mut steps, ..
     } = stage;
     present
-        .demand(options.window.as_ref())
-        .map_err(|missing| propose::anew(missing, &present, origins, options.source))?;
+        .check_demand(options.window.as_ref())
+        .map_err(|missing| {
+            propose::reopened_missing_steps_error(missing, &present, origins, options.source)
+        })?;
     if let Some(window) = &options.window {
         steps.retain(|s| window.contains(s.step));
     }
@@ -60,89 +62,97 @@ pub fn steps(
 }
 
 /// What was read so far.
-struct Reading<'e> {
+struct TimingReader<'e> {
     // The values of a line are its own step's, also where the line lags behind the calls.
     options: timeline::Options,
-    present: Present,
-    steps: Vec<Step>,
-    window: Option<Window>,
-    early: Option<Early<'e, Vec<Step>>>,
+    present: PresentSteps,
+    steps: Vec<TrainStep>,
+    window: Option<StepWindow>,
+    early: Option<LiveRows<'e, Vec<TrainStep>>>,
     /// How many steps that got, with those outside the window; and at the last turn and the one before.
     given: usize,
     turned: [usize; 2],
-    growing: Growing,
+    growing: LiveTimeline,
     outcome: Result<()>,
 }
 
-impl Stage for Reading<'_> {
-    const NEEDS: Tells = Tells::STEP_LINES;
+impl InputStage for TimingReader<'_> {
+    const NEEDS: Provides = Provides::STEP_LINES;
     type Visit = ();
 
-    fn add(&mut self, part: Part<'_, ()>) {
+    fn add_chunk(&mut self, part: MergedChunk<'_, ()>) {
         let (Some(early), Some((log, _))) = (&mut self.early, part.so_far) else {
             return;
         };
-        let timeline = log.growing(&mut self.growing, &self.options);
-        let told = timeline.told();
-        let new = timeline.steps.part(self.given..told);
+        let timeline = log.update_growing_timeline(&mut self.growing, &self.options);
+        let told = timeline.count_known_steps();
+        let new = timeline.steps.slice(self.given..told);
         self.given = told.max(self.given);
-        let is_wanted = |step: &&Step| self.window.is_none_or(|w| w.contains(step.step));
-        let new: Vec<Step> = new.iter().filter(is_wanted).cloned().collect();
+        let is_wanted = |step: &&TrainStep| self.window.is_none_or(|w| w.contains(step.step));
+        let new: Vec<TrainStep> = new.iter().filter(is_wanted).cloned().collect();
         if !new.is_empty() {
-            self.outcome = early.rows(new);
+            self.outcome = early.send_rows(new);
         }
         let last = told
             .checked_sub(1)
             .and_then(|last| timeline.steps.get(last));
-        if let (Some(gap), Ok(()), true) =
-            (last.map(|s| s.mark as u32), &self.outcome, early.turns())
-            && let Some(turn) = self.growing.turn(gap)
+        if let (Some(gap), Ok(()), true) = (
+            last.map(|s| s.mark as u32),
+            &self.outcome,
+            early.has_checkpoints(),
+        ) && let Some(turn) = self.growing.checkpoint(gap)
         {
-            self.outcome = early.turn();
+            self.outcome = early.send_checkpoint();
             self.turned = [self.given, self.turned[0]];
             if let Some(before) = turn.before {
-                self.growing.forget(before.gap);
-                log.forget(before.gap);
+                self.growing.forget_until(before.gap);
+                log.forget_gaps_until(before.gap);
             }
         }
     }
 
-    fn added(&mut self) -> Result<()> {
+    fn check_output(&mut self) -> Result<()> {
         mem::replace(&mut self.outcome, Ok(()))
     }
 
-    fn end(&mut self, input: Known<()>, log: Log, _: &Merged, report: &mut Report) {
-        let timeline = log.ended(&mut self.growing, &self.options);
-        if self.growing.is_otherwise() {
-            report.early();
+    fn end_input(
+        &mut self,
+        input: OpenInput<()>,
+        log: LogState,
+        _: &MergedMembers,
+        report: &mut Report,
+    ) {
+        let timeline = log.build_final_timeline(&mut self.growing, &self.options);
+        if self.growing.is_contradicted() {
+            report.warn_rows_changed();
         }
-        notes::stamps(&input.name(), &timeline, report);
-        if timeline.interval() > 1 {
+        notes::report_time_notes(&input.name(), &timeline, report);
+        if timeline.line_interval() > 1 {
             report.note(&format!(
                 "{}: a step line appears every {} steps; each line is one value",
                 input.name(),
-                timeline.interval()
+                timeline.line_interval()
             ));
         }
-        self.present.merge(self.growing.forgotten());
-        self.present.add(&timeline);
+        self.present.merge(self.growing.forgotten_steps());
+        self.present.add_timeline(&timeline);
         // Those from before the last turn but one were given for good.
-        let steps = timeline.steps.part(self.turned[1]..timeline.steps.len());
+        let steps = timeline.steps.slice(self.turned[1]..timeline.steps.len());
         self.steps.extend_from_slice(steps);
-        self.growing = Growing::default();
+        self.growing = LiveTimeline::default();
     }
 }
 
 /// The columns of [`per_step`].
-const COLUMNS: [&str; 4] = ["segment", "step", "time_s", "tflops_per_gpu"];
+const TIMING_COLUMNS: [&str; 4] = ["segment", "step", "time_s", "tflops_per_gpu"];
 
 /// One row a step.
-pub fn per_step(steps: &[Step]) -> Grid {
-    sheet(steps).grid()
+pub fn grid_per_step(steps: &[TrainStep]) -> Grid {
+    sheet_per_step(steps).to_grid()
 }
 
 /// The same, made when they are written.
-pub fn sheet(steps: &[Step]) -> Sheet<'_> {
+pub fn sheet_per_step(steps: &[TrainStep]) -> Sheet<'_> {
     let row = |at: usize| {
         let s = &steps[at];
         vec![
@@ -152,67 +162,67 @@ pub fn sheet(steps: &[Step]) -> Sheet<'_> {
             s.tflops.into(),
         ]
     };
-    let columns = COLUMNS.map(str::to_owned).to_vec();
-    Sheet::of_rows(columns, steps.len(), row)
+    let columns = TIMING_COLUMNS.map(str::to_owned).to_vec();
+    Sheet::from_rows(columns, steps.len(), row)
 }
 
 /// The values of steps, of which those that are given for good are not kept with all that is known of them.
 #[derive(Debug, Default)]
-pub struct Sums {
-    times: Values,
-    tflops: Values,
+pub struct TimingSums {
+    times: ValueCounts,
+    tflops: ValueCounts,
     /// Steps since the last turn, and since the one before.
-    new: Vec<Step>,
-    old: Vec<Step>,
+    new: Vec<TrainStep>,
+    old: Vec<TrainStep>,
 }
 
-impl Sums {
+impl TimingSums {
     /// Takes what comes next.
-    pub fn next(&mut self, next: Next<Vec<Step>>) {
+    pub fn take_batch(&mut self, next: LiveBatch<Vec<TrainStep>>) {
         match next {
-            Next::Rows(steps) => self.new.extend(steps),
-            Next::Turn => {
+            LiveBatch::Rows(steps) => self.new.extend(steps),
+            LiveBatch::Turn => {
                 let old = mem::replace(&mut self.old, mem::take(&mut self.new));
-                self.add(&old);
+                self.add_steps(&old);
             }
         }
     }
 
-    fn add(&mut self, steps: &[Step]) {
+    fn add_steps(&mut self, steps: &[TrainStep]) {
         let times = steps.iter().filter_map(|s| s.time_s);
-        times.for_each(|time| self.times.add(time));
+        times.for_each(|time| self.times.add_value(time));
         let tflops = steps.iter().filter_map(|s| s.tflops);
-        tflops.for_each(|tflops| self.tflops.add(tflops));
+        tflops.for_each(|tflops| self.tflops.add_value(tflops));
     }
 
     /// One row for each of the two fields, with the `steps` that came again: over how many steps it is,
     /// and its distribution.
-    pub fn summary(mut self, steps: &[Step]) -> Grid {
-        self.add(steps);
+    pub fn summary_grid(mut self, steps: &[TrainStep]) -> Grid {
+        self.add_steps(steps);
         let columns = [
             "field", "steps", "mean", "sd", "min", "p50", "p95", "p99", "max",
         ];
         Grid {
             columns: columns.map(str::to_owned).to_vec(),
             rows: vec![
-                row("step_time_s", self.times),
-                row("tflops_per_gpu", self.tflops),
+                summary_row("step_time_s", self.times),
+                summary_row("tflops_per_gpu", self.tflops),
             ],
         }
     }
 }
 
 /// The same of all steps.
-pub fn summary(steps: &[Step]) -> Grid {
-    Sums::default().summary(steps)
+pub fn summarise_steps(steps: &[TrainStep]) -> Grid {
+    TimingSums::default().summary_grid(steps)
 }
 
-fn row(field: &'static str, mut values: Values) -> Vec<Cell<'static>> {
-    let spread = Spread::of_all(&mut values);
+fn summary_row(field: &'static str, mut values: ValueCounts) -> Vec<TableCell<'static>> {
+    let spread = ValueSpread::from_counts(&mut values);
     let many = spread.map_or(0, |spread| spread.n as u64);
-    let mut row: Vec<Cell<'static>> = vec![field.into(), many.into()];
+    let mut row: Vec<TableCell<'static>> = vec![field.into(), many.into()];
     match spread {
-        None => row.extend(std::iter::repeat_n(Cell::Empty, 7)),
+        None => row.extend(std::iter::repeat_n(TableCell::Empty, 7)),
         Some(s) => row.extend([
             s.mean.into(),
             s.sd.into(),
@@ -228,7 +238,7 @@ fn row(field: &'static str, mut values: Values) -> Vec<Cell<'static>> {
 
 /// The summary as the AWK chain prints it: over the lines that have both fields. `None` where
 /// there are none.
-pub fn chain(steps: &[Step], from: u64, to: u64) -> Option<String> {
+pub fn awk_chain_summary(steps: &[TrainStep], from: u64, to: u64) -> Option<String> {
     let both: Vec<(f64, f64)> = steps
         .iter()
         .filter_map(|s| Some((s.time_s?, s.tflops?)))
@@ -251,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_field_that_is_not_printed_does_not_hide_the_other() {
-        let step = Step {
+        let step = TrainStep {
             segment: 0,
             step: 1,
             steps: 1,
@@ -259,9 +269,9 @@ mod tests {
             time_s: Some(2.0),
             tflops: None,
         };
-        let grid = summary(&[step]);
+        let grid = summarise_steps(&[step]);
         assert_eq!(grid.rows[0][2], 2.0.into());
         assert_eq!(grid.rows[1][1], 0_u64.into());
-        assert!(grid.rows[1][2..].iter().all(|c| *c == Cell::Empty));
+        assert!(grid.rows[1][2..].iter().all(|c| *c == TableCell::Empty));
     }
 }

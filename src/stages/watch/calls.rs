@@ -1,14 +1,14 @@
 //! What was called between two marks, by operation; and what NCCL warned of.
 
 use crate::grammar::coll::Coll;
-use crate::grammar::message::Message;
+use crate::grammar::message::NcclMessage;
 use crate::grammar::values::Datatype;
-use crate::log::walk::{Call, Said, Torn, Visit};
+use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall};
 use std::collections::BTreeMap;
 
 /// Calls of one operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct OpCallTotals {
     /// How many.
     pub calls: u64,
     /// Their bytes: elements × the datatype's size.
@@ -17,17 +17,17 @@ pub struct Made {
     pub unsized_calls: u64,
 }
 
-impl Made {
-    fn of(coll: &Coll<'_>) -> Made {
+impl OpCallTotals {
+    fn of_call(coll: &Coll<'_>) -> OpCallTotals {
         let size = Datatype::from_code(u64::from(coll.datatype)).and_then(Datatype::size);
-        Made {
+        OpCallTotals {
             calls: 1,
             bytes: size.map_or(0, |size| u128::from(coll.count) * u128::from(size)),
             unsized_calls: u64::from(size.is_none()),
         }
     }
 
-    fn add(&mut self, other: Made) {
+    fn add_totals(&mut self, other: OpCallTotals) {
         self.calls += other.calls;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.unsized_calls += other.unsized_calls;
@@ -36,50 +36,50 @@ impl Made {
 
 /// Calls by operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Calls(BTreeMap<Box<[u8]>, Made>);
+pub struct CallsByOp(BTreeMap<Box<[u8]>, OpCallTotals>);
 
-impl Calls {
-    fn call(&mut self, coll: &Coll<'_>) {
-        let made = Made::of(coll);
+impl CallsByOp {
+    fn count_call(&mut self, coll: &Coll<'_>) {
+        let made = OpCallTotals::of_call(coll);
         match self.0.get_mut(coll.op) {
-            Some(before) => before.add(made),
+            Some(before) => before.add_totals(made),
             None => drop(self.0.insert(coll.op.into(), made)),
         }
     }
 
-    pub(super) fn add(&mut self, other: &Calls) {
+    pub(super) fn add_calls(&mut self, other: &CallsByOp) {
         for (op, made) in &other.0 {
-            self.0.entry(op.clone()).or_default().add(*made);
+            self.0.entry(op.clone()).or_default().add_totals(*made);
         }
     }
 
     /// All of them together.
-    pub fn all(&self) -> Made {
-        let mut all = Made::default();
-        self.0.values().for_each(|made| all.add(*made));
+    pub fn total(&self) -> OpCallTotals {
+        let mut all = OpCallTotals::default();
+        self.0.values().for_each(|made| all.add_totals(*made));
         all
     }
 
     /// By operation, in the order of their names.
-    pub fn each(&self) -> impl Iterator<Item = (&[u8], Made)> {
+    pub fn each_op(&self) -> impl Iterator<Item = (&[u8], OpCallTotals)> {
         self.0.iter().map(|(op, made)| (&**op, *made))
     }
 }
 
 /// What is kept of a piece of a log.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct WatchChunk {
     /// The calls before the first mark, between it and the next, and so on.
-    pub(super) gaps: Vec<Calls>,
+    pub(super) gaps: Vec<CallsByOp>,
     /// The texts of WARN lines.
     pub(super) warned: Vec<Vec<u8>>,
     /// Calls by member.
-    pub(super) by_member: Vec<Turns>,
+    pub(super) by_member: Vec<WatchedMemberCalls>,
 }
 
 /// How often a member called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Turns {
+pub(super) struct WatchedMemberCalls {
     /// Collectives: all ranks of a communicator make the same number of them.
     pub(super) collectives: u64,
     /// `Send`: of all ranks together as many as `Recv`.
@@ -88,32 +88,33 @@ pub(super) struct Turns {
     pub(super) received: u64,
 }
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept {
-            gaps: vec![Calls::default()],
+impl Default for WatchChunk {
+    fn default() -> WatchChunk {
+        WatchChunk {
+            gaps: vec![CallsByOp::default()],
             warned: Vec::new(),
             by_member: Vec::new(),
         }
     }
 }
 
-impl Visit for Kept {
+impl LogVisitor for WatchChunk {
     const MESSAGES: bool = true;
 
-    fn message(&mut self, said: &Said<'_>) {
-        if let Message::Warn(warn) = &said.message {
+    fn message(&mut self, said: &MessageLine<'_>) {
+        if let NcclMessage::Warn(warn) = &said.message {
             self.warned.push(warn.text.to_vec());
         }
     }
 
-    fn call(&mut self, call: &Call<'_>) {
+    fn call(&mut self, call: &LogCall<'_>) {
         if let Some(gap) = self.gaps.last_mut() {
-            gap.call(&call.coll);
+            gap.count_call(&call.coll);
         }
         let member = call.member as usize;
         if self.by_member.len() <= member {
-            self.by_member.resize(member + 1, Turns::default());
+            self.by_member
+                .resize(member + 1, WatchedMemberCalls::default());
         }
         let turns = &mut self.by_member[member];
         *match call.coll.op {
@@ -124,13 +125,13 @@ impl Visit for Kept {
     }
 
     fn mark(&mut self) {
-        self.gaps.push(Calls::default());
+        self.gaps.push(CallsByOp::default());
     }
 
     fn slot(&mut self) {}
 
     // A torn line becomes whole with a later one: its call is counted there.
-    fn torn(&mut self, calls: &[Torn<'_>]) {
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         calls.iter().for_each(|torn| self.call(&torn.call));
     }
 }

@@ -1,12 +1,12 @@
 //! What communicators are for, found out beside the watch: nccl-communicators reads the beginning of the
 //! logs again on a thread of its own, once some steps were made, and again as there is more to read.
 
-use super::Watch;
+use super::JobWatch;
 use crate::count::calls::Options as Read;
 use crate::members::comm_id::CommId;
 use crate::report::Report;
-use crate::report::progress::Bar;
-use crate::source::Origin;
+use crate::report::progress::ByteProgressBar;
+use crate::source::InputName;
 use crate::stages::communicators::{self, Named};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,43 +16,44 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
 /// So much of all logs is read: a job's first steps.
-const MOST: u64 = 256 << 20;
+const MAX_LABEL_READ_BYTES: u64 = 256 << 20;
 
 /// Of each log so much at least.
-const LEAST: u64 = 64 << 10;
+const MIN_BYTES_PER_LOG: u64 = 64 << 10;
 
 /// A job has no labels before so many steps, or so many calls without a step line.
-const STEPS: u64 = 2;
-const CALLS: u64 = 10_000;
+const MIN_STEPS_TO_LABEL: u64 = 2;
+const MIN_CALLS_TO_LABEL: u64 = 10_000;
 
 /// By communicator what it is for, `tensor`, or `tensor?` where that is not quite sure.
-pub(super) type Labels = BTreeMap<CommId, String>;
+pub(super) type CommLabels = BTreeMap<CommId, String>;
 
 /// The work.
 #[derive(Debug, Default)]
-pub(super) struct Labelling {
+pub(super) struct LabelWorker {
     /// It is done once there are so many calls.
     next: u64,
-    work: Option<JoinHandle<Option<Labels>>>,
+    work: Option<JoinHandle<Option<CommLabels>>>,
 }
 
-impl Labelling {
+impl LabelWorker {
     /// Takes what was found out since, and begins anew where there is more to be seen.
-    pub(super) fn labels(
+    pub(super) fn take_labels(
         &mut self,
-        watch: &Watch<'_>,
+        watch: &JobWatch<'_>,
         read: &Read,
         paths: impl FnOnce() -> Vec<PathBuf>,
-    ) -> Option<Labels> {
-        let calls = watch.calls().all().calls;
-        let is_time = calls >= self.next.max(1) && (watch.steps() >= STEPS || calls >= CALLS);
+    ) -> Option<CommLabels> {
+        let calls = watch.calls().total().calls;
+        let is_time = calls >= self.next.max(1)
+            && (watch.count_steps() >= MIN_STEPS_TO_LABEL || calls >= MIN_CALLS_TO_LABEL);
         if self.work.is_none() && is_time {
             self.next = calls.saturating_mul(3);
             let (paths, mut read) = (paths(), read.clone());
             // A line that is not complete yet ends nothing here.
             read.log.strict = false;
             read.log.jobs = 1;
-            let work = move || found(&paths, &read);
+            let work = move || find_labels(&paths, &read);
             let named = thread::Builder::new().name("labels".to_owned());
             self.work = named.spawn(work).ok();
         }
@@ -62,14 +63,16 @@ impl Labelling {
 }
 
 /// What the communicators of these logs are for, as far as they show it.
-fn found(paths: &[PathBuf], read: &Read) -> Option<Labels> {
-    let share = (MOST / paths.len().max(1) as u64).max(LEAST);
+fn find_labels(paths: &[PathBuf], read: &Read) -> Option<CommLabels> {
+    let share = (MAX_LABEL_READ_BYTES / paths.len().max(1) as u64).max(MIN_BYTES_PER_LOG);
     let (mut origins, mut copies) = (Vec::new(), Vec::new());
     for path in paths {
-        match first(path, share) {
-            Ok(None) => origins.push(Origin::Path(path.clone())),
+        match copy_first_bytes(path, share) {
+            Ok(None) => origins.push(InputName::Path(path.clone())),
             Ok(Some(copy)) => {
-                origins.push(Origin::Path(format!("/dev/fd/{}", copy.as_raw_fd()).into()));
+                origins.push(InputName::Path(
+                    format!("/dev/fd/{}", copy.as_raw_fd()).into(),
+                ));
                 copies.push(copy);
             }
             // It was removed: the others are read.
@@ -79,9 +82,11 @@ fn found(paths: &[PathBuf], read: &Read) -> Option<Labels> {
     if origins.is_empty() {
         return None;
     }
-    let mut report = Report::new("nccl-watch", false, true).silent();
-    let found = communicators::read(&origins, read, &mut report, &Bar::default()).ok()?;
-    let label = |communicator: &communicators::Communicator| {
+    let mut report = Report::new("nccl-watch", false, true).silenced();
+    let found =
+        communicators::read_communicators(&origins, read, &mut report, &ByteProgressBar::default())
+            .ok()?;
+    let label = |communicator: &communicators::MergedCommunicator| {
         let label = &communicator.label;
         let Named::Id(id, _) = communicator.key else {
             return None;
@@ -96,7 +101,7 @@ fn found(paths: &[PathBuf], read: &Read) -> Option<Labels> {
 
 /// A copy of a long log's first bytes, without a name, so that nothing of it is left however the program
 /// ends; `None` where the log is no longer than that.
-fn first(path: &Path, most: u64) -> io::Result<Option<File>> {
+fn copy_first_bytes(path: &Path, most: u64) -> io::Result<Option<File>> {
     let file = File::open(path)?;
     if file.metadata()?.len() <= most {
         return Ok(None);
@@ -119,19 +124,19 @@ mod tests {
             PathBuf::from(format!("{folder}{name}"))
         };
         let read = options(1, false);
-        let labels = |path| found(&[path], &read).unwrap().into_values();
+        let labels = |path| find_labels(&[path], &read).unwrap().into_values();
         let all: Vec<String> = labels(job("megatron/nccl.log")).collect();
         assert!(all.iter().any(|label| label == "tensor"), "{all:?}");
-        assert_eq!(found(&[job("nothing")], &read), None);
+        assert_eq!(find_labels(&[job("nothing")], &read), None);
     }
 
     #[test]
     fn of_a_long_log_the_beginning_is_copied() {
         let mut log = tempfile::NamedTempFile::new().unwrap();
         io::Write::write_all(&mut log, b"0123456789").unwrap();
-        assert!(first(log.path(), 10).unwrap().is_none());
+        assert!(copy_first_bytes(log.path(), 10).unwrap().is_none());
         let mut text = String::new();
-        let mut copy = first(log.path(), 4).unwrap().unwrap();
+        let mut copy = copy_first_bytes(log.path(), 4).unwrap().unwrap();
         copy.read_to_string(&mut text).unwrap();
         assert_eq!(text, "0123");
     }

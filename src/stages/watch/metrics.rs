@@ -1,52 +1,52 @@
 //! The watched job as Prometheus reads it (text format 0.0.4).
 
-use super::Watch;
+use super::JobWatch;
 use crate::output::metrics::Metrics;
-use crate::stages::check::Checked;
+use crate::stages::check::CheckSummary;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// All metrics; `found` is what the last stall's check came to.
-pub fn metrics(watch: &Watch<'_>, found: Option<&Checked>, now: Instant) -> String {
+pub fn format_metrics(watch: &JobWatch<'_>, found: Option<&CheckSummary>, now: Instant) -> String {
     let mut all = Metrics::new("nccl_watch");
-    if let Some(step) = watch.step() {
-        all.one(
+    if let Some(step) = watch.last_step() {
+        all.add_single(
             "step",
             "gauge",
             "Number of the last step that was printed.",
             step,
         );
     }
-    all.one("steps_total", "counter", "Step lines.", watch.steps());
-    if let Some((median, p95)) = watch.pace().usual() {
+    all.add_single("steps_total", "counter", "Step lines.", watch.count_steps());
+    if let Some((median, p95)) = watch.pace().usual_step_time() {
         let help = "Median time of the last steps, up to 64.";
-        all.one("step_median_seconds", "gauge", help, median);
+        all.add_single("step_median_seconds", "gauge", help, median);
         let help = "95th percentile of their times.";
-        all.one("step_p95_seconds", "gauge", help, p95);
+        all.add_single("step_p95_seconds", "gauge", help, p95);
     }
     let name = |op: &[u8]| String::from_utf8_lossy(op).into_owned();
-    let calls: Vec<_> = watch.calls().each().collect();
+    let calls: Vec<_> = watch.calls().each_op().collect();
     if !calls.is_empty() {
-        all.begin("calls_total", "counter", "NCCL calls by operation.");
+        all.begin_metric("calls_total", "counter", "NCCL calls by operation.");
         for (op, made) in &calls {
-            all.sample("calls_total", &[("op", &name(op))], made.calls);
+            all.add_sample("calls_total", &[("op", &name(op))], made.calls);
         }
         let help = "Bytes of NCCL calls by operation: elements times the size of the datatype.";
-        all.begin("call_bytes_total", "counter", help);
+        all.begin_metric("call_bytes_total", "counter", help);
         for (op, made) in &calls {
-            all.sample("call_bytes_total", &[("op", &name(op))], made.bytes);
+            all.add_sample("call_bytes_total", &[("op", &name(op))], made.bytes);
         }
     }
     let help = "WARN lines of NCCL.";
-    all.one(
+    all.add_single(
         "warnings_total",
         "counter",
         help,
-        watch.warnings().sum::<u64>(),
+        watch.warning_counts().sum::<u64>(),
     );
     let help = "Seconds since the last call or step line.";
-    let rests = watch.pace().rests(now).as_secs_f64();
-    all.one(
+    let rests = watch.pace().idle_time(now).as_secs_f64();
+    all.add_single(
         "seconds_since_last_call",
         "gauge",
         help,
@@ -54,16 +54,16 @@ pub fn metrics(watch: &Watch<'_>, found: Option<&Checked>, now: Instant) -> Stri
     );
     let help = "1 while no call and no step line come for longer than is expected.";
     let stalled = u8::from(watch.pace().is_stalled());
-    all.one("stalled", "gauge", help, stalled);
+    all.add_single("stalled", "gauge", help, stalled);
     if let Some(found) = found {
         let mut by: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for finding in &found.findings {
             *by.entry((finding.severity.name(), finding.id)).or_default() += 1;
         }
-        all.begin("findings", "gauge", "Findings of the last check.");
+        all.begin_metric("findings", "gauge", "Findings of the last check.");
         for ((severity, id), n) in by {
             let labels = [("severity", severity), ("finding", id)];
-            all.sample("findings", &labels, n);
+            all.add_sample("findings", &labels, n);
         }
     }
     all.finish()

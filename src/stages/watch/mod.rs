@@ -5,8 +5,9 @@
 //! each rank made in it is known only later (nccl-comms tells).
 
 mod calls;
-mod grown;
+mod growing_log;
 mod labels;
+pub mod messages;
 mod metrics;
 mod pace;
 pub mod page;
@@ -14,32 +15,31 @@ pub mod processes;
 mod ranks;
 pub mod run;
 mod spool;
-pub mod words;
 
-pub use calls::{Calls, Made};
-pub use grown::Ended;
-pub use metrics::metrics;
-pub use pace::Pace;
-pub use ranks::{Communicator, Ranks};
+pub use calls::{CallsByOp, OpCallTotals};
+pub use growing_log::StepEvent;
+pub use metrics::format_metrics;
+pub use pace::JobPace;
+pub use ranks::{CollectiveCounts, WatchedComm};
 
 use crate::count::calls::Options as Read;
 use crate::log::timeline;
 use crate::members::comm_id::CommId;
-use crate::source::Grown;
-use crate::stages::check::warn::known::known;
-use grown::{Growing, News};
-use labels::Labels;
+use crate::source::AppendedBytes;
+use crate::stages::check::warn::known_warns::look_up_warn;
+use growing_log::{GrowingLog, GrowthNews};
+use labels::CommLabels;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The most different WARN lines that are reported.
-const WARNS: usize = 256;
+const MAX_WARN_KINDS: usize = 256;
 
 /// Something to tell of.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum WatchEvent {
     /// A step's line has come.
-    Step(Ended),
+    Step(StepEvent),
     /// NCCL warned of something that it had not warned of before: its text, and what it means.
     Warned(Vec<u8>, Option<&'static str>),
     /// The job moves again after a stall of so long.
@@ -47,36 +47,36 @@ pub enum Event {
 }
 
 /// A job that is watched.
-pub struct Watch<'o> {
+pub struct JobWatch<'o> {
     read: &'o Read,
     timeline: timeline::Options,
     /// By input.
-    logs: Vec<Growing>,
+    logs: Vec<GrowingLog>,
     /// Segment and number of the last step that was told of.
     last: Option<(u32, u64)>,
     /// When its line came.
     came: Option<Instant>,
     /// Calls since its line.
-    since: Calls,
+    since: CallsByOp,
     /// All calls.
-    all: Calls,
+    all: CallsByOp,
     /// Collectives by communicator and rank.
-    ranks: Ranks,
+    ranks: CollectiveCounts,
     /// What communicators are for.
-    labels: Labels,
+    labels: CommLabels,
     /// Lines that identify communicators, of what came last.
     inits: Vec<u8>,
     steps: u64,
-    pace: Pace,
+    pace: JobPace,
     /// WARN lines by their kind, and how often each came.
     warned: BTreeMap<Vec<u8>, u64>,
 }
 
-impl<'o> Watch<'o> {
+impl<'o> JobWatch<'o> {
     /// Nothing seen yet; `stall` is after how long without a call or a step line the job has
     /// stopped, if the user said it.
-    pub fn new(read: &'o Read, stall: Option<Duration>, now: Instant) -> Watch<'o> {
-        Watch {
+    pub fn new(read: &'o Read, stall: Option<Duration>, now: Instant) -> JobWatch<'o> {
+        JobWatch {
             read,
             // A line's values are its own step's, also where it lags behind the calls.
             timeline: timeline::Options {
@@ -86,57 +86,61 @@ impl<'o> Watch<'o> {
             logs: Vec::new(),
             last: None,
             came: None,
-            since: Calls::default(),
-            all: Calls::default(),
-            ranks: Ranks::default(),
-            labels: Labels::new(),
+            since: CallsByOp::default(),
+            all: CallsByOp::default(),
+            ranks: CollectiveCounts::default(),
+            labels: CommLabels::new(),
             inits: Vec::new(),
             steps: 0,
-            pace: Pace::new(stall, now),
+            pace: JobPace::new(stall, now),
             warned: BTreeMap::new(),
         }
     }
 
     /// Takes what has come of an input.
-    pub fn grow(&mut self, grown: &Grown<'_>, now: Instant) -> Vec<Event> {
+    pub fn read_growth(&mut self, grown: &AppendedBytes<'_>, now: Instant) -> Vec<WatchEvent> {
         if self.logs.len() <= grown.input {
-            self.logs.resize_with(grown.input + 1, Growing::default);
+            self.logs.resize_with(grown.input + 1, GrowingLog::default);
         }
         let options = (&self.read.log, &self.timeline);
-        let news = self.logs[grown.input].grow(grown.bytes, grown.anew, options);
-        self.news(news, now)
+        let news = self.logs[grown.input].read_growth(grown.bytes, grown.anew, options);
+        self.take_news(news, now)
     }
 
     /// The inputs ended: takes their last lines, where these have no end.
-    pub fn end(&mut self, now: Instant) -> Vec<Event> {
+    pub fn read_last_lines(&mut self, now: Instant) -> Vec<WatchEvent> {
         let options = (&self.read.log, &self.timeline);
-        let news: Vec<News> = self.logs.iter_mut().map(|log| log.end(options)).collect();
-        let events = news.into_iter().map(|news| self.news(news, now));
+        let news: Vec<GrowthNews> = self
+            .logs
+            .iter_mut()
+            .map(|log| log.read_last_line(options))
+            .collect();
+        let events = news.into_iter().map(|news| self.take_news(news, now));
         events.collect::<Vec<_>>().concat()
     }
 
-    fn news(&mut self, news: News, now: Instant) -> Vec<Event> {
+    fn take_news(&mut self, news: GrowthNews, now: Instant) -> Vec<WatchEvent> {
         let mut events = Vec::new();
         // Before the first call a job is set up: whatever it prints shows that it moves.
-        let is_new = self.all.all().calls == 0 && self.steps == 0;
+        let is_new = self.all.total().calls == 0 && self.steps == 0;
         if news.moves {
-            self.pace.begins();
+            self.pace.note_first_call();
         }
         if (news.moves || is_new)
-            && let Some(rested) = self.pace.moves(now)
+            && let Some(rested) = self.pace.note_activity(now)
         {
-            events.push(Event::Moves(rested));
+            events.push(WatchEvent::Moves(rested));
         }
         for (process, identity, turns) in news.by_member {
-            self.ranks.add(process, identity.as_ref(), turns);
+            self.ranks.add_calls(process, identity.as_ref(), turns);
         }
         self.inits = news.inits;
         for text in news.warned {
-            events.extend(self.warns(text));
+            events.extend(self.count_warning(text));
         }
         for ended in news.ended {
-            self.since.add(&ended.calls);
-            self.all.add(&ended.calls);
+            self.since.add_calls(&ended.calls);
+            self.all.add_calls(&ended.calls);
             let number = (ended.step.segment, ended.step.step);
             // Of a line that each rank prints the first counts.
             if self.last.is_some_and(|last| number <= last) {
@@ -149,82 +153,84 @@ impl<'o> Watch<'o> {
             // A line that stands for several steps gives the time of one.
             let seconds = ended.step.time_s.map(|s| s * ended.step.steps as f64);
             if let Some(seconds) = seconds.or_else(by_clock) {
-                self.pace.step(seconds);
+                self.pace.add_step_time(seconds);
             }
-            events.push(Event::Step(Ended {
+            events.push(WatchEvent::Step(StepEvent {
                 step: ended.step,
                 calls: std::mem::take(&mut self.since),
             }));
         }
-        self.since.add(&news.calls);
-        self.all.add(&news.calls);
+        self.since.add_calls(&news.calls);
+        self.all.add_calls(&news.calls);
         events
     }
 
     /// The event of a WARN line, if it is of a new kind.
-    fn warns(&mut self, text: Vec<u8>) -> Option<Event> {
-        let known = known(&text);
+    fn count_warning(&mut self, text: Vec<u8>) -> Option<WatchEvent> {
+        let known = look_up_warn(&text);
         let kind = known.map_or(&text[..], |known| known.id.as_bytes());
         if let Some(n) = self.warned.get_mut(kind) {
             *n += 1;
             return None;
         }
-        if self.warned.len() >= WARNS {
+        if self.warned.len() >= MAX_WARN_KINDS {
             return None;
         }
         self.warned.insert(kind.to_vec(), 1);
         let means = known.map(|known| known.means);
-        Some(Event::Warned(text, means))
+        Some(WatchEvent::Warned(text, means))
     }
 
     /// True once for each stall: no call and no step line have come for longer than is expected.
-    pub fn stalls(&mut self, now: Instant) -> bool {
-        self.pace.stalls(now)
+    pub fn detect_stall(&mut self, now: Instant) -> bool {
+        self.pace.detect_stall(now)
     }
 
     /// How fast the job goes.
-    pub fn pace(&self) -> &Pace {
+    pub fn pace(&self) -> &JobPace {
         &self.pace
     }
 
     /// All calls so far.
-    pub fn calls(&self) -> &Calls {
+    pub fn calls(&self) -> &CallsByOp {
         &self.all
     }
 
     /// Collectives by communicator and rank.
-    pub fn ranks(&self) -> &Ranks {
+    pub fn ranks(&self) -> &CollectiveCounts {
         &self.ranks
     }
 
     /// What a communicator is for, `tensor`, or `tensor?` where that is not quite sure; as far as it is
     /// known.
-    pub fn label(&self, id: &CommId) -> Option<&str> {
+    pub fn comm_label(&self, id: &CommId) -> Option<&str> {
         self.labels.get(id).map(String::as_str)
     }
 
     /// Lines that identify communicators, of what came last.
-    fn inits(&self) -> &[u8] {
+    fn init_lines(&self) -> &[u8] {
         &self.inits
     }
 
     /// An input's line that has no end yet.
-    fn begun(&self, input: usize) -> &[u8] {
-        self.logs.get(input).map_or(&[], Growing::begun)
+    fn unfinished_line(&self, input: usize) -> &[u8] {
+        self.logs
+            .get(input)
+            .map_or(&[], GrowingLog::unfinished_line)
     }
 
     /// The number of the last step whose line came.
-    pub fn step(&self) -> Option<u64> {
+    pub fn last_step(&self) -> Option<u64> {
         self.last.map(|(_, step)| step)
     }
 
     /// How many steps' lines came.
-    pub fn steps(&self) -> u64 {
+    pub fn count_steps(&self) -> u64 {
         self.steps
     }
 
     /// WARN lines by their kind: how many.
-    pub fn warnings(&self) -> impl Iterator<Item = u64> {
+    pub fn warning_counts(&self) -> impl Iterator<Item = u64> {
         self.warned.values().copied()
     }
 }

@@ -1,28 +1,28 @@
 //! How fast a job goes, and whether it has stopped.
 
-use crate::count::spread::Sorted;
+use crate::count::spread::SortedValues;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// So many steps' times tell how long a step usually takes.
-const STEPS: usize = 64;
+const STEP_TIMES_KEPT: usize = 64;
 
 /// A job has stopped after so many times its usual step without a call or a step line,
-const TIMES: u32 = 10;
+const STALL_STEP_MULTIPLE: u32 = 10;
 
 /// and after no less than this.
-const LEAST: Duration = Duration::from_secs(60);
+const MIN_STALL_TIME: Duration = Duration::from_secs(60);
 
 /// A job that is being set up reads its weights and data, and compiles its model, in silence: before the first
 /// call, and by default before the first step, it may take so long, or so many times what the user asked for.
-const SETUP: Duration = Duration::from_secs(300);
+const SETUP_STALL_TIME: Duration = Duration::from_secs(300);
 
 /// A job of a month has as many points as this, which no terminal is wider than.
-const POINTS: usize = 512;
+const MAX_HISTORY_POINTS: usize = 512;
 
 /// All steps' times: each point is the mean of so many steps, of more of them the longer the job runs.
 #[derive(Debug)]
-pub struct History {
+pub struct StepTimeHistory {
     points: Vec<f64>,
     /// Steps in a point.
     each: u64,
@@ -30,9 +30,9 @@ pub struct History {
     begun: (f64, u64),
 }
 
-impl Default for History {
-    fn default() -> History {
-        History {
+impl Default for StepTimeHistory {
+    fn default() -> StepTimeHistory {
+        StepTimeHistory {
             points: Vec::new(),
             each: 1,
             begun: (0.0, 0),
@@ -40,8 +40,8 @@ impl Default for History {
     }
 }
 
-impl History {
-    fn add(&mut self, seconds: f64) {
+impl StepTimeHistory {
+    fn add_step_time(&mut self, seconds: f64) {
         self.begun.0 += seconds;
         self.begun.1 += 1;
         if self.begun.1 < self.each {
@@ -49,7 +49,7 @@ impl History {
         }
         let (sum, n) = std::mem::take(&mut self.begun);
         self.points.push(sum / n as f64);
-        if self.points.len() == POINTS {
+        if self.points.len() == MAX_HISTORY_POINTS {
             let pairs = self.points.chunks_exact(2);
             self.points = pairs.map(|pair| f64::midpoint(pair[0], pair[1])).collect();
             self.each = self.each.saturating_mul(2);
@@ -62,30 +62,30 @@ impl History {
     }
 
     /// How many steps a point is the mean of.
-    pub fn each(&self) -> u64 {
+    pub fn steps_per_point(&self) -> u64 {
         self.each
     }
 }
 
 /// The last steps' times, and when something last moved.
 #[derive(Debug)]
-pub struct Pace {
+pub struct JobPace {
     /// After how long nothing more is expected, if the user said it.
     asked: Option<Duration>,
     times: VecDeque<f64>,
-    history: History,
+    history: StepTimeHistory,
     moved: Instant,
     /// A call or a step line has come.
     begun: bool,
     stalled: bool,
 }
 
-impl Pace {
-    pub(super) fn new(asked: Option<Duration>, now: Instant) -> Pace {
-        Pace {
+impl JobPace {
+    pub(super) fn new(asked: Option<Duration>, now: Instant) -> JobPace {
+        JobPace {
             asked,
             times: VecDeque::new(),
-            history: History::default(),
+            history: StepTimeHistory::default(),
             moved: now,
             begun: false,
             stalled: false,
@@ -93,63 +93,65 @@ impl Pace {
     }
 
     /// A step took so many seconds.
-    pub(super) fn step(&mut self, seconds: f64) {
-        if self.times.len() == STEPS {
+    pub(super) fn add_step_time(&mut self, seconds: f64) {
+        if self.times.len() == STEP_TIMES_KEPT {
             self.times.pop_front();
         }
         self.times.push_back(seconds);
-        self.history.add(seconds);
+        self.history.add_step_time(seconds);
     }
 
     /// The last steps' times, in seconds.
-    pub fn times(&self) -> impl ExactSizeIterator<Item = f64> {
+    pub fn recent_step_times(&self) -> impl ExactSizeIterator<Item = f64> {
         self.times.iter().copied()
     }
 
     /// All steps' times, thinned out.
-    pub fn history(&self) -> &History {
+    pub fn history(&self) -> &StepTimeHistory {
         &self.history
     }
 
     /// A call or a step line came.
-    pub(super) fn begins(&mut self) {
+    pub(super) fn note_first_call(&mut self) {
         self.begun = true;
     }
 
     /// Something moved. Gives for how long nothing had, if that was a stall.
-    pub(super) fn moves(&mut self, now: Instant) -> Option<Duration> {
+    pub(super) fn note_activity(&mut self, now: Instant) -> Option<Duration> {
         let rested = now.saturating_duration_since(self.moved);
         self.moved = now;
         std::mem::take(&mut self.stalled).then_some(rested)
     }
 
     /// The median and the 95th percentile of the last steps' times, in seconds.
-    pub fn usual(&self) -> Option<(f64, f64)> {
-        let sorted = Sorted::new(self.times.iter().copied());
-        sorted.median().zip(sorted.at(0.95))
+    pub fn usual_step_time(&self) -> Option<(f64, f64)> {
+        let sorted = SortedValues::new(self.times.iter().copied());
+        sorted.median().zip(sorted.percentile(0.95))
     }
 
     /// After how long without a call or a step line the job has stopped.
-    pub fn limit(&self) -> Duration {
+    pub fn stall_limit(&self) -> Duration {
         let usual = || {
-            let (median, _) = self.usual()?;
-            Duration::try_from_secs_f64(f64::from(TIMES) * median).ok()
+            let (median, _) = self.usual_step_time()?;
+            Duration::try_from_secs_f64(f64::from(STALL_STEP_MULTIPLE) * median).ok()
         };
         match self.asked {
             Some(asked) if self.begun => asked,
-            Some(asked) => asked.max(SETUP.min(asked.saturating_mul(TIMES))),
-            None => usual().map_or(SETUP, |usual| usual.max(LEAST)),
+            Some(asked) => {
+                asked.max(SETUP_STALL_TIME.min(asked.saturating_mul(STALL_STEP_MULTIPLE)))
+            }
+            None => usual().map_or(SETUP_STALL_TIME, |usual| usual.max(MIN_STALL_TIME)),
         }
     }
 
     /// For how long nothing has moved.
-    pub fn rests(&self, now: Instant) -> Duration {
+    pub fn idle_time(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.moved)
     }
 
     /// True once for each stall.
-    pub(super) fn stalls(&mut self, now: Instant) -> bool {
-        let new = !self.stalled && self.rests(now) >= self.limit();
+    pub(super) fn detect_stall(&mut self, now: Instant) -> bool {
+        let new = !self.stalled && self.idle_time(now) >= self.stall_limit();
         self.stalled |= new;
         new
     }
@@ -166,13 +168,13 @@ mod tests {
 
     #[test]
     fn the_history_of_a_month_is_thinned_out() {
-        let mut history = History::default();
+        let mut history = StepTimeHistory::default();
         for step in 0..3_000_000_u32 {
-            history.add(f64::from(step));
+            history.add_step_time(f64::from(step));
         }
         let points = history.points();
-        assert!((POINTS / 2..POINTS).contains(&points.len()));
-        let each = history.each() as f64;
+        assert!((MAX_HISTORY_POINTS / 2..MAX_HISTORY_POINTS).contains(&points.len()));
+        let each = history.steps_per_point() as f64;
         for (at, point) in points.iter().enumerate() {
             // The mean of each steps that follow one another.
             assert_eq!(*point, at as f64 * each + (each - 1.0) / 2.0);
@@ -183,40 +185,43 @@ mod tests {
     fn a_stall_is_ten_usual_steps_and_a_minute_at_least() {
         let start = Instant::now();
         let at = |s: u64| start + Duration::from_secs(s);
-        let mut pace = Pace::new(None, start);
-        pace.step(1.0);
-        assert_eq!(pace.limit(), LEAST);
-        assert!(!pace.stalls(at(59)));
-        assert!(pace.stalls(at(60)));
-        assert!(!pace.stalls(at(90)), "once");
-        assert_eq!(pace.moves(at(100)), Some(Duration::from_secs(100)));
-        assert_eq!(pace.moves(at(101)), None);
+        let mut pace = JobPace::new(None, start);
+        pace.add_step_time(1.0);
+        assert_eq!(pace.stall_limit(), MIN_STALL_TIME);
+        assert!(!pace.detect_stall(at(59)));
+        assert!(pace.detect_stall(at(60)));
+        assert!(!pace.detect_stall(at(90)), "once");
+        assert_eq!(pace.note_activity(at(100)), Some(Duration::from_secs(100)));
+        assert_eq!(pace.note_activity(at(101)), None);
         for seconds in [10.0, 10.0, 11.0] {
-            pace.step(seconds);
+            pace.add_step_time(seconds);
         }
-        assert_eq!(pace.usual().map(|usual| usual.0), Some(10.0));
-        assert_eq!(pace.limit(), Duration::from_secs(100));
-        assert!(!pace.stalls(at(200)));
-        assert!(pace.stalls(at(201)) && pace.is_stalled());
+        assert_eq!(pace.usual_step_time().map(|usual| usual.0), Some(10.0));
+        assert_eq!(pace.stall_limit(), Duration::from_secs(100));
+        assert!(!pace.detect_stall(at(200)));
+        assert!(pace.detect_stall(at(201)) && pace.is_stalled());
         // Only the last steps count.
-        (0..STEPS).for_each(|_| pace.step(1.0));
-        assert_eq!(pace.limit(), LEAST);
+        (0..STEP_TIMES_KEPT).for_each(|_| pace.add_step_time(1.0));
+        assert_eq!(pace.stall_limit(), MIN_STALL_TIME);
     }
 
     #[test]
     fn a_job_that_is_being_set_up_has_more_time() {
         let start = Instant::now();
-        let mut pace = Pace::new(None, start);
-        assert_eq!((pace.usual(), pace.limit()), (None, SETUP));
+        let mut pace = JobPace::new(None, start);
+        assert_eq!(
+            (pace.usual_step_time(), pace.stall_limit()),
+            (None, SETUP_STALL_TIME)
+        );
         // Its first calls do not tell how long a step takes.
-        pace.begins();
-        assert_eq!(pace.limit(), SETUP);
+        pace.note_first_call();
+        assert_eq!(pace.stall_limit(), SETUP_STALL_TIME);
         for (asked, limit) in [(3, 30), (90, 300), (3600, 3600)] {
             let [asked, limit] = [asked, limit].map(Duration::from_secs);
-            let mut pace = Pace::new(Some(asked), start);
-            assert_eq!(pace.limit(), limit);
-            pace.begins();
-            assert_eq!(pace.limit(), asked);
+            let mut pace = JobPace::new(Some(asked), start);
+            assert_eq!(pace.stall_limit(), limit);
+            pace.note_first_call();
+            assert_eq!(pace.stall_limit(), asked);
         }
     }
 }

@@ -3,20 +3,20 @@
 //! A rank that stops after it has enqueued all calls of its step leaves no trace in the log: the others have
 //! made the same calls. Where the job runs on this host the kernel tells, in Linux' `/proc` (proc(5)).
 
-use super::Ranks;
-use crate::error::phrases::counted;
-use crate::members::Process;
+use super::CollectiveCounts;
+use crate::error::phrases::count_phrase;
+use crate::members::SpeakerProcess;
 use crate::members::comm_id::CommId;
-use crate::stages::check::finding::{About, Finding, Severity, Sure};
+use crate::stages::check::finding::{About, Confidence, Finding, Severity};
 use std::collections::BTreeSet;
 use std::fs;
 
 /// So many processes are named.
-const NAMED: usize = 16;
+const MAX_NAMED_PROCESSES: usize = 16;
 
 /// What the kernel says of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ProcessState {
     Runs,
     /// By a signal: SIGSTOP, or Ctrl-Z.
     Stopped,
@@ -26,27 +26,30 @@ enum State {
 }
 
 /// One of the job's processes, and what it is in the largest communicator that it is in.
-struct Own<'a> {
+struct HostProcessSeat<'a> {
     rank: u32,
     comm_id: &'a CommId,
     host: &'a [u8],
     pid: u64,
-    state: State,
+    state: ProcessState,
 }
 
 /// Adds what the processes of `ranks` that are on this host show: what the kernel says of a process is surer
 /// than what its calls show, and comes first.
-pub(super) fn add(ranks: &Ranks, findings: &mut Vec<Finding>) {
+pub(super) fn add_process_findings(ranks: &CollectiveCounts, findings: &mut Vec<Finding>) {
     // Without /proc no process is known to have ended.
-    if !matches!(state(std::process::id().into()), Some(State::Runs)) {
+    if !matches!(
+        process_state(std::process::id().into()),
+        Some(ProcessState::Runs)
+    ) {
         return;
     }
     let host = rustix::system::uname();
-    let state = |pid| match state(pid)? {
-        State::Ended => Some(State::Ended),
-        now => is_rank(pid).map(|is| if is { now } else { State::Ended }),
+    let state = |pid| match process_state(pid)? {
+        ProcessState::Ended => Some(ProcessState::Ended),
+        now => runs_rank(pid).map(|is| if is { now } else { ProcessState::Ended }),
     };
-    let shown = judged(&on(host.nodename().to_bytes(), ranks, state));
+    let shown = judge_processes(&processes_on_host(host.nodename().to_bytes(), ranks, state));
     let is_note = |finding: &Finding| finding.severity == Severity::Note;
     let (notes, errors) = shown.into_iter().partition(is_note);
     findings.splice(0..0, errors);
@@ -54,14 +57,18 @@ pub(super) fn add(ranks: &Ranks, findings: &mut Vec<Finding>) {
 }
 
 /// The processes of `ranks` on the host `host`.
-fn on<'a>(host: &[u8], ranks: &'a Ranks, state: impl Fn(u64) -> Option<State>) -> Vec<Own<'a>> {
+fn processes_on_host<'a>(
+    host: &[u8],
+    ranks: &'a CollectiveCounts,
+    state: impl Fn(u64) -> Option<ProcessState>,
+) -> Vec<HostProcessSeat<'a>> {
     let mut seen = BTreeSet::new();
-    let each = ranks.each().into_iter();
+    let each = ranks.largest_first().into_iter();
     let seats = each.flat_map(|(id, of)| of.processes().map(move |(rank, own)| (id, rank, own)));
-    let own = seats.filter_map(|(comm_id, rank, Process { host: its, pid })| {
-        let pid = (*pid).filter(|pid| is_same(host, its) && seen.insert(*pid))?;
+    let own = seats.filter_map(|(comm_id, rank, SpeakerProcess { host: its, pid })| {
+        let pid = (*pid).filter(|pid| is_same_host(host, its) && seen.insert(*pid))?;
         let state = state(pid)?;
-        Some(Own {
+        Some(HostProcessSeat {
             rank,
             comm_id,
             host: its,
@@ -73,70 +80,76 @@ fn on<'a>(host: &[u8], ranks: &'a Ranks, state: impl Fn(u64) -> Option<State>) -
 }
 
 /// NCCL prints a host's name up to its first dot (getHostName in misc/utils.cc, 2.18 to 2.28).
-fn is_same(host: &[u8], its: &[u8]) -> bool {
+fn is_same_host(host: &[u8], its: &[u8]) -> bool {
     let short = |name: &[u8]| name.split(|&b| b == b'.').next().map(<[u8]>::to_vec);
     !its.is_empty() && short(host) == short(its)
 }
 
 /// The state of a process of this host; `None` where it cannot be read.
-fn state(pid: u64) -> Option<State> {
+fn process_state(pid: u64) -> Option<ProcessState> {
     let stat = match fs::read(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Some(State::Ended),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Some(ProcessState::Ended),
         Err(_) => return None,
     };
     // The program's name is in brackets, and may have some itself.
     let name = stat.iter().rposition(|&b| b == b')')?;
     Some(match stat.get(name + 2)? {
-        b'T' => State::Stopped,
-        b't' => State::Traced,
-        b'Z' | b'X' | b'x' => State::Ended,
-        _ => State::Runs,
+        b'T' => ProcessState::Stopped,
+        b't' => ProcessState::Traced,
+        b'Z' | b'X' | b'x' => ProcessState::Ended,
+        _ => ProcessState::Runs,
     })
 }
 
 /// Whether a process has NCCL, RCCL or a GPU's driver in its memory. Another one may have got the number of a
 /// rank since, or the log is of another host of this name. `None` where it may not be read.
-fn is_rank(pid: u64) -> Option<bool> {
+fn runs_rank(pid: u64) -> Option<bool> {
     let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
     let has = |name: &str| memchr::memmem::find(&maps, name.as_bytes()).is_some();
     Some(["nccl", "rccl", "libcuda", "libhsa"].into_iter().any(has))
 }
 
 /// The findings on processes of this host.
-fn judged(own: &[Own<'_>]) -> Vec<Finding> {
+fn judge_processes(own: &[HostProcessSeat<'_>]) -> Vec<Finding> {
     let in_state = |state| own.iter().filter(move |own| own.state == state);
-    let ended = in_state(State::Ended).count();
+    let ended = in_state(ProcessState::Ended).count();
     if ended == own.len() {
-        return all_ended(own).into_iter().collect();
+        return find_all_ended(own).into_iter().collect();
     }
     let others = own.len() - ended;
-    let stopped = in_state(State::Stopped).map(|own| own.stopped("is stopped (SIGSTOP or Ctrl-Z)"));
-    let traced = in_state(State::Traced).map(|own| own.stopped("is held by a debugger"));
-    let ended = in_state(State::Ended).map(|own| own.ended(others));
-    stopped.chain(traced).chain(ended).take(NAMED).collect()
+    let stopped = in_state(ProcessState::Stopped)
+        .map(|own| own.stopped_finding("is stopped (SIGSTOP or Ctrl-Z)"));
+    let traced =
+        in_state(ProcessState::Traced).map(|own| own.stopped_finding("is held by a debugger"));
+    let ended = in_state(ProcessState::Ended).map(|own| own.ended_finding(others));
+    stopped
+        .chain(traced)
+        .chain(ended)
+        .take(MAX_NAMED_PROCESSES)
+        .collect()
 }
 
 /// The finding where no process is left, as where an old log is followed.
 pub const ALL_ENDED: &str = "processes_ended";
 
-fn all_ended(own: &[Own<'_>]) -> Option<Finding> {
-    let many = counted(own.len() as u64, "rank");
+fn find_all_ended(own: &[HostProcessSeat<'_>]) -> Option<Finding> {
+    let many = count_phrase(own.len() as u64, "rank");
     own.first().map(|_| Finding {
         id: ALL_ENDED,
         severity: Severity::Note,
         says: format!("none of the {many} of this log on this host runs any more"),
         about: About::default(),
-        sure: Sure::Medium,
+        sure: Confidence::Medium,
         why: "/proc does not have them; a job in another container has other numbers there".into(),
         advice: String::new(),
         evidence: Vec::new(),
     })
 }
 
-impl Own<'_> {
-    fn finding(&self, id: &'static str, does: &str) -> Finding {
-        let Own {
+impl HostProcessSeat<'_> {
+    fn build_finding(&self, id: &'static str, does: &str) -> Finding {
+        let HostProcessSeat {
             rank,
             comm_id,
             host,
@@ -155,29 +168,29 @@ impl Own<'_> {
                 comm_id: Some(comm_id.to_string()),
                 ..About::default()
             },
-            sure: Sure::High,
+            sure: Confidence::High,
             why: "/proc of this host shows it at the stall".to_owned(),
             advice: String::new(),
             evidence: Vec::new(),
         }
     }
 
-    fn stopped(&self, how: &str) -> Finding {
+    fn stopped_finding(&self, how: &str) -> Finding {
         Finding {
             advice: format!(
                 "the other ranks wait for it; if nobody stopped it on purpose: kill -CONT {}",
                 self.pid
             ),
-            ..self.finding("process_stopped", how)
+            ..self.build_finding("process_stopped", how)
         }
     }
 
-    fn ended(&self, others: usize) -> Finding {
-        let others = counted(others as u64, "other rank");
+    fn ended_finding(&self, others: usize) -> Finding {
+        let others = count_phrase(others as u64, "other rank");
         let does = format!("has ended, and {others} of the job on this host did not");
         Finding {
             advice: "look at its own output and exit code, and at dmesg (out of memory)".to_owned(),
-            ..self.finding("process_ended", &does)
+            ..self.build_finding("process_ended", &does)
         }
     }
 }
@@ -185,35 +198,35 @@ impl Own<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::members::Identity;
-    use crate::stages::watch::calls::Turns;
+    use crate::members::CommIdentity;
+    use crate::stages::watch::calls::WatchedMemberCalls;
 
-    fn ranks(hosts: &[&str]) -> Ranks {
-        let mut ranks = Ranks::default();
+    fn ranks(hosts: &[&str]) -> CollectiveCounts {
+        let mut ranks = CollectiveCounts::default();
         for (id, nranks) in [(1, 2), (2, hosts.len() as u32)] {
             for (rank, host) in (0..nranks).zip(hosts) {
-                let process = Process {
+                let process = SpeakerProcess {
                     host: host.as_bytes().into(),
                     pid: Some(100 + u64::from(rank)),
                 };
-                let identity = Identity {
+                let identity = CommIdentity {
                     rank,
                     nranks,
-                    comm_id: Some(CommId::printed(id)),
+                    comm_id: Some(CommId::from_printed(id)),
                 };
-                ranks.add(process, Some(&identity), Turns::default());
+                ranks.add_calls(process, Some(&identity), WatchedMemberCalls::default());
             }
         }
         ranks
     }
 
-    fn told(hosts: &[&str], states: &[(u64, State)]) -> Vec<(&'static str, Option<u32>)> {
+    fn told(hosts: &[&str], states: &[(u64, ProcessState)]) -> Vec<(&'static str, Option<u32>)> {
         let ranks = ranks(hosts);
         let state = |pid| {
             let known = states.iter().find(|(own, _)| *own == pid);
-            Some(known.map_or(State::Runs, |(_, state)| *state))
+            Some(known.map_or(ProcessState::Runs, |(_, state)| *state))
         };
-        let findings = judged(&on(b"node1.cluster", &ranks, state));
+        let findings = judge_processes(&processes_on_host(b"node1.cluster", &ranks, state));
         findings.iter().map(|f| (f.id, f.about.rank)).collect()
     }
 
@@ -222,10 +235,10 @@ mod tests {
         let hosts = ["node1", "node1", "node2", "node1"];
         assert_eq!(told(&hosts, &[]), []);
         let states = [
-            (100, State::Ended),
-            (101, State::Stopped),
-            (102, State::Stopped),
-            (103, State::Traced),
+            (100, ProcessState::Ended),
+            (101, ProcessState::Stopped),
+            (102, ProcessState::Stopped),
+            (103, ProcessState::Traced),
         ];
         let expected = [
             ("process_stopped", Some(1)),
@@ -236,7 +249,7 @@ mod tests {
         assert_eq!(told(&hosts, &states), expected);
         assert_eq!(told(&["node2", "node2"], &states), []);
         // An old log.
-        let all = [100, 101].map(|pid| (pid, State::Ended));
+        let all = [100, 101].map(|pid| (pid, ProcessState::Ended));
         assert_eq!(told(&["node1", "node1"], &all), [(ALL_ENDED, None)]);
     }
 
@@ -250,20 +263,20 @@ mod tests {
         let own = rustix::process::Pid::from_child(&child);
         let send = |signal| rustix::process::kill_process(own, signal).unwrap();
         let becomes = |wanted| {
-            let now = || state(pid.into()) == Some(wanted);
+            let now = || process_state(pid.into()) == Some(wanted);
             let mut tries = 0..2000;
             tries.any(|_| {
                 std::thread::sleep(std::time::Duration::from_millis(5));
                 now()
             })
         };
-        assert!(becomes(State::Runs));
+        assert!(becomes(ProcessState::Runs));
         send(rustix::process::Signal::STOP);
-        assert!(becomes(State::Stopped));
+        assert!(becomes(ProcessState::Stopped));
         send(rustix::process::Signal::KILL);
         // Nobody has waited for it yet.
-        assert!(becomes(State::Ended));
+        assert!(becomes(ProcessState::Ended));
         child.wait().unwrap();
-        assert!(becomes(State::Ended));
+        assert!(becomes(ProcessState::Ended));
     }
 }

@@ -1,18 +1,18 @@
 //! How many collectives each rank has made on each communicator.
 
-use super::calls::Turns;
+use super::calls::WatchedMemberCalls;
 use crate::members::comm_id::CommId;
-use crate::members::{Identity, Process};
+use crate::members::{CommIdentity, SpeakerProcess};
 use std::collections::BTreeMap;
 
 /// Ranks are remembered for so many seats, about 64 bytes each: 1,024 ranks in 256 communicators each.
 /// A job that makes new communicators for a month loses the ones that it used longest ago.
-const SEATS: usize = 1 << 18;
+const MAX_COUNTED_SEATS: usize = 1 << 18;
 
 /// Collectives by communicator and rank.
 #[derive(Debug, Default)]
-pub struct Ranks {
-    known: BTreeMap<CommId, Communicator>,
+pub struct CollectiveCounts {
+    known: BTreeMap<CommId, WatchedComm>,
     seats: usize,
     /// Rises with each addition.
     now: u64,
@@ -22,31 +22,31 @@ pub struct Ranks {
 
 /// One communicator.
 #[derive(Debug)]
-pub struct Communicator {
+pub struct WatchedComm {
     /// Its size.
     pub nranks: u32,
     /// Collectives of all ranks.
     pub calls: u64,
     /// `Send` and `Recv` of all ranks.
     messages: (u64, u64),
-    by_rank: BTreeMap<u32, Seat>,
+    by_rank: BTreeMap<u32, WatchedRank>,
     last: u64,
 }
 
 /// One rank.
 #[derive(Debug)]
-struct Seat {
+struct WatchedRank {
     /// The process that called first.
-    process: Process,
+    process: SpeakerProcess,
     calls: u64,
 }
 
-impl Communicator {
+impl WatchedComm {
     /// The ranks that have made fewer collectives than the one that has made most, with how many fewer,
     /// the ones that are furthest behind first. Ranks that have made none are not known to exist.
-    pub fn behind(&self) -> Vec<(u32, u64)> {
+    pub fn ranks_behind(&self) -> Vec<(u32, u64)> {
         let most = self.by_rank.values().map(|seat| seat.calls).max();
-        let fewer = |(&rank, seat): (&u32, &Seat)| {
+        let fewer = |(&rank, seat): (&u32, &WatchedRank)| {
             let fewer = most.unwrap_or(0).saturating_sub(seat.calls);
             (fewer > 0).then_some((rank, fewer))
         };
@@ -56,24 +56,29 @@ impl Communicator {
     }
 
     /// The process of a rank.
-    pub fn process(&self, rank: u32) -> Option<&Process> {
+    pub fn process_of_rank(&self, rank: u32) -> Option<&SpeakerProcess> {
         self.by_rank.get(&rank).map(|seat| &seat.process)
     }
 
     /// The ranks that have called, with their processes.
-    pub(super) fn processes(&self) -> impl Iterator<Item = (u32, &Process)> {
+    pub(super) fn processes(&self) -> impl Iterator<Item = (u32, &SpeakerProcess)> {
         let seats = self.by_rank.iter();
         seats.map(|(&rank, seat)| (rank, &seat.process))
     }
 
     /// How many ranks have made a collective.
-    pub fn seen(&self) -> usize {
+    pub fn ranks_seen(&self) -> usize {
         self.by_rank.len()
     }
 }
 
-impl Ranks {
-    pub(super) fn add(&mut self, process: Process, identity: Option<&Identity>, turns: Turns) {
+impl CollectiveCounts {
+    pub(super) fn add_calls(
+        &mut self,
+        process: SpeakerProcess,
+        identity: Option<&CommIdentity>,
+        turns: WatchedMemberCalls,
+    ) {
         let known = identity.and_then(|identity| Some((identity, identity.comm_id?)));
         let Some((identity, id)) = known else {
             self.has_unknown = true;
@@ -81,7 +86,7 @@ impl Ranks {
         };
         let n = turns.collectives;
         self.now += 1;
-        let communicator = self.known.entry(id).or_insert_with(|| Communicator {
+        let communicator = self.known.entry(id).or_insert_with(|| WatchedComm {
             nranks: identity.nranks,
             calls: 0,
             messages: (0, 0),
@@ -94,15 +99,15 @@ impl Ranks {
         communicator.last = self.now;
         let before = communicator.by_rank.len();
         let seat = communicator.by_rank.entry(identity.rank);
-        seat.or_insert(Seat { process, calls: 0 }).calls += n;
+        seat.or_insert(WatchedRank { process, calls: 0 }).calls += n;
         self.seats += communicator.by_rank.len() - before;
-        while self.seats > SEATS && self.known.len() > 1 {
-            self.forget();
+        while self.seats > MAX_COUNTED_SEATS && self.known.len() > 1 {
+            self.forget_oldest();
         }
     }
 
     /// Forgets the communicator that was used longest ago.
-    fn forget(&mut self) {
+    fn forget_oldest(&mut self) {
         let oldest = self.known.iter().min_by_key(|(_, of)| of.last);
         if let Some(gone) = oldest
             .map(|(id, _)| *id)
@@ -115,7 +120,7 @@ impl Ranks {
     /// True where all ranks of each communicator have made all calls that any has: what comes is as
     /// complete by itself as the whole log is.
     pub fn are_level(&self) -> bool {
-        let is_level = |of: &Communicator| {
+        let is_level = |of: &WatchedComm| {
             let (sent, received) = of.messages;
             let mut calls = of.by_rank.values().map(|seat| seat.calls);
             let any = calls.next();
@@ -127,7 +132,7 @@ impl Ranks {
     }
 
     /// The communicators, the ones with most ranks first.
-    pub fn each(&self) -> Vec<(&CommId, &Communicator)> {
+    pub fn largest_first(&self) -> Vec<(&CommId, &WatchedComm)> {
         let mut each: Vec<_> = self.known.iter().collect();
         each.sort_by_key(|(id, of)| (std::cmp::Reverse((of.nranks, of.calls)), **id));
         each
@@ -140,37 +145,37 @@ mod tests {
 
     #[test]
     fn who_is_behind_is_counted_and_old_communicators_are_forgotten() {
-        let mut ranks = Ranks::default();
-        let at = |id: u64, rank: u32| Identity {
+        let mut ranks = CollectiveCounts::default();
+        let at = |id: u64, rank: u32| CommIdentity {
             rank,
             nranks: 4,
-            comm_id: Some(CommId::printed(id)),
+            comm_id: Some(CommId::from_printed(id)),
         };
-        let process = || Process {
+        let process = || SpeakerProcess {
             host: (*b"node").into(),
             pid: Some(1),
         };
-        let made = |collectives| Turns {
+        let made = |collectives| WatchedMemberCalls {
             collectives,
-            ..Turns::default()
+            ..WatchedMemberCalls::default()
         };
         assert!(ranks.are_level());
         for (rank, n) in [(0, 9), (1, 7), (2, 9), (3, 6), (1, 1)] {
-            ranks.add(process(), Some(&at(1, rank)), made(n));
+            ranks.add_calls(process(), Some(&at(1, rank)), made(n));
         }
         assert!(!ranks.are_level());
-        let [(id, of)] = &ranks.each()[..] else {
+        let [(id, of)] = &ranks.largest_first()[..] else {
             panic!()
         };
         assert_eq!(
-            (id.to_string(), of.calls, of.seen()),
+            (id.to_string(), of.calls, of.ranks_seen()),
             ("0x1".to_owned(), 32, 4)
         );
-        assert_eq!(of.behind(), [(3, 3), (1, 1)]);
-        for id in 2..SEATS as u64 + 2 {
-            ranks.add(process(), Some(&at(id, 0)), made(1));
+        assert_eq!(of.ranks_behind(), [(3, 3), (1, 1)]);
+        for id in 2..MAX_COUNTED_SEATS as u64 + 2 {
+            ranks.add_calls(process(), Some(&at(id, 0)), made(1));
         }
-        assert!(ranks.seats <= SEATS && ranks.known.len() == SEATS);
-        assert!(!ranks.known.contains_key(&CommId::printed(1)));
+        assert!(ranks.seats <= MAX_COUNTED_SEATS && ranks.known.len() == MAX_COUNTED_SEATS);
+        assert!(!ranks.known.contains_key(&CommId::from_printed(1)));
     }
 }

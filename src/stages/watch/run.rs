@@ -1,14 +1,14 @@
 //! The run of a watch: what comes is read, told of, and checked once nothing moves any more.
 
-use super::labels::Labelling;
-use super::spool::Spool;
-use super::{Event, Watch, processes};
+use super::labels::LabelWorker;
+use super::spool::WatchSpool;
+use super::{JobWatch, WatchEvent, processes};
 use crate::count::calls::Options as Read;
 use crate::error::{Error, Result};
 use crate::report::Report;
-use crate::report::progress::Bar;
-use crate::source::{Follow, Grown, Origin};
-use crate::stages::check::{self, Checked, Now};
+use crate::report::progress::ByteProgressBar;
+use crate::source::{AppendedBytes, GrowingFiles, InputName};
+use crate::stages::check::{self, CheckSummary, JobLiveness};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -28,42 +28,46 @@ pub struct Options {
 }
 
 /// The receivers of reports.
-pub trait Listener {
+pub trait WatchListener {
     /// Something happened.
     ///
     /// # Errors
     /// The output cannot be written.
-    fn event(&mut self, event: &Event) -> Result<()>;
+    fn on_event(&mut self, event: &WatchEvent) -> Result<()>;
 
     /// Nothing moves any more, and the log is about to be checked: that may take a while.
     ///
     /// # Errors
-    /// As [`Listener::event`].
-    fn checks(&mut self, watch: &Watch<'_>) -> Result<()>;
+    /// As [`WatchListener::on_event`].
+    fn on_check(&mut self, watch: &JobWatch<'_>) -> Result<()>;
 
     /// Nothing moves any more; `found` is what the log shows.
     ///
     /// # Errors
-    /// As [`Listener::event`].
-    fn stalled(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()>;
+    /// As [`WatchListener::on_event`].
+    fn on_stall(&mut self, watch: &JobWatch<'_>, found: &CheckSummary) -> Result<()>;
 
     /// The input ended; `found` is what the log shows.
     ///
     /// # Errors
-    /// As [`Listener::event`].
-    fn ended(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()>;
+    /// As [`WatchListener::on_event`].
+    fn on_end(&mut self, watch: &JobWatch<'_>, found: &CheckSummary) -> Result<()>;
 
     /// What there was to read was read; `found` is what was found last. Breaks where the user has
     /// seen enough.
     ///
     /// # Errors
-    /// As [`Listener::event`].
-    fn rests(&mut self, watch: &Watch<'_>, found: Option<&Checked>) -> Result<ControlFlow<()>>;
+    /// As [`WatchListener::on_event`].
+    fn on_idle(
+        &mut self,
+        watch: &JobWatch<'_>,
+        found: Option<&CheckSummary>,
+    ) -> Result<ControlFlow<()>>;
 }
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum WatchEnd {
     /// Its pipes ended; whether anything is wrong.
     Over(bool),
     /// The job stalled.
@@ -77,104 +81,115 @@ pub enum Ended {
 ///
 /// # Errors
 /// An input cannot be read; those of `listener`.
-pub fn run(
-    follow: &mut Follow,
+pub fn run_watch(
+    follow: &mut GrowingFiles,
     read: &Read,
     options: Options,
-    listener: &mut dyn Listener,
-) -> Result<Ended> {
-    let mut watch = Watch::new(read, options.stall, Instant::now());
-    let mut log = Logs::new(follow, options.keep)?;
-    let (mut found, mut labelling) = (None, Labelling::default());
+    listener: &mut dyn WatchListener,
+) -> Result<WatchEnd> {
+    let mut watch = JobWatch::new(read, options.stall, Instant::now());
+    let mut log = WatchedLogs::new(follow, options.keep)?;
+    let (mut found, mut labelling) = (None, LabelWorker::default());
     loop {
-        let any = follow.read(|grown| {
-            let events = watch.grow(&grown, Instant::now());
+        let any = follow.read_growth(|grown| {
+            let events = watch.read_growth(&grown, Instant::now());
             if grown.is_pipe {
-                log.keep(&grown, &watch)?;
+                log.keep_growth(&grown, &watch)?;
             }
-            events.iter().try_for_each(|event| listener.event(event))
+            events.iter().try_for_each(|event| listener.on_event(event))
         })?;
         if !any && follow.is_over() {
             break;
         }
-        if !any && watch.stalls(Instant::now()) {
-            listener.checks(&watch)?;
-            let mut stalled = log.check((follow, &watch), read, Now::Stalled)?;
-            processes::add(&watch.ranks, &mut stalled.findings);
-            listener.stalled(&watch, &stalled)?;
+        if !any && watch.detect_stall(Instant::now()) {
+            listener.on_check(&watch)?;
+            let mut stalled = log.check_logs((follow, &watch), read, JobLiveness::Stalled)?;
+            processes::add_process_findings(&watch.ranks, &mut stalled.findings);
+            listener.on_stall(&watch, &stalled)?;
             found = Some(stalled);
             if options.exit_on_stall {
-                let _ = listener.rests(&watch, found.as_ref())?;
-                return Ok(Ended::Stalled);
+                let _ = listener.on_idle(&watch, found.as_ref())?;
+                return Ok(WatchEnd::Stalled);
             }
         }
         if options.labels
-            && let Some(labels) = labelling.labels(&watch, read, || log.paths(follow))
+            && let Some(labels) = labelling.take_labels(&watch, read, || log.log_paths(follow))
         {
             watch.labels = labels;
         }
-        if listener.rests(&watch, found.as_ref())?.is_break() {
-            return Ok(Ended::Left);
+        if listener.on_idle(&watch, found.as_ref())?.is_break() {
+            return Ok(WatchEnd::Left);
         }
         if !any {
-            follow.wait()?;
+            follow.wait_for_growth()?;
         }
     }
-    let events = watch.end(Instant::now());
-    events.iter().try_for_each(|event| listener.event(event))?;
-    let ended = log.check((follow, &watch), read, Now::Unknown)?;
-    listener.ended(&watch, &ended)?;
+    let events = watch.read_last_lines(Instant::now());
+    events
+        .iter()
+        .try_for_each(|event| listener.on_event(event))?;
+    let ended = log.check_logs((follow, &watch), read, JobLiveness::Unknown)?;
+    listener.on_end(&watch, &ended)?;
     let is_wrong = ended.is_wrong();
-    let _ = listener.rests(&watch, Some(&ended))?;
-    Ok(Ended::Over(is_wrong))
+    let _ = listener.on_idle(&watch, Some(&ended))?;
+    Ok(WatchEnd::Over(is_wrong))
 }
 
 /// What nccl-check reads: the files, and what came through the pipe.
-struct Logs {
-    spool: Option<Spool>,
+struct WatchedLogs {
+    spool: Option<WatchSpool>,
 }
 
-impl Logs {
-    fn new(follow: &Follow, keep: u64) -> Result<Logs> {
-        let spool = follow.has_pipe().then(|| Spool::new(keep)).transpose();
-        let spool = spool.map_err(failed)?;
-        Ok(Logs { spool })
+impl WatchedLogs {
+    fn new(follow: &GrowingFiles, keep: u64) -> Result<WatchedLogs> {
+        let spool = follow.has_pipe().then(|| WatchSpool::new(keep)).transpose();
+        let spool = spool.map_err(spool_error)?;
+        Ok(WatchedLogs { spool })
     }
 
     /// Keeps what came through the pipe, `grown`, which `watch` has seen.
-    fn keep(&mut self, grown: &Grown<'_>, watch: &Watch<'_>) -> Result<()> {
-        let keep = |spool: &mut Spool| spool.keep(grown, watch).map_err(failed);
+    fn keep_growth(&mut self, grown: &AppendedBytes<'_>, watch: &JobWatch<'_>) -> Result<()> {
+        let keep = |spool: &mut WatchSpool| spool.keep_growth(grown, watch).map_err(spool_error);
         self.spool.as_mut().map_or(Ok(()), keep)
     }
 
     /// Where all that has come is.
-    fn paths(&self, follow: &Follow) -> Vec<PathBuf> {
+    fn log_paths(&self, follow: &GrowingFiles) -> Vec<PathBuf> {
         let files = follow.files().filter(|path| path.exists());
-        let spool = self.spool.as_ref().map(Spool::path);
+        let spool = self.spool.as_ref().map(WatchSpool::path);
         files.chain(spool).map(Path::to_owned).collect()
     }
 
     /// What nccl-check finds in all that has come.
-    fn check(
+    fn check_logs(
         &self,
-        (follow, watch): (&Follow, &Watch<'_>),
+        (follow, watch): (&GrowingFiles, &JobWatch<'_>),
         read: &Read,
-        now: Now,
-    ) -> Result<Checked> {
-        let origins: Vec<Origin> = self.paths(follow).into_iter().map(Origin::Path).collect();
-        let mut report = Report::new("nccl-watch", false, true).silent();
-        let mut found = check::check(&origins, (read, now), &mut report, &Bar::default())?;
+        now: JobLiveness,
+    ) -> Result<CheckSummary> {
+        let origins: Vec<InputName> = self
+            .log_paths(follow)
+            .into_iter()
+            .map(InputName::Path)
+            .collect();
+        let mut report = Report::new("nccl-watch", false, true).silenced();
+        let mut found = check::check(
+            &origins,
+            (read, now),
+            &mut report,
+            &ByteProgressBar::default(),
+        )?;
         if let Some(last) = self.spool.as_ref().and(found.inputs.last_mut()) {
             "stdin".clone_into(last);
         }
         if let Some(spool) = &self.spool {
-            found.findings.extend(spool.shortened(watch, now));
+            found.findings.extend(spool.shortened_findings(watch, now));
         }
         Ok(found)
     }
 }
 
-fn failed(cause: std::io::Error) -> Error {
+fn spool_error(cause: std::io::Error) -> Error {
     Error::Content(format!(
         "cannot keep the pipe's text in a temporary file: {cause} (set TMPDIR to a folder with more \
          space, or name the log's file instead of using a pipe)"

@@ -5,20 +5,20 @@
 //! communicators and what comes next are as complete as the whole log. Between two such places a log that
 //! is longer than it may be is not compared at all, but by the number of its calls.
 
-use super::Watch;
-use crate::error::phrases::counted;
-use crate::source::Grown;
-use crate::stages::check::Now;
-use crate::stages::check::finding::{About, Finding, Severity, Sure};
+use super::JobWatch;
+use crate::error::phrases::count_phrase;
+use crate::source::AppendedBytes;
+use crate::stages::check::JobLiveness;
+use crate::stages::check::finding::{About, Confidence, Finding, Severity};
 use std::io::{self, Seek, Write};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
 /// Lines that identify communicators are kept up to so many bytes: some 100,000 of them.
-const MOST_INITS: usize = 32 << 20;
+const MAX_INIT_LINES_BYTES: usize = 32 << 20;
 
 /// The kept text.
-pub(super) struct Spool {
+pub(super) struct WatchSpool {
     file: NamedTempFile,
     len: u64,
     keep: u64,
@@ -30,9 +30,9 @@ pub(super) struct Spool {
     is_lost: bool,
 }
 
-impl Spool {
-    pub(super) fn new(keep: u64) -> io::Result<Spool> {
-        Ok(Spool {
+impl WatchSpool {
+    pub(super) fn new(keep: u64) -> io::Result<WatchSpool> {
+        Ok(WatchSpool {
             file: NamedTempFile::new()?,
             len: 0,
             keep,
@@ -47,66 +47,74 @@ impl Spool {
     }
 
     /// Keeps what came, which `watch` has seen.
-    pub(super) fn keep(&mut self, grown: &Grown<'_>, watch: &Watch<'_>) -> io::Result<()> {
+    pub(super) fn keep_growth(
+        &mut self,
+        grown: &AppendedBytes<'_>,
+        watch: &JobWatch<'_>,
+    ) -> io::Result<()> {
         if !self.is_lost {
-            self.write(grown.bytes)?;
+            self.write_bytes(grown.bytes)?;
         }
-        if self.inits.len() <= MOST_INITS {
-            self.inits.extend_from_slice(watch.inits());
+        if self.inits.len() <= MAX_INIT_LINES_BYTES {
+            self.inits.extend_from_slice(watch.init_lines());
         }
         let is_long = self.is_lost || self.len > self.keep / 2;
-        if is_long && self.inits.len() <= MOST_INITS && watch.ranks().are_level() {
-            self.begin_anew()?;
+        if is_long && self.inits.len() <= MAX_INIT_LINES_BYTES && watch.ranks().are_level() {
+            self.restart_spool()?;
             let inits = std::mem::take(&mut self.inits);
-            self.write(&inits)?;
+            self.write_bytes(&inits)?;
             self.inits = inits;
-            self.write(watch.begun(grown.input))?;
-            self.begins = Some(watch.calls().all().calls);
+            self.write_bytes(watch.unfinished_line(grown.input))?;
+            self.begins = Some(watch.calls().total().calls);
             self.is_lost = false;
         } else if self.len > self.keep {
-            self.begin_anew()?;
+            self.restart_spool()?;
             self.is_lost = true;
         }
         Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.len += bytes.len() as u64;
         self.file.write_all(bytes)
     }
 
-    fn begin_anew(&mut self) -> io::Result<()> {
+    fn restart_spool(&mut self) -> io::Result<()> {
         self.len = 0;
         self.file.as_file().set_len(0)?;
         self.file.rewind()
     }
 
     /// What is to be known of a check of text that is not all there was.
-    pub(super) fn shortened(&self, watch: &Watch<'_>, now: Now) -> Vec<Finding> {
+    pub(super) fn shortened_findings(
+        &self,
+        watch: &JobWatch<'_>,
+        now: JobLiveness,
+    ) -> Vec<Finding> {
         let finding = |id, severity, says, about| Finding {
             id,
             severity,
             says,
             about,
-            sure: Sure::Medium,
+            sure: Confidence::Medium,
             why: "the calls were counted as they came, and not compared".to_owned(),
             advice: "name the log's file instead of using a pipe, or give a larger --keep"
                 .to_owned(),
             evidence: Vec::new(),
         };
         let mut all = Vec::new();
-        if self.is_lost && now == Now::Stalled {
-            let each = watch.ranks().each().into_iter();
-            let first = each.filter_map(|(id, of)| Some((*of.behind().first()?, id, of)));
+        if self.is_lost && now == JobLiveness::Stalled {
+            let each = watch.ranks().largest_first().into_iter();
+            let first = each.filter_map(|(id, of)| Some((*of.ranks_behind().first()?, id, of)));
             if let Some(((rank, fewer), id, of)) = first.max_by_key(|((_, fewer), ..)| *fewer) {
-                let process = of.process(rank);
+                let process = of.process_of_rank(rank);
                 let who = process.and_then(|process| Some((&process.host, process.pid?)));
                 let who =
                     who.map(|(host, pid)| format!(" ({}:{pid})", String::from_utf8_lossy(host)));
                 let says = format!(
                     "rank {rank} of communicator {id}{} has made {} fewer than the others",
                     who.unwrap_or_default(),
-                    counted(fewer, "collective"),
+                    count_phrase(fewer, "collective"),
                 );
                 let about = About {
                     host: process.map(|process| process.host.clone()),

@@ -8,30 +8,30 @@
 //!
 //! So a job with a wrong call goes on as far as it can, and hangs by itself.
 
-mod end;
+mod kill;
 mod pace;
 mod script;
 #[cfg(test)]
 mod tests;
 
-use crate::ahead::end::Stop;
-use crate::ahead::pace::{Agenda, Event, Pace};
-use crate::ahead::script::{Item, script};
+use crate::ahead::kill::KillMoment;
+use crate::ahead::pace::{AgendaEvent, EventAgenda, RankPaces};
+use crate::ahead::script::{ScriptItem, build_script};
 use crate::error::Result;
-use crate::fault::{FaultKind, Pending, Plan, Watch};
-use crate::job::Job;
-use crate::job::call::Call;
-use crate::job::schedule::Stretch;
-use crate::options::Trainer;
-use crate::run::{Programs, Run, mean};
-use crate::stream::stretch::Cursor;
+use crate::fault::{CallCounter, FaultKind, FaultPlan, PendingWorks};
+use crate::job::SynthJob;
+use crate::job::call::ScheduledCall;
+use crate::job::schedule::ProgramStretch;
+use crate::options::SynthTrainer;
+use crate::run::{StretchPrograms, SynthRun, mean_facts};
+use crate::stream::mixer::ProgramCursor;
 use crate::trainer::StepFacts;
 use crate::trainer::events;
 use std::collections::VecDeque;
 
 /// How a life of the job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
+enum LifeEnding {
     /// All ranks made all their calls, and all calls ended.
     Whole,
     /// Nothing can go on any more.
@@ -42,7 +42,7 @@ enum Ending {
 
 /// What a host is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doing {
+enum HostActivity {
     /// It is about to begin its item.
     Begins,
     /// It makes its calls.
@@ -59,9 +59,9 @@ enum Doing {
 
 /// A rank's process.
 #[derive(Debug)]
-struct Host {
+struct SimulatedHost {
     item: usize,
-    doing: Doing,
+    doing: HostActivity,
     /// It waits for its GPU.
     blocked: bool,
     /// Works it handed over, and those of them that ended.
@@ -79,46 +79,46 @@ struct Host {
 }
 
 /// From the start of the processes to their end.
-struct Life<'r, 'a, 'j> {
-    run: &'r mut Run<'a>,
-    job: &'j Job,
+struct LifeSimulation<'r, 'a, 'j> {
+    run: &'r mut SynthRun<'a>,
+    job: &'j SynthJob,
     lead: usize,
-    script: Vec<Item>,
+    script: Vec<ScriptItem>,
     /// The script of ranks that make another number of steps.
-    uneven: Option<(Vec<usize>, Vec<Item>)>,
+    uneven: Option<(Vec<usize>, Vec<ScriptItem>)>,
     /// The calls of the rank of the fault, in its step.
-    wrong: Option<(Plan, Vec<Call>)>,
-    hosts: Vec<Host>,
-    pending: Pending<'j>,
-    agenda: Agenda,
-    pace: Pace,
+    wrong: Option<(FaultPlan, Vec<ScheduledCall>)>,
+    hosts: Vec<SimulatedHost>,
+    pending: PendingWorks<'j>,
+    agenda: EventAgenda,
+    pace: RankPaces,
     /// When it is killed.
-    stop: Option<Stop>,
+    stop: Option<KillMoment>,
 }
 
-impl Run<'_> {
+impl SynthRun<'_> {
     /// The job whose hosts may be so many steps ahead of their GPUs.
-    pub(crate) fn ahead(&mut self, lead: u64) -> Result<()> {
+    pub(crate) fn run_ahead(&mut self, lead: u64) -> Result<()> {
         self.mixer.truth.place_calls();
-        let mut from = self.options.first();
+        let mut from = self.options.first_step();
         loop {
-            self.begin()?;
+            self.start_processes()?;
             let job = self.mixer.job.clone();
-            self.watch();
-            let mut life = Life::new(self, &job, lead as usize, from);
-            let ending = life.go()?;
-            let (pending, alive) = life.left();
+            self.start_counting();
+            let mut life = LifeSimulation::new(self, &job, lead as usize, from);
+            let ending = life.simulate()?;
+            let (pending, alive) = life.into_leftovers();
             if let Some(at) = self.options.restart_at
                 && job.segment == 0
             {
-                self.restarts()?;
+                self.print_restart()?;
                 from = self.options.resume_step(at);
                 continue;
             }
-            self.report(&job, &pending, &alive, ending == Ending::Hangs)?;
+            self.report_fault(&job, &pending, &alive, ending == LifeEnding::Hangs)?;
             match ending {
-                Ending::Whole if self.options.init => self.mixer.destroy()?,
-                Ending::Stopped => self.stopped()?,
+                LifeEnding::Whole if self.options.init => self.mixer.write_destroy_lines()?,
+                LifeEnding::Stopped => self.print_stopped()?,
                 _ => {}
             }
             return Ok(());
@@ -126,14 +126,16 @@ impl Run<'_> {
     }
 }
 
-impl<'r, 'a, 'j> Life<'r, 'a, 'j> {
-    fn new(run: &'r mut Run<'a>, job: &'j Job, lead: usize, from: u64) -> Self {
+impl<'r, 'a, 'j> LifeSimulation<'r, 'a, 'j> {
+    fn new(run: &'r mut SynthRun<'a>, job: &'j SynthJob, lead: usize, from: u64) -> Self {
         let options = run.options;
-        let script = script(options, from);
+        let script = build_script(options, from);
         let (mut uneven, mut wrong) = (None, None);
         if let Some(plan) = run.plan {
-            if plan.kind.of_steps() {
-                let at = |item: &Item| item.stretch == Stretch::Train && item.step == plan.step;
+            if plan.kind.is_of_steps() {
+                let at = |item: &ScriptItem| {
+                    item.stretch == ProgramStretch::Train && item.step == plan.step
+                };
                 let mut items = script.clone();
                 if let Some(at) = items.iter().position(at) {
                     match plan.kind {
@@ -143,8 +145,8 @@ impl<'r, 'a, 'j> Life<'r, 'a, 'j> {
                         }
                         FaultKind::LoneSave => items.insert(
                             at + 1,
-                            Item {
-                                stretch: Stretch::Checkpoint,
+                            ScriptItem {
+                                stretch: ProgramStretch::Checkpoint,
                                 reads: true,
                                 ..items[at]
                             },
@@ -152,16 +154,16 @@ impl<'r, 'a, 'j> Life<'r, 'a, 'j> {
                         _ => items[at].calls = false,
                     }
                 }
-                uneven = Some((plan.ranks(options), items));
+                uneven = Some((plan.ranks_of_other_steps(options), items));
             } else {
                 let mut calls = run.programs.train[plan.rank].clone();
-                plan.edit(job, &mut calls, &mut run.mixer.cells);
+                plan.edit_calls(job, &mut calls, &mut run.mixer.cells);
                 wrong = Some((plan, calls));
             }
         }
-        let hosts = (0..options.ranks).map(|_| Host {
+        let hosts = (0..options.ranks).map(|_| SimulatedHost {
             item: 0,
-            doing: Doing::Begins,
+            doing: HostActivity::Begins,
             blocked: false,
             works: 0,
             ended: 0,
@@ -171,9 +173,9 @@ impl<'r, 'a, 'j> Life<'r, 'a, 'j> {
             queued: None,
             evaluated: false,
         });
-        let mut pace = Pace::new(options, job.segment);
-        let stop = Stop::of(options, job.segment, &run.programs, &mut pace);
-        run.mixer.cursors = vec![Cursor::default(); options.ranks];
+        let mut pace = RankPaces::new(options, job.segment);
+        let stop = KillMoment::draw_kill(options, job.segment, &run.programs, &mut pace);
+        run.mixer.cursors = vec![ProgramCursor::default(); options.ranks];
         Self {
             job,
             lead,
@@ -181,49 +183,54 @@ impl<'r, 'a, 'j> Life<'r, 'a, 'j> {
             uneven,
             wrong,
             hosts: hosts.collect(),
-            pending: Pending::new(job),
-            agenda: Agenda::from(run.mixer.clock.us()),
+            pending: PendingWorks::new(job),
+            agenda: EventAgenda::from(run.mixer.clock.us()),
             pace,
             stop,
             run,
         }
     }
 
-    fn go(&mut self) -> Result<Ending> {
+    fn simulate(&mut self) -> Result<LifeEnding> {
         for rank in 0..self.hosts.len() {
-            let us = self.pace.little();
-            self.agenda.after(us, Event::Host(rank));
+            let us = self.pace.small_delay_us();
+            self.agenda.schedule(us, AgendaEvent::Host(rank));
         }
-        while let Some(event) = self.agenda.next() {
-            self.run.mixer.clock.reach(self.agenda.now);
+        while let Some(event) = self.agenda.pop_next() {
+            self.run.mixer.clock.advance_to(self.agenda.now);
             match event {
-                Event::Host(rank) => match self.hosts[rank].doing {
-                    Doing::Begins => self.begins(rank)?,
-                    Doing::Calls => self.calls(rank)?,
-                    Doing::Reads => self.reads(rank)?,
-                    Doing::Prints => self.over(rank)?,
-                    Doing::Finished | Doing::Gone => {}
+                AgendaEvent::Host(rank) => match self.hosts[rank].doing {
+                    HostActivity::Begins => self.begin_item(rank)?,
+                    HostActivity::Calls => self.make_next_call(rank)?,
+                    HostActivity::Reads => self.read_results(rank)?,
+                    HostActivity::Prints => self.finish_item(rank)?,
+                    HostActivity::Finished | HostActivity::Gone => {}
                 },
-                Event::Done(rank) => self.done(rank),
+                AgendaEvent::Done(rank) => self.end_first_work(rank),
             }
-            if self.stop.as_ref().is_some_and(Stop::is_now) {
-                return Ok(Ending::Stopped);
+            if self.stop.as_ref().is_some_and(KillMoment::is_reached) {
+                return Ok(LifeEnding::Stopped);
             }
         }
-        let whole = self.hosts.iter().all(|h| h.doing == Doing::Finished);
-        Ok(if whole { Ending::Whole } else { Ending::Hangs })
+        let whole = self.hosts.iter().all(|h| h.doing == HostActivity::Finished);
+        Ok(if whole {
+            LifeEnding::Whole
+        } else {
+            LifeEnding::Hangs
+        })
     }
 
     /// What runs or waits at the end, and which processes are there.
-    fn left(self) -> (Pending<'j>, Vec<bool>) {
-        let dies = |plan: &Plan| plan.kind == FaultKind::Die;
-        let died = |doing| doing == Doing::Gone && self.run.plan.as_ref().is_some_and(dies);
-        let there = |host: &Host| host.doing != Doing::Finished && !died(host.doing);
+    fn into_leftovers(self) -> (PendingWorks<'j>, Vec<bool>) {
+        let dies = |plan: &FaultPlan| plan.kind == FaultKind::Die;
+        let died = |doing| doing == HostActivity::Gone && self.run.plan.as_ref().is_some_and(dies);
+        let there =
+            |host: &SimulatedHost| host.doing != HostActivity::Finished && !died(host.doing);
         let alive = self.hosts.iter().map(there).collect();
         (self.pending, alive)
     }
 
-    fn item(&self, rank: usize) -> Option<Item> {
+    fn current_item(&self, rank: usize) -> Option<ScriptItem> {
         let script = match &self.uneven {
             Some((ranks, script)) if ranks.contains(&rank) => script,
             _ => &self.script,
@@ -232,138 +239,153 @@ impl<'r, 'a, 'j> Life<'r, 'a, 'j> {
     }
 
     /// True for the item in which the rank's program is not as it should be.
-    fn is_wrong(&self, rank: usize, item: Item) -> bool {
+    fn is_wrong(&self, rank: usize, item: ScriptItem) -> bool {
         self.wrong.as_ref().is_some_and(|(plan, _)| {
-            item.stretch == Stretch::Train && (plan.rank, plan.step) == (rank, item.step)
+            item.stretch == ProgramStretch::Train && (plan.rank, plan.step) == (rank, item.step)
         })
     }
 
     /// So many of the host's works must have ended before it goes on.
-    fn waits(&mut self, rank: usize, works: u64) -> bool {
+    fn wait_for_works(&mut self, rank: usize, works: u64) -> bool {
         let host = &mut self.hosts[rank];
         host.blocked = host.ended < works;
         host.blocked
     }
 
-    fn begins(&mut self, rank: usize) -> Result<()> {
-        let Some(item) = self.item(rank) else {
+    fn begin_item(&mut self, rank: usize) -> Result<()> {
+        let Some(item) = self.current_item(rank) else {
             // A process ends when its GPU has nothing left to do.
-            if !self.waits(rank, self.hosts[rank].works) {
-                self.hosts[rank].doing = Doing::Finished;
+            if !self.wait_for_works(rank, self.hosts[rank].works) {
+                self.hosts[rank].doing = HostActivity::Finished;
             }
             return Ok(());
         };
-        if item.stretch == Stretch::Train {
+        if item.stretch == ProgramStretch::Train {
             while self.hosts[rank].marks.len() > self.lead {
                 let first = self.hosts[rank].marks[0];
-                if self.waits(rank, first) {
+                if self.wait_for_works(rank, first) {
                     return Ok(());
                 }
                 self.hosts[rank].marks.pop_front();
             }
             if let Some(stop) = &mut self.stop
-                && rank == self.run.printer.rank()
+                && rank == self.run.printer.marker_rank()
             {
-                stop.begins(item.step);
+                stop.note_step_begin(item.step);
             }
             let speaker = (item.step / 7) as usize % self.hosts.len();
             if item.step % 7 == 3 && rank == speaker {
-                self.run.say(rank, events::aside(item.step / 7))?;
+                self.run
+                    .print_text_line(rank, events::aside_line(item.step / 7))?;
             }
         }
-        if item.stretch == Stretch::Checkpoint {
-            for (who, text) in events::saved(self.run.options, item.step).0 {
+        if item.stretch == ProgramStretch::Checkpoint {
+            for (who, text) in events::save_lines(self.run.options, item.step).0 {
                 if who == rank {
-                    self.run.say(rank, &text)?;
+                    self.run.print_text_line(rank, &text)?;
                 }
             }
         }
-        let calls = calls(&self.run.programs, self.wrong.as_ref(), item, rank);
-        self.run.mixer.cursors[rank] = Cursor::new(calls, item.step);
-        self.hosts[rank].doing = Doing::Calls;
-        let us = self.pace.call(rank, 10.0 * self.us(item, rank));
-        self.agenda.after(us, Event::Host(rank));
+        let calls = calls_of_item(&self.run.programs, self.wrong.as_ref(), item, rank);
+        self.run.mixer.cursors[rank] = ProgramCursor::new(calls, item.step);
+        self.hosts[rank].doing = HostActivity::Calls;
+        let us = self
+            .pace
+            .host_call_us(rank, 10.0 * self.mean_call_us(item, rank));
+        self.agenda.schedule(us, AgendaEvent::Host(rank));
         Ok(())
     }
 
     /// What a call of the item takes on average.
-    fn us(&self, item: Item, rank: usize) -> f64 {
-        let calls = calls(&self.run.programs, self.wrong.as_ref(), item, rank);
+    fn mean_call_us(&self, item: ScriptItem, rank: usize) -> f64 {
+        let calls = calls_of_item(&self.run.programs, self.wrong.as_ref(), item, rank);
         let seconds = match item.stretch {
-            Stretch::Train => self.run.printer.facts(item.step, self.job.segment).seconds,
-            Stretch::Eval => 0.4,
-            Stretch::Checkpoint => 0.9,
-            Stretch::Tail => 2.0,
+            ProgramStretch::Train => {
+                self.run
+                    .printer
+                    .draw_facts(item.step, self.job.segment)
+                    .seconds
+            }
+            ProgramStretch::Eval => 0.4,
+            ProgramStretch::Checkpoint => 0.9,
+            ProgramStretch::Tail => 2.0,
         };
         seconds * 1e6 / (calls.len() as f64 + 1.0)
     }
 
     /// The host makes its next call.
-    fn calls(&mut self, rank: usize) -> Result<()> {
-        let Some(item) = self.item(rank) else {
+    fn make_next_call(&mut self, rank: usize) -> Result<()> {
+        let Some(item) = self.current_item(rank) else {
             return Ok(());
         };
-        let program = calls(&self.run.programs, self.wrong.as_ref(), item, rank);
+        let program = calls_of_item(&self.run.programs, self.wrong.as_ref(), item, rank);
         let m = &mut self.run.mixer;
-        if !m.ready(program, rank) {
-            return self.called(rank, item);
+        if !m.skip_unmade_calls(program, rank) {
+            return self.finish_calls(rank, item);
         }
-        m.truth.call_is_of(rank, item.stretch, item.step);
+        m.truth.place_next_call(rank, item.stretch, item.step);
         let at = m.cursors[rank].call;
         while m.cursors[rank].call == at {
-            let built = m.build(program, rank);
-            m.whole(rank, built)?;
+            let built = m.build_line(program, rank);
+            m.write_whole_line(rank, built)?;
         }
         if let Some(stop) = &mut self.stop {
-            stop.called();
+            stop.count_call();
         }
-        for made in m.watch.as_mut().map(Watch::news).unwrap_or_default() {
+        for made in m
+            .watch
+            .as_mut()
+            .map(CallCounter::take_new_calls)
+            .unwrap_or_default()
+        {
             self.hosts[rank].works += u64::from(made.is_last());
             if self.pending.push(made) {
-                self.runs(rank);
+                self.run_first_work(rank);
             }
         }
-        let us = self.us(item, rank);
-        let us = self.pace.call(rank, us);
-        self.agenda.after(us, Event::Host(rank));
+        let us = self.mean_call_us(item, rank);
+        let us = self.pace.host_call_us(rank, us);
+        self.agenda.schedule(us, AgendaEvent::Host(rank));
         Ok(())
     }
 
     /// A rank's GPU runs its first work.
-    fn runs(&mut self, rank: usize) {
-        let met = self.pending.begin(rank);
+    fn run_first_work(&mut self, rank: usize) {
+        let met = self.pending.begin_first_work(rank);
         if met.is_empty() {
             return;
         }
-        let us = self.item(rank).map_or(1e3, |item| self.us(item, rank));
-        let us = self.pace.work(us);
+        let us = self
+            .current_item(rank)
+            .map_or(1e3, |item| self.mean_call_us(item, rank));
+        let us = self.pace.gpu_work_us(us);
         for rank in met {
-            let late = self.pace.little();
-            self.agenda.after(us + late, Event::Done(rank));
+            let late = self.pace.small_delay_us();
+            self.agenda.schedule(us + late, AgendaEvent::Done(rank));
         }
     }
 
     /// A rank's GPU has done its first work.
-    fn done(&mut self, rank: usize) {
-        if self.hosts[rank].doing == Doing::Gone && self.pending.idle(rank) {
+    fn end_first_work(&mut self, rank: usize) {
+        if self.hosts[rank].doing == HostActivity::Gone && self.pending.is_idle(rank) {
             return;
         }
         self.hosts[rank].ended += 1;
-        if self.pending.end(rank) {
-            self.runs(rank);
+        if self.pending.end_first_work(rank) {
+            self.run_first_work(rank);
         }
         if std::mem::take(&mut self.hosts[rank].blocked) {
-            let us = self.pace.little();
-            self.agenda.after(us, Event::Host(rank));
+            let us = self.pace.small_delay_us();
+            self.agenda.schedule(us, AgendaEvent::Host(rank));
         }
     }
 
     /// The host has made all calls of its item.
-    fn called(&mut self, rank: usize, item: Item) -> Result<()> {
+    fn finish_calls(&mut self, rank: usize, item: ScriptItem) -> Result<()> {
         let wrong = self.is_wrong(rank, item);
         let host = &mut self.hosts[rank];
-        host.doing = Doing::Reads;
-        if item.stretch == Stretch::Train {
+        host.doing = HostActivity::Reads;
+        if item.stretch == ProgramStretch::Train {
             host.before = host.marks.back().copied().unwrap_or(0);
             host.marks.push_back(host.works);
         }
@@ -373,96 +395,96 @@ impl<'r, 'a, 'j> Life<'r, 'a, 'j> {
         if let Some((plan, _)) = self
             .wrong
             .as_ref()
-            .filter(|(plan, _)| wrong && plan.kind.ends())
+            .filter(|(plan, _)| wrong && plan.kind.ends_calls())
         {
-            host.doing = Doing::Gone;
+            host.doing = HostActivity::Gone;
             if plan.kind == FaultKind::Die {
-                self.pending.gone(rank);
-                self.run.closed(self.job, rank)?;
+                self.pending.remove_process(rank);
+                self.run.print_closed_peers(self.job, rank)?;
             }
             return Ok(());
         }
-        self.reads(rank)
+        self.read_results(rank)
     }
 
     /// It reads what they led to, where something is read.
-    fn reads(&mut self, rank: usize) -> Result<()> {
-        let Some(item) = self.item(rank) else {
+    fn read_results(&mut self, rank: usize) -> Result<()> {
+        let Some(item) = self.current_item(rank) else {
             return Ok(());
         };
-        let late = self.run.options.trainer == Trainer::Maxtext;
+        let late = self.run.options.trainer == SynthTrainer::Maxtext;
         let host = &self.hosts[rank];
         let needs = match item.stretch {
-            Stretch::Train if !self.run.speaks(rank) => 0,
-            Stretch::Train if late => host.before,
-            Stretch::Train if self.run.printer.prints(item.step) => host.works,
+            ProgramStretch::Train if !self.run.prints_steps(rank) => 0,
+            ProgramStretch::Train if late => host.before,
+            ProgramStretch::Train if self.run.printer.prints_after(item.step) => host.works,
             _ if item.reads => host.works,
             _ => 0,
         };
-        if self.waits(rank, needs) {
+        if self.wait_for_works(rank, needs) {
             return Ok(());
         }
         if needs == 0 {
-            return self.over(rank);
+            return self.finish_item(rank);
         }
         // Meanwhile others begin the next step.
-        self.hosts[rank].doing = Doing::Prints;
-        let us = self.us(item, rank);
-        let us = self.pace.call(rank, 4.0 * us);
-        self.agenda.after(us, Event::Host(rank));
+        self.hosts[rank].doing = HostActivity::Prints;
+        let us = self.mean_call_us(item, rank);
+        let us = self.pace.host_call_us(rank, 4.0 * us);
+        self.agenda.schedule(us, AgendaEvent::Host(rank));
         Ok(())
     }
 
     /// The item is over, and what there is to print is printed.
-    fn over(&mut self, rank: usize) -> Result<()> {
-        let Some(item) = self.item(rank) else {
+    fn finish_item(&mut self, rank: usize) -> Result<()> {
+        let Some(item) = self.current_item(rank) else {
             return Ok(());
         };
         match item.stretch {
-            Stretch::Train => self.step_over(rank, item.step)?,
-            Stretch::Eval => {
+            ProgramStretch::Train => self.print_step_line(rank, item.step)?,
+            ProgramStretch::Eval => {
                 let (options, clock) = (self.run.options, &self.run.mixer.clock);
-                let said = events::evaluated(options, item.step, item.batch, clock);
+                let said = events::evaluation_lines(options, item.step, item.batch, clock);
                 for (_, text) in said.iter().filter(|(who, _)| *who == rank) {
-                    self.run.say(rank, text)?;
+                    self.run.print_text_line(rank, text)?;
                 }
                 self.hosts[rank].evaluated = true;
             }
-            Stretch::Checkpoint => {
-                let said = events::saved(self.run.options, item.step).1;
+            ProgramStretch::Checkpoint => {
+                let said = events::save_lines(self.run.options, item.step).1;
                 for (_, text) in said.iter().filter(|(who, _)| *who == rank) {
-                    self.run.say(rank, text)?;
+                    self.run.print_text_line(rank, text)?;
                 }
             }
-            Stretch::Tail => {}
+            ProgramStretch::Tail => {}
         }
         let host = &mut self.hosts[rank];
-        (host.item, host.doing) = (host.item + 1, Doing::Begins);
-        let us = self.pace.little();
-        self.agenda.after(us, Event::Host(rank));
+        (host.item, host.doing) = (host.item + 1, HostActivity::Begins);
+        let us = self.pace.small_delay_us();
+        self.agenda.schedule(us, AgendaEvent::Host(rank));
         Ok(())
     }
 
     /// A host prints its step line, if it prints one.
-    fn step_over(&mut self, rank: usize, step: u64) -> Result<()> {
-        if !self.run.speaks(rank) {
+    fn print_step_line(&mut self, rank: usize, step: u64) -> Result<()> {
+        if !self.run.prints_steps(rank) {
             return Ok(());
         }
         let (segment, last) = (
             self.job.segment,
-            self.run.options.first() + self.run.options.steps - 1,
+            self.run.options.first_step() + self.run.options.steps - 1,
         );
-        let facts = self.run.printer.facts(step, segment);
+        let facts = self.run.printer.draw_facts(step, segment);
         let host = &mut self.hosts[rank];
         host.since.push(facts);
         let mut lines: Vec<(StepFacts, u64)> = Vec::new();
-        if self.run.options.trainer == Trainer::Maxtext {
+        if self.run.options.trainer == SynthTrainer::Maxtext {
             lines.extend(host.queued.replace(facts).map(|facts| (facts, 1)));
             if step == last {
                 lines.extend(host.queued.take().map(|facts| (facts, 1)));
             }
-        } else if self.run.printer.prints(step) {
-            let mut mean = mean(&host.since, step);
+        } else if self.run.printer.prints_after(step) {
+            let mut mean = mean_facts(&host.since, step);
             mean.evaluated = host.evaluated;
             lines.push((mean, host.since.len() as u64));
         }
@@ -471,10 +493,10 @@ impl<'r, 'a, 'j> Life<'r, 'a, 'j> {
         }
         for (facts, covered) in lines {
             let run = &mut *self.run;
-            let mut printed = run.printer.step(&facts, &run.mixer.clock);
+            let mut printed = run.printer.print_step(&facts, &run.mixer.clock);
             printed.lines.retain(|line| line.rank == rank);
             run.print_step(&printed, facts.step, None)?;
-            if rank == run.printer.rank() && !run.silent {
+            if rank == run.printer.marker_rank() && !run.silent {
                 let (time, tflops) = (printed.time_s, printed.tflops);
                 let truth = &mut run.mixer.truth;
                 truth.close_step(segment, facts.step, covered, time, tflops);
@@ -485,31 +507,31 @@ impl<'r, 'a, 'j> Life<'r, 'a, 'j> {
 }
 
 /// What a rank calls in an item.
-fn calls<'p>(
-    programs: &'p Programs,
-    wrong: Option<&'p (Plan, Vec<Call>)>,
-    item: Item,
+fn calls_of_item<'p>(
+    programs: &'p StretchPrograms,
+    wrong: Option<&'p (FaultPlan, Vec<ScheduledCall>)>,
+    item: ScriptItem,
     rank: usize,
-) -> &'p [Call] {
+) -> &'p [ScheduledCall] {
     let all = match item.stretch {
         _ if !item.calls => return &[],
-        Stretch::Train => match wrong {
+        ProgramStretch::Train => match wrong {
             Some((plan, calls)) if (plan.rank, plan.step) == (rank, item.step) => return calls,
             _ => &programs.train,
         },
-        Stretch::Eval => &programs.eval,
-        Stretch::Checkpoint => &programs.checkpoint,
-        Stretch::Tail => &programs.tail,
+        ProgramStretch::Eval => &programs.eval,
+        ProgramStretch::Checkpoint => &programs.checkpoint,
+        ProgramStretch::Tail => &programs.tail,
     };
     &all[rank]
 }
 
-impl Run<'_> {
+impl SynthRun<'_> {
     /// True for ranks that print step lines.
-    fn speaks(&self, rank: usize) -> bool {
+    fn prints_steps(&self, rank: usize) -> bool {
         let o = self.options;
-        rank == self.printer.rank()
+        rank == self.printer.marker_rank()
             || o.every_rank
-            || (o.trainer == Trainer::MegatronBridge && rank == 0)
+            || (o.trainer == SynthTrainer::MegatronBridge && rank == 0)
     }
 }

@@ -1,13 +1,13 @@
 //! How long things take: each rank has its own pace, and nothing takes equally long twice.
 
 use crate::options::Options;
-use crate::rng::{Rng, hash};
+use crate::rng::{Rng, hash_parts};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Something that happens to a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Event {
+pub(super) enum AgendaEvent {
     /// Its host goes on.
     Host(usize),
     /// Its GPU has done a work.
@@ -16,14 +16,14 @@ pub(super) enum Event {
 
 /// What is to happen, by time; what is of one time, in the order it was asked for.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+pub(super) struct EventAgenda {
+    events: BinaryHeap<Reverse<(u64, u64, AgendaEvent)>>,
     asked: u64,
     /// The time of the event last taken, in microseconds.
     pub(super) now: u64,
 }
 
-impl Agenda {
+impl EventAgenda {
     /// Nothing is to happen yet.
     pub(super) fn from(now: u64) -> Self {
         Self {
@@ -33,14 +33,14 @@ impl Agenda {
     }
 
     /// Something is to happen so many microseconds from now.
-    pub(super) fn after(&mut self, us: u64, event: Event) {
+    pub(super) fn schedule(&mut self, us: u64, event: AgendaEvent) {
         self.asked += 1;
         self.events
             .push(Reverse((self.now + us, self.asked, event)));
     }
 
     /// The next thing to happen.
-    pub(super) fn next(&mut self) -> Option<Event> {
+    pub(super) fn pop_next(&mut self) -> Option<AgendaEvent> {
         let Reverse((at, _, event)) = self.events.pop()?;
         self.now = at;
         Some(event)
@@ -49,20 +49,20 @@ impl Agenda {
 
 /// The paces of the ranks.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RankPaces {
     rng: Rng,
     /// What a host takes for its calls, as a share of what GPUs take for them.
     hosts: Vec<f64>,
 }
 
-impl Pace {
+impl RankPaces {
     /// From the seed; in half of the jobs one host is slow.
     pub(super) fn new(options: &Options, segment: u64) -> Self {
-        let mut rng = Rng::new(hash(options.seed, &[50, segment]));
+        let mut rng = Rng::new(hash_parts(options.seed, &[50, segment]));
         // From jobs whose hosts are far ahead at once to jobs that wait for their hosts.
-        let all = 0.3 + 0.8 * rng.unit();
+        let all = 0.3 + 0.8 * rng.next_unit();
         let mut hosts: Vec<f64> = (0..options.ranks)
-            .map(|_| all * (0.6 + 0.8 * rng.unit()))
+            .map(|_| all * (0.6 + 0.8 * rng.next_unit()))
             .collect();
         let slow = rng.below(2 * options.ranks);
         if let Some(slow) = hosts.get_mut(slow) {
@@ -73,25 +73,29 @@ impl Pace {
 
     /// A share of what a thing takes on average, a quarter to three and a quarter of it. It is
     /// made of products alone, so that it is the same on all machines.
-    fn spread(&mut self, us: f64) -> u64 {
-        let u = self.rng.unit();
+    fn spread_us(&mut self, us: f64) -> u64 {
+        let u = self.rng.next_unit();
         (us * (0.25 + 3.0 * u * u * u)) as u64
     }
 
     /// A host makes a call that takes a GPU `us` on average; seldom it is held up.
-    pub(super) fn call(&mut self, rank: usize, us: f64) -> u64 {
-        let held_up = if self.rng.chance(0.002) { 40.0 } else { 1.0 };
+    pub(super) fn host_call_us(&mut self, rank: usize, us: f64) -> u64 {
+        let held_up = if self.rng.draw_chance(0.002) {
+            40.0
+        } else {
+            1.0
+        };
         let host = self.hosts[rank];
-        self.spread(us * host * held_up)
+        self.spread_us(us * host * held_up)
     }
 
     /// GPUs run a work.
-    pub(super) fn work(&mut self, us: f64) -> u64 {
-        self.spread(us)
+    pub(super) fn gpu_work_us(&mut self, us: f64) -> u64 {
+        self.spread_us(us)
     }
 
     /// From one thing a host does to the next.
-    pub(super) fn little(&mut self) -> u64 {
+    pub(super) fn small_delay_us(&mut self) -> u64 {
         20 + self.rng.below(200) as u64
     }
 

@@ -1,7 +1,7 @@
 //! Jobs whose ranks run ahead, held against what makes a job one.
 
 use crate::fault::FaultKind;
-use crate::options::{End, Layout, Nccl, Options, Trainer};
+use crate::options::{LogLayout, Nccl, Options, SynthEnd, SynthTrainer};
 use crate::{StreamSink, Truth, generate};
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ fn made(options: &Options) -> (String, Truth) {
 }
 
 /// Layouts of jobs: ranks, tp, pp, ep, cp, trainer.
-const LAYOUTS: [(usize, usize, usize, usize, usize, Trainer); 6] = [
-    (4, 1, 1, 1, 1, Trainer::Hf),
-    (8, 2, 1, 1, 1, Trainer::Nemo2),
-    (8, 2, 2, 1, 1, Trainer::Megatron),
-    (8, 1, 1, 4, 1, Trainer::Torchtitan),
-    (8, 2, 1, 1, 4, Trainer::Maxtext),
-    (16, 2, 4, 2, 1, Trainer::Nanotron),
+const LAYOUTS: [(usize, usize, usize, usize, usize, SynthTrainer); 6] = [
+    (4, 1, 1, 1, 1, SynthTrainer::Hf),
+    (8, 2, 1, 1, 1, SynthTrainer::Nemo2),
+    (8, 2, 2, 1, 1, SynthTrainer::Megatron),
+    (8, 1, 1, 4, 1, SynthTrainer::Torchtitan),
+    (8, 2, 1, 1, 4, SynthTrainer::Maxtext),
+    (16, 2, 4, 2, 1, SynthTrainer::Nanotron),
 ];
 
 fn job(layout: usize, lead: u64, seed: u64) -> Options {
@@ -169,7 +169,7 @@ fn the_same_options_give_the_same_bytes() {
 
 #[test]
 fn a_job_with_a_fault_hangs_by_itself() {
-    for kind in FaultKind::ALL.iter().filter(|kind| kind.of_calls()) {
+    for kind in FaultKind::ALL.iter().filter(|kind| kind.is_of_calls()) {
         let layout = match kind {
             FaultKind::Recv => 2,
             FaultKind::Peer => 4,
@@ -253,9 +253,9 @@ fn uneven_data_is_of_all_ranks_that_share_it() {
 #[test]
 fn a_job_that_is_killed_stops_anywhere_and_its_members_agree_as_far_as_they_came() {
     for (end, layout) in [
-        (End::Killed, Layout::Stream),
-        (End::Cancelled, Layout::Stream),
-        (End::Cut, Layout::Stream),
+        (SynthEnd::Killed, LogLayout::Stream),
+        (SynthEnd::Cancelled, LogLayout::Stream),
+        (SynthEnd::Cut, LogLayout::Stream),
     ] {
         for seed in 1..=3 {
             let (text, truth) = made(&Options {
@@ -265,8 +265,8 @@ fn a_job_that_is_killed_stops_anywhere_and_its_members_agree_as_far_as_they_came
                 ..job(1, 2, seed)
             });
             assert!((2..9).contains(&truth.steps.len()), "{end:?}");
-            assert_eq!(text.ends_with('\n'), end != End::Cut);
-            assert_eq!(text.contains(" CANCELLED AT "), end == End::Cancelled);
+            assert_eq!(text.ends_with('\n'), end != SynthEnd::Cut);
+            assert_eq!(text.contains(" CANCELLED AT "), end == SynthEnd::Cancelled);
             for members in collectives(&text, &truth) {
                 let most = members.iter().max_by_key(|m| m.len()).unwrap();
                 assert!(members.iter().all(|m| most.starts_with(m)), "{end:?}");
@@ -302,10 +302,10 @@ fn what_makes_no_sense_is_named() {
     };
     assert!(said(&|o| o.lead = Some(4)).contains("0 to 3"));
     assert!(said(&|o| o.size = Some(1 << 20)).contains("--size"));
-    assert!(said(&|o| (o.lead, o.end) = (None, End::Cut)).contains("needs --lead"));
+    assert!(said(&|o| (o.lead, o.end) = (None, SynthEnd::Cut)).contains("needs --lead"));
     let extra = || Some("extra".parse().unwrap());
     assert!(said(&|o| (o.lead, o.fault) = (None, extra())).contains("--lead"));
-    assert!(said(&|o| (o.end, o.fault) = (End::Killed, extra())).contains("--fault"));
+    assert!(said(&|o| (o.end, o.fault) = (SynthEnd::Killed, extra())).contains("--fault"));
     // One copy of the model: no rank makes another number of steps than the others.
     let alone = Options {
         fault: Some("more-steps".parse().unwrap()),

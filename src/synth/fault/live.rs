@@ -1,20 +1,20 @@
 //! The job from its fault on: ranks go on as far as their calls end.
 
 use crate::error::Result;
-use crate::fault::pending::Pending;
-use crate::fault::row::{CallSaid, FaultRow, LastCall};
-use crate::fault::{FaultKind, Plan, Watch, watchdog};
-use crate::job::Job;
-use crate::job::call::{Call, Count};
-use crate::nccl::said::Said;
-use crate::options::{Layout, Nccl, Options, Trainer};
-use crate::run::Run;
-use crate::stream::stretch::Cursor;
+use crate::fault::pending_works::PendingWorks;
+use crate::fault::row::{CallRow, FaultRow, LastCallRow};
+use crate::fault::{CallCounter, FaultKind, FaultPlan, watchdog};
+use crate::job::SynthJob;
+use crate::job::call::{CallCount, ScheduledCall};
+use crate::nccl::line::NcclLine;
+use crate::options::{LogLayout, Nccl, Options, SynthTrainer};
+use crate::run::SynthRun;
+use crate::stream::mixer::ProgramCursor;
 use crate::stream::writer::file_name;
 
 /// How the job goes on behind the step of the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Course {
+pub(crate) enum FaultCourse {
     /// As if nothing had been.
     GoesOn,
     /// All steps are made.
@@ -24,55 +24,59 @@ pub(crate) enum Course {
 }
 
 /// Where the ranks are.
-struct Places {
+struct RankProgress {
     /// The rank has made all calls of its step.
     waits: Vec<bool>,
     /// What the rank of the fault makes in other steps.
-    healthy: Option<Vec<Call>>,
+    healthy: Option<Vec<ScheduledCall>>,
     last: u64,
 }
 
-impl Run<'_> {
+impl SynthRun<'_> {
     /// The step of the fault, and if the job cannot go on from there, its end.
-    pub(crate) fn wrong_step(&mut self, plan: &Plan) -> Result<Course> {
+    pub(crate) fn run_faulty_step(&mut self, plan: &FaultPlan) -> Result<FaultCourse> {
         let mut calls = self.programs.train[plan.rank].clone();
-        plan.edit(&self.mixer.job, &mut calls, &mut self.mixer.cells);
+        plan.edit_calls(&self.mixer.job, &mut calls, &mut self.mixer.cells);
         let healthy = std::mem::replace(&mut self.programs.train[plan.rank], calls);
         let course = if plan.hangs {
-            self.live(plan, healthy)?
+            self.run_until_stuck(plan, healthy)?
         } else {
-            self.step(plan.step)?;
+            self.run_step(plan.step)?;
             self.programs.train[plan.rank] = healthy;
-            Course::GoesOn
+            FaultCourse::GoesOn
         };
         if let Some(watch) = &mut self.mixer.watch {
             watch.over = true;
-            self.mixer.truth.fault = Some(row(
+            self.mixer.truth.fault = Some(build_fault_row(
                 plan,
                 watch,
                 &self.mixer.job,
                 &self.mixer.truth.communicators,
                 self.options,
-                course == Course::Hangs,
+                course == FaultCourse::Hangs,
             ));
         }
         Ok(course)
     }
 
-    fn live(&mut self, plan: &Plan, healthy: Vec<Call>) -> Result<Course> {
+    fn run_until_stuck(
+        &mut self,
+        plan: &FaultPlan,
+        healthy: Vec<ScheduledCall>,
+    ) -> Result<FaultCourse> {
         let job = self.mixer.job.clone();
-        let mut pending = Pending::new(&job);
-        let seconds = self.printer.facts(plan.step, job.segment).seconds;
-        let tick = self
-            .mixer
-            .start(&self.programs.train, plan.step, (seconds * 1e6) as u64);
+        let mut pending = PendingWorks::new(&job);
+        let seconds = self.printer.draw_facts(plan.step, job.segment).seconds;
+        let tick =
+            self.mixer
+                .start_stretch(&self.programs.train, plan.step, (seconds * 1e6) as u64);
         if let Some(watch) = &mut self.mixer.watch {
             watch.live = true;
         }
-        let mut places = Places {
+        let mut places = RankProgress {
             waits: vec![false; job.procs.len()],
             healthy: Some(healthy),
-            last: self.options.first() + self.options.steps - 1,
+            last: self.options.first_step() + self.options.steps - 1,
         };
         while !self.mixer.active.is_empty() {
             let m = &mut self.mixer;
@@ -80,67 +84,77 @@ impl Run<'_> {
             let rank = m.active[at];
             let mut over = Vec::new();
             for _ in 0..=m.rng.below(4) {
-                if !m.ready(&self.programs.train[rank], rank) {
+                if !m.skip_unmade_calls(&self.programs.train[rank], rank) {
                     m.active.swap_remove(at);
                     places.waits[rank] = true;
                     over.push(rank);
                     break;
                 }
-                m.emit(&self.programs.train, rank)?;
+                m.write_next_line(&self.programs.train, rank)?;
                 m.clock.advance(tick);
             }
-            for made in m.watch.as_mut().map(Watch::news).unwrap_or_default() {
+            for made in m
+                .watch
+                .as_mut()
+                .map(CallCounter::take_new_calls)
+                .unwrap_or_default()
+            {
                 if pending.push(made) {
-                    pending.settle(rank);
+                    pending.run_first_work(rank);
                 }
             }
             if over.contains(&plan.rank) && plan.kind == FaultKind::Die {
-                self.closed(&job, plan.rank)?;
+                self.print_closed_peers(&job, plan.rank)?;
             }
-            over.extend(pending.emptied());
+            over.extend(pending.take_emptied_ranks());
             for rank in over {
-                if places.waits[rank] && pending.idle(rank) {
-                    self.next_step(plan, rank, &mut places)?;
+                if places.waits[rank] && pending.is_idle(rank) {
+                    self.begin_next_step(plan, rank, &mut places)?;
                 }
             }
         }
         let ranks = 0..job.procs.len();
-        if !plan.kind.ends() && ranks.clone().all(|rank| pending.idle(rank)) {
-            return Ok(Course::Ended);
+        if !plan.kind.ends_calls() && ranks.clone().all(|rank| pending.is_idle(rank)) {
+            return Ok(FaultCourse::Ended);
         }
         let speaks = self.options.fault.and_then(|fault| fault.watchdog);
-        if speaks.unwrap_or(self.options.trainer != Trainer::None)
+        if speaks.unwrap_or(self.options.trainer != SynthTrainer::None)
             && let Some(watch) = self.mixer.watch.take()
         {
             let alive = |rank| rank != plan.rank || plan.kind != FaultKind::Die;
-            self.watchdog(&job, &watch, &pending, &alive)?;
+            self.print_watchdog(&job, &watch, &pending, &alive)?;
             self.mixer.watch = Some(watch);
         }
-        Ok(Course::Hangs)
+        Ok(FaultCourse::Hangs)
     }
 
     /// PyTorch's watchdog speaks on the ranks that are alive.
-    pub(crate) fn watchdog(
+    pub(crate) fn print_watchdog(
         &mut self,
-        job: &Job,
-        watch: &Watch,
-        pending: &Pending<'_>,
+        job: &SynthJob,
+        watch: &CallCounter,
+        pending: &PendingWorks<'_>,
         alive: &dyn Fn(usize) -> bool,
     ) -> Result<()> {
-        for saying in watchdog::sayings(self.options.seed, job, watch, pending, alive) {
+        for saying in watchdog::watchdog_lines(self.options.seed, job, watch, pending, alive) {
             self.mixer.clock.advance(saying.after_us);
-            let text = saying.line(&self.mixer.clock);
-            self.print(saying.rank, &text, true)?;
+            let text = saying.format_line(&self.mixer.clock);
+            self.print_text(saying.rank, &text, true)?;
             self.mixer.truth.records.foreign += 1;
         }
         Ok(())
     }
 
     /// All calls of the rank's step have ended, and its host goes on.
-    fn next_step(&mut self, plan: &Plan, rank: usize, places: &mut Places) -> Result<()> {
+    fn begin_next_step(
+        &mut self,
+        plan: &FaultPlan,
+        rank: usize,
+        places: &mut RankProgress,
+    ) -> Result<()> {
         let step = self.mixer.cursors[rank].step;
         if rank == plan.rank && step == plan.step {
-            if plan.kind.ends() {
+            if plan.kind.ends_calls() {
                 return Ok(());
             }
             if let Some(healthy) = places.healthy.take() {
@@ -148,13 +162,13 @@ impl Run<'_> {
             }
         }
         places.waits[rank] = false;
-        if rank == self.printer.rank() {
-            let facts = self.printer.facts(step, self.mixer.job.segment);
+        if rank == self.printer.marker_rank() {
+            let facts = self.printer.draw_facts(step, self.mixer.job.segment);
             self.since.push(facts);
-            self.over(facts, None)?;
+            self.print_step_end(facts, None)?;
         }
         if step < places.last {
-            self.mixer.cursors[rank] = Cursor::new(&self.programs.train[rank], step + 1);
+            self.mixer.cursors[rank] = ProgramCursor::new(&self.programs.train[rank], step + 1);
             self.mixer.active.push(rank);
         }
         Ok(())
@@ -162,7 +176,7 @@ impl Run<'_> {
 
     /// Its neighbours on the host see that a process is gone (`testdata/captured/ddp-die`;
     /// `src/proxy.cc`).
-    pub(crate) fn closed(&mut self, job: &Job, gone: usize) -> Result<()> {
+    pub(crate) fn print_closed_peers(&mut self, job: &SynthJob, gone: usize) -> Result<()> {
         if !self.options.init || !self.options.nccl.since(Nccl::V2_16) {
             return Ok(());
         }
@@ -173,15 +187,15 @@ impl Run<'_> {
             if rank != gone && job.procs[rank].node == job.procs[gone].node {
                 let dev = job.procs[gone].dev;
                 let text = format!("[Service thread] Connection closed by localRank {dev}");
-                self.mixer.nccl_says(rank, &Said::Info(text))?;
+                self.mixer.write_nccl_line(rank, &NcclLine::Info(text))?;
             }
         }
         Ok(())
     }
 }
 
-fn said(call: &Call, count: u64) -> CallSaid {
-    CallSaid {
+fn describe_call(call: &ScheduledCall, count: u64) -> CallRow {
+    CallRow {
         op: call.op.name(),
         count,
         datatype: call.dtype.name(),
@@ -191,24 +205,24 @@ fn said(call: &Call, count: u64) -> CallSaid {
 }
 
 /// The fault, as the truth says it.
-pub(crate) fn row(
-    plan: &Plan,
-    watch: &Watch,
-    job: &Job,
+pub(crate) fn build_fault_row(
+    plan: &FaultPlan,
+    watch: &CallCounter,
+    job: &SynthJob,
     communicators: &[crate::truth::rows::CommRow],
     options: &Options,
     hangs: bool,
 ) -> FaultRow {
     let proc = &job.procs[plan.rank];
-    let count = |call: &Call| match call.count {
-        Count::Fixed(count) => count,
-        Count::Tokens { .. } => plan.tokens,
+    let count = |call: &ScheduledCall| match call.count {
+        CallCount::Fixed(count) => count,
+        CallCount::Tokens { .. } => plan.tokens,
     };
     let id = |slot: usize| {
         let row = communicators.get(proc.members[slot].comm);
         row.map(|row| row.comm_id.clone())
     };
-    let of_steps = plan.kind.of_steps();
+    let of_steps = plan.kind.is_of_steps();
     // What is made beside the calls that should be takes no call's place.
     let beside = matches!(
         plan.kind,
@@ -232,26 +246,30 @@ pub(crate) fn row(
         comm_id: id(slot).filter(|_| !of_steps),
         comm_kind: (!of_steps).then(|| job.comms[proc.members[slot].comm].kind.name()),
         comm_rank: (!of_steps).then(|| proc.members[slot].rank),
-        seq: (!of_steps).then(|| watch.next(&plan.expected)),
-        expected: (!of_steps && !beside).then(|| said(&plan.expected, count(&plan.expected))),
-        made: plan.made.map(|made| said(&made, count(&made))),
+        seq: (!of_steps).then(|| watch.next_number(&plan.expected)),
+        expected: (!of_steps && !beside)
+            .then(|| describe_call(&plan.expected, count(&plan.expected))),
+        made: plan.made.map(|made| describe_call(&made, count(&made))),
         made_comm_id: made_on.filter(|&on| on != slot).and_then(id),
         ranks: if of_steps {
-            plan.ranks(options)
+            plan.ranks_of_other_steps(options)
         } else {
             Vec::new()
         },
         fact: None,
         line,
-        file: (options.layout == Layout::PerRank).then(|| file_name(proc)),
-        last_call: watch.last.filter(|_| plan.kind.ends()).and_then(|last| {
-            Some(LastCall {
-                call: said(&last.call, last.count),
-                comm_id: id(last.call.slot)?,
-                seq: last.seq,
-                line: last.line,
-            })
-        }),
+        file: (options.layout == LogLayout::PerRank).then(|| file_name(proc)),
+        last_call: watch
+            .last
+            .filter(|_| plan.kind.ends_calls())
+            .and_then(|last| {
+                Some(LastCallRow {
+                    call: describe_call(&last.call, last.count),
+                    comm_id: id(last.call.slot)?,
+                    seq: last.seq,
+                    line: last.line,
+                })
+            }),
         hangs,
     }
 }

@@ -7,25 +7,25 @@
 //!
 //! What happens after a wrong call is held to real jobs (`testdata/captured/ddp-*`).
 
+mod call_counter;
 mod check;
 mod host;
 mod live;
-mod pending;
+mod pending_works;
 mod plan;
 mod row;
-mod watch;
 mod watchdog;
 
 use crate::error::{Error, Result};
-use crate::named::named;
+use crate::named_choices::named;
 use std::str::FromStr;
 
-pub(super) use host::{apply, connections, fact, lacks_nvls};
-pub(super) use live::{Course, row};
-pub(super) use pending::Pending;
-pub(super) use plan::Plan;
-pub use row::{CallSaid, FactRow, FaultRow, LastCall};
-pub(super) use watch::Watch;
+pub(super) use call_counter::CallCounter;
+pub(super) use host::{edit_connections, edit_rank_lines, fact, lacks_nvls};
+pub(super) use live::{FaultCourse, build_fault_row};
+pub(super) use pending_works::PendingWorks;
+pub(super) use plan::FaultPlan;
+pub use row::{CallRow, FaultRow, HostFactRow, LastCallRow};
 
 named! {
     /// What is wrong.
@@ -91,7 +91,7 @@ named! {
 
 named! {
     /// The communicators a wrong call can be made on.
-    Group, "communicator" {
+    FaultGroup, "communicator" {
         /// All ranks.
         World = "world",
         /// Those that share a layer's tensors.
@@ -109,44 +109,44 @@ named! {
     }
 }
 
-impl Group {
+impl FaultGroup {
     /// The word of the truth's communicators.
-    fn kind(self) -> &'static str {
+    fn truth_name(self) -> &'static str {
         match self {
-            Group::World => "world",
-            Group::Tensor => "tp",
-            Group::Pipeline => "pp",
-            Group::Data => "dp",
-            Group::Expert => "ep",
-            Group::Context => "cp",
-            Group::Shard => "shard",
+            FaultGroup::World => "world",
+            FaultGroup::Tensor => "tp",
+            FaultGroup::Pipeline => "pp",
+            FaultGroup::Data => "dp",
+            FaultGroup::Expert => "ep",
+            FaultGroup::Context => "cp",
+            FaultGroup::Shard => "shard",
         }
     }
 }
 
 impl FaultKind {
     /// The fault is a call, or that calls end.
-    pub(super) fn of_calls(self) -> bool {
+    pub(super) fn is_of_calls(self) -> bool {
         self < FaultKind::Sockets
     }
 
     /// The fault is a fact of a host.
-    pub(super) fn of_host(self) -> bool {
-        !self.of_calls() && self != FaultKind::SlowInit
+    pub(super) fn is_of_host(self) -> bool {
+        !self.is_of_calls() && self != FaultKind::SlowInit
     }
 
     /// It shows only where ranks go on until nothing can.
     pub(super) fn needs_lead(self) -> bool {
-        self > FaultKind::Recv && self.of_calls()
+        self > FaultKind::Recv && self.is_of_calls()
     }
 
     /// Ranks make other stretches than others do.
-    pub(super) fn of_steps(self) -> bool {
-        self >= FaultKind::MoreSteps && self.of_calls()
+    pub(super) fn is_of_steps(self) -> bool {
+        self >= FaultKind::MoreSteps && self.is_of_calls()
     }
 
     /// The rank makes no call from there on.
-    pub(super) fn ends(self) -> bool {
+    pub(super) fn ends_calls(self) -> bool {
         matches!(self, FaultKind::Die | FaultKind::Stall)
     }
 }
@@ -163,7 +163,7 @@ pub struct Fault {
     /// The host, from 0. Default one but the first, drawn from the seed.
     pub host: Option<usize>,
     /// On what communicator. Default any.
-    pub comm: Option<Group>,
+    pub comm: Option<FaultGroup>,
     /// PyTorch speaks of a hang. Default where there is a trainer that speaks.
     pub watchdog: Option<bool>,
 }
@@ -192,39 +192,43 @@ impl FromStr for Fault {
         for pair in keys.split(',').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let again = match key {
-                "step" => fault.step.replace(number(key, value)?).is_some(),
-                "rank" => fault.rank.replace(number(key, value)?).is_some(),
-                "host" => fault.host.replace(number(key, value)?).is_some(),
+                "step" => fault.step.replace(parse_number(key, value)?).is_some(),
+                "rank" => fault.rank.replace(parse_number(key, value)?).is_some(),
+                "host" => fault.host.replace(parse_number(key, value)?).is_some(),
                 "comm" => fault.comm.replace(value.parse()?).is_some(),
                 "watchdog" => {
                     let on = match value {
                         "on" => true,
                         "off" => false,
-                        _ => return refuse(format!("watchdog must be on or off, not \"{value}\"")),
+                        _ => {
+                            return refuse_fault(format!(
+                                "watchdog must be on or off, not \"{value}\""
+                            ));
+                        }
                     };
                     fault.watchdog.replace(on).is_some()
                 }
                 _ => {
-                    return refuse(format!(
+                    return refuse_fault(format!(
                         "unknown key \"{key}\"; expected one of step, rank, host, comm, watchdog"
                     ));
                 }
             };
             if again {
-                return refuse(format!("{key} is given twice"));
+                return refuse_fault(format!("{key} is given twice"));
             }
         }
         Ok(fault)
     }
 }
 
-fn number<N: FromStr>(key: &str, value: &str) -> Result<N> {
+fn parse_number<N: FromStr>(key: &str, value: &str) -> Result<N> {
     value
         .parse()
-        .or_else(|_| refuse(format!("{key} must be a number, not \"{value}\"")))
+        .or_else(|_| refuse_fault(format!("{key} must be a number, not \"{value}\"")))
 }
 
-fn refuse<T>(text: String) -> Result<T> {
+fn refuse_fault<T>(text: String) -> Result<T> {
     Err(Error::Usage(format!("--fault: {text}")))
 }
 

@@ -1,22 +1,22 @@
 //! Which call goes wrong, and how.
 
 use crate::error::Result;
-use crate::fault::{Fault, FaultKind, refuse};
-use crate::job::Job;
-use crate::job::call::{Call, Count, Dtype, Op};
-use crate::job::schedule::{Stretch, program};
+use crate::fault::{Fault, FaultKind, refuse_fault};
+use crate::job::SynthJob;
+use crate::job::call::{CallCount, CallDtype, CallOp, ScheduledCall};
+use crate::job::schedule::{ProgramStretch, build_program};
 use crate::options::{Options, Strategy};
-use crate::rng::hash;
-use crate::trainer::Printer;
-use crate::truth::cells::Cells;
+use crate::rng::hash_parts;
+use crate::trainer::StepPrinter;
+use crate::truth::cells::TruthCells;
 
 /// Bytes that NCCL's LL protocol sends in one piece: calls of less end whatever is in them.
 /// `testdata/captured/ddp-datatype`: one fp16 among fp32, and the job goes on.
-pub(super) const ONE_LINE: u128 = 8;
+pub(super) const LL_LINE_BYTES: u128 = 8;
 
 /// A wrong call, or a missing one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
+pub(crate) struct FaultPlan {
     pub(crate) kind: FaultKind,
     /// The rank in the job.
     pub(crate) rank: usize,
@@ -27,26 +27,33 @@ pub(crate) struct Plan {
     /// The second call, where two change places.
     with: usize,
     /// The call as it should be.
-    pub(super) expected: Call,
+    pub(super) expected: ScheduledCall,
     /// Its elements, where they differ by step.
     pub(super) tokens: u64,
     /// What is made in its place.
-    pub(super) made: Option<Call>,
+    pub(super) made: Option<ScheduledCall>,
     /// The job does not go on to its end.
     pub(crate) hangs: bool,
 }
 
-impl Plan {
+impl FaultPlan {
     /// The wrong call that was asked for; none where no call is wrong.
-    pub(crate) fn of(options: &Options, job: &Job) -> Result<Option<Plan>> {
+    pub(crate) fn plan_fault(options: &Options, job: &SynthJob) -> Result<Option<FaultPlan>> {
         match options.fault {
-            Some(fault) if fault.kind.of_calls() => Search::new(options, fault).plan(job).map(Some),
+            Some(fault) if fault.kind.is_of_calls() => {
+                FaultSearch::new(options, fault).find_plan(job).map(Some)
+            }
             _ => Ok(None),
         }
     }
 
     /// The rank's calls of the step.
-    pub(crate) fn edit(&self, job: &Job, calls: &mut Vec<Call>, cells: &mut Cells) {
+    pub(crate) fn edit_calls(
+        &self,
+        job: &SynthJob,
+        calls: &mut Vec<ScheduledCall>,
+        cells: &mut TruthCells,
+    ) {
         match self.kind {
             FaultKind::Skip | FaultKind::Recv => {
                 calls.remove(self.at);
@@ -62,7 +69,7 @@ impl Plan {
             _ => {
                 if let Some(mut made) = self.made {
                     // A call whose elements differ by step has its cells already.
-                    if let Count::Fixed(count) = made.count {
+                    if let CallCount::Fixed(count) = made.count {
                         let comm = job.procs[self.rank].members[made.slot].comm;
                         made.cell = cells.intern(made.op, made.dtype, count, job.comms[comm].kind);
                     }
@@ -78,8 +85,8 @@ impl Plan {
 
     /// The ranks that make another number of steps: those that share their data with the rank of
     /// the fault.
-    pub(crate) fn ranks(&self, options: &Options) -> Vec<usize> {
-        let data = |rank: usize| rank / options.tp % options.copies() / options.cp;
+    pub(crate) fn ranks_of_other_steps(&self, options: &Options) -> Vec<usize> {
+        let data = |rank: usize| rank / options.tp % options.shard_copies() / options.cp;
         let alone = self.kind == FaultKind::LoneSave || options.strategy == Strategy::Server;
         let same = |rank: &usize| *rank == self.rank || (!alone && data(*rank) == data(self.rank));
         (0..options.ranks).filter(same).collect()
@@ -87,57 +94,60 @@ impl Plan {
 }
 
 /// Elements of a call that has always as many.
-fn fixed(call: &Call) -> Option<u64> {
+fn fixed_count(call: &ScheduledCall) -> Option<u64> {
     match call.count {
-        Count::Fixed(count) => Some(count),
-        Count::Tokens { .. } => None,
+        CallCount::Fixed(count) => Some(count),
+        CallCount::Tokens { .. } => None,
     }
 }
 
-fn bytes(call: &Call) -> u128 {
-    u128::from(fixed(call).unwrap_or(0)) * u128::from(call.dtype.size())
+fn call_bytes(call: &ScheduledCall) -> u128 {
+    u128::from(fixed_count(call).unwrap_or(0)) * u128::from(call.dtype.size())
 }
 
 /// A pair of stages' Send or Recv, not one of a group.
-fn paired(call: &Call) -> bool {
-    matches!(call.op, Op::Send | Op::Recv)
+fn is_paired(call: &ScheduledCall) -> bool {
+    matches!(call.op, CallOp::Send | CallOp::Recv)
 }
 
 /// What a cast forgotten or made twice would give.
-fn other_type(dtype: Dtype) -> Dtype {
+fn wrong_dtype(dtype: CallDtype) -> CallDtype {
     match dtype {
-        Dtype::Fp32 => Dtype::Fp16,
-        Dtype::Fp16 | Dtype::Bf16 | Dtype::Fp64 => Dtype::Fp32,
-        Dtype::Fp8E4m3 => Dtype::Bf16,
-        Dtype::Int64 => Dtype::Int32,
-        Dtype::Int32 => Dtype::Int64,
-        Dtype::Int8 => Dtype::Uint8,
-        Dtype::Uint8 => Dtype::Int8,
+        CallDtype::Fp32 => CallDtype::Fp16,
+        CallDtype::Fp16 | CallDtype::Bf16 | CallDtype::Fp64 => CallDtype::Fp32,
+        CallDtype::Fp8E4m3 => CallDtype::Bf16,
+        CallDtype::Int64 => CallDtype::Int32,
+        CallDtype::Int32 => CallDtype::Int64,
+        CallDtype::Int8 => CallDtype::Uint8,
+        CallDtype::Uint8 => CallDtype::Int8,
     }
 }
 
 /// What stands in for an operation: another that takes the same arguments.
-fn other_op(op: Op) -> Option<Op> {
+fn wrong_op(op: CallOp) -> Option<CallOp> {
     match op {
-        Op::AllReduce => Some(Op::Broadcast),
-        Op::AllGather => Some(Op::ReduceScatter),
-        Op::ReduceScatter => Some(Op::AllGather),
-        Op::Broadcast => Some(Op::AllReduce),
-        Op::Reduce => Some(Op::AllReduce),
+        CallOp::AllReduce => Some(CallOp::Broadcast),
+        CallOp::AllGather => Some(CallOp::ReduceScatter),
+        CallOp::ReduceScatter => Some(CallOp::AllGather),
+        CallOp::Broadcast => Some(CallOp::AllReduce),
+        CallOp::Reduce => Some(CallOp::AllReduce),
         _ => None,
     }
 }
 
-struct Search<'a> {
+struct FaultSearch<'a> {
     options: &'a Options,
     fault: Fault,
     /// The steps to look in, the wanted one first.
     steps: Vec<u64>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> FaultSearch<'a> {
     fn new(options: &'a Options, fault: Fault) -> Self {
-        let (first, last) = (options.first(), options.first() + options.steps - 1);
+        let (first, last) = (
+            options.first_step(),
+            options.first_step() + options.steps - 1,
+        );
         // Ranks of a job that hangs come to no evaluation: behind the last, if there are some.
         let evaluated = options.eval_every.and_then(|every| {
             let done = |step: u64| step + 1 - options.trainer.first_number();
@@ -160,10 +170,15 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn plan(&self, job: &Job) -> Result<Plan> {
-        if let Some(plan) = self.ranks().find_map(|rank| self.of_rank(job, rank)) {
-            if plan.kind.of_steps() && plan.ranks(self.options).len() == self.options.ranks {
-                return refuse(format!(
+    fn find_plan(&self, job: &SynthJob) -> Result<FaultPlan> {
+        if let Some(plan) = self
+            .candidate_ranks()
+            .find_map(|rank| self.plan_for_rank(job, rank))
+        {
+            if plan.kind.is_of_steps()
+                && plan.ranks_of_other_steps(self.options).len() == self.options.ranks
+            {
+                return refuse_fault(format!(
                     "{}: all ranks share their data, so that none differs from the others",
                     plan.kind.name()
                 ));
@@ -196,16 +211,16 @@ impl<'a> Search<'a> {
             FaultKind::Op => "call with another kind",
             _ => "call",
         };
-        refuse(format!(
+        refuse_fault(format!(
             "{}: {who} makes {not} {what} on {on}{when}",
             kind.name()
         ))
     }
 
     /// The rank asked for, or all: those that print, and the first, last of all.
-    fn ranks(&self) -> impl Iterator<Item = usize> {
+    fn candidate_ranks(&self) -> impl Iterator<Item = usize> {
         let o = self.options;
-        let printing = Printer::new(o, 0).rank();
+        let printing = StepPrinter::new(o, 0).marker_rank();
         // A step without calls shows where its line is printed.
         let wanted = match self.fault.kind {
             FaultKind::SkipStep => self.fault.rank.or(Some(printing)),
@@ -213,7 +228,7 @@ impl<'a> Search<'a> {
             FaultKind::LoneSave => self.fault.rank.or(Some(0)),
             _ => self.fault.rank,
         };
-        let start = (hash(o.seed, &[40]) % o.ranks as u64) as usize;
+        let start = (hash_parts(o.seed, &[40]) % o.ranks as u64) as usize;
         let turn = move |i: usize| (start + i) % o.ranks;
         let shy = move |rank: &usize| *rank != 0 && *rank != printing;
         let quiet = (0..o.ranks).map(turn).filter(shy);
@@ -222,13 +237,13 @@ impl<'a> Search<'a> {
         wanted.into_iter().chain(all)
     }
 
-    fn of_rank(&self, job: &Job, rank: usize) -> Option<Plan> {
-        let calls = program(
+    fn plan_for_rank(&self, job: &SynthJob, rank: usize) -> Option<FaultPlan> {
+        let calls = build_program(
             job,
             rank,
             self.options,
-            Stretch::Train,
-            &mut Cells::default(),
+            ProgramStretch::Train,
+            &mut TruthCells::default(),
         );
         let steps = self.steps.iter();
         steps.copied().find_map(|step| {
@@ -237,29 +252,36 @@ impl<'a> Search<'a> {
                 .filter(|&i| step.is_multiple_of(calls[i].every))
                 .collect();
             let fit: Vec<usize> = (0..mine.len())
-                .filter(|&n| self.fits(job, rank, &calls, &mine, n))
-                .take(if self.fault.kind.of_steps() {
+                .filter(|&n| self.can_be_at(job, rank, &calls, &mine, n))
+                .take(if self.fault.kind.is_of_steps() {
                     1
                 } else {
                     usize::MAX
                 })
                 .collect();
-            let drawn = hash(self.options.seed, &[41, step, rank as u64]) as usize;
+            let drawn = hash_parts(self.options.seed, &[41, step, rank as u64]) as usize;
             let n = match fit.len() {
                 0 => return None,
                 // In the middle of the step.
-                len if self.fault.kind.ends() || self.fault.kind == FaultKind::Retry => {
+                len if self.fault.kind.ends_calls() || self.fault.kind == FaultKind::Retry => {
                     fit[len / 4 + drawn % (len / 2).max(1)]
                 }
                 len => fit[drawn % len],
             };
             let with = mine.get(n + 1).copied().unwrap_or(mine[n]);
-            Some(self.wrong(job, rank, step, &calls, mine[n], with))
+            Some(self.build_plan(job, rank, step, &calls, mine[n], with))
         })
     }
 
     /// The fault can be at the `n`th call that is made.
-    fn fits(&self, job: &Job, rank: usize, calls: &[Call], mine: &[usize], n: usize) -> bool {
+    fn can_be_at(
+        &self,
+        job: &SynthJob,
+        rank: usize,
+        calls: &[ScheduledCall],
+        mine: &[usize],
+        n: usize,
+    ) -> bool {
         let call = &calls[mine[n]];
         let comm = &job.comms[job.procs[rank].members[call.slot].comm];
         let kind = self.fault.kind;
@@ -268,59 +290,68 @@ impl<'a> Search<'a> {
             || self
                 .fault
                 .comm
-                .is_some_and(|group| group.kind() != comm.kind.name())
+                .is_some_and(|group| group.truth_name() != comm.kind.name())
         {
             return false;
         }
         match kind {
-            _ if kind.ends() => return n > 0,
-            _ if kind.of_steps() => return true,
-            FaultKind::Peer => return paired(call) && comm.ranks.len() > 2,
+            _ if kind.ends_calls() => return n > 0,
+            _ if kind.is_of_steps() => return true,
+            FaultKind::Peer => return is_paired(call) && comm.ranks.len() > 2,
             _ => {}
         }
-        if call.more || fixed(call).is_none() || paired(call) != (kind == FaultKind::Recv) {
+        if call.more || fixed_count(call).is_none() || is_paired(call) != (kind == FaultKind::Recv)
+        {
             return false;
         }
         match kind {
             FaultKind::Redop => {
-                matches!(call.op, Op::AllReduce | Op::ReduceScatter | Op::Reduce)
+                matches!(
+                    call.op,
+                    CallOp::AllReduce | CallOp::ReduceScatter | CallOp::Reduce
+                )
             }
-            FaultKind::Root => matches!(call.op, Op::Broadcast | Op::Reduce),
+            FaultKind::Root => matches!(call.op, CallOp::Broadcast | CallOp::Reduce),
             FaultKind::Order => mine.get(n + 1).is_some_and(|&next| {
                 let next = &calls[next];
                 next.slot == call.slot
                     && next.backward == call.backward
                     && next.task == 0
                     && !next.more
-                    && !paired(next)
-                    && fixed(next).is_some()
-                    && (next.op != call.op || bytes(next) != bytes(call))
+                    && !is_paired(next)
+                    && fixed_count(next).is_some()
+                    && (next.op != call.op || call_bytes(next) != call_bytes(call))
             }),
             FaultKind::Crossed => mine.get(n + 1).is_some_and(|&next| {
                 let next = &calls[next];
                 next.slot != call.slot
                     && next.task == 0
                     && !next.more
-                    && !paired(next)
-                    && self.meet(job, rank, call.slot, next.slot)
+                    && !is_paired(next)
+                    && self.share_a_member(job, rank, call.slot, next.slot)
             }),
-            FaultKind::OtherGroup => self.other_group(job, rank, call).is_some(),
-            FaultKind::Op => other_op(call.op).is_some(),
+            FaultKind::OtherGroup => self.other_communicator(job, rank, call).is_some(),
+            FaultKind::Op => wrong_op(call.op).is_some(),
             FaultKind::Rest => n > 0,
-            FaultKind::Skip => self.shows(calls, mine, n),
+            FaultKind::Skip => self.shows_missing_call(calls, mine, n),
             _ => true,
         }
     }
 
     /// Two of a rank's communicators share another member: crossed, each waits for the other.
-    fn meet(&self, job: &Job, rank: usize, a: usize, b: usize) -> bool {
+    fn share_a_member(&self, job: &SynthJob, rank: usize, a: usize, b: usize) -> bool {
         let members = |slot: usize| &job.comms[job.procs[rank].members[slot].comm].ranks;
         let shared = members(a).iter().filter(|r| members(b).contains(r));
         shared.count() > 1
     }
 
     /// Another communicator of the rank, of several ranks.
-    fn other_group(&self, job: &Job, rank: usize, call: &Call) -> Option<usize> {
+    fn other_communicator(
+        &self,
+        job: &SynthJob,
+        rank: usize,
+        call: &ScheduledCall,
+    ) -> Option<usize> {
         let members = &job.procs[rank].members;
         let mine = &job.comms[members[call.slot].comm].ranks;
         (0..members.len()).find(|&slot| {
@@ -330,61 +361,67 @@ impl<'a> Search<'a> {
     }
 
     /// The next call on the communicator is another one: what is missing can be told.
-    fn shows(&self, calls: &[Call], mine: &[usize], n: usize) -> bool {
+    fn shows_missing_call(&self, calls: &[ScheduledCall], mine: &[usize], n: usize) -> bool {
         let call = &calls[mine[n]];
-        let alike = |other: &Call| {
+        let alike = |other: &ScheduledCall| {
             (other.op, other.dtype, other.redop, other.root)
                 == (call.op, call.dtype, call.redop, call.root)
-                && fixed(other) == fixed(call)
+                && fixed_count(other) == fixed_count(call)
         };
         let behind = mine[n + 1..].iter().map(|&i| &calls[i]);
         // In the next step the same calls come again, and perhaps some that come rarely.
         let again = calls.iter().filter(|call| call.every == 1);
         let mut next = behind
             .chain(again)
-            .filter(|next| next.slot == call.slot && !paired(next));
+            .filter(|next| next.slot == call.slot && !is_paired(next));
         next.next().is_some_and(|next| !alike(next))
     }
 
     /// The fault at the `at`th of the rank's calls; `with` is the one that is made after it.
-    fn wrong(
+    fn build_plan(
         &self,
-        job: &Job,
+        job: &SynthJob,
         rank: usize,
         step: u64,
-        calls: &[Call],
+        calls: &[ScheduledCall],
         at: usize,
         with: usize,
-    ) -> Plan {
+    ) -> FaultPlan {
         let expected = calls[at];
-        let made = self.made(job, rank, expected, calls[with]);
-        Plan {
+        let made = self.wrong_call(job, rank, expected, calls[with]);
+        FaultPlan {
             kind: self.fault.kind,
             rank,
             step,
             at,
             with,
             expected,
-            tokens: expected.resolve(self.options, step).0,
+            tokens: expected.count_and_cell(self.options, step).0,
             made,
-            hangs: self.hangs(&expected, made.as_ref()),
+            hangs: self.does_hang(&expected, made.as_ref()),
         }
     }
 
     /// What is made in place of a call; `next` is the one that is made after it.
-    fn made(&self, job: &Job, rank: usize, expected: Call, next: Call) -> Option<Call> {
+    fn wrong_call(
+        &self,
+        job: &SynthJob,
+        rank: usize,
+        expected: ScheduledCall,
+        next: ScheduledCall,
+    ) -> Option<ScheduledCall> {
         let member = &job.procs[rank].members[expected.slot];
         let ranks = |comm: usize| job.comms[comm].ranks.len();
         let mut call = expected;
         match self.fault.kind {
             // A tensor that should have been reduced first, or a last batch that is shorter.
             FaultKind::Count => {
-                call.count = Count::Fixed(match fixed(&expected).unwrap_or(0) {
+                call.count = CallCount::Fixed(match fixed_count(&expected).unwrap_or(0) {
                     count if count < 1024 => 4 * count,
                     count => count / 4 * 3,
                 });
             }
-            FaultKind::Datatype => call.dtype = other_type(call.dtype),
+            FaultKind::Datatype => call.dtype = wrong_dtype(call.dtype),
             FaultKind::Redop => call.redop = if call.redop == 0 { 2 } else { 0 },
             // A rank that takes itself for the root.
             FaultKind::Root => {
@@ -394,15 +431,15 @@ impl<'a> Search<'a> {
                 };
             }
             FaultKind::Order | FaultKind::Crossed => return Some(next),
-            FaultKind::Op => call.op = other_op(call.op).unwrap_or(call.op),
+            FaultKind::Op => call.op = wrong_op(call.op).unwrap_or(call.op),
             FaultKind::Extra => {}
             // A barrier, or a look at something, that only one rank comes to.
             FaultKind::Lone => {
-                (call.op, call.dtype, call.redop) = (Op::AllReduce, Dtype::Int64, 0);
-                (call.count, call.root) = (Count::Fixed(3), 0);
+                (call.op, call.dtype, call.redop) = (CallOp::AllReduce, CallDtype::Int64, 0);
+                (call.count, call.root) = (CallCount::Fixed(3), 0);
             }
             FaultKind::OtherGroup => {
-                let slot = self.other_group(job, rank, &expected)?;
+                let slot = self.other_communicator(job, rank, &expected)?;
                 let others = ranks(job.procs[rank].members[slot].comm);
                 (call.slot, call.root) = (slot, call.root.min(others - 1));
             }
@@ -420,12 +457,12 @@ impl<'a> Search<'a> {
     }
 
     /// The job does not go on to its end with the call that is made.
-    fn hangs(&self, expected: &Call, made: Option<&Call>) -> bool {
+    fn does_hang(&self, expected: &ScheduledCall, made: Option<&ScheduledCall>) -> bool {
         match (self.fault.kind, made) {
             (FaultKind::Redop, _) => false,
             (FaultKind::Datatype, Some(made)) => {
-                let (a, b) = (bytes(expected), bytes(made));
-                a != b && a.max(b) > ONE_LINE
+                let (a, b) = (call_bytes(expected), call_bytes(made));
+                a != b && a.max(b) > LL_LINE_BYTES
             }
             _ => true,
         }

@@ -25,9 +25,9 @@ pub struct FaultRow {
     /// Send and Recv, among those in this direction with this peer.
     pub seq: Option<u64>,
     /// The call as it should be.
-    pub expected: Option<CallSaid>,
+    pub expected: Option<CallRow>,
     /// The call made in its place; null where it is missing.
-    pub made: Option<CallSaid>,
+    pub made: Option<CallRow>,
     /// Where it was made, if on another communicator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made_comm_id: Option<String>,
@@ -35,21 +35,21 @@ pub struct FaultRow {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<usize>,
     /// The fact of the host, or the phase of the initialisation.
-    pub fact: Option<FactRow>,
+    pub fact: Option<HostFactRow>,
     /// The first line that is wrong, from 1; of a missing call, the rank's last call before it.
     /// Null in a stream written in blocks.
     pub line: Option<u64>,
     /// Its file; null where there is one stream.
     pub file: Option<String>,
     /// The last call of a rank that ends.
-    pub last_call: Option<LastCall>,
+    pub last_call: Option<LastCallRow>,
     /// The job does not end.
     pub hangs: bool,
 }
 
 /// A call as its line says it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct CallSaid {
+pub struct CallRow {
     /// As printed.
     pub op: &'static str,
     /// Elements.
@@ -64,10 +64,10 @@ pub struct CallSaid {
 
 /// The last call of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LastCall {
+pub struct LastCallRow {
     /// The call.
     #[serde(flatten)]
-    pub call: CallSaid,
+    pub call: CallRow,
     /// Its communicator.
     pub comm_id: String,
     /// Its number, as [`FaultRow::seq`].
@@ -78,7 +78,7 @@ pub struct LastCall {
 
 /// What a host, or a rank that starts, says that others do not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FactRow {
+pub struct HostFactRow {
     /// What it is about.
     pub what: String,
     /// What others say.

@@ -1,13 +1,13 @@
 //! Faults as they are asked for, and ranks that wait for each other.
 
-use super::pending::Pending;
-use super::{Fault, FaultKind, Group, Plan, Watch};
-use crate::job::Job;
-use crate::job::schedule::{Stretch, program};
-use crate::options::{Layout, Net, Options};
-use crate::truth::cells::Cells;
+use super::pending_works::PendingWorks;
+use super::{CallCounter, Fault, FaultGroup, FaultKind, FaultPlan};
+use crate::job::SynthJob;
+use crate::job::schedule::{ProgramStretch, build_program};
+use crate::options::{LogLayout, Options, SynthNet};
+use crate::truth::cells::TruthCells;
 use crate::{StreamSink, generate};
-use nccl_pipe_grammar::message::c10d::{self, C10d};
+use nccl_pipe_grammar::message::c10d::{self, C10dMessage};
 
 fn asked(fault: &str, change: impl FnOnce(&mut Options)) -> Options {
     let mut options = Options {
@@ -30,7 +30,7 @@ fn a_fault_is_read_with_its_keys() {
     let read: Fault = "slow-init,rank=3,comm=tensor".parse().unwrap();
     let expected = Fault {
         rank: Some(3),
-        comm: Some(Group::Tensor),
+        comm: Some(FaultGroup::Tensor),
         ..Fault::of(FaultKind::SlowInit)
     };
     assert_eq!(read, expected);
@@ -52,12 +52,16 @@ fn a_fault_is_read_with_its_keys() {
 #[test]
 fn what_makes_no_sense_is_named() {
     let one = |_: &mut Options| {};
-    let two = |o: &mut Options| (o.ranks, o.nodes, o.tp, o.net) = (16, 2, 4, Some(Net::Ib));
+    let two = |o: &mut Options| (o.ranks, o.nodes, o.tp, o.net) = (16, 2, 4, Some(SynthNet::Ib));
     assert!(said("recv", one).contains("--pp 2"));
     assert!(said("recv,comm=tensor", |o| o.pp = 2).contains("comm=pipeline"));
     assert!(said("sockets", one).contains("--nodes 2"));
-    assert!(said("sockets", |o| (o.nodes, o.net) = (2, Some(Net::Efa))).contains("--net ib"));
-    assert!(said("gpudirect", |o| (o.nodes, o.net) = (2, Some(Net::Socket))).contains("GPUDirect"));
+    assert!(said("sockets", |o| (o.nodes, o.net) = (2, Some(SynthNet::Efa))).contains("--net ib"));
+    assert!(
+        said("gpudirect", |o| (o.nodes, o.net) =
+            (2, Some(SynthNet::Socket)))
+        .contains("GPUDirect")
+    );
     assert!(said("nvls", two).contains("--nvls"));
     assert!(said("channels", |o| (o.nodes, o.tp) = (4, 4)).contains("two hosts"));
     assert!(
@@ -74,7 +78,7 @@ fn what_makes_no_sense_is_named() {
     assert!(said("die,step=99", one).contains("step 99"));
     assert!(said("die,rank=8", one).contains("rank 8"));
     assert!(said("setting,host=2", two).contains("host 2"));
-    assert!(said("die", |o| o.layout = Layout::Blocks).contains("--layout blocks"));
+    assert!(said("die", |o| o.layout = LogLayout::Blocks).contains("--layout blocks"));
     assert!(said("die", |o| o.restart_at = Some(4)).contains("--restart-at"));
     assert!(said("skip,step=2", |o| o.eval_every = Some(4)).contains("--eval-every"));
     asked("skip", |o| o.eval_every = Some(2)).check().unwrap();
@@ -87,24 +91,27 @@ fn a_healthy_job_comes_to_its_end_however_its_ranks_are_mixed() {
             (o.ranks, o.tp, o.pp, o.ep, o.zero_counts) = (ranks, tp, pp, ep, ep > 1);
         });
         options.check().unwrap();
-        let (job, mut cells) = (Job::new(&options, 0), Cells::default());
-        let plan = Plan::of(&options, &job).unwrap().unwrap();
-        let mut watch = Watch::new(Some(&plan));
+        let (job, mut cells) = (SynthJob::new(&options, 0), TruthCells::default());
+        let plan = FaultPlan::plan_fault(&options, &job).unwrap().unwrap();
+        let mut watch = CallCounter::new(Some(&plan));
         watch.live = true;
-        let mut pending = Pending::new(&job);
+        let mut pending = PendingWorks::new(&job);
         // The last rank makes all its calls before the first makes one.
         for rank in (0..ranks).rev() {
-            for call in program(&job, rank, &options, Stretch::Train, &mut cells) {
-                let (count, _) = call.resolve(&options, 4);
-                watch.made(rank, (4, 0), &call, count, 0);
+            for call in build_program(&job, rank, &options, ProgramStretch::Train, &mut cells) {
+                let (count, _) = call.count_and_cell(&options, 4);
+                watch.record_call(rank, (4, 0), &call, count, 0);
             }
-            for made in watch.news() {
+            for made in watch.take_new_calls() {
                 if pending.push(made) {
-                    pending.settle(rank);
+                    pending.run_first_work(rank);
                 }
             }
         }
-        assert!((0..ranks).all(|rank| pending.idle(rank)), "{ranks} ranks");
+        assert!(
+            (0..ranks).all(|rank| pending.is_idle(rank)),
+            "{ranks} ranks"
+        );
     }
 }
 
@@ -116,13 +123,13 @@ fn the_watchdog_names_the_call_that_never_came() {
     let missing = truth.fault.unwrap().seq.unwrap();
     let (mut caught, mut waiting) = (0, 0);
     for line in bytes.split(|&b| b == b'\n') {
-        match c10d::line(line) {
-            Some(C10d::Timeout(timeout)) => {
+        match c10d::parse_c10d_line(line) {
+            Some(C10dMessage::Timeout(timeout)) => {
                 assert_eq!(timeout.timeout_ms, 600_000);
                 assert!(timeout.ran_ms >= 600_000.0 && timeout.numel_in.is_some());
                 caught += 1;
             }
-            Some(C10d::LastWork(last)) => {
+            Some(C10dMessage::LastWork(last)) => {
                 assert!(last.enqueued >= last.completed);
                 let tensor = last
                     .who
@@ -150,7 +157,7 @@ fn what_hangs_begins_like_the_healthy_job() {
     };
     for kind in FaultKind::ALL
         .iter()
-        .filter(|kind| kind.of_calls() && !kind.needs_lead())
+        .filter(|kind| kind.is_of_calls() && !kind.needs_lead())
     {
         let options = asked(kind.name(), |o| (o.pp, o.seed) = (2, 5));
         let (healthy, _) = text(&Options {

@@ -1,19 +1,19 @@
 //! What PyTorch says when calls do not end: its watchdog's lines, in the words of
 //! `testdata/captured/ddp-*` (PyTorch 2.11, `torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp`).
 
-use crate::clock::{Clock, padded};
-use crate::fault::pending::{Pending, Work};
-use crate::fault::watch::Watch;
-use crate::job::Job;
-use crate::rng::hash;
+use crate::clock::{JobClock, write_padded};
+use crate::fault::call_counter::CallCounter;
+use crate::fault::pending_works::{PendingWorks, TorchWork};
+use crate::job::SynthJob;
+use crate::rng::hash_parts;
 
 /// PyTorch's default for NCCL (`kProcessGroupNCCLDefaultTimeout`).
-const TIMEOUT_MS: u64 = 600_000;
+const TORCH_TIMEOUT_MS: u64 = 600_000;
 /// From the dump of what it knows to the end of the process.
-const GRACE_US: u64 = 60_000_000;
+const DUMP_TO_EXIT_US: u64 = 60_000_000;
 
 /// A line of PyTorch's.
-pub(super) struct Saying {
+pub(super) struct WatchdogLine {
     /// Who says it.
     pub(super) rank: usize,
     /// How long after the line before.
@@ -23,13 +23,13 @@ pub(super) struct Saying {
     text: String,
 }
 
-impl Saying {
+impl WatchdogLine {
     /// As printed: `[rank0]:[E1120 14:02:46.459112080 ProcessGroupNCCL.cpp:689] ...`.
-    pub(super) fn line(&self, clock: &Clock) -> String {
+    pub(super) fn format_line(&self, clock: &JobClock) -> String {
         let date = clock.date();
         let mut nanos = Vec::new();
-        let below = hash(clock.micros(), &[self.rank as u64, u64::from(self.place)]) % 1000;
-        padded(&mut nanos, clock.micros() * 1000 + below, 9);
+        let below = hash_parts(clock.micros(), &[self.rank as u64, u64::from(self.place)]) % 1000;
+        write_padded(&mut nanos, clock.micros() * 1000 + below, 9);
         format!(
             "[rank{}]:[E{}{} {}.{} ProcessGroupNCCL.cpp:{}] {}",
             self.rank,
@@ -44,22 +44,22 @@ impl Saying {
 }
 
 /// Everything said until the processes end. `alive` ranks speak.
-pub(super) fn sayings(
+pub(super) fn watchdog_lines(
     seed: u64,
-    job: &Job,
-    watch: &Watch,
-    pending: &Pending<'_>,
+    job: &SynthJob,
+    watch: &CallCounter,
+    pending: &PendingWorks<'_>,
     alive: impl Fn(usize) -> bool,
-) -> Vec<Saying> {
+) -> Vec<WatchdogLine> {
     let mut ranks: Vec<usize> = (0..job.procs.len()).filter(|&rank| alive(rank)).collect();
     // Each rank looks at its own time.
-    ranks.sort_by_key(|&rank| hash(seed, &[42, rank as u64]));
-    let stuck: Vec<(usize, &Work)> = ranks
+    ranks.sort_by_key(|&rank| hash_parts(seed, &[42, rank as u64]));
+    let stuck: Vec<(usize, &TorchWork)> = ranks
         .iter()
-        .filter_map(|&rank| Some((rank, pending.stuck(rank)?)))
+        .filter_map(|&rank| Some((rank, pending.stuck_work(rank)?)))
         .collect();
     let first = stuck.first().map(|(rank, _)| *rank);
-    let speech = Speech {
+    let speech = WatchdogWriter {
         seed,
         job,
         watch,
@@ -67,53 +67,58 @@ pub(super) fn sayings(
     };
     let mut out = Vec::new();
     // How long after the line before each rank begins to speak: the first of a round, and the others.
-    let mut round = |first_us, next_us, ranks: &mut dyn Iterator<Item = (usize, Vec<Line>)>| {
-        let mut after = first_us;
-        for (rank, lines) in ranks {
-            for (after_us, place, text) in lines {
-                out.push(Saying {
-                    rank,
-                    after_us: after_us.unwrap_or(after),
-                    place,
-                    text,
-                });
+    let mut round =
+        |first_us, next_us, ranks: &mut dyn Iterator<Item = (usize, Vec<TimedWatchdogLine>)>| {
+            let mut after = first_us;
+            for (rank, lines) in ranks {
+                for (after_us, place, text) in lines {
+                    out.push(WatchdogLine {
+                        rank,
+                        after_us: after_us.unwrap_or(after),
+                        place,
+                        text,
+                    });
+                }
+                after = next_us;
             }
-            after = next_us;
-        }
-    };
-    let mut detections = stuck.iter().map(|s| (s.0, speech.detection(s.0, s.1)));
-    round(TIMEOUT_MS * 1000, 3_000, &mut detections);
-    let mut dumps = ranks.iter().map(|&rank| (rank, speech.dump(rank, first)));
+        };
+    let mut detections = stuck
+        .iter()
+        .map(|s| (s.0, speech.detection_lines(s.0, s.1)));
+    round(TORCH_TIMEOUT_MS * 1000, 3_000, &mut detections);
+    let mut dumps = ranks
+        .iter()
+        .map(|&rank| (rank, speech.dump_lines(rank, first)));
     round(300_000, 5_000, &mut dumps);
-    let mut ends = stuck.iter().map(|s| (s.0, speech.end(s.0, s.1)));
-    round(GRACE_US, 3_000, &mut ends);
+    let mut ends = stuck.iter().map(|s| (s.0, speech.exit_lines(s.0, s.1)));
+    round(DUMP_TO_EXIT_US, 3_000, &mut ends);
     out
 }
 
 /// A line: how long after the one before if that is of the same rank and round, where in the source,
 /// and its text.
-type Line = (Option<u64>, u32, String);
+type TimedWatchdogLine = (Option<u64>, u32, String);
 
 /// What the watchdogs speak of.
-struct Speech<'a> {
+struct WatchdogWriter<'a> {
     seed: u64,
-    job: &'a Job,
-    watch: &'a Watch,
-    pending: &'a Pending<'a>,
+    job: &'a SynthJob,
+    watch: &'a CallCounter,
+    pending: &'a PendingWorks<'a>,
 }
 
-impl Speech<'_> {
-    fn rank(&self, rank: usize, slot: usize) -> String {
+impl WatchdogWriter<'_> {
+    fn format_rank(&self, rank: usize, slot: usize) -> String {
         format!("[Rank {}]", self.job.procs[rank].members[slot].rank)
     }
 
-    fn caught(&self, rank: usize, work: &Work) -> String {
-        let ran = TIMEOUT_MS + hash(self.seed, &[43, rank as u64]) % 100;
+    fn format_timeout(&self, rank: usize, work: &TorchWork) -> String {
+        let ran = TORCH_TIMEOUT_MS + hash_parts(self.seed, &[43, rank as u64]) % 100;
         format!(
             "{} Watchdog caught collective operation timeout: WorkNCCL(SeqNum={}, \
-             OpType={}, NumelIn={}, NumelOut={}, Timeout(ms)={TIMEOUT_MS}) ran for {ran} \
+             OpType={}, NumelIn={}, NumelOut={}, Timeout(ms)={TORCH_TIMEOUT_MS}) ran for {ran} \
              milliseconds before timing out.",
-            self.rank(rank, work.slot),
+            self.format_rank(rank, work.slot),
             work.seq,
             work.op,
             work.numel_in,
@@ -122,9 +127,10 @@ impl Speech<'_> {
     }
 
     /// A rank finds that its call does not end.
-    fn detection(&self, rank: usize, work: &Work) -> Vec<Line> {
-        let group = group(self.job, rank, work.slot);
-        let (enqueued, completed) = status(self.watch, self.pending, rank, work.slot, work.paired);
+    fn detection_lines(&self, rank: usize, work: &TorchWork) -> Vec<TimedWatchdogLine> {
+        let group = format_group(self.job, rank, work.slot);
+        let (enqueued, completed) =
+            format_status(self.watch, self.pending, rank, work.slot, work.paired);
         let detected = format!(
             "{group}  failure detected by watchdog at work sequence id: {} PG status: last \
              enqueued work: {enqueued}, last completed work: {completed}",
@@ -135,7 +141,7 @@ impl Speech<'_> {
              value.";
         let signals = format!("{group} First PG on this rank to signal dumping.");
         vec![
-            (None, 689, self.caught(rank, work)),
+            (None, 689, self.format_timeout(rank, work)),
             (Some(210), 2303, detected),
             (Some(350), 736, no_stack.into()),
             (Some(60), 2636, signals),
@@ -143,11 +149,11 @@ impl Speech<'_> {
     }
 
     /// Every rank writes down what it knows: the first that was stuck makes the others do so.
-    fn dump(&self, rank: usize, first: Option<usize>) -> Vec<Line> {
+    fn dump_lines(&self, rank: usize, first: Option<usize>) -> Vec<TimedWatchdogLine> {
         let world = self.job.procs[rank].world;
-        let group = group(self.job, rank, world);
+        let group = format_group(self.job, rank, world);
         let mut lines = Vec::new();
-        let whose = match (self.pending.stuck(rank), first) {
+        let whose = match (self.pending.stuck_work(rank), first) {
             (None, Some(first)) => {
                 let text = "Observed flight recorder dump signal from another rank via TCPStore.";
                 lines.push((None, 1849, format!("{group} {text}")));
@@ -155,7 +161,7 @@ impl Speech<'_> {
             }
             _ => "from this local rank".to_owned(),
         };
-        let (enqueued, completed) = status(self.watch, self.pending, rank, world, false);
+        let (enqueued, completed) = format_status(self.watch, self.pending, rank, world, false);
         let received = format!(
             "{group} Received a dump signal due to a collective timeout {whose} and we will \
              try our best to dump the debug info. Last enqueued NCCL work: {enqueued}, last \
@@ -174,8 +180,8 @@ impl Speech<'_> {
     }
 
     /// A rank that is stuck ends its process.
-    fn end(&self, rank: usize, work: &Work) -> Vec<Line> {
-        let own = self.rank(rank, work.slot);
+    fn exit_lines(&self, rank: usize, work: &TorchWork) -> Vec<TimedWatchdogLine> {
+        let own = self.format_rank(rank, work.slot);
         let failed = format!(
             "{own} Some NCCL operations have failed or timed out. Due to the asynchronous \
              nature of CUDA kernels, subsequent GPU operations might run on \
@@ -185,8 +191,8 @@ impl Speech<'_> {
             format!("{own} To avoid data inconsistency, we are taking the entire process down.");
         let terminated = format!(
             "{} Process group watchdog thread terminated with exception: {}",
-            group(self.job, rank, work.slot),
-            self.caught(rank, work)
+            format_group(self.job, rank, work.slot),
+            self.format_timeout(rank, work)
         );
         vec![
             (None, 750, failed),
@@ -198,7 +204,7 @@ impl Speech<'_> {
 
 /// `[PG ID 1 PG GUID 5(TENSOR_MODEL_PARALLEL_GROUP) Rank 1]`: the process's own number of the
 /// group, that of all groups of the job, what it is for, and the rank in it.
-fn group(job: &Job, rank: usize, slot: usize) -> String {
+fn format_group(job: &SynthJob, rank: usize, slot: usize) -> String {
     let member = &job.procs[rank].members[slot];
     // Megatron-LM's names (`megatron/core/parallel_state.py`).
     let name = match job.comms[member.comm].kind.name() {
@@ -217,14 +223,14 @@ fn group(job: &Job, rank: usize, slot: usize) -> String {
 }
 
 /// The work handed over last and the one that ended last.
-fn status(
-    watch: &Watch,
-    pending: &Pending<'_>,
+fn format_status(
+    watch: &CallCounter,
+    pending: &PendingWorks<'_>,
     rank: usize,
     slot: usize,
     paired: bool,
 ) -> (u64, u64) {
-    let enqueued = watch.works(rank, slot)[usize::from(paired)];
-    let first = pending.first(rank, slot, paired);
+    let enqueued = watch.count_works(rank, slot)[usize::from(paired)];
+    let first = pending.first_pending_work(rank, slot, paired);
     (enqueued, first.map_or(enqueued, |work| work.seq - 1))
 }

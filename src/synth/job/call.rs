@@ -1,11 +1,11 @@
 //! A call in a rank's program: operation, datatype, count, group.
 
 use crate::options::Options;
-use crate::rng::hash;
+use crate::rng::hash_parts;
 
 /// An operation, named as NCCL's COLL lines name it (`src/collectives.cc`; note `AlltoAll`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Op {
+pub enum CallOp {
     AllReduce,
     AllGather,
     ReduceScatter,
@@ -18,27 +18,27 @@ pub enum Op {
     Recv,
 }
 
-impl Op {
+impl CallOp {
     /// As printed.
     pub fn name(self) -> &'static str {
         match self {
-            Op::AllReduce => "AllReduce",
-            Op::AllGather => "AllGather",
-            Op::ReduceScatter => "ReduceScatter",
-            Op::Broadcast => "Broadcast",
-            Op::Reduce => "Reduce",
-            Op::AlltoAll => "AlltoAll",
-            Op::Gather => "Gather",
-            Op::Scatter => "Scatter",
-            Op::Send => "Send",
-            Op::Recv => "Recv",
+            CallOp::AllReduce => "AllReduce",
+            CallOp::AllGather => "AllGather",
+            CallOp::ReduceScatter => "ReduceScatter",
+            CallOp::Broadcast => "Broadcast",
+            CallOp::Reduce => "Reduce",
+            CallOp::AlltoAll => "AlltoAll",
+            CallOp::Gather => "Gather",
+            CallOp::Scatter => "Scatter",
+            CallOp::Send => "Send",
+            CallOp::Recv => "Recv",
         }
     }
 }
 
 /// NCCL's number of a datatype (`ncclDataType_t`, nccl.h.in).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Dtype {
+pub enum CallDtype {
     Int8 = 0,
     Uint8 = 1,
     Int32 = 2,
@@ -50,39 +50,39 @@ pub enum Dtype {
     Fp8E4m3 = 10,
 }
 
-impl Dtype {
+impl CallDtype {
     /// The name in the call table.
     pub fn name(self) -> &'static str {
         match self {
-            Dtype::Int8 => "int8",
-            Dtype::Uint8 => "uint8",
-            Dtype::Int32 => "int32",
-            Dtype::Int64 => "int64",
-            Dtype::Fp16 => "fp16",
-            Dtype::Fp32 => "fp32",
-            Dtype::Fp64 => "fp64",
-            Dtype::Bf16 => "bf16",
-            Dtype::Fp8E4m3 => "fp8_e4m3",
+            CallDtype::Int8 => "int8",
+            CallDtype::Uint8 => "uint8",
+            CallDtype::Int32 => "int32",
+            CallDtype::Int64 => "int64",
+            CallDtype::Fp16 => "fp16",
+            CallDtype::Fp32 => "fp32",
+            CallDtype::Fp64 => "fp64",
+            CallDtype::Bf16 => "bf16",
+            CallDtype::Fp8E4m3 => "fp8_e4m3",
         }
     }
 
     /// Bytes of an element.
     pub fn size(self) -> u64 {
         match self {
-            Dtype::Int8 | Dtype::Uint8 | Dtype::Fp8E4m3 => 1,
-            Dtype::Fp16 | Dtype::Bf16 => 2,
-            Dtype::Int32 | Dtype::Fp32 => 4,
-            Dtype::Int64 | Dtype::Fp64 => 8,
+            CallDtype::Int8 | CallDtype::Uint8 | CallDtype::Fp8E4m3 => 1,
+            CallDtype::Fp16 | CallDtype::Bf16 => 2,
+            CallDtype::Int32 | CallDtype::Fp32 => 4,
+            CallDtype::Int64 | CallDtype::Fp64 => 8,
         }
     }
 }
 
 /// How many different counts a token exchange can have; few, so that the truth stays small.
-pub(crate) const TOKEN_COUNTS: u64 = 24;
+pub(crate) const DISTINCT_TOKEN_COUNTS: u64 = 24;
 
 /// Elements of a call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Count {
+pub(crate) enum CallCount {
     /// Always the same.
     Fixed(u64),
     /// Tokens routed from one rank to another in this place of the step: sender and receiver
@@ -99,15 +99,15 @@ pub(crate) enum Count {
 
 /// A call in a rank's program.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Call {
+pub(crate) struct ScheduledCall {
     /// What.
-    pub op: Op,
+    pub op: CallOp,
     /// Slot in `members` of its process.
     pub slot: usize,
     /// Elements.
-    pub count: Count,
+    pub count: CallCount,
     /// Of what.
-    pub dtype: Dtype,
+    pub dtype: CallDtype,
     /// `ncclRedOp_t`: 0 sum, 2 max, 4 avg; 0 where it means nothing.
     pub redop: u32,
     /// Root, or peer of Send and Recv, as a rank in the communicator.
@@ -124,17 +124,17 @@ pub(crate) struct Call {
     pub cell: usize,
 }
 
-impl Call {
+impl ScheduledCall {
     /// The elements in this step, and the cell to count the call in.
-    pub(crate) fn resolve(&self, options: &Options, step: u64) -> (u64, usize) {
+    pub(crate) fn count_and_cell(&self, options: &Options, step: u64) -> (u64, usize) {
         match self.count {
-            Count::Fixed(count) => (count, self.cell),
-            Count::Tokens { place, from, to } => {
-                let h = hash(options.seed, &[step, place, from, to]);
+            CallCount::Fixed(count) => (count, self.cell),
+            CallCount::Tokens { place, from, to } => {
+                let h = hash_parts(options.seed, &[step, place, from, to]);
                 if options.zero_counts && (h >> 40) & 7 == 0 {
                     return (0, self.cell);
                 }
-                let i = 1 + h % TOKEN_COUNTS;
+                let i = 1 + h % DISTINCT_TOKEN_COUNTS;
                 (token_count(i), self.cell + i as usize)
             }
         }

@@ -2,7 +2,7 @@
 
 /// What a communicator is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum CommPurpose {
     /// All ranks.
     World,
     /// The ranks that share a layer's tensors.
@@ -19,17 +19,17 @@ pub enum Kind {
     Shard,
 }
 
-impl Kind {
+impl CommPurpose {
     /// The word in the truth.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::World => "world",
-            Kind::Tp => "tp",
-            Kind::Dp => "dp",
-            Kind::Pp => "pp",
-            Kind::Ep => "ep",
-            Kind::Cp => "cp",
-            Kind::Shard => "shard",
+            CommPurpose::World => "world",
+            CommPurpose::Tp => "tp",
+            CommPurpose::Dp => "dp",
+            CommPurpose::Pp => "pp",
+            CommPurpose::Ep => "ep",
+            CommPurpose::Cp => "cp",
+            CommPurpose::Shard => "shard",
         }
     }
 }

@@ -6,16 +6,16 @@ pub(crate) mod schedule;
 pub(super) mod split;
 mod strategies;
 
-pub(crate) use kind::Kind;
+pub(crate) use kind::CommPurpose;
 
 use crate::options::{HostStyle, Options, Strategy};
-use crate::rng::hash;
+use crate::rng::hash_parts;
 
 /// A communicator.
 #[derive(Debug, Clone)]
-pub struct Comm {
+pub struct JobComm {
     /// What it is for.
-    pub kind: Kind,
+    pub kind: CommPurpose,
     /// The `commId` of its INIT lines: the only thing its members' lines have in common.
     pub id: u64,
     /// Its members' ranks in the job, by their rank in the communicator.
@@ -26,7 +26,7 @@ pub struct Comm {
 
 /// A process's side of a communicator.
 #[derive(Debug, Clone)]
-pub struct Member {
+pub struct JobCommMember {
     /// Index of the communicator in [`Job::comms`].
     pub comm: usize,
     /// Rank in the communicator.
@@ -39,7 +39,7 @@ pub struct Member {
 
 /// One process with one GPU.
 #[derive(Debug, Clone)]
-pub struct Proc {
+pub struct JobProcess {
     /// Host name as NCCL prints it.
     pub host: String,
     /// Index of the host.
@@ -57,7 +57,7 @@ pub struct Proc {
     /// CUDA stream pointer.
     pub stream: u64,
     /// Communicators, in order of creation.
-    pub members: Vec<Member>,
+    pub members: Vec<JobCommMember>,
     /// Slots in `members`.
     pub world: usize,
     /// See `world`.
@@ -80,17 +80,17 @@ pub struct Proc {
 
 /// One life of the job; a restart makes another.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub struct SynthJob {
     /// How often it was restarted before.
     pub segment: u64,
     /// By rank.
-    pub procs: Vec<Proc>,
+    pub procs: Vec<JobProcess>,
     /// In order of creation.
-    pub comms: Vec<Comm>,
+    pub comms: Vec<JobComm>,
 }
 
-fn host(options: &Options, node: usize) -> String {
-    let h = hash(options.seed, &[1, node as u64]);
+fn host_name(options: &Options, node: usize) -> String {
+    let h = hash_parts(options.seed, &[1, node as u64]);
     match options.host_style {
         HostStyle::Plain => format!("node{:02}", node + 1),
         // Container ids start with a digit often enough to fool a pattern that wants a letter.
@@ -101,27 +101,28 @@ fn host(options: &Options, node: usize) -> String {
     }
 }
 
-impl Job {
+impl SynthJob {
     /// Lays out the ranks as Megatron does by default (tp fastest, then cp, dp, pp; experts within
     /// dp) and makes the communicators in the order Megatron makes its groups. Gradients are summed
     /// over dp and cp.
     pub fn new(options: &Options, segment: u64) -> Self {
         let (seed, ranks) = (options.seed, options.ranks);
-        let stage = options.tp * options.copies();
+        let stage = options.tp * options.shard_copies();
         let per_node = ranks / options.nodes;
         let procs = (0..ranks).map(|rank| {
             let (node, dev) = (rank / per_node, rank % per_node);
-            let base = 20_000 + hash(seed, &[2, node as u64, segment]) % 900_000;
+            let base = 20_000 + hash_parts(seed, &[2, node as u64, segment]) % 900_000;
             let pid = base + 13 * dev as u64;
-            Proc {
-                host: host(options, node),
+            JobProcess {
+                host: host_name(options, node),
                 node,
                 pid,
-                backward_tid: pid + 700 + hash(seed, &[3, rank as u64, segment]) % 90,
-                init_tid: pid + 300 + hash(seed, &[4, rank as u64, segment]) % 90,
+                backward_tid: pid + 700 + hash_parts(seed, &[3, rank as u64, segment]) % 90,
+                init_tid: pid + 300 + hash_parts(seed, &[4, rank as u64, segment]) % 90,
                 dev,
                 bus: 0x1b000 + 0x11000 * dev as u64,
-                stream: 0x5600_0000_0000 + (hash(seed, &[5, rank as u64, segment]) & 0xfff_ffff0),
+                stream: 0x5600_0000_0000
+                    + (hash_parts(seed, &[5, rank as u64, segment]) & 0xfff_ffff0),
                 members: Vec::new(),
                 world: 0,
                 tp: 0,
@@ -134,20 +135,20 @@ impl Job {
                 stage: rank / stage,
             }
         });
-        let mut job = Job {
+        let mut job = SynthJob {
             segment,
             procs: procs.collect(),
             comms: Vec::new(),
         };
         match options.strategy {
-            Strategy::Megatron => job.megatron_groups(options),
-            _ => strategies::groups(&mut job, options),
+            Strategy::Megatron => job.add_megatron_groups(options),
+            _ => strategies::add_groups(&mut job, options),
         }
         job
     }
 
     /// The communicators in the order in which Megatron makes its groups.
-    fn megatron_groups(&mut self, options: &Options) {
+    fn add_megatron_groups(&mut self, options: &Options) {
         let Options {
             seed,
             ranks,
@@ -157,39 +158,50 @@ impl Job {
             cp,
             ..
         } = *options;
-        let (dp, copies) = (options.dp(), options.copies());
+        let (dp, copies) = (options.data_parallel_size(), options.shard_copies());
         // Copies of the model: the ranks of a context side by side.
         let at = |t: usize, copy: usize, p: usize| t + tp * (copy + copies * p);
-        self.add(seed, Kind::World, (0..ranks).collect(), |proc, slot| {
-            proc.world = slot;
-        });
-        for (p, d) in pairs(pp, copies) {
+        self.add_communicator(
+            seed,
+            CommPurpose::World,
+            (0..ranks).collect(),
+            |proc, slot| {
+                proc.world = slot;
+            },
+        );
+        for (p, d) in all_pairs(pp, copies) {
             let members = (0..tp).map(|t| at(t, d, p)).collect();
-            self.add(seed, Kind::Tp, members, |proc, slot| proc.tp = slot);
+            self.add_communicator(seed, CommPurpose::Tp, members, |proc, slot| proc.tp = slot);
         }
-        for (p, t) in pairs(pp, tp).filter(|_| copies > 1) {
+        for (p, t) in all_pairs(pp, tp).filter(|_| copies > 1) {
             let members = (0..copies).map(|copy| at(t, copy, p)).collect();
-            self.add(seed, Kind::Dp, members, |proc, slot| proc.dp = Some(slot));
+            self.add_communicator(seed, CommPurpose::Dp, members, |proc, slot| {
+                proc.dp = Some(slot);
+            });
         }
-        for (p, t) in pairs(pp, tp).filter(|_| cp > 1) {
+        for (p, t) in all_pairs(pp, tp).filter(|_| cp > 1) {
             for d in 0..dp {
                 let members = (0..cp).map(|c| at(t, c + cp * d, p)).collect();
-                self.add(seed, Kind::Cp, members, |proc, slot| proc.cp = Some(slot));
+                self.add_communicator(seed, CommPurpose::Cp, members, |proc, slot| {
+                    proc.cp = Some(slot);
+                });
             }
         }
-        for (p, t) in pairs(pp, tp).filter(|_| ep > 1) {
-            for (block, c) in pairs(dp / ep, cp) {
+        for (p, t) in all_pairs(pp, tp).filter(|_| ep > 1) {
+            for (block, c) in all_pairs(dp / ep, cp) {
                 let copy = |e| c + cp * (block * ep + e);
                 let members = (0..ep).map(|e| at(t, copy(e), p)).collect();
-                self.add(seed, Kind::Ep, members, |proc, slot| proc.ep = Some(slot));
+                self.add_communicator(seed, CommPurpose::Ep, members, |proc, slot| {
+                    proc.ep = Some(slot);
+                });
             }
         }
-        for (d, t) in pairs(copies, tp) {
+        for (d, t) in all_pairs(copies, tp) {
             for p in 1..pp {
                 let stage = p;
-                self.add(
+                self.add_communicator(
                     seed,
-                    Kind::Pp,
+                    CommPurpose::Pp,
                     vec![at(t, d, p - 1), at(t, d, p)],
                     |proc, slot| {
                         if proc.stage == stage {
@@ -204,12 +216,12 @@ impl Job {
     }
 
     /// Makes a communicator; `note` keeps the slot it has in each member's process.
-    pub(super) fn add(
+    pub(super) fn add_communicator(
         &mut self,
         seed: u64,
-        kind: Kind,
+        kind: CommPurpose,
         ranks: Vec<usize>,
-        mut note: impl FnMut(&mut Proc, usize),
+        mut note: impl FnMut(&mut JobProcess, usize),
     ) {
         let comm = self.comms.len();
         let mut nodes: Vec<usize> = ranks.iter().map(|&r| self.procs[r].node).collect();
@@ -219,9 +231,9 @@ impl Job {
             let slot = proc.members.len();
             // Same program, same allocator: neighbours often get the same address, which is why
             // a pointer without host and pid names nothing.
-            let twin = hash(seed, &[6, (global / 2) as u64, slot as u64, self.segment]);
+            let twin = hash_parts(seed, &[6, (global / 2) as u64, slot as u64, self.segment]);
             let ptr = 0x5500_0000_0000 + ((slot as u64) << 28) + (twin & 0xfff_fff0);
-            proc.members.push(Member {
+            proc.members.push(JobCommMember {
                 comm,
                 rank,
                 ptr,
@@ -229,8 +241,8 @@ impl Job {
             });
             note(proc, slot);
         }
-        let id = hash(seed, &[7, comm as u64, self.segment]) | 1;
-        self.comms.push(Comm {
+        let id = hash_parts(seed, &[7, comm as u64, self.segment]) | 1;
+        self.comms.push(JobComm {
             kind,
             id,
             ranks,
@@ -239,16 +251,16 @@ impl Job {
     }
 }
 
-fn pairs(outer: usize, inner: usize) -> impl Iterator<Item = (usize, usize)> {
+fn all_pairs(outer: usize, inner: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..outer).flat_map(move |o| (0..inner).map(move |i| (o, i)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Job, Kind};
+    use super::{CommPurpose, SynthJob};
     use crate::options::Options;
 
-    fn job() -> Job {
+    fn job() -> SynthJob {
         let options = Options {
             ranks: 16,
             nodes: 2,
@@ -258,13 +270,18 @@ mod tests {
             ..Options::default()
         };
         options.check().unwrap();
-        Job::new(&options, 0)
+        SynthJob::new(&options, 0)
     }
 
     #[test]
     fn every_rank_is_in_one_group_of_each_kind() {
         let job = job();
-        for kind in [Kind::World, Kind::Tp, Kind::Dp, Kind::Ep] {
+        for kind in [
+            CommPurpose::World,
+            CommPurpose::Tp,
+            CommPurpose::Dp,
+            CommPurpose::Ep,
+        ] {
             let mut seen: Vec<usize> = job
                 .comms
                 .iter()
@@ -287,21 +304,21 @@ mod tests {
             ..Options::default()
         };
         options.check().unwrap();
-        let job = Job::new(&options, 0);
-        let of = |kind: Kind| -> Vec<Vec<usize>> {
+        let job = SynthJob::new(&options, 0);
+        let of = |kind: CommPurpose| -> Vec<Vec<usize>> {
             let comms = job.comms.iter().filter(|c| c.kind == kind);
             comms.map(|c| c.ranks.clone()).collect()
         };
-        assert_eq!(of(Kind::Dp)[..2], [[0, 2, 4, 6], [1, 3, 5, 7]]);
-        assert_eq!(of(Kind::Cp)[..3], [[0, 2], [4, 6], [1, 3]]);
-        assert_eq!(of(Kind::Ep)[..2], [[0, 4], [2, 6]]);
-        assert_eq!(of(Kind::Pp)[0], [0, 8]);
+        assert_eq!(of(CommPurpose::Dp)[..2], [[0, 2, 4, 6], [1, 3, 5, 7]]);
+        assert_eq!(of(CommPurpose::Cp)[..3], [[0, 2], [4, 6], [1, 3]]);
+        assert_eq!(of(CommPurpose::Ep)[..2], [[0, 4], [2, 6]]);
+        assert_eq!(of(CommPurpose::Pp)[0], [0, 8]);
     }
 
     #[test]
     fn pipeline_pairs_join_neighbouring_stages() {
         let job = job();
-        for pair in job.comms.iter().filter(|c| c.kind == Kind::Pp) {
+        for pair in job.comms.iter().filter(|c| c.kind == CommPurpose::Pp) {
             let [a, b] = pair.ranks[..] else {
                 panic!("not a pair: {:?}", pair.ranks)
             };

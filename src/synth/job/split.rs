@@ -3,31 +3,35 @@
 //! From `src/init.cc`: 2.21 and 2.22 print `parent`, `color`, `key` and the `commId`; 2.23 no
 //! `commId`; 2.24 the number of the split, as `splitCount`, since 2.29 as `childCount`.
 
-use crate::job::{Job, Member, Proc};
+use crate::job::{JobCommMember, JobProcess, SynthJob};
 use crate::options::{Nccl, Options};
-use crate::rng::hash;
+use crate::rng::hash_parts;
 
 /// A communicator's place below the job's first, which has all ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Split {
+pub(crate) struct JobCommSplit {
     /// Which split of the parent it is. All ranks of the parent count all its splits.
     pub(crate) child: usize,
     /// What its ranks pass and others do not.
     pub(crate) color: u64,
 }
 
-impl Split {
+impl JobCommSplit {
     /// How the communicator `comm` was split from the first; `None` for the first, and where
     /// nothing is split.
-    pub(crate) fn of(options: &Options, job: &Job, comm: usize) -> Option<Split> {
+    pub(crate) fn split_of_comm(
+        options: &Options,
+        job: &SynthJob,
+        comm: usize,
+    ) -> Option<JobCommSplit> {
         let ranks: Vec<u64> = job.comms[comm].ranks.iter().map(|&r| r as u64).collect();
         // As PyTorch does: the hash of the ranks.
-        let color = hash(8, &ranks) & 0x7fff_ffff;
-        (options.split && comm > 0).then_some(Split { child: comm, color })
+        let color = hash_parts(8, &ranks) & 0x7fff_ffff;
+        (options.split && comm > 0).then_some(JobCommSplit { child: comm, color })
     }
 
     /// What its members' INIT lines have in common, where that is not an id.
-    pub(crate) fn id(self, nccl: Nccl, job: &Job) -> Option<String> {
+    pub(crate) fn common_id(self, nccl: Nccl, job: &SynthJob) -> Option<String> {
         let parent = job.comms.first()?.id;
         // Without a number it is known by how many of its color come before.
         let child = if nccl.since(Nccl::V2_24) {
@@ -41,16 +45,16 @@ impl Split {
     }
 
     /// The end of its INIT line, from `parent`.
-    pub(crate) fn text(
+    pub(crate) fn format_init_end(
         self,
         nccl: Nccl,
-        job: &Job,
-        proc: &Proc,
-        member: &Member,
+        job: &SynthJob,
+        proc: &JobProcess,
+        member: &JobCommMember,
         end: &str,
     ) -> String {
         let parent = proc.members[proc.world].ptr;
-        let Split { child, color } = self;
+        let JobCommSplit { child, color } = self;
         let count = match nccl {
             n if n.since(Nccl::V2_29) => format!(" childCount {child}"),
             n if n.since(Nccl::V2_24) => format!(" splitCount {child}"),

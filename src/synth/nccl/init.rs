@@ -3,28 +3,33 @@
 //! Shapes by version as in public logs of 2.4.8, 2.7.8, 2.11 to 2.12.10, 2.22.3, 2.27.7, 2.29.2
 //! and RCCL 2.22.3, and `src/init.cc` of the versions between.
 
-use super::said::Said;
-use crate::job::split::Split;
-use crate::job::{Comm, Job, Member, Proc};
+use super::line::NcclLine;
+use crate::job::split::JobCommSplit;
+use crate::job::{JobComm, JobCommMember, JobProcess, SynthJob};
 use crate::nccl::net;
 use crate::options::{Nccl, Options};
 
 /// Everything a rank prints before its first call.
-pub(crate) fn lines(options: &Options, job: &Job, rank: usize) -> Vec<Said> {
+pub(crate) fn init_lines(options: &Options, job: &SynthJob, rank: usize) -> Vec<NcclLine> {
     let (nccl, proc) = (options.nccl, &job.procs[rank]);
     let mut out = Vec::new();
-    let mut info = |text: String| out.push(Said::Info(text));
+    let mut info = |text: String| out.push(NcclLine::Info(text));
     let colon = if nccl.since(Nccl::V2_24) { "" } else { " " };
     info(format!(
         "Bootstrap{colon}: Using eth0:10.0.{}.{}<0>",
         proc.node / 250,
         1 + proc.node % 250
     ));
-    version(nccl, rank, proc, &mut out);
-    let mut info = |text: String| out.push(Said::Info(text));
+    push_version_lines(nccl, rank, proc, &mut out);
+    let mut info = |text: String| out.push(NcclLine::Info(text));
     info("NCCL_IB_TIMEOUT set by environment to 22.".into());
     if let Some(net) = options.net {
-        out.extend(net::cards(net, nccl, proc, options.ranks / options.nodes));
+        out.extend(net::network_lines(
+            net,
+            nccl,
+            proc,
+            options.ranks / options.nodes,
+        ));
     } else {
         let order = if nccl.since(Nccl::V2_18) {
             " [RO]"
@@ -39,33 +44,48 @@ pub(crate) fn lines(options: &Options, job: &Job, rank: usize) -> Vec<Said> {
         info("Using network IB".into());
     }
     for member in &proc.members {
-        comm_lines(options, job, proc, member, &mut out);
+        push_comm_lines(options, job, proc, member, &mut out);
     }
     out
 }
 
-fn version(nccl: Nccl, rank: usize, proc: &Proc, out: &mut Vec<Said>) {
+fn push_version_lines(nccl: Nccl, rank: usize, proc: &JobProcess, out: &mut Vec<NcclLine>) {
     if nccl.is_rccl() {
-        out.push(Said::Info(format!("RCCL version : {}", release(nccl))));
+        out.push(NcclLine::Info(format!(
+            "RCCL version : {}",
+            release_text(nccl)
+        )));
         for (name, value) in [
             ("HIP version  ", "6.4.43482-0f2d60242"),
             ("ROCm version ", "6.4.0.0-47-73dae9c"),
             ("Hostname     ", proc.host.as_str()),
             ("Librccl path ", "/opt/rocm/lib/librccl.so.1"),
         ] {
-            out.push(Said::Bare(format!("{name}: {value}")));
+            out.push(NcclLine::Bare(format!("{name}: {value}")));
         }
     } else if nccl.since(Nccl::V2_22) {
-        out.push(Said::Info(format!("NCCL version {}", release(nccl))));
+        out.push(NcclLine::Info(format!(
+            "NCCL version {}",
+            release_text(nccl)
+        )));
     } else if rank == 0 {
-        out.push(Said::Bare(format!("NCCL version {}", release(nccl))));
+        out.push(NcclLine::Bare(format!(
+            "NCCL version {}",
+            release_text(nccl)
+        )));
     }
 }
 
 /// `src/init.cc`; `Init START` since 2.18, the function in front since 2.21, the rank since 2.29.
-fn init_line(options: &Options, job: &Job, proc: &Proc, member: &Member, end: &str) -> String {
+fn init_line(
+    options: &Options,
+    job: &SynthJob,
+    proc: &JobProcess,
+    member: &JobCommMember,
+    end: &str,
+) -> String {
     let (nccl, comm) = (options.nccl, &job.comms[member.comm]);
-    let split = Split::of(options, job, member.comm);
+    let split = JobCommSplit::split_of_comm(options, job, member.comm);
     let (rank, nranks, dev) = (member.rank, comm.ranks.len(), proc.dev);
     let mut text = match nccl {
         _ if split.is_some() => "ncclCommSplit ",
@@ -84,7 +104,7 @@ fn init_line(options: &Options, job: &Job, proc: &Proc, member: &Member, end: &s
     );
     if let Some(split) = split {
         text += &format!(" nvmlDev {dev} busId {:x}", proc.bus);
-        return text + &split.text(nccl, job, proc, member, end);
+        return text + &split.format_init_end(nccl, job, proc, member, end);
     }
     text += &if nccl.since(Nccl::V2_18) {
         format!(" nvmlDev {dev} busId {:x} commId {:#x}", proc.bus, comm.id)
@@ -100,20 +120,26 @@ fn init_line(options: &Options, job: &Job, proc: &Proc, member: &Member, end: &s
 }
 
 /// What a rank prints of a communicator while it is made.
-fn comm_lines(options: &Options, job: &Job, proc: &Proc, member: &Member, out: &mut Vec<Said>) {
+fn push_comm_lines(
+    options: &Options,
+    job: &SynthJob,
+    proc: &JobProcess,
+    member: &JobCommMember,
+    out: &mut Vec<NcclLine>,
+) {
     let (nccl, comm) = (options.nccl, &job.comms[member.comm]);
     let n = comm.ranks.len();
     if nccl.since(Nccl::V2_18) {
         let start = init_line(options, job, proc, member, "START");
-        out.push(Said::Info(start));
+        out.push(NcclLine::Info(start));
     }
-    layout(options, comm, proc, member, out);
+    push_layout_lines(options, comm, proc, member, out);
     if n > 1 {
-        connections(options, job, comm, member, out);
+        push_connection_lines(options, job, comm, member, out);
     }
     let nvls = options.net.is_none() || options.nvls;
     if nvls && nccl.since(Nccl::V2_20) && !nccl.is_rccl() && n > 2 && comm.nodes == 1 {
-        out.push(Said::Info(format!(
+        out.push(NcclLine::Info(format!(
             "NVLS comm {:#x} headRank {} nHeads {n} nvlsRanks {n} buffSize 1048576 nvlsPerRankSize 67108864 nvlsTotalSize 536870912",
             member.ptr, member.rank
         )));
@@ -123,18 +149,24 @@ fn comm_lines(options: &Options, job: &Job, proc: &Proc, member: &Member, out: &
     } else {
         ""
     };
-    out.push(Said::Info(format!(
+    out.push(NcclLine::Info(format!(
         "2 coll channels, {nvls}2 p2p channels, 2 p2p channels per peer"
     )));
     let complete = init_line(options, job, proc, member, "COMPLETE");
-    out.push(Said::Info(complete));
+    out.push(NcclLine::Info(complete));
     if nccl.since(Nccl::V2_22) && !nccl.is_rccl() {
-        out.push(Said::Info(timings(options, job, member)));
+        out.push(NcclLine::Info(format_timings(options, job, member)));
     }
 }
 
 /// Where the ranks are, and the rings and trees that are built on that.
-fn layout(options: &Options, comm: &Comm, proc: &Proc, member: &Member, out: &mut Vec<Said>) {
+fn push_layout_lines(
+    options: &Options,
+    comm: &JobComm,
+    proc: &JobProcess,
+    member: &JobCommMember,
+    out: &mut Vec<NcclLine>,
+) {
     let (nccl, rank, n) = (options.nccl, member.rank, comm.ranks.len());
     if nccl.since(Nccl::V2_20) && !nccl.is_rccl() && n > 1 {
         let channels = if nccl.since(Nccl::V2_24) {
@@ -147,14 +179,14 @@ fn layout(options: &Options, comm: &Comm, proc: &Proc, member: &Member, out: &mu
         } else {
             ""
         };
-        out.push(Said::Info(format!(
+        out.push(NcclLine::Info(format!(
             "NVLS multicast support is {not}available on dev {}{channels}",
             proc.dev
         )));
     }
     if nccl.since(Nccl::V2_20) {
         let local = n / comm.nodes.max(1);
-        out.push(Said::Info(format!(
+        out.push(NcclLine::Info(format!(
             "comm {:#x} rank {rank} nRanks {n} nNodes {} localRanks {local} localRank {} MNNVL 0",
             member.ptr,
             comm.nodes,
@@ -164,11 +196,11 @@ fn layout(options: &Options, comm: &Comm, proc: &Proc, member: &Member, out: &mu
     if rank == 0 && n > 1 {
         let ring: String = (0..n.min(20)).map(|r| format!("{r:4}")).collect();
         let of = if nccl.since(Nccl::V2_7) { "/02" } else { "" };
-        out.push(Said::Info(format!("Channel 00{of} : {ring}")));
+        out.push(NcclLine::Info(format!("Channel 00{of} : {ring}")));
     }
     if n > 1 && nccl.since(Nccl::V2_7) {
         let (prev, next) = ((rank + n - 1) % n, (rank + 1) % n);
-        let truncated = options.rate(crate::options::Damage::Truncated) > 0.0;
+        let truncated = options.damage_rate(crate::options::Damage::Truncated) > 0.0;
         let up = if rank == 0 { -1 } else { prev as i64 };
         let down = if next == 0 { -1 } else { next as i64 };
         let trees: String = (0..if truncated { 64 } else { 2 })
@@ -179,31 +211,37 @@ fn layout(options: &Options, comm: &Comm, proc: &Proc, member: &Member, out: &mu
         } else {
             String::new()
         };
-        out.push(Said::Trees(format!("Trees{trees}{tail}")));
+        out.push(NcclLine::Trees(format!("Trees{trees}{tail}")));
     }
 }
 
 /// The connections to the neighbours in the ring.
-fn connections(options: &Options, job: &Job, comm: &Comm, member: &Member, out: &mut Vec<Said>) {
+fn push_connection_lines(
+    options: &Options,
+    job: &SynthJob,
+    comm: &JobComm,
+    member: &JobCommMember,
+    out: &mut Vec<NcclLine>,
+) {
     let (nccl, rank, n) = (options.nccl, member.rank, comm.ranks.len());
     let (prev, next) = ((rank + n - 1) % n, (rank + 1) % n);
     if let Some(net) = options.net {
-        net::connections(net, nccl, job, comm, member, out);
+        net::channel_lines(net, nccl, job, comm, member, out);
     }
     for (from, to, own) in [(rank, next, "send"), (prev, rank, "receive")] {
-        if options.net.is_none() && (own == "send" || crosses(job, comm, from, to)) {
-            let text = channel_line(nccl, job, comm, from, to, own, member.ptr);
-            out.push(Said::Info(text));
+        if options.net.is_none() && (own == "send" || crosses_nodes(job, comm, from, to)) {
+            let text = format_channel_line(nccl, job, comm, from, to, own, member.ptr);
+            out.push(NcclLine::Info(text));
         }
     }
-    out.push(Said::Info("Connected all rings".into()));
-    out.push(Said::Info("Connected all trees".into()));
+    out.push(NcclLine::Info("Connected all rings".into()));
+    out.push(NcclLine::Info("Connected all trees".into()));
 }
 
 /// How long the parts of making a communicator took.
-fn timings(options: &Options, job: &Job, member: &Member) -> String {
+fn format_timings(options: &Options, job: &SynthJob, member: &JobCommMember) -> String {
     let (api, alloc) = match options.nccl.since(Nccl::V2_24) {
-        true if Split::of(options, job, member.comm).is_some() => {
+        true if JobCommSplit::split_of_comm(options, job, member.comm).is_some() => {
             (" - ncclCommSplit", " alloc 0.24,")
         }
         true => (" - ncclCommInitRankConfig", " alloc 0.24,"),
@@ -217,15 +255,15 @@ fn timings(options: &Options, job: &Job, member: &Member) -> String {
     )
 }
 
-fn crosses(job: &Job, comm: &Comm, from: usize, to: usize) -> bool {
+fn crosses_nodes(job: &SynthJob, comm: &JobComm, from: usize, to: usize) -> bool {
     job.procs[comm.ranks[from]].node != job.procs[comm.ranks[to]].node
 }
 
 /// Bus ids in brackets up to 2.16 and in RCCL, NVML devices since; `/0` since 2.12.
-fn channel_line(
+fn format_channel_line(
     nccl: Nccl,
-    job: &Job,
-    comm: &Comm,
+    job: &SynthJob,
+    comm: &JobComm,
     from: usize,
     to: usize,
     own: &str,
@@ -239,7 +277,7 @@ fn channel_line(
             format!("{r}[{:x}]", proc.bus)
         }
     };
-    let via = if crosses(job, comm, from, to) {
+    let via = if crosses_nodes(job, comm, from, to) {
         format!("[{own}] via NET/IB/0/GDRDMA")
     } else if nccl.since(Nccl::V2_20) && !nccl.is_rccl() {
         "via P2P/CUMEM".into()
@@ -260,7 +298,7 @@ fn channel_line(
 }
 
 /// `... - Destroy COMPLETE`, when the job ends well.
-pub(crate) fn destroyed(job: &Job, rank: usize) -> Vec<String> {
+pub(crate) fn destroy_lines(job: &SynthJob, rank: usize) -> Vec<String> {
     let proc = &job.procs[rank];
     proc.members
         .iter()
@@ -275,7 +313,7 @@ pub(crate) fn destroyed(job: &Job, rank: usize) -> Vec<String> {
 }
 
 /// Release and CUDA version.
-pub(crate) fn release(nccl: Nccl) -> &'static str {
+pub(crate) fn release_text(nccl: Nccl) -> &'static str {
     match nccl {
         Nccl::V2_4 => "2.4.8+cuda10.0",
         Nccl::V2_7 => "2.7.8+cuda10.2",

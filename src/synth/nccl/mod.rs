@@ -1,7 +1,7 @@
 //! What NCCL prints, by its version: before the first call, of each call, and at the end.
 
 pub(crate) mod init;
+pub(crate) mod line;
 pub(crate) mod net;
-pub(crate) mod said;
 pub(crate) mod shapes;
-mod starting;
+mod start_and_end;

@@ -4,17 +4,17 @@
 //! Shapes as in `src/transport/{p2p,shm,net}.cc` and `src/enqueue.cc`, and in aws-ofi-nccl.
 
 use crate::fault;
-use crate::job::call::Op;
-use crate::job::{Comm, Job, Member, Proc};
-use crate::nccl::said::Said;
-use crate::options::{Nccl, Net, Options};
+use crate::job::call::CallOp;
+use crate::job::{JobComm, JobCommMember, JobProcess, SynthJob};
+use crate::nccl::line::NcclLine;
+use crate::options::{Nccl, Options, SynthNet};
 use serde::Serialize;
 
 /// Channels of a ring.
-const CHANNELS: usize = 4;
+const CHANNELS_OF_RING: usize = 4;
 
 /// From this many bytes on the NVLink switches do an AllReduce.
-const NVLS_FROM: u128 = 1 << 20;
+const NVLS_MIN_BYTES: u128 = 1 << 20;
 
 /// What ranks of a communicator go over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -67,7 +67,12 @@ pub struct TuningRow {
 }
 
 /// The network's lines before the first communicator.
-pub(crate) fn cards(net: Net, nccl: Nccl, proc: &Proc, per_node: usize) -> Vec<Said> {
+pub(crate) fn network_lines(
+    net: SynthNet,
+    nccl: Nccl,
+    proc: &JobProcess,
+    per_node: usize,
+) -> Vec<NcclLine> {
     let address = format!("10.0.{}.{}<0>", proc.node / 250, 1 + proc.node % 250);
     let order = if nccl.since(Nccl::V2_18) {
         " [RO]"
@@ -75,10 +80,10 @@ pub(crate) fn cards(net: Net, nccl: Nccl, proc: &Proc, per_node: usize) -> Vec<S
         " "
     };
     let mut out = Vec::new();
-    let mut info = |text: String| out.push(Said::Info(text));
+    let mut info = |text: String| out.push(NcclLine::Info(text));
     match net {
-        Net::Ib | Net::Roce | Net::Nvlink => {
-            let link = if net == Net::Roce { "RoCE" } else { "IB" };
+        SynthNet::Ib | SynthNet::Roce | SynthNet::Nvlink => {
+            let link = if net == SynthNet::Roce { "RoCE" } else { "IB" };
             let list: String = (0..per_node)
                 .map(|n| format!("[{n}]mlx5_{n}:1/{link} "))
                 .collect();
@@ -93,14 +98,14 @@ pub(crate) fn cards(net: Net, nccl: Nccl, proc: &Proc, per_node: usize) -> Vec<S
             }
             info("Using network IB".into());
         }
-        Net::Efa => {
+        SynthNet::Efa => {
             info("NET/OFI Initializing aws-ofi-nccl 1.9.2-aws".into());
             info(format!(
                 "NET/OFI Selected Provider is efa (found {per_node} nics)"
             ));
             info("Using network AWS Libfabric".into());
         }
-        Net::Socket => {
+        SynthNet::Socket => {
             info("NET/IB : No device found.".into());
             info(format!("NET/Socket : Using [0]eth0:{address}"));
             info("Using network Socket".into());
@@ -110,14 +115,20 @@ pub(crate) fn cards(net: Net, nccl: Nccl, proc: &Proc, per_node: usize) -> Vec<S
 }
 
 /// One way between neighbours of a ring, as one of them prints it.
-struct Way {
+struct RingConnection {
     from: usize,
     to: usize,
     row: ConnectionRow,
 }
 
 /// The ways that a rank of a communicator prints.
-fn ways(net: Net, nccl: Nccl, job: &Job, comm: &Comm, rank: usize) -> Vec<Way> {
+fn ring_connections(
+    net: SynthNet,
+    nccl: Nccl,
+    job: &SynthJob,
+    comm: &JobComm,
+    rank: usize,
+) -> Vec<RingConnection> {
     let n = comm.ranks.len();
     let proc = |r: usize| &job.procs[comm.ranks[r]];
     let mut all = Vec::new();
@@ -140,33 +151,33 @@ fn ways(net: Net, nccl: Nccl, job: &Job, comm: &Comm, rank: usize) -> Vec<Way> {
             via: "IPC",
             nic: None,
             direction: "",
-            channels: CHANNELS,
+            channels: CHANNELS_OF_RING,
             gdr: "",
             pxn: None,
         };
         match (net, a.node == b.node) {
-            (Net::Socket, true) => (row.transport, row.via) = ("SHM", "direct"),
-            (Net::Nvlink, false) => row.via = "MNNVL",
+            (SynthNet::Socket, true) => (row.transport, row.via) = ("SHM", "direct"),
+            (SynthNet::Nvlink, false) => row.via = "MNNVL",
             (_, true) if nccl.since(Nccl::V2_20) && !nccl.is_rccl() => row.via = "CUMEM",
             (_, true) => {}
             (net, false) => {
                 row.transport = "NET";
                 row.via = match net {
-                    Net::Efa => "AWS Libfabric",
-                    Net::Socket => "Socket",
+                    SynthNet::Efa => "AWS Libfabric",
+                    SynthNet::Socket => "Socket",
                     _ => "IB",
                 };
                 row.gdr = match net {
-                    Net::Ib | Net::Roce | Net::Efa => "yes",
+                    SynthNet::Ib | SynthNet::Roce | SynthNet::Efa => "yes",
                     _ => "no",
                 };
                 row.direction = if sends { "send" } else { "receive" };
                 // The data leaves the node on the rail of the GPU it goes to, through the
                 // process that sits there.
                 let proxy = (0..n).find(|&r| proc(r).node == a.node && proc(r).dev == b.dev);
-                row.pxn = proxy.filter(|&p| net == Net::Ib && sends && p != from);
+                row.pxn = proxy.filter(|&p| net == SynthNet::Ib && sends && p != from);
                 row.nic = Some(match (net, sends, row.pxn) {
-                    (Net::Socket, ..) => 0,
+                    (SynthNet::Socket, ..) => 0,
                     (_, true, None) => a.dev,
                     _ => b.dev,
                 });
@@ -174,20 +185,20 @@ fn ways(net: Net, nccl: Nccl, job: &Job, comm: &Comm, rank: usize) -> Vec<Way> {
         }
         // Only the sender prints what stays on the node.
         if sends || row.transport == "NET" {
-            all.push(Way { from, to, row });
+            all.push(RingConnection { from, to, row });
         }
     }
     all
 }
 
 /// The Channel lines of a rank of a communicator.
-pub(crate) fn connections(
-    net: Net,
+pub(crate) fn channel_lines(
+    net: SynthNet,
     nccl: Nccl,
-    job: &Job,
-    comm: &Comm,
-    member: &Member,
-    out: &mut Vec<Said>,
+    job: &SynthJob,
+    comm: &JobComm,
+    member: &JobCommMember,
+    out: &mut Vec<NcclLine>,
 ) {
     let side = |r: usize| {
         let proc = &job.procs[comm.ranks[r]];
@@ -197,7 +208,7 @@ pub(crate) fn connections(
             format!("{r}[{:x}]", proc.bus)
         }
     };
-    for Way { from, to, row } in ways(net, nccl, job, comm, member.rank) {
+    for RingConnection { from, to, row } in ring_connections(net, nccl, job, comm, member.rank) {
         let via = match (row.transport, row.nic) {
             ("NET", Some(nic)) => {
                 let proxy = row.pxn.map_or(String::new(), |p| format!("({p})"));
@@ -212,13 +223,13 @@ pub(crate) fn connections(
         } else {
             String::new()
         };
-        for channel in 0..CHANNELS {
+        for channel in 0..CHANNELS_OF_RING {
             let word = match nccl {
                 Nccl::V2_4 => format!("Ring {channel:02}"),
                 Nccl::V2_7 => format!("Channel {channel:02}"),
                 _ => format!("Channel {channel:02}/0"),
             };
-            out.push(Said::Info(format!(
+            out.push(NcclLine::Info(format!(
                 "{word} : {} -> {} {via}{tail}",
                 side(from),
                 side(to)
@@ -228,7 +239,7 @@ pub(crate) fn connections(
 }
 
 /// All connections of a life of the job.
-pub(crate) fn truth(options: &Options, job: &Job) -> Vec<ConnectionRow> {
+pub(crate) fn connection_rows(options: &Options, job: &SynthJob) -> Vec<ConnectionRow> {
     let Some(net) = options.net else {
         return Vec::new();
     };
@@ -237,25 +248,34 @@ pub(crate) fn truth(options: &Options, job: &Job) -> Vec<ConnectionRow> {
         .iter()
         .flat_map(|comm| (0..comm.ranks.len()).map(move |rank| (comm, rank)));
     ranks
-        .flat_map(|(comm, rank)| ways(net, options.nccl, job, comm, rank))
+        .flat_map(|(comm, rank)| ring_connections(net, options.nccl, job, comm, rank))
         .map(|way| way.row)
         .collect()
 }
 
 /// How a call is tuned; none where NCCL does not tune it.
-pub(crate) fn tuned(options: &Options, comm: &Comm, op: Op, bytes: u128) -> Option<TuningRow> {
+pub(crate) fn tune_call(
+    options: &Options,
+    comm: &JobComm,
+    op: CallOp,
+    bytes: u128,
+) -> Option<TuningRow> {
     let n = comm.ranks.len();
     let moves = matches!(
         op,
-        Op::AllReduce | Op::AllGather | Op::ReduceScatter | Op::Broadcast | Op::Reduce
+        CallOp::AllReduce
+            | CallOp::AllGather
+            | CallOp::ReduceScatter
+            | CallOp::Broadcast
+            | CallOp::Reduce
     );
     if n < 2 || !moves {
         return None;
     }
     let nvls = options.nvls && n > 2 && comm.nodes == 1 && !fault::lacks_nvls(options, comm);
     let (algorithm, protocol) = match bytes {
-        _ if nvls && op == Op::AllReduce && bytes >= NVLS_FROM => ("NVLS", "SIMPLE"),
-        0..32_768 if op == Op::AllReduce && n > 2 => ("TREE", "LL"),
+        _ if nvls && op == CallOp::AllReduce && bytes >= NVLS_MIN_BYTES => ("NVLS", "SIMPLE"),
+        0..32_768 if op == CallOp::AllReduce && n > 2 => ("TREE", "LL"),
         0..262_144 => ("RING", "LL"),
         262_144..4_194_304 => ("RING", "LL128"),
         _ => ("RING", "SIMPLE"),
@@ -263,7 +283,7 @@ pub(crate) fn tuned(options: &Options, comm: &Comm, op: Op, bytes: u128) -> Opti
     let named = options.nccl.since(Nccl::V2_24);
     // The message's size, as NCCL counted it before.
     let times = match op {
-        Op::AllGather | Op::ReduceScatter if !named => n as u128,
+        CallOp::AllGather | CallOp::ReduceScatter if !named => n as u128,
         _ => 1,
     };
     let channels = (bytes / 65_536).clamp(1, 16) as u64;
@@ -278,7 +298,7 @@ pub(crate) fn tuned(options: &Options, comm: &Comm, op: Op, bytes: u128) -> Opti
 }
 
 /// The TUNING line's body.
-pub(crate) fn tuning_line(nccl: Nccl, row: &TuningRow) -> String {
+pub(crate) fn format_tuning_line(nccl: Nccl, row: &TuningRow) -> String {
     let TuningRow {
         op,
         bytes,

@@ -1,34 +1,34 @@
 //! Which options contradict each other, said before a byte is written.
 
 use crate::error::{Error, Result};
-use crate::options::{Damage, End, Layout, Nccl, Options, Prefix, Strategy, Trainer};
+use crate::options::{Damage, LogLayout, Nccl, Options, Prefix, Strategy, SynthEnd, SynthTrainer};
 
 /// An overwritten file is simulated in memory, byte for byte.
-pub(crate) const OVERWRITTEN_LIMIT: u64 = 64 << 20;
+pub(crate) const MAX_OVERWRITTEN_BYTES: u64 = 64 << 20;
 
-fn refuse(text: String) -> Result<()> {
+fn refuse_options(text: String) -> Result<()> {
     Err(Error::Usage(text))
 }
 
 impl Options {
     /// Ranks that share a shard of the model, and sum its gradients: data times context.
-    pub fn copies(&self) -> usize {
+    pub fn shard_copies(&self) -> usize {
         self.ranks / (self.tp * self.pp).max(1)
     }
 
     /// Data-parallel size.
-    pub fn dp(&self) -> usize {
-        self.copies() / self.cp.max(1)
+    pub fn data_parallel_size(&self) -> usize {
+        self.shard_copies() / self.cp.max(1)
     }
 
     /// The number of the first step.
-    pub fn first(&self) -> u64 {
+    pub fn first_step(&self) -> u64 {
         self.first_step
             .unwrap_or_else(|| self.trainer.first_number())
     }
 
     /// The share of lines a kind of damage hits.
-    pub fn rate(&self, kind: Damage) -> f64 {
+    pub fn damage_rate(&self, kind: Damage) -> f64 {
         self.damage
             .iter()
             .find(|(k, _)| *k == kind)
@@ -41,7 +41,7 @@ impl Options {
     pub fn resume_step(&self, died_after: u64) -> u64 {
         (died_after + 1)
             .saturating_sub((2 * self.log_interval).max(4))
-            .max(self.first())
+            .max(self.first_step())
     }
 
     /// Says what contradicts, and what to do instead.
@@ -56,37 +56,40 @@ impl Options {
 
     fn check_tuning(&self) -> Result<()> {
         if self.nvls && self.net.is_none() {
-            return refuse("--nvls needs --net: add --net ib".into());
+            return refuse_options("--nvls needs --net: add --net ib".into());
         }
         let at_calls = |(kind, rate): &(Damage, f64)| {
             let elsewhere = matches!(kind, Damage::Truncated | Damage::Crlf);
             *rate > 0.0 && !elsewhere
         };
         if self.tuning && (self.trace || self.damage.iter().any(at_calls)) {
-            return refuse("--tuning cannot be combined with --trace or damaged calls".into());
+            return refuse_options(
+                "--tuning cannot be combined with --trace or damaged calls".into(),
+            );
         }
         Ok(())
     }
 
     fn check_lead(&self) -> Result<()> {
         let Some(lead) = self.lead else {
-            if self.end == End::Whole {
+            if self.end == SynthEnd::Whole {
                 return Ok(());
             }
-            return refuse(format!("--end {} needs --lead", self.end.name()));
+            return refuse_options(format!("--end {} needs --lead", self.end.name()));
         };
         if lead > 3 {
-            return refuse(format!("--lead must be 0 to 3, not {lead}"));
+            return refuse_options(format!("--lead must be 0 to 3, not {lead}"));
         }
         let whole = |kind: &Damage| matches!(kind, Damage::Truncated | Damage::Crlf);
         if self.size.is_some() || self.damage.iter().any(|(kind, _)| !whole(kind)) {
-            return refuse(
+            return refuse_options(
                 "--lead cannot be combined with --size, or with --damage except truncated and crlf"
                     .into(),
             );
         }
-        if self.end != End::Whole && (self.fault.is_some() || self.layout == Layout::Blocks) {
-            return refuse(format!(
+        if self.end != SynthEnd::Whole && (self.fault.is_some() || self.layout == LogLayout::Blocks)
+        {
+            return refuse_options(format!(
                 "--end {} cannot be combined with --fault or --layout blocks",
                 self.end.name()
             ));
@@ -115,74 +118,76 @@ impl Options {
             ("layers", layers, 10_000),
         ] {
             if value == 0 || value > most {
-                return refuse(format!("--{name} must be 1 to {most}, not {value}"));
+                return refuse_options(format!("--{name} must be 1 to {most}, not {value}"));
             }
         }
         if self.strategy != Strategy::Megatron {
             let name = self.strategy.name();
             if tp * pp * ep * cp > 1 {
-                return refuse(format!(
+                return refuse_options(format!(
                     "--strategy {name} has no --tp, --pp, --ep and --cp of its own"
                 ));
             }
-            if self.strategy == Strategy::Hsdp && !ranks.is_multiple_of(self.shard()) {
-                return refuse(format!("--strategy {name} needs an even number of --ranks"));
+            if self.strategy == Strategy::Hsdp && !ranks.is_multiple_of(self.shard_size()) {
+                return refuse_options(format!(
+                    "--strategy {name} needs an even number of --ranks"
+                ));
             }
         }
         if self.split && (!self.nccl.since(Nccl::V2_21) || self.nccl.is_rccl()) {
-            return refuse("--split needs --nccl 2.21 or later, not RCCL".to_owned());
+            return refuse_options("--split needs --nccl 2.21 or later, not RCCL".to_owned());
         }
         if !ranks.is_multiple_of(nodes) {
-            return refuse(format!("--nodes {nodes} does not divide --ranks {ranks}"));
+            return refuse_options(format!("--nodes {nodes} does not divide --ranks {ranks}"));
         }
         // Neither can overflow: both are at most 65,536.
         if !ranks.is_multiple_of(tp * pp) {
-            return refuse(format!(
+            return refuse_options(format!(
                 "--tp {tp} times --pp {pp} does not divide --ranks {ranks}"
             ));
         }
-        if !self.copies().is_multiple_of(cp) {
-            return refuse(format!(
+        if !self.shard_copies().is_multiple_of(cp) {
+            return refuse_options(format!(
                 "--cp {cp} does not divide the {} copies of the model (ranks / (tp * pp))",
-                self.copies()
+                self.shard_copies()
             ));
         }
-        if !self.dp().is_multiple_of(ep) {
-            return refuse(format!(
+        if !self.data_parallel_size().is_multiple_of(ep) {
+            return refuse_options(format!(
                 "--ep {ep} does not divide the data-parallel size {} (ranks / (tp * cp * pp))",
-                self.dp()
+                self.data_parallel_size()
             ));
         }
         if layers < pp {
-            return refuse(format!(
+            return refuse_options(format!(
                 "--pp {pp} stages need at least as many --layers, not {layers}"
             ));
         }
         if !self.nccl.since(Nccl::V2_7) && (pp > 1 || ep > 1 || cp > 1 || self.zero_counts) {
-            return refuse(
+            return refuse_options(
                 "NCCL 2.4 has no Send and Recv: --pp, --ep, --cp and --zero-counts need --nccl 2.7"
                     .into(),
             );
         }
         if self.zero_counts && ep < 2 {
-            return refuse("--zero-counts needs token exchanges: --ep 2 or more".into());
+            return refuse_options("--zero-counts needs token exchanges: --ep 2 or more".into());
         }
         if self.nccl.is_rccl() && self.trace {
-            return refuse("--trace needs NCCL: RCCL has no CALL lines".into());
+            return refuse_options("--trace needs NCCL: RCCL has no CALL lines".into());
         }
         Ok(())
     }
 
     fn check_steps(&self) -> Result<()> {
-        let first = self.first();
+        let first = self.first_step();
         if self.steps == 0 || self.log_interval == 0 {
-            return refuse("--steps and --log-interval must be at least 1".into());
+            return refuse_options("--steps and --log-interval must be at least 1".into());
         }
         if self.epoch_steps == Some(0) || self.eval_every == Some(0) {
-            return refuse("--epoch-steps and --eval-every must be at least 1".into());
+            return refuse_options("--epoch-steps and --eval-every must be at least 1".into());
         }
         if first < self.trainer.first_number() {
-            return refuse(format!(
+            return refuse_options(format!(
                 "{} counts from 1 and cannot begin with --first-step 0",
                 self.trainer.name()
             ));
@@ -191,21 +196,26 @@ impl Options {
             .checked_add(self.steps)
             .is_none_or(|last| last > 1 << 40)
         {
-            return refuse("--first-step and --steps are too large".into());
+            return refuse_options("--first-step and --steps are too large".into());
         }
         if self.log_interval > 1 << 20 {
-            return refuse("--log-interval is too large".into());
+            return refuse_options("--log-interval is too large".into());
         }
-        if self.log_interval > 1 && matches!(self.trainer, Trainer::Maxtext) {
-            return refuse("MaxText prints every step and needs --log-interval 1".into());
+        if self.log_interval > 1 && matches!(self.trainer, SynthTrainer::Maxtext) {
+            return refuse_options("MaxText prints every step and needs --log-interval 1".into());
         }
-        if self.every_rank && !matches!(self.trainer, Trainer::Torchtitan | Trainer::Maxtext) {
-            return refuse("--every-rank is for --trainer torchtitan or maxtext".into());
+        if self.every_rank
+            && !matches!(
+                self.trainer,
+                SynthTrainer::Torchtitan | SynthTrainer::Maxtext
+            )
+        {
+            return refuse_options("--every-rank is for --trainer torchtitan or maxtext".into());
         }
         if let Some(at) = self.restart_at {
             let last = first + self.steps - 1;
             if at < first + 2 * self.log_interval + 1 || (self.size.is_none() && at > last) {
-                return refuse(format!(
+                return refuse_options(format!(
                     "--restart-at {at} must be between steps {} and {last}",
                     first + 2 * self.log_interval + 1
                 ));
@@ -217,8 +227,8 @@ impl Options {
     fn check_damage(&self) -> Result<()> {
         let whole = |kind: &Damage| matches!(kind, Damage::Truncated | Damage::Crlf);
         let harmed = self.damage.iter().any(|(kind, _)| !whole(kind));
-        if self.layout == Layout::Blocks && (harmed || self.prefix != Prefix::None) {
-            return refuse(
+        if self.layout == LogLayout::Blocks && (harmed || self.prefix != Prefix::None) {
+            return refuse_options(
                 "--layout blocks cuts lines itself: it needs --prefix none, and no --damage except \
                  truncated and crlf"
                     .into(),
@@ -227,48 +237,48 @@ impl Options {
         for (i, &(kind, rate)) in self.damage.iter().enumerate() {
             let name = kind.name();
             if !(0.0..=1.0).contains(&rate) {
-                return refuse(format!("--damage {name}={rate}: the rate must be 0 to 1"));
+                return refuse_options(format!("--damage {name}={rate}: the rate must be 0 to 1"));
             }
             if self.damage[..i].iter().any(|(k, _)| *k == kind) {
-                return refuse(format!("--damage {name} is given twice"));
+                return refuse_options(format!("--damage {name} is given twice"));
             }
             let shared = !matches!(kind, Damage::Spliced | Damage::Cut)
                 && !matches!(kind, Damage::Truncated | Damage::Crlf);
-            if shared && self.layout == Layout::PerRank {
-                return refuse(format!(
+            if shared && self.layout == LogLayout::PerRank {
+                return refuse_options(format!(
                     "--damage {name} needs processes that share a stream: --layout stream"
                 ));
             }
             match kind {
                 Damage::Torn | Damage::Orphan if self.prefix != Prefix::None => {
-                    return refuse(format!(
+                    return refuse_options(format!(
                         "--damage {name} needs --prefix none: a launcher that labels lines reads \
                          each process through its own pipe, which no other process shares"
                     ));
                 }
                 Damage::Truncated if self.nccl.since(Nccl::V2_29) || !self.init => {
-                    return refuse(
+                    return refuse_options(
                         "--damage truncated needs Trees lines: NCCL before 2.29, and no --no-init"
                             .into(),
                     );
                 }
-                Damage::Spliced if self.trainer == Trainer::None => {
-                    return refuse("--damage spliced needs step lines: --trainer".into());
+                Damage::Spliced if self.trainer == SynthTrainer::None => {
+                    return refuse_options("--damage spliced needs step lines: --trainer".into());
                 }
                 Damage::Crlf | Damage::Overwritten if rate != 0.0 && rate != 1.0 => {
-                    return refuse(format!(
+                    return refuse_options(format!(
                         "--damage {name} affects the whole file: use {name}=1"
                     ));
                 }
                 Damage::Overwritten if self.damage.len() > 1 || self.prefix != Prefix::None => {
-                    return refuse(
+                    return refuse_options(
                         "--damage overwritten cannot be combined with other damage and needs \
                          --prefix none: NCCL_DEBUG_FILE bypasses the launcher"
                             .into(),
                     );
                 }
-                Damage::Overwritten if self.size.is_some_and(|s| s > OVERWRITTEN_LIMIT) => {
-                    return refuse("--damage overwritten needs a size of up to 64M".into());
+                Damage::Overwritten if self.size.is_some_and(|s| s > MAX_OVERWRITTEN_BYTES) => {
+                    return refuse_options("--damage overwritten needs a size of up to 64M".into());
                 }
                 _ => {}
             }
@@ -280,8 +290,8 @@ impl Options {
             Damage::GluedCut,
             Damage::Orphan,
         ];
-        if lines.iter().map(|&k| self.rate(k)).sum::<f64>() > 1.0 {
-            return refuse(
+        if lines.iter().map(|&k| self.damage_rate(k)).sum::<f64>() > 1.0 {
+            return refuse_options(
                 "the rates of torn, cut, glued, glued-cut and orphan add up to over 1".into(),
             );
         }

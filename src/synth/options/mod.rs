@@ -5,7 +5,7 @@ pub mod size;
 
 use crate::error::{Error, Result};
 use crate::fault::Fault;
-use crate::named::named;
+use crate::named_choices::named;
 
 named! {
     /// The library version whose line shapes are written. Order is age; RCCL comes last.
@@ -47,7 +47,7 @@ named! {
 
 named! {
     /// Who prints the step lines.
-    Trainer, "trainer" {
+    SynthTrainer, "trainer" {
         /// NeMo 2 ProgressPrinter.
         Nemo2 = "nemo2",
         /// NeMo 1 and Lightning progress bar.
@@ -129,7 +129,7 @@ named! {
 
 named! {
     /// What the ranks' data goes over.
-    Net, "network" {
+    SynthNet, "network" {
         /// InfiniBand with GPUDirect and PXN.
         Ib = "ib",
         /// RoCE without GPUDirect.
@@ -145,7 +145,7 @@ named! {
 
 named! {
     /// Where the ranks' lines go.
-    Layout, "layout" {
+    LogLayout, "layout" {
         /// One stream, the ranks' lines mixed.
         Stream = "stream",
         /// A file for each process.
@@ -178,7 +178,7 @@ named! {
 
 named! {
     /// How a job ends that has no fault.
-    End, "end" {
+    SynthEnd, "end" {
         /// After its last step.
         Whole = "whole",
         /// All processes are killed at some moment.
@@ -235,12 +235,12 @@ impl Nccl {
     }
 }
 
-impl Trainer {
+impl SynthTrainer {
     /// The number of the first step (trainer-lines, ten facts, 4).
     pub fn first_number(self) -> u64 {
         u64::from(!matches!(
             self,
-            Trainer::Nemo2 | Trainer::Nemo1 | Trainer::Maxtext
+            SynthTrainer::Nemo2 | SynthTrainer::Nemo1 | SynthTrainer::Maxtext
         ))
     }
 }
@@ -283,7 +283,7 @@ pub struct Options {
     /// Line shapes. Default 2.28.
     pub nccl: Nccl,
     /// Step lines. Default nemo2.
-    pub trainer: Trainer,
+    pub trainer: SynthTrainer,
     /// torchtitan and MaxText: every rank prints its step line.
     pub every_rank: bool,
     /// Launcher prefix. Default none.
@@ -297,7 +297,7 @@ pub struct Options {
     /// All communicators but the first are split from it. Default false.
     pub split: bool,
     /// Cards and connections of this network. Default a few lines of InfiniBand's.
-    pub net: Option<Net>,
+    pub net: Option<SynthNet>,
     /// The NVLink switches can be used; only with [`Options::net`] can they be not.
     pub nvls: bool,
     /// A TUNING line behind each call of a rank 0.
@@ -307,7 +307,7 @@ pub struct Options {
     /// Send and Recv of nothing among the token exchanges.
     pub zero_counts: bool,
     /// Default stream.
-    pub layout: Layout,
+    pub layout: LogLayout,
     /// Add steps until this many bytes are written.
     pub size: Option<u64>,
     /// Kinds of damage with their rates, each at most once.
@@ -318,7 +318,7 @@ pub struct Options {
     /// step.
     pub lead: Option<u64>,
     /// How it ends, with [`Options::lead`]. Default whole.
-    pub end: End,
+    pub end: SynthEnd,
 }
 
 impl Default for Options {
@@ -341,7 +341,7 @@ impl Default for Options {
             eval_every: None,
             tail_calls: false,
             nccl: Nccl::V2_28,
-            trainer: Trainer::Nemo2,
+            trainer: SynthTrainer::Nemo2,
             every_rank: false,
             prefix: Prefix::None,
             timestamps: Timestamps::None,
@@ -353,12 +353,12 @@ impl Default for Options {
             tuning: false,
             host_style: HostStyle::Plain,
             zero_counts: false,
-            layout: Layout::Stream,
+            layout: LogLayout::Stream,
             size: None,
             damage: Vec::new(),
             fault: None,
             lead: None,
-            end: End::Whole,
+            end: SynthEnd::Whole,
         }
     }
 }

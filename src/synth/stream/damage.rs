@@ -1,17 +1,17 @@
 //! What is done to a COLL line on its way, and the file that processes overwrite for each other.
 
 use crate::error::{Error, Result};
-use crate::options::check::OVERWRITTEN_LIMIT;
+use crate::options::check::MAX_OVERWRITTEN_BYTES;
 use crate::options::{Damage, Options};
 use crate::rng::Rng;
 
 /// The kinds a COLL line can meet on its own, with the rates added up.
 #[derive(Debug)]
-pub(crate) struct Fates {
+pub(crate) struct DamageRates {
     steps: Vec<(f64, Damage)>,
 }
 
-impl Fates {
+impl DamageRates {
     /// From the rates asked for.
     pub(crate) fn new(options: &Options) -> Self {
         let kinds = [
@@ -23,7 +23,7 @@ impl Fates {
         ];
         let mut sum = 0.0;
         let steps = kinds.iter().filter_map(|&kind| {
-            let rate = options.rate(kind);
+            let rate = options.damage_rate(kind);
             sum += rate;
             (rate > 0.0).then_some((sum, kind))
         });
@@ -33,11 +33,11 @@ impl Fates {
     }
 
     /// What happens to the next line.
-    pub(crate) fn draw(&self, rng: &mut Rng) -> Option<Damage> {
+    pub(crate) fn draw_damage(&self, rng: &mut Rng) -> Option<Damage> {
         if self.steps.is_empty() {
             return None;
         }
-        let u = rng.unit();
+        let u = rng.next_unit();
         self.steps
             .iter()
             .find(|(sum, _)| u < *sum)
@@ -47,7 +47,7 @@ impl Fates {
 
 /// A call's line in an overwritten file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Written {
+pub(crate) struct WrittenCallLine {
     /// The process.
     pub rank: usize,
     /// Offset of its first byte.
@@ -68,7 +68,7 @@ pub(crate) struct SharedFile {
     /// Which process wrote a byte last.
     owner: Vec<u16>,
     offsets: Vec<usize>,
-    calls: Vec<Written>,
+    calls: Vec<WrittenCallLine>,
 }
 
 impl SharedFile {
@@ -79,7 +79,7 @@ impl SharedFile {
         }
         let at = self.offsets[rank];
         let end = at + line.len();
-        if end as u64 > OVERWRITTEN_LIMIT || rank > usize::from(u16::MAX) {
+        if end as u64 > MAX_OVERWRITTEN_BYTES || rank > usize::from(u16::MAX) {
             return Err(Error::Usage(
                 "--damage overwritten needs a log of up to 64M".into(),
             ));
@@ -95,7 +95,7 @@ impl SharedFile {
     }
 
     /// Remembers where a call's line went.
-    pub(crate) fn remember(&mut self, written: Written) {
+    pub(crate) fn remember_call(&mut self, written: WrittenCallLine) {
         self.calls.push(written);
     }
 
@@ -111,7 +111,7 @@ impl SharedFile {
 
     /// The calls, whether their lines are still whole, and whether all but the end of the
     /// stream is.
-    pub(crate) fn calls(&self) -> impl Iterator<Item = (Written, bool, bool)> + '_ {
+    pub(crate) fn calls(&self) -> impl Iterator<Item = (WrittenCallLine, bool, bool)> + '_ {
         self.calls.iter().map(|&w| {
             let kept = |to| {
                 self.owner[w.from..to]
@@ -125,14 +125,14 @@ impl SharedFile {
 
 #[cfg(test)]
 mod tests {
-    use super::{SharedFile, Written};
+    use super::{SharedFile, WrittenCallLine};
 
     #[test]
     fn later_bytes_replace_earlier_ones_at_the_same_offset() {
         let mut file = SharedFile::default();
         for (rank, text) in [(0, "aaaaaaaa\n"), (1, "bbb\n"), (0, "cc\n")] {
             let from = file.write(rank, text.as_bytes()).unwrap();
-            file.remember(Written {
+            file.remember_call(WrittenCallLine {
                 rank,
                 from,
                 to: from + text.len() - 1,

@@ -1,8 +1,8 @@
 //! From lines to the bytes of a log: the ranks' lines mixed, labelled, damaged and written.
 
 mod damage;
-mod harm;
-pub(crate) mod out;
+mod damaged_lines;
+pub(crate) mod mixer;
 mod prefix;
-pub(crate) mod stretch;
+pub(crate) mod sink;
 pub(crate) mod writer;

@@ -1,24 +1,24 @@
 //! Physical lines: where they go, how they end, how many there are.
 
 use crate::error::{Error, Result};
-use crate::job::Proc;
-use crate::options::{Damage, Layout, Options};
+use crate::job::JobProcess;
+use crate::options::{Damage, LogLayout, Options};
 use crate::stream::damage::SharedFile;
-use crate::stream::out::Sink;
+use crate::stream::sink::LogSink;
 
 /// Enough that a write call costs nothing beside what it writes.
-const BLOCK: usize = 1 << 20;
+const WRITE_BLOCK_BYTES: usize = 1 << 20;
 /// What C's library holds back of a process's output to a file or a pipe.
-const BUFFER: usize = 4096;
+const LIBC_BUFFER_BYTES: usize = 4096;
 
 /// What a process's own file is called.
-pub(crate) fn file_name(proc: &Proc) -> String {
+pub(crate) fn file_name(proc: &JobProcess) -> String {
     format!("nccl.{}.{}.log", proc.host, proc.pid)
 }
 
 /// Writes the ranks' bytes.
-pub(crate) struct Writer<'a> {
-    sink: &'a mut dyn Sink,
+pub(crate) struct LineWriter<'a> {
+    sink: &'a mut dyn LogSink,
     per_rank: bool,
     newline: &'static [u8],
     shared: Option<SharedFile>,
@@ -38,21 +38,21 @@ pub(crate) struct Writer<'a> {
     pub mid_line: bool,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> LineWriter<'a> {
     /// A writer for these options.
-    pub(crate) fn new(options: &Options, sink: &'a mut dyn Sink) -> Self {
-        let overwritten = options.rate(Damage::Overwritten) > 0.0;
+    pub(crate) fn new(options: &Options, sink: &'a mut dyn LogSink) -> Self {
+        let overwritten = options.damage_rate(Damage::Overwritten) > 0.0;
         Self {
             sink,
-            per_rank: options.layout == Layout::PerRank,
-            newline: if options.rate(Damage::Crlf) > 0.0 {
+            per_rank: options.layout == LogLayout::PerRank,
+            newline: if options.damage_rate(Damage::Crlf) > 0.0 {
                 b"\r\n"
             } else {
                 b"\n"
             },
             shared: overwritten.then(SharedFile::default),
-            held: (options.layout == Layout::Blocks).then(Vec::new),
-            buf: Vec::with_capacity(2 * BLOCK),
+            held: (options.layout == LogLayout::Blocks).then(Vec::new),
+            buf: Vec::with_capacity(2 * WRITE_BLOCK_BYTES),
             first_stream: 0,
             own_lines: Vec::new(),
             cut: false,
@@ -63,8 +63,8 @@ impl<'a> Writer<'a> {
     }
 
     /// New processes: with a file each, these are theirs.
-    pub(crate) fn open(&mut self, names: &[String], segment: u64) -> Result<()> {
-        self.flush()?;
+    pub(crate) fn open_streams(&mut self, names: &[String], segment: u64) -> Result<()> {
+        self.flush_buffers()?;
         if let Some(held) = &mut self.held {
             held.resize(names.len(), Vec::new());
         }
@@ -81,7 +81,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes without a newline. Where processes overwrite each other, says at which offset.
-    pub(crate) fn put(&mut self, rank: usize, bytes: &[u8]) -> Result<usize> {
+    pub(crate) fn write_bytes(&mut self, rank: usize, bytes: &[u8]) -> Result<usize> {
         self.size += bytes.len() as u64;
         self.mid_line = true;
         if let Some(shared) = &mut self.shared {
@@ -96,39 +96,39 @@ impl<'a> Writer<'a> {
         } else if let Some(held) = &mut self.held {
             let held = &mut held[rank];
             held.extend_from_slice(bytes);
-            while held.len() >= BUFFER {
-                self.buf.extend(held.drain(..BUFFER));
+            while held.len() >= LIBC_BUFFER_BYTES {
+                self.buf.extend(held.drain(..LIBC_BUFFER_BYTES));
             }
-            self.out()?;
+            self.write_block()?;
         } else {
             self.buf.extend_from_slice(bytes);
-            self.out()?;
+            self.write_block()?;
         }
         Ok(0)
     }
 
     /// Writes what a process prints and flushes: no buffer holds it back.
-    pub(crate) fn print(&mut self, rank: usize, text: &[u8], newline: bool) -> Result<()> {
+    pub(crate) fn write_printed(&mut self, rank: usize, text: &[u8], newline: bool) -> Result<()> {
         let held = self.held.take();
-        let mut written = self.put(rank, text);
+        let mut written = self.write_bytes(rank, text);
         if newline && written.is_ok() {
-            written = self.end(rank).map(|()| 0);
+            written = self.end_line(rank).map(|()| 0);
         }
         self.held = held;
         written.map(|_| ())
     }
 
     /// The processes end: what is held back comes out.
-    fn flush(&mut self) -> Result<()> {
+    fn flush_buffers(&mut self) -> Result<()> {
         for held in self.held.iter_mut().flatten() {
             self.mid_line &= held.is_empty();
             self.buf.append(held);
         }
-        self.out()
+        self.write_block()
     }
 
-    fn out(&mut self) -> Result<()> {
-        if self.buf.len() >= BLOCK {
+    fn write_block(&mut self) -> Result<()> {
+        if self.buf.len() >= WRITE_BLOCK_BYTES {
             self.sink.write(0, &self.buf).map_err(Error::Output)?;
             self.buf.clear();
         }
@@ -136,8 +136,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Ends the line.
-    pub(crate) fn end(&mut self, rank: usize) -> Result<()> {
-        self.put(rank, self.newline)?;
+    pub(crate) fn end_line(&mut self, rank: usize) -> Result<()> {
+        self.write_bytes(rank, self.newline)?;
         self.mid_line = false;
         self.lines += 1;
         if let Some(own) = self.own_lines.get_mut(rank) {
@@ -154,28 +154,28 @@ impl<'a> Writer<'a> {
     }
 
     /// A whole line.
-    pub(crate) fn line(&mut self, rank: usize, bytes: &[u8]) -> Result<usize> {
-        let at = self.put(rank, bytes)?;
-        self.end(rank)?;
+    pub(crate) fn write_line(&mut self, rank: usize, bytes: &[u8]) -> Result<usize> {
+        let at = self.write_bytes(rank, bytes)?;
+        self.end_line(rank)?;
         Ok(at)
     }
 
     /// A piece of a line, the last thing written.
-    pub(crate) fn cut(&mut self, rank: usize, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write_last_piece(&mut self, rank: usize, bytes: &[u8]) -> Result<()> {
         self.cut = true;
-        self.put(rank, bytes).map(|_| ())
+        self.write_bytes(rank, bytes).map(|_| ())
     }
 
     /// The file that processes overwrite, where there is one.
-    pub(crate) fn shared(&mut self) -> Option<&mut SharedFile> {
+    pub(crate) fn shared_file(&mut self) -> Option<&mut SharedFile> {
         self.shared.as_mut()
     }
 
     /// Everything out; hands back the overwritten file for counting.
     pub(crate) fn finish(mut self) -> Result<(u64, u64, Option<SharedFile>)> {
-        self.flush()?;
+        self.flush_buffers()?;
         if self.mid_line && !self.cut && self.shared.is_none() && !self.per_rank {
-            self.end(0)?;
+            self.end_line(0)?;
         }
         if let Some(shared) = &self.shared {
             self.sink.write(0, shared.bytes()).map_err(Error::Output)?;

@@ -1,12 +1,15 @@
 //! Step lines of the Megatron family and of the DeepSpeed engine under some of it.
 
-use crate::clock::Clock;
-use crate::trainer::pynum::{repr, upper_e};
-use crate::trainer::{BATCH, Print, Printed, Printer, StepFacts, TOKENS_PER_GPU};
+use crate::clock::JobClock;
+use crate::trainer::pynum::{format_repr, format_upper_e};
+use crate::trainer::{
+    PrintedLine, SAMPLES_PER_BATCH, StepFacts, StepPrint, StepPrinter, TOKENS_PER_GPU,
+};
 
-const SKIPPED: &str = " number of skipped iterations:   0 | number of nan iterations:   0 |";
+const SKIPPED_ITERATIONS_TEXT: &str =
+    " number of skipped iterations:   0 | number of nan iterations:   0 |";
 
-impl Printer<'_> {
+impl StepPrinter<'_> {
     pub(crate) fn megatron_line(
         &self,
         f: &StepFacts,
@@ -14,30 +17,30 @@ impl Printer<'_> {
         throughput: &str,
         tail: &str,
         digits: usize,
-    ) -> Printed {
+    ) -> StepPrint {
         let ms = format!("{:.1}", f.seconds * 1e3);
         let text = format!(
             "{front} iteration {:8}/{:8} | consumed samples: {:12} | elapsed time per iteration \
-             (ms): {ms} |{throughput} learning rate: {} | global batch size: {BATCH:5} | lm loss: \
+             (ms): {ms} |{throughput} learning rate: {} | global batch size: {SAMPLES_PER_BATCH:5} | lm loss: \
              {} | loss scale: 1.0 | grad norm: {:.3} |{tail}",
             f.step,
             self.total,
-            BATCH * f.step,
-            upper_e(1.5e-7 * f.step as f64, digits),
-            upper_e(self.loss(f.step), 6),
-            1.0 + self.loss(f.step) / 20.0,
+            SAMPLES_PER_BATCH * f.step,
+            format_upper_e(1.5e-7 * f.step as f64, digits),
+            format_upper_e(self.loss_at(f.step), 6),
+            1.0 + self.loss_at(f.step) / 20.0,
         );
-        self.one(text, format!("{ms}e-3").parse().ok(), None)
+        self.one_line(text, format!("{ms}e-3").parse().ok(), None)
     }
 
     /// `megatron/training/training.py` @d98e8a64, `training_log()`.
-    pub(crate) fn megatron(&self, f: &StepFacts, clock: &Clock) -> Printed {
+    pub(crate) fn print_megatron(&self, f: &StepFacts, clock: &JobClock) -> StepPrint {
         let tflops = format!("{:.1}", f.tflops);
         let mut printed = self.megatron_line(
             f,
-            &format!(" [{}.{:06}]", clock.stamp(), clock.micros()),
+            &format!(" [{}.{:06}]", clock.date_time(), clock.micros()),
             &format!(" throughput per GPU (TFLOP/s/GPU): {tflops} |"),
-            SKIPPED,
+            SKIPPED_ITERATIONS_TEXT,
             6,
         );
         printed.tflops = tflops.parse().ok();
@@ -45,16 +48,22 @@ impl Printer<'_> {
     }
 
     /// `src/megatron/bridge/training/utils/train_utils.py` @067f987d: rank 0, then the last.
-    pub(crate) fn bridge(&self, f: &StepFacts, clock: &Clock) -> Printed {
+    pub(crate) fn print_bridge(&self, f: &StepFacts, clock: &JobClock) -> StepPrint {
         let tflops = format!("{:.1}", f.tflops);
-        let mut printed = self.megatron_line(f, &format!(" [{}]", clock.stamp()), "", SKIPPED, 6);
+        let mut printed = self.megatron_line(
+            f,
+            &format!(" [{}]", clock.date_time()),
+            "",
+            SKIPPED_ITERATIONS_TEXT,
+            6,
+        );
         let text = format!(
             "Step Time : {:.2}s GPU utilization: {tflops}MODEL_TFLOP/s/GPU",
             f.seconds
         );
         printed.lines.insert(
             0,
-            Print {
+            PrintedLine {
                 rank: 0,
                 text,
                 marker: false,
@@ -66,46 +75,53 @@ impl Printer<'_> {
     }
 
     /// `megatron/training.py` @4efb479 of Megatron-DeepSpeed, with the engine's own lines.
-    pub(crate) fn megatron_deepspeed(&self, f: &StepFacts, clock: &Clock) -> Printed {
+    pub(crate) fn print_megatron_deepspeed(&self, f: &StepFacts, clock: &JobClock) -> StepPrint {
         let tflops = format!("{:.2}", f.tflops);
-        let samples = BATCH as f64 / f.seconds;
+        let samples = SAMPLES_PER_BATCH as f64 / f.seconds;
         let tail = format!(
-            " actual seqlen:  4096 |{SKIPPED} samples per second: {samples:.3} | tokens per gpu \
+            " actual seqlen:  4096 |{SKIPPED_ITERATIONS_TEXT} samples per second: {samples:.3} | tokens per gpu \
              per second (tgs): {:.3} | TFLOPs: {tflops} |",
             TOKENS_PER_GPU / f.seconds
         );
-        let consumed = format!(" | consumed tokens: {:12} | elapsed", BATCH * f.step * 4096);
+        let consumed = format!(
+            " | consumed tokens: {:12} | elapsed",
+            SAMPLES_PER_BATCH * f.step * 4096
+        );
         let mut printed = self.megatron_line(f, "", "", &tail, 3);
         printed.lines[0].text = printed.lines[0].text.replacen(" | elapsed", &consumed, 1);
-        printed.lines.splice(0..0, self.engine(f, clock, false));
+        printed
+            .lines
+            .splice(0..0, self.engine_lines(f, clock, false));
         printed.tflops = tflops.parse().ok();
         printed
     }
 
     /// `megatron/logging.py` @ea7aefd of GPT-NeoX, with the engine's own lines.
-    pub(crate) fn gpt_neox(&self, f: &StepFacts, clock: &Clock) -> Printed {
+    pub(crate) fn print_gpt_neox(&self, f: &StepFacts, clock: &JobClock) -> StepPrint {
         let (ms, tflops) = (
             format!("{:.1}", f.seconds * 1e3),
             format!("{:.1}", f.tflops),
         );
         let text = format!(
             " samples/sec: {:.3} | iteration {:8}/{:8} | elapsed time per iteration (ms): {ms} | \
-             learning rate: {} | approx flops per GPU: {tflops}TFLOPS | lm_loss: {} |{SKIPPED}",
-            BATCH as f64 / f.seconds,
+             learning rate: {} | approx flops per GPU: {tflops}TFLOPS | lm_loss: {} |{SKIPPED_ITERATIONS_TEXT}",
+            SAMPLES_PER_BATCH as f64 / f.seconds,
             f.step,
             self.total,
-            upper_e(1.5e-7 * f.step as f64, 3),
-            upper_e(self.loss(f.step), 6),
+            format_upper_e(1.5e-7 * f.step as f64, 3),
+            format_upper_e(self.loss_at(f.step), 6),
         );
         let time = format!("{ms}e-3").parse().ok();
-        let mut printed = self.one(text, time, tflops.parse().ok());
-        printed.lines.splice(0..0, self.engine(f, clock, false));
+        let mut printed = self.one_line(text, time, tflops.parse().ok());
+        printed
+            .lines
+            .splice(0..0, self.engine_lines(f, clock, false));
         let timers = format!(
             "time (ms) | forward: {:.2} | backward: {:.2}",
             f.seconds * 301.0,
             f.seconds * 590.0
         );
-        printed.lines.push(Print {
+        printed.lines.push(PrintedLine {
             rank: 0,
             text: timers,
             marker: false,
@@ -115,10 +131,15 @@ impl Printer<'_> {
     }
 
     /// `deepspeed/runtime/engine.py` @edaa722 and `utils/timer.py`.
-    pub(crate) fn engine(&self, f: &StepFacts, clock: &Clock, marker: bool) -> Vec<Print> {
-        let at = format!("[{},{:03}] [INFO]", clock.stamp(), clock.ms());
-        let rate = repr(BATCH as f64 / f.seconds);
-        let lr = repr(1.5e-7 * f.step as f64);
+    pub(crate) fn engine_lines(
+        &self,
+        f: &StepFacts,
+        clock: &JobClock,
+        marker: bool,
+    ) -> Vec<PrintedLine> {
+        let at = format!("[{},{:03}] [INFO]", clock.date_time(), clock.ms());
+        let rate = format_repr(SAMPLES_PER_BATCH as f64 / f.seconds);
+        let lr = format_repr(1.5e-7 * f.step as f64);
         let step = format!(
             "{at} [logging.py:96:log_dist] [Rank 0] step={}, skipped=0, lr=[{lr}], mom=[(0.9, 0.95)]",
             f.step
@@ -129,7 +150,7 @@ impl Printer<'_> {
              MaxMemAllocated=63.31GB",
             f.step
         );
-        let print = |text, marker| Print {
+        let print = |text, marker| PrintedLine {
             rank: 0,
             text,
             marker,

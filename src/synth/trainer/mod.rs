@@ -5,14 +5,14 @@ pub(crate) mod events;
 mod megatron;
 mod pynum;
 
-use crate::clock::Clock;
-use crate::options::{Options, Trainer};
-use crate::rng::hash;
-use crate::trainer::pynum::{commas, dot4, g3, human, tqdm};
+use crate::clock::JobClock;
+use crate::options::{Options, SynthTrainer};
+use crate::rng::hash_parts;
+use crate::trainer::pynum::{format_commas, format_dot4, format_g3, format_human, format_tqdm};
 
 /// A line of the trainer's.
 #[derive(Debug, Clone)]
-pub(crate) struct Print {
+pub(crate) struct PrintedLine {
     /// Who prints it.
     pub rank: usize,
     /// Without its newline.
@@ -25,9 +25,9 @@ pub(crate) struct Print {
 
 /// What a step's print says.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Printed {
+pub(crate) struct StepPrint {
     /// In order.
-    pub lines: Vec<Print>,
+    pub lines: Vec<PrintedLine>,
     /// As the digits printed say.
     pub time_s: Option<f64>,
     /// As the digits printed say.
@@ -49,72 +49,76 @@ pub(crate) struct StepFacts {
 
 /// Knows the job's constants.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Printer<'a> {
+pub(crate) struct StepPrinter<'a> {
     options: &'a Options,
     /// Steps in all, as the trainer announces them.
     pub(super) total: u64,
 }
 
-pub(super) const BATCH: u64 = 128;
+pub(super) const SAMPLES_PER_BATCH: u64 = 128;
 pub(super) const TOKENS_PER_GPU: f64 = 65_536.0;
 
-impl<'a> Printer<'a> {
+impl<'a> StepPrinter<'a> {
     /// A printer for a job of so many steps in all.
     pub(crate) fn new(options: &'a Options, total: u64) -> Self {
         Self { options, total }
     }
 
     /// True where the trainer prints a line after this step.
-    pub(crate) fn prints(&self, step: u64) -> bool {
-        let (k, n) = (self.options.log_interval, self.finished(step));
+    pub(crate) fn prints_after(&self, step: u64) -> bool {
+        let (k, n) = (self.options.log_interval, self.steps_done(step));
         match self.options.trainer {
-            Trainer::None => false,
+            SynthTrainer::None => false,
             // n is the step in the epoch.
-            Trainer::Nemo2 | Trainer::Nemo1 => (self.in_epoch(step) + 1).is_multiple_of(k),
+            SynthTrainer::Nemo2 | SynthTrainer::Nemo1 => {
+                (self.step_in_epoch(step) + 1).is_multiple_of(k)
+            }
             // The first step is always logged (torchtitan metrics.py).
-            Trainer::Torchtitan => n == 1 || n.is_multiple_of(k),
-            Trainer::Nanotron => (n - 1).is_multiple_of(k),
+            SynthTrainer::Torchtitan => n == 1 || n.is_multiple_of(k),
+            SynthTrainer::Nanotron => (n - 1).is_multiple_of(k),
             // The bar is drawn for every step; only the dict waits for the interval.
-            Trainer::Hf => true,
+            SynthTrainer::Hf => true,
             _ => n.is_multiple_of(k),
         }
     }
 
     /// Steps done when this one is over.
-    fn finished(&self, step: u64) -> u64 {
+    fn steps_done(&self, step: u64) -> u64 {
         step + 1 - self.options.trainer.first_number()
     }
 
-    fn in_epoch(&self, step: u64) -> u64 {
-        let n = self.finished(step) - 1;
+    fn step_in_epoch(&self, step: u64) -> u64 {
+        let n = self.steps_done(step) - 1;
         self.options.epoch_steps.map_or(n, |e| n % e)
     }
 
-    fn epoch(&self, step: u64) -> u64 {
+    fn epoch_of_step(&self, step: u64) -> u64 {
         self.options
             .epoch_steps
-            .map_or(0, |e| (self.finished(step) - 1) / e)
+            .map_or(0, |e| (self.steps_done(step) - 1) / e)
     }
 
     /// The rank whose step line is the marker.
-    pub(crate) fn rank(&self) -> usize {
+    pub(crate) fn marker_rank(&self) -> usize {
         let o = self.options;
         match o.trainer {
             // print_rank_last.
-            Trainer::Megatron | Trainer::MegatronBridge | Trainer::MegatronDeepspeed => o.ranks - 1,
+            SynthTrainer::Megatron
+            | SynthTrainer::MegatronBridge
+            | SynthTrainer::MegatronDeepspeed => o.ranks - 1,
             // First of the last stage.
-            Trainer::Nanotron => o.tp * o.copies() * (o.pp - 1),
+            SynthTrainer::Nanotron => o.tp * o.shard_copies() * (o.pp - 1),
             _ => 0,
         }
     }
 
     /// The numbers of a step: a few per cent around the model's usual ones, which are high
     /// enough on new hardware that NeMo prints some in scientific form.
-    pub(crate) fn facts(&self, step: u64, segment: u64) -> StepFacts {
-        let h = hash(self.options.seed, &[20, step, segment]);
+    pub(crate) fn draw_facts(&self, step: u64, segment: u64) -> StepFacts {
+        let h = hash_parts(self.options.seed, &[20, step, segment]);
         let micros = 5_900_000 + h % 360_000;
         let fast = self.options.nccl.since(crate::options::Nccl::V2_28)
-            && self.options.trainer != Trainer::GptNeox;
+            && self.options.trainer != SynthTrainer::GptNeox;
         let base = if fast { 1000.0 } else { 441.2 };
         let tflops = base * 6_080_000.0 / micros as f64;
         StepFacts {
@@ -125,42 +129,47 @@ impl<'a> Printer<'a> {
         }
     }
 
-    pub(super) fn loss(&self, step: u64) -> f64 {
-        let n = self.finished(step) as f64;
-        let noise = hash(self.options.seed, &[21, step]) % 1000;
+    pub(super) fn loss_at(&self, step: u64) -> f64 {
+        let n = self.steps_done(step) as f64;
+        let noise = hash_parts(self.options.seed, &[21, step]) % 1000;
         2.0 + 9.9 / (1.0 + n / 40.0) + noise as f64 / 50_000.0
     }
 
     /// The lines printed when a step is over.
-    pub(crate) fn step(&self, facts: &StepFacts, clock: &Clock) -> Printed {
+    pub(crate) fn print_step(&self, facts: &StepFacts, clock: &JobClock) -> StepPrint {
         match self.options.trainer {
-            Trainer::None => Printed::default(),
-            Trainer::Nemo2 => self.nemo2(facts),
-            Trainer::Nemo1 => self.nemo1(facts),
-            Trainer::Megatron => self.megatron(facts, clock),
-            Trainer::MegatronBridge => self.bridge(facts, clock),
-            Trainer::MegatronDeepspeed => self.megatron_deepspeed(facts, clock),
-            Trainer::GptNeox => self.gpt_neox(facts, clock),
-            Trainer::Deepspeed => Printed {
-                lines: self.engine(facts, clock, true),
+            SynthTrainer::None => StepPrint::default(),
+            SynthTrainer::Nemo2 => self.print_nemo2(facts),
+            SynthTrainer::Nemo1 => self.print_nemo1(facts),
+            SynthTrainer::Megatron => self.print_megatron(facts, clock),
+            SynthTrainer::MegatronBridge => self.print_bridge(facts, clock),
+            SynthTrainer::MegatronDeepspeed => self.print_megatron_deepspeed(facts, clock),
+            SynthTrainer::GptNeox => self.print_gpt_neox(facts, clock),
+            SynthTrainer::Deepspeed => StepPrint {
+                lines: self.engine_lines(facts, clock, true),
                 time_s: None,
                 tflops: None,
             },
-            Trainer::Torchtitan => self.torchtitan(facts, clock),
-            Trainer::Maxtext => self.maxtext(facts),
-            Trainer::Nanotron => self.nanotron(facts, clock),
-            Trainer::Hf => self.hf(facts),
+            SynthTrainer::Torchtitan => self.print_torchtitan(facts, clock),
+            SynthTrainer::Maxtext => self.print_maxtext(facts),
+            SynthTrainer::Nanotron => self.print_nanotron(facts, clock),
+            SynthTrainer::Hf => self.print_hf(facts),
         }
     }
 
-    pub(super) fn one(&self, text: String, time_s: Option<f64>, tflops: Option<f64>) -> Printed {
-        let lines = vec![Print {
-            rank: self.rank(),
+    pub(super) fn one_line(
+        &self,
+        text: String,
+        time_s: Option<f64>,
+        tflops: Option<f64>,
+    ) -> StepPrint {
+        let lines = vec![PrintedLine {
+            rank: self.marker_rank(),
             text,
             marker: true,
             bar: false,
         }];
-        Printed {
+        StepPrint {
             lines,
             time_s,
             tflops,
@@ -168,93 +177,96 @@ impl<'a> Printer<'a> {
     }
 
     /// `nemo/lightning/pytorch/callbacks/progress_printer.py` @8cfedd72.
-    fn nemo2(&self, f: &StepFacts) -> Printed {
-        let (time, tflops) = (dot4(f.seconds), dot4(f.tflops));
+    fn print_nemo2(&self, f: &StepFacts) -> StepPrint {
+        let (time, tflops) = (format_dot4(f.seconds), format_dot4(f.tflops));
         let mut text = format!(
-            "Training epoch {}, iteration {}/{} | lr: {} | global_batch_size: {BATCH} | \
+            "Training epoch {}, iteration {}/{} | lr: {} | global_batch_size: {SAMPLES_PER_BATCH} | \
              global_step: {} | max_memory_reserved: 127785762816 | \
              max_memory_allocated: 115792977920 | reduced_train_loss: {} | \
              train_step_timing in s: {time} | TFLOPS_per_GPU: {tflops}",
-            self.epoch(f.step),
-            self.in_epoch(f.step),
+            self.epoch_of_step(f.step),
+            self.step_in_epoch(f.step),
             self.total - 1,
-            dot4(1.5e-7 * self.finished(f.step) as f64),
+            format_dot4(1.5e-7 * self.steps_done(f.step) as f64),
             f.step,
-            dot4(self.loss(f.step)),
+            format_dot4(self.loss_at(f.step)),
         );
         // The first line has no consumed_samples; val_loss stays after the first validation.
         if f.step > 0 {
-            text += &format!(" | consumed_samples: {}", BATCH * (f.step + 1));
+            text += &format!(" | consumed_samples: {}", SAMPLES_PER_BATCH * (f.step + 1));
         }
         if f.evaluated {
-            text += &format!(" | val_loss: {}", dot4(self.loss(f.step) + 0.1));
+            text += &format!(" | val_loss: {}", format_dot4(self.loss_at(f.step) + 0.1));
         }
-        self.one(text, time.parse().ok(), tflops.parse().ok())
+        self.one_line(text, time.parse().ok(), tflops.parse().ok())
     }
 
     /// Lightning's bar with NeMo 1's `TimingCallback` (`nlp_overrides.py` @v1.23.0).
-    fn nemo1(&self, f: &StepFacts) -> Printed {
+    fn print_nemo1(&self, f: &StepFacts) -> StepPrint {
         let plain = format!("{:.4}", f.seconds);
-        let time = tqdm(f.seconds, &plain);
-        let tflops = tqdm(f.tflops, &format!("{:.4}", f.tflops));
-        let n = self.in_epoch(f.step) + 1;
+        let time = format_tqdm(f.seconds, &plain);
+        let tflops = format_tqdm(f.tflops, &format!("{:.4}", f.tflops));
+        let n = self.step_in_epoch(f.step) + 1;
         let total = self.options.epoch_steps.unwrap_or(self.total);
-        let whole = |n: u64| tqdm(n as f64, &format!("{n}.0"));
+        let whole = |n: u64| format_tqdm(n as f64, &format!("{n}.0"));
         let postfix = format!(
             "v_num=0, reduced_train_loss={}, global_step={}, consumed_samples={}, \
              train_step_timing in s={time}, TFLOPS_per_GPU={tflops}",
-            tqdm(self.loss(f.step), &format!("{:.4}", self.loss(f.step))),
+            format_tqdm(
+                self.loss_at(f.step),
+                &format!("{:.4}", self.loss_at(f.step))
+            ),
             whole(f.step),
-            whole(BATCH * (f.step + 1)),
+            whole(SAMPLES_PER_BATCH * (f.step + 1)),
         );
         let text = format!(
             "\rEpoch {}: : {}",
-            self.epoch(f.step),
-            bar(n, total, f.seconds, &postfix)
+            self.epoch_of_step(f.step),
+            format_bar(n, total, f.seconds, &postfix)
         );
-        let mut printed = self.one(text, time.parse().ok(), tflops.parse().ok());
+        let mut printed = self.one_line(text, time.parse().ok(), tflops.parse().ok());
         printed.lines[0].bar = true;
         printed
     }
 
     /// `torchtitan/components/metrics.py` @b5bcd76.
-    fn torchtitan(&self, f: &StepFacts, clock: &Clock) -> Printed {
+    fn print_torchtitan(&self, f: &StepFacts, clock: &JobClock) -> StepPrint {
         let tflops = format!("{:.2}", f.tflops);
         let text = format!(
             "[titan] {},{:03} - root - INFO - step: {:2}  loss: {:8.5}  grad_norm: {:7.4}  \
              memory: 66.91GiB(37.51%)  tps: {}  tflops: {}  mfu: {:.2}%",
-            clock.stamp(),
+            clock.date_time(),
             clock.ms(),
             f.step,
-            self.loss(f.step),
-            1.0 + self.loss(f.step) / 20.0,
-            commas((TOKENS_PER_GPU / f.seconds).round(), 0),
-            commas(f.tflops, 2),
+            self.loss_at(f.step),
+            1.0 + self.loss_at(f.step) / 20.0,
+            format_commas((TOKENS_PER_GPU / f.seconds).round(), 0),
+            format_commas(f.tflops, 2),
             f.tflops / 22.5,
         );
-        let printed = self.one(text, None, tflops.parse().ok());
-        self.on_every_rank(printed)
+        let printed = self.one_line(text, None, tflops.parse().ok());
+        self.repeat_on_every_rank(printed)
     }
 
     /// `src/maxtext/common/metric_logger.py` @e591f30.
-    fn maxtext(&self, f: &StepFacts) -> Printed {
+    fn print_maxtext(&self, f: &StepFacts) -> StepPrint {
         let (time, tflops) = (format!("{:.3}", f.seconds), format!("{:.3}", f.tflops));
         let text = format!(
             "completed step: {}, seconds: {time}, TFLOP/s/device: {tflops}, Tokens/s/device: {:.3}, \
              total_weights: 196608, loss: {:.3}",
             f.step,
             TOKENS_PER_GPU / f.seconds,
-            self.loss(f.step),
+            self.loss_at(f.step),
         );
-        let printed = self.one(text, time.parse().ok(), tflops.parse().ok());
-        self.on_every_rank(printed)
+        let printed = self.one_line(text, time.parse().ok(), tflops.parse().ok());
+        self.repeat_on_every_rank(printed)
     }
 
-    fn on_every_rank(&self, mut printed: Printed) -> Printed {
+    fn repeat_on_every_rank(&self, mut printed: StepPrint) -> StepPrint {
         if self.options.every_rank {
             let first = printed.lines[0].clone();
             printed.lines = (0..self.options.ranks)
-                .map(|rank| Print {
+                .map(|rank| PrintedLine {
                     rank,
                     ..first.clone()
                 })
@@ -264,13 +276,13 @@ impl<'a> Printer<'a> {
     }
 
     /// `src/nanotron/trainer.py` @2411b02, v0.5 names.
-    fn nanotron(&self, f: &StepFacts, clock: &Clock) -> Printed {
+    fn print_nanotron(&self, f: &StepFacts, clock: &JobClock) -> StepPrint {
         let d = clock.date();
-        let (ms, tflops) = (human(f.seconds * 1e3), human(f.tflops));
+        let (ms, tflops) = (format_human(f.seconds * 1e3), format_human(f.tflops));
         let text = format!(
             "{}/{}/{} {} [INFO|DP=0|PP={}|TP=0|node01]: iteration: {} / {} | consumed_tokens: {} | \
              elapsed_time_per_iteration_ms: {ms} | tokens_per_sec: {} | tokens_per_sec_per_gpu: {} | \
-             global_batch_size: {BATCH} | lm_loss: {} | lr: {} | model_tflops_per_gpu: {tflops} | \
+             global_batch_size: {SAMPLES_PER_BATCH} | lm_loss: {} | lr: {} | model_tflops_per_gpu: {tflops} | \
              hardware_tflops_per_gpu: {tflops} | grad_norm: {}",
             d.get(5..7).unwrap_or_default(),
             d.get(8..10).unwrap_or_default(),
@@ -279,18 +291,18 @@ impl<'a> Printer<'a> {
             self.options.pp - 1,
             f.step,
             self.total,
-            human((BATCH * f.step * 4096) as f64),
-            human(TOKENS_PER_GPU * self.options.ranks as f64 / f.seconds),
-            human(TOKENS_PER_GPU / f.seconds),
-            human(self.loss(f.step)),
-            g3(1.5e-7 * f.step as f64),
-            g3(1.0 + self.loss(f.step) / 20.0),
+            format_human((SAMPLES_PER_BATCH * f.step * 4096) as f64),
+            format_human(TOKENS_PER_GPU * self.options.ranks as f64 / f.seconds),
+            format_human(TOKENS_PER_GPU / f.seconds),
+            format_human(self.loss_at(f.step)),
+            format_g3(1.5e-7 * f.step as f64),
+            format_g3(1.0 + self.loss_at(f.step) / 20.0),
         );
         let value = |text: &str| match text.strip_suffix('K') {
             Some(n) => n.parse().ok().map(|n: f64| n * 1e3),
             None => text.parse().ok(),
         };
-        self.one(
+        self.one_line(
             text.clone(),
             value(&ms).map(|ms: f64| ms / 1e3),
             value(&tflops),
@@ -299,10 +311,10 @@ impl<'a> Printer<'a> {
 
     /// `trainer_callback.py` of the transformers 5.23.0 wheel: the bar every step, the dict at
     /// the interval, through `tqdm.write`, which first wipes the bar.
-    fn hf(&self, f: &StepFacts) -> Printed {
+    fn print_hf(&self, f: &StepFacts) -> StepPrint {
         let mut text = format!(
             "\r{}",
-            bar(
+            format_bar(
                 f.step,
                 self.total,
                 f.seconds,
@@ -313,13 +325,13 @@ impl<'a> Printer<'a> {
             text += &format!(
                 "\r{:60}\r{{'loss': '{}', 'grad_norm': '{}', 'learning_rate': '{}', 'epoch': '{}'}}",
                 "",
-                dot4(self.loss(f.step)),
-                dot4(1.0 + self.loss(f.step) / 20.0),
-                dot4(1.5e-7 * f.step as f64),
-                dot4(f.step as f64 / self.total as f64),
+                format_dot4(self.loss_at(f.step)),
+                format_dot4(1.0 + self.loss_at(f.step) / 20.0),
+                format_dot4(1.5e-7 * f.step as f64),
+                format_dot4(f.step as f64 / self.total as f64),
             );
         }
-        let mut printed = self.one(text, None, None);
+        let mut printed = self.one_line(text, None, None);
         // The dict ends with a newline, the bar alone does not.
         printed.lines[0].bar = !f.step.is_multiple_of(self.options.log_interval);
         printed
@@ -327,7 +339,7 @@ impl<'a> Printer<'a> {
 }
 
 /// tqdm's default format at 10 columns: ` 45%|████▌     | 45/100 [04:33<05:34,  6.08s/it]`.
-fn bar(n: u64, total: u64, seconds: f64, postfix: &str) -> String {
+fn format_bar(n: u64, total: u64, seconds: f64, postfix: &str) -> String {
     let eighths = (n * 80 / total.max(1)).min(80) as usize;
     let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
     let filled = "█".repeat(eighths / 8) + part;

@@ -1,33 +1,33 @@
 //! The distinct calls of a job, counted.
 
-use crate::job::call::{Dtype, Op};
-use crate::job::kind::Kind;
-use crate::truth::rows::{BucketRow, CellRow, OpRow, Sum};
+use crate::job::call::{CallDtype, CallOp};
+use crate::job::kind::CommPurpose;
+use crate::truth::rows::{BucketRow, CellRow, OpRow, TruthCallSum};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// What calls are told apart by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Key {
-    op: Op,
-    dtype: Dtype,
+struct TruthKey {
+    op: CallOp,
+    dtype: CallDtype,
     count: u64,
-    kind: Kind,
+    kind: CommPurpose,
 }
 
 /// The distinct calls of a job.
 #[derive(Debug, Default)]
-pub struct Cells {
-    keys: Vec<Key>,
+pub struct TruthCells {
+    keys: Vec<TruthKey>,
     calls: Vec<u64>,
-    index: FxHashMap<Key, usize>,
-    runs: FxHashMap<(Op, Dtype, Kind), usize>,
+    index: FxHashMap<TruthKey, usize>,
+    runs: FxHashMap<(CallOp, CallDtype, CommPurpose), usize>,
 }
 
-impl Cells {
+impl TruthCells {
     /// The cell of such a call.
-    pub fn intern(&mut self, op: Op, dtype: Dtype, count: u64, kind: Kind) -> usize {
-        let key = Key {
+    pub fn intern(&mut self, op: CallOp, dtype: CallDtype, count: u64, kind: CommPurpose) -> usize {
+        let key = TruthKey {
             op,
             dtype,
             count,
@@ -44,9 +44,9 @@ impl Cells {
     /// The first of a run of neighbouring cells, one for each count.
     pub fn intern_run(
         &mut self,
-        op: Op,
-        dtype: Dtype,
-        kind: Kind,
+        op: CallOp,
+        dtype: CallDtype,
+        kind: CommPurpose,
         counts: impl Iterator<Item = u64>,
     ) -> usize {
         if let Some(&at) = self.runs.get(&(op, dtype, kind)) {
@@ -55,7 +55,7 @@ impl Cells {
         let at = self.keys.len();
         self.runs.insert((op, dtype, kind), at);
         for count in counts {
-            self.push(Key {
+            self.push(TruthKey {
                 op,
                 dtype,
                 count,
@@ -65,7 +65,7 @@ impl Cells {
         at
     }
 
-    fn push(&mut self, key: Key) {
+    fn push(&mut self, key: TruthKey) {
         self.keys.push(key);
         self.calls.push(0);
     }
@@ -76,7 +76,7 @@ impl Cells {
     }
 
     /// Operation of a cell's calls.
-    pub fn op(&self, cell: usize) -> Op {
+    pub fn op(&self, cell: usize) -> CallOp {
         self.keys[cell].op
     }
 
@@ -86,15 +86,15 @@ impl Cells {
     }
 
     /// Counts a call.
-    pub fn hit(&mut self, cell: usize) {
+    pub fn count_call(&mut self, cell: usize) {
         self.calls[cell] += 1;
     }
 
     /// Everything counted, by operation, by size and by call.
-    pub fn tables(&self) -> Tables {
-        let mut tables = Tables::default();
-        let mut buckets = BTreeMap::<(&'static str, usize), Sum>::new();
-        let mut merged = BTreeMap::<Key, u64>::new();
+    pub fn build_tables(&self) -> TruthTables {
+        let mut tables = TruthTables::default();
+        let mut buckets = BTreeMap::<(&'static str, usize), TruthCallSum>::new();
+        let mut merged = BTreeMap::<TruthKey, u64>::new();
         for (cell, key) in self.keys.iter().enumerate() {
             let (calls, bytes) = (self.calls[cell], self.bytes(cell));
             if calls == 0 {
@@ -109,15 +109,15 @@ impl Cells {
             let row = tables.ops.entry(op).or_insert(first);
             row.min_bytes = row.min_bytes.min(bytes);
             row.max_bytes = row.max_bytes.max(bytes);
-            row.sum.add(calls, total);
+            row.sum.add_calls(calls, total);
             buckets
-                .entry((op, bucket(bytes)))
+                .entry((op, bucket_of_bytes(bytes)))
                 .or_default()
-                .add(calls, total);
+                .add_calls(calls, total);
         }
         let row = |((op, b), sum)| BucketRow {
             op,
-            bucket: BUCKETS[b],
+            bucket: SIZE_BUCKET_NAMES[b],
             sum,
         };
         tables.buckets = buckets.into_iter().map(row).collect();
@@ -138,7 +138,7 @@ impl Cells {
 
 /// What was counted.
 #[derive(Debug, Default)]
-pub struct Tables {
+pub struct TruthTables {
     /// By operation.
     pub ops: BTreeMap<&'static str, OpRow>,
     /// By operation and size.
@@ -148,9 +148,9 @@ pub struct Tables {
 }
 
 /// Bucket names, half-open on bytes.
-const BUCKETS: [&str; 4] = ["<64KB", "64KB-1MB", "1MB-16MB", ">=16MB"];
+const SIZE_BUCKET_NAMES: [&str; 4] = ["<64KB", "64KB-1MB", "1MB-16MB", ">=16MB"];
 
-fn bucket(bytes: u128) -> usize {
+fn bucket_of_bytes(bytes: u128) -> usize {
     [1 << 16, 1 << 20, 1 << 24]
         .iter()
         .filter(|&&edge| bytes >= edge)
@@ -159,11 +159,11 @@ fn bucket(bytes: u128) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{BUCKETS, bucket};
+    use super::{SIZE_BUCKET_NAMES, bucket_of_bytes};
 
     #[test]
     fn buckets_are_half_open() {
-        let name = |bytes| BUCKETS[bucket(bytes)];
+        let name = |bytes| SIZE_BUCKET_NAMES[bucket_of_bytes(bytes)];
         assert_eq!(
             [name(0), name(65_535), name(65_536)],
             ["<64KB", "<64KB", "64KB-1MB"]

@@ -1,22 +1,22 @@
 //! What the log says, counted while it is written and not read back from it.
 
+mod calls_by_step;
 pub(crate) mod cells;
-mod placed;
 pub(crate) mod rows;
 
 use crate::fault::{self, FaultRow};
-use crate::job::Job;
-use crate::job::call::Op;
-use crate::job::schedule::Stretch;
-use crate::job::split::Split;
+use crate::job::SynthJob;
+use crate::job::call::CallOp;
+use crate::job::schedule::ProgramStretch;
+use crate::job::split::JobCommSplit;
 use crate::nccl::net::{self, ConnectionRow, TuningRow};
-use crate::options::{Damage, Layout, Options};
+use crate::options::{Damage, LogLayout, Options};
 use crate::stream::writer::file_name;
-use crate::truth::cells::Cells;
-use crate::truth::placed::Placed;
+use crate::truth::calls_by_step::CallsByStep;
+use crate::truth::cells::TruthCells;
 use crate::truth::rows::{
-    Between, BucketRow, CellRow, CommRow, Hits, Joinable, Lost, MemberRow, OpRow, Records, Step,
-    Sum,
+    BetweenStepsRow, BucketRow, CellRow, CommRow, DamageHits, JoinableCalls, LostCallsRow,
+    MemberRow, OpRow, RecordCounts, StepTruthRow, TruthCallSum,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -35,19 +35,19 @@ pub struct Truth {
     /// Lines NCCL wrote.
     pub nccl_lines: u64,
     /// Lines by what wrote them.
-    pub records: Records,
+    pub records: RecordCounts,
     /// COLL calls the job made.
     pub calls: u64,
     /// Calls whose line is whole somewhere.
     pub intact_calls: u64,
     /// Step lines in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<StepTruthRow>,
     /// Calls between steps that belong to none.
-    pub between: Sum,
+    pub between: TruthCallSum,
     /// The stretches these calls were made in.
-    pub between_stretches: Vec<Between>,
+    pub between_stretches: Vec<BetweenStepsRow>,
     /// Calls behind the last step line.
-    pub after: Sum,
+    pub after: TruthCallSum,
     /// By operation.
     pub ops: BTreeMap<&'static str, OpRow>,
     /// By operation and size.
@@ -66,30 +66,30 @@ pub struct Truth {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<FaultRow>,
     /// What was done, by kind.
-    pub damage: BTreeMap<&'static str, Hits>,
+    pub damage: BTreeMap<&'static str, DamageHits>,
     /// Counted in `calls` and nowhere else.
-    pub lost: Lost,
+    pub lost: LostCallsRow,
     /// Counted in everything but `intact_calls`.
-    pub joinable: Joinable,
+    pub joinable: JoinableCalls,
     /// Under `--lead`: by file (`stream` where there is one stream), the step each whole call was
     /// made in, in the order of the lines; null for calls of no step.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub call_steps: BTreeMap<String, Vec<Option<u64>>>,
     #[serde(skip)]
-    placed: Option<Placed>,
+    placed: Option<CallsByStep>,
     #[serde(skip)]
     tuned: BTreeMap<TuningRow, u64>,
     #[serde(skip)]
-    open: Sum,
+    open: TruthCallSum,
     #[serde(skip)]
     comm_base: usize,
 }
 
 impl Truth {
     /// A life of the job begins: its communicators come behind those of the lives before.
-    pub fn begin(&mut self, options: &Options, job: &Job) {
-        let mut connections = net::truth(options, job);
-        fault::connections(options, job, &mut connections);
+    pub fn begin_life(&mut self, options: &Options, job: &SynthJob) {
+        let mut connections = net::connection_rows(options, job);
+        fault::edit_connections(options, job, &mut connections);
         self.connections.extend(connections);
         self.comm_base = self.communicators.len();
         for (i, comm) in job.comms.iter().enumerate() {
@@ -109,73 +109,75 @@ impl Truth {
                     comm: format!("{ptr:#x}"),
                 }
             });
-            let split = Split::of(options, job, i);
+            let split = JobCommSplit::split_of_comm(options, job, i);
             self.communicators.push(CommRow {
                 segment: job.segment,
                 comm_id: split
-                    .and_then(|split| split.id(options.nccl, job))
+                    .and_then(|split| split.common_id(options.nccl, job))
                     .unwrap_or_else(|| format!("{:#x}", comm.id)),
                 parent: split.map(|_| format!("{:#x}", job.comms[0].id)),
                 color: split.map(|split| split.color),
                 kind: comm.kind.name(),
                 nranks: comm.ranks.len(),
                 nodes: comm.nodes,
-                sum: Sum::default(),
+                sum: TruthCallSum::default(),
                 members: members.collect(),
             });
         }
         self.fault = fault::fact(options, job, &self.communicators);
         if let Some(placed) = &mut self.placed {
             let files = match options.layout {
-                Layout::PerRank => job.procs.iter().map(file_name).collect(),
-                Layout::Stream | Layout::Blocks => vec!["stream".to_owned()],
+                LogLayout::PerRank => job.procs.iter().map(file_name).collect(),
+                LogLayout::Stream | LogLayout::Blocks => vec!["stream".to_owned()],
             };
-            placed.begin(job.segment, files);
+            placed.begin_life(job.segment, files);
         }
     }
 
     /// Calls are counted in the step they are made in, wherever their lines are.
     pub(super) fn place_calls(&mut self) {
-        self.placed = Some(Placed::default());
+        self.placed = Some(CallsByStep::default());
     }
 
     /// The next call is one of a rank's, made in a stretch of the job.
-    pub(super) fn call_is_of(&mut self, rank: usize, stretch: Stretch, step: u64) {
+    pub(super) fn place_next_call(&mut self, rank: usize, stretch: ProgramStretch, step: u64) {
         if let Some(placed) = &mut self.placed {
-            placed.next(rank, stretch, step);
+            placed.place_next_call(rank, stretch, step);
         }
     }
 
     /// A TUNING line.
-    pub fn tune(&mut self, row: TuningRow) {
+    pub fn count_tuning(&mut self, row: TuningRow) {
         *self.tuned.entry(row).or_default() += 1;
         self.records.other += 1;
     }
 
     /// A call that can be read whole, at once or after joining.
-    pub fn keep(&mut self, cells: &mut Cells, cell: usize, comm: usize) {
+    pub fn count_readable_call(&mut self, cells: &mut TruthCells, cell: usize, comm: usize) {
         let bytes = cells.bytes(cell);
-        cells.hit(cell);
+        cells.count_call(cell);
         match &mut self.placed {
-            Some(placed) => placed.keep(bytes),
-            None => self.open.add(1, bytes),
+            Some(placed) => placed.count_call(bytes),
+            None => self.open.add_calls(1, bytes),
         }
-        self.communicators[self.comm_base + comm].sum.add(1, bytes);
+        self.communicators[self.comm_base + comm]
+            .sum
+            .add_calls(1, bytes);
     }
 
     /// A call that cannot.
-    pub fn lose(&mut self, op: Op) {
+    pub fn count_lost_call(&mut self, op: CallOp) {
         self.lost.calls += 1;
         *self.lost.by_op.entry(op.name()).or_default() += 1;
     }
 
     /// The call just lost has all but the end of its stream.
-    pub fn lost_in_stream(&mut self, only: bool) {
+    pub fn count_lost_stream_end(&mut self, only: bool) {
         self.lost.in_stream_only += u64::from(only);
     }
 
     /// Damage was done.
-    pub fn hit(&mut self, kind: Damage, lines: u64, calls: u64) {
+    pub fn count_damage(&mut self, kind: Damage, lines: u64, calls: u64) {
         let hits = self.damage.entry(kind.name()).or_default();
         hits.lines += lines;
         hits.calls += calls;
@@ -191,7 +193,7 @@ impl Truth {
         tflops: Option<f64>,
     ) {
         let sum = std::mem::take(&mut self.open);
-        self.steps.push(Step {
+        self.steps.push(StepTruthRow {
             segment,
             step,
             steps,
@@ -202,15 +204,21 @@ impl Truth {
     }
 
     /// Sets the open calls aside, so that a stretch that is no step can be counted alone.
-    pub fn set_aside(&mut self) -> Sum {
+    pub fn set_open_calls_aside(&mut self) -> TruthCallSum {
         std::mem::take(&mut self.open)
     }
 
     /// That stretch is over: the open calls belong to no step; `aside` is open again.
-    pub fn close_between(&mut self, segment: u64, after_step: u64, what: &'static str, aside: Sum) {
+    pub fn close_between_steps(
+        &mut self,
+        segment: u64,
+        after_step: u64,
+        what: &'static str,
+        aside: TruthCallSum,
+    ) {
         let sum = std::mem::replace(&mut self.open, aside);
-        self.between.add(sum.calls, sum.bytes);
-        self.between_stretches.push(Between {
+        self.between.add_calls(sum.calls, sum.bytes);
+        self.between_stretches.push(BetweenStepsRow {
             segment,
             after_step,
             what,
@@ -219,7 +227,13 @@ impl Truth {
     }
 
     /// The line of the step that was closed last is printed only now (MaxText).
-    pub fn time_of(&mut self, segment: u64, step: u64, time_s: Option<f64>, tflops: Option<f64>) {
+    pub fn set_step_time(
+        &mut self,
+        segment: u64,
+        step: u64,
+        time_s: Option<f64>,
+        tflops: Option<f64>,
+    ) {
         if let Some(last) = self.steps.last_mut()
             && (last.segment, last.step) == (segment, step)
         {
@@ -233,12 +247,12 @@ impl Truth {
     }
 
     /// Everything is written.
-    pub fn finish(&mut self, cells: &Cells) {
+    pub fn finish(&mut self, cells: &TruthCells) {
         self.after = std::mem::take(&mut self.open);
         if let Some(mut placed) = self.placed.take() {
             (self.between_stretches, self.after) = placed.finish(&mut self.steps);
             for row in &self.between_stretches {
-                self.between.add(row.sum.calls, row.sum.bytes);
+                self.between.add_calls(row.sum.calls, row.sum.bytes);
             }
             self.call_steps = placed.steps;
         }
@@ -247,7 +261,7 @@ impl Truth {
         self.intact_calls = self.calls - self.lost.calls - joinable;
         let r = self.records;
         self.nccl_lines = r.coll + r.call + r.other;
-        let tables = cells.tables();
+        let tables = cells.build_tables();
         (self.ops, self.buckets, self.cells) = (tables.ops, tables.buckets, tables.cells);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Calls and their bytes. Bytes are written as decimal strings: JSON readers that keep numbers
 /// as doubles would round them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Sum {
+pub struct TruthCallSum {
     /// How many.
     pub calls: u64,
     /// Count times element size.
@@ -14,9 +14,9 @@ pub struct Sum {
     pub bytes: u128,
 }
 
-impl Sum {
+impl TruthCallSum {
     /// Adds calls with their bytes.
-    pub fn add(&mut self, calls: u64, bytes: u128) {
+    pub fn add_calls(&mut self, calls: u64, bytes: u128) {
         self.calls += calls;
         self.bytes += bytes;
     }
@@ -28,7 +28,7 @@ fn as_string<S: serde::Serializer>(n: &u128, s: S) -> Result<S::Ok, S::Error> {
 
 /// One printed step line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Step {
+pub struct StepTruthRow {
     /// Restarts before it.
     pub segment: u64,
     /// The trainer's number of the (last) step.
@@ -37,7 +37,7 @@ pub struct Step {
     pub steps: u64,
     /// Their calls.
     #[serde(flatten)]
-    pub sum: Sum,
+    pub sum: TruthCallSum,
     /// Time of a step as printed.
     pub time_s: Option<f64>,
     /// TFLOP/s per GPU as printed.
@@ -46,7 +46,7 @@ pub struct Step {
 
 /// Calls that belong to no step, and the step they follow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Between {
+pub struct BetweenStepsRow {
     /// Restarts before it.
     pub segment: u64,
     /// The step they follow.
@@ -55,7 +55,7 @@ pub struct Between {
     pub what: &'static str,
     /// The calls.
     #[serde(flatten)]
-    pub sum: Sum,
+    pub sum: TruthCallSum,
 }
 
 /// An operation.
@@ -63,7 +63,7 @@ pub struct Between {
 pub struct OpRow {
     /// Its calls.
     #[serde(flatten)]
-    pub sum: Sum,
+    pub sum: TruthCallSum,
     /// The smallest.
     #[serde(serialize_with = "as_string")]
     pub min_bytes: u128,
@@ -99,7 +99,7 @@ pub struct BucketRow {
     pub bucket: &'static str,
     /// The calls.
     #[serde(flatten)]
-    pub sum: Sum,
+    pub sum: TruthCallSum,
 }
 
 /// A process's side of a communicator.
@@ -140,14 +140,14 @@ pub struct CommRow {
     pub nodes: usize,
     /// The calls of all members.
     #[serde(flatten)]
-    pub sum: Sum,
+    pub sum: TruthCallSum,
     /// By rank.
     pub members: Vec<MemberRow>,
 }
 
 /// Lines a kind of damage hit, and calls among them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Hits {
+pub struct DamageHits {
     /// Lines.
     pub lines: u64,
     /// COLL lines.
@@ -156,7 +156,7 @@ pub struct Hits {
 
 /// Calls that can no longer be read whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Lost {
+pub struct LostCallsRow {
     /// How many.
     pub calls: u64,
     /// Of these, calls of which only the end of the stream pointer is missing: such a line
@@ -168,7 +168,7 @@ pub struct Lost {
 
 /// Calls whose line is in two pieces that can be joined again.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Joinable {
+pub struct JoinableCalls {
     /// Cut behind 128 bytes, tail later.
     pub torn: u64,
     /// The step line stands in its middle.
@@ -179,7 +179,7 @@ pub struct Joinable {
 
 /// The lines of the file, by what wrote them. They count records: a torn line is one.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Records {
+pub struct RecordCounts {
     /// COLL, one a call.
     pub coll: u64,
     /// CALL twins and group calls.

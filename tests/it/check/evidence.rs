@@ -3,7 +3,7 @@
 use crate::check::{SHAPES, job};
 use crate::support::{Proc, Work, arg, captured, captured_logs, data, files, nemo, procs, run};
 use flate2::read::MultiGzDecoder;
-use nccl_pipe::report::printable;
+use nccl_pipe::report::escape_for_terminal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -58,8 +58,8 @@ fn told(logs: &[String]) -> Vec<String> {
         let (number, shown) = evidence[log.len() + 1..].split_once(": ").unwrap();
         let line = read.line(log, number.parse().unwrap()).unwrap();
         assert!(!shown.is_empty(), "{log}:{number}");
-        let whole = printable(&String::from_utf8_lossy(line), false);
-        let begins = printable(
+        let whole = escape_for_terminal(&String::from_utf8_lossy(line), false);
+        let begins = escape_for_terminal(
             &String::from_utf8_lossy(&line[..line.len().min(SHOWN)]),
             false,
         );

@@ -1,8 +1,8 @@
 //! NCCL Inspector's records: as calls, beside the log of the same job, and their bandwidths.
 
 use crate::support::{Csv, captured, data, run};
-use nccl_pipe::count::timed::Timed;
-use nccl_pipe::grammar::values::{Basis, kind};
+use nccl_pipe::count::timed::TimedCalls;
+use nccl_pipe::grammar::values::{ByteBasis, op_kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -194,12 +194,14 @@ fn bandwidths_are_those_that_inspector_prints() {
                 row["bytes"].parse().unwrap(),
                 row["nranks"].parse().unwrap(),
             );
-            let on = |basis: Basis| basis.of(kind(row["op"].as_bytes()), bytes, Some(nranks));
-            let mut timed = Timed::default();
-            timed.add(
+            let on = |basis: ByteBasis| {
+                basis.bytes_on_basis(op_kind(row["op"].as_bytes()), bytes, Some(nranks))
+            };
+            let mut timed = TimedCalls::default();
+            timed.add_call(
                 row["dur_ns"].parse().unwrap(),
-                on(Basis::Message),
-                on(Basis::Wire),
+                on(ByteBasis::Message),
+                on(ByteBasis::Wire),
             );
             for (found, own) in timed.bandwidths().into_iter().zip(own) {
                 // Half of the last decimal, and the part of a byte that is rounded down.

@@ -1,37 +1,37 @@
 //! All inputs as one tally: logs, call tables and chain lines together, steps resolved, members
 //! named. What nccl-ops, nccl-hist and nccl-agg finish into rows.
 
-mod ahead;
 mod live;
+mod small_logs;
 
-use crate::count::cells::{Cells, Gathering, Step};
-use crate::count::durations::Clocks;
-use crate::count::notes::said;
-use crate::count::rowed::Rowed;
+use crate::count::caller::{Caller, caller_of};
+use crate::count::cells::{CellGatherer, CountCells, CountedStep};
+use crate::count::durations::ClockNames;
+use crate::count::notes::report_step_notes;
+use crate::count::row_counts::RowCounts;
 use crate::count::tally;
-use crate::count::tally::{Key, Partial, Tally, Value};
-use crate::count::timed::Timed;
-use crate::count::times::Total;
-use crate::count::who::{Who, who};
+use crate::count::tally::{CallKey, CallVolume, Tally, TallyPartial};
+use crate::count::timed::TimedCalls;
+use crate::count::times::DurationTotal;
 use crate::error::Result;
-use crate::formats::Tells;
-use crate::formats::door::{self, Known, Opening, Outcome, no_calls};
-use crate::formats::lines::Rows as _;
+use crate::formats::Provides;
+use crate::formats::lines::RowVisitor as _;
+use crate::formats::open::{self, InputOpener, InputOutcomes, OpenInput, report_no_calls};
 use crate::log;
-use crate::log::placement::Methods;
+use crate::log::placement::PlacementMethods;
 use crate::log::propose;
-use crate::log::timeline::{self, Present, StepKey, Timeline, Window};
-use crate::members::Ops;
-use crate::members::{Interner, Merged};
-use crate::output::early::Early;
+use crate::log::timeline::{self, PresentSteps, StepKey, StepTimeline, StepWindow};
+use crate::members::OpInterner;
+use crate::members::{Interner, MergedMembers};
+use crate::output::live_rows::LiveRows;
 use crate::output::table::Row;
 use crate::pool;
 use crate::report::Report;
-use crate::source::{self, Origin};
-use ahead::{Ahead, Part, Walker};
-use live::Live;
+use crate::source::{self, InputName};
+use live::LiveCounts;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+use small_logs::{InputPartial, PrewalkedInput, SmallLogWalker};
 use std::sync::atomic::AtomicUsize;
 
 pub use crate::report::progress::Progress;
@@ -46,17 +46,17 @@ pub struct Options {
     /// How steps are found.
     pub timeline: timeline::Options,
     /// The steps that count; all calls if none.
-    pub window: Option<Window>,
+    pub window: Option<StepWindow>,
 }
 
 impl Options {
     /// How inputs are opened that must tell what a stage `needs`.
-    pub fn opening(&self, needs: Tells) -> Opening<'_> {
+    pub fn opening_for(&self, needs: Provides) -> InputOpener<'_> {
         let needs = match self.window {
-            Some(_) => needs.and(Tells::BY_STEP),
+            Some(_) => needs.and(Provides::BY_STEP),
             None => needs,
         };
-        Opening {
+        InputOpener {
             source: self.source,
             log: &self.log,
             needs,
@@ -66,62 +66,62 @@ impl Options {
     }
 
     /// True for a gap whose calls count.
-    pub fn wants(&self, timeline: &Timeline, gap: usize) -> bool {
+    pub fn counts_gap(&self, timeline: &StepTimeline, gap: usize) -> bool {
         let step = || timeline.step_of(gap).map(|s| s.step);
-        let inside = |window: &Window| step().is_some_and(|s| window.contains(s));
+        let inside = |window: &StepWindow| step().is_some_and(|s| window.contains(s));
         self.window.as_ref().is_none_or(inside)
     }
 }
 
 /// What an input must tell to be counted so.
-fn needs(tally: &tally::Options) -> Tells {
+fn tally_needs(tally: &tally::Options) -> Provides {
     let told = match tally.durations {
-        true => Tells::TIMED,
-        false => Tells::CALLS,
+        true => Provides::TIMED,
+        false => Provides::CALLS,
     };
     match tally.steps {
-        true => told.and(Tells::BY_STEP),
+        true => told.and(Provides::BY_STEP),
         false => told,
     }
 }
 
 /// The column `src` of a log's calls.
-pub const LOG: &[u8] = b"log";
+pub const LOG_SOURCE: &[u8] = b"log";
 
 /// Calls of all inputs, counted.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Calls {
+pub struct CountedCalls {
     /// Operations by number.
-    pub ops: Ops,
-    /// Who made calls, by the number in [`Key::member`].
-    pub who: Vec<Who>,
+    pub ops: OpInterner,
+    /// Who made calls, by the number in [`CallKey::member`].
+    pub who: Vec<Caller>,
     /// The counts by step (`None` where steps are not told apart or not known) and key.
-    pub cells: Cells,
+    pub cells: CountCells,
     /// Some input has step lines, or rows with a step.
     pub has_steps: bool,
     /// By step and key, where a tally is exact.
-    durations: FxHashMap<(Step, Key), Total>,
+    durations: FxHashMap<(CountedStep, CallKey), DurationTotal>,
     /// How long each call took, where a tally keeps that.
-    times: FxHashMap<(Step, Key), Timed>,
+    times: FxHashMap<(CountedStep, CallKey), TimedCalls>,
     /// Whose clocks measured that.
-    pub clocks: Clocks,
+    pub clocks: ClockNames,
     /// Calls that were given for good before the input ended, over all steps by key: they are not among
     /// the others.
-    pub given: Vec<(Key, Value)>,
+    pub given: Vec<(CallKey, CallVolume)>,
 }
 
-impl Calls {
+impl CountedCalls {
     /// How many nanoseconds the calls of a step and key took together; `None` where that is not
     /// known of each of them.
-    pub fn duration(&self, step: Option<u64>, key: &Key, value: &Value) -> Option<u64> {
+    pub fn duration(&self, step: Option<u64>, key: &CallKey, value: &CallVolume) -> Option<u64> {
         self.durations
             .get(&(step.map(StepKey::from), *key))?
-            .of(value.calls)
+            .total_ns(value.calls)
     }
 
     /// How long each call took, by key, and by step or over all steps.
-    pub fn durations_of(&self, by_step: bool) -> FxHashMap<(Step, Key), Timed> {
-        let mut all: FxHashMap<(Step, Key), Timed> = FxHashMap::default();
+    pub fn durations_by_key(&self, by_step: bool) -> FxHashMap<(CountedStep, CallKey), TimedCalls> {
+        let mut all: FxHashMap<(CountedStep, CallKey), TimedCalls> = FxHashMap::default();
         for ((step, key), one) in &self.times {
             let step = step.filter(|_| by_step);
             all.entry((step, *key)).or_default().merge(one);
@@ -130,61 +130,62 @@ impl Calls {
     }
 
     /// Calls with a duration of their own, and all.
-    pub fn timed(&self) -> (u64, u64) {
+    pub fn count_timed(&self) -> (u64, u64) {
         let sum = |all: u64, n: u64| all.saturating_add(n);
         let timed = self
             .times
             .values()
-            .map(|one| one.durations.calls())
+            .map(|one| one.durations.count_calls())
             .fold(0, sum);
         let mut all = 0;
-        for at in 0..self.cells.steps().count() {
-            self.cells.each(at, |_, value| all = sum(all, value.calls));
+        for at in 0..self.cells.iter_steps().count() {
+            self.cells
+                .each_count(at, |_, value| all = sum(all, value.calls));
         }
         (timed, all)
     }
 
     /// All calls of each step, in the order of the steps; those of none last.
-    pub fn by_step(&self) -> impl Iterator<Item = (Step, Value)> {
-        let steps = self.cells.steps().enumerate();
+    pub fn calls_by_step(&self) -> impl Iterator<Item = (CountedStep, CallVolume)> {
+        let steps = self.cells.iter_steps().enumerate();
         steps.map(|(at, (step, _))| {
-            let mut all = Value::default();
-            self.cells.each(at, |_, value| all.merge(&value));
+            let mut all = CallVolume::default();
+            self.cells.each_count(at, |_, value| all.merge(&value));
             (step, all)
         })
     }
 
     /// The calls over all steps, with other keys; those that become equal add up. Durations are left out.
-    pub fn over_steps(&self, change: impl Fn(&mut Key)) -> Calls {
-        let mut cells = Gathering::default();
-        for ((_, mut key), value) in self.cells.list() {
+    pub fn sum_over_steps(&self, change: impl Fn(&mut CallKey)) -> CountedCalls {
+        let mut cells = CellGatherer::default();
+        for ((_, mut key), value) in self.cells.list_counts() {
             change(&mut key);
             cells.push(None, key, value);
         }
-        Calls {
+        CountedCalls {
             ops: self.ops.clone(),
             who: self.who.clone(),
             cells: cells.into_cells(),
-            ..Calls::default()
+            ..CountedCalls::default()
         }
     }
 
     /// Adds the calls of other inputs that were counted in the same way, here or elsewhere.
-    pub fn merge(&mut self, other: Calls) {
-        let mut met: Interner<Who> = Interner::default();
-        let mut cells = Gathering::default();
-        let mut durations: Vec<((Step, Key), Total)> = Vec::new();
-        let mut times: Vec<((Step, Key), Timed)> = Vec::new();
+    pub fn merge(&mut self, other: CountedCalls) {
+        let mut met: Interner<Caller> = Interner::default();
+        let mut cells = CellGatherer::default();
+        let mut durations: Vec<((CountedStep, CallKey), DurationTotal)> = Vec::new();
+        let mut times: Vec<((CountedStep, CallKey), TimedCalls)> = Vec::new();
         for calls in [std::mem::take(self), other] {
-            let ops = calls.ops.names().map(|name| self.ops.intern(name).0);
+            let ops = calls.ops.op_names().map(|name| self.ops.intern(name).0);
             let ops: Vec<u32> = ops.collect();
             let who: Vec<u32> = calls.who.into_iter().map(|who| met.intern(who)).collect();
-            let known = |key: Key| Key {
+            let known = |key: CallKey| CallKey {
                 op: ops[key.op as usize],
                 member: who.get(key.member as usize).copied().unwrap_or(0),
                 ..key
             };
-            for ((step, key), value) in calls.cells.list() {
+            for ((step, key), value) in calls.cells.list_counts() {
                 cells.push(step, known(key), value);
             }
             let of_calls = calls.durations.into_iter();
@@ -194,9 +195,9 @@ impl Calls {
             times.extend(of_calls.map(|((step, key), all)| ((step, known(key)), all)));
             self.has_steps |= calls.has_steps;
         }
-        let (who, ranks) = sorted(met.items());
+        let (who, ranks) = sort_with_places(met.items());
         let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
-        cells.change(|key| key.member = rank(key.member));
+        cells.change_keys(|key| key.member = rank(key.member));
         for ((step, mut key), all) in durations {
             key.member = rank(key.member);
             self.durations.entry((step, key)).or_default().merge(&all);
@@ -214,59 +215,61 @@ impl Calls {
 ///
 /// # Errors
 /// No input could be read, the window is not there, damage under `--strict`.
-pub fn count(
-    origins: &[Origin],
+pub fn count_calls(
+    origins: &[InputName],
     options: &Options,
     tally: &tally::Options,
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<Calls> {
-    early(origins, options, tally, report, progress, None)
+) -> Result<CountedCalls> {
+    count_calls_live(origins, options, tally, report, progress, None)
 }
 
 /// The same; of one input that is still being written `early` gets each step's calls as soon as it
 /// has them, in the order of the log.
 ///
 /// # Errors
-/// As [`count`], and those of `early`.
-pub fn early(
-    origins: &[Origin],
+/// As [`count_calls`], and those of `early`.
+pub fn count_calls_live(
+    origins: &[InputName],
     options: &Options,
     tally: &tally::Options,
     report: &mut Report,
     progress: &dyn Progress,
-    early: Option<Early<'_, Calls>>,
-) -> Result<Calls> {
-    let mut all = Collector::new(options, tally, origins.len());
+    early: Option<LiveRows<'_, CountedCalls>>,
+) -> Result<CountedCalls> {
+    let mut all = CallCollector::new(options, tally, origins.len());
     if let [origin] = origins
         && origin.is_piped()
     {
-        all.merged.twice.alone();
+        all.merged.twice.expect_single_input();
     }
-    all.live = Live::of(early, origins.len() == 1 && tally.steps);
-    all.inputs(origins, report, progress)?;
-    all.rest();
+    all.live = LiveCounts::with_sink(early, origins.len() == 1 && tally.steps);
+    all.read_inputs(origins, report, progress)?;
+    all.count_held_inputs();
     if let Some(window) = &options.window {
-        let missing = |text| propose::anew(text, &all.present, origins, options.source);
-        all.present.check(window).map_err(missing)?;
+        let missing = |text| {
+            propose::reopened_missing_steps_error(text, &all.present, origins, options.source)
+        };
+        all.present.check_window(window).map_err(missing)?;
     }
     progress.finish();
-    report.placed(all.methods);
+    report.add_placements(all.methods);
     Ok(all.finish())
 }
 
 /// Counts rows that another stage makes.
-pub struct Counting<'o> {
-    all: Collector<'o, 'static>,
-    rows: Rowed,
+pub struct RowCounter<'o> {
+    all: CallCollector<'o, 'static>,
+    rows: RowCounts,
 }
 
-impl<'o> Counting<'o> {
+impl<'o> RowCounter<'o> {
     /// Nothing counted yet.
-    pub fn new(options: &'o Options, tally: &'o tally::Options) -> Counting<'o> {
-        Counting {
-            all: Collector::new(options, tally, 0),
-            rows: Rowed::new(tally, None),
+    pub fn new(options: &'o Options, tally: &'o tally::Options) -> RowCounter<'o> {
+        RowCounter {
+            all: CallCollector::new(options, tally, 0),
+            rows: RowCounts::new(tally, None),
         }
     }
 
@@ -276,165 +279,169 @@ impl<'o> Counting<'o> {
     }
 
     /// The next row.
-    pub fn row(&mut self, row: &Row<'_>) {
-        self.rows.row(row);
+    pub fn count_row(&mut self, row: &Row<'_>) {
+        self.rows.visit_row(row);
     }
 
     /// Adds rows that were counted apart.
-    pub fn merge(&mut self, part: Rowed) {
+    pub fn merge(&mut self, part: RowCounts) {
         self.all.rows.merge(part, &mut self.all.tally.ops);
     }
 
     /// All rows are counted.
-    pub fn finish(mut self) -> Calls {
+    pub fn finish(mut self) -> CountedCalls {
         self.all.rows.merge(self.rows, &mut self.all.tally.ops);
         self.all.finish()
     }
 }
 
 /// Small files that a worker walks in one go: handing one over costs as much as walking some.
-const BATCH: usize = 32;
+const FILES_PER_BATCH: usize = 32;
 
 /// The calls of a log whose parts were walked elsewhere: `read` gives them in the order of the log, and what is
 /// known of the whole.
-pub fn of_parts(
+pub fn count_log_parts(
     options: &Options,
     tally: &tally::Options,
-    read: impl FnOnce(&mut dyn FnMut(log::Part<'_, Partial>)) -> (log::Log, Merged),
-) -> Calls {
-    let mut all = Collector::new(options, tally, 1);
-    let (log, merged) = read(&mut |part| all.tally.add(part, &options.timeline));
+    read: impl FnOnce(
+        &mut dyn FnMut(log::MergedChunk<'_, TallyPartial>),
+    ) -> (log::LogState, MergedMembers),
+) -> CountedCalls {
+    let mut all = CallCollector::new(options, tally, 1);
+    let (log, merged) = read(&mut |part| all.tally.add_chunk(part, &options.timeline));
     all.merged = merged;
-    all.add("", &log, &mut Report::new("", false, true));
-    all.rest();
+    all.add_log("", &log, &mut Report::new("", false, true));
+    all.count_held_inputs();
     all.finish()
 }
 
-struct Collector<'o, 'e> {
+struct CallCollector<'o, 'e> {
     options: &'o Options,
     tally: Tally,
     tally_options: &'o tally::Options,
-    merged: Merged,
+    merged: MergedMembers,
     /// By merged member.
-    logged: Gathering,
+    logged: CellGatherer,
     /// The calls of tables.
-    rows: Rowed,
-    present: Present,
+    rows: RowCounts,
+    present: PresentSteps,
     /// How calls were placed.
-    methods: Methods,
+    methods: PlacementMethods,
     /// What is known of an input that is still being written.
-    live: Live<'e>,
+    live: LiveCounts<'e>,
 }
 
-impl<'o, 'e> Collector<'o, 'e> {
+impl<'o, 'e> CallCollector<'o, 'e> {
     fn new(options: &'o Options, tally: &'o tally::Options, inputs: usize) -> Self {
-        Collector {
+        CallCollector {
             options,
-            tally: Tally::new(tally.clone(), inputs, options.log.jobs).counts_only(),
+            tally: Tally::new(tally.clone(), inputs, options.log.jobs).without_gaps(),
             tally_options: tally,
-            merged: Merged::default(),
-            logged: Gathering::default(),
-            rows: Rowed::new(tally, options.window),
-            present: Present::default(),
-            methods: Methods::default(),
-            live: Live::default(),
+            merged: MergedMembers::default(),
+            logged: CellGatherer::default(),
+            rows: RowCounts::new(tally, options.window),
+            present: PresentSteps::default(),
+            methods: PlacementMethods::default(),
+            live: LiveCounts::default(),
         }
     }
 
     /// All inputs in order. Small logs are opened, read and walked by the workers, many at a
     /// time; everything else is opened when it is its turn, and its chunks are shared out.
-    fn inputs(
+    fn read_inputs(
         &mut self,
-        origins: &[Origin],
+        origins: &[InputName],
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<()> {
         let options = self.options;
-        let walker = Walker {
+        let walker = SmallLogWalker {
             options,
             tally: self.tally_options,
             several: origins.len() > 1,
             apart: AtomicUsize::new(0),
         };
-        let mut outcome = Outcome::of(origins);
+        let mut outcome = InputOutcomes::new(origins);
         // Few files are shared out one by one.
-        let size = (origins.len() / (4 * options.log.jobs.max(1))).clamp(1, BATCH);
+        let size = (origins.len() / (4 * options.log.jobs.max(1))).clamp(1, FILES_PER_BATCH);
         let batches = origins.chunks(size);
-        pool::ordered(
+        pool::map_in_order(
             options.log.jobs,
             batches,
-            |batch| walker.ahead(batch),
+            |batch| walker.walk_ahead(batch),
             |batch| {
                 batch.into_iter().try_for_each(|(origins, ahead)| {
-                    self.ahead(origins, ahead, &mut outcome, report, progress)
+                    self.add_prewalked(origins, ahead, &mut outcome, report, progress)
                 })
             },
         )?;
-        outcome.end(report)
+        outcome.finish(report)
     }
 
     /// Adds inputs that a worker had already.
-    fn ahead(
+    fn add_prewalked(
         &mut self,
-        origins: &[Origin],
-        ahead: Ahead,
-        outcome: &mut Outcome,
+        origins: &[InputName],
+        ahead: PrewalkedInput,
+        outcome: &mut InputOutcomes,
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<()> {
         match ahead {
-            Ahead::Together(log, had) => {
+            PrewalkedInput::Together(log, had) => {
                 self.tally.clear();
                 let (tally, steps) = (&mut self.tally, &self.options.timeline);
-                let (log, again) = log.merge_all(
-                    origins.iter().map(Origin::name),
+                let (log, again) = log.merge_files(
+                    origins.iter().map(InputName::name),
                     &had,
                     &mut self.merged,
                     |bytes| progress.advance(bytes),
                     |part| {
-                        tally.add(part, steps);
+                        tally.add_chunk(part, steps);
                         Ok(())
                     },
                 )?;
-                report.plain(origins.len() as u64, &log.account);
+                report.add_plain_inputs(origins.len() as u64, &log.account);
                 for ((origin, had), again) in origins.iter().zip(had).zip(again) {
                     if let Some(again) = again {
-                        report.again(&origin.name(), &again);
+                        report.report_duplicate(&origin.name(), &again);
                     }
                     if had.calls == 0 {
-                        no_calls(&origin.name(), had.lines, report);
+                        report_no_calls(&origin.name(), had.lines, report);
                     }
-                    outcome.add(origin, Ok(()), report)?;
+                    outcome.add_result(origin, Ok(()), report)?;
                 }
-                let timeline = self.timeline(&log);
-                self.count(&timeline);
+                let timeline = self.resolve_log_timeline(&log);
+                self.count_by_gap(&timeline);
                 Ok(())
             }
-            Ahead::Each(logs) => origins.iter().zip(logs).try_for_each(|(origin, log)| {
+            PrewalkedInput::Each(logs) => origins.iter().zip(logs).try_for_each(|(origin, log)| {
                 let name = origin.name();
-                let walked = self.walked(&name, log, progress);
-                let result = walked.map(|log| self.add(&name, &log, report));
-                outcome.add(origin, result, report)
+                let walked = self.add_walked_log(&name, log, progress);
+                let result = walked.map(|log| self.add_log(&name, &log, report));
+                outcome.add_result(origin, result, report)
             }),
-            Ahead::Other(mut opened) => origins.iter().try_for_each(|origin| {
-                let in_turn = || door::open(origin, self.options.source, needs(self.tally_options));
+            PrewalkedInput::Other(mut opened) => origins.iter().try_for_each(|origin| {
+                let in_turn = || {
+                    open::open_input(origin, self.options.source, tally_needs(self.tally_options))
+                };
                 let opened = opened.take().map_or_else(in_turn, |opened| *opened);
                 let result = opened.and_then(|mut input| {
-                    input.note(report);
-                    self.input(&mut input, report, progress)
+                    input.note_encoding(report);
+                    self.read_input(&mut input, report, progress)
                 });
-                outcome.add(origin, result, report)
+                outcome.add_result(origin, result, report)
             }),
         }
     }
 
-    fn input(
+    fn read_input(
         &mut self,
-        input: &mut Known<Part>,
+        input: &mut OpenInput<InputPartial>,
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<()> {
-        let is_log = input.tells(Tells::LINES);
+        let is_log = input.provides(Provides::LINES);
         if is_log {
             self.tally.clear();
         }
@@ -446,116 +453,116 @@ impl<'o, 'e> Collector<'o, 'e> {
             keep_marks: options.steps,
             ..read.log.clone()
         };
-        let log = input.read(
+        let log = input.read_input(
             &of_log,
             &mut self.merged,
-            || Part::new(options, window),
+            || InputPartial::new(options, window),
             |bytes| progress.advance(bytes),
             |part| {
-                let (own, part) = part.taken();
+                let (own, part) = part.take_visit();
                 match is_log {
-                    true => tally.add(part.with(own.calls), steps),
+                    true => tally.add_chunk(part.with_visit(own.calls), steps),
                     false => rows.merge(own.rows, &mut tally.ops),
                 }
                 match is_log {
-                    true => live.add(&part, (tally, logged), (read, options)),
+                    true => live.emit_settled(&part, (tally, logged), (read, options)),
                     false => Ok(()),
                 }
             },
         )?;
         match is_log {
-            true => self.add(&input.name(), &log, report),
-            false => report.input(&input.name(), &log.account),
+            true => self.add_log(&input.name(), &log, report),
+            false => report.report_input(&input.name(), &log.account),
         }
         Ok(())
     }
 
     /// Merges a log that was walked already.
-    fn walked(
+    fn add_walked_log(
         &mut self,
         name: &str,
-        log: log::Ahead<Partial>,
+        log: log::WalkedLog<TallyPartial>,
         progress: &dyn Progress,
-    ) -> Result<log::Log> {
+    ) -> Result<log::LogState> {
         self.tally.clear();
         let (tally, steps) = (&mut self.tally, &self.options.timeline);
-        log.merge(
+        log.merge_file(
             name,
             self.options.log.strict,
             &mut self.merged,
             |bytes| progress.advance(bytes),
             |part| {
-                tally.add(part, steps);
+                tally.add_chunk(part, steps);
                 Ok(())
             },
         )
     }
 
     /// Adds the calls of a log that is read to its end, by their steps.
-    fn add(&mut self, name: &str, log: &log::Log, report: &mut Report) {
-        report.input(name, &log.account);
+    fn add_log(&mut self, name: &str, log: &log::LogState, report: &mut Report) {
+        report.report_input(name, &log.account);
         if log.account.calls == 0 {
-            no_calls(name, log.account.lines, report);
+            report_no_calls(name, log.account.lines, report);
         }
-        let timeline = self.timeline(log);
-        if self.live.is_otherwise() {
-            report.early();
+        let timeline = self.resolve_log_timeline(log);
+        if self.live.is_contradicted() {
+            report.warn_rows_changed();
         }
-        said(name, &timeline, report);
-        self.count(&timeline);
+        report_step_notes(name, &timeline, report);
+        self.count_by_gap(&timeline);
     }
 
     /// The steps of a log, where they are told apart.
-    fn timeline(&mut self, log: &log::Log) -> Timeline {
+    fn resolve_log_timeline(&mut self, log: &log::LogState) -> StepTimeline {
         if !self.tally_options.steps {
-            return Timeline::default();
+            return StepTimeline::default();
         }
-        let timeline = self.live.ended(log, &self.options.timeline);
-        self.present.merge(self.live.forgotten());
-        self.present.add(&timeline);
+        let timeline = self.live.finish_timeline(log, &self.options.timeline);
+        self.present.merge(self.live.forgotten_steps());
+        self.present.add_timeline(&timeline);
         timeline
     }
 
     /// Adds the calls of the tally by the steps of their gaps.
-    fn count(&mut self, timeline: &Timeline) {
+    fn count_by_gap(&mut self, timeline: &StepTimeline) {
         if self.tally_options.steps {
             let (options, live) = (self.options, &self.live);
-            let wanted = |gap: usize| live.wants(options, timeline, gap);
-            let methods = self.tally.place(timeline, &self.merged, wanted);
-            self.methods.add(methods);
+            let wanted = |gap: usize| live.counts_gap(options, timeline, gap);
+            let methods = self.tally.place_input(timeline, &self.merged, wanted);
+            self.methods.add_counts(methods);
         }
-        self.counted(timeline);
+        self.take_counted(timeline);
     }
 
     /// All inputs are read: adds the calls that were held until now.
-    fn rest(&mut self) {
-        let wanted = |timeline: &Timeline, gap: usize| self.options.wants(timeline, gap);
-        if let Some((timeline, methods)) = self.tally.rest(&self.merged, wanted) {
-            self.methods.add(methods);
-            self.counted(&timeline);
+    fn count_held_inputs(&mut self) {
+        let wanted = |timeline: &StepTimeline, gap: usize| self.options.counts_gap(timeline, gap);
+        if let Some((timeline, methods)) = self.tally.count_held(&self.merged, wanted) {
+            self.methods.add_counts(methods);
+            self.take_counted(&timeline);
         }
         self.present.merge(&self.rows.present);
     }
 
     /// Adds what the tally has counted.
-    fn counted(&mut self, timeline: &Timeline) {
-        let step_of = |gap: usize| timeline.step_of(gap).map(timeline::Step::key);
-        let wanted = |gap: usize| self.live.wants(self.options, timeline, gap);
+    fn take_counted(&mut self, timeline: &StepTimeline) {
+        let step_of = |gap: usize| timeline.step_of(gap).map(timeline::TrainStep::key);
+        let wanted = |gap: usize| self.live.counts_gap(self.options, timeline, gap);
         let logged = &mut self.logged;
         logged.next_input();
-        let chunks = self.tally.gaps(wanted, |gap, key, value| {
+        let chunks = self.tally.drain_gaps(wanted, |gap, key, value| {
             logged.push(step_of(gap), key, value);
         });
         for pieces in chunks {
-            logged.pieces(pieces.renamed(|gap| wanted(gap).then(|| step_of(gap))));
+            logged.push_chunk(pieces.rename_stretches(|gap| wanted(gap).then(|| step_of(gap))));
         }
     }
 
-    fn finish(self) -> Calls {
+    fn finish(self) -> CountedCalls {
         let is_known = !self.present.is_empty();
         let (ops, logged) = (self.tally.ops, self.logged);
-        finished_after(
-            self.live.given(),
+        finish_counts_after(
+            self.live.into_given_calls(),
             self.tally_options,
             &self.merged,
             (ops, logged),
@@ -566,50 +573,50 @@ impl<'o, 'e> Collector<'o, 'e> {
 }
 
 /// What was counted of logs and of rows, as one.
-pub fn finished(
+pub fn finish_counts(
     options: &tally::Options,
-    merged: &Merged,
-    counted: (Ops, Gathering),
-    rows: Rowed,
+    merged: &MergedMembers,
+    counted: (OpInterner, CellGatherer),
+    rows: RowCounts,
     has_steps: bool,
-) -> Calls {
-    finished_after(Vec::new(), options, merged, counted, rows, has_steps)
+) -> CountedCalls {
+    finish_counts_after(Vec::new(), options, merged, counted, rows, has_steps)
 }
 
 /// The same after calls that were given for good before.
-fn finished_after(
-    mut given: Vec<(Key, Value)>,
+fn finish_counts_after(
+    mut given: Vec<(CallKey, CallVolume)>,
     options: &tally::Options,
-    merged: &Merged,
-    (ops, mut cells): (Ops, Gathering),
-    mut rows: Rowed,
+    merged: &MergedMembers,
+    (ops, mut cells): (OpInterner, CellGatherer),
+    mut rows: RowCounts,
     has_steps: bool,
-) -> Calls {
+) -> CountedCalls {
     let mut to = Vec::new();
     if options.members {
-        let aliases = merged.aliases();
+        let aliases = merged.process_aliases();
         for member in merged.origins.members.items() {
-            let mut who = who(merged, &aliases, member);
+            let mut who = caller_of(merged, &aliases, member);
             if options.exact {
-                who.recorded.src = LOG.into();
+                who.recorded.src = LOG_SOURCE.into();
             }
             to.push(rows.who.intern(who));
         }
     }
     // Whoever was met in whatever order: rows come by host, process and communicator.
-    let (who, ranks) = sorted(rows.who.items());
+    let (who, ranks) = sort_with_places(rows.who.items());
     let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
-    let change = |key: &mut Key| {
+    let change = |key: &mut CallKey| {
         let member = to.get(key.member as usize).copied().unwrap_or(0);
         key.member = rank(member);
     };
-    cells.change(change);
+    cells.change_keys(change);
     given.iter_mut().for_each(|(key, _)| change(key));
     for ((step, mut key), value) in rows.cells {
         key.member = rank(key.member);
         cells.push(step.map(StepKey::from), key, value);
     }
-    let known = |(step, mut key): (Option<u64>, Key)| {
+    let known = |(step, mut key): (Option<u64>, CallKey)| {
         key.member = rank(key.member);
         (step.map(StepKey::from), key)
     };
@@ -617,7 +624,7 @@ fn finished_after(
     let durations = durations.map(|(key, all)| (known(key), all));
     let times = rows.times.into_iter();
     let times = times.map(|(key, all)| (known(key), all));
-    Calls {
+    CountedCalls {
         times: times.collect(),
         clocks: rows.clocks,
         given,
@@ -630,7 +637,7 @@ fn finished_after(
 }
 
 /// The items in their order, and the place of each there.
-fn sorted<T: Ord + Clone>(items: &[T]) -> (Vec<T>, Vec<u32>) {
+fn sort_with_places<T: Ord + Clone>(items: &[T]) -> (Vec<T>, Vec<u32>) {
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by_key(|&at| &items[at]);
     let mut ranks = vec![0; items.len()];

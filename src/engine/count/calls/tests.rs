@@ -1,8 +1,8 @@
 //! Small files that are walked ahead, against files that are read in turn.
 
 use super::*;
-use crate::count::tally::Sizing;
-use crate::grammar::values::Basis;
+use crate::count::tally::SizeKey;
+use crate::grammar::values::ByteBasis;
 use crate::log::walk::{self, tests::healthy};
 use crate::testing::{Nobody, options};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Logs of no line and more, a damaged one, a table, a binary file, one that is not there, and
 /// one that is no small file.
-fn folder(dir: &Path) -> Vec<Origin> {
+fn folder(dir: &Path) -> Vec<InputName> {
     let call = |rank: usize, i: usize| {
         format!(
             "h{}:{}:{} [{rank}] NCCL INFO AllReduce: opCount {i:x} sendbuff 0x7f0000000000 \
@@ -36,15 +36,17 @@ fn folder(dir: &Path) -> Vec<Origin> {
         "h1:2:3 [0] NCCL INFO AllReduce: opCount 5 sendbuff\n",
     )
     .unwrap();
-    let mut origins = source::expand(&[dir.to_owned()], &[]).unwrap().origins;
-    origins.insert(11, Origin::Path(dir.join("nothing")));
+    let mut origins = source::expand_paths(&[dir.to_owned()], &[])
+        .unwrap()
+        .origins;
+    origins.insert(11, InputName::Path(dir.join("nothing")));
     origins
 }
 
 fn tally(steps: bool) -> tally::Options {
     tally::Options {
-        sizing: Sizing::Count,
-        basis: Basis::Api,
+        sizing: SizeKey::Count,
+        basis: ByteBasis::Api,
         members: true,
         datatypes: true,
         steps,
@@ -56,35 +58,40 @@ fn tally(steps: bool) -> tally::Options {
 
 /// The twin: each input opened when it is its turn.
 fn one_by_one(
-    origins: &[Origin],
+    origins: &[InputName],
     options: &Options,
     tally: &tally::Options,
     report: &mut Report,
-) -> Result<Calls> {
-    let mut all = Collector::new(options, tally, origins.len());
-    let mut outcome = Outcome::of(origins);
+) -> Result<CountedCalls> {
+    let mut all = CallCollector::new(options, tally, origins.len());
+    let mut outcome = InputOutcomes::new(origins);
     for origin in origins {
-        let result = door::open(origin, options.source, Tells::CALLS);
-        let result = result.and_then(|mut input| all.input(&mut input, report, &Nobody));
-        outcome.add(origin, result, report)?;
+        let result = open::open_input(origin, options.source, Provides::CALLS);
+        let result = result.and_then(|mut input| all.read_input(&mut input, report, &Nobody));
+        outcome.add_result(origin, result, report)?;
     }
-    outcome.end(report)?;
-    all.rest();
+    outcome.finish(report)?;
+    all.count_held_inputs();
     Ok(all.finish())
 }
 
 /// Holds the inputs as workers walk them against the twin.
-fn hold(origins: &[Origin], options: &Options, steps: bool) -> Result<Calls> {
+fn hold(origins: &[InputName], options: &Options, steps: bool) -> Result<CountedCalls> {
     let tally = tally(steps);
     let (mut report, mut other) = (Report::new("a", false, true), Report::new("b", false, true));
-    let got = count(origins, options, &tally, &mut report, &Nobody);
+    let got = count_calls(origins, options, &tally, &mut report, &Nobody);
     let want = one_by_one(origins, options, &tally, &mut other);
-    let all = |calls: &Result<Calls>| match calls {
-        Ok(calls) => format!("{:?} {:?} {:?}", calls.ops, calls.who, calls.cells.list()),
+    let all = |calls: &Result<CountedCalls>| match calls {
+        Ok(calls) => format!(
+            "{:?} {:?} {:?}",
+            calls.ops,
+            calls.who,
+            calls.cells.list_counts()
+        ),
         Err(e) => e.to_string(),
     };
     assert_eq!(all(&got), all(&want));
-    assert_eq!(report.total(), other.total());
+    assert_eq!(report.total_account(), other.total_account());
     assert_eq!(report.is_damaged(), other.is_damaged());
     got
 }
@@ -115,7 +122,7 @@ proptest! {
         for (at, file) in files.iter().enumerate() {
             fs::write(dir.path().join(format!("{at:02}.log")), file).unwrap();
         }
-        let origins = source::expand(&[dir.path().to_owned()], &[]).unwrap().origins;
+        let origins = source::expand_paths(&[dir.path().to_owned()], &[]).unwrap().origins;
         // A folder of empty files has no log.
         let is_ok = files.iter().any(|file| !file.is_empty());
         prop_assert_eq!(hold(&origins, &options(jobs, false), steps).is_ok(), is_ok);

@@ -6,25 +6,25 @@
 mod rows;
 pub(crate) mod unknown;
 
-use crate::count::calls::Calls;
-use crate::count::cells::Step;
-use crate::count::tally::{Key, Value};
-use crate::count::who::Who;
+use crate::count::caller::Caller;
+use crate::count::calls::CountedCalls;
+use crate::count::cells::CountedStep;
+use crate::count::tally::{CallKey, CallVolume};
 use crate::grammar::values::Datatype;
 use crate::members::comm_id::CommId;
-use crate::output::render::Cell;
+use crate::output::render::TableCell;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-pub use rows::MadeOf;
-pub use unknown::note as note_unknown;
+pub use rows::GroupRowInputs;
+pub use unknown::note_unknown_columns as note_unknown;
 
 /// What groups rows further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum GroupBy {
     /// The step.
     Step,
     /// The communicator as a process names it: host, pid and address.
@@ -43,35 +43,35 @@ pub enum By {
     Proto,
 }
 
-impl By {
+impl GroupBy {
     /// The columns it puts in front.
     pub fn columns(self) -> &'static [&'static str] {
         match self {
-            By::Step => &["step"],
-            By::Comm => &["host", "pid", "comm"],
-            By::CommId => &["comm_id"],
-            By::Rank => &["rank"],
-            By::Host => &["host"],
-            By::Datatype => &["datatype"],
-            By::Algo => &["algo"],
-            By::Proto => &["proto"],
+            GroupBy::Step => &["step"],
+            GroupBy::Comm => &["host", "pid", "comm"],
+            GroupBy::CommId => &["comm_id"],
+            GroupBy::Rank => &["rank"],
+            GroupBy::Host => &["host"],
+            GroupBy::Datatype => &["datatype"],
+            GroupBy::Algo => &["algo"],
+            GroupBy::Proto => &["proto"],
         }
     }
 
     /// True where members must be told apart for it.
     pub fn needs_members(self) -> bool {
-        !matches!(self, By::Step | By::Datatype)
+        !matches!(self, GroupBy::Step | GroupBy::Datatype)
     }
 
     /// True where how calls were served must be told apart for it.
     pub fn needs_served(self) -> bool {
-        matches!(self, By::Algo | By::Proto)
+        matches!(self, GroupBy::Algo | GroupBy::Proto)
     }
 }
 
 /// A value of a group's column. Numbers come in their order, then texts, then the unknown.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Field {
+pub enum GroupValue {
     /// A number.
     Number(u64),
     /// A text.
@@ -80,49 +80,49 @@ pub enum Field {
     Unknown,
 }
 
-impl Field {
-    fn number(n: Option<u64>) -> Field {
-        n.map_or(Field::Unknown, Field::Number)
+impl GroupValue {
+    fn from_number(n: Option<u64>) -> GroupValue {
+        n.map_or(GroupValue::Unknown, GroupValue::Number)
     }
 
-    fn pointer(p: Option<u64>) -> Field {
-        p.map_or(Field::Unknown, |p| {
-            Field::Text(format!("0x{p:x}").into_bytes())
+    fn from_pointer(p: Option<u64>) -> GroupValue {
+        p.map_or(GroupValue::Unknown, |p| {
+            GroupValue::Text(format!("0x{p:x}").into_bytes())
         })
     }
 
-    fn id(id: Option<CommId>) -> Field {
-        id.map_or(Field::Unknown, |id| {
-            Field::Text(id.to_string().into_bytes())
+    fn from_comm_id(id: Option<CommId>) -> GroupValue {
+        id.map_or(GroupValue::Unknown, |id| {
+            GroupValue::Text(id.to_string().into_bytes())
         })
     }
 
-    fn text(text: &[u8]) -> Field {
+    fn from_text(text: &[u8]) -> GroupValue {
         match text {
-            b"" => Field::Unknown,
-            text => Field::Text(text.to_vec()),
+            b"" => GroupValue::Unknown,
+            text => GroupValue::Text(text.to_vec()),
         }
     }
 
     /// A datatype by its code.
-    pub fn datatype(code: u64) -> Field {
-        Datatype::from_code(code).map_or(Field::Unknown, |datatype| {
-            Field::Text(datatype.to_string().into_bytes())
+    pub fn from_datatype(code: u64) -> GroupValue {
+        Datatype::from_code(code).map_or(GroupValue::Unknown, |datatype| {
+            GroupValue::Text(datatype.to_string().into_bytes())
         })
     }
 
     /// The field as a row's cell.
-    pub fn cell(&self) -> Cell<'_> {
+    pub fn as_cell(&self) -> TableCell<'_> {
         match self {
-            Field::Number(n) => Cell::Int((*n).into()),
-            Field::Text(text) => Cell::Text(Cow::Borrowed(text)),
-            Field::Unknown => Cell::Empty,
+            GroupValue::Number(n) => TableCell::Int((*n).into()),
+            GroupValue::Text(text) => TableCell::Text(Cow::Borrowed(text)),
+            GroupValue::Unknown => TableCell::Empty,
         }
     }
 }
 
 /// A column of the group: numbers that come in the order of its values.
-enum Column {
+enum GroupColumn {
     Step,
     /// By member.
     Who(Vec<u32>),
@@ -132,90 +132,102 @@ enum Column {
 
 /// Calls of one key, in one step where steps are grouped by.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
-    step: Step,
+pub struct GroupEntry {
+    step: CountedStep,
     key: u32,
     /// How many, and how large.
-    pub value: Value,
+    pub value: CallVolume,
 }
 
-impl Entry {
+impl GroupEntry {
     /// The step, where steps are grouped by.
-    pub fn step(&self) -> Step {
+    pub fn step(&self) -> CountedStep {
         self.step
     }
 }
 
 /// Counted calls in the order of their rows.
-pub struct Groups<'c> {
-    calls: &'c Calls,
+pub struct GroupedCalls<'c> {
+    calls: &'c CountedCalls,
     /// The group's columns, with the values that their numbers represent.
-    columns: Vec<(Column, Vec<Vec<Field>>)>,
+    columns: Vec<(GroupColumn, Vec<Vec<GroupValue>>)>,
     /// The place of each key in the order of a step's rows.
     places: Vec<u32>,
     /// The group of each key in a step.
     groups: Vec<u32>,
     /// All calls in order, where the step is not what they are grouped by first.
-    all: Option<Vec<Entry>>,
+    all: Option<Vec<GroupEntry>>,
 }
 
 /// Calls of a few groups, in the order of their rows.
-pub struct Part<'g> {
-    groups: &'g Groups<'g>,
-    entries: Cow<'g, [Entry]>,
+pub struct GroupsPart<'g> {
+    groups: &'g GroupedCalls<'g>,
+    entries: Cow<'g, [GroupEntry]>,
 }
 
 /// Cells whose rows are made at a time, if a group does not have more: their text stays in a
 /// core's own cache.
-const PART: usize = 1024;
+const CELLS_PER_PART: usize = 1024;
 
 /// The number of each item's value among the distinct values in their order, and those.
-fn ranked(items: &[Vec<Field>]) -> (Vec<u32>, Vec<Vec<Field>>) {
-    let distinct: BTreeSet<&Vec<Field>> = items.iter().collect();
-    let values: Vec<Vec<Field>> = distinct.into_iter().cloned().collect();
+fn rank_values(items: &[Vec<GroupValue>]) -> (Vec<u32>, Vec<Vec<GroupValue>>) {
+    let distinct: BTreeSet<&Vec<GroupValue>> = items.iter().collect();
+    let values: Vec<Vec<GroupValue>> = distinct.into_iter().cloned().collect();
     let rank = |item| values.binary_search(item).unwrap_or_else(|at| at) as u32;
     (items.iter().map(rank).collect(), values)
 }
 
-impl<'c> Groups<'c> {
+impl<'c> GroupedCalls<'c> {
     /// `calls` by the columns `by`, within a group by operation, then as `within` says.
-    pub fn new(calls: &'c Calls, by: &[By], within: fn(&Key) -> (u64, u64, u64)) -> Groups<'c> {
-        let nobody = [Who::default()];
+    pub fn new(
+        calls: &'c CountedCalls,
+        by: &[GroupBy],
+        within: fn(&CallKey) -> (u64, u64, u64),
+    ) -> GroupedCalls<'c> {
+        let nobody = [Caller::default()];
         let who = if calls.who.is_empty() {
             &nobody[..]
         } else {
             &calls.who[..]
         };
-        let column = |by: &By| {
-            let members = |fields: fn(&Who) -> Vec<Field>| {
+        let column = |by: &GroupBy| {
+            let members = |fields: fn(&Caller) -> Vec<GroupValue>| {
                 let items: Vec<_> = who.iter().map(fields).collect();
-                let (ranks, values) = ranked(&items);
-                (Column::Who(ranks), values)
+                let (ranks, values) = rank_values(&items);
+                (GroupColumn::Who(ranks), values)
             };
             match by {
-                By::Step => (Column::Step, Vec::new()),
-                By::Comm => {
-                    members(|w| vec![host(w), Field::number(w.pid), Field::pointer(w.comm)])
-                }
-                By::CommId => members(|w| vec![Field::id(w.comm_id)]),
-                By::Rank => members(|w| vec![Field::number(w.rank.map(u64::from))]),
-                By::Host => members(|w| vec![host(w)]),
-                By::Algo => members(|w| vec![Field::text(&w.recorded.algo)]),
-                By::Proto => members(|w| vec![Field::text(&w.recorded.proto)]),
-                By::Datatype => {
+                GroupBy::Step => (GroupColumn::Step, Vec::new()),
+                GroupBy::Comm => members(|w| {
+                    vec![
+                        host_value(w),
+                        GroupValue::from_number(w.pid),
+                        GroupValue::from_pointer(w.comm),
+                    ]
+                }),
+                GroupBy::CommId => members(|w| vec![GroupValue::from_comm_id(w.comm_id)]),
+                GroupBy::Rank => members(|w| vec![GroupValue::from_number(w.rank.map(u64::from))]),
+                GroupBy::Host => members(|w| vec![host_value(w)]),
+                GroupBy::Algo => members(|w| vec![GroupValue::from_text(&w.recorded.algo)]),
+                GroupBy::Proto => members(|w| vec![GroupValue::from_text(&w.recorded.proto)]),
+                GroupBy::Datatype => {
                     let codes: BTreeSet<u64> =
                         calls.cells.keys().iter().map(|key| key.datatype).collect();
-                    let fields: Vec<_> = codes.iter().map(|&c| vec![Field::datatype(c)]).collect();
-                    let (ranks, values) = ranked(&fields);
+                    let fields: Vec<_> = codes
+                        .iter()
+                        .map(|&c| vec![GroupValue::from_datatype(c)])
+                        .collect();
+                    let (ranks, values) = rank_values(&fields);
                     (
-                        Column::Datatype(codes.into_iter().zip(ranks).collect()),
+                        GroupColumn::Datatype(codes.into_iter().zip(ranks).collect()),
                         values,
                     )
                 }
             }
         };
-        let names = (0..calls.ops.len()).map(|op| vec![Field::Text(calls.ops.name(op).to_vec())]);
-        let ops = ranked(&names.collect::<Vec<_>>()).0;
+        let names = (0..calls.ops.len())
+            .map(|op| vec![GroupValue::Text(calls.ops.name_of_op(op).to_vec())]);
+        let ops = rank_values(&names.collect::<Vec<_>>()).0;
         let columns: Vec<_> = by.iter().map(column).collect();
         let keys = calls.cells.keys();
         let mut order: Vec<u32> = (0..keys.len() as u32).collect();
@@ -223,29 +235,32 @@ impl<'c> Groups<'c> {
             let key = &keys[at as usize];
             (ops[key.op as usize], within(key), at)
         };
-        let group = |a: u32, b: u32| compare(&columns, &keys[a as usize], &keys[b as usize]);
+        let group = |a: u32, b: u32| compare_keys(&columns, &keys[a as usize], &keys[b as usize]);
         order.sort_unstable_by(|&a, &b| group(a, b).then_with(|| within(a).cmp(&within(b))));
-        let places = numbered(&order, |_, _| false);
-        let groups = numbered(&order, |a, b| group(a, b).is_eq());
-        let step = columns.iter().position(|c| matches!(c.0, Column::Step));
+        let places = number_in_order(&order, |_, _| false);
+        let groups = number_in_order(&order, |a, b| group(a, b).is_eq());
+        let step = columns
+            .iter()
+            .position(|c| matches!(c.0, GroupColumn::Step));
         let all = match step {
             Some(0) => None,
             Some(at) => {
                 let first = &columns[..at];
-                let same = |a: u32, b: u32| compare(first, &keys[a as usize], &keys[b as usize]);
-                let first = numbered(&order, |a, b| same(a, b).is_eq());
+                let same =
+                    |a: u32, b: u32| compare_keys(first, &keys[a as usize], &keys[b as usize]);
+                let first = number_in_order(&order, |a, b| same(a, b).is_eq());
                 let mut all = Vec::new();
-                for (at, (step, _)) in calls.cells.steps().enumerate() {
-                    let entry = |key, value| all.push(Entry { step, key, value });
-                    calls.cells.sorted(at, &places, entry);
+                for (at, (step, _)) in calls.cells.iter_steps().enumerate() {
+                    let entry = |key, value| all.push(GroupEntry { step, key, value });
+                    calls.cells.sorted_counts(at, &places, entry);
                 }
                 // Steps come in their order: what is equal here keeps it.
                 all.sort_by_key(|e| first[e.key as usize]);
                 Some(all)
             }
-            None => Some(of_all_steps(calls, &order)),
+            None => Some(entries_over_steps(calls, &order)),
         };
-        Groups {
+        GroupedCalls {
             calls,
             columns,
             places,
@@ -255,26 +270,26 @@ impl<'c> Groups<'c> {
     }
 
     /// The calls in parts of whole groups, each a range of its own kind.
-    pub fn parts(&self) -> Vec<Range<usize>> {
+    pub fn split_parts(&self) -> Vec<Range<usize>> {
         let mut parts = Vec::new();
         let mut from = 0;
         let Some(all) = &self.all else {
             let mut cells = 0;
-            for (at, (_, size)) in self.calls.cells.steps().enumerate() {
+            for (at, (_, size)) in self.calls.cells.iter_steps().enumerate() {
                 cells += size;
-                if cells >= PART {
+                if cells >= CELLS_PER_PART {
                     parts.push(from..at + 1);
                     (from, cells) = (at + 1, 0);
                 }
             }
             if cells > 0 {
-                parts.push(from..self.calls.cells.steps().count());
+                parts.push(from..self.calls.cells.iter_steps().count());
             }
             return parts;
         };
         while from < all.len() {
-            let mut to = all.len().min(from + PART);
-            while to < all.len() && self.same(&all[to - 1], &all[to]) {
+            let mut to = all.len().min(from + CELLS_PER_PART);
+            while to < all.len() && self.is_same_group(&all[to - 1], &all[to]) {
                 to += 1;
             }
             parts.push(from..to);
@@ -284,71 +299,72 @@ impl<'c> Groups<'c> {
     }
 
     /// The calls of a part.
-    pub fn part(&self, part: Range<usize>) -> Part<'_> {
+    pub fn take_part(&self, part: Range<usize>) -> GroupsPart<'_> {
         let entries = match &self.all {
             Some(all) => Cow::Borrowed(&all[part]),
             None => {
                 let cells = &self.calls.cells;
                 let mut entries = Vec::new();
-                for (at, (step, size)) in part.clone().zip(cells.steps_from(part.start)) {
+                for (at, (step, size)) in part.clone().zip(cells.iter_steps_from(part.start)) {
                     entries.reserve(size);
-                    let entry = |key, value| entries.push(Entry { step, key, value });
-                    cells.sorted(at, &self.places, entry);
+                    let entry = |key, value| entries.push(GroupEntry { step, key, value });
+                    cells.sorted_counts(at, &self.places, entry);
                 }
                 Cow::Owned(entries)
             }
         };
-        Part {
+        GroupsPart {
             groups: self,
             entries,
         }
     }
 
-    fn same(&self, a: &Entry, b: &Entry) -> bool {
+    fn is_same_group(&self, a: &GroupEntry, b: &GroupEntry) -> bool {
         a.step == b.step && self.groups[a.key as usize] == self.groups[b.key as usize]
     }
 }
 
-impl Part<'_> {
+impl GroupsPart<'_> {
     /// The groups.
-    pub fn groups(&self) -> impl Iterator<Item = &[Entry]> {
-        self.entries.chunk_by(|a, b| self.groups.same(a, b))
+    pub fn iter_groups(&self) -> impl Iterator<Item = &[GroupEntry]> {
+        self.entries
+            .chunk_by(|a, b| self.groups.is_same_group(a, b))
     }
 
     /// What tells an entry's calls from others.
-    pub fn key(&self, entry: &Entry) -> &Key {
+    pub fn key_of(&self, entry: &GroupEntry) -> &CallKey {
         &self.groups.calls.cells.keys()[entry.key as usize]
     }
 
     /// The name of an entry's operation.
-    pub fn op(&self, entry: &Entry) -> &[u8] {
-        self.groups.calls.ops.name(self.key(entry).op)
+    pub fn op_name(&self, entry: &GroupEntry) -> &[u8] {
+        self.groups.calls.ops.name_of_op(self.key_of(entry).op)
     }
 
     /// Appends the group columns of an entry.
-    pub fn row<'p>(&'p self, entry: &Entry, row: &mut Vec<Cell<'p>>) {
-        let key = self.key(entry);
+    pub fn push_group_cells<'p>(&'p self, entry: &GroupEntry, row: &mut Vec<TableCell<'p>>) {
+        let key = self.key_of(entry);
         for (column, values) in &self.groups.columns {
             let rank = match column {
-                Column::Step => {
+                GroupColumn::Step => {
                     row.push(entry.step.map(|step| step.step).into());
                     continue;
                 }
-                Column::Who(ranks) => ranks[key.member as usize],
-                Column::Datatype(ranks) => ranks[&key.datatype],
+                GroupColumn::Who(ranks) => ranks[key.member as usize],
+                GroupColumn::Datatype(ranks) => ranks[&key.datatype],
             };
-            row.extend(values[rank as usize].iter().map(Field::cell));
+            row.extend(values[rank as usize].iter().map(GroupValue::as_cell));
         }
     }
 }
 
 /// All calls of each key, whatever their step, in the keys' order.
-fn of_all_steps(calls: &Calls, order: &[u32]) -> Vec<Entry> {
-    let mut values: Vec<Option<Value>> = vec![None; order.len()];
-    for at in 0..calls.cells.steps().count() {
+fn entries_over_steps(calls: &CountedCalls, order: &[u32]) -> Vec<GroupEntry> {
+    let mut values: Vec<Option<CallVolume>> = vec![None; order.len()];
+    for at in 0..calls.cells.iter_steps().count() {
         calls
             .cells
-            .each(at, |key, more| match &mut values[key as usize] {
+            .each_count(at, |key, more| match &mut values[key as usize] {
                 Some(value) => value.merge(&more),
                 none => *none = Some(more),
             });
@@ -356,14 +372,14 @@ fn of_all_steps(calls: &Calls, order: &[u32]) -> Vec<Entry> {
     let entry = |&key: &u32| {
         let value = values[key as usize]?;
         let step = None;
-        Some(Entry { step, key, value })
+        Some(GroupEntry { step, key, value })
     };
     order.iter().filter_map(entry).collect()
 }
 
 /// For each of the items that are in `order` a number that rises with its place; items that are
 /// the `same` as the one before have its number.
-fn numbered(order: &[u32], same: impl Fn(u32, u32) -> bool) -> Vec<u32> {
+fn number_in_order(order: &[u32], same: impl Fn(u32, u32) -> bool) -> Vec<u32> {
     let mut numbers = vec![0; order.len()];
     let mut number = 0;
     for (at, &item) in order.iter().enumerate() {
@@ -376,12 +392,16 @@ fn numbered(order: &[u32], same: impl Fn(u32, u32) -> bool) -> Vec<u32> {
 }
 
 /// The order of two keys by `columns` but the step.
-fn compare(columns: &[(Column, Vec<Vec<Field>>)], a: &Key, b: &Key) -> Ordering {
+fn compare_keys(
+    columns: &[(GroupColumn, Vec<Vec<GroupValue>>)],
+    a: &CallKey,
+    b: &CallKey,
+) -> Ordering {
     for (column, _) in columns {
         let ordering = match column {
-            Column::Step => Ordering::Equal,
-            Column::Who(ranks) => ranks[a.member as usize].cmp(&ranks[b.member as usize]),
-            Column::Datatype(ranks) => ranks[&a.datatype].cmp(&ranks[&b.datatype]),
+            GroupColumn::Step => Ordering::Equal,
+            GroupColumn::Who(ranks) => ranks[a.member as usize].cmp(&ranks[b.member as usize]),
+            GroupColumn::Datatype(ranks) => ranks[&a.datatype].cmp(&ranks[&b.datatype]),
         };
         if ordering.is_ne() {
             return ordering;
@@ -390,41 +410,45 @@ fn compare(columns: &[(Column, Vec<Vec<Field>>)], a: &Key, b: &Key) -> Ordering 
     Ordering::Equal
 }
 
-fn host(who: &Who) -> Field {
-    Field::text(&who.host)
+fn host_value(who: &Caller) -> GroupValue {
+    GroupValue::from_text(&who.host)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::count::cells::Gathering;
-    use crate::count::tally::{NO_ROOT, NONE};
+    use crate::count::cells::CellGatherer;
+    use crate::count::tally::{NO_REDUCTION, NO_ROOT};
     use crate::log::timeline::StepKey;
-    use crate::members::Ops;
+    use crate::members::OpInterner;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    const BY: [By; 8] = [
-        By::Step,
-        By::Comm,
-        By::CommId,
-        By::Rank,
-        By::Host,
-        By::Datatype,
-        By::Algo,
-        By::Proto,
+    const BY: [GroupBy; 8] = [
+        GroupBy::Step,
+        GroupBy::Comm,
+        GroupBy::CommId,
+        GroupBy::Rank,
+        GroupBy::Host,
+        GroupBy::Datatype,
+        GroupBy::Algo,
+        GroupBy::Proto,
     ];
 
-    fn fields(by: By, step: Option<u64>, key: &Key, who: &Who) -> Vec<Field> {
+    fn fields(by: GroupBy, step: Option<u64>, key: &CallKey, who: &Caller) -> Vec<GroupValue> {
         match by {
-            By::Step => vec![Field::number(step)],
-            By::Comm => vec![host(who), Field::number(who.pid), Field::pointer(who.comm)],
-            By::CommId => vec![Field::id(who.comm_id)],
-            By::Rank => vec![Field::number(who.rank.map(u64::from))],
-            By::Host => vec![host(who)],
-            By::Datatype => vec![Field::datatype(key.datatype)],
-            By::Algo => vec![Field::text(&who.recorded.algo)],
-            By::Proto => vec![Field::text(&who.recorded.proto)],
+            GroupBy::Step => vec![GroupValue::from_number(step)],
+            GroupBy::Comm => vec![
+                host_value(who),
+                GroupValue::from_number(who.pid),
+                GroupValue::from_pointer(who.comm),
+            ],
+            GroupBy::CommId => vec![GroupValue::from_comm_id(who.comm_id)],
+            GroupBy::Rank => vec![GroupValue::from_number(who.rank.map(u64::from))],
+            GroupBy::Host => vec![host_value(who)],
+            GroupBy::Datatype => vec![GroupValue::from_datatype(key.datatype)],
+            GroupBy::Algo => vec![GroupValue::from_text(&who.recorded.algo)],
+            GroupBy::Proto => vec![GroupValue::from_text(&who.recorded.proto)],
         }
     }
 
@@ -438,55 +462,55 @@ mod tests {
             who in proptest::collection::vec((0..3_u8, 0..3_u64, 0..2_u32), 5),
             by in proptest::sample::subsequence(BY.to_vec(), 0..5).prop_shuffle(),
         ) {
-            let mut calls = Calls::default();
+            let mut calls = CountedCalls::default();
             let names = [&b"Send"[..], b"AllReduce", b"Recv"];
-            let mut ops = Ops::default();
+            let mut ops = OpInterner::default();
             names.iter().for_each(|name| { ops.intern(name); });
             calls.ops = ops;
-            calls.who = who.iter().map(|&(host, number, rank)| Who {
+            calls.who = who.iter().map(|&(host, number, rank)| Caller {
                 host: vec![b'h'; host.into()].into(),
                 pid: (number > 0).then_some(9 + number),
                 dev: None,
                 comm: Some(0x9000 * number + 0x9000),
-                comm_id: (rank > 0).then_some(CommId::printed(number)),
+                comm_id: (rank > 0).then_some(CommId::from_printed(number)),
                 rank: (number < 2).then_some(9 + rank),
-                ..Who::default()
+                ..Caller::default()
             }).collect();
-            let mut gathering = Gathering::default();
+            let mut gathering = CellGatherer::default();
             let mut naive: BTreeMap<_, u64> = BTreeMap::new();
             for (step, member, op, size, n) in cells {
-                let key = Key {
+                let key = CallKey {
                     member,
                     op,
                     datatype: 9 - size,
                     size,
                     nranks: 0,
-                    redop: NONE,
+                    redop: NO_REDUCTION,
                     root: NO_ROOT,
                 };
-                let mut value = Value::default();
-                value.add(n, Some(1));
+                let mut value = CallVolume::default();
+                value.add_calls(n, Some(1));
                 gathering.push(step.map(StepKey::from), key, value);
                 let who = &calls.who[member as usize];
                 let of: Vec<_> = by.iter().flat_map(|&by| fields(by, step, &key, who)).collect();
                 *naive.entry((of, names[op as usize].to_vec(), size)).or_default() += n;
             }
             calls.cells = gathering.into_cells();
-            let groups = Groups::new(&calls, &by, |key| (key.size, 0, 0));
-            let mut got: Vec<(Vec<Cell<'static>>, Vec<u8>, u64, u64)> = Vec::new();
-            for part in groups.parts() {
-                let part = groups.part(part);
-                for group in part.groups() {
+            let groups = GroupedCalls::new(&calls, &by, |key| (key.size, 0, 0));
+            let mut got: Vec<(Vec<TableCell<'static>>, Vec<u8>, u64, u64)> = Vec::new();
+            for part in groups.split_parts() {
+                let part = groups.take_part(part);
+                for group in part.iter_groups() {
                     let begins = got.len();
                     for entry in group {
                         let mut row = Vec::new();
-                        part.row(entry, &mut row);
+                        part.push_group_cells(entry, &mut row);
                         let row = row.into_iter().map(|cell| match cell {
-                            Cell::Text(text) => Cell::Text(Cow::Owned(text.into_owned())),
-                            Cell::Int(n) => Cell::Int(n),
-                            _ => Cell::Empty,
+                            TableCell::Text(text) => TableCell::Text(Cow::Owned(text.into_owned())),
+                            TableCell::Int(n) => TableCell::Int(n),
+                            _ => TableCell::Empty,
                         }).collect();
-                        let of = (row, part.op(entry).to_vec(), part.key(entry).size);
+                        let of = (row, part.op_name(entry).to_vec(), part.key_of(entry).size);
                         match got.last_mut().filter(|l| (&l.0, &l.1, &l.2) == (&of.0, &of.1, &of.2)) {
                             Some(last) => last.3 += entry.value.calls,
                             None => got.push((of.0, of.1, of.2, entry.value.calls)),
@@ -496,7 +520,7 @@ mod tests {
                 }
             }
             let expected: Vec<_> = naive.iter().map(|((of, op, size), &n)| {
-                (of.iter().map(Field::cell).collect::<Vec<_>>(), op.clone(), *size, n)
+                (of.iter().map(GroupValue::as_cell).collect::<Vec<_>>(), op.clone(), *size, n)
             }).collect();
             prop_assert_eq!(got, expected);
         }

@@ -1,12 +1,12 @@
 //! The rows of grouped calls: the group's columns, then what a stage makes of its calls.
 
-use super::{By, Entry, Groups, Part};
-use crate::output::render::{Cell, Sheet};
+use super::{GroupBy, GroupEntry, GroupedCalls, GroupsPart};
+use crate::output::render::{Sheet, TableCell};
 
 /// What the rows of a group depend on: groups that are equal in that have equal rows, which need not
 /// be made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MadeOf {
+pub enum GroupRowInputs {
     /// The calls of each key and their bytes.
     Calls,
     /// That, and the least and the most bytes of a call.
@@ -15,20 +15,20 @@ pub enum MadeOf {
     More,
 }
 
-impl MadeOf {
+impl GroupRowInputs {
     /// Makes `words` what rows of a group are made of ([`crate::output::render::Sink::group`]).
-    fn words(self, part: &Part<'_>, group: &[Entry], words: &mut Vec<u64>) {
+    fn push_row_inputs(self, part: &GroupsPart<'_>, group: &[GroupEntry], words: &mut Vec<u64>) {
         words.clear();
-        if self == MadeOf::More {
+        if self == GroupRowInputs::More {
             return;
         }
         let number = group.first().map(|e| part.groups.groups[e.key as usize]);
         words.extend(number.map(u64::from));
         let two = |n: u128| [n as u64, (n >> 64) as u64];
-        for Entry { key, value, .. } in group {
+        for GroupEntry { key, value, .. } in group {
             words.extend([u64::from(*key), value.calls]);
             words.extend(two(value.bytes));
-            if self == MadeOf::Sizes {
+            if self == GroupRowInputs::Sizes {
                 words.extend(two(value.min));
                 words.extend(two(value.max));
             }
@@ -36,27 +36,27 @@ impl MadeOf {
     }
 }
 
-impl<'c> Groups<'c> {
+impl<'c> GroupedCalls<'c> {
     /// A table of these calls: the columns of `by`, then the columns `own`, of which `rows` gives a
     /// group's rows.
-    pub fn sheet(
+    pub fn build_sheet(
         self,
-        by: &[By],
+        by: &[GroupBy],
         own: &[&str],
-        made_of: MadeOf,
-        rows: impl Fn(&Part<'_>, &[Entry], &mut dyn FnMut(&[Cell<'_>])) + Sync + 'c,
+        made_of: GroupRowInputs,
+        rows: impl Fn(&GroupsPart<'_>, &[GroupEntry], &mut dyn FnMut(&[TableCell<'_>])) + Sync + 'c,
     ) -> Sheet<'c> {
         let columns = by.iter().flat_map(|by| by.columns()).chain(own);
         Sheet {
             columns: columns.map(|&column| column.to_owned()).collect(),
-            parts: self.parts(),
+            parts: self.split_parts(),
             rows: Box::new(move |part, sink| {
-                let part = self.part(part);
+                let part = self.take_part(part);
                 let (mut columns, mut words) = (Vec::new(), Vec::new());
-                for group in part.groups() {
+                for group in part.iter_groups() {
                     columns.clear();
-                    part.row(&group[0], &mut columns);
-                    made_of.words(&part, group, &mut words);
+                    part.push_group_cells(&group[0], &mut columns);
+                    made_of.push_row_inputs(&part, group, &mut words);
                     sink.group(&columns, &words, &mut |out| rows(&part, group, out));
                 }
             }),

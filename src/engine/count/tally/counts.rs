@@ -1,64 +1,64 @@
 //! Many calls of few keys, counted.
 
-use super::packed::{Packed, Sums};
-use super::{Key, Value};
+use super::packed::{PackedCounts, PackedTotals};
+use super::{CallKey, CallVolume};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// How many keys a chunk finds again without a hash table: few at first, since a small file has
 /// few, and clearing places costs more than using them.
-const RECENT: std::ops::RangeInclusive<usize> = 256..=4096;
+const RECENT_KEY_PLACES: std::ops::RangeInclusive<usize> = 256..=4096;
 
 /// Calls by key, for many calls of few keys, one stretch after another. A call touches two short
 /// records: the place of its key, and the key's sums while they fit 64 bits. A key keeps its
 /// number from stretch to stretch: the steps of a job are alike, and to forget what was met would
 /// cost as much as to count a short one.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Counts {
+pub(super) struct KeyCounter {
     /// What was met, by number.
-    keys: Vec<Key>,
+    keys: Vec<CallKey>,
     /// The stretch in hand, by the same number.
-    sums: Vec<Sums>,
+    sums: Vec<PackedTotals>,
     /// Those of them that are not empty.
     touched: Vec<u32>,
     /// What does not fit them.
-    wide: FxHashMap<u32, Value>,
-    index: FxHashMap<Key, u32>,
+    wide: FxHashMap<u32, CallVolume>,
+    index: FxHashMap<CallKey, u32>,
     /// The key met last at each place; a power of two of them.
-    recent: Vec<Recent>,
+    recent: Vec<RecentKey>,
 }
 
 /// A key's words and its index; two words tell keys apart where only members, operations and
 /// sizes are told apart.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Recent {
+struct RecentKey {
     who: u64,
     size: u64,
     at: u32,
 }
 
 /// No key: the place of none.
-const NOT_MET: Recent = Recent {
+const NO_RECENT_KEY: RecentKey = RecentKey {
     who: 0,
     size: 0,
     at: u32::MAX,
 };
 
-impl Counts {
-    pub(super) fn new() -> Counts {
-        Counts {
+impl KeyCounter {
+    pub(super) fn new() -> KeyCounter {
+        KeyCounter {
             keys: Vec::new(),
             sums: Vec::new(),
             touched: Vec::new(),
             wide: FxHashMap::default(),
             index: FxHashMap::default(),
-            recent: vec![NOT_MET; *RECENT.start()],
+            recent: vec![NO_RECENT_KEY; *RECENT_KEY_PLACES.start()],
         }
     }
 
     /// Counts `calls` equal calls of `bytes` each; `short` says that the key has only the fields of [`Recent`].
     #[inline]
-    pub(super) fn add(&mut self, key: Key, calls: u64, bytes: Option<u128>, short: bool) {
+    pub(super) fn add_calls(&mut self, key: CallKey, calls: u64, bytes: Option<u128>, short: bool) {
         let who = u64::from(key.member) << 32 | u64::from(key.op);
         let mixed =
             who.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key.size.wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
@@ -73,7 +73,7 @@ impl Counts {
         let at = if known {
             recent.at as usize
         } else {
-            self.find(key, place, who)
+            self.find_key(key, place, who)
         };
         let sums = &mut self.sums[at];
         let first = sums.calls == 0;
@@ -86,7 +86,13 @@ impl Counts {
                 sums.calls += calls;
             }
             None => sums.calls += calls,
-            _ => return self.wide.entry(at as u32).or_default().add(calls, bytes),
+            _ => {
+                return self
+                    .wide
+                    .entry(at as u32)
+                    .or_default()
+                    .add_calls(calls, bytes);
+            }
         }
         if first {
             self.touched.push(at as u32);
@@ -94,33 +100,37 @@ impl Counts {
     }
 
     #[cold]
-    fn find(&mut self, key: Key, place: usize, who: u64) -> usize {
+    fn find_key(&mut self, key: CallKey, place: usize, who: u64) -> usize {
         let next = self.keys.len() as u32;
         let at = *self.index.entry(key).or_insert(next);
         if at == next {
             self.keys.push(key);
-            self.sums.push(Sums::default());
+            self.sums.push(PackedTotals::default());
         }
-        self.recent[place] = Recent {
+        self.recent[place] = RecentKey {
             who,
             size: key.size,
             at,
         };
         // Keys find their new places as they come again.
-        if self.keys.len() > self.recent.len() / 4 && self.recent.len() < *RECENT.end() {
-            self.recent = vec![NOT_MET; 4 * self.recent.len()];
+        if self.keys.len() > self.recent.len() / 4 && self.recent.len() < *RECENT_KEY_PLACES.end() {
+            self.recent = vec![NO_RECENT_KEY; 4 * self.recent.len()];
         }
         at as usize
     }
 
     /// What was met, by number.
-    pub(super) fn keys(&self) -> &[Key] {
+    pub(super) fn keys(&self) -> &[CallKey] {
         &self.keys
     }
 
     /// Ends the stretch: its counts go after `cells`, by their keys' numbers, those that are too
     /// large to `wide`.
-    pub(super) fn take(&mut self, cells: &mut Packed, mut wide: impl FnMut(u32, Value)) {
+    pub(super) fn end_stretch(
+        &mut self,
+        cells: &mut PackedCounts,
+        mut wide: impl FnMut(u32, CallVolume),
+    ) {
         for at in self.touched.drain(..) {
             let sums = std::mem::take(&mut self.sums[at as usize]);
             if !cells.push(at, &sums) {

@@ -1,12 +1,12 @@
 //! What tells calls apart.
 
 use crate::grammar::coll::Coll;
-use crate::grammar::values::{Basis, Datatype, Kind};
+use crate::grammar::values::{ByteBasis, Datatype, OpKind};
 use serde::{Deserialize, Serialize};
 
 /// What of a call's size tells it apart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Sizing {
+pub enum SizeKey {
     /// Its element count, exactly (nccl-agg).
     Count,
     /// Its bytes to three significant digits, as the histogram of percentiles keeps them
@@ -21,9 +21,9 @@ pub enum Sizing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// How sizes are told apart.
-    pub sizing: Sizing,
+    pub sizing: SizeKey,
     /// What bytes mean.
-    pub basis: Basis,
+    pub basis: ByteBasis,
     /// Tell members apart (for their rank, host, communicator, GPU).
     pub members: bool,
     /// Tell datatypes apart.
@@ -40,18 +40,18 @@ pub struct Options {
 
 /// A call as far as a tally tells calls apart.
 #[derive(Debug, Clone, Copy)]
-pub struct Counted {
+pub struct TallyCall {
     /// The operation's number.
     pub op: u32,
     /// The member's number.
     pub member: u32,
-    /// The datatype's code, [`NO_TYPE`] or [`BYTES`].
+    /// The datatype's code, [`UNNAMED_DATATYPE`] or [`BYTE_DATATYPE`].
     pub datatype: u64,
     /// Elements.
     pub count: u64,
     /// The communicator's size.
     pub nranks: Option<u32>,
-    /// The reduction, or [`NONE`].
+    /// The reduction, or [`NO_REDUCTION`].
     pub redop: u64,
     /// The root, or [`NO_ROOT`].
     pub root: i64,
@@ -61,53 +61,53 @@ pub struct Counted {
 
 /// What tells calls apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Key {
+pub struct CallKey {
     /// The member's number; 0 where members are not told apart.
     pub member: u32,
-    /// The operation's number in [`Ops`](super::Ops).
+    /// The operation's number in [`Ops`](super::OpInterner).
     pub op: u32,
-    /// The datatype's code, [`NO_TYPE`] or [`BYTES`]; 0 where datatypes are not told apart.
+    /// The datatype's code, [`UNNAMED_DATATYPE`] or [`BYTE_DATATYPE`]; 0 where datatypes are not told apart.
     pub datatype: u64,
-    /// The size by [`Sizing`]; [`UNKNOWN`] where the bytes are not known.
+    /// The size by [`SizeKey`]; [`UNKNOWN_SIZE`] where the bytes are not known.
     pub size: u64,
     /// The communicator's size, where it decides the bytes or [`Options::exact`] asks; else 0.
     pub nranks: u32,
-    /// The reduction under [`Options::exact`], else [`NONE`].
+    /// The reduction under [`Options::exact`], else [`NO_REDUCTION`].
     pub redop: u64,
     /// The root under [`Options::exact`], else [`NO_ROOT`].
     pub root: i64,
 }
 
 // Two or three words instead of seven fields: this is done for every call.
-impl std::hash::Hash for Key {
+impl std::hash::Hash for CallKey {
     #[inline]
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         state.write_u64(u64::from(self.member) << 32 | u64::from(self.op));
         let small = self.datatype.rotate_left(56) ^ u64::from(self.nranks).rotate_left(32);
         state.write_u64(self.size ^ small);
-        if (self.redop, self.root) != (NONE, NO_ROOT) {
+        if (self.redop, self.root) != (NO_REDUCTION, NO_ROOT) {
             state.write_u64(self.redop ^ self.root.cast_unsigned().rotate_left(32));
         }
     }
 }
 
 /// A datatype whose name a table does not give.
-pub const NO_TYPE: u64 = u64::MAX;
+pub const UNNAMED_DATATYPE: u64 = u64::MAX;
 /// A call whose bytes are known and not what they are: its elements are bytes.
-pub const BYTES: u64 = u64::MAX - 1;
+pub const BYTE_DATATYPE: u64 = u64::MAX - 1;
 /// No reduction, or one that is not told apart.
-pub const NONE: u64 = u64::MAX;
+pub const NO_REDUCTION: u64 = u64::MAX;
 /// No root, or one that is not told apart.
 pub const NO_ROOT: i64 = i64::MIN;
 
 /// The size of a call whose bytes are not known.
-pub const UNKNOWN: u64 = u64::MAX;
+pub const UNKNOWN_SIZE: u64 = u64::MAX;
 
-impl Key {
-    /// Elements and bytes of a call that is told apart by its elements ([`Sizing::Count`]) and its
+impl CallKey {
+    /// Elements and bytes of a call that is told apart by its elements ([`SizeKey::Count`]) and its
     /// datatype. The elements are unknown where only the bytes are known.
-    pub fn size(&self) -> (Option<u64>, Option<u128>) {
-        if self.datatype == BYTES {
+    pub fn elements_and_bytes(&self) -> (Option<u64>, Option<u128>) {
+        if self.datatype == BYTE_DATATYPE {
             return (None, Some(self.size.into()));
         }
         let size = Datatype::from_code(self.datatype).and_then(Datatype::size);
@@ -119,17 +119,17 @@ impl Key {
 impl Options {
     /// What a logged call counts as.
     #[inline(always)]
-    pub(super) fn key(
+    pub(super) fn key_of_logged(
         &self,
         op: u32,
-        kind: Kind,
+        kind: OpKind,
         member: u32,
         coll: &Coll<'_>,
-    ) -> (Key, Option<u128>) {
+    ) -> (CallKey, Option<u128>) {
         let size = Datatype(coll.datatype).size();
         let api = size.map(|size| u128::from(coll.count) * u128::from(size));
-        let bytes = api.and_then(|api| self.basis.of(kind, api, coll.nranks));
-        let call = Counted {
+        let bytes = api.and_then(|api| self.basis.bytes_on_basis(kind, api, coll.nranks));
+        let call = TallyCall {
             op,
             member,
             datatype: coll.datatype.into(),
@@ -139,22 +139,23 @@ impl Options {
             root: coll.root,
             bytes,
         };
-        (self.key_of(&call), bytes)
+        (self.key_of_call(&call), bytes)
     }
 
     /// What a call counts as.
     #[inline(always)]
-    pub fn key_of(&self, call: &Counted) -> Key {
+    pub fn key_of_call(&self, call: &TallyCall) -> CallKey {
         let size = match (&self.sizing, call.bytes) {
-            (Sizing::Count, _) => call.count,
-            (_, None) => UNKNOWN,
-            (Sizing::Digits, Some(bytes)) => three_digits(bytes),
-            (Sizing::Bucket(edges), Some(bytes)) => {
+            (SizeKey::Count, _) => call.count,
+            (_, None) => UNKNOWN_SIZE,
+            (SizeKey::Digits, Some(bytes)) => round_to_three_digits(bytes),
+            (SizeKey::Bucket(edges), Some(bytes)) => {
                 edges.iter().take_while(|&&edge| edge <= bytes).count() as u64
             }
         };
-        let by_nranks = self.exact || (self.basis != Basis::Api && self.sizing == Sizing::Count);
-        Key {
+        let by_nranks =
+            self.exact || (self.basis != ByteBasis::Api && self.sizing == SizeKey::Count);
+        CallKey {
             member: if self.members { call.member } else { 0 },
             op: call.op,
             datatype: if self.datatypes { call.datatype } else { 0 },
@@ -164,7 +165,7 @@ impl Options {
             } else {
                 0
             },
-            redop: if self.exact { call.redop } else { NONE },
+            redop: if self.exact { call.redop } else { NO_REDUCTION },
             root: if self.exact { call.root } else { NO_ROOT },
         }
     }
@@ -172,8 +173,8 @@ impl Options {
 
 impl Options {
     /// What calls count as here that `finer` tells apart: exactly, and by the bytes of the API.
-    pub fn coarser(&self, finer: &Options, key: &Key) -> Key {
-        let call = Counted {
+    pub fn coarsen_key(&self, finer: &Options, key: &CallKey) -> CallKey {
+        let call = TallyCall {
             op: key.op,
             member: key.member,
             datatype: key.datatype,
@@ -181,9 +182,9 @@ impl Options {
             nranks: (key.nranks > 0).then_some(key.nranks),
             redop: key.redop,
             root: key.root,
-            bytes: key.size().1,
+            bytes: key.elements_and_bytes().1,
         };
-        let mut coarse = self.key_of(&call);
+        let mut coarse = self.key_of_call(&call);
         if self.sizing == finer.sizing {
             coarse.size = key.size;
         }
@@ -192,8 +193,8 @@ impl Options {
 }
 
 /// `bytes` without what a histogram of three significant digits does not keep: 11 bits stay.
-pub fn three_digits(bytes: u128) -> u64 {
-    let bytes = u64::try_from(bytes).unwrap_or(UNKNOWN - 1);
+pub fn round_to_three_digits(bytes: u128) -> u64 {
+    let bytes = u64::try_from(bytes).unwrap_or(UNKNOWN_SIZE - 1);
     let drop = (64 - bytes.leading_zeros()).saturating_sub(11);
     bytes >> drop << drop
 }
@@ -205,23 +206,23 @@ mod tests {
     #[test]
     fn three_digits_are_exact_below_2048_and_close_above() {
         for bytes in [0, 1, 1023, 2047] {
-            assert_eq!(u128::from(three_digits(bytes)), bytes);
+            assert_eq!(u128::from(round_to_three_digits(bytes)), bytes);
         }
         for bytes in [2049_u128, 1 << 20, 123_456_789, 1 << 40, (1 << 63) + 12345] {
-            let kept = u128::from(three_digits(bytes));
+            let kept = u128::from(round_to_three_digits(bytes));
             assert!(
                 kept <= bytes && bytes - kept <= bytes / 1024,
                 "{bytes} {kept}"
             );
         }
-        assert!(three_digits(u128::MAX) < UNKNOWN);
+        assert!(round_to_three_digits(u128::MAX) < UNKNOWN_SIZE);
     }
 
     #[test]
     fn buckets_are_half_open() {
         let options = Options {
-            sizing: Sizing::Bucket(vec![65536, 1 << 20, 16 << 20]),
-            basis: Basis::Api,
+            sizing: SizeKey::Bucket(vec![65536, 1 << 20, 16 << 20]),
+            basis: ByteBasis::Api,
             members: false,
             datatypes: false,
             steps: false,
@@ -229,17 +230,17 @@ mod tests {
             durations: false,
             served: false,
         };
-        let call = |bytes| Counted {
+        let call = |bytes| TallyCall {
             op: 0,
             member: 0,
             datatype: 0,
             count: 0,
             nranks: None,
-            redop: NONE,
+            redop: NO_REDUCTION,
             root: NO_ROOT,
             bytes: Some(bytes),
         };
-        let bucket = |bytes: u128| options.key_of(&call(bytes)).size;
+        let bucket = |bytes: u128| options.key_of_call(&call(bytes)).size;
         assert_eq!(
             [65535, 65536, (1 << 20) - 1, 1 << 20, 16 << 20].map(bucket),
             [0, 1, 1, 2, 3]

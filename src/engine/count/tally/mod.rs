@@ -1,33 +1,37 @@
 //! Calls counted by what tells them apart: the one fold that nccl-ops, nccl-hist and nccl-agg
 //! share. Memory grows with the number of distinct things, never with the number of calls.
 
-use crate::log::Part;
-use crate::log::placement::{Across, Methods, Placed, Placement, Placer, Recorder, Streams, Taken};
-use crate::log::timeline::{self, Timeline, Turn};
-use crate::log::walk::{Call, Torn, Visit};
-use crate::members::{Merged, Ops, Renumbered};
-use counts::Counts;
-use packed::Packed;
-pub use pieces::Pieces;
+use crate::log::MergedChunk;
+use crate::log::placement::{
+    CallPlacer, CallRecorder, FilesWithoutSteps, PlacedCalls, Placement, PlacementMethods,
+    StreamsByProcess, TakenInput,
+};
+use crate::log::timeline::{self, Checkpoint, StepTimeline};
+use crate::log::walk::{LogCall, LogVisitor, RepairedCall};
+use crate::members::{MergedMembers, MergedNumbers, OpInterner};
+pub use chunk_counts::ChunkCounts;
+use counts::KeyCounter;
+use packed::PackedCounts;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-pub(crate) mod bag;
+pub(crate) mod chunk_counts;
 pub(crate) mod counts;
 pub(crate) mod key;
 pub(crate) mod packed;
-pub(crate) mod pieces;
 mod replay;
+pub(crate) mod sort_buffer;
 
-pub use bag::Bag;
 pub use key::{
-    BYTES, Counted, Key, NO_ROOT, NO_TYPE, NONE, Options, Sizing, UNKNOWN, three_digits,
+    BYTE_DATATYPE, CallKey, NO_REDUCTION, NO_ROOT, Options, SizeKey, TallyCall, UNKNOWN_SIZE,
+    UNNAMED_DATATYPE, round_to_three_digits,
 };
-use replay::replay;
+use replay::count_placed_calls;
+pub use sort_buffer::SortBuffer;
 
 /// How many calls and how large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Value {
+pub struct CallVolume {
     /// Calls.
     pub calls: u64,
     /// Their bytes together, of those whose bytes are known.
@@ -38,10 +42,10 @@ pub struct Value {
     pub max: u128,
 }
 
-impl Value {
+impl CallVolume {
     /// Counts `calls` equal calls of `bytes` each.
     #[inline]
-    pub fn add(&mut self, calls: u64, bytes: Option<u128>) {
+    pub fn add_calls(&mut self, calls: u64, bytes: Option<u128>) {
         let before = self.calls;
         // Only a table's own `calls` column can come near the end of 64 bits.
         self.calls = self.calls.saturating_add(calls);
@@ -58,7 +62,7 @@ impl Value {
     }
 
     /// Adds another's calls.
-    pub fn merge(&mut self, other: &Value) {
+    pub fn merge(&mut self, other: &CallVolume) {
         if other.calls == 0 {
             return;
         }
@@ -75,60 +79,62 @@ impl Value {
 
 /// What one chunk adds.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Partial {
+pub struct TallyPartial {
     options: Options,
-    ops: Ops,
-    counts: Counts,
+    ops: OpInterner,
+    counts: KeyCounter,
     /// Keys have no more than a member, an operation and a size.
     short: bool,
     /// Where steps are told apart: the calls themselves, to be counted once they are placed.
-    calls: Recorder,
+    calls: CallRecorder,
     /// Number of the gap in the chunk.
     gap: u32,
     /// The finished gaps' counts, one gap's after the other's.
-    cells: Packed,
+    cells: PackedCounts,
     /// Those gaps that had some, and where their counts end.
     ends: Vec<(u32, usize)>,
     /// Counts that need more than 64 bits, by gap.
-    wide: Vec<(u32, u32, Value)>,
+    wide: Vec<(u32, u32, CallVolume)>,
 }
 
-impl Partial {
+impl TallyPartial {
     /// Nothing counted yet.
     pub fn new(options: &Options) -> Self {
-        Partial {
+        TallyPartial {
             options: options.clone(),
-            ops: Ops::default(),
-            counts: Counts::new(),
-            short: !options.exact && !options.datatypes && options.sizing != Sizing::Count,
-            calls: Recorder::default(),
+            ops: OpInterner::default(),
+            counts: KeyCounter::new(),
+            short: !options.exact && !options.datatypes && options.sizing != SizeKey::Count,
+            calls: CallRecorder::default(),
             gap: 0,
-            cells: Packed::default(),
+            cells: PackedCounts::default(),
             ends: Vec::new(),
             wide: Vec::new(),
         }
     }
 
     /// Ends the gap in hand.
-    fn close(&mut self) {
+    fn close_gap(&mut self) {
         let (gap, wide) = (self.gap, &mut self.wide);
         self.counts
-            .take(&mut self.cells, |key, value| wide.push((gap, key, value)));
-        if self.ends.last().map_or(0, |end| end.1) < self.cells.end() {
-            self.ends.push((gap, self.cells.end()));
+            .end_stretch(&mut self.cells, |key, value| wide.push((gap, key, value)));
+        if self.ends.last().map_or(0, |end| end.1) < self.cells.end_offset() {
+            self.ends.push((gap, self.cells.end_offset()));
         }
     }
 }
 
-impl Visit for Partial {
+impl LogVisitor for TallyPartial {
     #[inline(always)]
-    fn call(&mut self, call: &Call<'_>) {
+    fn call(&mut self, call: &LogCall<'_>) {
         if self.options.steps {
             return self.calls.call(call);
         }
         let (op, kind) = self.ops.intern(call.coll.op);
-        let (key, bytes) = self.options.key(op, kind, call.member, &call.coll);
-        self.counts.add(key, 1, bytes, self.short);
+        let (key, bytes) = self
+            .options
+            .key_of_logged(op, kind, call.member, &call.coll);
+        self.counts.add_calls(key, 1, bytes, self.short);
     }
 
     fn mark(&mut self) {
@@ -143,15 +149,15 @@ impl Visit for Partial {
         }
     }
 
-    fn same(&mut self, first: &[u32]) {
+    fn unify_processes(&mut self, first: &[u32]) {
         if self.options.steps {
-            self.calls.same(first);
+            self.calls.unify_processes(first);
         }
     }
 
-    fn torn(&mut self, calls: &[Torn<'_>]) {
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         if self.options.steps {
-            return self.calls.torn(calls);
+            return self.calls.insert_torn_calls(calls);
         }
         // Where a call comes in does not matter.
         calls.iter().for_each(|torn| self.call(&torn.call));
@@ -159,33 +165,33 @@ impl Visit for Partial {
 }
 
 /// Calls of gaps that are settled.
-pub(crate) struct SoFar {
+pub(crate) struct SettledCalls {
     /// The last of these gaps.
     pub(crate) last: u32,
     /// What they have, as it was counted.
-    pub(crate) pieces: Vec<Pieces<usize>>,
+    pub(crate) pieces: Vec<ChunkCounts<usize>>,
     /// What else they have.
-    pub(crate) others: Bag<usize, Key>,
+    pub(crate) others: SortBuffer<usize, CallKey>,
 }
 
 /// By process, where its calls are cut: see [`Placement`].
-type Cuts = [Vec<(u32, u32)>];
+type ProcessCuts = [Vec<(u32, u32)>];
 
 /// The tally of one input after another, chunk after chunk.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Tally {
     options: Options,
     /// Operations by number.
-    pub ops: Ops,
+    pub ops: OpInterner,
     /// Where steps are not told apart, by gap 0 and key; else counts that need many bits.
-    calls: Bag<usize, Key>,
+    calls: SortBuffer<usize, CallKey>,
     /// Where steps are told apart: the gaps of each chunk, by their numbers in the input. Most
     /// gaps of a window are never looked at again.
-    pieces: Vec<Pieces<usize>>,
+    pieces: Vec<ChunkCounts<usize>>,
     /// Calls that are not placed yet.
-    placer: Placer,
+    placer: CallPlacer,
     /// Calls of inputs without step lines.
-    across: Across,
+    across: FilesWithoutSteps,
     jobs: usize,
     /// Nothing is asked but the counts.
     counts_only: bool,
@@ -196,18 +202,18 @@ impl Tally {
     pub fn new(options: Options, inputs: usize, jobs: usize) -> Tally {
         Tally {
             options,
-            ops: Ops::default(),
-            calls: Bag::default(),
+            ops: OpInterner::default(),
+            calls: SortBuffer::default(),
             pieces: Vec::new(),
-            placer: Placer::of(jobs),
-            across: Across::of(inputs),
+            placer: CallPlacer::with_jobs(jobs),
+            across: FilesWithoutSteps::for_inputs(inputs),
             jobs,
             counts_only: false,
         }
     }
 
     /// The same where nobody asks in which gap a call was made ([`Tally::end`]), once it is counted.
-    pub(crate) fn counts_only(mut self) -> Tally {
+    pub(crate) fn without_gaps(mut self) -> Tally {
         self.counts_only = true;
         self.clear();
         self
@@ -216,10 +222,10 @@ impl Tally {
     /// Adds what is held of inputs that were read elsewhere, and that come after these: both are
     /// between two inputs, and what they counted was given away. `to` is how processes and members
     /// are numbered here. Calls that are not held any more are counted.
-    pub fn merge(&mut self, other: Tally, to: &Renumbered) -> Methods {
+    pub fn merge(&mut self, other: Tally, to: &MergedNumbers) -> PlacementMethods {
         self.clear();
         let Some(calls) = self.across.merge(other.across, to) else {
-            return Methods::default();
+            return PlacementMethods::default();
         };
         let Tally {
             options,
@@ -229,12 +235,12 @@ impl Tally {
             jobs,
             ..
         } = self;
-        let nowhere = calls.nowhere();
-        let stretches = calls.each(&nowhere).collect();
-        replay(options, ops, (&calls, stretches), (pieces, wide), *jobs);
-        Methods {
-            without: calls.calls(),
-            ..Methods::default()
+        let nowhere = calls.unplaced_cuts();
+        let stretches = calls.each_gap_calls(&nowhere).collect();
+        count_placed_calls(options, ops, (&calls, stretches), (pieces, wide), *jobs);
+        PlacementMethods {
+            without: calls.count_calls(),
+            ..PlacementMethods::default()
         }
     }
 
@@ -253,19 +259,19 @@ impl Tally {
         self.calls.clear();
         self.pieces.clear();
         self.placer = match self.counts_only {
-            true => Placer::of(self.jobs).forgetful(),
-            false => Placer::of(self.jobs),
+            true => CallPlacer::with_jobs(self.jobs).without_old_cuts(),
+            false => CallPlacer::with_jobs(self.jobs),
         };
     }
 
     /// Gives the input's calls to `sink`, those of the gaps that are wanted.
-    pub fn drain(
+    pub fn drain_wanted(
         &mut self,
         wanted: impl Fn(usize) -> bool,
-        mut sink: impl FnMut(usize, Key, Value),
+        mut sink: impl FnMut(usize, CallKey, CallVolume),
     ) {
-        for pieces in self.gaps(&wanted, &mut sink) {
-            pieces.each(|gap, key, value| {
+        for pieces in self.drain_gaps(&wanted, &mut sink) {
+            pieces.each_count(|gap, key, value| {
                 if wanted(gap) {
                     sink(gap, key, value);
                 }
@@ -273,12 +279,12 @@ impl Tally {
         }
     }
 
-    /// As [`Tally::drain`], but the gaps of whole chunks are given as they are, wanted or not.
-    pub fn gaps(
+    /// As [`Tally::drain_wanted`], but the gaps of whole chunks are given as they are, wanted or not.
+    pub fn drain_gaps(
         &mut self,
         wanted: impl Fn(usize) -> bool,
-        mut sink: impl FnMut(usize, Key, Value),
-    ) -> Vec<Pieces<usize>> {
+        mut sink: impl FnMut(usize, CallKey, CallVolume),
+    ) -> Vec<ChunkCounts<usize>> {
         self.calls.drain(|gap, key, value| {
             if wanted(gap) {
                 sink(gap, key, value);
@@ -288,15 +294,19 @@ impl Tally {
     }
 
     /// Adds a chunk. Where steps are told apart its calls are counted when they are placed.
-    pub fn add(&mut self, part: Part<'_, Partial>, steps: &timeline::Options) {
-        let (mut partial, part) = part.taken();
+    pub fn add_chunk(&mut self, part: MergedChunk<'_, TallyPartial>, steps: &timeline::Options) {
+        let (mut partial, part) = part.take_visit();
         if self.options.steps {
-            let (placer, count) = self.counting();
-            return placer.add(partial.calls, &part, steps, count);
+            let (placer, count) = self.placer_and_counter();
+            return placer.add_chunk(partial.calls, &part, steps, count);
         }
-        partial.close();
-        let ops: Vec<u32> = partial.ops.names().map(|n| self.ops.intern(n).0).collect();
-        let merged = |key: &Key| Key {
+        partial.close_gap();
+        let ops: Vec<u32> = partial
+            .ops
+            .op_names()
+            .map(|n| self.ops.intern(n).0)
+            .collect();
+        let merged = |key: &CallKey| CallKey {
             member: part
                 .to
                 .members
@@ -306,22 +316,22 @@ impl Tally {
             op: ops[key.op as usize],
             ..*key
         };
-        let keys: Vec<Key> = partial.counts.keys().iter().map(merged).collect();
+        let keys: Vec<CallKey> = partial.counts.keys().iter().map(merged).collect();
         for (_, key, value) in partial.wide {
             self.calls.push(0, keys[key as usize], value);
         }
-        for (key, sums) in partial.cells.all() {
+        for (key, sums) in partial.cells.all_counts() {
             self.calls.push(0, keys[key as usize], sums.into());
         }
     }
 
     /// The calls of an input that goes on, by what has come so far: of the gaps after `after` those that
     /// are settled, if there are new ones. They stay here, too.
-    pub(crate) fn so_far(
+    pub(crate) fn settled_calls(
         &mut self,
-        (timeline, merged): (&Timeline, &Merged),
+        (timeline, merged): (&StepTimeline, &MergedMembers),
         after: Option<u32>,
-    ) -> Option<SoFar> {
+    ) -> Option<SettledCalls> {
         let Tally {
             options,
             ops,
@@ -332,24 +342,27 @@ impl Tally {
             ..
         } = self;
         let needed = after.map_or(0, |after| after.saturating_add(1));
-        let found = placer.so_far(timeline, merged, needed);
+        let found = placer.live_placement(timeline, merged, needed);
         let last = found
             .settled
             .filter(|&last| after.is_none_or(|after| last > after))?;
         let is_new = |gap: usize| {
             u32::try_from(gap).is_ok_and(|gap| gap <= last && after.is_none_or(|a| gap > a))
         };
-        let (mut pieces, mut others) = (Vec::new(), Bag::default());
-        let stretches = found.streams.each(&found.cuts);
+        let (mut pieces, mut others) = (Vec::new(), SortBuffer::default());
+        let stretches = found.streams.each_gap_calls(&found.cuts);
         let stretches = stretches.filter(|s| is_new(s.0 as usize)).collect();
         let counted = (&mut pieces, &mut others);
-        replay(options, ops, (found.streams, stretches), counted, *jobs);
+        count_placed_calls(options, ops, (found.streams, stretches), counted, *jobs);
         // What was counted before calls were asked for; what was counted later is among these, too.
         let since = found.since.filter(|since| after.is_none_or(|a| *since > a));
         if let Some(since) = since {
             let is_wanted = |gap: &usize| *gap <= since as usize && is_new(*gap);
-            let part =
-                |pieces: &Pieces<usize>| pieces.clone().renamed(|gap| Some(gap).filter(is_wanted));
+            let part = |pieces: &ChunkCounts<usize>| {
+                pieces
+                    .clone()
+                    .rename_stretches(|gap| Some(gap).filter(is_wanted))
+            };
             pieces.extend(before.iter().map(part));
             calls.clone().drain(|gap, key, value| {
                 if is_wanted(&gap) {
@@ -357,7 +370,7 @@ impl Tally {
                 }
             });
         }
-        Some(SoFar {
+        Some(SettledCalls {
             last,
             pieces,
             others,
@@ -365,13 +378,20 @@ impl Tally {
     }
 
     /// At a turn of an input that goes on: counts what came up to it.
-    pub(crate) fn turn(&mut self, turn: Turn, part: &Part<'_, ()>, steps: &timeline::Options) {
-        let (placer, count) = self.counting();
-        placer.turn(turn, part, steps, count);
+    pub(crate) fn count_checkpoint(
+        &mut self,
+        turn: Checkpoint,
+        part: &MergedChunk<'_, ()>,
+        steps: &timeline::Options,
+    ) {
+        let (placer, count) = self.placer_and_counter();
+        placer.place_checkpoint(turn, part, steps, count);
     }
 
     /// The calls that are not placed yet, and what counts them once they are.
-    fn counting(&mut self) -> (&mut Placer, impl FnMut(&Streams, &Cuts)) {
+    fn placer_and_counter(
+        &mut self,
+    ) -> (&mut CallPlacer, impl FnMut(&StreamsByProcess, &ProcessCuts)) {
         let Tally {
             options,
             ops,
@@ -381,56 +401,60 @@ impl Tally {
             jobs,
             ..
         } = self;
-        let count = |calls: &Streams, cuts: &Cuts| {
-            let stretches = calls.each(cuts).collect();
-            replay(options, ops, (calls, stretches), (pieces, wide), *jobs);
+        let count = |calls: &StreamsByProcess, cuts: &ProcessCuts| {
+            let stretches = calls.each_gap_calls(cuts).collect();
+            count_placed_calls(options, ops, (calls, stretches), (pieces, wide), *jobs);
         };
         (placer, count)
     }
 
     /// Forgets the calls up to the end of gap `gap`, once they are counted, and gives them to `sink`.
-    pub(crate) fn forget(&mut self, gap: u32, mut sink: impl FnMut(usize, Key, Value)) {
+    pub(crate) fn forget_until(
+        &mut self,
+        gap: u32,
+        mut sink: impl FnMut(usize, CallKey, CallVolume),
+    ) {
         let is_old = |at: usize| at <= gap as usize;
         let pieces = std::mem::take(&mut self.pieces);
         self.pieces = pieces
             .into_iter()
             .filter_map(|pieces| {
-                pieces.each(|at, key, value| {
+                pieces.each_count(|at, key, value| {
                     if is_old(at) {
                         sink(at, key, value);
                     }
                 });
-                let left = pieces.renamed(|at| (!is_old(at)).then_some(at));
+                let left = pieces.rename_stretches(|at| (!is_old(at)).then_some(at));
                 (left.stretches().count() > 0).then_some(left)
             })
             .collect();
-        let mut left = Bag::default();
+        let mut left = SortBuffer::default();
         self.calls.drain(|at, key, value| match is_old(at) {
             true => sink(at, key, value),
             false => left.push(at, key, value),
         });
         self.calls = left;
-        self.placer.forget(gap);
+        self.placer.forget_until(gap);
     }
 
     /// The input ended: counts the calls that are not counted yet by the gaps they were made in, of
     /// those gaps that are wanted. Those of an input without steps are held, where another may have
-    /// the steps, until [`Tally::rest`].
-    pub fn place(
+    /// the steps, until [`Tally::count_held`].
+    pub fn place_input(
         &mut self,
-        timeline: &Timeline,
-        merged: &Merged,
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
         wanted: impl Fn(usize) -> bool,
-    ) -> Methods {
-        self.end((timeline, merged), wanted).1.methods
+    ) -> PlacementMethods {
+        self.end_input((timeline, merged), wanted).1.methods
     }
 
     /// The same. Gives where the calls were made, and the input's number if its calls are held.
-    pub fn end(
+    pub fn end_input(
         &mut self,
-        (timeline, merged): (&Timeline, &Merged),
+        (timeline, merged): (&StepTimeline, &MergedMembers),
         wanted: impl Fn(usize) -> bool,
-    ) -> (Placement, Taken) {
+    ) -> (Placement, TakenInput) {
         let Tally {
             options,
             ops,
@@ -442,34 +466,34 @@ impl Tally {
             ..
         } = self;
         let placer = std::mem::take(placer);
-        let mut count = |calls: &Streams, cuts: &[Vec<(u32, u32)>]| {
-            let stretches = calls.each(cuts).filter(|s| wanted(s.0 as usize));
+        let mut count = |calls: &StreamsByProcess, cuts: &[Vec<(u32, u32)>]| {
+            let stretches = calls.each_gap_calls(cuts).filter(|s| wanted(s.0 as usize));
             let calls = (calls, stretches.collect());
-            replay(options, ops, calls, (&mut *pieces, &mut *wide), *jobs);
+            count_placed_calls(options, ops, calls, (&mut *pieces, &mut *wide), *jobs);
         };
-        let (placement, mut taken) = across.end(placer, (timeline, merged), &mut count);
+        let (placement, mut taken) = across.end_input(placer, (timeline, merged), &mut count);
         if let Some(calls) = taken.too_many.take() {
-            count(&calls, &calls.nowhere());
+            count(&calls, &calls.unplaced_cuts());
         }
         (placement, taken)
     }
 
     /// All inputs ended: counts the calls that are held, by the gaps of the timeline that it gives.
-    pub fn rest(
+    pub fn count_held(
         &mut self,
-        merged: &Merged,
-        wanted: impl Fn(&Timeline, usize) -> bool,
-    ) -> Option<(Arc<Timeline>, Methods)> {
-        let placed = self.held(merged, wanted)?;
+        merged: &MergedMembers,
+        wanted: impl Fn(&StepTimeline, usize) -> bool,
+    ) -> Option<(Arc<StepTimeline>, PlacementMethods)> {
+        let placed = self.place_held(merged, wanted)?;
         Some((placed.timeline, placed.methods))
     }
 
     /// The same. Gives where the calls were made.
-    pub fn held(
+    pub fn place_held(
         &mut self,
-        merged: &Merged,
-        wanted: impl Fn(&Timeline, usize) -> bool,
-    ) -> Option<Placed> {
+        merged: &MergedMembers,
+        wanted: impl Fn(&StepTimeline, usize) -> bool,
+    ) -> Option<PlacedCalls> {
         self.clear();
         let Tally {
             options,
@@ -480,11 +504,11 @@ impl Tally {
             jobs,
             ..
         } = self;
-        let placed = across.place(merged, *jobs)?;
-        let stretches = placed.streams.each(&placed.cuts);
+        let placed = across.place_held(merged, *jobs)?;
+        let stretches = placed.streams.each_gap_calls(&placed.cuts);
         let stretches = stretches.filter(|s| wanted(&placed.timeline, s.0 as usize));
         let calls = (&placed.streams, stretches.collect());
-        replay(options, ops, calls, (pieces, wide), *jobs);
+        count_placed_calls(options, ops, calls, (pieces, wide), *jobs);
         Some(placed)
     }
 }

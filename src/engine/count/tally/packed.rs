@@ -1,27 +1,27 @@
 //! Counts in few bytes: there may be one for every few calls, and all stay until the rows are made.
 
-use super::Value;
+use super::CallVolume;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// A [`Value`] that fits 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Sums {
+pub(super) struct PackedTotals {
     pub(super) calls: u64,
     pub(super) bytes: u64,
     pub(super) min: u64,
     pub(super) max: u64,
 }
 
-impl Sums {
+impl PackedTotals {
     /// Adds others; `false`, and nothing is added, where they do not fit.
-    pub(super) fn merge(&mut self, other: &Sums) -> bool {
+    pub(super) fn merge(&mut self, other: &PackedTotals) -> bool {
         let calls = self.calls.checked_add(other.calls);
         let bytes = self.bytes.checked_add(other.bytes);
         let (Some(calls), Some(bytes)) = (calls, bytes) else {
             return false;
         };
-        *self = Sums {
+        *self = PackedTotals {
             calls,
             bytes,
             min: match self.calls {
@@ -34,9 +34,9 @@ impl Sums {
     }
 }
 
-impl From<Sums> for Value {
-    fn from(sums: Sums) -> Value {
-        Value {
+impl From<PackedTotals> for CallVolume {
+    fn from(sums: PackedTotals) -> CallVolume {
+        CallVolume {
             calls: sums.calls,
             bytes: sums.bytes.into(),
             min: sums.min.into(),
@@ -48,49 +48,56 @@ impl From<Sums> for Value {
 /// Counts by their keys' numbers. Mostly a key's calls in a stretch are all of one size: then they
 /// take 16 bytes, else 32.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Packed {
+pub(super) struct PackedCounts {
     /// The key and the calls of a count, and the bytes of one; where [`UNEVEN`] is set the bytes
     /// of all, and after them the smallest and the largest.
     pairs: Vec<[u64; 2]>,
 }
 
 /// Set beside the key of calls that are not all of one size.
-const UNEVEN: u64 = 1 << 63;
+const UNEVEN_SIZES_BIT: u64 = 1 << 63;
 
-impl Packed {
+impl PackedCounts {
     /// Adds a count; `false` where it is too large for it.
-    pub(super) fn push(&mut self, key: u32, sums: &Sums) -> bool {
-        let Sums {
+    pub(super) fn push(&mut self, key: u32, sums: &PackedTotals) -> bool {
+        let PackedTotals {
             calls,
             bytes,
             min,
             max,
         } = *sums;
         let first = u64::from(key) << 32 | calls;
-        if calls > u64::from(u32::MAX) || first & UNEVEN != 0 {
+        if calls > u64::from(u32::MAX) || first & UNEVEN_SIZES_BIT != 0 {
             return false;
         }
         if min == max && min.checked_mul(calls) == Some(bytes) {
             self.pairs.push([first, min]);
         } else {
-            self.pairs.extend([[first | UNEVEN, bytes], [min, max]]);
+            self.pairs
+                .extend([[first | UNEVEN_SIZES_BIT, bytes], [min, max]]);
         }
         true
     }
 
     /// Where the next count begins.
-    pub(super) fn end(&self) -> usize {
+    pub(super) fn end_offset(&self) -> usize {
         self.pairs.len()
     }
 
     /// The counts between two such places.
-    pub(super) fn counts(&self, range: Range<usize>) -> impl Iterator<Item = (u32, Sums)> {
+    pub(super) fn counts_in(
+        &self,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = (u32, PackedTotals)> {
         let mut pairs = self.pairs[range].iter();
         std::iter::from_fn(move || {
             let &[first, bytes] = pairs.next()?;
-            let (key, calls) = ((first & !UNEVEN) >> 32, first & u64::from(u32::MAX));
-            let sums = if first & UNEVEN == 0 {
-                Sums {
+            let (key, calls) = (
+                (first & !UNEVEN_SIZES_BIT) >> 32,
+                first & u64::from(u32::MAX),
+            );
+            let sums = if first & UNEVEN_SIZES_BIT == 0 {
+                PackedTotals {
                     calls,
                     bytes: bytes * calls,
                     min: bytes,
@@ -98,7 +105,7 @@ impl Packed {
                 }
             } else {
                 let &[min, max] = pairs.next()?;
-                Sums {
+                PackedTotals {
                     calls,
                     bytes,
                     min,
@@ -110,8 +117,8 @@ impl Packed {
     }
 
     /// All counts.
-    pub(super) fn all(&self) -> impl Iterator<Item = (u32, Sums)> {
-        self.counts(0..self.end())
+    pub(super) fn all_counts(&self) -> impl Iterator<Item = (u32, PackedTotals)> {
+        self.counts_in(0..self.end_offset())
     }
 }
 
@@ -131,22 +138,22 @@ mod tests {
                 any::<bool>(),
             ), 0..20),
         ) {
-            let (mut packed, mut fit, mut ends) = (Packed::default(), Vec::new(), Vec::new());
+            let (mut packed, mut fit, mut ends) = (PackedCounts::default(), Vec::new(), Vec::new());
             for (key, calls, size, other, even) in list {
                 let (min, max) = if even { (size, size) } else { (size.min(other), size.max(other)) };
                 let bytes = if even { size.wrapping_mul(calls) } else { other };
-                let sums = Sums { calls, bytes, min, max };
+                let sums = PackedTotals { calls, bytes, min, max };
                 let fits = packed.push(key, &sums);
                 prop_assert_eq!(fits, key < 1 << 31 && calls < 1 << 32);
                 if fits {
                     fit.push((key, sums));
-                    ends.push(packed.end());
+                    ends.push(packed.end_offset());
                 }
             }
-            prop_assert_eq!(packed.all().collect::<Vec<_>>(), fit.clone());
+            prop_assert_eq!(packed.all_counts().collect::<Vec<_>>(), fit.clone());
             let mut from = 0;
             for (one, end) in fit.into_iter().zip(ends) {
-                prop_assert_eq!(packed.counts(from..end).collect::<Vec<_>>(), vec![one]);
+                prop_assert_eq!(packed.counts_in(from..end).collect::<Vec<_>>(), vec![one]);
                 from = end;
             }
         }

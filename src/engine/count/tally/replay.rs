@@ -1,40 +1,43 @@
 //! Calls that are placed, counted.
 
-use super::{Bag, Key, Options, Partial, Pieces};
+use super::{CallKey, ChunkCounts, Options, SortBuffer, TallyPartial};
 use crate::grammar::coll::Coll;
-use crate::log::placement::{Streams, What};
-use crate::members::Ops;
+use crate::log::placement::{CallShape, StreamsByProcess};
+use crate::members::OpInterner;
 use crate::pool;
 
 /// A process's calls in a gap: the gap, and what they are by number.
-type Stretch<'a> = (u32, &'a [u32]);
+type GapCalls<'a> = (u32, &'a [u32]);
 
 /// Calls that a thread counts at a time.
-const SHARE: usize = 1 << 16;
+const CALLS_PER_SHARE: usize = 1 << 16;
 
 /// Counts placed calls, gap by gap, on all cores.
-pub(super) fn replay(
+pub(super) fn count_placed_calls(
     options: &Options,
-    ops: &mut Ops,
-    (calls, mut stretches): (&Streams, Vec<Stretch<'_>>),
-    (pieces, wide): (&mut Vec<Pieces<usize>>, &mut Bag<usize, Key>),
+    ops: &mut OpInterner,
+    (calls, mut stretches): (&StreamsByProcess, Vec<GapCalls<'_>>),
+    (pieces, wide): (
+        &mut Vec<ChunkCounts<usize>>,
+        &mut SortBuffer<usize, CallKey>,
+    ),
     jobs: usize,
 ) {
-    let numbers: Vec<u32> = calls.ops.names().map(|n| ops.intern(n).0).collect();
+    let numbers: Vec<u32> = calls.ops.op_names().map(|n| ops.intern(n).0).collect();
     stretches.sort_by_key(|(gap, _)| *gap);
     let mut shares = Vec::new();
     let (mut from, mut sum) = (0, 0);
     for (at, (gap, calls)) in stretches.iter().enumerate() {
         let ends = stretches.get(at + 1).is_none_or(|next| next.0 != *gap);
         sum += calls.len();
-        if ends && sum >= SHARE {
+        if ends && sum >= CALLS_PER_SHARE {
             shares.push(&stretches[from..=at]);
             (from, sum) = (at + 1, 0);
         }
     }
     shares.push(&stretches[from..]);
     let ops = &*ops;
-    let key = |what: &What| {
+    let key = |what: &CallShape| {
         let op = numbers.get(what.op as usize).copied().unwrap_or(0);
         let coll = Coll {
             op: b"",
@@ -47,11 +50,11 @@ pub(super) fn replay(
             nranks: what.nranks,
             stream: 0,
         };
-        options.key(op, ops.kind(op), what.member, &coll)
+        options.key_of_logged(op, ops.op_kind(op), what.member, &coll)
     };
-    let keys: Vec<(Key, Option<u128>)> = calls.whats().iter().map(key).collect();
-    let count = |share: &&[Stretch<'_>]| {
-        let mut partial = Partial::new(options);
+    let keys: Vec<(CallKey, Option<u128>)> = calls.call_shapes().iter().map(key).collect();
+    let count = |share: &&[GapCalls<'_>]| {
+        let mut partial = TallyPartial::new(options);
         // How often each was called in the gap in hand, and what was called at all.
         let (mut times, mut called) = (vec![0_u32; keys.len()], Vec::new());
         for (at, (gap, calls)) in share.iter().enumerate() {
@@ -67,14 +70,16 @@ pub(super) fn replay(
                 for what in called.drain(..) {
                     let times = std::mem::take(&mut times[what as usize]);
                     let (key, bytes) = keys[what as usize];
-                    partial.counts.add(key, times.into(), bytes, partial.short);
+                    partial
+                        .counts
+                        .add_calls(key, times.into(), bytes, partial.short);
                 }
-                partial.close();
+                partial.close_gap();
             }
         }
         partial
     };
-    let sink = |partial: Partial| {
+    let sink = |partial: TallyPartial| {
         let ends: Vec<_> = partial
             .ends
             .iter()
@@ -85,9 +90,9 @@ pub(super) fn replay(
         for (gap, key, value) in partial.wide {
             wide.push(gap as usize, keys[key as usize], value);
         }
-        pieces.push(Pieces::new(keys, cells, &ends));
+        pieces.push(ChunkCounts::new(keys, cells, &ends));
         Ok(())
     };
     // The sink does not fail.
-    let _ = pool::ordered(jobs, shares.iter(), count, sink);
+    let _ = pool::map_in_order(jobs, shares.iter(), count, sink);
 }

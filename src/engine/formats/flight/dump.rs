@@ -3,16 +3,16 @@
 //! The keys are those of PyTorch's `FlightRecorder` (`torch/csrc/distributed/c10d`), versions 2.0 to
 //! 2.10.
 
-use super::entry::{Entry, Frame, Group, State, Tensors};
+use super::entry::{CallTensors, DumpEntry, FlightCallState, FlightGroup, StackFrame};
 use super::ops;
-use super::value::{Id, Values};
+use super::value::{DumpValues, ValueId};
 use crate::output::table::Lacks;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// A dump of PyTorch's flight recorder: one process's.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Dump {
+pub struct FlightDump {
     /// The version of the format: `2.10`.
     pub version: String,
     /// NCCL's version: `2.28.9`.
@@ -21,19 +21,19 @@ pub struct Dump {
     /// the one rank that all its groups share, else from the end of the file's name.
     pub rank: Option<u32>,
     /// The process groups that the process is in.
-    pub groups: Vec<Group>,
+    pub groups: Vec<FlightGroup>,
     /// How far each group came.
-    pub status: Vec<Status>,
+    pub status: Vec<GroupStatus>,
     /// The last calls, in the order in which they were made. The recorder keeps a fixed number.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DumpEntry>,
     /// How many records of calls are not whole.
     pub damaged: u64,
 }
 
-/// How far a process group came: numbers as in [`Entry::collective_seq`], -1 for none.
+/// How far a process group came: numbers as in [`DumpEntry::collective_seq`], -1 for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Status {
-    /// The group, as in [`Entry::pg_id`].
+pub struct GroupStatus {
+    /// The group, as in [`DumpEntry::pg_id`].
     pub pg_id: u64,
     /// The last collective that was enqueued.
     pub enqueued: i64,
@@ -44,28 +44,28 @@ pub struct Status {
 }
 
 /// Makes a dump of values.
-pub(super) struct Maker<'v> {
-    values: &'v Values,
+pub(super) struct DumpBuilder<'v> {
+    values: &'v DumpValues,
     /// How many items may still be taken out of lists: each is there once, however often it is used.
     budget: usize,
-    texts: FxHashMap<Id, Arc<str>>,
-    shapes: FxHashMap<Id, Arc<[Box<[u64]>]>>,
-    types: FxHashMap<Id, Arc<[Arc<str>]>>,
-    stacks: FxHashMap<Id, Arc<[Arc<Frame>]>>,
-    frames: FxHashMap<Id, Arc<Frame>>,
+    texts: FxHashMap<ValueId, Arc<str>>,
+    shapes: FxHashMap<ValueId, Arc<[Box<[u64]>]>>,
+    types: FxHashMap<ValueId, Arc<[Arc<str>]>>,
+    stacks: FxHashMap<ValueId, Arc<[Arc<StackFrame>]>>,
+    frames: FxHashMap<ValueId, Arc<StackFrame>>,
     /// The members of groups by name.
     ranks: FxHashMap<Arc<str>, Arc<[u32]>>,
-    groups: FxHashMap<(Arc<str>, Arc<str>), Arc<Group>>,
+    groups: FxHashMap<(Arc<str>, Arc<str>), Arc<FlightGroup>>,
 }
 
-type Made<T> = Result<T, Lacks>;
+type DumpResult<T> = Result<T, Lacks>;
 
-const TOO_MUCH: Lacks = "no more in lists than the document holds";
+const LACKS_BOUNDED_LISTS: Lacks = "no more in lists than the document holds";
 
-impl<'v> Maker<'v> {
+impl<'v> DumpBuilder<'v> {
     /// Makes one of a document of so many bytes.
-    pub(super) fn new(values: &'v Values, bytes: usize) -> Maker<'v> {
-        Maker {
+    pub(super) fn new(values: &'v DumpValues, bytes: usize) -> DumpBuilder<'v> {
+        DumpBuilder {
             values,
             budget: bytes,
             texts: FxHashMap::default(),
@@ -79,34 +79,52 @@ impl<'v> Maker<'v> {
     }
 
     /// The dump whose outermost value is `root`. Each record's result is handed to `told`, in order.
-    pub(super) fn dump(&mut self, root: Id, mut told: impl FnMut(Made<&Entry>)) -> Dump {
+    pub(super) fn build_dump(
+        &mut self,
+        root: ValueId,
+        mut told: impl FnMut(DumpResult<&DumpEntry>),
+    ) -> FlightDump {
         let values = self.values;
-        let text = |key| values.of(root, key).and_then(|id| values.text(id));
-        let mut dump = Dump {
+        let text = |key| {
+            values
+                .value_of_key(root, key)
+                .and_then(|id| values.text(id))
+        };
+        let mut dump = FlightDump {
             version: text("version").unwrap_or_default().to_owned(),
             nccl_version: text("comm_lib_version")
                 .or(text("nccl_version"))
                 .map(str::to_owned),
-            ..Dump::default()
+            ..FlightDump::default()
         };
-        if let Some(pairs) = values.of(root, "pg_config").and_then(|id| values.dict(id)) {
-            let groups = pairs.iter().filter_map(|(name, id)| self.group(*name, *id));
+        if let Some(pairs) = values
+            .value_of_key(root, "pg_config")
+            .and_then(|id| values.dict_pairs(id))
+        {
+            let groups = pairs
+                .iter()
+                .filter_map(|(name, id)| self.build_group(*name, *id));
             dump.groups = groups.collect();
         }
         for group in &dump.groups {
             self.ranks.insert(group.name.clone(), group.ranks.clone());
         }
-        if let Some(pairs) = values.of(root, "pg_status").and_then(|id| values.dict(id)) {
+        if let Some(pairs) = values
+            .value_of_key(root, "pg_status")
+            .and_then(|id| values.dict_pairs(id))
+        {
             dump.status = pairs
                 .iter()
-                .filter_map(|(id, of)| self.status(*id, *of))
+                .filter_map(|(id, of)| self.read_status(*id, *of))
                 .collect();
         }
-        let entries = values.of(root, "entries").and_then(|id| values.list(id));
+        let entries = values
+            .value_of_key(root, "entries")
+            .and_then(|id| values.list_items(id));
         let mut seen = FxHashSet::default();
         for &id in entries.unwrap_or_default() {
             let made = match seen.insert(id) {
-                true => self.entry(id),
+                true => self.build_entry(id),
                 false => Err("each record once"),
             };
             match made {
@@ -117,29 +135,33 @@ impl<'v> Maker<'v> {
                 }
             }
         }
-        ops::coalesce(&mut dump.entries);
+        ops::coalesce_entries(&mut dump.entries);
         dump.entries.iter().for_each(|entry| told(Ok(entry)));
         dump
     }
 
-    fn spend(&mut self, items: usize) -> Made<()> {
-        self.budget = self.budget.checked_sub(items).ok_or(TOO_MUCH)?;
+    fn spend_items(&mut self, items: usize) -> DumpResult<()> {
+        self.budget = self.budget.checked_sub(items).ok_or(LACKS_BOUNDED_LISTS)?;
         Ok(())
     }
 
-    fn text(&mut self, id: Id) -> Option<Arc<str>> {
+    fn intern_text(&mut self, id: ValueId) -> Option<Arc<str>> {
         let text = self.values.text(id)?;
         Some(self.texts.entry(id).or_insert_with(|| text.into()).clone())
     }
 
-    fn group(&mut self, name: Id, id: Id) -> Option<Group> {
+    fn build_group(&mut self, name: ValueId, id: ValueId) -> Option<FlightGroup> {
         if self.values.is_cut(id) {
             return None;
         }
-        let name = self.text(name)?;
-        let desc = self.values.of(id, "desc").and_then(|id| self.text(id));
-        let ranks = self.values.of(id, "ranks")?;
-        let ranks: Option<Vec<u32>> = match (self.values.text(ranks), self.values.list(ranks)) {
+        let name = self.intern_text(name)?;
+        let desc = self
+            .values
+            .value_of_key(id, "desc")
+            .and_then(|id| self.intern_text(id));
+        let ranks = self.values.value_of_key(id, "ranks")?;
+        let ranks: Option<Vec<u32>> = match (self.values.text(ranks), self.values.list_items(ranks))
+        {
             (Some(text), _) => {
                 let list = text.strip_prefix('[')?.strip_suffix(']')?;
                 let list = list
@@ -149,22 +171,26 @@ impl<'v> Maker<'v> {
                 list.map(|rank| rank.parse().ok()).collect()
             }
             (None, Some(list)) => {
-                self.spend(list.len()).ok()?;
-                let rank = |&id: &Id| u32::try_from(self.values.int(id)?).ok();
+                self.spend_items(list.len()).ok()?;
+                let rank = |&id: &ValueId| u32::try_from(self.values.int(id)?).ok();
                 list.iter().map(rank).collect()
             }
             (None, None) => None,
         };
-        Some(Group {
+        Some(FlightGroup {
             name,
             desc: desc.unwrap_or_default(),
             ranks: ranks?.into(),
         })
     }
 
-    fn status(&self, pg_id: Id, of: Id) -> Option<Status> {
-        let int = |key| self.values.of(of, key).and_then(|id| self.values.int(id));
-        Some(Status {
+    fn read_status(&self, pg_id: ValueId, of: ValueId) -> Option<GroupStatus> {
+        let int = |key| {
+            self.values
+                .value_of_key(of, key)
+                .and_then(|id| self.values.int(id))
+        };
+        Some(GroupStatus {
             pg_id: u64::try_from(self.values.int(pg_id)?).ok()?,
             enqueued: int("last_enqueued_collective")?,
             started: int("last_started_collective")?,
@@ -173,49 +199,51 @@ impl<'v> Maker<'v> {
     }
 
     /// The group of a call; where the dump's list lacks it, without its ranks.
-    fn group_of(&mut self, id: Id) -> Made<Arc<Group>> {
-        const NAMES: Lacks = "a process_group of two texts";
-        let (name, desc) = match self.values.list(id) {
+    fn find_group(&mut self, id: ValueId) -> DumpResult<Arc<FlightGroup>> {
+        const LACKS_GROUP_TEXTS: Lacks = "a process_group of two texts";
+        let (name, desc) = match self.values.list_items(id) {
             Some(&[name, desc]) => (name, desc),
             // Version 2.0 had the name alone.
             _ => (id, id),
         };
-        let name = self.text(name).ok_or(NAMES)?;
+        let name = self.intern_text(name).ok_or(LACKS_GROUP_TEXTS)?;
         let desc = match desc == id {
             true => Arc::from(""),
-            false => self.text(desc).ok_or(NAMES)?,
+            false => self.intern_text(desc).ok_or(LACKS_GROUP_TEXTS)?,
         };
         let key = (name.clone(), desc.clone());
         // The list of a mesh's groups has no descriptions, so that a name is enough.
         let ranks = self.ranks.get(&name).cloned().unwrap_or_default();
-        let new = || Arc::new(Group { name, desc, ranks });
+        let new = || Arc::new(FlightGroup { name, desc, ranks });
         Ok(self.groups.entry(key).or_insert_with(new).clone())
     }
 
-    fn entry(&mut self, id: Id) -> Made<Entry> {
+    fn build_entry(&mut self, id: ValueId) -> DumpResult<DumpEntry> {
         let values = self.values;
         if values.is_cut(id) {
             return Err("a whole record");
         }
-        values.dict(id).ok_or("a record of a call")?;
-        let get = |key| values.of(id, key);
+        values.dict_pairs(id).ok_or("a record of a call")?;
+        let get = |key| values.value_of_key(id, key);
         let int = |key| get(key).and_then(|id| values.int(id));
         let count = |key| int(key).and_then(|n| u64::try_from(n).ok());
         let time = |key| count(key).filter(|&ns| ns > 0);
         let bool = |key| get(key).and_then(|id| values.bool(id));
-        let name = get("profiling_name").and_then(|id| self.text(id));
+        let name = get("profiling_name").and_then(|id| self.intern_text(id));
         let name = name.ok_or("a profiling_name")?;
         let state = get("state").and_then(|id| values.text(id));
-        let state = state.and_then(State::of).ok_or("a valid state")?;
+        let state = state
+            .and_then(FlightCallState::from_name)
+            .ok_or("a valid state")?;
         let group = match get("process_group").or_else(|| get("pg_name")) {
-            Some(id) => self.group_of(id)?,
+            Some(id) => self.find_group(id)?,
             None => return Err("a process_group"),
         };
         let seq = count("collective_seq_id").or_else(|| count("seq_id"));
         let ns = get("duration_ms").and_then(|id| values.float(id));
         let ns = ns.map(|ms| (ms * 1e6).round());
         let ns = ns.filter(|ns| (0.0..1e18).contains(ns));
-        Ok(Entry {
+        Ok(DumpEntry {
             record_id: count("record_id")
                 .or_else(|| count("id"))
                 .ok_or("a record_id")?,
@@ -224,10 +252,10 @@ impl<'v> Maker<'v> {
             collective_seq: seq.ok_or("a collective_seq_id")?,
             p2p_seq: count("p2p_seq_id").unwrap_or(0),
             op_id: count("op_id").unwrap_or(0),
-            op: ops::op(&name),
+            op: ops::find_op(&name),
             name,
-            inputs: self.tensors(get("input_sizes"), get("input_dtypes"))?,
-            outputs: self.tensors(get("output_sizes"), get("output_dtypes"))?,
+            inputs: self.build_tensors(get("input_sizes"), get("input_dtypes"))?,
+            outputs: self.build_tensors(get("output_sizes"), get("output_dtypes"))?,
             state,
             coalesced: None,
             created_ns: time("time_created_ns"),
@@ -238,79 +266,83 @@ impl<'v> Maker<'v> {
             is_p2p: bool("is_p2p").unwrap_or(false),
             is_retired: bool("retired").unwrap_or(false),
             stack: match get("frames") {
-                Some(id) => self.stack(id)?,
+                Some(id) => self.build_stack(id)?,
                 None => Arc::from([]),
             },
         })
     }
 
-    fn tensors(&mut self, sizes: Option<Id>, types: Option<Id>) -> Made<Tensors> {
-        Ok(Tensors {
+    fn build_tensors(
+        &mut self,
+        sizes: Option<ValueId>,
+        types: Option<ValueId>,
+    ) -> DumpResult<CallTensors> {
+        Ok(CallTensors {
             shapes: match sizes {
-                Some(id) => self.shapes(id)?,
+                Some(id) => self.build_shapes(id)?,
                 None => Arc::from([]),
             },
             types: match types {
-                Some(id) => self.types(id)?,
+                Some(id) => self.build_types(id)?,
                 None => Arc::from([]),
             },
         })
     }
 
-    fn shapes(&mut self, id: Id) -> Made<Arc<[Box<[u64]>]>> {
-        const SIZES: Lacks = "valid sizes";
+    fn build_shapes(&mut self, id: ValueId) -> DumpResult<Arc<[Box<[u64]>]>> {
+        const LACKS_VALID_SIZES: Lacks = "valid sizes";
         if let Some(known) = self.shapes.get(&id) {
             return Ok(known.clone());
         }
         let values = self.values;
-        let list = values.list(id).ok_or(SIZES)?;
-        self.spend(list.len())?;
+        let list = values.list_items(id).ok_or(LACKS_VALID_SIZES)?;
+        self.spend_items(list.len())?;
         let mut shapes = Vec::new();
         for &shape in list {
-            let dims = values.list(shape).ok_or(SIZES)?;
-            self.spend(dims.len())?;
-            let dim = |&id: &Id| values.int(id).and_then(|n| u64::try_from(n).ok());
+            let dims = values.list_items(shape).ok_or(LACKS_VALID_SIZES)?;
+            self.spend_items(dims.len())?;
+            let dim = |&id: &ValueId| values.int(id).and_then(|n| u64::try_from(n).ok());
             let dims: Option<Box<[u64]>> = dims.iter().map(dim).collect();
-            shapes.push(dims.ok_or(SIZES)?);
+            shapes.push(dims.ok_or(LACKS_VALID_SIZES)?);
         }
         let shapes: Arc<[_]> = shapes.into();
         self.shapes.insert(id, shapes.clone());
         Ok(shapes)
     }
 
-    fn types(&mut self, id: Id) -> Made<Arc<[Arc<str>]>> {
+    fn build_types(&mut self, id: ValueId) -> DumpResult<Arc<[Arc<str>]>> {
         if let Some(known) = self.types.get(&id) {
             return Ok(known.clone());
         }
-        let list = self.values.list(id).ok_or("valid types")?;
-        self.spend(list.len())?;
-        let types: Option<Arc<[_]>> = list.iter().map(|&id| self.text(id)).collect();
+        let list = self.values.list_items(id).ok_or("valid types")?;
+        self.spend_items(list.len())?;
+        let types: Option<Arc<[_]>> = list.iter().map(|&id| self.intern_text(id)).collect();
         let types = types.ok_or("valid types")?;
         self.types.insert(id, types.clone());
         Ok(types)
     }
 
-    fn stack(&mut self, id: Id) -> Made<Arc<[Arc<Frame>]>> {
+    fn build_stack(&mut self, id: ValueId) -> DumpResult<Arc<[Arc<StackFrame>]>> {
         if let Some(known) = self.stacks.get(&id) {
             return Ok(known.clone());
         }
-        let list = self.values.list(id).ok_or("valid frames")?;
-        self.spend(list.len())?;
-        let stack: Option<Arc<[_]>> = list.iter().map(|&id| self.frame(id)).collect();
+        let list = self.values.list_items(id).ok_or("valid frames")?;
+        self.spend_items(list.len())?;
+        let stack: Option<Arc<[_]>> = list.iter().map(|&id| self.build_frame(id)).collect();
         let stack = stack.ok_or("valid frames")?;
         self.stacks.insert(id, stack.clone());
         Ok(stack)
     }
 
-    fn frame(&mut self, id: Id) -> Option<Arc<Frame>> {
+    fn build_frame(&mut self, id: ValueId) -> Option<Arc<StackFrame>> {
         if let Some(known) = self.frames.get(&id) {
             return Some(known.clone());
         }
         let values = self.values;
-        let frame = Arc::new(Frame {
-            file: self.text(values.of(id, "filename")?)?,
-            line: u64::try_from(values.int(values.of(id, "line")?)?).ok()?,
-            function: self.text(values.of(id, "name")?)?,
+        let frame = Arc::new(StackFrame {
+            file: self.intern_text(values.value_of_key(id, "filename")?)?,
+            line: u64::try_from(values.int(values.value_of_key(id, "line")?)?).ok()?,
+            function: self.intern_text(values.value_of_key(id, "name")?)?,
         });
         self.frames.insert(id, frame.clone());
         Some(frame)

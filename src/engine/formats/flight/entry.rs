@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// What a call is to NCCL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Op {
+pub enum FlightOp {
     /// A collective, as NCCL names it.
     Collective(&'static str),
     /// A send to a rank of the group.
@@ -32,11 +32,11 @@ pub enum Op {
 
 /// A process group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct FlightGroup {
     /// PyTorch's name for it: `0`, or a hash.
     pub name: Arc<str>,
     /// What the program calls it: `default_pg`, `mesh_tp`; `undefined` where it has no name. In
-    /// [`Dump::groups`](super::Dump::groups) it is empty for groups of a mesh.
+    /// [`Dump::groups`](super::FlightDump::groups) it is empty for groups of a mesh.
     pub desc: Arc<str>,
     /// Its members' ranks in the job; the place of one is its rank in the group. Empty where they are
     /// not known.
@@ -45,7 +45,7 @@ pub struct Group {
 
 /// How far a call came, as the watchdog saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum State {
+pub enum FlightCallState {
     /// It was enqueued.
     Scheduled,
     /// It runs on the GPU. Only seen with TORCH_NCCL_ENABLE_TIMING.
@@ -54,25 +54,29 @@ pub enum State {
     Completed,
 }
 
-impl State {
+impl FlightCallState {
     /// As the dump has it.
     pub fn name(self) -> &'static str {
         match self {
-            State::Scheduled => "scheduled",
-            State::Started => "started",
-            State::Completed => "completed",
+            FlightCallState::Scheduled => "scheduled",
+            FlightCallState::Started => "started",
+            FlightCallState::Completed => "completed",
         }
     }
 
-    pub(super) fn of(name: &str) -> Option<State> {
-        let all = [State::Scheduled, State::Started, State::Completed];
+    pub(super) fn from_name(name: &str) -> Option<FlightCallState> {
+        let all = [
+            FlightCallState::Scheduled,
+            FlightCallState::Started,
+            FlightCallState::Completed,
+        ];
         all.into_iter().find(|state| state.name() == name)
     }
 }
 
 /// A line of a call's stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame {
+pub struct StackFrame {
     /// The file.
     pub file: Arc<str>,
     /// The line, from 1.
@@ -83,16 +87,16 @@ pub struct Frame {
 
 /// The tensors of one side of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tensors {
+pub struct CallTensors {
     /// The shape of each.
     pub shapes: Arc<[Box<[u64]>]>,
     /// PyTorch's name for the type of each: `BFloat16`.
     pub types: Arc<[Arc<str>]>,
 }
 
-impl Tensors {
+impl CallTensors {
     /// The number of elements of each; `None` beyond 64 bits.
-    pub fn counts(&self) -> impl ExactSizeIterator<Item = Option<u64>> {
+    pub fn element_counts(&self) -> impl ExactSizeIterator<Item = Option<u64>> {
         let count = |shape: &[u64]| {
             // A tensor with a dimension of 0 has no elements, whatever the others are.
             let mut dims = shape.iter();
@@ -107,13 +111,13 @@ impl Tensors {
 
 /// A record of a call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct DumpEntry {
     /// Its number among all records of the process, from 0.
     pub record_id: u64,
     /// The group's number in the process.
     pub pg_id: u64,
     /// The group.
-    pub group: Arc<Group>,
+    pub group: Arc<FlightGroup>,
     /// The group's number of collectives so far, this one included: the first is 1. Calls that are
     /// coalesced share it.
     pub collective_seq: u64,
@@ -124,16 +128,16 @@ pub struct Entry {
     /// PyTorch's name for the call: `nccl:_all_gather_base`, `nccl:send 0->1`.
     pub name: Arc<str>,
     /// What it is to NCCL.
-    pub op: Op,
+    pub op: FlightOp,
     /// The tensors that it reads.
-    pub inputs: Tensors,
+    pub inputs: CallTensors,
     /// The tensors that it fills.
-    pub outputs: Tensors,
+    pub outputs: CallTensors,
     /// How far it came.
-    pub state: State,
+    pub state: FlightCallState,
     /// How far the coalesced group came that this send or receive belongs to: such a call is recorded
     /// before the group is launched, and its own state stays `scheduled`.
-    pub coalesced: Option<State>,
+    pub coalesced: Option<FlightCallState>,
     /// When it was enqueued: ns since 1970 on the host's clock.
     pub created_ns: Option<u64>,
     /// When the watchdog saw that it had started, at the earliest; the same clock.
@@ -149,26 +153,26 @@ pub struct Entry {
     /// The watchdog no longer watches it. Retired and not completed is: it timed out.
     pub is_retired: bool,
     /// Where it was called, the innermost line first.
-    pub stack: Arc<[Arc<Frame>]>,
+    pub stack: Arc<[Arc<StackFrame>]>,
 }
 
-impl Entry {
+impl DumpEntry {
     /// How far it came, by itself or with its coalesced group.
-    pub fn reached(&self) -> State {
+    pub fn reached_state(&self) -> FlightCallState {
         self.coalesced
             .map_or(self.state, |state| state.max(self.state))
     }
 
     /// The program's own line that made the call: the innermost one outside PyTorch and Python's
     /// library. `None` for calls that no Python line made, as in the backward pass of DDP.
-    pub fn source(&self) -> Option<&Frame> {
+    pub fn source_frame(&self) -> Option<&StackFrame> {
         let mut frames = self.stack.iter().map(|frame| &**frame);
-        frames.find(|frame| frame.is_own())
+        frames.find(|frame| frame.is_program_code())
     }
 }
 
-impl Frame {
-    fn is_own(&self) -> bool {
+impl StackFrame {
+    fn is_program_code(&self) -> bool {
         // C++ lines have no line of Python; `<frozen importlib>` and the like are no files.
         let is_python = self.file.ends_with(".py") || self.file.ends_with(".ipynb");
         let parts: Vec<&str> = self.file.split(['/', '\\']).collect();
@@ -198,7 +202,7 @@ fn is_version(text: &str) -> bool {
 
 /// True for a folder or file of PyTorch's Python code.
 pub(super) fn is_of_torch(name: &str) -> bool {
-    const PARTS: [&str; 18] = [
+    const TORCH_PATH_PARTS: [&str; 18] = [
         "distributed",
         "nn",
         "autograd",
@@ -218,5 +222,5 @@ pub(super) fn is_of_torch(name: &str) -> bool {
         "testing",
         "_tensor.py",
     ];
-    name.starts_with('_') || PARTS.contains(&name)
+    name.starts_with('_') || TORCH_PATH_PARTS.contains(&name)
 }

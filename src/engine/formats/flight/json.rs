@@ -1,14 +1,17 @@
 //! The JSON form of a dump, as values. What was read of a document that is cut is kept.
 
-use super::value::{Id, Value, Values};
+use super::value::{DumpValue, DumpValues, ValueId};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
 /// Reads a document; its value, and where it is cut: line and column.
-pub(super) fn read(bytes: &[u8], values: &mut Values) -> (Option<Id>, Option<(usize, usize)>) {
+pub(super) fn read_json(
+    bytes: &[u8],
+    values: &mut DumpValues,
+) -> (Option<ValueId>, Option<(usize, usize)>) {
     let mut root = None;
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let seed = Seed {
+    let seed = FlightJsonSeed {
         values,
         keep: &mut |_, id| {
             root = Some(id);
@@ -21,18 +24,18 @@ pub(super) fn read(bytes: &[u8], values: &mut Values) -> (Option<Id>, Option<(us
 }
 
 /// Puts a value where it belongs; false where there is no room.
-type Keep<'k> = &'k mut dyn FnMut(&mut Values, Id) -> bool;
+type KeepValue<'k> = &'k mut dyn FnMut(&mut DumpValues, ValueId) -> bool;
 
 /// Reads one value. A list or dictionary is kept before it is filled, so that it is there when the
 /// document ends too soon; serde_json bounds the depth.
-struct Seed<'s> {
-    values: &'s mut Values,
-    keep: Keep<'s>,
+struct FlightJsonSeed<'s> {
+    values: &'s mut DumpValues,
+    keep: KeepValue<'s>,
 }
 
-impl Seed<'_> {
-    fn add<E: Error>(self, value: Value) -> Result<Id, E> {
-        let id = self.values.add(value);
+impl FlightJsonSeed<'_> {
+    fn keep_value<E: Error>(self, value: DumpValue) -> Result<ValueId, E> {
+        let id = self.values.add_value(value);
         let id = id.map_err(|_| E::custom("more values than a dump has"))?;
         match (self.keep)(self.values, id) {
             true => Ok(id),
@@ -41,7 +44,7 @@ impl Seed<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
+impl<'de> DeserializeSeed<'de> for FlightJsonSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -49,7 +52,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Seed<'_> {
+impl<'de> Visitor<'de> for FlightJsonSeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,47 +60,47 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_unit<E: Error>(self) -> Result<(), E> {
-        self.add(Value::None).map(drop)
+        self.keep_value(DumpValue::None).map(drop)
     }
 
     fn visit_bool<E: Error>(self, is: bool) -> Result<(), E> {
-        self.add(Value::Bool(is)).map(drop)
+        self.keep_value(DumpValue::Bool(is)).map(drop)
     }
 
     fn visit_i64<E: Error>(self, n: i64) -> Result<(), E> {
-        self.add(Value::Int(n)).map(drop)
+        self.keep_value(DumpValue::Int(n)).map(drop)
     }
 
     fn visit_u64<E: Error>(self, n: u64) -> Result<(), E> {
-        let value = i64::try_from(n).map_or(Value::Other, Value::Int);
-        self.add(value).map(drop)
+        let value = i64::try_from(n).map_or(DumpValue::Other, DumpValue::Int);
+        self.keep_value(value).map(drop)
     }
 
     fn visit_f64<E: Error>(self, n: f64) -> Result<(), E> {
-        self.add(Value::Float(n)).map(drop)
+        self.keep_value(DumpValue::Float(n)).map(drop)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
-        self.add(Value::Text(text.into())).map(drop)
+        self.keep_value(DumpValue::Text(text.into())).map(drop)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         let values = &mut *self.values;
-        let list = Seed {
+        let list = FlightJsonSeed {
             values,
             keep: self.keep,
         }
-        .add(Value::List(Vec::new()))?;
+        .keep_value(DumpValue::List(Vec::new()))?;
         loop {
-            let seed = Seed {
+            let seed = FlightJsonSeed {
                 values: self.values,
-                keep: &mut |values, id| values.extend(list, &[id]) == Ok(true),
+                keep: &mut |values, id| values.extend_list(list, &[id]) == Ok(true),
             };
             match seq.next_element_seed(seed) {
                 Ok(Some(())) => {}
                 Ok(None) => return Ok(()),
                 Err(e) => {
-                    self.values.cut(list);
+                    self.values.mark_cut(list);
                     return Err(e);
                 }
             }
@@ -106,21 +109,21 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let values = &mut *self.values;
-        let dict = Seed {
+        let dict = FlightJsonSeed {
             values,
             keep: self.keep,
         }
-        .add(Value::Dict(Vec::new()))?;
+        .keep_value(DumpValue::Dict(Vec::new()))?;
         loop {
             let mut pair = || -> Result<bool, A::Error> {
                 let Some(key) = map.next_key::<String>()? else {
                     return Ok(false);
                 };
-                let key = self.values.add(Value::Text(key.into()));
+                let key = self.values.add_value(DumpValue::Text(key.into()));
                 let key = key.map_err(|_| A::Error::custom("more values than a dump has"))?;
-                map.next_value_seed(Seed {
+                map.next_value_seed(FlightJsonSeed {
                     values: self.values,
-                    keep: &mut |values, id| values.insert(dict, &[key, id]) == Ok(true),
+                    keep: &mut |values, id| values.insert_pairs(dict, &[key, id]) == Ok(true),
                 })?;
                 Ok(true)
             };
@@ -128,7 +131,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(e) => {
-                    self.values.cut(dict);
+                    self.values.mark_cut(dict);
                     return Err(e);
                 }
             }

@@ -14,45 +14,49 @@ mod row;
 mod tests;
 mod value;
 
-pub use dump::{Dump, Status};
-pub use entry::{Entry, Frame, Group, Op, State, Tensors};
-pub use ops::{datatype, op};
+pub use dump::{FlightDump, GroupStatus};
+pub use entry::{CallTensors, DumpEntry, FlightCallState, FlightGroup, FlightOp, StackFrame};
+pub use ops::{find_datatype, find_op};
 
-use super::ordered::{self, Taking};
-use super::{Format, Head, Is, Tells, binary};
+use super::ordered::{self, RowTaker};
+use super::{InputFormat, InputHead, ProbeAnswer, Provides, binary};
 use crate::error::{Error, Result};
 use crate::output::table::Lacks;
-use crate::report::account::Class;
+use crate::report::account::LineClass;
 use crate::source::Input;
-use dump::Maker;
+use dump::DumpBuilder;
 use memchr::memmem;
-use value::Values;
+use value::DumpValues;
 
 /// What a dump tells.
-const TELLS: Tells = Tells::CALLS.and(Tells::STARTS).and(Tells::DURATIONS);
+const FLIGHT_PROVIDES: Provides = Provides::CALLS
+    .and(Provides::STARTS)
+    .and(Provides::DURATIONS);
 
 /// A dump as a pickle.
-pub(super) const PICKLE: Format = Format {
+pub(super) const PICKLE: InputFormat = InputFormat {
     name: "flight",
     what: "a dump of PyTorch's flight recorder",
-    tells: TELLS,
+    tells: FLIGHT_PROVIDES,
     probe: |head| {
         // Protocols 0 and 1 have no number.
         let is_plain = || [&b"(dp0\nVversion"[..], b"}q\0(X\x07\0\0\0version"];
         let begins = |with: [&[u8]; 2]| with.iter().any(|with| head.bytes.starts_with(with));
-        Is::sure((binary::is_pickle(head) || begins(is_plain())) && has_keys(head))
+        ProbeAnswer::yes_or_no(
+            (binary::is_pickle(head) || begins(is_plain())) && has_dump_keys(head),
+        )
     },
 };
 
 /// A dump as JSON.
-pub(super) const JSON: Format = Format {
+pub(super) const JSON: InputFormat = InputFormat {
     probe: |head| {
         let text = head.bytes.trim_ascii_start();
         let has = |key: &[u8]| memmem::find(head.bytes, key).is_some();
-        Is::sure(
+        ProbeAnswer::yes_or_no(
             text.starts_with(b"{")
                 && has(b"\"version\"") | has(b"\"entries\"")
-                && has_keys(head)
+                && has_dump_keys(head)
                 && !has(b"NCCL INFO"),
         )
     },
@@ -60,7 +64,7 @@ pub(super) const JSON: Format = Format {
 };
 
 /// Keys of a dump; which come first depends on the version.
-fn has_keys(head: &Head<'_>) -> bool {
+fn has_dump_keys(head: &InputHead<'_>) -> bool {
     let has = |key: &[u8]| memmem::find(head.bytes, key).is_some();
     let has_groups = || has(b"pg_config") && (has(b"pg_status") || has(b"comm_lib_version"));
     let has_calls = || has(b"entries") && (has(b"pg_config") || has(b"nccl_version"));
@@ -69,11 +73,11 @@ fn has_keys(head: &Head<'_>) -> bool {
 }
 
 /// The longest dump that is read: the recorder keeps some thousands of calls.
-const LONGEST: usize = 128 << 20;
+const MAX_DUMP_BYTES: usize = 128 << 20;
 
 /// Why there is no dump in a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum DumpRefusal {
     /// It is read no further.
     #[error("the pickle is refused at byte {at}: {why}")]
     Pickle {
@@ -89,7 +93,7 @@ pub enum Refused {
 
 /// Where a dump ends too soon.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
+pub struct DumpCut {
     /// Where: `byte 812`, or `line 1, column 812`.
     pub place: String,
 }
@@ -98,55 +102,55 @@ pub struct Cut {
 ///
 /// # Errors
 /// It is no dump, or one that may do harm.
-pub fn parse(
+pub fn parse_dump(
     bytes: &[u8],
     name: &str,
-    told: impl FnMut(Result<&Entry, Lacks>),
-) -> Result<(Dump, Option<Cut>), Refused> {
-    let mut values = Values::default();
+    told: impl FnMut(Result<&DumpEntry, Lacks>),
+) -> Result<(FlightDump, Option<DumpCut>), DumpRefusal> {
+    let mut values = DumpValues::default();
     let (root, cut) = match bytes.trim_ascii_start().first() {
         Some(b'{') => {
-            let (root, cut) = json::read(bytes, &mut values);
+            let (root, cut) = json::read_json(bytes, &mut values);
             let place = |(line, column)| format!("line {line}, column {column}");
             (root, cut.map(place))
         }
-        _ => match pickle::read(bytes, &mut values) {
-            pickle::End::Whole(root) => (Some(root), None),
-            pickle::End::Cut { root, at } => (root, Some(format!("byte {at}"))),
-            pickle::End::Refused { why, at } => return Err(Refused::Pickle { at, why }),
+        _ => match pickle::read_pickle(bytes, &mut values) {
+            pickle::PickleEnd::Whole(root) => (Some(root), None),
+            pickle::PickleEnd::Cut { root, at } => (root, Some(format!("byte {at}"))),
+            pickle::PickleEnd::Refused { why, at } => return Err(DumpRefusal::Pickle { at, why }),
         },
     };
-    let root = root.ok_or(Refused::Nothing)?;
-    values.dict(root).ok_or(Refused::Nothing)?;
-    let mut dump = Maker::new(&values, bytes.len()).dump(root, told);
-    dump.rank = row::rank(&dump, name);
-    Ok((dump, cut.map(|place| Cut { place })))
+    let root = root.ok_or(DumpRefusal::Nothing)?;
+    values.dict_pairs(root).ok_or(DumpRefusal::Nothing)?;
+    let mut dump = DumpBuilder::new(&values, bytes.len()).build_dump(root, told);
+    dump.rank = row::find_rank(&dump, name);
+    Ok((dump, cut.map(|place| DumpCut { place })))
 }
 
 /// Reads the dump of an input, and where it is cut.
 ///
 /// # Errors
 /// It cannot be read, or is refused.
-pub fn load(input: &Input) -> Result<(Dump, Option<Cut>)> {
-    of(&ordered::whole(input, LONGEST)?, &input.name())
+pub fn load_dump(input: &Input) -> Result<(FlightDump, Option<DumpCut>)> {
+    parse_whole_dump(&ordered::read_whole(input, MAX_DUMP_BYTES)?, &input.name())
 }
 
-fn of(bytes: &[u8], name: &str) -> Result<(Dump, Option<Cut>)> {
-    parse(bytes, name, |_| {}).map_err(|why| Error::Content(format!("{name}: {why}")))
+fn parse_whole_dump(bytes: &[u8], name: &str) -> Result<(FlightDump, Option<DumpCut>)> {
+    parse_dump(bytes, name, |_| {}).map_err(|why| Error::Content(format!("{name}: {why}")))
 }
 
 /// Reads the dump of an input.
-pub(super) fn read(input: &Input, taking: &mut Taking<'_>) -> Result<()> {
-    let bytes = ordered::whole(input, LONGEST)?;
-    let (dump, cut) = of(&bytes, &input.name())?;
-    taking.line(Class::Other);
-    row::rows(&dump, taking)?;
+pub(super) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -> Result<()> {
+    let bytes = ordered::read_whole(input, MAX_DUMP_BYTES)?;
+    let (dump, cut) = parse_whole_dump(&bytes, &input.name())?;
+    taking.count_line(LineClass::Other);
+    row::emit_rows(&dump, taking)?;
     for _ in 0..dump.damaged {
-        taking.damaged("a whole record of a call", b"");
+        taking.count_damaged("a whole record of a call", b"");
     }
     if let (Some(_), 0) = (&cut, dump.damaged) {
-        taking.damaged("more of the dump, which is cut", b"");
+        taking.count_damaged("more of the dump, which is cut", b"");
     }
-    taking.progress(bytes.len() as u64);
+    taking.add_progress(bytes.len() as u64);
     Ok(())
 }

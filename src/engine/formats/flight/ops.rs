@@ -1,13 +1,13 @@
 //! What PyTorch's names of calls are to NCCL. The names are those that `ProcessGroupNCCL` gives its
 //! profiler and the recorder.
 
-use super::entry::{Entry, Op, State};
+use super::entry::{DumpEntry, FlightCallState, FlightOp};
 use crate::grammar::values::Datatype;
 use rustc_hash::FxHashMap;
 
 /// PyTorch's names and NCCL's: those of the recorder, and behind them those that only the profiler's
 /// records of parameters have. A barrier is an AllReduce of one element.
-const COLLECTIVES: [(&str, &str); 30] = [
+const TORCH_COLLECTIVES: [(&str, &str); 30] = [
     ("all_reduce", "AllReduce"),
     ("all_reduce_barrier", "AllReduce"),
     ("allreduce_coalesced", "AllReduce"),
@@ -41,39 +41,39 @@ const COLLECTIVES: [(&str, &str); 30] = [
 ];
 
 /// What a call of that name is.
-pub fn op(name: &str) -> Op {
+pub fn find_op(name: &str) -> FlightOp {
     let name = match name.split_once(':') {
         Some(("nccl" | "rccl", name)) => name,
-        Some(_) => return Op::Foreign,
+        Some(_) => return FlightOp::Foreign,
         None => name,
     };
     // `coalesced`, `ALLGATHER_coalesced`, `REDUCE_SCATTER_coalesced`.
     let group = name.strip_suffix("_coalesced");
     let is_group = group.is_some_and(|of| of.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'));
     if name == "coalesced" || is_group {
-        return Op::Coalesced;
+        return FlightOp::Coalesced;
     }
-    if let Some((_, op)) = COLLECTIVES.iter().find(|(known, _)| *known == name) {
-        return Op::Collective(op);
+    if let Some((_, op)) = TORCH_COLLECTIVES.iter().find(|(known, _)| *known == name) {
+        return FlightOp::Collective(op);
     }
-    peers(name).unwrap_or(Op::Unknown)
+    parse_peers(name).unwrap_or(FlightOp::Unknown)
 }
 
 /// `send 0->1`, `recv 1<-0`.
-fn peers(name: &str) -> Option<Op> {
+fn parse_peers(name: &str) -> Option<FlightOp> {
     let two = |text: &str, arrow| {
         let (a, b) = text.split_once(arrow)?;
         Some((a.parse().ok()?, b.parse().ok()?))
     };
     if let Some(text) = name.strip_prefix("send ") {
-        return two(text, "->").map(|(from, to)| Op::Send { from, to });
+        return two(text, "->").map(|(from, to)| FlightOp::Send { from, to });
     }
     let text = name.strip_prefix("recv ")?;
-    two(text, "<-").map(|(to, from)| Op::Recv { to, from })
+    two(text, "<-").map(|(to, from)| FlightOp::Recv { to, from })
 }
 
 /// NCCL's type for PyTorch's: `getNcclDataType`. `None` for one that NCCL is given as another.
-pub fn datatype(name: &str) -> Option<Datatype> {
+pub fn find_datatype(name: &str) -> Option<Datatype> {
     let name = match name {
         "Byte" | "Bool" => "uint8",
         "Char" => "int8",
@@ -92,13 +92,15 @@ pub fn datatype(name: &str) -> Option<Datatype> {
 
 /// Tells each send and receive that is part of a coalesced group how far the group came. They come
 /// before it, with the group's `p2p_seq_id`.
-pub(super) fn coalesce(entries: &mut [Entry]) {
-    let mut groups: FxHashMap<(u64, u64), State> = FxHashMap::default();
+pub(super) fn coalesce_entries(entries: &mut [DumpEntry]) {
+    let mut groups: FxHashMap<(u64, u64), FlightCallState> = FxHashMap::default();
     for entry in entries.iter_mut().rev() {
         let key = (entry.pg_id, entry.p2p_seq);
         match entry.op {
-            Op::Coalesced => _ = groups.insert(key, entry.state),
-            Op::Send { .. } | Op::Recv { .. } => entry.coalesced = groups.get(&key).copied(),
+            FlightOp::Coalesced => _ = groups.insert(key, entry.state),
+            FlightOp::Send { .. } | FlightOp::Recv { .. } => {
+                entry.coalesced = groups.get(&key).copied();
+            }
             _ => {}
         }
     }
@@ -110,19 +112,31 @@ mod tests {
 
     #[test]
     fn names_are_what_nccl_calls_them() {
-        assert_eq!(op("nccl:_all_gather_base"), Op::Collective("AllGather"));
-        assert_eq!(op("nccl:all_reduce_barrier"), Op::Collective("AllReduce"));
-        assert_eq!(op("nccl:send 0->11"), Op::Send { from: 0, to: 11 });
-        assert_eq!(op("nccl:recv 3<-2"), Op::Recv { to: 3, from: 2 });
-        assert_eq!(op("nccl:recv 3->2"), Op::Unknown);
-        assert_eq!(op("nccl:coalesced"), Op::Coalesced);
-        assert_eq!(op("nccl:REDUCE_SCATTER_coalesced"), Op::Coalesced);
-        assert_eq!(op("gloo:all_reduce"), Op::Foreign);
-        assert_eq!(op("nccl:all_reduce_sparse"), Op::Unknown);
         assert_eq!(
-            datatype("BFloat16").map(|d| d.to_string()).as_deref(),
+            find_op("nccl:_all_gather_base"),
+            FlightOp::Collective("AllGather")
+        );
+        assert_eq!(
+            find_op("nccl:all_reduce_barrier"),
+            FlightOp::Collective("AllReduce")
+        );
+        assert_eq!(
+            find_op("nccl:send 0->11"),
+            FlightOp::Send { from: 0, to: 11 }
+        );
+        assert_eq!(find_op("nccl:recv 3<-2"), FlightOp::Recv { to: 3, from: 2 });
+        assert_eq!(find_op("nccl:recv 3->2"), FlightOp::Unknown);
+        assert_eq!(find_op("nccl:coalesced"), FlightOp::Coalesced);
+        assert_eq!(
+            find_op("nccl:REDUCE_SCATTER_coalesced"),
+            FlightOp::Coalesced
+        );
+        assert_eq!(find_op("gloo:all_reduce"), FlightOp::Foreign);
+        assert_eq!(find_op("nccl:all_reduce_sparse"), FlightOp::Unknown);
+        assert_eq!(
+            find_datatype("BFloat16").map(|d| d.to_string()).as_deref(),
             Some("bf16")
         );
-        assert_eq!(datatype("ComplexFloat"), None);
+        assert_eq!(find_datatype("ComplexFloat"), None);
     }
 }

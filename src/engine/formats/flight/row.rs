@@ -1,23 +1,23 @@
 //! The calls of a dump as rows of the call table.
 
-use super::dump::Dump;
-use super::entry::Op;
-use super::entry::{Entry, State, Tensors};
+use super::dump::FlightDump;
+use super::entry::FlightOp;
+use super::entry::{CallTensors, DumpEntry, FlightCallState};
 use super::ops;
 use crate::error::Result;
-use crate::formats::ordered::Taking;
+use crate::formats::ordered::RowTaker;
 use crate::grammar::values::Datatype;
 use crate::output::table::{Row, Timing};
-use crate::report::account::Class;
+use crate::report::account::LineClass;
 use rustc_hash::FxHashMap;
 
 /// The clock of `start_ns`: the host's, in ns since 1970.
-const CLOCK: &[u8] = b"unix";
+const DUMP_CLOCK: &[u8] = b"unix";
 
 /// Whose dump it is, by what is in it, else by the number at the end of its file's name.
-pub(super) fn rank(dump: &Dump, name: &str) -> Option<u32> {
+pub(super) fn find_rank(dump: &FlightDump, name: &str) -> Option<u32> {
     let by_peer = dump.entries.iter().find_map(|entry| {
-        let (Op::Send { from: own, .. } | Op::Recv { to: own, .. }) = entry.op else {
+        let (FlightOp::Send { from: own, .. } | FlightOp::Recv { to: own, .. }) = entry.op else {
             return None;
         };
         entry.group.ranks.get(own as usize).copied()
@@ -49,13 +49,13 @@ pub(super) fn rank(dump: &Dump, name: &str) -> Option<u32> {
 }
 
 /// Hands over the rows of all calls.
-pub(super) fn rows(dump: &Dump, taking: &mut Taking<'_>) -> Result<()> {
-    let mut seqs = Seqs::of(dump);
+pub(super) fn emit_rows(dump: &FlightDump, taking: &mut RowTaker<'_>) -> Result<()> {
+    let mut seqs = FlightSequences::from_dump(dump);
     for entry in &dump.entries {
         let Some(name) = entry.op_name() else {
-            taking.line(match entry.op {
-                Op::Foreign => Class::Foreign,
-                _ => Class::Other,
+            taking.count_line(match entry.op {
+                FlightOp::Foreign => LineClass::Foreign,
+                _ => LineClass::Other,
             });
             continue;
         };
@@ -67,26 +67,26 @@ pub(super) fn rows(dump: &Dump, taking: &mut Taking<'_>) -> Result<()> {
             .and_then(|at| u32::try_from(at).ok());
         let nranks = u32::try_from(ranks.len()).ok().filter(|&n| n > 0);
         let (rank, root) = match entry.op {
-            Op::Send { from, to } => (Some(from), Some(i64::from(to))),
-            Op::Recv { to, from } => (Some(to), Some(i64::from(from))),
+            FlightOp::Send { from, to } => (Some(from), Some(i64::from(to))),
+            FlightOp::Recv { to, from } => (Some(to), Some(i64::from(from))),
             _ => (own, None),
         };
-        let quality = quality(entry);
+        let quality = describe_quality(entry);
         let timing = Timing {
             start_ns: entry.created_ns,
             dur_ns: entry.duration_ns,
-            clock: CLOCK,
+            clock: DUMP_CLOCK,
             quality: quality.as_bytes(),
             pg_name: entry.group.name.as_bytes(),
             pg_desc: entry.group.desc.as_bytes(),
             ..Timing::default()
         };
-        taking.line(Class::Call);
-        for call in calls(entry, name, nranks) {
-            taking.row(&Row {
+        taking.count_line(LineClass::Call);
+        for call in split_calls(entry, name, nranks) {
+            taking.take_row(&Row {
                 rank,
                 nranks,
-                seq: seqs.next(entry),
+                seq: seqs.next_number(entry),
                 op: name.as_bytes(),
                 count: Some(call.count),
                 datatype: call.datatype,
@@ -101,23 +101,23 @@ pub(super) fn rows(dump: &Dump, taking: &mut Taking<'_>) -> Result<()> {
     Ok(())
 }
 
-impl Entry {
+impl DumpEntry {
     /// The operation as NCCL names it, or as PyTorch does where that is not known; `None` where the
     /// record is no call of NCCL.
     pub fn op_name(&self) -> Option<&str> {
         match self.op {
-            Op::Collective(name) => Some(name),
-            Op::Send { .. } => Some("Send"),
-            Op::Recv { .. } => Some("Recv"),
-            Op::Unknown => Some(self.name.strip_prefix("nccl:").unwrap_or(&self.name)),
-            Op::Coalesced | Op::Foreign => None,
+            FlightOp::Collective(name) => Some(name),
+            FlightOp::Send { .. } => Some("Send"),
+            FlightOp::Recv { .. } => Some("Recv"),
+            FlightOp::Unknown => Some(self.name.strip_prefix("nccl:").unwrap_or(&self.name)),
+            FlightOp::Coalesced | FlightOp::Foreign => None,
         }
     }
 }
 
 /// What is known of a call's times.
-fn quality(entry: &Entry) -> String {
-    let state = entry.reached().name();
+fn describe_quality(entry: &DumpEntry) -> String {
+    let state = entry.reached_state().name();
     let group = match entry.coalesced {
         Some(_) => " with its group",
         None => "",
@@ -127,8 +127,8 @@ fn quality(entry: &Entry) -> String {
         (Some("AlltoAll"), 1) => ", counted as equal parts",
         _ => "",
     };
-    let timed = match (entry.is_retired, entry.reached(), entry.duration_ns) {
-        (true, State::Scheduled | State::Started, _) => ", timed out",
+    let timed = match (entry.is_retired, entry.reached_state(), entry.duration_ns) {
+        (true, FlightCallState::Scheduled | FlightCallState::Started, _) => ", timed out",
         (.., Some(_)) => ", duration by CUDA events",
         _ => "",
     };
@@ -136,7 +136,7 @@ fn quality(entry: &Entry) -> String {
 }
 
 /// What one call of NCCL passed.
-struct Passed {
+struct FlightCallArgs {
     count: u64,
     datatype: Option<Datatype>,
 }
@@ -144,16 +144,19 @@ struct Passed {
 /// The calls of NCCL that a record is: coalesced ones are one for each tensor. The count is that of
 /// NCCL's own argument; where it cannot be known it is that of the tensor, without a type, so that
 /// no bytes are counted.
-fn calls(entry: &Entry, name: &str, nranks: Option<u32>) -> Vec<Passed> {
-    let whole = |tensors: &Tensors, at: usize| {
-        let count = tensors.counts().nth(at).flatten();
-        let datatype = tensors.types.get(at).and_then(|name| ops::datatype(name));
-        Passed {
+fn split_calls(entry: &DumpEntry, name: &str, nranks: Option<u32>) -> Vec<FlightCallArgs> {
+    let whole = |tensors: &CallTensors, at: usize| {
+        let count = tensors.element_counts().nth(at).flatten();
+        let datatype = tensors
+            .types
+            .get(at)
+            .and_then(|name| ops::find_datatype(name));
+        FlightCallArgs {
             count: count.unwrap_or(0),
             datatype: datatype.filter(|_| count.is_some()),
         }
     };
-    let each = |tensors: &Tensors| -> Vec<Passed> {
+    let each = |tensors: &CallTensors| -> Vec<FlightCallArgs> {
         (0..tensors.shapes.len().max(1))
             .map(|at| whole(tensors, at))
             .collect()
@@ -168,16 +171,16 @@ fn calls(entry: &Entry, name: &str, nranks: Option<u32>) -> Vec<Passed> {
             let one = whole(&entry.inputs, 0);
             let total = entry
                 .inputs
-                .counts()
+                .element_counts()
                 .try_fold(0_u64, |n, of| n.checked_add(of?));
             // Parts of different sizes are no count of NCCL's.
-            let mut counts = entry.inputs.counts();
+            let mut counts = entry.inputs.element_counts();
             let part = match (total, nranks.map(u64::from), entry.inputs.shapes.len()) {
                 (Some(total), Some(n), 1) if total % n == 0 => Some(total / n),
                 (.., 2..) => Some(one.count).filter(|&n| counts.all(|of| of == Some(n))),
                 _ => None,
             };
-            vec![Passed {
+            vec![FlightCallArgs {
                 count: part.or(total).unwrap_or(0),
                 datatype: one.datatype.filter(|_| part.is_some()),
             }]
@@ -187,24 +190,24 @@ fn calls(entry: &Entry, name: &str, nranks: Option<u32>) -> Vec<Passed> {
 }
 
 /// Numbers calls as the call table does: a group's collectives, and sends and receives by peer.
-struct Seqs {
+struct FlightSequences {
     /// The recorder has every call since the process began.
     is_all: bool,
-    next: FxHashMap<(u64, Option<Op>), u64>,
+    next: FxHashMap<(u64, Option<FlightOp>), u64>,
 }
 
-impl Seqs {
-    fn of(dump: &Dump) -> Seqs {
+impl FlightSequences {
+    fn from_dump(dump: &FlightDump) -> FlightSequences {
         let mut ids = dump.entries.iter().map(|entry| entry.record_id);
-        Seqs {
+        FlightSequences {
             is_all: dump.damaged == 0 && (0..).zip(&mut ids).all(|(n, id)| n == id),
             next: FxHashMap::default(),
         }
     }
 
-    fn next(&mut self, entry: &Entry) -> Option<u64> {
+    fn next_number(&mut self, entry: &DumpEntry) -> Option<u64> {
         let peer = match &entry.op {
-            op @ (Op::Send { .. } | Op::Recv { .. }) => Some(op.clone()),
+            op @ (FlightOp::Send { .. } | FlightOp::Recv { .. }) => Some(op.clone()),
             _ => None,
         };
         if !self.is_all {

@@ -1,10 +1,10 @@
 //! Dumps of real jobs, the same dump in every form, and what is no dump.
 
 use super::*;
-use crate::log::mend::blocks::REJOIN;
+use crate::log::mend::blocks::BLOCK_REJOINER;
 use crate::output::table::Row;
 use crate::report::account::Account;
-use crate::source::{self, Origin};
+use crate::source::{self, InputName};
 use std::path::{Path, PathBuf};
 
 fn file(name: &str) -> PathBuf {
@@ -14,13 +14,13 @@ fn file(name: &str) -> PathBuf {
 }
 
 fn bytes(name: &str) -> Vec<u8> {
-    let origin = Origin::Path(file(name));
-    let input = Input::open(&origin, source::Options::default(), REJOIN).unwrap();
-    ordered::whole(&input, LONGEST).unwrap()
+    let origin = InputName::Path(file(name));
+    let input = Input::open(&origin, source::Options::default(), BLOCK_REJOINER).unwrap();
+    ordered::read_whole(&input, MAX_DUMP_BYTES).unwrap()
 }
 
-fn dump(name: &str) -> Dump {
-    let (dump, cut) = parse(&bytes(name), name, |_| {}).unwrap();
+fn dump(name: &str) -> FlightDump {
+    let (dump, cut) = parse_dump(&bytes(name), name, |_| {}).unwrap();
     assert_eq!((cut, dump.damaged), (None, 0));
     dump
 }
@@ -29,15 +29,15 @@ fn dump(name: &str) -> Dump {
 fn table(name: &str) -> (Vec<String>, Account) {
     #[derive(Default)]
     struct Texts(Vec<String>);
-    impl crate::formats::lines::Rows for Texts {
-        fn row(&mut self, row: &Row<'_>) {
+    impl crate::formats::lines::RowVisitor for Texts {
+        fn visit_row(&mut self, row: &Row<'_>) {
             let mut text = Vec::new();
             row.csv(&mut text);
             self.0.push(String::from_utf8(text).unwrap());
         }
     }
-    let origin = Origin::Path(file(name));
-    let input = Input::open(&origin, source::Options::default(), REJOIN).unwrap();
+    let origin = InputName::Path(file(name));
+    let input = Input::open(&origin, source::Options::default(), BLOCK_REJOINER).unwrap();
     let options = crate::formats::lines::Options {
         jobs: 1,
         strict: false,
@@ -47,7 +47,8 @@ fn table(name: &str) -> (Vec<String>, Account) {
         all.extend(rows);
         Ok(())
     };
-    let account = ordered::read(read, &input, options, Texts::default, |_| {}, sink).unwrap();
+    let account =
+        ordered::read_ordered(read_calls, &input, options, Texts::default, |_| {}, sink).unwrap();
     (all, account)
 }
 
@@ -60,7 +61,10 @@ fn a_hung_rings_dump_is_what_python_reads() {
     assert_eq!(dump.entries.len(), 240);
     let states = |state| dump.entries.iter().filter(|e| e.state == state).count();
     assert_eq!(
-        (states(State::Scheduled), states(State::Completed)),
+        (
+            states(FlightCallState::Scheduled),
+            states(FlightCallState::Completed)
+        ),
         (154, 86)
     );
     let [world, context] = &dump.groups[..] else {
@@ -73,33 +77,33 @@ fn a_hung_rings_dump_is_what_python_reads() {
     assert_eq!((&*context.name, &*context.desc), ("1", "context"));
     // The first send, of a group whose launch is record 4.
     let send = &dump.entries[0];
-    assert_eq!(send.op, Op::Send { from: 0, to: 1 });
+    assert_eq!(send.op, FlightOp::Send { from: 0, to: 1 });
     assert_eq!(
         (send.state, send.coalesced),
-        (State::Scheduled, Some(State::Completed))
+        (FlightCallState::Scheduled, Some(FlightCallState::Completed))
     );
     assert_eq!((send.p2p_seq, send.op_id, send.pg_id), (1, 1, 1));
     assert_eq!(
-        send.inputs.counts().collect::<Vec<_>>(),
+        send.inputs.element_counts().collect::<Vec<_>>(),
         [Some(4 * 64 * 192)]
     );
     assert_eq!(&*send.inputs.types[0], "BFloat16");
     assert_eq!(send.created_ns, Some(1_795_306_166_459_380_467));
-    let source = send.source().unwrap();
+    let source = send.source_frame().unwrap();
     assert_eq!((source.line, source.file.ends_with("job.py")), (303, true));
     // Its launch is called through contextlib.
     let launch = &dump.entries[4];
     assert_eq!(
-        (&launch.op, launch.source().unwrap().line),
-        (&Op::Coalesced, 303)
+        (&launch.op, launch.source_frame().unwrap().line),
+        (&FlightOp::Coalesced, 303)
     );
     // The last AllReduce was never started.
     let last = dump.entries.last().unwrap();
     assert_eq!(
-        (last.collective_seq, last.reached()),
-        (60, State::Scheduled)
+        (last.collective_seq, last.reached_state()),
+        (60, FlightCallState::Scheduled)
     );
-    assert_eq!(last.source().unwrap().line, 307);
+    assert_eq!(last.source_frame().unwrap().line, 307);
 }
 
 #[test]
@@ -126,7 +130,7 @@ fn a_dumps_rows_are_its_calls() {
 
 #[test]
 fn every_protocol_and_json_say_the_same() {
-    let all: Vec<Dump> = (0..6)
+    let all: Vec<FlightDump> = (0..6)
         .map(|n| dump(&format!("protocol{n}.pkl.gz")))
         .collect();
     assert_eq!(all[0].entries.len(), 8);
@@ -135,7 +139,7 @@ fn every_protocol_and_json_say_the_same() {
         all[0].entries[6].started_ns,
         Some(1_795_306_167_000_000_001)
     );
-    assert_eq!(all[0].entries[5].source().unwrap().line, 307);
+    assert_eq!(all[0].entries[5].source_frame().unwrap().line, 307);
     for other in &all[1..] {
         assert_eq!(*other, all[0]);
     }
@@ -155,12 +159,19 @@ fn each_form_is_known_by_its_keys() {
         "nccl_trace_rank_0.gz",
     ] {
         let bytes = bytes(name);
-        assert_eq!((PICKLE.probe)(&Head::of(&bytes)), Is::Yes, "{name}");
+        assert_eq!(
+            (PICKLE.probe)(&InputHead::from_bytes(&bytes)),
+            ProbeAnswer::Yes,
+            "{name}"
+        );
     }
-    assert_eq!((JSON.probe)(&Head::of(&bytes("protocol.json.gz"))), Is::Yes);
     assert_eq!(
-        (JSON.probe)(&Head::of(b"{\"version\": 1, \"entries\": []}")),
-        Is::No
+        (JSON.probe)(&InputHead::from_bytes(&bytes("protocol.json.gz"))),
+        ProbeAnswer::Yes
+    );
+    assert_eq!(
+        (JSON.probe)(&InputHead::from_bytes(b"{\"version\": 1, \"entries\": []}")),
+        ProbeAnswer::No
     );
 }
 
@@ -172,8 +183,8 @@ fn a_pickle_that_would_run_code_is_refused() {
         (b"\x80\x04\x8c\x02os\x8c\x06system\x93.", 14),
         (b"\x80\x02}(X\x07\0\0\0entriesP1\n.", 16),
     ] {
-        match parse(pickle, "x", |_| {}) {
-            Err(Refused::Pickle { at: found, why }) => {
+        match parse_dump(pickle, "x", |_| {}) {
+            Err(DumpRefusal::Pickle { at: found, why }) => {
                 assert_eq!(found, at);
                 assert!(why.contains("may run code"), "{why}");
             }
@@ -199,13 +210,13 @@ fn bombs_stay_small() {
     for _ in 0..200 {
         nested.extend_from_slice(b"0](h\0h\0eq\0");
     }
-    let (dump, _) = parse(&of_entries(&nested), "x", |_| {}).unwrap();
+    let (dump, _) = parse_dump(&of_entries(&nested), "x", |_| {}).unwrap();
     assert_eq!((dump.entries.len(), dump.damaged), (0, 2));
     // A list that holds itself, as deep as one likes.
-    let (dump, _) = parse(&of_entries(b"]q\0h\0a"), "x", |_| {}).unwrap();
+    let (dump, _) = parse_dump(&of_entries(b"]q\0h\0a"), "x", |_| {}).unwrap();
     assert_eq!((dump.entries.len(), dump.damaged), (0, 1));
     // One record a million times, and one stack of a million lines in each of many.
-    let (dump, _) = parse(
+    let (dump, _) = parse_dump(
         &of_entries(&[b"](}q\x01", &b"h\x01".repeat(100_000)[..], b"e"].concat()),
         "x",
         |_| {},
@@ -220,10 +231,10 @@ fn bombs_stay_small() {
         (b'}', 5_000_000),
     ] {
         let bytes = [&b"\x80\x02"[..], &vec![byte; n]].concat();
-        assert!(parse(&bytes, "x", |_| {}).is_err());
+        assert!(parse_dump(&bytes, "x", |_| {}).is_err());
     }
     let deep = [&b"{\"entries\":"[..], &vec![b'['; 1_000_000]].concat();
-    let (dump, cut) = parse(&deep, "x", |_| {}).unwrap();
+    let (dump, cut) = parse_dump(&deep, "x", |_| {}).unwrap();
     assert_eq!(dump.entries.len(), 0);
     assert!(cut.is_some());
 }
@@ -256,7 +267,7 @@ fn shared_lists_are_not_walked_once_for_each_use() {
     let shapes = [&b"]("[..], &b"h\x01".repeat(3000), b"eq\x020"].concat();
     let entries = [&dims[..], &shapes, b"](", &entry.repeat(3000), b"e"].concat();
     let mut told = 0;
-    let (dump, _) = parse(&of_entries(&entries), "x", |_| told += 1).unwrap();
+    let (dump, _) = parse_dump(&of_entries(&entries), "x", |_| told += 1).unwrap();
     assert_eq!((dump.entries.len(), dump.damaged, told), (0, 3000, 3000));
 }
 
@@ -272,7 +283,7 @@ fn a_cut_dump_has_the_records_before_the_cut() {
         let all = dump(name).entries;
         let mut most = 0;
         for cut in (1..whole.len()).step_by(step).chain([whole.len() - 1]) {
-            let Ok((dump, place)) = parse(&whole[..cut], name, |_| {}) else {
+            let Ok((dump, place)) = parse_dump(&whole[..cut], name, |_| {}) else {
                 continue;
             };
             assert!(place.is_some());
@@ -313,7 +324,7 @@ fn turned_bytes_invent_no_record() {
             let at = (seed >> 33) as usize % bytes.len();
             bytes[at] ^= (seed >> 20) as u8 | 1;
             let mut told = 0;
-            if let Ok((dump, _)) = parse(&bytes, name, |_| told += 1) {
+            if let Ok((dump, _)) = parse_dump(&bytes, name, |_| told += 1) {
                 let found = dump.entries.len() as u64;
                 assert_eq!(found + dump.damaged, told);
                 assert!(found <= all, "{name}: {found} of {all}, byte {at}");

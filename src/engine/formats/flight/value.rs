@@ -4,11 +4,11 @@
 use rustc_hash::FxHashSet;
 
 /// A value's number in its [`Values`].
-pub(super) type Id = u32;
+pub(super) type ValueId = u32;
 
 /// A value.
 #[derive(Debug)]
-pub(super) enum Value {
+pub(super) enum DumpValue {
     /// `None` or `null`.
     None,
     /// True or false.
@@ -20,63 +20,70 @@ pub(super) enum Value {
     /// A text.
     Text(Box<str>),
     /// A list or tuple.
-    List(Vec<Id>),
+    List(Vec<ValueId>),
     /// A dictionary, in the order of the document.
-    Dict(Vec<(Id, Id)>),
+    Dict(Vec<(ValueId, ValueId)>),
     /// Something that no record has: bytes, a number of more than 64 bits.
     Other,
 }
 
 /// How many values a document may have: a record of a call takes about 40.
-const MOST: usize = 4 << 20;
+const MAX_VALUES: usize = 4 << 20;
 /// How many items all lists and dictionaries may have together.
-const MOST_ITEMS: usize = 16 << 20;
+const MAX_LIST_ITEMS: usize = 16 << 20;
 
 /// There are more values than are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Full;
+pub(super) struct ValuesFull;
 
 /// All values of a document.
 #[derive(Debug, Default)]
-pub(super) struct Values {
-    all: Vec<Value>,
+pub(super) struct DumpValues {
+    all: Vec<DumpValue>,
     items: usize,
     /// Lists and dictionaries that the document's end, or damage, cut.
-    cut: FxHashSet<Id>,
+    cut: FxHashSet<ValueId>,
 }
 
-impl Values {
+impl DumpValues {
     /// Adds a value.
-    pub(super) fn add(&mut self, value: Value) -> Result<Id, Full> {
+    pub(super) fn add_value(&mut self, value: DumpValue) -> Result<ValueId, ValuesFull> {
         // Most are one of these three, and they take no memory.
         let common = match value {
-            Value::None => Some(0),
-            Value::Bool(is) => Some(1 + u32::from(is)),
+            DumpValue::None => Some(0),
+            DumpValue::Bool(is) => Some(1 + u32::from(is)),
             _ => None,
         };
         if self.all.is_empty() {
-            self.all
-                .extend([Value::None, Value::Bool(false), Value::Bool(true)]);
+            self.all.extend([
+                DumpValue::None,
+                DumpValue::Bool(false),
+                DumpValue::Bool(true),
+            ]);
         }
         if let Some(id) = common {
             return Ok(id);
         }
-        if self.all.len() >= MOST {
-            return Err(Full);
+        if self.all.len() >= MAX_VALUES {
+            return Err(ValuesFull);
         }
         self.all.push(value);
-        Ok(self.all.len() as Id - 1)
+        Ok(self.all.len() as ValueId - 1)
     }
 
     /// The value of that number.
-    pub(super) fn get(&self, id: Id) -> &Value {
-        self.all.get(id as usize).unwrap_or(&Value::None)
+    pub(super) fn get(&self, id: ValueId) -> &DumpValue {
+        self.all.get(id as usize).unwrap_or(&DumpValue::None)
     }
 
     /// Adds items to a list; false where it is none.
-    pub(super) fn extend(&mut self, list: Id, items: &[Id]) -> Result<bool, Full> {
-        self.count(items.len())?;
-        let Some(Value::List(list)) = self.all.get_mut(list as usize) else {
+    pub(super) fn extend_list(
+        &mut self,
+        list: ValueId,
+        items: &[ValueId],
+    ) -> Result<bool, ValuesFull> {
+        self.count_items(items.len())?;
+        let Some(DumpValue::List(list)) = self.all.get_mut(list as usize) else {
             return Ok(false);
         };
         list.extend_from_slice(items);
@@ -85,85 +92,91 @@ impl Values {
 
     /// Adds keys and values, in turn, to a dictionary; false where it is none. A last key without a
     /// value is left out.
-    pub(super) fn insert(&mut self, dict: Id, items: &[Id]) -> Result<bool, Full> {
-        self.count(items.len())?;
-        let Some(Value::Dict(dict)) = self.all.get_mut(dict as usize) else {
+    pub(super) fn insert_pairs(
+        &mut self,
+        dict: ValueId,
+        items: &[ValueId],
+    ) -> Result<bool, ValuesFull> {
+        self.count_items(items.len())?;
+        let Some(DumpValue::Dict(dict)) = self.all.get_mut(dict as usize) else {
             return Ok(false);
         };
         dict.extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])));
         Ok(true)
     }
 
-    fn count(&mut self, more: usize) -> Result<(), Full> {
+    fn count_items(&mut self, more: usize) -> Result<(), ValuesFull> {
         self.items += more;
-        (self.items <= MOST_ITEMS).then_some(()).ok_or(Full)
+        (self.items <= MAX_LIST_ITEMS)
+            .then_some(())
+            .ok_or(ValuesFull)
     }
 
     /// Marks a list or dictionary that is not whole.
-    pub(super) fn cut(&mut self, id: Id) {
+    pub(super) fn mark_cut(&mut self, id: ValueId) {
         self.cut.insert(id);
     }
 
     /// True where a list or dictionary is not whole.
-    pub(super) fn is_cut(&self, id: Id) -> bool {
+    pub(super) fn is_cut(&self, id: ValueId) -> bool {
         self.cut.contains(&id)
     }
 
     /// The items of a list.
-    pub(super) fn list(&self, id: Id) -> Option<&[Id]> {
+    pub(super) fn list_items(&self, id: ValueId) -> Option<&[ValueId]> {
         match self.get(id) {
-            Value::List(items) => Some(items),
+            DumpValue::List(items) => Some(items),
             _ => None,
         }
     }
 
     /// The pairs of a dictionary.
-    pub(super) fn dict(&self, id: Id) -> Option<&[(Id, Id)]> {
+    pub(super) fn dict_pairs(&self, id: ValueId) -> Option<&[(ValueId, ValueId)]> {
         match self.get(id) {
-            Value::Dict(pairs) => Some(pairs),
+            DumpValue::Dict(pairs) => Some(pairs),
             _ => None,
         }
     }
 
     /// A text.
-    pub(super) fn text(&self, id: Id) -> Option<&str> {
+    pub(super) fn text(&self, id: ValueId) -> Option<&str> {
         match self.get(id) {
-            Value::Text(text) => Some(text),
+            DumpValue::Text(text) => Some(text),
             _ => None,
         }
     }
 
     /// A whole number; the JSON form writes some of them as texts.
-    pub(super) fn int(&self, id: Id) -> Option<i64> {
+    pub(super) fn int(&self, id: ValueId) -> Option<i64> {
         match self.get(id) {
-            Value::Int(n) => Some(*n),
-            Value::Text(text) => text.parse().ok(),
+            DumpValue::Int(n) => Some(*n),
+            DumpValue::Text(text) => text.parse().ok(),
             _ => None,
         }
     }
 
     /// True or false.
-    pub(super) fn bool(&self, id: Id) -> Option<bool> {
+    pub(super) fn bool(&self, id: ValueId) -> Option<bool> {
         match self.get(id) {
-            Value::Bool(is) => Some(*is),
+            DumpValue::Bool(is) => Some(*is),
             _ => None,
         }
     }
 
     /// Any number.
-    pub(super) fn float(&self, id: Id) -> Option<f64> {
+    pub(super) fn float(&self, id: ValueId) -> Option<f64> {
         match self.get(id) {
-            Value::Float(n) => Some(*n),
-            Value::Int(n) => Some(*n as f64),
+            DumpValue::Float(n) => Some(*n),
+            DumpValue::Int(n) => Some(*n as f64),
             _ => None,
         }
     }
 
     /// The value of a key. Where one is there twice the last counts, as in Python.
-    pub(super) fn of(&self, dict: Id, key: &str) -> Option<Id> {
-        let pairs = self.dict(dict)?.iter().rev();
+    pub(super) fn value_of_key(&self, dict: ValueId, key: &str) -> Option<ValueId> {
+        let pairs = self.dict_pairs(dict)?.iter().rev();
         // No record has as many keys: a longer one is not searched.
-        let mut pairs = pairs.take(KEYS);
+        let mut pairs = pairs.take(MAX_RECORD_KEYS);
         pairs
             .find(|(k, _)| self.text(*k) == Some(key))
             .map(|(_, value)| *value)
@@ -171,4 +184,4 @@ impl Values {
 }
 
 /// Keys of a record that are looked at.
-const KEYS: usize = 64;
+const MAX_RECORD_KEYS: usize = 64;

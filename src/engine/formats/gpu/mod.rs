@@ -10,7 +10,7 @@ use crate::error::Result;
 
 /// What a GPU did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum ActivityKind {
     /// It ran a kernel.
     Kernel,
     /// It copied memory.
@@ -24,9 +24,9 @@ pub enum Kind {
 
 /// One activity of a GPU. Times are ns on the recorder's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Activity<'a> {
+pub struct GpuActivity<'a> {
     /// What it was.
-    pub kind: Kind,
+    pub kind: ActivityKind,
     /// The kernel's name, demangled where the record has that; of a copy its direction, as `HtoD`.
     pub name: &'a [u8],
     /// The process.
@@ -51,7 +51,7 @@ pub struct Activity<'a> {
 
 /// A range that a program named: NVTX, or an annotation of PyTorch's profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range<'a> {
+pub struct NamedRange<'a> {
     /// Its name.
     pub name: &'a [u8],
     /// The process.
@@ -70,7 +70,7 @@ pub struct Range<'a> {
 
 /// What a recorder says of the whole record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Session {
+pub struct RecorderSession {
     /// The host.
     pub host: Box<[u8]>,
     /// The rank, where the record has it (Kineto's distributedInfo).
@@ -82,20 +82,20 @@ pub struct Session {
 }
 
 /// What takes a GPU timeline. Nothing comes in an order that can be relied on.
-pub trait Visit {
+pub trait GpuVisitor {
     /// An activity.
     ///
     /// # Errors
     /// What ends the reading.
-    fn activity(&mut self, activity: &Activity<'_>) -> Result<()>;
+    fn visit_activity(&mut self, activity: &GpuActivity<'_>) -> Result<()>;
     /// A range.
-    fn range(&mut self, _range: &Range<'_>) {}
+    fn visit_range(&mut self, _range: &NamedRange<'_>) {}
     /// Facts about the whole record; comes once, before or after all else.
-    fn session(&mut self, _session: &Session) {}
+    fn visit_session(&mut self, _session: &RecorderSession) {}
     /// True where nothing but kernels is wanted.
-    fn is_of_kernels(&self) -> bool {
+    fn wants_only_kernels(&self) -> bool {
         false
     }
     /// A sentence about what the record lacks or what was wrong with it, for the user.
-    fn note(&mut self, _text: &str) {}
+    fn add_note(&mut self, _text: &str) {}
 }

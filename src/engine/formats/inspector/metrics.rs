@@ -6,8 +6,8 @@
 //! Labels are not escaped: a communicator's name may have quotes in it. What is after the name is looked
 //! for from the end.
 
-use super::super::lines::Lines;
-use super::{Format, Tells};
+use super::super::lines::RecordFormat;
+use super::{InputFormat, Provides};
 use crate::error::Result;
 use crate::grammar::token::{dec_u64, hex_u64};
 use crate::members::comm_id::CommId;
@@ -15,37 +15,37 @@ use crate::output::table::{Lacks, Row, Timing};
 use memchr::memmem;
 
 /// The format. It has times and no calls.
-pub(in super::super) const METRICS: Format = Format {
+pub(in super::super) const METRICS: InputFormat = InputFormat {
     name: "metrics",
     what: "a file of NCCL Inspector's metrics, which are means over an unknown number of calls",
-    tells: Tells::TIMED.and(Tells::DURATIONS),
+    tells: Provides::TIMED.and(Provides::DURATIONS),
     probe: |head| {
-        let line = head.line();
+        let line = head.first_line();
         let line = line.strip_prefix(b"# HELP ").unwrap_or(line);
         let name = line
             .iter()
             .take_while(|b| b.is_ascii_lowercase() || **b == b'_');
         let behind = line.get(name.count());
-        head.other(line.starts_with(b"nccl_") && matches!(behind, Some(b'{' | b' ')))
+        head.probe_recorder(line.starts_with(b"nccl_") && matches!(behind, Some(b'{' | b' ')))
     },
 };
 
 /// The reader of its lines.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Metrics;
+pub(in super::super) struct InspectorMetrics;
 
 /// What a duration is, by version.
-const LAST: &[u8] = b"last of an interval";
-const MEAN: &[u8] = b"mean of an interval";
+const LAST_OF_INTERVAL: &[u8] = b"last of an interval";
+const MEAN_OF_INTERVAL: &[u8] = b"mean of an interval";
 
-impl Lines for Metrics {
+impl RecordFormat for InspectorMetrics {
     type Scratch = ();
 
-    fn begin(_: &[u8], _: &str) -> Result<Metrics> {
-        Ok(Metrics)
+    fn read_header(_: &[u8], _: &str) -> Result<InspectorMetrics> {
+        Ok(InspectorMetrics)
     }
 
-    fn row(
+    fn read_record(
         &self,
         (): &mut (),
         line: &[u8],
@@ -56,32 +56,40 @@ impl Lines for Metrics {
         if line.starts_with(b"#") {
             return Ok(());
         }
-        let sample = Sample::of(line).ok_or("a metric of NCCL Inspector")?;
+        let sample = MetricSample::parse(line).ok_or("a metric of NCCL Inspector")?;
         if !sample.name.ends_with(b"_exec_time_microseconds") {
             return Ok(());
         }
-        let (op, us) = sample.time().ok_or("an operation and its time")?;
-        let (algo, proto) = sample.served();
-        let seq = sample.number(b"coll_sn");
+        let (op, us) = sample.operation_time().ok_or("an operation and its time")?;
+        let (algo, proto) = sample.algorithm_and_protocol();
+        let seq = sample.numeric_label(b"coll_sn");
         let timing = Timing {
             dur_ns: Some(us),
-            quality: if seq.is_some() { LAST } else { MEAN },
+            quality: if seq.is_some() {
+                LAST_OF_INTERVAL
+            } else {
+                MEAN_OF_INTERVAL
+            },
             algo,
             proto,
             ..Timing::default()
         };
-        let small = |key| sample.number(key).and_then(|n| u32::try_from(n).ok());
+        let small = |key| {
+            sample
+                .numeric_label(key)
+                .and_then(|n| u32::try_from(n).ok())
+        };
         let id = sample
-            .last(b"comm_id")
+            .label_after_name(b"comm_id")
             .and_then(|id| id.strip_prefix(b"0x"));
         let id = id.and_then(|id| match hex_u64(id) {
-            Ok((b"", id)) => Some(CommId::printed(id)),
+            Ok((b"", id)) => Some(CommId::from_printed(id)),
             _ => None,
         });
         take(&Row {
             host: sample
-                .first(b"node")
-                .or(sample.first(b"hostname"))
+                .label_before_name(b"node")
+                .or(sample.label_before_name(b"hostname"))
                 .unwrap_or_default(),
             comm_id: id,
             rank: small(b"rank"),
@@ -89,7 +97,7 @@ impl Lines for Metrics {
             seq,
             op,
             calls: 1,
-            src: super::SRC,
+            src: super::SRC_INSPECTOR,
             timing: Some(&timing),
             ..Row::default()
         });
@@ -99,17 +107,17 @@ impl Lines for Metrics {
 
 /// A line: `name{key="value",...} value`.
 #[derive(Debug, Clone, Copy)]
-struct Sample<'l> {
+struct MetricSample<'l> {
     name: &'l [u8],
     labels: &'l [u8],
     value: &'l [u8],
 }
 
-impl<'l> Sample<'l> {
-    fn of(line: &'l [u8]) -> Option<Sample<'l>> {
+impl<'l> MetricSample<'l> {
+    fn parse(line: &'l [u8]) -> Option<MetricSample<'l>> {
         let open = memchr::memchr(b'{', line)?;
         let close = memmem::rfind(line, b"\"} ")?;
-        let sample = Sample {
+        let sample = MetricSample {
             name: line.get(..open)?,
             labels: line.get(open + 1..=close)?,
             value: line.get(close + 3..)?.trim_ascii(),
@@ -118,7 +126,7 @@ impl<'l> Sample<'l> {
     }
 
     /// The value of a label that begins at `at`, behind its key.
-    fn text(self, key: &[u8], at: usize) -> Option<&'l [u8]> {
+    fn label_at(self, key: &[u8], at: usize) -> Option<&'l [u8]> {
         let is_first = at == 0 || self.labels.get(at - 1) == Some(&b',');
         let value = self.labels.get(at + key.len()..)?.strip_prefix(b"=\"")?;
         let end = memmem::find(value, b"\",").or(value.len().checked_sub(1))?;
@@ -126,27 +134,29 @@ impl<'l> Sample<'l> {
     }
 
     /// The value of a label, before a communicator's name.
-    fn first(self, key: &[u8]) -> Option<&'l [u8]> {
+    fn label_before_name(self, key: &[u8]) -> Option<&'l [u8]> {
         let mut found = memmem::find_iter(self.labels, key);
-        found.find_map(|at| self.text(key, at))
+        found.find_map(|at| self.label_at(key, at))
     }
 
     /// The value of a label, after a communicator's name.
-    fn last(self, key: &[u8]) -> Option<&'l [u8]> {
+    fn label_after_name(self, key: &[u8]) -> Option<&'l [u8]> {
         let mut found = memmem::rfind_iter(self.labels, key);
-        found.find_map(|at| self.text(key, at))
+        found.find_map(|at| self.label_at(key, at))
     }
 
-    fn number(self, key: &[u8]) -> Option<u64> {
-        match dec_u64(self.last(key)?) {
+    fn numeric_label(self, key: &[u8]) -> Option<u64> {
+        match dec_u64(self.label_after_name(key)?) {
             Ok((b"", n)) => Some(n),
             _ => None,
         }
     }
 
     /// The operation, and its time in ns.
-    fn time(self) -> Option<(&'l [u8], u64)> {
-        let op = self.last(b"collective").or(self.last(b"p2p_operation"))?;
+    fn operation_time(self) -> Option<(&'l [u8], u64)> {
+        let op = self
+            .label_after_name(b"collective")
+            .or(self.label_after_name(b"p2p_operation"))?;
         let value: f64 = std::str::from_utf8(self.value).ok()?.parse().ok()?;
         let ns = (value * 1000.0).round();
         let is_op = !op.is_empty() && op.iter().all(u8::is_ascii_alphanumeric);
@@ -154,8 +164,8 @@ impl<'l> Sample<'l> {
     }
 
     /// Algorithm and protocol.
-    fn served(self) -> (&'l [u8], &'l [u8]) {
-        let both = self.last(b"algo_proto").unwrap_or_default();
+    fn algorithm_and_protocol(self) -> (&'l [u8], &'l [u8]) {
+        let both = self.label_after_name(b"algo_proto").unwrap_or_default();
         match memchr::memrchr(b'_', both) {
             Some(at) => (&both[..at], &both[at + 1..]),
             None => (b"", b""),
@@ -169,7 +179,7 @@ mod tests {
 
     fn row(line: &str) -> String {
         let mut text = Vec::new();
-        let read = Metrics.row(&mut (), line.as_bytes(), true, &mut |row| {
+        let read = InspectorMetrics.read_record(&mut (), line.as_bytes(), true, &mut |row| {
             row.csv(&mut text);
         });
         let text = String::from_utf8(text).unwrap();

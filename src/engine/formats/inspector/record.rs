@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// A value, as far as a record has such.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Scalar<'v> {
+pub(super) enum InspectorScalar<'v> {
     /// An integer that is not negative.
     Int(u64),
     /// A number with a fraction.
@@ -17,51 +17,53 @@ pub(super) enum Scalar<'v> {
     Other,
 }
 
-impl<'v> Scalar<'v> {
-    fn of(value: &'v Value) -> Scalar<'v> {
+impl<'v> InspectorScalar<'v> {
+    fn from_value(value: &'v Value) -> InspectorScalar<'v> {
         match value {
             Value::Number(n) => match (n.as_u64(), n.as_f64()) {
-                (Some(n), _) => Scalar::Int(n),
-                (None, Some(n)) => Scalar::Float(n),
-                (None, None) => Scalar::Other,
+                (Some(n), _) => InspectorScalar::Int(n),
+                (None, Some(n)) => InspectorScalar::Float(n),
+                (None, None) => InspectorScalar::Other,
             },
-            Value::String(text) => Scalar::Text(text.as_bytes()),
-            _ => Scalar::Other,
+            Value::String(text) => InspectorScalar::Text(text.as_bytes()),
+            _ => InspectorScalar::Other,
         }
     }
 
-    fn int(self) -> Option<u64> {
+    fn as_u64(self) -> Option<u64> {
         match self {
-            Scalar::Int(n) => Some(n),
+            InspectorScalar::Int(n) => Some(n),
             _ => None,
         }
     }
 
-    fn small(self) -> Option<u32> {
-        self.int().and_then(|n| u32::try_from(n).ok())
+    fn as_u32(self) -> Option<u32> {
+        self.as_u64().and_then(|n| u32::try_from(n).ok())
     }
 
-    fn text(self) -> &'v [u8] {
+    fn as_text(self) -> &'v [u8] {
         match self {
-            Scalar::Text(text) => text,
+            InspectorScalar::Text(text) => text,
             _ => b"",
         }
     }
 
     /// A name, which is empty where Inspector does not know it.
-    fn name(self) -> &'v [u8] {
-        match self.text() {
+    fn as_name(self) -> &'v [u8] {
+        match self.as_text() {
             b"unknown" => b"",
             name => name,
         }
     }
 
     /// µs as ns.
-    fn us(self) -> Option<u64> {
+    fn us_as_ns(self) -> Option<u64> {
         match self {
-            Scalar::Int(us) => us.checked_mul(1000),
+            InspectorScalar::Int(us) => us.checked_mul(1000),
             // RCCL may write a fraction.
-            Scalar::Float(us) if (0.0..1e15).contains(&us) => Some((us * 1000.0).round() as u64),
+            InspectorScalar::Float(us) if (0.0..1e15).contains(&us) => {
+                Some((us * 1000.0).round() as u64)
+            }
             _ => None,
         }
     }
@@ -69,7 +71,7 @@ impl<'v> Scalar<'v> {
 
 /// A part of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Section {
+pub(super) enum RecordSection {
     /// The communicator and the rank in it.
     Header,
     /// The process.
@@ -84,40 +86,44 @@ pub(super) enum Section {
     Proxy,
 }
 
-impl Section {
-    const ALL: [Section; 6] = [
-        Section::Header,
-        Section::Metadata,
-        Section::Coll,
-        Section::P2p,
-        Section::Stats,
-        Section::Proxy,
+impl RecordSection {
+    const ALL: [RecordSection; 6] = [
+        RecordSection::Header,
+        RecordSection::Metadata,
+        RecordSection::Coll,
+        RecordSection::P2p,
+        RecordSection::Stats,
+        RecordSection::Proxy,
     ];
 
     /// Those that v4.3 writes without a header.
-    pub(super) const HEADLESS: [Section; 3] = [Section::Coll, Section::P2p, Section::Proxy];
+    pub(super) const HEADLESS: [RecordSection; 3] = [
+        RecordSection::Coll,
+        RecordSection::P2p,
+        RecordSection::Proxy,
+    ];
 
     /// Its key.
     pub(super) fn name(self) -> &'static [u8] {
         match self {
-            Section::Header => b"header",
-            Section::Metadata => b"metadata",
-            Section::Coll => b"coll_perf",
-            Section::P2p => b"p2p_perf",
-            Section::Stats => b"dump_stats",
-            Section::Proxy => b"proxy_trace",
+            RecordSection::Header => b"header",
+            RecordSection::Metadata => b"metadata",
+            RecordSection::Coll => b"coll_perf",
+            RecordSection::P2p => b"p2p_perf",
+            RecordSection::Stats => b"dump_stats",
+            RecordSection::Proxy => b"proxy_trace",
         }
     }
 
     /// The section of a key.
-    pub(super) fn named(key: &[u8]) -> Option<Section> {
-        Section::ALL.into_iter().find(|s| s.name() == key)
+    pub(super) fn from_key(key: &[u8]) -> Option<RecordSection> {
+        RecordSection::ALL.into_iter().find(|s| s.name() == key)
     }
 }
 
 /// What a record is of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum InspectorKind {
     /// A collective.
     Coll,
     /// A Send or Recv.
@@ -133,7 +139,7 @@ pub(super) enum Kind {
 
 /// Whose a record is.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Member<'v> {
+pub(super) struct InspectorMember<'v> {
     /// It has a header or metadata.
     pub(super) is_told: bool,
     /// The id of the communicator: the first 14 digits of what the log's INIT lines print as `commId`.
@@ -145,7 +151,7 @@ pub(super) struct Member<'v> {
 }
 
 /// What was left out in all so far, by kind: `coll_dropped_total` and the like.
-pub(super) const DROPS: [&[u8]; 4] = [
+pub(super) const DROP_COUNTERS: [&[u8]; 4] = [
     b"coll_dropped_total",
     b"p2p_dropped_total",
     b"proxy_dropped_total",
@@ -154,9 +160,9 @@ pub(super) const DROPS: [&[u8]; 4] = [
 
 /// A record.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Record<'v> {
-    pub(super) member: Member<'v>,
-    pub(super) kind: Kind,
+pub(super) struct InspectorRecord<'v> {
+    pub(super) member: InspectorMember<'v>,
+    pub(super) kind: InspectorKind,
     pub(super) op: &'v [u8],
     pub(super) sn: Option<u64>,
     pub(super) bytes: Option<u64>,
@@ -170,26 +176,28 @@ pub(super) struct Record<'v> {
     pub(super) drops: [Option<u64>; 4],
 }
 
-impl<'v> Record<'v> {
+impl<'v> InspectorRecord<'v> {
     /// The record of an object.
-    pub(super) fn of(value: &'v Value) -> Option<Record<'v>> {
-        let mut record = Record::default();
+    pub(super) fn from_object(value: &'v Value) -> Option<InspectorRecord<'v>> {
+        let mut record = InspectorRecord::default();
         for (key, value) in value.as_object()? {
-            let Some(section) = Section::named(key.as_bytes()) else {
+            let Some(section) = RecordSection::from_key(key.as_bytes()) else {
                 continue;
             };
             let Value::Object(fields) = value else {
                 continue;
             };
-            record.begin(section);
+            record.begin_section(section);
             for (key, value) in fields {
-                record.set(section, key.as_bytes(), Scalar::of(value));
-                if key == "event_trace_ts" && matches!(section, Section::Coll | Section::P2p) {
+                record.set_field(section, key.as_bytes(), InspectorScalar::from_value(value));
+                if key == "event_trace_ts"
+                    && matches!(section, RecordSection::Coll | RecordSection::P2p)
+                {
                     let fields = value.as_object().into_iter().flatten();
                     for (key, value) in fields {
-                        record.trace(key.as_bytes(), Scalar::of(value));
+                        record.set_trace_field(key.as_bytes(), InspectorScalar::from_value(value));
                         if let ("kernel_events", Value::Array(list)) = (&key[..], value) {
-                            record.channels(list.len());
+                            record.set_channels(list.len());
                         }
                     }
                 }
@@ -200,47 +208,63 @@ impl<'v> Record<'v> {
 
     /// A part of it comes.
     #[inline]
-    pub(super) fn begin(&mut self, section: Section) {
+    pub(super) fn begin_section(&mut self, section: RecordSection) {
         match section {
-            Section::Header | Section::Metadata => self.member.is_told = true,
-            Section::Coll => self.kind = Kind::Coll,
+            RecordSection::Header | RecordSection::Metadata => self.member.is_told = true,
+            RecordSection::Coll => self.kind = InspectorKind::Coll,
             // What is both is a collective: no version writes that.
-            Section::P2p if self.kind != Kind::Coll => self.kind = Kind::P2p,
-            Section::Stats if self.kind == Kind::Unknown => self.kind = Kind::Stats,
-            Section::Proxy if self.kind == Kind::Unknown => self.kind = Kind::Proxy,
-            Section::P2p | Section::Stats | Section::Proxy => {}
+            RecordSection::P2p if self.kind != InspectorKind::Coll => {
+                self.kind = InspectorKind::P2p;
+            }
+            RecordSection::Stats if self.kind == InspectorKind::Unknown => {
+                self.kind = InspectorKind::Stats;
+            }
+            RecordSection::Proxy if self.kind == InspectorKind::Unknown => {
+                self.kind = InspectorKind::Proxy;
+            }
+            RecordSection::P2p | RecordSection::Stats | RecordSection::Proxy => {}
         }
     }
 
     /// What a key of a part says.
     #[inline]
-    pub(super) fn set(&mut self, section: Section, key: &[u8], value: Scalar<'v>) {
+    pub(super) fn set_field(
+        &mut self,
+        section: RecordSection,
+        key: &[u8],
+        value: InspectorScalar<'v>,
+    ) {
         let member = &mut self.member;
         match (section, key) {
-            (Section::Header, b"id") => member.id = id(value.text()),
-            (Section::Header, b"rank") => member.rank = value.small(),
-            (Section::Header, b"n_ranks") => member.nranks = value.small(),
-            (Section::Metadata, b"hostname") => member.host = value.text(),
-            (Section::Metadata, b"pid") => member.pid = value.int(),
-            (Section::Coll, b"coll") | (Section::P2p, b"p2p") => self.op = value.name(),
-            (Section::Coll, b"coll_sn") => self.sn = value.int(),
-            (Section::Coll, b"coll_msg_size_bytes") | (Section::P2p, b"p2p_msg_size_bytes") => {
-                self.bytes = value.int();
+            (RecordSection::Header, b"id") => member.id = parse_id(value.as_text()),
+            (RecordSection::Header, b"rank") => member.rank = value.as_u32(),
+            (RecordSection::Header, b"n_ranks") => member.nranks = value.as_u32(),
+            (RecordSection::Metadata, b"hostname") => member.host = value.as_text(),
+            (RecordSection::Metadata, b"pid") => member.pid = value.as_u64(),
+            (RecordSection::Coll, b"coll") | (RecordSection::P2p, b"p2p") => {
+                self.op = value.as_name();
             }
-            (Section::Coll, b"coll_exec_time_us") | (Section::P2p, b"p2p_exec_time_us") => {
-                self.dur_ns = value.us();
+            (RecordSection::Coll, b"coll_sn") => self.sn = value.as_u64(),
+            (RecordSection::Coll, b"coll_msg_size_bytes")
+            | (RecordSection::P2p, b"p2p_msg_size_bytes") => {
+                self.bytes = value.as_u64();
             }
-            (Section::Coll, b"coll_timing_source") | (Section::P2p, b"p2p_timing_source") => {
-                self.quality = value.name();
+            (RecordSection::Coll, b"coll_exec_time_us")
+            | (RecordSection::P2p, b"p2p_exec_time_us") => {
+                self.dur_ns = value.us_as_ns();
             }
-            (Section::Coll, b"coll_algo") => self.algo = value.name(),
-            (Section::Coll, b"coll_proto") => self.proto = value.name(),
-            (Section::Coll, b"coll_n_channels") => self.nchannels = value.small(),
-            (Section::P2p, b"p2p_peer") => self.peer = value.int(),
-            (Section::Stats, key) => {
-                let mut drops = DROPS.iter().zip(&mut self.drops);
+            (RecordSection::Coll, b"coll_timing_source")
+            | (RecordSection::P2p, b"p2p_timing_source") => {
+                self.quality = value.as_name();
+            }
+            (RecordSection::Coll, b"coll_algo") => self.algo = value.as_name(),
+            (RecordSection::Coll, b"coll_proto") => self.proto = value.as_name(),
+            (RecordSection::Coll, b"coll_n_channels") => self.nchannels = value.as_u32(),
+            (RecordSection::P2p, b"p2p_peer") => self.peer = value.as_u64(),
+            (RecordSection::Stats, key) => {
+                let mut drops = DROP_COUNTERS.iter().zip(&mut self.drops);
                 if let Some((_, drop)) = drops.find(|(name, _)| **name == key) {
-                    *drop = value.int();
+                    *drop = value.as_u64();
                 }
             }
             _ => {}
@@ -249,29 +273,29 @@ impl<'v> Record<'v> {
 
     /// What a key of `event_trace_ts` says: when the host began to launch the operation.
     #[inline]
-    pub(super) fn trace(&mut self, key: &[u8], value: Scalar<'v>) {
+    pub(super) fn set_trace_field(&mut self, key: &[u8], value: InspectorScalar<'v>) {
         if matches!(key, b"coll_start_ts" | b"p2p_start_ts") {
             // What was not seen is 0.
-            self.start_ns = value.us().filter(|&ns| ns > 0);
+            self.start_ns = value.us_as_ns().filter(|&ns| ns > 0);
         }
     }
 
     /// The kernel's events: one for each channel.
     #[inline]
-    pub(super) fn channels(&mut self, n: usize) {
+    pub(super) fn set_channels(&mut self, n: usize) {
         self.nchannels = u32::try_from(n).ok().filter(|&n| n > 0);
     }
 
     /// The number of a collective among those of its name on its communicator.
     #[inline]
     pub(super) fn seq(&self) -> Option<u64> {
-        self.sn.filter(|_| self.kind == Kind::Coll)
+        self.sn.filter(|_| self.kind == InspectorKind::Coll)
     }
 
     /// The peer of a Send or Recv.
     #[inline]
     pub(super) fn peer(&self) -> Option<i64> {
-        let peer = self.peer.filter(|_| self.kind == Kind::P2p);
+        let peer = self.peer.filter(|_| self.kind == InspectorKind::P2p);
         peer.and_then(|peer| i64::try_from(peer).ok())
     }
 
@@ -281,7 +305,7 @@ impl<'v> Record<'v> {
         Timing {
             dur_ns: self.dur_ns,
             clock: match self.start_ns {
-                Some(_) => super::CLOCK,
+                Some(_) => super::UNIX_CLOCK,
                 None => b"",
             },
             quality: self.quality,
@@ -295,7 +319,7 @@ impl<'v> Record<'v> {
 }
 
 /// `0xe62dedaa97644a`.
-fn id(text: &[u8]) -> Option<u64> {
+fn parse_id(text: &[u8]) -> Option<u64> {
     match hex_u64(text.strip_prefix(b"0x")?) {
         Ok((b"", id)) => Some(id),
         _ => None,

@@ -1,12 +1,14 @@
-use super::scan::{scan, specials};
+use super::scan::{mark_specials, scan_record};
 use super::*;
-use crate::formats::{Head, Is};
+use crate::formats::{InputHead, ProbeAnswer};
 use proptest::prelude::*;
 use serde_json::Value;
 
 #[test]
 fn both_forms_are_known_by_their_first_line() {
-    let is = |format: &Format, text: &str| (format.probe)(&Head::of(text.as_bytes())) == Is::Yes;
+    let is = |format: &InputFormat, text: &str| {
+        (format.probe)(&InputHead::from_bytes(text.as_bytes())) == ProbeAnswer::Yes
+    };
     let record = "{\"header\":{\"id\":\"0xe6\",\"rank\":4},\"metadata\":\
                   {\"inspector_output_format_version\":\"v4.0\"},\"coll_perf\":{}}\n";
     assert!(is(&FORMAT, record) && !is(&FORMAT, "{\"header\":{\"id\":4}}\n"));
@@ -24,7 +26,7 @@ proptest! {
     fn special_bytes_are_found_among_any(bytes in any::<[u8; 8]>()) {
         let is = |b: u8| matches!(b, b'"' | b'\\') || !matches!(b, b' '..=b'~');
         let expected = bytes.map(|b| if is(b) { 0x80 } else { 0 });
-        let found = specials(u64::from_le_bytes(bytes));
+        let found = mark_specials(u64::from_le_bytes(bytes));
         prop_assert_eq!(found.to_le_bytes(), expected);
     }
 }
@@ -32,9 +34,9 @@ proptest! {
 /// Rows as text, and the account.
 fn read(text: &str) -> (Vec<String>, Account) {
     let (mut rows, mut account) = (Vec::new(), Account::default());
-    let (mut scratch, mut told) = (Scratch::default(), &b""[..]);
+    let (mut scratch, mut told) = (InspectorScratch::default(), &b""[..]);
     for line in text.as_bytes().split_inclusive(|&b| b == b'\n') {
-        if Inspector::tells(line) {
+        if InspectorFormat::sets_context(line) {
             told = line;
         }
         let mut take = |row: &Row<'_>| {
@@ -42,12 +44,12 @@ fn read(text: &str) -> (Vec<String>, Account) {
             row.csv(&mut text);
             rows.push(String::from_utf8(text).unwrap().trim_end().to_owned());
         };
-        let read = Inspector.row_after(&mut scratch, told, line, true, &mut take);
+        let read = InspectorFormat.read_record_after(&mut scratch, told, line, true, &mut take);
         if let Err(what) = read {
             rows.push(what.to_owned());
         }
     }
-    Inspector::told(&mut scratch, &mut account);
+    InspectorFormat::report_context(&mut scratch, &mut account);
     (rows, account)
 }
 
@@ -159,9 +161,9 @@ impl Made {
 }
 
 /// What the slow way gives.
-fn slow(text: &[u8], is: impl FnOnce(Option<Record<'_>>)) {
+fn slow(text: &[u8], is: impl FnOnce(Option<InspectorRecord<'_>>)) {
     let value: Option<Value> = serde_json::from_slice(text).ok();
-    is(value.as_ref().and_then(Record::of));
+    is(value.as_ref().and_then(InspectorRecord::from_object));
 }
 
 proptest! {
@@ -170,7 +172,7 @@ proptest! {
     #[test]
     fn the_fast_way_gives_what_the_slow_way_gives(made in made(), stats in any::<bool>()) {
         let line = if stats { made.stats() } else { made.line() };
-        let fast = scan(line.as_bytes());
+        let fast = scan_record(line.as_bytes());
         let is_odd = made.host.contains('\\') || made.name.is_some_and(|name| !name.is_ascii());
         let has_head = stats || made.header;
         prop_assert_eq!(fast.is_some(), !(is_odd && has_head));
@@ -196,7 +198,7 @@ proptest! {
         let at = at.index(line.len());
         let end = (at + len).min(line.len());
         line.splice(at..end, other.into_bytes());
-        if let Some(fast) = scan(&line) {
+        if let Some(fast) = scan_record(&line) {
             slow(&line, |slow| assert_eq!(slow, Some(fast), "{}", String::from_utf8_lossy(&line)));
         }
     }
@@ -261,8 +263,8 @@ fn a_record_without_a_header_is_of_the_dump_before_it() {
     let row = ",,example-hostname,1639453,,,2,8,,0x7f8c496ae9f661,1407,,AllReduce,,,,,17179869184,,1,\
                inspector,61974000,,,,RING,LL,,,";
     assert_eq!(rows, [row]);
-    assert_eq!(account.unrecorded.dropped(), [4096, 0, 0, 3]);
-    assert_eq!(account.unrecorded.missing(), 1407);
+    assert_eq!(account.unrecorded.sum_drops(), [4096, 0, 0, 3]);
+    assert_eq!(account.unrecorded.count_missing_calls(), 1407);
     // The beginning is not there: the call is, and whose it is is not known.
     let (rows, _) = read(V43.split_inclusive('\n').nth(1).unwrap());
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Calls of a trace as rows of the call table.
 
-use super::event::{Cat, Event};
+use super::event::{ProfilerEvent, ProfilerEventKind};
 use crate::error::Result;
 use crate::grammar::token::hex_u64;
 use crate::grammar::values::{Datatype, has_root};
@@ -9,7 +9,7 @@ use crate::output::table::{Row, Timing};
 
 /// A call as the program made it (v5 and later).
 #[derive(Debug)]
-pub(super) struct Api {
+pub(super) struct ProfilerApiCall {
     name: Box<[u8]>,
     pid: u64,
     count: u64,
@@ -23,7 +23,7 @@ pub(super) struct Api {
 
 /// A call as NCCL launched it.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct ProfilerCall {
     pub name: Box<[u8]>,
     pid: u64,
     pub(super) comm: Option<u64>,
@@ -53,12 +53,12 @@ pub(super) struct Call {
 }
 
 /// The clock of times that the plugin takes on the host.
-const HOST: &[u8] = b"plugin";
+const HOST_CLOCK: &[u8] = b"plugin";
 /// The clock of the GPU (globaltimer), in ns since 1970.
-const GPU: &[u8] = b"gpu";
+const GPU_CLOCK: &[u8] = b"gpu";
 
 /// NCCL's name of a type, or its number (v1).
-fn datatype(text: &[u8]) -> Option<Datatype> {
+fn parse_datatype(text: &[u8]) -> Option<Datatype> {
     let name = match text {
         b"ncclInt8" | b"ncclChar" => "int8",
         b"ncclUint8" => "uint8",
@@ -84,8 +84,11 @@ pub(super) fn named(name: &[u8]) -> Box<[u8]> {
     name.strip_prefix(b"nccl").unwrap_or(name).into()
 }
 
-impl Api {
-    pub(super) fn of(event: &Event<'_>, group: Option<u64>) -> Option<Api> {
+impl ProfilerApiCall {
+    pub(super) fn from_event(
+        event: &ProfilerEvent<'_>,
+        group: Option<u64>,
+    ) -> Option<ProfilerApiCall> {
         let args = event.args;
         let stream = args
             .text("Stream")
@@ -98,11 +101,11 @@ impl Api {
         let root = args
             .number("root")
             .and_then(|root| i64::try_from(root).ok());
-        Some(Api {
+        Some(ProfilerApiCall {
             name: named(event.name),
             pid: event.pid,
             count: args.number("count")?,
-            datatype: datatype(args.text("datatype")?),
+            datatype: parse_datatype(args.text("datatype")?),
             root: root.filter(|_| has_root(event.name)),
             stream: stream.or(is_null.then_some(0)),
             begin: Some(event.ts).filter(|&ts| ts > 0).or(group),
@@ -111,10 +114,14 @@ impl Api {
     }
 
     /// The row of a call of which the trace has nothing else.
-    pub(super) fn row(&self, mut take: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+    pub(super) fn emit_row(&self, mut take: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
         let timing = Timing {
             start_ns: self.begin,
-            clock: if self.begin.is_some() { HOST } else { b"" },
+            clock: if self.begin.is_some() {
+                HOST_CLOCK
+            } else {
+                b""
+            },
             quality: b"API call only",
             ..Timing::default()
         };
@@ -133,10 +140,10 @@ impl Api {
     }
 }
 
-impl Call {
-    pub(super) fn of(event: &Event<'_>) -> Option<Call> {
+impl ProfilerCall {
+    pub(super) fn from_event(event: &ProfilerEvent<'_>) -> Option<ProfilerCall> {
         let args = event.args;
-        let is_copied = event.cat == Cat::CeColl;
+        let is_copied = event.cat == ProfilerEventKind::CeColl;
         let count = args.number(if is_copied { "count" } else { "Count" })?;
         let of_type = args.text(if is_copied { "datatype" } else { "Datatype" })?;
         let channels = args.number("nChannels").or(args.number("nMaxChannels"));
@@ -146,7 +153,7 @@ impl Call {
                 .to_ascii_uppercase()
                 .into()
         };
-        Some(Call {
+        Some(ProfilerCall {
             name: named(event.name),
             pid: event.pid,
             comm: args.number("CommHash").filter(|&id| id > 0),
@@ -154,7 +161,7 @@ impl Call {
             seq: args.number("SeqNum"),
             peer: args.number("Peer"),
             count,
-            datatype: datatype(of_type),
+            datatype: parse_datatype(of_type),
             algo: text("Algorithm"),
             proto: text("Protocol"),
             nchannels: channels.and_then(|n| u32::try_from(n).ok()),
@@ -173,7 +180,7 @@ impl Call {
     }
 
     /// A channel of its kernel ended, with times on the GPU's clock where it has them.
-    pub(super) fn kernel(&mut self, start: u64, stop: u64, seen: u64) {
+    pub(super) fn end_kernel_channel(&mut self, start: u64, stop: u64, seen: u64) {
         self.ended += 1;
         self.kernel_end = self.kernel_end.max(Some(seen));
         if start > 0 && stop >= start {
@@ -183,35 +190,35 @@ impl Call {
     }
 
     /// An operation of the proxy thread for it ended.
-    pub(super) fn proxied(&mut self, end: u64) {
+    pub(super) fn end_proxy_op(&mut self, end: u64) {
         self.proxied = self.proxied.max(Some(end));
     }
 
     /// True where its count is one of bytes: NCCL turns AllGather and Broadcast into calls of int8
     /// before the plugin sees them.
-    pub(super) fn is_in_bytes(&self, api: Option<&Api>) -> bool {
+    pub(super) fn is_in_bytes(&self, api: Option<&ProfilerApiCall>) -> bool {
         let is_int8 = self.datatype == Datatype::from_name(b"int8");
         let is_turned = matches!(&*self.name, b"AllGather" | b"Broadcast") && !self.is_copied;
         is_turned
             && is_int8
             && self
-                .api(api)
+                .matching_api(api)
                 .is_none_or(|api| api.datatype != self.datatype)
     }
 
     /// The API call that it belongs to.
-    fn api<'a>(&self, api: Option<&'a Api>) -> Option<&'a Api> {
+    fn matching_api<'a>(&self, api: Option<&'a ProfilerApiCall>) -> Option<&'a ProfilerApiCall> {
         api.filter(|api| api.name == self.name)
     }
 
-    pub(super) fn row(
+    pub(super) fn emit_row(
         &self,
-        api: Option<&Api>,
+        api: Option<&ProfilerApiCall>,
         mut take: impl FnMut(&Row<'_>) -> Result<()>,
     ) -> Result<()> {
-        let api = self.api(api);
-        let quality = self.quality();
-        let (start, dur, clock) = self.times();
+        let api = self.matching_api(api);
+        let quality = self.describe_quality();
+        let (start, dur, clock) = self.call_times();
         let timing = Timing {
             start_ns: Some(start),
             dur_ns: dur,
@@ -226,7 +233,7 @@ impl Call {
         take(&Row {
             pid: Some(self.pid),
             rank: self.rank.and_then(|rank| u32::try_from(rank).ok()),
-            comm_id: self.comm.map(CommId::printed),
+            comm_id: self.comm.map(CommId::from_printed),
             seq: self.seq,
             op: &self.name,
             count: Some(api.map_or(self.count, |api| api.count)),
@@ -241,17 +248,17 @@ impl Call {
     }
 
     /// When it began, how long it took, and on which clock.
-    fn times(&self) -> (u64, Option<u64>, &'static [u8]) {
+    fn call_times(&self) -> (u64, Option<u64>, &'static [u8]) {
         if let Some((start, stop)) = self.gpu {
-            return (start, Some(stop - start), GPU);
+            return (start, Some(stop - start), GPU_CLOCK);
         }
         // The later of what ended last: either may be missing.
         let end = self.kernel_end.max(self.proxied);
         let dur = end.and_then(|end| end.checked_sub(self.begin));
-        (self.begin, self.copied.or(dur), HOST)
+        (self.begin, self.copied.or(dur), HOST_CLOCK)
     }
 
-    fn quality(&self) -> String {
+    fn describe_quality(&self) -> String {
         let channels = match (self.ended, self.channels) {
             (ended, all) if ended < all => format!(", {ended} of {all} channels"),
             _ => String::new(),

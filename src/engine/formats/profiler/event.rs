@@ -7,7 +7,7 @@ use memchr::memmem;
 
 /// The kinds of events of all versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cat {
+pub(super) enum ProfilerEventKind {
     Group,
     GroupApi,
     Coll,
@@ -25,28 +25,28 @@ pub(super) enum Cat {
     CeBatch,
 }
 
-const CATS: [(&[u8], Cat); 15] = [
-    (b"GROUP", Cat::Group),
-    (b"GROUP_API", Cat::GroupApi),
-    (b"COLL", Cat::Coll),
-    (b"COLL_API", Cat::CollApi),
-    (b"P2P", Cat::P2p),
-    (b"P2P_API", Cat::P2pApi),
-    (b"PROXY", Cat::Proxy),
-    (b"NET", Cat::Net),
-    (b"NET_IB", Cat::NetIb),
-    (b"NET_SOCK", Cat::NetSock),
-    (b"GPU", Cat::Gpu),
-    (b"KERNEL_LAUNCH", Cat::KernelLaunch),
-    (b"CE_COLL", Cat::CeColl),
-    (b"CE_SYNC", Cat::CeSync),
-    (b"CE_BATCH", Cat::CeBatch),
+const EVENT_KINDS: [(&[u8], ProfilerEventKind); 15] = [
+    (b"GROUP", ProfilerEventKind::Group),
+    (b"GROUP_API", ProfilerEventKind::GroupApi),
+    (b"COLL", ProfilerEventKind::Coll),
+    (b"COLL_API", ProfilerEventKind::CollApi),
+    (b"P2P", ProfilerEventKind::P2p),
+    (b"P2P_API", ProfilerEventKind::P2pApi),
+    (b"PROXY", ProfilerEventKind::Proxy),
+    (b"NET", ProfilerEventKind::Net),
+    (b"NET_IB", ProfilerEventKind::NetIb),
+    (b"NET_SOCK", ProfilerEventKind::NetSock),
+    (b"GPU", ProfilerEventKind::Gpu),
+    (b"KERNEL_LAUNCH", ProfilerEventKind::KernelLaunch),
+    (b"CE_COLL", ProfilerEventKind::CeColl),
+    (b"CE_SYNC", ProfilerEventKind::CeSync),
+    (b"CE_BATCH", ProfilerEventKind::CeBatch),
 ];
 
 /// A line.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Line<'l> {
-    Event(Event<'l>),
+pub(super) enum ProfilerLine<'l> {
+    Event(ProfilerEvent<'l>),
     /// The brackets around the events, and the empty one after the last.
     Frame,
     /// No line of the plugin's.
@@ -57,98 +57,98 @@ pub(super) enum Line<'l> {
 
 /// The beginning or the end of an event.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Event<'l> {
+pub(super) struct ProfilerEvent<'l> {
     pub(super) name: &'l [u8],
-    pub(super) cat: Cat,
+    pub(super) cat: ProfilerEventKind,
     pub(super) is_begin: bool,
     pub(super) pid: u64,
     /// ns since the plugin began in its process.
     pub(super) ts: u64,
-    pub(super) args: Args<'l>,
+    pub(super) args: ProfilerArgs<'l>,
     /// It begins with a quote of a word processor.
     pub(super) is_curly: bool,
 }
 
 /// What is in the braces of `"args"`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Args<'l>(&'l [u8]);
+pub(super) struct ProfilerArgs<'l>(&'l [u8]);
 
 /// Reads a line without its end.
-pub(super) fn line(text: &[u8]) -> Line<'_> {
+pub(super) fn parse_line(text: &[u8]) -> ProfilerLine<'_> {
     let text = text.trim_ascii();
     let bare = text.strip_suffix(b",").unwrap_or(text);
     if matches!(
         bare,
         b"" | b"[" | b"]" | b"{}" | b"{}]" | b"[{}]" | b"[ {}]"
     ) {
-        return Line::Frame;
+        return ProfilerLine::Frame;
     }
     let bare = bare.strip_prefix(b"[").unwrap_or(bare).trim_ascii_start();
     if !bare.starts_with(b"{") {
         return match memmem::find(bare, b"\"cat\": \"") {
-            Some(_) => Line::Damaged("the beginning of an event"),
-            None => Line::Foreign,
+            Some(_) => ProfilerLine::Damaged("the beginning of an event"),
+            None => ProfilerLine::Foreign,
         };
     }
-    match event(bare) {
-        Ok(event) => Line::Event(event),
-        Err(lacks) => Line::Damaged(lacks),
+    match parse_event(bare) {
+        Ok(event) => ProfilerLine::Event(event),
+        Err(lacks) => ProfilerLine::Damaged(lacks),
     }
 }
 
-fn event(text: &[u8]) -> Result<Event<'_>, Lacks> {
+fn parse_event(text: &[u8]) -> Result<ProfilerEvent<'_>, Lacks> {
     const CURLY: &[u8] = "{\u{201c}name\": \"".as_bytes();
     let rest = text.strip_prefix(b"{\"name\": \"");
     let is_curly = rest.is_none();
     let rest = rest
         .or(text.strip_prefix(CURLY))
         .ok_or("the name of an event")?;
-    let (name, rest) = until(rest, b"\", \"cat\": \"").ok_or("the kind of an event")?;
-    let (cat, rest) = until(rest, b"\", \"ph\": \"").ok_or("a phase")?;
-    let (_, cat) = *CATS
+    let (name, rest) = split_at_mark(rest, b"\", \"cat\": \"").ok_or("the kind of an event")?;
+    let (cat, rest) = split_at_mark(rest, b"\", \"ph\": \"").ok_or("a phase")?;
+    let (_, cat) = *EVENT_KINDS
         .iter()
         .find(|(known, _)| *known == cat)
         .ok_or("a known kind of event")?;
-    let (phase, rest) = until(rest, b"\", \"id\": ").ok_or("an id")?;
+    let (phase, rest) = split_at_mark(rest, b"\", \"id\": ").ok_or("an id")?;
     let is_begin = match phase {
         b"b" => true,
         b"e" => false,
         _ => return Err("phase b or e"),
     };
-    let (id, rest) = until(rest, b", \"pid\": ").ok_or("a process")?;
-    number(id).ok_or("an id")?;
-    let (pid, rest) = until(rest, b", \"tid\": ").ok_or("a thread")?;
-    let pid = number(pid).ok_or("a process")?;
-    let (tid, rest) = until(rest, b", \"ts\": ").ok_or("a time")?;
-    number(tid).ok_or("a thread")?;
-    let (rest, args) = match until(rest, b", \"args\": {") {
+    let (id, rest) = split_at_mark(rest, b", \"pid\": ").ok_or("a process")?;
+    parse_number(id).ok_or("an id")?;
+    let (pid, rest) = split_at_mark(rest, b", \"tid\": ").ok_or("a thread")?;
+    let pid = parse_number(pid).ok_or("a process")?;
+    let (tid, rest) = split_at_mark(rest, b", \"ts\": ").ok_or("a time")?;
+    parse_number(tid).ok_or("a thread")?;
+    let (rest, args) = match split_at_mark(rest, b", \"args\": {") {
         Some((ts, args)) => {
             let args = args.strip_suffix(b"}}").ok_or("the end of an event")?;
-            (ts, Args(args))
+            (ts, ProfilerArgs(args))
         }
         None => (
             rest.strip_suffix(b"}").ok_or("the end of an event")?,
-            Args(b""),
+            ProfilerArgs(b""),
         ),
     };
-    Ok(Event {
+    Ok(ProfilerEvent {
         name,
         cat,
         is_begin,
         pid,
-        ts: micros(rest).ok_or("a time")?,
+        ts: parse_micros(rest).ok_or("a time")?,
         args,
         is_curly,
     })
 }
 
 /// What is before `mark`, and what is after.
-fn until<'l>(text: &'l [u8], mark: &[u8]) -> Option<(&'l [u8], &'l [u8])> {
+fn split_at_mark<'l>(text: &'l [u8], mark: &[u8]) -> Option<(&'l [u8], &'l [u8])> {
     let at = memmem::find(text, mark)?;
     Some((&text[..at], &text[at + mark.len()..]))
 }
 
-fn number(text: &[u8]) -> Option<u64> {
+fn parse_number(text: &[u8]) -> Option<u64> {
     match dec_u64(text) {
         Ok((b"", n)) => Some(n),
         _ => None,
@@ -156,15 +156,15 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// Microseconds with decimals, in ns; a time before 0 is 0.
-fn micros(text: &[u8]) -> Option<u64> {
+fn parse_micros(text: &[u8]) -> Option<u64> {
     if let Some(rest) = text.strip_prefix(b"-") {
-        return micros(rest).map(|_| 0);
+        return parse_micros(rest).map(|_| 0);
     }
     let (whole, part) = match memchr::memchr(b'.', text) {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (text, &b""[..]),
     };
-    let mut ns = number(whole)?.checked_mul(1000)?;
+    let mut ns = parse_number(whole)?.checked_mul(1000)?;
     if !part.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -174,12 +174,12 @@ fn micros(text: &[u8]) -> Option<u64> {
     Some(ns)
 }
 
-impl<'l> Args<'l> {
+impl<'l> ProfilerArgs<'l> {
     /// The value of a key as it is written, without quotes.
     pub(super) fn text(self, key: &str) -> Option<&'l [u8]> {
-        let rest = self.after(key)?;
+        let rest = self.after_key(key)?;
         if let Some(rest) = rest.strip_prefix(b"\"") {
-            return until(rest, b"\"").map(|(value, _)| value);
+            return split_at_mark(rest, b"\"").map(|(value, _)| value);
         }
         let end = rest.iter().position(|b| b",}".contains(b));
         Some(rest[..end.unwrap_or(rest.len())].trim_ascii())
@@ -187,28 +187,29 @@ impl<'l> Args<'l> {
 
     /// A whole number.
     pub(super) fn number(self, key: &str) -> Option<u64> {
-        number(self.text(key)?)
+        parse_number(self.text(key)?)
     }
 
     /// A number of microseconds, in ns.
     pub(super) fn micros(self, key: &str) -> Option<u64> {
-        micros(self.text(key)?)
+        parse_micros(self.text(key)?)
     }
 
     /// `{"step": 3, "ts": 2408.3}`: the steps, and when.
     pub(super) fn phase(self, key: &str) -> Option<(u64, u64)> {
-        let (inner, _) = until(self.after(key)?.strip_prefix(b"{")?, b"}")?;
-        let inner = Args(inner);
+        let (inner, _) = split_at_mark(self.after_key(key)?.strip_prefix(b"{")?, b"}")?;
+        let inner = ProfilerArgs(inner);
         Some((inner.number("step")?, inner.micros("ts")?))
     }
 
     /// A text that is written without quotes, as no JSON is.
     pub(super) fn is_bare(self, key: &str) -> bool {
-        self.after(key).is_some_and(|rest| !rest.starts_with(b"\""))
+        self.after_key(key)
+            .is_some_and(|rest| !rest.starts_with(b"\""))
     }
 
-    fn after(self, key: &str) -> Option<&'l [u8]> {
-        let Args(mut rest) = self;
+    fn after_key(self, key: &str) -> Option<&'l [u8]> {
+        let ProfilerArgs(mut rest) = self;
         loop {
             let at = memmem::find(rest, key.as_bytes())?;
             let is_key = at.checked_sub(1).and_then(|at| rest.get(at)) == Some(&b'"');
@@ -228,12 +229,12 @@ mod tests {
     #[test]
     fn a_line_is_an_event_or_says_what_it_lacks() {
         let text = br#"{"name": "Send", "cat": "PROXY", "ph": "b", "id": 0, "pid": 7, "tid": 1, "ts": 121.806595, "args": {"Channel": 3, "POSTED": {"step": 2, "ts": 2408.305432}, "Stream": 0x50, "op": "x"}},"#;
-        let Line::Event(event) = line(text) else {
-            panic!("{:?}", line(text));
+        let ProfilerLine::Event(event) = parse_line(text) else {
+            panic!("{:?}", parse_line(text));
         };
         assert_eq!(
             (event.name, event.cat, event.is_begin),
-            (&b"Send"[..], Cat::Proxy, true)
+            (&b"Send"[..], ProfilerEventKind::Proxy, true)
         );
         assert_eq!((event.pid, event.ts), (7, 121_806));
         assert_eq!(event.args.number("Channel"), Some(3));
@@ -242,11 +243,14 @@ mod tests {
         assert!(event.args.is_bare("Stream") && !event.args.is_bare("op"));
         for cut in 1..text.len() - 1 {
             assert!(
-                matches!(line(&text[..cut]), Line::Damaged(_)) || cut < 2,
+                matches!(parse_line(&text[..cut]), ProfilerLine::Damaged(_)) || cut < 2,
                 "{cut}"
             );
         }
-        assert_eq!(line(b"{}]"), Line::Frame);
-        assert_eq!(line(b" ... [ trace truncated for brevity ]"), Line::Foreign);
+        assert_eq!(parse_line(b"{}]"), ProfilerLine::Frame);
+        assert_eq!(
+            parse_line(b" ... [ trace truncated for brevity ]"),
+            ProfilerLine::Foreign
+        );
     }
 }

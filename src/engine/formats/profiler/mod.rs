@@ -9,100 +9,113 @@ mod proxy;
 mod tests;
 mod trace;
 
-pub use proxy::{Op, Phases, Side, Wait};
-pub use trace::Visit;
+pub use proxy::{ProxyOp, ProxyPhases, ProxyWait, TransferSide};
+pub use trace::ProfilerVisitor;
 
-use super::ordered::{self, Taking};
-use super::{Format, Tells};
+use super::ordered::{self, RowTaker};
+use super::{InputFormat, Provides};
 use crate::error::Result;
 use crate::output::table::Row;
 use crate::report::account::Account;
 use crate::source::Input;
-use event::Line;
+use event::ProfilerLine;
 use std::io::{BufRead, BufReader, Read};
-use trace::Trace;
+use trace::ProfilerTrace;
 
 /// The format.
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: InputFormat = InputFormat {
     name: "profiler",
     what: "an NCCL profiler trace",
-    tells: Tells::CALLS
-        .and(Tells::STARTS)
-        .and(Tells::DURATIONS)
-        .and(Tells::PROXY),
+    tells: Provides::CALLS
+        .and(Provides::STARTS)
+        .and(Provides::DURATIONS)
+        .and(Provides::PROXY),
     probe: |head| {
         let text = head.bytes.trim_ascii();
         // A trace without an event.
         let is_bare = text.iter().filter(|b| !b.is_ascii_whitespace()).eq(b"[{}]");
         let event = text.strip_prefix(b"[").unwrap_or(text).trim_ascii_start();
         let line = event.split(|&b| b == b'\n').next().unwrap_or_default();
-        head.other((head.is_whole && is_bare) || matches!(event::line(line), Line::Event(_)))
+        head.probe_recorder(
+            (head.is_whole && is_bare) || matches!(event::parse_line(line), ProfilerLine::Event(_)),
+        )
     },
 };
 
 /// Reads the trace of an input.
-pub(super) fn read(input: &Input, taking: &mut Taking<'_>) -> Result<()> {
-    struct Calls<'c, 't>(&'c mut Taking<'t>);
-    impl Visit for Calls<'_, '_> {
-        fn call(&mut self, row: &Row<'_>) -> Result<()> {
-            self.0.row(row)
+pub(super) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -> Result<()> {
+    struct ProfilerCalls<'c, 't>(&'c mut RowTaker<'t>);
+    impl ProfilerVisitor for ProfilerCalls<'_, '_> {
+        fn visit_call(&mut self, row: &Row<'_>) -> Result<()> {
+            self.0.take_row(row)
         }
     }
     let mut account = Account::default();
     let name = input.name();
-    let mut calls = Calls(taking);
-    walk(&mut reader(input)?, &name, &mut account, &mut calls, |_| {})?;
+    let mut calls = ProfilerCalls(taking);
+    walk_trace(
+        &mut open_reader(input)?,
+        &name,
+        &mut account,
+        &mut calls,
+        |_| {},
+    )?;
     calls.0.account.merge(&account);
     Ok(())
 }
 
-fn reader(input: &Input) -> Result<BufReader<Box<dyn Read + Send>>> {
-    Ok(BufReader::with_capacity(1 << 18, input.stream()?))
+fn open_reader(input: &Input) -> Result<BufReader<Box<dyn Read + Send>>> {
+    Ok(BufReader::with_capacity(
+        1 << 18,
+        input.open_unmapped_reader()?,
+    ))
 }
 
 /// Reads the trace of an input and hands all it has to `visit`; the account of its lines.
 ///
 /// # Errors
 /// The input cannot be read; what `visit` says.
-pub fn trace(input: &Input, visit: &mut dyn Visit) -> Result<Account> {
+pub fn read_trace(input: &Input, visit: &mut dyn ProfilerVisitor) -> Result<Account> {
     let mut account = Account::default();
-    walk(
-        &mut reader(input)?,
+    walk_trace(
+        &mut open_reader(input)?,
         &input.name(),
         &mut account,
         visit,
         |_| {},
     )?;
-    account.broken = crate::log::unbroken(input, false)?;
+    account.broken = crate::log::check_unpacked(input, false)?;
     Ok(account)
 }
 
 /// The longest line that is read; an event has a few hundred bytes.
-const LONGEST: u64 = 1 << 16;
+const MAX_TRACE_LINE_BYTES: u64 = 1 << 16;
 
-fn walk(
+fn walk_trace(
     reader: &mut dyn BufRead,
     name: &str,
     account: &mut Account,
-    visit: &mut dyn Visit,
+    visit: &mut dyn ProfilerVisitor,
     progress: impl Fn(u64),
 ) -> Result<()> {
-    let mut trace = Trace::default();
-    ordered::each_line(reader, name, LONGEST, &mut |line| {
+    let mut trace = ProfilerTrace::default();
+    ordered::for_each_line(reader, name, MAX_TRACE_LINE_BYTES, &mut |line| {
         progress(line.len() as u64);
-        trace.line(line, account, visit)
+        trace.read_line(line, account, visit)
     })?;
-    trace.end(account, visit)
+    trace.finish(account, visit)
 }
 
 #[cfg(test)]
 mod probe {
     use super::*;
-    use crate::formats::{Head, Is};
+    use crate::formats::{InputHead, ProbeAnswer};
 
     #[test]
     fn a_trace_is_known_by_its_first_event() {
-        let is = |text: &str| (FORMAT.probe)(&Head::of(text.as_bytes())) == Is::Yes;
+        let is = |text: &str| {
+            (FORMAT.probe)(&InputHead::from_bytes(text.as_bytes())) == ProbeAnswer::Yes
+        };
         let event = "{\"name\": \"Group\", \"cat\": \"GROUP\", \"ph\": \"b\", \"id\": 0, \"pid\": 7, \
                      \"tid\": 1, \"ts\": 46.244980, \"args\": {\"groupId\": 0}},\n";
         assert!(is(&format!("[\n{event}")) && is(event) && is("[\n{}]\n"));

@@ -1,10 +1,10 @@
 //! Operations of NCCL's proxy thread: one call's traffic on one channel with one peer.
 
-use super::event::Args;
+use super::event::ProfilerArgs;
 
 /// Which way the data goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Side {
+pub enum TransferSide {
     /// To the peer.
     Send,
     /// From the peer.
@@ -13,7 +13,7 @@ pub enum Side {
 
 /// What a step of an operation waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Wait {
+pub enum ProxyWait {
     /// A free slot of the buffer (v1 to v3).
     Buffer,
     /// The GPU has not yet written the data, or not yet taken it.
@@ -26,18 +26,24 @@ pub enum Wait {
     Flush,
 }
 
-impl Wait {
+impl ProxyWait {
     /// All, in the order of a step.
-    pub const ALL: [Wait; 5] = [Wait::Buffer, Wait::Gpu, Wait::Peer, Wait::Net, Wait::Flush];
+    pub const ALL: [ProxyWait; 5] = [
+        ProxyWait::Buffer,
+        ProxyWait::Gpu,
+        ProxyWait::Peer,
+        ProxyWait::Net,
+        ProxyWait::Flush,
+    ];
 
     /// The wait of an event.
-    pub(super) fn of(name: &[u8]) -> Option<Wait> {
+    pub(super) fn from_name(name: &[u8]) -> Option<ProxyWait> {
         Some(match name {
-            b"SendBufferWait" | b"RecvBufferWait" => Wait::Buffer,
-            b"SendGpuWait" | b"RecvGpuWait" => Wait::Gpu,
-            b"SendPeerWait" => Wait::Peer,
-            b"SendWait" | b"RecvWait" => Wait::Net,
-            b"RecvFlushWait" => Wait::Flush,
+            b"SendBufferWait" | b"RecvBufferWait" => ProxyWait::Buffer,
+            b"SendGpuWait" | b"RecvGpuWait" => ProxyWait::Gpu,
+            b"SendPeerWait" => ProxyWait::Peer,
+            b"SendWait" | b"RecvWait" => ProxyWait::Net,
+            b"RecvFlushWait" => ProxyWait::Flush,
             _ => return None,
         })
     }
@@ -45,18 +51,18 @@ impl Wait {
     /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Wait::Buffer => "buffer",
-            Wait::Gpu => "gpu",
-            Wait::Peer => "peer",
-            Wait::Net => "net",
-            Wait::Flush => "flush",
+            ProxyWait::Buffer => "buffer",
+            ProxyWait::Gpu => "gpu",
+            ProxyWait::Peer => "peer",
+            ProxyWait::Net => "net",
+            ProxyWait::Flush => "flush",
         }
     }
 }
 
 /// How many steps were posted, received, transmitted and done (v1 to v3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Phases {
+pub struct ProxyPhases {
     /// Posted.
     pub posted: u64,
     /// For a send those whose receiver had room, for a receive those that came.
@@ -69,7 +75,7 @@ pub struct Phases {
 
 /// An operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Op {
+pub struct ProxyOp {
     /// The call's operation; empty where the trace does not show the call.
     pub op: Box<[u8]>,
     /// The id of its communicator.
@@ -79,7 +85,7 @@ pub struct Op {
     /// Its SeqNum.
     pub seq: Option<u64>,
     /// Which way.
-    pub side: Side,
+    pub side: TransferSide,
     /// The channel.
     pub channel: u64,
     /// The rank at the other end.
@@ -93,7 +99,7 @@ pub struct Op {
     /// Bytes that the network plugin posted.
     pub net_bytes: u64,
     /// v1 to v3: how many steps came how far.
-    pub phases: Option<Phases>,
+    pub phases: Option<ProxyPhases>,
     /// When it was handed to the thread, when the thread took it up, when it ended: ns.
     pub scheduled: Option<u64>,
     /// The end of the time in the thread's queue.
@@ -102,26 +108,26 @@ pub struct Op {
     pub begin: Option<u64>,
     /// Its end.
     pub end: Option<u64>,
-    /// The waits of its steps: how many, and how long together, in the order of [`Wait::ALL`].
+    /// The waits of its steps: how many, and how long together, in the order of [`ProxyWait::ALL`].
     pub waits: [(u64, u64); 5],
     /// The last wait that began.
-    pub last: Option<Wait>,
+    pub last: Option<ProxyWait>,
     pub(super) is_stale: bool,
 }
 
-impl Op {
-    pub(super) fn of(args: Args<'_>, side: Side) -> Op {
+impl ProxyOp {
+    pub(super) fn from_args(args: ProfilerArgs<'_>, side: TransferSide) -> ProxyOp {
         let number = |key| args.number(key).unwrap_or(0);
         let steps = |key| args.phase(key).map(|(steps, _)| steps);
         let phases = || {
-            Some(Phases {
+            Some(ProxyPhases {
                 posted: steps("POSTED")?,
                 ready: steps("REM_FIFO_WAIT").or(steps("RECEIVED"))?,
                 transmitted: steps("TRANSMITTED")?,
                 done: steps("DONE")?,
             })
         };
-        Op {
+        ProxyOp {
             op: Box::default(),
             comm: None,
             rank: None,
@@ -145,18 +151,18 @@ impl Op {
     }
 
     /// True where the arguments are those of the same operation.
-    pub(super) fn is_same(&self, args: Args<'_>) -> bool {
+    pub(super) fn is_same(&self, args: ProfilerArgs<'_>) -> bool {
         args.number("Channel") == Some(self.channel) && args.number("Peer") == Some(self.peer)
     }
 
-    pub(super) fn waited(&mut self, wait: Wait, ns: u64) {
+    pub(super) fn add_wait(&mut self, wait: ProxyWait, ns: u64) {
         let (n, sum) = &mut self.waits[wait as usize];
         *n += 1;
         *sum = sum.saturating_add(ns);
     }
 
     /// Steps whose waits the trace has: the plugin keeps only the last 16, 32 or 1,024.
-    pub fn seen(&self) -> u64 {
+    pub fn steps_seen(&self) -> u64 {
         self.waits.iter().map(|(n, _)| *n).max().unwrap_or(0)
     }
 

@@ -1,21 +1,21 @@
 //! Traces of every version; the numbers in comments are lines of the traces.
 
 use super::*;
-use crate::log::mend::blocks::REJOIN;
+use crate::log::mend::blocks::BLOCK_REJOINER;
 use crate::shared::data;
-use crate::source::{self, Origin};
+use crate::source::{self, InputName};
 use std::path::Path;
 
 /// What a trace has.
 #[derive(Default)]
 struct Kept {
     rows: Vec<String>,
-    ops: Vec<Op>,
+    ops: Vec<ProxyOp>,
     account: Account,
 }
 
-impl Visit for Kept {
-    fn call(&mut self, row: &Row<'_>) -> Result<()> {
+impl ProfilerVisitor for Kept {
+    fn visit_call(&mut self, row: &Row<'_>) -> Result<()> {
         let text = String::from_utf8_lossy;
         let time = row.times();
         let word = |n: Option<u64>| n.map_or("-".to_owned(), |n| n.to_string());
@@ -34,7 +34,7 @@ impl Visit for Kept {
         Ok(())
     }
 
-    fn proxy(&mut self, op: &Op) {
+    fn visit_proxy_op(&mut self, op: &ProxyOp) {
         self.ops.push(op.clone());
     }
 }
@@ -42,8 +42,8 @@ impl Visit for Kept {
 fn of(bytes: &[u8]) -> Kept {
     let mut kept = Kept::default();
     let mut account = Account::default();
-    walk(&mut &bytes[..], "x", &mut account, &mut kept, |_| {}).unwrap();
-    assert_eq!(account.decided(), account.lines);
+    walk_trace(&mut &bytes[..], "x", &mut account, &mut kept, |_| {}).unwrap();
+    assert_eq!(account.count_decided_lines(), account.lines);
     assert_eq!(
         account.lines as usize,
         bytes.split_inclusive(|&b| b == b'\n').count()
@@ -56,9 +56,18 @@ fn bytes(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../testdata/profiler")
         .join(name);
-    let input = Input::open(&Origin::Path(path), source::Options::default(), REJOIN).unwrap();
+    let input = Input::open(
+        &InputName::Path(path),
+        source::Options::default(),
+        BLOCK_REJOINER,
+    )
+    .unwrap();
     let mut bytes = Vec::new();
-    input.reader().unwrap().read_to_end(&mut bytes).unwrap();
+    input
+        .open_reader()
+        .unwrap()
+        .read_to_end(&mut bytes)
+        .unwrap();
     bytes
 }
 
@@ -98,13 +107,13 @@ fn version_1_has_numbers_for_types() {
     // 4 to 23: 2741.875291 - 121.806595 us.
     let op = &kept.ops[0];
     assert_eq!(
-        (op.side, op.channel, op.peer, op.steps, op.seen()),
-        (Side::Send, 0, 1, 3, 3)
+        (op.side, op.channel, op.peer, op.steps, op.steps_seen()),
+        (TransferSide::Send, 0, 1, 3, 3)
     );
     assert_eq!((op.begin, op.end), (Some(121_806), Some(2_741_875)));
     assert_eq!(
         op.phases,
-        Some(Phases {
+        Some(ProxyPhases {
             posted: 3,
             ready: 3,
             transmitted: 3,
@@ -113,7 +122,7 @@ fn version_1_has_numbers_for_types() {
     );
     // 7, 8 and 13, 14 and 19, 20: SendGpuWait.
     let gpu = (1_773_671 - 1_600_274) + (2_177_646 - 2_004_359) + (2_580_181 - 2_408_305);
-    assert_eq!(op.waits[Wait::Gpu as usize], (3, gpu));
+    assert_eq!(op.waits[ProxyWait::Gpu as usize], (3, gpu));
     assert_eq!((op.bytes, op.is_complete()), (Some(49_152), true));
     assert_eq!(kept.account.repairs.len(), 1);
 }
@@ -129,7 +138,7 @@ fn version_3_keeps_events_of_calls_before() {
     // AllReduce (259).
     assert_eq!(kept.account.missing, 25);
     // 5: its steps are from 42221.064257 us, before the call at 115007.479920.
-    assert_eq!(kept.ops[0].seen(), 2);
+    assert_eq!(kept.ops[0].steps_seen(), 2);
 }
 
 #[test]
@@ -148,8 +157,8 @@ fn version_4_has_the_kernels_times() {
         (Some(147_323), Some(256_318), Some(1_769_190))
     );
     assert_eq!(
-        (op.side, op.peer, op.seen(), op.net_bytes),
-        (Side::Recv, 3, 3, 3 * 16_384)
+        (op.side, op.peer, op.steps_seen(), op.net_bytes),
+        (TransferSide::Recv, 3, 3, 3 * 16_384)
     );
     assert_eq!(kept.account.damaged, 0);
 }
@@ -188,7 +197,7 @@ fn a_trace_that_was_cut_has_what_is_before_the_cut() {
     assert_eq!((kept.rows.len(), kept.account.damaged), (3, 1));
     let last = kept.ops.last().unwrap();
     assert!(!last.is_complete() && last.end.is_none());
-    assert_eq!((last.last, last.steps), (Some(Wait::Gpu), 2));
+    assert_eq!((last.last, last.steps), (Some(ProxyWait::Gpu), 2));
 }
 
 #[test]

@@ -3,28 +3,28 @@
 //! Which event belongs to which is told by the order of the lines alone: ids collide. At most one
 //! event of each level is open, so that memory does not grow with the trace.
 
-use super::call::{Api, Call, named};
-use super::event::{Cat, Event, Line, line};
-use super::proxy::{Op, Side, Wait};
+use super::call::{ProfilerApiCall, ProfilerCall, named};
+use super::event::{ProfilerEvent, ProfilerEventKind, ProfilerLine, parse_line};
+use super::proxy::{ProxyOp, ProxyWait, TransferSide};
 use crate::error::Result;
 use crate::output::table::{Lacks, Row};
-use crate::report::account::{Account, Class};
+use crate::report::account::{Account, LineClass};
 use rustc_hash::FxHashMap;
 
 /// Who takes what a trace has.
-pub trait Visit {
+pub trait ProfilerVisitor {
     /// A call.
     ///
     /// # Errors
     /// Its own.
-    fn call(&mut self, row: &Row<'_>) -> Result<()>;
+    fn visit_call(&mut self, row: &Row<'_>) -> Result<()>;
     /// An operation of the proxy thread.
-    fn proxy(&mut self, _op: &Op) {}
+    fn visit_proxy_op(&mut self, _op: &ProxyOp) {}
 }
 
 /// What the plugin gets wrong, and how often that was made good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Repair {
+pub(super) enum TraceRepair {
     /// The start of an API call is printed as 0.
     StartOfZero,
     /// The end of a KernelCh is printed as 0.
@@ -47,33 +47,33 @@ pub(super) enum Repair {
     Unpaired,
 }
 
-const REPAIRS: [(Repair, &str); 10] = [
-    (Repair::StartOfZero, "starts printed as 0"),
-    (Repair::EndOfZero, "ends of KernelCh printed as 0"),
-    (Repair::Stale, "events of earlier calls"),
-    (Repair::TransSize, "accumulated transSize"),
-    (Repair::InBytes, "counts in bytes"),
-    (Repair::Bare, "texts without quotes"),
-    (Repair::Curly, "curly quotes"),
-    (Repair::OtherKernel, "kernel times of other calls"),
-    (Repair::Backwards, "ends before their beginning"),
-    (Repair::Unpaired, "events with one end missing"),
+const REPAIR_SENTENCES: [(TraceRepair, &str); 10] = [
+    (TraceRepair::StartOfZero, "starts printed as 0"),
+    (TraceRepair::EndOfZero, "ends of KernelCh printed as 0"),
+    (TraceRepair::Stale, "events of earlier calls"),
+    (TraceRepair::TransSize, "accumulated transSize"),
+    (TraceRepair::InBytes, "counts in bytes"),
+    (TraceRepair::Bare, "texts without quotes"),
+    (TraceRepair::Curly, "curly quotes"),
+    (TraceRepair::OtherKernel, "kernel times of other calls"),
+    (TraceRepair::Backwards, "ends before their beginning"),
+    (TraceRepair::Unpaired, "events with one end missing"),
 ];
 
 /// Reads a trace.
 #[derive(Debug, Default)]
-pub(super) struct Trace {
+pub(super) struct ProfilerTrace {
     /// When the group of API calls began that is open.
     group: Option<u64>,
-    api: Option<Api>,
-    call: Option<Call>,
-    op: Option<Op>,
+    api: Option<ProfilerApiCall>,
+    call: Option<ProfilerCall>,
+    op: Option<ProxyOp>,
     /// A wait that has begun; not of one that is stale.
-    wait: Option<(Wait, u64)>,
+    wait: Option<(ProxyWait, u64)>,
     /// A kernel's channel that has begun: start and stop on the GPU's clock.
     kernel: Option<(u64, u64)>,
-    clocks: Clocks,
-    repairs: [u64; REPAIRS.len()],
+    clocks: GpuClockOffset,
+    repairs: [u64; REPAIR_SENTENCES.len()],
     /// The next SeqNum by communicator and operation, to find calls that the plugin dropped.
     next: FxHashMap<(u64, Box<[u8]>), u64>,
     missing: u64,
@@ -82,45 +82,49 @@ pub(super) struct Trace {
 }
 
 /// Communicators and shapes that are remembered: a trace has a few.
-const REMEMBERED: usize = 1 << 16;
+const MAX_REMEMBERED: usize = 1 << 16;
 
-impl Trace {
+impl ProfilerTrace {
     /// Reads the next line.
-    pub(super) fn line(
+    pub(super) fn read_line(
         &mut self,
         text: &[u8],
         account: &mut Account,
-        visit: &mut dyn Visit,
+        visit: &mut dyn ProfilerVisitor,
     ) -> Result<()> {
-        let event = match line(text) {
-            Line::Event(event) => event,
-            Line::Frame => {
-                account.line(Class::Other);
+        let event = match parse_line(text) {
+            ProfilerLine::Event(event) => event,
+            ProfilerLine::Frame => {
+                account.count_line(LineClass::Other);
                 return Ok(());
             }
-            Line::Foreign => {
-                account.line(Class::Foreign);
+            ProfilerLine::Foreign => {
+                account.count_line(LineClass::Foreign);
                 return Ok(());
             }
-            Line::Damaged(lacks) => {
-                account.damage(lacks, text);
+            ProfilerLine::Damaged(lacks) => {
+                account.count_damaged_line(lacks, text);
                 return Ok(());
             }
         };
         if event.is_curly {
-            self.repaired(Repair::Curly);
+            self.count_repair(TraceRepair::Curly);
         }
-        match self.event(&event, visit)? {
-            Ok(class) => account.line(class),
-            Err(lacks) => account.damage(lacks, text),
+        match self.take_event(&event, visit)? {
+            Ok(class) => account.count_line(class),
+            Err(lacks) => account.count_damaged_line(lacks, text),
         }
         Ok(())
     }
 
     /// The trace has ended.
-    pub(super) fn end(&mut self, account: &mut Account, visit: &mut dyn Visit) -> Result<()> {
+    pub(super) fn finish(
+        &mut self,
+        account: &mut Account,
+        visit: &mut dyn ProfilerVisitor,
+    ) -> Result<()> {
         self.close_api(visit)?;
-        for ((_, name), n) in REPAIRS.iter().zip(self.repairs) {
+        for ((_, name), n) in REPAIR_SENTENCES.iter().zip(self.repairs) {
             if n > 0 {
                 *account.repairs.entry((*name).into()).or_default() += n;
             }
@@ -129,69 +133,79 @@ impl Trace {
         Ok(())
     }
 
-    fn repaired(&mut self, repair: Repair) {
+    fn count_repair(&mut self, repair: TraceRepair) {
         self.repairs[repair as usize] += 1;
     }
 
-    fn event(&mut self, event: &Event<'_>, visit: &mut dyn Visit) -> Result<Result<Class, Lacks>> {
-        let other = Ok(Ok(Class::Other));
+    fn take_event(
+        &mut self,
+        event: &ProfilerEvent<'_>,
+        visit: &mut dyn ProfilerVisitor,
+    ) -> Result<Result<LineClass, Lacks>> {
+        let other = Ok(Ok(LineClass::Other));
         match event.cat {
-            Cat::Group | Cat::GroupApi => {
+            ProfilerEventKind::Group | ProfilerEventKind::GroupApi => {
                 self.close_api(visit)?;
                 self.group = (event.is_begin && event.ts > 0).then_some(event.ts);
             }
-            Cat::KernelLaunch => {
+            ProfilerEventKind::KernelLaunch => {
                 if event.is_begin && event.ts == 0 {
-                    self.repaired(Repair::StartOfZero);
+                    self.count_repair(TraceRepair::StartOfZero);
                 }
                 if event.is_begin && event.args.is_bare("Stream") {
-                    self.repaired(Repair::Bare);
+                    self.count_repair(TraceRepair::Bare);
                 }
             }
-            Cat::CollApi | Cat::P2pApi => {
+            ProfilerEventKind::CollApi | ProfilerEventKind::P2pApi => {
                 self.close_api(visit)?;
                 if event.is_begin {
                     if event.ts == 0 {
-                        self.repaired(Repair::StartOfZero);
+                        self.count_repair(TraceRepair::StartOfZero);
                     }
                     if event.args.is_bare("datatype") {
-                        self.repaired(Repair::Bare);
+                        self.count_repair(TraceRepair::Bare);
                     }
-                    match Api::of(event, self.group) {
+                    match ProfilerApiCall::from_event(event, self.group) {
                         Some(api) => self.api = Some(api),
                         None => return Ok(Err("the arguments of an API call")),
                     }
                 }
             }
-            Cat::Coll | Cat::P2p | Cat::CeColl => return self.call(event, visit),
-            Cat::Gpu => self.gpu(event),
-            Cat::Proxy => self.proxy(event, visit),
-            Cat::Net => self.net(event),
-            Cat::NetIb | Cat::NetSock => {
+            ProfilerEventKind::Coll | ProfilerEventKind::P2p | ProfilerEventKind::CeColl => {
+                return self.take_call(event, visit);
+            }
+            ProfilerEventKind::Gpu => self.take_kernel_channel(event),
+            ProfilerEventKind::Proxy => self.take_proxy_event(event, visit),
+            ProfilerEventKind::Net => self.take_net_event(event),
+            ProfilerEventKind::NetIb | ProfilerEventKind::NetSock => {
                 if let (Some(op), true) = (&mut self.op, event.is_begin && self.wait.is_some()) {
                     op.net_bytes += event.args.number("size").unwrap_or(0);
                 }
             }
-            Cat::CeSync | Cat::CeBatch => {}
+            ProfilerEventKind::CeSync | ProfilerEventKind::CeBatch => {}
         }
         other
     }
 
-    fn call(&mut self, event: &Event<'_>, visit: &mut dyn Visit) -> Result<Result<Class, Lacks>> {
+    fn take_call(
+        &mut self,
+        event: &ProfilerEvent<'_>,
+        visit: &mut dyn ProfilerVisitor,
+    ) -> Result<Result<LineClass, Lacks>> {
         if !event.is_begin {
             match &mut self.call {
                 Some(call) if *call.name == *named(event.name) => call.end = Some(event.ts),
-                _ => self.repaired(Repair::Unpaired),
+                _ => self.count_repair(TraceRepair::Unpaired),
             }
             self.close_call(visit)?;
-            return Ok(Ok(Class::Other));
+            return Ok(Ok(LineClass::Other));
         }
         self.close_call(visit)?;
-        let Some(call) = Call::of(event) else {
+        let Some(call) = ProfilerCall::from_event(event) else {
             return Ok(Err("the arguments of a call"));
         };
         if let (Some(comm), Some(seq)) = (call.comm, call.seq) {
-            let known = self.next.len() < REMEMBERED;
+            let known = self.next.len() < MAX_REMEMBERED;
             let key = (comm, call.name.clone());
             if known || self.next.contains_key(&key) {
                 let next = self.next.entry(key).or_default();
@@ -200,20 +214,20 @@ impl Trace {
             }
         }
         self.call = Some(call);
-        Ok(Ok(Class::Call))
+        Ok(Ok(LineClass::Call))
     }
 
     /// A channel of the call's kernel.
-    fn gpu(&mut self, event: &Event<'_>) {
+    fn take_kernel_channel(&mut self, event: &ProfilerEvent<'_>) {
         if event.is_begin {
             if self.kernel.take().is_some() {
-                self.repaired(Repair::Unpaired);
+                self.count_repair(TraceRepair::Unpaired);
             }
             let Some(call) = &mut self.call else {
                 return;
             };
             if event.ts < call.begin {
-                self.repaired(Repair::Stale);
+                self.count_repair(TraceRepair::Stale);
                 return;
             }
             call.channels += 1;
@@ -225,56 +239,59 @@ impl Trace {
             return;
         };
         if event.ts == 0 {
-            self.repaired(Repair::EndOfZero);
+            self.count_repair(TraceRepair::EndOfZero);
             return;
         }
         let Some(call) = &mut self.call else {
             return;
         };
-        if start > 0 && stop >= start && !self.clocks.fit((start, stop), call.begin, event.ts) {
-            self.repaired(Repair::OtherKernel);
+        if start > 0
+            && stop >= start
+            && !self.clocks.fit_kernel((start, stop), call.begin, event.ts)
+        {
+            self.count_repair(TraceRepair::OtherKernel);
             return;
         }
-        call.kernel(start, stop, event.ts);
+        call.end_kernel_channel(start, stop, event.ts);
     }
 
-    fn proxy(&mut self, event: &Event<'_>, visit: &mut dyn Visit) {
+    fn take_proxy_event(&mut self, event: &ProfilerEvent<'_>, visit: &mut dyn ProfilerVisitor) {
         let (side, phase) = match event.name {
-            b"Send" => (Side::Send, Phase::All),
-            b"Recv" => (Side::Recv, Phase::All),
-            b"ScheduleSend" => (Side::Send, Phase::Schedule),
-            b"ScheduleRecv" => (Side::Recv, Phase::Schedule),
-            b"ProgressSend" => (Side::Send, Phase::Progress),
-            b"ProgressRecv" => (Side::Recv, Phase::Progress),
+            b"Send" => (TransferSide::Send, ProxyPhase::All),
+            b"Recv" => (TransferSide::Recv, ProxyPhase::All),
+            b"ScheduleSend" => (TransferSide::Send, ProxyPhase::Schedule),
+            b"ScheduleRecv" => (TransferSide::Recv, ProxyPhase::Schedule),
+            b"ProgressSend" => (TransferSide::Send, ProxyPhase::Progress),
+            b"ProgressRecv" => (TransferSide::Recv, ProxyPhase::Progress),
             // The thread's own: Idle, Sleep, Append.
             _ => return self.close_op(visit),
         };
         if !event.is_begin {
             match (&mut self.op, phase) {
-                (Some(op), Phase::Schedule) if op.side == side => {
+                (Some(op), ProxyPhase::Schedule) if op.side == side => {
                     op.scheduled_until = Some(event.ts);
                 }
                 (Some(op), _) if op.side == side => {
                     op.end = Some(event.ts);
                     self.close_op(visit);
                 }
-                _ => self.repaired(Repair::Unpaired),
+                _ => self.count_repair(TraceRepair::Unpaired),
             }
             return;
         }
         // The second part of what was scheduled.
-        let same = |op: &Op| op.side == side && op.begin.is_none() && op.is_same(event.args);
-        if phase == Phase::Progress
+        let same = |op: &ProxyOp| op.side == side && op.begin.is_none() && op.is_same(event.args);
+        if phase == ProxyPhase::Progress
             && let Some(op) = self.op.as_mut().filter(|op| same(op))
         {
             op.begin = Some(event.ts);
             return;
         }
         self.close_op(visit);
-        let mut op = Op::of(event.args, side);
+        let mut op = ProxyOp::from_args(event.args, side);
         match phase {
-            Phase::Schedule => op.scheduled = Some(event.ts),
-            Phase::All | Phase::Progress => op.begin = Some(event.ts),
+            ProxyPhase::Schedule => op.scheduled = Some(event.ts),
+            ProxyPhase::All | ProxyPhase::Progress => op.begin = Some(event.ts),
         }
         if let Some(call) = &self.call {
             op.op = call.name.clone();
@@ -282,16 +299,16 @@ impl Trace {
             op.is_stale = event.ts < call.begin;
         }
         if op.is_stale {
-            self.repaired(Repair::Stale);
+            self.count_repair(TraceRepair::Stale);
         }
-        let shape = (side == Side::Send, op.steps, op.chunk);
+        let shape = (side == TransferSide::Send, op.steps, op.chunk);
         if let Some(bytes) = op.bytes
-            && (self.sizes.len() < REMEMBERED || self.sizes.contains_key(&shape))
+            && (self.sizes.len() < MAX_REMEMBERED || self.sizes.contains_key(&shape))
         {
             let least = self.sizes.entry(shape).or_insert(bytes);
             *least = (*least).min(bytes);
             if bytes > *least && op.phases.is_none() {
-                self.repaired(Repair::TransSize);
+                self.count_repair(TraceRepair::TransSize);
             }
         }
         // Where there are no phases (v4 and later) it may be that of several calls, from the first on.
@@ -299,21 +316,21 @@ impl Trace {
         self.op = Some(op);
     }
 
-    fn net(&mut self, event: &Event<'_>) {
+    fn take_net_event(&mut self, event: &ProfilerEvent<'_>) {
         let Some(op) = &mut self.op else {
             return;
         };
-        let Some(wait) = Wait::of(event.name) else {
+        let Some(wait) = ProxyWait::from_name(event.name) else {
             return;
         };
         if event.is_begin {
             if self.wait.take().is_some() {
-                self.repaired(Repair::Unpaired);
+                self.count_repair(TraceRepair::Unpaired);
                 return;
             }
             let from = op.begin.or(op.scheduled).unwrap_or(0);
             if op.is_stale || event.ts < from {
-                self.repaired(Repair::Stale);
+                self.count_repair(TraceRepair::Stale);
                 return;
             }
             op.last = Some(wait);
@@ -324,15 +341,15 @@ impl Trace {
             return;
         };
         if open != wait {
-            self.repaired(Repair::Unpaired);
+            self.count_repair(TraceRepair::Unpaired);
         } else if event.ts < from {
-            self.repaired(Repair::Backwards);
+            self.count_repair(TraceRepair::Backwards);
         } else {
-            op.waited(wait, event.ts - from);
+            op.add_wait(wait, event.ts - from);
         }
     }
 
-    fn close_op(&mut self, visit: &mut dyn Visit) {
+    fn close_op(&mut self, visit: &mut dyn ProfilerVisitor) {
         self.wait = None;
         let Some(op) = self.op.take() else {
             return;
@@ -341,12 +358,12 @@ impl Trace {
             return;
         }
         if let (Some(call), Some(end)) = (&mut self.call, op.end) {
-            call.proxied(end);
+            call.end_proxy_op(end);
         }
-        visit.proxy(&op);
+        visit.visit_proxy_op(&op);
     }
 
-    fn close_call(&mut self, visit: &mut dyn Visit) -> Result<()> {
+    fn close_call(&mut self, visit: &mut dyn ProfilerVisitor) -> Result<()> {
         self.close_op(visit);
         self.kernel = None;
         let Some(call) = self.call.take() else {
@@ -356,15 +373,15 @@ impl Trace {
             api.has_call = true;
         }
         if call.is_in_bytes(self.api.as_ref()) {
-            self.repaired(Repair::InBytes);
+            self.count_repair(TraceRepair::InBytes);
         }
-        call.row(self.api.as_ref(), |row| visit.call(row))
+        call.emit_row(self.api.as_ref(), |row| visit.visit_call(row))
     }
 
-    fn close_api(&mut self, visit: &mut dyn Visit) -> Result<()> {
+    fn close_api(&mut self, visit: &mut dyn ProfilerVisitor) -> Result<()> {
         self.close_call(visit)?;
         match self.api.take() {
-            Some(api) if !api.has_call => api.row(|row| visit.call(row)),
+            Some(api) if !api.has_call => api.emit_row(|row| visit.visit_call(row)),
             _ => Ok(()),
         }
     }
@@ -372,19 +389,19 @@ impl Trace {
 
 /// How far the GPU's clock is ahead of the host's, at least: no kernel ends after its end was seen.
 #[derive(Debug, Default)]
-struct Clocks(Option<(i128, u64)>);
+struct GpuClockOffset(Option<(i128, u64)>);
 
-impl Clocks {
+impl GpuClockOffset {
     /// How much the two clocks may be apart, besides what they drift: one part in 10,000.
-    const SLACK: u64 = 10_000;
+    const CLOCK_SLACK_NS: u64 = 10_000;
 
     /// False where a kernel began before its call was enqueued: times of the GPU, when the call was
     /// enqueued, and when the kernel's end was seen.
-    fn fit(&mut self, (start, stop): (u64, u64), begin: u64, seen: u64) -> bool {
+    fn fit_kernel(&mut self, (start, stop): (u64, u64), begin: u64, seen: u64) -> bool {
         let ahead = i128::from(stop) - i128::from(seen);
         let before = i128::from(start) - i128::from(begin);
         if let Some((least, at)) = self.0 {
-            let slack = Self::SLACK.saturating_add(begin.abs_diff(at) / 10_000);
+            let slack = Self::CLOCK_SLACK_NS.saturating_add(begin.abs_diff(at) / 10_000);
             if before < least - i128::from(slack) {
                 return false;
             }
@@ -398,7 +415,7 @@ impl Clocks {
 
 /// The parts of an operation of the proxy thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ProxyPhase {
     /// v1 to v3 have one.
     All,
     Schedule,

@@ -1,46 +1,46 @@
 //! The AWK chain's lines: `op count datatype bytes`, as its second script prints.
 
 use crate::error::Result;
-use crate::formats::lines::Lines;
-use crate::formats::{Format, Is, Tells};
+use crate::formats::lines::RecordFormat;
+use crate::formats::{InputFormat, ProbeAnswer, Provides};
 use crate::grammar::token::{dec_u64, is_name_byte};
 use crate::grammar::values::Datatype;
 use crate::output::table::{Lacks, Row};
 
 /// The format.
-pub(in crate::formats) const FORMAT: Format = Format {
+pub(in crate::formats) const FORMAT: InputFormat = InputFormat {
     name: "chain",
     what: "the output of the AWK chain",
-    tells: Tells::CALLS,
-    probe: |head| Is::sure(row(head.line()).is_some()),
+    tells: Provides::CALLS,
+    probe: |head| ProbeAnswer::yes_or_no(parse_row(head.first_line()).is_some()),
 };
 
 /// The reader of its lines.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::formats) struct Chain;
+pub(in crate::formats) struct ChainFormat;
 
-impl Lines for Chain {
+impl RecordFormat for ChainFormat {
     type Scratch = ();
 
-    fn begin(_: &[u8], _: &str) -> Result<Chain> {
-        Ok(Chain)
+    fn read_header(_: &[u8], _: &str) -> Result<ChainFormat> {
+        Ok(ChainFormat)
     }
 
-    fn row(
+    fn read_record(
         &self,
         (): &mut (),
         line: &[u8],
         _quotes: bool,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let row = row(line).ok_or("op count datatype bytes")?;
+        let row = parse_row(line).ok_or("op count datatype bytes")?;
         take(&row);
         Ok(())
     }
 }
 
 /// The call of a line.
-fn row(line: &[u8]) -> Option<Row<'_>> {
+fn parse_row(line: &[u8]) -> Option<Row<'_>> {
     let mut words = line
         .split(u8::is_ascii_whitespace)
         .filter(|w| !w.is_empty());
@@ -64,11 +64,13 @@ fn row(line: &[u8]) -> Option<Row<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::Head;
+    use crate::formats::InputHead;
 
     #[test]
     fn four_fields_are_a_call_and_nothing_else_is() {
-        let is = |line: &str| (FORMAT.probe)(&Head::of(line.as_bytes())) == Is::Yes;
+        let is = |line: &str| {
+            (FORMAT.probe)(&InputHead::from_bytes(line.as_bytes())) == ProbeAnswer::Yes
+        };
         assert!(is("AllGather 8388608 bf16 16777216\n"));
         assert!(!is("AllGather 8388608 bf16\n"));
         assert!(!is("AllGather 8388608 bf16 16777216 more\n"));

@@ -5,43 +5,45 @@
 //! before it. A chunk is read as if it began with a record, which few do not; such a one is read
 //! once more when it is its turn, after what is still open.
 //!
-//! A record may also need what one before it tells ([`Lines::tells`]). The records of a chunk before
+//! A record may also need what one before it tells ([`RecordFormat::sets_context`]). The records of a chunk before
 //! its first that tells are read when it is its turn.
 
 use crate::error::Result;
 use crate::log;
-use crate::members::twice::{self, CallText, Count, Print, RowPrints, Twice};
+use crate::members::duplicate_inputs::{
+    self, CallFingerprint, CallIdentityText, CommOpCount, DuplicateInputs, RowFingerprints,
+};
 use crate::output::table::{Lacks, Row};
 use crate::pool;
-use crate::report::account::{Account, Class};
-use crate::source::{Chunk, Input, Place};
+use crate::report::account::{Account, LineClass};
+use crate::source::{CutPlace, Input, InputChunk};
 use memchr::memchr;
 use std::sync::OnceLock;
 
 /// A format that is a record a line.
-pub trait Lines: Clone + Send + Sync {
+pub trait RecordFormat: Clone + Send + Sync {
     /// Memory that is used again for each record.
     type Scratch: Default;
     /// The first record names the others' fields.
-    const HEADER: bool = false;
+    const HAS_HEADER: bool = false;
     /// A field in quotes may go on over line ends.
-    const QUOTES: bool = false;
+    const HAS_QUOTES: bool = false;
 
     /// Records may need what one before them tells.
-    const CARRIES: bool = false;
+    const CARRIES_CONTEXT: bool = false;
 
     /// The reader of the input `name`, with the header if the format has one.
     ///
     /// # Errors
     /// A field that is needed is missing.
-    fn begin(header: &[u8], name: &str) -> Result<Self>;
+    fn read_header(header: &[u8], name: &str) -> Result<Self>;
 
     /// Reads a record, which is not blank, with its line's end if it has one; it has `quotes` or has
     /// none.
     ///
     /// # Errors
     /// What it lacks.
-    fn row(
+    fn read_record(
         &self,
         scratch: &mut Self::Scratch,
         record: &[u8],
@@ -51,7 +53,7 @@ pub trait Lines: Clone + Send + Sync {
 
     /// True for a record that tells of those after it, up to the next such record. Nothing but its
     /// own bytes decides that.
-    fn tells(_record: &[u8]) -> bool {
+    fn sets_context(_record: &[u8]) -> bool {
         false
     }
 
@@ -59,9 +61,9 @@ pub trait Lines: Clone + Send + Sync {
     /// reader lives, what one has told stays where it is.
     ///
     /// # Errors
-    /// As [`Lines::row`].
+    /// As [`RecordFormat::read_record`].
     #[inline]
-    fn row_after(
+    fn read_record_after(
         &self,
         scratch: &mut Self::Scratch,
         _told: &[u8],
@@ -69,11 +71,11 @@ pub trait Lines: Clone + Send + Sync {
         quotes: bool,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        self.row(scratch, record, quotes, take)
+        self.read_record(scratch, record, quotes, take)
     }
 
     /// What records tell beside their calls.
-    fn told(_scratch: &mut Self::Scratch, _account: &mut Account) {}
+    fn report_context(_scratch: &mut Self::Scratch, _account: &mut Account) {}
 }
 
 /// How records are read.
@@ -95,19 +97,19 @@ impl From<&log::Options> for Options {
 }
 
 /// What a stage keeps of a chunk of records.
-pub trait Rows {
+pub trait RowVisitor {
     /// The next row.
-    fn row(&mut self, row: &Row<'_>);
+    fn visit_row(&mut self, row: &Row<'_>);
 }
 
 /// Bytes that are read together.
-const CHUNK: usize = 1 << 20;
+const RECORD_CHUNK_BYTES: usize = 1 << 20;
 
 /// The longest record that is read: those that are written have a few hundred bytes, and a quote
 /// that is never closed must not fill the memory.
-const LONGEST: usize = 1 << 20;
+const MAX_RECORD_BYTES: usize = 1 << 20;
 
-const TOO_LONG: Lacks = "a row of at most 1 MiB";
+const LACKS_SHORT_ROW: Lacks = "a row of at most 1 MiB";
 
 /// Gives what a stage keeps of each chunk to `sink`, in the order of the file. In the account is
 /// whether another input before it has calls of it.
@@ -115,97 +117,115 @@ const TOO_LONG: Lacks = "a row of at most 1 MiB";
 /// # Errors
 /// The input cannot be read, a needed column is missing, a damaged row under `--strict`, the sink's
 /// own.
-pub(in crate::formats) fn read<L: Lines, R: Rows + Send>(
+pub(in crate::formats) fn read_records<L: RecordFormat, R: RowVisitor + Send>(
     input: &Input,
     options: Options,
-    twice: &mut Twice,
+    twice: &mut DuplicateInputs,
     new: impl Fn() -> R + Sync,
     progress: impl Fn(u64),
     sink: impl FnMut(R) -> Result<()>,
 ) -> Result<Account> {
-    read_by::<L, R>(input, CHUNK, options, twice, new, progress, sink)
+    read_by_chunks::<L, R>(
+        input,
+        RECORD_CHUNK_BYTES,
+        options,
+        twice,
+        new,
+        progress,
+        sink,
+    )
 }
 
 /// The same by chunks of about so many bytes.
-fn read_by<L: Lines, R: Rows + Send>(
+fn read_by_chunks<L: RecordFormat, R: RowVisitor + Send>(
     input: &Input,
     chunk: usize,
     options: Options,
-    twice: &mut Twice,
+    twice: &mut DuplicateInputs,
     new: impl Fn() -> R + Sync,
     progress: impl Fn(u64),
     mut sink: impl FnMut(R) -> Result<()>,
 ) -> Result<Account> {
     let name = input.name();
-    twice.begin(std::iter::once((name.clone(), u64::MAX)));
-    let mut all = Gathered::new(&name, options.strict, twice);
-    let mut chunks = input.chunks(chunk, |_, _| Place::Quiet)?;
-    let mut format = match L::HEADER {
+    twice.begin_inputs(std::iter::once((name.clone(), u64::MAX)));
+    let mut all = RecordAccount::new(&name, options.strict, twice);
+    let mut chunks = input.open_chunks(chunk, |_, _| CutPlace::Quiet)?;
+    let mut format = match L::HAS_HEADER {
         true => None,
-        false => Some(L::begin(b"", &name)?),
+        false => Some(L::read_header(b"", &name)?),
     };
     // Until the format is known, and something of the rows.
     for chunk in chunks.by_ref() {
         let chunk = chunk?;
-        let walked = all.walk(&mut format, &chunk, new())?;
-        chunk.walked()?;
+        let walked = all.walk_chunk(&mut format, &chunk, new())?;
+        chunk.check_unchanged()?;
         progress(walked.bytes);
-        all.add(walked, &mut sink)?;
+        all.add_walked(walked, &mut sink)?;
         if format.is_some() {
             break;
         }
     }
     if let Some(format) = &format {
         // Known from the first row on, mostly.
-        let first: OnceLock<Count> = OnceLock::new();
-        let note = |twice: &Twice| twice.first_call().map(|call| *first.get_or_init(|| call));
+        let first: OnceLock<CommOpCount> = OnceLock::new();
+        let note =
+            |twice: &DuplicateInputs| twice.first_call().map(|call| *first.get_or_init(|| call));
         note(all.twice);
-        let ahead = |chunk: Result<Chunk>| {
+        let ahead = |chunk: Result<InputChunk>| {
             let chunk = chunk?;
-            let state = State {
+            let state = RecordChunkStart {
                 open: Vec::new(),
                 told: &[],
-                prints: RowPrints::ahead(first.get().copied()),
+                prints: RowFingerprints::of_part_ahead(first.get().copied()),
             };
-            let (_, rest) = chunk.bytes().split_at(untold::<L>(chunk.bytes()));
-            let walked = walk(
+            let (_, rest) = chunk
+                .bytes()
+                .split_at(bytes_before_context::<L>(chunk.bytes()));
+            let walked = walk_lines(
                 &mut Some(format.clone()),
                 (&chunk, rest),
                 &name,
                 state,
                 new(),
             )?;
-            chunk.walked()?;
+            chunk.check_unchanged()?;
             Ok((chunk, walked))
         };
-        let jobs = chunks.about().map_or(options.jobs, |n| options.jobs.min(n));
-        pool::ordered(jobs, chunks, ahead, |walked: Result<(Chunk, Walked<R>)>| {
-            let (chunk, mut walked) = walked?;
-            if !all.open.is_empty() || all.twice.is_doubtful(&walked.prints) {
-                walked = all.walk(&mut Some(format.clone()), &chunk, new())?;
-            } else if let before @ 1.. = untold::<L>(chunk.bytes()) {
-                let (before, _) = chunk.bytes().split_at(before);
-                let before = all.lines(&mut Some(format.clone()), before, new())?;
-                progress(before.bytes);
-                all.add(before, &mut sink)?;
-            }
-            progress(walked.bytes);
-            all.add(walked, &mut sink)?;
-            chunk.release();
-            note(all.twice);
-            Ok(())
-        })?;
+        let jobs = chunks
+            .estimate_chunks_left()
+            .map_or(options.jobs, |n| options.jobs.min(n));
+        pool::map_in_order(
+            jobs,
+            chunks,
+            ahead,
+            |walked: Result<(InputChunk, WalkedRecords<R>)>| {
+                let (chunk, mut walked) = walked?;
+                if !all.open.is_empty() || all.twice.is_doubtful(&walked.prints) {
+                    walked = all.walk_chunk(&mut Some(format.clone()), &chunk, new())?;
+                } else if let before @ 1.. = bytes_before_context::<L>(chunk.bytes()) {
+                    let (before, _) = chunk.bytes().split_at(before);
+                    let before = all.walk_first_lines(&mut Some(format.clone()), before, new())?;
+                    progress(before.bytes);
+                    all.add_walked(before, &mut sink)?;
+                }
+                progress(walked.bytes);
+                all.add_walked(walked, &mut sink)?;
+                chunk.release();
+                note(all.twice);
+                Ok(())
+            },
+        )?;
     }
-    let last = all.rest(&mut format, new())?;
-    all.add(last, &mut sink)?;
+    let last = all.read_unclosed(&mut format, new())?;
+    all.add_walked(last, &mut sink)?;
     if format.is_none() {
-        L::begin(b"", &name)?;
+        L::read_header(b"", &name)?;
     }
-    all.ended(input)
+    all.into_account(input)
 }
 
 /// What is known of an input so far.
-struct Gathered<'g> {
+struct RecordAccount<'g> {
     name: &'g str,
     strict: bool,
     account: Account,
@@ -213,12 +233,12 @@ struct Gathered<'g> {
     open: Vec<u8>,
     /// The last record that tells.
     told: Vec<u8>,
-    twice: &'g mut Twice,
+    twice: &'g mut DuplicateInputs,
 }
 
-impl<'g> Gathered<'g> {
-    fn new(name: &'g str, strict: bool, twice: &'g mut Twice) -> Gathered<'g> {
-        Gathered {
+impl<'g> RecordAccount<'g> {
+    fn new(name: &'g str, strict: bool, twice: &'g mut DuplicateInputs) -> RecordAccount<'g> {
+        RecordAccount {
             name,
             strict,
             account: Account::default(),
@@ -229,40 +249,40 @@ impl<'g> Gathered<'g> {
     }
 
     /// The account of an input that is read.
-    fn ended(self, input: &Input) -> Result<Account> {
+    fn into_account(self, input: &Input) -> Result<Account> {
         let mut account = self.account;
         account.again = self.twice.end_table(account.calls);
-        account.end();
-        account.broken = log::unbroken(input, self.strict)?;
+        account.end_input();
+        account.broken = log::check_unpacked(input, self.strict)?;
         Ok(account)
     }
 
     /// Reads a chunk whose turn it is.
-    fn walk<L: Lines, R: Rows>(
+    fn walk_chunk<L: RecordFormat, R: RowVisitor>(
         &mut self,
         format: &mut Option<L>,
-        chunk: &Chunk,
+        chunk: &InputChunk,
         rows: R,
-    ) -> Result<Walked<R>> {
-        let state = State {
+    ) -> Result<WalkedRecords<R>> {
+        let state = RecordChunkStart {
             open: std::mem::take(&mut self.open),
             told: &self.told,
-            prints: self.twice.so_far(),
+            prints: self.twice.row_fingerprints_so_far(),
         };
-        walk(format, (chunk, chunk.bytes()), self.name, state, rows)
+        walk_lines(format, (chunk, chunk.bytes()), self.name, state, rows)
     }
 
     /// Reads the first lines of a chunk whose turn it is, which no record of its own tells of.
-    fn lines<L: Lines, R: Rows>(
+    fn walk_first_lines<L: RecordFormat, R: RowVisitor>(
         &mut self,
         format: &mut Option<L>,
         bytes: &[u8],
         rows: R,
-    ) -> Result<Walked<R>> {
-        let prints = self.twice.so_far();
-        let mut reader = Reader::new(format, self.name, &self.told, prints, rows);
-        let open = reader.read(bytes, Vec::new())?;
-        let mut walked = reader.end();
+    ) -> Result<WalkedRecords<R>> {
+        let prints = self.twice.row_fingerprints_so_far();
+        let mut reader = RowRecordReader::new(format, self.name, &self.told, prints, rows);
+        let open = reader.read_lines(bytes, Vec::new())?;
+        let mut walked = reader.finish();
         walked.bytes = bytes.len() as u64;
         walked.open = open;
         Ok(walked)
@@ -270,40 +290,54 @@ impl<'g> Gathered<'g> {
 
     /// Reads the records that were never closed: each line by itself, so that one cut row does not
     /// take those after it along.
-    fn rest<L: Lines, R: Rows>(&mut self, format: &mut Option<L>, rows: R) -> Result<Walked<R>> {
-        let mut reader = Reader::new(format, self.name, &self.told, self.twice.so_far(), rows);
-        reader.one_by_one(&mut self.open)?;
-        let mut walked = reader.end();
+    fn read_unclosed<L: RecordFormat, R: RowVisitor>(
+        &mut self,
+        format: &mut Option<L>,
+        rows: R,
+    ) -> Result<WalkedRecords<R>> {
+        let mut reader = RowRecordReader::new(
+            format,
+            self.name,
+            &self.told,
+            self.twice.row_fingerprints_so_far(),
+            rows,
+        );
+        reader.read_one_by_one(&mut self.open)?;
+        let mut walked = reader.finish();
         walked.account.is_open = self.account.is_open;
         Ok(walked)
     }
 
     /// Adds what follows.
-    fn add<R>(&mut self, walked: Walked<R>, sink: &mut impl FnMut(R) -> Result<()>) -> Result<()> {
+    fn add_walked<R>(
+        &mut self,
+        walked: WalkedRecords<R>,
+        sink: &mut impl FnMut(R) -> Result<()>,
+    ) -> Result<()> {
         self.account.merge(&walked.account);
-        self.twice.rows(walked.prints);
+        self.twice.add_rows(walked.prints);
         self.open = walked.open;
         if let Some(told) = walked.told {
             self.told = told;
         }
         if self.strict {
-            log::first_damage(self.name, &self.account)?;
+            log::first_damage_error(self.name, &self.account)?;
         }
         sink(walked.rows)
     }
 }
 
 /// What a chunk is read after.
-struct State<'s> {
+struct RecordChunkStart<'s> {
     open: Vec<u8>,
     told: &'s [u8],
-    prints: RowPrints,
+    prints: RowFingerprints,
 }
 
 /// What a chunk holds.
-struct Walked<R> {
+struct WalkedRecords<R> {
     rows: R,
-    prints: RowPrints,
+    prints: RowFingerprints,
     account: Account,
     /// Its last record, if that is not closed.
     open: Vec<u8>,
@@ -313,16 +347,16 @@ struct Walked<R> {
 }
 
 /// Reads the lines of a chunk, or its last ones.
-fn walk<L: Lines, R: Rows>(
+fn walk_lines<L: RecordFormat, R: RowVisitor>(
     format: &mut Option<L>,
-    (chunk, bytes): (&Chunk, &[u8]),
+    (chunk, bytes): (&InputChunk, &[u8]),
     name: &str,
-    state: State<'_>,
+    state: RecordChunkStart<'_>,
     rows: R,
-) -> Result<Walked<R>> {
-    let mut reader = Reader::new(format, name, state.told, state.prints, rows);
-    let open = reader.read(bytes, state.open)?;
-    let mut walked = reader.end();
+) -> Result<WalkedRecords<R>> {
+    let mut reader = RowRecordReader::new(format, name, state.told, state.prints, rows);
+    let open = reader.read_lines(bytes, state.open)?;
+    let mut walked = reader.finish();
     let is_open = chunk.bytes().last().is_some_and(|&b| b != b'\n');
     walked.account.is_open = is_open && chunk.dropped == 0;
     walked.account.dropped += chunk.dropped;
@@ -332,39 +366,39 @@ fn walk<L: Lines, R: Rows>(
 }
 
 /// How many of these bytes are lines before the first that tells.
-fn untold<L: Lines>(bytes: &[u8]) -> usize {
-    if !L::CARRIES {
+fn bytes_before_context<L: RecordFormat>(bytes: &[u8]) -> usize {
+    if !L::CARRIES_CONTEXT {
         return 0;
     }
-    let before = lines(bytes).take_while(|line| !L::tells(line));
+    let before = split_lines(bytes).take_while(|line| !L::sets_context(line));
     before.map(<[u8]>::len).sum()
 }
 
 /// Reads record after record.
-struct Reader<'r, L: Lines, R> {
+struct RowRecordReader<'r, L: RecordFormat, R> {
     name: &'r str,
     /// Once the header was read, if there is one.
     format: &'r mut Option<L>,
     scratch: L::Scratch,
     /// The last record that tells.
     told: &'r [u8],
-    walked: Walked<R>,
+    walked: WalkedRecords<R>,
 }
 
-impl<'r, L: Lines, R: Rows> Reader<'r, L, R> {
+impl<'r, L: RecordFormat, R: RowVisitor> RowRecordReader<'r, L, R> {
     fn new(
         format: &'r mut Option<L>,
         name: &'r str,
         told: &'r [u8],
-        prints: RowPrints,
+        prints: RowFingerprints,
         rows: R,
     ) -> Self {
-        Reader {
+        RowRecordReader {
             name,
             told,
             format,
             scratch: L::Scratch::default(),
-            walked: Walked {
+            walked: WalkedRecords {
                 rows,
                 prints,
                 account: Account::default(),
@@ -376,89 +410,90 @@ impl<'r, L: Lines, R: Rows> Reader<'r, L, R> {
     }
 
     /// What it read.
-    fn end(mut self) -> Walked<R> {
-        L::told(&mut self.scratch, &mut self.walked.account);
+    fn finish(mut self) -> WalkedRecords<R> {
+        L::report_context(&mut self.scratch, &mut self.walked.account);
         self.walked.told = (!self.told.is_empty()).then(|| self.told.to_vec());
         self.walked
     }
 
     /// Reads the records of whole lines; the first begins with what is `open`. Gives what is open at
     /// the end.
-    fn read(&mut self, bytes: &'r [u8], mut open: Vec<u8>) -> Result<Vec<u8>> {
+    fn read_lines(&mut self, bytes: &'r [u8], mut open: Vec<u8>) -> Result<Vec<u8>> {
         // Few tables have quotes at all.
-        let quotes = L::QUOTES && memchr(b'"', bytes).is_some();
-        for line in lines(bytes) {
-            if L::CARRIES && L::tells(line) {
+        let quotes = L::HAS_QUOTES && memchr(b'"', bytes).is_some();
+        for line in split_lines(bytes) {
+            if L::CARRIES_CONTEXT && L::sets_context(line) {
                 self.told = line;
             }
-            let turns = quotes && is_open(line);
+            let turns = quotes && has_open_quote(line);
             if open.is_empty() && !turns {
-                self.record(line, quotes)?;
+                self.count_record(line, quotes)?;
                 continue;
             }
-            if open.len() + line.len() > LONGEST {
-                self.one_by_one(&mut open)?;
-                self.record(line, true)?;
+            if open.len() + line.len() > MAX_RECORD_BYTES {
+                self.read_one_by_one(&mut open)?;
+                self.count_record(line, true)?;
                 continue;
             }
             // The first line opened a field, the next one with a quote too many closes it.
             let closes = turns && !open.is_empty();
             open.extend_from_slice(line);
             if closes {
-                self.record(&open, true)?;
+                self.count_record(&open, true)?;
                 open.clear();
             }
         }
         Ok(open)
     }
 
-    fn one_by_one(&mut self, open: &mut Vec<u8>) -> Result<()> {
-        lines(open).try_for_each(|line| self.record(line, true))?;
+    fn read_one_by_one(&mut self, open: &mut Vec<u8>) -> Result<()> {
+        split_lines(open).try_for_each(|line| self.count_record(line, true))?;
         open.clear();
         Ok(())
     }
 
     /// Counts a record, with its lines' ends, and passes it on.
-    fn record(&mut self, text: &[u8], quotes: bool) -> Result<()> {
-        let Walked {
+    fn count_record(&mut self, text: &[u8], quotes: bool) -> Result<()> {
+        let WalkedRecords {
             rows,
             prints,
             account,
             ..
         } = &mut self.walked;
-        let lines = match quotes && L::QUOTES {
-            true => lines(text).count(),
+        let lines = match quotes && L::HAS_QUOTES {
+            true => split_lines(text).count(),
             false => 1,
         };
-        let count = |account: &mut Account, class| (0..lines).for_each(|_| account.line(class));
+        let count =
+            |account: &mut Account, class| (0..lines).for_each(|_| account.count_line(class));
         if text.trim_ascii().is_empty() {
-            count(account, Class::Foreign);
+            count(account, LineClass::Foreign);
             return Ok(());
         }
-        let is_long = ended(text).len() > LONGEST;
+        let is_long = trim_line_end(text).len() > MAX_RECORD_BYTES;
         let Some(format) = self.format else {
             let header = if is_long { b"" } else { text };
-            *self.format = Some(L::begin(header, self.name)?);
-            count(account, Class::Foreign);
+            *self.format = Some(L::read_header(header, self.name)?);
+            count(account, LineClass::Foreign);
             return Ok(());
         };
         let mut has_rows = false;
         let take = &mut |row: &Row<'_>| {
             has_rows = true;
-            account.row(row.calls, row.datatype);
-            prints.row(row.step, (row.comm, row.op_count), || print_of(row));
-            rows.row(row);
+            account.count_row(row.calls, row.datatype);
+            prints.add_row(row.step, (row.comm, row.op_count), || call_print(row));
+            rows.visit_row(row);
         };
         let row = match is_long {
-            true => Err(TOO_LONG),
-            false => format.row_after(&mut self.scratch, self.told, text, quotes, take),
+            true => Err(LACKS_SHORT_ROW),
+            false => format.read_record_after(&mut self.scratch, self.told, text, quotes, take),
         };
         match row {
-            Ok(()) if has_rows => count(account, Class::Call),
-            Ok(()) => count(account, Class::Other),
+            Ok(()) if has_rows => count(account, LineClass::Call),
+            Ok(()) => count(account, LineClass::Other),
             Err(what) => {
-                account.place(account.lines, 0, what, text);
-                count(account, Class::Damaged);
+                account.add_damage_place(account.lines, 0, what, text);
+                count(account, LineClass::Damaged);
             }
         }
         Ok(())
@@ -467,8 +502,8 @@ impl<'r, L: Lines, R: Rows> Reader<'r, L, R> {
 
 /// Who made a row's call, and by what the call is known again: by the same as its line. `None` where
 /// the row represents several calls, or lacks a column.
-fn print_of(row: &Row<'_>) -> Option<(u64, Print)> {
-    let call = CallText {
+fn call_print(row: &Row<'_>) -> Option<(u64, CallFingerprint)> {
+    let call = CallIdentityText {
         op: row.op,
         op_count: row.op_count?,
         count: row.count?,
@@ -476,12 +511,12 @@ fn print_of(row: &Row<'_>) -> Option<(u64, Print)> {
         comm: row.comm?,
         stream: row.stream?,
     };
-    let who = twice::hash((row.host, row.pid?));
-    (row.calls == 1).then(|| (who, Print::of(&call)))
+    let who = duplicate_inputs::nonzero_hash((row.host, row.pid?));
+    (row.calls == 1).then(|| (who, CallFingerprint::of_call_text(&call)))
 }
 
 /// The lines of `bytes`, with their ends.
-fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn split_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let end = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
@@ -492,7 +527,7 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// A record without the ends of its last line.
-pub(in crate::formats) fn ended(record: &[u8]) -> &[u8] {
+pub(in crate::formats) fn trim_line_end(record: &[u8]) -> &[u8] {
     let mut record = record;
     while let [rest @ .., b'\n' | b'\r'] = record {
         record = rest;
@@ -501,26 +536,26 @@ pub(in crate::formats) fn ended(record: &[u8]) -> &[u8] {
 }
 
 /// True where a quoted field is not closed in `text`.
-fn is_open(text: &[u8]) -> bool {
+fn has_open_quote(text: &[u8]) -> bool {
     memchr::memchr_iter(b'"', text).count() % 2 == 1
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::chain::Chain;
-    use crate::formats::inspector::{Inspector, tests as inspector};
-    use crate::formats::rows::{Csv, Jsonl};
-    use crate::log::mend::blocks::REJOIN;
-    use crate::source::{self, Origin};
+    use crate::formats::chain::ChainFormat;
+    use crate::formats::inspector::{InspectorFormat, tests as inspector};
+    use crate::formats::rows::{CsvCallTable, JsonlCallTable};
+    use crate::log::mend::blocks::BLOCK_REJOINER;
+    use crate::source::{self, InputName};
     use proptest::prelude::*;
 
     /// The rows, each as text.
     #[derive(Default)]
     struct Texts(Vec<String>);
 
-    impl Rows for Texts {
-        fn row(&mut self, row: &Row<'_>) {
+    impl RowVisitor for Texts {
+        fn visit_row(&mut self, row: &Row<'_>) {
             let text = String::from_utf8_lossy;
             let (op, host) = (text(row.op), text(row.host));
             self.0.push(format!(
@@ -534,21 +569,30 @@ mod tests {
 
     /// The rows of a text that is read by chunks of so many bytes, the account, and by what the
     /// text is known again.
-    fn read_as<L: Lines>(text: &[u8], chunk: usize, jobs: usize) -> (Vec<String>, Account, String) {
+    fn read_as<L: RecordFormat>(
+        text: &[u8],
+        chunk: usize,
+        jobs: usize,
+    ) -> (Vec<String>, Account, String) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t");
         std::fs::write(&path, text).unwrap();
-        let input = Input::open(&Origin::Path(path), source::Options::default(), REJOIN).unwrap();
+        let input = Input::open(
+            &InputName::Path(path),
+            source::Options::default(),
+            BLOCK_REJOINER,
+        )
+        .unwrap();
         let strict = false;
         let options = Options { jobs, strict };
-        let (mut all, mut twice) = (Vec::new(), Twice::default());
+        let (mut all, mut twice) = (Vec::new(), DuplicateInputs::default());
         let sink = |Texts(rows)| {
             all.extend(rows);
             Ok(())
         };
         let new = Texts::default;
         let account =
-            read_by::<L, _>(&input, chunk, options, &mut twice, new, |_| {}, sink).unwrap();
+            read_by_chunks::<L, _>(&input, chunk, options, &mut twice, new, |_| {}, sink).unwrap();
         (
             all,
             account,
@@ -557,7 +601,7 @@ mod tests {
     }
 
     fn read_all(text: &str) -> (Vec<String>, Account) {
-        let (rows, account, _) = read_as::<Csv>(text.as_bytes(), CHUNK, 1);
+        let (rows, account, _) = read_as::<CsvCallTable>(text.as_bytes(), RECORD_CHUNK_BYTES, 1);
         (rows, account)
     }
 
@@ -592,8 +636,8 @@ mod tests {
         ) {
             let header = "step,op,count,datatype,host,pid,op_count,comm,stream\n";
             let table = format!("{header}{}{end}", lines.join("\n"));
-            let whole = read_as::<Csv>(table.as_bytes(), CHUNK, 1);
-            prop_assert_eq!(read_as::<Csv>(table.as_bytes(), chunk, jobs), whole);
+            let whole = read_as::<CsvCallTable>(table.as_bytes(), RECORD_CHUNK_BYTES, 1);
+            prop_assert_eq!(read_as::<CsvCallTable>(table.as_bytes(), chunk, jobs), whole);
         }
 
         #[test]
@@ -604,14 +648,14 @@ mod tests {
             jobs in 1..4_usize,
         ) {
             let text = lines.join("\n");
-            let whole = read_as::<Chain>(text.as_bytes(), CHUNK, 1);
-            prop_assert_eq!(read_as::<Chain>(text.as_bytes(), chunk, jobs), whole);
+            let whole = read_as::<ChainFormat>(text.as_bytes(), RECORD_CHUNK_BYTES, 1);
+            prop_assert_eq!(read_as::<ChainFormat>(text.as_bytes(), chunk, jobs), whole);
             let json = lines.iter().map(|line| {
                 format!("{{\"op\":\"Send\",\"count\":{},\"step\":{}}}\n{line}\n", line.len(), line.len())
             });
             let json: String = json.collect();
-            let whole = read_as::<Jsonl>(json.as_bytes(), CHUNK, 1);
-            prop_assert_eq!(read_as::<Jsonl>(json.as_bytes(), chunk, jobs), whole);
+            let whole = read_as::<JsonlCallTable>(json.as_bytes(), RECORD_CHUNK_BYTES, 1);
+            prop_assert_eq!(read_as::<JsonlCallTable>(json.as_bytes(), chunk, jobs), whole);
         }
     }
 
@@ -624,13 +668,13 @@ mod tests {
             jobs in 1..4_usize,
         ) {
             let text = lines.join("\n");
-            let whole = read_as::<Inspector>(text.as_bytes(), CHUNK, 1);
+            let whole = read_as::<InspectorFormat>(text.as_bytes(), RECORD_CHUNK_BYTES, 1);
             let rows = inspector::one_by_one(&lines).into_iter();
             let rows: Vec<String> =
                 rows.map(|(op, host)| format!("{op} 0 None {host:?} None")).collect();
             prop_assert_eq!(&whole.0, &rows);
-            prop_assert_eq!(whole.1.decided(), whole.1.lines);
-            prop_assert_eq!(read_as::<Inspector>(text.as_bytes(), chunk, jobs), whole);
+            prop_assert_eq!(whole.1.count_decided_lines(), whole.1.lines);
+            prop_assert_eq!(read_as::<InspectorFormat>(text.as_bytes(), chunk, jobs), whole);
         }
     }
 
@@ -660,8 +704,11 @@ mod tests {
 
     #[test]
     fn a_quote_that_is_not_closed_keeps_a_record_open() {
-        assert_eq!(lines(b"a\nb").collect::<Vec<_>>(), [&b"a\n"[..], b"b"]);
-        assert!(is_open(b"a,\"b\n") && !is_open(b"a,\"b\nc\",d\n"));
+        assert_eq!(
+            split_lines(b"a\nb").collect::<Vec<_>>(),
+            [&b"a\n"[..], b"b"]
+        );
+        assert!(has_open_quote(b"a,\"b\n") && !has_open_quote(b"a,\"b\nc\",d\n"));
     }
 
     const CALL: &str = "h:1:2 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x7e2f40000000 recvbuff \
@@ -681,16 +728,16 @@ mod tests {
             pid: Some(1),
             ..Row::default()
         };
-        let known = twice::print(format!("{CALL}\r\nmore").as_bytes());
-        assert_eq!(print_of(&row).map(|(_, print)| print), Some(known));
-        assert_eq!(print_of(&Row { calls: 2, ..row }), None);
+        let known = duplicate_inputs::fingerprint_call_line(format!("{CALL}\r\nmore").as_bytes());
+        assert_eq!(call_print(&row).map(|(_, print)| print), Some(known));
+        assert_eq!(call_print(&Row { calls: 2, ..row }), None);
         assert_ne!(
-            twice::print(CALL.as_bytes()),
-            twice::print(CALL.replace("64", "65").as_bytes())
+            duplicate_inputs::fingerprint_call_line(CALL.as_bytes()),
+            duplicate_inputs::fingerprint_call_line(CALL.replace("64", "65").as_bytes())
         );
         assert_eq!(
-            twice::print(b"h:1:2 [0] NCCL INFO NET/IB"),
-            Print::default()
+            duplicate_inputs::fingerprint_call_line(b"h:1:2 [0] NCCL INFO NET/IB"),
+            CallFingerprint::default()
         );
     }
 }

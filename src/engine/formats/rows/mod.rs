@@ -6,49 +6,51 @@ pub mod lines;
 pub(super) mod ordered;
 pub mod table_rows;
 
-use super::{Format, Is, Tells};
+use super::{InputFormat, ProbeAnswer, Provides};
 use crate::error::{Error, Result};
-use crate::grammar::token::bytes_that_are;
+use crate::grammar::token::bytes_equal_to;
 use crate::output::table::{
-    COLUMNS, Column, JsonRow, Lacks, NO_ROW, Readable, Row, Source, TEXTS, Timing,
+    COLUMNS, Column, JsonRow, Lacks, NO_JSON_ROW, Readable, Row, Source, TEXTS, Timing,
 };
-use lines::{Lines, ended};
+use lines::{RecordFormat, trim_line_end};
 use memchr::{memchr, memmem};
 
 /// What each row of a call table tells.
-const TELLS: Tells = Tells::CALLS.and(Tells::STEPS).and(Tells::DURATIONS);
+const TABLE_PROVIDES: Provides = Provides::CALLS
+    .and(Provides::STEPS)
+    .and(Provides::DURATIONS);
 
 /// The call table as CSV with a header.
-pub(super) const CSV: Format = Format {
+pub(super) const CSV: InputFormat = InputFormat {
     name: "csv",
     what: "a call table",
-    tells: TELLS,
+    tells: TABLE_PROVIDES,
     probe: |head| {
-        let line = head.line();
+        let line = head.first_line();
         // No list of names is made of a log's line: there may be 10,000 logs.
-        Is::sure(line.contains(&b',') && is_header(line))
+        ProbeAnswer::yes_or_no(line.contains(&b',') && is_header(line))
     },
 };
 
 /// The call table as JSON lines.
-pub(super) const JSONL: Format = Format {
+pub(super) const JSONL: InputFormat = InputFormat {
     name: "jsonl",
     what: "a call table",
-    tells: TELLS,
+    tells: TABLE_PROVIDES,
     probe: |head| {
-        let line = head.line();
-        Is::sure(line.starts_with(b"{") && memmem::find(line, b"\"op\"").is_some())
+        let line = head.first_line();
+        ProbeAnswer::yes_or_no(line.starts_with(b"{") && memmem::find(line, b"\"op\"").is_some())
     },
 };
 
 /// True where most names of a line are columns of the call table.
 fn is_header(line: &[u8]) -> bool {
     let is_column = |name: &&&[u8]| COLUMNS.iter().any(|c| c.as_bytes() == **name);
-    let names: Vec<&[u8]> = line.split(|&b| b == b',').map(unquoted).collect();
+    let names: Vec<&[u8]> = line.split(|&b| b == b',').map(unquote).collect();
     names.iter().filter(is_column).count() * 2 > names.len()
 }
 
-fn unquoted(name: &[u8]) -> &[u8] {
+fn unquote(name: &[u8]) -> &[u8] {
     name.strip_prefix(b"\"")
         .and_then(|n| n.strip_suffix(b"\""))
         .unwrap_or(name)
@@ -56,31 +58,31 @@ fn unquoted(name: &[u8]) -> &[u8] {
 
 /// The reader of CSV.
 #[derive(Debug, Clone)]
-pub struct Csv(Columns);
+pub struct CsvCallTable(TableColumns);
 
-impl Lines for Csv {
+impl RecordFormat for CsvCallTable {
     type Scratch = csv::ByteRecord;
-    const HEADER: bool = true;
-    const QUOTES: bool = true;
+    const HAS_HEADER: bool = true;
+    const HAS_QUOTES: bool = true;
 
-    fn begin(header: &[u8], name: &str) -> Result<Csv> {
+    fn read_header(header: &[u8], name: &str) -> Result<CsvCallTable> {
         let mut record = csv::ByteRecord::new();
-        quoted(ended(header), &mut record);
-        Columns::find(&record, name).map(Csv)
+        read_quoted(trim_line_end(header), &mut record);
+        TableColumns::find(&record, name).map(CsvCallTable)
     }
 
     #[inline]
-    fn row(
+    fn read_record(
         &self,
         record: &mut csv::ByteRecord,
         text: &[u8],
         quotes: bool,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let Csv(columns) = self;
+        let CsvCallTable(columns) = self;
         let line = match columns.ends_in_text {
-            true => ended(text),
-            false => ended(text).trim_ascii_end(),
+            true => trim_line_end(text),
+            false => trim_line_end(text).trim_ascii_end(),
         };
         // What is cut in a last line may be a number's end.
         let is_last = !text.ends_with(b"\n");
@@ -88,29 +90,29 @@ impl Lines for Csv {
         let plain = if has_quotes || is_last {
             None
         } else {
-            columns.plain(line)
+            columns.read_plain_line(line)
         };
         let row = match plain {
             Some(row) => row,
             None => {
-                quoted(line, record);
+                read_quoted(line, record);
                 match record.len() < columns.width && is_last {
                     true => Err("the rest of the row"),
-                    false => columns.row(|at| record.get(at)),
+                    false => columns.read_row(|at| record.get(at)),
                 }
             }
         };
-        timed(row?, take);
+        take_timed_row(row?, take);
         Ok(())
     }
 }
 
 /// A row, and what is to be its timing.
-type Read<'r> = Result<(Row<'r>, Timing<'r>), Lacks>;
+type TimedTableRow<'r> = Result<(Row<'r>, Timing<'r>), Lacks>;
 
 /// Gives a row with its timing to `take`.
 #[inline(always)]
-fn timed((row, timing): (Row<'_>, Timing<'_>), take: &mut impl FnMut(&Row<'_>)) {
+fn take_timed_row((row, timing): (Row<'_>, Timing<'_>), take: &mut impl FnMut(&Row<'_>)) {
     let timing = (timing != Timing::default()).then_some(timing);
     take(&Row {
         timing: timing.as_ref(),
@@ -120,30 +122,31 @@ fn timed((row, timing): (Row<'_>, Timing<'_>), take: &mut impl FnMut(&Row<'_>)) 
 
 /// The reader of JSON lines.
 #[derive(Debug, Clone, Copy)]
-pub struct Jsonl;
+pub struct JsonlCallTable;
 
-impl Lines for Jsonl {
+impl RecordFormat for JsonlCallTable {
     type Scratch = ();
 
-    fn begin(_: &[u8], _: &str) -> Result<Jsonl> {
-        Ok(Jsonl)
+    fn read_header(_: &[u8], _: &str) -> Result<JsonlCallTable> {
+        Ok(JsonlCallTable)
     }
 
-    fn row(
+    fn read_record(
         &self,
         (): &mut (),
         text: &[u8],
         _quotes: bool,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let row: JsonRow<'_> = serde_json::from_slice(text.trim_ascii()).map_err(|_| NO_ROW)?;
-        timed(row.row()?, take);
+        let row: JsonRow<'_> =
+            serde_json::from_slice(text.trim_ascii()).map_err(|_| NO_JSON_ROW)?;
+        take_timed_row(row.row()?, take);
         Ok(())
     }
 }
 
 /// Reads a record with quotes in it, as the csv crate does.
-fn quoted(text: &[u8], record: &mut csv::ByteRecord) {
+fn read_quoted(text: &[u8], record: &mut csv::ByteRecord) {
     record.clear();
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
@@ -155,7 +158,7 @@ fn quoted(text: &[u8], record: &mut csv::ByteRecord) {
 
 /// Where each known column is.
 #[derive(Debug, Clone)]
-struct Columns {
+struct TableColumns {
     at: [Option<usize>; COLUMNS.len()],
     /// The last column is a text: blanks at the end of a row are its own.
     ends_in_text: bool,
@@ -163,12 +166,12 @@ struct Columns {
     width: usize,
 }
 
-impl Columns {
-    fn find(header: &csv::ByteRecord, name: &str) -> Result<Columns> {
+impl TableColumns {
+    fn find(header: &csv::ByteRecord, name: &str) -> Result<TableColumns> {
         let names = || header.iter().map(<[u8]>::trim_ascii);
         let last = names().next_back().unwrap_or_default();
         let mut columns = COLUMNS.iter().zip(TEXTS);
-        let columns = Columns {
+        let columns = TableColumns {
             at: COLUMNS.map(|column| names().position(|name| name == column.as_bytes())),
             ends_in_text: columns.any(|(name, is_text)| is_text && name.as_bytes() == last),
             width: header.len(),
@@ -186,9 +189,9 @@ impl Columns {
 
     /// The row of a line without quotes, cut at its commas; `None` for one with more fields than
     /// are looked at here.
-    fn plain<'r>(&self, line: &'r [u8]) -> Option<Read<'r>> {
-        const FIELDS: usize = 32;
-        let mut fields: [&[u8]; FIELDS] = [b""; FIELDS];
+    fn read_plain_line<'r>(&self, line: &'r [u8]) -> Option<TimedTableRow<'r>> {
+        const MAX_FIELDS: usize = 32;
+        let mut fields: [&[u8]; MAX_FIELDS] = [b""; MAX_FIELDS];
         let mut n = 0;
         let mut from = 0;
         let mut field = |end: usize| {
@@ -200,7 +203,7 @@ impl Columns {
         let mut words = line.chunks_exact(8);
         let mut at = 0;
         for word in &mut words {
-            let mut hits = commas(u64::from_le_bytes(word.try_into().unwrap_or_default()));
+            let mut hits = mark_commas(u64::from_le_bytes(word.try_into().unwrap_or_default()));
             while hits != 0 {
                 field(at + hits.trailing_zeros() as usize / 8)?;
                 hits &= hits - 1;
@@ -216,30 +219,30 @@ impl Columns {
             field(at + i)?;
         }
         *fields.get_mut(n)? = &line[from..];
-        Some(self.row(|at| fields.get(at).copied()))
+        Some(self.read_row(|at| fields.get(at).copied()))
     }
 
-    fn row<'r>(&self, get: impl Fn(usize) -> Option<&'r [u8]>) -> Read<'r> {
+    fn read_row<'r>(&self, get: impl Fn(usize) -> Option<&'r [u8]>) -> TimedTableRow<'r> {
         let (columns, get) = (self, &get);
-        Row::read(Fields { columns, get })
+        Row::read(RecordFields { columns, get })
     }
 }
 
 /// The fields of a record.
-struct Fields<'f, G> {
-    columns: &'f Columns,
+struct RecordFields<'f, G> {
+    columns: &'f TableColumns,
     get: &'f G,
 }
 
-impl<G> Clone for Fields<'_, G> {
+impl<G> Clone for RecordFields<'_, G> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<G> Copy for Fields<'_, G> {}
+impl<G> Copy for RecordFields<'_, G> {}
 
-impl<'r, G: Fn(usize) -> Option<&'r [u8]>> Source<'r> for Fields<'_, G> {
+impl<'r, G: Fn(usize) -> Option<&'r [u8]>> Source<'r> for RecordFields<'_, G> {
     #[inline(always)]
     fn field<T: Readable<'r, K>, K>(self, column: Column) -> Option<T> {
         let at = self.columns.at[column as usize];
@@ -249,20 +252,20 @@ impl<'r, G: Fn(usize) -> Option<&'r [u8]>> Source<'r> for Fields<'_, G> {
 
 /// The high bit of each byte of a word that is a comma.
 #[inline(always)]
-fn commas(word: u64) -> u64 {
-    bytes_that_are(b',', word)
+fn mark_commas(word: u64) -> u64 {
+    bytes_equal_to(b',', word)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::lines::{self, Rows};
-    use crate::log::mend::blocks::REJOIN;
-    use crate::members::twice::Twice;
+    use crate::formats::lines::{self, RowVisitor};
+    use crate::log::mend::blocks::BLOCK_REJOINER;
+    use crate::members::duplicate_inputs::DuplicateInputs;
     use crate::output::table::csv_header;
     use crate::output::table::samples::Samples;
     use crate::report::account::Account;
-    use crate::source::{self, Input, Origin};
+    use crate::source::{self, Input, InputName};
     use proptest::prelude::*;
 
     proptest! {
@@ -273,13 +276,13 @@ mod tests {
         ) {
             let line = fields.join(",");
             let at = at.try_into().unwrap();
-            let columns = Columns { at, ends_in_text: true, width: 0 };
+            let columns = TableColumns { at, ends_in_text: true, width: 0 };
             let mut record = csv::ByteRecord::new();
-            quoted(line.as_bytes(), &mut record);
-            let expected = columns.row(|at| record.get(at));
+            read_quoted(line.as_bytes(), &mut record);
+            let expected = columns.read_row(|at| record.get(at));
             // The csv crate gives no record for an empty line.
             if !line.is_empty() {
-                prop_assert_eq!(columns.plain(line.as_bytes()), Some(expected));
+                prop_assert_eq!(columns.read_plain_line(line.as_bytes()), Some(expected));
             }
         }
     }
@@ -292,7 +295,7 @@ mod tests {
                 *b = b',';
             }
             let expected = bytes.map(|b| if b == b',' { 0x80 } else { 0 });
-            prop_assert_eq!(commas(u64::from_le_bytes(bytes)).to_le_bytes(), expected);
+            prop_assert_eq!(mark_commas(u64::from_le_bytes(bytes)).to_le_bytes(), expected);
         }
     }
 
@@ -300,29 +303,30 @@ mod tests {
     #[derive(Default)]
     struct Texts(Vec<u8>);
 
-    impl Rows for Texts {
-        fn row(&mut self, row: &Row<'_>) {
+    impl RowVisitor for Texts {
+        fn visit_row(&mut self, row: &Row<'_>) {
             row.csv(&mut self.0);
         }
     }
 
     /// What is read of a table, as CSV again.
-    fn reread<L: Lines>(table: &[u8]) -> (Vec<u8>, Account) {
+    fn reread<L: RecordFormat>(table: &[u8]) -> (Vec<u8>, Account) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, table).unwrap();
-        let origin = Origin::Path(file.path().to_owned());
-        let input = Input::open(&origin, source::Options::default(), REJOIN).unwrap();
+        let origin = InputName::Path(file.path().to_owned());
+        let input = Input::open(&origin, source::Options::default(), BLOCK_REJOINER).unwrap();
         let options = lines::Options {
             jobs: 1,
             strict: false,
         };
-        let (mut text, mut twice) = (Vec::new(), Twice::default());
+        let (mut text, mut twice) = (Vec::new(), DuplicateInputs::default());
         let sink = |Texts(rows)| {
             text.extend(rows);
             Ok(())
         };
         let new = Texts::default;
-        let account = lines::read::<L, _>(&input, options, &mut twice, new, |_| {}, sink).unwrap();
+        let account =
+            lines::read_records::<L, _>(&input, options, &mut twice, new, |_| {}, sink).unwrap();
         (text, account)
     }
 
@@ -347,13 +351,13 @@ mod tests {
                 text
             };
             let (csv, json) = (rows(&texts, |row, out| row.csv(out)), rows(&texts, |row, out| row.jsonl(out)));
-            let (again, account) = reread::<Jsonl>(&json);
+            let (again, account) = reread::<JsonlCallTable>(&json);
             prop_assert_eq!((again, account.damaged), (csv, 0));
             // JSON has no bytes that are no text.
             texts.push(odd);
             let csv = rows(&texts, |row, out| row.csv(out));
             let table = [csv_header().as_bytes(), &csv].concat();
-            let (again, account) = reread::<Csv>(&table);
+            let (again, account) = reread::<CsvCallTable>(&table);
             prop_assert_eq!((&again, account.damaged), (&csv, 0));
             let mut turned = csv::Writer::from_writer(Vec::new());
             for record in csv::ReaderBuilder::new().has_headers(false).from_reader(&table[..]).byte_records() {
@@ -361,7 +365,7 @@ mod tests {
                 fields.rotate_right(last);
                 turned.write_record(&fields).unwrap();
             }
-            let (again, account) = reread::<Csv>(&turned.into_inner().unwrap());
+            let (again, account) = reread::<CsvCallTable>(&turned.into_inner().unwrap());
             prop_assert_eq!((again, account.damaged), (csv, 0));
         }
     }
@@ -369,7 +373,7 @@ mod tests {
     #[test]
     fn a_quoted_field_may_have_a_line_end() {
         let mut record = csv::ByteRecord::new();
-        quoted(b"a,\"b\nc\",d", &mut record);
+        read_quoted(b"a,\"b\nc\",d", &mut record);
         assert_eq!(record.get(1), Some(&b"b\nc"[..]));
     }
 }

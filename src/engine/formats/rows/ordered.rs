@@ -3,10 +3,10 @@
 
 use crate::error::{Error, Result};
 use crate::formats::lines;
-use crate::formats::lines::Rows;
+use crate::formats::lines::RowVisitor;
 use crate::log;
 use crate::output::table::{Lacks, Row};
-use crate::report::account::{Account, Class};
+use crate::report::account::{Account, LineClass};
 use crate::source::Input;
 use std::io::{self, BufRead, Read};
 use std::path::PathBuf;
@@ -15,51 +15,51 @@ use std::path::PathBuf;
 ///
 /// # Errors
 /// It cannot be read at all. Damage in it is counted.
-pub(in crate::formats) type Read1 = fn(&Input, &mut Taking<'_>) -> Result<()>;
+pub(in crate::formats) type OrderedReader = fn(&Input, &mut RowTaker<'_>) -> Result<()>;
 
 /// What takes the calls of an input, and its account.
-pub(in crate::formats) struct Taking<'t> {
+pub(in crate::formats) struct RowTaker<'t> {
     /// The account so far.
     pub(in crate::formats) account: Account,
     take: &'t mut dyn FnMut(&Row<'_>) -> Result<()>,
     progress: &'t dyn Fn(u64),
 }
 
-impl Taking<'_> {
+impl RowTaker<'_> {
     /// A call, or several equal ones.
     ///
     /// # Errors
     /// That of who takes it.
-    pub(in crate::formats) fn row(&mut self, row: &Row<'_>) -> Result<()> {
-        self.account.row(row.calls, row.datatype);
+    pub(in crate::formats) fn take_row(&mut self, row: &Row<'_>) -> Result<()> {
+        self.account.count_row(row.calls, row.datatype);
         (self.take)(row)
     }
 
     /// A line, or what is counted as one, that is not damaged.
-    pub(in crate::formats) fn line(&mut self, class: Class) {
-        self.account.line(class);
+    pub(in crate::formats) fn count_line(&mut self, class: LineClass) {
+        self.account.count_line(class);
     }
 
     /// A damaged one.
-    pub(in crate::formats) fn damaged(&mut self, what: Lacks, text: &[u8]) {
-        self.account.damage(what, text);
+    pub(in crate::formats) fn count_damaged(&mut self, what: Lacks, text: &[u8]) {
+        self.account.count_damaged_line(what, text);
     }
 
     /// So many bytes were read.
-    pub(in crate::formats) fn progress(&self, bytes: u64) {
+    pub(in crate::formats) fn add_progress(&self, bytes: u64) {
         (self.progress)(bytes);
     }
 }
 
 /// Rows that a stage takes together.
-const TOGETHER: u64 = 8192;
+const ROWS_PER_BATCH: u64 = 8192;
 
 /// Gives what a stage keeps of each part of an input to `sink`, in order.
 ///
 /// # Errors
 /// The input cannot be read; damage under `--strict`; the sink's own.
-pub(in crate::formats) fn read<R: Rows>(
-    reader: Read1,
+pub(in crate::formats) fn read_ordered<R: RowVisitor>(
+    reader: OrderedReader,
     input: &Input,
     options: lines::Options,
     new: impl Fn() -> R,
@@ -68,15 +68,15 @@ pub(in crate::formats) fn read<R: Rows>(
 ) -> Result<Account> {
     let (mut rows, mut held) = (new(), 0);
     let mut take = |row: &Row<'_>| {
-        rows.row(row);
+        rows.visit_row(row);
         held += 1;
-        if held < TOGETHER {
+        if held < ROWS_PER_BATCH {
             return Ok(());
         }
         held = 0;
         sink(std::mem::replace(&mut rows, new()))
     };
-    let mut taking = Taking {
+    let mut taking = RowTaker {
         account: Account::default(),
         take: &mut take,
         progress: &progress,
@@ -84,9 +84,9 @@ pub(in crate::formats) fn read<R: Rows>(
     reader(input, &mut taking)?;
     let mut account = taking.account;
     sink(rows)?;
-    account.broken = log::unbroken(input, options.strict)?;
+    account.broken = log::check_unpacked(input, options.strict)?;
     if options.strict {
-        log::first_damage(&input.name(), &account)?;
+        log::first_damage_error(&input.name(), &account)?;
     }
     Ok(account)
 }
@@ -95,7 +95,7 @@ pub(in crate::formats) fn read<R: Rows>(
 ///
 /// # Errors
 /// Always.
-pub(in crate::formats) fn no_calls(input: &Input, _: &mut Taking<'_>) -> Result<()> {
+pub(in crate::formats) fn refuse_without_calls(input: &Input, _: &mut RowTaker<'_>) -> Result<()> {
     Err(Error::Content(format!("{}: it has no calls", input.name())))
 }
 
@@ -103,10 +103,10 @@ pub(in crate::formats) fn no_calls(input: &Input, _: &mut Taking<'_>) -> Result<
 ///
 /// # Errors
 /// It cannot be read, or is longer.
-pub(in crate::formats) fn whole(input: &Input, most: usize) -> Result<Vec<u8>> {
+pub(in crate::formats) fn read_whole(input: &Input, most: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = most as u64 + 1;
-    let read = input.reader()?.take(limit).read_to_end(&mut bytes);
+    let read = input.open_reader()?.take(limit).read_to_end(&mut bytes);
     read.map_err(|cause| Error::Input {
         path: PathBuf::from(input.name()),
         cause,
@@ -125,7 +125,7 @@ pub(in crate::formats) fn whole(input: &Input, most: usize) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// The input cannot be read; those of `take`.
-pub(in crate::formats) fn each_line(
+pub(in crate::formats) fn for_each_line(
     reader: &mut dyn BufRead,
     name: &str,
     most: u64,
@@ -143,7 +143,7 @@ pub(in crate::formats) fn each_line(
             return Ok(());
         }
         if line.len() as u64 == most && !line.ends_with(b"\n") {
-            skip(reader).map_err(failed)?;
+            skip_line(reader).map_err(failed)?;
             line.truncate(64);
         }
         take(&line)?;
@@ -151,7 +151,7 @@ pub(in crate::formats) fn each_line(
 }
 
 /// Passes over what is left of a line.
-fn skip(reader: &mut dyn BufRead) -> io::Result<()> {
+fn skip_line(reader: &mut dyn BufRead) -> io::Result<()> {
     loop {
         let held = reader.fill_buf()?;
         let (n, is_end) = match memchr::memchr(b'\n', held) {

@@ -1,30 +1,30 @@
 //! The call table as text that a stage of this program writes: its rows again, for a stage that is
 //! after it.
 
-use crate::formats::lines::Lines;
-use crate::formats::rows::Csv;
+use crate::formats::lines::RecordFormat;
+use crate::formats::rows::CsvCallTable;
 use crate::output::table::Row;
 use memchr::{memchr_iter, memrchr};
 use std::io::{self, Write};
 
 /// The reader of a table whose header is read.
-struct Reader {
-    csv: Csv,
+struct TableReader {
+    csv: CsvCallTable,
     scratch: csv::ByteRecord,
 }
 
 /// Takes the table as it is written, and gives its rows on.
-pub struct Feed<F> {
+pub struct TableFeed<F> {
     /// A row that has not come to its end.
     open: Vec<u8>,
-    reader: Option<Reader>,
+    reader: Option<TableReader>,
     take: F,
 }
 
-impl<F> Feed<F> {
+impl<F> TableFeed<F> {
     /// Gives rows to `take`.
-    pub fn new(take: F) -> Feed<F> {
-        Feed {
+    pub fn new(take: F) -> TableFeed<F> {
+        TableFeed {
             open: Vec::new(),
             reader: None,
             take,
@@ -32,12 +32,12 @@ impl<F> Feed<F> {
     }
 }
 
-impl<F: FnMut(&Row<'_>)> Write for Feed<F> {
+impl<F: FnMut(&Row<'_>)> Write for TableFeed<F> {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         self.open.extend_from_slice(text);
-        let end = whole(&self.open);
+        let end = whole_rows_len(&self.open);
         let rows: Vec<u8> = self.open.drain(..end).collect();
-        read(&mut self.reader, &rows, &mut self.take);
+        feed_rows(&mut self.reader, &rows, &mut self.take);
         Ok(text.len())
     }
 
@@ -47,11 +47,11 @@ impl<F: FnMut(&Row<'_>)> Write for Feed<F> {
 }
 
 /// How many of these bytes are whole rows.
-fn whole(text: &[u8]) -> usize {
+fn whole_rows_len(text: &[u8]) -> usize {
     let mut end = text.len();
     // A field in quotes may go on over line ends.
     while let Some(at) = text.get(..end).and_then(|text| memrchr(b'\n', text)) {
-        if !is_open(&text[..=at]) {
+        if !has_open_quote(&text[..=at]) {
             return at + 1;
         }
         end = at;
@@ -59,26 +59,26 @@ fn whole(text: &[u8]) -> usize {
     0
 }
 
-fn is_open(text: &[u8]) -> bool {
+fn has_open_quote(text: &[u8]) -> bool {
     memchr_iter(b'"', text).count() % 2 == 1
 }
 
 /// Gives the rows of `text`, which are whole, to `take`; the first one is the header.
-fn read(reader: &mut Option<Reader>, text: &[u8], take: &mut impl FnMut(&Row<'_>)) {
+fn feed_rows(reader: &mut Option<TableReader>, text: &[u8], take: &mut impl FnMut(&Row<'_>)) {
     let mut rest = text;
     while !rest.is_empty() {
         let mut ends = memchr_iter(b'\n', rest).map(|at| at + 1);
-        let end = ends.find(|&end| !is_open(rest.get(..end).unwrap_or(rest)));
+        let end = ends.find(|&end| !has_open_quote(rest.get(..end).unwrap_or(rest)));
         let (row, behind) = rest.split_at(end.unwrap_or(rest.len()));
         rest = behind;
         match reader {
-            Some(Reader { csv, scratch }) => {
+            Some(TableReader { csv, scratch }) => {
                 // What this program writes it can read.
-                let _ = csv.row(scratch, row, true, take);
+                let _ = csv.read_record(scratch, row, true, take);
             }
             None => {
-                let csv = Csv::begin(row, "the call table").ok();
-                *reader = csv.map(|csv| Reader {
+                let csv = CsvCallTable::read_header(row, "the call table").ok();
+                *reader = csv.map(|csv| TableReader {
                     csv,
                     scratch: csv::ByteRecord::new(),
                 });
@@ -94,11 +94,11 @@ mod tests {
     #[test]
     fn rows_come_as_they_were_written() {
         let text = b"op,count,datatype,host\nSend,1,int8,\"a\nb\"\nRecv,2,int8,c\nSen";
-        let end = whole(text);
+        let end = whole_rows_len(text);
         assert_eq!(&text[end..], b"Sen");
-        assert_eq!(whole(b"Send,1,int8,\"a\nb"), 0);
+        assert_eq!(whole_rows_len(b"Send,1,int8,\"a\nb"), 0);
         let (mut reader, mut rows) = (None, Vec::new());
-        read(&mut reader, &text[..end], &mut |row| {
+        feed_rows(&mut reader, &text[..end], &mut |row| {
             rows.push((row.op.to_vec(), row.host.to_vec()));
         });
         let row = |op: &str, host: &str| (op.as_bytes().to_vec(), host.as_bytes().to_vec());

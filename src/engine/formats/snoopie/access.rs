@@ -6,11 +6,11 @@ use crate::grammar::token::dec_u64;
 use crate::output::table::Lacks;
 
 /// What a damaged line should have been.
-pub(super) const EXPECTED: Lacks = "a row of 8, 10 or 11 columns, or a header";
+pub(super) const EXPECTED_ACCESS: Lacks = "a row of 8, 10 or 11 columns, or a header";
 
 /// An access to memory, of one lane of a warp; or a copy that the host began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Access<'l> {
+pub struct SnoopieAccess<'l> {
     /// The instruction, or the driver's function.
     pub op: &'l [u8],
     /// The address.
@@ -32,18 +32,18 @@ pub struct Access<'l> {
     pub(crate) range: Option<u64>,
 }
 
-impl Access<'_> {
+impl SnoopieAccess<'_> {
     /// How many bytes it moves: of an instruction by its name, of a copy as it says.
-    pub fn bytes(&self) -> Option<u64> {
-        let (_, width) = super::op::of(self.op)?;
+    pub fn moved_bytes(&self) -> Option<u64> {
+        let (_, width) = super::op::parse_instruction(self.op)?;
         width.or(self.range)
     }
 }
 
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Line<'l> {
-    Access(Access<'l>),
+pub(super) enum SnoopieLine<'l> {
+    Access(SnoopieAccess<'l>),
     /// Of the version that wrote JSON: the device, the first byte and how many.
     Range(Option<i64>, u64, u64),
     /// A header, a blank line, or the program's own output beside the JSON.
@@ -53,7 +53,7 @@ pub(super) enum Line<'l> {
 
 /// The fields that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Field {
+enum SnoopieField {
     Op,
     Addr,
     Thread,
@@ -66,8 +66,8 @@ enum Field {
     Other,
 }
 
-impl Field {
-    fn of(name: &[u8]) -> Field {
+impl SnoopieField {
+    fn from_name(name: &[u8]) -> SnoopieField {
         match name.trim_ascii() {
             b"op_code" => Op,
             b"addr" => Addr,
@@ -84,52 +84,52 @@ impl Field {
 }
 
 /// No version has more columns; one that will may have some more.
-const MOST: usize = 16;
+const MAX_COLUMNS: usize = 16;
 
 /// Which column is what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Shape {
-    fields: [Field; MOST],
+struct SnoopieColumns {
+    fields: [SnoopieField; MAX_COLUMNS],
     len: usize,
 }
 
-use Field::{
+use SnoopieField::{
     Addr, Context, Line as LineNumber, LineIndex, Op, Other, Owner, Range, Running, Thread,
 };
 
-impl Shape {
-    const fn new(list: &[Field]) -> Shape {
-        let mut fields = [Other; MOST];
+impl SnoopieColumns {
+    const fn new(list: &[SnoopieField]) -> SnoopieColumns {
+        let mut fields = [Other; MAX_COLUMNS];
         let mut at = 0;
-        while at < list.len() && at < MOST {
+        while at < list.len() && at < MAX_COLUMNS {
             fields[at] = list[at];
             at += 1;
         }
-        Shape { fields, len: at }
+        SnoopieColumns { fields, len: at }
     }
 
     /// That of a header line.
-    fn of_header(line: &[u8]) -> Option<Shape> {
+    fn from_header(line: &[u8]) -> Option<SnoopieColumns> {
         if !is_header(line) {
             return None;
         }
         let names = line.split(|&b| b == b',');
-        let list: Vec<Field> = names.map(Field::of).collect();
+        let list: Vec<SnoopieField> = names.map(SnoopieField::from_name).collect();
         let has = |field| list.contains(&field);
         let is_known = [Op, Addr, Running, Owner].into_iter().all(has);
-        (is_known && list.len() <= MOST).then(|| Shape::new(&list))
+        (is_known && list.len() <= MAX_COLUMNS).then(|| SnoopieColumns::new(&list))
     }
 }
 
 /// The versions, by the number of their columns.
-const SHAPES: [Shape; 3] = [
-    Shape::new(&[
+const COLUMN_ORDERS: [SnoopieColumns; 3] = [
+    SnoopieColumns::new(&[
         Op, Addr, Thread, Running, Owner, LineNumber, LineIndex, Context, Other, Other, Range,
     ]),
-    Shape::new(&[
+    SnoopieColumns::new(&[
         Op, Addr, Thread, Running, Owner, LineNumber, LineIndex, Other, Other, Range,
     ]),
-    Shape::new(&[
+    SnoopieColumns::new(&[
         Op, Addr, Thread, Running, Owner, LineNumber, LineIndex, Other,
     ]),
 ];
@@ -141,18 +141,18 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 
 /// Reads the lines of a log in their order.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct SnoopieReader {
     /// That of the header, once it was there.
-    shape: Option<Shape>,
+    shape: Option<SnoopieColumns>,
     /// The log is of the version that wrote JSON, beside what the program prints.
     is_old: bool,
 }
 
-impl Reader {
+impl SnoopieReader {
     /// Goes on after a header, or after none.
-    pub(super) fn after(header: &[u8]) -> Reader {
-        Reader {
-            shape: Shape::of_header(header.trim_ascii_end()),
+    pub(super) fn after_header(header: &[u8]) -> SnoopieReader {
+        SnoopieReader {
+            shape: SnoopieColumns::from_header(header.trim_ascii_end()),
             is_old: false,
         }
     }
@@ -163,37 +163,37 @@ impl Reader {
 
     /// The next line.
     #[inline]
-    pub(super) fn row<'l>(&mut self, line: &'l [u8]) -> Line<'l> {
+    pub(super) fn read_line<'l>(&mut self, line: &'l [u8]) -> SnoopieLine<'l> {
         let is_whole = line.ends_with(b"\n");
         let line = line.trim_ascii_end();
         // Once the header is known, a row with more or fewer columns has lost or won a comma.
         let access = match &self.shape {
-            Some(shape) => by(shape, line),
-            None => row(line),
+            Some(shape) => parse_by_columns(shape, line),
+            None => parse_row(line),
         };
         if let Some(access) = access {
-            return cut(access, is_whole);
+            return classify_cut_line(access, is_whole);
         }
-        if let Some(shape) = Shape::of_header(line) {
+        if let Some(shape) = SnoopieColumns::from_header(line) {
             self.shape = Some(shape);
-            return Line::Other;
+            return SnoopieLine::Other;
         }
-        match super::is_old(line) || line.starts_with(b"{\"op\"") {
+        match super::is_old_line(line) || line.starts_with(b"{\"op\"") {
             true => {
                 self.is_old = true;
-                json(line)
+                parse_json_line(line)
             }
-            false if self.is_old || line.is_empty() || !looks_like_row(line) => Line::Other,
-            false => Line::Damaged,
+            false if self.is_old || line.is_empty() || !looks_like_row(line) => SnoopieLine::Other,
+            false => SnoopieLine::Damaged,
         }
     }
 }
 
 /// A last line without its end may lack digits of its last number.
-fn cut(access: Access<'_>, is_whole: bool) -> Line<'_> {
+fn classify_cut_line(access: SnoopieAccess<'_>, is_whole: bool) -> SnoopieLine<'_> {
     match is_whole {
-        true => Line::Access(access),
-        false => Line::Damaged,
+        true => SnoopieLine::Access(access),
+        false => SnoopieLine::Damaged,
     }
 }
 
@@ -202,21 +202,22 @@ fn looks_like_row(line: &[u8]) -> bool {
     let is_part = |part: &[u8]| memchr::memmem::find(line, part).is_some();
     is_part(b",0x")
         || is_part(b"0x0000")
-        || super::op::of(line.split(|&b| b == b',').next().unwrap_or_default()).is_some()
+        || super::op::parse_instruction(line.split(|&b| b == b',').next().unwrap_or_default())
+            .is_some()
 }
 
 /// A row by the number of its columns.
 #[inline]
-pub(super) fn row(line: &[u8]) -> Option<Access<'_>> {
+pub(super) fn parse_row(line: &[u8]) -> Option<SnoopieAccess<'_>> {
     let commas = memchr::memchr_iter(b',', line).count();
-    let shape = SHAPES.iter().find(|shape| shape.len == commas + 1)?;
-    by(shape, line.trim_ascii_end())
+    let shape = COLUMN_ORDERS.iter().find(|shape| shape.len == commas + 1)?;
+    parse_by_columns(shape, line.trim_ascii_end())
 }
 
 /// A row of a shape; every column must be there and be a value of its kind.
 #[inline]
-fn by<'l>(shape: &Shape, line: &'l [u8]) -> Option<Access<'l>> {
-    let mut access = Access::default();
+fn parse_by_columns<'l>(shape: &SnoopieColumns, line: &'l [u8]) -> Option<SnoopieAccess<'l>> {
+    let mut access = SnoopieAccess::default();
     let mut rest = line;
     for at in 0..shape.len {
         let field = match memchr::memchr(b',', rest) {
@@ -229,15 +230,15 @@ fn by<'l>(shape: &Shape, line: &'l [u8]) -> Option<Access<'l>> {
             _ => return None,
         };
         match shape.fields.get(at)? {
-            Op => access.op = name(field)?,
-            Addr => access.addr = hex(field)?,
-            Thread => access.thread = known(field)?,
-            Running => access.running = signed(field)?,
-            Owner => access.owner = signed(field)?,
-            LineNumber => access.line = known(field)?,
-            LineIndex => access.line_index = known(field)?,
-            Context => access.context = known(field)?,
-            Range => access.range = Some(number(field)?),
+            Op => access.op = parse_name(field)?,
+            Addr => access.addr = parse_hex(field)?,
+            Thread => access.thread = parse_known(field)?,
+            Running => access.running = parse_signed(field)?,
+            Owner => access.owner = parse_signed(field)?,
+            LineNumber => access.line = parse_known(field)?,
+            LineIndex => access.line_index = parse_known(field)?,
+            Context => access.context = parse_known(field)?,
+            Range => access.range = Some(parse_number(field)?),
             Other => {}
         }
     }
@@ -245,13 +246,13 @@ fn by<'l>(shape: &Shape, line: &'l [u8]) -> Option<Access<'l>> {
 }
 
 /// The name of an instruction or a function.
-fn name(text: &[u8]) -> Option<&[u8]> {
+fn parse_name(text: &[u8]) -> Option<&[u8]> {
     let is = |&b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_');
     let begins = text.first().is_some_and(u8::is_ascii_alphabetic);
     (begins && text.len() <= 64 && text.iter().all(is)).then_some(text)
 }
 
-fn number(text: &[u8]) -> Option<u64> {
+fn parse_number(text: &[u8]) -> Option<u64> {
     match dec_u64(text) {
         Ok((b"", n)) => Some(n),
         _ => None,
@@ -259,25 +260,25 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// A number; -1 is not known.
-fn known(text: &[u8]) -> Option<Option<u64>> {
+fn parse_known(text: &[u8]) -> Option<Option<u64>> {
     match text {
         b"-1" => Some(None),
-        text => number(text).map(Some),
+        text => parse_number(text).map(Some),
     }
 }
 
 /// The number of a device.
-fn signed(text: &[u8]) -> Option<i64> {
+fn parse_signed(text: &[u8]) -> Option<i64> {
     let (sign, digits) = match text.strip_prefix(b"-") {
         Some(digits) => (-1, digits),
         None => (1, text),
     };
-    let n = i64::try_from(number(digits)?).ok()?;
+    let n = i64::try_from(parse_number(digits)?).ok()?;
     (n <= i64::from(i32::MAX)).then_some(sign * n)
 }
 
 /// `0x00007fa571b00504`.
-pub(super) fn hex(text: &[u8]) -> Option<u64> {
+pub(super) fn parse_hex(text: &[u8]) -> Option<u64> {
     match crate::grammar::token::hex_u64(text.strip_prefix(b"0x")?) {
         Ok((b"", n)) => Some(n),
         _ => None,
@@ -285,7 +286,7 @@ pub(super) fn hex(text: &[u8]) -> Option<u64> {
 }
 
 /// A line of the version that wrote JSON.
-fn json(line: &[u8]) -> Line<'_> {
+fn parse_json_line(line: &[u8]) -> SnoopieLine<'_> {
     let member = |key: &str| {
         let key = format!("\"{key}\":");
         let at = memchr::memmem::find(line, key.as_bytes())?;
@@ -300,28 +301,28 @@ fn json(line: &[u8]) -> Line<'_> {
         )
     };
     if !line.ends_with(b"}") {
-        return Line::Damaged;
+        return SnoopieLine::Damaged;
     }
     let read = || {
         let op = member("op")?;
         if op == b"mem_alloc" {
-            let start = member("start").and_then(hex)?;
-            let size = member("bytesize").and_then(number)?;
+            let start = member("start").and_then(parse_hex)?;
+            let size = member("bytesize").and_then(parse_number)?;
             let device = match member("device_id").or_else(|| member("dev_id")) {
-                Some(device) => Some(signed(device)?),
+                Some(device) => Some(parse_signed(device)?),
                 None => None,
             };
-            return Some(Line::Range(device, start, size));
+            return Some(SnoopieLine::Range(device, start, size));
         }
-        Some(Line::Access(Access {
-            op: name(op)?,
-            addr: member("addr").and_then(hex)?,
-            running: member("running_device_id").and_then(signed)?,
-            owner: member("mem_device_id").and_then(signed)?,
-            ..Access::default()
+        Some(SnoopieLine::Access(SnoopieAccess {
+            op: parse_name(op)?,
+            addr: member("addr").and_then(parse_hex)?,
+            running: member("running_device_id").and_then(parse_signed)?,
+            owner: member("mem_device_id").and_then(parse_signed)?,
+            ..SnoopieAccess::default()
         }))
     };
-    read().unwrap_or(Line::Damaged)
+    read().unwrap_or(SnoopieLine::Damaged)
 }
 
 #[cfg(test)]
@@ -331,10 +332,10 @@ mod tests {
     const HEADER: &[u8] = b"op_code, addr, thread_indx, running_dev_id, mem_dev_id, code_linenum, code_line_index, code_line_context, code_line_estimated_status, obj_offset, mem_range\n";
 
     fn read(lines: &[&[u8]]) -> Vec<String> {
-        let mut reader = Reader::default();
+        let mut reader = SnoopieReader::default();
         lines
             .iter()
-            .map(|line| format!("{:?}", reader.row(line)))
+            .map(|line| format!("{:?}", reader.read_line(line)))
             .collect()
     }
 

@@ -1,55 +1,55 @@
 //! Accesses as rows of the call table: an operation is an instruction or a copy's function, its size that
 //! of one access.
 
-use super::access::{self, Line};
+use super::access::{self, SnoopieLine};
 use crate::error::Result;
-use crate::formats::{Format, Tells, lines};
+use crate::formats::{InputFormat, Provides, lines};
 use crate::output::table::{Lacks, Row};
 
 /// The version that wrote JSON, beside what the program prints.
-pub(in super::super) const OLD: Format = Format {
+pub(in super::super) const OLD_LOG: InputFormat = InputFormat {
     name: "snoopie",
     what: "a log of Snoopie's accesses of 2023",
-    tells: Tells::CALLS.and(Tells::ACCESSES),
-    probe: super::is_old_log,
+    tells: Provides::CALLS.and(Provides::ACCESSES),
+    probe: super::probe_old_log,
 };
 
 /// The header that rows come after, and where it lies.
 #[derive(Debug, Default)]
-pub(in super::super) struct Header {
+pub(in super::super) struct SnoopieHeader {
     at: (usize, usize),
-    reader: access::Reader,
+    reader: access::SnoopieReader,
 }
 
 /// The reader of the lines of all versions: what a program prints beside them is none.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Lines;
+pub(in super::super) struct SnoopieFormat;
 
-impl lines::Lines for Lines {
-    type Scratch = Header;
-    const CARRIES: bool = true;
+impl lines::RecordFormat for SnoopieFormat {
+    type Scratch = SnoopieHeader;
+    const CARRIES_CONTEXT: bool = true;
 
-    fn begin(_: &[u8], _: &str) -> Result<Lines> {
-        Ok(Lines)
+    fn read_header(_: &[u8], _: &str) -> Result<SnoopieFormat> {
+        Ok(SnoopieFormat)
     }
 
-    fn row(
+    fn read_record(
         &self,
-        scratch: &mut Header,
+        scratch: &mut SnoopieHeader,
         line: &[u8],
         quotes: bool,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        self.row_after(scratch, b"", line, quotes, take)
+        self.read_record_after(scratch, b"", line, quotes, take)
     }
 
-    fn tells(line: &[u8]) -> bool {
+    fn sets_context(line: &[u8]) -> bool {
         access::is_header(line)
     }
 
-    fn row_after(
+    fn read_record_after(
         &self,
-        scratch: &mut Header,
+        scratch: &mut SnoopieHeader,
         header: &[u8],
         line: &[u8],
         _quotes: bool,
@@ -58,20 +58,20 @@ impl lines::Lines for Lines {
         // While a reader lives, a header stays where it is.
         let at = (header.as_ptr().addr(), header.len());
         if scratch.at != at {
-            *scratch = Header {
+            *scratch = SnoopieHeader {
                 at,
-                reader: access::Reader::after(header),
+                reader: access::SnoopieReader::after_header(header),
             };
         }
-        let access = match scratch.reader.row(line) {
-            Line::Access(access) => access,
-            Line::Range(..) | Line::Other => return Ok(()),
-            Line::Damaged => return Err(access::EXPECTED),
+        let access = match scratch.reader.read_line(line) {
+            SnoopieLine::Access(access) => access,
+            SnoopieLine::Range(..) | SnoopieLine::Other => return Ok(()),
+            SnoopieLine::Damaged => return Err(access::EXPECTED_ACCESS),
         };
         take(&Row {
             dev: u32::try_from(access.running).ok(),
             op: access.op,
-            only_bytes: access.bytes(),
+            only_bytes: access.moved_bytes(),
             calls: 1,
             src: b"snoopie",
             ..Row::default()

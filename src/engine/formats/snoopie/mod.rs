@@ -16,48 +16,48 @@ mod lines;
 pub mod op;
 pub mod tables;
 
-pub(super) use lines::{Lines, OLD};
+pub(super) use lines::{OLD_LOG, SnoopieFormat};
 
 use super::ordered;
-use super::{Format, Head, Is, Tells};
+use super::{InputFormat, InputHead, ProbeAnswer, Provides};
 use crate::error::Result;
-use crate::report::account::{Account, Class};
-use crate::source::{Input, Origin};
-use access::{Access, Reader};
+use crate::report::account::{Account, LineClass};
+use crate::source::{Input, InputName};
+use access::{SnoopieAccess, SnoopieReader};
 use std::io::BufReader;
-use tables::{Table, Tables};
+use tables::{SnoopieTable, SnoopieTables};
 
 /// The main log.
-pub(super) const LOG: Format = Format {
+pub(super) const LOG: InputFormat = InputFormat {
     name: "snoopie",
     what: "a log of Snoopie's accesses",
-    tells: Tells::CALLS.and(Tells::ACCESSES),
+    tells: Provides::CALLS.and(Provides::ACCESSES),
     // Rows may come before the header.
     probe: |head| {
-        let mut lines = head.lines().take(LOOK);
-        let is = |line: &[u8]| access::is_header(line) || access::row(line).is_some();
-        head.other(lines.any(is))
+        let mut lines = head.lines().take(MAX_SNOOPIE_PROBED_LINES);
+        let is = |line: &[u8]| access::is_header(line) || access::parse_row(line).is_some();
+        head.probe_recorder(lines.any(is))
     },
 };
 
 /// The tables beside it.
-pub(super) const TABLE: Format = Format {
+pub(super) const TABLE: InputFormat = InputFormat {
     name: "snoopie table",
     what: "a table of Snoopie",
-    tells: Tells::ACCESSES,
-    probe: |head| head.other(tables::kind(head.line()).is_some()),
+    tells: Provides::ACCESSES,
+    probe: |head| head.probe_recorder(tables::table_of_header(head.first_line()).is_some()),
 };
 
 /// How many lines are looked at.
-const LOOK: usize = 64;
+const MAX_SNOOPIE_PROBED_LINES: usize = 64;
 /// The longest line that is read: a call stack has some hundred frames of twenty digits.
-const LONGEST: u64 = 1 << 16;
+const MAX_SNOOPIE_LINE_BYTES: u64 = 1 << 16;
 /// So many bytes of a table are read at most.
-const WHOLE: u64 = 1 << 30;
+const MAX_TABLE_BYTES: u64 = 1 << 30;
 
 /// What a file is.
 #[derive(Debug)]
-pub enum Read {
+pub enum SnoopieFile {
     /// A main log, whose accesses were given; true where it has a header.
     Log(Account, bool),
     /// A table, which was added.
@@ -65,7 +65,7 @@ pub enum Read {
 }
 
 /// The process that wrote a file, by its name.
-pub fn process(origin: &Origin) -> Option<u64> {
+pub fn process_of_name(origin: &InputName) -> Option<u64> {
     let path = origin.path()?;
     let name = path.file_name()?.to_str()?;
     let stem = name.split('.').next()?;
@@ -77,63 +77,79 @@ pub fn process(origin: &Origin) -> Option<u64> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn read(input: &Input, tables: &mut Tables, take: &mut dyn FnMut(&Access<'_>)) -> Result<Read> {
+pub fn read_snoopie(
+    input: &Input,
+    tables: &mut SnoopieTables,
+    take: &mut dyn FnMut(&SnoopieAccess<'_>),
+) -> Result<SnoopieFile> {
     let table = {
-        let head = input.head()?;
-        tables::kind(Head::of(&head).line())
+        let head = input.read_head()?;
+        tables::table_of_header(InputHead::from_bytes(&head).first_line())
     };
     let mut account = Account::default();
-    let mut reader = BufReader::with_capacity(1 << 18, input.stream()?);
+    let mut reader = BufReader::with_capacity(1 << 18, input.open_unmapped_reader()?);
     if let Some(kind) = table {
         let mut first = true;
-        let mut left = WHOLE;
-        let read = ordered::each_line(&mut reader, &input.name(), LONGEST, &mut |line| {
-            left = left.saturating_sub(line.len() as u64);
-            let line = line.trim_ascii();
-            if std::mem::take(&mut first) || line.is_empty() {
-                account.line(Class::Other);
-            } else if left == 0 || !tables.row(kind, line) {
-                account.damage(Table::EXPECTED, line);
-            } else {
-                account.line(Class::Other);
+        let mut left = MAX_TABLE_BYTES;
+        let read = ordered::for_each_line(
+            &mut reader,
+            &input.name(),
+            MAX_SNOOPIE_LINE_BYTES,
+            &mut |line| {
+                left = left.saturating_sub(line.len() as u64);
+                let line = line.trim_ascii();
+                if std::mem::take(&mut first) || line.is_empty() {
+                    account.count_line(LineClass::Other);
+                } else if left == 0 || !tables.add_row(kind, line) {
+                    account.count_damaged_line(SnoopieTable::EXPECTED_ROW, line);
+                } else {
+                    account.count_line(LineClass::Other);
+                }
+                Ok(())
+            },
+        );
+        read?;
+        account.broken = input.unpack_damage();
+        return Ok(SnoopieFile::Table(account));
+    }
+    let mut rows = SnoopieReader::default();
+    let read = ordered::for_each_line(
+        &mut reader,
+        &input.name(),
+        MAX_SNOOPIE_LINE_BYTES,
+        &mut |line| {
+            match rows.read_line(line) {
+                access::SnoopieLine::Access(access) => {
+                    account.calls = account.calls.saturating_add(1);
+                    account.count_line(LineClass::Call);
+                    take(&access);
+                }
+                access::SnoopieLine::Range(device, start, size) => {
+                    tables.add_allocation(device, start, size);
+                    account.count_line(LineClass::Other);
+                }
+                access::SnoopieLine::Other => account.count_line(LineClass::Other),
+                access::SnoopieLine::Damaged => {
+                    account.count_damaged_line(access::EXPECTED_ACCESS, line);
+                }
             }
             Ok(())
-        });
-        read?;
-        account.broken = input.broken();
-        return Ok(Read::Table(account));
-    }
-    let mut rows = Reader::default();
-    let read = ordered::each_line(&mut reader, &input.name(), LONGEST, &mut |line| {
-        match rows.row(line) {
-            access::Line::Access(access) => {
-                account.calls = account.calls.saturating_add(1);
-                account.line(Class::Call);
-                take(&access);
-            }
-            access::Line::Range(device, start, size) => {
-                tables.allocated(device, start, size);
-                account.line(Class::Other);
-            }
-            access::Line::Other => account.line(Class::Other),
-            access::Line::Damaged => account.damage(access::EXPECTED, line),
-        }
-        Ok(())
-    });
+        },
+    );
     read?;
     // A frame that was never ended is read to where it ends: the tool closes it as it exits.
-    account.broken = input.broken();
-    Ok(Read::Log(account, rows.has_header()))
+    account.broken = input.unpack_damage();
+    Ok(SnoopieFile::Log(account, rows.has_header()))
 }
 
 /// Whether a line of the version that wrote JSON.
-fn is_old(line: &[u8]) -> bool {
+fn is_old_line(line: &[u8]) -> bool {
     line.starts_with(b"{\"op\"") && memchr::memmem::find(line, b"\"running_device_id\"").is_some()
 }
 
 /// The answer of the probe of the old version: the tool's banner comes first.
-fn is_old_log(head: &Head<'_>) -> Is {
-    head.other(head.lines().any(is_old))
+fn probe_old_log(head: &InputHead<'_>) -> ProbeAnswer {
+    head.probe_recorder(head.lines().any(is_old_line))
 }
 
 #[cfg(test)]
@@ -142,19 +158,21 @@ mod tests {
 
     #[test]
     fn each_file_is_known_by_its_header() {
-        let log = |text: &str| (LOG.probe)(&Head::of(text.as_bytes())) == Is::Yes;
-        let table = |text: &str| (TABLE.probe)(&Head::of(text.as_bytes())) == Is::Yes;
+        let log =
+            |text: &str| (LOG.probe)(&InputHead::from_bytes(text.as_bytes())) == ProbeAnswer::Yes;
+        let table =
+            |text: &str| (TABLE.probe)(&InputHead::from_bytes(text.as_bytes())) == ProbeAnswer::Yes;
         let header = "op_code, addr, thread_indx, running_dev_id, mem_dev_id, code_linenum\n";
         let row = "STG.E,0x00007fa571b00500,10240,1,0,125,1586,1,1,0x00007fa571a00000,4\n";
         assert!(log(header) && log(row) && log(&format!("{row}{header}")));
         assert!(table("context_id,call_stack\n1,77<78\n") && !table(row));
         assert!(
-            (OLD.probe)(&Head::of(
+            (OLD_LOG.probe)(&InputHead::from_bytes(
                 b"-- NVBit --\n{\"op\": \"LDG\", \"addr\": \"0x7f\", \"running_device_id\": 0}\n"
-            )) == Is::Yes
+            )) == ProbeAnswer::Yes
         );
         assert!(!log("op,count,datatype\n") && !log("{\"op\":\"Send\",\"count\":1}\n"));
-        let of = |name: &str| process(&Origin::Path(name.into()));
+        let of = |name: &str| process_of_name(&InputName::Path(name.into()));
         assert_eq!(of("a/snoopie_log_4102198.zst"), Some(4_102_198));
         assert_eq!(
             (of("snoopie_log.csv"), of("jacobi_4_512x512_1.txt")),

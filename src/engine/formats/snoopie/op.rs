@@ -3,7 +3,7 @@
 
 /// Which way data goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum AccessKind {
     /// From the owner of the memory to who reads it.
     Load,
     /// From who writes to the owner.
@@ -14,46 +14,46 @@ pub enum Kind {
     Copy,
 }
 
-impl Kind {
+impl AccessKind {
     /// The word in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Load => "load",
-            Kind::Store => "store",
-            Kind::Atomic => "atomic",
-            Kind::Copy => "copy",
+            AccessKind::Load => "load",
+            AccessKind::Store => "store",
+            AccessKind::Atomic => "atomic",
+            AccessKind::Copy => "copy",
         }
     }
 
     /// From whom to whom, of who runs it and whose memory it is. In the row of a copy these are the
     /// source and the destination.
-    pub fn way<T>(self, running: T, owner: T) -> (T, T) {
+    pub fn source_and_target<T>(self, running: T, owner: T) -> (T, T) {
         match self {
-            Kind::Load => (owner, running),
-            Kind::Store | Kind::Atomic | Kind::Copy => (running, owner),
+            AccessKind::Load => (owner, running),
+            AccessKind::Store | AccessKind::Atomic | AccessKind::Copy => (running, owner),
         }
     }
 }
 
 /// Kind and width in bytes of an instruction; a copy has no width of its own, and of an instruction that
 /// is none of these nothing is known.
-pub fn of(name: &[u8]) -> Option<(Kind, Option<u64>)> {
+pub fn parse_instruction(name: &[u8]) -> Option<(AccessKind, Option<u64>)> {
     let mut parts = name.split(|&b| b == b'.');
     let first = parts.next()?;
     let kind = match first {
-        b"LD" | b"LDG" | b"LDGSTS" => Kind::Load,
-        b"ST" | b"STG" => Kind::Store,
-        b"ATOM" | b"ATOMG" | b"RED" | b"REDG" => Kind::Atomic,
-        _ if name.starts_with(b"cuMemcpy") => return Some((Kind::Copy, None)),
+        b"LD" | b"LDG" | b"LDGSTS" => AccessKind::Load,
+        b"ST" | b"STG" => AccessKind::Store,
+        b"ATOM" | b"ATOMG" | b"RED" | b"REDG" => AccessKind::Atomic,
+        _ if name.starts_with(b"cuMemcpy") => return Some((AccessKind::Copy, None)),
         _ => return None,
     };
     // Without a suffix an access is 32 bits wide. A number that no suffix is known by may be a width.
-    let suffix = parts.find_map(width);
+    let suffix = parts.find_map(parse_width);
     Some((kind, suffix.unwrap_or(Some(4))))
 }
 
 /// The width that a suffix names; `None` for a suffix that names none.
-fn width(suffix: &[u8]) -> Option<Option<u64>> {
+fn parse_width(suffix: &[u8]) -> Option<Option<u64>> {
     let bytes = match suffix {
         b"U8" | b"S8" | b"8" => 1,
         b"U16" | b"S16" | b"16" | b"F16" | b"BF16" => 2,
@@ -75,21 +75,27 @@ mod tests {
 
     #[test]
     fn the_name_tells_width_and_direction() {
-        let of = |name: &str| of(name.as_bytes());
-        assert_eq!(of("STG.E"), Some((Kind::Store, Some(4))));
-        assert_eq!(of("LDG.E.128.SYS"), Some((Kind::Load, Some(16))));
-        assert_eq!(of("ST.E.U8"), Some((Kind::Store, Some(1))));
-        assert_eq!(of("LD.E.U16"), Some((Kind::Load, Some(2))));
-        assert_eq!(of("LDG.E.64.CONSTANT"), Some((Kind::Load, Some(8))));
-        assert_eq!(of("RED.E.ADD.F64.RN"), Some((Kind::Atomic, Some(8))));
-        assert_eq!(of("ATOM.E.ADD.F16x2.RN"), Some((Kind::Atomic, Some(4))));
-        assert_eq!(of("cuMemcpyDtoDAsync_v2"), Some((Kind::Copy, None)));
-        assert_eq!(of("LDG.E.ENL2.256"), Some((Kind::Load, Some(32))));
-        assert_eq!(of("LDG.E.512"), Some((Kind::Load, None)));
+        let of = |name: &str| parse_instruction(name.as_bytes());
+        assert_eq!(of("STG.E"), Some((AccessKind::Store, Some(4))));
+        assert_eq!(of("LDG.E.128.SYS"), Some((AccessKind::Load, Some(16))));
+        assert_eq!(of("ST.E.U8"), Some((AccessKind::Store, Some(1))));
+        assert_eq!(of("LD.E.U16"), Some((AccessKind::Load, Some(2))));
+        assert_eq!(of("LDG.E.64.CONSTANT"), Some((AccessKind::Load, Some(8))));
+        assert_eq!(of("RED.E.ADD.F64.RN"), Some((AccessKind::Atomic, Some(8))));
+        assert_eq!(
+            of("ATOM.E.ADD.F16x2.RN"),
+            Some((AccessKind::Atomic, Some(4)))
+        );
+        assert_eq!(of("cuMemcpyDtoDAsync_v2"), Some((AccessKind::Copy, None)));
+        assert_eq!(of("LDG.E.ENL2.256"), Some((AccessKind::Load, Some(32))));
+        assert_eq!(of("LDG.E.512"), Some((AccessKind::Load, None)));
         assert_eq!((of("BAR.SYNC"), of("LDS.U.128")), (None, None));
         // A load gives the owner's bytes to who reads them.
         assert_eq!(
-            (Kind::Load.way(1, 0), Kind::Store.way(1, 0)),
+            (
+                AccessKind::Load.source_and_target(1, 0),
+                AccessKind::Store.source_and_target(1, 0)
+            ),
             ((0, 1), (1, 0))
         );
     }

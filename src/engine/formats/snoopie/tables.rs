@@ -1,14 +1,14 @@
 //! The tables beside the main log. Their rows are read by rules of their own: names have commas and quotes
 //! that are never closed (`"/a/b.py,12`), which a reader of CSV would take for the rows after them too.
 
-use super::access::hex;
+use super::access::parse_hex;
 use crate::grammar::token::dec_u64;
 use crate::output::table::Lacks;
 use rustc_hash::FxHashMap;
 
 /// Which table a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Table {
+pub(crate) enum SnoopieTable {
     /// `codeline_log`: static instructions with their lines.
     Lines,
     /// `mem_alloc_site_log`: places in the program by address.
@@ -23,21 +23,21 @@ pub(crate) enum Table {
     Contexts,
 }
 
-impl Table {
-    pub(super) const EXPECTED: Lacks = "a row of this table";
+impl SnoopieTable {
+    pub(super) const EXPECTED_ROW: Lacks = "a row of this table";
 }
 
 /// The table that a header is of.
-pub(super) fn kind(header: &[u8]) -> Option<Table> {
-    const HEADERS: [(&[u8], Table); 7] = [
-        (b"code_line_index, dir_path, file, ", Table::Lines),
-        (b"pc,func_name,file_name,line_no", Table::Sites),
-        (b"offset,size,obj_id,dev_id", Table::Ranges),
-        (b"obj_id,var_name,call_stack", Table::Objects),
+pub(super) fn table_of_header(header: &[u8]) -> Option<SnoopieTable> {
+    const HEADERS: [(&[u8], SnoopieTable); 7] = [
+        (b"code_line_index, dir_path, file, ", SnoopieTable::Lines),
+        (b"pc,func_name,file_name,line_no", SnoopieTable::Sites),
+        (b"offset,size,obj_id,dev_id", SnoopieTable::Ranges),
+        (b"obj_id,var_name,call_stack", SnoopieTable::Objects),
         // Its rows are those of the ranges.
-        (b"offset, size, device_id, var_name, ", Table::Ranges),
-        (b"site_id,file,code_linenum", Table::ExecSites),
-        (b"context_id,call_stack", Table::Contexts),
+        (b"offset, size, device_id, var_name, ", SnoopieTable::Ranges),
+        (b"site_id,file,code_linenum", SnoopieTable::ExecSites),
+        (b"context_id,call_stack", SnoopieTable::Contexts),
     ];
     let known = HEADERS.iter().find(|(begin, _)| header.starts_with(begin));
     known.map(|(_, table)| *table)
@@ -58,7 +58,7 @@ pub struct CodeLine {
 
 /// A place in the program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Site {
+pub struct CodeSite {
     /// Its name.
     pub function: Box<[u8]>,
     /// The source.
@@ -69,61 +69,61 @@ pub struct Site {
 
 /// Memory that was allocated. It is never taken off the tool's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Range {
+pub struct MemoryRange {
     /// Its first address.
     pub start: u64,
     /// Bytes.
     pub size: u64,
-    /// The object that was allocated: a key of [`Tables::objects`].
+    /// The object that was allocated: a key of [`SnoopieTables::objects`].
     pub object: Option<u64>,
     /// The device whose memory it is.
     pub device: Option<i64>,
 }
 
 /// No table has more rows: those that have were not written by the tool.
-const ROWS: usize = 1 << 20;
+const MAX_TABLE_ROWS: usize = 1 << 20;
 /// A call stack has no more frames.
-const FRAMES: usize = 1 << 10;
+const MAX_STACK_FRAMES: usize = 1 << 10;
 
 /// The tables of a process.
 #[derive(Debug, Default)]
-pub struct Tables {
+pub struct SnoopieTables {
     /// Lines by their number.
     pub lines: FxHashMap<u64, CodeLine>,
     /// Where objects were allocated, by address.
-    pub sites: FxHashMap<u64, Site>,
+    pub sites: FxHashMap<u64, CodeSite>,
     /// In the order of the file: the tool takes the first that fits.
-    pub ranges: Vec<Range>,
+    pub ranges: Vec<MemoryRange>,
     /// Addresses of the frames, the innermost first.
     pub objects: FxHashMap<u64, Vec<u64>>,
     /// Where kernels were started, by number.
-    pub exec_sites: FxHashMap<u64, Site>,
+    pub exec_sites: FxHashMap<u64, CodeSite>,
     /// Sites of the frames, the innermost first.
     pub contexts: FxHashMap<u64, Vec<u64>>,
 }
 
-impl Tables {
+impl SnoopieTables {
     /// Adds a row; false where it is none.
-    pub(super) fn row(&mut self, table: Table, row: &[u8]) -> bool {
+    pub(super) fn add_row(&mut self, table: SnoopieTable, row: &[u8]) -> bool {
         match table {
-            Table::Lines => add(&mut self.lines, code_line(row)),
-            Table::Sites => add(&mut self.sites, site(row)),
-            Table::Ranges => {
-                let range = range(row).filter(|_| self.ranges.len() < ROWS);
+            SnoopieTable::Lines => insert_row(&mut self.lines, parse_code_line(row)),
+            SnoopieTable::Sites => insert_row(&mut self.sites, parse_site(row)),
+            SnoopieTable::Ranges => {
+                let range = parse_range(row).filter(|_| self.ranges.len() < MAX_TABLE_ROWS);
                 let is_row = range.is_some();
                 self.ranges.extend(range);
                 is_row
             }
-            Table::Objects => add(&mut self.objects, object(row)),
-            Table::ExecSites => add(&mut self.exec_sites, exec_site(row)),
-            Table::Contexts => add(&mut self.contexts, context(row)),
+            SnoopieTable::Objects => insert_row(&mut self.objects, parse_object(row)),
+            SnoopieTable::ExecSites => insert_row(&mut self.exec_sites, parse_exec_site(row)),
+            SnoopieTable::Contexts => insert_row(&mut self.contexts, parse_context(row)),
         }
     }
 
     /// Memory of which a line of the main log tells.
-    pub(super) fn allocated(&mut self, device: Option<i64>, start: u64, size: u64) {
-        if self.ranges.len() < ROWS {
-            self.ranges.push(Range {
+    pub(super) fn add_allocation(&mut self, device: Option<i64>, start: u64, size: u64) {
+        if self.ranges.len() < MAX_TABLE_ROWS {
+            self.ranges.push(MemoryRange {
                 start,
                 size,
                 object: None,
@@ -133,9 +133,9 @@ impl Tables {
     }
 }
 
-fn add<T>(rows: &mut FxHashMap<u64, T>, row: Option<(u64, T)>) -> bool {
+fn insert_row<T>(rows: &mut FxHashMap<u64, T>, row: Option<(u64, T)>) -> bool {
     match row {
-        Some((key, value)) if rows.len() < ROWS => {
+        Some((key, value)) if rows.len() < MAX_TABLE_ROWS => {
             rows.entry(key).or_insert(value);
             true
         }
@@ -143,7 +143,7 @@ fn add<T>(rows: &mut FxHashMap<u64, T>, row: Option<(u64, T)>) -> bool {
     }
 }
 
-fn number(text: &[u8]) -> Option<u64> {
+fn parse_number(text: &[u8]) -> Option<u64> {
     match dec_u64(text.trim_ascii()) {
         Ok((b"", n)) => Some(n),
         _ => None,
@@ -151,108 +151,108 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// What is before the first comma, and what is behind it.
-fn front(text: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split_first_comma(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = memchr::memchr(b',', text)?;
     Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
 /// What is before the last comma, and what is behind it.
-fn back(text: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split_last_comma(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = memchr::memrchr(b',', text)?;
     Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
 /// A name without quotes around it, closed or not.
-fn bare(name: &[u8]) -> Box<[u8]> {
+fn strip_quotes(name: &[u8]) -> Box<[u8]> {
     let name = name.trim_ascii();
     let name = name.strip_prefix(b"\"").unwrap_or(name);
     name.strip_suffix(b"\"").unwrap_or(name).into()
 }
 
 /// `1586,/h,j.cu,125,1`
-fn code_line(row: &[u8]) -> Option<(u64, CodeLine)> {
-    let (index, rest) = front(row)?;
-    let (rest, status) = back(rest)?;
-    let (rest, line) = back(rest)?;
-    let (dir, file) = back(rest)?;
+fn parse_code_line(row: &[u8]) -> Option<(u64, CodeLine)> {
+    let (index, rest) = split_first_comma(row)?;
+    let (rest, status) = split_last_comma(rest)?;
+    let (rest, line) = split_last_comma(rest)?;
+    let (dir, file) = split_last_comma(rest)?;
     let status = status.trim_ascii();
     let line = CodeLine {
-        dir: bare(dir),
-        file: bare(file),
-        line: number(line)?,
+        dir: strip_quotes(dir),
+        file: strip_quotes(file),
+        line: parse_number(line)?,
         is_estimated: status == b"2",
     };
-    number(index)
+    parse_number(index)
         .filter(|_| matches!(status, b"1" | b"2" | b"0" | b"-1"))
         .map(|index| (index, line))
 }
 
 /// `5,"f<int, 3>(char const*)",b.cu,9`
-fn site(row: &[u8]) -> Option<(u64, Site)> {
-    let (pc, rest) = front(row)?;
-    let (rest, line) = back(rest)?;
-    let (function, file) = back(rest)?;
-    let site = Site {
-        function: bare(function),
-        file: bare(file),
-        line: number(line)?,
+fn parse_site(row: &[u8]) -> Option<(u64, CodeSite)> {
+    let (pc, rest) = split_first_comma(row)?;
+    let (rest, line) = split_last_comma(rest)?;
+    let (function, file) = split_last_comma(rest)?;
+    let site = CodeSite {
+        function: strip_quotes(function),
+        file: strip_quotes(file),
+        line: parse_number(line)?,
     };
-    Some((number(pc)?, site))
+    Some((parse_number(pc)?, site))
 }
 
 /// `0x00007fa571a00000,1052672,6,0`
-fn range(row: &[u8]) -> Option<Range> {
-    let (start, rest) = front(row)?;
-    let (size, rest) = front(rest)?;
-    let (object, device) = front(rest)?;
+fn parse_range(row: &[u8]) -> Option<MemoryRange> {
+    let (start, rest) = split_first_comma(row)?;
+    let (size, rest) = split_first_comma(rest)?;
+    let (object, device) = split_first_comma(rest)?;
     let device = device.trim_ascii();
     let (sign, digits) = match device.strip_prefix(b"-") {
         Some(digits) => (-1, digits),
         None => (1, device),
     };
-    Some(Range {
-        start: hex(start.trim_ascii())?,
-        size: number(size)?,
-        object: Some(number(object)?),
-        device: Some(sign * i64::try_from(number(digits)?).ok()?),
+    Some(MemoryRange {
+        start: parse_hex(start.trim_ascii())?,
+        size: parse_number(size)?,
+        object: Some(parse_number(object)?),
+        device: Some(sign * i64::try_from(parse_number(digits)?).ok()?),
     })
 }
 
 /// `6,,1<2`: the name is always empty.
-fn object(row: &[u8]) -> Option<(u64, Vec<u64>)> {
-    let (id, rest) = front(row)?;
-    let (_, stack) = back(rest)?;
-    Some((number(id)?, frames(stack)?))
+fn parse_object(row: &[u8]) -> Option<(u64, Vec<u64>)> {
+    let (id, rest) = split_first_comma(row)?;
+    let (_, stack) = split_last_comma(rest)?;
+    Some((parse_number(id)?, parse_frames(stack)?))
 }
 
 /// `77,"/a/b.py,12`
-fn exec_site(row: &[u8]) -> Option<(u64, Site)> {
-    let (id, rest) = front(row)?;
-    let (file, line) = back(rest)?;
-    let site = Site {
+fn parse_exec_site(row: &[u8]) -> Option<(u64, CodeSite)> {
+    let (id, rest) = split_first_comma(row)?;
+    let (file, line) = split_last_comma(rest)?;
+    let site = CodeSite {
         function: Box::default(),
-        file: bare(file),
-        line: number(line)?,
+        file: strip_quotes(file),
+        line: parse_number(line)?,
     };
-    Some((number(id)?, site))
+    Some((parse_number(id)?, site))
 }
 
 /// `1,77<78`
-fn context(row: &[u8]) -> Option<(u64, Vec<u64>)> {
-    let (id, stack) = front(row)?;
-    Some((number(id)?, frames(stack)?))
+fn parse_context(row: &[u8]) -> Option<(u64, Vec<u64>)> {
+    let (id, stack) = split_first_comma(row)?;
+    Some((parse_number(id)?, parse_frames(stack)?))
 }
 
 /// `77<78`; empty where there are none.
-fn frames(stack: &[u8]) -> Option<Vec<u64>> {
+fn parse_frames(stack: &[u8]) -> Option<Vec<u64>> {
     let stack = stack.trim_ascii();
     if stack.is_empty() {
         return Some(Vec::new());
     }
     stack
         .split(|&b| b == b'<')
-        .take(FRAMES)
-        .map(number)
+        .take(MAX_STACK_FRAMES)
+        .map(parse_number)
         .collect()
 }
 
@@ -262,34 +262,38 @@ mod tests {
 
     #[test]
     fn commas_and_open_quotes_are_a_names_own() {
-        let mut tables = Tables::default();
-        assert!(tables.row(Table::Sites, b"5,\"f<int, 3>(char const*)\",b.cu,9"));
+        let mut tables = SnoopieTables::default();
+        assert!(tables.add_row(SnoopieTable::Sites, b"5,\"f<int, 3>(char const*)\",b.cu,9"));
         assert_eq!(*tables.sites[&5].function, *b"f<int, 3>(char const*)");
-        assert!(tables.row(Table::ExecSites, b"77,\"/a/b.py,12"));
-        assert!(tables.row(Table::ExecSites, b"78,\"/a/c.py,13"));
+        assert!(tables.add_row(SnoopieTable::ExecSites, b"77,\"/a/b.py,12"));
+        assert!(tables.add_row(SnoopieTable::ExecSites, b"78,\"/a/c.py,13"));
         assert_eq!(
             (&*tables.exec_sites[&77].file, tables.exec_sites[&78].line),
             (&b"/a/b.py"[..], 13)
         );
-        assert!(tables.row(Table::Objects, b"6,,1<2") && tables.row(Table::Objects, b"7,,5"));
+        assert!(
+            tables.add_row(SnoopieTable::Objects, b"6,,1<2")
+                && tables.add_row(SnoopieTable::Objects, b"7,,5")
+        );
         assert_eq!(
             (&tables.objects[&6][..], &tables.objects[&7][..]),
             (&[1, 2][..], &[5][..])
         );
-        assert!(tables.row(Table::Contexts, b"2,77"));
-        assert!(tables.row(Table::Ranges, b"0x00007fa870c00000,4194304,7,-1"));
+        assert!(tables.add_row(SnoopieTable::Contexts, b"2,77"));
+        assert!(tables.add_row(SnoopieTable::Ranges, b"0x00007fa870c00000,4194304,7,-1"));
         assert_eq!(tables.ranges[0].device, Some(-1));
         assert!(
-            tables.row(Table::Lines, b"1586,/h,j.cu,125,1") && tables.row(Table::Lines, b"0,,,0,2")
+            tables.add_row(SnoopieTable::Lines, b"1586,/h,j.cu,125,1")
+                && tables.add_row(SnoopieTable::Lines, b"0,,,0,2")
         );
         assert_eq!(tables.lines[&1586].line, 125);
         for (table, row) in [
-            (Table::Ranges, &b"0x00007fa870c00000,4194304,7"[..]),
-            (Table::Lines, b"1586,/h,j.cu,12x,1"),
-            (Table::Contexts, b"1,77<7x"),
-            (Table::Sites, b"5,f"),
+            (SnoopieTable::Ranges, &b"0x00007fa870c00000,4194304,7"[..]),
+            (SnoopieTable::Lines, b"1586,/h,j.cu,12x,1"),
+            (SnoopieTable::Contexts, b"1,77<7x"),
+            (SnoopieTable::Sites, b"5,f"),
         ] {
-            assert!(!tables.row(table, row), "{}", row.escape_ascii());
+            assert!(!tables.add_row(table, row), "{}", row.escape_ascii());
         }
     }
 }

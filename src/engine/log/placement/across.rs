@@ -5,14 +5,14 @@
 //! say nothing here. The inputs with step lines make one timeline, one after the other; its first gap
 //! has the calls of which no step is known.
 
-use super::bounds::{Bounds, Cuts, UNKNOWN};
-use super::placer::{HELD, Placer};
-use super::resolve::{Told, place_others};
-use super::streams::Streams;
-use super::what::What;
-use super::{Apart, Methods, Placement};
-use crate::log::timeline::{Gap, Timeline};
-use crate::members::{Merged, Process, Renumbered};
+use super::bounds::{StepBounds, StretchCuts, UNKNOWN_STRETCH};
+use super::placer::{CallPlacer, MAX_HELD_CALLS};
+use super::resolve::{ReferenceFile, place_other_files};
+use super::streams::StreamsByProcess;
+use super::what::CallShape;
+use super::{NoStepReason, Placement, PlacementMethods};
+use crate::log::timeline::{GapKind, StepTimeline};
+use crate::members::{MergedMembers, MergedNumbers, SpeakerProcess};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -20,40 +20,40 @@ use std::sync::Arc;
 
 /// The calls of all inputs of a run, as far as they place each other.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Across {
+pub struct FilesWithoutSteps {
     /// How many calls may be held, and how many are.
     room: u64,
     calls: u64,
     /// By slot: the calls of a process in files without step lines, or in one file with such.
-    streams: Streams,
+    streams: StreamsByProcess,
     /// By process.
     slots: FxHashMap<u32, Vec<u32>>,
     /// By slot.
-    who: Vec<Slot>,
+    who: Vec<HeldSlot>,
     /// The inputs with step lines.
-    lines: Vec<Lines>,
+    lines: Vec<SteppedInput>,
     /// How many inputs are held.
     inputs: u32,
     /// All their steps.
-    timeline: Timeline,
+    timeline: StepTimeline,
     is_over: bool,
     /// Why what has step lines tells nothing.
-    silent: Option<Apart>,
+    silent: Option<NoStepReason>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Slot {
+struct HeldSlot {
     process: u32,
     /// Of an input with step lines: which, at which place among those known there, and its cuts.
-    told: Option<(usize, usize, Cuts)>,
+    told: Option<(usize, usize, StretchCuts)>,
     /// Of inputs without: which, and how many calls there are up to its end.
     pieces: Vec<(u32, u32)>,
 }
 
 /// An input with step lines.
 #[derive(Debug, Serialize, Deserialize)]
-struct Lines {
-    bounds: Bounds,
+struct SteppedInput {
+    bounds: StepBounds,
     steps: usize,
     /// Its first gap in the timeline of all.
     base: u32,
@@ -61,49 +61,49 @@ struct Lines {
 
 /// What became of an input's calls.
 #[derive(Debug)]
-pub struct Taken {
+pub struct TakenInput {
     /// Its number, if its calls are held: they are placed when all inputs are read.
     pub held: Option<u32>,
     /// How its calls were placed, and how many are not held any more.
-    pub methods: Methods,
+    pub methods: PlacementMethods,
     /// Calls that were held and are not any more, of this input and others: they have no step.
-    pub too_many: Option<Streams>,
+    pub too_many: Option<StreamsByProcess>,
 }
 
 /// The calls that were held, placed.
 #[derive(Debug)]
-pub struct Placed {
+pub struct PlacedCalls {
     /// The steps of all inputs with step lines.
-    pub timeline: Arc<Timeline>,
+    pub timeline: Arc<StepTimeline>,
     /// How they were placed.
-    pub methods: Methods,
+    pub methods: PlacementMethods,
     /// The calls.
-    pub streams: Streams,
+    pub streams: StreamsByProcess,
     /// Their cuts, by stream.
     pub cuts: Vec<Vec<(u32, u32)>>,
-    who: Vec<Slot>,
+    who: Vec<HeldSlot>,
     /// By held input: its slots.
     inputs: Vec<Vec<usize>>,
 }
 
-impl Across {
+impl FilesWithoutSteps {
     /// Nothing held yet; with one input nothing ever is.
-    pub fn of(inputs: usize) -> Across {
-        Across::new(if inputs > 1 { HELD } else { 0 })
+    pub fn for_inputs(inputs: usize) -> FilesWithoutSteps {
+        FilesWithoutSteps::with_room(if inputs > 1 { MAX_HELD_CALLS } else { 0 })
     }
 
-    fn new(room: u64) -> Across {
-        Across {
+    fn with_room(room: u64) -> FilesWithoutSteps {
+        FilesWithoutSteps {
             room,
             calls: 0,
-            streams: Streams::default(),
+            streams: StreamsByProcess::default(),
             slots: FxHashMap::default(),
             who: Vec::new(),
             lines: Vec::new(),
             inputs: 0,
-            timeline: Timeline {
-                gaps: vec![Gap::Unknown].into(),
-                ..Timeline::default()
+            timeline: StepTimeline {
+                gaps: vec![GapKind::Unknown].into(),
+                ..StepTimeline::default()
             },
             is_over: room == 0,
             silent: None,
@@ -111,55 +111,55 @@ impl Across {
     }
 
     /// True where calls of a log with these steps are held until all inputs are read.
-    pub fn holds(&self, timeline: &Timeline) -> bool {
+    pub fn holds_calls_of(&self, timeline: &StepTimeline) -> bool {
         !self.is_over && timeline.steps.is_empty() && timeline.by_position.is_none()
     }
 
     /// An input is read: its calls are placed and given to `sink`, or held until all inputs are read.
-    pub fn end(
+    pub fn end_input(
         &mut self,
-        placer: Placer,
-        (timeline, merged): (&Timeline, &Merged),
-        sink: impl FnMut(&Streams, &[Cuts]),
-    ) -> (Placement, Taken) {
-        let (placement, calls) = if self.holds(timeline) && placer.is_whole() {
-            (Placement::default(), placer.held())
+        placer: CallPlacer,
+        (timeline, merged): (&StepTimeline, &MergedMembers),
+        sink: impl FnMut(&StreamsByProcess, &[StretchCuts]),
+    ) -> (Placement, TakenInput) {
+        let (placement, calls) = if self.holds_calls_of(timeline) && placer.is_whole() {
+            (Placement::default(), placer.into_held_calls())
         } else {
-            placer.end(timeline, merged, sink)
+            placer.end_input(timeline, merged, sink)
         };
-        let taken = self.take(calls, &placement, timeline);
+        let taken = self.take_input(calls, &placement, timeline);
         (placement, taken)
     }
 
     /// Takes in the calls of an input that is read; they are whole if none was placed before its end.
-    pub fn take(
+    pub fn take_input(
         &mut self,
-        calls: Option<Streams>,
+        calls: Option<StreamsByProcess>,
         placement: &Placement,
-        timeline: &Timeline,
-    ) -> Taken {
+        timeline: &StepTimeline,
+    ) -> TakenInput {
         let mut methods = placement.methods;
         let (held, too_many) = match calls {
-            Some(calls) if self.holds(timeline) => {
-                methods = Methods::default();
-                match self.hold(calls) {
+            Some(calls) if self.holds_calls_of(timeline) => {
+                methods = PlacementMethods::default();
+                match self.hold_calls(calls) {
                     Ok(input) => (Some(input), None),
                     Err(calls) => (None, Some(*calls)),
                 }
             }
             calls => {
                 if timeline.steps.is_empty() {
-                    methods = Methods {
-                        without: methods.all(),
-                        ..Methods::default()
+                    methods = PlacementMethods {
+                        without: methods.total_calls(),
+                        ..PlacementMethods::default()
                     };
                 }
-                (None, self.tell(calls, placement, timeline))
+                (None, self.add_stepped_input(calls, placement, timeline))
             }
         };
-        methods.without += too_many.as_ref().map_or(0, Streams::calls);
+        methods.without += too_many.as_ref().map_or(0, StreamsByProcess::count_calls);
         methods.apart = self.silent.filter(|_| methods.without > 0);
-        Taken {
+        TakenInput {
             held,
             methods,
             too_many,
@@ -168,17 +168,17 @@ impl Across {
 
     /// Holds the calls of an input without step lines; gives its number. Where there are too many, all
     /// that are held are given back, and none are held any more.
-    fn hold(&mut self, calls: Streams) -> Result<u32, Box<Streams>> {
+    fn hold_calls(&mut self, calls: StreamsByProcess) -> Result<u32, Box<StreamsByProcess>> {
         let input = self.inputs;
         self.inputs += 1;
-        self.calls += calls.calls();
-        let Across {
+        self.calls += calls.count_calls();
+        let FilesWithoutSteps {
             streams,
             slots,
             who,
             ..
         } = self;
-        let got = streams.absorb(
+        let got = streams.absorb_input(
             calls,
             |member| member,
             |process| {
@@ -188,7 +188,7 @@ impl Across {
                     return slot;
                 }
                 let slot = who.len() as u32;
-                who.push(Slot {
+                who.push(HeldSlot {
                     process,
                     told: None,
                     pieces: Vec::new(),
@@ -200,51 +200,52 @@ impl Across {
         for (slot, end) in got {
             who[slot as usize].pieces.push((input, end));
         }
-        self.full().map_or(Ok(input), |all| Err(Box::new(all)))
+        self.take_if_full()
+            .map_or(Ok(input), |all| Err(Box::new(all)))
     }
 
     /// Takes in what the calls of an input with step lines tell. Gives calls that were held and are
     /// not any more: there are too many.
-    fn tell(
+    fn add_stepped_input(
         &mut self,
-        calls: Option<Streams>,
+        calls: Option<StreamsByProcess>,
         placement: &Placement,
-        timeline: &Timeline,
-    ) -> Option<Streams> {
+        timeline: &StepTimeline,
+    ) -> Option<StreamsByProcess> {
         if self.is_over || timeline.steps.is_empty() {
             return None;
         }
         if placement.known.is_empty() {
-            let has_calls = placement.methods.all() > 0;
+            let has_calls = placement.methods.total_calls() > 0;
             let silent = if has_calls {
-                Apart::ByPosition
+                NoStepReason::ByPosition
             } else {
-                Apart::NoCalls
+                NoStepReason::NoCalls
             };
             self.silent = self.silent.max(Some(silent));
             return None;
         }
         let Some(calls) = calls else {
-            return self.over();
+            return self.give_up_held();
         };
-        self.calls += calls.calls();
+        self.calls += calls.count_calls();
         let which = self.lines.len();
-        let bounds = Bounds::of(timeline);
-        let Across {
+        let bounds = StepBounds::from_timeline(timeline);
+        let FilesWithoutSteps {
             streams,
             slots,
             who,
             ..
         } = self;
-        streams.absorb(
+        streams.absorb_input(
             calls,
             |member| member,
             |process| {
                 let slot = who.len() as u32;
                 let place = placement.known.iter().position(|&p| p == process);
                 let cuts = placement.cuts.get(process as usize);
-                let cuts = place.and(cuts).map(|cuts| bounds.stretches(cuts));
-                who.push(Slot {
+                let cuts = place.and(cuts).map(|cuts| bounds.cuts_by_stretch(cuts));
+                who.push(HeldSlot {
                     process,
                     told: Some((which, place.unwrap_or(usize::MAX), cuts.unwrap_or_default())),
                     pieces: Vec::new(),
@@ -254,30 +255,34 @@ impl Across {
             },
         );
         let base = self.timeline.gaps.len() as u32;
-        self.timeline.follow(timeline);
-        self.lines.push(Lines {
+        self.timeline.append_timeline(timeline);
+        self.lines.push(SteppedInput {
             bounds,
             steps: timeline.steps.len(),
             base,
         });
-        self.full()
+        self.take_if_full()
     }
 
     /// Adds what is held of inputs that were read elsewhere, and that come after these; `to` is how
     /// processes and members are numbered here. Gives calls that were held and are not any more.
-    pub fn merge(&mut self, other: Across, to: &Renumbered) -> Option<Streams> {
+    pub fn merge(
+        &mut self,
+        other: FilesWithoutSteps,
+        to: &MergedNumbers,
+    ) -> Option<StreamsByProcess> {
         let here = |numbers: &[u32], at: u32| numbers.get(at as usize).copied().unwrap_or(0);
         let (inputs, lines) = (self.inputs, self.lines.len());
         // The first gap of both has the calls of which no step is known.
         let base = self.timeline.gaps.len() as u32 - 1;
-        let Across {
+        let FilesWithoutSteps {
             streams,
             slots,
             who,
             ..
         } = self;
         let member = |member: u32| here(&to.members, member);
-        streams.absorb(other.streams, member, |slot| {
+        streams.absorb_input(other.streams, member, |slot| {
             let theirs = &other.who[slot as usize];
             let process = here(&to.processes, theirs.process);
             let of = slots.entry(process).or_default();
@@ -286,7 +291,7 @@ impl Across {
             let slot = known.filter(|_| theirs.told.is_none()).unwrap_or_else(|| {
                 let slot = who.len() as u32;
                 let told = theirs.told.as_ref();
-                who.push(Slot {
+                who.push(HeldSlot {
                     process,
                     told: told.map(|(at, place, cuts)| (lines + at, *place, cuts.clone())),
                     pieces: Vec::new(),
@@ -300,12 +305,12 @@ impl Across {
             pieces.extend(further.map(|(input, end)| (inputs + input, before + end)));
             slot
         });
-        self.timeline.follow(&Timeline {
+        self.timeline.append_timeline(&StepTimeline {
             gaps: other.timeline.gaps.into_iter().skip(1).collect(),
             ..other.timeline
         });
         self.lines
-            .extend(other.lines.into_iter().map(|lines| Lines {
+            .extend(other.lines.into_iter().map(|lines| SteppedInput {
                 base: base + lines.base,
                 ..lines
             }));
@@ -313,24 +318,24 @@ impl Across {
         self.calls += other.calls;
         self.silent = self.silent.max(other.silent);
         if self.is_over || other.is_over {
-            self.over()
+            self.give_up_held()
         } else {
-            self.full()
+            self.take_if_full()
         }
     }
 
     /// What is held, if it is too much.
-    fn full(&mut self) -> Option<Streams> {
+    fn take_if_full(&mut self) -> Option<StreamsByProcess> {
         if self.calls <= self.room {
             return None;
         }
-        self.over()
+        self.give_up_held()
     }
 
     /// Gives back what is held: too much to place.
-    fn over(&mut self) -> Option<Streams> {
+    fn give_up_held(&mut self) -> Option<StreamsByProcess> {
         self.is_over = true;
-        self.silent = Some(Apart::Many);
+        self.silent = Some(NoStepReason::Many);
         let told = |slot: u32| self.who[slot as usize].told.is_some();
         let mut streams = std::mem::take(&mut self.streams);
         streams.drop_first(|slot| if told(slot) { u32::MAX } else { 0 });
@@ -340,11 +345,11 @@ impl Across {
     }
 
     /// All inputs are read: places the calls that are held; `None` where there are none.
-    pub fn place(&mut self, merged: &Merged, jobs: usize) -> Option<Placed> {
+    pub fn place_held(&mut self, merged: &MergedMembers, jobs: usize) -> Option<PlacedCalls> {
         if self.who.iter().all(|slot| slot.told.is_some()) {
             return None;
         }
-        let Across {
+        let FilesWithoutSteps {
             streams,
             slots,
             who,
@@ -353,8 +358,8 @@ impl Across {
             silent,
             inputs,
             ..
-        } = std::mem::replace(self, Across::new(0));
-        let process = |slot: u32| -> &Process {
+        } = std::mem::replace(self, FilesWithoutSteps::with_room(0));
+        let process = |slot: u32| -> &SpeakerProcess {
             let process = who[slot as usize].process;
             merged.origins.processes.get(process)
         };
@@ -375,19 +380,23 @@ impl Across {
             let best = known.iter().find(|(_, told)| steps(told.0) == most)?.1.0;
             known.retain(|(_, told)| told.0 == best);
             known.sort_by_key(|(_, told)| told.1);
-            let told = Told {
+            let told = ReferenceFile {
                 bounds: &lines[best].bounds,
                 cuts: known.iter().map(|(s, told)| (*s, told.2.clone())).collect(),
             };
             (!others.is_empty()).then_some((told, best, others))
         };
         let of = |process: u32| slots.get(&process).cloned().unwrap_or_default();
-        let (placed, mut methods) = place_others(&streams, merged, of, choose, jobs);
-        let mut cuts: Vec<Cuts> = vec![Cuts::new(); who.len()];
+        let (placed, mut methods) = place_other_files(&streams, merged, of, choose, jobs);
+        let mut cuts: Vec<StretchCuts> = vec![StretchCuts::new(); who.len()];
         for (slot, which, mut own) in placed {
             let base = lines[which].base;
             for (gap, _) in &mut own {
-                *gap = if *gap == UNKNOWN { 0 } else { *gap + base };
+                *gap = if *gap == UNKNOWN_STRETCH {
+                    0
+                } else {
+                    *gap + base
+                };
             }
             cuts[slot as usize] = own;
         }
@@ -398,7 +407,7 @@ impl Across {
                 cuts[at] = vec![(0, all)];
             }
         }
-        let strangers = (!lines.is_empty()).then_some(Apart::Strangers);
+        let strangers = (!lines.is_empty()).then_some(NoStepReason::Strangers);
         methods.apart = silent.max(strangers).filter(|_| methods.without > 0);
         let mut of_input = vec![Vec::new(); inputs as usize];
         for (at, slot) in who.iter().enumerate() {
@@ -406,7 +415,7 @@ impl Across {
                 of_input[*input as usize].push(at);
             }
         }
-        Some(Placed {
+        Some(PlacedCalls {
             inputs: of_input,
             timeline: timeline.into(),
             methods,
@@ -417,9 +426,9 @@ impl Across {
     }
 }
 
-impl Placed {
+impl PlacedCalls {
     /// An input's calls: the slots, the processes, which of their calls, and the cuts of these.
-    fn pieces(&self, input: u32) -> impl Iterator<Item = (usize, u32, Range<u32>, Cuts)> {
+    fn pieces_of(&self, input: u32) -> impl Iterator<Item = (usize, u32, Range<u32>, StretchCuts)> {
         let slots = self.inputs.get(input as usize);
         slots.into_iter().flatten().filter_map(move |&at| {
             let slot = &self.who[at];
@@ -431,7 +440,7 @@ impl Placed {
             let inside = self.cuts[at]
                 .iter()
                 .map(|&(gap, end)| (gap, end.min(range.end)));
-            let mut cuts = Cuts::new();
+            let mut cuts = StretchCuts::new();
             for (gap, end) in inside {
                 if end > before + cuts.last().map_or(0, |c| c.1) {
                     cuts.push((gap, end - before));
@@ -442,18 +451,18 @@ impl Placed {
     }
 
     /// True for a held input some of whose calls have a step.
-    pub fn has(&self, input: u32) -> bool {
-        let is_placed = |cuts: Cuts| cuts.iter().any(|&(gap, _)| gap > 0);
-        self.pieces(input).any(|(.., cuts)| is_placed(cuts))
+    pub fn has_steps(&self, input: u32) -> bool {
+        let is_placed = |cuts: StretchCuts| cuts.iter().any(|&(gap, _)| gap > 0);
+        self.pieces_of(input).any(|(.., cuts)| is_placed(cuts))
     }
 
     /// The gaps of the calls of a held input.
-    pub fn placement(&self, input: u32) -> Placement {
+    pub fn placement_of(&self, input: u32) -> Placement {
         let mut placement = Placement::default();
-        for (_, process, _, cuts) in self.pieces(input) {
+        for (_, process, _, cuts) in self.pieces_of(input) {
             let at = process as usize;
             if placement.cuts.len() <= at {
-                placement.cuts.resize(at + 1, Cuts::new());
+                placement.cuts.resize(at + 1, StretchCuts::new());
             }
             placement.cuts[at] = cuts;
         }
@@ -461,12 +470,12 @@ impl Placed {
     }
 
     /// Gives each call of a held input: its gap, what it is, and where its line is if that was kept.
-    pub fn each(&self, input: u32, mut sink: impl FnMut(u32, &What, Option<u64>)) {
-        for (at, _, range, cuts) in self.pieces(input) {
+    pub fn each_call(&self, input: u32, mut sink: impl FnMut(u32, &CallShape, Option<u64>)) {
+        for (at, _, range, cuts) in self.pieces_of(input) {
             let mut from = range.start;
             for (gap, end) in cuts {
                 for number in from..range.start + end {
-                    if let Some((what, place)) = self.streams.call(at, number) {
+                    if let Some((what, place)) = self.streams.call_at(at, number) {
                         sink(gap, what, place);
                     }
                 }
@@ -482,19 +491,19 @@ mod tests {
 
     #[test]
     fn too_many_calls_are_given_back_and_none_is_held_after() {
-        let mut across = Across::new(0);
-        assert!(!across.holds(&Timeline::default()));
-        assert!(across.place(&Merged::default(), 1).is_none());
-        across = Across::new(1);
-        assert!(across.holds(&Timeline::default()));
-        assert!(across.hold(Streams::default()).is_ok());
+        let mut across = FilesWithoutSteps::with_room(0);
+        assert!(!across.holds_calls_of(&StepTimeline::default()));
+        assert!(across.place_held(&MergedMembers::default(), 1).is_none());
+        across = FilesWithoutSteps::with_room(1);
+        assert!(across.holds_calls_of(&StepTimeline::default()));
+        assert!(across.hold_calls(StreamsByProcess::default()).is_ok());
         across.calls = 2;
-        let taken = across.take(
-            Some(Streams::default()),
+        let taken = across.take_input(
+            Some(StreamsByProcess::default()),
             &Placement::default(),
-            &Timeline::default(),
+            &StepTimeline::default(),
         );
         assert!(taken.held.is_none() && taken.too_many.is_some());
-        assert!(!across.holds(&Timeline::default()));
+        assert!(!across.holds_calls_of(&StepTimeline::default()));
     }
 }

@@ -4,20 +4,20 @@
 //! before, and another rank made the same calls in the two steps before and has made them again since, its
 //! step is over there: whatever it calls next, also what it never called before.
 
-use super::bounds::UNKNOWN;
+use super::bounds::UNKNOWN_STRETCH;
 
 /// The stretches in which the rank that prints made the same calls as in the one before, in order.
 #[derive(Debug, Default)]
-pub(super) struct Again {
+pub(super) struct RepeatedSteps {
     stretches: Vec<u32>,
 }
 
-impl Again {
+impl RepeatedSteps {
     /// Of the rank that prints.
-    pub(super) fn of(calls: &[u32], cuts: &[(u32, u32)]) -> Again {
+    pub(super) fn find_repeated(calls: &[u32], cuts: &[(u32, u32)]) -> RepeatedSteps {
         let mut before: &[u32] = &[];
         let mut stretches = Vec::new();
-        let mut from = (0, UNKNOWN);
+        let mut from = (0, UNKNOWN_STRETCH);
         for &(stretch, end) in cuts {
             let own = calls.get(from.0..end as usize).unwrap_or_default();
             if stretch.checked_sub(1) == Some(from.1) && own == before && !own.is_empty() {
@@ -25,12 +25,17 @@ impl Again {
             }
             (from, before) = ((end as usize, stretch), own);
         }
-        Again { stretches }
+        RepeatedSteps { stretches }
     }
 
     /// How many calls another rank has made where its step that is `stretch` is over, if that is like the two
     /// before it, up to which its calls are cut.
-    pub(super) fn end(&self, calls: &[u32], cuts: &[(u32, u32)], stretch: u32) -> Option<u32> {
+    pub(super) fn expected_end(
+        &self,
+        calls: &[u32],
+        cuts: &[(u32, u32)],
+        stretch: u32,
+    ) -> Option<u32> {
         let &[.., first, second, third] = cuts else {
             return None;
         };
@@ -51,14 +56,14 @@ mod tests {
     use super::*;
 
     /// Four steps of the calls 1, 2, the printing rank's.
-    fn again() -> Again {
-        Again::of(&[1, 2, 1, 2, 1, 2, 1, 2], &[(0, 2), (1, 4), (2, 6), (3, 8)])
+    fn again() -> RepeatedSteps {
+        RepeatedSteps::find_repeated(&[1, 2, 1, 2, 1, 2, 1, 2], &[(0, 2), (1, 4), (2, 6), (3, 8)])
     }
 
     #[test]
     fn a_step_is_over_where_its_calls_were_made_again() {
         let cuts = [(0, 3), (1, 5), (2, 7)];
-        let end = |calls: &[u32]| again().end(calls, &cuts, 3);
+        let end = |calls: &[u32]| again().expected_end(calls, &cuts, 3);
         // The first step has one more.
         assert_eq!(end(&[9, 7, 8, 7, 8, 7, 8, 7, 8, 3, 7]), Some(9));
         assert_eq!(end(&[9, 7, 8, 7, 8, 7, 8, 7, 8]), Some(9));
@@ -73,12 +78,15 @@ mod tests {
     fn nothing_is_told_where_the_printing_rank_made_other_calls() {
         let calls = [7, 7, 7, 7, 7];
         let cuts = [(0, 1), (1, 2), (2, 3)];
-        assert_eq!(again().end(&calls, &cuts, 3), Some(4));
-        let other = Again::of(&[1, 2, 1, 2, 1, 2, 1, 3], &[(0, 2), (1, 4), (2, 6), (3, 8)]);
-        assert_eq!(other.end(&calls, &cuts, 3), None);
+        assert_eq!(again().expected_end(&calls, &cuts, 3), Some(4));
+        let other = RepeatedSteps::find_repeated(
+            &[1, 2, 1, 2, 1, 2, 1, 3],
+            &[(0, 2), (1, 4), (2, 6), (3, 8)],
+        );
+        assert_eq!(other.expected_end(&calls, &cuts, 3), None);
         // A stretch without calls lies between: which of them are alike is not known.
-        let apart = Again::of(&[1, 2, 1, 2], &[(0, 2), (3, 4)]);
-        assert_eq!(apart.end(&calls, &cuts, 3), None);
-        assert_eq!(again().end(&calls, &[(0, 1), (1, 3)], 3), None);
+        let apart = RepeatedSteps::find_repeated(&[1, 2, 1, 2], &[(0, 2), (3, 4)]);
+        assert_eq!(apart.expected_end(&calls, &cuts, 3), None);
+        assert_eq!(again().expected_end(&calls, &[(0, 1), (1, 3)], 3), None);
     }
 }

@@ -1,13 +1,13 @@
 //! A log's stretches: a step each, or what is between two.
 
-use super::streams::Stream;
+use super::streams::ProcessStream;
 use crate::grammar::trainer::Trainer;
-use crate::log::timeline::{Gap, Timeline};
+use crate::log::timeline::{GapKind, StepTimeline};
 use serde::{Deserialize, Serialize};
 
 /// Where a log's stretches end.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Bounds {
+pub(super) struct StepBounds {
     /// The last gap of each stretch of one step, or between steps, in order.
     pub(super) ends: Vec<u32>,
     /// Those of them whose end is a step's line.
@@ -19,37 +19,37 @@ pub(super) struct Bounds {
     pub(super) stage: Option<u32>,
 }
 
-impl Bounds {
+impl StepBounds {
     /// The stretches of a timeline.
-    pub(super) fn of(timeline: &Timeline) -> Bounds {
-        Bounds::after(timeline, None)
+    pub(super) fn from_timeline(timeline: &StepTimeline) -> StepBounds {
+        StepBounds::after_gap(timeline, None)
     }
 
     /// Those after the one that ends with gap `base`.
-    pub(super) fn after(timeline: &Timeline, base: Option<u32>) -> Bounds {
+    pub(super) fn after_gap(timeline: &StepTimeline, base: Option<u32>) -> StepBounds {
         let gaps = &timeline.gaps;
         let from = base.map_or(0, |base| base as usize + 1);
-        let mut bounds = Bounds {
+        let mut bounds = StepBounds {
             trainer: timeline.trainer,
             stage: timeline.stage,
-            ..Bounds::default()
+            ..StepBounds::default()
         };
-        let from = from.max(gaps.gone());
-        for (at, gap) in (from..).zip(gaps.part(from..gaps.len())) {
+        let from = from.max(gaps.forgotten_count());
+        for (at, gap) in (from..).zip(gaps.slice(from..gaps.len())) {
             if gaps.get(at + 1) != Some(gap) {
                 bounds.ends.push(at as u32);
-                bounds.is_step.push(matches!(gap, Gap::Step(_)));
+                bounds.is_step.push(matches!(gap, GapKind::Step(_)));
             }
         }
         // One rank may print two lines a step, as DeepSpeed's does.
-        if timeline.again.len() > timeline.steps.left().len() / 2 {
-            bounds.several = bounds.further(timeline, from);
+        if timeline.again.len() > timeline.steps.remaining().len() / 2 {
+            bounds.several = bounds.line_gaps_from(timeline, from);
         }
         bounds
     }
 
     /// The same stretches, of a log of which so many more gaps came before.
-    pub(super) fn later(mut self, gaps: u32) -> Bounds {
+    pub(super) fn shift_gaps(mut self, gaps: u32) -> StepBounds {
         let several = self.several.iter_mut().flat_map(|(_, ends)| ends);
         self.ends
             .iter_mut()
@@ -59,12 +59,12 @@ impl Bounds {
     }
 
     /// The gaps that the lines of each step end, of steps with lines from mark `from` on.
-    fn further(&self, timeline: &Timeline, from: usize) -> Vec<(u32, Vec<u32>)> {
+    fn line_gaps_from(&self, timeline: &StepTimeline, from: usize) -> Vec<(u32, Vec<u32>)> {
         let first = timeline.again.partition_point(|a| (a.1 as usize) < from);
         let mut again = timeline.again[first..].to_vec();
         again.sort_unstable();
         let lines = self.ends.iter().enumerate().filter_map(|(stretch, &gap)| {
-            let Some(Gap::Step(step)) = timeline.gaps.get(gap as usize) else {
+            let Some(GapKind::Step(step)) = timeline.gaps.get(gap as usize) else {
                 return None;
             };
             let own =
@@ -83,7 +83,7 @@ impl Bounds {
     }
 
     /// Where every rank prints: the stretches of steps, and the gaps that their lines end.
-    pub(super) fn several(&self) -> impl Iterator<Item = (u32, &[u32])> {
+    pub(super) fn every_rank_lines(&self) -> impl Iterator<Item = (u32, &[u32])> {
         self.several
             .iter()
             .map(|(stretch, gaps)| (*stretch, &gaps[..]))
@@ -91,24 +91,28 @@ impl Bounds {
 
     /// The cuts of a rank whose own line comes after so many of its calls, by stretch; of stretches
     /// without a line by position, but not before.
-    pub(super) fn own(&self, stream: &Stream, line: impl Fn(u32) -> Option<u32>) -> Cuts {
-        let mut cuts = Cuts::new();
+    pub(super) fn cuts_by_own_line(
+        &self,
+        stream: &ProcessStream,
+        line: impl Fn(u32) -> Option<u32>,
+    ) -> StretchCuts {
+        let mut cuts = StretchCuts::new();
         let mut before = 0;
         for (stretch, &gap) in (0_u32..).zip(&self.ends) {
-            let is_last = stretch == self.last();
-            let until = line(stretch).unwrap_or_else(|| stream.until(gap));
+            let is_last = stretch == self.last_gap();
+            let until = line(stretch).unwrap_or_else(|| stream.calls_until(gap));
             before = if is_last {
                 stream.len()
             } else {
                 until.max(before)
             };
-            push(&mut cuts, stretch, before);
+            push_cut(&mut cuts, stretch, before);
         }
         cuts
     }
 
     /// The last gaps of steps.
-    pub(super) fn lines(&self) -> impl Iterator<Item = u32> {
+    pub(super) fn step_ends(&self) -> impl Iterator<Item = u32> {
         let all = self.ends.iter().zip(&self.is_step);
         all.filter(|(_, is_step)| **is_step).map(|(gap, _)| *gap)
     }
@@ -120,26 +124,26 @@ impl Bounds {
     }
 
     /// Cuts by gap as cuts by stretch.
-    pub(super) fn stretches(&self, cuts: &[(u32, u32)]) -> Cuts {
+    pub(super) fn cuts_by_stretch(&self, cuts: &[(u32, u32)]) -> StretchCuts {
         let stretch = |gap: u32| self.ends.partition_point(|&last| last < gap) as u32;
         cuts.iter().map(|&(gap, end)| (stretch(gap), end)).collect()
     }
 
-    pub(super) fn last(&self) -> u32 {
+    pub(super) fn last_gap(&self) -> u32 {
         (self.ends.len() as u32).saturating_sub(1)
     }
 }
 
 /// The cuts of a process: (stretch, calls up to its end), both rising; the last one has all calls.
-pub(super) type Cuts = Vec<(u32, u32)>;
+pub(super) type StretchCuts = Vec<(u32, u32)>;
 
 /// The stretch of calls of which nobody knows in which one they were made.
-pub(super) const UNKNOWN: u32 = u32::MAX;
+pub(super) const UNKNOWN_STRETCH: u32 = u32::MAX;
 
 /// Adds a cut; a stretch's last one counts.
-pub(super) fn push(cuts: &mut Cuts, stretch: u32, end: u32) {
+pub(super) fn push_cut(cuts: &mut StretchCuts, stretch: u32, end: u32) {
     match cuts.last_mut() {
-        Some(last) if last.0 >= stretch && last.0 != UNKNOWN => last.1 = last.1.max(end),
+        Some(last) if last.0 >= stretch && last.0 != UNKNOWN_STRETCH => last.1 = last.1.max(end),
         Some(last) if last.1 >= end => {}
         _ if end == 0 => {}
         _ => cuts.push((stretch, end)),

@@ -1,24 +1,24 @@
 //! Where a step ends among calls that no threshold places: what ranks that are placed do before
 //! and after their own cuts tells, and between which calls these are.
 
-use super::bounds::UNKNOWN;
-use super::keys::{Keys, looks};
-use super::streams::{Stream, Streams};
-use super::what::What;
+use super::bounds::UNKNOWN_STRETCH;
+use super::keys::{Sequences, fingerprint_call};
+use super::streams::{ProcessStream, StreamsByProcess};
+use super::what::CallShape;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// How many cuts of a placed rank are looked at, and how many calls on each side.
-const CUTS: usize = 64;
-const REACH: usize = 4096;
+const MAX_CUTS_LEARNED: usize = 64;
+const CALLS_AROUND_CUT: usize = 4096;
 
 /// Most cuts, in thousandths.
-const MOST: i64 = 500;
+const MOST_CUTS_THOUSANDTHS: i64 = 500;
 
 /// How often calls that look like this were made before and after a cut.
 #[derive(Debug, Default)]
-pub(super) struct Habits {
+pub(super) struct BoundaryModel {
     /// By what the calls are.
     met: FxHashMap<u32, [u32; 2]>,
     /// By what they look like.
@@ -31,15 +31,15 @@ pub(super) struct Habits {
     cuts: u32,
 }
 
-impl Habits {
+impl BoundaryModel {
     /// Learns from a placed rank: the calls around its cuts, as far as the next collective on one of
     /// `comms`, the communicators whose calls are placed by sequence.
-    pub(super) fn learn(
+    pub(super) fn learn_from(
         &mut self,
-        stream: &Stream,
+        stream: &ProcessStream,
         cuts: &[(u32, u32)],
         comms: &BTreeSet<u32>,
-        keys: &Keys,
+        keys: &Sequences,
     ) {
         let ends_it = |what: u32| {
             let key = keys.of[what as usize] as usize;
@@ -48,14 +48,14 @@ impl Habits {
         let calls = &stream.calls;
         let inner = cuts
             .windows(2)
-            .filter(|w| w[0].0 != UNKNOWN && w[1].0 != UNKNOWN);
-        for pair in inner.take(CUTS) {
+            .filter(|w| w[0].0 != UNKNOWN_STRETCH && w[1].0 != UNKNOWN_STRETCH);
+        for pair in inner.take(MAX_CUTS_LEARNED) {
             let end = pair[0].1 as usize;
-            let before = (end.saturating_sub(REACH)..end).rev();
+            let before = (end.saturating_sub(CALLS_AROUND_CUT)..end).rev();
             for at in before.take_while(|&at| !ends_it(calls[at])) {
                 self.met.entry(calls[at]).or_default()[0] += 1;
             }
-            let after = end..calls.len().min(end + REACH);
+            let after = end..calls.len().min(end + CALLS_AROUND_CUT);
             for at in after.take_while(|&at| !ends_it(calls[at])) {
                 self.met.entry(calls[at]).or_default()[1] += 1;
             }
@@ -67,16 +67,16 @@ impl Habits {
     }
 
     /// Nothing more is learned.
-    pub(super) fn learned(mut self, streams: &Streams) -> Habits {
+    pub(super) fn finish_learning(mut self, streams: &StreamsByProcess) -> BoundaryModel {
         for (what, [before, after]) in self.met.drain() {
-            for look in looks(&streams.whats()[what as usize]) {
+            for look in fingerprint_call(&streams.call_shapes()[what as usize]) {
                 let sides = self.sides.entry(look).or_default();
                 sides[0] += before;
                 sides[1] += after;
             }
         }
         for (pair, cuts) in self.between.drain() {
-            let pair = pair.map(|what| exact(&streams.whats()[what as usize]));
+            let pair = pair.map(|what| exact_fingerprint(&streams.call_shapes()[what as usize]));
             for (looks, look) in self.next_to.iter_mut().zip(pair) {
                 looks.insert(look);
             }
@@ -86,20 +86,20 @@ impl Habits {
     }
 
     /// What is known of a call.
-    fn lean(&self, what: &What) -> Lean {
-        let look = exact(what);
-        Lean {
-            leaning: self.leaning(what),
+    fn score_call(&self, what: &CallShape) -> BoundaryScore {
+        let look = exact_fingerprint(what);
+        BoundaryScore {
+            leaning: self.score_leaning(what),
             next_to: [0, 1].map(|side: usize| self.next_to[side].contains(&look)),
         }
     }
 
     /// How much a cut belongs between two calls, in thousandths.
-    fn end_at(
+    fn score_boundary(
         &self,
         [last, first]: [Option<u32>; 2],
-        mut lean: impl FnMut(u32) -> Lean,
-        whats: &[What],
+        mut lean: impl FnMut(u32) -> BoundaryScore,
+        whats: &[CallShape],
     ) -> i64 {
         let (Some(last), Some(first)) = (last, first) else {
             return 0;
@@ -107,7 +107,7 @@ impl Habits {
         if !lean(first).next_to[1] || !lean(last).next_to[0] {
             return 0;
         }
-        let pair = [last, first].map(|what| exact(&whats[what as usize]));
+        let pair = [last, first].map(|what| exact_fingerprint(&whats[what as usize]));
         let cuts = self.ends.get(&pair);
         cuts.map_or(0, |&cuts| {
             1000 * i64::from(cuts) / i64::from(self.cuts.max(1))
@@ -116,16 +116,16 @@ impl Habits {
 
     /// The places among the calls of a range that are between two calls between which most cuts are;
     /// none where there are more than `n`.
-    fn ends(
+    fn find_boundaries(
         &self,
-        calls: (&Stream, Range<u32>),
+        calls: (&ProcessStream, Range<u32>),
         n: usize,
-        leanings: &mut Leanings,
-        streams: &Streams,
+        leanings: &mut BoundaryScores,
+        streams: &StreamsByProcess,
     ) -> Vec<u32> {
         let mut ends = Vec::new();
-        self.walk(calls, leanings, streams, |place, end, _| {
-            if end > MOST && ends.len() <= n {
+        self.each_score(calls, leanings, streams, |place, end, _| {
+            if end > MOST_CUTS_THOUSANDTHS && ends.len() <= n {
                 ends.push(place);
             }
         });
@@ -136,8 +136,8 @@ impl Habits {
     }
 
     /// How much a call belongs after a cut (above 0) or before it (below), in thousandths.
-    fn leaning(&self, what: &What) -> i64 {
-        let looks = looks(what);
+    fn score_leaning(&self, what: &CallShape) -> i64 {
+        let looks = fingerprint_call(what);
         let known = looks.iter().find_map(|look| self.sides.get(look));
         known.map_or(0, |&[before, after]| {
             let (before, after) = (i64::from(before), i64::from(after));
@@ -147,12 +147,12 @@ impl Habits {
 
     /// Where among the calls of a range a stretch ends whose line comes after the first `position`
     /// calls; and whether the calls themselves told.
-    fn cut(
+    fn find_cut(
         &self,
-        calls: (&Stream, Range<u32>),
+        calls: (&ProcessStream, Range<u32>),
         position: u32,
-        leanings: &mut Leanings,
-        streams: &Streams,
+        leanings: &mut BoundaryScores,
+        streams: &StreamsByProcess,
     ) -> (u32, bool) {
         let range = calls.1.clone();
         let mut told = false;
@@ -160,7 +160,7 @@ impl Habits {
         // others' cuts are between the same two calls. Of equal ones the one that is next to the line.
         let mut cost = 0;
         let mut best = (i64::MAX, u32::MAX, range.start);
-        self.walk(calls, leanings, streams, |place, end, leaning| {
+        self.each_score(calls, leanings, streams, |place, end, leaning| {
             told |= end != 0;
             best = best.min((cost - end, place.abs_diff(position), place));
             if place < range.end {
@@ -173,20 +173,21 @@ impl Habits {
 
     /// Gives each place among the calls of a range, before the first one to after the last: how much a cut
     /// belongs there, and how much the next call belongs after one.
-    fn walk(
+    fn each_score(
         &self,
-        (stream, range): (&Stream, Range<u32>),
-        leanings: &mut Leanings,
-        streams: &Streams,
+        (stream, range): (&ProcessStream, Range<u32>),
+        leanings: &mut BoundaryScores,
+        streams: &StreamsByProcess,
         mut sink: impl FnMut(u32, i64, i64),
     ) {
-        let whats = streams.whats();
+        let whats = streams.call_shapes();
         let of = |at: u32| stream.calls.get(at as usize).copied();
-        let mut lean = |what: u32| leanings.of(what, |what| self.lean(&whats[what as usize]));
+        let mut lean =
+            |what: u32| leanings.score_of(what, |what| self.score_call(&whats[what as usize]));
         let mut before = range.start.checked_sub(1).and_then(of);
         for place in range.start..=range.end {
             let after = of(place);
-            let end = self.end_at([before, after], &mut lean, whats);
+            let end = self.score_boundary([before, after], &mut lean, whats);
             let leaning = after.map_or(0, |what| lean(what).leaning);
             sink(place, end, leaning);
             before = after;
@@ -195,13 +196,13 @@ impl Habits {
 }
 
 /// What a call looks like at the finest level.
-fn exact(what: &What) -> u64 {
-    looks(what)[0]
+fn exact_fingerprint(what: &CallShape) -> u64 {
+    fingerprint_call(what)[0]
 }
 
 /// What is known of a call.
 #[derive(Debug, Clone, Copy, Default)]
-struct Lean {
+struct BoundaryScore {
     /// How much it belongs after a cut.
     leaning: i64,
     /// Whether it is the last before some cut, or the first after one.
@@ -211,22 +212,22 @@ struct Lean {
 /// How much calls belong after a cut, by what they are, once for those that were asked for. Memory
 /// that is used again.
 #[derive(Debug, Default)]
-pub(super) struct Leanings {
-    by_what: Vec<Option<Lean>>,
+pub(super) struct BoundaryScores {
+    by_what: Vec<Option<BoundaryScore>>,
     asked: Vec<u32>,
 }
 
-impl Leanings {
+impl BoundaryScores {
     #[inline]
-    fn of(&mut self, what: u32, lean: impl FnOnce(u32) -> Lean) -> Lean {
+    fn score_of(&mut self, what: u32, lean: impl FnOnce(u32) -> BoundaryScore) -> BoundaryScore {
         match self.by_what.get(what as usize) {
             Some(&Some(known)) => known,
-            _ => self.ask(what, lean(what)),
+            _ => self.score_and_store(what, lean(what)),
         }
     }
 
     #[cold]
-    fn ask(&mut self, what: u32, lean: Lean) -> Lean {
+    fn score_and_store(&mut self, what: u32, lean: BoundaryScore) -> BoundaryScore {
         let at = what as usize;
         if self.by_what.len() <= at {
             self.by_what.resize(at + 1, None);
@@ -236,7 +237,7 @@ impl Leanings {
         lean
     }
 
-    fn forget(&mut self) {
+    fn forget_scores(&mut self) {
         for what in self.asked.drain(..) {
             self.by_what[what as usize] = None;
         }
@@ -244,17 +245,21 @@ impl Leanings {
 }
 
 /// The habits by which a process's calls are cut: learned when the first cut needs them.
-pub(super) struct Cutting<'c, F> {
-    streams: &'c Streams,
+pub(super) struct BoundaryCutter<'c, F> {
+    streams: &'c StreamsByProcess,
     learn: F,
-    habits: Option<Habits>,
-    leanings: &'c mut Leanings,
+    habits: Option<BoundaryModel>,
+    leanings: &'c mut BoundaryScores,
 }
 
-impl<'c, F: Fn() -> Habits> Cutting<'c, F> {
-    pub(super) fn new(streams: &'c Streams, leanings: &'c mut Leanings, learn: F) -> Self {
-        leanings.forget();
-        Cutting {
+impl<'c, F: Fn() -> BoundaryModel> BoundaryCutter<'c, F> {
+    pub(super) fn new(
+        streams: &'c StreamsByProcess,
+        leanings: &'c mut BoundaryScores,
+        learn: F,
+    ) -> Self {
+        leanings.forget_scores();
+        BoundaryCutter {
             streams,
             learn,
             habits: None,
@@ -263,14 +268,24 @@ impl<'c, F: Fn() -> Habits> Cutting<'c, F> {
     }
 
     /// See [`Habits::ends`].
-    pub(super) fn ends(&mut self, stream: &Stream, range: Range<u32>, n: usize) -> Vec<u32> {
+    pub(super) fn find_boundaries(
+        &mut self,
+        stream: &ProcessStream,
+        range: Range<u32>,
+        n: usize,
+    ) -> Vec<u32> {
         let habits = self.habits.get_or_insert_with(&self.learn);
-        habits.ends((stream, range), n, self.leanings, self.streams)
+        habits.find_boundaries((stream, range), n, self.leanings, self.streams)
     }
 
     /// See [`Habits::cut`].
-    pub(super) fn cut(&mut self, stream: &Stream, range: Range<u32>, position: u32) -> (u32, bool) {
+    pub(super) fn find_cut(
+        &mut self,
+        stream: &ProcessStream,
+        range: Range<u32>,
+        position: u32,
+    ) -> (u32, bool) {
         let habits = self.habits.get_or_insert_with(&self.learn);
-        habits.cut((stream, range), position, self.leanings, self.streams)
+        habits.find_cut((stream, range), position, self.leanings, self.streams)
     }
 }

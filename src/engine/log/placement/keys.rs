@@ -1,19 +1,19 @@
 //! What two members' calls must have in common to be the same call.
 
-use super::streams::Streams;
-use super::what::What;
-use crate::members::Ops;
+use super::streams::StreamsByProcess;
+use super::what::CallShape;
+use crate::members::OpInterner;
 use crate::members::comm_id::CommId;
-use crate::members::{Identity, Merged};
+use crate::members::{CommIdentity, MergedMembers};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// No key: the line's communicator has no id, or its rank is not known.
-pub(super) const NO_KEY: u32 = u32::MAX;
+pub(super) const NO_SEQUENCE: u32 = u32::MAX;
 
 /// A sequence of calls that several processes share: a communicator's collectives, or the messages
 /// from one of its ranks to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
+enum SequenceId {
     Collectives(u32),
     Messages {
         comm: u32,
@@ -30,7 +30,7 @@ enum Key {
 
 /// The keys of all calls, and what there is to compare of them.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub(super) struct Sequences {
     /// By what a call is.
     pub(super) of: Vec<u32>,
     /// By what a call is: what both sides say alike.
@@ -45,11 +45,11 @@ pub(super) struct Keys {
     comms: FxHashMap<CommId, u32>,
 }
 
-impl Keys {
-    pub(super) fn new(streams: &Streams, merged: &Merged) -> Keys {
-        let mut keys = Keys::default();
-        let mut index: FxHashMap<Key, u32> = FxHashMap::default();
-        for what in streams.whats() {
+impl Sequences {
+    pub(super) fn new(streams: &StreamsByProcess, merged: &MergedMembers) -> Sequences {
+        let mut keys = Sequences::default();
+        let mut index: FxHashMap<SequenceId, u32> = FxHashMap::default();
+        for what in streams.call_shapes() {
             let member = merged.origins.members.get(what.member);
             let identity = merged.identity_of(member);
             let id = identity.and_then(|i| i.comm_id);
@@ -57,13 +57,13 @@ impl Keys {
             let comm = id.map(|id| *keys.comms.entry(id).or_insert(number));
             keys.comm_of.push(comm);
             let key = comm.zip(identity).and_then(|(comm, identity)| {
-                key(&streams.ops, what, comm, i64::from(identity.rank))
+                sequence_key(&streams.ops, what, comm, i64::from(identity.rank))
             });
-            let is_collective = matches!(key, Some(Key::Collectives(_)));
-            let content = content(&streams.ops, what, is_collective);
+            let is_collective = matches!(key, Some(SequenceId::Collectives(_)));
+            let content = content_hash(&streams.ops, what, is_collective);
             keys.content.push(content);
             let (Some(key), Some(comm)) = (key, comm) else {
-                keys.of.push(NO_KEY);
+                keys.of.push(NO_SEQUENCE);
                 continue;
             };
             let next = index.len() as u32;
@@ -79,21 +79,25 @@ impl Keys {
 
     /// By key: whether a rank that set the communicator up has not called there yet. `used` has the keys of the
     /// processes that have.
-    pub(super) fn awaited(&self, used: &[(usize, Vec<u32>)], merged: &Merged) -> Vec<bool> {
+    pub(super) fn find_awaited(
+        &self,
+        used: &[(usize, Vec<u32>)],
+        merged: &MergedMembers,
+    ) -> Vec<bool> {
         let used: FxHashSet<(usize, u32)> = used
             .iter()
             .flat_map(|(process, keys)| keys.iter().map(|key| (*process, *key)))
             .collect();
         // By communicator: its collectives' key.
-        let mut collectives = vec![NO_KEY; self.comms.len()];
+        let mut collectives = vec![NO_SEQUENCE; self.comms.len()];
         for (key, &comm) in (0_u32..).zip(&self.comm) {
             if self.is_collective[key as usize] {
                 collectives[comm as usize] = key;
             }
         }
-        let key_of = |identity: &Identity| {
+        let key_of = |identity: &CommIdentity| {
             let comm = identity.comm_id.and_then(|id| self.comms.get(&id));
-            comm.map_or(NO_KEY, |&comm| collectives[comm as usize])
+            comm.map_or(NO_SEQUENCE, |&comm| collectives[comm as usize])
         };
         let mut is_awaited = vec![false; self.len()];
         let mut called: FxHashSet<(u32, u32)> = FxHashSet::default();
@@ -127,26 +131,26 @@ impl Keys {
     }
 }
 
-fn key(ops: &Ops, what: &What, comm: u32, rank: i64) -> Option<Key> {
-    let (from, to, sends) = match ops.name(what.op) {
+fn sequence_key(ops: &OpInterner, what: &CallShape, comm: u32, rank: i64) -> Option<SequenceId> {
+    let (from, to, sends) = match ops.name_of_op(what.op) {
         b"Send" => (rank, what.root, true),
         b"Recv" => (what.root, rank, false),
         // One side's alone: the other does not count them.
         b"PutSignal" | b"Signal" | b"WaitSignal" => return None,
-        _ => return Some(Key::Collectives(comm)),
+        _ => return Some(SequenceId::Collectives(comm)),
     };
     Some(if from == to {
-        Key::Own { comm, rank, sends }
+        SequenceId::Own { comm, rank, sends }
     } else {
-        Key::Messages { comm, from, to }
+        SequenceId::Messages { comm, from, to }
     })
 }
 
 /// What calls that are alike have in common: three levels, the finest first.
-pub(super) type Looks = [u64; 3];
+pub(super) type Fingerprints = [u64; 3];
 
 /// What a call looks like, whoever made it.
-pub(super) fn looks(what: &What) -> Looks {
+pub(super) fn fingerprint_call(what: &CallShape) -> Fingerprints {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let op = (u64::from(what.op) + 1).wrapping_mul(MIX);
     let size = u64::from(what.nranks.unwrap_or(0)) << 32 | u64::from(what.datatype);
@@ -157,19 +161,24 @@ pub(super) fn looks(what: &What) -> Looks {
 
 /// What calls look like together, in their order, at a level of [`Looks`]; of equal calls those
 /// with another `seed` look different.
-pub(super) fn look(seed: u64, calls: &[u32], whats: &[What], level: usize) -> u64 {
+pub(super) fn fingerprint_calls(
+    seed: u64,
+    calls: &[u32],
+    whats: &[CallShape],
+    level: usize,
+) -> u64 {
     calls.iter().fold(seed, |hash, &call| {
-        let look = looks(&whats[call as usize])[level];
+        let look = fingerprint_call(&whats[call as usize])[level];
         (hash.rotate_left(5) ^ look).wrapping_mul(0x517c_c1b7_2722_0a95)
     })
 }
 
 /// What both sides of a call say alike, short: operation, elements and datatype, of a message the
 /// last two.
-fn content(ops: &Ops, what: &What, is_collective: bool) -> u16 {
+fn content_hash(ops: &OpInterner, what: &CallShape, is_collective: bool) -> u16 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let op = if is_collective {
-        let name = ops.name(what.op);
+        let name = ops.name_of_op(what.op);
         let first = name.first().copied().unwrap_or(0);
         u64::from(first) << 8 | name.len() as u64
     } else {

@@ -20,11 +20,11 @@
 //! (`anchors/align.rs`).
 //!
 //! Ranks that share no communicator with the printing rank, and logs whose lines do not name the
-//! members (no INIT lines), stay by position. [`Methods`] counts how many calls were placed how.
+//! members (no INIT lines), stay by position. [`PlacementMethods`] counts how many calls were placed how.
 //!
 //! Where each rank has its own file, only the printing rank's has step lines. The calls of the others
 //! are held until all files are read, and placed in the same way against the ranks that are placed
-//! already ([`Across`]); where their lines are says nothing, so what is not known stays without a
+//! already ([`FilesWithoutSteps`]); where their lines are says nothing, so what is not known stays without a
 //! step.
 
 use serde::{Deserialize, Serialize};
@@ -43,14 +43,14 @@ mod resolve;
 mod streams;
 mod what;
 
-pub use crate::report::methods::{Apart, Methods};
-pub use across::{Across, Placed, Taken};
-pub use lately::SoFar;
-pub use placer::Placer;
-pub use printer::{Prints, prints};
-pub use record::Recorder;
-pub use streams::Streams;
-pub use what::What;
+pub use crate::report::methods::{NoStepReason, PlacementMethods};
+pub use across::{FilesWithoutSteps, PlacedCalls, TakenInput};
+pub use lately::LivePlacement;
+pub use placer::CallPlacer;
+pub use printer::{PrintingRankRule, printing_rank_rule};
+pub use record::CallRecorder;
+pub use streams::StreamsByProcess;
+pub use what::CallShape;
 
 /// Where each process's calls are cut: pairs of (gap, number of the process's calls up to the end of
 /// that gap), the second rising. By merged process.
@@ -61,7 +61,7 @@ pub struct Placement {
     /// By merged process, from the first.
     pub cuts: Vec<Vec<(u32, u32)>>,
     /// How the calls were placed.
-    pub methods: Methods,
+    pub methods: PlacementMethods,
     /// The processes whose calls are known by more than the position of their lines, the one that
     /// prints first.
     pub known: Vec<u32>,
@@ -78,9 +78,9 @@ impl Placement {
 
     /// The gap of a process's call, by its number, and how many there are up to the gap's end; `None` for
     /// one beyond those that were placed.
-    pub fn cut(&self, process: u32, number: u32) -> Option<(u32, u32)> {
+    pub fn cut_of_call(&self, process: u32, number: u32) -> Option<(u32, u32)> {
         let at = process.checked_sub(self.first)?;
-        lately::cut_of(self.cuts.get(at as usize)?, number)
+        lately::cut_at(self.cuts.get(at as usize)?, number)
     }
 
     /// Where a process's calls are cut.
@@ -91,7 +91,7 @@ impl Placement {
     }
 
     /// How many calls each process made in each gap.
-    pub fn calls(&self) -> impl Iterator<Item = (u32, u32)> {
+    pub fn calls_by_gap(&self) -> impl Iterator<Item = (u32, u32)> {
         self.cuts.iter().flat_map(|cuts| {
             let mut before = 0;
             cuts.iter().map(move |&(gap, end)| {
@@ -103,27 +103,27 @@ impl Placement {
     }
 
     /// Gives the gaps of calls that are met again in line order.
-    pub fn again(&self) -> Again<'_> {
-        Again {
+    pub fn gap_cursor(&self) -> GapCursor<'_> {
+        GapCursor {
             first: self.first,
             cuts: &self.cuts,
-            at: vec![At::default(); self.cuts.len()],
+            at: vec![GapPosition::default(); self.cuts.len()],
         }
     }
 }
 
 /// The gaps of all calls, process by process, as they are met again in line order.
 #[derive(Debug)]
-pub struct Again<'a> {
+pub struct GapCursor<'a> {
     first: u32,
     cuts: &'a [Vec<(u32, u32)>],
     /// By process.
-    at: Vec<At>,
+    at: Vec<GapPosition>,
 }
 
 /// Where a process is in its cuts: in a gap with so many calls to come.
 #[derive(Debug, Clone, Copy, Default)]
-struct At {
+struct GapPosition {
     gap: u32,
     left: u32,
     /// The calls up to the gap's end, and the next cut.
@@ -131,23 +131,23 @@ struct At {
     next: u32,
 }
 
-impl Again<'_> {
+impl GapCursor<'_> {
     /// The gap of the next call of a process; `None` for one beyond those that were placed.
     #[inline]
-    pub fn next(&mut self, process: u32) -> Option<u32> {
+    pub fn next_gap(&mut self, process: u32) -> Option<u32> {
         let process = process.checked_sub(self.first)? as usize;
         let at = self.at.get_mut(process)?;
         if at.left == 0 {
-            at.turn(self.cuts.get(process)?)?;
+            at.next_cut(self.cuts.get(process)?)?;
         }
         at.left -= 1;
         Some(at.gap)
     }
 }
 
-impl At {
+impl GapPosition {
     /// Goes on to the next gap with calls.
-    fn turn(&mut self, cuts: &[(u32, u32)]) -> Option<()> {
+    fn next_cut(&mut self, cuts: &[(u32, u32)]) -> Option<()> {
         while self.left == 0 {
             let &(gap, end) = cuts.get(self.next as usize)?;
             self.next += 1;

@@ -1,90 +1,90 @@
 //! Calls held until they can be placed, in bounded memory.
 
 use super::Placement;
-use super::bounds::Bounds;
-use super::lately::{How, LATELY, Lately, SoFar};
-use super::printer::Printers;
-use super::record::Recorder;
-use super::resolve::{Who, place};
-use super::streams::Streams;
-use crate::log::Part;
-use crate::log::timeline::{self, ByPosition, Timeline, Turn};
-use crate::members::Merged;
+use super::bounds::StepBounds;
+use super::lately::{LivePlacement, MIN_WINDOW_CALLS, PlacementContext, RecentWindow};
+use super::printer::PrinterHistory;
+use super::record::CallRecorder;
+use super::resolve::{PlacementScope, place_streams};
+use super::streams::StreamsByProcess;
+use crate::log::MergedChunk;
+use crate::log::timeline::{self, Checkpoint, PositionOnlyReason, StepTimeline};
+use crate::members::MergedMembers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Calls that are held at a time: 4 bytes each, and what they are once. A log with fewer is placed as a whole.
-pub(super) const HELD: u64 = 4 << 20;
+pub(super) const MAX_HELD_CALLS: u64 = 4 << 20;
 
 /// Stretches before the last line that are held back when the oldest are let go: ranks may be so
 /// many steps ahead of the line, or behind it.
-const KEPT: usize = 8;
+const STRETCHES_HELD_BACK: usize = 8;
 
 /// So many of the last calls are never too many.
-const MANY: u64 = 16 * LATELY;
+const MIN_CALLS_TOO_MANY: u64 = 16 * MIN_WINDOW_CALLS;
 
 /// The calls of one input, placed when it ends, or as soon as there are too many to hold.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Placer {
+pub struct CallPlacer {
     held: u64,
     jobs: usize,
-    streams: Streams,
+    streams: StreamsByProcess,
     /// Calls by gap, of those that are held.
     by_gap: BTreeMap<u32, u64>,
     /// How many calls of each process were let go.
     gone: Vec<u32>,
     placed: Placement,
     /// Who printed the lines so far.
-    printers: Printers,
+    printers: PrinterHistory,
     /// Once some were let go: the processes met until then. A later one's calls have no
     /// beginning in common with theirs.
     met: Option<usize>,
-    by_position: Option<ByPosition>,
+    by_position: Option<PositionOnlyReason>,
     /// The rank that prints, if the user said it.
     printer: Option<u32>,
     /// The last calls, once it was asked where they are placed so far.
     #[serde(skip)]
-    lately: Option<Lately>,
+    lately: Option<RecentWindow>,
     /// How many of these are placed at least.
     few: u64,
     /// Nobody asks where calls were made that were let go.
     forgets: bool,
 }
 
-impl Default for Placer {
+impl Default for CallPlacer {
     fn default() -> Self {
-        Placer::new(HELD, 1)
+        CallPlacer::new(MAX_HELD_CALLS, 1)
     }
 }
 
-impl Placer {
-    pub(super) fn new(held: u64, jobs: usize) -> Placer {
-        Placer {
+impl CallPlacer {
+    pub(super) fn new(held: u64, jobs: usize) -> CallPlacer {
+        CallPlacer {
             held,
             jobs,
-            streams: Streams::default(),
+            streams: StreamsByProcess::default(),
             by_gap: BTreeMap::new(),
             gone: Vec::new(),
             placed: Placement::default(),
-            printers: Printers::default(),
+            printers: PrinterHistory::default(),
             met: None,
             by_position: None,
             printer: None,
             lately: None,
-            few: LATELY,
+            few: MIN_WINDOW_CALLS,
             forgets: false,
         }
     }
 
     /// Nothing held yet; the work is shared out to `jobs` threads.
-    pub fn of(jobs: usize) -> Placer {
-        Placer::new(HELD, jobs)
+    pub fn with_jobs(jobs: usize) -> CallPlacer {
+        CallPlacer::new(MAX_HELD_CALLS, jobs)
     }
 
     /// The same, that does not remember where calls are cut that were let go: of each process, and of
     /// each step, that is 8 bytes.
-    pub fn forgetful(self) -> Placer {
-        Placer {
+    pub fn without_old_cuts(self) -> CallPlacer {
+        CallPlacer {
             forgets: true,
             ..self
         }
@@ -92,60 +92,62 @@ impl Placer {
 
     /// The same, that places so few calls again at a pause.
     #[cfg(test)]
-    pub(super) fn lately(self, few: u64) -> Placer {
-        Placer { few, ..self }
+    pub(super) fn lately(self, few: u64) -> CallPlacer {
+        CallPlacer { few, ..self }
     }
 
     /// Adds a chunk. Calls that are let go are given to `sink` with their cuts: by process, pairs of
     /// a gap and the number of calls up to its end.
-    pub fn add(
+    pub fn add_chunk(
         &mut self,
-        mut calls: Recorder,
-        part: &Part<'_, ()>,
+        mut calls: CallRecorder,
+        part: &MergedChunk<'_, ()>,
         steps: &timeline::Options,
-        mut sink: impl FnMut(&Streams, &[Vec<(u32, u32)>]),
+        mut sink: impl FnMut(&StreamsByProcess, &[Vec<(u32, u32)>]),
     ) {
         self.printer = steps.printer;
-        let made = self.streams.add(&mut calls, part.gap, part.to);
+        let made = self.streams.add_chunk(&mut calls, part.gap, part.to);
         if let Some(lately) = &mut self.lately {
-            lately.streams().add(&mut calls, part.gap, part.to);
+            lately
+                .streams_mut()
+                .add_chunk(&mut calls, part.gap, part.to);
         }
         for (gap, n) in made {
             *self.by_gap.entry(gap).or_default() += n;
         }
-        while let Some(gap) = self.full() {
-            let before = self.streams.calls();
-            self.let_go(gap, part, steps, &mut sink);
+        while let Some(gap) = self.overflow_gap() {
+            let before = self.streams.count_calls();
+            self.let_go_until(gap, part, steps, &mut sink);
             // All of them were made later than their lines are.
-            if self.streams.calls() == before {
+            if self.streams.count_calls() == before {
                 break;
             }
         }
         // Of a stretch that does not end nothing more can be told.
         let too_many = 2 * self.held;
         let endless = || self.by_gap.iter().find(|(_, n)| **n >= too_many);
-        if self.streams.calls() >= too_many
+        if self.streams.count_calls() >= too_many
             && let Some(gap) = endless().map(|(gap, _)| *gap)
         {
-            self.by_position.get_or_insert(ByPosition::Many);
-            self.let_go(gap, part, steps, &mut sink);
+            self.by_position.get_or_insert(PositionOnlyReason::Many);
+            self.let_go_until(gap, part, steps, &mut sink);
         }
     }
 
     /// At a turn of a log that is still being written: places what came up to its gap, and lets go of all
     /// but the last stretches.
-    pub fn turn(
+    pub fn place_checkpoint(
         &mut self,
-        turn: Turn,
-        part: &Part<'_, ()>,
+        turn: Checkpoint,
+        part: &MergedChunk<'_, ()>,
         steps: &timeline::Options,
-        mut sink: impl FnMut(&Streams, &[Vec<(u32, u32)>]),
+        mut sink: impl FnMut(&StreamsByProcess, &[Vec<(u32, u32)>]),
     ) {
-        self.let_go(turn.gap, part, steps, &mut sink);
+        self.let_go_until(turn.gap, part, steps, &mut sink);
         // Where ranks are never level the last calls are all calls: they begin anew, from the same place.
-        let most = self.streams.calls().max(MANY);
+        let most = self.streams.count_calls().max(MIN_CALLS_TOO_MANY);
         self.lately
-            .take_if(|lately| lately.streams().calls() > 2 * most);
+            .take_if(|lately| lately.streams_mut().count_calls() > 2 * most);
     }
 
     /// Where the calls of a process are cut that are placed for good.
@@ -154,7 +156,7 @@ impl Placer {
     }
 
     /// Forgets where calls were made up to the end of gap `gap`.
-    pub fn forget(&mut self, gap: u32) {
+    pub fn forget_until(&mut self, gap: u32) {
         for cuts in &mut self.placed.cuts {
             // The last one tells how many calls there were.
             let old = cuts.partition_point(|cut| cut.0 <= gap);
@@ -163,8 +165,8 @@ impl Placer {
     }
 
     /// The gap at whose end there are more calls than may be held, if its line has come.
-    fn full(&self) -> Option<u32> {
-        if self.streams.calls() < self.held {
+    fn overflow_gap(&self) -> Option<u32> {
+        if self.streams.count_calls() < self.held {
             return None;
         }
         let last = *self.by_gap.last_key_value()?.0;
@@ -180,28 +182,30 @@ impl Placer {
     }
 
     /// Places what came up to the end of `gap`, and lets go of all but the last stretches.
-    fn let_go(
+    fn let_go_until(
         &mut self,
         gap: u32,
-        part: &Part<'_, ()>,
+        part: &MergedChunk<'_, ()>,
         steps: &timeline::Options,
-        sink: &mut impl FnMut(&Streams, &[Vec<(u32, u32)>]),
+        sink: &mut impl FnMut(&StreamsByProcess, &[Vec<(u32, u32)>]),
     ) {
-        let later = self.streams.split(gap);
+        let later = self.streams.split_after(gap);
         // Of a log of which the beginning is forgotten, calls from there are not held any more.
-        let gone = part.marks.gone();
-        let marks = part.marks.part(gone..gap as usize + 1);
-        let timeline = timeline::resolve(marks, &[], steps);
-        let bounds = Bounds::of(&timeline).later(gone as u32);
-        let is_endless = self.by_position == Some(ByPosition::Many);
-        let last = bounds.before_last(KEPT).filter(|_| !is_endless);
+        let gone = part.marks.forgotten_count();
+        let marks = part.marks.slice(gone..gap as usize + 1);
+        let timeline = timeline::resolve_timeline(marks, &[], steps);
+        let bounds = StepBounds::from_timeline(&timeline).shift_gaps(gone as u32);
+        let is_endless = self.by_position == Some(PositionOnlyReason::Many);
+        let last = bounds
+            .before_last(STRETCHES_HELD_BACK)
+            .filter(|_| !is_endless);
         self.by_position = self.by_position.or(timeline.by_position);
         // Too few lines for so many calls: their position is all there is.
         if last.is_none() {
-            self.by_position.get_or_insert(ByPosition::Many);
+            self.by_position.get_or_insert(PositionOnlyReason::Many);
         }
         let until = last.unwrap_or(gap);
-        let placement = self.place(part.merged, &bounds);
+        let placement = self.place_calls(part.merged, &bounds);
         let gone: Vec<u32> = placement
             .cuts
             .iter()
@@ -210,8 +214,8 @@ impl Placer {
                 n => cuts[n - 1].1,
             })
             .collect();
-        self.met.get_or_insert(self.streams.processes());
-        self.take(placement, Some(until), sink);
+        self.met.get_or_insert(self.streams.count_processes());
+        self.take_until(placement, Some(until), sink);
         self.streams
             .drop_first(|process| gone.get(process as usize).copied().unwrap_or(0));
         for (at, n) in gone.into_iter().enumerate() {
@@ -220,33 +224,42 @@ impl Placer {
             }
             self.gone[at] = self.gone[at].saturating_add(n);
         }
-        self.by_gap = self.streams.by_gap();
-        for (gap, n) in later.by_gap() {
+        self.by_gap = self.streams.calls_by_gap();
+        for (gap, n) in later.calls_by_gap() {
             *self.by_gap.entry(gap).or_default() += n;
         }
-        self.streams.append(later);
-        self.streams.forget(&mut []);
+        self.streams.append_later(later);
+        self.streams.forget_unused(&mut []);
     }
 
-    fn place(&mut self, merged: &Merged, bounds: &Bounds) -> Placement {
+    fn place_calls(&mut self, merged: &MergedMembers, bounds: &StepBounds) -> Placement {
         let by_position = self.by_position.is_some();
         let printer = self.printer;
         let among = self.met.unwrap_or(usize::MAX);
-        let who = Who {
+        let who = PlacementScope {
             by_position,
             printer,
             among,
             printers: &mut self.printers,
         };
-        place(&self.streams, merged, bounds, who, self.jobs)
+        place_streams(&self.streams, merged, bounds, who, self.jobs)
     }
 
     /// The last calls, placed by what has come so far: those of gap `needed` and later are among them.
-    pub fn so_far(&mut self, timeline: &Timeline, merged: &Merged, needed: u32) -> SoFar<'_> {
-        if self.lately.as_mut().is_some_and(|l| l.lacks(merged)) {
+    pub fn live_placement(
+        &mut self,
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
+        needed: u32,
+    ) -> LivePlacement<'_> {
+        if self
+            .lately
+            .as_mut()
+            .is_some_and(|l| l.lacks_first_calls(merged))
+        {
             self.lately = None;
         }
-        let Placer {
+        let CallPlacer {
             streams,
             gone,
             placed,
@@ -257,9 +270,9 @@ impl Placer {
             let last = placed.cuts.iter().filter_map(|cuts| cuts.last());
             let base = last.map(|cut| cut.0).max();
             let before = (gone.clone(), placed.cuts.clone());
-            Lately::of(streams.clone(), before, base, self.few)
+            RecentWindow::from_streams(streams.clone(), before, base, self.few)
         };
-        let how = How {
+        let how = PlacementContext {
             by_position: self.by_position.or(timeline.by_position).is_some(),
             printer: self.printer,
             among: self.met.unwrap_or(usize::MAX),
@@ -268,15 +281,15 @@ impl Placer {
         };
         lately
             .get_or_insert_with(all)
-            .so_far((timeline, merged), how, needed)
+            .place_window((timeline, merged), how, needed)
     }
 
     /// Gives the calls up to the end of gap `until` to `sink` and remembers where they are cut.
-    fn take(
+    fn take_until(
         &mut self,
         placement: Placement,
         until: Option<u32>,
-        sink: &mut impl FnMut(&Streams, &[Vec<(u32, u32)>]),
+        sink: &mut impl FnMut(&StreamsByProcess, &[Vec<(u32, u32)>]),
     ) {
         let Placement {
             mut cuts,
@@ -286,15 +299,17 @@ impl Placer {
         } = placement;
         self.placed.known = known;
         if let Some(until) = until {
-            let all = methods.all();
+            let all = methods.total_calls();
             let mut taken = 0;
             for cuts in &mut cuts {
                 cuts.retain(|&(gap, _)| gap <= until);
                 taken += cuts.last().map_or(0, |c| u64::from(c.1));
             }
-            self.placed.methods.add(methods.share(taken, all));
+            self.placed
+                .methods
+                .add_counts(methods.scale_to_part(taken, all));
         } else {
-            self.placed.methods.add(methods);
+            self.placed.methods.add_counts(methods);
         }
         sink(&self.streams, &cuts);
         for (at, cuts) in cuts.into_iter().enumerate() {
@@ -316,14 +331,14 @@ impl Placer {
     }
 
     /// All calls of the input, if none was let go: they are not placed here.
-    pub fn held(self) -> Option<Streams> {
+    pub fn into_held_calls(self) -> Option<StreamsByProcess> {
         self.met.is_none().then_some(self.streams)
     }
 
     /// How many calls are held.
     #[cfg(test)]
     pub(super) fn calls(&self) -> u64 {
-        self.streams.calls()
+        self.streams.count_calls()
     }
 
     /// True if no call was let go.
@@ -333,15 +348,15 @@ impl Placer {
 
     /// The input ended: places what is held, gives it to `sink`, and says where all calls were made.
     /// Gives the calls too if none was let go before.
-    pub fn end(
+    pub fn end_input(
         mut self,
-        timeline: &Timeline,
-        merged: &Merged,
-        mut sink: impl FnMut(&Streams, &[Vec<(u32, u32)>]),
-    ) -> (Placement, Option<Streams>) {
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
+        mut sink: impl FnMut(&StreamsByProcess, &[Vec<(u32, u32)>]),
+    ) -> (Placement, Option<StreamsByProcess>) {
         self.by_position = self.by_position.or(timeline.by_position);
-        let placement = self.place(merged, &Bounds::of(timeline));
-        self.take(placement, None, &mut sink);
+        let placement = self.place_calls(merged, &StepBounds::from_timeline(timeline));
+        self.take_until(placement, None, &mut sink);
         self.placed.methods.why = self.by_position.or(self.placed.methods.why);
         let whole = self.met.is_none().then_some(self.streams);
         (self.placed, whole)

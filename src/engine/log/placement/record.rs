@@ -1,23 +1,23 @@
 //! One chunk's calls as the walk meets them: short records by process, in line order.
 
-use super::what::{What, Whats};
-use crate::log::walk::{Call, Torn, Visit, put_in};
-use crate::members::Ops;
+use super::what::{CallShape, CallShapes};
+use crate::log::walk::{LogCall, LogVisitor, RepairedCall, insert_at_places};
+use crate::members::OpInterner;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The place of a call whose line was torn: it is on two lines.
-pub(super) const NOWHERE: u64 = u64::MAX;
+pub(super) const NO_LINE_POSITION: u64 = u64::MAX;
 
 /// A chunk's calls by process.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Recorder {
-    pub(super) ops: Ops,
+pub struct CallRecorder {
+    pub(super) ops: OpInterner,
     /// What was met; members and operations as the chunk numbers them.
-    pub(super) whats: Whats,
+    pub(super) whats: CallShapes,
     /// By the chunk's process.
-    pub(super) lists: Vec<List>,
+    pub(super) lists: Vec<ProcessCalls>,
     touched: Vec<u32>,
     /// Where each call's line is, too.
     lines: bool,
@@ -30,11 +30,11 @@ pub struct Recorder {
 
 /// A call whose line was torn: its gap, how many calls of its process come before it, what it is, and where
 /// its line is, if it is one.
-type Late = (u32, usize, u32, u64);
+type TornCallRecord = (u32, usize, u32, u64);
 
 /// One process's calls in a chunk, in line order.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct List {
+pub(super) struct ProcessCalls {
     /// What each call is, by number.
     pub(super) calls: Vec<u32>,
     /// Where each call is in the input, if that is wanted.
@@ -44,34 +44,35 @@ pub(super) struct List {
     is_touched: bool,
 }
 
-impl Recorder {
+impl CallRecorder {
     /// Keeps where each call's line is.
-    pub fn with_lines() -> Recorder {
-        Recorder {
+    pub fn with_lines() -> CallRecorder {
+        CallRecorder {
             lines: true,
-            ..Recorder::default()
+            ..CallRecorder::default()
         }
     }
 
     /// The number of what a call is.
     #[inline(always)]
-    fn what(&mut self, call: &Call<'_>) -> u32 {
+    fn shape_number(&mut self, call: &LogCall<'_>) -> u32 {
         let (op, _) = self.ops.intern(call.coll.op);
-        self.whats.number(What::of(&call.coll, call.member, op))
+        self.whats
+            .intern_value(CallShape::from_coll(&call.coll, call.member, op))
     }
 
     /// The calls of a process.
     #[inline(always)]
-    fn list(&mut self, process: u32) -> &mut List {
+    fn process_calls(&mut self, process: u32) -> &mut ProcessCalls {
         let process = process as usize;
         if self.lists.len() <= process {
-            self.lists.resize_with(process + 1, List::default);
+            self.lists.resize_with(process + 1, ProcessCalls::default);
         }
         &mut self.lists[process]
     }
 
     /// Ends the gap in hand; gives the number of the last one.
-    pub(super) fn close(&mut self) -> u32 {
+    pub(super) fn close_gap(&mut self) -> u32 {
         for process in self.touched.drain(..) {
             if let Some(list) = self.lists.get_mut(process as usize) {
                 list.ends.push((self.gap, list.calls.len() as u32));
@@ -82,12 +83,12 @@ impl Recorder {
     }
 }
 
-impl Visit for Recorder {
+impl LogVisitor for CallRecorder {
     #[inline(always)]
-    fn call(&mut self, call: &Call<'_>) {
-        let what = self.what(call);
+    fn call(&mut self, call: &LogCall<'_>) {
+        let what = self.shape_number(call);
         let lines = self.lines;
-        let list = self.list(call.process);
+        let list = self.process_calls(call.process);
         list.calls.push(what);
         if lines {
             list.at.push(call.at);
@@ -102,7 +103,7 @@ impl Visit for Recorder {
     }
 
     fn mark(&mut self) {
-        self.close();
+        self.close_gap();
         self.gap += 1;
     }
 
@@ -111,8 +112,8 @@ impl Visit for Recorder {
         self.slots.push((self.gap, made.collect()));
     }
 
-    fn same(&mut self, first: &[u32]) {
-        self.close();
+    fn unify_processes(&mut self, first: &[u32]) {
+        self.close_gap();
         let first = |process: u32| first.get(process as usize).copied().unwrap_or(process);
         let mut parts: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for process in 0..self.lists.len() as u32 {
@@ -128,7 +129,7 @@ impl Visit for Recorder {
             let take =
                 |&process: &u32| (process, std::mem::take(&mut self.lists[process as usize]));
             let lists = parts.iter().map(take).collect();
-            self.lists[to as usize] = List::joined(lists, turns);
+            self.lists[to as usize] = ProcessCalls::join_lists(lists, turns);
             for (_, made) in &mut self.slots {
                 let of = |&process: &u32| made.get(process as usize).copied();
                 let all = parts.iter().filter_map(of).sum();
@@ -139,31 +140,31 @@ impl Visit for Recorder {
         }
     }
 
-    fn torn(&mut self, calls: &[Torn<'_>]) {
-        let last = self.close();
-        let mut of: FxHashMap<u32, Vec<Late>> = FxHashMap::default();
-        for Torn { slot, call, is_own } in calls {
-            let what = self.what(call);
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
+        let last = self.close_gap();
+        let mut of: FxHashMap<u32, Vec<TornCallRecord>> = FxHashMap::default();
+        for RepairedCall { slot, call, is_own } in calls {
+            let what = self.shape_number(call);
             let slot = self.slots.get(*slot as usize);
             let gap = slot.map_or(last, |slot| slot.0);
             // A process that the chunk has pieces of only has made no calls.
             let before = slot.map_or(Some(&u32::MAX), |slot| slot.1.get(call.process as usize));
             let before = before.map_or(0, |&before| before as usize);
             let torn = of.entry(call.process).or_default();
-            let at = if *is_own { call.at } else { NOWHERE };
+            let at = if *is_own { call.at } else { NO_LINE_POSITION };
             torn.push((gap, before, what, at));
         }
         let lines = self.lines;
         for (process, torn) in of {
-            self.list(process).put_in(&torn, lines);
+            self.process_calls(process).insert_torn(&torn, lines);
         }
     }
 }
 
-impl List {
+impl ProcessCalls {
     /// One process's calls out of several lists, which have it under other names: the calls of names
     /// that are not sure come first, as their `turns` say.
-    fn joined(lists: Vec<(u32, List)>, turns: &[u32]) -> List {
+    fn join_lists(lists: Vec<(u32, ProcessCalls)>, turns: &[u32]) -> ProcessCalls {
         let mut gaps: Vec<u32> = lists
             .iter()
             .flat_map(|(_, list)| &list.ends)
@@ -171,11 +172,16 @@ impl List {
             .collect();
         gaps.sort_unstable();
         gaps.dedup();
-        let made = |gap: u32| lists.iter().map(|(_, list)| until(&list.ends, gap)).sum();
+        let made = |gap: u32| {
+            lists
+                .iter()
+                .map(|(_, list)| calls_until(&list.ends, gap))
+                .sum()
+        };
         let ends = gaps.into_iter().map(|gap| (gap, made(gap))).collect();
-        let mut joined = List {
+        let mut joined = ProcessCalls {
             ends,
-            ..List::default()
+            ..ProcessCalls::default()
         };
         let rest = lists.iter().map(|(process, list)| {
             let calls = list.calls.iter().copied();
@@ -196,10 +202,10 @@ impl List {
     }
 
     /// Puts calls in whose lines were torn.
-    fn put_in(&mut self, torn: &[Late], lines: bool) {
+    fn insert_torn(&mut self, torn: &[TornCallRecord], lines: bool) {
         let mut gaps: Vec<(u32, u32)> = torn
             .iter()
-            .map(|&(gap, ..)| (gap, until(&self.ends, gap)))
+            .map(|&(gap, ..)| (gap, calls_until(&self.ends, gap)))
             .collect();
         self.ends.append(&mut gaps);
         self.ends.sort_unstable();
@@ -207,16 +213,16 @@ impl List {
         for (gap, end) in &mut self.ends {
             *end += torn.partition_point(|call| call.0 <= *gap) as u32;
         }
-        put_in(&mut self.calls, torn.iter().map(|call| (call.1, call.2)));
+        insert_at_places(&mut self.calls, torn.iter().map(|call| (call.1, call.2)));
         if lines {
             let at = torn.iter().map(|call| (call.1, call.3));
-            put_in(&mut self.at, at);
+            insert_at_places(&mut self.at, at);
         }
     }
 }
 
 /// How many calls appear up to the end of `gap`.
-pub(super) fn until(ends: &[(u32, u32)], gap: u32) -> u32 {
+pub(super) fn calls_until(ends: &[(u32, u32)], gap: u32) -> u32 {
     match ends.partition_point(|&(g, _)| g <= gap) {
         0 => 0,
         n => ends[n - 1].1,
@@ -229,8 +235,8 @@ mod tests {
     use crate::grammar::coll::Coll;
     use proptest::prelude::*;
 
-    fn call(process: u32, count: u64, at: u64) -> Call<'static> {
-        Call {
+    fn call(process: u32, count: u64, at: u64) -> LogCall<'static> {
+        LogCall {
             coll: Coll {
                 op: b"Send",
                 op_count: 0,
@@ -254,9 +260,9 @@ mod tests {
     /// For each process what it called, where the lines are, and where gaps end.
     type Lists = Vec<(Vec<u64>, Vec<u64>, Vec<(u32, u32)>)>;
 
-    fn lists(mut recorder: Recorder) -> Lists {
-        recorder.close();
-        let count = |&what: &u32| recorder.whats.all()[what as usize].count;
+    fn lists(mut recorder: CallRecorder) -> Lists {
+        recorder.close_gap();
+        let count = |&what: &u32| recorder.whats.interned_values()[what as usize].count;
         let all = (0..3).map(|process| match recorder.lists.get(process) {
             Some(list) => {
                 let counts = list.calls.iter().map(count).collect();
@@ -278,7 +284,7 @@ mod tests {
             ], 0..30),
             lines: bool,
         ) {
-            let new = || Recorder { lines, ..Recorder::default() };
+            let new = || CallRecorder { lines, ..CallRecorder::default() };
             let (mut recorder, mut twin) = (new(), new());
             let mut torn = Vec::new();
             for (at, (process, late)) in (0_u64..).zip(&events) {
@@ -296,14 +302,14 @@ mod tests {
                         recorder.slot();
                         for &process in late {
                             let is_own = process == 1;
-                            torn.push(Torn { slot, call: call(process, at, at), is_own });
-                            let at_line = if is_own { at } else { NOWHERE };
+                            torn.push(RepairedCall { slot, call: call(process, at, at), is_own });
+                            let at_line = if is_own { at } else { NO_LINE_POSITION };
                             twin.call(&call(process, at, at_line));
                         }
                     }
                 }
             }
-            recorder.torn(&torn);
+            recorder.insert_torn_calls(&torn);
             prop_assert_eq!(lists(recorder), lists(twin));
         }
     }
@@ -316,7 +322,7 @@ mod tests {
             sure in proptest::collection::vec(2..8_u32, 0..20),
             lines: bool,
         ) {
-            let new = || Recorder { lines, ..Recorder::default() };
+            let new = || CallRecorder { lines, ..CallRecorder::default() };
             let (mut recorder, mut twin) = (new(), new());
             let mut torn = Vec::new();
             let (unsure, sure) = (unsure.iter().map(|e| (*e, 0)), sure.iter().map(|e| (*e, 2)));
@@ -324,7 +330,7 @@ mod tests {
                 match event {
                     0..6 => {
                         let name = name.max(event % 2);
-                        let call = |process| Call {
+                        let call = |process| LogCall {
                             is_sure: name == 2,
                             ..call(process, at, at)
                         };
@@ -339,13 +345,13 @@ mod tests {
                         recorder.slot();
                         twin.slot();
                         let slot = torn.len() as u32;
-                        torn.push(Torn { slot, call: call(0, at, at), is_own: true });
+                        torn.push(RepairedCall { slot, call: call(0, at, at), is_own: true });
                     }
                 }
             }
-            recorder.same(&[0, 0, 0]);
-            recorder.torn(&torn);
-            twin.torn(&torn);
+            recorder.unify_processes(&[0, 0, 0]);
+            recorder.insert_torn_calls(&torn);
+            twin.insert_torn_calls(&torn);
             prop_assert_eq!(lists(recorder), lists(twin));
         }
     }

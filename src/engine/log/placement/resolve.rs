@@ -1,48 +1,48 @@
 //! All of a log's calls placed.
 
-use super::again::Again;
-use super::anchors::{Anchored, Run, Scratch, Thresholds};
-use super::bounds::{Bounds, Cuts, UNKNOWN, push};
-use super::cut::{Cutting, Habits, Leanings};
-use super::keys::{Keys, NO_KEY};
-use super::printer::{self, Printers, several};
-use super::streams::{Stream, Streams};
-use super::{Methods, Placement};
-use crate::log::timeline::ByPosition;
-use crate::members::Merged;
+use super::again::RepeatedSteps;
+use super::anchors::{AnchorScratch, AnchoredCalls, AnchoredRun, Thresholds};
+use super::bounds::{StepBounds, StretchCuts, UNKNOWN_STRETCH, push_cut};
+use super::cut::{BoundaryCutter, BoundaryModel, BoundaryScores};
+use super::keys::{NO_SEQUENCE, Sequences};
+use super::printer::{self, PrinterHistory, every_rank_prints};
+use super::streams::{ProcessStream, StreamsByProcess};
+use super::{Placement, PlacementMethods};
+use crate::log::timeline::PositionOnlyReason;
+use crate::members::MergedMembers;
 use crate::pool;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
 /// Placed ranks that another one's cuts are compared with, at most.
-const MODELS: usize = 4;
+const MAX_MODEL_RANKS: usize = 4;
 
 /// How many calls a process makes by key; the last one is [`NO_KEY`].
-type Uses = Vec<(u32, u64)>;
+type SequenceUses = Vec<(u32, u64)>;
 
-struct Placing<'a> {
-    streams: &'a Streams,
-    keys: Keys,
-    bounds: &'a Bounds,
+struct PlacementSolver<'a> {
+    streams: &'a StreamsByProcess,
+    keys: Sequences,
+    bounds: &'a StepBounds,
     /// Whether the places of the lines say anything: the step lines are in the same file.
     by_line: bool,
     /// Where lines say nothing: the stretches in which the ranks that are known made calls, in order.
     busy: Vec<u32>,
     /// By stream.
-    cuts: Vec<Option<Cuts>>,
+    cuts: Vec<Option<StretchCuts>>,
     /// The streams that have cuts, in the order in which they got them.
     known: Vec<u32>,
     /// The first of them by communicator.
     known_on: FxHashMap<u32, Vec<u32>>,
-    methods: Methods,
+    methods: PlacementMethods,
     thresholds: Thresholds,
     /// The steps of the rank that prints that are like the one before.
-    again: Again,
+    again: RepeatedSteps,
     jobs: usize,
 }
 
 /// Whose calls can be placed.
-pub(super) struct Who<'a> {
+pub(super) struct PlacementScope<'a> {
     /// Nobody's but by position.
     pub(super) by_position: bool,
     /// The rank that the user says prints.
@@ -50,31 +50,31 @@ pub(super) struct Who<'a> {
     /// Those of processes with a lower number.
     pub(super) among: usize,
     /// The ranks that printed lines so far; who is found is added.
-    pub(super) printers: &'a mut Printers,
+    pub(super) printers: &'a mut PrinterHistory,
 }
 
 /// Places all calls of `streams`.
-pub(super) fn place(
-    streams: &Streams,
-    merged: &Merged,
-    bounds: &Bounds,
-    who: Who<'_>,
+pub(super) fn place_streams(
+    streams: &StreamsByProcess,
+    merged: &MergedMembers,
+    bounds: &StepBounds,
+    who: PlacementScope<'_>,
     jobs: usize,
 ) -> Placement {
-    let Who {
+    let PlacementScope {
         by_position,
         printer,
         among,
         printers,
     } = who;
-    let mut run = Placing::new(streams, merged, bounds, jobs);
+    let mut run = PlacementSolver::new(streams, merged, bounds, jobs);
     if !by_position && bounds.ends.len() > 1 {
         let own = |process: u32| vec![process];
-        let mut jobs = run.jobs(merged, own);
+        let mut jobs = run.group_jobs(merged, own);
         jobs.retain(|job| job.len() > 1);
         for mut job in jobs {
             job.retain(|&process| (process as usize) < among);
-            run.job(&job, merged, (printer, &mut *printers));
+            run.place_job(&job, merged, (printer, &mut *printers));
         }
     }
     let mut cuts = Vec::with_capacity(run.cuts.len());
@@ -87,13 +87,13 @@ pub(super) fn place(
     {
         known = vec![only];
         run.methods.sequence += u64::from(streams.streams[only as usize].len());
-        run.cuts[only as usize] = Some(by_lines(&streams.streams[only as usize], bounds));
+        run.cuts[only as usize] = Some(cuts_by_position(&streams.streams[only as usize], bounds));
     }
     for (at, placed) in run.cuts.into_iter().enumerate() {
         let stream = &streams.streams[at];
         let placed = placed.unwrap_or_else(|| {
             run.methods.position += u64::from(stream.len());
-            by_lines(stream, bounds)
+            cuts_by_position(stream, bounds)
         });
         let gap = |&(stretch, end): &(u32, u32)| {
             (bounds.ends.get(stretch as usize).copied().unwrap_or(0), end)
@@ -109,26 +109,26 @@ pub(super) fn place(
 }
 
 /// A file that tells: its stretches, and the streams whose cuts are known, the one that prints first.
-pub(super) struct Told<'a> {
-    pub(super) bounds: &'a Bounds,
-    pub(super) cuts: Vec<(u32, Cuts)>,
+pub(super) struct ReferenceFile<'a> {
+    pub(super) bounds: &'a StepBounds,
+    pub(super) cuts: Vec<(u32, StretchCuts)>,
 }
 
 /// Places the calls of files without step lines. `slots` are the streams of a process; `choose` names
 /// of streams that share communicators the file that tells, its number, and the others in order. Gives
 /// for those that were placed that number and the cuts by gap, [`UNKNOWN`] among them.
-pub(super) fn place_others<'a>(
-    streams: &'a Streams,
-    merged: &Merged,
+pub(super) fn place_other_files<'a>(
+    streams: &'a StreamsByProcess,
+    merged: &MergedMembers,
     slots: impl Fn(u32) -> Vec<u32>,
-    choose: impl Fn(&[u32]) -> Option<(Told<'a>, usize, Vec<u32>)>,
+    choose: impl Fn(&[u32]) -> Option<(ReferenceFile<'a>, usize, Vec<u32>)>,
     jobs: usize,
-) -> (Vec<(u32, usize, Cuts)>, Methods) {
-    let nothing = Bounds::default();
-    let mut run = Placing::new(streams, merged, &nothing, jobs);
+) -> (Vec<(u32, usize, StretchCuts)>, PlacementMethods) {
+    let nothing = StepBounds::default();
+    let mut run = PlacementSolver::new(streams, merged, &nothing, jobs);
     run.by_line = false;
     let mut placed = Vec::new();
-    for job in run.jobs(merged, slots) {
+    for job in run.group_jobs(merged, slots) {
         let Some((told, which, others)) = choose(&job) else {
             continue;
         };
@@ -139,20 +139,20 @@ pub(super) fn place_others<'a>(
         run.busy.dedup();
         let mut n = vec![0; run.keys.len()];
         let first = told.cuts.first();
-        run.again = first.map_or(Again::default(), |(slot, cuts)| {
-            Again::of(&streams.streams[*slot as usize].calls, cuts)
+        run.again = first.map_or(RepeatedSteps::default(), |(slot, cuts)| {
+            RepeatedSteps::find_repeated(&streams.streams[*slot as usize].calls, cuts)
         });
         for (slot, cuts) in told.cuts {
-            let uses = run.uses(slot, &mut n);
-            run.done(slot, cuts, &uses);
+            let uses = run.count_uses(slot, &mut n);
+            run.store_cuts(slot, cuts, &uses);
         }
-        run.others(others.clone());
+        run.place_other_ranks(others.clone());
         for slot in others {
             if let Some(cuts) = run.cuts[slot as usize].take() {
                 let gap = |stretch: u32| told.bounds.ends.get(stretch as usize).copied();
                 let cuts = cuts
                     .iter()
-                    .map(|&(s, end)| (gap(s).unwrap_or(UNKNOWN), end));
+                    .map(|&(s, end)| (gap(s).unwrap_or(UNKNOWN_STRETCH), end));
                 placed.push((slot, which, cuts.collect()));
             }
         }
@@ -161,19 +161,24 @@ pub(super) fn place_others<'a>(
 }
 
 /// A process's cuts by the position of its lines.
-fn by_lines(stream: &Stream, bounds: &Bounds) -> Cuts {
-    let mut cuts = Cuts::new();
+fn cuts_by_position(stream: &ProcessStream, bounds: &StepBounds) -> StretchCuts {
+    let mut cuts = StretchCuts::new();
     for &(gap, end) in &stream.ends {
         let stretch = bounds.ends.partition_point(|&last| last < gap) as u32;
-        push(&mut cuts, stretch, end);
+        push_cut(&mut cuts, stretch, end);
     }
     cuts
 }
 
-impl<'a> Placing<'a> {
-    fn new(streams: &'a Streams, merged: &Merged, bounds: &'a Bounds, jobs: usize) -> Placing<'a> {
-        let keys = Keys::new(streams, merged);
-        Placing {
+impl<'a> PlacementSolver<'a> {
+    fn new(
+        streams: &'a StreamsByProcess,
+        merged: &MergedMembers,
+        bounds: &'a StepBounds,
+        jobs: usize,
+    ) -> PlacementSolver<'a> {
+        let keys = Sequences::new(streams, merged);
+        PlacementSolver {
             streams,
             bounds,
             by_line: true,
@@ -181,9 +186,9 @@ impl<'a> Placing<'a> {
             cuts: vec![None; streams.streams.len()],
             known: Vec::new(),
             known_on: FxHashMap::default(),
-            methods: Methods::default(),
+            methods: PlacementMethods::default(),
             thresholds: Thresholds::new(&keys),
-            again: Again::default(),
+            again: RepeatedSteps::default(),
             keys,
             jobs,
         }
@@ -191,7 +196,7 @@ impl<'a> Placing<'a> {
 
     /// The streams whose processes share communicators, directly or by way of others; each set in
     /// order. `slots` are the streams of a process.
-    fn jobs(&self, merged: &Merged, slots: impl Fn(u32) -> Vec<u32>) -> Vec<Vec<u32>> {
+    fn group_jobs(&self, merged: &MergedMembers, slots: impl Fn(u32) -> Vec<u32>) -> Vec<Vec<u32>> {
         let mut parent: Vec<u32> = (0..self.streams.streams.len() as u32).collect();
         fn root(parent: &mut [u32], mut at: u32) -> u32 {
             while parent[at as usize] != at {
@@ -201,7 +206,7 @@ impl<'a> Placing<'a> {
             at
         }
         let mut first_of: FxHashMap<u32, u32> = FxHashMap::default();
-        for (at, what) in self.streams.whats().iter().enumerate() {
+        for (at, what) in self.streams.call_shapes().iter().enumerate() {
             let Some(id) = self.keys.comm_of[at] else {
                 continue;
             };
@@ -227,77 +232,87 @@ impl<'a> Placing<'a> {
         jobs
     }
 
-    fn job(
+    fn place_job(
         &mut self,
         job: &[u32],
-        merged: &Merged,
-        (asked, printers): (Option<u32>, &mut Printers),
+        merged: &MergedMembers,
+        (asked, printers): (Option<u32>, &mut PrinterHistory),
     ) {
-        let known = printers.among(job);
+        let known = printers.printer_among(job);
         let find = || match asked {
-            Some(rank) => printer::of_rank(rank, job, self.streams, &self.keys, merged),
+            Some(rank) => printer::process_of_rank(rank, job, self.streams, &self.keys, merged),
             None => {
                 let names = (&self.keys, merged);
-                printer::find(job, self.bounds, self.streams, names, printers)
+                printer::find_printer(job, self.bounds, self.streams, names, printers)
             }
         };
-        let each = asked.is_none() && self.bounds.several().next().is_some();
+        let each = asked.is_none() && self.bounds.every_rank_lines().next().is_some();
         let found = if each {
             let asked: Vec<u32> = known.into_iter().collect();
             let among = if asked.is_empty() { job } else { &asked };
-            several::find(job, among, self.bounds, self.streams, &self.keys)
+            every_rank_prints::find_clear_rank(job, among, self.bounds, self.streams, &self.keys)
         } else {
-            let own = |printer: u32| by_lines(&self.streams.streams[printer as usize], self.bounds);
+            let own = |printer: u32| {
+                cuts_by_position(&self.streams.streams[printer as usize], self.bounds)
+            };
             known.or_else(find).map(|printer| (printer, own(printer)))
         };
         let Some((printer, own)) = found else {
-            self.methods.why = each.then_some(ByPosition::Printers);
+            self.methods.why = each.then_some(PositionOnlyReason::Printers);
             return;
         };
-        printers.met(printer, || {
-            printer::rank_of(printer, self.streams, &self.keys, merged)
+        printers.remember_printer(printer, || {
+            printer::rank_of_process(printer, self.streams, &self.keys, merged)
         });
         let stream = &self.streams.streams[printer as usize];
         self.methods.sequence += u64::from(stream.len());
-        let uses = self.uses(printer, &mut vec![0; self.keys.len()]);
-        self.again = Again::of(&stream.calls, &own);
-        self.done(printer, own, &uses);
-        self.thresholds.end(&uses, self.bounds.last());
+        let uses = self.count_uses(printer, &mut vec![0; self.keys.len()]);
+        self.again = RepeatedSteps::find_repeated(&stream.calls, &own);
+        self.store_cuts(printer, own, &uses);
+        self.thresholds
+            .end_at_last_line(&uses, self.bounds.last_gap());
         let left = job.iter().copied().filter(|&p| p != printer).collect();
-        self.others(left);
+        self.place_other_ranks(left);
     }
 
     /// Places the calls of `left` by what is told, of those first that have most in common with it.
-    fn others(&mut self, mut left: Vec<u32>) {
-        let map = |share: &[u32]| -> Vec<Uses> {
+    fn place_other_ranks(&mut self, mut left: Vec<u32>) {
+        let map = |share: &[u32]| -> Vec<SequenceUses> {
             let mut n = vec![0; self.keys.len()];
-            share.iter().map(|&p| self.uses(p, &mut n)).collect()
+            share.iter().map(|&p| self.count_uses(p, &mut n)).collect()
         };
-        let uses: FxHashMap<u32, Uses> =
-            left.iter().copied().zip(self.shared(&left, map)).collect();
+        let uses: FxHashMap<u32, SequenceUses> = left
+            .iter()
+            .copied()
+            .zip(self.map_processes(&left, map))
+            .collect();
         while !left.is_empty() {
-            let share = |p: &u32| self.share(&uses[p]);
+            let share = |p: &u32| self.placed_share(&uses[p]);
             let Some(best) = left.iter().map(share).max().filter(|&best| best > 0) else {
                 return;
             };
             let now: Vec<u32> = left.iter().copied().filter(|p| share(p) == best).collect();
             left.retain(|p| !now.contains(p));
             let this = &*self;
-            let map = |share: &[u32]| -> Vec<(Cuts, Methods)> {
-                let mut memory = (Scratch::default(), Leanings::default());
-                let place = |p: &u32| this.placed(*p, &uses[p], &mut memory);
+            let map = |share: &[u32]| -> Vec<(StretchCuts, PlacementMethods)> {
+                let mut memory = (AnchorScratch::default(), BoundaryScores::default());
+                let place = |p: &u32| this.place_rank(*p, &uses[p], &mut memory);
                 share.iter().map(place).collect()
             };
-            let placed = this.shared(&now, map);
+            let placed = this.map_processes(&now, map);
             for (&process, (cuts, methods)) in now.iter().zip(placed) {
-                self.methods.add(methods);
-                self.done(process, cuts, &uses[&process]);
+                self.methods.add_counts(methods);
+                self.store_cuts(process, cuts, &uses[&process]);
             }
         }
     }
 
     /// What `map` makes of each of `processes`, in their order, on all cores.
-    fn shared<T: Send>(&self, processes: &[u32], map: impl Fn(&[u32]) -> Vec<T> + Sync) -> Vec<T> {
+    fn map_processes<T: Send>(
+        &self,
+        processes: &[u32],
+        map: impl Fn(&[u32]) -> Vec<T> + Sync,
+    ) -> Vec<T> {
         let mut all = Vec::with_capacity(processes.len());
         let share = processes.len().div_ceil(4 * self.jobs.max(1)).max(1);
         let sink = |some: Vec<T>| {
@@ -305,12 +320,12 @@ impl<'a> Placing<'a> {
             Ok(())
         };
         // The sink does not fail.
-        let _ = pool::ordered(self.jobs, processes.chunks(share), map, sink);
+        let _ = pool::map_in_order(self.jobs, processes.chunks(share), map, sink);
         all
     }
 
     /// How many calls a process makes by key; `n` is 0 for each key before and after.
-    fn uses(&self, process: u32, n: &mut [u64]) -> Uses {
+    fn count_uses(&self, process: u32, n: &mut [u64]) -> SequenceUses {
         let (mut used, mut without) = (Vec::new(), 0);
         for &what in &self.streams.streams[process as usize].calls {
             let key = self.keys.of[what as usize];
@@ -324,83 +339,86 @@ impl<'a> Placing<'a> {
             *n += 1;
         }
         let of_key = |key: u32| (key, std::mem::take(&mut n[key as usize]));
-        let mut uses: Uses = used.into_iter().map(of_key).collect();
-        uses.push((NO_KEY, without));
+        let mut uses: SequenceUses = used.into_iter().map(of_key).collect();
+        uses.push((NO_SEQUENCE, without));
         uses
     }
 
     /// The share of a process's calls that are placed by what is told, in thousandths, at least 1
     /// where any are.
-    fn share(&self, uses: &[(u32, u64)]) -> u64 {
+    fn placed_share(&self, uses: &[(u32, u64)]) -> u64 {
         let all: u64 = uses.iter().map(|u| u.1).sum();
-        let told = uses.iter().filter(|(key, _)| *key != NO_KEY);
+        let told = uses.iter().filter(|(key, _)| *key != NO_SEQUENCE);
         // Who tells may have stopped long before.
         let told: u64 = told
-            .map(|&(key, n)| n.min(self.thresholds.calls(key)))
+            .map(|&(key, n)| n.min(self.thresholds.count_calls(key)))
             .sum();
         (told * 1000).div_ceil(all.max(1))
     }
 
-    fn done(&mut self, process: u32, cuts: Cuts, uses: &[(u32, u64)]) {
+    fn store_cuts(&mut self, process: u32, cuts: StretchCuts, uses: &[(u32, u64)]) {
         let stream = &self.streams.streams[process as usize];
         let new = uses.iter().map(|(key, _)| *key);
         let new: Vec<u32> = new
-            .filter(|&key| key != NO_KEY && !self.thresholds.is_told(key))
+            .filter(|&key| key != NO_SEQUENCE && !self.thresholds.has_thresholds(key))
             .collect();
         if !new.is_empty() {
-            self.thresholds.tell(stream, &cuts, &self.keys, &new);
+            self.thresholds
+                .learn_thresholds(stream, &cuts, &self.keys, &new);
         }
         self.cuts[process as usize] = Some(cuts);
         self.known.push(process);
-        for (key, _) in uses.iter().filter(|(key, _)| *key != NO_KEY) {
+        for (key, _) in uses.iter().filter(|(key, _)| *key != NO_SEQUENCE) {
             let comm = self.keys.comm[*key as usize];
             let known = self.known_on.entry(comm).or_default();
-            if known.len() < MODELS && !known.contains(&process) {
+            if known.len() < MAX_MODEL_RANKS && !known.contains(&process) {
                 known.push(process);
             }
         }
     }
 
     /// A process's cuts by what is told, its own order, and what others do.
-    fn placed<'s>(
+    fn place_rank<'s>(
         &'s self,
         process: u32,
         uses: &[(u32, u64)],
-        (scratch, leanings): &mut (Scratch<'s>, Leanings),
-    ) -> (Cuts, Methods) {
+        (scratch, leanings): &mut (AnchorScratch<'s>, BoundaryScores),
+    ) -> (StretchCuts, PlacementMethods) {
         let stream = &self.streams.streams[process as usize];
-        let Anchored { runs, calls } = self.thresholds.walk(stream, uses, &self.keys, scratch);
-        let mut methods = Methods {
+        let AnchoredCalls { runs, calls } = self
+            .thresholds
+            .anchor_calls(stream, uses, &self.keys, scratch);
+        let mut methods = PlacementMethods {
             sequence: calls,
-            ..Methods::default()
+            ..PlacementMethods::default()
         };
         let Some(first) = runs.first() else {
             let all = u64::from(stream.len());
             if !self.by_line {
                 methods.without = all;
-                return (vec![(UNKNOWN, stream.len())], methods);
+                return (vec![(UNKNOWN_STRETCH, stream.len())], methods);
             }
             methods.position = all;
-            return (by_lines(stream, self.bounds), methods);
+            return (cuts_by_position(stream, self.bounds), methods);
         };
         let all = u64::from(stream.len()) - calls;
-        let habits = || self.habits(uses);
-        let mut cutting = Cutting::new(self.streams, leanings, habits);
-        let mut cuts = Cuts::new();
+        let habits = || self.learn_boundaries(uses);
+        let mut cutting = BoundaryCutter::new(self.streams, leanings, habits);
+        let mut cuts = StretchCuts::new();
         let mut position = 0;
         // Before the first call that is placed: by lines, but not after it.
         if !self.by_line && self.busy.first().is_some_and(|&busy| busy < first.stretch) {
             position += u64::from(first.first);
-            push(&mut cuts, UNKNOWN, first.first);
+            push_cut(&mut cuts, UNKNOWN_STRETCH, first.first);
         }
         for stretch in (0..first.stretch).take_while(|_| self.by_line) {
-            let end = self.until(stream, stretch).min(first.first);
+            let end = self.calls_until(stream, stretch).min(first.first);
             position += u64::from(end.saturating_sub(cuts.last().map_or(0, |c| c.1)));
-            push(&mut cuts, stretch, end);
+            push_cut(&mut cuts, stretch, end);
         }
         for pair in runs.windows(2) {
             let range = pair[0].last + 1..pair[1].first;
-            position += self.between(
+            position += self.cut_between(
                 stream,
                 pair[0].stretch,
                 pair[1].stretch,
@@ -410,7 +428,7 @@ impl<'a> Placing<'a> {
             );
         }
         let last = runs.last().copied().unwrap_or(*first);
-        position += self.rest(stream, last, &mut cuts, &mut cutting);
+        position += self.cut_rest(stream, last, &mut cuts, &mut cutting);
         methods.order = all.saturating_sub(position);
         if self.by_line {
             methods.position = position;
@@ -422,45 +440,45 @@ impl<'a> Placing<'a> {
 
     /// Cuts the calls of `range`, which lie between two that are placed in different stretches; gives
     /// how many were cut by position, or not at all where lines say nothing.
-    fn between(
+    fn cut_between(
         &self,
-        stream: &Stream,
+        stream: &ProcessStream,
         from: u32,
         to: u32,
         range: std::ops::Range<u32>,
-        cuts: &mut Cuts,
-        cutting: &mut Cutting<'_, impl Fn() -> Habits>,
+        cuts: &mut StretchCuts,
+        cutting: &mut BoundaryCutter<'_, impl Fn() -> BoundaryModel>,
     ) -> u64 {
-        if to == self.next(from) {
+        if to == self.next_stretch(from) {
             if range.is_empty() {
-                push(cuts, from, range.start);
+                push_cut(cuts, from, range.start);
                 return 0;
             }
-            let again = self.again.end(&stream.calls, cuts, from);
+            let again = self.again.expected_end(&stream.calls, cuts, from);
             if let Some(end) = again.filter(|end| (range.start..=range.end).contains(end)) {
-                push(cuts, from, end);
+                push_cut(cuts, from, end);
                 return 0;
             }
-            let position = self.until(stream, from);
+            let position = self.calls_until(stream, from);
             let len = u64::from(range.end - range.start);
-            let (cut, told) = cutting.cut(stream, range.clone(), position);
+            let (cut, told) = cutting.find_cut(stream, range.clone(), position);
             if !self.by_line && !told {
-                push(cuts, from, range.start);
-                push(cuts, UNKNOWN, range.end);
+                push_cut(cuts, from, range.start);
+                push_cut(cuts, UNKNOWN_STRETCH, range.end);
                 return len;
             }
-            push(cuts, from, cut);
+            push_cut(cuts, from, cut);
             return if told { 0 } else { len };
         }
         if !self.by_line {
-            push(cuts, from, range.start);
-            push(cuts, UNKNOWN, range.end);
+            push_cut(cuts, from, range.start);
+            push_cut(cuts, UNKNOWN_STRETCH, range.end);
             return u64::from(range.end.saturating_sub(range.start));
         }
         // Who tells made no calls in the stretches between: each may end as most do, or the first one does and
         // less than a step follows.
         let n = (to - from) as usize;
-        let mut ends = cutting.ends(stream, range.clone(), n);
+        let mut ends = cutting.find_boundaries(stream, range.clone(), n);
         let began = cuts.last().map_or(0, |cut| cut.1);
         let is_alone = |&end: &u32| ends.len() == 1 && range.end - end < end.saturating_sub(began);
         if ends.len() < n && !ends.first().is_some_and(is_alone) {
@@ -469,8 +487,9 @@ impl<'a> Placing<'a> {
         let mut least = range.start;
         for (at, stretch) in (from..to).enumerate() {
             let end = ends.get(at).copied();
-            least = end.unwrap_or_else(|| self.until(stream, stretch).clamp(least, range.end));
-            push(cuts, stretch, least);
+            least =
+                end.unwrap_or_else(|| self.calls_until(stream, stretch).clamp(least, range.end));
+            push_cut(cuts, stretch, least);
         }
         let is_told = ends.len() == n;
         if is_told {
@@ -481,27 +500,29 @@ impl<'a> Placing<'a> {
     }
 
     /// Cuts the calls after the last one that is placed.
-    fn rest(
+    fn cut_rest(
         &self,
-        stream: &Stream,
-        last: Run,
-        cuts: &mut Cuts,
-        cutting: &mut Cutting<'_, impl Fn() -> Habits>,
+        stream: &ProcessStream,
+        last: AnchoredRun,
+        cuts: &mut StretchCuts,
+        cutting: &mut BoundaryCutter<'_, impl Fn() -> BoundaryModel>,
     ) -> u64 {
         let range = last.last + 1..stream.len();
         let end = stream.len();
         let by_line = match self.by_line {
-            true => by_lines(stream, self.bounds).last().map_or(0, |c| c.0),
+            true => cuts_by_position(stream, self.bounds)
+                .last()
+                .map_or(0, |c| c.0),
             false => 0,
         };
         let mut position = 0;
-        let next = self.next(last.stretch);
-        if next <= self.bounds.last() && !range.is_empty() {
+        let next = self.next_stretch(last.stretch);
+        if next <= self.bounds.last_gap() && !range.is_empty() {
             let to = by_line.max(next);
-            position = self.between(stream, last.stretch, to, range, cuts, cutting);
-            push(cuts, to, end);
+            position = self.cut_between(stream, last.stretch, to, range, cuts, cutting);
+            push_cut(cuts, to, end);
         } else {
-            push(cuts, last.stretch, end);
+            push_cut(cuts, last.stretch, end);
         }
         if cuts.last().is_some_and(|c| c.1 < end)
             && let Some(last) = cuts.last_mut()
@@ -512,7 +533,7 @@ impl<'a> Placing<'a> {
     }
 
     /// The stretch after another one; where lines say nothing, the next in which calls were made.
-    fn next(&self, stretch: u32) -> u32 {
+    fn next_stretch(&self, stretch: u32) -> u32 {
         if self.by_line {
             return stretch + 1;
         }
@@ -521,21 +542,21 @@ impl<'a> Placing<'a> {
     }
 
     /// How many of a process's calls appear up to the end of a stretch.
-    fn until(&self, stream: &Stream, stretch: u32) -> u32 {
+    fn calls_until(&self, stream: &ProcessStream, stretch: u32) -> u32 {
         // Where lines say nothing, only what the calls are tells.
         if !self.by_line {
             return stream.len();
         }
         let gap = self.bounds.ends.get(stretch as usize);
-        gap.map_or(stream.len(), |&gap| stream.until(gap))
+        gap.map_or(stream.len(), |&gap| stream.calls_until(gap))
     }
 
     /// What ranks that share communicators with a process do around their cuts: between the same
     /// calls its own cuts are.
-    fn habits(&self, uses: &[(u32, u64)]) -> Habits {
+    fn learn_boundaries(&self, uses: &[(u32, u64)]) -> BoundaryModel {
         let told = uses
             .iter()
-            .filter(|(key, _)| *key != NO_KEY && self.thresholds.is_told(*key));
+            .filter(|(key, _)| *key != NO_SEQUENCE && self.thresholds.has_thresholds(*key));
         let comms: BTreeSet<u32> = told.map(|(key, _)| self.keys.comm[*key as usize]).collect();
         let share = comms.iter().filter_map(|comm| self.known_on.get(comm));
         let mut models: Vec<u32> = Vec::new();
@@ -544,13 +565,13 @@ impl<'a> Placing<'a> {
                 models.push(model);
             }
         }
-        let mut habits = Habits::default();
-        for &model in models.iter().take(MODELS) {
+        let mut habits = BoundaryModel::default();
+        for &model in models.iter().take(MAX_MODEL_RANKS) {
             if let Some(cuts) = &self.cuts[model as usize] {
                 let stream = &self.streams.streams[model as usize];
-                habits.learn(stream, cuts, &comms, &self.keys);
+                habits.learn_from(stream, cuts, &comms, &self.keys);
             }
         }
-        habits.learned(self.streams)
+        habits.finish_learning(self.streams)
     }
 }

@@ -1,15 +1,15 @@
 //! All calls that are still to be placed, by process, in line order.
 
-use super::record::{List, NOWHERE, Recorder, until};
-use super::what::{What, Whats};
-use crate::members::Ops;
-use crate::members::Renumbered;
+use super::record::{CallRecorder, NO_LINE_POSITION, ProcessCalls, calls_until};
+use super::what::{CallShape, CallShapes};
+use crate::members::MergedNumbers;
+use crate::members::OpInterner;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One process's calls.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Stream {
+pub(super) struct ProcessStream {
     /// What each call is, by number.
     pub(super) calls: Vec<u32>,
     /// Where each call is in the input, if that was kept; [`NOWHERE`] for a joined one.
@@ -18,14 +18,14 @@ pub(super) struct Stream {
     pub(super) ends: Vec<(u32, u32)>,
 }
 
-impl Stream {
+impl ProcessStream {
     pub(super) fn len(&self) -> u32 {
         self.calls.len() as u32
     }
 
     /// How many calls appear up to the end of `gap`.
-    pub(super) fn until(&self, gap: u32) -> u32 {
-        until(&self.ends, gap)
+    pub(super) fn calls_until(&self, gap: u32) -> u32 {
+        calls_until(&self.ends, gap)
     }
 
     fn end_gap(&mut self, gap: u32, end: u32) {
@@ -49,42 +49,42 @@ impl Stream {
 
 /// The calls of one input by process.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Streams {
+pub struct StreamsByProcess {
     /// Operations by number.
-    pub ops: Ops,
+    pub ops: OpInterner,
     /// What calls are; members are merged.
-    whats: Whats,
+    whats: CallShapes,
     /// By merged process.
-    pub(super) streams: Vec<Stream>,
+    pub(super) streams: Vec<ProcessStream>,
 }
 
-impl Streams {
+impl StreamsByProcess {
     /// How many calls there are.
-    pub fn calls(&self) -> u64 {
+    pub fn count_calls(&self) -> u64 {
         self.streams.iter().map(|s| u64::from(s.len())).sum()
     }
 
-    fn stream(&mut self, process: u32) -> &mut Stream {
+    fn stream_mut(&mut self, process: u32) -> &mut ProcessStream {
         let at = process as usize;
         if self.streams.len() <= at {
-            self.streams.resize_with(at + 1, Stream::default);
+            self.streams.resize_with(at + 1, ProcessStream::default);
         }
         &mut self.streams[at]
     }
 
     /// Adds a chunk whose first gap is `gap` of the input. Gives the number of calls by gap.
-    pub(super) fn add(
+    pub(super) fn add_chunk(
         &mut self,
-        part: &mut Recorder,
+        part: &mut CallRecorder,
         gap: usize,
-        to: &Renumbered,
+        to: &MergedNumbers,
     ) -> Vec<(u32, u64)> {
-        let last = part.close();
+        let last = part.close_gap();
         let gap = gap as u32;
-        let ops: Vec<u32> = part.ops.names().map(|n| self.ops.intern(n).0).collect();
+        let ops: Vec<u32> = part.ops.op_names().map(|n| self.ops.intern(n).0).collect();
         let of = |numbers: &[u32], at: u32| numbers.get(at as usize).copied().unwrap_or(0);
-        let whats = part.whats.all().iter().map(|what| {
-            self.whats.number(What {
+        let whats = part.whats.interned_values().iter().map(|what| {
+            self.whats.intern_value(CallShape {
                 member: of(&to.members, what.member),
                 op: of(&ops, what.op),
                 ..*what
@@ -92,18 +92,18 @@ impl Streams {
         });
         let whats: Vec<u32> = whats.collect();
         for (&process, list) in to.processes.iter().zip(&part.lists) {
-            self.stream(process).append(list, &whats, gap);
+            self.stream_mut(process).append_chunk(list, &whats, gap);
         }
-        made(part, gap, last)
+        count_by_gap(part, gap, last)
     }
 
     /// How many processes there are.
-    pub(super) fn processes(&self) -> usize {
+    pub(super) fn count_processes(&self) -> usize {
         self.streams.len()
     }
 
     /// Calls by gap, by position.
-    pub(super) fn by_gap(&self) -> BTreeMap<u32, u64> {
+    pub(super) fn calls_by_gap(&self) -> BTreeMap<u32, u64> {
         let mut by_gap = BTreeMap::new();
         for stream in &self.streams {
             let mut from = 0;
@@ -116,25 +116,25 @@ impl Streams {
     }
 
     /// Takes out the calls that appear after the end of `gap`; what they are `self` knows.
-    pub(super) fn split(&mut self, gap: u32) -> Streams {
-        let split = |stream: &mut Stream| {
-            let at = stream.until(gap);
+    pub(super) fn split_after(&mut self, gap: u32) -> StreamsByProcess {
+        let split = |stream: &mut ProcessStream| {
+            let at = stream.calls_until(gap);
             let later = stream.ends.partition_point(|&(g, _)| g <= gap);
             let ends = stream.ends.split_off(later);
-            Stream {
+            ProcessStream {
                 calls: stream.calls.split_off(at as usize),
                 at: stream.at.split_off(stream.at.len().min(at as usize)),
                 ends: ends.into_iter().map(|(g, end)| (g, end - at)).collect(),
             }
         };
-        Streams {
+        StreamsByProcess {
             streams: self.streams.iter_mut().map(split).collect(),
-            ..Streams::default()
+            ..StreamsByProcess::default()
         }
     }
 
     /// Puts back what [`Streams::split`] took out.
-    pub(super) fn append(&mut self, later: Streams) {
+    pub(super) fn append_later(&mut self, later: StreamsByProcess) {
         for (stream, later) in self.streams.iter_mut().zip(later.streams) {
             let before = stream.len();
             stream.calls.extend(later.calls);
@@ -148,7 +148,7 @@ impl Streams {
 
     /// Gives the calls of each process that lie in the gaps of `cuts`, in order: the gap, and what
     /// they are by number.
-    pub fn each<'a>(
+    pub fn each_gap_calls<'a>(
         &'a self,
         cuts: &'a [Vec<(u32, u32)>],
     ) -> impl Iterator<Item = (u32, &'a [u32])> {
@@ -164,7 +164,7 @@ impl Streams {
 
     /// Gives each call whose line is in another gap than the one it was made in: where its line
     /// is, the gap of the line, the gap of the call.
-    pub fn moved(&self, cuts: &[Vec<(u32, u32)>], mut sink: impl FnMut(u64, u32, u32)) {
+    pub fn each_moved(&self, cuts: &[Vec<(u32, u32)>], mut sink: impl FnMut(u64, u32, u32)) {
         let streams = self.streams.iter().zip(cuts);
         for (stream, cuts) in streams.filter(|(stream, _)| !stream.at.is_empty()) {
             let (mut from, mut ends) = (0, stream.ends.iter().peekable());
@@ -176,7 +176,7 @@ impl Streams {
                     else {
                         continue;
                     };
-                    if line != gap && at != NOWHERE {
+                    if line != gap && at != NO_LINE_POSITION {
                         sink(at, line, gap);
                     }
                 }
@@ -188,17 +188,17 @@ impl Streams {
     /// Adds another input's calls: those of a process to the end of the stream that `slot` names.
     /// `member` gives a member's number here. Gives the streams that got some, with how many calls
     /// each has then.
-    pub(super) fn absorb(
+    pub(super) fn absorb_input(
         &mut self,
-        other: Streams,
+        other: StreamsByProcess,
         member: impl Fn(u32) -> u32,
         mut slot: impl FnMut(u32) -> u32,
     ) -> Vec<(u32, u32)> {
-        let ops: Vec<u32> = other.ops.names().map(|n| self.ops.intern(n).0).collect();
-        let whats = other.whats.all().iter().map(|what| {
+        let ops: Vec<u32> = other.ops.op_names().map(|n| self.ops.intern(n).0).collect();
+        let whats = other.whats.interned_values().iter().map(|what| {
             let op = ops.get(what.op as usize).copied().unwrap_or(0);
             let member = member(what.member);
-            self.whats.number(What {
+            self.whats.intern_value(CallShape {
                 op,
                 member,
                 ..*what
@@ -214,7 +214,7 @@ impl Streams {
                 *what = whats.get(*what as usize).copied().unwrap_or(0);
             }
             let at = slot(process);
-            let to = self.stream(at);
+            let to = self.stream_mut(at);
             if to.len() == 0 {
                 *to = stream;
             } else {
@@ -230,19 +230,19 @@ impl Streams {
     }
 
     /// A stream's call by its number: what it is, and where its line is if that was kept.
-    pub(super) fn call(&self, stream: usize, number: u32) -> Option<(&What, Option<u64>)> {
+    pub(super) fn call_at(&self, stream: usize, number: u32) -> Option<(&CallShape, Option<u64>)> {
         let stream = self.streams.get(stream)?;
         let what = *stream.calls.get(number as usize)?;
         let at = stream.at.get(number as usize).copied();
         Some((
-            self.whats().get(what as usize)?,
-            at.filter(|&at| at != NOWHERE),
+            self.call_shapes().get(what as usize)?,
+            at.filter(|&at| at != NO_LINE_POSITION),
         ))
     }
 
     /// Where the first of a process's calls from `number` on is in the input, of those whose line is in a
     /// gap that is `wanted`.
-    pub(super) fn first_from(
+    pub(super) fn first_position_from(
         &self,
         process: usize,
         number: u32,
@@ -256,7 +256,10 @@ impl Streams {
         for &(gap, end) in &stream.ends[later..] {
             let own = stream.at.get(from as usize..end as usize);
             if wanted(gap) {
-                let own = own.into_iter().flatten().filter(|at| **at != NOWHERE);
+                let own = own
+                    .into_iter()
+                    .flatten()
+                    .filter(|at| **at != NO_LINE_POSITION);
                 first = own.fold(first, |first, &at| first.min(at));
             }
             from = end;
@@ -265,14 +268,14 @@ impl Streams {
     }
 
     /// The cuts of calls of which no gap is known: they are in the first.
-    pub fn nowhere(&self) -> Vec<Vec<(u32, u32)>> {
-        let all = self.streams.iter().map(Stream::len);
+    pub fn unplaced_cuts(&self) -> Vec<Vec<(u32, u32)>> {
+        let all = self.streams.iter().map(ProcessStream::len);
         all.map(|n| vec![(0, n)]).collect()
     }
 
     /// What calls are, by number.
-    pub fn whats(&self) -> &[What] {
-        self.whats.all()
+    pub fn call_shapes(&self) -> &[CallShape] {
+        self.whats.interned_values()
     }
 
     /// Drops of each process the first so many calls.
@@ -283,22 +286,22 @@ impl Streams {
     }
 
     /// Forgets what no call is any more, nor one of `others`, where there is more of it than calls.
-    pub(super) fn forget(&mut self, others: &mut [Vec<u32>]) {
-        if self.whats().len() as u64 <= self.calls() {
+    pub(super) fn forget_unused(&mut self, others: &mut [Vec<u32>]) {
+        if self.call_shapes().len() as u64 <= self.count_calls() {
             return;
         }
         let old = std::mem::take(&mut self.whats);
         let all = self.streams.iter_mut().map(|s| &mut s.calls);
         for what in all.chain(others).flatten() {
-            if let Some(is) = old.all().get(*what as usize) {
-                *what = self.whats.number(*is);
+            if let Some(is) = old.interned_values().get(*what as usize) {
+                *what = self.whats.intern_value(*is);
             }
         }
     }
 }
 
 /// A chunk's calls by gap of the input.
-fn made(part: &Recorder, gap: u32, last: u32) -> Vec<(u32, u64)> {
+fn count_by_gap(part: &CallRecorder, gap: u32, last: u32) -> Vec<(u32, u64)> {
     let mut made = vec![0_u64; last as usize + 1];
     let mut add = |at: u32, n: u64| {
         if let Some(made) = made.get_mut(at as usize) {
@@ -316,9 +319,9 @@ fn made(part: &Recorder, gap: u32, last: u32) -> Vec<(u32, u64)> {
     all.filter(|(_, n)| *n > 0).collect()
 }
 
-impl Stream {
+impl ProcessStream {
     /// Adds a chunk's calls, whose first gap is `gap`.
-    fn append(&mut self, list: &List, whats: &[u32], gap: u32) {
+    fn append_chunk(&mut self, list: &ProcessCalls, whats: &[u32], gap: u32) {
         let before = self.len();
         let of = |&what: &u32| whats.get(what as usize).copied().unwrap_or(0);
         self.calls.extend(list.calls.iter().map(of));

@@ -1,10 +1,10 @@
-use super::placer::Placer;
-use super::{Methods, Placement, Recorder, Streams};
+use super::placer::CallPlacer;
+use super::{CallRecorder, Placement, PlacementMethods, StreamsByProcess};
 use crate::grammar::trainer::Recogniser;
-use crate::log::Log;
-use crate::log::timeline::{self, ByPosition, Gap, Timeline};
+use crate::log::LogState;
+use crate::log::timeline::{self, GapKind, PositionOnlyReason, StepTimeline};
 use crate::log::walk;
-use crate::members::{Merged, Renumbered};
+use crate::members::{MergedMembers, MergedNumbers};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -160,49 +160,50 @@ impl Job {
         jobs: usize,
         chunk: usize,
         steps: &timeline::Options,
-    ) -> (BTreeMap<u64, Vec<Option<u64>>>, Methods) {
+    ) -> (BTreeMap<u64, Vec<Option<u64>>>, PlacementMethods) {
         let (text, recogniser) = (self.log(), Recogniser::all());
-        let mut merged = Merged::default();
-        merged.next_input();
-        let (mut log, mut to) = (Log::default(), Renumbered::default());
-        let mut placer = Placer::new(held, jobs);
-        let mut forgetful = Placer::new(held, jobs).forgetful();
+        let mut merged = MergedMembers::default();
+        merged.begin_next_input();
+        let (mut log, mut to) = (LogState::default(), MergedNumbers::default());
+        let mut placer = CallPlacer::new(held, jobs);
+        let mut forgetful = CallPlacer::new(held, jobs).without_old_cuts();
         // Calls by gap, as they are given.
         let (mut given, mut twin) = (BTreeMap::new(), BTreeMap::new());
-        let to_all = |all: &mut BTreeMap<u32, usize>, calls: &Streams, cuts: &[Vec<_>]| {
-            for (gap, calls) in calls.each(cuts) {
+        let to_all = |all: &mut BTreeMap<u32, usize>, calls: &StreamsByProcess, cuts: &[Vec<_>]| {
+            for (gap, calls) in calls.each_gap_calls(cuts) {
                 *all.entry(gap).or_default() += calls.len();
             }
         };
-        let mut sink = |calls: &Streams, cuts: &[Vec<_>]| to_all(&mut given, calls, cuts);
-        let mut to_twin = |calls: &Streams, cuts: &[Vec<_>]| to_all(&mut twin, calls, cuts);
+        let mut sink = |calls: &StreamsByProcess, cuts: &[Vec<_>]| to_all(&mut given, calls, cuts);
+        let mut to_twin =
+            |calls: &StreamsByProcess, cuts: &[Vec<_>]| to_all(&mut twin, calls, cuts);
         let mut from = 0;
         while from < text.len() {
             let rest = text.as_bytes().get(from + chunk..).unwrap_or_default();
             let end = memchr::memchr(b'\n', rest).map_or(text.len(), |at| from + chunk + at + 1);
             let bytes = &text.as_bytes()[from..end];
             let at = (from as u64, true);
-            let scan = || walk::scan(bytes, at, &recogniser, false, Recorder::default());
-            let part = log.add(scan(), &mut merged, &mut to);
-            let (calls, part) = part.taken();
-            placer.add(calls, &part, steps, &mut sink);
-            forgetful.add(scan().visit, &part, steps, &mut to_twin);
+            let scan = || walk::walk_bytes(bytes, at, &recogniser, false, CallRecorder::default());
+            let part = log.add_chunk(scan(), &mut merged, &mut to);
+            let (calls, part) = part.take_visit();
+            placer.add_chunk(calls, &part, steps, &mut sink);
+            forgetful.add_chunk(scan().visit, &part, steps, &mut to_twin);
             // Of a log without step lines no more is kept than its last chunk added.
             let bound = 2 * held + bytes.len() as u64 / 64;
             assert!(!self.ahead.is_empty() || placer.calls() <= bound);
             from = end;
         }
-        log.end();
-        let timeline = log.timeline(steps);
-        let (placement, _) = placer.end(&timeline, &merged, &mut sink);
+        log.end_log();
+        let timeline = log.build_timeline(steps);
+        let (placement, _) = placer.end_input(&timeline, &merged, &mut sink);
         let is_whole = forgetful.is_whole();
-        let (forgot, _) = forgetful.end(&timeline, &merged, &mut to_twin);
+        let (forgot, _) = forgetful.end_input(&timeline, &merged, &mut to_twin);
         let few = |cuts: &Vec<_>| cuts.len() < 2;
         assert!(is_whole && forgot.cuts == placement.cuts || forgot.cuts.iter().all(few));
         assert_eq!((&twin, forgot.methods), (&given, placement.methods));
         let all = self.calls();
         assert_eq!(given.values().sum::<usize>(), all);
-        assert_eq!(placement.methods.all(), all as u64);
+        assert_eq!(placement.methods.total_calls(), all as u64);
         (
             self.steps_of(&placement, &timeline, &merged),
             placement.methods,
@@ -214,26 +215,26 @@ impl Job {
     fn so_far(&self, few: u64, chunk: usize) -> (Vec<SettledThen>, bool) {
         let (text, recogniser) = (self.log(), Recogniser::all());
         let options = timeline::Options::default();
-        let mut merged = Merged::default();
-        merged.next_input();
-        let (mut log, mut to) = (Log::default(), Renumbered::default());
-        let mut placer = Placer::new(WHOLE, 1).lately(few);
+        let mut merged = MergedMembers::default();
+        merged.begin_next_input();
+        let (mut log, mut to) = (LogState::default(), MergedNumbers::default());
+        let mut placer = CallPlacer::new(WHOLE, 1).lately(few);
         let (mut all, mut from, mut needed, mut is_bounded) = (Vec::new(), 0, 0, false);
         while from < text.len() {
             let rest = text.as_bytes().get(from + chunk..).unwrap_or_default();
             let end = memchr::memchr(b'\n', rest).map_or(text.len(), |at| from + chunk + at + 1);
             let bytes = &text.as_bytes()[from..end];
             let at = (from as u64, true);
-            let scanned = walk::scan(bytes, at, &recogniser, false, Recorder::default());
-            let part = log.add(scanned, &mut merged, &mut to);
-            let (calls, part) = part.taken();
-            placer.add(calls, &part, &options, |_, _| {});
+            let scanned = walk::walk_bytes(bytes, at, &recogniser, false, CallRecorder::default());
+            let part = log.add_chunk(scanned, &mut merged, &mut to);
+            let (calls, part) = part.take_visit();
+            placer.add_chunk(calls, &part, &options, |_, _| {});
             let held = placer.calls();
-            let timeline = log.timeline(&options);
-            let found = placer.so_far(&timeline, &merged, needed);
-            is_bounded |= found.streams.calls() < held;
+            let timeline = log.build_timeline(&options);
+            let found = placer.live_placement(&timeline, &merged, needed);
+            is_bounded |= found.streams.count_calls() < held;
             let mut by_gap: BTreeMap<u32, usize> = BTreeMap::new();
-            for (gap, calls) in found.streams.each(&found.cuts) {
+            for (gap, calls) in found.streams.each_gap_calls(&found.cuts) {
                 if gap >= needed && Some(gap) <= found.settled {
                     *by_gap.entry(gap).or_default() += calls.len();
                 }
@@ -242,7 +243,7 @@ impl Job {
             let gaps = |process| {
                 numbers
                     .clone()
-                    .map(|n| found.cut(process, n).map(|cut| cut.0))
+                    .map(|n| found.cut_of_call(process, n).map(|cut| cut.0))
                     .collect()
             };
             let gaps = (0..self.ranks as u32).map(gaps).collect();
@@ -256,15 +257,15 @@ impl Job {
     fn steps_of(
         &self,
         placement: &Placement,
-        timeline: &Timeline,
-        merged: &Merged,
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
     ) -> BTreeMap<u64, Vec<Option<u64>>> {
-        let mut again = placement.again();
+        let mut again = placement.gap_cursor();
         let mut of = BTreeMap::new();
         for (process, who) in (0_u32..).zip(merged.origins.processes.items()) {
-            let steps = std::iter::from_fn(|| again.next(process));
+            let steps = std::iter::from_fn(|| again.next_gap(process));
             let step = |gap: u32| match timeline.gaps.get(gap as usize) {
-                Some(Gap::Step(step)) => Some(u64::from(*step)),
+                Some(GapKind::Step(step)) => Some(u64::from(*step)),
                 _ => None,
             };
             of.insert(who.pid.unwrap() - 100, steps.map(step).collect());
@@ -302,7 +303,7 @@ fn of_a_long_log_the_last_calls_are_placed_at_each_pause() {
     assert_eq!(last.last().and_then(|last| last.0), Some(119));
 }
 
-fn whole(job: &Job) -> (f64, Methods) {
+fn whole(job: &Job) -> (f64, PlacementMethods) {
     let (steps, methods) = job.placed(WHOLE, 1, 1 << 30, &timeline::Options::default());
     (job.right(&steps), methods)
 }
@@ -345,7 +346,7 @@ fn the_rank_that_prints_is_the_one_whose_calls_fit_its_lines() {
     };
     let (steps, methods) = job.placed(WHOLE, 1, 1 << 30, &wrong);
     assert!(job.right(&steps) < 90.0);
-    assert_eq!(methods.all(), 4 * 12 * 5);
+    assert_eq!(methods.total_calls(), 4 * 12 * 5);
 }
 
 #[test]
@@ -389,7 +390,7 @@ fn position_is_all_where_nothing_else_is_known_or_wanted() {
     let (_, methods) = Job::even(4, 8, 2).placed(WHOLE, 1, 1 << 30, &asked);
     assert_eq!(
         (methods.position, methods.why),
-        (4 * 8 * 5, Some(ByPosition::Asked))
+        (4 * 8 * 5, Some(PositionOnlyReason::Asked))
     );
 }
 

@@ -5,36 +5,36 @@
 //! log, on one thread, so that one table sees the lines in their order, and in memory of constant
 //! size.
 
-pub(crate) mod best;
 pub(crate) mod pattern;
+pub(crate) mod proposal_ranking;
 pub(crate) mod score;
 pub(crate) mod series;
+pub(crate) mod step_time_units;
 pub(crate) mod table;
 pub(crate) mod template;
 #[cfg(test)]
 mod tests;
-pub(crate) mod units;
 
 use crate::error::{Error, Result};
-use crate::formats::{Tells, door};
+use crate::formats::{Provides, open};
 use crate::grammar::{coll, header};
-use crate::log::timeline::Present;
+use crate::log::timeline::PresentSteps;
 use crate::log::walk;
 use crate::report;
-use crate::source::{self, Input, Origin};
+use crate::source::{self, Input, InputName};
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
-use table::Table;
+use table::TemplateTable;
 
 /// How many lines are proposed.
-const BEST: usize = 3;
+const MAX_PROPOSALS: usize = 3;
 
 /// How much of an example is shown, in bytes.
-const SHOWN: usize = 240;
+const MAX_EXAMPLE_BYTES: usize = 240;
 
 /// Lines that may be the trainer's.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Proposal {
+pub(crate) struct StepProposal {
     /// How many they are.
     pub lines: u64,
     /// The first step's number and the last one's.
@@ -53,16 +53,16 @@ pub(crate) struct Proposal {
     score: f64,
 }
 
-impl Proposal {
+impl StepProposal {
     /// Adds lines of another template that the same pattern takes.
-    fn merge(&mut self, other: &Proposal) {
+    fn merge(&mut self, other: &StepProposal) {
         self.lines += other.lines;
         self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
     }
 
     /// True where the other counts the same steps.
-    fn counts_as(&self, other: &Proposal) -> bool {
+    fn counts_same_steps(&self, other: &StepProposal) -> bool {
         let near = |a: u64, b: u64| a.abs_diff(b) <= self.increment;
         self.increment == other.increment
             && self.falls == other.falls
@@ -71,8 +71,8 @@ impl Proposal {
     }
 
     /// What is known of it, an example and how it is taken, each on a line of its own.
-    fn describe(&self) -> String {
-        let Proposal {
+    fn describe_proposal(&self) -> String {
+        let StepProposal {
             lines,
             first,
             last,
@@ -90,7 +90,7 @@ impl Proposal {
         } else {
             format!(" by {increment}")
         };
-        let example = report::printable(&String::from_utf8_lossy(&self.example), false);
+        let example = report::escape_for_terminal(&String::from_utf8_lossy(&self.example), false);
         format!(
             "{lines} lines, {first} to {last}{by}{again}:\n       {}\n       --step-regex '{}'",
             example.trim(),
@@ -100,24 +100,24 @@ impl Proposal {
 }
 
 /// The likeliest lines of a log, the best first.
-fn of_log(input: &Input) -> Result<Vec<Proposal>> {
-    let mut table = Table::default();
+fn propose_from_log(input: &Input) -> Result<Vec<StepProposal>> {
+    let mut table = TemplateTable::default();
     let mut lines = 0;
-    for chunk in input.chunks(usize::MAX, walk::place)? {
+    for chunk in input.open_chunks(usize::MAX, walk::classify_cut)? {
         let chunk = chunk?;
         for line in chunk.bytes().split(|&b| b == b'\n') {
-            table.add(before_nccl(line), lines);
+            table.add_log_line(text_before_nccl(line), lines);
             lines += 1;
         }
     }
-    Ok(best::best(&table.finish(), lines))
+    Ok(proposal_ranking::best_proposals(&table.finish(), lines))
 }
 
 /// What of a line is not NCCL's: all, or what is in front of it, as a bar without a line end is.
-fn before_nccl(line: &[u8]) -> &[u8] {
+fn text_before_nccl(line: &[u8]) -> &[u8] {
     static NCCL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"NCCL "));
     let of_nccl = NCCL.find(line).is_some() || coll::is_tail(line);
-    match header::find(line, 0).filter(|_| of_nccl) {
+    match header::find_header(line, 0).filter(|_| of_nccl) {
         Some(header) => line.get(..header.start).unwrap_or_default(),
         None if of_nccl => b"",
         None => line,
@@ -126,18 +126,18 @@ fn before_nccl(line: &[u8]) -> &[u8] {
 
 /// The error of inputs that lack steps, as `missing` says. Where there are none at all, with the
 /// lines of `inputs` that may be step lines.
-pub fn instead<I: std::borrow::Borrow<Input>>(
+pub fn missing_steps_error<I: std::borrow::Borrow<Input>>(
     missing: String,
-    present: &Present,
+    present: &PresentSteps,
     inputs: impl Iterator<Item = Result<I>>,
 ) -> Error {
     if !present.is_empty() {
         return Error::Content(missing);
     }
-    let mut best: Vec<Proposal> = Vec::new();
+    let mut best: Vec<StepProposal> = Vec::new();
     // What cannot be read was reported when it was read for the first time.
     for input in inputs.flatten() {
-        for proposal in of_log(input.borrow()).unwrap_or_default() {
+        for proposal in propose_from_log(input.borrow()).unwrap_or_default() {
             match best
                 .iter_mut()
                 .find(|known| known.pattern == proposal.pattern)
@@ -147,7 +147,7 @@ pub fn instead<I: std::borrow::Borrow<Input>>(
             }
         }
         best.sort_by(|a, b| b.score.total_cmp(&a.score));
-        best.truncate(BEST);
+        best.truncate(MAX_PROPOSALS);
     }
     let mut text = missing;
     if best.is_empty() {
@@ -155,23 +155,23 @@ pub fn instead<I: std::borrow::Borrow<Input>>(
     }
     text += "\nThese may be step lines, the likeliest first. None is used without --step-regex:";
     for (at, proposal) in best.iter().enumerate() {
-        text += &format!("\n  {}. {}", at + 1, proposal.describe());
+        text += &format!("\n  {}. {}", at + 1, proposal.describe_proposal());
     }
     Error::Proposed(text)
 }
 
 /// The same for inputs that are opened anew, which a pipe cannot be.
-pub fn anew(
+pub fn reopened_missing_steps_error(
     missing: String,
-    present: &Present,
-    origins: &[Origin],
+    present: &PresentSteps,
+    origins: &[InputName],
     options: source::Options,
 ) -> Error {
-    if present.is_empty() && origins.contains(&Origin::Stdin) {
+    if present.is_empty() && origins.contains(&InputName::Stdin) {
         let more = "for a pipe, nccl-steps --list shows lines that may be step lines";
         return Error::Content(format!("{missing}; {more}"));
     }
-    let open = |origin| door::open::<()>(origin, options, Tells::STEP_LINES);
+    let open = |origin| open::open_input::<()>(origin, options, Provides::STEP_LINES);
     let inputs = origins.iter().map(|origin| Ok(open(origin)?.into_input()));
-    instead(missing, present, inputs)
+    missing_steps_error(missing, present, inputs)
 }

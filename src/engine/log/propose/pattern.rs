@@ -1,12 +1,12 @@
 //! From a template and the place of its step to a pattern for `--step-regex`.
 
-use super::table::Template;
-use super::template::{Kind, Part};
+use super::table::LineTemplate;
+use super::template::{TemplatePart, TemplatePartKind};
 use regex::bytes::Regex;
 
 /// A place of a template that a group of the pattern takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct PatternGroup {
     /// Which part of the line.
     pub(super) part: usize,
     /// The group's name.
@@ -15,7 +15,7 @@ pub(super) struct Group {
 
 /// How much of the line a pattern holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Width {
+pub(super) enum PatternWidth {
     /// The words before the step's number.
     Near,
     /// Those after it too.
@@ -27,18 +27,23 @@ pub(super) enum Width {
 }
 
 /// Longest text on one side of a number, in bytes.
-const NEAR: usize = 32;
+const MAX_SIDE_TEXT_BYTES: usize = 32;
 
 /// The pattern for the lines of a template whose `part` is the step. `others` are groups that a
 /// line may lack.
-pub(super) fn pattern(template: &Template, part: usize, others: &[Group], width: Width) -> String {
-    let Template { example, parts, .. } = template;
+pub(super) fn build_pattern(
+    template: &LineTemplate,
+    part: usize,
+    others: &[PatternGroup],
+    width: PatternWidth,
+) -> String {
+    let LineTemplate { example, parts, .. } = template;
     let (from, cut) = match width {
-        Width::Near | Width::Around => left(example, parts, part),
-        Width::Left | Width::Whole => (start(parts), 0),
+        PatternWidth::Near | PatternWidth::Around => words_before(example, parts, part),
+        PatternWidth::Left | PatternWidth::Whole => (own_words_start(parts), 0),
     };
     let mut words = String::new();
-    places(example, &parts[from.min(part)..part], cut, &mut words);
+    push_parts(example, &parts[from.min(part)..part], cut, &mut words);
     // In front of all words anything may be.
     let any = [r"\s+", r"\s*", r"\S+?", ".*?"];
     while let Some(any) = any.iter().find(|any| words.starts_with(**any)) {
@@ -50,21 +55,21 @@ pub(super) fn pattern(template: &Template, part: usize, others: &[Group], width:
     let mut out = String::new();
     for group in others.iter().filter(|group| group.part < part) {
         out.push_str("(?:");
-        value(template, group, &mut out);
+        push_number_group(template, group, &mut out);
         out.push_str(".*?)?");
     }
     out += &words;
-    out += &format!("(?P<step>{})", step(template, part));
+    out += &format!("(?P<step>{})", step_number_pattern(template, part));
     let rest = &parts[part + 1..];
     match width {
-        Width::Near if is_word(words.as_bytes()) => {}
-        Width::Whole => places(example, rest, 0, &mut out),
-        _ => right(example, rest, &mut out),
+        PatternWidth::Near if is_word(words.as_bytes()) => {}
+        PatternWidth::Whole => push_parts(example, rest, 0, &mut out),
+        _ => push_words_after(example, rest, &mut out),
     }
-    if width != Width::Whole {
+    if width != PatternWidth::Whole {
         for group in others.iter().filter(|group| group.part > part) {
             out.push_str("(?:.*?");
-            value(template, group, &mut out);
+            push_number_group(template, group, &mut out);
             out.push_str(")?");
         }
     }
@@ -72,12 +77,12 @@ pub(super) fn pattern(template: &Template, part: usize, others: &[Group], width:
 }
 
 /// Appends a number with its name, as a group.
-fn value(template: &Template, group: &Group, out: &mut String) {
-    let Template { example, parts, .. } = template;
-    let (from, cut) = left(example, parts, group.part);
+fn push_number_group(template: &LineTemplate, group: &PatternGroup, out: &mut String) {
+    let LineTemplate { example, parts, .. } = template;
+    let (from, cut) = words_before(example, parts, group.part);
     let mut name = String::new();
     let before = parts.get(from..group.part).unwrap_or_default();
-    places(example, before, cut, &mut name);
+    push_parts(example, before, cut, &mut name);
     if name.starts_with(char::is_alphabetic) {
         out.push_str(r"\b");
     }
@@ -86,12 +91,12 @@ fn value(template: &Template, group: &Group, out: &mut String) {
 }
 
 /// Appends parts that a number follows, the first without `cut` bytes.
-fn places(text: &[u8], parts: &[Part], cut: usize, out: &mut String) {
+fn push_parts(text: &[u8], parts: &[TemplatePart], cut: usize, out: &mut String) {
     for (at, part) in parts.iter().enumerate() {
-        place(part, text, if at == 0 { cut } else { 0 }, out);
+        push_part(part, text, if at == 0 { cut } else { 0 }, out);
         // Blanks fill the number's column.
-        let is_number = |next: &Part| next.kind == Kind::Number;
-        if part.kind == Kind::Text && parts.get(at + 1).is_none_or(is_number) {
+        let is_number = |next: &TemplatePart| next.kind == TemplatePartKind::Number;
+        if part.kind == TemplatePartKind::Text && parts.get(at + 1).is_none_or(is_number) {
             let blanks = out.strip_suffix(r"\s+").unwrap_or(out).len();
             if out[..blanks].ends_with(['[', '(', '/', '=', '|', ':']) {
                 out.replace_range(blanks.., r"\s*");
@@ -101,18 +106,20 @@ fn places(text: &[u8], parts: &[Part], cut: usize, out: &mut String) {
 }
 
 /// Where a line's own words begin: after the last stamp in front of any word.
-fn start(parts: &[Part]) -> usize {
+fn own_words_start(parts: &[TemplatePart]) -> usize {
     let clock = parts
         .iter()
         .take(8)
-        .rposition(|part| part.kind == Kind::Clock);
+        .rposition(|part| part.kind == TemplatePartKind::Clock);
     clock.map_or(0, |at| at + 1)
 }
 
 /// What the step's number looks like.
-fn step(template: &Template, part: usize) -> &'static str {
+fn step_number_pattern(template: &LineTemplate, part: usize) -> &'static str {
     let places = template.parts.iter().take(part);
-    let place = places.filter(|part| part.kind == Kind::Number).count();
+    let place = places
+        .filter(|part| part.kind == TemplatePartKind::Number)
+        .count();
     match template.series.get(place) {
         Some(series) if series.pointed => r"[0-9,]+(?:\.0+)?",
         Some(series) if series.grouped => r"[0-9,]+",
@@ -126,16 +133,16 @@ fn is_word(text: &[u8]) -> bool {
 }
 
 /// The words in front of a part: the part where they begin, and how many bytes of it to leave out.
-fn left(text: &[u8], parts: &[Part], part: usize) -> (usize, usize) {
+fn words_before(text: &[u8], parts: &[TemplatePart], part: usize) -> (usize, usize) {
     let mut from = part;
     for at in (part.saturating_sub(6)..part).rev() {
         let Some(before) = parts.get(at) else { break };
-        if before.kind == Kind::Clock {
+        if before.kind == TemplatePartKind::Clock {
             break;
         }
         from = at;
-        if before.kind == Kind::Text && is_word(before.of(text)) {
-            return (at, name(before.of(text)));
+        if before.kind == TemplatePartKind::Text && is_word(before.slice_of(text)) {
+            return (at, name_start(before.slice_of(text)));
         }
     }
     (from, 0)
@@ -143,7 +150,7 @@ fn left(text: &[u8], parts: &[Part], part: usize) -> (usize, usize) {
 
 /// Where in a text the name at its end begins: `] loss: 2, lr: ` is `lr: `, and `| time (ms): `
 /// is all but the bar.
-pub(super) fn name(text: &[u8]) -> usize {
+pub(super) fn name_start(text: &[u8]) -> usize {
     let of_name = |b: &u8| b.is_ascii_alphanumeric() || b"_/-.".contains(b);
     let word = |end: usize| {
         let end = text[..end].iter().rposition(u8::is_ascii_alphabetic);
@@ -151,7 +158,7 @@ pub(super) fn name(text: &[u8]) -> usize {
         let start = text[..end].iter().rposition(|b| !of_name(b));
         (start.map_or(0, |at| at + 1), end)
     };
-    let low = text.len().saturating_sub(NEAR);
+    let low = text.len().saturating_sub(MAX_SIDE_TEXT_BYTES);
     let (mut start, mut end) = word(text.len());
     // A unit has its name before it.
     while end - start <= 3 || start > 0 && b"([".contains(&text[start - 1]) {
@@ -170,11 +177,11 @@ fn is_cut(between: &[u8]) -> bool {
 }
 
 /// Appends what follows the last group, up to the end of its first word.
-fn right(text: &[u8], rest: &[Part], out: &mut String) {
+fn push_words_after(text: &[u8], rest: &[TemplatePart], out: &mut String) {
     for part in rest.iter().take(3) {
-        let words = part.of(text);
-        if part.kind != Kind::Text {
-            place(part, text, 0, out);
+        let words = part.slice_of(text);
+        if part.kind != TemplatePartKind::Text {
+            push_part(part, text, 0, out);
             continue;
         }
         let first = words.iter().position(u8::is_ascii_alphabetic);
@@ -183,24 +190,31 @@ fn right(text: &[u8], rest: &[Part], out: &mut String) {
             let len = words[first..].iter().position(|b| !of_word(b));
             len.map_or(words.len(), |len| first + len)
         });
-        literal(words.get(..len.min(NEAR)).unwrap_or_default(), out);
+        push_literal(
+            words
+                .get(..len.min(MAX_SIDE_TEXT_BYTES))
+                .unwrap_or_default(),
+            out,
+        );
         if first.is_some() {
             break;
         }
     }
 }
 
-fn place(part: &Part, text: &[u8], cut: usize, out: &mut String) {
+fn push_part(part: &TemplatePart, text: &[u8], cut: usize, out: &mut String) {
     match part.kind {
-        Kind::Text => literal(part.of(text).get(cut..).unwrap_or_default(), out),
-        Kind::Number | Kind::Clock => out.push_str(r"\S+?"),
-        Kind::Any => out.push_str(".*?"),
+        TemplatePartKind::Text => {
+            push_literal(part.slice_of(text).get(cut..).unwrap_or_default(), out);
+        }
+        TemplatePartKind::Number | TemplatePartKind::Clock => out.push_str(r"\S+?"),
+        TemplatePartKind::Any => out.push_str(".*?"),
     }
 }
 
 /// Appends text that matches itself: fit for a shell's single quotes, and any number of blanks
 /// for some.
-fn literal(text: &[u8], out: &mut String) {
+fn push_literal(text: &[u8], out: &mut String) {
     let mut rest = text;
     while let Some(&first) = rest.first() {
         let is_plain = |b: &u8| b.is_ascii_graphic() && *b != b'\'';
@@ -224,6 +238,6 @@ fn literal(text: &[u8], out: &mut String) {
 }
 
 /// Where in a line the number is that a pattern takes for the step, or for another group.
-pub(super) fn taken(regex: &Regex, text: &[u8], group: &str) -> Option<usize> {
+pub(super) fn group_position(regex: &Regex, text: &[u8], group: &str) -> Option<usize> {
     Some(regex.captures(text)?.name(group)?.start())
 }

@@ -4,20 +4,20 @@
 //! again while the log goes on, that it is called a step, that its lines span the log, that a
 //! total, a time or a rate is beside it. [`super::best`] adds that other lines count the same.
 
-use super::pattern::name;
-use super::series::Series;
-use super::table::Template;
-use super::template::Kind;
+use super::pattern::name_start;
+use super::series::NumberSeries;
+use super::table::LineTemplate;
+use super::template::TemplatePartKind;
 use memchr::memmem;
 
 /// Fewest times a number has to rise: less is no series.
-const RISES: u64 = 2;
+const MIN_RISES: u64 = 2;
 
 /// Share of a number's changes that are by one increment, at least: a clock's are not.
-const REGULAR: f64 = 0.25;
+const MIN_REGULAR_SHARE: f64 = 0.25;
 
 /// Words of lines that count something else than training steps.
-const ASIDE: [&[u8]; 14] = [
+const OTHER_COUNTER_WORDS: [&[u8]; 14] = [
     b"eval",
     b"evaluation",
     b"evaluating",
@@ -35,15 +35,21 @@ const ASIDE: [&[u8]; 14] = [
 ];
 
 /// What is beside a step's number in most step lines.
-const TIMED: [&[u8]; 8] = [
+const TIMING_WORDS: [&[u8]; 8] = [
     b"s/it", b"it/s", b"sec", b"/s ", b"time", b"ms", b"took", b"speed",
 ];
 
 /// How likely the number at `part` is the step, in a log of `lines` lines; `None` for what cannot
 /// be.
-pub(super) fn score(template: &Template, part: usize, series: &Series, lines: u64) -> Option<f64> {
-    let regularity = series.regularity();
-    let is_series = series.rises >= RISES && (regularity >= REGULAR || series.rises == RISES);
+pub(super) fn score_step_number(
+    template: &LineTemplate,
+    part: usize,
+    series: &NumberSeries,
+    lines: u64,
+) -> Option<f64> {
+    let regularity = series.increment_share();
+    let is_series =
+        series.rises >= MIN_RISES && (regularity >= MIN_REGULAR_SHARE || series.rises == MIN_RISES);
     if !is_series || series.others > series.lines / 10 {
         return None;
     }
@@ -58,17 +64,17 @@ pub(super) fn score(template: &Template, part: usize, series: &Series, lines: u6
         (-4.0, share(series.outside, series.outside + series.spans)),
         (2.0, share(series.spans, lines).min(1.0)),
         (1.0, (series.rises as f64).log10().min(3.0)),
-        (1.0, called(template, part)),
+        (1.0, words_points(template, part)),
         (1.0, f64::from(has_total(template, part, series))),
         (1.5, f64::from(is_timed(template))),
-        (-2.0, f64::from(is_part(template, part))),
-        (-3.0, f64::from(is_aside(template, part))),
+        (-2.0, f64::from(is_share_or_part(template, part))),
+        (-3.0, f64::from(counts_something_else(template, part))),
     ];
     Some(signs.iter().map(|(weight, sign)| weight * sign).sum())
 }
 
 /// What a word in a number's name is worth.
-fn worth(word: &[u8]) -> f64 {
+fn word_points(word: &[u8]) -> f64 {
     match word {
         b"global" => 3.5,
         b"step" | b"steps" | b"iter" | b"iters" | b"iteration" | b"iterations" | b"update"
@@ -85,9 +91,9 @@ fn worth(word: &[u8]) -> f64 {
 }
 
 /// What a name is worth: `global_step` more than `step`, `consumed samples per step` nothing.
-fn named(name: &[u8]) -> f64 {
+fn name_points(name: &[u8]) -> f64 {
     let name = name.to_ascii_lowercase();
-    let words = name.split(|b| !b.is_ascii_alphabetic()).map(worth);
+    let words = name.split(|b| !b.is_ascii_alphabetic()).map(word_points);
     let words: Vec<f64> = words.filter(|worth| *worth != 0.0).collect();
     let least = words.iter().copied().reduce(f64::min).unwrap_or(0.0);
     let most = words.iter().copied().reduce(f64::max).unwrap_or(0.0);
@@ -96,50 +102,59 @@ fn named(name: &[u8]) -> f64 {
 
 /// What the words at a number are worth: those before it, or before the range that it ends, else
 /// the one after it.
-fn called(template: &Template, part: usize) -> f64 {
+fn words_points(template: &LineTemplate, part: usize) -> f64 {
     let range = part
         .checked_sub(2)
-        .filter(|_| template.before(part) == b"-");
-    let range = range.filter(|&first| template.parts[first].kind == Kind::Number);
-    let words = template.before(range.unwrap_or(part));
-    let words = &words[name(words)..];
+        .filter(|_| template.text_before(part) == b"-");
+    let range = range.filter(|&first| template.parts[first].kind == TemplatePartKind::Number);
+    let words = template.text_before(range.unwrap_or(part));
+    let words = &words[name_start(words)..];
     if words.iter().any(u8::is_ascii_alphabetic) {
-        return named(words) + if range.is_some() { 0.25 } else { 0.0 };
+        return name_points(words) + if range.is_some() { 0.25 } else { 0.0 };
     }
-    let word = template.after(part).trim_ascii_start();
+    let word = template.text_after(part).trim_ascii_start();
     let len = word.iter().position(|b| !b.is_ascii_alphabetic());
-    named(&word[..len.unwrap_or(word.len())]).max(0.0)
+    name_points(&word[..len.unwrap_or(word.len())]).max(0.0)
 }
 
 /// True where `/43` or ` of 43` follows, which is never less.
-fn has_total(template: &Template, part: usize, series: &Series) -> bool {
+fn has_total(template: &LineTemplate, part: usize, series: &NumberSeries) -> bool {
     let numbers = template.parts.iter().take(part + 2);
-    let place = numbers.filter(|part| part.kind == Kind::Number).count();
+    let place = numbers
+        .filter(|part| part.kind == TemplatePartKind::Number)
+        .count();
     let total = template.series.get(place);
-    matches!(template.after(part).trim_ascii(), b"/" | b"of")
-        && template.parts.get(part + 2).map(|part| part.kind) == Some(Kind::Number)
+    matches!(template.text_after(part).trim_ascii(), b"/" | b"of")
+        && template.parts.get(part + 2).map(|part| part.kind) == Some(TemplatePartKind::Number)
         && total.is_some_and(|total| total.rises == 0 && total.last >= series.most)
 }
 
 /// True for a number that is a share or part of another thing: `50%`, `file.py:68`, `1:30<2:45`.
-fn is_part(template: &Template, part: usize) -> bool {
-    let (before, after) = (template.before(part), template.after(part));
+fn is_share_or_part(template: &LineTemplate, part: usize) -> bool {
+    let (before, after) = (template.text_before(part), template.text_after(part));
     let ends = matches!(before, b":" | b"<" | b".") || before.ends_with(b".py:");
     let begins = after.starts_with(b"%") || matches!(after, b":" | b"<");
     ends || begins
 }
 
 /// True where a time or a rate is on the line.
-fn is_timed(template: &Template) -> bool {
-    let texts = template.parts.iter().filter(|part| part.kind == Kind::Text);
-    let mut texts = texts.map(|part| part.of(&template.example).to_ascii_lowercase());
-    texts.any(|text| TIMED.iter().any(|word| memmem::find(&text, word).is_some()))
+fn is_timed(template: &LineTemplate) -> bool {
+    let texts = template
+        .parts
+        .iter()
+        .filter(|part| part.kind == TemplatePartKind::Text);
+    let mut texts = texts.map(|part| part.slice_of(&template.example).to_ascii_lowercase());
+    texts.any(|text| {
+        TIMING_WORDS
+            .iter()
+            .any(|word| memmem::find(&text, word).is_some())
+    })
 }
 
 /// True where the words before a number say that it counts something else than training steps.
-fn is_aside(template: &Template, part: usize) -> bool {
+fn counts_something_else(template: &LineTemplate, part: usize) -> bool {
     let until = template.parts.get(part).map_or(0, |part| part.start);
     let before = template.example[..until].to_ascii_lowercase();
     let mut words = before.split(|b| !b.is_ascii_alphabetic());
-    words.any(|word| ASIDE.contains(&word))
+    words.any(|word| OTHER_COUNTER_WORDS.contains(&word))
 }

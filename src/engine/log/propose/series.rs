@@ -1,13 +1,13 @@
 //! The numbers at one place of a template's lines, in a few words of memory.
 
-use super::template::{Kind, Part};
+use super::template::{TemplatePart, TemplatePartKind};
 
 /// Increments that are counted; of a series by a constant it is one or two.
-const INCREMENTS: usize = 4;
+const MAX_INCREMENTS: usize = 4;
 
 /// The whole numbers at one place, in the order of their lines.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Series {
+pub(super) struct NumberSeries {
     /// Lines with a number here.
     pub(super) lines: u64,
     /// Those whose number is no whole one.
@@ -23,7 +23,7 @@ pub(super) struct Series {
     /// Times that it rose, and that it fell, to begin again.
     pub(super) rises: u64,
     pub(super) falls: u64,
-    increments: [(u64, u64); INCREMENTS],
+    increments: [(u64, u64); MAX_INCREMENTS],
     /// The first and the last line of the run in hand, and those of it that are the template's.
     run: Option<(u64, u64)>,
     own: u64,
@@ -37,7 +37,7 @@ pub(super) struct Series {
 }
 
 /// A whole number as trainers print one.
-pub(super) fn whole(text: &[u8]) -> Option<u64> {
+pub(super) fn parse_trainer_integer(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let is_whole = part.bytes().all(|b| b == b'0');
@@ -47,20 +47,20 @@ pub(super) fn whole(text: &[u8]) -> Option<u64> {
 }
 
 /// The value of a number.
-pub(super) fn value(text: &[u8]) -> Option<f64> {
+pub(super) fn parse_trainer_number(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?.replace(',', "");
     text.parse::<f64>().ok().filter(|v| v.is_finite())
 }
 
-impl Series {
+impl NumberSeries {
     /// Adds the number of the line `at`; `timed` says that its distance in time counts.
-    pub(super) fn add(&mut self, text: &[u8], at: u64, timed: bool) {
+    pub(super) fn add_number(&mut self, text: &[u8], at: u64, timed: bool) {
         self.lines += 1;
-        if timed && let Some(value) = value(text).filter(|v| *v > 0.0) {
+        if timed && let Some(value) = parse_trainer_number(text).filter(|v| *v > 0.0) {
             self.sum += value;
             self.inverse += value.recip();
         }
-        let Some(now) = whole(text) else {
+        let Some(now) = parse_trainer_integer(text) else {
             self.others += 1;
             return;
         };
@@ -73,16 +73,16 @@ impl Series {
             return;
         };
         if now > self.last {
-            self.count(now - self.last);
+            self.count_increment(now - self.last);
             self.rises += 1;
         } else if now < self.last {
             // A late rank's number of the step before is not a fall.
-            if self.last - now <= self.increment().map_or(0, |(most, _)| most) {
+            if self.last - now <= self.main_increment().map_or(0, |(most, _)| most) {
                 return;
             }
             self.falls += 1;
             self.outside += at.saturating_sub(last + 1);
-            self.end();
+            self.end_run();
             self.run = Some((at, at));
             (self.own, self.last) = (1, now);
             return;
@@ -94,7 +94,7 @@ impl Series {
     }
 
     /// Ends the run in hand.
-    pub(super) fn end(&mut self) {
+    pub(super) fn end_run(&mut self) {
         if let Some((first, last)) = self.run.take() {
             let spans = last.saturating_sub(first) + 1;
             self.spans += spans;
@@ -103,7 +103,7 @@ impl Series {
     }
 
     /// Counts an increment; of many the frequent ones remain.
-    fn count(&mut self, by: u64) {
+    fn count_increment(&mut self, by: u64) {
         let known = self.increments.iter_mut();
         let free = known.into_iter().find(|(value, n)| *n == 0 || *value == by);
         match free {
@@ -113,22 +113,22 @@ impl Series {
     }
 
     /// The most frequent increment and how often it was seen, at least.
-    pub(super) fn increment(&self) -> Option<(u64, u64)> {
+    pub(super) fn main_increment(&self) -> Option<(u64, u64)> {
         let seen = self.increments.iter().filter(|(_, n)| *n > 0);
         seen.copied()
             .max_by_key(|&(by, n)| (n, std::cmp::Reverse(by)))
     }
 
     /// What share of its changes are by the same increment.
-    pub(super) fn regularity(&self) -> f64 {
+    pub(super) fn increment_share(&self) -> f64 {
         let changes = self.rises + self.falls;
-        let by_most = self.increment().map_or(0, |(_, n)| n);
+        let by_most = self.main_increment().map_or(0, |(_, n)| n);
         by_most as f64 / (changes.max(1)) as f64
     }
 
     /// True where the two count the same: they begin and end within an increment of each other.
-    pub(super) fn agrees_with(&self, other: &Series) -> bool {
-        let by = |series: &Series| series.increment().map_or(0, |(by, _)| by);
+    pub(super) fn counts_same_as(&self, other: &NumberSeries) -> bool {
+        let by = |series: &NumberSeries| series.main_increment().map_or(0, |(by, _)| by);
         let near = |a: u64, b: u64| a.abs_diff(b) <= by(self).max(by(other));
         self.rises > 0
             && other.rises > 0
@@ -138,21 +138,21 @@ impl Series {
 }
 
 /// The numbers among the parts of a line.
-pub(super) fn numbers(parts: &[Part]) -> impl Iterator<Item = (usize, &Part)> {
+pub(super) fn iter_numbers(parts: &[TemplatePart]) -> impl Iterator<Item = (usize, &TemplatePart)> {
     let all = parts.iter().enumerate();
-    all.filter(|(_, part)| part.kind == Kind::Number)
+    all.filter(|(_, part)| part.kind == TemplatePartKind::Number)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(numbers: &[&str]) -> Series {
-        let mut series = Series::default();
+    fn of(numbers: &[&str]) -> NumberSeries {
+        let mut series = NumberSeries::default();
         for (at, number) in (0_u64..).zip(numbers) {
-            series.add(number.as_bytes(), 10 * at, false);
+            series.add_number(number.as_bytes(), 10 * at, false);
         }
-        series.end();
+        series.end_run();
         series
     }
 
@@ -164,12 +164,12 @@ mod tests {
             (50, 300, 5, 0)
         );
         assert_eq!(
-            (steps.increment(), steps.regularity()),
+            (steps.main_increment(), steps.increment_share()),
             (Some((50, 5)), 1.0)
         );
         assert_eq!((steps.spans, steps.inside), (61, 54));
         let loss = of(&["7", "9", "12", "40", "41", "99", "140"]);
-        assert!(loss.regularity() < 0.5);
+        assert!(loss.increment_share() < 0.5);
         assert_eq!(of(&["1.5", "2", "3.0", "nan"]).others, 2);
     }
 

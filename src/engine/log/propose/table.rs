@@ -1,35 +1,35 @@
 //! The templates of a log's lines, as many as fit into a few megabytes.
 
-use super::series::{Series, numbers};
-use super::template::{self, Kind, LONGEST, Part};
-use crate::grammar::trainer::pieces;
-use crate::grammar::wrap::without_escapes;
+use super::series::{NumberSeries, iter_numbers};
+use super::template::{self, MAX_TEMPLATE_LINE_BYTES, TemplatePart, TemplatePartKind};
+use crate::grammar::trainer::split_pieces;
+use crate::grammar::wrap::strip_escapes;
 use rustc_hash::FxHashMap;
 
 /// Most templates at a time. Where there are more, those that came least often are forgotten.
-const TEMPLATES: usize = 2048;
+const MAX_TEMPLATES: usize = 2048;
 
 /// Places of a line whose numbers are followed.
-const PLACES: usize = 24;
+const MAX_FOLLOWED_PLACES: usize = 24;
 
 /// Lines that have their words in common.
 #[derive(Debug)]
-pub(super) struct Template {
+pub(super) struct LineTemplate {
     /// The first of them, and its parts.
     pub(super) example: Box<[u8]>,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<TemplatePart>,
     pub(super) lines: u64,
     /// The first one's line in the log, and the last one's.
     pub(super) line: u64,
     pub(super) last: u64,
     /// The numbers of each place, in the order of the line.
-    pub(super) series: Vec<Series>,
-    pub(super) clock: Clock,
+    pub(super) series: Vec<NumberSeries>,
+    pub(super) clock: TemplateClock,
 }
 
 /// What the lines' own time of day tells.
 #[derive(Debug, Default)]
-pub(super) struct Clock {
+pub(super) struct TemplateClock {
     last: Option<f64>,
     /// The shortest distance of two lines.
     shortest: Option<f64>,
@@ -41,11 +41,11 @@ pub(super) struct Clock {
     fine: bool,
 }
 
-impl Clock {
+impl TemplateClock {
     /// True if the line's distance from the one before counts; `Err` if no earlier one does any
     /// more.
-    fn add(&mut self, stamp: &[u8]) -> Result<bool, ()> {
-        let Some(now) = template::seconds(stamp) else {
+    fn add_stamp(&mut self, stamp: &[u8]) -> Result<bool, ()> {
+        let Some(now) = template::seconds_of_clock(stamp) else {
             return Ok(false);
         };
         self.fine = stamp.contains(&b'.') || stamp.contains(&b',');
@@ -68,98 +68,103 @@ impl Clock {
     }
 
     /// The sum of the distances, if stamps are fine enough for them.
-    pub(super) fn known(&self) -> Option<f64> {
+    pub(super) fn distance_sum(&self) -> Option<f64> {
         let step = if self.fine { 0.001 } else { 1.0 };
         let enough = self.lines >= 2 && self.sum >= 10.0 * step * self.lines as f64;
         enough.then_some(self.sum)
     }
 }
 
-impl Template {
+impl LineTemplate {
     /// The text right before a part, and the text after it.
-    pub(super) fn before(&self, part: usize) -> &[u8] {
-        part.checked_sub(1).map_or(b"", |at| self.text(at))
+    pub(super) fn text_before(&self, part: usize) -> &[u8] {
+        part.checked_sub(1).map_or(b"", |at| self.text_part(at))
     }
 
     /// See [`Template::before`].
-    pub(super) fn after(&self, part: usize) -> &[u8] {
-        self.text(part + 1)
+    pub(super) fn text_after(&self, part: usize) -> &[u8] {
+        self.text_part(part + 1)
     }
 
-    fn text(&self, at: usize) -> &[u8] {
+    fn text_part(&self, at: usize) -> &[u8] {
         let part = self.parts.get(at);
-        let part = part.filter(|part| part.kind == Kind::Text);
-        part.map_or(b"", |part| part.of(&self.example))
+        let part = part.filter(|part| part.kind == TemplatePartKind::Text);
+        part.map_or(b"", |part| part.slice_of(&self.example))
     }
 
     /// True for progress bars.
     pub(super) fn has_bar(&self) -> bool {
-        let closes = |part: &Part| self.example.get(part.end) == Some(&b'|');
-        let mut any = self.parts.iter().filter(|part| part.kind == Kind::Any);
+        let closes = |part: &TemplatePart| self.example.get(part.end) == Some(&b'|');
+        let mut any = self
+            .parts
+            .iter()
+            .filter(|part| part.kind == TemplatePartKind::Any);
         any.any(closes)
     }
 
-    fn add(&mut self, text: &[u8], parts: &[Part], at: u64) {
+    fn add_line(&mut self, text: &[u8], parts: &[TemplatePart], at: u64) {
         self.lines += 1;
         self.last = at;
-        let is_clock = |part: &&Part| part.kind == Kind::Clock && part.of(text).contains(&b':');
+        let is_clock = |part: &&TemplatePart| {
+            part.kind == TemplatePartKind::Clock && part.slice_of(text).contains(&b':')
+        };
         let timed = parts.iter().find(is_clock);
-        let timed = timed.map_or(Ok(false), |part| self.clock.add(part.of(text)));
+        let timed = timed.map_or(Ok(false), |part| self.clock.add_stamp(part.slice_of(text)));
         if timed.is_err() {
             for series in &mut self.series {
                 (series.sum, series.inverse) = (0.0, 0.0);
             }
         }
-        for (series, (_, part)) in self.series.iter_mut().zip(numbers(parts)) {
-            series.add(part.of(text), at, timed.unwrap_or(true));
+        for (series, (_, part)) in self.series.iter_mut().zip(iter_numbers(parts)) {
+            series.add_number(part.slice_of(text), at, timed.unwrap_or(true));
         }
     }
 }
 
 /// The templates of a log.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    known: FxHashMap<Box<[u8]>, Template>,
-    parts: Vec<Part>,
+pub(super) struct TemplateTable {
+    known: FxHashMap<Box<[u8]>, LineTemplate>,
+    parts: Vec<TemplatePart>,
     key: Vec<u8>,
 }
 
-impl Table {
+impl TemplateTable {
     /// Adds a line, the `at`th.
-    pub(super) fn add(&mut self, line: &[u8], at: u64) {
-        for (_, piece) in pieces(line) {
-            let clean = without_escapes(piece);
+    pub(super) fn add_log_line(&mut self, line: &[u8], at: u64) {
+        for (_, piece) in split_pieces(line) {
+            let clean = strip_escapes(piece);
             let text = clean.as_ref().map_or(piece, |clean| clean.text());
             let text = text.trim_ascii_end();
-            self.piece(&text[..text.len().min(LONGEST)], at);
+            self.add_line_piece(&text[..text.len().min(MAX_TEMPLATE_LINE_BYTES)], at);
         }
     }
 
-    fn piece(&mut self, text: &[u8], at: u64) {
+    fn add_line_piece(&mut self, text: &[u8], at: u64) {
         let (mut parts, mut key) = (
             std::mem::take(&mut self.parts),
             std::mem::take(&mut self.key),
         );
-        template::parts(text, &mut parts);
-        let places = numbers(&parts).count().min(PLACES);
+        template::split_into_parts(text, &mut parts);
+        let places = iter_numbers(&parts).count().min(MAX_FOLLOWED_PLACES);
         if places > 0 {
-            template::key(text, &parts, &mut key);
+            template::write_template_key(text, &parts, &mut key);
             if let Some(known) = self.known.get_mut(&key[..]) {
-                known.add(text, &parts, at);
+                known.add_line(text, &parts, at);
             } else {
-                if self.known.len() >= TEMPLATES {
-                    self.forget();
+                if self.known.len() >= MAX_TEMPLATES {
+                    self.forget_rare_templates();
                 }
-                let mut template = Template {
+                let mut template = LineTemplate {
                     example: text.into(),
                     parts: parts.clone(),
                     lines: 0,
                     line: at,
                     last: at,
-                    series: vec![Series::default(); places],
-                    clock: Clock::default(),
+                    series: vec![NumberSeries::default(); places],
+                    clock: TemplateClock::default(),
                 };
-                template.add(text, &parts, at);
+                template.add_line(text, &parts, at);
                 self.known.insert(key[..].into(), template);
             }
         }
@@ -167,7 +172,7 @@ impl Table {
     }
 
     /// Makes room: of the templates that came least often, the older ones go.
-    fn forget(&mut self) {
+    fn forget_rare_templates(&mut self) {
         let mut all: Vec<(u64, u64)> = self.known.values().map(|t| (t.lines, t.line)).collect();
         all.sort_unstable();
         let Some(&middle) = all.get(all.len() / 2) else {
@@ -177,12 +182,12 @@ impl Table {
     }
 
     /// The templates in the order of their first lines.
-    pub(super) fn finish(self) -> Vec<Template> {
-        let mut all: Vec<Template> = self.known.into_values().collect();
+    pub(super) fn finish(self) -> Vec<LineTemplate> {
+        let mut all: Vec<LineTemplate> = self.known.into_values().collect();
         // Pieces of one line have its number; their words differ.
         all.sort_unstable_by(|a, b| (a.line, &a.example).cmp(&(b.line, &b.example)));
         for series in all.iter_mut().flat_map(|t| &mut t.series) {
-            series.end();
+            series.end_run();
         }
         all
     }
@@ -194,18 +199,18 @@ mod tests {
 
     #[test]
     fn a_template_that_comes_again_outlives_any_number_of_others() {
-        let mut table = Table::default();
+        let mut table = TemplateTable::default();
         for at in 0..50_000_u64 {
             // Words of letters only, all different.
             let word: String = at.to_string().bytes().map(|b| char::from(b + 49)).collect();
-            table.add(format!("{word} is 1").as_bytes(), at);
+            table.add_log_line(format!("{word} is 1").as_bytes(), at);
             if at % 100 == 0 {
-                table.add(
+                table.add_log_line(
                     format!("\x1b[1mstep: {}\x1b[0m ms", at / 100).as_bytes(),
                     at,
                 );
             }
-            assert!(table.known.len() <= TEMPLATES);
+            assert!(table.known.len() <= MAX_TEMPLATES);
         }
         let all = table.finish();
         let steps = all.iter().find(|t| t.example.starts_with(b"step")).unwrap();

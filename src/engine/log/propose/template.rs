@@ -1,14 +1,14 @@
 //! What lines of one kind have in common: their words. Numbers, clocks and the like are places.
 
 /// Longest line that is looked at; the rest is left out.
-pub(super) const LONGEST: usize = 1024;
+pub(super) const MAX_TEMPLATE_LINE_BYTES: usize = 1024;
 
 /// Most parts of a line that are told apart.
-const PARTS: usize = 96;
+const MAX_TEMPLATE_PARTS: usize = 96;
 
 /// What a part of a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TemplatePartKind {
     /// Words and punctuation.
     Text,
     /// A number: `43`, `1,152`, `31.0`, `1e-05`, `nan`.
@@ -21,25 +21,25 @@ pub(super) enum Kind {
 
 /// A part of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) kind: Kind,
+pub(super) struct TemplatePart {
+    pub(super) kind: TemplatePartKind,
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-impl Part {
-    pub(super) fn of<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+impl TemplatePart {
+    pub(super) fn slice_of<'a>(&self, text: &'a [u8]) -> &'a [u8] {
         text.get(self.start..self.end).unwrap_or_default()
     }
 }
 
 /// Cuts a line into parts.
-pub(super) fn parts(text: &[u8], out: &mut Vec<Part>) {
+pub(super) fn split_into_parts(text: &[u8], out: &mut Vec<TemplatePart>) {
     out.clear();
     let mut from = 0;
     let mut at = 0;
-    while at < text.len() && out.len() < PARTS {
-        let Some((start, kind, end)) = place(text, at) else {
+    while at < text.len() && out.len() < MAX_TEMPLATE_PARTS {
+        let Some((start, kind, end)) = find_part_at(text, at) else {
             at = if text[at].is_ascii_alphanumeric() {
                 word_end(text, at)
             } else {
@@ -47,88 +47,93 @@ pub(super) fn parts(text: &[u8], out: &mut Vec<Part>) {
             };
             continue;
         };
-        push(out, Kind::Text, from, start);
-        push(out, kind, start, end);
+        push_template_part(out, TemplatePartKind::Text, from, start);
+        push_template_part(out, kind, start, end);
         (from, at) = (end, end);
     }
-    push(out, Kind::Text, from, at);
+    push_template_part(out, TemplatePartKind::Text, from, at);
 }
 
-fn push(out: &mut Vec<Part>, kind: Kind, start: usize, end: usize) {
+fn push_template_part(
+    out: &mut Vec<TemplatePart>,
+    kind: TemplatePartKind,
+    start: usize,
+    end: usize,
+) {
     if start < end {
-        out.push(Part { kind, start, end });
+        out.push(TemplatePart { kind, start, end });
     }
 }
 
 fn word_end(text: &[u8], at: usize) -> usize {
-    at + run(&text[at..], |b| b.is_ascii_alphanumeric())
+    at + run_length(&text[at..], |b| b.is_ascii_alphanumeric())
 }
 
-fn run(text: &[u8], keep: impl Fn(u8) -> bool) -> usize {
+fn run_length(text: &[u8], keep: impl Fn(u8) -> bool) -> usize {
     text.iter().position(|&b| !keep(b)).unwrap_or(text.len())
 }
 
-fn digits(text: &[u8]) -> usize {
-    run(text, |b| b.is_ascii_digit())
+fn digits_length(text: &[u8]) -> usize {
+    run_length(text, |b| b.is_ascii_digit())
 }
 
 /// The place in the word or bar that begins at `at`.
-fn place(text: &[u8], at: usize) -> Option<(usize, Kind, usize)> {
+fn find_part_at(text: &[u8], at: usize) -> Option<(usize, TemplatePartKind, usize)> {
     let rest = &text[at..];
     if rest[0] == b'|' {
-        let blocks = blocks(&rest[1..])?;
-        return Some((at + 1, Kind::Any, at + 1 + blocks));
+        let blocks = bar_length(&rest[1..])?;
+        return Some((at + 1, TemplatePartKind::Any, at + 1 + blocks));
     }
     if !rest[0].is_ascii_alphanumeric() {
         return None;
     }
     let word = &rest[..word_end(rest, 0)];
     if [&b"nan"[..], b"inf", b"NaN"].contains(&word) {
-        return Some((at, Kind::Number, at + word.len()));
+        return Some((at, TemplatePartKind::Number, at + word.len()));
     }
-    let letters = run(word, |b| b.is_ascii_alphabetic());
+    let letters = run_length(word, |b| b.is_ascii_alphabetic());
     if letters == word.len() {
         return None;
     }
     if letters == 0
-        && let Some(len) = clock(rest)
+        && let Some(len) = clock_length(rest)
     {
-        return Some((at, Kind::Clock, at + len));
+        return Some((at, TemplatePartKind::Clock, at + len));
     }
-    let len = letters + number(&rest[letters..]);
+    let len = letters + number_length(&rest[letters..]);
     let after = word.get(len..).unwrap_or_default();
     // `0x7f`, `22b7ca89`, `a1b2`: an address, an id. `12ms` is a number and its unit.
     let is_id = after.iter().any(u8::is_ascii_digit)
         || (letters > 0 && !after.is_empty())
         || word.starts_with(b"0x");
     Some(if is_id {
-        (at, Kind::Any, at + word.len())
+        (at, TemplatePartKind::Any, at + word.len())
     } else {
-        (at + letters, Kind::Number, at + len)
+        (at + letters, TemplatePartKind::Number, at + len)
     })
 }
 
 /// Length of the number at the front, which has a digit there.
-fn number(text: &[u8]) -> usize {
-    let mut len = digits(text);
-    while text.get(len) == Some(&b',') && digits(&text[len + 1..]) == 3 {
+fn number_length(text: &[u8]) -> usize {
+    let mut len = digits_length(text);
+    while text.get(len) == Some(&b',') && digits_length(&text[len + 1..]) == 3 {
         len += 4;
     }
     if text.get(len) == Some(&b'.') {
-        let part = digits(&text[len + 1..]);
+        let part = digits_length(&text[len + 1..]);
         len += if part > 0 { 1 + part } else { 0 };
     }
     if let Some(b'e' | b'E') = text.get(len) {
         let sign = usize::from(matches!(text.get(len + 1), Some(b'+' | b'-')));
-        let power = digits(text.get(len + 1 + sign..).unwrap_or_default());
+        let power = digits_length(text.get(len + 1 + sign..).unwrap_or_default());
         len += if power > 0 { 1 + sign + power } else { 0 };
     }
     len
 }
 
 /// Length of the date or time at the front.
-fn clock(text: &[u8]) -> Option<usize> {
-    let field = |at: usize| digits(text.get(at..).unwrap_or_default());
+fn clock_length(text: &[u8]) -> Option<usize> {
+    let field = |at: usize| digits_length(text.get(at..).unwrap_or_default());
     let first = field(0);
     let sign = *text.get(first)?;
     let second = field(first + 1);
@@ -151,7 +156,7 @@ fn clock(text: &[u8]) -> Option<usize> {
 }
 
 /// Seconds of a time of day.
-pub(super) fn seconds(clock: &[u8]) -> Option<f64> {
+pub(super) fn seconds_of_clock(clock: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(clock).ok()?.replace(',', ".");
     let mut fields = text.split(':').map(str::parse::<f64>);
     let (hours, minutes, seconds) = (
@@ -163,8 +168,8 @@ pub(super) fn seconds(clock: &[u8]) -> Option<f64> {
 }
 
 /// Length of what a progress bar draws up to its closing `|`.
-fn blocks(text: &[u8]) -> Option<usize> {
-    let len = run(text, |b| !b.is_ascii() || b"#0123456789 =>-.".contains(&b));
+fn bar_length(text: &[u8]) -> Option<usize> {
+    let len = run_length(text, |b| !b.is_ascii() || b"#0123456789 =>-.".contains(&b));
     let drawn = &text[..len];
     let is_cell = drawn.iter().any(u8::is_ascii_digit) && !drawn.contains(&b'#');
     (len > 0 && text.get(len) == Some(&b'|') && !is_cell).then_some(len)
@@ -172,18 +177,18 @@ fn blocks(text: &[u8]) -> Option<usize> {
 
 /// What all lines of the template have in common, as a key: the words, and what the places are.
 /// Blanks that fill a column vary with its number.
-pub(super) fn key(text: &[u8], parts: &[Part], out: &mut Vec<u8>) {
+pub(super) fn write_template_key(text: &[u8], parts: &[TemplatePart], out: &mut Vec<u8>) {
     out.clear();
     for part in parts {
         match part.kind {
-            Kind::Number => {
+            TemplatePartKind::Number => {
                 out.pop_if(|last| *last == b' ');
                 out.push(1);
             }
-            Kind::Clock => out.push(2),
-            Kind::Any => out.push(3),
-            Kind::Text => {
-                for &b in part.of(text) {
+            TemplatePartKind::Clock => out.push(2),
+            TemplatePartKind::Any => out.push(3),
+            TemplatePartKind::Text => {
+                for &b in part.slice_of(text) {
                     if !b.is_ascii_whitespace() {
                         out.push(b.max(b' '));
                     } else if out.last() != Some(&b' ') {
@@ -202,12 +207,14 @@ mod tests {
     /// The line with its places shown.
     fn shown(text: &str) -> String {
         let mut all = Vec::new();
-        parts(text.as_bytes(), &mut all);
-        let part = |part: &Part| match part.kind {
-            Kind::Text => String::from_utf8_lossy(part.of(text.as_bytes())).into_owned(),
-            Kind::Number => "#".to_owned(),
-            Kind::Clock => "@".to_owned(),
-            Kind::Any => "*".to_owned(),
+        split_into_parts(text.as_bytes(), &mut all);
+        let part = |part: &TemplatePart| match part.kind {
+            TemplatePartKind::Text => {
+                String::from_utf8_lossy(part.slice_of(text.as_bytes())).into_owned()
+            }
+            TemplatePartKind::Number => "#".to_owned(),
+            TemplatePartKind::Clock => "@".to_owned(),
+            TemplatePartKind::Any => "*".to_owned(),
         };
         all.iter().map(part).collect()
     }
@@ -240,15 +247,15 @@ mod tests {
         ] {
             assert_eq!(shown(line), want, "{line}");
         }
-        assert_eq!(seconds(b"19:07:57,653"), Some(68877.653));
+        assert_eq!(seconds_of_clock(b"19:07:57,653"), Some(68877.653));
     }
 
     #[test]
     fn columns_of_blanks_are_one() {
         let of = |text: &str| {
             let (mut all, mut out) = (Vec::new(), Vec::new());
-            parts(text.as_bytes(), &mut all);
-            key(text.as_bytes(), &all, &mut out);
+            split_into_parts(text.as_bytes(), &mut all);
+            write_template_key(text.as_bytes(), &all, &mut out);
             out
         };
         assert_eq!(of("it [    5/ 10] |  ms"), of("it [10005/10] | ms"));

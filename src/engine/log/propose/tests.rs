@@ -1,20 +1,20 @@
 use super::*;
-use crate::grammar::trainer::{Mark, Recogniser};
+use crate::grammar::trainer::{Recogniser, TrainerMark};
 use crate::log;
-use crate::log::mend::blocks::REJOIN;
+use crate::log::mend::blocks::BLOCK_REJOINER;
 use crate::log::timeline;
-use crate::members::Merged;
+use crate::members::MergedMembers;
 use crate::shared::data;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// What is proposed for lines, `apart` lines of the log from one to the next.
-fn of_lines(lines: &[Vec<u8>], apart: u64) -> Vec<Proposal> {
-    let mut table = Table::default();
+fn of_lines(lines: &[Vec<u8>], apart: u64) -> Vec<StepProposal> {
+    let mut table = TemplateTable::default();
     for (at, line) in (0..).zip(lines) {
-        table.add(line, apart * at);
+        table.add_log_line(line, apart * at);
     }
-    best::best(&table.finish(), apart * lines.len() as u64)
+    proposal_ranking::best_proposals(&table.finish(), apart * lines.len() as u64)
 }
 
 /// The steps that a recogniser finds in lines.
@@ -23,16 +23,16 @@ fn steps(recogniser: &Recogniser, lines: &[Vec<u8>]) -> Vec<u64> {
     lines
         .iter()
         .for_each(|line| recogniser.marks(line, &mut found));
-    let step = |mark: &Mark| match mark {
-        Mark::Step(line) => Some(line.step),
+    let step = |mark: &TrainerMark| match mark {
+        TrainerMark::Step(line) => Some(line.step),
         _ => None,
     };
     found.iter().filter_map(|found| step(&found.mark)).collect()
 }
 
 /// The same by the pattern of a proposal.
-fn proposed(proposal: &Proposal, lines: &[Vec<u8>]) -> Vec<u64> {
-    steps(&Recogniser::regex(&proposal.pattern).unwrap(), lines)
+fn proposed(proposal: &StepProposal, lines: &[Vec<u8>]) -> Vec<u64> {
+    steps(&Recogniser::for_pattern(&proposal.pattern).unwrap(), lines)
 }
 
 /// Twelve lines: `line` with the numbers `step` in it, then with those that follow, its fractions
@@ -41,12 +41,15 @@ fn more(line: &[u8], step: u64) -> Vec<Vec<u8>> {
     // NeMo 1 counts from 0, and its bar from 1.
     let is_bar = memchr::memmem::find(line, b"train_step_timing in s=").is_some();
     let mut parts = Vec::new();
-    template::parts(line, &mut parts);
+    template::split_into_parts(line, &mut parts);
     let as_next = |k: u64| -> Vec<u8> {
-        let next = |part: &template::Part| -> Vec<u8> {
-            let text = part.of(line);
-            let is_number = part.kind == template::Kind::Number;
-            match (series::whole(text), series::value(text)) {
+        let next = |part: &template::TemplatePart| -> Vec<u8> {
+            let text = part.slice_of(line);
+            let is_number = part.kind == template::TemplatePartKind::Number;
+            match (
+                series::parse_trainer_integer(text),
+                series::parse_trainer_number(text),
+            ) {
                 (Some(n), _) if is_number && (n == step || is_bar && n == step + 1) => {
                     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
                     let next = format!("{:>digits$}", n + k);
@@ -119,8 +122,8 @@ fn the_steps_of_real_jobs_are_proposed() {
             "{}/../../testdata/captured/{job}/nccl.log.gz",
             env!("CARGO_MANIFEST_DIR")
         );
-        let origin = Origin::Path(path.into());
-        let input = Input::open(&origin, source::Options { mmap: true }, REJOIN).unwrap();
+        let origin = InputName::Path(path.into());
+        let input = Input::open(&origin, source::Options { mmap: true }, BLOCK_REJOINER).unwrap();
         let steps = |recogniser| {
             let options = log::Options {
                 jobs: 1,
@@ -129,16 +132,16 @@ fn the_steps_of_real_jobs_are_proposed() {
                 keep_init_lines: false,
                 keep_marks: true,
             };
-            let merged = &mut Merged::default();
-            let log = log::read(&input, &options, merged, || (), |_| {}, |_| Ok(())).unwrap();
+            let merged = &mut MergedMembers::default();
+            let log = log::read_log(&input, &options, merged, || (), |_| {}, |_| Ok(())).unwrap();
             let options = timeline::Options::default();
-            let found = log.timeline(&options);
+            let found = log.build_timeline(&options);
             let steps = found.steps.iter().map(|step| step.step);
             // A bar is drawn before its first step too.
             steps.filter(|step| *step >= base).collect::<Vec<u64>>()
         };
-        let first = &of_log(&input).unwrap()[0];
-        let pattern = Recogniser::regex(&first.pattern).unwrap();
+        let first = &propose_from_log(&input).unwrap()[0];
+        let pattern = Recogniser::for_pattern(&first.pattern).unwrap();
         assert_eq!(steps(pattern), steps(Recogniser::all()), "{job}: {first:?}");
     }
 }
@@ -164,7 +167,7 @@ fn an_evaluation_and_what_is_counted_once_are_not_proposed_before_the_steps() {
     let first = &found[0];
     let known: Vec<u64> = (1..=40).map(|step| step * 20).collect();
     assert_eq!(proposed(first, &lines), known, "{found:?}");
-    let text = first.describe();
+    let text = first.describe_proposal();
     assert!(text.starts_with("40 lines, 20 to 800 by 20:\n"), "{text}");
     // Twenty steps in five seconds: not the time of one.
     assert!(!first.pattern.contains("time_s"), "{text}");
@@ -181,7 +184,7 @@ fn a_proposal_is_fit_for_a_terminal_and_a_shell() {
     let lines: Vec<Vec<u8>> = (1..40).map(|n| line(n).into_bytes()).collect();
     let found = of_lines(&lines, 1);
     assert_eq!(proposed(&found[0], &lines), (1..40).collect::<Vec<u64>>());
-    let text = found[0].describe();
+    let text = found[0].describe_proposal();
     assert!(
         !text.chars().any(|c| c.is_control() && c != '\n'),
         "{text:?}"
@@ -213,7 +216,7 @@ proptest! {
         let lines: Vec<Vec<u8>> = (0..32).map(line).collect();
         for proposal in of_lines(&lines, 7) {
             prop_assert!(!proposal.pattern.contains('\''));
-            prop_assert!(Recogniser::regex(&proposal.pattern).is_ok(), "{}", proposal.pattern);
+            prop_assert!(Recogniser::for_pattern(&proposal.pattern).is_ok(), "{}", proposal.pattern);
             prop_assert!(!proposed(&proposal, &lines).is_empty(), "{}", proposal.pattern);
         }
     }

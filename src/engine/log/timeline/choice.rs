@@ -5,40 +5,40 @@
 //! of an evaluation begins again at each evaluation, and while it rests the log goes on. So bars
 //! are judged by the whole log, and those that come in bursts are nobody's steps.
 
-use super::Counter;
-use super::marks::Marks;
-use super::voices::{Heard, Voices};
-use crate::grammar::trainer::{Mark, StepLine, Trainer};
-use crate::log::attempts::Begin;
+use super::SegmentCounter;
+use super::marks::MarkSlice;
+use super::voices::{LineNovelty, PrintingRanks};
+use crate::grammar::trainer::{StepLine, Trainer, TrainerMark};
+use crate::log::attempts::AttemptStart;
 use std::collections::BTreeMap;
 
 /// A shape of lines: its trainer's, and of bars those of one total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Shape {
+pub(super) struct LineShape {
     pub(super) trainer: Trainer,
     bar: Option<u64>,
 }
 
-impl Shape {
-    fn of(line: &StepLine) -> Shape {
+impl LineShape {
+    fn shape_of(line: &StepLine) -> LineShape {
         let is_bar = line.trainer == Trainer::Hf;
-        Shape {
+        LineShape {
             trainer: line.trainer,
             bar: line.total.filter(|_| is_bar),
         }
     }
 
     /// True for a line of this shape.
-    pub(super) fn takes(self, line: &StepLine) -> bool {
-        self == Shape::of(line)
+    pub(super) fn accepts_line(self, line: &StepLine) -> bool {
+        self == LineShape::shape_of(line)
     }
 }
 
 /// What was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum ShapeChoice {
     /// The lines of a shape; whether every rank prints them.
-    Of(Shape, bool),
+    Of(LineShape, bool),
     /// None: the only shapes are bars that come in bursts; how often the most frequent of them begins again.
     Bursts(u64),
     /// None: there are none.
@@ -47,18 +47,18 @@ pub(super) enum Choice {
 
 /// A named shape with so many times fewer lines than another, over a part of the log so many times
 /// smaller, is a chance resemblance.
-const MINOR: u64 = 4;
+const MINOR_SHAPE_RATIO: u64 = 4;
 
 /// A bar that begins again so often is judged by what lies between its runs.
-const AGAIN: u64 = 2;
+const MIN_BAR_RESTARTS: u64 = 2;
 
 /// A bar comes in bursts where so many times more lines lie between its runs than within them.
-const BURSTS: u64 = 2;
+const BURST_LINES_RATIO: u64 = 2;
 
 /// The lines of a shape in the log.
 #[derive(Debug, Default)]
-struct Series {
-    counter: Counter,
+struct ShapeRuns {
+    counter: SegmentCounter,
     /// The segment and the first and the last line of the run in hand: a run ends where the
     /// number falls.
     segment: u32,
@@ -67,7 +67,7 @@ struct Series {
     own: u64,
     /// Steps with a line.
     steps: u64,
-    ranks: Ranks,
+    ranks: EveryRankEvidence,
     /// Times the number fell while no new processes had begun.
     falls: u64,
     /// The log's other lines within runs,
@@ -78,13 +78,13 @@ struct Series {
     spans: u64,
 }
 
-impl Series {
-    fn add(&mut self, line: &StepLine, at: u64, anew: bool) {
+impl ShapeRuns {
+    fn add_line(&mut self, line: &StepLine, at: u64, anew: bool) {
         // Where every rank of a trainer prints, the counter hears the ranks.
         if !line.trainer.printed_by_every_rank() {
-            self.ranks.add(line, anew);
+            self.ranks.add_line(line, anew);
         }
-        let next = self.counter.next(line.step, line, anew);
+        let next = self.counter.count_line(line.step, line, anew);
         self.steps += u64::from(next.is_some());
         let segment = next.map_or(self.segment, |(segment, _)| segment);
         match &mut self.run {
@@ -98,7 +98,7 @@ impl Series {
                     self.falls += 1;
                     self.outside += at.saturating_sub(last + 1);
                 }
-                self.end(before);
+                self.end_run(before);
                 self.own = 1;
             }
         }
@@ -106,7 +106,7 @@ impl Series {
     }
 
     /// Counts the lines of a run that is over.
-    fn end(&mut self, run: Option<(u64, u64)>) {
+    fn end_run(&mut self, run: Option<(u64, u64)>) {
         if let Some((first, last)) = run {
             let spans = last.saturating_sub(first) + 1;
             self.spans += spans;
@@ -115,18 +115,18 @@ impl Series {
     }
 
     fn comes_in_bursts(&self) -> bool {
-        self.falls >= AGAIN && self.outside > BURSTS * self.inside
+        self.falls >= MIN_BAR_RESTARTS && self.outside > BURST_LINES_RATIO * self.inside
     }
 }
 
 /// So many steps show that every rank prints.
-const SHOWN: u64 = 8;
+const MIN_STEPS_EVERY_RANK: u64 = 8;
 
 /// Whether the lines of a shape are several ranks', by the lines alone: their numbers fall again and
 /// again, and each time to one that some rank comes to.
 #[derive(Debug, Default)]
-struct Ranks {
-    voices: Voices,
+struct EveryRankEvidence {
+    voices: PrintingRanks,
     last: Option<u64>,
     steps: u64,
     again: u64,
@@ -134,56 +134,66 @@ struct Ranks {
     back: bool,
 }
 
-impl Ranks {
-    fn add(&mut self, line: &StepLine, anew: bool) {
+impl EveryRankEvidence {
+    fn add_line(&mut self, line: &StepLine, anew: bool) {
         if anew {
-            self.voices = Voices::default();
+            self.voices = PrintingRanks::default();
         }
-        match self.voices.hear((line.epoch.unwrap_or(0), line.step)) {
-            Heard::First => self.steps += 1,
-            Heard::Again => self.again += 1,
-            Heard::Back => self.back = true,
+        match self
+            .voices
+            .classify_line((line.epoch.unwrap_or(0), line.step))
+        {
+            LineNovelty::First => self.steps += 1,
+            LineNovelty::Again => self.again += 1,
+            LineNovelty::Back => self.back = true,
         }
         self.falls += u64::from(!anew && self.last > Some(line.step));
         self.last = Some(line.step);
     }
 
-    fn are_several(&self) -> bool {
+    fn are_several_ranks(&self) -> bool {
         !self.back
-            && self.steps >= SHOWN
+            && self.steps >= MIN_STEPS_EVERY_RANK
             && self.again >= self.steps / 2
             && self.falls >= self.steps / 4
     }
 }
 
 /// Chooses among the shapes of `marks`. What was `asked` for is taken as it is.
-pub(super) fn choose(marks: Marks<'_>, begins: &[Begin], asked: bool) -> Choice {
-    let mut shapes: BTreeMap<Shape, Series> = BTreeMap::new();
-    let mut attempts: BTreeMap<Shape, usize> = BTreeMap::new();
+pub(super) fn choose_shape(
+    marks: MarkSlice<'_>,
+    begins: &[AttemptStart],
+    asked: bool,
+) -> ShapeChoice {
+    let mut shapes: BTreeMap<LineShape, ShapeRuns> = BTreeMap::new();
+    let mut attempts: BTreeMap<LineShape, usize> = BTreeMap::new();
     for mark in marks.iter() {
-        let Mark::Step(line) = &mark.mark else {
+        let TrainerMark::Step(line) = &mark.mark else {
             continue;
         };
-        let shape = Shape::of(line);
+        let shape = LineShape::shape_of(line);
         let attempt = begins.partition_point(|begin| begin.at <= mark.start);
         let before = attempts.insert(shape, attempt);
         let anew = before.is_some_and(|before| before != attempt);
-        shapes.entry(shape).or_default().add(line, mark.line, anew);
+        shapes
+            .entry(shape)
+            .or_default()
+            .add_line(line, mark.line, anew);
     }
     for series in shapes.values_mut() {
         let run = series.run.take();
-        series.end(run);
+        series.end_run(run);
     }
-    let of = |shape: &Shape| {
+    let of = |shape: &LineShape| {
         let is_several = shapes
             .get(shape)
-            .is_some_and(|series| series.ranks.are_several());
+            .is_some_and(|series| series.ranks.are_several_ranks());
         let by_ranks = is_several || shape.trainer.printed_by_every_rank();
-        Choice::Of(*shape, by_ranks)
+        ShapeChoice::Of(*shape, by_ranks)
     };
     let (named, bars): (Vec<_>, Vec<_>) = shapes.iter().partition(|(shape, _)| shape.bar.is_none());
-    let is_minor = |series: &Series| {
-        let much = |a: u64, b: u64| a > b.saturating_mul(MINOR);
+    let is_minor = |series: &ShapeRuns| {
+        let much = |a: u64, b: u64| a > b.saturating_mul(MINOR_SHAPE_RATIO);
         named
             .iter()
             .any(|(_, o)| much(o.steps, series.steps) && much(o.spans, series.spans))
@@ -193,37 +203,38 @@ pub(super) fn choose(marks: Marks<'_>, begins: &[Begin], asked: bool) -> Choice 
         return of(shape);
     }
     // The training's own has most of the log in its runs; of equals the one with more steps.
-    let judged = |(shape, series): &&(&Shape, &Series)| (series.inside, series.steps, shape.bar);
+    let judged =
+        |(shape, series): &&(&LineShape, &ShapeRuns)| (series.inside, series.steps, shape.bar);
     let fit = bars.iter().filter(|(_, s)| asked || !s.comes_in_bursts());
     let again = bars.iter().map(|(_, series)| series.falls).max();
     match (fit.max_by_key(judged), again) {
         (Some((shape, _)), _) => of(shape),
-        (None, Some(falls)) => Choice::Bursts(falls),
-        (None, None) => Choice::Nothing,
+        (None, Some(falls)) => ShapeChoice::Bursts(falls),
+        (None, None) => ShapeChoice::Nothing,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::walk::MarkAt;
+    use crate::log::walk::MarkPosition;
 
     /// A step line: its line's number, its trainer, total and step.
     type Line = (u64, Trainer, Option<u64>, u64);
 
-    fn chosen(lines: &[Line], asked: bool) -> Choice {
-        let mark = |&(at, trainer, total, step): &Line| MarkAt {
+    fn chosen(lines: &[Line], asked: bool) -> ShapeChoice {
+        let mark = |&(at, trainer, total, step): &Line| MarkPosition {
             start: at * 100,
             cut: at * 100 + 50,
             line: at,
             next_line: at + 1,
-            mark: Mark::Step(StepLine {
+            mark: TrainerMark::Step(StepLine {
                 total,
-                ..StepLine::bare(trainer, step)
+                ..StepLine::without_time(trainer, step)
             }),
         };
-        let marks: Vec<MarkAt> = lines.iter().map(mark).collect();
-        choose((&marks).into(), &[], asked)
+        let marks: Vec<MarkPosition> = lines.iter().map(mark).collect();
+        choose_shape((&marks).into(), &[], asked)
     }
 
     fn bars(at: u64, total: u64, apart: u64) -> Vec<Line> {
@@ -243,16 +254,16 @@ mod tests {
         all
     }
 
-    fn of(trainer: Trainer, bar: Option<u64>) -> Choice {
+    fn of(trainer: Trainer, bar: Option<u64>) -> ShapeChoice {
         let by_ranks = trainer.printed_by_every_rank();
-        Choice::Of(Shape { trainer, bar }, by_ranks)
+        ShapeChoice::Of(LineShape { trainer, bar }, by_ranks)
     }
 
     #[test]
     fn bars_that_come_in_bursts_are_nobodys() {
         // Each evaluation's bar on a line of its own, twenty other lines between.
         let bursts = all(&(0..9).map(|k| bars(30 * k, 40, 0)).collect::<Vec<_>>());
-        assert_eq!(chosen(&bursts, false), Choice::Bursts(8));
+        assert_eq!(chosen(&bursts, false), ShapeChoice::Bursts(8));
         assert_eq!(chosen(&bursts, true), of(Trainer::Hf, Some(40)));
         // The same beside a trainer's lines, however few.
         let with = all(&[bursts.clone(), named(Trainer::LitGpt, 0, 60, 4)]);
@@ -280,19 +291,19 @@ mod tests {
             named(Trainer::LitGpt, 0, 10, 12),
             named(Trainer::LitGpt, 25, 10, 12),
         ]);
-        let shape = Shape {
+        let shape = LineShape {
             trainer: Trainer::LitGpt,
             bar: None,
         };
-        assert_eq!(chosen(&both, false), Choice::Of(shape, true));
+        assert_eq!(chosen(&both, false), ShapeChoice::Of(shape, true));
         // One that starts again and again.
         let again = all(&(0..4)
             .map(|k| named(Trainer::LitGpt, 200 * k, 10, 12))
             .collect::<Vec<_>>());
-        assert_eq!(chosen(&again, false), Choice::Of(shape, false));
+        assert_eq!(chosen(&again, false), ShapeChoice::Of(shape, false));
         assert_eq!(
             chosen(&named(Trainer::LitGpt, 0, 10, 12), false),
-            Choice::Of(shape, false)
+            ShapeChoice::Of(shape, false)
         );
     }
 
@@ -308,6 +319,6 @@ mod tests {
             named(Trainer::Megatron, 500, 2, 2),
         ]);
         assert_eq!(chosen(&log, false), of(Trainer::DeepSpeed, None));
-        assert_eq!(chosen(&[], false), Choice::Nothing);
+        assert_eq!(chosen(&[], false), ShapeChoice::Nothing);
     }
 }

@@ -4,16 +4,16 @@
 //! be either: NVIDIA's Llama 3.1 405B (v5.0) logs `"step": 1152.0` after the first step of 1152
 //! samples, its GPT-3 (v4.0) `"step": 4194304`, tokens. What the log itself shows decides.
 
-use super::marks::Marks;
-use crate::grammar::trainer::{Counts, Mark, Pace, StepLine, Trainer};
+use super::marks::MarkSlice;
+use crate::grammar::trainer::{StepLine, StepNumberUnit, Trainer, TrainerMark, TrainerPace};
 use serde::{Deserialize, Serialize};
 
 /// How far the time that a step takes by its line may be off the time between lines.
-const NEAR: f64 = 1.5;
+const MAX_STEP_TIME_RATIO: f64 = 1.5;
 
 /// What numbers count whose records do not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counting {
+pub(super) struct StepNumberReader {
     /// How many samples a step has, by the first line that says so.
     pub(super) batch: Option<u64>,
     /// What `step` alone grows by in a step.
@@ -21,7 +21,7 @@ pub(super) struct Counting {
 }
 
 /// A line that does not say what its number counts.
-struct Unsaid {
+struct UnlabelledNumber {
     step: u64,
     wall_ms: Option<i64>,
     time_s: Option<f64>,
@@ -29,7 +29,7 @@ struct Unsaid {
 
 /// What the numbers on step lines count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub enum Counted {
+pub enum LineNumberUnit {
     /// Steps.
     #[default]
     Steps,
@@ -41,19 +41,21 @@ pub enum Counted {
     Samples,
 }
 
-impl Counting {
+impl StepNumberReader {
     /// Looks through all lines of `trainer`.
-    pub(super) fn of(marks: Marks<'_>, trainer: Trainer) -> Counting {
+    pub(super) fn read_lines(marks: MarkSlice<'_>, trainer: Trainer) -> StepNumberReader {
         let (mut first, mut batch) = (None, None);
-        let mut lines: Vec<Unsaid> = Vec::new();
+        let mut lines: Vec<UnlabelledNumber> = Vec::new();
         for mark in marks.iter() {
             match &mark.mark {
-                Mark::BatchSize(size) => {
+                TrainerMark::BatchSize(size) => {
                     first = first.or(Some(*size));
                     batch = Some(*size);
                 }
-                Mark::Step(line) if line.trainer == trainer && line.counts == Counts::Unsaid => {
-                    lines.push(Unsaid {
+                TrainerMark::Step(line)
+                    if line.trainer == trainer && line.counts == StepNumberUnit::Unsaid =>
+                {
+                    lines.push(UnlabelledNumber {
                         step: line.step,
                         wall_ms: line.wall_ms,
                         time_s: line.time_s,
@@ -64,10 +66,12 @@ impl Counting {
         }
         let all_in = |each: &u64| *each > 1 && lines.iter().all(|line| line.step % each == 0);
         let by_batch = batch.filter(all_in).filter(|_| !lines.is_empty());
-        let by_step = match grows(&lines) {
+        let by_step = match median_growth(&lines) {
             Some(grows) => {
-                let near = |each: &u64| ratio(*each as f64, grows) < NEAR;
-                let gcd = lines.iter().fold(0, |gcd, line| common(gcd, line.step));
+                let near = |each: &u64| ratio_of(*each as f64, grows) < MAX_STEP_TIME_RATIO;
+                let gcd = lines
+                    .iter()
+                    .fold(0, |gcd, line| common_divisor(gcd, line.step));
                 [Some(1), by_batch, Some(gcd).filter(all_in)]
                     .into_iter()
                     .flatten()
@@ -75,7 +79,7 @@ impl Counting {
             }
             None => by_batch,
         };
-        Counting {
+        StepNumberReader {
             batch: first,
             by_step,
         }
@@ -83,16 +87,24 @@ impl Counting {
 
     /// The step of a line in a run of `batch` samples a step, and what its number counts. The last
     /// batch of an epoch may be smaller than the others, and is a step too.
-    pub(super) fn step(&self, line: &StepLine, batch: Option<u64>) -> (u64, Counted) {
+    pub(super) fn step_of_line(
+        &self,
+        line: &StepLine,
+        batch: Option<u64>,
+    ) -> (u64, LineNumberUnit) {
         let counted = match (line.counts, self.by_step, batch) {
-            (Counts::Steps, ..) if epoch(line) > 1 => Counted::Epochs(epoch(line)),
-            (Counts::Steps, ..) | (Counts::Unsaid, None | Some(1), _) => Counted::Steps,
-            (Counts::Unsaid, Some(each), _) => Counted::ByStep(each),
-            (Counts::Samples, _, Some(batch)) if batch > 0 => Counted::ByStep(batch),
-            (Counts::Samples, ..) => Counted::Samples,
+            (StepNumberUnit::Steps, ..) if epoch_steps(line) > 1 => {
+                LineNumberUnit::Epochs(epoch_steps(line))
+            }
+            (StepNumberUnit::Steps, ..) | (StepNumberUnit::Unsaid, None | Some(1), _) => {
+                LineNumberUnit::Steps
+            }
+            (StepNumberUnit::Unsaid, Some(each), _) => LineNumberUnit::ByStep(each),
+            (StepNumberUnit::Samples, _, Some(batch)) if batch > 0 => LineNumberUnit::ByStep(batch),
+            (StepNumberUnit::Samples, ..) => LineNumberUnit::Samples,
         };
         let step = match counted {
-            Counted::ByStep(each) => line.step.div_ceil(each),
+            LineNumberUnit::ByStep(each) => line.step.div_ceil(each),
             _ => line.step,
         };
         (step, counted)
@@ -100,17 +112,17 @@ impl Counting {
 }
 
 /// How many steps one of the line's numbers has, as far as the line says.
-fn epoch(line: &StepLine) -> u64 {
+fn epoch_steps(line: &StepLine) -> u64 {
     match line.pace {
-        Some(Pace::Samples { batches, .. }) => batches,
+        Some(TrainerPace::Samples { batches, .. }) => batches,
         _ => 1,
     }
 }
 
 /// What the number grows by in a step, by the median of all pairs of lines: a step's time is on
 /// the line, and the time between two of them is known by their stamps.
-fn grows(lines: &[Unsaid]) -> Option<f64> {
-    let between = |pair: &[Unsaid]| {
+fn median_growth(lines: &[UnlabelledNumber]) -> Option<f64> {
+    let between = |pair: &[UnlabelledNumber]| {
         let ms = pair[1].wall_ms?.checked_sub(pair[0].wall_ms?)?;
         let count = pair[1].step.checked_sub(pair[0].step)?;
         let steps = ms as f64 / 1000.0 / pair[1].time_s?;
@@ -121,39 +133,39 @@ fn grows(lines: &[Unsaid]) -> Option<f64> {
     all.get(all.len() / 2).copied()
 }
 
-fn ratio(a: f64, b: f64) -> f64 {
+fn ratio_of(a: f64, b: f64) -> f64 {
     (a / b).max(b / a)
 }
 
 /// The largest number that divides both.
-fn common(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { common(b, a % b) }
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::walk::MarkAt;
+    use crate::log::walk::MarkPosition;
 
-    fn lines(list: &[(u64, i64)], time_s: Option<f64>) -> Vec<MarkAt> {
+    fn lines(list: &[(u64, i64)], time_s: Option<f64>) -> Vec<MarkPosition> {
         let line = |&(step, ms): &(u64, i64)| {
-            Mark::Step(StepLine {
-                counts: Counts::Unsaid,
+            TrainerMark::Step(StepLine {
+                counts: StepNumberUnit::Unsaid,
                 time_s,
                 wall_ms: Some(ms),
-                ..StepLine::bare(Trainer::MlPerf, step)
+                ..StepLine::without_time(Trainer::MlPerf, step)
             })
         };
         crate::log::timeline::tests::marks(list.iter().map(line).collect())
     }
 
-    fn by_step(batch: Option<u64>, mut marks: Vec<MarkAt>) -> Option<u64> {
+    fn by_step(batch: Option<u64>, mut marks: Vec<MarkPosition>) -> Option<u64> {
         if let Some(batch) = batch {
-            marks.extend(crate::log::timeline::tests::marks(vec![Mark::BatchSize(
-                batch,
-            )]));
+            marks.extend(crate::log::timeline::tests::marks(vec![
+                TrainerMark::BatchSize(batch),
+            ]));
         }
-        Counting::of((&marks).into(), Trainer::MlPerf).by_step
+        StepNumberReader::read_lines((&marks).into(), Trainer::MlPerf).by_step
     }
 
     #[test]

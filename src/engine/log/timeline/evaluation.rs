@@ -1,23 +1,23 @@
 //! Stretches of a log in which nothing is trained: evaluations and checkpoints.
 
-use super::Step;
-use super::marks::Marks;
-use crate::grammar::trainer::{Evaluation, Mark};
+use super::TrainStep;
+use super::marks::MarkSlice;
+use crate::grammar::trainer::{EvaluationLine, TrainerMark};
 
 /// A stretch between two step lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Stretch {
+pub(super) struct EvaluationSpan {
     /// The mark it begins after; where no line says, it is all since the mark before.
     pub(super) from: Option<usize>,
     /// The mark that ends it.
     pub(super) to: usize,
     /// How long it took.
-    pub(super) took: Took,
+    pub(super) took: EvaluationLength,
 }
 
 /// How long a stretch took, and how that is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Took {
+pub(super) enum EvaluationLength {
     /// No line says.
     Unknown,
     /// Milliseconds between the stamps of its two lines.
@@ -28,7 +28,7 @@ pub(super) enum Took {
 
 /// The stretches between the lines of `steps`, in order. An evaluation that is still going on
 /// at a step line runs beside the training (MLPerf's asynchronous ones do), and is none.
-pub(super) fn stretches(marks: Marks<'_>, steps: &[Step]) -> Vec<Stretch> {
+pub(super) fn find_evaluations(marks: MarkSlice<'_>, steps: &[TrainStep]) -> Vec<EvaluationSpan> {
     let mut stretches = Vec::new();
     let mut steps = steps.iter().map(|step| step.mark).peekable();
     let mut open: Option<(usize, Option<i64>)> = None;
@@ -38,23 +38,28 @@ pub(super) fn stretches(marks: Marks<'_>, steps: &[Step]) -> Vec<Stretch> {
             beside |= open.take().is_some();
         }
         let from = open.map(|(from, _)| from);
-        let mut end = |from, took| stretches.push(Stretch { from, to: at, took });
+        let mut end = |from, took| stretches.push(EvaluationSpan { from, to: at, took });
         match mark.mark {
-            Mark::Between if open.is_none() => end(None, Took::Unknown),
-            Mark::Evaluation(Evaluation::Starts(ms)) if open.is_none() => open = Some((at, ms)),
-            Mark::Evaluation(Evaluation::Took(s)) => {
-                end(from, Took::Said(s));
+            TrainerMark::Between if open.is_none() => end(None, EvaluationLength::Unknown),
+            TrainerMark::Evaluation(EvaluationLine::Starts(ms)) if open.is_none() => {
+                open = Some((at, ms));
+            }
+            TrainerMark::Evaluation(EvaluationLine::Took(s)) => {
+                end(from, EvaluationLength::Said(s));
                 open = open.map(|(_, ms)| (at, ms));
             }
-            Mark::Evaluation(Evaluation::Stops { wall_ms, .. }) => match open.take() {
+            TrainerMark::Evaluation(EvaluationLine::Stops { wall_ms, .. }) => match open.take() {
                 Some((_, start)) => {
                     let ms = start
                         .zip(wall_ms)
                         .and_then(|(start, stop)| stop.checked_sub(start));
-                    end(from, ms.map_or(Took::Unknown, Took::Stamps));
+                    end(
+                        from,
+                        ms.map_or(EvaluationLength::Unknown, EvaluationLength::Stamps),
+                    );
                 }
                 None if beside => beside = false,
-                None => end(None, Took::Unknown),
+                None => end(None, EvaluationLength::Unknown),
             },
             _ => {}
         }
@@ -64,7 +69,7 @@ pub(super) fn stretches(marks: Marks<'_>, steps: &[Step]) -> Vec<Stretch> {
 
 /// What lies between a step line and the one before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Pause {
+pub(super) struct EvaluationPause {
     /// Whether a stretch of unknown length is among it.
     pub(super) unknown: bool,
     /// Milliseconds of the stretches between two stamps.
@@ -73,17 +78,17 @@ pub(super) struct Pause {
     pub(super) said: f64,
 }
 
-impl Pause {
+impl EvaluationPause {
     /// The pause before the line of `step`: `next` are the stretches that were not taken yet.
-    pub(super) fn before(step: &Step, next: &mut &[Stretch]) -> Pause {
-        let mut pause = Pause::default();
+    pub(super) fn before_step(step: &TrainStep, next: &mut &[EvaluationSpan]) -> EvaluationPause {
+        let mut pause = EvaluationPause::default();
         while let [stretch, rest @ ..] = next
             && stretch.to < step.mark
         {
             match stretch.took {
-                Took::Unknown => pause.unknown = true,
-                Took::Stamps(ms) => pause.ms = pause.ms.saturating_add(ms),
-                Took::Said(s) => pause.said += s,
+                EvaluationLength::Unknown => pause.unknown = true,
+                EvaluationLength::Stamps(ms) => pause.ms = pause.ms.saturating_add(ms),
+                EvaluationLength::Said(s) => pause.said += s,
             }
             *next = rest;
         }

@@ -1,48 +1,54 @@
 //! What each gap between marks is.
 
-use super::evaluation::Stretch;
-use super::{Gap, Marker, Step};
+use super::evaluation::EvaluationSpan;
+use super::{GapKind, MarkerSide, TrainStep};
 
 /// What each of the `marks + 1` gaps is: the steps by their lines, without the stretches in which
 /// nothing is trained; where a launcher ended an attempt (`cuts`), what came since the last step's
 /// line is of no step.
-pub(super) fn named(
+pub(super) fn name_gaps(
     marks: usize,
-    steps: &[Step],
-    stretches: &[Stretch],
+    steps: &[TrainStep],
+    stretches: &[EvaluationSpan],
     cuts: &[usize],
-    marker: Marker,
-) -> Vec<Gap> {
+    marker: MarkerSide,
+) -> Vec<GapKind> {
     let mut gaps = match marker {
-        Marker::End => vec![Gap::After; marks + 1],
-        Marker::Start => vec![Gap::Before; marks + 1],
+        MarkerSide::End => vec![GapKind::After; marks + 1],
+        MarkerSide::Start => vec![GapKind::Before; marks + 1],
     };
     let mut from = 0;
     for (at, step) in (0..).zip(steps) {
         let next = || steps.get(at as usize + 1).map_or(marks, |next| next.mark);
         let of = match marker {
-            Marker::End => from..=step.mark,
-            Marker::Start => step.mark + 1..=next(),
+            MarkerSide::End => from..=step.mark,
+            MarkerSide::Start => step.mark + 1..=next(),
         };
-        gaps[of].fill(Gap::Step(at));
+        gaps[of].fill(GapKind::Step(at));
         from = step.mark + 1;
     }
     let mut lines = steps.iter().map(|step| step.mark).peekable();
     let mut from = 0;
-    for (to, end) in ends(stretches, cuts) {
+    for (to, end) in order_ends(stretches, cuts) {
         while let Some(line) = lines.next_if(|line| *line < to) {
             from = line + 1;
         }
         match (end, marker) {
-            (End::Of(Some(begin)), _) => gaps[begin + 1..=to].fill(Gap::Between),
-            (End::Of(None), Marker::End) => gaps[from..=to].fill(Gap::Between),
+            (EvaluationOrAttemptEnd::Of(Some(begin)), _) => {
+                gaps[begin + 1..=to].fill(GapKind::Between);
+            }
+            (EvaluationOrAttemptEnd::Of(None), MarkerSide::End) => {
+                gaps[from..=to].fill(GapKind::Between);
+            }
             // Where lines begin steps, only what is since the mark before is surely not of one.
-            (End::Of(None), Marker::Start) => gaps[to] = Gap::Between,
-            (End::Attempt, Marker::End) => gaps[from..=to].fill(Gap::After),
+            (EvaluationOrAttemptEnd::Of(None), MarkerSide::Start) => gaps[to] = GapKind::Between,
+            (EvaluationOrAttemptEnd::Attempt, MarkerSide::End) => {
+                gaps[from..=to].fill(GapKind::After);
+            }
             // What was begun is its step's; then nothing is until the next begins.
-            (End::Attempt, Marker::Start) => {
+            (EvaluationOrAttemptEnd::Attempt, MarkerSide::Start) => {
                 let next = lines.peek().copied().unwrap_or(marks);
-                gaps[to + 1..=next].fill(Gap::Before);
+                gaps[to + 1..=next].fill(GapKind::Before);
             }
         }
         from = to + 1;
@@ -51,7 +57,7 @@ pub(super) fn named(
 }
 
 /// What ends at a mark.
-enum End {
+enum EvaluationOrAttemptEnd {
     /// A stretch, with the mark that it begins after.
     Of(Option<usize>),
     /// An attempt.
@@ -59,10 +65,16 @@ enum End {
 }
 
 /// The ends of stretches and attempts, in the order of their marks.
-fn ends(stretches: &[Stretch], cuts: &[usize]) -> Vec<(usize, End)> {
-    let of = |stretch: &Stretch| (stretch.to, End::Of(stretch.from));
+fn order_ends(
+    stretches: &[EvaluationSpan],
+    cuts: &[usize],
+) -> Vec<(usize, EvaluationOrAttemptEnd)> {
+    let of = |stretch: &EvaluationSpan| (stretch.to, EvaluationOrAttemptEnd::Of(stretch.from));
     let mut ends: Vec<_> = stretches.iter().map(of).collect();
-    ends.extend(cuts.iter().map(|&cut| (cut, End::Attempt)));
+    ends.extend(
+        cuts.iter()
+            .map(|&cut| (cut, EvaluationOrAttemptEnd::Attempt)),
+    );
     ends.sort_by_key(|(mark, _)| *mark);
     ends
 }

@@ -8,38 +8,41 @@
 //! So that memory does not grow either, steps that were written long ago are let go, at every
 //! [`Turn`]. From then on the lines that are left must do.
 
-use super::{Gap, Marks, Options, Present, Step, Timeline, count_often, resolve};
-use crate::log::attempts::Begin;
+use super::{
+    GapKind, MarkSlice, Options, PresentSteps, StepTimeline, TrainStep, count_line_intervals,
+    resolve_timeline,
+};
+use crate::log::attempts::AttemptStart;
 
 /// So many steps before the new ones are resolved again at least.
-const STEPS: usize = 512;
+const MIN_STEPS_RESOLVED: usize = 512;
 
 /// Of these the first ones may differ: a rank that prints late is not known, nor what came before.
-const BEGIN: usize = 96;
+const UNSURE_FIRST_STEPS: usize = 96;
 
 /// So many of the last steps known may still change: their values may be on the next lines.
-const END: usize = 80;
+const UNSURE_LAST_STEPS: usize = 80;
 
 /// From turn to turn there are so many times [`STEPS`] at least.
-const TURN: usize = 4;
+const CHECKPOINT_STEPS_FACTOR: usize = 4;
 
 /// So many steps before a turn stay: a gap's step may have its line before it, and ranks may be some steps
 /// behind others.
-const BEFORE: usize = 64;
+const STEPS_KEPT_AT_CHECKPOINT: usize = 64;
 
 /// A timeline that grows.
 #[derive(Debug)]
-pub struct Growing {
-    timeline: Timeline,
+pub struct LiveTimeline {
+    timeline: StepTimeline,
     /// Its marks.
     marks: usize,
-    begins: Vec<Begin>,
+    begins: Vec<AttemptStart>,
     /// How many steps before the last ones are resolved again.
     steps: usize,
     /// The last turn, and how many steps there were.
-    turn: Option<(Old, usize)>,
+    turn: Option<(CheckpointGaps, usize)>,
     /// The steps that were let go.
-    gone: Present,
+    gone: PresentSteps,
     /// Of the steps that were let go later lines told something else.
     is_otherwise: bool,
     /// How often all lines were resolved.
@@ -49,66 +52,66 @@ pub struct Growing {
 
 /// A place in a log up to which all is settled and written, once in so many steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn {
+pub struct Checkpoint {
     /// The last gap up to there.
     pub gap: u32,
     /// The place of the turn before: what is up to there need not be kept any more.
-    pub before: Option<Old>,
+    pub before: Option<CheckpointGaps>,
 }
 
 /// The place of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Old {
+pub struct CheckpointGaps {
     /// The last gap up to there.
     pub gap: u32,
     /// The same for who writes in the order of the lines: some lines of these steps come later.
     pub in_lines: u32,
 }
 
-impl Default for Growing {
-    fn default() -> Growing {
-        Growing::new(STEPS)
+impl Default for LiveTimeline {
+    fn default() -> LiveTimeline {
+        LiveTimeline::new(MIN_STEPS_RESOLVED)
     }
 }
 
 /// A place in both timelines: the number of a step, and of its mark.
 #[derive(Clone, Copy)]
-struct Place {
+struct StepAndMark {
     known: usize,
     last: usize,
     /// As the known timeline has it.
     mark: usize,
 }
 
-impl Growing {
+impl LiveTimeline {
     /// Nothing yet; so many steps are resolved again at least.
-    pub(super) fn new(steps: usize) -> Growing {
-        Growing {
-            timeline: Timeline::default(),
+    pub(super) fn new(steps: usize) -> LiveTimeline {
+        LiveTimeline {
+            timeline: StepTimeline::default(),
             marks: 0,
             begins: Vec::new(),
             steps,
             turn: None,
-            gone: Present::default(),
+            gone: PresentSteps::default(),
             is_otherwise: false,
             #[cfg(test)]
             whole: 0,
         }
     }
 
-    /// The timeline so far, as [`resolve`] gives it but for the number of further lines; `marks` and
+    /// The timeline so far, as [`resolve_timeline`](super::resolve_timeline) gives it but for the number of further lines; `marks` and
     /// `begins` are those of the call before and more.
-    pub fn resolve<'m>(
+    pub fn resolve_marks<'m>(
         &mut self,
-        marks: impl Into<Marks<'m>>,
-        begins: &[Begin],
+        marks: impl Into<MarkSlice<'m>>,
+        begins: &[AttemptStart],
         options: &Options,
-    ) -> &mut Timeline {
+    ) -> &mut StepTimeline {
         let marks = marks.into();
-        if !self.grow(marks, begins, options) {
-            match marks.gone() {
-                0 => self.timeline = resolve(marks, begins, options),
-                _ => self.follow(marks, begins, options),
+        if !self.try_resolve_last(marks, begins, options) {
+            match marks.forgotten_count() {
+                0 => self.timeline = resolve_timeline(marks, begins, options),
+                _ => self.resolve_rest(marks, begins, options),
             }
             #[cfg(test)]
             {
@@ -121,87 +124,99 @@ impl Growing {
     }
 
     /// The timeline as it was found last.
-    pub fn timeline(&self) -> &Timeline {
+    pub fn timeline(&self) -> &StepTimeline {
         &self.timeline
     }
 
     /// Says that all up to the end of `gap` is settled and written: a turn, where enough steps came
     /// since the last one.
-    pub fn turn(&mut self, gap: u32) -> Option<Turn> {
+    pub fn checkpoint(&mut self, gap: u32) -> Option<Checkpoint> {
         let steps = &self.timeline.steps;
-        let until = steps.left().partition_point(|s| s.mark <= gap as usize);
-        let until = steps.gone() + until;
+        let until = steps
+            .remaining()
+            .partition_point(|s| s.mark <= gap as usize);
+        let until = steps.forgotten_count() + until;
         let (before, last) = self.turn.unzip();
-        let apart = (TURN * self.steps).max(2 * self.steps + BEGIN + END);
+        let apart = (CHECKPOINT_STEPS_FACTOR * self.steps)
+            .max(2 * self.steps + UNSURE_FIRST_STEPS + UNSURE_LAST_STEPS);
         if until < last.unwrap_or(0) + apart {
             return None;
         }
-        let earlier = until.checked_sub(BEFORE).and_then(|at| steps.get(at));
+        let earlier = until
+            .checked_sub(STEPS_KEPT_AT_CHECKPOINT)
+            .and_then(|at| steps.get(at));
         let in_lines = earlier.map_or(0, |step| gap.min(step.mark as u32));
-        self.turn = Some((Old { gap, in_lines }, until));
-        Some(Turn { gap, before })
+        self.turn = Some((CheckpointGaps { gap, in_lines }, until));
+        Some(Checkpoint { gap, before })
     }
 
     /// The last turn, as who writes in the order of lines has it.
-    pub fn last_turn(&self) -> Option<u32> {
+    pub fn last_checkpoint(&self) -> Option<u32> {
         self.turn.map(|(turn, _)| turn.in_lines)
     }
 
     /// Forgets the steps up to the end of `gap`.
-    pub fn forget(&mut self, gap: u32) {
+    pub fn forget_until(&mut self, gap: u32) {
         let gap = gap as usize;
-        let Timeline {
+        let StepTimeline {
             steps,
             gaps,
             again,
             often,
             ..
         } = &mut self.timeline;
-        gaps.forget(gap.saturating_sub(1));
+        gaps.forget_before(gap.saturating_sub(1));
         again.drain(..again.partition_point(|&(_, mark)| (mark as usize) < gap));
-        let old = steps.left().partition_point(|step| step.mark < gap);
-        let old = old.saturating_sub(BEFORE);
+        let old = steps.remaining().partition_point(|step| step.mark < gap);
+        let old = old.saturating_sub(STEPS_KEPT_AT_CHECKPOINT);
         // The last one is looked at again with the one that follows it.
-        let pairs = &steps.left()[..steps.left().len().min(old + 1)];
-        count_often(often, pairs);
-        let gone = steps.forget(steps.gone() + old);
-        gone.for_each(|step| self.gone.step(step.step, step.steps));
+        let pairs = &steps.remaining()[..steps.remaining().len().min(old + 1)];
+        count_line_intervals(often, pairs);
+        let gone = steps.forget_before(steps.forgotten_count() + old);
+        gone.for_each(|step| self.gone.add_step(step.step, step.steps));
     }
 
     /// The steps that were forgotten.
-    pub fn forgotten(&self) -> &Present {
+    pub fn forgotten_steps(&self) -> &PresentSteps {
         &self.gone
     }
 
     /// True where later lines told of steps that were let go something else than was known of them.
-    pub fn is_otherwise(&self) -> bool {
+    pub fn is_contradicted(&self) -> bool {
         self.is_otherwise
     }
 
     /// Resolves the last lines; `false` where that does not tell what all would.
-    fn grow(&mut self, marks: Marks<'_>, begins: &[Begin], options: &Options) -> bool {
+    fn try_resolve_last(
+        &mut self,
+        marks: MarkSlice<'_>,
+        begins: &[AttemptStart],
+        options: &Options,
+    ) -> bool {
         let steps = &self.timeline.steps;
-        if marks.len() < self.marks || steps.len() < 2 * self.steps + BEGIN + END {
+        if marks.len() < self.marks
+            || steps.len() < 2 * self.steps + UNSURE_FIRST_STEPS + UNSURE_LAST_STEPS
+        {
             return false;
         }
         // Of so many steps at once only the last ones are taken for new.
-        let begin = steps.get(steps.len() - self.steps - BEGIN - END);
+        let begin = steps.get(steps.len() - self.steps - UNSURE_FIRST_STEPS - UNSURE_LAST_STEPS);
         let begin = begin.map(|step| step.mark + 1);
         let before = begin.and_then(|begin| marks.get(begin - 1));
         let (Some(begin), Some(before)) = (begin, before.map(|mark| mark.start)) else {
             return false;
         };
-        let known = |begins: &[Begin]| begins.partition_point(|b| b.at <= before);
+        let known = |begins: &[AttemptStart]| begins.partition_point(|b| b.at <= before);
         let (old, new) = (known(&self.begins), known(begins));
         if self.begins[..old] != begins[..new] {
             return false;
         }
-        let last = resolve(marks.part(begin..marks.len()), &begins[new..], options);
-        match self.joint(&last, begin) {
+        let last = resolve_timeline(marks.slice(begin..marks.len()), &begins[new..], options);
+        match self.find_joint(&last, begin) {
             Some((from, to)) => {
-                let of = |t: &Timeline, at| t.steps.get(at).map_or(0, |step| step.segment);
+                let of = |t: &StepTimeline, at| t.steps.get(at).map_or(0, |step| step.segment);
                 let segment = of(&self.timeline, from.known).wrapping_sub(of(&last, from.last));
-                self.take(last, (begin, segment), (from, to));
+                self.take_from(last, (begin, segment), (from, to));
                 true
             }
             None => false,
@@ -209,21 +224,24 @@ impl Growing {
     }
 
     /// Takes what the lines that are left tell of the last steps: those before stay as they are known.
-    fn follow(&mut self, marks: Marks<'_>, begins: &[Begin], options: &Options) {
+    fn resolve_rest(&mut self, marks: MarkSlice<'_>, begins: &[AttemptStart], options: &Options) {
         self.is_otherwise = true;
-        let begin = marks.gone();
+        let begin = marks.forgotten_count();
         let before = marks.get(begin).map_or(0, |mark| mark.start);
         let new = begins.partition_point(|b| b.at < before);
-        let last = resolve(marks.part(begin..marks.len()), &begins[new..], options);
+        let last = resolve_timeline(marks.slice(begin..marks.len()), &begins[new..], options);
         let known = &mut self.timeline;
         let to = known
             .steps
             .len()
-            .saturating_sub(END)
-            .max(known.steps.gone());
+            .saturating_sub(UNSURE_LAST_STEPS)
+            .max(known.steps.forgotten_count());
         let mark = known.steps.get(to).map_or(self.marks, |step| step.mark);
-        let at = last.steps.left().partition_point(|s| s.mark + begin < mark);
-        let place = Place {
+        let at = last
+            .steps
+            .remaining()
+            .partition_point(|s| s.mark + begin < mark);
+        let place = StepAndMark {
             known: to,
             last: at,
             mark,
@@ -236,40 +254,43 @@ impl Growing {
             Some(step) => step.segment.wrapping_sub(first),
             None => 0,
         };
-        self.take(last, (begin, segment), (place, place));
+        self.take_from(last, (begin, segment), (place, place));
     }
 
     /// The first step that both must have alike, and the first that the known timeline may have
     /// otherwise, if all between them are alike. The last timeline begins with mark `begin`.
-    fn joint(&self, last: &Timeline, begin: usize) -> Option<(Place, Place)> {
+    fn find_joint(&self, last: &StepTimeline, begin: usize) -> Option<(StepAndMark, StepAndMark)> {
         let known = &self.timeline;
         let is_like = known.trainer == last.trainer
             && known.lags == last.lags
             && known.times == last.times
             && known.counted == last.counted
             && known.bursts == last.bursts;
-        let to = known.steps.len().checked_sub(END)?;
+        let to = known.steps.len().checked_sub(UNSURE_LAST_STEPS)?;
         let first = to.checked_sub(self.steps)?;
         let mark = known.steps.get(first)?.mark;
-        let at = last.steps.left().partition_point(|s| s.mark + begin < mark);
-        let from = Place {
+        let at = last
+            .steps
+            .remaining()
+            .partition_point(|s| s.mark + begin < mark);
+        let from = StepAndMark {
             known: first,
             last: at,
             mark,
         };
-        let to = Place {
+        let to = StepAndMark {
             known: to,
             last: at + to - first,
             mark: known.steps.get(to)?.mark,
         };
-        let old = known.steps.part(from.known..to.known + 1);
-        let new = last.steps.part(from.last..to.last + 1);
+        let old = known.steps.slice(from.known..to.known + 1);
+        let new = last.steps.slice(from.last..to.last + 1);
         if old.len() != new.len() {
             return None;
         }
         let segment = old.first()?.segment.wrapping_sub(new.first()?.segment);
-        let is_same = |(old, new): (&Step, &Step)| {
-            let new = moved(new, begin, segment);
+        let is_same = |(old, new): (&TrainStep, &TrainStep)| {
+            let new = shift_step(new, begin, segment);
             let is_last = old.mark == to.mark;
             // Its values may come yet.
             is_last && (old.mark, old.step, old.segment) == (new.mark, new.step, new.segment)
@@ -278,25 +299,32 @@ impl Growing {
         if !is_like || !old.iter().zip(new).all(is_same) {
             return None;
         }
-        let gaps = known.gaps.part(from.mark..to.mark);
-        let now = last.gaps.part(from.mark - begin..to.mark - begin);
-        let gap = |&gap: &Gap| named(gap, from);
+        let gaps = known.gaps.slice(from.mark..to.mark);
+        let now = last.gaps.slice(from.mark - begin..to.mark - begin);
+        let gap = |&gap: &GapKind| shift_gap(gap, from);
         let is_same = gaps.iter().copied().eq(now.iter().map(gap));
         is_same.then_some((from, to))
     }
 
     /// Takes from the last timeline what comes from the second place on; it begins with mark `begin`, and
     /// so many segments later.
-    fn take(&mut self, last: Timeline, (begin, segment): (usize, u32), (from, to): (Place, Place)) {
+    fn take_from(
+        &mut self,
+        last: StepTimeline,
+        (begin, segment): (usize, u32),
+        (from, to): (StepAndMark, StepAndMark),
+    ) {
         let known = &mut self.timeline;
         known.steps.truncate(to.known);
-        let steps = last.steps.part(to.last..last.steps.len()).iter();
+        let steps = last.steps.slice(to.last..last.steps.len()).iter();
         known
             .steps
-            .extend(steps.map(|step| moved(step, begin, segment)));
+            .extend(steps.map(|step| shift_step(step, begin, segment)));
         known.gaps.truncate(to.mark);
-        let gaps = last.gaps.part(to.mark - begin..last.gaps.len());
-        known.gaps.extend(gaps.iter().map(|&gap| named(gap, from)));
+        let gaps = last.gaps.slice(to.mark - begin..last.gaps.len());
+        known
+            .gaps
+            .extend(gaps.iter().map(|&gap| shift_gap(gap, from)));
         let is_before = |&(_, mark): &(u32, u32)| (mark as usize) < to.mark;
         let kept = known.again.partition_point(is_before);
         known.again.truncate(kept);
@@ -311,8 +339,8 @@ impl Growing {
 }
 
 /// A step of a timeline that begins with mark `begin`, so many segments later.
-fn moved(step: &Step, begin: usize, segment: u32) -> Step {
-    Step {
+fn shift_step(step: &TrainStep, begin: usize, segment: u32) -> TrainStep {
+    TrainStep {
         segment: step.segment.wrapping_add(segment),
         mark: step.mark + begin,
         ..step.clone()
@@ -320,11 +348,11 @@ fn moved(step: &Step, begin: usize, segment: u32) -> Step {
 }
 
 /// A gap of it, where both have a step.
-fn named(gap: Gap, place: Place) -> Gap {
+fn shift_gap(gap: GapKind, place: StepAndMark) -> GapKind {
     match gap {
-        Gap::Step(step) => {
+        GapKind::Step(step) => {
             let step = (step as usize + place.known).saturating_sub(place.last);
-            Gap::Step(u32::try_from(step).unwrap_or(u32::MAX))
+            GapKind::Step(u32::try_from(step).unwrap_or(u32::MAX))
         }
         gap => gap,
     }
@@ -333,10 +361,10 @@ fn named(gap: Gap, place: Place) -> Gap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grammar::trainer::{Evaluation, Mark, StepLine, Trainer};
+    use crate::grammar::trainer::{EvaluationLine, StepLine, Trainer, TrainerMark};
     use crate::log::timeline::MarkList;
     use crate::log::timeline::tests::marks;
-    use crate::log::walk::MarkAt;
+    use crate::log::walk::MarkPosition;
     use proptest::prelude::*;
 
     /// What a job prints next.
@@ -366,7 +394,7 @@ mod tests {
     }
 
     /// The marks of a job, of a trainer that prints times or stamps: whole seconds where steps are shorter.
-    fn job(trainer: Trainer, events: &[Event], timed: bool, each_ms: i64) -> Vec<Mark> {
+    fn job(trainer: Trainer, events: &[Event], timed: bool, each_ms: i64) -> Vec<TrainerMark> {
         let (mut step, mut ms, mut epoch) = (0_u64, 0_i64, 0_u64);
         let mut all = Vec::new();
         for event in events {
@@ -376,18 +404,20 @@ mod tests {
                         step += 1;
                         ms += each_ms + (step % 7) as i64;
                         let stamp = if each_ms < 1000 { ms - ms % 1000 } else { ms };
-                        all.push(Mark::Step(StepLine {
+                        all.push(TrainerMark::Step(StepLine {
                             time_s: timed.then_some(1.0 + step as f64 / 1e6),
                             wall_ms: Some(stamp),
                             epoch: Some(epoch),
-                            ..StepLine::bare(trainer, step)
+                            ..StepLine::without_time(trainer, step)
                         }));
                     }
                 }
                 Event::Evaluation => {
-                    all.push(Mark::Evaluation(Evaluation::Starts(Some(ms + 10))));
+                    all.push(TrainerMark::Evaluation(EvaluationLine::Starts(Some(
+                        ms + 10,
+                    ))));
                     ms += 500;
-                    all.push(Mark::Evaluation(Evaluation::Stops {
+                    all.push(TrainerMark::Evaluation(EvaluationLine::Stops {
                         wall_ms: Some(ms),
                         samples: None,
                         step: Some(step),
@@ -395,16 +425,19 @@ mod tests {
                 }
                 Event::Restart => step = step.saturating_sub(10),
                 Event::Epoch => (step, epoch) = (0, epoch + 1),
-                Event::Launcher => all.push(Mark::Ended),
+                Event::Launcher => all.push(TrainerMark::Ended),
                 Event::Foreign => {
-                    all.push(Mark::Step(StepLine::bare(Trainer::DeepSpeed, 3 * step)));
+                    all.push(TrainerMark::Step(StepLine::without_time(
+                        Trainer::DeepSpeed,
+                        3 * step,
+                    )));
                 }
-                Event::Batch => all.push(Mark::BatchSize(8 + step % 3)),
+                Event::Batch => all.push(TrainerMark::BatchSize(8 + step % 3)),
                 Event::Again => {
                     for late in step.saturating_sub(3)..=step {
-                        all.push(Mark::Step(StepLine {
+                        all.push(TrainerMark::Step(StepLine {
                             epoch: Some(epoch),
-                            ..StepLine::bare(trainer, late)
+                            ..StepLine::without_time(trainer, late)
                         }));
                     }
                 }
@@ -413,10 +446,10 @@ mod tests {
         all
     }
 
-    fn twin(marks: &[MarkAt], begins: &[Begin], options: &Options) -> Timeline {
-        Timeline {
+    fn twin(marks: &[MarkPosition], begins: &[AttemptStart], options: &Options) -> StepTimeline {
+        StepTimeline {
             duplicates: 0,
-            ..resolve(marks, begins, options)
+            ..resolve_timeline(marks, begins, options)
         }
     }
 
@@ -439,11 +472,11 @@ mod tests {
         ) {
             let all = marks(job(trainer, &events, timed, each_ms));
             let start = all.get(begin as usize).map(|mark| mark.start);
-            let begins: Vec<Begin> = start.into_iter().map(|at| Begin {
+            let begins: Vec<AttemptStart> = start.into_iter().map(|at| AttemptStart {
                 at, sure: true, smaller: false,
             }).collect();
             let options = Options::default();
-            let mut growing = Growing::new(40);
+            let mut growing = LiveTimeline::new(40);
             let mut end = 0;
             for piece in pieces.iter().cycle() {
                 if end == all.len() {
@@ -453,8 +486,8 @@ mod tests {
                 let known = &all[..end];
                 let until = known.last().map_or(0, |mark| mark.start);
                 let begun = begins.partition_point(|begin| begin.at <= until);
-                let now = growing.resolve(known, &begins[..begun], &options);
-                let now = Timeline { duplicates: 0, ..now.clone() };
+                let now = growing.resolve_marks(known, &begins[..begun], &options);
+                let now = StepTimeline { duplicates: 0, ..now.clone() };
                 prop_assert_eq!(now, twin(known, &begins[..begun], &options));
             }
         }
@@ -462,9 +495,9 @@ mod tests {
 
     /// What is left after all marks came in pieces and what is old was let go at each turn; its own steps are
     /// those of all lines. Gives how many steps are left, and whether some were told otherwise.
-    fn forgetful(all: &[MarkAt], pieces: &[usize], begins: &[Begin]) -> (usize, bool) {
+    fn forgetful(all: &[MarkPosition], pieces: &[usize], begins: &[AttemptStart]) -> (usize, bool) {
         let options = Options::default();
-        let mut growing = Growing::new(20);
+        let mut growing = LiveTimeline::new(20);
         let (mut list, mut end) = (MarkList::default(), 0);
         for piece in pieces.iter().cycle() {
             if end == all.len() {
@@ -473,31 +506,44 @@ mod tests {
             let from = end;
             end = (end + piece).min(all.len());
             list.extend(all[from..end].to_vec());
-            list.pack();
+            list.pack_old();
             let until = all[end - 1].start;
             let begun = begins.partition_point(|begin| begin.at <= until);
-            let now = growing.resolve(&list, &begins[..begun], &options);
-            let given = now.steps.left().iter().rev().nth(8).map(|s| s.mark as u32);
-            if let Some(turn) = given.and_then(|gap| growing.turn(gap))
+            let now = growing.resolve_marks(&list, &begins[..begun], &options);
+            let given = now
+                .steps
+                .remaining()
+                .iter()
+                .rev()
+                .nth(8)
+                .map(|s| s.mark as u32);
+            if let Some(turn) = given.and_then(|gap| growing.checkpoint(gap))
                 && let Some(before) = turn.before
             {
-                growing.forget(before.gap);
-                list.forget(before.gap as usize - 1);
+                growing.forget_until(before.gap);
+                list.forget_before(before.gap as usize - 1);
             }
         }
-        let (now, twin) = (&growing.timeline, resolve(all, begins, &options));
-        let is_otherwise = growing.is_otherwise();
+        let (now, twin) = (&growing.timeline, resolve_timeline(all, begins, &options));
+        let is_otherwise = growing.is_contradicted();
         if !is_otherwise {
             assert_eq!(now.steps.len(), twin.steps.len());
-            assert_eq!(now.steps.left(), &twin.steps.left()[now.steps.gone()..]);
-            assert_eq!(now.gaps.left(), &twin.gaps.left()[now.gaps.gone()..]);
-            assert_eq!(now.interval(), twin.interval());
-            let (mut present, mut steps) = (growing.forgotten().clone(), Present::default());
-            present.add(now);
-            steps.add(&twin);
-            assert_eq!(present.describe(), steps.describe());
+            assert_eq!(
+                now.steps.remaining(),
+                &twin.steps.remaining()[now.steps.forgotten_count()..]
+            );
+            assert_eq!(
+                now.gaps.remaining(),
+                &twin.gaps.remaining()[now.gaps.forgotten_count()..]
+            );
+            assert_eq!(now.line_interval(), twin.line_interval());
+            let (mut present, mut steps) =
+                (growing.forgotten_steps().clone(), PresentSteps::default());
+            present.add_timeline(now);
+            steps.add_timeline(&twin);
+            assert_eq!(present.describe_steps(), steps.describe_steps());
         }
-        (now.steps.left().len(), is_otherwise)
+        (now.steps.remaining().len(), is_otherwise)
     }
 
     proptest! {
@@ -515,7 +561,7 @@ mod tests {
             begin in 0..9000_u64,
         ) {
             let all = marks(job(trainer, &events, timed, 1000));
-            let begins: Vec<Begin> = all.get(begin as usize).into_iter().map(|mark| Begin {
+            let begins: Vec<AttemptStart> = all.get(begin as usize).into_iter().map(|mark| AttemptStart {
                 at: mark.start, sure: true, smaller: false,
             }).collect();
             forgetful(&all, &pieces, &begins);
@@ -536,13 +582,13 @@ mod tests {
     fn of_a_long_job_all_lines_are_resolved_once() {
         let events = [Event::Steps(200), Event::Evaluation].repeat(40);
         let all = marks(job(Trainer::Megatron, &events, true, 1000));
-        let mut growing = Growing::new(100);
+        let mut growing = LiveTimeline::new(100);
         for end in 1..=all.len() {
-            growing.resolve(&all[..end], &[], &Options::default());
+            growing.resolve_marks(&all[..end], &[], &Options::default());
         }
-        let first = 2 * 100 + BEGIN + END;
+        let first = 2 * 100 + UNSURE_FIRST_STEPS + UNSURE_LAST_STEPS;
         assert!(growing.whole <= first + 8, "{}", growing.whole);
-        let now = Timeline {
+        let now = StepTimeline {
             duplicates: 0,
             ..growing.timeline
         };

@@ -1,12 +1,12 @@
 //! From step lines to steps: which stretch of a log belongs to which step.
 //!
 //! A log's marks cut it into gaps: gap 0 before the first mark, gap k between mark k-1 and mark
-//! k, the last one behind the last mark. [`resolve`] names each gap. A trainer prints its line
+//! k, the last one behind the last mark. [`resolve_timeline`] names each gap. A trainer prints its line
 //! when the step is over, so the gap before the line of step N is step N's.
 
-use crate::grammar::trainer::{Mark, Pace, StepLine, Trainer};
-use crate::log::attempts::Begin;
-use choice::{Choice, Shape};
+use crate::grammar::trainer::{StepLine, Trainer, TrainerMark, TrainerPace};
+use crate::log::attempts::AttemptStart;
+use choice::{LineShape, ShapeChoice};
 use std::collections::BTreeMap;
 
 pub(crate) mod choice;
@@ -23,23 +23,23 @@ pub(crate) mod times;
 mod voices;
 pub(crate) mod window;
 
-pub use crate::report::methods::ByPosition;
-pub use counting::Counted;
-pub use growing::{Growing, Old, Turn};
-pub use last_steps::Since;
-pub use marks::{MarkList, Marks};
-pub use present::Present;
-pub use recent::Recent;
-pub use times::Times;
-pub use window::Window;
+pub use crate::report::methods::PositionOnlyReason;
+pub use counting::LineNumberUnit;
+pub use growing::{Checkpoint, CheckpointGaps, LiveTimeline};
+pub use last_steps::LastStepsStart;
+pub use marks::{MarkList, MarkSlice};
+pub use present::PresentSteps;
+pub use recent::ForgettingList;
+pub use times::StepTimeSource;
+pub use window::StepWindow;
 
-use counting::Counting;
+use counting::StepNumberReader;
 use serde::{Deserialize, Serialize};
-use voices::{Heard, REMEMBERED, Voices};
+use voices::{LineNovelty, MAX_PRINTED_STEPS, PrintingRanks};
 
 /// Which side of a step line its step's calls are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Marker {
+pub enum MarkerSide {
     /// The line is printed when the step is over (every known trainer).
     #[default]
     End,
@@ -50,8 +50,8 @@ pub enum Marker {
 /// How steps are found.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// See [`Marker`].
-    pub marker: Marker,
+    /// See [`MarkerSide`].
+    pub marker: MarkerSide,
     /// Take the lines as they are printed, for their values: a line that lags behind its step
     /// is not moved to its calls.
     pub as_printed: bool,
@@ -68,8 +68,8 @@ pub struct Options {
 
 /// What a gap is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Gap {
-    /// A step's: index into [`Timeline::steps`].
+pub enum GapKind {
+    /// A step's: index into [`StepTimeline::steps`].
     Step(u32),
     /// Evaluation or checkpointing between two steps.
     Between,
@@ -83,7 +83,7 @@ pub enum Gap {
 
 /// One step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct TrainStep {
     /// 0, and one more each time the step number falls or new processes take over (a restart, a
     /// new epoch).
     pub segment: u32,
@@ -102,9 +102,9 @@ pub struct Step {
 /// One execution of a step: a number that comes again is a step of another segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StepKey {
-    /// [`Step::segment`].
+    /// [`TrainStep::segment`].
     pub segment: u32,
-    /// [`Step::step`].
+    /// [`TrainStep::step`].
     pub step: u64,
 }
 
@@ -115,7 +115,7 @@ impl From<u64> for StepKey {
     }
 }
 
-impl Step {
+impl TrainStep {
     /// Which execution of which step.
     pub fn key(&self) -> StepKey {
         StepKey {
@@ -127,15 +127,15 @@ impl Step {
 
 /// The steps of one input.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Timeline {
+pub struct StepTimeline {
     /// Whose lines these are.
     pub trainer: Option<Trainer>,
     /// The pipeline stage that prints them, where they say it.
     pub stage: Option<u32>,
     /// The steps, in the order of their lines.
-    pub steps: Recent<Step>,
+    pub steps: ForgettingList<TrainStep>,
     /// What each gap is; one more than there are marks.
-    pub gaps: Recent<Gap>,
+    pub gaps: ForgettingList<GapKind>,
     /// Lines of the same step printed by further ranks.
     pub duplicates: u64,
     /// Where every rank prints, the further ranks' lines: index of the step, and of the mark.
@@ -143,36 +143,36 @@ pub struct Timeline {
     /// The step lines lag behind the calls: the last step may have none.
     pub lags: bool,
     /// Where step times come from.
-    pub times: Times,
+    pub times: StepTimeSource,
     /// What the numbers on the step lines count.
-    pub counted: Counted,
+    pub counted: LineNumberUnit,
     /// Progress bars that begin again and again beside the log's other lines were not taken for
     /// steps: how often they do.
     pub bursts: Option<u64>,
     /// Why calls are placed by position alone, where they are.
-    pub by_position: Option<ByPosition>,
+    pub by_position: Option<PositionOnlyReason>,
     /// Of steps that are forgotten: how many of the lines represent so many steps.
     pub often: BTreeMap<u64, u64>,
 }
 
-impl Timeline {
+impl StepTimeline {
     /// Adds the steps and gaps of another input after its own; the marks of their lines are not known
     /// any more.
-    pub(crate) fn follow(&mut self, other: &Timeline) {
+    pub(crate) fn append_timeline(&mut self, other: &StepTimeline) {
         let before = self.steps.len() as u32;
         self.trainer = self.trainer.or(other.trainer);
         self.stage = self.stage.or(other.stage);
         self.steps.extend(other.steps.iter().cloned());
         self.gaps.extend(other.gaps.iter().map(|&gap| match gap {
-            Gap::Step(step) => Gap::Step(before + step),
+            GapKind::Step(step) => GapKind::Step(before + step),
             gap => gap,
         }));
     }
 
     /// The gap's step, if it is one's.
-    pub fn step_of(&self, gap: usize) -> Option<&Step> {
+    pub fn step_of(&self, gap: usize) -> Option<&TrainStep> {
         match self.gaps.get(gap) {
-            Some(Gap::Step(index)) => self.steps.get(*index as usize),
+            Some(GapKind::Step(index)) => self.steps.get(*index as usize),
             _ => None,
         }
     }
@@ -180,19 +180,19 @@ impl Timeline {
     /// The last gap of the stretch that a gap is in: one step, or what is between two.
     pub fn stretch_end(&self, gap: u32) -> u32 {
         let own = self.gaps.get(gap as usize);
-        let after = self.gaps.part(gap as usize + 1..self.gaps.len());
+        let after = self.gaps.slice(gap as usize + 1..self.gaps.len());
         let alike = after.iter().take_while(|&other| Some(other) == own);
         gap + alike.count() as u32
     }
 
     /// How many steps have their values, of a log that is still being written: the last one's may be on
     /// lines after its own, and how many steps a line represents is known by the next.
-    pub fn told(&self) -> usize {
-        let [.., before, last] = self.steps.left() else {
+    pub fn count_known_steps(&self) -> usize {
+        let [.., before, last] = self.steps.remaining() else {
             return 0;
         };
         // What ended the segment before has none of its own.
-        let earlier = self.steps.left().iter().rev().skip(2);
+        let earlier = self.steps.remaining().iter().rev().skip(2);
         let earlier = earlier.take(usize::from(before.segment != last.segment));
         let mut usual = earlier.chain([before]);
         let lacks = |before: Option<f64>, last: Option<f64>| before.is_some() && last.is_none();
@@ -210,9 +210,9 @@ impl Timeline {
     }
 
     /// How many steps apart the lines are, mostly.
-    pub fn interval(&self) -> u64 {
+    pub fn line_interval(&self) -> u64 {
         let mut often = self.often.clone();
-        each_after(self.steps.left(), |steps| {
+        each_interval(self.steps.remaining(), |steps| {
             *often.entry(steps).or_default() += 1;
         });
         let most = often
@@ -223,14 +223,14 @@ impl Timeline {
 
     /// A segment's first line represents as many steps as the others, but for no more than
     /// there are up to it; the first of a later epoch for all of the epoch's up to it.
-    fn begin_segments(&mut self, trainer: Trainer, marks: Marks<'_>) {
-        let interval = self.interval();
+    fn count_first_intervals(&mut self, trainer: Trainer, marks: MarkSlice<'_>) {
+        let interval = self.line_interval();
         let epoch = |mark: usize| match marks.get(mark)?.mark {
-            Mark::Step(line) => line.epoch,
+            TrainerMark::Step(line) => line.epoch,
             _ => None,
         };
         let mut before: Option<(u32, usize)> = None;
-        let mut rest = self.steps.left_mut();
+        let mut rest = self.steps.remaining_mut();
         while let Some((step, after)) = rest.split_first_mut() {
             rest = after;
             let (segment, last) = before.replace((step.segment, step.mark)).unzip();
@@ -256,19 +256,19 @@ impl Timeline {
 }
 
 /// So many different distances between lines are counted of steps that were let go.
-const OFTEN: usize = 64;
+const MAX_LINE_DISTANCES: usize = 64;
 
 /// Counts how many steps the lines of steps represent that are let go.
-fn count_often(often: &mut BTreeMap<u64, u64>, steps: &[Step]) {
-    each_after(steps, |steps| {
-        if often.len() < OFTEN || often.contains_key(&steps) {
+fn count_line_intervals(often: &mut BTreeMap<u64, u64>, steps: &[TrainStep]) {
+    each_interval(steps, |steps| {
+        if often.len() < MAX_LINE_DISTANCES || often.contains_key(&steps) {
             *often.entry(steps).or_default() += 1;
         }
     });
 }
 
 /// How many steps each line represents that is not the first of its segment.
-fn each_after(steps: &[Step], mut sink: impl FnMut(u64)) {
+fn each_interval(steps: &[TrainStep], mut sink: impl FnMut(u64)) {
     for pair in steps.windows(2) {
         if pair[0].segment == pair[1].segment {
             sink(pair[1].steps);
@@ -277,60 +277,63 @@ fn each_after(steps: &[Step], mut sink: impl FnMut(u64)) {
 }
 
 /// Names the gaps between `marks`; new processes took over where `begins` says.
-pub fn resolve<'m>(marks: impl Into<Marks<'m>>, begins: &[Begin], options: &Options) -> Timeline {
+pub fn resolve_timeline<'m>(
+    marks: impl Into<MarkSlice<'m>>,
+    begins: &[AttemptStart],
+    options: &Options,
+) -> StepTimeline {
     let marks = marks.into();
     let chosen = match options.none {
-        true => Choice::Nothing,
-        false => choice::choose(marks, begins, options.asked),
+        true => ShapeChoice::Nothing,
+        false => choice::choose_shape(marks, begins, options.asked),
     };
     match chosen {
-        Choice::Of(shape, by_ranks) => {
-            Building::of(shape, by_ranks, marks).build(marks, begins, options)
-        }
-        nothing => Timeline {
-            gaps: vec![Gap::Unknown; marks.len() + 1].into(),
+        ShapeChoice::Of(shape, by_ranks) => TimelineBuilder::for_shape(shape, by_ranks, marks)
+            .build_timeline(marks, begins, options),
+        nothing => StepTimeline {
+            gaps: vec![GapKind::Unknown; marks.len() + 1].into(),
             bursts: match nothing {
-                Choice::Bursts(falls) => Some(falls),
+                ShapeChoice::Bursts(falls) => Some(falls),
                 _ => None,
             },
-            ..Timeline::default()
+            ..StepTimeline::default()
         },
     }
 }
 
 /// A timeline while its marks are read.
-struct Building {
-    shape: Shape,
-    timeline: Timeline,
+struct TimelineBuilder {
+    shape: LineShape,
+    timeline: StepTimeline,
     /// What the lines' numbers count, and how many samples a step has.
-    counting: Counting,
+    counting: StepNumberReader,
     batch: Option<u64>,
     /// A line has a time of several steps.
     has_sums: bool,
-    now: Counter,
+    now: SegmentCounter,
     /// Time and speed of the next step.
     timing: Option<(Option<f64>, Option<f64>)>,
     /// The processes of the next line.
-    next: Successors,
+    next: AttemptSuccessors,
     /// Marks of a launcher that ended an attempt.
     cuts: Vec<usize>,
 }
 
 /// What came after a step line that tells whether its processes print the next one.
 #[derive(Debug, Default)]
-struct Successors {
+struct AttemptSuccessors {
     /// New processes took over: what is known of them, the best of it if they did several times.
-    begun: Option<Begin>,
+    begun: Option<AttemptStart>,
     /// A launcher ended the processes: the mark.
     ended: Option<usize>,
     /// The same, of the processes before those that took over last.
     cut: Option<usize>,
 }
 
-impl Successors {
-    fn begin(&mut self, begin: Begin) {
+impl AttemptSuccessors {
+    fn begin_attempt(&mut self, begin: AttemptStart) {
         let before = self.begun.unwrap_or(begin);
-        self.begun = Some(Begin {
+        self.begun = Some(AttemptStart {
             sure: before.sure || begin.sure,
             smaller: before.smaller && begin.smaller,
             ..begin
@@ -340,7 +343,7 @@ impl Successors {
 
     /// True where the next line is another attempt's, after `lines` of the one before; its number
     /// `rises` or does not.
-    fn are_new(&self, lines: u64, rises: bool) -> bool {
+    fn are_new_processes(&self, lines: u64, rises: bool) -> bool {
         self.begun.is_some_and(|begin| {
             // The processes of a log that begins in the middle of a job are seen one after the
             // other, but all before its second step is over.
@@ -351,7 +354,7 @@ impl Successors {
     }
 
     /// Where the attempt before ended.
-    fn end(&self) -> Option<usize> {
+    fn attempt_end(&self) -> Option<usize> {
         match self.begun {
             Some(_) => self.cut,
             None => self.ended,
@@ -359,93 +362,101 @@ impl Successors {
     }
 }
 
-impl Building {
-    fn of(shape: Shape, by_ranks: bool, marks: Marks<'_>) -> Building {
-        let counting = Counting::of(marks, shape.trainer);
-        Building {
+impl TimelineBuilder {
+    fn for_shape(shape: LineShape, by_ranks: bool, marks: MarkSlice<'_>) -> TimelineBuilder {
+        let counting = StepNumberReader::read_lines(marks, shape.trainer);
+        TimelineBuilder {
             shape,
-            timeline: Timeline {
+            timeline: StepTimeline {
                 trainer: Some(shape.trainer),
-                ..Timeline::default()
+                ..StepTimeline::default()
             },
             counting,
             batch: counting.batch,
             has_sums: false,
-            now: Counter {
+            now: SegmentCounter {
                 by_ranks,
-                ..Counter::default()
+                ..SegmentCounter::default()
             },
             timing: None,
-            next: Successors::default(),
+            next: AttemptSuccessors::default(),
             cuts: Vec::new(),
         }
     }
 
-    fn build(mut self, marks: Marks<'_>, begins: &[Begin], options: &Options) -> Timeline {
+    fn build_timeline(
+        mut self,
+        marks: MarkSlice<'_>,
+        begins: &[AttemptStart],
+        options: &Options,
+    ) -> StepTimeline {
         let mut begins = begins.iter().peekable();
         for (at, mark) in marks.iter().enumerate() {
             while let Some(begin) = begins.next_if(|begin| begin.at <= mark.start) {
-                self.next.begin(*begin);
+                self.next.begin_attempt(*begin);
             }
             match &mark.mark {
-                Mark::Ended => self.next.ended = Some(at),
-                Mark::Timing { time_s, tflops } => self.timing = Some((*time_s, *tflops)),
-                Mark::Metric { tflops, .. } => {
+                TrainerMark::Ended => self.next.ended = Some(at),
+                TrainerMark::Timing { time_s, tflops } => self.timing = Some((*time_s, *tflops)),
+                TrainerMark::Metric { tflops, .. } => {
                     if let Some(step) = self.timeline.steps.last_mut() {
                         step.tflops = step.tflops.or(*tflops);
                     }
                 }
-                Mark::BatchSize(size) => self.batch = Some(*size),
-                Mark::Step(line) if self.shape.takes(line) => self.step(at, line),
-                Mark::Step(_) | Mark::Between | Mark::Evaluation(_) => {}
+                TrainerMark::BatchSize(size) => self.batch = Some(*size),
+                TrainerMark::Step(line) if self.shape.accepts_line(line) => {
+                    self.add_step_line(at, line);
+                }
+                TrainerMark::Step(_) | TrainerMark::Between | TrainerMark::Evaluation(_) => {}
             }
         }
         let mut t = self.timeline;
-        t.begin_segments(self.shape.trainer, marks);
-        let stretches = evaluation::stretches(marks, t.steps.left());
+        t.count_first_intervals(self.shape.trainer, marks);
+        let stretches = evaluation::find_evaluations(marks, t.steps.remaining());
         let known = (self.counting.batch, self.has_sums);
-        times::fill(&mut t, marks, &stretches, known);
+        times::fill_step_times(&mut t, marks, &stretches, known);
         if self.shape.trainer.lags_one_step() && !options.as_printed {
             t.lags = true;
-            lag(&mut t);
+            shift_lagging_lines(&mut t);
         }
-        t.gaps = gaps::named(
+        t.gaps = gaps::name_gaps(
             marks.len(),
-            t.steps.left(),
+            t.steps.remaining(),
             &stretches,
             &self.cuts,
             options.marker,
         )
         .into();
         t.by_position = match t.trainer {
-            _ if options.by_position => Some(ByPosition::Asked),
-            Some(trainer) if trainer.prints_late() => Some(ByPosition::Late),
+            _ if options.by_position => Some(PositionOnlyReason::Asked),
+            Some(trainer) if trainer.prints_late() => Some(PositionOnlyReason::Late),
             _ => None,
         };
         t
     }
 
-    fn step(&mut self, at: usize, line: &StepLine) {
+    fn add_step_line(&mut self, at: usize, line: &StepLine) {
         let t = &mut self.timeline;
         let before = self.now.segment;
         t.stage = t.stage.or(line.stage);
-        let (step, counted) = self.counting.step(line, self.batch);
+        let (step, counted) = self.counting.step_of_line(line, self.batch);
         t.counted = t.counted.max(counted);
         let rises = self.now.last.is_some_and(|last| step > last);
-        let anew = self.next.are_new(self.now.lines, rises);
-        let Some((segment, steps)) = self.now.next(step, line, anew) else {
+        let anew = self.next.are_new_processes(self.now.lines, rises);
+        let Some((segment, steps)) = self.now.count_line(step, line, anew) else {
             t.duplicates += 1;
             if self.now.by_ranks {
-                let same = |s: &&(usize, &Step)| s.1.segment == before && s.1.step == step;
-                let late = t.steps.numbered().rev().take(REMEMBERED);
+                let same = |s: &&(usize, &TrainStep)| s.1.segment == before && s.1.step == step;
+                let late = t.steps.iter_numbered().rev().take(MAX_PRINTED_STEPS);
                 let of = late.into_iter().find(|s| same(&s));
                 t.again.extend(of.map(|(of, _)| (of as u32, at as u32)));
             }
             return;
         };
         let next = std::mem::take(&mut self.next);
-        self.cuts.extend(next.end().filter(|_| segment != before));
-        self.has_sums |= matches!(line.pace, Some(Pace::Sum { .. }));
+        self.cuts
+            .extend(next.attempt_end().filter(|_| segment != before));
+        self.has_sums |= matches!(line.pace, Some(TrainerPace::Sum { .. }));
         // A damaged number may have lost more than it shows.
         let sane = |x: &f64| *x >= 0.0;
         let (mut time_s, mut tflops) = (line.time_s.filter(sane), line.tflops.filter(sane));
@@ -453,7 +464,7 @@ impl Building {
             time_s = time_s.or(aux_time);
             tflops = tflops.or(aux_tflops);
         }
-        t.steps.push(Step {
+        t.steps.push(TrainStep {
             segment,
             step,
             steps,
@@ -466,22 +477,22 @@ impl Building {
 
 /// Counts segments and log intervals.
 #[derive(Debug, Default)]
-struct Counter {
+struct SegmentCounter {
     last: Option<u64>,
     epoch: Option<u64>,
     /// Every rank prints.
     by_ranks: bool,
     /// What each printed last.
-    voices: Voices,
+    voices: PrintingRanks,
     segment: u32,
     /// Steps of the segment with a line.
     lines: u64,
 }
 
-impl Counter {
+impl SegmentCounter {
     /// The segment of the line of `step` and how many steps it represents; `None` for a line of a
     /// step that was printed already. `anew` says that other processes than before print it.
-    fn next(&mut self, step: u64, line: &StepLine, anew: bool) -> Option<(u32, u64)> {
+    fn count_line(&mut self, step: u64, line: &StepLine, anew: bool) -> Option<(u32, u64)> {
         let (older, newer) = match (self.epoch, line.epoch) {
             (Some(last), Some(epoch)) => (epoch < last, epoch > last),
             _ => (false, false),
@@ -490,15 +501,15 @@ impl Counter {
         let mut anew = anew;
         if self.by_ranks || line.trainer.printed_by_every_rank() {
             if anew {
-                self.voices = Voices::default();
+                self.voices = PrintingRanks::default();
             }
-            match self.voices.hear(at) {
-                Heard::First => {}
-                Heard::Again => return None,
-                Heard::Back => {
+            match self.voices.classify_line(at) {
+                LineNovelty::First => {}
+                LineNovelty::Again => return None,
+                LineNovelty::Back => {
                     anew = true;
-                    self.voices = Voices::default();
-                    self.voices.hear(at);
+                    self.voices = PrintingRanks::default();
+                    self.voices.classify_line(at);
                 }
             }
         }
@@ -522,9 +533,9 @@ impl Counter {
 
 /// MaxText prints line N after it dispatched step N+1: what ends at line N is step N+1's, and
 /// before its first line are two steps.
-fn lag(t: &mut Timeline) {
+fn shift_lagging_lines(t: &mut StepTimeline) {
     let mut first_of_segment = None;
-    let steps = t.steps.left_mut();
+    let steps = t.steps.remaining_mut();
     for step in &mut *steps {
         if first_of_segment != Some(step.segment) {
             first_of_segment = Some(step.segment);

@@ -1,25 +1,25 @@
 //! The steps that inputs have.
 
-use super::{Timeline, Window};
-use crate::formats::lines::Rows;
+use super::{StepTimeline, StepWindow};
+use crate::formats::lines::RowVisitor;
 use crate::output::table::Row;
-use crate::report::ranges;
+use crate::report::ranges_phrase;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The steps that inputs have, to check a window against. A job may run for a month: lines that come at
 /// even distances take no more memory than two of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Present {
+pub struct PresentSteps {
     /// Lines at even distances, each run after the one before.
-    runs: Vec<Run>,
+    runs: Vec<EvenStepRun>,
     /// All others: each line's step, with how many steps it represents.
     others: BTreeMap<u64, u64>,
 }
 
 /// Lines at even distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Run {
+struct EvenStepRun {
     first: u64,
     last: u64,
     /// How far apart they are; 0 for one line.
@@ -28,9 +28,9 @@ struct Run {
     steps: u64,
 }
 
-impl Run {
+impl EvenStepRun {
     /// Adds the next line, if it is one of the run.
-    fn grows(&mut self, step: u64, steps: u64) -> bool {
+    fn try_extend(&mut self, step: u64, steps: u64) -> bool {
         let apart = step.saturating_sub(self.last);
         let is_next = apart > 0 && steps == self.steps && [0, apart].contains(&self.apart);
         if is_next {
@@ -39,14 +39,14 @@ impl Run {
         is_next
     }
 
-    fn has(&self, step: u64) -> bool {
+    fn has_step(&self, step: u64) -> bool {
         let since = step.checked_sub(self.first);
         since.is_some_and(|since| since == 0 || self.apart > 0 && since.is_multiple_of(self.apart))
             && step <= self.last
     }
 
     /// Its lines from a step on.
-    fn from(self, from: u64) -> impl Iterator<Item = (u64, u64)> {
+    fn lines_from(self, from: u64) -> impl Iterator<Item = (u64, u64)> {
         let apart = self.apart.max(1);
         let before = from.saturating_sub(self.first).div_ceil(apart);
         let first = before
@@ -59,37 +59,37 @@ impl Run {
 }
 
 /// The steps of a part of a call table.
-impl Rows for Present {
-    fn row(&mut self, row: &Row<'_>) {
+impl RowVisitor for PresentSteps {
+    fn visit_row(&mut self, row: &Row<'_>) {
         if let Some(step) = row.step {
-            self.step(step, 1);
+            self.add_step(step, 1);
         }
     }
 }
 
-impl Present {
+impl PresentSteps {
     /// Notes a timeline's steps.
-    pub fn add(&mut self, timeline: &Timeline) {
+    pub fn add_timeline(&mut self, timeline: &StepTimeline) {
         for step in &timeline.steps {
-            self.step(step.step, step.steps);
+            self.add_step(step.step, step.steps);
         }
     }
 
     /// Notes a step whose line represents `steps` of them.
-    pub fn step(&mut self, step: u64, steps: u64) {
+    pub fn add_step(&mut self, step: u64, steps: u64) {
         let last = self.runs.last_mut();
-        if last.is_some_and(|run| run.grows(step, steps)) {
+        if last.is_some_and(|run| run.try_extend(step, steps)) {
             return;
         }
         let at = self.runs.partition_point(|run| run.last < step);
         match self.runs.get(at) {
-            None => self.runs.push(Run {
+            None => self.runs.push(EvenStepRun {
                 first: step,
                 last: step,
                 apart: 0,
                 steps,
             }),
-            Some(run) if run.has(step) && run.steps >= steps => {}
+            Some(run) if run.has_step(step) && run.steps >= steps => {}
             Some(_) => {
                 let known = self.others.entry(step).or_insert(steps);
                 *known = steps.max(*known);
@@ -98,20 +98,22 @@ impl Present {
     }
 
     /// Notes all that another has.
-    pub fn merge(&mut self, other: &Present) {
-        other.all().for_each(|(step, steps)| self.step(step, steps));
+    pub fn merge(&mut self, other: &PresentSteps) {
+        other
+            .iter_lines()
+            .for_each(|(step, steps)| self.add_step(step, steps));
     }
 
     /// Each line's step, with how many steps it represents, in order.
-    fn all(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.between(0, u64::MAX)
+    fn iter_lines(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.lines_between(0, u64::MAX)
     }
 
     /// Those from one step up to another.
-    fn between(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
+    fn lines_between(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
         let first = self.runs.partition_point(|run| run.last < from);
         let runs = self.runs[first..].iter();
-        let mut even = runs.flat_map(move |run| run.from(from)).peekable();
+        let mut even = runs.flat_map(move |run| run.lines_from(from)).peekable();
         let mut others = self.others.range(from..).peekable();
         std::iter::from_fn(move || {
             let next = match (even.peek(), others.peek()) {
@@ -136,22 +138,22 @@ impl Present {
     ///
     /// # Errors
     /// What is missing, with the steps that are there.
-    pub fn demand(&self, window: Option<&Window>) -> Result<(), String> {
+    pub fn check_demand(&self, window: Option<&StepWindow>) -> Result<(), String> {
         if self.is_empty() {
-            return Err(self.describe());
+            return Err(self.describe_steps());
         }
-        window.map_or(Ok(()), |window| self.check(window))
+        window.map_or(Ok(()), |window| self.check_window(window))
     }
 
     /// Checks that every step of `window` is there.
     ///
     /// # Errors
     /// What is missing, with the steps that are there.
-    pub fn check(&self, window: &Window) -> Result<(), String> {
+    pub fn check_window(&self, window: &StepWindow) -> Result<(), String> {
         let mut next = window.from;
         let mut first = true;
         let mut missing = None;
-        for (step, steps) in self.between(window.from, window.to) {
+        for (step, steps) in self.lines_between(window.from, window.to) {
             let begins = step.saturating_sub(steps - 1);
             // An open end asks for what there is.
             if begins > next && !(first && window.from == 0) {
@@ -169,21 +171,21 @@ impl Present {
             None => Ok(()),
             Some(step) => Err(format!(
                 "step {step} is not in the input; {}",
-                self.describe()
+                self.describe_steps()
             )),
         }
     }
 
     /// The steps as ranges, `0..55` or `10, 20, 30 (each line stands for 10 steps)`.
-    pub fn describe(&self) -> String {
+    pub fn describe_steps(&self) -> String {
         if self.is_empty() {
             return "the input has no step lines; name the trainer with --trainer, or describe its \
                     lines with --step-regex"
                 .to_owned();
         }
-        let ranges = ranges(self.all().map(|(step, _)| step));
+        let ranges = ranges_phrase(self.iter_lines().map(|(step, _)| step));
         let interval = self
-            .all()
+            .iter_lines()
             .skip(1)
             .map(|(_, steps)| steps)
             .max()
@@ -210,34 +212,34 @@ mod tests {
             window in (0..80_u64, 0..80_u64),
             end: bool,
         ) {
-            let (mut present, mut twin) = (Present::default(), BTreeMap::new());
-            let mut merged = Present::default();
+            let (mut present, mut twin) = (PresentSteps::default(), BTreeMap::new());
+            let mut merged = PresentSteps::default();
             for (first, n, apart, steps) in runs {
                 let first = if end { u64::MAX - first } else { first };
-                let mut own = Present::default();
+                let mut own = PresentSteps::default();
                 for at in 0..n as u64 {
                     let step = first.saturating_add(at * apart);
-                    present.step(step, steps);
-                    own.step(step, steps);
+                    present.add_step(step, steps);
+                    own.add_step(step, steps);
                     let known = twin.entry(step).or_insert(steps);
                     *known = steps.max(*known);
                 }
                 merged.merge(&own);
             }
             let all: Vec<(u64, u64)> = twin.clone().into_iter().collect();
-            prop_assert_eq!(present.all().collect::<Vec<_>>(), all.clone());
-            prop_assert_eq!(merged.all().collect::<Vec<_>>(), all);
+            prop_assert_eq!(present.iter_lines().collect::<Vec<_>>(), all.clone());
+            prop_assert_eq!(merged.iter_lines().collect::<Vec<_>>(), all);
             let (from, to) = (window.0.min(window.1), window.1.max(window.0));
             let part: Vec<(u64, u64)> = twin.range(from..=to).map(|(a, b)| (*a, *b)).collect();
-            prop_assert_eq!(present.between(from, to).collect::<Vec<_>>(), part);
+            prop_assert_eq!(present.lines_between(from, to).collect::<Vec<_>>(), part);
         }
     }
 
     #[test]
     fn a_month_of_steps_takes_no_memory() {
-        let mut present = Present::default();
-        (0..3_000_000).for_each(|step| present.step(step, 1));
+        let mut present = PresentSteps::default();
+        (0..3_000_000).for_each(|step| present.add_step(step, 1));
         assert_eq!((present.runs.len(), present.others.len()), (1, 0));
-        assert_eq!(present.describe(), "steps present: 0..2999999");
+        assert_eq!(present.describe_steps(), "steps present: 0..2999999");
     }
 }

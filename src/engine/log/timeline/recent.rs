@@ -5,36 +5,36 @@ use std::ops::Range;
 
 /// A list whose first items may be forgotten. The others keep their numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recent<T> {
+pub struct ForgettingList<T> {
     gone: usize,
     list: Vec<T>,
 }
 
-impl<T> Default for Recent<T> {
-    fn default() -> Recent<T> {
+impl<T> Default for ForgettingList<T> {
+    fn default() -> ForgettingList<T> {
         Vec::new().into()
     }
 }
 
-impl<T> From<Vec<T>> for Recent<T> {
-    fn from(list: Vec<T>) -> Recent<T> {
-        Recent { gone: 0, list }
+impl<T> From<Vec<T>> for ForgettingList<T> {
+    fn from(list: Vec<T>) -> ForgettingList<T> {
+        ForgettingList { gone: 0, list }
     }
 }
 
-impl<T> FromIterator<T> for Recent<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Recent<T> {
+impl<T> FromIterator<T> for ForgettingList<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> ForgettingList<T> {
         items.into_iter().collect::<Vec<T>>().into()
     }
 }
 
-impl<T> Extend<T> for Recent<T> {
+impl<T> Extend<T> for ForgettingList<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
         self.list.extend(items);
     }
 }
 
-impl<T> IntoIterator for Recent<T> {
+impl<T> IntoIterator for ForgettingList<T> {
     type Item = T;
     type IntoIter = std::vec::IntoIter<T>;
 
@@ -43,7 +43,7 @@ impl<T> IntoIterator for Recent<T> {
     }
 }
 
-impl<'a, T> IntoIterator for &'a Recent<T> {
+impl<'a, T> IntoIterator for &'a ForgettingList<T> {
     type Item = &'a T;
     type IntoIter = std::slice::Iter<'a, T>;
 
@@ -52,7 +52,7 @@ impl<'a, T> IntoIterator for &'a Recent<T> {
     }
 }
 
-impl<T> Recent<T> {
+impl<T> ForgettingList<T> {
     /// How many there are, with those that are forgotten.
     pub fn len(&self) -> usize {
         self.gone + self.list.len()
@@ -64,17 +64,17 @@ impl<T> Recent<T> {
     }
 
     /// How many are forgotten.
-    pub fn gone(&self) -> usize {
+    pub fn forgotten_count(&self) -> usize {
         self.gone
     }
 
     /// Those that are left.
-    pub fn left(&self) -> &[T] {
+    pub fn remaining(&self) -> &[T] {
         &self.list
     }
 
     /// Those that are left, to be changed.
-    pub fn left_mut(&mut self) -> &mut [T] {
+    pub fn remaining_mut(&mut self) -> &mut [T] {
         &mut self.list
     }
 
@@ -84,7 +84,7 @@ impl<T> Recent<T> {
     }
 
     /// Those with these numbers that are there and not forgotten.
-    pub fn part(&self, part: Range<usize>) -> &[T] {
+    pub fn slice(&self, part: Range<usize>) -> &[T] {
         let to = part.end.saturating_sub(self.gone).min(self.list.len());
         let from = part.start.saturating_sub(self.gone).min(to);
         &self.list[from..to]
@@ -106,7 +106,7 @@ impl<T> Recent<T> {
     }
 
     /// Those that are left, with their numbers.
-    pub fn numbered(&self) -> impl DoubleEndedIterator<Item = (usize, &T)> {
+    pub fn iter_numbered(&self) -> impl DoubleEndedIterator<Item = (usize, &T)> {
         let list = self.list.iter().enumerate();
         list.map(|(at, item)| (self.gone + at, item))
     }
@@ -122,7 +122,7 @@ impl<T> Recent<T> {
     }
 
     /// Forgets those before this number; gives them.
-    pub fn forget(&mut self, before: usize) -> std::vec::Drain<'_, T> {
+    pub fn forget_before(&mut self, before: usize) -> std::vec::Drain<'_, T> {
         let n = before.saturating_sub(self.gone).min(self.list.len());
         self.gone += n;
         self.list.drain(..n)
@@ -140,7 +140,7 @@ mod tests {
         fn numbers_stay(
             done in proptest::collection::vec((0..9_usize, 0..40_usize, 0..60_usize), 1..30),
         ) {
-            let (mut recent, mut twin) = (Recent::default(), Vec::new());
+            let (mut recent, mut twin) = (ForgettingList::default(), Vec::new());
             let mut forgotten = 0;
             for (more, before, len) in done {
                 for n in 0..more {
@@ -152,16 +152,16 @@ mod tests {
                     twin.truncate(len);
                 }
                 let n = before.min(twin.len()).max(forgotten);
-                let given: Vec<usize> = recent.forget(before).collect();
+                let given: Vec<usize> = recent.forget_before(before).collect();
                 prop_assert_eq!(&given[..], &twin[forgotten..n]);
                 forgotten = n;
-                prop_assert_eq!((recent.len(), recent.gone()), (twin.len(), forgotten));
-                prop_assert_eq!(recent.left(), &twin[forgotten..]);
+                prop_assert_eq!((recent.len(), recent.forgotten_count()), (twin.len(), forgotten));
+                prop_assert_eq!(recent.remaining(), &twin[forgotten..]);
                 prop_assert_eq!(recent.get(len), twin.get(len).filter(|_| len >= forgotten));
                 let to = len.min(twin.len()).max(forgotten);
                 let from = before.clamp(forgotten, to);
-                prop_assert_eq!(recent.part(before..len), &twin[from..to]);
-                let numbered = recent.numbered().all(|(at, n)| twin[at] == *n);
+                prop_assert_eq!(recent.slice(before..len), &twin[from..to]);
+                let numbered = recent.iter_numbered().all(|(at, n)| twin[at] == *n);
                 prop_assert!(numbered);
             }
         }

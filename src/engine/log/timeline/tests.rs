@@ -1,17 +1,17 @@
 //! The steps of lists of marks.
 
 use super::*;
-use crate::grammar::trainer::{Clock, Counts, Evaluation, Pace};
-use crate::log::walk::MarkAt;
+use crate::grammar::trainer::{EvaluationLine, StepNumberUnit, TrainerClock, TrainerPace};
+use crate::log::walk::MarkPosition;
 
-fn step(trainer: Trainer, step: u64) -> Mark {
-    Mark::Step(StepLine::bare(trainer, step))
+fn step(trainer: Trainer, step: u64) -> TrainerMark {
+    TrainerMark::Step(StepLine::without_time(trainer, step))
 }
 
-pub(in crate::log::timeline) fn marks(list: Vec<Mark>) -> Vec<MarkAt> {
+pub(in crate::log::timeline) fn marks(list: Vec<TrainerMark>) -> Vec<MarkPosition> {
     (0_u64..)
         .zip(list)
-        .map(|(i, mark)| MarkAt {
+        .map(|(i, mark)| MarkPosition {
             start: i,
             cut: i + 1,
             line: i,
@@ -21,13 +21,13 @@ pub(in crate::log::timeline) fn marks(list: Vec<Mark>) -> Vec<MarkAt> {
         .collect()
 }
 
-fn gap_steps(list: Vec<Mark>, options: &Options) -> Vec<String> {
-    let t = resolve(&marks(list), &[], options);
-    let name = |gap: usize| match t.gaps.left()[gap] {
-        Gap::Step(i) => format!(
+fn gap_steps(list: Vec<TrainerMark>, options: &Options) -> Vec<String> {
+    let t = resolve_timeline(&marks(list), &[], options);
+    let name = |gap: usize| match t.gaps.remaining()[gap] {
+        GapKind::Step(i) => format!(
             "{}:{}",
-            t.steps.left()[i as usize].segment,
-            t.steps.left()[i as usize].step
+            t.steps.remaining()[i as usize].segment,
+            t.steps.remaining()[i as usize].step
         ),
         other => format!("{other:?}"),
     };
@@ -60,7 +60,7 @@ fn a_falling_number_is_a_new_segment_and_a_repeated_one_a_duplicate() {
 fn evaluation_is_between_and_another_trainers_line_is_nothing() {
     let list = vec![
         step(Trainer::Megatron, 1),
-        Mark::Between,
+        TrainerMark::Between,
         step(Trainer::DeepSpeed, 2),
         step(Trainer::Megatron, 2),
     ];
@@ -72,12 +72,12 @@ fn evaluation_is_between_and_another_trainers_line_is_nothing() {
 fn lines_that_begin_steps_and_lines_that_lag() {
     let list = [1, 2].map(|s| step(Trainer::Custom, s)).to_vec();
     let start = Options {
-        marker: Marker::Start,
+        marker: MarkerSide::Start,
         ..Options::default()
     };
     assert_eq!(gap_steps(list, &start), ["Before", "0:1", "0:2"]);
     let list = [0, 1, 2].map(|s| step(Trainer::MaxText, s)).to_vec();
-    let t = resolve(&marks(list.clone()), &[], &Options::default());
+    let t = resolve_timeline(&marks(list.clone()), &[], &Options::default());
     assert_eq!(
         t.steps
             .iter()
@@ -95,14 +95,14 @@ fn lines_that_begin_steps_and_lines_that_lag() {
 #[test]
 fn values_that_come_with_a_later_line_are_waited_for_also_after_a_restart() {
     let timed = |trainer, step, time_s| {
-        Mark::Step(StepLine {
+        TrainerMark::Step(StepLine {
             time_s,
-            ..StepLine::bare(trainer, step)
+            ..StepLine::without_time(trainer, step)
         })
     };
-    let told = |list: &[Mark]| {
-        let t = resolve(&marks(list.to_vec()), &[], &Options::default());
-        (t.told(), t.steps.len())
+    let told = |list: &[TrainerMark]| {
+        let t = resolve_timeline(&marks(list.to_vec()), &[], &Options::default());
+        (t.count_known_steps(), t.steps.len())
     };
     // The last step of the first segment never gets its time.
     let list = [0, 1, 2, 0, 1].map(|step| timed(Trainer::MaxText, step, Some(1.8)));
@@ -111,7 +111,7 @@ fn values_that_come_with_a_later_line_are_waited_for_also_after_a_restart() {
         assert_eq!(told, steps - 1);
     }
     let times = [Some(1.8), Some(1.8), None, None, Some(0.5)];
-    let list: Vec<Mark> = [1, 2, 3, 1, 2]
+    let list: Vec<TrainerMark> = [1, 2, 3, 1, 2]
         .iter()
         .zip(times)
         .map(|(&step, time)| timed(Trainer::DeepSpeed, step, time))
@@ -121,39 +121,39 @@ fn values_that_come_with_a_later_line_are_waited_for_also_after_a_restart() {
 }
 
 /// The times of steps by the stamps of their lines.
-fn stamped(list: &[(u64, i64)], more: &[(usize, Mark)]) -> Vec<Option<f64>> {
-    let mut all: Vec<Mark> = list
+fn stamped(list: &[(u64, i64)], more: &[(usize, TrainerMark)]) -> Vec<Option<f64>> {
+    let mut all: Vec<TrainerMark> = list
         .iter()
         .map(|&(step, ms)| {
-            Mark::Step(StepLine {
+            TrainerMark::Step(StepLine {
                 wall_ms: Some(ms),
-                ..StepLine::bare(Trainer::Torchtitan, step)
+                ..StepLine::without_time(Trainer::Torchtitan, step)
             })
         })
         .collect();
     for &(at, mark) in more {
         all.insert(at, mark);
     }
-    let t = resolve(&marks(all), &[], &Options::default());
+    let t = resolve_timeline(&marks(all), &[], &Options::default());
     t.steps.iter().map(|step| step.time_s).collect()
 }
 
 #[test]
 fn what_new_processes_print_is_a_segment_of_its_own() {
-    let begin = |at: u64, sure| Begin {
+    let begin = |at: u64, sure| AttemptStart {
         at,
         sure,
         smaller: false,
     };
-    let smaller = |at: u64| Begin {
+    let smaller = |at: u64| AttemptStart {
         smaller: true,
         ..begin(at, true)
     };
-    let steps = |list: &[Mark], begins: &[Begin]| {
-        let t = resolve(&marks(list.to_vec()), begins, &Options::default());
-        let of = |gap: &Gap| match gap {
-            Gap::Step(i) => {
-                let step = &t.steps.left()[*i as usize];
+    let steps = |list: &[TrainerMark], begins: &[AttemptStart]| {
+        let t = resolve_timeline(&marks(list.to_vec()), begins, &Options::default());
+        let of = |gap: &GapKind| match gap {
+            GapKind::Step(i) => {
+                let step = &t.steps.remaining()[*i as usize];
                 format!("{}:{}", step.segment, step.step)
             }
             other => format!("{other:?}"),
@@ -180,25 +180,31 @@ fn what_new_processes_print_is_a_segment_of_its_own() {
     let list = [
         of(5),
         of(6),
-        Mark::Between,
-        Mark::Ended,
-        Mark::Between,
+        TrainerMark::Between,
+        TrainerMark::Ended,
+        TrainerMark::Between,
         of(9),
     ];
     let told = ["0:5", "0:6", "Between", "After", "Between", "1:9", "After"];
     assert_eq!(steps(&list, &[begin(4, true)]), told);
     // What was ended before is not what begins.
-    let list = [of(5), Mark::Ended, Mark::Ended, Mark::Ended, of(5)];
+    let list = [
+        of(5),
+        TrainerMark::Ended,
+        TrainerMark::Ended,
+        TrainerMark::Ended,
+        of(5),
+    ];
     let told = ["0:5", "After", "After", "1:5", "1:5", "After"];
     assert_eq!(steps(&list, &[begin(3, true)]), told);
     // No new process: the job went on.
     assert_eq!(steps(&list[..2], &[]), ["0:5", "After", "After"]);
     assert_eq!(
-        steps(&[of(5), Mark::Ended, of(6)], &[]),
+        steps(&[of(5), TrainerMark::Ended, of(6)], &[]),
         ["0:5", "0:6", "0:6", "After"]
     );
     assert_eq!(
-        steps(&[of(5), Mark::Ended, of(2)], &[]),
+        steps(&[of(5), TrainerMark::Ended, of(2)], &[]),
         ["0:5", "After", "1:2", "After"]
     );
 }
@@ -218,12 +224,12 @@ fn the_largest_number_overflows_nothing() {
             &[u64::MAX - 1, u64::MAX, u64::MAX - 1],
         ] {
             let list = list.iter().map(|s| step(trainer, *s)).collect();
-            let t = resolve(&marks(list), &[], &Options::default());
-            let mut present = Present::default();
-            present.add(&t);
-            assert!(present.describe().contains("18446744073709551615"));
+            let t = resolve_timeline(&marks(list), &[], &Options::default());
+            let mut present = PresentSteps::default();
+            present.add_timeline(&t);
+            assert!(present.describe_steps().contains("18446744073709551615"));
             let window = "18446744073709551615..".parse().unwrap();
-            assert_eq!(present.check(&window), Ok(()));
+            assert_eq!(present.check_window(&window), Ok(()));
         }
     }
 }
@@ -236,8 +242,8 @@ fn a_time_between_stamps_prints_as_its_decimals() {
     }
 }
 
-fn stops(ms: i64, step: Option<u64>) -> Mark {
-    Mark::Evaluation(Evaluation::Stops {
+fn stops(ms: i64, step: Option<u64>) -> TrainerMark {
+    TrainerMark::Evaluation(EvaluationLine::Stops {
         wall_ms: Some(ms),
         samples: None,
         step,
@@ -246,7 +252,7 @@ fn stops(ms: i64, step: Option<u64>) -> Mark {
 
 #[test]
 fn after_an_evaluation_of_a_known_step_its_end_is_where_the_next_begins() {
-    let starts = |ms| Mark::Evaluation(Evaluation::Starts(Some(ms)));
+    let starts = |ms| TrainerMark::Evaluation(EvaluationLine::Starts(Some(ms)));
     let lines = [(10, 0), (20, 10_000), (30, 45_000), (40, 55_000)];
     // Before the evaluation, which is after step 25, the job does something else for long.
     let times = stamped(&lines, &[(2, starts(30_000)), (3, stops(40_000, Some(25)))]);
@@ -255,7 +261,7 @@ fn after_an_evaluation_of_a_known_step_its_end_is_where_the_next_begins() {
 
 #[test]
 fn what_is_left_without_an_evaluation_is_like_the_other_times_or_unknown() {
-    let starts = |ms| Mark::Evaluation(Evaluation::Starts(Some(ms)));
+    let starts = |ms| TrainerMark::Evaluation(EvaluationLine::Starts(Some(ms)));
     let stops = |ms| stops(ms, None);
     let lines = [(10, 0), (20, 10_000), (30, 25_000), (40, 35_000)];
     let alone = [None, Some(1.0), Some(1.5), Some(1.0)];
@@ -269,7 +275,7 @@ fn what_is_left_without_an_evaluation_is_like_the_other_times_or_unknown() {
     // Nobody says when it began.
     let times = stamped(&lines, &[(2, stops(17_000))]);
     assert_eq!(times, [None, Some(1.0), None, Some(1.0)]);
-    let times = stamped(&lines, &[(2, Mark::Between)]);
+    let times = stamped(&lines, &[(2, TrainerMark::Between)]);
     assert_eq!(times, [None, Some(1.0), None, Some(1.0)]);
     // It goes on beside the training, and takes no time of it.
     assert_eq!(
@@ -280,7 +286,7 @@ fn what_is_left_without_an_evaluation_is_like_the_other_times_or_unknown() {
 
 #[test]
 fn an_evaluation_that_says_when_it_begins_is_alone_between() {
-    let starts = Mark::Evaluation(Evaluation::Starts(None));
+    let starts = TrainerMark::Evaluation(EvaluationLine::Starts(None));
     let stops = stops(0, None);
     let (one, two) = (step(Trainer::MlPerf, 1), step(Trainer::MlPerf, 2));
     let got = gap_steps(vec![one, starts, stops, two], &Options::default());
@@ -289,7 +295,7 @@ fn an_evaluation_that_says_when_it_begins_is_alone_between() {
     let got = gap_steps(vec![one, starts, two, stops], &Options::default());
     assert_eq!(got, ["0:1", "0:2", "0:2", "After", "After"]);
     let start = Options {
-        marker: Marker::Start,
+        marker: MarkerSide::Start,
         ..Options::default()
     };
     let got = gap_steps(vec![one, starts, stops, two], &start);
@@ -300,8 +306,8 @@ fn an_evaluation_that_says_when_it_begins_is_alone_between() {
 fn the_first_line_represents_no_more_steps_than_there_are_up_to_it() {
     let first = |trainer, lines: &[u64]| {
         let list = lines.iter().map(|&s| step(trainer, s)).collect();
-        let t = resolve(&marks(list), &[], &Options::default());
-        (t.steps.left()[0].steps, t.interval())
+        let t = resolve_timeline(&marks(list), &[], &Options::default());
+        (t.steps.remaining()[0].steps, t.line_interval())
     };
     // Step 1 has a line, and then every second or tenth one has.
     assert_eq!(first(Trainer::Torchtitan, &[1, 2, 4, 6, 8]), (1, 2));
@@ -313,58 +319,58 @@ fn the_first_line_represents_no_more_steps_than_there_are_up_to_it() {
 }
 
 /// The steps of lines, each with its step, how many it represents, and its time.
-fn timed(list: Vec<Mark>) -> (Times, Vec<(u64, u64, Option<f64>)>) {
-    let t = resolve(&marks(list), &[], &Options::default());
-    let of = |s: &Step| (s.step, s.steps, s.time_s);
+fn timed(list: Vec<TrainerMark>) -> (StepTimeSource, Vec<(u64, u64, Option<f64>)>) {
+    let t = resolve_timeline(&marks(list), &[], &Options::default());
+    let of = |s: &TrainStep| (s.step, s.steps, s.time_s);
     (t.times, t.steps.iter().map(of).collect())
 }
 
-fn paced(trainer: Trainer, step: u64, epoch: u64, pace: Pace) -> Mark {
-    Mark::Step(StepLine {
+fn paced(trainer: Trainer, step: u64, epoch: u64, pace: TrainerPace) -> TrainerMark {
+    TrainerMark::Step(StepLine {
         pace: Some(pace),
         epoch: Some(epoch),
-        ..StepLine::bare(trainer, step)
+        ..StepLine::without_time(trainer, step)
     })
 }
 
 #[test]
 fn samples_a_second_are_a_time_where_the_batch_is_known() {
     let line = |step, ms| {
-        Mark::Step(StepLine {
+        TrainerMark::Step(StepLine {
             wall_ms: Some(ms),
-            pace: Some(Pace::Samples {
+            pace: Some(TrainerPace::Samples {
                 per_s: 1000.0,
                 batches: 1,
             }),
-            ..StepLine::bare(Trainer::Mxnet, step)
+            ..StepLine::without_time(Trainer::Mxnet, step)
         })
     };
-    let list = |batch: u64| vec![Mark::BatchSize(batch), line(20, 0), line(40, 4_000)];
+    let list = |batch: u64| vec![TrainerMark::BatchSize(batch), line(20, 0), line(40, 4_000)];
     let (times, got) = timed(list(200));
-    assert_eq!(times, Times::Throughput);
+    assert_eq!(times, StepTimeSource::Throughput);
     assert_eq!(got, [(20, 20, Some(0.2)), (40, 20, Some(0.2))]);
     // The rate is one process's, as the stamps show.
     let (times, got) = timed(list(1600));
-    assert_eq!((times, got[1].2), (Times::Stamps, Some(0.2)));
+    assert_eq!((times, got[1].2), (StepTimeSource::Stamps, Some(0.2)));
     let (times, got) = timed(vec![line(20, 0), line(40, 4_000)]);
     assert_eq!(
         (times, got[0].2, got[1].2),
-        (Times::Stamps, None, Some(0.2))
+        (StepTimeSource::Stamps, None, Some(0.2))
     );
 }
 
 #[test]
 fn steps_within_a_second_take_the_mean_over_enough_whole_seconds() {
     let line = |step, ms| {
-        Mark::Step(StepLine {
+        TrainerMark::Step(StepLine {
             wall_ms: Some(ms),
-            ..StepLine::bare(Trainer::OlmoCore, step)
+            ..StepLine::without_time(Trainer::OlmoCore, step)
         })
     };
     // Four steps a second, as the clock was read: 0, 0, 0, 0, 1, 1, ...
     let list = |ms: i64| (1..=60).map(move |step| line(step, (250 * step as i64) / ms * ms));
     let (times, got) = timed(list(1000).collect());
-    assert_eq!(times, Times::Seconds);
+    assert_eq!(times, StepTimeSource::Seconds);
     let known = got.iter().position(|step| step.2.is_some()).unwrap();
     // The first second that begins in the log is that of step 4; no step takes no time.
     assert_eq!(known, 23);
@@ -374,10 +380,10 @@ fn steps_within_a_second_take_the_mean_over_enough_whole_seconds() {
     );
     // Stamps with fractions tell each step.
     let (times, got) = timed(list(50).collect());
-    assert_eq!((times, got[1].2), (Times::Stamps, Some(0.25)));
+    assert_eq!((times, got[1].2), (StepTimeSource::Stamps, Some(0.25)));
     // A log of a few seconds tells nothing.
     let (times, got) = timed(list(1000).take(23).collect());
-    assert_eq!(times, Times::Seconds);
+    assert_eq!(times, StepTimeSource::Seconds);
     assert!(got.iter().all(|step| step.2.is_none()), "{got:?}");
     // What came before the clock was set back tells nothing of what comes after.
     let back = list(1000).chain((61..=64).map(|step| line(step, 0)));
@@ -386,16 +392,16 @@ fn steps_within_a_second_take_the_mean_over_enough_whole_seconds() {
     // Longer steps are told one by one.
     let long = [(1, 0), (2, 2_000), (3, 5_000)];
     let (times, got) = timed(long.map(|(step, ms)| line(step, ms)).to_vec());
-    assert_eq!((times, got[2].2), (Times::Stamps, Some(3.0)));
+    assert_eq!((times, got[2].2), (StepTimeSource::Stamps, Some(3.0)));
 }
 
 #[test]
 fn a_sum_is_over_its_steps_and_without_its_evaluation() {
-    let sum = |time_s, steps| Pace::Sum { time_s, steps };
+    let sum = |time_s, steps| TrainerPace::Sum { time_s, steps };
     let line = |step, time_s| paced(Trainer::HugeCtr, step, 0, sum(time_s, Some(1000)));
-    let took = Mark::Evaluation(Evaluation::Took(1.5));
+    let took = TrainerMark::Evaluation(EvaluationLine::Took(1.5));
     let (times, got) = timed(vec![line(1000, 2.0), took, line(2000, 3.5)]);
-    assert_eq!(times, Times::Printed);
+    assert_eq!(times, StepTimeSource::Printed);
     assert_eq!(got, [(1000, 1000, Some(0.002)), (2000, 1000, Some(0.002))]);
     // Since the line before, or since the epoch began: 456 steps apart, over epochs of 544.
     let line = |epoch, step, time_s| paced(Trainer::DlLogger, step, epoch, sum(time_s, None));
@@ -417,14 +423,14 @@ fn a_sum_is_over_its_steps_and_without_its_evaluation() {
 #[test]
 fn a_clock_is_taken_where_it_is_clear_and_else_the_moving_average() {
     let bar = |step, seconds, smoothed| {
-        Mark::Step(StepLine {
-            pace: Some(Pace::Smoothed(smoothed)),
-            clock: Some(Clock {
+        TrainerMark::Step(StepLine {
+            pace: Some(TrainerPace::Smoothed(smoothed)),
+            clock: Some(TrainerClock {
                 seconds,
                 error: 1.0,
             }),
             total: Some(100),
-            ..StepLine::bare(Trainer::Hf, step)
+            ..StepLine::without_time(Trainer::Hf, step)
         })
     };
     let list = vec![
@@ -434,32 +440,32 @@ fn a_clock_is_taken_where_it_is_clear_and_else_the_moving_average() {
         bar(4, 344.0, 60.0),
     ];
     let (times, got) = timed(list);
-    assert_eq!(times, Times::Clock);
+    assert_eq!(times, StepTimeSource::Clock);
     // The third takes the mean with the second, for one second is not clear.
     let got: Vec<_> = got.iter().map(|s| s.2).collect();
     assert_eq!(got, [Some(264.0), Some(39.0), Some(20.0), Some(40.0)]);
     let (times, got) = timed(vec![bar(1, 0.0, 0.2), bar(2, 0.0, 0.3), bar(3, 1.0, 0.25)]);
-    assert_eq!((times, got[2].2), (Times::Smoothed, Some(0.25)));
+    assert_eq!((times, got[2].2), (StepTimeSource::Smoothed, Some(0.25)));
     // Lightning prints no moving average, but a rate that makes a fine clock.
     let bar = |step: u64, per_s: f64| {
         let seconds = step as f64 / per_s;
-        Mark::Step(StepLine {
-            clock: Some(Clock {
+        TrainerMark::Step(StepLine {
+            clock: Some(TrainerClock {
                 seconds,
                 error: seconds * 0.01 / per_s,
             }),
-            ..StepLine::bare(Trainer::Lightning, step)
+            ..StepLine::without_time(Trainer::Lightning, step)
         })
     };
     let (times, got) = timed(vec![bar(1, 1.0), bar(2, 1.6), bar(3, 2.0)]);
-    assert_eq!(times, Times::Clock);
+    assert_eq!(times, StepTimeSource::Clock);
     assert_eq!(got[0].2, Some(1.0));
     assert!((got[1].2.unwrap() - 0.25).abs() < 1e-9 && (got[2].2.unwrap() - 0.25).abs() < 1e-9);
 }
 
 #[test]
 fn numbers_begin_again_in_each_epoch() {
-    let pace = Pace::Smoothed(1.0);
+    let pace = TrainerPace::Smoothed(1.0);
     let line = |epoch, step| paced(Trainer::Mxnet, step, epoch, pace);
     // An epoch of one line has no smaller number before it.
     let list = [(0, 20), (0, 40), (1, 20), (2, 20), (2, 40)];
@@ -477,36 +483,39 @@ fn numbers_begin_again_in_each_epoch() {
         (1, 40),
     ];
     let list = list.map(|(epoch, step)| line(epoch, step)).to_vec();
-    let t = resolve(&marks(list), &[], &Options::default());
+    let t = resolve_timeline(&marks(list), &[], &Options::default());
     assert_eq!((t.steps.len(), t.duplicates), (5, 2));
 }
 
 #[test]
 fn samples_are_steps_over_the_batch_size() {
     let line = |samples, ms| {
-        Mark::Step(StepLine {
-            counts: Counts::Samples,
+        TrainerMark::Step(StepLine {
+            counts: StepNumberUnit::Samples,
             wall_ms: Some(ms),
-            ..StepLine::bare(Trainer::MlPerf, samples)
+            ..StepLine::without_time(Trainer::MlPerf, samples)
         })
     };
     let list = [(640, 0), (1280, 8_000), (1920, 16_000), (1930, 16_800)];
     let list = list.map(|(samples, ms)| line(samples, ms)).to_vec();
-    let (_, got) = timed([vec![Mark::BatchSize(64)], list.clone()].concat());
+    let (_, got) = timed([vec![TrainerMark::BatchSize(64)], list.clone()].concat());
     assert_eq!(got[..2], [(10, 10, None), (20, 10, Some(0.8))]);
     // The last batch of an epoch is smaller.
     assert_eq!(got[3], (31, 1, Some(0.8)));
-    let t = resolve(&marks(list.clone()), &[], &Options::default());
-    assert_eq!((t.counted, t.times), (Counted::Samples, Times::Printed));
+    let t = resolve_timeline(&marks(list.clone()), &[], &Options::default());
     assert_eq!(
-        (t.steps.left()[1].step, t.steps.left()[1].time_s),
+        (t.counted, t.times),
+        (LineNumberUnit::Samples, StepTimeSource::Printed)
+    );
+    assert_eq!(
+        (t.steps.remaining()[1].step, t.steps.remaining()[1].time_s),
         (1280, None)
     );
 }
 
 #[test]
 fn a_window_reads_as_typed() {
-    let of = |t: &str| t.parse::<Window>().map(|w| (w.from, w.to));
+    let of = |t: &str| t.parse::<StepWindow>().map(|w| (w.from, w.to));
     assert_eq!(of("45..49"), Ok((45, 49)));
     assert_eq!(of("45..=49"), Ok((45, 49)));
     assert_eq!(of("45"), Ok((45, 45)));
@@ -519,31 +528,33 @@ fn a_window_reads_as_typed() {
 
 #[test]
 fn a_missing_step_names_the_steps_there_are() {
-    let mut present = Present::default();
-    (0..=55).for_each(|s| present.step(s, 1));
+    let mut present = PresentSteps::default();
+    (0..=55).for_each(|s| present.add_step(s, 1));
     for ok in ["45..49", "..3", "50..", "0..55", "7"] {
-        assert_eq!(present.check(&ok.parse().unwrap()), Ok(()), "{ok}");
+        assert_eq!(present.check_window(&ok.parse().unwrap()), Ok(()), "{ok}");
     }
-    let missing = present.check(&"54..60".parse().unwrap()).unwrap_err();
+    let missing = present
+        .check_window(&"54..60".parse().unwrap())
+        .unwrap_err();
     assert_eq!(missing, "step 56 is not in the input; steps present: 0..55");
-    assert!(present.check(&"80..".parse().unwrap()).is_err());
-    let mut every10 = Present::default();
-    (1..=9).for_each(|s| every10.step(s * 10, 10));
+    assert!(present.check_window(&"80..".parse().unwrap()).is_err());
+    let mut every10 = PresentSteps::default();
+    (1..=9).for_each(|s| every10.add_step(s * 10, 10));
     for ok in ["41..60", "50", "41..50"] {
-        assert_eq!(every10.check(&ok.parse().unwrap()), Ok(()), "{ok}");
+        assert_eq!(every10.check_window(&ok.parse().unwrap()), Ok(()), "{ok}");
     }
-    assert!(every10.check(&"45..49".parse().unwrap()).is_err());
+    assert!(every10.check_window(&"45..49".parse().unwrap()).is_err());
     assert!(
         every10
-            .check(&"41..55".parse().unwrap())
+            .check_window(&"41..55".parse().unwrap())
             .unwrap_err()
             .contains("up to 10")
     );
-    let mut holes = Present::default();
-    [1, 2, 4].into_iter().for_each(|s| holes.step(s, 1));
+    let mut holes = PresentSteps::default();
+    [1, 2, 4].into_iter().for_each(|s| holes.add_step(s, 1));
     assert!(
         holes
-            .check(&"1..4".parse().unwrap())
+            .check_window(&"1..4".parse().unwrap())
             .unwrap_err()
             .contains("1..2, 4")
     );

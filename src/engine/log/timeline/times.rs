@@ -1,21 +1,21 @@
 //! How long each step took: what its line says, or what follows from it and from the line before.
 
-use super::evaluation::{Pause, Stretch};
-use super::marks::{Iter, Marks};
-use super::{Counted, Step, Timeline, seconds};
-use crate::grammar::trainer::{Clock, Evaluation, Mark, Pace, StepLine};
+use super::evaluation::{EvaluationPause, EvaluationSpan};
+use super::marks::{MarkIter, MarkSlice};
+use super::{LineNumberUnit, StepTimeline, TrainStep, seconds};
+use crate::grammar::trainer::{EvaluationLine, StepLine, TrainerClock, TrainerMark, TrainerPace};
 use serde::{Deserialize, Serialize};
 use std::iter::Enumerate;
 
 /// How many times its error a difference of two clocks must be.
-const CLEAR: f64 = 5.0;
+const MIN_CLOCK_ERRORS: f64 = 5.0;
 
 /// How far two medians may be apart to be of the same thing.
-const SAME: f64 = 1.5;
+const MAX_MEDIAN_RATIO: f64 = 1.5;
 
 /// Where step times come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub enum Times {
+pub enum StepTimeSource {
     /// From the lines, which print them.
     #[default]
     Printed,
@@ -32,11 +32,11 @@ pub enum Times {
 }
 
 /// A step's line, with what is around it.
-pub(super) struct Line {
+pub(super) struct TimedStepLine {
     pub(super) line: StepLine,
     /// How many samples a step has.
     batch: Option<u64>,
-    pub(super) pause: Pause,
+    pub(super) pause: EvaluationPause,
     /// How many steps since the line before in its segment; `None` for a segment's first line.
     pub(super) since: Option<u64>,
     /// How many steps since the numbering began.
@@ -54,15 +54,15 @@ pub(super) struct Line {
 /// Gives the steps whose lines print no time one, on the best basis there is for the whole log.
 /// `stretches` are those in which nothing is trained; known are the samples of a step where they are
 /// first said, and whether a line has a time of several steps.
-pub(super) fn fill(
-    t: &mut Timeline,
-    marks: Marks<'_>,
-    stretches: &[Stretch],
+pub(super) fn fill_step_times(
+    t: &mut StepTimeline,
+    marks: MarkSlice<'_>,
+    stretches: &[EvaluationSpan],
     (batch, has_sums): (Option<u64>, bool),
 ) {
     if has_sums {
-        let sums = sums(|| Lines::of(t, marks, stretches, batch));
-        for (step, sum) in t.steps.left_mut().iter_mut().zip(sums) {
+        let sums = times_from_sums(|| TimedStepLines::over_steps(t, marks, stretches, batch));
+        for (step, sum) in t.steps.remaining_mut().iter_mut().zip(sums) {
             step.time_s = step.time_s.or(sum);
         }
     }
@@ -70,9 +70,12 @@ pub(super) fn fill(
     if t.steps.iter().all(|step| step.time_s.is_some()) {
         return;
     }
-    let (stamps, of_stamps) = stamps(|| Lines::of(t, marks, stretches, batch), t.counted);
+    let (stamps, of_stamps) = times_from_stamps(
+        || TimedStepLines::over_steps(t, marks, stretches, batch),
+        t.counted,
+    );
     if t.steps.iter().any(|step| step.time_s.is_some()) {
-        for (step, stamp) in t.steps.left_mut().iter_mut().zip(stamps) {
+        for (step, stamp) in t.steps.remaining_mut().iter_mut().zip(stamps) {
             if step.time_s.is_none() && stamp.is_some() {
                 step.time_s = stamp;
                 t.times = of_stamps;
@@ -80,48 +83,48 @@ pub(super) fn fill(
         }
         return;
     }
-    let lines = || Lines::of(t, marks, stretches, batch);
-    let throughput: Vec<_> = lines().map(|line| line.of_throughput()).collect();
-    let smoothed: Vec<_> = lines().map(|line| line.of_smoothing()).collect();
-    let (clock, clear) = clocks(lines());
+    let lines = || TimedStepLines::over_steps(t, marks, stretches, batch);
+    let throughput: Vec<_> = lines().map(|line| line.time_from_throughput()).collect();
+    let smoothed: Vec<_> = lines().map(|line| line.time_from_smoothing()).collect();
+    let (clock, clear) = times_from_clocks(lines());
     let is = |times: &[Option<f64>]| times.iter().any(Option::is_some);
-    let of = |times: &[Option<f64>]| median(times.iter().copied());
+    let of = |times: &[Option<f64>]| median_time(times.iter().copied());
     // Where the rate is one process's, the stamps show it.
     let whole = match (of(&throughput), of(&stamps)) {
-        (Some(a), Some(b)) => (a / b).max(b / a) < SAME,
+        (Some(a), Some(b)) => (a / b).max(b / a) < MAX_MEDIAN_RATIO,
         (a, _) => a.is_some(),
     };
     let (times, basis) = if whole {
-        (throughput, Times::Throughput)
+        (throughput, StepTimeSource::Throughput)
     } else if is(&stamps) {
         (stamps, of_stamps)
     } else if is(&clock) && (clear || !is(&smoothed)) {
-        (clock, Times::Clock)
+        (clock, StepTimeSource::Clock)
     } else if is(&smoothed) {
-        (smoothed, Times::Smoothed)
+        (smoothed, StepTimeSource::Smoothed)
     } else {
         // So few seconds tell nothing, and a note says why.
         match of_stamps {
-            Times::Seconds => (stamps, of_stamps),
+            StepTimeSource::Seconds => (stamps, of_stamps),
             _ => return,
         }
     };
     t.times = basis;
-    for (step, time) in t.steps.left_mut().iter_mut().zip(times) {
+    for (step, time) in t.steps.remaining_mut().iter_mut().zip(times) {
         step.time_s = time;
     }
 }
 
 /// The steps' lines, one after the other: there may be a month of them, so they are gone through again
 /// for each question instead of being kept.
-struct Lines<'a> {
+struct TimedStepLines<'a> {
     /// The trainer's first step.
     first: u64,
-    counted: Counted,
-    marks: Enumerate<Iter<'a>>,
+    counted: LineNumberUnit,
+    marks: Enumerate<MarkIter<'a>>,
     /// Steps and stretches that are still to come.
-    steps: &'a [Step],
-    stretches: &'a [Stretch],
+    steps: &'a [TrainStep],
+    stretches: &'a [EvaluationSpan],
     batch: Option<u64>,
     /// When the last evaluation was over, and the step it was after.
     resumed: Option<(i64, u64)>,
@@ -129,22 +132,22 @@ struct Lines<'a> {
     before: Option<(u32, u64)>,
     epoch: Option<u64>,
     /// The last line: what comes after it may be a value of its.
-    last: Option<Line>,
+    last: Option<TimedStepLine>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> TimedStepLines<'a> {
     /// All of them; a step has `batch` samples until a mark says otherwise.
-    fn of(
-        t: &'a Timeline,
-        marks: Marks<'a>,
-        stretches: &'a [Stretch],
+    fn over_steps(
+        t: &'a StepTimeline,
+        marks: MarkSlice<'a>,
+        stretches: &'a [EvaluationSpan],
         batch: Option<u64>,
-    ) -> Lines<'a> {
-        Lines {
+    ) -> TimedStepLines<'a> {
+        TimedStepLines {
             first: t.trainer.map_or(1, |trainer| trainer.first_step()),
             counted: t.counted,
             marks: marks.iter().enumerate(),
-            steps: t.steps.left(),
+            steps: t.steps.remaining(),
             stretches,
             batch,
             resumed: None,
@@ -155,7 +158,7 @@ impl<'a> Lines<'a> {
     }
 
     /// The line of a step.
-    fn line(&mut self, line: &StepLine, step: &Step) -> Line {
+    fn time_line(&mut self, line: &StepLine, step: &TrainStep) -> TimedStepLine {
         let before = self.before.replace((step.segment, step.step));
         let same = before.filter(|before| before.0 == step.segment);
         let from_first = step.step.saturating_sub(self.first).saturating_add(1);
@@ -165,10 +168,10 @@ impl<'a> Lines<'a> {
             .zip(last)
             .is_some_and(|(epoch, last)| epoch > last);
         let resumed = self.resumed.take();
-        Line {
+        TimedStepLine {
             line: *line,
             batch: self.batch,
-            pause: Pause::before(step, &mut self.stretches),
+            pause: EvaluationPause::before_step(step, &mut self.stretches),
             since: same.and_then(|before| step.step.checked_sub(before.1)),
             from_first,
             in_epoch: later.then_some(from_first),
@@ -179,31 +182,33 @@ impl<'a> Lines<'a> {
     }
 }
 
-impl Iterator for Lines<'_> {
-    type Item = Line;
+impl Iterator for TimedStepLines<'_> {
+    type Item = TimedStepLine;
 
-    fn next(&mut self) -> Option<Line> {
+    fn next(&mut self) -> Option<TimedStepLine> {
         while let Some((at, mark)) = self.marks.next() {
             match &mark.mark {
-                Mark::BatchSize(size) => self.batch = Some(*size),
-                Mark::Metric { smoothed, .. } if smoothed.is_some() => {
+                TrainerMark::BatchSize(size) => self.batch = Some(*size),
+                TrainerMark::Metric { smoothed, .. } if smoothed.is_some() => {
                     if let Some(line) = &mut self.last {
                         line.smoothed = *smoothed;
                     }
                 }
-                Mark::Evaluation(Evaluation::Stops {
+                TrainerMark::Evaluation(EvaluationLine::Stops {
                     wall_ms,
                     samples,
                     step,
                 }) => {
                     let done = match self.counted {
-                        Counted::Steps | Counted::Epochs(_) => *step,
-                        Counted::ByStep(each) => samples.map(|samples| samples.div_ceil(each)),
-                        Counted::Samples => None,
+                        LineNumberUnit::Steps | LineNumberUnit::Epochs(_) => *step,
+                        LineNumberUnit::ByStep(each) => {
+                            samples.map(|samples| samples.div_ceil(each))
+                        }
+                        LineNumberUnit::Samples => None,
                     };
                     self.resumed = wall_ms.zip(done);
                 }
-                Mark::Step(line) => {
+                TrainerMark::Step(line) => {
                     let Some((step, rest)) = self.steps.split_first() else {
                         continue;
                     };
@@ -211,7 +216,7 @@ impl Iterator for Lines<'_> {
                         continue;
                     }
                     self.steps = rest;
-                    let line = self.line(line, step);
+                    let line = self.time_line(line, step);
                     if let Some(before) = self.last.replace(line) {
                         return Some(before);
                     }
@@ -223,10 +228,10 @@ impl Iterator for Lines<'_> {
     }
 }
 
-impl Line {
+impl TimedStepLine {
     /// The mean of what the line says that several steps took, over so many where it does not say.
-    fn of_a_sum(&self, over: Option<u64>) -> Option<f64> {
-        let Some(Pace::Sum { time_s, steps }) = self.line.pace else {
+    fn time_from_sum(&self, over: Option<u64>) -> Option<f64> {
+        let Some(TrainerPace::Sum { time_s, steps }) = self.line.pace else {
             return None;
         };
         let steps = steps.or(over).filter(|steps| *steps > 0)?;
@@ -236,18 +241,18 @@ impl Line {
         (sum >= 0.0).then(|| sum / (1e6 * steps as f64))
     }
 
-    fn of_throughput(&self) -> Option<f64> {
+    fn time_from_throughput(&self) -> Option<f64> {
         match (self.line.pace, self.batch) {
-            (Some(Pace::Samples { per_s, batches }), Some(batch)) if per_s > 0.0 => {
+            (Some(TrainerPace::Samples { per_s, batches }), Some(batch)) if per_s > 0.0 => {
                 Some(batch as f64 * batches as f64 / per_s)
             }
             _ => None,
         }
     }
 
-    fn of_smoothing(&self) -> Option<f64> {
+    fn time_from_smoothing(&self) -> Option<f64> {
         match self.line.pace {
-            Some(Pace::Smoothed(time_s)) => Some(time_s),
+            Some(TrainerPace::Smoothed(time_s)) => Some(time_s),
             _ => self.smoothed,
         }
     }
@@ -255,31 +260,32 @@ impl Line {
 
 /// Times by the sums on the lines: since the line before, or since the epoch began. Of a log's first
 /// line, and after a restart, neither is known: it is what makes the time like the others.
-fn sums<L: Iterator<Item = Line>>(lines: impl Fn() -> L) -> Vec<Option<f64>> {
-    let first = |line: &Line| (line.from_first == 1).then_some(1);
-    let sure = |line: &Line| line.of_a_sum(line.since.or(line.in_epoch).or(first(line)));
-    let usual = median(lines().map(|line| sure(&line)));
-    let guess = |line: &Line| {
+fn times_from_sums<L: Iterator<Item = TimedStepLine>>(lines: impl Fn() -> L) -> Vec<Option<f64>> {
+    let first = |line: &TimedStepLine| (line.from_first == 1).then_some(1);
+    let sure =
+        |line: &TimedStepLine| line.time_from_sum(line.since.or(line.in_epoch).or(first(line)));
+    let usual = median_time(lines().map(|line| sure(&line)));
+    let guess = |line: &TimedStepLine| {
         let usual = usual?;
         [line.from_first, line.steps]
             .into_iter()
-            .filter_map(|over| line.of_a_sum(Some(over)))
-            .find(|time| (time / usual).max(usual / time) < SAME)
+            .filter_map(|over| line.time_from_sum(Some(over)))
+            .find(|time| (time / usual).max(usual / time) < MAX_MEDIAN_RATIO)
     };
-    let time = |line: Line| sure(&line).or_else(|| guess(&line));
+    let time = |line: TimedStepLine| sure(&line).or_else(|| guess(&line));
     lines().map(time).collect()
 }
 
 /// Milliseconds that steps took.
 #[derive(Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct StepsSpan {
     pub(super) ms: i64,
     pub(super) steps: u64,
 }
 
-impl Span {
+impl StepsSpan {
     /// One rounding: 14.648 seconds for ten steps are 1.4648, and print as that.
-    pub(super) fn of_a_step(self) -> Option<f64> {
+    pub(super) fn seconds_per_step(self) -> Option<f64> {
         let is = self.ms >= 0 && self.steps > 0;
         is.then(|| self.ms as f64 / (1000.0 * self.steps as f64))
     }
@@ -287,43 +293,49 @@ impl Span {
 
 /// What passed between the stamps of a line and of the one before it in its segment.
 #[derive(Clone, Copy, Default)]
-struct Passed {
+struct LineInterval {
     /// All of it, where nothing but training is in it.
-    plain: Option<Span>,
+    plain: Option<StepsSpan>,
     /// With evaluations in it: what follows the last, then all but them, then all.
-    around: [Option<Span>; 3],
+    around: [Option<StepsSpan>; 3],
 }
 
 /// Times between two lines of a segment, without the evaluations between them.
 ///
 /// What a job does around an evaluation is on no line, and some evaluate beside the training: the
 /// steps after the evaluation, what is left without it, or else all has to be like other times.
-fn stamps<L: Iterator<Item = Line>>(
+fn times_from_stamps<L: Iterator<Item = TimedStepLine>>(
     lines: impl Fn() -> L,
-    counted: Counted,
-) -> (Vec<Option<f64>>, Times) {
-    if counted == Counted::Samples {
-        return (vec![None; lines().count()], Times::Stamps);
+    counted: LineNumberUnit,
+) -> (Vec<Option<f64>>, StepTimeSource) {
+    if counted == LineNumberUnit::Samples {
+        return (vec![None; lines().count()], StepTimeSource::Stamps);
     }
-    let is_short = |passed: Passed| {
+    let is_short = |passed: LineInterval| {
         let span = passed.plain;
         span.is_some_and(|span| span.ms == 0 && span.steps > 0)
     };
-    if seconds::are_whole(lines()) && passed(lines()).any(is_short) {
-        return (seconds::means(lines()), Times::Seconds);
+    if seconds::are_whole_seconds(lines()) && line_intervals(lines()).any(is_short) {
+        return (seconds::mean_step_times(lines()), StepTimeSource::Seconds);
     }
-    let plain = |passed: &Passed| passed.plain.and_then(Span::of_a_step);
-    let usual = median(passed(lines()).map(|passed| plain(&passed)));
-    let like = |time: &f64| usual.is_none_or(|usual| (time / usual).max(usual / time) < SAME);
-    let around = |passed: &Passed| {
+    let plain = |passed: &LineInterval| passed.plain.and_then(StepsSpan::seconds_per_step);
+    let usual = median_time(line_intervals(lines()).map(|passed| plain(&passed)));
+    let like =
+        |time: &f64| usual.is_none_or(|usual| (time / usual).max(usual / time) < MAX_MEDIAN_RATIO);
+    let around = |passed: &LineInterval| {
         let times = passed.around.iter().flatten();
-        times.filter_map(|span| span.of_a_step()).find(like)
+        times.filter_map(|span| span.seconds_per_step()).find(like)
     };
-    let time = |passed: Passed| plain(&passed).or_else(|| around(&passed));
-    (passed(lines()).map(time).collect(), Times::Stamps)
+    let time = |passed: LineInterval| plain(&passed).or_else(|| around(&passed));
+    (
+        line_intervals(lines()).map(time).collect(),
+        StepTimeSource::Stamps,
+    )
 }
 
-fn passed(lines: impl Iterator<Item = Line>) -> impl Iterator<Item = Passed> {
+fn line_intervals(
+    lines: impl Iterator<Item = TimedStepLine>,
+) -> impl Iterator<Item = LineInterval> {
     let mut before: Option<i64> = None;
     let (mut paused, mut steps) = (Some(0_i64), 0_u64);
     lines.map(move |line| {
@@ -339,30 +351,30 @@ fn passed(lines: impl Iterator<Item = Line>) -> impl Iterator<Item = Passed> {
             None => before = None,
         }
         let Some(now) = line.line.wall_ms else {
-            return Passed::default();
+            return LineInterval::default();
         };
         let since = |then: i64, steps| {
             let ms = now.checked_sub(then)?;
-            Some(Span { ms, steps })
+            Some(StepsSpan { ms, steps })
         };
         let all = before.and_then(|before| since(before, steps));
         let resumed = line.resumed.and_then(|(then, steps)| since(then, steps));
         let passed = match paused {
-            Some(0) => Passed {
+            Some(0) => LineInterval {
                 plain: all,
-                ..Passed::default()
+                ..LineInterval::default()
             },
             Some(paused) => {
                 let without = all.and_then(|all| {
                     let ms = all.ms.checked_sub(paused)?;
-                    Some(Span { ms, ..all })
+                    Some(StepsSpan { ms, ..all })
                 });
-                Passed {
+                LineInterval {
                     plain: None,
                     around: [resumed, without, all],
                 }
             }
-            None => Passed {
+            None => LineInterval {
                 plain: None,
                 around: [resumed, None, None],
             },
@@ -375,10 +387,10 @@ fn passed(lines: impl Iterator<Item = Line>) -> impl Iterator<Item = Passed> {
 
 /// Times by the clock on the lines, each over as many steps as it needs to be clear of the
 /// clock's error; and whether one line is enough, mostly.
-fn clocks(lines: impl Iterator<Item = Line>) -> (Vec<Option<f64>>, bool) {
+fn times_from_clocks(lines: impl Iterator<Item = TimedStepLine>) -> (Vec<Option<f64>>, bool) {
     let mut times = Vec::new();
     // The lines since the last evaluation whose length is unknown, or since a segment began.
-    let mut points: Vec<(u64, Clock)> = Vec::new();
+    let mut points: Vec<(u64, TrainerClock)> = Vec::new();
     let (mut one, mut all) = (0_usize, 0_usize);
     for line in lines {
         if line.since.is_none() {
@@ -387,7 +399,7 @@ fn clocks(lines: impl Iterator<Item = Line>) -> (Vec<Option<f64>>, bool) {
             if line.from_first == line.steps {
                 points.push((
                     0,
-                    Clock {
+                    TrainerClock {
                         seconds: 0.0,
                         error: 0.0,
                     },
@@ -402,9 +414,9 @@ fn clocks(lines: impl Iterator<Item = Line>) -> (Vec<Option<f64>>, bool) {
             times.push(None);
             continue;
         };
-        let is_clear = |then: &Clock| {
+        let is_clear = |then: &TrainerClock| {
             let apart = now.seconds - then.seconds;
-            apart > 0.0 && apart >= CLEAR * now.error.max(then.error)
+            apart > 0.0 && apart >= MIN_CLOCK_ERRORS * now.error.max(then.error)
         };
         if let Some((_, last)) = points.last() {
             all += 1;
@@ -422,7 +434,7 @@ fn clocks(lines: impl Iterator<Item = Line>) -> (Vec<Option<f64>>, bool) {
     (times, 2 * one > all)
 }
 
-fn median(times: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+fn median_time(times: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut all: Vec<f64> = times.flatten().filter(|t| *t > 0.0).collect();
     all.sort_by(f64::total_cmp);
     all.get(all.len() / 2).copied()

@@ -7,18 +7,18 @@
 use std::collections::{BTreeMap, VecDeque};
 
 /// A line's place in the job: epoch and step.
-pub(super) type At = (u64, u64);
+pub(super) type EpochStep = (u64, u64);
 
 /// So many steps are remembered: a further rank's line is of one of them. A rank that is further
 /// behind is not waited for.
-pub(super) const REMEMBERED: usize = 64;
+pub(super) const MAX_PRINTED_STEPS: usize = 64;
 
 /// A rank's first line comes before the first rank has ended so many steps.
-const YOUNG: usize = 6;
+const MAX_STEPS_BEFORE_JOINING: usize = 6;
 
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum LineNovelty {
     /// The first line of a step.
     First,
     /// A further rank's line of a step that was printed.
@@ -29,54 +29,54 @@ pub(super) enum Heard {
 
 /// The ranks that print, by what each printed last.
 #[derive(Debug, Default)]
-pub(super) struct Voices {
+pub(super) struct PrintingRanks {
     /// How many ranks printed this last.
-    last: BTreeMap<At, u32>,
+    last: BTreeMap<EpochStep, u32>,
     /// Steps with a line, in order.
-    seen: VecDeque<At>,
+    seen: VecDeque<EpochStep>,
     /// How many steps there were.
     steps: usize,
 }
 
-impl Voices {
+impl PrintingRanks {
     /// Takes in the next line.
-    pub(super) fn hear(&mut self, at: At) -> Heard {
+    pub(super) fn classify_line(&mut self, at: EpochStep) -> LineNovelty {
         let front = self.seen.back().copied();
         if front.is_none_or(|front| at > front) {
             if let Some(front) = front {
-                self.leave(front);
+                self.rank_leaves(front);
             }
             self.seen.push_back(at);
             self.steps += 1;
-            if self.seen.len() > REMEMBERED
+            if self.seen.len() > MAX_PRINTED_STEPS
                 && let Some(old) = self.seen.pop_front()
             {
                 self.last.remove(&old);
             }
             *self.last.entry(at).or_default() += 1;
-            return Heard::First;
+            return LineNovelty::First;
         }
         let place = self.seen.partition_point(|seen| *seen < at);
         // One line of that rank may be lost.
         let near = place.saturating_sub(2)..place;
         let before = self.seen.range(near).rev().copied();
         if let Some(before) = before.into_iter().find(|b| self.last.contains_key(b)) {
-            self.leave(before);
-        } else if self.steps > YOUNG {
+            self.rank_leaves(before);
+        } else if self.steps > MAX_STEPS_BEFORE_JOINING {
             // A rank may print two lines for a step.
             return if self.last.contains_key(&at) {
-                Heard::Again
+                LineNovelty::Again
             } else {
-                Heard::Back
+                LineNovelty::Back
             };
         } else if self.seen.get(place) != Some(&at) {
             self.seen.insert(place, at);
         }
         *self.last.entry(at).or_default() += 1;
-        Heard::Again
+        LineNovelty::Again
     }
 
-    fn leave(&mut self, at: At) {
+    fn rank_leaves(&mut self, at: EpochStep) {
         if let Some(ranks) = self.last.get_mut(&at) {
             *ranks -= 1;
             if *ranks == 0 {
@@ -91,11 +91,11 @@ mod tests {
     use super::*;
 
     fn heard(steps: &[u64]) -> String {
-        let mut voices = Voices::default();
-        let of = |&step: &u64| match voices.hear((0, step)) {
-            Heard::First => 'f',
-            Heard::Again => 'a',
-            Heard::Back => 'B',
+        let mut voices = PrintingRanks::default();
+        let of = |&step: &u64| match voices.classify_line((0, step)) {
+            LineNovelty::First => 'f',
+            LineNovelty::Again => 'a',
+            LineNovelty::Back => 'B',
         };
         steps.iter().map(of).collect()
     }
@@ -126,13 +126,13 @@ mod tests {
 
     #[test]
     fn of_an_endless_job_the_last_steps_are_remembered() {
-        let mut voices = Voices::default();
-        voices.hear((0, 0));
-        voices.hear((0, 0));
+        let mut voices = PrintingRanks::default();
+        voices.classify_line((0, 0));
+        voices.classify_line((0, 0));
         for step in 1..1000 {
-            assert_eq!(voices.hear((0, step)), Heard::First);
+            assert_eq!(voices.classify_line((0, step)), LineNovelty::First);
         }
-        assert!(voices.seen.len() <= REMEMBERED && voices.last.len() <= REMEMBERED);
-        assert_eq!(voices.hear((0, 1)), Heard::Back);
+        assert!(voices.seen.len() <= MAX_PRINTED_STEPS && voices.last.len() <= MAX_PRINTED_STEPS);
+        assert_eq!(voices.classify_line((0, 1)), LineNovelty::Back);
     }
 }

@@ -4,24 +4,24 @@ use serde::{Deserialize, Serialize};
 
 /// A window of steps, `a..b`, both ends in it, in the trainer's own numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
+pub struct StepWindow {
     /// The first step; 0 if open.
     pub from: u64,
     /// The last step; `u64::MAX` if open.
     pub to: u64,
 }
 
-impl Window {
+impl StepWindow {
     /// True for a step in the window.
     pub fn contains(&self, step: u64) -> bool {
         (self.from..=self.to).contains(&step)
     }
 }
 
-impl std::str::FromStr for Window {
+impl std::str::FromStr for StepWindow {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Window, String> {
+    fn from_str(text: &str) -> Result<StepWindow, String> {
         let wrong = || {
             format!(
                 "invalid window of steps `{text}`; expected 45..49 (both ends included), 45.., \
@@ -50,6 +50,6 @@ impl std::str::FromStr for Window {
                 "the window {text} is empty: {from} comes after {to}"
             ));
         }
-        Ok(Window { from, to })
+        Ok(StepWindow { from, to })
     }
 }

@@ -1,13 +1,13 @@
 //! Pieces of torn lines. Which belong together is decided at the merge, where all that comes
 //! before them is known.
 
-use crate::report::account::Class;
+use crate::report::account::LineClass;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// The beginning of a line: as NCCL 2.29.2+ writes it into a pipe, its first 128 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Begun {
+pub struct LineHead {
     /// Index of the speaker's place.
     pub place: u32,
     /// What a launcher put in front of it; empty where it put nothing.
@@ -20,7 +20,7 @@ pub struct Begun {
 
 /// Where a line is not what it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Broken {
+pub struct LineDamage {
     /// The place in the physical line.
     pub at: usize,
     /// What was expected there.
@@ -31,24 +31,24 @@ pub struct Broken {
 
 /// A piece of a line that was written in two.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Piece {
+pub enum TornPiece {
     /// A beginning; the end comes later.
-    Head(Begun),
+    Head(LineHead),
     /// The end of a line, without a header.
     Tail {
         /// The bytes, from the beginning of the physical line.
         text: Box<[u8]>,
         /// Whose it may be.
-        looks: Looks,
+        looks: TailLikeness,
     },
     /// A whole or a broken line on the face of it, where others are cut at byte 128: its own
     /// first 128 bytes may be followed by the end of another process's line.
     Doubtful {
         /// The line, from its own beginning to the physical line's end.
-        begun: Begun,
+        begun: LineHead,
         /// Where it breaks off, if it is not whole: the beginning of a line with another's end
         /// after it, or simply cut.
-        broken: Option<Broken>,
+        broken: Option<LineDamage>,
     },
     /// A process that may have begun a line before writes the next one: the line before it has
     /// its end.
@@ -60,7 +60,7 @@ pub enum Piece {
 
 /// What the end of a line looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Looks {
+pub enum TailLikeness {
     /// It can only be the end of a NCCL line.
     Nccl,
     /// It may be the end of a call's line, if one was begun.
@@ -69,23 +69,23 @@ pub enum Looks {
     Any,
 }
 
-/// A [`Piece`] and where it is.
+/// A [`TornPiece`] and where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fragment {
+pub struct LineFragment {
     /// What it is.
-    pub piece: Piece,
+    pub piece: TornPiece,
     /// Its line, from 0 in the chunk.
     pub line: u64,
     /// Its first byte in that line, from 0.
     pub column: usize,
     /// Its first byte in the input.
     pub at: u64,
-    /// How many slots ([`super::Visit::slot`]) were before it.
+    /// How many slots ([`super::LogVisitor::slot`]) were before it.
     pub slot: u32,
     /// Something else on its line is lost whatever becomes of it.
     pub damaged: bool,
     /// What its line is without it and the others on it.
-    pub class: Class,
+    pub class: LineClass,
     /// How many pieces its line has.
     pub of_line: usize,
 }
@@ -93,4 +93,4 @@ pub struct Fragment {
 /// Where NCCL 2.29.2+ tears a line. It prints with one `vfprintf` (`src/debug.cc`), and where
 /// standard output has no buffer glibc 2.37+ writes each 128 bytes by themselves
 /// (`PRINTF_BUFFER_SIZE_TO_FILE_STAGE` in `stdio-common/printf_buffer_to_file.h`).
-pub const TEAR: usize = 128;
+pub const TEAR_STRIDE_BYTES: usize = 128;

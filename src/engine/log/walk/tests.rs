@@ -1,9 +1,9 @@
 //! The short way against the long one, and whole inputs against inputs in pieces, on any bytes.
 
 use super::*;
-use crate::log::Log;
-use crate::members::{Merged, Process, Renumbered};
-use crate::source::Place;
+use crate::log::LogState;
+use crate::members::{MergedMembers, MergedNumbers, SpeakerProcess};
+use crate::source::CutPlace;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::borrow::Cow;
@@ -18,13 +18,13 @@ struct Keep {
     foreign: Vec<(u64, Vec<u8>)>,
 }
 
-impl Visit for Keep {
+impl LogVisitor for Keep {
     const FOREIGN: bool = true;
 
     fn foreign(&mut self, line: &[u8], number: u64) {
         self.foreign.push((number, line.to_vec()));
     }
-    fn call(&mut self, call: &Call<'_>) {
+    fn call(&mut self, call: &LogCall<'_>) {
         let time = String::from_utf8_lossy(call.time).into_owned();
         let text = format!("{:?} {:?} {time}", call.coll, call.tid);
         self.calls.push((self.gap, call.member, text));
@@ -35,9 +35,9 @@ impl Visit for Keep {
     fn slot(&mut self) {
         self.slots.push((self.calls.len(), self.gap));
     }
-    fn torn(&mut self, calls: &[Torn<'_>]) {
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         let slots = std::mem::take(&mut self.slots);
-        for Torn { slot, call, .. } in calls.iter().rev() {
+        for RepairedCall { slot, call, .. } in calls.iter().rev() {
             let (at, gap) = slots[*slot as usize];
             self.gap = gap;
             self.call(call);
@@ -49,7 +49,7 @@ impl Visit for Keep {
 
 /// What a whole input gives: its calls as text, its account and marks, and the lines that are not
 /// NCCL's, by their numbers.
-type Given = (Vec<String>, Account, Vec<MarkAt>, Vec<(u64, Vec<u8>)>);
+type Given = (Vec<String>, Account, Vec<MarkPosition>, Vec<(u64, Vec<u8>)>);
 
 /// What a whole input gives, walked in the pieces that end at `cuts`.
 fn read(bytes: &[u8], cuts: &[usize], long_only: bool) -> Given {
@@ -60,22 +60,22 @@ fn read(bytes: &[u8], cuts: &[usize], long_only: bool) -> Given {
 /// that is glued to a host may then mean either, and a piece that has only one of them takes that.
 fn walked(bytes: &[u8], cuts: &[usize], long_only: bool) -> (Given, bool) {
     let recogniser = Recogniser::all();
-    let (mut log, mut merged) = (Log::default(), Merged::default());
+    let (mut log, mut merged) = (LogState::default(), MergedMembers::default());
     let (mut rows, mut foreign) = (Vec::new(), Vec::new());
     let mut from = 0;
     for &to in cuts.iter().chain([&bytes.len()]) {
-        let mut scan = Scan::new(
+        let mut scan = ChunkWalk::new(
             &bytes[from..to],
             from as u64,
             &recogniser,
             true,
             Keep::default(),
         );
-        scan.waiting = Waiting::new(place(&bytes[..from], true) == Place::Quiet);
+        scan.waiting = OpenLines::new(classify_cut(&bytes[..from], true) == CutPlace::Quiet);
         scan.long_only = long_only;
-        scan.walk(0);
-        let mut renumbered = Renumbered::default();
-        let part = log.add(scan.out, &mut merged, &mut renumbered);
+        scan.walk_lines_from(0);
+        let mut renumbered = MergedNumbers::default();
+        let part = log.add_chunk(scan.out, &mut merged, &mut renumbered);
         let (gap, line, keep) = (part.gap, part.line, part.visit);
         foreign.extend(keep.foreign.into_iter().map(|(n, text)| (n + line, text)));
         let member = |member: u32| renumbered.members[member as usize];
@@ -83,18 +83,18 @@ fn walked(bytes: &[u8], cuts: &[usize], long_only: bool) -> (Given, bool) {
         rows.extend(calls.map(|(g, by, text)| (g + gap, member(by), text)));
         from = to;
     }
-    log.end();
+    log.end_log();
     let origins = &merged.origins;
     let names = || {
         let names = origins.processes.items().iter().zip(&origins.clean);
         names.filter(|(_, clean)| **clean).map(|(name, _)| name)
     };
-    let is_longer = |name: &Process| {
+    let is_longer = |name: &SpeakerProcess| {
         names().any(|of| of != name && of.pid == name.pid && name.host.ends_with(&of.host))
     };
     let ambiguous = names().any(is_longer);
     // Who spoke may be known only now.
-    let aliases = merged.aliases();
+    let aliases = merged.process_aliases();
     let shown = rows.into_iter().map(|(gap, member, text)| {
         let member = merged.origins.members.get(member);
         let place = merged.origins.places.get(member.place);
@@ -107,7 +107,7 @@ fn walked(bytes: &[u8], cuts: &[usize], long_only: bool) -> (Given, bool) {
         (
             shown.collect(),
             log.account,
-            log.marks.all().iter().map(Cow::into_owned).collect(),
+            log.marks.as_slice().iter().map(Cow::into_owned).collect(),
             foreign,
         ),
         ambiguous,
@@ -117,7 +117,7 @@ fn walked(bytes: &[u8], cuts: &[usize], long_only: bool) -> (Given, bool) {
 /// All places where a chunk may end.
 fn ends(bytes: &[u8]) -> Vec<usize> {
     let ends = memchr::memchr_iter(b'\n', bytes).map(|i| i + 1);
-    ends.filter(|&end| end < bytes.len() && place(&bytes[..end], true) != Place::Within)
+    ends.filter(|&end| end < bytes.len() && classify_cut(&bytes[..end], true) != CutPlace::Within)
         .collect()
 }
 
@@ -247,7 +247,7 @@ fn torn_late() -> impl Strategy<Value = String> {
 
 /// Lines in which nothing is torn, about as many as an end is waited for.
 fn pause() -> impl Strategy<Value = String> {
-    let n = usize::try_from(WAIT).unwrap();
+    let n = usize::try_from(CALL_END_WAIT_LINES).unwrap();
     (n - 9..n + 9).prop_map(|n| "hello world\n".repeat(n))
 }
 
@@ -400,7 +400,7 @@ proptest! {
         let ended = memchr::memchr_iter(b'\n', &bytes).count() as u64;
         let lines = ended + u64::from(bytes.last().is_some_and(|&b| b != b'\n'));
         prop_assert_eq!(a.lines, lines);
-        let sum = a.decided();
+        let sum = a.count_decided_lines();
         prop_assert_eq!(sum, lines, "{}", String::from_utf8_lossy(&bytes));
         prop_assert_eq!(a.calls, rows.len() as u64);
         // A line may hold several: of those each that is not NCCL's is told.
@@ -411,7 +411,7 @@ proptest! {
         let recogniser = Recogniser::all();
         let is_bare = |number: &u64| {
             let wanted = |text: &[u8]| line::is_wanted(text, &recogniser);
-            wrap::unwrapped(all[*number as usize], &wanted).is_none()
+            wrap::unwrap_line(all[*number as usize], &wanted).is_none()
         };
         let numbers: BTreeSet<u64> = foreign.iter().map(|(number, _)| *number).collect();
         prop_assert!(a.foreign <= numbers.len() as u64);
@@ -428,7 +428,7 @@ proptest! {
     #[test]
     fn any_bytes_at_all_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
         let (_, a, _, foreign) = read(&bytes, &[], false);
-        prop_assert_eq!(a.decided(), a.lines);
+        prop_assert_eq!(a.count_decided_lines(), a.lines);
         prop_assert!(a.foreign <= foreign.len() as u64);
     }
 }

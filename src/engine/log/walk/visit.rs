@@ -4,11 +4,11 @@
 //! the stage there, before the chunk's part is added: a stage adds up parts and knows no torn calls.
 
 use crate::grammar::coll::Coll;
-use crate::grammar::message::Message;
+use crate::grammar::message::NcclMessage;
 
 /// A call met in the walk.
 #[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
+pub struct LogCall<'a> {
     /// What the line says.
     pub coll: Coll<'a>,
     /// Who said it: a member's number.
@@ -16,7 +16,7 @@ pub struct Call<'a> {
     /// The process of that member: its index in the chunk.
     pub process: u32,
     /// The process's name is sure: else the merge may find that it is another of the chunk's
-    /// ([`Visit::same`]).
+    /// ([`LogVisitor::unify_processes`]).
     pub is_sure: bool,
     /// The thread, where the header is there.
     pub tid: Option<u64>,
@@ -28,20 +28,20 @@ pub struct Call<'a> {
 
 /// A call whose line was torn, and became whole in the chunk.
 #[derive(Debug, Clone, Copy)]
-pub struct Torn<'a> {
+pub struct RepairedCall<'a> {
     /// Where it comes in: the number of a slot.
     pub slot: u32,
     /// The call, as if its line were whole.
-    pub call: Call<'a>,
+    pub call: LogCall<'a>,
     /// It is whole, on one line.
     pub is_own: bool,
 }
 
 /// A line of NCCL's that is no call.
 #[derive(Debug, Clone, Copy)]
-pub struct Said<'a> {
+pub struct MessageLine<'a> {
     /// What it says.
-    pub message: Message<'a>,
+    pub message: NcclMessage<'a>,
     /// The same as printed, with NCCL's stamp and header.
     pub text: &'a [u8],
     /// Who says it: index of the process in the chunk; nobody's where the line has no header.
@@ -59,18 +59,18 @@ pub struct Said<'a> {
 }
 
 /// What a stage keeps of a chunk.
-pub trait Visit {
+pub trait LogVisitor {
     /// Whether messages are wanted; those who want none do not pay for reading them.
     const MESSAGES: bool = false;
     /// A message, in line order.
-    fn message(&mut self, _said: &Said<'_>) {}
+    fn message(&mut self, _said: &MessageLine<'_>) {}
     /// Whether lines that are not NCCL's are wanted.
     const FOREIGN: bool = false;
     /// A line that is not NCCL's (`Class::Foreign`), without its end, and its number from 0 in
     /// the chunk; in line order.
     fn foreign(&mut self, _line: &[u8], _number: u64) {}
     /// A call, in line order.
-    fn call(&mut self, call: &Call<'_>);
+    fn call(&mut self, call: &LogCall<'_>);
     /// A mark: what follows lies in the next gap.
     fn mark(&mut self) {}
     /// A place where calls whose lines were torn may come in, in line order; the first is 0.
@@ -78,27 +78,27 @@ pub trait Visit {
     /// Some of the chunk's processes are one: for each the first that is the same. It comes after the
     /// walk, before the calls whose lines were torn. A name that is sure is met after all that turn out
     /// to be the same.
-    fn same(&mut self, _first: &[u32]) {}
+    fn unify_processes(&mut self, _first: &[u32]) {}
     /// Takes the calls whose lines were torn in at their slots, which rise. It comes after all
     /// else: what the merge then sees is what whole lines would have left.
-    fn torn(&mut self, calls: &[Torn<'_>]);
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]);
 }
 
 /// Keeps nothing: the marks and the account are all that is wanted.
-impl Visit for () {
-    fn call(&mut self, _call: &Call<'_>) {}
+impl LogVisitor for () {
+    fn call(&mut self, _call: &LogCall<'_>) {}
 
     fn slot(&mut self) {}
 
-    fn torn(&mut self, _calls: &[Torn<'_>]) {}
+    fn insert_torn_calls(&mut self, _calls: &[RepairedCall<'_>]) {}
 }
 
 /// Two stages that walk together.
-impl<A: Visit, B: Visit> Visit for (A, B) {
+impl<A: LogVisitor, B: LogVisitor> LogVisitor for (A, B) {
     const MESSAGES: bool = A::MESSAGES || B::MESSAGES;
     const FOREIGN: bool = A::FOREIGN || B::FOREIGN;
 
-    fn message(&mut self, said: &Said<'_>) {
+    fn message(&mut self, said: &MessageLine<'_>) {
         self.0.message(said);
         self.1.message(said);
     }
@@ -109,7 +109,7 @@ impl<A: Visit, B: Visit> Visit for (A, B) {
     }
 
     #[inline(always)]
-    fn call(&mut self, call: &Call<'_>) {
+    fn call(&mut self, call: &LogCall<'_>) {
         self.0.call(call);
         self.1.call(call);
     }
@@ -124,23 +124,23 @@ impl<A: Visit, B: Visit> Visit for (A, B) {
         self.1.slot();
     }
 
-    fn same(&mut self, first: &[u32]) {
-        self.0.same(first);
-        self.1.same(first);
+    fn unify_processes(&mut self, first: &[u32]) {
+        self.0.unify_processes(first);
+        self.1.unify_processes(first);
     }
 
-    fn torn(&mut self, calls: &[Torn<'_>]) {
-        self.0.torn(calls);
-        self.1.torn(calls);
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
+        self.0.insert_torn_calls(calls);
+        self.1.insert_torn_calls(calls);
     }
 }
 
 /// A stage that walks only where it is wanted.
-impl<V: Visit> Visit for Option<V> {
+impl<V: LogVisitor> LogVisitor for Option<V> {
     const MESSAGES: bool = V::MESSAGES;
     const FOREIGN: bool = V::FOREIGN;
 
-    fn message(&mut self, said: &Said<'_>) {
+    fn message(&mut self, said: &MessageLine<'_>) {
         self.iter_mut().for_each(|visit| visit.message(said));
     }
 
@@ -150,30 +150,32 @@ impl<V: Visit> Visit for Option<V> {
     }
 
     #[inline(always)]
-    fn call(&mut self, call: &Call<'_>) {
+    fn call(&mut self, call: &LogCall<'_>) {
         self.iter_mut().for_each(|visit| visit.call(call));
     }
 
     fn mark(&mut self) {
-        self.iter_mut().for_each(Visit::mark);
+        self.iter_mut().for_each(LogVisitor::mark);
     }
 
     fn slot(&mut self) {
-        self.iter_mut().for_each(Visit::slot);
+        self.iter_mut().for_each(LogVisitor::slot);
     }
 
-    fn same(&mut self, first: &[u32]) {
-        self.iter_mut().for_each(|visit| visit.same(first));
+    fn unify_processes(&mut self, first: &[u32]) {
+        self.iter_mut()
+            .for_each(|visit| visit.unify_processes(first));
     }
 
-    fn torn(&mut self, calls: &[Torn<'_>]) {
-        self.iter_mut().for_each(|visit| visit.torn(calls));
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
+        self.iter_mut()
+            .for_each(|visit| visit.insert_torn_calls(calls));
     }
 }
 
 /// Puts `more` into a list: each before the element at the place it names, in their order. The places
 /// rise.
-pub fn put_in<T>(list: &mut Vec<T>, more: impl IntoIterator<Item = (usize, T)>) {
+pub fn insert_at_places<T>(list: &mut Vec<T>, more: impl IntoIterator<Item = (usize, T)>) {
     let mut more = more.into_iter().peekable();
     if more.peek().is_none() {
         return;
@@ -206,7 +208,7 @@ mod tests {
             // The twin: from the last to the first, one by one.
             let mut twin = list.clone();
             more.iter().rev().for_each(|&(place, new)| twin.insert(place.min(len), new));
-            put_in(&mut list, more);
+            insert_at_places(&mut list, more);
             prop_assert_eq!(list, twin);
         }
     }

@@ -1,57 +1,57 @@
 //! Cells of a stage's table by the names of their columns.
 
-use super::text::nine;
-use super::{Cell, Grid};
+use super::text::nine_digits;
+use super::{Grid, TableCell};
 
 /// A row of a table.
 #[derive(Debug, Clone, Copy)]
-pub struct Row<'g> {
+pub struct GridRow<'g> {
     grid: &'g Grid,
-    cells: &'g [Cell<'static>],
+    cells: &'g [TableCell<'static>],
 }
 
 /// The rows of a table.
-pub fn rows(grid: &Grid) -> impl Iterator<Item = Row<'_>> {
-    grid.rows.iter().map(move |cells| Row { grid, cells })
+pub fn iter_rows(grid: &Grid) -> impl Iterator<Item = GridRow<'_>> {
+    grid.rows.iter().map(move |cells| GridRow { grid, cells })
 }
 
-impl<'g> Row<'g> {
+impl<'g> GridRow<'g> {
     /// The cell of a column; empty where there is no such column.
-    pub(crate) fn cell(self, column: &str) -> &'g Cell<'static> {
-        const EMPTY: &Cell<'static> = &Cell::Empty;
+    pub(crate) fn cell_of(self, column: &str) -> &'g TableCell<'static> {
+        const EMPTY: &TableCell<'static> = &TableCell::Empty;
         let at = self.grid.columns.iter().position(|name| name == column);
         at.and_then(|at| self.cells.get(at)).unwrap_or(EMPTY)
     }
 
     /// A number, whole or not.
-    pub fn number(self, column: &str) -> Option<f64> {
-        match self.cell(column) {
-            Cell::Int(n) => Some(*n as f64),
-            Cell::Float(x) | Cell::Share(x) => Some(*x),
+    pub fn number_of(self, column: &str) -> Option<f64> {
+        match self.cell_of(column) {
+            TableCell::Int(n) => Some(*n as f64),
+            TableCell::Float(x) | TableCell::Share(x) => Some(*x),
             _ => None,
         }
     }
 
     /// A whole number.
-    pub fn whole(self, column: &str) -> Option<u128> {
-        match self.cell(column) {
-            Cell::Int(n) => Some(*n),
+    pub fn whole_number_of(self, column: &str) -> Option<u128> {
+        match self.cell_of(column) {
+            TableCell::Int(n) => Some(*n),
             _ => None,
         }
     }
 
     /// A text; a number as it is written.
-    pub fn text(self, column: &str) -> String {
-        plain(self.cell(column))
+    pub fn text_of(self, column: &str) -> String {
+        plain_text(self.cell_of(column))
     }
 }
 
 /// A cell as it is written in CSV, without quotes.
-pub fn plain(cell: &Cell<'_>) -> String {
+pub fn plain_text(cell: &TableCell<'_>) -> String {
     match cell {
-        Cell::Int(n) => n.to_string(),
-        Cell::Float(x) | Cell::Share(x) => nine(*x),
-        Cell::Text(text) => String::from_utf8_lossy(text).into_owned(),
-        Cell::Empty => String::new(),
+        TableCell::Int(n) => n.to_string(),
+        TableCell::Float(x) | TableCell::Share(x) => nine_digits(*x),
+        TableCell::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        TableCell::Empty => String::new(),
     }
 }

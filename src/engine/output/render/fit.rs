@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 /// A column, and the room it gets.
 #[derive(Debug)]
-pub(super) struct Column {
+pub(super) struct FittedColumn {
     pub(super) name: String,
     /// Of its header and its widest cell; then what it gets.
     pub(super) width: usize,
@@ -15,9 +15,9 @@ pub(super) struct Column {
     pub(super) is_kept: bool,
 }
 
-impl Column {
-    pub(super) fn new(name: &str) -> Column {
-        Column {
+impl FittedColumn {
+    pub(super) fn new(name: &str) -> FittedColumn {
+        FittedColumn {
             name: name.to_owned(),
             width: name.width(),
             is_empty: true,
@@ -27,7 +27,7 @@ impl Column {
     }
 
     /// What it needs to be of use: a long text is cut before a column is left out for it.
-    fn need(&self, most: usize) -> usize {
+    fn min_width(&self, most: usize) -> usize {
         match self.is_text {
             true => self.width.min(most.max(self.name.width())),
             false => self.width,
@@ -36,18 +36,18 @@ impl Column {
 }
 
 /// A text is cut to so many characters before other columns are left out ...
-const TEXT: usize = 40;
+const MAX_TEXT_WIDTH: usize = 40;
 /// ... and to so many when nothing else can be.
-const LEAST: usize = 16;
+const MIN_TEXT_WIDTH: usize = 16;
 
 /// Pictures of what other columns have as numbers.
-const BARS: [&str; 2] = ["share of calls", "strip"];
+const BAR_COLUMNS: [&str; 2] = ["share of calls", "strip"];
 
 /// Where a row is from, in columns at the end.
-const PLACES: [&str; 4] = ["text", "line", "input", "file"];
+const POSITION_COLUMNS: [&str; 4] = ["text", "line", "input", "file"];
 
 /// Columns that follow from others, or tell less than they: what is least missed is first.
-const DERIVED: [&str; 82] = [
+const DERIVED_COLUMNS: [&str; 82] = [
     // What a line says at length.
     "advice",
     "why",
@@ -146,38 +146,42 @@ const DERIVED: [&str; 82] = [
 /// Leaves columns out, and cuts texts, until a row has room in `width` characters, with `between`
 /// blanks between two columns: first pictures, then what is empty, then what is derived, then the
 /// last ones. The names of those that are left out, in this order.
-pub(super) fn fit(columns: &mut [Column], between: usize, width: usize) -> Vec<String> {
+pub(super) fn fit_columns(
+    columns: &mut [FittedColumn],
+    between: usize,
+    width: usize,
+) -> Vec<String> {
     let mut left_out = Vec::new();
-    let mut most = TEXT;
-    let bars = |c: &Column| BARS.contains(&c.name.as_str());
-    leave_out(columns, (between, width, most), &mut left_out, bars);
-    let is_empty = |c: &Column| c.is_empty;
-    leave_out(columns, (between, width, most), &mut left_out, is_empty);
+    let mut most = MAX_TEXT_WIDTH;
+    let bars = |c: &FittedColumn| BAR_COLUMNS.contains(&c.name.as_str());
+    leave_columns_out(columns, (between, width, most), &mut left_out, bars);
+    let is_empty = |c: &FittedColumn| c.is_empty;
+    leave_columns_out(columns, (between, width, most), &mut left_out, is_empty);
     while let Some(last) = columns.iter().rposition(|c| c.is_kept)
-        && PLACES.contains(&columns[last].name.as_str())
+        && POSITION_COLUMNS.contains(&columns[last].name.as_str())
         && last > 0
-        && needed(columns, between, most) > width
+        && row_width(columns, between, most) > width
     {
         columns[last].is_kept = false;
         left_out.push(columns[last].name.clone());
     }
-    for name in DERIVED {
-        let is_it = |c: &Column| c.name == name;
-        leave_out(columns, (between, width, most), &mut left_out, is_it);
+    for name in DERIVED_COLUMNS {
+        let is_it = |c: &FittedColumn| c.name == name;
+        leave_columns_out(columns, (between, width, most), &mut left_out, is_it);
     }
-    if needed(columns, between, most) > width {
-        most = LEAST;
+    if row_width(columns, between, most) > width {
+        most = MIN_TEXT_WIDTH;
     }
     for at in (1..columns.len()).rev() {
-        if needed(columns, between, most) > width && columns[at].is_kept {
+        if row_width(columns, between, most) > width && columns[at].is_kept {
             columns[at].is_kept = false;
             left_out.push(columns[at].name.clone());
         }
     }
     // What is left is given to those that were cut, from the left.
-    let mut free = width.saturating_sub(needed(columns, between, most));
+    let mut free = width.saturating_sub(row_width(columns, between, most));
     for column in columns.iter_mut().filter(|column| column.is_kept) {
-        let need = column.need(most);
+        let need = column.min_width(most);
         let more = free.min(column.width - need);
         free -= more;
         column.width = (need + more).min(width);
@@ -186,15 +190,15 @@ pub(super) fn fit(columns: &mut [Column], between: usize, width: usize) -> Vec<S
 }
 
 /// Leaves out what `is_it`, from the right, while there is no room; never the first column.
-fn leave_out(
-    columns: &mut [Column],
+fn leave_columns_out(
+    columns: &mut [FittedColumn],
     (between, width, most): (usize, usize, usize),
     left_out: &mut Vec<String>,
-    is_it: impl Fn(&Column) -> bool,
+    is_it: impl Fn(&FittedColumn) -> bool,
 ) {
     for at in (1..columns.len()).rev() {
         let column = &columns[at];
-        if column.is_kept && is_it(column) && needed(columns, between, most) > width {
+        if column.is_kept && is_it(column) && row_width(columns, between, most) > width {
             columns[at].is_kept = false;
             left_out.push(columns[at].name.clone());
         }
@@ -202,8 +206,8 @@ fn leave_out(
 }
 
 /// The characters of a row.
-fn needed(columns: &[Column], between: usize, most: usize) -> usize {
+fn row_width(columns: &[FittedColumn], between: usize, most: usize) -> usize {
     let kept = columns.iter().filter(|column| column.is_kept);
-    let widths = kept.map(|column| column.need(most) + between);
+    let widths = kept.map(|column| column.min_width(most) + between);
     widths.sum::<usize>().saturating_sub(between)
 }

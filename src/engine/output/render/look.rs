@@ -1,10 +1,10 @@
 //! A table for people: numbers to the right, in groups of three, and where it goes to a terminal
 //! only what fits one.
 
-use super::Cell;
-use super::fit::{self, Column};
-use super::units::{grouped, percent, short, short_bytes};
-use crate::error::escape::printable;
+use super::TableCell;
+use super::fit::{self, FittedColumn};
+use super::units::{group_digits, percent_text, short_bytes, short_number};
+use crate::error::escape::escape_for_terminal;
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -12,7 +12,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// Where a table is drawn. By default not on a terminal: with all columns and rows, every number in
 /// full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Look {
+pub struct DrawStyle {
     /// The characters of a terminal's line. On a terminal columns are left out until rows fit, and
     /// bytes have units.
     pub width: Option<usize>,
@@ -23,21 +23,21 @@ pub struct Look {
 }
 
 /// How many rows a terminal gets: more than one looks at, and few enough to find the table's head.
-pub const ROWS: usize = 100;
+pub const MAX_TERMINAL_ROWS: usize = 100;
 
 /// A table whose rows come one after the other.
 #[derive(Debug)]
-pub struct Drawn<'c> {
+pub struct DrawnTable<'c> {
     names: &'c [String],
-    look: Look,
+    look: DrawStyle,
     rows: Vec<Vec<String>>,
-    columns: Vec<Column>,
+    columns: Vec<FittedColumn>,
     /// Rows that are not drawn.
     more: u128,
 }
 
 /// What numbers are names of something: no groups of three, and no sums.
-const NAMES: [&str; 22] = [
+const NAME_COLUMNS: [&str; 22] = [
     "pid",
     "tid",
     "dev",
@@ -63,13 +63,13 @@ const NAMES: [&str; 22] = [
 ];
 
 /// The space between two columns.
-const BETWEEN: usize = 2;
+const COLUMN_SPACE: usize = 2;
 
-impl<'c> Drawn<'c> {
+impl<'c> DrawnTable<'c> {
     /// No rows yet, under these columns.
-    pub fn new(names: &'c [String], look: Look) -> Drawn<'c> {
-        let columns = names.iter().map(|name| Column::new(name)).collect();
-        Drawn {
+    pub fn new(names: &'c [String], look: DrawStyle) -> DrawnTable<'c> {
+        let columns = names.iter().map(|name| FittedColumn::new(name)).collect();
+        DrawnTable {
             names,
             look,
             rows: Vec::new(),
@@ -79,7 +79,7 @@ impl<'c> Drawn<'c> {
     }
 
     /// One more row.
-    pub fn row<'r, 'v: 'r>(&mut self, cells: impl Iterator<Item = &'r Cell<'v>>) {
+    pub fn add_row<'r, 'v: 'r>(&mut self, cells: impl Iterator<Item = &'r TableCell<'v>>) {
         if self.look.rows.is_some_and(|most| self.rows.len() >= most) {
             self.more += 1;
             return;
@@ -87,9 +87,9 @@ impl<'c> Drawn<'c> {
         let has_units = self.look.width.is_some();
         let mut texts = Vec::with_capacity(self.columns.len());
         for (cell, column) in cells.zip(&mut self.columns) {
-            let text = shown(cell, &column.name, has_units);
+            let text = cell_text(cell, &column.name, has_units);
             column.is_empty &= text.is_empty();
-            column.is_text |= matches!(cell, Cell::Text(_));
+            column.is_text |= matches!(cell, TableCell::Text(_));
             column.width = column.width.max(text.width());
             texts.push(text);
         }
@@ -97,30 +97,30 @@ impl<'c> Drawn<'c> {
     }
 
     /// The table.
-    pub fn text(mut self) -> String {
+    pub fn finish_text(mut self) -> String {
         let left_out = match self.look.width {
-            Some(width) => fit::fit(&mut self.columns, BETWEEN, width),
+            Some(width) => fit::fit_columns(&mut self.columns, COLUMN_SPACE, width),
             None => Vec::new(),
         };
         let mut out = String::new();
         let bold = |_: &str| self.look.colour.then(|| Style::new().bold());
-        self.line(self.names, &bold, &mut out);
+        self.push_line(self.names, &bold, &mut out);
         for row in &self.rows {
             let ink = |at: usize, text: &str| match self.look.colour {
-                true => ink(&self.columns[at].name, text),
+                true => value_style(&self.columns[at].name, text),
                 false => None,
             };
-            self.inked(row, &ink, &mut out);
+            self.push_coloured_line(row, &ink, &mut out);
         }
-        self.end(&left_out, &mut out);
+        self.push_left_out(&left_out, &mut out);
         out
     }
 
-    fn line(&self, texts: &[String], style: &dyn Fn(&str) -> Option<Style>, out: &mut String) {
-        self.inked(texts, &|_, text| style(text), out);
+    fn push_line(&self, texts: &[String], style: &dyn Fn(&str) -> Option<Style>, out: &mut String) {
+        self.push_coloured_line(texts, &|_, text| style(text), out);
     }
 
-    fn inked(
+    fn push_coloured_line(
         &self,
         texts: &[String],
         style: &dyn Fn(usize, &str) -> Option<Style>,
@@ -132,7 +132,7 @@ impl<'c> Drawn<'c> {
             if !column.is_kept {
                 continue;
             }
-            let cut = cut(text, column.width);
+            let cut = cut_text(text, column.width);
             let free = column.width.saturating_sub(cut.width());
             let (before, after) = match column.is_text {
                 true => (0, free),
@@ -150,17 +150,17 @@ impl<'c> Drawn<'c> {
             } else {
                 blanks += before;
             }
-            blanks += after + BETWEEN;
+            blanks += after + COLUMN_SPACE;
         }
         out.push('\n');
     }
 
     /// What is not drawn.
-    fn end(&self, left_out: &[String], out: &mut String) {
+    fn push_left_out(&self, left_out: &[String], out: &mut String) {
         let mut notes = Vec::new();
         if self.more > 0 {
             let rows = if self.more == 1 { "row" } else { "rows" };
-            notes.push(format!("... {} more {rows}", grouped(self.more)));
+            notes.push(format!("... {} more {rows}", group_digits(self.more)));
         }
         if !left_out.is_empty() {
             let names = left_out.join(", ");
@@ -168,7 +168,7 @@ impl<'c> Drawn<'c> {
         }
         let width = self.look.width.unwrap_or(usize::MAX);
         for note in notes {
-            for line in wrapped(&note, width) {
+            for line in wrap_text(&note, width) {
                 let style = self.look.colour.then(|| Style::new().dimmed());
                 let style = style.unwrap_or_default();
                 let _ = writeln!(out, "{style}{line}{style:#}");
@@ -178,22 +178,22 @@ impl<'c> Drawn<'c> {
 }
 
 /// A cell as people look at it.
-fn shown(cell: &Cell<'_>, name: &str, has_units: bool) -> String {
+fn cell_text(cell: &TableCell<'_>, name: &str, has_units: bool) -> String {
     let is_bytes = name == "bytes" || name.ends_with("_bytes");
     match cell {
-        Cell::Int(n) if NAMES.contains(&name) => n.to_string(),
-        Cell::Int(n) if has_units && is_bytes => short_bytes(*n as f64),
-        Cell::Float(x) if has_units && is_bytes => short_bytes(*x),
-        Cell::Int(n) => grouped(*n),
-        Cell::Float(x) => short(*x),
-        Cell::Share(x) => percent(*x),
-        Cell::Text(t) => printable(&String::from_utf8_lossy(t), false),
-        Cell::Empty => String::new(),
+        TableCell::Int(n) if NAME_COLUMNS.contains(&name) => n.to_string(),
+        TableCell::Int(n) if has_units && is_bytes => short_bytes(*n as f64),
+        TableCell::Float(x) if has_units && is_bytes => short_bytes(*x),
+        TableCell::Int(n) => group_digits(*n),
+        TableCell::Float(x) => short_number(*x),
+        TableCell::Share(x) => percent_text(*x),
+        TableCell::Text(t) => escape_for_terminal(&String::from_utf8_lossy(t), false),
+        TableCell::Empty => String::new(),
     }
 }
 
 /// The colour of a value: how bad it is, and what changed.
-pub(super) fn ink(column: &str, text: &str) -> Option<Style> {
+pub(super) fn value_style(column: &str, text: &str) -> Option<Style> {
     let colour = match (column, text) {
         ("severity", "error") | ("verdict", "violated") | ("change", "only-a") => AnsiColor::Red,
         ("severity", "warning") | ("verdict", "unanswerable") => AnsiColor::Yellow,
@@ -210,7 +210,7 @@ pub(super) fn ink(column: &str, text: &str) -> Option<Style> {
 }
 
 /// The beginning of a text that is too wide, with a mark that more follows.
-pub fn cut(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
+pub fn cut_text(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
     if text.width() <= width {
         return text.into();
     }
@@ -229,7 +229,7 @@ pub fn cut(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
 }
 
 /// A sentence in lines of at most `width` characters, broken between words where they fit.
-pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub fn wrap_text(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     // The characters of the last line.
     let mut wide = 0;
@@ -262,17 +262,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn drawn(names: &[&str], rows: &[Vec<Cell<'_>>], look: Look) -> String {
+    fn drawn(names: &[&str], rows: &[Vec<TableCell<'_>>], look: DrawStyle) -> String {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        let mut drawn = Drawn::new(&names, look);
+        let mut drawn = DrawnTable::new(&names, look);
         for row in rows {
-            drawn.row(row.iter());
+            drawn.add_row(row.iter());
         }
-        drawn.text()
+        drawn.finish_text()
     }
 
-    fn terminal(width: usize) -> Look {
-        Look {
+    fn terminal(width: usize) -> DrawStyle {
+        DrawStyle {
             width: Some(width),
             rows: Some(2),
             colour: false,
@@ -284,7 +284,7 @@ mod tests {
         let names = ["op", "pid", "from_bytes", "total_bytes", "share of calls"];
         let row = |op: &str| {
             vec![
-                Cell::from(op.to_owned()),
+                TableCell::from(op.to_owned()),
                 5488_u64.into(),
                 65_536_u64.into(),
                 (12_u64 << 30).into(),
@@ -301,7 +301,7 @@ Recv       5488      65 536  12 884 901 888  █████
 ";
         // A number of a process is a name.
         let full = full.replace("op         pid ", "op          pid");
-        assert_eq!(drawn(&names, &rows, Look::default()), full);
+        assert_eq!(drawn(&names, &rows, DrawStyle::default()), full);
         let narrow = "\
 op          pid  total_bytes
 AllReduce  5488     12.0 GiB
@@ -316,17 +316,17 @@ them)
 
     #[test]
     fn colours_are_only_there_where_they_are_wanted() {
-        let rows = [vec![Cell::from("error")], vec!["warning".into()]];
-        let look = Look {
+        let rows = [vec![TableCell::from("error")], vec!["warning".into()]];
+        let look = DrawStyle {
             colour: true,
-            ..Look::default()
+            ..DrawStyle::default()
         };
         let text = drawn(&["severity"], &rows, look);
         assert!(
             text.contains("\u{1b}[1m\u{1b}[31merror\u{1b}[0m"),
             "{text:?}"
         );
-        assert!(!drawn(&["severity"], &rows, Look::default()).contains('\u{1b}'));
+        assert!(!drawn(&["severity"], &rows, DrawStyle::default()).contains('\u{1b}'));
     }
 
     proptest! {
@@ -337,10 +337,10 @@ them)
             width in 1..220_usize,
             names in proptest::collection::vec("[a-z_ ]{1,14}", 1..12),
             rows in proptest::collection::vec(proptest::collection::vec(prop_oneof![
-                "\\PC{0,60}".prop_map(Cell::from),
-                any::<u64>().prop_map(Cell::from),
-                any::<f64>().prop_map(Cell::from),
-                Just(Cell::Empty),
+                "\\PC{0,60}".prop_map(TableCell::from),
+                any::<u64>().prop_map(TableCell::from),
+                any::<f64>().prop_map(TableCell::from),
+                Just(TableCell::Empty),
             ], 12), 0..4),
         ) {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -11,16 +11,16 @@ pub mod wrap;
 
 use crate::error::{Error, Result};
 use crate::pool;
-use look::{Drawn, Look};
+use look::{DrawStyle, DrawnTable};
 use std::borrow::Cow;
 use std::io::Write;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
-use text::{Csv, Form, Json, Text};
+use text::{CsvSyntax, JsonSyntax, RenderedRows, RowSyntax};
 
 /// One value of a row.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Cell<'a> {
+pub enum TableCell<'a> {
     /// A whole number.
     Int(u128),
     /// A number with a fraction, in its shortest form.
@@ -33,79 +33,79 @@ pub enum Cell<'a> {
     Empty,
 }
 
-impl<'a> From<&'a str> for Cell<'a> {
-    fn from(text: &'a str) -> Cell<'a> {
+impl<'a> From<&'a str> for TableCell<'a> {
+    fn from(text: &'a str) -> TableCell<'a> {
         text.as_bytes().into()
     }
 }
 
-impl<'a> From<&'a [u8]> for Cell<'a> {
-    fn from(text: &'a [u8]) -> Cell<'a> {
-        Cell::Text(Cow::Borrowed(text))
+impl<'a> From<&'a [u8]> for TableCell<'a> {
+    fn from(text: &'a [u8]) -> TableCell<'a> {
+        TableCell::Text(Cow::Borrowed(text))
     }
 }
 
-impl From<Vec<u8>> for Cell<'_> {
+impl From<Vec<u8>> for TableCell<'_> {
     fn from(text: Vec<u8>) -> Self {
-        Cell::Text(Cow::Owned(text))
+        TableCell::Text(Cow::Owned(text))
     }
 }
 
-impl From<String> for Cell<'_> {
+impl From<String> for TableCell<'_> {
     fn from(text: String) -> Self {
-        Cell::Text(Cow::Owned(text.into_bytes()))
+        TableCell::Text(Cow::Owned(text.into_bytes()))
     }
 }
 
-impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
-    fn from(value: Option<T>) -> Cell<'a> {
-        value.map_or(Cell::Empty, Into::into)
+impl<'a, T: Into<TableCell<'a>>> From<Option<T>> for TableCell<'a> {
+    fn from(value: Option<T>) -> TableCell<'a> {
+        value.map_or(TableCell::Empty, Into::into)
     }
 }
 
-impl From<u64> for Cell<'_> {
+impl From<u64> for TableCell<'_> {
     fn from(n: u64) -> Self {
-        Cell::Int(n.into())
+        TableCell::Int(n.into())
     }
 }
 
-impl From<u128> for Cell<'_> {
+impl From<u128> for TableCell<'_> {
     fn from(n: u128) -> Self {
-        Cell::Int(n)
+        TableCell::Int(n)
     }
 }
 
-impl From<f64> for Cell<'_> {
+impl From<f64> for TableCell<'_> {
     fn from(x: f64) -> Self {
         if x.is_finite() {
-            Cell::Float(x)
+            TableCell::Float(x)
         } else {
-            Cell::Empty
+            TableCell::Empty
         }
     }
 }
 
-impl Cell<'_> {
+impl TableCell<'_> {
     /// What part `n` is of `whole`; not known where there is no whole.
-    pub fn share(n: f64, whole: f64) -> Self {
+    pub fn share_of(n: f64, whole: f64) -> Self {
         let share = n / whole;
         if share.is_finite() {
-            Cell::Share(share)
+            TableCell::Share(share)
         } else {
-            Cell::Empty
+            TableCell::Empty
         }
     }
 }
 
-impl Cell<'_> {
+impl TableCell<'_> {
     /// The same, kept.
-    pub fn into_owned(self) -> Cell<'static> {
+    pub fn into_owned(self) -> TableCell<'static> {
         match self {
-            Cell::Int(n) => Cell::Int(n),
-            Cell::Float(x) => Cell::Float(x),
-            Cell::Share(x) => Cell::Share(x),
-            Cell::Text(text) => Cell::Text(Cow::Owned(text.into_owned())),
-            Cell::Empty => Cell::Empty,
+            TableCell::Int(n) => TableCell::Int(n),
+            TableCell::Float(x) => TableCell::Float(x),
+            TableCell::Share(x) => TableCell::Share(x),
+            TableCell::Text(text) => TableCell::Text(Cow::Owned(text.into_owned())),
+            TableCell::Empty => TableCell::Empty,
         }
     }
 }
@@ -116,7 +116,7 @@ pub struct Grid {
     /// The columns' names.
     pub columns: Vec<String>,
     /// The rows, each as long as `columns`.
-    pub rows: Vec<Vec<Cell<'static>>>,
+    pub rows: Vec<Vec<TableCell<'static>>>,
 }
 
 impl From<Grid> for Sheet<'_> {
@@ -124,8 +124,8 @@ impl From<Grid> for Sheet<'_> {
         let Grid { columns, rows } = grid;
         Sheet {
             columns,
-            parts: parts(rows.len()),
-            rows: Box::new(move |part, sink| given(&rows[part], sink)),
+            parts: split_rows(rows.len()),
+            rows: Box::new(move |part, sink| emit_rows(&rows[part], sink)),
         }
     }
 }
@@ -134,24 +134,24 @@ impl<'a> From<&'a Grid> for Sheet<'a> {
     fn from(grid: &'a Grid) -> Self {
         Sheet {
             columns: grid.columns.clone(),
-            parts: parts(grid.rows.len()),
-            rows: Box::new(move |part, sink| given(&grid.rows[part], sink)),
+            parts: split_rows(grid.rows.len()),
+            rows: Box::new(move |part, sink| emit_rows(&grid.rows[part], sink)),
         }
     }
 }
 
 impl<'a> Sheet<'a> {
     /// So many rows, of which `row` makes each when it is written.
-    pub fn of_rows(
+    pub fn from_rows(
         columns: Vec<String>,
         rows: usize,
-        row: impl Fn(usize) -> Vec<Cell<'static>> + Sync + 'a,
+        row: impl Fn(usize) -> Vec<TableCell<'static>> + Sync + 'a,
     ) -> Sheet<'a> {
         Sheet {
             columns,
-            parts: parts(rows),
+            parts: split_rows(rows),
             rows: Box::new(move |part, sink| {
-                let rows = |out: &mut dyn FnMut(&[Cell<'_>])| {
+                let rows = |out: &mut dyn FnMut(&[TableCell<'_>])| {
                     part.clone().for_each(|at| out(&row(at)));
                 };
                 sink.group(&[], &[], &mut { rows });
@@ -161,32 +161,33 @@ impl<'a> Sheet<'a> {
 }
 
 /// Rows that are made into text at a time.
-const PART: usize = 4096;
+const ROWS_PER_PART: usize = 4096;
 
-fn parts(rows: usize) -> Vec<Range<usize>> {
-    let from = (0..rows).step_by(PART);
-    from.map(|from| from..rows.min(from + PART)).collect()
+fn split_rows(rows: usize) -> Vec<Range<usize>> {
+    let from = (0..rows).step_by(ROWS_PER_PART);
+    from.map(|from| from..rows.min(from + ROWS_PER_PART))
+        .collect()
 }
 
 /// Gives rows that are there as they are.
-fn given(rows: &[Vec<Cell<'static>>], sink: &mut dyn Sink) {
+fn emit_rows(rows: &[Vec<TableCell<'static>>], sink: &mut dyn RowGroupSink) {
     sink.group(&[], &[], &mut |out| rows.iter().for_each(|row| out(row)));
 }
 
 /// Who takes the rows of a part, a group at a time.
-pub trait Sink {
+pub trait RowGroupSink {
     /// The rows of a group: `columns` are in front of each, and `own` gives what follows
     /// them, row by row. `made_of` is a number of the group, the same in all parts, and all that
     /// the rows after the columns depend on: where equal words come again, so do equal rows. It
     /// is empty where that is not said.
-    fn group(&mut self, columns: &[Cell<'_>], made_of: &[u64], own: &mut Own<'_>);
+    fn group(&mut self, columns: &[TableCell<'_>], made_of: &[u64], own: &mut OwnColumns<'_>);
 }
 
 /// Gives each row to what it is handed.
-pub type Own<'a> = dyn FnMut(&mut dyn FnMut(&[Cell<'_>])) + 'a;
+pub type OwnColumns<'a> = dyn FnMut(&mut dyn FnMut(&[TableCell<'_>])) + 'a;
 
 /// Gives the rows of a part.
-type Rows<'a> = dyn Fn(Range<usize>, &mut dyn Sink) + Sync + 'a;
+type PartRows<'a> = dyn Fn(Range<usize>, &mut dyn RowGroupSink) + Sync + 'a;
 
 /// Rows under named columns, made a part at a time when they are written: there may be millions.
 pub struct Sheet<'a> {
@@ -195,37 +196,37 @@ pub struct Sheet<'a> {
     /// The parts, in order.
     pub parts: Vec<Range<usize>>,
     /// The rows of a part.
-    pub rows: Box<Rows<'a>>,
+    pub rows: Box<PartRows<'a>>,
 }
 
 /// Makes every row anew.
-struct Each<F>(F);
+struct EachRow<F>(F);
 
-impl<F: FnMut(&[Cell<'_>], &[Cell<'_>])> Sink for Each<F> {
-    fn group(&mut self, columns: &[Cell<'_>], _: &[u64], own: &mut Own<'_>) {
+impl<F: FnMut(&[TableCell<'_>], &[TableCell<'_>])> RowGroupSink for EachRow<F> {
+    fn group(&mut self, columns: &[TableCell<'_>], _: &[u64], own: &mut OwnColumns<'_>) {
         own(&mut |cells| (self.0)(columns, cells));
     }
 }
 
 /// Makes rows into text.
-struct Written<'t, F> {
+struct TextRowSink<'t, F> {
     form: &'t F,
-    text: &'t mut Text,
+    text: &'t mut RenderedRows,
 }
 
-impl<F: Form> Sink for Written<'_, F> {
-    fn group(&mut self, columns: &[Cell<'_>], made_of: &[u64], own: &mut Own<'_>) {
-        self.text.group(self.form, columns, made_of, own);
+impl<F: RowSyntax> RowGroupSink for TextRowSink<'_, F> {
+    fn group(&mut self, columns: &[TableCell<'_>], made_of: &[u64], own: &mut OwnColumns<'_>) {
+        self.text.append_group(self.form, columns, made_of, own);
     }
 }
 
 impl Sheet<'_> {
     /// All rows.
-    pub fn grid(&self) -> Grid {
+    pub fn to_grid(&self) -> Grid {
         let mut rows = Vec::new();
-        self.each(|columns, own| {
+        self.each_row(|columns, own| {
             let row = columns.iter().chain(own).cloned();
-            rows.push(row.map(Cell::into_owned).collect());
+            rows.push(row.map(TableCell::into_owned).collect());
         });
         Grid {
             columns: self.columns.clone(),
@@ -234,9 +235,9 @@ impl Sheet<'_> {
     }
 
     /// Gives each row to `take`, its first columns and the others.
-    pub fn each(&self, mut take: impl FnMut(&[Cell<'_>], &[Cell<'_>])) {
+    pub fn each_row(&self, mut take: impl FnMut(&[TableCell<'_>], &[TableCell<'_>])) {
         for part in &self.parts {
-            (self.rows)(part.clone(), &mut Each(&mut take));
+            (self.rows)(part.clone(), &mut EachRow(&mut take));
         }
     }
 
@@ -244,46 +245,46 @@ impl Sheet<'_> {
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn csv(&self, jobs: usize, out: &mut (dyn Write + Send)) -> Result<()> {
+    pub fn write_csv(&self, jobs: usize, out: &mut (dyn Write + Send)) -> Result<()> {
         let header = self.columns.join(",") + "\n";
         out.write_all(header.as_bytes()).map_err(Error::Output)?;
-        self.write(jobs, out, &Csv)
+        self.write_rows(jobs, out, &CsvSyntax)
     }
 
     /// Writes each row as a line of JSON with all columns; what is not known is null.
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn jsonl(&self, jobs: usize, out: &mut (dyn Write + Send)) -> Result<()> {
-        self.write(jobs, out, &Json(&self.columns, b"\n"))
+    pub fn write_jsonl(&self, jobs: usize, out: &mut (dyn Write + Send)) -> Result<()> {
+        self.write_rows(jobs, out, &JsonSyntax(&self.columns, b"\n"))
     }
 
     /// The rows as one list of JSON.
-    pub fn json(&self, jobs: usize) -> Vec<u8> {
+    pub fn to_json(&self, jobs: usize) -> Vec<u8> {
         let mut list = b"[".to_vec();
         // There is no error in writing to memory.
-        let _ = self.write(jobs, &mut list, &Json(&self.columns, b","));
+        let _ = self.write_rows(jobs, &mut list, &JsonSyntax(&self.columns, b","));
         list.pop_if(|last| *last == b',');
         list.push(b']');
         list
     }
 
     /// Makes parts into text on `jobs` threads and writes them in order.
-    fn write(
+    fn write_rows(
         &self,
         jobs: usize,
         out: &mut (dyn Write + Send),
-        form: &(impl Form + Sync),
+        form: &(impl RowSyntax + Sync),
     ) -> Result<()> {
         // One part needs no threads.
         let jobs = jobs.min(self.parts.len());
         // What is written leaves its memory and the texts it made to the next part.
-        let spare = Mutex::new(Vec::<Text>::new());
+        let spare = Mutex::new(Vec::<RenderedRows>::new());
         let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
         let text = |part: Range<usize>| {
             let found = spare().pop();
-            let mut text = found.unwrap_or_else(Text::new);
-            let mut written = Written {
+            let mut text = found.unwrap_or_else(RenderedRows::new);
+            let mut written = TextRowSink {
                 form,
                 text: &mut text,
             };
@@ -291,7 +292,7 @@ impl Sheet<'_> {
             text
         };
         let parts = self.parts.iter().cloned();
-        pool::in_turn(jobs, parts, text, |mut text| {
+        pool::map_without_sink_thread(jobs, parts, text, |mut text| {
             out.write_all(&text.text).map_err(Error::Output)?;
             text.text.clear();
             spare().push(text);
@@ -303,16 +304,16 @@ impl Sheet<'_> {
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn table(&self, look: &Look, out: &mut dyn Write) -> Result<()> {
-        let mut drawn = Drawn::new(&self.columns, *look);
-        self.each(|columns, own| drawn.row(columns.iter().chain(own)));
-        let text = drawn.text();
+    pub fn draw_table(&self, look: &DrawStyle, out: &mut dyn Write) -> Result<()> {
+        let mut drawn = DrawnTable::new(&self.columns, *look);
+        self.each_row(|columns, own| drawn.add_row(columns.iter().chain(own)));
+        let text = drawn.finish_text();
         out.write_all(text.as_bytes()).map_err(Error::Output)
     }
 }
 
 /// A number as AWK prints it: whole ones in full, others with `%.6g`.
-pub fn awk(x: f64) -> String {
+pub fn awk_number(x: f64) -> String {
     if x == x.trunc() && x.abs() < 1e16 {
         return format!("{x:.0}");
     }
@@ -350,7 +351,7 @@ mod tests {
             (999999.5, "1e+06"),
         ];
         for (x, text) in cases {
-            assert_eq!(awk(x), text, "{x}");
+            assert_eq!(awk_number(x), text, "{x}");
         }
     }
 
@@ -358,17 +359,17 @@ mod tests {
     fn the_three_forms_of_one_row() {
         let sheet = Sheet::from(Grid {
             columns: vec!["op".into(), "calls".into(), "rank".into()],
-            rows: vec![vec!["a,b".into(), 1_234_567_u64.into(), Cell::Empty]],
+            rows: vec![vec!["a,b".into(), 1_234_567_u64.into(), TableCell::Empty]],
         });
         let text = |f: &dyn Fn(&mut (dyn Write + Send)) -> Result<()>| {
             let mut out = Vec::new();
             f(&mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let csv = text(&|out| sheet.csv(2, out));
+        let csv = text(&|out| sheet.write_csv(2, out));
         assert_eq!(csv, "op,calls,rank\n\"a,b\",1234567,\n");
-        let jsonl = text(&|out| sheet.jsonl(1, out));
+        let jsonl = text(&|out| sheet.write_jsonl(1, out));
         assert_eq!(jsonl, "{\"op\":\"a,b\",\"calls\":1234567,\"rank\":null}\n");
-        assert!(text(&|out| sheet.table(&Look::default(), out)).contains("1 234 567"));
+        assert!(text(&|out| sheet.draw_table(&DrawStyle::default(), out)).contains("1 234 567"));
     }
 }

@@ -1,28 +1,28 @@
 //! Rows in another order, and only the first of them.
 
-use super::{Cell, Grid};
+use super::{Grid, TableCell};
 use crate::error::{Error, Result};
 use std::cmp::Ordering;
 
 /// A column that rows are sorted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct SortKey {
     /// Its name.
     pub column: String,
     /// The largest value comes first.
     pub is_falling: bool,
 }
 
-impl std::str::FromStr for Key {
+impl std::str::FromStr for SortKey {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Key, String> {
+    fn from_str(text: &str) -> Result<SortKey, String> {
         let rest = text.strip_prefix('-');
         let column = rest.unwrap_or(text).trim();
         if column.is_empty() {
             return Err("expected the name of a column, such as calls or -calls".to_owned());
         }
-        Ok(Key {
+        Ok(SortKey {
             column: column.to_owned(),
             is_falling: rest.is_some(),
         })
@@ -31,14 +31,14 @@ impl std::str::FromStr for Key {
 
 /// Which rows come first, and how many of them are written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Order {
+pub struct RowOrder {
     /// The columns, the most important one first.
-    pub by: Vec<Key>,
+    pub by: Vec<SortKey>,
     /// How many rows are kept.
     pub top: Option<u64>,
 }
 
-impl Order {
+impl RowOrder {
     /// True where rows stay as they are.
     pub fn is_nothing(&self) -> bool {
         self.by.is_empty() && self.top.is_none()
@@ -49,16 +49,16 @@ impl Order {
     ///
     /// # Errors
     /// A column that the rows do not have.
-    pub fn apply(&self, grid: &mut Grid) -> Result<u64> {
+    pub fn apply_order(&self, grid: &mut Grid) -> Result<u64> {
         let keys: Vec<(usize, bool)> = self
             .by
             .iter()
-            .map(|key| Ok((place(&grid.columns, &key.column)?, key.is_falling)))
+            .map(|key| Ok((find_column(&grid.columns, &key.column)?, key.is_falling)))
             .collect::<Result<_>>()?;
         grid.rows.sort_by(|a, b| {
             let each = keys
                 .iter()
-                .map(|&(at, falls)| directed(a.get(at), b.get(at), falls));
+                .map(|&(at, falls)| compare_directed(a.get(at), b.get(at), falls));
             each.fold(Ordering::Equal, Ordering::then)
         });
         let top = self.top.and_then(|top| usize::try_from(top).ok());
@@ -70,7 +70,7 @@ impl Order {
 }
 
 /// Where a column is.
-fn place(columns: &[String], name: &str) -> Result<usize> {
+fn find_column(columns: &[String], name: &str) -> Result<usize> {
     columns.iter().position(|is| is == name).ok_or_else(|| {
         Error::Usage(format!(
             "--sort {name}: expected one of the columns {}",
@@ -80,11 +80,11 @@ fn place(columns: &[String], name: &str) -> Result<usize> {
 }
 
 /// Two values of a column; what is not known comes last.
-fn directed(a: Option<&Cell<'_>>, b: Option<&Cell<'_>>, falls: bool) -> Ordering {
-    let known = |cell: Option<&Cell<'_>>| !matches!(cell, None | Some(Cell::Empty));
+fn compare_directed(a: Option<&TableCell<'_>>, b: Option<&TableCell<'_>>, falls: bool) -> Ordering {
+    let known = |cell: Option<&TableCell<'_>>| !matches!(cell, None | Some(TableCell::Empty));
     match (a, b) {
         (Some(a), Some(b)) if known(Some(a)) && known(Some(b)) => {
-            let order = compare(a, b);
+            let order = compare_cells(a, b);
             if falls { order.reverse() } else { order }
         }
         _ => known(b).cmp(&known(a)),
@@ -92,23 +92,23 @@ fn directed(a: Option<&Cell<'_>>, b: Option<&Cell<'_>>, falls: bool) -> Ordering
 }
 
 /// Numbers by their size and before texts, texts by their bytes.
-fn compare(a: &Cell<'_>, b: &Cell<'_>) -> Ordering {
-    use Cell::{Float, Int, Share, Text};
+fn compare_cells(a: &TableCell<'_>, b: &TableCell<'_>) -> Ordering {
+    use TableCell::{Float, Int, Share, Text};
     match (a, b) {
         (Int(a), Int(b)) => a.cmp(b),
         (Float(a) | Share(a), Float(b) | Share(b)) => a.total_cmp(b),
-        (Int(a), Float(b) | Share(b)) => mixed(*a, *b),
-        (Float(a) | Share(a), Int(b)) => mixed(*b, *a).reverse(),
+        (Int(a), Float(b) | Share(b)) => compare_whole_fraction(*a, *b),
+        (Float(a) | Share(a), Int(b)) => compare_whole_fraction(*b, *a).reverse(),
         (Text(a), Text(b)) => a.cmp(b),
         (Text(_), _) => Ordering::Greater,
         (_, Text(_)) => Ordering::Less,
-        (Cell::Empty, _) | (_, Cell::Empty) => Ordering::Equal,
+        (TableCell::Empty, _) | (_, TableCell::Empty) => Ordering::Equal,
     }
 }
 
 /// A whole number and one with a fraction, exactly: a sort must not see `a < b` where both equal a
 /// third.
-fn mixed(whole: u128, x: f64) -> Ordering {
+fn compare_whole_fraction(whole: u128, x: f64) -> Ordering {
     // Rust's conversion ends at the limits.
     let of_x = x.trunc() as u128;
     match whole.cmp(&of_x) {
@@ -125,33 +125,33 @@ mod tests {
     use proptest::prelude::*;
 
     /// Values near each other, so that many are equal.
-    fn cell() -> impl Strategy<Value = Cell<'static>> {
+    fn cell() -> impl Strategy<Value = TableCell<'static>> {
         let near = (1_u128 << 53) - 2..(1_u128 << 53) + 3;
         prop_oneof![
-            (0_u128..5).prop_map(Cell::Int),
-            near.clone().prop_map(Cell::Int),
-            near.prop_map(|n| Cell::Float(n as f64)),
-            (-4_i32..20).prop_map(|n| Cell::Float(f64::from(n) / 4.0)),
-            (0_u32..5).prop_map(|n| Cell::Share(f64::from(n) / 4.0)),
-            "[ab]{0,2}".prop_map(Cell::from),
-            Just(Cell::Empty),
+            (0_u128..5).prop_map(TableCell::Int),
+            near.clone().prop_map(TableCell::Int),
+            near.prop_map(|n| TableCell::Float(n as f64)),
+            (-4_i32..20).prop_map(|n| TableCell::Float(f64::from(n) / 4.0)),
+            (0_u32..5).prop_map(|n| TableCell::Share(f64::from(n) / 4.0)),
+            "[ab]{0,2}".prop_map(TableCell::from),
+            Just(TableCell::Empty),
         ]
     }
 
     /// The naive twin: how many of the others come before a value, by the plain words of the help.
-    fn is_before(a: &Cell<'_>, b: &Cell<'_>, falls: bool) -> bool {
-        let number = |cell: &Cell<'_>| match cell {
+    fn is_before(a: &TableCell<'_>, b: &TableCell<'_>, falls: bool) -> bool {
+        let number = |cell: &TableCell<'_>| match cell {
             // Quarters: exact for all values above.
-            Cell::Int(n) => Some(i128::try_from(*n).unwrap() * 4),
-            Cell::Float(x) | Cell::Share(x) => Some((x * 4.0) as i128),
+            TableCell::Int(n) => Some(i128::try_from(*n).unwrap() * 4),
+            TableCell::Float(x) | TableCell::Share(x) => Some((x * 4.0) as i128),
             _ => None,
         };
-        let text = |cell: &Cell<'_>| match cell {
-            Cell::Text(text) => Some(text.to_vec()),
+        let text = |cell: &TableCell<'_>| match cell {
+            TableCell::Text(text) => Some(text.to_vec()),
             _ => None,
         };
-        if *a == Cell::Empty || *b == Cell::Empty {
-            return *a != Cell::Empty && *b == Cell::Empty;
+        if *a == TableCell::Empty || *b == TableCell::Empty {
+            return *a != TableCell::Empty && *b == TableCell::Empty;
         }
         let rising = match (number(a), number(b), text(a), text(b)) {
             (Some(a), Some(b), ..) => a.cmp(&b),
@@ -174,17 +174,17 @@ mod tests {
             falls in any::<(bool, bool)>(),
             top in prop::option::of(0_u64..50),
         ) {
-            let number = |(n, (a, b)): (usize, &(Cell<'static>, Cell<'static>))| {
-                vec![a.clone(), b.clone(), Cell::Int(n as u128)]
+            let number = |(n, (a, b)): (usize, &(TableCell<'static>, TableCell<'static>))| {
+                vec![a.clone(), b.clone(), TableCell::Int(n as u128)]
             };
             let mut grid = Grid {
                 columns: ["a", "b", "n"].map(str::to_owned).to_vec(),
                 rows: rows.iter().enumerate().map(number).collect(),
             };
             // An insertion sort: a row goes after all that do not come after it.
-            let mut naive: Vec<Vec<Cell<'static>>> = Vec::new();
+            let mut naive: Vec<Vec<TableCell<'static>>> = Vec::new();
             for row in &grid.rows {
-                let after = |other: &Vec<Cell<'static>>| {
+                let after = |other: &Vec<TableCell<'static>>| {
                     is_before(&row[0], &other[0], falls.0)
                         || !is_before(&other[0], &row[0], falls.0)
                             && is_before(&row[1], &other[1], falls.1)
@@ -196,13 +196,13 @@ mod tests {
             let left = (naive.len() - kept) as u64;
             naive.truncate(kept);
             let by = [("a", falls.0), ("b", falls.1)];
-            let order = Order {
+            let order = RowOrder {
                 by: by.map(|(name, falls)| {
                     format!("{}{name}", if falls { "-" } else { "" }).parse().unwrap()
                 }).to_vec(),
                 top,
             };
-            prop_assert_eq!(order.apply(&mut grid).unwrap(), left);
+            prop_assert_eq!(order.apply_order(&mut grid).unwrap(), left);
             prop_assert_eq!(grid.rows, naive);
         }
     }
@@ -213,13 +213,13 @@ mod tests {
             columns: vec!["op".to_owned(), "calls".to_owned()],
             rows: Vec::new(),
         };
-        let order = Order {
+        let order = RowOrder {
             by: vec!["-bytes".parse().unwrap()],
             top: None,
         };
-        let error = order.apply(&mut grid).unwrap_err().to_string();
+        let error = order.apply_order(&mut grid).unwrap_err().to_string();
         assert_eq!(error, "--sort bytes: expected one of the columns op, calls");
-        assert!("-".parse::<Key>().is_err() && "".parse::<Key>().is_err());
+        assert!("-".parse::<SortKey>().is_err() && "".parse::<SortKey>().is_err());
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
             (u128::MAX, 1e38, Ordering::Greater),
             ((1 << 53) + 1, 9_007_199_254_740_992.0, Ordering::Greater),
         ] {
-            assert_eq!(mixed(whole, x), order, "{whole} {x}");
+            assert_eq!(compare_whole_fraction(whole, x), order, "{whole} {x}");
         }
     }
 }

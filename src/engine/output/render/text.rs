@@ -1,29 +1,29 @@
 //! Groups of rows as text, each made once: the steps of a job are alike, and a group whose calls
 //! are those of an earlier step has the same rows after other columns.
 
-use super::{Cell, Own};
-use crate::output::table::csv_text;
+use super::{OwnColumns, TableCell};
+use crate::output::table::push_csv_text;
 
 /// How a row is written.
-pub(super) trait Form {
+pub(super) trait RowSyntax {
     /// Begins a row.
     fn begin(&self, out: &mut Vec<u8>);
     /// Appends the cell of the column `at`, with what parts it from the next.
-    fn cell(&self, at: usize, cell: &Cell<'_>, numbers: &mut Numbers, out: &mut Vec<u8>);
+    fn cell(&self, at: usize, cell: &TableCell<'_>, numbers: &mut FractionCache, out: &mut Vec<u8>);
     /// Ends a row.
     fn end(&self, out: &mut Vec<u8>);
 }
 
 /// Fields with commas between them.
-pub(super) struct Csv;
+pub(super) struct CsvSyntax;
 
-impl Form for Csv {
+impl RowSyntax for CsvSyntax {
     fn begin(&self, _: &mut Vec<u8>) {}
 
-    fn cell(&self, _: usize, cell: &Cell<'_>, numbers: &mut Numbers, out: &mut Vec<u8>) {
+    fn cell(&self, _: usize, cell: &TableCell<'_>, numbers: &mut FractionCache, out: &mut Vec<u8>) {
         match cell {
-            Cell::Text(text) => csv_text(text, out),
-            cell => numbers.show(cell, out),
+            TableCell::Text(text) => push_csv_text(text, out),
+            cell => numbers.append_number(cell, out),
         }
         out.push(b',');
     }
@@ -35,27 +35,33 @@ impl Form for Csv {
 }
 
 /// An object with a value under each column's name, and what follows it; null is not known.
-pub(super) struct Json<'a>(pub(super) &'a [String], pub(super) &'static [u8]);
+pub(super) struct JsonSyntax<'a>(pub(super) &'a [String], pub(super) &'static [u8]);
 
-impl Form for Json<'_> {
+impl RowSyntax for JsonSyntax<'_> {
     fn begin(&self, out: &mut Vec<u8>) {
         out.push(b'{');
     }
 
-    fn cell(&self, at: usize, cell: &Cell<'_>, numbers: &mut Numbers, out: &mut Vec<u8>) {
+    fn cell(
+        &self,
+        at: usize,
+        cell: &TableCell<'_>,
+        numbers: &mut FractionCache,
+        out: &mut Vec<u8>,
+    ) {
         out.push(b'"');
         out.extend_from_slice(self.0[at].as_bytes());
         out.extend_from_slice(b"\":");
         match cell {
-            Cell::Empty => out.extend_from_slice(b"null"),
+            TableCell::Empty => out.extend_from_slice(b"null"),
             // As in CSV: an empty field is not known.
-            Cell::Text(text) if text.is_empty() => out.extend_from_slice(b"null"),
-            Cell::Text(text) => {
+            TableCell::Text(text) if text.is_empty() => out.extend_from_slice(b"null"),
+            TableCell::Text(text) => {
                 let text = String::from_utf8_lossy(text);
                 // A string into a buffer: neither can fail.
                 let _ = serde_json::to_writer(&mut *out, &*text);
             }
-            cell => numbers.show(cell, out),
+            cell => numbers.append_number(cell, out),
         }
         out.push(b',');
     }
@@ -68,23 +74,23 @@ impl Form for Json<'_> {
 }
 
 /// Rows as text, in memory that is used again.
-pub(super) struct Text {
+pub(super) struct RenderedRows {
     /// The rows.
     pub(super) text: Vec<u8>,
     /// The columns in front of the group in hand.
     front: Vec<u8>,
-    numbers: Numbers,
+    numbers: FractionCache,
     /// Groups as they were last, by their numbers.
-    known: Vec<Rows>,
+    known: Vec<CachedGroupRows>,
     /// How many bytes of them are kept.
     kept: usize,
     /// A group that is not kept.
-    other: Rows,
+    other: CachedGroupRows,
 }
 
 /// The rows of a group after its columns.
 #[derive(Debug, Default, Clone)]
-struct Rows {
+struct CachedGroupRows {
     made_of: Vec<u64>,
     text: Vec<u8>,
     /// Where each row's text ends.
@@ -92,37 +98,37 @@ struct Rows {
 }
 
 /// Groups from this number on are not kept.
-const GROUPS: u64 = 1 << 14;
+const MAX_CACHED_GROUPS: u64 = 1 << 14;
 /// Nor are groups that are made of more words.
-const WORDS: usize = 512;
+const MAX_CACHED_GROUP_WORDS: usize = 512;
 /// When so many bytes are kept, no more groups are.
-const MOST: usize = if cfg!(test) { 1 << 12 } else { 4 << 20 };
+const MAX_CACHED_BYTES: usize = if cfg!(test) { 1 << 12 } else { 4 << 20 };
 
-impl Rows {
-    fn bytes(&self) -> usize {
+impl CachedGroupRows {
+    fn count_bytes(&self) -> usize {
         8 * (self.made_of.len() + self.ends.len()) + self.text.len()
     }
 }
 
-impl Text {
-    pub(super) fn new() -> Text {
-        Text {
+impl RenderedRows {
+    pub(super) fn new() -> RenderedRows {
+        RenderedRows {
             text: Vec::new(),
             front: Vec::new(),
-            numbers: Numbers::new(),
+            numbers: FractionCache::new(),
             known: Vec::new(),
             kept: 0,
-            other: Rows::default(),
+            other: CachedGroupRows::default(),
         }
     }
 
     /// Appends the rows of a group; see [`super::Sink::group`].
-    pub(super) fn group(
+    pub(super) fn append_group(
         &mut self,
-        form: &impl Form,
-        columns: &[Cell<'_>],
+        form: &impl RowSyntax,
+        columns: &[TableCell<'_>],
         made_of: &[u64],
-        own: &mut Own<'_>,
+        own: &mut OwnColumns<'_>,
     ) {
         let (front, numbers) = (&mut self.front, &mut self.numbers);
         front.clear();
@@ -130,9 +136,9 @@ impl Text {
         for (at, cell) in columns.iter().enumerate() {
             form.cell(at, cell, numbers, front);
         }
-        let rows = place(&mut self.known, &mut self.other, self.kept, made_of);
+        let rows = cached_rows(&mut self.known, &mut self.other, self.kept, made_of);
         if made_of.is_empty() || rows.made_of != made_of {
-            self.kept -= rows.bytes().min(self.kept);
+            self.kept -= rows.count_bytes().min(self.kept);
             rows.made_of.clear();
             rows.made_of.extend_from_slice(made_of);
             rows.text.clear();
@@ -144,7 +150,7 @@ impl Text {
                 form.end(&mut rows.text);
                 rows.ends.push(rows.text.len());
             });
-            self.kept += rows.bytes();
+            self.kept += rows.count_bytes();
         }
         self.text
             .reserve(rows.text.len() + rows.ends.len() * front.len());
@@ -158,19 +164,19 @@ impl Text {
 }
 
 /// Where the rows of a group are, or are to be.
-fn place<'r>(
-    known: &'r mut Vec<Rows>,
-    other: &'r mut Rows,
+fn cached_rows<'r>(
+    known: &'r mut Vec<CachedGroupRows>,
+    other: &'r mut CachedGroupRows,
     kept: usize,
     made_of: &[u64],
-) -> &'r mut Rows {
+) -> &'r mut CachedGroupRows {
     match made_of.first() {
-        Some(&number) if number < GROUPS && made_of.len() <= WORDS => {
+        Some(&number) if number < MAX_CACHED_GROUPS && made_of.len() <= MAX_CACHED_GROUP_WORDS => {
             let at = number as usize;
             if known.len() <= at {
-                known.resize(at + 1, Rows::default());
+                known.resize(at + 1, CachedGroupRows::default());
             }
-            if kept < MOST || known[at].made_of == made_of {
+            if kept < MAX_CACHED_BYTES || known[at].made_of == made_of {
                 &mut known[at]
             } else {
                 other
@@ -182,43 +188,43 @@ fn place<'r>(
 
 /// Fractions as text. The steps of a job are alike and so are their shares: to look one up is
 /// cheaper than to find its shortest form again.
-pub(super) struct Numbers {
+pub(super) struct FractionCache {
     known: Vec<(u64, String)>,
 }
 
-impl Numbers {
+impl FractionCache {
     const PLACES: usize = 256;
 
-    fn new() -> Numbers {
+    fn new() -> FractionCache {
         // No finite number has these bits.
-        Numbers {
-            known: vec![(u64::MAX, String::new()); Numbers::PLACES],
+        FractionCache {
+            known: vec![(u64::MAX, String::new()); FractionCache::PLACES],
         }
     }
 
     /// Appends a number; nothing for what is none.
-    fn show(&mut self, cell: &Cell<'_>, out: &mut Vec<u8>) {
+    fn append_number(&mut self, cell: &TableCell<'_>, out: &mut Vec<u8>) {
         match cell {
-            Cell::Int(n) => match u64::try_from(*n) {
+            TableCell::Int(n) => match u64::try_from(*n) {
                 Ok(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
                 Err(_) => out.extend_from_slice(itoa::Buffer::new().format(*n).as_bytes()),
             },
-            Cell::Float(x) | Cell::Share(x) => {
+            TableCell::Float(x) | TableCell::Share(x) => {
                 let bits = x.to_bits();
                 let place = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
                 let (known, text) = &mut self.known[place as usize];
                 if *known != bits {
-                    (*known, *text) = (bits, nine(*x));
+                    (*known, *text) = (bits, nine_digits(*x));
                 }
                 out.extend_from_slice(text.as_bytes());
             }
-            Cell::Text(_) | Cell::Empty => {}
+            TableCell::Text(_) | TableCell::Empty => {}
         }
     }
 }
 
 /// A number with at most nine significant digits, in its shortest form; a whole one in full.
-pub(crate) fn nine(x: f64) -> String {
+pub(crate) fn nine_digits(x: f64) -> String {
     let is_whole = x.fract() == 0.0;
     let rounded = format!("{x:.8e}").parse().ok().filter(|_| !is_whole);
     rounded.unwrap_or(x).to_string()
@@ -227,7 +233,7 @@ pub(crate) fn nine(x: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::render::{Sheet, Sink};
+    use crate::output::render::{RowGroupSink, Sheet};
     use proptest::prelude::*;
 
     #[test]
@@ -250,7 +256,7 @@ mod tests {
         ];
         // Half of the last digit goes to the even one.
         assert_eq!(
-            of.map(nine),
+            of.map(nine_digits),
             expected.map(|text| text.replace("174.3", "174.2"))
         );
     }
@@ -260,10 +266,10 @@ mod tests {
         #[test]
         fn rows_that_come_again_are_those_that_are_made_anew(
             parts in proptest::collection::vec(proptest::collection::vec((
-                prop_oneof![0..3_u64, Just(GROUPS)],
+                prop_oneof![0..3_u64, Just(MAX_CACHED_GROUPS)],
                 prop_oneof![
                     9 => proptest::collection::vec(0..3_u64, 0..4),
-                    1 => proptest::collection::vec(0..3_u64, WORDS - 1..WORDS + 1),
+                    1 => proptest::collection::vec(0..3_u64, MAX_CACHED_GROUP_WORDS - 1..MAX_CACHED_GROUP_WORDS + 1),
                 ],
                 proptest::option::of(0..9_u64),
             ), 0..20), 0..6),
@@ -273,12 +279,12 @@ mod tests {
             let sheet = Sheet {
                 columns: ["step", "name", "n", "share"].map(str::to_owned).into(),
                 parts: (0..parts.len()).map(|at| at..at + 1).collect(),
-                rows: Box::new(|part, sink: &mut dyn Sink| {
+                rows: Box::new(|part, sink: &mut dyn RowGroupSink| {
                     for (group, words, step) in &parts[part.start] {
                         let made_of = [&[*group][..], words].concat();
                         sink.group(&[(*step).into()], &made_of, &mut |out| {
                             for (at, &n) in words.iter().enumerate() {
-                                let share = Cell::share(at as f64, n as f64);
+                                let share = TableCell::share_of(at as f64, n as f64);
                                 out(&[name(*group).into(), n.into(), share]);
                             }
                         });
@@ -286,12 +292,12 @@ mod tests {
                 }),
             };
             // A grid says nothing of what its rows are made of.
-            let anew = Sheet::from(sheet.grid());
+            let anew = Sheet::from(sheet.to_grid());
             let (mut got, mut want) = (Vec::new(), Vec::new());
-            sheet.csv(jobs, &mut got).unwrap();
-            anew.csv(1, &mut want).unwrap();
-            sheet.jsonl(jobs, &mut got).unwrap();
-            anew.jsonl(1, &mut want).unwrap();
+            sheet.write_csv(jobs, &mut got).unwrap();
+            anew.write_csv(1, &mut want).unwrap();
+            sheet.write_jsonl(jobs, &mut got).unwrap();
+            anew.write_jsonl(1, &mut want).unwrap();
             prop_assert_eq!(String::from_utf8_lossy(&got), String::from_utf8_lossy(&want));
         }
     }

@@ -1,7 +1,7 @@
 //! Numbers for people: grouped, short, in percent, with units; bars.
 
 /// `1234567` as `1 234 567`.
-pub fn grouped(n: u128) -> String {
+pub fn group_digits(n: u128) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -14,12 +14,12 @@ pub fn grouped(n: u128) -> String {
 }
 
 /// A fraction to look at: four significant digits.
-pub(super) fn short(x: f64) -> String {
+pub(super) fn short_number(x: f64) -> String {
     if x == 0.0 {
         return "0".to_owned();
     }
     if (1000.0..1e30).contains(&x) {
-        return grouped(x.round() as u128);
+        return group_digits(x.round() as u128);
     }
     let before = x.abs().log10().floor() as i32 + 1;
     let decimals = usize::try_from(4 - before).unwrap_or(0);
@@ -27,7 +27,7 @@ pub(super) fn short(x: f64) -> String {
 }
 
 /// A part of a whole to look at.
-pub(super) fn percent(share: f64) -> String {
+pub(super) fn percent_text(share: f64) -> String {
     if share > 0.0 && share < 0.00005 {
         return "<0.01 %".to_owned();
     }
@@ -35,7 +35,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// A bar of block characters, `share` of `width` wide, to eighths of a character.
-pub fn bar(share: f64, width: usize) -> String {
+pub fn block_bar(share: f64, width: usize) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
     let mut text = "█".repeat(eighths / 8);
@@ -68,7 +68,7 @@ pub fn short_bytes(bytes: f64) -> String {
 }
 
 /// Seconds with four digits.
-pub fn seconds(s: f64) -> String {
+pub fn seconds_text(s: f64) -> String {
     match s {
         _ if s == 0.0 => "0 s".to_owned(),
         _ if s >= 100.0 => format!("{s:.1} s"),
@@ -84,9 +84,9 @@ mod tests {
 
     #[test]
     fn bars_show_the_smallest_share() {
-        assert_eq!(bar(1.0, 4), "████");
-        assert_eq!(bar(0.5, 4), "██");
-        assert_eq!(bar(0.0001, 4), "▏");
-        assert_eq!(bar(0.0, 4), "");
+        assert_eq!(block_bar(1.0, 4), "████");
+        assert_eq!(block_bar(0.5, 4), "██");
+        assert_eq!(block_bar(0.0001, 4), "▏");
+        assert_eq!(block_bar(0.0, 4), "");
     }
 }

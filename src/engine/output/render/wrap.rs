@@ -1,39 +1,41 @@
 //! Text in lines that fit a terminal: what is too long goes on below its own beginning, and the word
 //! that names how bad something is has its colour.
 
-use super::look::{Look, ink, wrapped};
-use crate::error::escape::printable;
+use super::look::{DrawStyle, value_style, wrap_text};
+use crate::error::escape::escape_for_terminal;
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
 /// Writes lines to `out` so that they fit where `look` is.
 #[derive(Debug)]
-pub struct Wrapped<W> {
-    look: Look,
+pub struct WrapWriter<W> {
+    look: DrawStyle,
     out: W,
     line: Vec<u8>,
 }
 
-impl<W: Write> Wrapped<W> {
+impl<W: Write> WrapWriter<W> {
     /// Writes to `out`.
-    pub fn new(look: Look, out: W) -> Wrapped<W> {
+    pub fn new(look: DrawStyle, out: W) -> WrapWriter<W> {
         let line = Vec::new();
-        Wrapped { look, out, line }
+        WrapWriter { look, out, line }
     }
 
-    fn line(&mut self) -> io::Result<()> {
+    fn write_line(&mut self) -> io::Result<()> {
         let line = String::from_utf8_lossy(&self.line).into_owned();
         self.line.clear();
-        let line = printable(&line, false);
+        let line = escape_for_terminal(&line, false);
         let lines = match self.look.width {
-            Some(width) if !is_command(&line) => hung(&line, width),
+            Some(width) if !is_command(&line) => wrap_hanging(&line, width),
             _ => vec![line],
         };
         for (at, line) in lines.iter().enumerate() {
             let text = line.trim_start();
             let blanks = line.len() - text.len();
             let word = text.split([':', ' ']).next().unwrap_or_default();
-            let style = ["severity", "verdict"].iter().find_map(|of| ink(of, word));
+            let style = ["severity", "verdict"]
+                .iter()
+                .find_map(|of| value_style(of, word));
             match style.filter(|_| self.look.colour && at == 0) {
                 Some(style) => {
                     let rest = &text[word.len()..];
@@ -46,11 +48,11 @@ impl<W: Write> Wrapped<W> {
     }
 }
 
-impl<W: Write> Write for Wrapped<W> {
+impl<W: Write> Write for WrapWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for &byte in bytes {
             match byte {
-                b'\n' => self.line()?,
+                b'\n' => self.write_line()?,
                 _ => self.line.push(byte),
             }
         }
@@ -59,7 +61,7 @@ impl<W: Write> Write for Wrapped<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         if !self.line.is_empty() {
-            self.line()?;
+            self.write_line()?;
         }
         self.out.flush()
     }
@@ -75,7 +77,7 @@ fn is_command(line: &str) -> bool {
 
 /// A line in several: the others begin where its text does, after blanks and a word that two blanks
 /// follow.
-fn hung(line: &str, width: usize) -> Vec<String> {
+fn wrap_hanging(line: &str, width: usize) -> Vec<String> {
     if line.width() <= width {
         return vec![line.to_owned()];
     }
@@ -93,7 +95,7 @@ fn hung(line: &str, width: usize) -> Vec<String> {
     };
     let (first, rest) = line.split_at(under);
     let mut lines = Vec::new();
-    for (at, part) in wrapped(rest, width - under).iter().enumerate() {
+    for (at, part) in wrap_text(rest, width - under).iter().enumerate() {
         let begin = if at == 0 { first } else { "" };
         lines.push(format!("{begin:under$}{part}"));
     }
@@ -106,12 +108,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn text(of: &str, width: usize) -> String {
-        let look = Look {
+        let look = DrawStyle {
             width: Some(width),
-            ..Look::default()
+            ..DrawStyle::default()
         };
         let mut out = Vec::new();
-        let mut wrapped = Wrapped::new(look, &mut out);
+        let mut wrapped = WrapWriter::new(look, &mut out);
         wrapped.write_all(of.as_bytes()).unwrap();
         wrapped.flush().unwrap();
         String::from_utf8(out).unwrap()

@@ -7,51 +7,56 @@
 
 pub mod plot;
 
-use plot::{Plot, WIDTH};
+use plot::{PLOT_WIDTH, Plot};
 use std::fmt::Write as _;
 use svg::node::Value;
 
 /// The space around plots, and a line's height.
-const MARGIN: f64 = 16.0;
-const LINE: f64 = 20.0;
+const PICTURE_MARGIN: f64 = 16.0;
+const LINE_HEIGHT: f64 = 20.0;
 
 /// A picture that is a file of its own: `plots` under each other, with their names, and `notes` above.
-pub fn picture(notes: &[String], plots: &[Plot]) -> String {
-    let above = MARGIN + LINE * notes.len() as f64;
-    let heights = plots.iter().map(|plot| LINE + plot.height + MARGIN);
-    let (wide, high) = (WIDTH + 2.0 * MARGIN, above + heights.sum::<f64>() + MARGIN);
+pub fn draw_picture(notes: &[String], plots: &[Plot]) -> String {
+    let above = PICTURE_MARGIN + LINE_HEIGHT * notes.len() as f64;
+    let heights = plots
+        .iter()
+        .map(|plot| LINE_HEIGHT + plot.height + PICTURE_MARGIN);
+    let (wide, high) = (
+        PLOT_WIDTH + 2.0 * PICTURE_MARGIN,
+        above + heights.sum::<f64>() + PICTURE_MARGIN,
+    );
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{wide}\" height=\"{high}\" \
          viewBox=\"0 0 {wide} {high}\">\n<style>{}</style>\n\
          <rect class=\"paper\" width=\"{wide}\" height=\"{high}\"/>\n",
         include_str!("style.css")
     );
-    let mut y = MARGIN;
+    let mut y = PICTURE_MARGIN;
     for note in notes {
-        line(y, note, "note", &mut out);
-        y += LINE;
+        push_text_line(y, note, "note", &mut out);
+        y += LINE_HEIGHT;
     }
     for plot in plots {
-        line(y, &plot.name, "name", &mut out);
-        y += LINE;
+        push_text_line(y, &plot.name, "name", &mut out);
+        y += LINE_HEIGHT;
         let mut one = plot.svg.clone();
         for (name, value) in [
-            ("x", MARGIN),
+            ("x", PICTURE_MARGIN),
             ("y", y),
-            ("width", WIDTH),
+            ("width", PLOT_WIDTH),
             ("height", plot.height),
         ] {
             svg::Node::assign(&mut one, name, Value::from(value));
         }
         let _ = writeln!(out, "{one}");
-        y += plot.height + MARGIN;
+        y += plot.height + PICTURE_MARGIN;
     }
     out + "</svg>\n"
 }
 
-fn line(y: f64, words: &str, class: &str, out: &mut String) {
+fn push_text_line(y: f64, words: &str, class: &str, out: &mut String) {
     let mut text = svg::node::element::Text::new(words)
-        .set("x", MARGIN)
+        .set("x", PICTURE_MARGIN)
         .set("y", y + 12.0);
     text = text.set("class", class);
     let _ = writeln!(out, "{text}");
@@ -59,27 +64,27 @@ fn line(y: f64, words: &str, class: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::plot::{Mark, Strip, map};
+    use super::plot::{PlotMark, PlotStrip, draw_map};
     use super::*;
 
     #[test]
     fn a_picture_needs_nothing_else_and_escapes_what_it_shows() {
         let marks = vec![
-            Mark {
+            PlotMark {
                 value: 2.0,
                 title: "<2>".to_owned(),
                 class: "c1",
                 text: "2K".to_owned(),
-                ..Mark::default()
+                ..PlotMark::default()
             },
-            Mark::default(),
+            PlotMark::default(),
         ];
-        let rows = [Strip {
+        let rows = [PlotStrip {
             name: "<a&b>".to_owned(),
             marks,
         }];
-        let plot = map("bytes & calls", &rows, &["0".to_owned(), "1".to_owned()]).unwrap();
-        let svg = picture(&["a <note>".to_owned()], &[plot]);
+        let plot = draw_map("bytes & calls", &rows, &["0".to_owned(), "1".to_owned()]).unwrap();
+        let svg = draw_picture(&["a <note>".to_owned()], &[plot]);
         assert!(
             svg.starts_with("<svg xmlns") && svg.ends_with("</svg>\n"),
             "{svg}"
@@ -94,6 +99,6 @@ mod tests {
             assert!(svg.contains(text), "{text} in {svg}");
         }
         assert!(!svg.contains("<a&") && !svg.contains("href"), "{svg}");
-        assert!(map("", &[], &[]).is_none());
+        assert!(draw_map("", &[], &[]).is_none());
     }
 }

@@ -1,22 +1,22 @@
 //! Bars, strips and maps as SVG. Colours are classes, which the style around sets for light and dark;
 //! each mark has its numbers in a title.
 
-use crate::output::render::look::cut;
+use crate::output::render::look::cut_text;
 use svg::node::element::Element;
 use svg::node::{Node, Text};
 
 /// How wide a plot is, in units of its own.
-pub(super) const WIDTH: f64 = 960.0;
+pub(super) const PLOT_WIDTH: f64 = 960.0;
 /// What is left of it, for labels.
-const LEFT: f64 = 180.0;
+const LABEL_WIDTH: f64 = 180.0;
 /// How wide a character is at most, but for the widest.
-const CHARACTER: f64 = 7.7;
+const CHARACTER_WIDTH: f64 = 7.7;
 /// How many columns a plot has; of several values behind one the largest is drawn.
-const COLUMNS: usize = 240;
+const MAX_PLOT_COLUMNS: usize = 240;
 
 /// A mark: how large, what it is, its class, and where it leads.
 #[derive(Debug, Clone, Default)]
-pub struct Mark {
+pub struct PlotMark {
     /// How large, in the plot's unit.
     pub value: f64,
     /// What is shown of it under a pointer.
@@ -31,14 +31,14 @@ pub struct Mark {
 
 /// A row of marks side by side, with its name.
 #[derive(Debug, Clone, Default)]
-pub struct Strip {
+pub struct PlotStrip {
     /// What stands at its left.
     pub name: String,
     /// From left to right.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<PlotMark>,
 }
 
-fn element(name: &str, attributes: &[(&str, f64)]) -> Element {
+fn svg_element(name: &str, attributes: &[(&str, f64)]) -> Element {
     let mut element = Element::new(name);
     for (name, value) in attributes {
         // Two digits are a hundredth of a pixel.
@@ -47,8 +47,8 @@ fn element(name: &str, attributes: &[(&str, f64)]) -> Element {
     element
 }
 
-fn text(x: f64, y: f64, anchor: &str, words: &str) -> Element {
-    let mut element = element("text", &[("x", x), ("y", y)]);
+fn svg_text(x: f64, y: f64, anchor: &str, words: &str) -> Element {
+    let mut element = svg_element("text", &[("x", x), ("y", y)]);
     element.assign("text-anchor", anchor);
     element.append(Text::new(words));
     element
@@ -66,7 +66,7 @@ pub struct Plot {
 impl Plot {
     fn new(name: &str, height: f64) -> Plot {
         let mut svg = Element::new("svg");
-        svg.assign("viewBox", format!("0 0 {WIDTH} {height}"));
+        svg.assign("viewBox", format!("0 0 {PLOT_WIDTH} {height}"));
         svg.assign("role", "img");
         svg.assign("aria-label", name);
         Plot {
@@ -76,19 +76,19 @@ impl Plot {
         }
     }
 
-    fn append(&mut self, child: Element) {
+    fn append_element(&mut self, child: Element) {
         self.svg.append(child);
     }
 
     /// As a part of a page.
-    pub fn inline(&self) -> String {
+    pub fn inline_svg(&self) -> String {
         self.svg.to_string()
     }
 }
 
 /// A rectangle with its title, which may lead somewhere.
-fn mark(of: &Mark, place: &[(&str, f64)]) -> Element {
-    let mut shape = element("rect", place);
+fn svg_mark(of: &PlotMark, place: &[(&str, f64)]) -> Element {
+    let mut shape = svg_element("rect", place);
     shape.assign("class", of.class);
     if !of.title.is_empty() {
         let mut title = Element::new("title");
@@ -109,9 +109,9 @@ fn mark(of: &Mark, place: &[(&str, f64)]) -> Element {
 
 /// Values from left to right, from 0 on; `scale` writes the largest, `ends` are what is under the first
 /// and the last.
-pub fn columns(
+pub fn draw_columns(
     name: &str,
-    marks: &[Mark],
+    marks: &[PlotMark],
     scale: impl Fn(f64) -> String,
     ends: (String, String),
 ) -> Option<Plot> {
@@ -120,12 +120,12 @@ pub fn columns(
     if marks.is_empty() || most <= 0.0 || !most.is_finite() {
         return None;
     }
-    let each = marks.len().div_ceil(COLUMNS).max(1);
+    let each = marks.len().div_ceil(MAX_PLOT_COLUMNS).max(1);
     let groups = marks.chunks(each);
-    let largest = |group: &[Mark]| group.iter().map(|m| m.value).fold(0.0, f64::max);
-    let top = top(groups.clone().map(largest).collect());
-    let wide = ((WIDTH - LEFT) / groups.len() as f64).min(48.0);
-    let end = LEFT + wide * groups.len() as f64;
+    let largest = |group: &[PlotMark]| group.iter().map(|m| m.value).fold(0.0, f64::max);
+    let top = upper_edge(groups.clone().map(largest).collect());
+    let wide = ((PLOT_WIDTH - LABEL_WIDTH) / groups.len() as f64).min(48.0);
+    let end = LABEL_WIDTH + wide * groups.len() as f64;
     // With links in it a plot is no single picture.
     let is_linked = marks.iter().any(|mark| mark.link.is_some());
     let mut plot = Plot::new(name, HEIGHT + 30.0);
@@ -134,20 +134,30 @@ pub fn columns(
     }
     for part in [1.0, 0.5, 0.0] {
         let y = 10.0 + HEIGHT * (1.0 - part);
-        let line = [("x1", LEFT), ("x2", WIDTH), ("y1", y), ("y2", y)];
-        let mut line = element("line", &line);
+        let line = [
+            ("x1", LABEL_WIDTH),
+            ("x2", PLOT_WIDTH),
+            ("y1", y),
+            ("y2", y),
+        ];
+        let mut line = svg_element("line", &line);
         line.assign("class", "grid");
-        plot.append(line);
-        plot.append(text(LEFT - 8.0, y + 4.0, "end", &scale(top * part)));
+        plot.append_element(line);
+        plot.append_element(svg_text(
+            LABEL_WIDTH - 8.0,
+            y + 4.0,
+            "end",
+            &scale(top * part),
+        ));
     }
     // Where the last words beside a column end.
     let mut written = 0.0;
-    let groups_are_many = end - LEFT > 160.0;
+    let groups_are_many = end - LABEL_WIDTH > 160.0;
     for (at, group) in groups.enumerate() {
         let largest = group.iter().max_by(|a, b| a.value.total_cmp(&b.value));
         let Some(largest) = largest else { continue };
         let high = HEIGHT * (largest.value / top).clamp(0.0, 1.0);
-        let x = LEFT + at as f64 * wide;
+        let x = LABEL_WIDTH + at as f64 * wide;
         let place = [
             ("x", x),
             ("y", 10.0 + HEIGHT - high),
@@ -157,32 +167,32 @@ pub fn columns(
             ),
             ("height", high.max(0.5)),
         ];
-        plot.append(mark(largest, &place));
+        plot.append_element(svg_mark(largest, &place));
         if largest.value > top {
-            cut_off(&mut plot, (x, wide), &scale(largest.value), &mut written);
+            mark_cut_column(&mut plot, (x, wide), &scale(largest.value), &mut written);
         }
     }
     let under = HEIGHT + 26.0;
-    plot.append(text(LEFT, under, "start", &ends.0));
+    plot.append_element(svg_text(LABEL_WIDTH, under, "start", &ends.0));
     if groups_are_many {
-        plot.append(text(end, under, "end", &ends.1));
+        plot.append_element(svg_text(end, under, "end", &ends.1));
     }
     Some(plot)
 }
 
 /// One column in so many may be higher than the plot ...
-const FEW: usize = 10;
+const HIGH_COLUMNS_ONE_IN: usize = 10;
 /// ... where it is so many times as high as the others.
-const ABOVE: f64 = 4.0;
+const HIGH_COLUMN_RATIO: f64 = 4.0;
 
 /// What the upper edge is: the largest value, or twice the largest but of a few columns that are far
 /// above the others, as a job's first step may be. These would leave nothing to see of the rest.
-fn top(mut columns: Vec<f64>) -> f64 {
+fn upper_edge(mut columns: Vec<f64>) -> f64 {
     columns.sort_by(f64::total_cmp);
     let most = columns.last().copied().unwrap_or(0.0);
-    let few = columns.len() / FEW;
+    let few = columns.len() / HIGH_COLUMNS_ONE_IN;
     let usual = columns.iter().rev().nth(few).copied().unwrap_or(most);
-    match usual > 0.0 && most > ABOVE * usual {
+    match usual > 0.0 && most > HIGH_COLUMN_RATIO * usual {
         true => 2.0 * usual,
         false => most,
     }
@@ -190,28 +200,32 @@ fn top(mut columns: Vec<f64>) -> f64 {
 
 /// Marks a column that is higher than the plot: a gap, and its value beside it, where there is room for
 /// the words; `written` is where others end.
-fn cut_off(plot: &mut Plot, (x, wide): (f64, f64), words: &str, written: &mut f64) {
+fn mark_cut_column(plot: &mut Plot, (x, wide): (f64, f64), words: &str, written: &mut f64) {
     let gap = [("x", x), ("y", 22.0), ("width", wide), ("height", 4.0)];
-    let mut gap = element("rect", &gap);
+    let mut gap = svg_element("rect", &gap);
     gap.assign("class", "paper");
-    plot.append(gap);
+    plot.append_element(gap);
     let from = x + wide + 4.0;
-    let long = CHARACTER * words.chars().count() as f64;
-    if from >= *written && from + long <= WIDTH {
-        plot.append(text(from, 22.0, "start", words));
+    let long = CHARACTER_WIDTH * words.chars().count() as f64;
+    if from >= *written && from + long <= PLOT_WIDTH {
+        plot.append_element(svg_text(from, 22.0, "start", words));
         *written = from + long;
     }
 }
 
 /// Strips under each other, each from the left, in one scale.
-pub fn strips(name: &str, strips: &[Strip], legend: &[(&'static str, &str)]) -> Option<Plot> {
+pub fn draw_strips(
+    name: &str,
+    strips: &[PlotStrip],
+    legend: &[(&'static str, &str)],
+) -> Option<Plot> {
     const HIGH: f64 = 24.0;
-    let whole = |strip: &Strip| strip.marks.iter().map(|m| m.value).sum::<f64>();
+    let whole = |strip: &PlotStrip| strip.marks.iter().map(|m| m.value).sum::<f64>();
     let most = strips.iter().map(whole).fold(0.0, f64::max);
     if most <= 0.0 || !most.is_finite() {
         return None;
     }
-    let places = legend_places(legend);
+    let places = place_legend(legend);
     let top = match places.last() {
         Some((_, line)) => 4.0 + HIGH * (line + 1.0),
         None => 4.0,
@@ -219,27 +233,32 @@ pub fn strips(name: &str, strips: &[Strip], legend: &[(&'static str, &str)]) -> 
     let mut plot = Plot::new(name, top + HIGH * strips.len() as f64 + 4.0);
     for ((class, words), (x, line)) in legend.iter().zip(places) {
         let y = HIGH * line;
-        let colour = Mark {
+        let colour = PlotMark {
             class,
-            ..Mark::default()
+            ..PlotMark::default()
         };
         let place = [("x", x), ("y", y + 6.0), ("width", 12.0), ("height", 12.0)];
-        plot.append(mark(&colour, &place));
-        plot.append(text(x + 18.0, y + 17.0, "start", words));
+        plot.append_element(svg_mark(&colour, &place));
+        plot.append_element(svg_text(x + 18.0, y + 17.0, "start", words));
     }
     for (at, strip) in strips.iter().enumerate() {
         let y = top + at as f64 * HIGH;
-        plot.append(text(LEFT - 8.0, y + 16.0, "end", &short(&strip.name)));
-        let mut x = LEFT;
+        plot.append_element(svg_text(
+            LABEL_WIDTH - 8.0,
+            y + 16.0,
+            "end",
+            &shorten_label(&strip.name),
+        ));
+        let mut x = LABEL_WIDTH;
         for one in &strip.marks {
-            let wide = (WIDTH - LEFT) * (one.value / most).clamp(0.0, 1.0);
+            let wide = (PLOT_WIDTH - LABEL_WIDTH) * (one.value / most).clamp(0.0, 1.0);
             let place = [
                 ("x", x),
                 ("y", y + 2.0),
                 ("width", wide),
                 ("height", HIGH - 4.0),
             ];
-            plot.append(mark(one, &place));
+            plot.append_element(svg_mark(one, &place));
             x += wide;
         }
     }
@@ -247,12 +266,12 @@ pub fn strips(name: &str, strips: &[Strip], legend: &[(&'static str, &str)]) -> 
 }
 
 /// Where each entry of a legend begins, and in which line: as many in a line as have room.
-fn legend_places(legend: &[(&'static str, &str)]) -> Vec<(f64, f64)> {
-    let (mut x, mut line) = (LEFT, 0.0);
+fn place_legend(legend: &[(&'static str, &str)]) -> Vec<(f64, f64)> {
+    let (mut x, mut line) = (LABEL_WIDTH, 0.0);
     let place = |(_, words): &(&'static str, &str)| {
-        let wide = 18.0 + CHARACTER * words.chars().count() as f64 + 24.0;
-        if x > LEFT && x + wide > WIDTH {
-            (x, line) = (LEFT, line + 1.0);
+        let wide = 18.0 + CHARACTER_WIDTH * words.chars().count() as f64 + 24.0;
+        if x > LABEL_WIDTH && x + wide > PLOT_WIDTH {
+            (x, line) = (LABEL_WIDTH, line + 1.0);
         }
         let at = (x, line);
         x += wide;
@@ -262,13 +281,13 @@ fn legend_places(legend: &[(&'static str, &str)]) -> Vec<(f64, f64)> {
 }
 
 /// Cells in rows and columns, the darker the larger; a row's `marks` are its columns.
-pub fn map(name: &str, rows: &[Strip], columns: &[String]) -> Option<Plot> {
+pub fn draw_map(name: &str, rows: &[PlotStrip], columns: &[String]) -> Option<Plot> {
     let most = rows.iter().flat_map(|row| &row.marks);
     let most = most.map(|mark| mark.value).fold(0.0, f64::max);
     if columns.is_empty() || most <= 0.0 {
         return None;
     }
-    let wide = ((WIDTH - LEFT) / columns.len() as f64).min(60.0);
+    let wide = ((PLOT_WIDTH - LABEL_WIDTH) / columns.len() as f64).min(60.0);
     let high = wide.clamp(14.0, 24.0);
     let top = 24.0;
     let mut plot = Plot::new(name, top + high * rows.len() as f64 + 6.0);
@@ -282,20 +301,20 @@ pub fn map(name: &str, rows: &[Strip], columns: &[String]) -> Option<Plot> {
     // Labels that do not fit are left out: every cell has a title.
     let each = (40.0 / wide).ceil().max(1.0) as usize;
     for (at, column) in columns.iter().enumerate().step_by(each) {
-        let x = LEFT + (at as f64 + 0.5) * wide;
-        let half = CHARACTER * column.chars().count() as f64 / 2.0;
-        plot.append(match x + half > WIDTH {
-            true => text(WIDTH, 16.0, "end", column),
-            false => text(x, 16.0, "middle", column),
+        let x = LABEL_WIDTH + (at as f64 + 0.5) * wide;
+        let half = CHARACTER_WIDTH * column.chars().count() as f64 / 2.0;
+        plot.append_element(match x + half > PLOT_WIDTH {
+            true => svg_text(PLOT_WIDTH, 16.0, "end", column),
+            false => svg_text(x, 16.0, "middle", column),
         });
     }
     for (at, row) in rows.iter().enumerate() {
         let y = top + at as f64 * high;
-        plot.append(text(
-            LEFT - 8.0,
+        plot.append_element(svg_text(
+            LABEL_WIDTH - 8.0,
             y + high / 2.0 + 4.0,
             "end",
-            &short(&row.name),
+            &shorten_label(&row.name),
         ));
         for (at, one) in row
             .marks
@@ -304,16 +323,16 @@ pub fn map(name: &str, rows: &[Strip], columns: &[String]) -> Option<Plot> {
             .filter(|(_, one)| one.value > 0.0)
         {
             let place = [
-                ("x", LEFT + at as f64 * wide),
+                ("x", LABEL_WIDTH + at as f64 * wide),
                 ("y", y),
                 ("width", wide - 1.0),
                 ("height", high - 1.0),
                 ("fill-opacity", strongest * (0.25 + 0.75 * one.value / most)),
             ];
-            plot.append(mark(one, &place));
+            plot.append_element(svg_mark(one, &place));
             if is_written && !one.text.is_empty() {
-                let (x, y) = (LEFT + (at as f64 + 0.5) * wide, y + high / 2.0 + 4.0);
-                plot.append(text(x, y, "middle", &one.text));
+                let (x, y) = (LABEL_WIDTH + (at as f64 + 0.5) * wide, y + high / 2.0 + 4.0);
+                plot.append_element(svg_text(x, y, "middle", &one.text));
             }
         }
     }
@@ -321,8 +340,8 @@ pub fn map(name: &str, rows: &[Strip], columns: &[String]) -> Option<Plot> {
 }
 
 /// A label that fits to the left of a plot.
-fn short(name: &str) -> String {
-    cut(name, ((LEFT - 8.0) / CHARACTER) as usize).into_owned()
+fn shorten_label(name: &str) -> String {
+    cut_text(name, ((LABEL_WIDTH - 8.0) / CHARACTER_WIDTH) as usize).into_owned()
 }
 
 #[cfg(test)]
@@ -336,20 +355,20 @@ mod tests {
             all[0] = first;
             all
         };
-        assert_eq!(top(steps(20.0)), 2.0);
-        assert_eq!(top(steps(4.0)), 4.0);
+        assert_eq!(upper_edge(steps(20.0)), 2.0);
+        assert_eq!(upper_edge(steps(4.0)), 4.0);
         // Of few columns, and where many are high, none is cut.
-        assert_eq!(top(vec![1.0, 1.0, 20.0]), 20.0);
-        assert_eq!(top([[1.0; 4], [20.0; 4]].concat()), 20.0);
-        assert_eq!(top(vec![0.0; 12]), 0.0);
-        let mark = |value| Mark {
+        assert_eq!(upper_edge(vec![1.0, 1.0, 20.0]), 20.0);
+        assert_eq!(upper_edge([[1.0; 4], [20.0; 4]].concat()), 20.0);
+        assert_eq!(upper_edge(vec![0.0; 12]), 0.0);
+        let mark = |value| PlotMark {
             value,
-            ..Mark::default()
+            ..PlotMark::default()
         };
-        let marks: Vec<Mark> = steps(20.0).into_iter().map(mark).collect();
+        let marks: Vec<PlotMark> = steps(20.0).into_iter().map(mark).collect();
         let words = |n: f64| format!("{n} s");
-        let drawn = columns("a", &marks, words, Default::default()).unwrap();
-        let svg = drawn.inline();
+        let drawn = draw_columns("a", &marks, words, Default::default()).unwrap();
+        let svg = drawn.inline_svg();
         assert!(
             svg.contains(">\n20 s\n<") || svg.contains(">20 s<"),
             "{svg}"

@@ -24,14 +24,14 @@ impl JsonRow<'_> {
     pub(crate) fn row(&self) -> Result<(Row<'_>, Timing<'_>), Lacks> {
         let has = |column: Column| !matches!(self.values[column as usize], Scalar::Null);
         if !has(Column::op) || !(has(Column::count) || has(Column::bytes)) {
-            return Err(NO_ROW);
+            return Err(NO_JSON_ROW);
         }
         Row::read(self)
     }
 }
 
 /// What a line of JSON lacks that has no row.
-pub const NO_ROW: Lacks = "a JSON object with op, count and datatype";
+pub const NO_JSON_ROW: Lacks = "a JSON object with op, count and datatype";
 
 impl<'r> Source<'r> for &'r JsonRow<'_> {
     #[inline]
@@ -42,13 +42,13 @@ impl<'r> Source<'r> for &'r JsonRow<'_> {
 
 impl<'j> Deserialize<'j> for JsonRow<'j> {
     fn deserialize<D: Deserializer<'j>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(Object)
+        from.deserialize_map(JsonRowVisitor)
     }
 }
 
-struct Object;
+struct JsonRowVisitor;
 
-impl<'j> Visitor<'j> for Object {
+impl<'j> Visitor<'j> for JsonRowVisitor {
     type Value = JsonRow<'j>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,7 +58,7 @@ impl<'j> Visitor<'j> for Object {
     fn visit_map<A: MapAccess<'j>>(self, mut map: A) -> Result<JsonRow<'j>, A::Error> {
         let mut row = JsonRow::default();
         let mut next = 0;
-        while let Some(Key(key)) = map.next_key()? {
+        while let Some(JsonColumnName(key)) = map.next_key()? {
             // Most rows have the columns in their order.
             let at = match COLUMNS.get(next) {
                 Some(column) if **column == key => Some(next),
@@ -80,4 +80,4 @@ impl<'j> Visitor<'j> for Object {
 
 /// A key, borrowed where it has no escapes.
 #[derive(Deserialize)]
-struct Key<'j>(#[serde(borrow)] Cow<'j, str>);
+struct JsonColumnName<'j>(#[serde(borrow)] Cow<'j, str>);

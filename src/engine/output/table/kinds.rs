@@ -80,12 +80,12 @@ impl Written<Text> for &[u8] {
 
     #[inline(always)]
     fn csv(self, out: &mut Vec<u8>) {
-        csv_text(self, out);
+        push_csv_text(self, out);
     }
 
     fn json(self, out: &mut Vec<u8>) {
         match self {
-            b"" => out.extend_from_slice(NULL),
+            b"" => out.extend_from_slice(JSON_NULL),
             text => {
                 // A string into a buffer: neither can fail.
                 let _ = serde_json::to_writer(out, &*String::from_utf8_lossy(text));
@@ -125,25 +125,25 @@ impl<'r> Readable<'r, Name> for &'r [u8] {
 }
 
 /// Integers that are read.
-trait Integer: Sized {
+trait TableInteger: Sized {
     fn of(text: &[u8]) -> Option<Self>;
 }
 
-impl Integer for u64 {
+impl TableInteger for u64 {
     #[inline(always)]
     fn of(text: &[u8]) -> Option<u64> {
-        number(text)
+        parse_number(text)
     }
 }
 
-impl Integer for u32 {
+impl TableInteger for u32 {
     #[inline(always)]
     fn of(text: &[u8]) -> Option<u32> {
-        number(text).and_then(|n| u32::try_from(n).ok())
+        parse_number(text).and_then(|n| u32::try_from(n).ok())
     }
 }
 
-impl Integer for i64 {
+impl TableInteger for i64 {
     #[inline(always)]
     fn of(text: &[u8]) -> Option<i64> {
         match dec_i64(text) {
@@ -164,12 +164,12 @@ impl<N: itoa::Integer + Copy> Written<Number> for Option<N> {
     fn json(self, out: &mut Vec<u8>) {
         match self {
             Some(value) => integer(value, out),
-            None => out.extend_from_slice(NULL),
+            None => out.extend_from_slice(JSON_NULL),
         }
     }
 }
 
-impl<N: Integer + TryFrom<i128>> Readable<'_, Number> for Option<N> {
+impl<N: TableInteger + TryFrom<i128>> Readable<'_, Number> for Option<N> {
     #[inline(always)]
     fn of_text(text: &[u8]) -> Option<Self> {
         match text {
@@ -220,12 +220,12 @@ impl Written<Pointer> for Option<u64> {
     #[inline(always)]
     fn write(self, out: &mut Vec<u8>) {
         if let Some(value) = self {
-            hex(value, out);
+            push_hex(value, out);
         }
     }
 
     fn json(self, out: &mut Vec<u8>) {
-        quoted(self, out, hex);
+        push_quoted(self, out, push_hex);
     }
 }
 
@@ -246,12 +246,12 @@ impl Written<Id> for Option<CommId> {
     #[inline(always)]
     fn write(self, out: &mut Vec<u8>) {
         if let Some(value) = self {
-            show(value, out);
+            push_display(value, out);
         }
     }
 
     fn json(self, out: &mut Vec<u8>) {
-        quoted(self, out, show);
+        push_quoted(self, out, push_display);
     }
 }
 
@@ -266,12 +266,12 @@ impl Readable<'_, Id> for Option<CommId> {
 }
 
 /// What mostly has a name, which is copied and not formatted.
-trait Named: Display + Copy {
+trait NamedCode: Display + Copy {
     fn name(self) -> Option<&'static str>;
     fn of(name: &[u8]) -> Option<Self>;
 }
 
-impl Named for Datatype {
+impl NamedCode for Datatype {
     #[inline(always)]
     fn name(self) -> Option<&'static str> {
         Datatype::name(self)
@@ -283,7 +283,7 @@ impl Named for Datatype {
     }
 }
 
-impl Named for RedOp {
+impl NamedCode for RedOp {
     #[inline(always)]
     fn name(self) -> Option<&'static str> {
         RedOp::name(self)
@@ -295,22 +295,22 @@ impl Named for RedOp {
     }
 }
 
-impl<N: Named> Written<Word> for Option<N> {
+impl<N: NamedCode> Written<Word> for Option<N> {
     #[inline(always)]
     fn write(self, out: &mut Vec<u8>) {
         match self.map(|value| (value.name(), value)) {
             Some((Some(name), _)) => out.extend_from_slice(name.as_bytes()),
-            Some((None, value)) => show(value, out),
+            Some((None, value)) => push_display(value, out),
             None => {}
         }
     }
 
     fn json(self, out: &mut Vec<u8>) {
-        quoted(self, out, |value, out| Some(value).write(out));
+        push_quoted(self, out, |value, out| Some(value).write(out));
     }
 }
 
-impl<N: Named> Readable<'_, Word> for Option<N> {
+impl<N: NamedCode> Readable<'_, Word> for Option<N> {
     #[inline(always)]
     fn of_text(text: &[u8]) -> Option<Self> {
         match text {
@@ -320,22 +320,22 @@ impl<N: Named> Readable<'_, Word> for Option<N> {
     }
 }
 
-const NULL: &[u8] = b"null";
+const JSON_NULL: &[u8] = b"null";
 
 /// Appends what `write` does as a JSON string: nothing in it needs an escape.
-fn quoted<T>(value: Option<T>, out: &mut Vec<u8>, write: impl FnOnce(T, &mut Vec<u8>)) {
+fn push_quoted<T>(value: Option<T>, out: &mut Vec<u8>, write: impl FnOnce(T, &mut Vec<u8>)) {
     match value {
         Some(value) => {
             out.push(b'"');
             write(value, out);
             out.push(b'"');
         }
-        None => out.extend_from_slice(NULL),
+        None => out.extend_from_slice(JSON_NULL),
     }
 }
 
 /// Writes to a buffer, which cannot fail.
-fn show(value: impl Display, out: &mut Vec<u8>) {
+fn push_display(value: impl Display, out: &mut Vec<u8>) {
     let _ = write!(out, "{value}");
 }
 
@@ -345,7 +345,7 @@ fn integer(value: impl itoa::Integer, out: &mut Vec<u8>) {
 }
 
 /// Appends `0x` and the pointer in hexadecimal.
-fn hex(value: u64, out: &mut Vec<u8>) {
+fn push_hex(value: u64, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [b'0'; 18];
     let mut at = text.len();
@@ -363,7 +363,7 @@ fn hex(value: u64, out: &mut Vec<u8>) {
 }
 
 /// Appends a field of CSV, in quotes where it needs them.
-pub fn csv_text(text: &[u8], out: &mut Vec<u8>) {
+pub fn push_csv_text(text: &[u8], out: &mut Vec<u8>) {
     if text
         .iter()
         .any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r'))
@@ -383,9 +383,9 @@ pub fn csv_text(text: &[u8], out: &mut Vec<u8>) {
 
 /// Reads a number of at least one digit.
 #[inline(always)]
-fn number(text: &[u8]) -> Option<u64> {
+fn parse_number(text: &[u8]) -> Option<u64> {
     if text.len() > 19 {
-        return long_number(text);
+        return parse_long_number(text);
     }
     // 19 digits fit.
     let (mut value, mut wrong) = (0, text.is_empty());
@@ -398,7 +398,7 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 #[cold]
-fn long_number(text: &[u8]) -> Option<u64> {
+fn parse_long_number(text: &[u8]) -> Option<u64> {
     match dec_u64(text) {
         Ok((b"", n)) => Some(n),
         _ => None,
@@ -417,7 +417,7 @@ mod tests {
                 Ok((b"", n)) => Some(n),
                 _ => None,
             };
-            prop_assert_eq!(number(text.as_bytes()), expected);
+            prop_assert_eq!(parse_number(text.as_bytes()), expected);
         }
     }
 }

@@ -9,8 +9,8 @@ mod scalar;
 
 pub use columns::{COLUMNS, Column, MEANINGS, Part, Row, Timing};
 pub use columns::{Source, TEXTS};
-pub use json::{JsonRow, NO_ROW};
-pub use kinds::{Readable, csv_text};
+pub use json::{JsonRow, NO_JSON_ROW};
+pub use kinds::{Readable, push_csv_text};
 
 /// What a line of a table lacks.
 pub(crate) type Lacks = &'static str;
@@ -49,7 +49,7 @@ impl Row<'_> {
 
 impl Timing<'_> {
     /// How a call was served, without when.
-    pub fn tuned(self) -> Self {
+    pub fn without_times(self) -> Self {
         Timing {
             algo: self.algo,
             proto: self.proto,

@@ -94,9 +94,9 @@ impl Sampled<'_, Pointer> for Option<u64> {
 
 impl Sampled<'_, Id> for Option<CommId> {
     fn sample(from: &mut Samples<'_>) -> Self {
-        let mut id = from.known(|from| CommId::printed(from.value()))?;
+        let mut id = from.known(|from| CommId::from_printed(from.value()))?;
         for _ in 0..from.number() % 8 {
-            id = id.split(from.value() as u32, from.value().cast_signed())?;
+            id = id.split_child(from.value() as u32, from.value().cast_signed())?;
         }
         Some(id)
     }

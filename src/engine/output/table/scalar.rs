@@ -21,13 +21,13 @@ pub enum Scalar<'j> {
 
 impl<'j> Deserialize<'j> for Scalar<'j> {
     fn deserialize<D: Deserializer<'j>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Any)
+        from.deserialize_any(JsonScalarVisitor)
     }
 }
 
-struct Any;
+struct JsonScalarVisitor;
 
-impl<'j> Visitor<'j> for Any {
+impl<'j> Visitor<'j> for JsonScalarVisitor {
     type Value = Scalar<'j>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

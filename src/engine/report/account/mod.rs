@@ -3,16 +3,16 @@
 pub mod unrecorded;
 
 use crate::grammar::values::Datatype;
-use crate::members::twice::Again;
-use crate::source::{Broken, Seen};
+use crate::members::duplicate_inputs::EarlierInputs;
+use crate::source::{RejoinCounts, UnpackDamage};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use unrecorded::Unrecorded;
+use unrecorded::UnrecordedCalls;
 
 /// What became of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Class {
+pub enum LineClass {
     /// Holds at least one whole call, and nothing of NCCL's that is cut.
     Call,
     /// NCCL's, whole as far as one can tell, and no call.
@@ -29,7 +29,7 @@ pub enum Class {
 
 /// A damaged place, for a person to look at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct DamagePlace {
     /// Line, from 1 once it is placed in its input; from 0 in its chunk before.
     pub line: u64,
     /// Column in bytes, from 1.
@@ -42,7 +42,7 @@ pub struct Place {
 
 /// Where the first line of a kind is: its number, from 0 in the input once merged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Firsts {
+pub struct FirstLines {
     /// Of those in [`Account::torn`]: its beginning.
     pub torn: Option<u64>,
     /// Of those in [`Account::overwritten`].
@@ -60,9 +60,9 @@ pub struct Firsts {
     pub block: Option<u64>,
 }
 
-impl Firsts {
+impl FirstLines {
     /// Adds those of what follows after so many lines.
-    fn merge(&mut self, next: &Firsts, before: u64) {
+    fn merge(&mut self, next: &FirstLines, before: u64) {
         for (first, next) in [
             (&mut self.torn, next.torn),
             (&mut self.overwritten, next.overwritten),
@@ -78,31 +78,31 @@ impl Firsts {
 }
 
 /// How many places are kept; more are only counted.
-pub const PLACES: usize = 5;
+pub const MAX_DAMAGE_PLACES: usize = 5;
 /// How many bytes of a damaged line are kept for `-v`.
-const TEXT: usize = 120;
+const MAX_DAMAGE_TEXT_BYTES: usize = 120;
 
 /// The account of one input, or of a part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// Lines, counted as `wc -l` does, plus a last one without an end.
     pub lines: u64,
-    /// Lines of [`Class::Call`].
+    /// Lines of [`LineClass::Call`].
     pub call_lines: u64,
-    /// Lines of [`Class::Other`].
+    /// Lines of [`LineClass::Other`].
     pub other: u64,
-    /// Lines of [`Class::Foreign`].
+    /// Lines of [`LineClass::Foreign`].
     pub foreign: u64,
-    /// Lines of [`Class::Truncated`].
+    /// Lines of [`LineClass::Truncated`].
     pub truncated: u64,
-    /// Lines of [`Class::Repaired`].
+    /// Lines of [`LineClass::Repaired`].
     pub repaired: u64,
-    /// Lines of [`Class::Damaged`].
+    /// Lines of [`LineClass::Damaged`].
     pub damaged: u64,
     /// Calls found, on whatever line; `u64::MAX` represents more than can be counted.
     pub calls: u64,
     /// The first damaged places, in order.
-    pub places: Vec<Place>,
+    pub places: Vec<DamagePlace>,
     /// Calls with a datatype code this version does not know, by code.
     pub unknown_datatypes: BTreeMap<u32, u64>,
     /// Lines that NCCL 2.29 tore at byte 128 and that were put together again.
@@ -128,23 +128,23 @@ pub struct Account {
     /// Bytes of over-long lines that were dropped.
     pub dropped: u64,
     /// What its recorder has no record of.
-    pub unrecorded: Unrecorded,
+    pub unrecorded: UnrecordedCalls,
     /// Where some of these first are.
-    pub firsts: Firsts,
+    pub firsts: FirstLines,
     /// Mistakes of the program that wrote it which were made good: which, and how often.
     pub repairs: BTreeMap<Cow<'static, str>, u64>,
     /// Calls that its own numbers show to be missing.
     pub missing: u64,
     /// Inputs before this one that have calls of it.
-    pub again: Option<Again>,
+    pub again: Option<EarlierInputs>,
     /// What the user is to know of it beside that.
     pub remarks: Vec<String>,
     /// What is wrong with a packed input.
-    pub broken: Option<Broken>,
+    pub broken: Option<UnpackDamage>,
     /// The last line has no end.
     pub is_open: bool,
     /// The last line is NCCL's and has neither an end nor all that belongs on it: the log is still
-    /// written, or was cut. It is of [`Class::Other`].
+    /// written, or was cut. It is of [`LineClass::Other`].
     pub is_unfinished: bool,
     /// The last damaged line, counted as those of `places` are.
     last_place: Option<u64>,
@@ -152,21 +152,21 @@ pub struct Account {
 
 impl Account {
     /// Counts one line.
-    pub fn line(&mut self, class: Class) {
+    pub fn count_line(&mut self, class: LineClass) {
         self.lines += 1;
         *match class {
-            Class::Call => &mut self.call_lines,
-            Class::Other => &mut self.other,
-            Class::Foreign => &mut self.foreign,
-            Class::Truncated => &mut self.truncated,
-            Class::Repaired => &mut self.repaired,
-            Class::Damaged => &mut self.damaged,
+            LineClass::Call => &mut self.call_lines,
+            LineClass::Other => &mut self.other,
+            LineClass::Foreign => &mut self.foreign,
+            LineClass::Truncated => &mut self.truncated,
+            LineClass::Repaired => &mut self.repaired,
+            LineClass::Damaged => &mut self.damaged,
         } += 1;
     }
 
     /// Counts a row of a record: so many equal calls.
     #[inline]
-    pub fn row(&mut self, calls: u64, datatype: Option<Datatype>) {
+    pub fn count_row(&mut self, calls: u64, datatype: Option<Datatype>) {
         self.calls = self.calls.saturating_add(calls);
         if let Some(datatype) = datatype.filter(|d| d.size().is_none()) {
             let known = self.unknown_datatypes.entry(datatype.0).or_default();
@@ -175,7 +175,7 @@ impl Account {
     }
 
     /// The lines whose class is known: all of them, once the log is read.
-    pub fn decided(&self) -> u64 {
+    pub fn count_decided_lines(&self) -> u64 {
         [
             self.call_lines,
             self.other,
@@ -205,7 +205,7 @@ impl Account {
     /// Counts the lines as repaired that were put together before they were read, and those as
     /// damaged on which the beginning of another is whose end is not in the log. The beginnings
     /// themselves were read on one line.
-    pub fn joined(&mut self, seen: Seen) {
+    pub fn add_joined_lines(&mut self, seen: RejoinCounts) {
         self.block_writers += seen.processes;
         self.block_lines += seen.calls + seen.others;
         self.firsts.block = self.firsts.block.or(seen.first);
@@ -227,7 +227,7 @@ impl Account {
 
     /// `ghosts` names begin with bytes of another line. With lines that begin with what is left of
     /// a header they are the mark of a shared file too.
-    pub fn haunted(&mut self, ghosts: u64) {
+    pub fn add_overwritten_names(&mut self, ghosts: u64) {
         if ghosts > 0 && self.overwritten + self.headless > 0 {
             self.overwritten += self.headless + ghosts;
             self.firsts.overwritten = self.firsts.overwritten.or(self.firsts.headless);
@@ -235,14 +235,14 @@ impl Account {
     }
 
     /// Counts a torn line that begins on `line` and was put together.
-    pub fn torn(&mut self, line: u64) {
+    pub fn count_torn_line(&mut self, line: u64) {
         self.torn += 1;
         let first = self.firsts.torn.map_or(line, |first| first.min(line));
         self.firsts.torn = Some(first);
     }
 
     /// The input has ended: a last line that is only not finished is not damaged.
-    pub fn end(&mut self) {
+    pub fn end_input(&mut self) {
         let last = self.lines.checked_sub(1);
         let is_damaged = self.damaged > 0 && last.is_some() && self.last_place == last;
         if self.is_open && is_damaged {
@@ -254,19 +254,19 @@ impl Account {
     }
 
     /// The first damaged place but that of a last line that is not finished.
-    pub fn first_place(&self) -> Option<&Place> {
-        let is_last = |place: &Place| self.is_open && place.line + 1 == self.lines;
+    pub fn first_damage(&self) -> Option<&DamagePlace> {
+        let is_last = |place: &DamagePlace| self.is_open && place.line + 1 == self.lines;
         self.places.first().filter(|place| !is_last(place))
     }
 
     /// Counts the next line as damaged, from its beginning on.
-    pub fn damage(&mut self, what: impl Into<Cow<'static, str>>, text: &[u8]) {
-        self.place(self.lines, 0, what, text);
-        self.line(Class::Damaged);
+    pub fn count_damaged_line(&mut self, what: impl Into<Cow<'static, str>>, text: &[u8]) {
+        self.add_damage_place(self.lines, 0, what, text);
+        self.count_line(LineClass::Damaged);
     }
 
     /// Notes a damaged place, if it is among the first.
-    pub fn place(
+    pub fn add_damage_place(
         &mut self,
         line: u64,
         column: usize,
@@ -274,18 +274,18 @@ impl Account {
         text: &[u8],
     ) {
         self.last_place = self.last_place.max(Some(line));
-        let place = Place {
+        let place = DamagePlace {
             line,
             column: column as u64 + 1,
             what: what.into(),
-            text: text[..text.len().min(TEXT)].to_vec(),
+            text: text[..text.len().min(MAX_DAMAGE_TEXT_BYTES)].to_vec(),
         };
         let at = self
             .places
             .partition_point(|p| (p.line, p.column) <= (place.line, place.column));
-        if at < PLACES {
+        if at < MAX_DAMAGE_PLACES {
             self.places.insert(at, place);
-            self.places.truncate(PLACES);
+            self.places.truncate(MAX_DAMAGE_PLACES);
         }
     }
 
@@ -293,7 +293,7 @@ impl Account {
     pub fn merge(&mut self, next: &Account) {
         let before = self.lines;
         for place in &next.places {
-            self.place(
+            self.add_damage_place(
                 place.line + before,
                 place.column as usize - 1,
                 place.what.clone(),
@@ -304,11 +304,11 @@ impl Account {
         let last = next.last_place.map(|line| line + before);
         self.last_place = self.last_place.max(last);
         self.is_open = next.is_open;
-        self.add(next);
+        self.add_totals(next);
     }
 
     /// Adds another account's numbers, not where anything is.
-    pub fn add(&mut self, next: &Account) {
+    pub fn add_totals(&mut self, next: &Account) {
         self.lines += next.lines;
         self.call_lines += next.call_lines;
         self.other += next.other;

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 /// What an INIT line does to the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Event {
+pub enum InitEvent {
     /// The address now names this communicator.
     Init,
     /// The address names nothing any more.
@@ -29,9 +29,9 @@ pub enum Event {
 
 /// A communicator as one rank's INIT line gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Init {
+pub struct CommInit {
     /// Whether it begins or ends.
-    pub event: Event,
+    pub event: InitEvent,
     /// Its address in this process.
     pub comm: u64,
     /// This process's rank in it.
@@ -41,14 +41,14 @@ pub struct Init {
     /// The id that all members share; printed since 2.18, not on splits of 2.23 to 2.28.
     pub comm_id: Option<u64>,
     /// What it was split from.
-    pub split: Option<Split>,
+    pub split: Option<CommSplit>,
     /// It begins to begin: `Init START`.
     pub start: bool,
 }
 
 /// How a communicator was split from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Split {
+pub struct CommSplit {
     /// The other's address.
     pub parent: u64,
     /// How many were split from it before, counted from 1; printed since 2.24.
@@ -57,11 +57,11 @@ pub struct Split {
     pub color: Option<i64>,
 }
 
-impl Init {
+impl CommInit {
     /// True where the next line of the same address is about the same life of it.
-    pub fn goes_on(&self, next: &Init) -> bool {
+    pub fn is_same_life(&self, next: &CommInit) -> bool {
         let again = next.start && next.comm_id.is_none() && next.split.is_some();
-        let member = |init: &Init| (init.event, init.rank, init.nranks);
+        let member = |init: &CommInit| (init.event, init.rank, init.nranks);
         member(self) == member(next)
             && !again
             && (next.comm_id.is_none() || next.comm_id == self.comm_id)
@@ -70,18 +70,18 @@ impl Init {
 
     /// True where the next line completes what this one began, but for its id: one of the two is glued
     /// to another line's rest.
-    pub fn completes(&self, next: &Init) -> bool {
-        let end = Init {
+    pub fn completes(&self, next: &CommInit) -> bool {
+        let end = CommInit {
             comm_id: self.comm_id,
             ..*next
         };
-        self.start && !next.start && self.comm_id.is_some() && self.goes_on(&end)
+        self.start && !next.start && self.comm_id.is_some() && self.is_same_life(&end)
     }
 }
 
 /// How far a communicator's life is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stage {
+pub enum InitStage {
     /// `Init START`.
     InitStart,
     /// `Init COMPLETE`.
@@ -94,11 +94,11 @@ pub enum Stage {
 
 /// All that an INIT line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct InitLine<'a> {
     /// Which communicator, and which rank of it.
-    pub init: Init,
+    pub init: CommInit,
     /// The end of the line.
-    pub stage: Stage,
+    pub stage: InitStage,
     /// The function the program called, such as `ncclCommInitRankConfig`; printed since 2.21.
     pub call: Option<&'a [u8]>,
     /// The CUDA device.
@@ -113,7 +113,7 @@ pub struct Line<'a> {
 
 /// Where a communicator's ranks are: `comm .. rank .. nRanks .. nNodes ..`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Layout {
+pub struct CommLayout {
     /// Its address in this process.
     pub comm: u64,
     /// This process's rank in it.
@@ -131,24 +131,24 @@ pub struct Layout {
 }
 
 /// The INIT line's facts, from the message after the header; `None` for any other message.
-pub fn message(body: &[u8]) -> Option<Init> {
-    parts(body).map(|parts| parts.init)
+pub fn parse_init(body: &[u8]) -> Option<CommInit> {
+    split_init_line(body).map(|parts| parts.init)
 }
 
 /// All that an INIT line says; `None` for any other message.
-pub(crate) fn line(body: &[u8]) -> Option<Line<'_>> {
-    let Parts {
+pub(crate) fn parse_init_line(body: &[u8]) -> Option<InitLine<'_>> {
+    let InitLineParts {
         stage,
         init,
         before,
         behind,
-    } = parts(body)?;
+    } = split_init_line(body)?;
     let call = before.trim_ascii();
     let call = match call.strip_prefix(b"[Rank ") {
         Some(rest) => memchr::memchr(b' ', rest).map_or(&b""[..], |i| rest[i..].trim_ascii()),
         None => call,
     };
-    let mut line = Line {
+    let mut line = InitLine {
         init,
         stage,
         call: (!call.is_empty() && call.iter().all(|&b| is_name_byte(b))).then_some(call),
@@ -172,11 +172,11 @@ pub(crate) fn line(body: &[u8]) -> Option<Line<'_>> {
 }
 
 /// The line that says how a communicator lies on its nodes.
-pub(crate) fn layout(body: &[u8]) -> Option<Layout> {
+pub(crate) fn parse_layout(body: &[u8]) -> Option<CommLayout> {
     whole(layout_line(body))
 }
 
-fn layout_line(input: &[u8]) -> PResult<'_, Layout> {
+fn layout_line(input: &[u8]) -> PResult<'_, CommLayout> {
     let number = |name: &'static str, input| {
         let (i, _) = word(name, "the next field of the layout")(input)?;
         dec_u32(i)
@@ -194,7 +194,7 @@ fn layout_line(input: &[u8]) -> PResult<'_, Layout> {
     };
     Ok((
         i,
-        Layout {
+        CommLayout {
             comm,
             rank,
             nranks,
@@ -207,36 +207,40 @@ fn layout_line(input: &[u8]) -> PResult<'_, Layout> {
 }
 
 /// An INIT line taken apart at what all versions print.
-struct Parts<'a> {
-    stage: Stage,
-    init: Init,
+struct InitLineParts<'a> {
+    stage: InitStage,
+    init: CommInit,
     /// The text in front of `comm`.
     before: &'a [u8],
     /// The text between `nranks N` and the stage.
     behind: &'a [u8],
 }
 
-const STAGES: [(&[u8], Stage, Event); 4] = [
-    (b"Init COMPLETE", Stage::InitComplete, Event::Init),
-    (b"Init START", Stage::InitStart, Event::Init),
-    (b"Destroy COMPLETE", Stage::DestroyComplete, Event::End),
-    (b"Abort COMPLETE", Stage::AbortComplete, Event::End),
+const INIT_STAGES: [(&[u8], InitStage, InitEvent); 4] = [
+    (b"Init COMPLETE", InitStage::InitComplete, InitEvent::Init),
+    (b"Init START", InitStage::InitStart, InitEvent::Init),
+    (
+        b"Destroy COMPLETE",
+        InitStage::DestroyComplete,
+        InitEvent::End,
+    ),
+    (b"Abort COMPLETE", InitStage::AbortComplete, InitEvent::End),
 ];
 
 /// What a line that ends as an INIT line does is about.
-pub fn event(text: &[u8]) -> Option<Event> {
-    ending(text.trim_ascii_end()).map(|(_, _, event)| event)
+pub fn event_of_line_end(text: &[u8]) -> Option<InitEvent> {
+    split_line_end(text.trim_ascii_end()).map(|(_, _, event)| event)
 }
 
-fn ending(end: &[u8]) -> Option<(&[u8], Stage, Event)> {
-    STAGES
+fn split_line_end(end: &[u8]) -> Option<(&[u8], InitStage, InitEvent)> {
+    INIT_STAGES
         .iter()
         .find_map(|(word, stage, event)| Some((end.strip_suffix(*word)?, *stage, *event)))
 }
 
-fn parts(body: &[u8]) -> Option<Parts<'_>> {
+fn split_init_line(body: &[u8]) -> Option<InitLineParts<'_>> {
     let end = body.trim_ascii_end();
-    let (text, stage, event) = ending(end)?;
+    let (text, stage, event) = split_line_end(end)?;
     // The call's name and `[Rank 0]` may be in front.
     let at = memmem::find(&end[..end.len().min(120)], b"comm 0x")?;
     let (rest, (comm, rank, nranks)) = member(text.get(at..)?).ok()?;
@@ -246,23 +250,23 @@ fn parts(body: &[u8]) -> Option<Parts<'_>> {
     let behind = rest.trim_ascii_end();
     // `key 0- Init START` has no blank there.
     let behind = behind.strip_suffix(b"-").unwrap_or(behind);
-    Some(Parts {
+    Some(InitLineParts {
         stage,
-        init: Init {
+        init: CommInit {
             event,
             comm,
             rank,
             nranks,
             comm_id,
-            split: split(behind),
-            start: stage == Stage::InitStart,
+            split: parse_split(behind),
+            start: stage == InitStage::InitStart,
         },
         before: &text[..at],
         behind,
     })
 }
 
-fn split(behind: &[u8]) -> Option<Split> {
+fn parse_split(behind: &[u8]) -> Option<CommSplit> {
     let at = memmem::find(behind, b" parent 0x")?;
     let mut words = behind[at..].split(|&b| b == b' ').filter(|w| !w.is_empty());
     let (mut parent, mut child, mut color) = (None, None, None);
@@ -275,7 +279,7 @@ fn split(behind: &[u8]) -> Option<Split> {
             _ => {}
         }
     }
-    Some(Split {
+    Some(CommSplit {
         parent: parent?,
         child,
         color,
@@ -298,7 +302,7 @@ mod tests {
 
     #[test]
     fn every_versions_line_names_the_member() {
-        let of = |text: &str| message(text.as_bytes()).unwrap();
+        let of = |text: &str| parse_init(text.as_bytes()).unwrap();
         let old = of("comm 0x7e rank 15 nranks 64 cudaDev 0 nvmlDev 0 - Init COMPLETE");
         assert_eq!(
             (old.comm, old.rank, old.nranks, old.comm_id),
@@ -317,7 +321,7 @@ mod tests {
             assert_eq!(got.comm_id, Some(0xa6), "{text}");
             assert_eq!(
                 (got.comm, got.rank, got.event),
-                (0x7e, 1, Event::Init),
+                (0x7e, 1, InitEvent::Init),
                 "{text}"
             );
         }
@@ -327,41 +331,44 @@ mod tests {
         );
         assert_eq!(split.comm_id, None);
         let end = of("comm 0x9 rank 1 nranks 4 cudaDev 1 busId 44000 - Destroy COMPLETE");
-        assert_eq!(end.event, Event::End);
+        assert_eq!(end.event, InitEvent::End);
     }
 
     #[test]
     fn other_lines_and_cut_ones_are_not_init() {
         assert_eq!(
-            message(b"comm 0x2152b590 rank 0 nRanks 2 nNodes 1 localRanks 2"),
+            parse_init(b"comm 0x2152b590 rank 0 nRanks 2 nNodes 1 localRanks 2"),
             None
         );
-        assert_eq!(message(b"comm 0x7e rank 1 nra - Init COMPLETE"), None);
-        assert_eq!(message(b"Connected all rings"), None);
+        assert_eq!(parse_init(b"comm 0x7e rank 1 nra - Init COMPLETE"), None);
+        assert_eq!(parse_init(b"Connected all rings"), None);
     }
 
     #[test]
     fn a_line_says_what_its_version_prints() {
-        let new = line(
+        let new = parse_init_line(
             b"[Rank 0] ncclCommInitRankConfig comm 0x557a rank 0 nranks 4 cudaDev 1 nvmlDev 3 \
               busId 4f000 commId 0x8b - Init START",
         )
         .unwrap();
         assert_eq!(new.call, Some(&b"ncclCommInitRankConfig"[..]));
         assert_eq!((new.cuda_dev, new.nvml_dev), (Some(1), Some(3)));
-        assert_eq!((new.bus_id, new.stage), (Some(0x4f000), Stage::InitStart));
-        let split = line(
+        assert_eq!(
+            (new.bus_id, new.stage),
+            (Some(0x4f000), InitStage::InitStart)
+        );
+        let split = parse_init_line(
             b"ncclCommSplit comm 0x9 rank 0 nranks 4 cudaDev 0 nvmlDev 0 busId 101d0 parent 0x5 \
               splitCount 1 color 2003953581 key -7- Init START",
         )
         .unwrap();
-        let of = Split {
+        let of = CommSplit {
             parent: 5,
             child: Some(1),
             color: Some(2_003_953_581),
         };
         assert_eq!((split.init.split, split.key), (Some(of), Some(-7)));
-        let rccl = line(
+        let rccl = parse_init_line(
             b"ncclCommInitRank comm 0x7e rank 1 nranks 2 cudaDev 3 nvmlDev 1 busId 17000 commId \
               0xa6 localSize 384 used 159 bytes on core 28 - Init COMPLETE",
         )
@@ -370,22 +377,29 @@ mod tests {
             (rccl.bus_id, rccl.init.comm_id),
             (Some(0x17000), Some(0xa6))
         );
-        let old = line(b"comm 0x7e rank 1 nranks 2 cudaDev 0 nvmlDev 0 - Init COMPLETE").unwrap();
+        let old = parse_init_line(b"comm 0x7e rank 1 nranks 2 cudaDev 0 nvmlDev 0 - Init COMPLETE")
+            .unwrap();
         assert_eq!((old.call, old.bus_id, old.key), (None, None, None));
-        let end = line(b"comm 0x9 rank 1 nranks 4 cudaDev 1 busId 44000 - Abort COMPLETE").unwrap();
-        assert_eq!((end.stage, end.cuda_dev), (Stage::AbortComplete, Some(1)));
+        let end =
+            parse_init_line(b"comm 0x9 rank 1 nranks 4 cudaDev 1 busId 44000 - Abort COMPLETE")
+                .unwrap();
+        assert_eq!(
+            (end.stage, end.cuda_dev),
+            (InitStage::AbortComplete, Some(1))
+        );
     }
 
     #[test]
     fn the_layout_says_how_many_nodes() {
-        let of = layout(b"comm 0x2 rank 3 nRanks 8 nNodes 2 localRanks 4 localRank 3 MNNVL 0");
+        let of =
+            parse_layout(b"comm 0x2 rank 3 nRanks 8 nNodes 2 localRanks 4 localRank 3 MNNVL 0");
         let of = of.unwrap();
         assert_eq!((of.rank, of.nranks, of.nodes, of.local_ranks), (3, 8, 2, 4));
         assert_eq!((of.local_rank, of.mnnvl), (3, Some(0)));
-        let old = layout(b"comm 0x2 rank 3 nRanks 8 nNodes 2 localRanks 4 localRank 3");
+        let old = parse_layout(b"comm 0x2 rank 3 nRanks 8 nNodes 2 localRanks 4 localRank 3");
         assert_eq!(old.unwrap().mnnvl, None);
         assert_eq!(
-            layout(b"comm 0x2 rank 3 nRanks 8 nNodes 2 localRanks 4 local"),
+            parse_layout(b"comm 0x2 rank 3 nRanks 8 nNodes 2 localRanks 4 local"),
             None
         );
     }

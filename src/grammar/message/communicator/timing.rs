@@ -13,9 +13,9 @@ use crate::token::{PResult, dec_u32, fraction, until, whole, word};
 
 /// The time an initialisation took, and that of its parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Timings<'a> {
+pub struct InitTimings<'a> {
     /// What was timed.
-    pub of: Of<'a>,
+    pub of: TimedSetup<'a>,
     /// All of it, in seconds.
     pub total: f64,
     parts: &'a [u8],
@@ -23,7 +23,7 @@ pub struct Timings<'a> {
 
 /// What was timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of<'a> {
+pub enum TimedSetup<'a> {
     /// The initialisation of a communicator.
     Init {
         /// The function the program called; printed since 2.24.
@@ -37,17 +37,17 @@ pub enum Of<'a> {
     Bootstrap,
 }
 
-impl<'a> Timings<'a> {
+impl<'a> InitTimings<'a> {
     /// The parts as printed, in seconds: `kernels`, `alloc`, `bootstrap`, `allgathers`, `topo`,
     /// `graphs`, `connections`, `rest` of an initialisation; `create`, `send`, `recv`, `ring`,
     /// `delay` of a bootstrap.
     pub fn parts(&self) -> impl Iterator<Item = (&'a [u8], f64)> + use<'a> {
-        each(self.parts).flatten()
+        split_timings(self.parts).flatten()
     }
 }
 
 /// The parts in a text; `None` for one that is not `name seconds`.
-fn each(text: &[u8]) -> impl Iterator<Item = Option<(&[u8], f64)>> {
+fn split_timings(text: &[u8]) -> impl Iterator<Item = Option<(&[u8], f64)>> {
     text.split(|&b| b == b',').map(|part| {
         let (seconds, name) = until(" ", "a part's name")(part.trim_ascii()).ok()?;
         Some((name, whole(fraction(seconds))?))
@@ -55,18 +55,18 @@ fn each(text: &[u8]) -> impl Iterator<Item = Option<(&[u8], f64)>> {
 }
 
 /// Either kind of line.
-pub(crate) fn timings(body: &[u8]) -> Option<Timings<'_>> {
-    let (rest, (of, total)) = start(body).ok()?;
+pub(crate) fn parse_timings(body: &[u8]) -> Option<InitTimings<'_>> {
+    let (rest, (of, total)) = timings_start(body).ok()?;
     let parts = rest.strip_prefix(b" (")?.strip_suffix(b")")?;
-    each(parts)
+    split_timings(parts)
         .all(|part| part.is_some())
-        .then_some(Timings { of, total, parts })
+        .then_some(InitTimings { of, total, parts })
 }
 
-fn start(input: &[u8]) -> PResult<'_, (Of<'_>, f64)> {
+fn timings_start(input: &[u8]) -> PResult<'_, (TimedSetup<'_>, f64)> {
     if let Some(i) = input.strip_prefix(b"Bootstrap timings total ") {
         let (i, total) = fraction(i)?;
-        return Ok((i, (Of::Bootstrap, total)));
+        return Ok((i, (TimedSetup::Bootstrap, total)));
     }
     let (i, _) = word("Init timings", "Init timings")(input)?;
     let (i, call) = match i.strip_prefix(b" - ") {
@@ -81,7 +81,7 @@ fn start(input: &[u8]) -> PResult<'_, (Of<'_>, f64)> {
     let (i, nranks) = dec_u32(i)?;
     let (i, _) = word(" total ", "total")(i)?;
     let (i, total) = fraction(i)?;
-    Ok((i, (Of::Init { call, rank, nranks }, total)))
+    Ok((i, (TimedSetup::Init { call, rank, nranks }, total)))
 }
 
 #[cfg(test)]
@@ -90,28 +90,30 @@ mod tests {
 
     #[test]
     fn the_parts_are_given_by_name() {
-        let new = timings(
+        let new = parse_timings(
             b"Init timings - ncclCommInitRank: rank 3 nranks 4 total 1.05 (kernels 0.60, alloc \
               0.24, rest 0.21)",
         )
         .unwrap();
         let call = Some(&b"ncclCommInitRank"[..]);
         let (rank, nranks) = (3, 4);
-        assert_eq!(new.of, Of::Init { call, rank, nranks });
+        assert_eq!(new.of, TimedSetup::Init { call, rank, nranks });
         let parts: Vec<_> = new.parts().collect();
         let expected = [(&b"kernels"[..], 0.6), (b"alloc", 0.24), (b"rest", 0.21)];
         assert_eq!((new.total, &parts[..]), (1.05, &expected[..]));
-        let old = timings(b"Init timings: rank 0 nranks 24 total 3.45 (kernels 0.33)").unwrap();
+        let old =
+            parse_timings(b"Init timings: rank 0 nranks 24 total 3.45 (kernels 0.33)").unwrap();
         assert_eq!((old.total, old.parts().count()), (3.45, 1));
-        let bootstrap = timings(b"Bootstrap timings total 0.157689 (create 0.000029, send 0.1)");
-        assert_eq!(bootstrap.unwrap().of, Of::Bootstrap);
+        let bootstrap =
+            parse_timings(b"Bootstrap timings total 0.157689 (create 0.000029, send 0.1)");
+        assert_eq!(bootstrap.unwrap().of, TimedSetup::Bootstrap);
     }
 
     #[test]
     fn a_cut_line_is_none() {
         let line = b"Init timings - ncclX: rank 3 nranks 4 total 1.05 (kernels 0.60, rest 0.45)";
         for cut in 0..line.len() {
-            assert_eq!(timings(&line[..cut]), None, "{cut}");
+            assert_eq!(parse_timings(&line[..cut]), None, "{cut}");
         }
     }
 }

@@ -14,36 +14,36 @@ pub mod nvls;
 mod ring;
 pub(crate) mod tree;
 
-use super::communicator::tail::untailed;
+use super::communicator::rccl_tail::split_rccl_tail;
 use crate::token::{PResult, blanks, dec_u32, dec_u64, fraction, until, whole, word};
-use ring::{Neighbours, Ring};
+use ring::{RingNeighbours, RingRanks};
 use serde::{Deserialize, Serialize};
-use tree::{Tree, Trees};
+use tree::{TreeList, TreePosition};
 
 /// A line about the arrangement.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Graph<'a> {
+pub enum GraphMessage<'a> {
     /// The ranks around a ring.
-    Ring(Ring<'a>),
+    Ring(RingRanks<'a>),
     /// A rank's neighbours on a ring.
-    Neighbours(Neighbours),
+    Neighbours(RingNeighbours),
     /// A rank's place in the trees.
-    Trees(Trees<'a>),
+    Trees(TreeList<'a>),
     /// A rank's place in one tree.
-    Tree(Tree),
+    Tree(TreePosition),
     /// Connections are up.
-    Connected(Connected<'a>),
+    Connected(GraphConnection<'a>),
     /// How many channels there are.
-    Channels(Channels),
+    Channels(ChannelCounts),
     /// What the search for rings or trees found.
-    Pattern(Pattern<'a>),
+    Pattern(GraphPattern<'a>),
     /// Bytes of a piece between two ranks.
     ChunkSize(u64),
 }
 
 /// Connections are up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Connected<'a> {
+pub struct GraphConnection<'a> {
     /// `all rings`, `all trees`, `NVLS tree`.
     pub what: &'a [u8],
     /// Another rank's NIC is used; printed since 2.21 for rings.
@@ -54,7 +54,7 @@ pub struct Connected<'a> {
 
 /// How many channels there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Channels {
+pub struct ChannelCounts {
     /// For collectives.
     pub coll: u32,
     /// For those in the network's switches; printed since 2.19.
@@ -69,7 +69,7 @@ pub struct Channels {
 
 /// What the search for rings or trees found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pattern<'a> {
+pub struct GraphPattern<'a> {
     /// 1 tree, 2 split tree, 3 balanced tree, 4 ring, 5 NVLS, 6 CollNet direct.
     pub pattern: u32,
     /// Rings may change the NIC.
@@ -90,36 +90,36 @@ pub struct Pattern<'a> {
 
 /// Any of the lines above. `cut` says that the line's end is missing: of a list what is whole is
 /// given, of a line that is no list nothing.
-pub fn graph(body: &[u8], cut: bool) -> Option<Graph<'_>> {
+pub fn parse_graph(body: &[u8], cut: bool) -> Option<GraphMessage<'_>> {
     if let Some(rest) = body.strip_prefix(b"Trees") {
-        return tree::trees(rest, cut).map(Graph::Trees);
+        return tree::parse_trees(rest, cut).map(GraphMessage::Trees);
     }
     if let Some(rest) = body.strip_prefix(b"Channel ") {
-        return ring::ring(rest, cut).map(Graph::Ring);
+        return ring::parse_ring(rest, cut).map(GraphMessage::Ring);
     }
     if cut {
         return None;
     }
     if let Some(rest) = body.strip_prefix(b"Ring ") {
-        return ring::neighbours(rest).map(Graph::Neighbours);
+        return ring::parse_neighbours(rest).map(GraphMessage::Neighbours);
     }
     if let Some(rest) = body.strip_prefix(b"Tree ") {
-        return tree::single(rest).map(Graph::Tree);
+        return tree::parse_single_tree(rest).map(GraphMessage::Tree);
     }
     if let Some(rest) = body.strip_prefix(b"Connected ") {
-        return connected(rest).map(Graph::Connected);
+        return parse_connected(rest).map(GraphMessage::Connected);
     }
     if let Some(rest) = body.strip_prefix(b"Pattern ") {
-        return whole(pattern(rest)).map(Graph::Pattern);
+        return whole(pattern(rest)).map(GraphMessage::Pattern);
     }
     if let Some(rest) = body.strip_prefix(b"P2P Chunksize set to ") {
-        return whole(dec_u64(rest)).map(Graph::ChunkSize);
+        return whole(dec_u64(rest)).map(GraphMessage::ChunkSize);
     }
-    whole(channels(body)).map(Graph::Channels)
+    whole(channels(body)).map(GraphMessage::Channels)
 }
 
-fn connected(text: &[u8]) -> Option<Connected<'_>> {
-    let (text, _) = untailed(text);
+fn parse_connected(text: &[u8]) -> Option<GraphConnection<'_>> {
+    let (text, _) = split_rccl_tail(text);
     let (what, use_ring) = match until(", use ring ", "what is connected")(text) {
         Ok((rest, what)) => (what, Some(rest)),
         Err(_) => (text, None),
@@ -146,10 +146,10 @@ fn connected(text: &[u8]) -> Option<Connected<'_>> {
         }
         None => (None, None),
     };
-    Some(Connected { what, pxn, gdr })
+    Some(GraphConnection { what, pxn, gdr })
 }
 
-fn channels(input: &[u8]) -> PResult<'_, Channels> {
+fn channels(input: &[u8]) -> PResult<'_, ChannelCounts> {
     let more = |i, name: &'static str| match dec_u32(i).and_then(|(i, n)| {
         let (i, _) = word(name, "a kind of channels")(i)?;
         Ok((i, n))
@@ -167,7 +167,7 @@ fn channels(input: &[u8]) -> PResult<'_, Channels> {
     let (i, _) = word(" p2p channels per peer", "per peer")(i)?;
     Ok((
         i,
-        Channels {
+        ChannelCounts {
             coll,
             collnet,
             nvls,
@@ -177,7 +177,7 @@ fn channels(input: &[u8]) -> PResult<'_, Channels> {
     ))
 }
 
-fn pattern(input: &[u8]) -> PResult<'_, Pattern<'_>> {
+fn pattern(input: &[u8]) -> PResult<'_, GraphPattern<'_>> {
     let (i, pattern) = dec_u32(input)?;
     let (i, _) = word(", crossNic ", "crossNic")(i)?;
     let (i, cross_nic) = dec_u32(i)?;
@@ -196,7 +196,7 @@ fn pattern(input: &[u8]) -> PResult<'_, Pattern<'_>> {
     let (i, _) = blanks(i)?;
     Ok((
         i,
-        Pattern {
+        GraphPattern {
             pattern,
             cross_nic,
             channels,
@@ -213,31 +213,31 @@ fn pattern(input: &[u8]) -> PResult<'_, Pattern<'_>> {
 mod tests {
     use super::*;
 
-    fn of(text: &'static str) -> Graph<'static> {
-        graph(text.as_bytes(), false).unwrap_or_else(|| panic!("{text}"))
+    fn of(text: &'static str) -> GraphMessage<'static> {
+        parse_graph(text.as_bytes(), false).unwrap_or_else(|| panic!("{text}"))
     }
 
     #[test]
     fn the_other_lines_are_read_by_field() {
         let (what, pxn, gdr) = (&b"all rings"[..], Some(0), Some(1));
-        let rings = Graph::Connected(Connected { what, pxn, gdr });
+        let rings = GraphMessage::Connected(GraphConnection { what, pxn, gdr });
         assert_eq!(of("Connected all rings, use ring PXN 0 GDR 1"), rings);
-        assert!(matches!(of("Connected NVLS tree"), Graph::Connected(c) if c.gdr.is_none()));
-        assert_eq!(graph(b"Connected to proxy localRank 1", false), None);
+        assert!(matches!(of("Connected NVLS tree"), GraphMessage::Connected(c) if c.gdr.is_none()));
+        assert_eq!(parse_graph(b"Connected to proxy localRank 1", false), None);
         let text = "16 coll channels, 8 nvls channels, 32 p2p channels, 2 p2p channels per peer";
         let (coll, collnet, nvls, p2p, per_peer) = (16, None, Some(8), 32, 2);
-        let channels = Channels {
+        let channels = ChannelCounts {
             coll,
             collnet,
             nvls,
             p2p,
             per_peer,
         };
-        assert_eq!(of(text), Graph::Channels(channels));
+        assert_eq!(of(text), GraphMessage::Channels(channels));
         match of(
             "Pattern 4, crossNic 0, nChannels 8, bw 20.5/24.000000, type NVL/PIX, sameChannels 1",
         ) {
-            Graph::Pattern(p) => {
+            GraphMessage::Pattern(p) => {
                 assert_eq!(
                     (p.pattern, p.bw_intra, p.type_inter),
                     (4, 20.5, &b"PIX"[..])
@@ -245,6 +245,9 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        assert_eq!(of("P2P Chunksize set to 524288"), Graph::ChunkSize(524_288));
+        assert_eq!(
+            of("P2P Chunksize set to 524288"),
+            GraphMessage::ChunkSize(524_288)
+        );
     }
 }

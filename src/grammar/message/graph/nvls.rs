@@ -11,12 +11,12 @@
 //! From `src/transport/nvls.cc` and `src/graph/connect.cc`. `memSize` up to 2.21, `nvlsRanks`
 //! since 2.29. Of more than 20 nodes a head's line names the first 20.
 
-use super::ring::{are_ranks, ranks};
+use super::ring::{are_ranks, split_ranks};
 use crate::token::{PResult, blanks, dec_i32, dec_u32, dec_u64, pointer, whole, word};
 
 /// A line about the NVLink switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nvls<'a> {
+pub enum NvlsMessage<'a> {
     /// Whether a device can use them.
     Support {
         /// It can.
@@ -27,14 +27,14 @@ pub enum Nvls<'a> {
         channels: Option<u32>,
     },
     /// A communicator's buffers.
-    Comm(Buffers),
+    Comm(NvlsBuffers),
     /// The ranks of one head, one for each node.
-    Head(Head<'a>),
+    Head(NvlsHead<'a>),
 }
 
 /// A communicator's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Buffers {
+pub struct NvlsBuffers {
     /// The communicator's address in this process.
     pub comm: u64,
     /// Which head this rank is; -1 for none.
@@ -53,7 +53,7 @@ pub struct Buffers {
 
 /// The ranks of one head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head<'a> {
+pub struct NvlsHead<'a> {
     /// The head.
     pub head: u32,
     list: &'a [u8],
@@ -61,29 +61,29 @@ pub struct Head<'a> {
     pub cut: bool,
 }
 
-impl<'a> Head<'a> {
+impl<'a> NvlsHead<'a> {
     /// The head's rank on each node, in order.
     pub fn ranks(&self) -> impl Iterator<Item = u32> + use<'a> {
-        ranks(self.list)
+        split_ranks(self.list)
     }
 }
 
 /// Any of the lines above. `cut` says that the line's end is missing.
-pub fn nvls(body: &[u8], cut: bool) -> Option<Nvls<'_>> {
+pub fn parse_nvls(body: &[u8], cut: bool) -> Option<NvlsMessage<'_>> {
     let body = body.strip_prefix(b"NVLS ")?;
     if let Some(rest) = body.strip_prefix(b"Head ") {
-        return head(rest, cut).map(Nvls::Head);
+        return parse_nvls_head(rest, cut).map(NvlsMessage::Head);
     }
     if cut {
         return None;
     }
     match body.strip_prefix(b"multicast support is ") {
         Some(rest) => whole(support(rest)),
-        None => whole(buffers(body)).map(Nvls::Comm),
+        None => whole(buffers(body)).map(NvlsMessage::Comm),
     }
 }
 
-fn head(text: &[u8], cut: bool) -> Option<Head<'_>> {
+fn parse_nvls_head(text: &[u8], cut: bool) -> Option<NvlsHead<'_>> {
     let (i, _) = blanks(text).ok()?;
     let (i, head) = dec_u32(i).ok()?;
     let (list, _) = word(":", "a colon")(i).ok()?;
@@ -93,10 +93,10 @@ fn head(text: &[u8], cut: bool) -> Option<Head<'_>> {
         list.len()
     };
     let list = &list[..end];
-    are_ranks(list).then_some(Head { head, list, cut })
+    are_ranks(list).then_some(NvlsHead { head, list, cut })
 }
 
-fn support(input: &[u8]) -> PResult<'_, Nvls<'_>> {
+fn support(input: &[u8]) -> PResult<'_, NvlsMessage<'_>> {
     let (i, available) = match input.strip_prefix(b"not ") {
         Some(i) => (i, false),
         None => (input, true),
@@ -113,7 +113,7 @@ fn support(input: &[u8]) -> PResult<'_, Nvls<'_>> {
     };
     Ok((
         i,
-        Nvls::Support {
+        NvlsMessage::Support {
             available,
             dev,
             channels,
@@ -121,7 +121,7 @@ fn support(input: &[u8]) -> PResult<'_, Nvls<'_>> {
     ))
 }
 
-fn buffers(input: &[u8]) -> PResult<'_, Buffers> {
+fn buffers(input: &[u8]) -> PResult<'_, NvlsBuffers> {
     let (i, _) = word("comm ", "comm")(input)?;
     let (i, comm) = pointer(i)?;
     let (i, _) = word(" headRank ", "headRank")(i)?;
@@ -147,7 +147,7 @@ fn buffers(input: &[u8]) -> PResult<'_, Buffers> {
     let (i, total_size) = dec_u64(i)?;
     Ok((
         i,
-        Buffers {
+        NvlsBuffers {
             comm,
             head_rank,
             heads,
@@ -165,12 +165,12 @@ mod tests {
 
     #[test]
     fn each_line_is_read_by_field() {
-        let of = |text: &'static str| nvls(text.as_bytes(), false).unwrap();
+        let of = |text: &'static str| parse_nvls(text.as_bytes(), false).unwrap();
         let (available, dev, channels) = (true, 2, Some(16));
         let text = "NVLS multicast support is available on dev 2 (NVLS_NCHANNELS 16)";
         assert_eq!(
             of(text),
-            Nvls::Support {
+            NvlsMessage::Support {
                 available,
                 dev,
                 channels
@@ -179,7 +179,7 @@ mod tests {
         let text = "NVLS multicast support is not available on dev 1";
         assert!(matches!(
             of(text),
-            Nvls::Support {
+            NvlsMessage::Support {
                 available: false,
                 dev: 1,
                 channels: None
@@ -197,7 +197,7 @@ mod tests {
         ] {
             let (comm, head_rank, heads) = (0x7f, -1, 4);
             let (buff_size, per_rank_size, total_size) = (9, 100, 400);
-            let buffers = Buffers {
+            let buffers = NvlsBuffers {
                 comm,
                 head_rank,
                 heads,
@@ -206,18 +206,18 @@ mod tests {
                 per_rank_size,
                 total_size,
             };
-            assert_eq!(of(text), Nvls::Comm(buffers));
+            assert_eq!(of(text), NvlsMessage::Comm(buffers));
         }
         match of("NVLS Head  4:  4 12") {
-            Nvls::Head(head) => assert_eq!(head.ranks().collect::<Vec<_>>(), [4, 12]),
+            NvlsMessage::Head(head) => assert_eq!(head.ranks().collect::<Vec<_>>(), [4, 12]),
             other => panic!("{other:?}"),
         }
-        match nvls(b"NVLS Head  4:  4 12 1", true) {
-            Some(Nvls::Head(head)) => {
+        match parse_nvls(b"NVLS Head  4:  4 12 1", true) {
+            Some(NvlsMessage::Head(head)) => {
                 assert_eq!((head.cut, head.ranks().collect()), (true, vec![4, 12]));
             }
             other => panic!("{other:?}"),
         }
-        assert_eq!(nvls(b"NVLS Head  4:", false), None);
+        assert_eq!(parse_nvls(b"NVLS Head  4:", false), None);
     }
 }

@@ -7,12 +7,12 @@
 //!
 //! From `src/graph/rings.cc` and `src/init.cc`.
 
-use crate::message::communicator::tail::{Tail, untailed};
+use crate::message::communicator::rccl_tail::{RcclTail, split_rccl_tail};
 use crate::token::{PResult, dec_i32, dec_u32, fail, whole, word};
 
 /// The ranks around a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ring<'a> {
+pub struct RingRanks<'a> {
     /// The channel.
     pub channel: u32,
     /// How many there are; printed since 2.5.
@@ -24,7 +24,7 @@ pub struct Ring<'a> {
 
 /// A rank's neighbours on a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Neighbours {
+pub struct RingNeighbours {
     /// The ring.
     pub ring: u32,
     /// The rank before.
@@ -34,18 +34,18 @@ pub struct Neighbours {
     /// The rank behind.
     pub next: i32,
     /// The communicator; printed by RCCL.
-    pub of: Option<Tail>,
+    pub of: Option<RcclTail>,
 }
 
-impl<'a> Ring<'a> {
+impl<'a> RingRanks<'a> {
     /// The ranks in order.
     pub fn ranks(&self) -> impl Iterator<Item = u32> + use<'a> {
-        ranks(self.list)
+        split_ranks(self.list)
     }
 }
 
 /// Numbers with blanks between.
-pub(crate) fn ranks(text: &[u8]) -> impl Iterator<Item = u32> {
+pub(crate) fn split_ranks(text: &[u8]) -> impl Iterator<Item = u32> {
     let words = text.split(|&b| b == b' ').filter(|word| !word.is_empty());
     words.map_while(|word| whole(dec_u32(word)))
 }
@@ -57,16 +57,20 @@ pub(crate) fn are_ranks(text: &[u8]) -> bool {
 }
 
 /// The ring after `Channel `. `cut` says that the line's end is missing.
-pub(crate) fn ring(text: &[u8], cut: bool) -> Option<Ring<'_>> {
+pub(crate) fn parse_ring(text: &[u8], cut: bool) -> Option<RingRanks<'_>> {
     let (list, (channel, channels)) = ring_start(text).ok()?;
-    let (list, _) = if cut { (list, None) } else { untailed(list) };
+    let (list, _) = if cut {
+        (list, None)
+    } else {
+        split_rccl_tail(list)
+    };
     // Of a cut line the last number may be half of one.
     let list = if cut {
         &list[..memchr::memrchr(b' ', list)?]
     } else {
         list
     };
-    are_ranks(list).then_some(Ring {
+    are_ranks(list).then_some(RingRanks {
         channel,
         channels,
         list,
@@ -92,8 +96,8 @@ fn ring_start(input: &[u8]) -> PResult<'_, (u32, Option<u32>)> {
 }
 
 /// The neighbours after `Ring `.
-pub(crate) fn neighbours(text: &[u8]) -> Option<Neighbours> {
-    let (text, of) = untailed(text);
+pub(crate) fn parse_neighbours(text: &[u8]) -> Option<RingNeighbours> {
+    let (text, of) = split_rccl_tail(text);
     let parse = |input| {
         let (i, ring) = dec_u32(input)?;
         let (i, _) = word(" : ", "a colon")(i)?;
@@ -104,7 +108,7 @@ pub(crate) fn neighbours(text: &[u8]) -> Option<Neighbours> {
         let (i, next) = dec_i32(i)?;
         Ok((
             i,
-            Neighbours {
+            RingNeighbours {
                 ring,
                 previous,
                 rank,
@@ -127,29 +131,29 @@ mod tests {
             ("01 :    0   1  10", None),
             ("01/02      0   1  10 comm 0x3d nRanks 03", Some(2)),
         ] {
-            let ring = ring(text.as_bytes(), false).unwrap_or_else(|| panic!("{text}"));
+            let ring = parse_ring(text.as_bytes(), false).unwrap_or_else(|| panic!("{text}"));
             assert_eq!(
                 (ring.channel, ring.channels, ring.cut),
                 (1, channels, false)
             );
             assert_eq!(ring.ranks().collect::<Vec<_>>(), [0, 1, 10], "{text}");
         }
-        let half = ring(b"01/02 :    0   1  10", true).unwrap();
+        let half = parse_ring(b"01/02 :    0   1  10", true).unwrap();
         assert_eq!((half.cut, half.ranks().collect()), (true, vec![0, 1]));
-        assert_eq!(ring(b"00/0 : 0[0] -> 1[1]", false), None);
+        assert_eq!(parse_ring(b"00/0 : 0[0] -> 1[1]", false), None);
     }
 
     #[test]
     fn neighbours_may_be_none() {
         let (ring, previous, rank, next, of) = (0, 7, 0, -1, None);
-        let expected = Neighbours {
+        let expected = RingNeighbours {
             ring,
             previous,
             rank,
             next,
             of,
         };
-        assert_eq!(neighbours(b"00 : 7 -> 0 -> -1"), Some(expected));
-        assert_eq!(neighbours(b"00 : 7 -> 0"), None);
+        assert_eq!(parse_neighbours(b"00 : 7 -> 0 -> -1"), Some(expected));
+        assert_eq!(parse_neighbours(b"00 : 7 -> 0"), None);
     }
 }

@@ -13,33 +13,33 @@
 //! From `src/transport/{p2p,shm,net,coll_net}.cc`; [`super::transport`] is what is after `via`. The bracket is a PCI bus id in hex up to 2.16 and
 //! in RCCL, and NVML's number of the device since 2.18.
 
-use super::end::{End, end};
+use super::connection_end::{ConnectionEnd, connection_end};
 use super::transport::{Transport, transport};
-use crate::message::communicator::tail::{Tail, tail};
+use crate::message::communicator::rccl_tail::{RcclTail, rccl_comm_tail};
 use crate::token::{PResult, dec_u32, fail, until, whole, word};
 
 /// One connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Connection<'a> {
+pub struct ChannelConnection<'a> {
     /// The channel; `Ring` in 2.4.
     pub channel: u32,
     /// Which connection of the two ranks on this channel; printed since 2.8, not for all.
     pub index: Option<u32>,
     /// The rank that sends; of a COLLNET connection the one that prints.
-    pub from: End<'a>,
+    pub from: ConnectionEnd<'a>,
     /// The rank that receives; a COLLNET connection has none.
-    pub to: Option<End<'a>>,
+    pub to: Option<ConnectionEnd<'a>>,
     /// Which end prints the line, where both do.
-    pub side: Option<Side>,
+    pub side: Option<ConnectionSide>,
     /// What it goes over.
     pub via: Transport<'a>,
     /// The communicator; printed by RCCL.
-    pub of: Option<Tail>,
+    pub of: Option<RcclTail>,
 }
 
 /// Which end of a connection prints the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum ConnectionSide {
     /// `[send]`.
     Send,
     /// `[receive]`.
@@ -47,11 +47,11 @@ pub enum Side {
 }
 
 /// Any of the lines above.
-pub(crate) fn connection(body: &[u8]) -> Option<Connection<'_>> {
-    whole(line(body))
+pub(crate) fn parse_connection(body: &[u8]) -> Option<ChannelConnection<'_>> {
+    whole(connection_line(body))
 }
 
-fn line(input: &[u8]) -> PResult<'_, Connection<'_>> {
+fn connection_line(input: &[u8]) -> PResult<'_, ChannelConnection<'_>> {
     let (start, _) = until(" ", "Channel, CollNet or Ring")(input)?;
     if !["Channel ", "CollNet ", "Ring "]
         .iter()
@@ -68,30 +68,30 @@ fn line(input: &[u8]) -> PResult<'_, Connection<'_>> {
         None => (i, None),
     };
     let (i, _) = word(" : ", "the ranks")(i)?;
-    let (i, from) = end(i)?;
+    let (i, from) = connection_end(i)?;
     let (i, to) = match i.strip_prefix(b" -> ") {
         Some(i) => {
-            let (i, to) = end(i)?;
+            let (i, to) = connection_end(i)?;
             (i, Some(to))
         }
         None => (i, None),
     };
     let (i, side) = if let Some(i) = i.strip_prefix(b" [send]") {
-        (i, Some(Side::Send))
+        (i, Some(ConnectionSide::Send))
     } else if let Some(i) = i.strip_prefix(b" [receive]") {
-        (i, Some(Side::Receive))
+        (i, Some(ConnectionSide::Receive))
     } else {
         (i, None)
     };
     let (i, _) = word(" via ", "via")(i)?;
     let (i, via) = transport(i)?;
-    let (i, of) = tail(i)?;
+    let (i, of) = rccl_comm_tail(i)?;
     if to.is_none() && !matches!(via, Transport::CollNet { .. }) {
         return fail(input, "the rank that receives");
     }
     Ok((
         i,
-        Connection {
+        ChannelConnection {
             channel,
             index,
             from,
@@ -105,21 +105,24 @@ fn line(input: &[u8]) -> PResult<'_, Connection<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::end::{GpuIs, gpu};
+    use super::super::connection_end::{GpuIdFormat, parse_bracketed_gpu};
     use super::*;
-    use crate::message::network::transport::Gdr;
+    use crate::message::network::transport::GdrMode;
 
-    fn of(text: &'static str) -> Connection<'static> {
-        connection(text.as_bytes()).unwrap_or_else(|| panic!("{text}"))
+    fn of(text: &'static str) -> ChannelConnection<'static> {
+        parse_connection(text.as_bytes()).unwrap_or_else(|| panic!("{text}"))
     }
 
     #[test]
     fn a_connection_has_two_ends() {
         let c = of("Channel 03/1 : 4[4] -> 11[3] [send] via NET/IBext_v10/3(7)/GDRDMA/Shared");
-        assert_eq!((c.channel, c.index, c.side), (3, Some(1), Some(Side::Send)));
+        assert_eq!(
+            (c.channel, c.index, c.side),
+            (3, Some(1), Some(ConnectionSide::Send))
+        );
         assert_eq!((c.from.rank, c.to.unwrap().rank), (4, 11));
         let c = of("Channel 14/0 : 7[7] -> 15[7] [receive] via NET/IB/1");
-        assert_eq!(c.side, Some(Side::Receive));
+        assert_eq!(c.side, Some(ConnectionSide::Receive));
         assert_eq!(
             of("Ring 00 : 35 -> 34 [send] via NET/Socket/0").from.gpu,
             None
@@ -131,21 +134,25 @@ mod tests {
     #[test]
     fn a_gpu_is_a_device_or_a_bus_id_or_either() {
         for (text, is) in [
-            ("4", GpuIs::Device(4)),
-            ("10", GpuIs::Either),
-            ("c0", GpuIs::BusId(0xc0)),
-            ("1000", GpuIs::BusId(0x1000)),
-            ("1000c0", GpuIs::BusId(0x1000c0)),
+            ("4", GpuIdFormat::Device(4)),
+            ("10", GpuIdFormat::Either),
+            ("c0", GpuIdFormat::BusId(0xc0)),
+            ("1000", GpuIdFormat::BusId(0x1000)),
+            ("1000c0", GpuIdFormat::BusId(0x1000c0)),
         ] {
-            assert_eq!(gpu(text.as_bytes()).map(|gpu| gpu.is), Some(is), "{text}");
+            assert_eq!(
+                parse_bracketed_gpu(text.as_bytes()).map(|gpu| gpu.is),
+                Some(is),
+                "{text}"
+            );
         }
-        assert_eq!(gpu(b"x"), None);
+        assert_eq!(parse_bracketed_gpu(b"x"), None);
     }
 
     #[test]
     fn collnet_has_one_end_and_rccl_names_the_communicator() {
         let c = of("CollNet 07/0 : 63 [receive] via COLLNET/SHARP/7/GDRDMA");
-        let (plugin, nic, gdr) = (&b"SHARP"[..], 7, Gdr::Yes);
+        let (plugin, nic, gdr) = (&b"SHARP"[..], 7, GdrMode::Yes);
         assert_eq!(
             (c.to, c.via),
             (None, Transport::CollNet { plugin, nic, gdr })
@@ -159,7 +166,7 @@ mod tests {
     fn a_cut_line_is_none_or_ends_where_a_transport_may_end() {
         let line = b"Channel 03/0 : 4[4] -> 11[3] [send] via NET/IB/3(7)/GDRDMA/Shared";
         for cut in 0..line.len() {
-            if let Some(c) = connection(&line[..cut]) {
+            if let Some(c) = parse_connection(&line[..cut]) {
                 assert_eq!(
                     (c.channel, c.from.rank, c.to.unwrap().rank),
                     (3, 4, 11),
@@ -174,7 +181,7 @@ mod tests {
             "Channel 0 : 1[0] -> 2[x] via P2P/IPC",
             "Ring 0 : 1",
         ] {
-            assert_eq!(connection(none.as_bytes()), None, "{none}");
+            assert_eq!(parse_connection(none.as_bytes()), None, "{none}");
         }
     }
 }

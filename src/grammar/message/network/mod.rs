@@ -1,7 +1,7 @@
 //! The network and the connections: which NICs there are, and who reaches whom over what.
 
 pub mod channel;
-pub(crate) mod end;
+pub(crate) mod connection_end;
 pub mod net;
 pub mod nic;
 pub mod transport;

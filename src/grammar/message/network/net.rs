@@ -16,21 +16,21 @@
 //! From `src/init.cc`, `src/graph/{paths,topo}.cc`, `src/transport/net_ib`, `src/include/gdrwrap.h`
 //! and aws-ofi-nccl. The lists of NICs are `super::nic`'s.
 
-use super::nic::{self, Nics};
+use super::nic::{self, NicList};
 use crate::token::{PResult, dec_u32, fail, hex_u64, is_name_byte, until, whole, word};
 use memchr::memmem;
 
 /// A line about the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Net<'a> {
+pub enum NetMessage<'a> {
     /// The network that a communicator uses.
     Network(&'a [u8]),
     /// A list of NICs.
-    Nics(Nics<'a>),
+    Nics(NicList<'a>),
     /// This kind of network has no NIC.
     NoDevice(&'a [u8]),
     /// Whether a NIC reaches the GPUs' memory.
-    Gdr(Gdr<'a>),
+    Gdr(GdrSupport<'a>),
     /// This GPU's memory can be given to a NIC as a DMA-BUF.
     DmaBuf(u32),
     /// GDRCopy is used.
@@ -48,7 +48,7 @@ pub enum Net<'a> {
 
 /// Whether a NIC reaches the GPUs' memory (GPUDirect RDMA).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gdr<'a> {
+pub struct GdrSupport<'a> {
     /// The plugin that reports it.
     pub plugin: Option<&'a [u8]>,
     /// It does.
@@ -79,37 +79,37 @@ pub struct QueuePair {
 }
 
 /// Any of the lines above. `cut` says that the line's end is missing.
-pub fn net(body: &[u8], cut: bool) -> Option<Net<'_>> {
+pub fn parse_net(body: &[u8], cut: bool) -> Option<NetMessage<'_>> {
     if memmem::find(&body[..body.len().min(40)], b" Using").is_some()
-        && let Some(nics) = nic::nics(body, cut)
+        && let Some(nics) = nic::parse_nics(body, cut)
     {
-        return Some(Net::Nics(nics));
+        return Some(NetMessage::Nics(nics));
     }
     if cut {
         return None;
     }
     if let Some(name) = body.strip_prefix(b"Using network ") {
-        return (!name.is_empty()).then_some(Net::Network(name));
+        return (!name.is_empty()).then_some(NetMessage::Network(name));
     }
     if let Some(dev) = body.strip_prefix(b"DMA-BUF is available on GPU device ") {
-        return whole(dec_u32(dev)).map(Net::DmaBuf);
+        return whole(dec_u32(dev)).map(NetMessage::DmaBuf);
     }
     if body.starts_with(b"GDRCOPY enabled") {
-        return Some(Net::GdrCopy);
+        return Some(NetMessage::GdrCopy);
     }
     if let Some(rest) = body.strip_prefix(b"NET/OFI Selected ") {
-        return provider(rest);
+        return parse_provider(rest);
     }
     let (plugin, text) = match label(body) {
         Ok((text, plugin)) => (Some(plugin), text),
         Err(_) => (None, body),
     };
     match plugin {
-        Some(plugin) if text.starts_with(b"No device found") => Some(Net::NoDevice(plugin)),
-        Some(_) if text.starts_with(b"NCCL Dev ") || text.starts_with(b"Dev ") => {
-            queue_pair(text).ok().map(|(_, pair)| Net::QueuePair(pair))
-        }
-        _ => gdr(plugin, text).ok().map(|(_, gdr)| Net::Gdr(gdr)),
+        Some(plugin) if text.starts_with(b"No device found") => Some(NetMessage::NoDevice(plugin)),
+        Some(_) if text.starts_with(b"NCCL Dev ") || text.starts_with(b"Dev ") => queue_pair(text)
+            .ok()
+            .map(|(_, pair)| NetMessage::QueuePair(pair)),
+        _ => gdr(plugin, text).ok().map(|(_, gdr)| NetMessage::Gdr(gdr)),
     }
 }
 
@@ -124,7 +124,7 @@ fn label(input: &[u8]) -> PResult<'_, &[u8]> {
     Ok((i.trim_ascii_start(), plugin))
 }
 
-fn provider(text: &[u8]) -> Option<Net<'_>> {
+fn parse_provider(text: &[u8]) -> Option<NetMessage<'_>> {
     // `Selected provider is efa, fabric is efa (found 16 nics)` since 1.10.
     let at = memmem::find(text, b" is ")?;
     let rest = &text[at + b" is ".len()..];
@@ -137,7 +137,7 @@ fn provider(text: &[u8]) -> Option<Net<'_>> {
         i.starts_with(b" ").then_some(n)
     });
     let name = &rest[..end];
-    (!name.is_empty()).then_some(Net::Provider { name, nics })
+    (!name.is_empty()).then_some(NetMessage::Provider { name, nics })
 }
 
 fn queue_pair(input: &[u8]) -> PResult<'_, QueuePair> {
@@ -166,7 +166,7 @@ fn queue_pair(input: &[u8]) -> PResult<'_, QueuePair> {
     ))
 }
 
-fn gdr<'a>(plugin: Option<&'a [u8]>, input: &'a [u8]) -> PResult<'a, Gdr<'a>> {
+fn gdr<'a>(plugin: Option<&'a [u8]>, input: &'a [u8]) -> PResult<'a, GdrSupport<'a>> {
     let (i, _) = word("GPU Direct RDMA ", "GPU Direct RDMA")(input)?;
     let (i, by) = match i.strip_prefix(b"(") {
         Some(i) => {
@@ -204,7 +204,7 @@ fn gdr<'a>(plugin: Option<&'a [u8]>, input: &'a [u8]) -> PResult<'a, Gdr<'a>> {
     let why = why.trim_ascii();
     Ok((
         &[],
-        Gdr {
+        GdrSupport {
             plugin,
             enabled,
             by,
@@ -220,13 +220,13 @@ fn gdr<'a>(plugin: Option<&'a [u8]>, input: &'a [u8]) -> PResult<'a, Gdr<'a>> {
 mod tests {
     use super::*;
 
-    fn of(text: &'static str) -> Net<'static> {
-        net(text.as_bytes(), false).unwrap_or_else(|| panic!("{text}"))
+    fn of(text: &'static str) -> NetMessage<'static> {
+        parse_net(text.as_bytes(), false).unwrap_or_else(|| panic!("{text}"))
     }
 
-    fn gdr_of(text: &'static str) -> Gdr<'static> {
+    fn gdr_of(text: &'static str) -> GdrSupport<'static> {
         match of(text) {
-            Net::Gdr(gdr) => gdr,
+            NetMessage::Gdr(gdr) => gdr,
             other => panic!("{other:?}"),
         }
     }
@@ -255,10 +255,13 @@ mod tests {
     fn the_other_lines_are_read_by_field() {
         assert_eq!(
             of("Using network AWS Libfabric"),
-            Net::Network(b"AWS Libfabric")
+            NetMessage::Network(b"AWS Libfabric")
         );
-        assert_eq!(of("NET/IB : No device found."), Net::NoDevice(b"IB"));
-        assert_eq!(of("DMA-BUF is available on GPU device 3"), Net::DmaBuf(3));
+        assert_eq!(of("NET/IB : No device found."), NetMessage::NoDevice(b"IB"));
+        assert_eq!(
+            of("DMA-BUF is available on GPU device 3"),
+            NetMessage::DmaBuf(3)
+        );
         let pair = QueuePair {
             dev: 6,
             port: 1,
@@ -266,13 +269,13 @@ mod tests {
             mtu: 5,
         };
         let text = "NET/IB: NCCL Dev 6 IbDev 6 Port 1 qpn 975 mtu 5 query_ece={supported=1}";
-        assert_eq!(of(text), Net::QueuePair(pair));
+        assert_eq!(of(text), NetMessage::QueuePair(pair));
         assert_eq!(
             of("NET/IB: Dev 6 Port 1 qpn 975 mtu 5 LID 43"),
-            Net::QueuePair(pair)
+            NetMessage::QueuePair(pair)
         );
         let (name, nics) = (&b"efa"[..], Some(16));
-        let efa = Net::Provider { name, nics };
+        let efa = NetMessage::Provider { name, nics };
         assert_eq!(of("NET/OFI Selected Provider is efa (found 16 nics)"), efa);
         assert_eq!(
             of("NET/OFI Selected provider is efa, fabric is x (found 16 nics)"),
@@ -280,8 +283,8 @@ mod tests {
         );
         assert!(matches!(
             of("Bootstrap: Using eth0:10.0.0.1<0>"),
-            Net::Nics(_)
+            NetMessage::Nics(_)
         ));
-        assert_eq!(net(b"NET/IB : something else", false), None);
+        assert_eq!(parse_net(b"NET/IB : something else", false), None);
     }
 }

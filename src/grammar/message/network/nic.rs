@@ -16,7 +16,7 @@ use memchr::{memchr, memmem, memrchr};
 
 /// A list of network devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Nics<'a> {
+pub struct NicList<'a> {
     /// Who lists them: `IB`, `Socket`, `Bootstrap`, a plugin.
     pub by: &'a [u8],
     list: &'a [u8],
@@ -38,12 +38,12 @@ pub struct Nic<'a> {
     /// Its name, `mlx5_0` or `eth0`.
     pub name: &'a [u8],
     /// What it is.
-    pub kind: Kind<'a>,
+    pub kind: NicKind<'a>,
 }
 
 /// What a network device is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind<'a> {
+pub enum NicKind<'a> {
     /// A port of a NIC that speaks InfiniBand's verbs.
     Port {
         /// The port, from 1.
@@ -62,36 +62,36 @@ pub enum Kind<'a> {
     },
 }
 
-impl<'a> Nics<'a> {
+impl<'a> NicList<'a> {
     /// The devices in the line's order.
-    pub fn iter(&self) -> Items<'a> {
-        Items {
+    pub fn iter(&self) -> NicIter<'a> {
+        NicIter {
             rest: self.list.trim_ascii(),
             merged: None,
         }
     }
 }
 
-/// The devices of a list, see [`Nics::iter`].
+/// The devices of a list, see [`NicList::iter`].
 #[derive(Debug, Clone)]
-pub struct Items<'a> {
+pub struct NicIter<'a> {
     rest: &'a [u8],
     /// The number of the merged NICs in hand.
     merged: Option<u32>,
 }
 
-impl<'a> Iterator for Items<'a> {
+impl<'a> Iterator for NicIter<'a> {
     type Item = Nic<'a>;
 
     fn next(&mut self) -> Option<Nic<'a>> {
         // `[2]={` opens merged NICs, `}` closes them.
-        if let Ok((inner, index)) = number(self.rest)
+        if let Ok((inner, index)) = nic_number(self.rest)
             && let Some(inner) = inner.strip_prefix(b"={")
         {
             self.merged = Some(index);
             self.rest = inner;
         }
-        let (after, mut nic) = item(self.rest).ok()?;
+        let (after, mut nic) = nic_item(self.rest).ok()?;
         if self.merged.is_some() {
             (nic.index, nic.part) = (self.merged, nic.index);
         }
@@ -105,9 +105,9 @@ impl<'a> Iterator for Items<'a> {
 
 /// A list of devices. `cut` says that the line's end is missing: then the last one is too, and
 /// what follows the list is not known.
-pub(crate) fn nics(body: &[u8], cut: bool) -> Option<Nics<'_>> {
+pub(crate) fn parse_nics(body: &[u8], cut: bool) -> Option<NicList<'_>> {
     let (list, by) = label(body).ok()?;
-    let none = Nics {
+    let none = NicList {
         by,
         list,
         relaxed_ordering: false,
@@ -116,7 +116,7 @@ pub(crate) fn nics(body: &[u8], cut: bool) -> Option<Nics<'_>> {
     };
     if cut {
         let end = memmem::rfind(list, b" [")?;
-        let nics = Nics {
+        let nics = NicList {
             list: &list[..end],
             ..none
         };
@@ -124,11 +124,11 @@ pub(crate) fn nics(body: &[u8], cut: bool) -> Option<Nics<'_>> {
     }
     let nics = match memmem::find(list, b"; OOB ") {
         Some(at) => {
-            let oob = Some(whole(item(&list[at + b"; OOB ".len()..]))?);
+            let oob = Some(whole(nic_item(&list[at + b"; OOB ".len()..]))?);
             let list = list[..at].trim_ascii_end();
             let unordered = list.strip_suffix(b"[RO]");
             let list = unordered.unwrap_or(list).trim_ascii();
-            Nics {
+            NicList {
                 list,
                 relaxed_ordering: unordered.is_some(),
                 oob,
@@ -136,8 +136,11 @@ pub(crate) fn nics(body: &[u8], cut: bool) -> Option<Nics<'_>> {
             }
         }
         // A list of ports ends in the interface: without it the line was cut.
-        None if none.iter().any(|nic| matches!(nic.kind, Kind::Port { .. })) => {
-            return nics(body, true);
+        None if none
+            .iter()
+            .any(|nic| matches!(nic.kind, NicKind::Port { .. })) =>
+        {
+            return parse_nics(body, true);
         }
         None => none,
     };
@@ -165,7 +168,7 @@ fn label(input: &[u8]) -> PResult<'_, &[u8]> {
 }
 
 /// `[3]`.
-fn number(input: &[u8]) -> PResult<'_, u32> {
+fn nic_number(input: &[u8]) -> PResult<'_, u32> {
     let (i, _) = word("[", "a device's number")(input)?;
     let (i, index) = dec_u32(i)?;
     let (i, _) = word("]", "the end of a device's number")(i)?;
@@ -173,8 +176,8 @@ fn number(input: &[u8]) -> PResult<'_, u32> {
 }
 
 /// `[0]mlx5_2:1/RoCE`, `[0] mlx5_2:1/RoCE`, `[0]eth0:10.0.0.1<0>`, `eth0:10.0.0.1<0>`.
-fn item(input: &[u8]) -> PResult<'_, Nic<'_>> {
-    let (i, index) = match number(input) {
+fn nic_item(input: &[u8]) -> PResult<'_, Nic<'_>> {
+    let (i, index) = match nic_number(input) {
         Ok((i, index)) => (i.strip_prefix(b" ").unwrap_or(i), Some(index)),
         Err(_) => (input, None),
     };
@@ -187,7 +190,7 @@ fn item(input: &[u8]) -> PResult<'_, Nic<'_>> {
         return fail(i, "a device");
     };
     let (name, what) = (&text[..colon], &text[colon + 1..]);
-    match interface(what).or_else(|| port(what)) {
+    match parse_interface(what).or_else(|| parse_port(what)) {
         Some(kind) => Ok((
             rest,
             Nic {
@@ -202,16 +205,16 @@ fn item(input: &[u8]) -> PResult<'_, Nic<'_>> {
 }
 
 /// `10.0.0.1<0>`; the number is the socket's port, which is 0 before it listens.
-fn interface(text: &[u8]) -> Option<Kind<'_>> {
+fn parse_interface(text: &[u8]) -> Option<NicKind<'_>> {
     let open = memrchr(b'<', text)?;
     whole(dec_u32(text[open + 1..].strip_suffix(b">")?))?;
     let address = &text[..open];
     let ipv6 = memchr(b':', address).is_some();
-    (!address.is_empty()).then_some(Kind::Interface { address, ipv6 })
+    (!address.is_empty()).then_some(NicKind::Interface { address, ipv6 })
 }
 
 /// `1/RoCE`, `1/IB/SHARP`, `1:0:2/RoCE`.
-fn port(text: &[u8]) -> Option<Kind<'_>> {
+fn parse_port(text: &[u8]) -> Option<NicKind<'_>> {
     let slash = memchr(b'/', text)?;
     let number = &text[..memchr(b':', &text[..slash]).unwrap_or(slash)];
     let port = whole(dec_u32(number))?;
@@ -220,15 +223,15 @@ fn port(text: &[u8]) -> Option<Kind<'_>> {
         Some(link) => (link, true),
         None => (link, false),
     };
-    matches!(link, b"IB" | b"RoCE").then_some(Kind::Port { port, link, sharp })
+    matches!(link, b"IB" | b"RoCE").then_some(NicKind::Port { port, link, sharp })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(text: &'static str) -> (Nics<'static>, Vec<Nic<'static>>) {
-        let nics = nics(text.as_bytes(), false).unwrap_or_else(|| panic!("{text}"));
+    fn of(text: &'static str) -> (NicList<'static>, Vec<Nic<'static>>) {
+        let nics = parse_nics(text.as_bytes(), false).unwrap_or_else(|| panic!("{text}"));
         (nics, nics.iter().collect())
     }
 
@@ -237,7 +240,7 @@ mod tests {
         let (nics, list) =
             of("NET/IB : Using [0]mlx5_2:1/RoCE [1]mlx5_ib3:2/IB/SHARP [RO]; OOB eth0:10.0.0.1<0>");
         assert_eq!((nics.by, nics.relaxed_ordering), (&b"IB"[..], true));
-        let kind = Kind::Port {
+        let kind = NicKind::Port {
             port: 2,
             link: b"IB",
             sharp: true,
@@ -252,7 +255,7 @@ mod tests {
         let (_, list) = of("NET/IB : Using [0]mlx5_2:1:0:2/RoCE [RO]; OOB ib0:10.0.0.1<0>");
         assert_eq!(
             list[0].kind,
-            Kind::Port {
+            NicKind::Port {
                 port: 1,
                 link: b"RoCE",
                 sharp: false
@@ -278,7 +281,7 @@ mod tests {
         assert_eq!(nics.by, b"Socket");
         assert_eq!(
             list[1].kind,
-            Kind::Interface {
+            NicKind::Interface {
                 address: b"fe80::c0%v9",
                 ipv6: true
             }
@@ -298,15 +301,15 @@ mod tests {
     #[test]
     fn of_a_cut_line_only_whole_devices_are_given() {
         let line = b"NET/IB : Using [0]mlx5_2:1/RoCE [1]mlx5_3:12/RoCE [2]x:1/IB [RO]; OOB e:1<0>";
-        let all: Vec<_> = nics(line, false).unwrap().iter().collect();
+        let all: Vec<_> = parse_nics(line, false).unwrap().iter().collect();
         for cut in 0..line.len() {
-            if let Some(nics) = nics(&line[..cut], true) {
+            if let Some(nics) = parse_nics(&line[..cut], true) {
                 let got: Vec<_> = nics.iter().collect();
                 assert!(nics.cut && all.starts_with(&got), "{cut} {got:?}");
             }
         }
-        let shows = nics(b"NET/IB : Using [0]mlx5_2:1/RoCE [1]mlx5", false).unwrap();
+        let shows = parse_nics(b"NET/IB : Using [0]mlx5_2:1/RoCE [1]mlx5", false).unwrap();
         assert_eq!((shows.cut, shows.iter().count()), (true, 1));
-        assert_eq!(nics(b"NET/OFI Using x", false), None);
+        assert_eq!(parse_nics(b"NET/OFI Using x", false), None);
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! From `src/transport/{p2p,shm,net,coll_net}.cc`.
 
-use super::end::end;
+use super::connection_end::connection_end;
 use crate::token::{PResult, dec_u32, until, word};
 
 /// What a connection goes over.
@@ -35,7 +35,7 @@ pub enum Transport<'a> {
         /// The rank whose proxy sends, if that is another one's (PXN).
         proxy: Option<u32>,
         /// Whether the NIC reaches the GPU's memory.
-        gdr: Gdr,
+        gdr: GdrMode,
         /// The buffers are shared among connections.
         shared: bool,
     },
@@ -46,13 +46,13 @@ pub enum Transport<'a> {
         /// The number of the network device.
         nic: u32,
         /// Whether the NIC reaches the GPU's memory.
-        gdr: Gdr,
+        gdr: GdrMode,
     },
 }
 
 /// Whether the NIC reaches the GPU's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gdr {
+pub enum GdrMode {
     /// No: data goes through the host's memory.
     No,
     /// `GDRDMA`.
@@ -85,8 +85,8 @@ pub(crate) fn transport(input: &[u8]) -> PResult<'_, Transport<'_>> {
             }
             None => (i, None),
         };
-        let (i, gdr) = direct(i);
-        let (i, shared) = optional(i, b"/Shared");
+        let (i, gdr) = split_gdr_mode(i);
+        let (i, shared) = strip_optional(i, b"/Shared");
         return Ok((
             i,
             Transport::Net {
@@ -100,7 +100,7 @@ pub(crate) fn transport(input: &[u8]) -> PResult<'_, Transport<'_>> {
     }
     let (i, _) = word("COLLNET/", "P2P, SHM, NET or COLLNET")(input)?;
     let (i, (plugin, nic)) = device(i)?;
-    let (i, gdr) = direct(i);
+    let (i, gdr) = split_gdr_mode(i);
     Ok((i, Transport::CollNet { plugin, nic, gdr }))
 }
 
@@ -110,11 +110,11 @@ fn p2p(input: &[u8]) -> PResult<'_, Transport<'_>> {
         how.len()
     } else {
         let (i, _) = word("indirect/", "a way from GPU to GPU")(input)?;
-        let (i, _) = end(i)?;
+        let (i, _) = connection_end(i)?;
         input.len() - i.len()
     };
     let (how, i) = input.split_at(len);
-    let (i, read) = optional(i, b"/read");
+    let (i, read) = strip_optional(i, b"/read");
     Ok((i, Transport::P2p { how, read }))
 }
 
@@ -125,17 +125,17 @@ fn device(input: &[u8]) -> PResult<'_, (&[u8], u32)> {
     Ok((i, (plugin, nic)))
 }
 
-fn direct(input: &[u8]) -> (&[u8], Gdr) {
+fn split_gdr_mode(input: &[u8]) -> (&[u8], GdrMode) {
     match input.strip_prefix(b"/GDRDMA") {
         Some(i) => match i.strip_prefix(b"(PCI)") {
-            Some(i) => (i, Gdr::Pci),
-            None => (i, Gdr::Yes),
+            Some(i) => (i, GdrMode::Pci),
+            None => (i, GdrMode::Yes),
         },
-        None => (input, Gdr::No),
+        None => (input, GdrMode::No),
     }
 }
 
-fn optional<'a>(input: &'a [u8], word: &[u8]) -> (&'a [u8], bool) {
+fn strip_optional<'a>(input: &'a [u8], word: &[u8]) -> (&'a [u8], bool) {
     match input.strip_prefix(word) {
         Some(i) => (i, true),
         None => (input, false),
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_network_has_its_card_and_its_proxy() {
         let (plugin, nic, proxy) = (&b"IBext_v10"[..], 3, Some(7));
-        let (gdr, shared) = (Gdr::Yes, true);
+        let (gdr, shared) = (GdrMode::Yes, true);
         let net = Transport::Net {
             plugin,
             nic,
@@ -164,7 +164,7 @@ mod tests {
         };
         assert_eq!(of("NET/IBext_v10/3(7)/GDRDMA/Shared"), net);
         let (plugin, nic, proxy) = (&b"AWS Libfabric"[..], 12, None);
-        let (gdr, shared) = (Gdr::Pci, false);
+        let (gdr, shared) = (GdrMode::Pci, false);
         let net = Transport::Net {
             plugin,
             nic,
@@ -173,7 +173,7 @@ mod tests {
             shared,
         };
         assert_eq!(of("NET/AWS Libfabric/12/GDRDMA(PCI)"), net);
-        let (plugin, nic, gdr) = (&b"SHARP"[..], 7, Gdr::No);
+        let (plugin, nic, gdr) = (&b"SHARP"[..], 7, GdrMode::No);
         assert_eq!(
             of("COLLNET/SHARP/7"),
             Transport::CollNet { plugin, nic, gdr }

@@ -19,12 +19,12 @@ use memchr::memmem;
 
 /// One line about a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plugin<'a> {
+pub struct PluginMessage<'a> {
     /// What it is for, as printed in front of `/Plugin`: `NET`, `TUNER`, `PROFILER`, `ENV`,
     /// `GIN`, `RMA`; or `external` and `P2P` where the line says no more.
     pub kind: &'a [u8],
     /// What became of it.
-    pub event: Event,
+    pub event: PluginEvent,
     /// Its name, file or symbol; the whole text where it is neither, and empty where none is said.
     pub name: &'a [u8],
     /// The version of the interface.
@@ -33,7 +33,7 @@ pub struct Plugin<'a> {
 
 /// What became of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum PluginEvent {
     /// No such file.
     NotFound,
     /// The file is there, but cannot be loaded.
@@ -57,26 +57,26 @@ pub enum Event {
 }
 
 /// Any line about a plugin.
-pub(crate) fn plugin(body: &[u8]) -> Option<Plugin<'_>> {
-    if let Some((kind, text)) = labelled(body) {
-        return Some(said(kind, text));
+pub(crate) fn parse_plugin(body: &[u8]) -> Option<PluginMessage<'_>> {
+    if let Some((kind, text)) = split_label(body) {
+        return Some(plugin_of_label(kind, text));
     }
-    let (kind, event, name) = SHAPES.iter().find_map(|&(start, kind, event)| {
+    let (kind, event, name) = PLUGIN_SHAPES.iter().find_map(|&(start, kind, event)| {
         Some((kind, event, body.strip_prefix(start)?.trim_ascii()))
     })?;
     let (kind, event, name) = match (kind, event) {
         (b"", event) => {
             let (rest, kind) = until(" plugin ", "a kind of plugin")(name).ok()?;
             let rest = match event {
-                Event::Assigned => rest.strip_suffix(b" to comm")?,
+                PluginEvent::Assigned => rest.strip_suffix(b" to comm")?,
                 _ => rest,
             };
             (kind, event, rest)
         }
         known => (known.0, known.1, name),
     };
-    let (api, name) = p2p_api(kind, name);
-    (!name.is_empty()).then_some(Plugin {
+    let (api, name) = split_interface_prefix(kind, name);
+    (!name.is_empty()).then_some(PluginMessage {
         kind,
         event,
         name,
@@ -85,55 +85,55 @@ pub(crate) fn plugin(body: &[u8]) -> Option<Plugin<'_>> {
 }
 
 /// Lines without a label; an empty kind is in the line itself.
-const SHAPES: [(&[u8], &[u8], Event); 12] = [
-    (b"Initialized ", b"", Event::Initialized),
-    (b"Failed to initialize ", b"", Event::InitFailed),
-    (b"Assigned ", b"", Event::Assigned),
+const PLUGIN_SHAPES: [(&[u8], &[u8], PluginEvent); 12] = [
+    (b"Initialized ", b"", PluginEvent::Initialized),
+    (b"Failed to initialize ", b"", PluginEvent::InitFailed),
+    (b"Assigned ", b"", PluginEvent::Assigned),
     (
         b"Successfully loaded external network plugin ",
         b"NET",
-        Event::Loaded,
+        PluginEvent::Loaded,
     ),
     (
         b"Successfully loaded external tuner plugin ",
         b"TUNER",
-        Event::Loaded,
+        PluginEvent::Loaded,
     ),
     (
         b"Successfully loaded external profiler plugin ",
         b"PROFILER",
-        Event::Loaded,
+        PluginEvent::Loaded,
     ),
     (
         b"Successfully loaded external env plugin ",
         b"ENV",
-        Event::Loaded,
+        PluginEvent::Loaded,
     ),
     (
         b"Successfully loaded external plugin ",
         b"external",
-        Event::Loaded,
+        PluginEvent::Loaded,
     ),
-    (b"Using tuner plugin", b"TUNER", Event::Loaded),
-    (b"P2P plugin ", b"P2P", Event::Loaded),
-    (b"Plugin Path : ", b"NET", Event::Loaded),
-    (b"Plugin name set by env to ", b"NET", Event::Named),
+    (b"Using tuner plugin", b"TUNER", PluginEvent::Loaded),
+    (b"P2P plugin ", b"P2P", PluginEvent::Loaded),
+    (b"Plugin Path : ", b"NET", PluginEvent::Loaded),
+    (b"Plugin name set by env to ", b"NET", PluginEvent::Named),
 ];
 
 /// `v11 IBext_v11` has its interface in front.
-fn p2p_api<'a>(kind: &[u8], name: &'a [u8]) -> (Option<u32>, &'a [u8]) {
+fn split_interface_prefix<'a>(kind: &[u8], name: &'a [u8]) -> (Option<u32>, &'a [u8]) {
     let name = name.strip_prefix(b":").unwrap_or(name).trim_ascii();
     let number = |text: &'a [u8]| -> PResult<'a, u32> { dec_u32(text) };
     match name.strip_prefix(b"v").map(number) {
         Some(Ok((rest, api))) if kind == b"P2P" && rest.starts_with(b" ") => {
             (Some(api), rest.trim_ascii())
         }
-        _ => (None, unquoted(name)),
+        _ => (None, strip_quotes(name)),
     }
 }
 
 /// `KIND/Plugin: text`, or `KIND/Plugin : text` before 2.22, or without a colon.
-fn labelled(body: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split_label(body: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = memmem::find(&body[..body.len().min(24)], b"/Plugin")?;
     let kind = &body[..at];
     let rest = body[at + b"/Plugin".len()..].trim_ascii_start();
@@ -143,11 +143,11 @@ fn labelled(body: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// What a labelled line says.
-fn said<'a>(kind: &'a [u8], text: &'a [u8]) -> Plugin<'a> {
+fn plugin_of_label<'a>(kind: &'a [u8], text: &'a [u8]) -> PluginMessage<'a> {
     let plugin = |event, name| {
-        let (name, api) = interface(name);
-        let name = unquoted(name);
-        Plugin {
+        let (name, api) = split_interface_suffix(name);
+        let name = strip_quotes(name);
+        PluginMessage {
             kind,
             event,
             name,
@@ -158,39 +158,48 @@ fn said<'a>(kind: &'a [u8], text: &'a [u8]) -> Plugin<'a> {
     if let Some(names) = behind(b"Could not find:") {
         // `. Using internal network plugin.` may follow, or a full stop alone.
         let names = memmem::find(names, b". Using ").map_or(names, |at| &names[..at]);
-        return plugin(Event::NotFound, names.strip_suffix(b".").unwrap_or(names));
+        return plugin(
+            PluginEvent::NotFound,
+            names.strip_suffix(b".").unwrap_or(names),
+        );
     }
     // `dlerror=... No plugin found (x), using internal implementation` reports it at its end.
     if let Some(at) = memmem::find(text, b"No plugin found") {
         let rest = &text[at + b"No plugin found".len()..];
-        return plugin(Event::NotFound, parenthesised(rest).unwrap_or_default());
+        return plugin(
+            PluginEvent::NotFound,
+            text_in_parentheses(rest).unwrap_or_default(),
+        );
     }
     if let Some(rest) = behind(b"Plugin load") {
-        return plugin(Event::OpenFailed, parenthesised(rest).unwrap_or_default());
+        return plugin(
+            PluginEvent::OpenFailed,
+            text_in_parentheses(rest).unwrap_or_default(),
+        );
     }
     for start in [&b"Failed to find "[..], b"Could not find "] {
         if let Some(rest) = behind(start) {
             let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
-            return plugin(Event::NoSymbol, &rest[..end]);
+            return plugin(PluginEvent::NoSymbol, &rest[..end]);
         }
     }
     if let Some(name) = behind(b"Plugin name set by env to ") {
-        return plugin(Event::Named, name);
+        return plugin(PluginEvent::Named, name);
     }
     if memmem::find(text, b"cannot open shared object file").is_some()
         || memmem::find(text, b"undefined symbol").is_some()
     {
         let name = text.strip_prefix(b"dlerror=").unwrap_or(text);
         let end = memchr::memchr(b':', name).unwrap_or(name.len());
-        return plugin(Event::OpenFailed, &name[..end]);
+        return plugin(PluginEvent::OpenFailed, &name[..end]);
     }
     for (start, event) in [
-        (&b"Loaded "[..], Event::Loaded),
-        (b"Using ", Event::Loaded),
-        (b"Assigned plugin ", Event::Assigned),
-        (b"Closing ", Event::Closed),
-        (b"Unloading plugin ", Event::Closed),
-        (b"Failed to initialize ", Event::InitFailed),
+        (&b"Loaded "[..], PluginEvent::Loaded),
+        (b"Using ", PluginEvent::Loaded),
+        (b"Assigned plugin ", PluginEvent::Assigned),
+        (b"Closing ", PluginEvent::Closed),
+        (b"Unloading plugin ", PluginEvent::Closed),
+        (b"Failed to initialize ", PluginEvent::InitFailed),
     ] {
         if let Some(name) = behind(start) {
             // `Loaded net plugin X`, `Loaded X`, `Closing tuner: 'X'`.
@@ -201,22 +210,22 @@ fn said<'a>(kind: &'a [u8], text: &'a [u8]) -> Plugin<'a> {
             return plugin(event, name);
         }
     }
-    Plugin {
+    PluginMessage {
         kind,
-        event: Event::Other,
+        event: PluginEvent::Other,
         name: text,
         api: None,
     }
 }
 
 /// The text in parentheses at the start, after a blank: ` (libnccl-net.so) returned 2`.
-fn parenthesised(text: &[u8]) -> Option<&[u8]> {
+fn text_in_parentheses(text: &[u8]) -> Option<&[u8]> {
     let inner = text.trim_ascii_start().strip_prefix(b"(")?;
     Some(&inner[..memchr::memchr(b')', inner)?])
 }
 
 /// A name without the interface after it, `(v11)`.
-fn interface(name: &[u8]) -> (&[u8], Option<u32>) {
+fn split_interface_suffix(name: &[u8]) -> (&[u8], Option<u32>) {
     let inner = name.strip_suffix(b")").and_then(|text| {
         let at = memmem::rfind(text, b" (v")?;
         Some((text[..at].trim_ascii(), whole(dec_u32(&text[at + 3..]))?))
@@ -224,7 +233,7 @@ fn interface(name: &[u8]) -> (&[u8], Option<u32>) {
     inner.map_or((name, None), |(name, api)| (name, Some(api)))
 }
 
-fn unquoted(name: &[u8]) -> &[u8] {
+fn strip_quotes(name: &[u8]) -> &[u8] {
     let inner = name.strip_prefix(b"'").and_then(|n| n.strip_suffix(b"'"));
     inner.unwrap_or(name)
 }
@@ -235,7 +244,7 @@ mod tests {
 
     /// What a text is, in words: `NET NotFound libnccl-net.so 6`.
     fn of(text: &str) -> String {
-        match plugin(text.as_bytes()) {
+        match parse_plugin(text.as_bytes()) {
             Some(p) => {
                 let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
                 let api = p.api.map_or(String::new(), |api| format!(" {api}"));

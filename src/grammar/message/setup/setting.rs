@@ -25,12 +25,12 @@ pub struct Setting<'a> {
     /// Its value, as far as it is printed.
     pub value: &'a [u8],
     /// Where it comes from.
-    pub by: By<'a>,
+    pub by: SettingSource<'a>,
 }
 
 /// Where a setting comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By<'a> {
+pub enum SettingSource<'a> {
     /// The environment, or a `nccl.conf`.
     Environment,
     /// `set to`: the line does not say by whom.
@@ -46,22 +46,22 @@ pub enum By<'a> {
 }
 
 /// What is in place of a secret.
-pub const HIDDEN: &[u8] = b"(hidden)";
+pub const HIDDEN_VALUE: &[u8] = b"(hidden)";
 
 impl Setting<'_> {
     /// True where the variable's name says that its value is nobody else's business. Programs print
     /// all variables that begin with `NCCL_`, also those that NCCL does not know.
     pub fn is_secret(&self) -> bool {
         let variable = match self.by {
-            By::Overruled(variable) => variable,
+            SettingSource::Overruled(variable) => variable,
             _ => self.name,
         };
-        is_secret(self.name) || is_secret(variable)
+        is_secret_name(self.name) || is_secret_name(variable)
     }
 }
 
 /// True for a name such as `NCCL_API_TOKEN`. `NCCL_IB_PKEY` is the number of a partition.
-fn is_secret(name: &[u8]) -> bool {
+fn is_secret_name(name: &[u8]) -> bool {
     let has = |word: &str| memmem::find(name, word.as_bytes()).is_some();
     let words = [
         "SECRET",
@@ -77,29 +77,29 @@ fn is_secret(name: &[u8]) -> bool {
 }
 
 /// A line of NCCL's with the value of a secret hidden, if it holds one.
-pub fn masked(line: &[u8]) -> Option<Vec<u8>> {
+pub fn mask_secret(line: &[u8]) -> Option<Vec<u8>> {
     const LEVEL: &[u8] = b"NCCL INFO ";
     let at = memmem::find(line, LEVEL)? + LEVEL.len();
-    let setting = setting(&line[at..]).filter(Setting::is_secret)?;
+    let setting = parse_setting(&line[at..]).filter(Setting::is_secret)?;
     let given = match setting.by {
-        By::Default(given) => given,
-        _ => NOTHING,
+        SettingSource::Default(given) => given,
+        _ => NO_VALUE,
     };
     let mut line = line.to_vec();
     for value in [setting.value, given] {
         if !value.is_empty() {
-            line = replaced(&line, value);
+            line = replace_value(&line, value);
         }
     }
     Some(line)
 }
 
 /// `line` with [`HIDDEN`] for every `value`.
-fn replaced(line: &[u8], value: &[u8]) -> Vec<u8> {
+fn replace_value(line: &[u8], value: &[u8]) -> Vec<u8> {
     let (mut out, mut from) = (Vec::with_capacity(line.len()), 0);
     for at in memmem::find_iter(line, value) {
         out.extend_from_slice(&line[from..at]);
-        out.extend_from_slice(HIDDEN);
+        out.extend_from_slice(HIDDEN_VALUE);
         from = at + value.len();
     }
     out.extend_from_slice(&line[from..]);
@@ -107,7 +107,7 @@ fn replaced(line: &[u8], value: &[u8]) -> Vec<u8> {
 }
 
 /// Any of the lines above.
-pub(crate) fn setting(body: &[u8]) -> Option<Setting<'_>> {
+pub(crate) fn parse_setting(body: &[u8]) -> Option<Setting<'_>> {
     let setting = if let Some(rest) = body.strip_prefix(b"Comm config ") {
         config(rest)
     } else if let Some(rest) = body.strip_prefix(b"Invalid value ") {
@@ -120,27 +120,30 @@ pub(crate) fn setting(body: &[u8]) -> Option<Setting<'_>> {
     setting.ok().map(|(_, setting)| setting)
 }
 
-const NOTHING: &[u8] = b"";
+const NO_VALUE: &[u8] = b"";
 
 fn variable(input: &[u8]) -> PResult<'_, Setting<'_>> {
     let (i, name) = until(" set ", "a variable's name")(input)?;
     let (i, by) = match i.strip_prefix(b"by environment to ") {
-        Some(i) => (i, By::Environment),
-        None => (word("to ", "what it is set to")(i)?.0, By::Unsaid),
+        Some(i) => (i, SettingSource::Environment),
+        None => (
+            word("to ", "what it is set to")(i)?.0,
+            SettingSource::Unsaid,
+        ),
     };
     let known = name.starts_with(b"NCCL_") || name.starts_with(b"RCCL_");
     if !known || !name.iter().all(|&b| b.is_ascii_alphanumeric() || b == b'_') {
         return fail(input, "a variable's name");
     }
-    let value = number(i);
-    Ok((NOTHING, Setting { name, value, by }))
+    let value = strip_full_stop(i);
+    Ok((NO_VALUE, Setting { name, value, by }))
 }
 
 fn config(input: &[u8]) -> PResult<'_, Setting<'_>> {
     let (i, name) = until(" ", "a field's name")(input)?;
     if let Some(value) = i.strip_prefix(b"set to ") {
-        let by = By::Config;
-        return Ok((NOTHING, Setting { name, value, by }));
+        let by = SettingSource::Config;
+        return Ok((NO_VALUE, Setting { name, value, by }));
     }
     let (i, _) = word("reset to ", "what it is set to")(i)?;
     // `NAME=value`, or `value by NAME=its own value`.
@@ -149,26 +152,26 @@ fn config(input: &[u8]) -> PResult<'_, Setting<'_>> {
         Err(_) => (i, None),
     };
     let (value, variable) = until("=", "a variable")(own)?;
-    let (value, by) = (stated.unwrap_or(value), By::Overruled(variable));
-    Ok((NOTHING, Setting { name, value, by }))
+    let (value, by) = (stated.unwrap_or(value), SettingSource::Overruled(variable));
+    Ok((NO_VALUE, Setting { name, value, by }))
 }
 
 fn invalid(input: &[u8]) -> PResult<'_, Setting<'_>> {
     let (i, given) = until(" for ", "a value")(input)?;
     let (i, name) = until(", using default ", "a variable's name")(i)?;
-    let (value, by) = (number(i), By::Default(given));
-    Ok((NOTHING, Setting { name, value, by }))
+    let (value, by) = (strip_full_stop(i), SettingSource::Default(given));
+    Ok((NO_VALUE, Setting { name, value, by }))
 }
 
 fn unused(input: &[u8]) -> PResult<'_, Setting<'_>> {
     let (i, name) = until(" is unused", "a variable's name")(input)?;
     let (i, _) = word(". Setting it has no effect.", "that it has no effect")(i)?;
-    let (value, by) = (NOTHING, By::Unused);
+    let (value, by) = (NO_VALUE, SettingSource::Unused);
     Ok((i, Setting { name, value, by }))
 }
 
 /// A value without the full stop that ends a number's line. A text may end in one itself.
-fn number(value: &[u8]) -> &[u8] {
+fn strip_full_stop(value: &[u8]) -> &[u8] {
     match value.strip_suffix(b".") {
         Some(number) if whole(dec_i64(number)).is_some() => number,
         _ => value,
@@ -179,15 +182,15 @@ fn number(value: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn of(text: &'static str) -> (&'static str, &'static str, By<'static>) {
-        let setting = setting(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
+    fn of(text: &'static str) -> (&'static str, &'static str, SettingSource<'static>) {
+        let setting = parse_setting(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
         let text = |bytes| std::str::from_utf8(bytes).unwrap();
         (text(setting.name), text(setting.value), setting.by)
     }
 
     #[test]
     fn every_form_names_its_source() {
-        let by = By::Environment;
+        let by = SettingSource::Environment;
         let text = "NCCL_IB_TIMEOUT set by environment to 18.";
         assert_eq!(of(text), ("NCCL_IB_TIMEOUT", "18", by));
         let text = "NCCL_ALGO set by environment to Tree,Ring,,CollnetDirect";
@@ -195,19 +198,25 @@ mod tests {
         let text = "NCCL_TOPO_FILE set by environment to /x/y.";
         assert_eq!(of(text), ("NCCL_TOPO_FILE", "/x/y.", by));
         let text = "NCCL_IB_HCA set to mlx5_0,mlx5_1";
-        assert_eq!(of(text), ("NCCL_IB_HCA", "mlx5_0,mlx5_1", By::Unsaid));
+        assert_eq!(
+            of(text),
+            ("NCCL_IB_HCA", "mlx5_0,mlx5_1", SettingSource::Unsaid)
+        );
         let text = "Comm config Blocking set to 1";
-        assert_eq!(of(text), ("Blocking", "1", By::Config));
+        assert_eq!(of(text), ("Blocking", "1", SettingSource::Config));
         let text = "Comm config minCTAs reset to NCCL_MIN_CTAS=4";
-        let by = By::Overruled(b"NCCL_MIN_CTAS");
+        let by = SettingSource::Overruled(b"NCCL_MIN_CTAS");
         assert_eq!(of(text), ("minCTAs", "4", by));
         let text = "Comm config graphUsageMode reset to 2 by NCCL_GRAPH_MIXING_SUPPORT=1";
-        let by = By::Overruled(b"NCCL_GRAPH_MIXING_SUPPORT");
+        let by = SettingSource::Overruled(b"NCCL_GRAPH_MIXING_SUPPORT");
         assert_eq!(of(text), ("graphUsageMode", "2", by));
         let text = "Invalid value x for NCCL_BUFFSIZE, using default -2.";
-        assert_eq!(of(text), ("NCCL_BUFFSIZE", "-2", By::Default(b"x")));
+        assert_eq!(
+            of(text),
+            ("NCCL_BUFFSIZE", "-2", SettingSource::Default(b"x"))
+        );
         let text = "Warning: ENV NCCL_X is unused. Setting it has no effect.";
-        assert_eq!(of(text), ("NCCL_X", "", By::Unused));
+        assert_eq!(of(text), ("NCCL_X", "", SettingSource::Unused));
     }
 
     #[test]
@@ -220,14 +229,14 @@ mod tests {
             ("NCCL_ALGO", false),
         ] {
             let line = format!("n0:7:8 [0] NCCL INFO {name} set by environment to abc");
-            let masked = masked(line.as_bytes());
+            let masked = mask_secret(line.as_bytes());
             assert_eq!(masked.is_some(), secret, "{name}");
             let says = format!("{name} set by environment to (hidden)");
             assert!(masked.is_none_or(|line| line.ends_with(says.as_bytes())));
         }
         let invalid = b"n0:7:8 [0] NCCL INFO Invalid value abc for NCCL_A_KEY, using default -2.";
         let says = b"Invalid value (hidden) for NCCL_A_KEY, using default (hidden).";
-        assert!(masked(invalid).is_some_and(|line| line.ends_with(says)));
+        assert!(mask_secret(invalid).is_some_and(|line| line.ends_with(says)));
     }
 
     #[test]
@@ -237,7 +246,7 @@ mod tests {
             "NCCL_ALGO set by",
             "x set to y",
         ] {
-            assert_eq!(setting(text.as_bytes()), None, "{text}");
+            assert_eq!(parse_setting(text.as_bytes()), None, "{text}");
         }
     }
 }

@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 
 /// One version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Version<'a> {
+pub struct ComponentVersion<'a> {
     /// Of what.
     pub of: Component,
     /// As printed: `2.29.2+cuda13.1`, `13010`.
@@ -57,7 +57,7 @@ pub enum Component {
     RcclPath,
 }
 
-const SHAPES: [(&[u8], Component); 18] = [
+const VERSION_SHAPES: [(&[u8], Component); 18] = [
     (b"NCCL version ", Component::Nccl),
     (b"NCCL git version ", Component::NcclGit),
     (b"RCCL version : ", Component::Rccl),
@@ -82,12 +82,12 @@ const SHAPES: [(&[u8], Component); 18] = [
 ];
 
 /// Lines of RCCL's block that are no versions.
-const BLOCK: [(&[u8], Component); 2] = [
+const RCCL_BLOCK_OTHER_LINES: [(&[u8], Component); 2] = [
     (b"Hostname     : ", Component::Host),
     (b"Librccl path : ", Component::RcclPath),
 ];
 
-impl<'a> Version<'a> {
+impl<'a> ComponentVersion<'a> {
     /// CUDA's major and minor number, of the driver's or runtime's `13010`.
     pub fn cuda(&self) -> Option<(u32, u32)> {
         match self.of {
@@ -101,8 +101,8 @@ impl<'a> Version<'a> {
 }
 
 /// A version, from a message or from a line that has no header.
-pub fn version(body: &[u8]) -> Option<Version<'_>> {
-    let shapes = SHAPES.iter().chain(&BLOCK);
+pub fn parse_version(body: &[u8]) -> Option<ComponentVersion<'_>> {
+    let shapes = VERSION_SHAPES.iter().chain(&RCCL_BLOCK_OTHER_LINES);
     let (text, of) = shapes
         .map(|&(start, of)| (body.strip_prefix(start), of))
         .find_map(|(text, of)| Some((text?.trim_ascii(), of)))?;
@@ -113,33 +113,36 @@ pub fn version(body: &[u8]) -> Option<Version<'_>> {
         of,
         Component::NcclGit | Component::Host | Component::RcclPath
     );
-    (number || (prose && !text.is_empty())).then_some(Version { of, text })
+    (number || (prose && !text.is_empty())).then_some(ComponentVersion { of, text })
 }
 
 /// A version on a line without a header, after a launcher's label: ` 0: NCCL version 2.18.5`, or a
-/// line [`of_block`].
-pub fn headerless(line: &[u8]) -> Option<Version<'_>> {
+/// line [`parse_rccl_block_version`].
+pub fn parse_headerless_version(line: &[u8]) -> Option<ComponentVersion<'_>> {
     static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"CCL version "));
     if let Some(at) = NAME.find(line).and_then(|at| at.checked_sub(1)) {
         return match line[at] {
-            b'N' => version(&line[at..]),
-            b'R' if is_label(&line[..at]) => version(&line[at..]),
+            b'N' => parse_version(&line[at..]),
+            b'R' if is_label(&line[..at]) => parse_version(&line[at..]),
             _ => None,
         };
     }
-    of_block(line)
+    parse_rccl_block_version(line)
 }
 
 /// A line of RCCL's version block (`src/init.cc` of RCCL 2.18 and later).
-pub fn of_block(line: &[u8]) -> Option<Version<'_>> {
+pub fn parse_rccl_block_version(line: &[u8]) -> Option<ComponentVersion<'_>> {
     static COLON: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" : "));
     let end = COLON.find(line)? + b" : ".len();
-    let names = SHAPES.iter().chain(&BLOCK).map(|&(start, _)| start);
+    let names = VERSION_SHAPES
+        .iter()
+        .chain(&RCCL_BLOCK_OTHER_LINES)
+        .map(|&(start, _)| start);
     let name = names
         .filter(|name| name.ends_with(b" : "))
         .find(|name| line[..end].ends_with(name))?;
     let at = end - name.len();
-    is_label(&line[..at]).then(|| version(&line[at..]))?
+    is_label(&line[..at]).then(|| parse_version(&line[at..]))?
 }
 
 /// True where a launcher's label may end.
@@ -156,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_version_is_given_as_printed() {
-        let of = |text: &'static str| version(text.as_bytes()).unwrap();
+        let of = |text: &'static str| parse_version(text.as_bytes()).unwrap();
         assert_eq!(of("NCCL version 2.29.2+cuda13.1").text, b"2.29.2+cuda13.1");
         assert_eq!(of("NCCL git version stable 07fa").of, Component::NcclGit);
         assert_eq!(
@@ -167,15 +170,16 @@ mod tests {
         assert_eq!(of("NET/OFI Using aws-ofi-nccl 1.6.0").of, Component::AwsOfi);
         assert_eq!(of("HIP version  : 6.4.43482-0f2d").of, Component::Hip);
         assert_eq!(of("Librccl path : /opt/x.so").of, Component::RcclPath);
-        assert_eq!(version(b"NCCL version mismatch"), None);
-        assert_eq!(version(b"NCCL version "), None);
+        assert_eq!(parse_version(b"NCCL version mismatch"), None);
+        assert_eq!(parse_version(b"NCCL version "), None);
     }
 
     #[test]
     fn glued_and_labelled_lines_keep_one_version() {
-        let glued = headerless(b" 0: NCCL version 2.7.8+cuda10.2NCCL version 2.7.8+cuda10.2");
+        let glued =
+            parse_headerless_version(b" 0: NCCL version 2.7.8+cuda10.2NCCL version 2.7.8+cuda10.2");
         assert_eq!(glued.unwrap().text, b"2.7.8+cuda10.2");
-        assert_eq!(headerless(b"step 1"), None);
+        assert_eq!(parse_headerless_version(b"step 1"), None);
         for label in ["", "0: ", " 12: ", "[1,3]<stdout>:", "(Worker pid=5) "] {
             for (line, text) in [
                 ("RCCL version : 2.22.3-HEAD:0123abc", "2.22.3-HEAD:0123abc"),
@@ -190,7 +194,7 @@ mod tests {
                 ),
             ] {
                 let line = format!("{label}{line}");
-                let version = headerless(line.as_bytes());
+                let version = parse_headerless_version(line.as_bytes());
                 assert_eq!(version.map(|v| v.text), Some(text.as_bytes()), "{line}");
             }
         }
@@ -200,7 +204,7 @@ mod tests {
             "CCL version 2",
             "loss : 5",
         ] {
-            assert_eq!(headerless(prose.as_bytes()), None, "{prose}");
+            assert_eq!(parse_headerless_version(prose.as_bytes()), None, "{prose}");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! percentage counts something else (`Map:`, `Loading checkpoint shards:`) unless the description
 //! is one of a trainer's; what a launcher puts there is no description.
 
-pub(super) mod described;
+pub(super) mod described_bars;
 
 use nom::branch::alt;
 use nom::bytes::complete::{tag, take_while1};
@@ -13,31 +13,38 @@ use nom::character::complete::space0;
 use nom::combinator::opt;
 use nom::{IResult, Parser};
 
-use super::facts::Facts;
-use super::parts::number::{blanks, count, float, run, run_back};
-use super::parts::piece::Piece;
-use super::{Clock, Found, Pace, StepLine, Trainer};
+use super::facts::TrainerFacts;
+use super::parts::number::{parse_count, parse_float, prefix_len, skip_blanks, suffix_len};
+use super::parts::piece::LinePiece;
+use super::{StepLine, Trainer, TrainerClock, TrainerPace, TrainerRecord};
 
 /// The rate of a bar slower than an iteration a second.
-pub(super) const SLOW: &[u8] = b"s/it";
+pub(super) const SECONDS_PER_ITERATION: &[u8] = b"s/it";
 /// The rate of a bar faster than that.
-pub(super) const FAST: &[u8] = b"it/s";
+pub(super) const ITERATIONS_PER_SECOND: &[u8] = b"it/s";
 /// The Hugging Face trainer and its kin.
-pub(super) const FACTS: Facts = Facts {
+pub(super) const FACTS: TrainerFacts = TrainerFacts {
     aliases: &["accelerate", "axolotl", "tqdm"],
-    ..Facts::of(Trainer::Hf, "hf", &[(SLOW, around), (FAST, around)])
+    ..TrainerFacts::counted_from_one(
+        Trainer::Hf,
+        "hf",
+        &[
+            (SECONDS_PER_ITERATION, read_bar),
+            (ITERATIONS_PER_SECOND, read_bar),
+        ],
+    )
 };
 /// Between the percentage and the bar.
 const PERCENT: &[u8] = b"%|";
 
 /// Longest postfix looked through for its `]`.
-pub(super) const POSTFIX: usize = 1024;
+pub(super) const MAX_POSTFIX_BYTES: usize = 1024;
 
 /// Widest bar: each column may be a block of three bytes.
-const WIDEST: usize = 2048;
+const MAX_BAR_BYTES: usize = 2048;
 
 /// What is right of a bar: ` 281/873 [25:36<52:46,  5.35s/it]`.
-pub(super) struct Right<'a> {
+pub(super) struct BarStatus<'a> {
     /// How many are done.
     pub(super) n: u64,
     /// Of how many.
@@ -49,48 +56,48 @@ pub(super) struct Right<'a> {
     /// How long it has been drawn, in whole seconds.
     pub(super) elapsed: Option<f64>,
     /// What is where the rate is.
-    pub(super) rate: Option<Rate>,
+    pub(super) rate: Option<BarRate>,
 }
 
 /// The rate of a bar; `?` before the first step.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rate {
+pub(super) struct BarRate {
     /// Seconds of an iteration.
     time_s: Option<f64>,
     /// How much its last digit is of it.
     digit: f64,
 }
 
-impl Right<'_> {
+impl BarStatus<'_> {
     /// The bar's own clock.
-    pub(super) fn clock(&self) -> Option<Clock> {
-        self.elapsed.map(|seconds| Clock {
+    pub(super) fn clock(&self) -> Option<TrainerClock> {
+        self.elapsed.map(|seconds| TrainerClock {
             seconds,
             error: 1.0,
         })
     }
 
     /// The rate as tqdm smooths it.
-    pub(super) fn pace(&self) -> Option<Pace> {
-        self.rate?.time_s.map(Pace::Smoothed)
+    pub(super) fn pace(&self) -> Option<TrainerPace> {
+        self.rate?.time_s.map(TrainerPace::Smoothed)
     }
 
     /// A clock finer than the bar's where the rate is the mean since the bar began: the count
     /// times it. Lightning sets `smoothing=0`.
-    pub(super) fn mean_clock(&self) -> Option<Clock> {
+    pub(super) fn mean_clock(&self) -> Option<TrainerClock> {
         let rate = self.rate?;
         let seconds = self.n as f64 * rate.time_s?;
-        Some(Clock {
+        Some(TrainerClock {
             seconds,
             error: seconds * rate.digit,
         })
     }
 }
 
-impl<'a> Right<'a> {
+impl<'a> BarStatus<'a> {
     /// What is right of a counter without a bar, which has no total.
-    pub(super) fn counted(n: u64, postfix: &'a [u8], end: usize) -> Right<'a> {
-        Right {
+    pub(super) fn from_counter(n: u64, postfix: &'a [u8], end: usize) -> BarStatus<'a> {
+        BarStatus {
             n,
             total: 0,
             postfix,
@@ -101,13 +108,13 @@ impl<'a> Right<'a> {
     }
 }
 
-fn counter(input: &[u8]) -> IResult<&[u8], (u64, u64, &[u8])> {
+fn bar_counter(input: &[u8]) -> IResult<&[u8], (u64, u64, &[u8])> {
     let clock = |b: u8| b.is_ascii_digit() || b == b':' || b == b'?';
     let (rest, (_, n, _, total, _, elapsed, _, _)) = (
         space0,
-        count,
+        parse_count,
         tag("/"),
-        count,
+        parse_count,
         tag(" ["),
         take_while1(clock),
         tag("<"),
@@ -118,10 +125,10 @@ fn counter(input: &[u8]) -> IResult<&[u8], (u64, u64, &[u8])> {
 }
 
 /// The seconds of `52:46` and `1:52:09`.
-fn seconds(clock: &[u8]) -> Option<f64> {
+fn parse_clock_seconds(clock: &[u8]) -> Option<f64> {
     let mut all = 0_u64;
     for part in clock.split(|&b| b == b':') {
-        let (b"", part) = count(part).ok()? else {
+        let (b"", part) = parse_count(part).ok()? else {
             return None;
         };
         all = all.checked_mul(60)?.checked_add(part)?;
@@ -129,9 +136,9 @@ fn seconds(clock: &[u8]) -> Option<f64> {
     Some(all as f64)
 }
 
-fn rate(input: &[u8]) -> IResult<&[u8], Rate> {
+fn rate(input: &[u8]) -> IResult<&[u8], BarRate> {
     let (number, _) = (tag(","), space0, opt(tag("?"))).parse(input)?;
-    let (rest, value) = float(number);
+    let (rest, value) = parse_float(number);
     let (left, unit) = alt((tag("s/it"), tag("it/s"))).parse(rest)?;
     let digits = number.len() - rest.len();
     let point = number[..digits].iter().position(|&b| b == b'.');
@@ -142,23 +149,23 @@ fn rate(input: &[u8]) -> IResult<&[u8], Rate> {
         _ => value,
     });
     let digit = value.map_or(1.0, |value| last / value);
-    Ok((left, Rate { time_s, digit }))
+    Ok((left, BarRate { time_s, digit }))
 }
 
 /// The right side after the closing `|`, which is before `from`.
-fn right<'a>(piece: &Piece<'a>, from: usize) -> Option<Right<'a>> {
-    let (rest, (n, total, elapsed)) = counter(&piece.text[from..]).ok()?;
+fn parse_bar_status<'a>(piece: &LinePiece<'a>, from: usize) -> Option<BarStatus<'a>> {
+    let (rest, (n, total, elapsed)) = bar_counter(&piece.text[from..]).ok()?;
     let (rest, rate) = rate(rest).map_or((rest, None), |(rest, rate)| (rest, Some(rate)));
-    let window = &rest[..rest.len().min(POSTFIX)];
+    let window = &rest[..rest.len().min(MAX_POSTFIX_BYTES)];
     // A piece cut by the terminal's width has no bracket.
-    let close = run(window, |b| b != b']' && b != b'[' && b != b'|');
+    let close = prefix_len(window, |b| b != b']' && b != b'[' && b != b'|');
     let closed = window.get(close) == Some(&b']');
     let postfix = if closed { &rest[..close] } else { b"" };
     let end = piece.position(rest) + if closed { close + 1 } else { 0 };
-    Some(Right {
+    Some(BarStatus {
         n,
         total,
-        elapsed: seconds(elapsed),
+        elapsed: parse_clock_seconds(elapsed),
         rate,
         postfix,
         end,
@@ -167,9 +174,9 @@ fn right<'a>(piece: &Piece<'a>, from: usize) -> Option<Right<'a>> {
 
 /// Whether `text` is what launchers put before a record: `[default0]:`, ` 0: `, `worker-0: `,
 /// `(task, pid=6678) `, `ining-demo/0 `. Their names have a digit; descriptions are words.
-fn launcher(mut text: &[u8]) -> bool {
+fn is_launcher_prefix(mut text: &[u8]) -> bool {
     loop {
-        text = blanks(text);
+        text = skip_blanks(text);
         let Some(&first) = text.first() else {
             return true;
         };
@@ -177,7 +184,7 @@ fn launcher(mut text: &[u8]) -> bool {
             b'[' => memchr::memchr(b']', text).map(|at| at + 1),
             b'(' => memchr::memchr(b')', text).map(|at| at + 1),
             _ => {
-                let name = run(text, |b| b.is_ascii_alphanumeric() || b"-_./".contains(&b));
+                let name = prefix_len(text, |b| b.is_ascii_alphanumeric() || b"-_./".contains(&b));
                 let digit = text[..name].last().is_some_and(u8::is_ascii_digit);
                 // `1/3:` is a count and so a description, `demo/0 ` a replica.
                 let counts = text[..name]
@@ -198,49 +205,49 @@ fn launcher(mut text: &[u8]) -> bool {
 }
 
 /// Whether `text` is the head of a torn NCCL line, whose colon is no description's.
-fn torn(text: &[u8]) -> bool {
+fn is_torn_nccl_head(text: &[u8]) -> bool {
     memchr::memmem::find(text, b" NCCL ").is_some()
 }
 
 /// The bar around a rate or a field of its postfix at `hit`.
-pub(super) fn around(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let low = piece.floor.max(hit.saturating_sub(WIDEST)).min(hit);
+pub(super) fn read_bar(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let low = piece.floor.max(hit.saturating_sub(MAX_BAR_BYTES)).min(hit);
     let sign = memchr::memrchr(b'%', &piece.text[low..hit]).map(|sign| low + sign);
-    sign.and_then(|sign| percent(piece, sign))
-        .or_else(|| described::without_total(piece, hit))
+    sign.and_then(|sign| read_bar_at_percent(piece, sign))
+        .or_else(|| described_bars::read_bar_without_total(piece, hit))
         .filter(|found| hit < found.end)
 }
 
 /// A bar whose percentage is before the sign at `hit`.
-fn percent(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+fn read_bar_at_percent(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
     let rest = piece.text[hit..].strip_prefix(PERCENT)?;
     let open = piece.position(rest);
     let bar = memchr::memchr(b'|', &piece.text[open..])?;
-    let right = right(piece, open + bar + 1)?;
-    let (before, low) = piece.before(hit);
+    let right = parse_bar_status(piece, open + bar + 1)?;
+    let (before, low) = piece.free_text_before(hit);
     // Of three places only 100 has no blank, so digits of a torn line may be before it.
-    let digits = run_back(before, |b| b.is_ascii_digit());
+    let digits = suffix_len(before, |b| b.is_ascii_digit());
     let digits = if before.ends_with(b"100") { 3 } else { digits };
     if digits == 0 || digits > 3 {
         return None;
     }
     // tqdm pads the percentage to three places; the blanks are the bar's.
     let number = &before[..before.len() - digits];
-    let pad = run_back(number, |b| b == b' ').min(3 - digits);
+    let pad = suffix_len(number, |b| b == b' ').min(3 - digits);
     let start = low + number.len() - pad;
-    let left = &number[..number.len() - run_back(number, |b| b == b' ')];
+    let left = &number[..number.len() - suffix_len(number, |b| b == b' ')];
     if let Some(text) = left.strip_suffix(b":") {
-        return described::of_a_trainer(piece, &right, text, low).or_else(|| {
-            (launcher(left) || torn(left))
-                .then(|| bare(start, &right))
+        return described_bars::read_described_bar(piece, &right, text, low).or_else(|| {
+            (is_launcher_prefix(left) || is_torn_nccl_head(left))
+                .then(|| read_bare_bar(start, &right))
                 .flatten()
         });
     }
-    bare(start, &right)
+    read_bare_bar(start, &right)
 }
 
 /// A bar without a description: `transformers`' since `ProgressCallback` sets none.
-fn bare(start: usize, right: &Right<'_>) -> Option<Found> {
+fn read_bare_bar(start: usize, right: &BarStatus<'_>) -> Option<TrainerRecord> {
     if right.n == 0 || right.rate.is_none() {
         return None;
     }
@@ -248,15 +255,15 @@ fn bare(start: usize, right: &Right<'_>) -> Option<Found> {
         total: Some(right.total),
         pace: right.pace(),
         clock: right.clock(),
-        ..StepLine::bare(Trainer::Hf, right.n)
+        ..StepLine::without_time(Trainer::Hf, right.n)
     };
-    Piece::step(start, right.end, line)
+    LinePiece::step_record(start, right.end, line)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{one, steps};
-    use super::super::{Pace, Trainer};
+    use super::super::{Trainer, TrainerPace};
 
     #[test]
     fn bare_bars_are_steps_of_hugging_face() {
@@ -294,7 +301,7 @@ mod tests {
             ("5/9 [00:12<00:01, ?it/s]", None, 12.0),
         ] {
             let (line, _) = one(&format!(" 32%|██▏ | {bar}"));
-            assert_eq!(line.pace, pace.map(Pace::Smoothed), "{bar}");
+            assert_eq!(line.pace, pace.map(TrainerPace::Smoothed), "{bar}");
             assert_eq!(line.clock.map(|clock| clock.seconds), Some(clock), "{bar}");
         }
     }

@@ -6,30 +6,32 @@ use nom::character::complete::space1;
 use nom::combinator::opt;
 use nom::{IResult, Parser};
 
-use crate::trainer::facts::Facts;
 use crate::trainer::facts::ITER;
-use crate::trainer::parts::number::{blanks, bytes_after, count, float, millis, run_back};
-use crate::trainer::parts::piece::Piece;
-use crate::trainer::parts::prefix::stamp;
-use crate::trainer::{Found, Mark, Pace, StepLine, Trainer};
+use crate::trainer::facts::TrainerFacts;
+use crate::trainer::parts::number::{
+    bytes_after, parse_count, parse_float, parse_millis, skip_blanks, suffix_len,
+};
+use crate::trainer::parts::piece::LinePiece;
+use crate::trainer::parts::prefix::parse_stamp_millis;
+use crate::trainer::{StepLine, Trainer, TrainerMark, TrainerPace, TrainerRecord};
 
 /// How a line begins, up to the century.
-const DLL: &[u8] = b"DLL 20";
+const DLL_LINE_START: &[u8] = b"DLL 20";
 /// A field of RNN-T.
-const TOOK: &[u8] = b"| took ";
+const RNNT_TOOK_FIELD: &[u8] = b"| took ";
 
 /// DLLogger; the programs count from 0 or from 1.
-pub(crate) const FACTS: Facts = Facts {
+pub(crate) const FACTS: TrainerFacts = TrainerFacts {
     aliases: &["rnnt", "rgat"],
-    ..Facts::of(
+    ..TrainerFacts::counted_from_one(
         Trainer::DlLogger,
         "dllogger",
-        &[(ITER, logged), (TOOK, logged)],
+        &[(ITER, read_dllogger), (RNNT_TOOK_FIELD, read_dllogger)],
     )
 };
 
 /// What follows the stamp.
-enum Head {
+enum DllHead {
     /// `Iteration 200 |`
     Iteration(u64),
     /// `epoch   10 | iter  101/272 |`
@@ -38,89 +40,90 @@ enum Head {
     Named(u64),
 }
 
-fn head(input: &[u8]) -> IResult<&[u8], Head> {
-    let iteration = (tag("Iteration "), count, tag(" |")).map(|(_, n, _)| Head::Iteration(n));
+fn head(input: &[u8]) -> IResult<&[u8], DllHead> {
+    let iteration =
+        (tag("Iteration "), parse_count, tag(" |")).map(|(_, n, _)| DllHead::Iteration(n));
     let iter = (
         tag("epoch"),
         space1,
-        count,
+        parse_count,
         tag(" | iter"),
         space1,
-        count,
+        parse_count,
         tag("/"),
-        count,
+        parse_count,
         tag(" |"),
     )
-        .map(|(_, _, epoch, _, _, n, _, total, _)| Head::Iter(epoch, n, total));
+        .map(|(_, _, epoch, _, _, n, _, total, _)| DllHead::Iter(epoch, n, total));
     let named = (
         opt(tag("Training ")),
         tag("Epoch: "),
-        count,
+        parse_count,
         tag(" "),
         opt(tag("Training ")),
         tag("Iteration: "),
-        count,
+        parse_count,
         tag(" "),
     )
-        .map(|(_, _, _, _, _, _, n, _)| Head::Named(n));
+        .map(|(_, _, _, _, _, _, n, _)| DllHead::Named(n));
     alt((iteration, iter, named)).parse(input)
 }
 
 /// Whether a line of other words is the end of an evaluation: `epoch   10 |   dev ema wer   9.14 |
 /// took  0.46 s`, `.. Validation Iteration: 5`.
-fn evaluates(text: &[u8]) -> bool {
+fn is_evaluation_end(text: &[u8]) -> bool {
     let has = |word: &[u8]| memchr::memmem::find(text, word).is_some();
     has(b" wer ") || has(b"Validation Iteration: ")
 }
 
 /// `DLL 2025-04-27 22:27:25.391486 - Iteration 0 | iteration_time : 194.40 ms | train_loss : 8.0`.
-fn logged(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let hit = piece.find_back(DLL, hit)?;
+fn read_dllogger(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let hit = piece.find_back(DLL_LINE_START, hit)?;
     let text = &piece.text[hit..];
-    let text = &text[..text.len() - run_back(text, |b| b == b' ')];
+    let text = &text[..text.len() - suffix_len(text, |b| b == b' ')];
     let end = hit + text.len();
-    let wall_ms = stamp(text.get(4..30)?)?;
+    let wall_ms = parse_stamp_millis(text.get(4..30)?)?;
     let body = text[30..].strip_prefix(b" - ")?;
-    if evaluates(body) {
-        return Some(Found {
+    if is_evaluation_end(body) {
+        return Some(TrainerRecord {
             start: hit,
             end,
-            mark: Mark::Between,
+            mark: TrainerMark::Between,
         });
     }
     let (rest, head) = head(body).ok()?;
     let bare = |step| StepLine {
         wall_ms: Some(wall_ms),
-        ..StepLine::bare(Trainer::DlLogger, step)
+        ..StepLine::without_time(Trainer::DlLogger, step)
     };
     let line = match head {
-        Head::Iteration(step) => StepLine {
-            time_s: bytes_after(rest, b" iteration_time : ").and_then(|ms| millis(ms).1),
+        DllHead::Iteration(step) => StepLine {
+            time_s: bytes_after(rest, b" iteration_time : ").and_then(|ms| parse_millis(ms).1),
             ..bare(step)
         },
         // The time since the line before, or since the epoch began (`train.py` of NVIDIA's
         // RNN-T, MLPerf v1.0).
-        Head::Iter(epoch, step, total) => StepLine {
+        DllHead::Iter(epoch, step, total) => StepLine {
             epoch: Some(epoch),
             total: Some(total),
-            pace: bytes_after(rest, TOOK)
-                .and_then(|took| float(blanks(took)).1)
-                .map(|time_s| Pace::Sum {
+            pace: bytes_after(rest, RNNT_TOOK_FIELD)
+                .and_then(|took| parse_float(skip_blanks(took)).1)
+                .map(|time_s| TrainerPace::Sum {
                     time_s,
                     steps: None,
                 }),
             ..bare(step)
         },
         // Some programs begin again in each epoch, others count on.
-        Head::Named(step) => bare(step),
+        DllHead::Named(step) => bare(step),
     };
-    Piece::step(hit, end, line)
+    LinePiece::step_record(hit, end, line)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::trainer::tests::{found, one, steps};
-    use crate::trainer::{Mark, Pace, Trainer};
+    use crate::trainer::{Trainer, TrainerMark, TrainerPace};
 
     const STAMP: &str = "DLL 2025-04-27 22:27:25.391486 - ";
 
@@ -147,7 +150,7 @@ mod tests {
             (line.step, line.epoch, line.total),
             (101, Some(10), Some(272))
         );
-        let pace = Pace::Sum {
+        let pace = TrainerPace::Sum {
             time_s: 0.3,
             steps: None,
         };
@@ -172,7 +175,11 @@ mod tests {
             "Epoch: 3 Iteration: 20  Validation Iteration: 5  val.loss : 6.9",
         ] {
             let all = found(&format!("{STAMP}{words}"));
-            assert_eq!((all.len(), all[0].mark), (1, Mark::Between), "{words}");
+            assert_eq!(
+                (all.len(), all[0].mark),
+                (1, TrainerMark::Between),
+                "{words}"
+            );
         }
         for words in [
             "epoch   12 | avg train utts/s  4868 | took 57.21 s",

@@ -5,25 +5,35 @@
 //! (maskrcnn_benchmark `utils/metric_logger.py`) or the mean (torchvision
 //! `references/detection/utils.py`) of the last 20 steps.
 
-use crate::trainer::facts::Facts;
-use crate::trainer::parts::number::{after, bytes_after, count, float, millis, run, run_back};
-use crate::trainer::parts::piece::Piece;
-use crate::trainer::parts::prefix::logger;
-use crate::trainer::{Found, Mark, StepLine, Trainer};
+use crate::trainer::facts::TrainerFacts;
+use crate::trainer::parts::number::{
+    bytes_after, number_after, parse_count, parse_float, parse_millis, prefix_len, suffix_len,
+};
+use crate::trainer::parts::piece::LinePiece;
+use crate::trainer::parts::prefix::find_logger_prefix;
+use crate::trainer::{StepLine, Trainer, TrainerMark, TrainerRecord};
 
 /// The field that all of them have.
-const LEFT: &[u8] = b"eta: ";
+const ETA_FIELD: &[u8] = b"eta: ";
 
 /// maskrcnn_benchmark and detectron2.
-pub(crate) const MASKRCNN: Facts = Facts {
+pub(crate) const MASKRCNN: TrainerFacts = TrainerFacts {
     aliases: &["maskrcnn_benchmark", "detectron2"],
-    ..Facts::of(Trainer::MaskRcnn, "maskrcnn", &[(LEFT, iteration)])
+    ..TrainerFacts::counted_from_one(
+        Trainer::MaskRcnn,
+        "maskrcnn",
+        &[(ETA_FIELD, read_detection_iteration)],
+    )
 };
 /// torchvision's references and their kin, which count from 0 in each epoch.
-pub(crate) const TORCHVISION: Facts = Facts {
+pub(crate) const TORCHVISION: TrainerFacts = TrainerFacts {
     aliases: &["detr", "mae", "dino"],
     first: 0,
-    ..Facts::of(Trainer::TorchVision, "torchvision", &[(LEFT, epoch)])
+    ..TrainerFacts::counted_from_one(
+        Trainer::TorchVision,
+        "torchvision",
+        &[(ETA_FIELD, read_torchvision_epoch)],
+    )
 };
 
 fn is_space(b: u8) -> bool {
@@ -31,8 +41,8 @@ fn is_space(b: u8) -> bool {
 }
 
 /// Length of the fields at the front, with the time left before them.
-fn fields(text: &[u8]) -> usize {
-    let clock = |text: &[u8]| run(text, |b| b.is_ascii_digit() || b == b':');
+fn eta_fields_len(text: &[u8]) -> usize {
+    let clock = |text: &[u8]| prefix_len(text, |b| b.is_ascii_digit() || b == b':');
     let mut len = clock(text);
     for days in [&b" day, "[..], b" days, "] {
         if let Some(rest) = text[len..].strip_prefix(days) {
@@ -41,23 +51,23 @@ fn fields(text: &[u8]) -> usize {
     }
     loop {
         let rest = &text[len..];
-        let gap = run(rest, is_space);
+        let gap = prefix_len(rest, is_space);
         if gap < 2 && !rest.starts_with(b"\t") {
             return len;
         }
-        let name = run(&rest[gap..], |b| {
+        let name = prefix_len(&rest[gap..], |b| {
             b.is_ascii_alphanumeric() || b"_-/. ".contains(&b)
         });
         let Some(value) = rest[gap + name..].strip_prefix(b": ") else {
             return len;
         };
-        let (tail, number) = float(value);
+        let (tail, number) = parse_float(value);
         let mut tail = match number {
             Some(_) => tail,
-            None => &value[run(value, |b| b.is_ascii_alphabetic() || b == b'-')..],
+            None => &value[prefix_len(value, |b| b.is_ascii_alphabetic() || b == b'-')..],
         };
         if let Some(more) = tail.strip_prefix(b" (") {
-            let close = run(more, |b| b.is_ascii_alphanumeric() || b".+-".contains(&b));
+            let close = prefix_len(more, |b| b.is_ascii_alphanumeric() || b".+-".contains(&b));
             tail = more[close..].strip_prefix(b")").unwrap_or(tail);
         }
         for unit in [&b" ms"[..], b"M"] {
@@ -68,67 +78,68 @@ fn fields(text: &[u8]) -> usize {
 }
 
 /// `eta: 4:58:35  iter: 40  loss: 1.4253 (2.3632)  time: 0.0544 (0.0621)  data: ..  lr: ..`.
-fn iteration(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let text = &piece.text[hit + LEFT.len()..];
-    let record = &text[..fields(text)];
-    let (_, step) = count(bytes_after(record, b"  iter: ")?).ok()?;
-    let (before, low) = piece.before(hit);
+fn read_detection_iteration(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let text = &piece.text[hit + ETA_FIELD.len()..];
+    let record = &text[..eta_fields_len(text)];
+    let (_, step) = parse_count(bytes_after(record, b"  iter: ")?).ok()?;
+    let (before, low) = piece.free_text_before(hit);
     // `[05/19 12:00:00 d2.utils.events]:  `
     let detectron = before
         .strip_suffix(b"d2.utils.events]:  ")
         .and_then(|before| memchr::memrchr(b'[', before));
     let (start, wall_ms) = match detectron {
         Some(open) => (low + open, None),
-        None => logger(piece.text, piece.floor, hit),
+        None => find_logger_prefix(piece.text, piece.floor, hit),
     };
     let line = StepLine {
-        time_s: after(record, b"  time: "),
+        time_s: number_after(record, b"  time: "),
         wall_ms,
-        ..StepLine::bare(Trainer::MaskRcnn, step)
+        ..StepLine::without_time(Trainer::MaskRcnn, step)
     };
-    Piece::step(start, hit + LEFT.len() + record.len(), line)
+    LinePiece::step_record(start, hit + ETA_FIELD.len() + record.len(), line)
 }
 
 /// `Epoch: [0]  [1020/4572]  eta: 0:16:47  lr: 0.01  time: 0.2830  data: 0.0009  max mem: 20783`,
 /// and `Epoch:[0/1] [1184/75869]  eta: 0:04:18  loss: 0.1  step_time: 3.4589 ms  lr: 10.3` of DLRM.
 /// `Test:` in the place of the epoch is an evaluation.
-fn epoch(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let text = &piece.text[hit + LEFT.len()..];
-    let record = &text[..fields(text)];
-    let end = hit + LEFT.len() + record.len();
-    let (before, low) = piece.before(hit);
+fn read_torchvision_epoch(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let text = &piece.text[hit + ETA_FIELD.len()..];
+    let record = &text[..eta_fields_len(text)];
+    let end = hit + ETA_FIELD.len() + record.len();
+    let (before, low) = piece.free_text_before(hit);
     let open = memchr::memrchr(b'[', before)?;
     let of = &before[open + 1..];
-    let (rest, n) = count(&of[run(of, |b| b == b' ')..]).ok()?;
-    let (rest, total) = count(rest.strip_prefix(b"/")?).ok()?;
+    let (rest, n) = parse_count(&of[prefix_len(of, |b| b == b' ')..]).ok()?;
+    let (rest, total) = parse_count(rest.strip_prefix(b"/")?).ok()?;
     if rest.first() != Some(&b']') || !rest[1..].iter().copied().all(is_space) {
         return None;
     }
-    let head = &before[..open - run_back(&before[..open], is_space)];
+    let head = &before[..open - suffix_len(&before[..open], is_space)];
     if let Some(left) = head.strip_suffix(b"Test:") {
-        return Some(Found {
+        return Some(TrainerRecord {
             start: low + left.len(),
             end,
-            mark: Mark::Between,
+            mark: TrainerMark::Between,
         });
     }
     let inside = head.strip_suffix(b"]")?;
     let open = memchr::memrchr(b'[', inside)?;
-    let (of, epoch) = count(&inside[open + 1..]).ok()?;
+    let (of, epoch) = parse_count(&inside[open + 1..]).ok()?;
     if !matches!(of, [] | [b'/', ..]) {
         return None;
     }
     let name = inside[..open].strip_suffix(b" ").unwrap_or(&inside[..open]);
     let start = low + name.strip_suffix(b"Epoch:")?.len();
-    let (start, wall_ms) = logger(piece.text, piece.floor, start);
-    let dlrm = bytes_after(record, b"  step_time: ").map(|ms| millis(ms).1);
+    let (start, wall_ms) = find_logger_prefix(piece.text, piece.floor, start);
+    let dlrm = bytes_after(record, b"  step_time: ").map(|ms| parse_millis(ms).1);
     let line = StepLine {
         epoch: Some(epoch),
         total: Some(total),
-        time_s: dlrm
-            .unwrap_or_else(|| after(record, b"  time: ").or_else(|| after(record, b"\ttime: "))),
+        time_s: dlrm.unwrap_or_else(|| {
+            number_after(record, b"  time: ").or_else(|| number_after(record, b"\ttime: "))
+        }),
         wall_ms,
-        ..StepLine::bare(
+        ..StepLine::without_time(
             match dlrm {
                 Some(_) => Trainer::Dlrm,
                 None => Trainer::TorchVision,
@@ -136,13 +147,13 @@ fn epoch(piece: &Piece<'_>, hit: usize) -> Option<Found> {
             n,
         )
     };
-    Piece::step(start, end, line)
+    LinePiece::step_record(start, end, line)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::trainer::tests::{found, one, steps};
-    use crate::trainer::{Mark, Trainer};
+    use crate::trainer::{Trainer, TrainerMark};
 
     #[test]
     fn maskrcnn_counts_iterations_and_prints_the_median_time() {
@@ -213,7 +224,7 @@ mod tests {
         let text =
             "Test:  [ 60/194]  eta: 0:00:43  model_time: 0.26 (0.29)  time: 0.2  max mem: 105";
         let all = found(&format!("0: {text}"));
-        assert_eq!((all.len(), all[0].mark), (1, Mark::Between));
+        assert_eq!((all.len(), all[0].mark), (1, TrainerMark::Between));
         assert_eq!((all[0].start, all[0].end), (3, 3 + text.len()));
     }
 

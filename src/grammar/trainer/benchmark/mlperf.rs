@@ -7,22 +7,30 @@
 
 use memchr::memmem;
 
-use crate::trainer::facts::Facts;
-use crate::trainer::parts::number::{after, bytes_after, count, float, run};
-use crate::trainer::parts::piece::Piece;
-use crate::trainer::{Counts, Evaluation, Found, Mark, Pace, StepLine, Trainer};
+use crate::trainer::facts::TrainerFacts;
+use crate::trainer::parts::number::{
+    bytes_after, number_after, parse_count, parse_float, prefix_len,
+};
+use crate::trainer::parts::piece::LinePiece;
+use crate::trainer::{
+    EvaluationLine, StepLine, StepNumberUnit, Trainer, TrainerMark, TrainerPace, TrainerRecord,
+};
 
 /// What every record begins with.
-pub(crate) const ANCHOR: &[u8] = b":::MLL";
+pub(crate) const MLPERF_ANCHOR: &[u8] = b":::MLL";
 
 /// MLPerf's records.
-pub(crate) const FACTS: Facts = Facts::of(Trainer::MlPerf, "mlperf", &[(ANCHOR, record)]);
+pub(crate) const FACTS: TrainerFacts = TrainerFacts::counted_from_one(
+    Trainer::MlPerf,
+    "mlperf",
+    &[(MLPERF_ANCHOR, read_mlperf_record)],
+);
 
 /// Longest record; a record cut short must not make each anchor look at the whole line.
-const LONGEST: usize = 4096;
+const MAX_MLPERF_RECORD_BYTES: usize = 4096;
 
 /// Length of the JSON object at the front, all of `text` when it is not closed.
-fn object(text: &[u8]) -> usize {
+fn json_object_len(text: &[u8]) -> usize {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (at, &b) in text.iter().enumerate() {
         match (quoted, b) {
@@ -39,18 +47,18 @@ fn object(text: &[u8]) -> usize {
 }
 
 /// A whole number after a name; `31.0` is 31.
-fn whole(record: &[u8], name: &[u8]) -> Option<u64> {
+fn whole_number_after(record: &[u8], name: &[u8]) -> Option<u64> {
     let value = bytes_after(record, name)?;
-    let value = &value[..run(value, |b| b.is_ascii_digit() || b == b'.')];
+    let value = &value[..prefix_len(value, |b| b.is_ascii_digit() || b == b'.')];
     // A float of whole samples is exact up to 2^53.
-    float(value)
+    parse_float(value)
         .1
         .filter(|v| v.fract() == 0.0 && (0.0..9e15).contains(v))
         .map(|v| v as u64)
 }
 
 /// One record.
-struct Record<'a> {
+struct MlPerfRecord<'a> {
     /// Its key.
     key: &'a [u8],
     /// Its object.
@@ -61,30 +69,30 @@ struct Record<'a> {
 
 /// The record after the anchor: `OG {"time_ms": 17, "key": "train_loss", ..}`, or of v0.6
 /// ` 1560722678.927 global_batch_size: {"value": 86016, ..}`; with its length.
-fn parse(text: &[u8]) -> Option<(Record<'_>, usize)> {
-    let text = &text[..memmem::find(text, ANCHOR).unwrap_or(text.len())];
+fn parse_record(text: &[u8]) -> Option<(MlPerfRecord<'_>, usize)> {
+    let text = &text[..memmem::find(text, MLPERF_ANCHOR).unwrap_or(text.len())];
     if let Some(json) = text.strip_prefix(b"OG ") {
-        let json = &json[..object(json)];
+        let json = &json[..json_object_len(json)];
         let key = bytes_after(json, b"\"key\": \"")?;
         let wall_ms = bytes_after(json, b"\"time_ms\": ")
-            .and_then(|ms| count(ms).ok())
+            .and_then(|ms| parse_count(ms).ok())
             .and_then(|(_, ms)| i64::try_from(ms).ok());
-        let record = Record {
+        let record = MlPerfRecord {
             // One submitter's keys end in a blank.
-            key: key[..run(key, |b| b != b'"')].trim_ascii(),
+            key: key[..prefix_len(key, |b| b != b'"')].trim_ascii(),
             json,
             wall_ms,
         };
         return Some((record, b"OG ".len() + json.len()));
     }
-    let (rest, seconds) = float(text.strip_prefix(b" ")?);
+    let (rest, seconds) = parse_float(text.strip_prefix(b" ")?);
     let rest = rest.strip_prefix(b" ")?;
-    let name = run(rest, |b| b.is_ascii_alphanumeric() || b == b'_');
+    let name = prefix_len(rest, |b| b.is_ascii_alphanumeric() || b == b'_');
     let json = rest[name..].strip_prefix(b": ")?;
-    let length = text.len() - json.len() + object(json);
-    let record = Record {
+    let length = text.len() - json.len() + json_object_len(json);
+    let record = MlPerfRecord {
         key: &rest[..name],
-        json: &json[..object(json)],
+        json: &json[..json_object_len(json)],
         wall_ms: seconds
             .filter(|s| *s < 9e12)
             .map(|s| (s * 1000.0).round() as i64),
@@ -92,29 +100,33 @@ fn parse(text: &[u8]) -> Option<(Record<'_>, usize)> {
     Some((record, length))
 }
 
-impl Record<'_> {
+impl MlPerfRecord<'_> {
     fn has(&self, name: &[u8]) -> bool {
         memmem::find(self.json, name).is_some()
     }
 
-    fn mark(&self) -> Option<Mark> {
+    fn mark(&self) -> Option<TrainerMark> {
         match self.key {
-            b"eval_start" => Some(Mark::Evaluation(Evaluation::Starts(self.wall_ms))),
-            b"eval_stop" => Some(Mark::Evaluation(Evaluation::Stops {
+            b"eval_start" => Some(TrainerMark::Evaluation(EvaluationLine::Starts(
+                self.wall_ms,
+            ))),
+            b"eval_stop" => Some(TrainerMark::Evaluation(EvaluationLine::Stops {
                 wall_ms: self.wall_ms,
-                samples: whole(self.json, b"\"samples_count\": "),
-                step: whole(self.json, b"\"step\": "),
+                samples: whole_number_after(self.json, b"\"samples_count\": "),
+                step: whole_number_after(self.json, b"\"step\": "),
             })),
-            b"global_batch_size" => whole(self.json, b"\"value\": ").map(Mark::BatchSize),
-            b"train_loss" | b"loss" | b"tracked_stats" => self.step().map(Mark::Step),
+            b"global_batch_size" => {
+                whole_number_after(self.json, b"\"value\": ").map(TrainerMark::BatchSize)
+            }
+            b"train_loss" | b"loss" | b"tracked_stats" => self.step().map(TrainerMark::Step),
             _ => None,
         }
     }
 
     fn step(&self) -> Option<StepLine> {
-        let named = whole(self.json, b"\"step_num\": ");
-        let step = named.or_else(|| whole(self.json, b"\"step\": "));
-        let samples = whole(self.json, b"\"samples_count\": ");
+        let named = whole_number_after(self.json, b"\"step_num\": ");
+        let step = named.or_else(|| whole_number_after(self.json, b"\"step\": "));
+        let samples = whole_number_after(self.json, b"\"samples_count\": ");
         let tracked = self.key == b"tracked_stats";
         let train_loss = self.key == b"train_loss" || self.has(b"\"train_loss\": ");
         let reduced = self.has(b"\"reduced_train_loss\": ");
@@ -124,10 +136,10 @@ impl Record<'_> {
             b"\"train_step_timing\": ",
             b"\"train_step_timing in s\": ",
         ];
-        let time_s = names.iter().find_map(|name| after(self.json, name));
-        let throughput = after(self.json, b"\"throughput\": ").filter(|_| tracked);
+        let time_s = names.iter().find_map(|name| number_after(self.json, name));
+        let throughput = number_after(self.json, b"\"throughput\": ").filter(|_| tracked);
         // NVIDIA's 3D U-Net counts epochs of so many iterations (v1.0 to v2.1).
-        let iterations = whole(self.json, b"\"iterations\": ").filter(|_| tracked);
+        let iterations = whole_number_after(self.json, b"\"iterations\": ").filter(|_| tracked);
         let of_a_step = train_loss
             || (named.is_some() && (self.key == b"loss" || self.has(b"\"loss\": ")))
             || (step.is_some() && (iterations.is_some() || time_s.is_some() || reduced));
@@ -136,30 +148,30 @@ impl Record<'_> {
             return None;
         }
         let (step, counts) = match (named, step, samples) {
-            (Some(step), ..) => (step, Counts::Steps),
-            (_, Some(step), Some(samples)) if step != samples => (step, Counts::Steps),
-            (_, Some(step), None) if iterations.is_some() => (step, Counts::Steps),
-            (_, Some(step), None) => (step, Counts::Unsaid),
-            (.., samples) => (samples?, Counts::Samples),
+            (Some(step), ..) => (step, StepNumberUnit::Steps),
+            (_, Some(step), Some(samples)) if step != samples => (step, StepNumberUnit::Steps),
+            (_, Some(step), None) if iterations.is_some() => (step, StepNumberUnit::Steps),
+            (_, Some(step), None) => (step, StepNumberUnit::Unsaid),
+            (.., samples) => (samples?, StepNumberUnit::Samples),
         };
-        let pace = |(per_s, batches)| Pace::Samples { per_s, batches };
+        let pace = |(per_s, batches)| TrainerPace::Samples { per_s, batches };
         Some(StepLine {
             counts,
             time_s,
             wall_ms: self.wall_ms,
             pace: throughput.zip(iterations).map(pace),
-            ..StepLine::bare(Trainer::MlPerf, step)
+            ..StepLine::without_time(Trainer::MlPerf, step)
         })
     }
 }
 
 /// `:::MLLOG {"time_ms": 1745155384296, "key": "train_loss", "metadata": {"samples_count": 2000}}`.
-pub(crate) fn record(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let text = &piece.text[hit + ANCHOR.len()..];
-    let (record, length) = parse(&text[..text.len().min(LONGEST)])?;
-    record.mark().map(|mark| Found {
+pub(crate) fn read_mlperf_record(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let text = &piece.text[hit + MLPERF_ANCHOR.len()..];
+    let (record, length) = parse_record(&text[..text.len().min(MAX_MLPERF_RECORD_BYTES)])?;
+    record.mark().map(|mark| TrainerRecord {
         start: hit,
-        end: hit + ANCHOR.len() + length,
+        end: hit + MLPERF_ANCHOR.len() + length,
         mark,
     })
 }
@@ -167,7 +179,7 @@ pub(crate) fn record(piece: &Piece<'_>, hit: usize) -> Option<Found> {
 #[cfg(test)]
 mod tests {
     use crate::trainer::tests::{found, one};
-    use crate::trainer::{Counts, Evaluation, Mark, Pace, Trainer};
+    use crate::trainer::{EvaluationLine, StepNumberUnit, Trainer, TrainerMark, TrainerPace};
 
     /// The record of a key with a value and metadata.
     fn record(key: &str, value: &str, metadata: &str) -> String {
@@ -187,7 +199,7 @@ mod tests {
                 time,
                 r#""step": 31.0, "samples_count": 1024.0"#,
                 31,
-                Counts::Steps,
+                StepNumberUnit::Steps,
                 Some(54.7),
             ),
             (
@@ -195,7 +207,7 @@ mod tests {
                 time,
                 r#""step": 1152.0"#,
                 1152,
-                Counts::Unsaid,
+                StepNumberUnit::Unsaid,
                 Some(54.7),
             ),
             (
@@ -203,7 +215,7 @@ mod tests {
                 time,
                 r#""step": 64, "samples_count": 64"#,
                 64,
-                Counts::Samples,
+                StepNumberUnit::Samples,
                 Some(54.7),
             ),
             (
@@ -211,7 +223,7 @@ mod tests {
                 loss,
                 r#""samples_count": 160, "lr": 0.1, "step": 10"#,
                 10,
-                Counts::Steps,
+                StepNumberUnit::Steps,
                 None,
             ),
             (
@@ -219,7 +231,7 @@ mod tests {
                 loss,
                 r#""samples_count": 160"#,
                 160,
-                Counts::Samples,
+                StepNumberUnit::Samples,
                 None,
             ),
             (
@@ -227,7 +239,7 @@ mod tests {
                 "1.1",
                 r#""samples_count": 2000, "lr": 0.1"#,
                 2000,
-                Counts::Samples,
+                StepNumberUnit::Samples,
                 None,
             ),
             (
@@ -235,7 +247,7 @@ mod tests {
                 "1.1",
                 r#""samples_count": 2000"#,
                 2000,
-                Counts::Samples,
+                StepNumberUnit::Samples,
                 None,
             ),
             (
@@ -243,7 +255,7 @@ mod tests {
                 "0.67",
                 r#""step_num": 300"#,
                 300,
-                Counts::Steps,
+                StepNumberUnit::Steps,
                 None,
             ),
             (
@@ -251,7 +263,7 @@ mod tests {
                 r#"{"train_step_timing in s": 10.6}"#,
                 r#""step": 4194304"#,
                 4_194_304,
-                Counts::Unsaid,
+                StepNumberUnit::Unsaid,
                 Some(10.6),
             ),
             (
@@ -259,7 +271,7 @@ mod tests {
                 r#"{"throughput": 948.2, "loss": 0.5, "lr": 1.5e-05}"#,
                 r#""step_num": 300"#,
                 300,
-                Counts::Steps,
+                StepNumberUnit::Steps,
                 None,
             ),
         ] {
@@ -275,22 +287,22 @@ mod tests {
     fn an_epoch_of_iterations_has_a_throughput() {
         let value = r#"{"throughput": 194.07, "iterations": 3, "loss_scale": 65536.0}"#;
         let (line, _) = one(&record("tracked_stats", value, r#""step": 20"#));
-        let pace = Pace::Samples {
+        let pace = TrainerPace::Samples {
             per_s: 194.07,
             batches: 3,
         };
         assert_eq!(
             (line.step, line.counts, line.pace),
-            (20, Counts::Steps, Some(pace))
+            (20, StepNumberUnit::Steps, Some(pace))
         );
     }
 
     #[test]
     fn evaluations_and_the_batch_size_are_marks_in_both_formats() {
-        let start = Mark::Evaluation(Evaluation::Starts(Some(17)));
+        let start = TrainerMark::Evaluation(EvaluationLine::Starts(Some(17)));
         let stop = |samples, step| {
             let wall_ms = Some(17);
-            Mark::Evaluation(Evaluation::Stops {
+            TrainerMark::Evaluation(EvaluationLine::Stops {
                 wall_ms,
                 samples,
                 step,
@@ -311,7 +323,7 @@ mod tests {
             ),
             (
                 record("global_batch_size", "32", r#""x": 1"#),
-                Mark::BatchSize(32),
+                TrainerMark::BatchSize(32),
             ),
             (
                 ":::MLL 0.017 eval_start: {\"value\": null}".to_owned(),
@@ -324,7 +336,7 @@ mod tests {
             (
                 ":::MLL 1560722678.927 global_batch_size: {\"value\": 32, \"metadata\": {}}"
                     .to_owned(),
-                Mark::BatchSize(32),
+                TrainerMark::BatchSize(32),
             ),
         ] {
             let all = found(&format!("0: {text} x"));

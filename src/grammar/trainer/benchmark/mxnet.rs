@@ -7,36 +7,42 @@
 use nom::bytes::complete::tag;
 use nom::{IResult, Parser};
 
-use crate::trainer::facts::Facts;
 use crate::trainer::facts::ITER;
-use crate::trainer::parts::number::{bytes_after, count, float, millis, run_back};
-use crate::trainer::parts::piece::{Fields, Piece};
-use crate::trainer::parts::prefix::logger;
-use crate::trainer::{Found, Mark, Pace, StepLine, Trainer};
+use crate::trainer::facts::TrainerFacts;
+use crate::trainer::parts::number::{
+    bytes_after, parse_count, parse_float, parse_millis, suffix_len,
+};
+use crate::trainer::parts::piece::{FieldSyntax, LinePiece};
+use crate::trainer::parts::prefix::find_logger_prefix;
+use crate::trainer::{StepLine, Trainer, TrainerMark, TrainerPace, TrainerRecord};
 
 /// The speedometer's field.
-const SPEED: &[u8] = b"Speed: ";
+const MXNET_SPEED_FIELD: &[u8] = b"Speed: ";
 /// The end of an evaluation in the loops of the speedometer.
-const VALIDATION: &[u8] = b"] Validation-";
+const MXNET_VALIDATION: &[u8] = b"] Validation-";
 
 /// MXNet, whose every worker prints.
-pub(crate) const FACTS: Facts = Facts {
+pub(crate) const FACTS: TrainerFacts = TrainerFacts {
     first: 0,
     every_rank: true,
-    ..Facts::of(
+    ..TrainerFacts::counted_from_one(
         Trainer::Mxnet,
         "mxnet",
-        &[(SPEED, speed), (ITER, training), (VALIDATION, validated)],
+        &[
+            (MXNET_SPEED_FIELD, read_mxnet_speed),
+            (ITER, read_mxnet_training),
+            (MXNET_VALIDATION, read_mxnet_validation),
+        ],
     )
 };
 
-const METRICS: [Fields; 2] = [
-    Fields {
+const METRICS: [FieldSyntax; 2] = [
+    FieldSyntax {
         separator: b"\t",
         colon: b"=",
         units: b"",
     },
-    Fields {
+    FieldSyntax {
         separator: b", ",
         colon: b"=",
         units: b"",
@@ -44,49 +50,52 @@ const METRICS: [Fields; 2] = [
 ];
 
 /// `text` without `<open>12]` at its end, and the number.
-fn index<'a>(text: &'a [u8], open: &[u8]) -> Option<(&'a [u8], u64)> {
+fn split_index_at_end<'a>(text: &'a [u8], open: &[u8]) -> Option<(&'a [u8], u64)> {
     let inside = text.strip_suffix(b"]")?;
-    let (left, digits) = inside.split_at(inside.len() - run_back(inside, |b| b.is_ascii_digit()));
-    let (_, n) = count(digits).ok()?;
+    let (left, digits) = inside.split_at(inside.len() - suffix_len(inside, |b| b.is_ascii_digit()));
+    let (_, n) = parse_count(digits).ok()?;
     // `[20-40]` is the batches after the 20th up to the 40th.
     let left = left.strip_suffix(b"-").map_or(left, |range| {
-        &range[..range.len() - run_back(range, |b| b.is_ascii_digit())]
+        &range[..range.len() - suffix_len(range, |b| b.is_ascii_digit())]
     });
     Some((left.strip_suffix(open)?, n))
 }
 
 /// `Epoch[0] Batch [0-20]\tSpeed: 20461.75 samples/sec\taccuracy=0.001284`, and GluonCV's
 /// `[Epoch 0][Batch 99], Speed: 23.4 samples/sec, loss=1.2`.
-fn speed(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, per_s) = float(&piece.text[hit + SPEED.len()..]);
+fn read_mxnet_speed(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let (rest, per_s) = parse_float(&piece.text[hit + MXNET_SPEED_FIELD.len()..]);
     let rest = rest.strip_prefix(b" samples/sec")?;
-    let (before, low) = piece.before(hit);
-    let head = &before[..before.len() - run_back(before, |b| b" \t,".contains(&b))];
-    let (left, step) = index(head, b"Batch [").or_else(|| index(head, b"[Batch "))?;
+    let (before, low) = piece.free_text_before(hit);
+    let head = &before[..before.len() - suffix_len(before, |b| b" \t,".contains(&b))];
+    let (left, step) =
+        split_index_at_end(head, b"Batch [").or_else(|| split_index_at_end(head, b"[Batch "))?;
     let left = left.strip_suffix(b" ").unwrap_or(left);
     let opens = [&b"Epoch["[..], b"[Epoch ", b"Iter["];
-    let (start, epoch) = opens.iter().find_map(|open| index(left, open))?;
-    let (start, wall_ms) = logger(piece.text, piece.floor, low + start.len());
-    let metrics = METRICS.iter().map(|fields| fields.length(rest)).max();
+    let (start, epoch) = opens
+        .iter()
+        .find_map(|open| split_index_at_end(left, open))?;
+    let (start, wall_ms) = find_logger_prefix(piece.text, piece.floor, low + start.len());
+    let metrics = METRICS.iter().map(|fields| fields.fields_len(rest)).max();
     let line = StepLine {
         epoch: Some(epoch),
         wall_ms,
-        pace: per_s.map(|per_s| Pace::Samples { per_s, batches: 1 }),
-        ..StepLine::bare(Trainer::Mxnet, step)
+        pace: per_s.map(|per_s| TrainerPace::Samples { per_s, batches: 1 }),
+        ..StepLine::without_time(Trainer::Mxnet, step)
     };
-    Piece::step(start, piece.position(rest) + metrics.unwrap_or(0), line)
+    LinePiece::step_record(start, piece.position(rest) + metrics.unwrap_or(0), line)
 }
 
 fn head(input: &[u8]) -> IResult<&[u8], u64> {
     let (rest, (_, iteration, _, _, _, _, _, _, _)) = (
         tag("Iteration "),
-        count,
+        parse_count,
         tag("][Epoch "),
-        count,
+        parse_count,
         tag(", Batch "),
-        count,
+        parse_count,
         tag("/"),
-        count,
+        parse_count,
         tag("]"),
     )
         .parse(input)?;
@@ -96,41 +105,41 @@ fn head(input: &[u8]) -> IResult<&[u8], u64> {
 /// `[Training][Iteration 200][Epoch 2, Batch 85/115] lr: 0.06, training time: 229.395 [ms], speed:
 /// 4463.911 [imgs/sec], loss=7.3`; the iteration counts over the epochs (`ssd/` of NVIDIA's in
 /// MLPerf v0.7 and v1.0).
-fn training(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+fn read_mxnet_training(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
     let (rest, step) = head(&piece.text[hit..]).ok()?;
-    let at = Some(piece.over(b"[Training][", hit)).filter(|at| *at < hit)?;
-    let (left, time_s) = millis(bytes_after(rest, b" training time: ")?);
+    let at = Some(piece.skip_word_back(b"[Training][", hit)).filter(|at| *at < hit)?;
+    let (left, time_s) = parse_millis(bytes_after(rest, b" training time: ")?);
     let left = left.strip_prefix(b" [ms]")?;
     let speed = left
         .strip_prefix(b", speed: ")
-        .and_then(|speed| float(speed).0.strip_prefix(b" [imgs/sec]"));
+        .and_then(|speed| parse_float(speed).0.strip_prefix(b" [imgs/sec]"));
     let left = speed.unwrap_or(left);
-    let left = &left[METRICS[1].length(left)..];
-    let (start, wall_ms) = logger(piece.text, piece.floor, at);
+    let left = &left[METRICS[1].fields_len(left)..];
+    let (start, wall_ms) = find_logger_prefix(piece.text, piece.floor, at);
     let line = StepLine {
         time_s,
         wall_ms,
-        ..StepLine::bare(Trainer::Mxnet, step)
+        ..StepLine::without_time(Trainer::Mxnet, step)
     };
-    Piece::step(start, piece.position(left), line)
+    LinePiece::step_record(start, piece.position(left), line)
 }
 
 /// `Epoch[9] Validation-accuracy=0.122449`.
-fn validated(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (before, low) = piece.before(hit + 1);
-    let (left, _) = index(before, b"Epoch[")?;
-    let (start, _) = logger(piece.text, piece.floor, low + left.len());
-    Some(Found {
+fn read_mxnet_validation(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let (before, low) = piece.free_text_before(hit + 1);
+    let (left, _) = split_index_at_end(before, b"Epoch[")?;
+    let (start, _) = find_logger_prefix(piece.text, piece.floor, low + left.len());
+    Some(TrainerRecord {
         start,
         end: piece.text.len(),
-        mark: Mark::Between,
+        mark: TrainerMark::Between,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use crate::trainer::tests::{found, one, steps};
-    use crate::trainer::{Mark, Pace, Trainer};
+    use crate::trainer::{Trainer, TrainerMark, TrainerPace};
 
     #[test]
     fn the_speedometer_counts_batches_of_an_epoch() {
@@ -159,7 +168,7 @@ mod tests {
                 (line.trainer, line.step, line.epoch),
                 (Trainer::Mxnet, 20, Some(3))
             );
-            let pace = Pace::Samples {
+            let pace = TrainerPace::Samples {
                 per_s: 2046.5,
                 batches: 1,
             };
@@ -187,7 +196,7 @@ mod tests {
     fn the_end_of_an_evaluation_is_between_steps() {
         let text = "2019-05-23 18:26:16,794 Node[0] Epoch[9] Validation-accuracy=0.122449";
         let all = found(text);
-        assert_eq!((all.len(), all[0].mark), (1, Mark::Between));
+        assert_eq!((all.len(), all[0].mark), (1, TrainerMark::Between));
         assert_eq!((all[0].start, all[0].end), (0, text.len()));
     }
 

@@ -4,52 +4,63 @@
 use nom::bytes::complete::tag;
 use nom::{IResult, Parser};
 
-use crate::trainer::facts::Facts;
+use crate::trainer::facts::TrainerFacts;
 use crate::trainer::facts::{ITER, STEP};
-use crate::trainer::parts::number::{after, blanks, bytes_after, count, float, millis, run};
-use crate::trainer::parts::piece::{Fields, Piece};
-use crate::trainer::parts::prefix::logger;
-use crate::trainer::{Found, Mark, Pace, StepLine, Trainer, bar};
+use crate::trainer::parts::number::{
+    bytes_after, number_after, parse_count, parse_float, parse_millis, prefix_len, skip_blanks,
+};
+use crate::trainer::parts::piece::{FieldSyntax, LinePiece};
+use crate::trainer::parts::prefix::find_logger_prefix;
+use crate::trainer::{StepLine, Trainer, TrainerMark, TrainerPace, TrainerRecord, bar};
 
 /// The meter of a batch's time, after a tab.
-const TIME: &[u8] = b"\tTime ";
+const BATCH_TIME_METER: &[u8] = b"\tTime ";
 
 /// PyTorch's ImageNet example and what grew from it; it counts from 0 in each epoch, since 2022
 /// from 1.
-pub(crate) const IMAGENET: Facts = Facts {
+pub(crate) const IMAGENET: TrainerFacts = TrainerFacts {
     aliases: &["gnmt"],
     first: 0,
-    ..Facts::of(Trainer::ImageNet, "imagenet", &[(TIME, metered)])
+    ..TrainerFacts::counted_from_one(
+        Trainer::ImageNet,
+        "imagenet",
+        &[(BATCH_TIME_METER, read_imagenet_meter)],
+    )
 };
 /// The single-shot detector, whose every node prints.
-pub(crate) const SSD: Facts = Facts {
+pub(crate) const SSD: TrainerFacts = TrainerFacts {
     every_rank: true,
-    ..Facts::of(Trainer::Ssd, "ssd", &[(ITER, detector)])
+    ..TrainerFacts::counted_from_one(Trainer::Ssd, "ssd", &[(ITER, read_ssd_iteration)])
 };
 /// BERT.
-pub(crate) const BERT: Facts = Facts::of(Trainer::Bert, "bert", &[(STEP, bert)]);
+pub(crate) const BERT: TrainerFacts =
+    TrainerFacts::counted_from_one(Trainer::Bert, "bert", &[(STEP, read_bert_steps)]);
 /// DLRM, Meta's and NVIDIA's.
-pub(crate) const DLRM: Facts = Facts {
+pub(crate) const DLRM: TrainerFacts = TrainerFacts {
     every_rank: true,
-    ..Facts::of(Trainer::Dlrm, "dlrm", &[(bar::SLOW, recommender)])
+    ..TrainerFacts::counted_from_one(
+        Trainer::Dlrm,
+        "dlrm",
+        &[(bar::SECONDS_PER_ITERATION, read_dlrm_iteration)],
+    )
 };
 /// dlrover's ATorch.
-pub(crate) const DLROVER: Facts = Facts {
+pub(crate) const DLROVER: TrainerFacts = TrainerFacts {
     aliases: &["atorch"],
     every_rank: true,
-    ..Facts::of(Trainer::Dlrover, "dlrover", &[(STEP, event)])
+    ..TrainerFacts::counted_from_one(Trainer::Dlrover, "dlrover", &[(STEP, read_dlrover_event)])
 };
 
 /// `Epoch: [0][  10/5005]\tTime  0.512 ( 0.630)\tData ..` (`imagenet/main.py` of PyTorch's
 /// examples) and `TRAIN [0][10/321]\tTime 0.071 (0.081)\t..` of GNMT; the first number is this
 /// batch's. `Test: [ 10/196]` and `TEST [0][..]` are evaluations.
-fn metered(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (before, low) = piece.before(hit);
+fn read_imagenet_meter(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let (before, low) = piece.free_text_before(hit);
     let inside = before.strip_suffix(b"]")?;
     let open = memchr::memrchr(b'[', inside)?;
     let of = &inside[open + 1..];
-    let (rest, step) = count(&of[run(of, |b| b == b' ')..]).ok()?;
-    let (rest, total) = count(rest.strip_prefix(b"/")?).ok()?;
+    let (rest, step) = parse_count(&of[prefix_len(of, |b| b == b' ')..]).ok()?;
+    let (rest, total) = parse_count(rest.strip_prefix(b"/")?).ok()?;
     let end = piece.text.len();
     if !rest.is_empty() {
         return None;
@@ -58,17 +69,17 @@ fn metered(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let (name, epoch) = match head.strip_suffix(b"]") {
         Some(inside) => {
             let open = memchr::memrchr(b'[', inside)?;
-            let (rest, epoch) = count(&inside[open + 1..]).ok()?;
+            let (rest, epoch) = parse_count(&inside[open + 1..]).ok()?;
             (&inside[..open], rest.is_empty().then_some(epoch))
         }
         None => (head, None),
     };
     for word in [&b"Test: "[..], b"TEST "] {
         if let Some(left) = name.strip_suffix(word) {
-            return Some(Found {
+            return Some(TrainerRecord {
                 start: low + left.len(),
                 end,
-                mark: Mark::Between,
+                mark: TrainerMark::Between,
             });
         }
     }
@@ -78,97 +89,100 @@ fn metered(piece: &Piece<'_>, hit: usize) -> Option<Found> {
             .iter()
             .find_map(|word| name.strip_suffix(*word))?
             .len();
-    let (start, wall_ms) = logger(piece.text, piece.floor, start);
-    let value = &piece.text[hit + TIME.len()..];
+    let (start, wall_ms) = find_logger_prefix(piece.text, piece.floor, start);
+    let value = &piece.text[hit + BATCH_TIME_METER.len()..];
     let line = StepLine {
         epoch: Some(epoch?),
         total: Some(total),
-        time_s: float(&value[run(value, |b| b == b' ')..]).1,
+        time_s: parse_float(&value[prefix_len(value, |b| b == b' ')..]).1,
         wall_ms,
-        ..StepLine::bare(Trainer::ImageNet, step)
+        ..StepLine::without_time(Trainer::ImageNet, step)
     };
-    Piece::step(start, end, line)
+    LinePiece::step_record(start, end, line)
 }
 
 /// `Iteration:   1000, Loss function: 5.234, Average Loss: 4.360, avg. samples / sec: 54561.02`, the
 /// rate of all nodes since the line before (`train.py` of NVIDIA's, MLPerf v0.6).
-fn detector(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+fn read_ssd_iteration(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
     let rest = piece.text[hit..].strip_prefix(b"Iteration:")?;
-    let (rest, step) = count(blanks(rest)).ok()?;
-    let (rest, _) = float(rest.strip_prefix(b", Loss function: ")?);
-    const FIELDS: Fields = Fields {
+    let (rest, step) = parse_count(skip_blanks(rest)).ok()?;
+    let (rest, _) = parse_float(rest.strip_prefix(b", Loss function: ")?);
+    const FIELDS: FieldSyntax = FieldSyntax {
         separator: b", ",
         colon: b": ",
         units: b"",
     };
-    let record = &rest[..FIELDS.length(rest)];
+    let record = &rest[..FIELDS.fields_len(rest)];
     let line = StepLine {
-        pace: after(record, b", avg. samples / sec: ")
-            .map(|per_s| Pace::Samples { per_s, batches: 1 }),
-        ..StepLine::bare(Trainer::Ssd, step)
+        pace: number_after(record, b", avg. samples / sec: ")
+            .map(|per_s| TrainerPace::Samples { per_s, batches: 1 }),
+        ..StepLine::without_time(Trainer::Ssd, step)
     };
-    Piece::step(hit, piece.position(rest) + record.len(), line)
+    LinePiece::step_record(hit, piece.position(rest) + record.len(), line)
 }
 
 /// `{'training_steps': 12, .. 'seq/s': 393.85, 'global_steps': 0, 'samples_trained': 0,
 /// 'skipped_steps': 2, 'timestamp': 1593152764.6}`. Training steps are micro-batches; the
 /// optimizer's steps are the global ones and those that an overflow skipped (`run_pretraining.py` of
 /// NVIDIA's, MLPerf v0.7).
-fn bert(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let start = piece.over(b"{'training_", hit);
-    let (rest, step) = count(piece.text[hit..].strip_prefix(b"steps': ")?).ok()?;
-    let close = run(rest, |b| b != b'}');
+fn read_bert_steps(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let start = piece.skip_word_back(b"{'training_", hit);
+    let (rest, step) = parse_count(piece.text[hit..].strip_prefix(b"steps': ")?).ok()?;
+    let close = prefix_len(rest, |b| b != b'}');
     let record = &rest[..close];
     let whole = |name| {
         bytes_after(record, name)
-            .and_then(|n| count(n).ok())
+            .and_then(|n| parse_count(n).ok())
             .map(|(_, n)| n)
     };
     let optimizer = whole(b"'global_steps': ")
         .zip(whole(b"'skipped_steps': "))
         .and_then(|(taken, skipped)| taken.checked_add(skipped));
-    let stamp = after(record, b"'timestamp': ").map(|s| (s * 1000.0).round());
+    let stamp = number_after(record, b"'timestamp': ").map(|s| (s * 1000.0).round());
     let line = StepLine {
         wall_ms: stamp.filter(|ms| ms.abs() < 9e15).map(|ms| ms as i64),
-        pace: after(record, b"'seq/s': ").map(|per_s| Pace::Samples { per_s, batches: 1 }),
-        ..StepLine::bare(Trainer::Bert, optimizer.unwrap_or(step))
+        pace: number_after(record, b"'seq/s': ")
+            .map(|per_s| TrainerPace::Samples { per_s, batches: 1 }),
+        ..StepLine::without_time(Trainer::Bert, optimizer.unwrap_or(step))
     };
     let end = piece.position(rest) + (close + 1).min(rest.len());
-    Piece::step(start, end, line).filter(|_| start < hit)
+    LinePiece::step_record(start, end, line).filter(|_| start < hit)
 }
 
 /// `Finished training it 128/128028 of epoch 0, 71.86 ms/it, loss 0.200952, accuracy 91.433 %`, the
 /// mean since the line before (`dlrm_s_pytorch.py`); `hit` is at the `s/it`.
-fn recommender(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+fn read_dlrm_iteration(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
     const HEAD: &[u8] = b"Finished training it ";
     let start = piece.find_back(HEAD, hit)?;
     let head = |input| -> IResult<&[u8], (u64, u64, u64)> {
         let (rest, (_, step, _, total, _, epoch, _)) = (
             tag(HEAD),
-            count,
+            parse_count,
             tag("/"),
-            count,
+            parse_count,
             tag(" of epoch "),
-            count,
+            parse_count,
             tag(", "),
         )
             .parse(input)?;
         Ok((rest, (step, total, epoch)))
     };
     let (rest, (step, total, epoch)) = head(&piece.text[start..]).ok()?;
-    let (rest, time_s) = millis(rest);
+    let (rest, time_s) = parse_millis(rest);
     let mut rest = rest.strip_prefix(b" ms/it")?;
     for name in [&b", loss "[..], b", accuracy "] {
-        rest = rest.strip_prefix(name).map_or(rest, |value| float(value).0);
+        rest = rest
+            .strip_prefix(name)
+            .map_or(rest, |value| parse_float(value).0);
     }
     let line = StepLine {
         epoch: Some(epoch),
         total: Some(total),
         // -1 represents no time.
         time_s: time_s.filter(|time_s| *time_s >= 0.0),
-        ..StepLine::bare(Trainer::Dlrm, step)
+        ..StepLine::without_time(Trainer::Dlrm, step)
     };
-    Piece::step(
+    LinePiece::step_record(
         start,
         piece.position(rest.strip_prefix(b" %").unwrap_or(rest)),
         line,
@@ -177,17 +191,17 @@ fn recommender(piece: &Piece<'_>, hit: usize) -> Option<Found> {
 
 /// `[2025-04-21T23:53:35.596206] [426] [22b7ca89] [AtorchTrainerV2] [#step] [END] {"global_step": 5}`
 /// (`dlrover/python/training_event`); `[BEGIN]` is before the step.
-fn event(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+fn read_dlrover_event(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
     let rest = piece.text[hit..].strip_prefix(b"step] [END] {")?;
-    let hit = Some(piece.over(b"[#", hit)).filter(|at| *at < hit)?;
-    let close = run(rest, |b| b != b'}');
-    let (_, step) = count(bytes_after(&rest[..close], b"\"global_step\": ")?).ok()?;
-    let (start, wall_ms) = logger(piece.text, piece.floor, hit);
+    let hit = Some(piece.skip_word_back(b"[#", hit)).filter(|at| *at < hit)?;
+    let close = prefix_len(rest, |b| b != b'}');
+    let (_, step) = parse_count(bytes_after(&rest[..close], b"\"global_step\": ")?).ok()?;
+    let (start, wall_ms) = find_logger_prefix(piece.text, piece.floor, hit);
     let line = StepLine {
         wall_ms,
-        ..StepLine::bare(Trainer::Dlrover, step)
+        ..StepLine::without_time(Trainer::Dlrover, step)
     };
-    Piece::step(
+    LinePiece::step_record(
         start,
         piece.position(rest) + (close + 1).min(rest.len()),
         line,
@@ -197,7 +211,7 @@ fn event(piece: &Piece<'_>, hit: usize) -> Option<Found> {
 #[cfg(test)]
 mod tests {
     use crate::trainer::tests::{found, one, steps};
-    use crate::trainer::{Mark, Pace, Trainer};
+    use crate::trainer::{Trainer, TrainerMark, TrainerPace};
 
     #[test]
     fn meters_print_this_batchs_time_first() {
@@ -220,7 +234,7 @@ mod tests {
             let all = found(&format!("0: {text}"));
             assert_eq!(
                 (all.len(), all[0].mark, all[0].start),
-                (1, Mark::Between, 3),
+                (1, TrainerMark::Between, 3),
                 "{text}"
             );
         }
@@ -231,7 +245,7 @@ mod tests {
         let text = "Iteration:   1000, Loss function: 5.234, Average Loss: 4.360, avg. samples / sec: 545.02";
         let (line, got) = one(&format!("3: {text}Iter"));
         assert_eq!((line.trainer, line.step), (Trainer::Ssd, 1000));
-        let pace = Pace::Samples {
+        let pace = TrainerPace::Samples {
             per_s: 545.02,
             batches: 1,
         };
@@ -245,7 +259,7 @@ mod tests {
         let (line, got) = one(&format!("0: {text}"));
         assert_eq!((line.trainer, line.step), (Trainer::Bert, 12));
         assert_eq!(line.wall_ms, Some(1_593_152_764_625));
-        let pace = Pace::Samples {
+        let pace = TrainerPace::Samples {
             per_s: 393.5,
             batches: 1,
         };

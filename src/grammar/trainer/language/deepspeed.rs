@@ -3,62 +3,69 @@
 //! None but the pipeline's has a time, so the stamp is kept. The first two are printed for the same
 //! step, and both are found (@edaa722; since 066d91205 only when the level is raised).
 
-use crate::trainer::facts::Facts;
 use crate::trainer::facts::STEP;
-use crate::trainer::parts::number::{bytes_after, count, float, run, run_back};
-use crate::trainer::parts::piece::{Fields, Piece};
-use crate::trainer::parts::prefix::logger;
-use crate::trainer::{Found, StepLine, Trainer};
+use crate::trainer::facts::TrainerFacts;
+use crate::trainer::parts::number::{
+    bytes_after, parse_count, parse_float, prefix_len, suffix_len,
+};
+use crate::trainer::parts::piece::{FieldSyntax, LinePiece};
+use crate::trainer::parts::prefix::find_logger_prefix;
+use crate::trainer::{StepLine, Trainer, TrainerRecord};
 
 /// The timer's field in the form before 5bd09a8f8, 2022-07-26.
 pub(crate) const SAMPLES: &[u8] = b", SamplesPerSec=";
 
 /// DeepSpeed.
-pub(crate) const FACTS: Facts = Facts::of(
+pub(crate) const FACTS: TrainerFacts = TrainerFacts::counted_from_one(
     Trainer::DeepSpeed,
     "deepspeed",
     &[
-        (STEP, engine),
-        (STEP, timer),
-        (SAMPLES, old_timer),
-        (STEP, pipeline),
+        (STEP, read_engine_step),
+        (STEP, read_timer),
+        (SAMPLES, read_old_timer),
+        (STEP, read_pipeline),
     ],
 );
 
 /// How the timer writes its numbers.
-const FIELDS: Fields = Fields {
+const FIELDS: FieldSyntax = FieldSyntax {
     separator: b", ",
     colon: b"=",
     units: b"GB",
 };
 
-fn stamped(piece: &Piece<'_>, at: usize, end: usize, step: u64) -> Option<Found> {
-    let (start, wall_ms) = logger(piece.text, piece.floor, at);
-    Piece::step(
+fn step_with_stamp(
+    piece: &LinePiece<'_>,
+    at: usize,
+    end: usize,
+    step: u64,
+) -> Option<TrainerRecord> {
+    let (start, wall_ms) = find_logger_prefix(piece.text, piece.floor, at);
+    LinePiece::step_record(
         start,
         end,
         StepLine {
             wall_ms,
-            ..StepLine::bare(Trainer::DeepSpeed, step)
+            ..StepLine::without_time(Trainer::DeepSpeed, step)
         },
     )
 }
 
 /// `[Rank 0] step=40, skipped=2, lr=[5e-05], mom=[[0.9, 0.999]]`.
-pub(crate) fn engine(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, step) = count(piece.text[hit..].strip_prefix(b"step=")?).ok()?;
-    if !rest.starts_with(b", skipped=") || !piece.word_at(hit) {
+pub(crate) fn read_engine_step(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let (rest, step) = parse_count(piece.text[hit..].strip_prefix(b"step=")?).ok()?;
+    if !rest.starts_with(b", skipped=") || !piece.is_word_start(hit) {
         return None;
     }
     // The lists of one rate and one momentum per group; a list cut short ends with the piece.
     let mut end = rest
         .len()
-        .min(10 + run(&rest[10..], |b| b.is_ascii_digit()));
+        .min(10 + prefix_len(&rest[10..], |b| b.is_ascii_digit()));
     for name in [&b", lr=["[..], b", mom=["] {
         let Some(list) = rest[end..].strip_prefix(name) else {
             break;
         };
-        let close = run(list, |b| {
+        let close = prefix_len(list, |b| {
             b.is_ascii_digit() || b"[](), .eE+-".contains(&b) || b.is_ascii_alphabetic()
         });
         // `mom` follows `lr` with a comma, which the list would take in.
@@ -71,60 +78,60 @@ pub(crate) fn engine(piece: &Piece<'_>, hit: usize) -> Option<Found> {
         };
         end += name.len() + close.unwrap_or(list.len());
     }
-    stamped(
+    step_with_stamp(
         piece,
-        piece.over(b"[Rank 0] ", hit),
+        piece.skip_word_back(b"[Rank 0] ", hit),
         piece.position(rest) + end,
         step,
     )
 }
 
 /// `epoch=0/micro_step=34/global_step=34, RunningAvgSamplesPerSec=7.8, ..`; `hit` is at `step=34`.
-pub(crate) fn timer(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+pub(crate) fn read_timer(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
     let digit = |b: u8| b.is_ascii_digit();
-    let (before, low) = piece.before(hit);
+    let (before, low) = piece.free_text_before(hit);
     let micro = before.strip_suffix(b"/global_")?;
-    let epoch = micro[..micro.len() - run_back(micro, digit)].strip_suffix(b"/micro_step=")?;
-    let head = epoch[..epoch.len() - run_back(epoch, digit)].strip_suffix(b"epoch=")?;
-    let (rest, step) = count(piece.text[hit..].strip_prefix(b"step=")?).ok()?;
-    stamped(
+    let epoch = micro[..micro.len() - suffix_len(micro, digit)].strip_suffix(b"/micro_step=")?;
+    let head = epoch[..epoch.len() - suffix_len(epoch, digit)].strip_suffix(b"epoch=")?;
+    let (rest, step) = parse_count(piece.text[hit..].strip_prefix(b"step=")?).ok()?;
+    step_with_stamp(
         piece,
         low + head.len(),
-        piece.position(rest) + FIELDS.length(rest),
+        piece.position(rest) + FIELDS.fields_len(rest),
         step,
     )
 }
 
 /// `0/40, SamplesPerSec=83.48`, the timer of old: epoch and step.
-pub(crate) fn old_timer(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+pub(crate) fn read_old_timer(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
     let digit = |b: u8| b.is_ascii_digit();
-    let (before, low) = piece.before(hit);
-    let digits = run_back(before, digit);
+    let (before, low) = piece.free_text_before(hit);
+    let digits = suffix_len(before, digit);
     let epoch = before[..before.len() - digits].strip_suffix(b"/")?;
-    let (_, step) = count(&before[before.len() - digits..]).ok()?;
-    let head = epoch.len() - run_back(epoch, digit);
-    let end = hit + FIELDS.length(&piece.text[hit..]);
-    stamped(piece, low + head, end, step).filter(|_| head < epoch.len())
+    let (_, step) = parse_count(&before[before.len() - digits..]).ok()?;
+    let head = epoch.len() - suffix_len(epoch, digit);
+    let end = hit + FIELDS.fields_len(&piece.text[hit..]);
+    step_with_stamp(piece, low + head, end, step).filter(|_| head < epoch.len())
 }
 
 /// `steps: 200 loss: 5.5508 iter time (s): 0.936 samples/sec: 136.706`, a bare `print`; the time is
 /// the mean over `steps_per_print`.
-pub(crate) fn pipeline(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, step) = count(piece.text[hit..].strip_prefix(b"steps: ")?).ok()?;
-    if !rest.starts_with(b" loss: ") || !piece.word_at(hit) {
+pub(crate) fn read_pipeline(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let (rest, step) = parse_count(piece.text[hit..].strip_prefix(b"steps: ")?).ok()?;
+    if !rest.starts_with(b" loss: ") || !piece.is_word_start(hit) {
         return None;
     }
     let window = &rest[..rest.len().min(512)];
     let time = bytes_after(window, b" iter time (s): ")?;
-    let (mut tail, time_s) = float(time);
+    let (mut tail, time_s) = parse_float(time);
     if let Some(rate) = tail.strip_prefix(b" samples/sec: ") {
-        tail = float(rate).0;
+        tail = parse_float(rate).0;
     }
     let line = StepLine {
         time_s,
-        ..StepLine::bare(Trainer::DeepSpeed, step)
+        ..StepLine::without_time(Trainer::DeepSpeed, step)
     };
-    Piece::step(hit, piece.position(rest) + window.len() - tail.len(), line)
+    LinePiece::step_record(hit, piece.position(rest) + window.len() - tail.len(), line)
 }
 
 #[cfg(test)]

@@ -3,51 +3,59 @@
 //! `num_updates` counts; `2800 / 160368` is the place in the epoch and runs ahead after an overflow
 //! is skipped. `ups` has two digits, so the stamp replaces the time (@3d262bb).
 
-use crate::trainer::facts::Facts;
-use crate::trainer::parts::number::{after, count, run};
-use crate::trainer::parts::piece::{Fields, Piece};
-use crate::trainer::parts::prefix::logger;
-use crate::trainer::{Clock, Found, StepLine, Trainer};
+use crate::trainer::facts::TrainerFacts;
+use crate::trainer::parts::number::{number_after, parse_count, prefix_len};
+use crate::trainer::parts::piece::{FieldSyntax, LinePiece};
+use crate::trainer::parts::prefix::find_logger_prefix;
+use crate::trainer::{StepLine, Trainer, TrainerClock, TrainerRecord};
 
 /// The field that counts the steps, with `=` or as a JSON key.
-pub(crate) const ANCHOR: &[u8] = b"num_updates";
+pub(crate) const NUM_UPDATES_FIELD: &[u8] = b"num_updates";
 
 /// fairseq and metaseq.
-pub(crate) const FACTS: Facts = Facts::of(Trainer::Fairseq, "fairseq", &[(ANCHOR, updates)]);
+pub(crate) const FACTS: TrainerFacts = TrainerFacts::counted_from_one(
+    Trainer::Fairseq,
+    "fairseq",
+    &[(NUM_UPDATES_FIELD, read_fairseq_updates)],
+);
 
 /// metaseq prints hundreds of norms before the count.
-const REACH: usize = 8192;
+const METASEQ_LOOKBACK_BYTES: usize = 8192;
 
 /// How the simple form writes its numbers.
-const FIELDS: Fields = Fields {
+const FIELDS: FieldSyntax = FieldSyntax {
     separator: b", ",
     colon: b"=",
     units: b"%",
 };
 
 /// Where the last `needle` before `at` is, as far back as metaseq's records need.
-fn head(piece: &Piece<'_>, needle: &[u8], at: usize) -> Option<usize> {
-    let low = piece.floor.max(at.saturating_sub(REACH)).min(at);
+fn find_head_before(piece: &LinePiece<'_>, needle: &[u8], at: usize) -> Option<usize> {
+    let low = piece
+        .floor
+        .max(at.saturating_sub(METASEQ_LOOKBACK_BYTES))
+        .min(at);
     memchr::memmem::rfind(&piece.text[low..at], needle).map(|found| low + found)
 }
 
 /// `epoch 001:   2800 / 160368 loss=9.2, num_updates=2800` or `{"epoch": 1, "num_updates": "2800"}`.
-pub(crate) fn updates(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let value = &piece.text[hit + ANCHOR.len()..];
+pub(crate) fn read_fairseq_updates(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let value = &piece.text[hit + NUM_UPDATES_FIELD.len()..];
     let (at, step, end) = if let Some(value) = value.strip_prefix(b"=") {
-        let (rest, step) = count(value).ok()?;
-        let at = head(piece, b"epoch ", hit)?;
+        let (rest, step) = parse_count(value).ok()?;
+        let at = find_head_before(piece, b"epoch ", hit)?;
         (
-            piece.over(b"| ", at),
+            piece.skip_word_back(b"| ", at),
             step,
-            piece.position(rest) + FIELDS.length(rest),
+            piece.position(rest) + FIELDS.fields_len(rest),
         )
     } else {
         // `"train_num_updates"` is the end of an epoch, so the quote has to be before.
         let value = value.strip_prefix(b"\": ")?;
-        let (rest, step) = count(value.strip_prefix(b"\"").unwrap_or(value)).ok()?;
-        let at = head(piece, b"{\"epoch\":", hit).filter(|_| piece.over(b"\"", hit) < hit)?;
-        let close = run(rest, |b| b != b'}' && b != b'{');
+        let (rest, step) = parse_count(value.strip_prefix(b"\"").unwrap_or(value)).ok()?;
+        let at = find_head_before(piece, b"{\"epoch\":", hit)
+            .filter(|_| piece.skip_word_back(b"\"", hit) < hit)?;
+        let close = prefix_len(rest, |b| b != b'}' && b != b'{');
         (
             at,
             step,
@@ -55,9 +63,9 @@ pub(crate) fn updates(piece: &Piece<'_>, hit: usize) -> Option<Found> {
         )
     };
     // In the simple form the `| ` before `epoch` is the logger's, unless there is no logger.
-    let (start, wall_ms) = match logger(piece.text, piece.floor, at) {
+    let (start, wall_ms) = match find_logger_prefix(piece.text, piece.floor, at) {
         found @ (_, Some(_)) => found,
-        _ => logger(
+        _ => find_logger_prefix(
             piece.text,
             piece.floor,
             piece.text[..at].len() + skip_bar(piece, at),
@@ -73,23 +81,23 @@ pub(crate) fn updates(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let wall = [&b" wall="[..], b"\"wall\": "];
     let wall = wall
         .iter()
-        .find_map(|name| after(&piece.text[at..end], name));
-    Piece::step(
+        .find_map(|name| number_after(&piece.text[at..end], name));
+    LinePiece::step_record(
         start,
         end,
         StepLine {
             wall_ms,
-            clock: wall.map(|seconds| Clock {
+            clock: wall.map(|seconds| TrainerClock {
                 seconds,
                 error: 1.0,
             }),
-            ..StepLine::bare(Trainer::Fairseq, step)
+            ..StepLine::without_time(Trainer::Fairseq, step)
         },
     )
 }
 
 /// Length of a `| ` at `at`, which ends the logger's prefix.
-fn skip_bar(piece: &Piece<'_>, at: usize) -> usize {
+fn skip_bar(piece: &LinePiece<'_>, at: usize) -> usize {
     if piece.text[at..].starts_with(b"| ") {
         2
     } else {

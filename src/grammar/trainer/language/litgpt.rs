@@ -7,56 +7,62 @@ use nom::branch::alt;
 use nom::bytes::complete::tag;
 use nom::{IResult, Parser};
 
-use crate::trainer::facts::Facts;
 use crate::trainer::facts::LOSS;
-use crate::trainer::parts::number::{blanks, count, float, millis, run, run_back};
-use crate::trainer::parts::piece::Piece;
-use crate::trainer::{Found, Mark, StepLine, Trainer};
+use crate::trainer::facts::TrainerFacts;
+use crate::trainer::parts::number::{
+    parse_count, parse_float, parse_millis, prefix_len, skip_blanks, suffix_len,
+};
+use crate::trainer::parts::piece::LinePiece;
+use crate::trainer::{StepLine, Trainer, TrainerMark, TrainerRecord};
 
 /// litGPT's field of the micro-batch's time.
-pub(crate) const ANCHOR: &[u8] = b"iter time: ";
+pub(crate) const ITER_TIME_FIELD: &[u8] = b"iter time: ";
 
 /// litGPT and nanoGPT.
-pub(crate) const FACTS: Facts = Facts::of(
+pub(crate) const FACTS: TrainerFacts = TrainerFacts::counted_from_one(
     Trainer::LitGpt,
     "litgpt",
-    &[(ANCHOR, closed), (LOSS, nano), (LOSS, validated)],
+    &[
+        (ITER_TIME_FIELD, read_litgpt_iteration),
+        (LOSS, read_nanogpt_iteration),
+        (LOSS, read_litgpt_validation),
+    ],
 );
 
 fn head(input: &[u8]) -> IResult<&[u8], u64> {
     let (rest, (_, _, _, step)) = (
         tag("iter "),
-        count,
+        parse_count,
         alt((tag(" step "), tag(" | step "))),
-        count,
+        parse_count,
     )
         .parse(input)?;
     Ok((rest, step))
 }
 
 /// `Epoch 34 | iter 3050700 step 610140 | loss train: 2.8, val: 2.8 | iter time: 1.2 ms (step)`.
-pub(crate) fn closed(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, _) = float(&piece.text[hit + ANCHOR.len()..]);
+pub(crate) fn read_litgpt_iteration(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let (rest, _) = parse_float(&piece.text[hit + ITER_TIME_FIELD.len()..]);
     let (rest, _) = closing(rest).ok()?;
     // ` | iter time` itself is at the hit, so the nearest before is the head's.
     let at = piece.find_back(b"| iter ", hit.saturating_sub(1))? + 2;
     let (_, step) = head(&piece.text[at..]).ok()?;
-    let (before, low) = piece.before(at);
+    let (before, low) = piece.free_text_before(at);
     let epoch = before.strip_suffix(b" | ").map_or(before, |b| {
-        &b[..b.len() - run_back(b, |b| b.is_ascii_digit())]
+        &b[..b.len() - suffix_len(b, |b| b.is_ascii_digit())]
     });
     let words = [&b"Epoch "[..], b"Ep "];
     let start = words.iter().find_map(|word| epoch.strip_suffix(*word));
     let left = rest
         .strip_prefix(b" remaining time: ")
         .map_or(rest, |time| {
-            &time[run(time, |b| b.is_ascii_digit() || b":, days".contains(&b))..]
+            &time[prefix_len(time, |b| b.is_ascii_digit() || b":, days".contains(&b))..]
         });
     let start = start.map_or(at, |start| low + start.len());
-    Piece::step(
+    LinePiece::step_record(
         start,
         piece.position(left),
-        StepLine::bare(Trainer::LitGpt, step),
+        StepLine::without_time(Trainer::LitGpt, step),
     )
 }
 
@@ -66,64 +72,64 @@ fn closing(input: &[u8]) -> IResult<&[u8], &[u8]> {
 }
 
 /// Where `word` and a number are right before `at`.
-fn numbered(piece: &Piece<'_>, word: &[u8], at: usize) -> Option<(usize, u64)> {
-    let (before, low) = piece.before(at);
-    let digits = run_back(before, |b| b.is_ascii_digit());
+fn find_number_before(piece: &LinePiece<'_>, word: &[u8], at: usize) -> Option<(usize, u64)> {
+    let (before, low) = piece.free_text_before(at);
+    let digits = suffix_len(before, |b| b.is_ascii_digit());
     let (word_end, number) = before.split_at(before.len() - digits);
     let start = low + word_end.strip_suffix(word)?.len();
-    let (_, step) = count(number).ok()?;
-    piece.word_at(start).then_some((start, step))
+    let (_, step) = parse_count(number).ok()?;
+    piece.is_word_start(start).then_some((start, step))
 }
 
 /// `iter 1631: loss 4.0863, time 561.94ms`.
-pub(crate) fn nano(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let colon = Some(piece.over(b":", hit)).filter(|colon| *colon < hit)?;
-    let (start, step) = numbered(piece, b"iter ", colon)?;
-    let (rest, _) = float(&piece.text[hit + LOSS.len()..]);
-    let (rest, time_s) = millis(rest.strip_prefix(b", time ")?);
+pub(crate) fn read_nanogpt_iteration(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let colon = Some(piece.skip_word_back(b":", hit)).filter(|colon| *colon < hit)?;
+    let (start, step) = find_number_before(piece, b"iter ", colon)?;
+    let (rest, _) = parse_float(&piece.text[hit + LOSS.len()..]);
+    let (rest, time_s) = parse_millis(rest.strip_prefix(b", time ")?);
     let rest = rest.strip_prefix(b"ms")?;
     let left = rest.strip_prefix(b", mfu ").map_or(rest, |mfu| {
-        let tail = float(mfu).0;
+        let tail = parse_float(mfu).0;
         tail.strip_prefix(b"%").unwrap_or(tail)
     });
     let line = StepLine {
         time_s,
-        ..StepLine::bare(Trainer::LitGpt, step)
+        ..StepLine::without_time(Trainer::LitGpt, step)
     };
-    Piece::step(start, piece.position(left), line)
+    LinePiece::step_record(start, piece.position(left), line)
 }
 
 /// `iter 100: val loss 3.1, val time: 1.2 ms` and `step 2000: train loss 1.2, val loss 1.3`.
-pub(crate) fn validated(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, value) = float(&piece.text[hit + LOSS.len()..]);
+pub(crate) fn read_litgpt_validation(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let (rest, value) = parse_float(&piece.text[hit + LOSS.len()..]);
     value?;
-    let hit = Some(piece.over(b"val", hit)).filter(|val| *val < hit)?;
+    let hit = Some(piece.skip_word_back(b"val", hit)).filter(|val| *val < hit)?;
     let left = rest.strip_prefix(b", val time: ").map_or(rest, |time| {
-        let tail = blanks(float(time).0);
+        let tail = skip_blanks(parse_float(time).0);
         tail.strip_prefix(b"ms").unwrap_or(tail)
     });
-    let colon = piece.over(b": ", hit);
+    let colon = piece.skip_word_back(b": ", hit);
     let start = if colon < hit {
-        numbered(piece, b"iter ", colon)?.0
+        find_number_before(piece, b"iter ", colon)?.0
     } else {
         let train = piece.find_back(b": train loss ", hit)?;
-        let (tail, _) = float(&piece.text[train + b": train loss ".len()..hit]);
+        let (tail, _) = parse_float(&piece.text[train + b": train loss ".len()..hit]);
         if tail != b", " {
             return None;
         }
-        numbered(piece, b"step ", train)?.0
+        find_number_before(piece, b"step ", train)?.0
     };
-    Some(Found {
+    Some(TrainerRecord {
         start,
         end: piece.position(left),
-        mark: Mark::Between,
+        mark: TrainerMark::Between,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use crate::trainer::tests::{found, one, steps};
-    use crate::trainer::{Mark, Trainer};
+    use crate::trainer::{Trainer, TrainerMark};
 
     #[test]
     fn only_a_closed_step_counts_and_without_the_micro_batchs_time() {
@@ -154,7 +160,11 @@ mod tests {
             "step 2000: train loss 1.2000, val loss 1.3000",
         ] {
             let all = found(&format!("0: {text}"));
-            assert_eq!((all.len(), all[0].mark), (1, Mark::Between), "{text}");
+            assert_eq!(
+                (all.len(), all[0].mark),
+                (1, TrainerMark::Between),
+                "{text}"
+            );
             assert_eq!((all[0].start, all[0].end), (3, 3 + text.len()));
         }
         for text in [

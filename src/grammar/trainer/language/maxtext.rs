@@ -1,47 +1,47 @@
 //! MaxText's step line, printed one step late (390c5d561, 2024-01-31).
 
-use crate::trainer::facts::Facts;
 use crate::trainer::facts::STEP;
-use crate::trainer::parts::number::{after, count};
-use crate::trainer::parts::piece::{Fields, Piece};
-use crate::trainer::parts::prefix::logger;
-use crate::trainer::{Found, StepLine, Trainer};
+use crate::trainer::facts::TrainerFacts;
+use crate::trainer::parts::number::{number_after, parse_count};
+use crate::trainer::parts::piece::{FieldSyntax, LinePiece};
+use crate::trainer::parts::prefix::find_logger_prefix;
+use crate::trainer::{StepLine, Trainer, TrainerRecord};
 
 /// MaxText, which flushes line N from a buffer one step deep (390c5d561, 2024-01-31).
-pub(crate) const FACTS: Facts = Facts {
+pub(crate) const FACTS: TrainerFacts = TrainerFacts {
     first: 0,
     every_rank: true,
     lags: true,
-    ..Facts::of(Trainer::MaxText, "maxtext", &[(STEP, completed)])
+    ..TrainerFacts::counted_from_one(Trainer::MaxText, "maxtext", &[(STEP, read_maxtext_step)])
 };
 
 /// How MaxText writes its metrics.
-const FIELDS: Fields = Fields {
+const FIELDS: FieldSyntax = FieldSyntax {
     separator: b", ",
     colon: b": ",
     units: b"",
 };
 
 /// `completed step: 9, seconds: 5.667, TFLOP/s/device: 134.924`; `hit` is at `step:`.
-pub(crate) fn completed(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let word = piece.over(b"completed ", hit);
+pub(crate) fn read_maxtext_step(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let word = piece.skip_word_back(b"completed ", hit);
     if word == hit {
         return None;
     }
-    let (rest, step) = count(piece.text[hit..].strip_prefix(b"step: ")?).ok()?;
+    let (rest, step) = parse_count(piece.text[hit..].strip_prefix(b"step: ")?).ok()?;
     // A profiler's `completed .. step: 5` has no time.
     if !rest.starts_with(b", seconds: ") {
         return None;
     }
-    let record = &rest[..FIELDS.length(rest)];
-    let phase = piece.over(b"[Rampup Batch Size Phase], ", word);
-    let (start, _) = logger(piece.text, piece.floor, phase);
+    let record = &rest[..FIELDS.fields_len(rest)];
+    let phase = piece.skip_word_back(b"[Rampup Batch Size Phase], ", word);
+    let (start, _) = find_logger_prefix(piece.text, piece.floor, phase);
     let line = StepLine {
-        time_s: after(record, b", seconds: "),
-        tflops: after(record, b", TFLOP/s/device: "),
-        ..StepLine::bare(Trainer::MaxText, step)
+        time_s: number_after(record, b", seconds: "),
+        tflops: number_after(record, b", TFLOP/s/device: "),
+        ..StepLine::without_time(Trainer::MaxText, step)
     };
-    Piece::step(start, piece.position(rest) + record.len(), line)
+    LinePiece::step_record(start, piece.position(rest) + record.len(), line)
 }
 
 #[cfg(test)]

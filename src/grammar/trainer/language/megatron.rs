@@ -7,53 +7,54 @@ use nom::bytes::complete::tag;
 use nom::character::complete::space0;
 use nom::{IResult, Parser};
 
-use crate::trainer::facts::Facts;
 use crate::trainer::facts::STEP_BEGINS;
+use crate::trainer::facts::TrainerFacts;
 use crate::trainer::parts::number::{
-    after, bytes_after, count, float, millis, run, run_back, tera_flops,
+    bytes_after, number_after, parse_count, parse_float, parse_millis, parse_tera_flops,
+    prefix_len, suffix_len,
 };
-use crate::trainer::parts::piece::Piece;
-use crate::trainer::parts::prefix::stamp;
-use crate::trainer::{Found, Mark, StepLine, Trainer};
+use crate::trainer::parts::piece::LinePiece;
+use crate::trainer::parts::prefix::parse_stamp_millis;
+use crate::trainer::{StepLine, Trainer, TrainerMark, TrainerRecord};
 
 /// The field every line has; rarer in other text than ` iteration `.
-pub(crate) const ELAPSED: &[u8] = b"elapsed time per iteration (ms): ";
+pub(crate) const ELAPSED_FIELD: &[u8] = b"elapsed time per iteration (ms): ";
 /// The field that usually follows the head: a terminal or a pager may have wrapped the line after
 /// it, and the step is a step without its time.
-pub(crate) const CONSUMED: &[u8] = b"| consumed samples: ";
+pub(crate) const CONSUMED_FIELD: &[u8] = b"| consumed samples: ";
 /// What Megatron-Bridge prints from rank 0 beside the last rank's step line (@067f987d).
 const STEP_TIME: &[u8] = b"Step Time ";
 
 /// Megatron-LM and Megatron-Bridge.
-pub(crate) const FACTS: Facts = Facts {
+pub(crate) const FACTS: TrainerFacts = TrainerFacts {
     aliases: &["megatron-lm", "megatron-bridge"],
-    ..Facts::of(
+    ..TrainerFacts::counted_from_one(
         Trainer::Megatron,
         "megatron",
         &[
-            (ELAPSED, iteration),
-            (CONSUMED, iteration),
-            (STEP_BEGINS, step_time),
+            (ELAPSED_FIELD, read_megatron_iteration),
+            (CONSUMED_FIELD, read_megatron_iteration),
+            (STEP_BEGINS, read_megatron_step_time),
         ],
     )
 };
 /// Megatron-DeepSpeed; its words are Megatron-LM's.
-pub(crate) const DEEPSPEED: Facts =
-    Facts::of(Trainer::MegatronDeepSpeed, "megatron-deepspeed", &[]);
+pub(crate) const DEEPSPEED: TrainerFacts =
+    TrainerFacts::counted_from_one(Trainer::MegatronDeepSpeed, "megatron-deepspeed", &[]);
 /// GPT-NeoX; its words are Megatron-LM's.
-pub(crate) const NEOX: Facts = Facts {
+pub(crate) const NEOX: TrainerFacts = TrainerFacts {
     aliases: &["neox"],
-    ..Facts::of(Trainer::GptNeox, "gpt-neox", &[])
+    ..TrainerFacts::counted_from_one(Trainer::GptNeox, "gpt-neox", &[])
 };
 
 fn head(input: &[u8]) -> IResult<&[u8], (u64, u64)> {
     let (rest, (_, _, step, _, _, total, _)) = (
         tag("iteration "),
         space0,
-        count,
+        parse_count,
         tag("/"),
         space0,
-        count,
+        parse_count,
         tag(" |"),
     )
         .parse(input)?;
@@ -61,13 +62,13 @@ fn head(input: &[u8]) -> IResult<&[u8], (u64, u64)> {
 }
 
 /// Length of the fields after the head: ` name: value |`, the last one perhaps cut.
-fn body(text: &[u8]) -> usize {
+fn megatron_fields_len(text: &[u8]) -> usize {
     let mut len = 0;
     loop {
         let rest = &text[len..];
         // What others print after has no blank before it, two, or a bracket or digit after it.
         let ours = matches!(rest, [b' ', first, ..] if first.is_ascii_alphabetic());
-        let field = run(rest, |b| b != b'|');
+        let field = prefix_len(rest, |b| b != b'|');
         let cut = field == rest.len();
         if !ours || (memchr::memchr(b':', &rest[..field]).is_none() && !cut) {
             return len
@@ -82,28 +83,28 @@ fn body(text: &[u8]) -> usize {
 }
 
 /// Where ` [2024-04-06 02:59:36] iteration` or ` samples/sec: 2.9 | iteration` begins.
-fn start(piece: &Piece<'_>, at: usize) -> (usize, Option<i64>) {
-    let bare = piece.over(b" ", at);
-    let (before, low) = piece.before(bare);
+fn find_line_start(piece: &LinePiece<'_>, at: usize) -> (usize, Option<i64>) {
+    let bare = piece.skip_word_back(b" ", at);
+    let (before, low) = piece.free_text_before(bare);
     if let Some(group) = before.strip_suffix(b"]")
         && let Some(open) = memchr::memrchr(b'[', group)
-        && let Some(ms) = stamp(&group[open + 1..])
+        && let Some(ms) = parse_stamp_millis(&group[open + 1..])
     {
-        return (piece.over(b" ", low + open), Some(ms));
+        return (piece.skip_word_back(b" ", low + open), Some(ms));
     }
     if let Some(rate) = before.strip_suffix(b" |") {
-        let number = run_back(rate, |b| b.is_ascii_digit() || b == b'.');
+        let number = suffix_len(rate, |b| b.is_ascii_digit() || b == b'.');
         let name = low + rate.len() - number;
-        let neox = piece.over(b"samples/sec: ", name);
+        let neox = piece.skip_word_back(b"samples/sec: ", name);
         if neox < name {
-            return (piece.over(b" ", neox), None);
+            return (piece.skip_word_back(b" ", neox), None);
         }
     }
     (bare, None)
 }
 
 /// ` iteration       43/     100 | .. | elapsed time per iteration (ms): 5444.9 | ..`.
-pub(crate) fn iteration(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+pub(crate) fn read_megatron_iteration(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
     // `iteration time: 270 s` and the like may be between the head and the anchor.
     let mut at = hit;
     let (rest, (step, total)) = loop {
@@ -115,7 +116,7 @@ pub(crate) fn iteration(piece: &Piece<'_>, hit: usize) -> Option<Found> {
             break found;
         }
     };
-    let record = &rest[..body(rest)];
+    let record = &rest[..megatron_fields_len(rest)];
     let neox = bytes_after(record, b" approx flops per GPU: ");
     let deepspeed = bytes_after(record, b" TFLOPs: ")
         .or_else(|| bytes_after(record, b" tokens per gpu per second (tgs): "));
@@ -124,48 +125,48 @@ pub(crate) fn iteration(piece: &Piece<'_>, hit: usize) -> Option<Found> {
         (None, Some(_)) => Trainer::MegatronDeepSpeed,
         (None, None) => Trainer::Megatron,
     };
-    let tflops = after(record, b" throughput per GPU (TFLOP/s/GPU): ")
+    let tflops = number_after(record, b" throughput per GPU (TFLOP/s/GPU): ")
         // AMD Primus >= 26.5 renames the field.
-        .or_else(|| after(record, b" compute per GPU (TFLOP/s/GPU): "))
-        .or_else(|| after(record, b" TFLOPs: "))
-        .or_else(|| neox.and_then(tera_flops));
-    let time_s = bytes_after(record, ELAPSED).and_then(|ms| millis(ms).1);
-    let (start, stamp) = start(piece, at);
+        .or_else(|| number_after(record, b" compute per GPU (TFLOP/s/GPU): "))
+        .or_else(|| number_after(record, b" TFLOPs: "))
+        .or_else(|| neox.and_then(parse_tera_flops));
+    let time_s = bytes_after(record, ELAPSED_FIELD).and_then(|ms| parse_millis(ms).1);
+    let (start, stamp) = find_line_start(piece, at);
     let line = StepLine {
         total: Some(total),
         time_s,
         tflops,
         wall_ms: stamp.filter(|_| time_s.is_none()),
-        ..StepLine::bare(trainer, step)
+        ..StepLine::without_time(trainer, step)
     };
-    Piece::step(start, piece.position(rest) + record.len(), line)
+    LinePiece::step_record(start, piece.position(rest) + record.len(), line)
 }
 
 /// `Step Time : 9.09s GPU utilization: 663.5MODEL_TFLOP/s/GPU`; without `MODEL_` before 23fc54521.
-pub(crate) fn step_time(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+pub(crate) fn read_megatron_step_time(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
     let text = &piece.text[hit..];
     let text = &text[..text.len().min(256)];
     let rest = text.strip_prefix(STEP_TIME)?;
-    let (rest, time_s) = float(rest.strip_prefix(b": ").unwrap_or(rest));
+    let (rest, time_s) = parse_float(rest.strip_prefix(b": ").unwrap_or(rest));
     let rest = bytes_after(rest.strip_prefix(b"s")?, b"GPU utilization: ")?;
-    let (rest, tflops) = float(rest);
+    let (rest, tflops) = parse_float(rest);
     let rest = rest.strip_prefix(b" ").unwrap_or(rest);
     let rest = rest
         .strip_prefix(b"MODEL_")
         .unwrap_or(rest)
         .strip_prefix(b"TFLOP/s/GPU")?;
     let end = hit + text.len() - rest.len();
-    Some(Found {
+    Some(TrainerRecord {
         start: hit,
         end,
-        mark: Mark::Timing { time_s, tflops },
+        mark: TrainerMark::Timing { time_s, tflops },
     })
 }
 
 #[cfg(test)]
 mod tests {
     use crate::trainer::tests::{found, one, steps};
-    use crate::trainer::{Mark, Trainer};
+    use crate::trainer::{Trainer, TrainerMark};
 
     const STAMPED: &str = " [2024-04-06 02:59:36] iteration       43/     100 | consumed samples: \
         5504 | elapsed time per iteration (ms): 5444.9 | throughput per GPU (TFLOP/s/GPU): 239.8 |";
@@ -267,7 +268,7 @@ mod tests {
             let all = found(&format!("job/0 {text}  # note"));
             assert_eq!(
                 all[0].mark,
-                Mark::Timing {
+                TrainerMark::Timing {
                     time_s: Some(time),
                     tflops: Some(speed)
                 }

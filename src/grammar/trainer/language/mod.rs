@@ -7,6 +7,6 @@ pub(super) mod maxtext;
 pub(super) mod megatron;
 pub(super) mod nanotron;
 pub(super) mod nemo;
-pub(super) mod other;
+pub(super) mod other_frameworks;
 pub(super) mod reinforce;
 pub(super) mod torchtitan;

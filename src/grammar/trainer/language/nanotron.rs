@@ -3,20 +3,24 @@
 use nom::bytes::complete::tag;
 use nom::{IResult, Parser};
 
-use crate::trainer::facts::Facts;
-use crate::trainer::parts::number::{bytes_after, count, human};
-use crate::trainer::parts::piece::{Fields, Piece};
-use crate::trainer::parts::prefix::logger;
-use crate::trainer::{Found, StepLine, Trainer};
+use crate::trainer::facts::TrainerFacts;
+use crate::trainer::parts::number::{bytes_after, parse_count, parse_human_number};
+use crate::trainer::parts::piece::{FieldSyntax, LinePiece};
+use crate::trainer::parts::prefix::find_logger_prefix;
+use crate::trainer::{StepLine, Trainer, TrainerRecord};
 
 /// The end of `elapsed_time_per_iteration_ms: ` (v0.1-v0.5) and all of HEAD's name (@2411b02).
-pub(crate) const ANCHOR: &[u8] = b"time_per_iteration_ms: ";
+pub(crate) const TIME_PER_ITERATION_FIELD: &[u8] = b"time_per_iteration_ms: ";
 
 /// nanotron.
-pub(crate) const FACTS: Facts = Facts::of(Trainer::Nanotron, "nanotron", &[(ANCHOR, iteration)]);
+pub(crate) const FACTS: TrainerFacts = TrainerFacts::counted_from_one(
+    Trainer::Nanotron,
+    "nanotron",
+    &[(TIME_PER_ITERATION_FIELD, read_nanotron_iteration)],
+);
 
 /// How nanotron writes its metrics; `eta: 1:02:03` is a clock.
-const FIELDS: Fields = Fields {
+const FIELDS: FieldSyntax = FieldSyntax {
     separator: b" | ",
     colon: b": ",
     units: b"KMBTPE:0123456789",
@@ -24,35 +28,36 @@ const FIELDS: Fields = Fields {
 
 fn head(input: &[u8]) -> IResult<&[u8], (u64, u64)> {
     let (rest, (_, step, _, total)) =
-        (tag("iteration: "), count, tag(" / "), count).parse(input)?;
+        (tag("iteration: "), parse_count, tag(" / "), parse_count).parse(input)?;
     Ok((rest, (step, total)))
 }
 
 /// The stage in `[INFO|DP=0|PP=1|TP=0|node]: `.
-fn stage(prefix: &[u8]) -> Option<u32> {
-    let (_, stage) = count(bytes_after(prefix, b"|PP=")?).ok()?;
+fn pipeline_stage(prefix: &[u8]) -> Option<u32> {
+    let (_, stage) = parse_count(bytes_after(prefix, b"|PP=")?).ok()?;
     stage.try_into().ok()
 }
 
 /// `iteration: 991 / 1000 | consumed_tokens: 634K | elapsed_time_per_iteration_ms: 4.71K`.
-pub(crate) fn iteration(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+pub(crate) fn read_nanotron_iteration(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
     let at = piece.find_back(b"iteration: ", hit)?;
     let (rest, (step, total)) = head(&piece.text[at..]).ok()?;
-    let record = &rest[..FIELDS.length(rest)];
-    let field = |name, by| bytes_after(record, name).and_then(|value| human(value, by));
-    let (start, wall_ms) = logger(piece.text, piece.floor, at);
-    let time_s = field(ANCHOR, -3);
+    let record = &rest[..FIELDS.fields_len(rest)];
+    let field =
+        |name, by| bytes_after(record, name).and_then(|value| parse_human_number(value, by));
+    let (start, wall_ms) = find_logger_prefix(piece.text, piece.floor, at);
+    let time_s = field(TIME_PER_ITERATION_FIELD, -3);
     let prefix = piece.text.get(start..at).unwrap_or_default();
     let line = StepLine {
         total: Some(total),
         time_s,
         tflops: field(b"| model_tflops_per_gpu: ", 0),
         wall_ms: wall_ms.filter(|_| time_s.is_none()),
-        stage: stage(prefix),
-        ..StepLine::bare(Trainer::Nanotron, step)
+        stage: pipeline_stage(prefix),
+        ..StepLine::without_time(Trainer::Nanotron, step)
     };
     let end = piece.position(rest) + record.len();
-    Piece::step(start, end, line).filter(|found| hit < found.end)
+    LinePiece::step_record(start, end, line).filter(|found| hit < found.end)
 }
 
 #[cfg(test)]

@@ -6,23 +6,27 @@
 use nom::bytes::complete::tag;
 use nom::{IResult, Parser};
 
-use crate::trainer::facts::Facts;
-use crate::trainer::parts::number::{after, count};
-use crate::trainer::parts::piece::{Fields, Piece};
-use crate::trainer::{Found, StepLine, Trainer};
+use crate::trainer::facts::TrainerFacts;
+use crate::trainer::parts::number::{number_after, parse_count};
+use crate::trainer::parts::piece::{FieldSyntax, LinePiece};
+use crate::trainer::{StepLine, Trainer, TrainerRecord};
 
 /// What every line begins with; the validation look-alikes have other words.
-pub(crate) const ANCHOR: &[u8] = b"Training epoch ";
+pub(crate) const TRAINING_EPOCH: &[u8] = b"Training epoch ";
 
 /// NeMo 2.
-pub(crate) const FACTS: Facts = Facts {
+pub(crate) const FACTS: TrainerFacts = TrainerFacts {
     aliases: &["nemo"],
     first: 0,
-    ..Facts::of(Trainer::Nemo2, "nemo2", &[(ANCHOR, printed)])
+    ..TrainerFacts::counted_from_one(
+        Trainer::Nemo2,
+        "nemo2",
+        &[(TRAINING_EPOCH, read_nemo_iteration)],
+    )
 };
 
 /// How NeMo's printer writes its metrics.
-pub(crate) const FIELDS: Fields = Fields {
+pub(crate) const NEMO_FIELDS: FieldSyntax = FieldSyntax {
     separator: b" | ",
     colon: b": ",
     units: b"",
@@ -30,35 +34,35 @@ pub(crate) const FIELDS: Fields = Fields {
 
 fn head(input: &[u8]) -> IResult<&[u8], (u64, u64)> {
     let (rest, (_, _, _, iteration, _, last)) = (
-        tag(ANCHOR),
-        count,
+        tag(TRAINING_EPOCH),
+        parse_count,
         tag(", iteration "),
-        count,
+        parse_count,
         tag("/"),
-        count,
+        parse_count,
     )
         .parse(input)?;
     Ok((rest, (iteration, last)))
 }
 
 /// `Training epoch 0, iteration 45/99 | global_step: 45 | train_step_timing in s: 6.08`.
-pub(crate) fn printed(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+pub(crate) fn read_nemo_iteration(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
     let (rest, (iteration, last)) = head(&piece.text[hit..]).ok()?;
-    let record = &rest[..FIELDS.length(rest)];
-    let global = after(record, b"| global_step: ");
+    let record = &rest[..NEMO_FIELDS.fields_len(rest)];
+    let global = number_after(record, b"| global_step: ");
     // Beyond 2^53 a float is no count, and `as` saturates, so the iteration is the better number.
     let global = global
         .filter(|&step| (0.0..9e15).contains(&step))
         .map(|step| step as u64);
-    let tflops = after(record, b"| TFLOPS_per_GPU: ")
-        .or_else(|| after(record, b"| tflops_per_sec_per_gpu: "));
+    let tflops = number_after(record, b"| TFLOPS_per_GPU: ")
+        .or_else(|| number_after(record, b"| tflops_per_sec_per_gpu: "));
     let line = StepLine {
         total: last.checked_add(1),
-        time_s: after(record, b"| train_step_timing in s: "),
+        time_s: number_after(record, b"| train_step_timing in s: "),
         tflops,
-        ..StepLine::bare(Trainer::Nemo2, global.unwrap_or(iteration))
+        ..StepLine::without_time(Trainer::Nemo2, global.unwrap_or(iteration))
     };
-    Piece::step(hit, piece.position(rest) + record.len(), line)
+    LinePiece::step_record(hit, piece.position(rest) + record.len(), line)
 }
 
 #[cfg(test)]

@@ -3,27 +3,29 @@
 //! Both are printed by a Ray driver, coloured and prefixed by Ray; the collectives come from other
 //! processes.
 
-use crate::trainer::facts::Facts;
 use crate::trainer::facts::STEP;
-use crate::trainer::parts::number::{after, count, run};
-use crate::trainer::parts::piece::Piece;
-use crate::trainer::parts::prefix::logger;
-use crate::trainer::{Found, Mark, StepLine, Trainer};
+use crate::trainer::facts::TrainerFacts;
+use crate::trainer::parts::number::{number_after, parse_count, prefix_len};
+use crate::trainer::parts::piece::LinePiece;
+use crate::trainer::parts::prefix::find_logger_prefix;
+use crate::trainer::{StepLine, Trainer, TrainerMark, TrainerRecord};
 
 /// verl.
-pub(crate) const VERL: Facts = Facts::of(Trainer::Verl, "verl", &[(STEP, verl)]);
+pub(crate) const VERL: TrainerFacts =
+    TrainerFacts::counted_from_one(Trainer::Verl, "verl", &[(STEP, read_verl_step)]);
 /// OpenRLHF.
-pub(crate) const OPENRLHF: Facts = Facts::of(Trainer::OpenRlhf, "openrlhf", &[(STEP, openrlhf)]);
+pub(crate) const OPENRLHF: TrainerFacts =
+    TrainerFacts::counted_from_one(Trainer::OpenRlhf, "openrlhf", &[(STEP, read_openrlhf_step)]);
 
 /// `step:2 - actor/grad_norm:0.069 - timing_s/step:96.551`, values perhaps `np.float64(0.31)`
 /// (@b178a3c). The record is free-form and ends with the piece.
-pub(crate) fn verl(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, step) = count(piece.text[hit..].strip_prefix(b"step:")?).ok()?;
+pub(crate) fn read_verl_step(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let (rest, step) = parse_count(piece.text[hit..].strip_prefix(b"step:")?).ok()?;
     let record = rest.strip_prefix(b" - ")?;
-    if !piece.word_at(hit) {
+    if !piece.is_word_start(hit) {
         return None;
     }
-    let name = run(record, |b| b != b':' && b != b' ');
+    let name = prefix_len(record, |b| b != b':' && b != b' ');
     if record.get(name) != Some(&b':') {
         return None;
     }
@@ -31,42 +33,43 @@ pub(crate) fn verl(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     // Validation before training prints scores only.
     let has = |needle: &[u8]| memchr::memmem::find(record, needle).is_some();
     if record.starts_with(b"val") && !has(b"timing") && !has(b"actor/") {
-        return Some(Found {
+        return Some(TrainerRecord {
             start,
             end,
-            mark: Mark::Between,
+            mark: TrainerMark::Between,
         });
     }
-    let time_s = after(record, b"timing_s/step:").or_else(|| after(record, b"perf/time_per_step:"));
-    Piece::step(
+    let time_s = number_after(record, b"timing_s/step:")
+        .or_else(|| number_after(record, b"perf/time_per_step:"));
+    LinePiece::step_record(
         start,
         end,
         StepLine {
             time_s,
-            ..StepLine::bare(Trainer::Verl, step)
+            ..StepLine::without_time(Trainer::Verl, step)
         },
     )
 }
 
 /// `✨ Global step 1: {'policy_loss': 0.0, 'timing/step_total': 8.1}`; the asynchronous trainer has
 /// no sparkles.
-pub(crate) fn openrlhf(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let global = piece.over(b"Global ", hit);
-    let (rest, step) = count(piece.text[hit..].strip_prefix(b"step ")?).ok()?;
+pub(crate) fn read_openrlhf_step(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let global = piece.skip_word_back(b"Global ", hit);
+    let (rest, step) = parse_count(piece.text[hit..].strip_prefix(b"step ")?).ok()?;
     let dict = rest.strip_prefix(b": {").filter(|_| global < hit)?;
-    let close = run(dict, |b| b != b'}');
+    let close = prefix_len(dict, |b| b != b'}');
     let record = &dict[..close];
     let end = piece.position(dict) + (close + 1).min(dict.len());
-    let at = piece.over("✨ ".as_bytes(), global);
-    let (start, wall_ms) = logger(piece.text, piece.floor, at);
-    let time_s = after(record, b"'timing/step_total': ");
-    Piece::step(
+    let at = piece.skip_word_back("✨ ".as_bytes(), global);
+    let (start, wall_ms) = find_logger_prefix(piece.text, piece.floor, at);
+    let time_s = number_after(record, b"'timing/step_total': ");
+    LinePiece::step_record(
         start,
         end,
         StepLine {
             time_s,
             wall_ms,
-            ..StepLine::bare(Trainer::OpenRlhf, step)
+            ..StepLine::without_time(Trainer::OpenRlhf, step)
         },
     )
 }
@@ -74,7 +77,7 @@ pub(crate) fn openrlhf(piece: &Piece<'_>, hit: usize) -> Option<Found> {
 #[cfg(test)]
 mod tests {
     use crate::trainer::tests::{found, one, steps};
-    use crate::trainer::{Mark, Trainer};
+    use crate::trainer::{Trainer, TrainerMark};
 
     #[test]
     fn verls_step_has_its_time_among_the_timings() {
@@ -96,7 +99,7 @@ mod tests {
     #[test]
     fn verls_validation_before_training_is_between_steps() {
         let all = found("step:0 - val-core/gsm8k/reward/mean@1:0.02");
-        assert_eq!((all.len(), all[0].mark), (1, Mark::Between));
+        assert_eq!((all.len(), all[0].mark), (1, TrainerMark::Between));
     }
 
     #[test]

@@ -3,35 +3,39 @@
 //! The stamp of its logger replaces the time: the interval of two lines over the difference of
 //! their steps (@b5bcd76). The same words after `validate ` end a validation.
 
-use crate::trainer::facts::Facts;
 use crate::trainer::facts::STEP;
-use crate::trainer::parts::number::{after, blanks, count, run};
-use crate::trainer::parts::piece::Piece;
-use crate::trainer::parts::prefix::logger;
-use crate::trainer::{Found, Mark, StepLine, Trainer};
+use crate::trainer::facts::TrainerFacts;
+use crate::trainer::parts::number::{number_after, parse_count, prefix_len, skip_blanks};
+use crate::trainer::parts::piece::LinePiece;
+use crate::trainer::parts::prefix::find_logger_prefix;
+use crate::trainer::{StepLine, Trainer, TrainerMark, TrainerRecord};
 
 /// torchtitan.
-pub(crate) const FACTS: Facts = Facts {
+pub(crate) const FACTS: TrainerFacts = TrainerFacts {
     every_rank: true,
-    ..Facts::of(Trainer::Torchtitan, "torchtitan", &[(STEP, step)])
+    ..TrainerFacts::counted_from_one(
+        Trainer::Torchtitan,
+        "torchtitan",
+        &[(STEP, read_torchtitan_step)],
+    )
 };
 
 /// Length of `  name: value` fields; two blanks tell them from what others print after.
-fn body(text: &[u8]) -> usize {
+fn torchtitan_fields_len(text: &[u8]) -> usize {
     let mut len = 0;
     while text[len..].starts_with(b"  ") {
-        let rest = blanks(&text[len..]);
-        let name = run(rest, |b| b.is_ascii_lowercase() || b == b'_' || b == b'/');
+        let rest = skip_blanks(&text[len..]);
+        let name = prefix_len(rest, |b| b.is_ascii_lowercase() || b == b'_' || b == b'/');
         let Some(value) = rest[name..].strip_prefix(b":") else {
             break;
         };
-        let value = blanks(value);
-        let mut end = run(value, |b| {
+        let value = skip_blanks(value);
+        let mut end = prefix_len(value, |b| {
             b.is_ascii_alphanumeric() || b"+-.,/".contains(&b)
         });
         // `66.91GiB(37.51%)` and `13.99%`.
         if value[end..].starts_with(b"(") {
-            end += 1 + run(&value[end + 1..], |b| b.is_ascii_digit() || b == b'.');
+            end += 1 + prefix_len(&value[end + 1..], |b| b.is_ascii_digit() || b == b'.');
         }
         for close in [b'%', b')'] {
             end += usize::from(value.get(end) == Some(&close));
@@ -42,37 +46,37 @@ fn body(text: &[u8]) -> usize {
 }
 
 /// `step: 96  loss:  2.81863  memory: ..  tps: 152,515  tflops: 10.92  mfu: 1.10%`.
-pub(crate) fn step(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, step) = count(blanks(piece.text[hit..].strip_prefix(b"step:")?)).ok()?;
-    let record = &rest[..body(rest)];
-    if !blanks(rest).starts_with(b"loss:") || !piece.word_at(hit) {
+pub(crate) fn read_torchtitan_step(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let (rest, step) = parse_count(skip_blanks(piece.text[hit..].strip_prefix(b"step:")?)).ok()?;
+    let record = &rest[..torchtitan_fields_len(rest)];
+    if !skip_blanks(rest).starts_with(b"loss:") || !piece.is_word_start(hit) {
         return None;
     }
     // `wps: ` before 4d182a13e, 2024-11-23.
-    after(record, b" tps: ").or_else(|| after(record, b" wps: "))?;
-    let word = piece.over(b"validate ", hit);
-    let (start, wall_ms) = logger(piece.text, piece.floor, word);
+    number_after(record, b" tps: ").or_else(|| number_after(record, b" wps: "))?;
+    let word = piece.skip_word_back(b"validate ", hit);
+    let (start, wall_ms) = find_logger_prefix(piece.text, piece.floor, word);
     let end = piece.position(rest) + record.len();
     if word < hit {
-        return Some(Found {
+        return Some(TrainerRecord {
             start,
             end,
-            mark: Mark::Between,
+            mark: TrainerMark::Between,
         });
     }
-    let tflops = after(record, b" tflops: ");
+    let tflops = number_after(record, b" tflops: ");
     let line = StepLine {
         tflops,
         wall_ms,
-        ..StepLine::bare(Trainer::Torchtitan, step)
+        ..StepLine::without_time(Trainer::Torchtitan, step)
     };
-    Piece::step(start, end, line)
+    LinePiece::step_record(start, end, line)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::trainer::tests::{found, one, steps};
-    use crate::trainer::{Mark, Trainer};
+    use crate::trainer::{Trainer, TrainerMark};
 
     const LINE: &str = "[titan] 2026-04-03 13:00:48,267 - root - INFO - step: 97  loss:  2.89489  \
         memory:  1.00GiB(1.06%)  tps: 1,169,542  tflops: 1,012.14  mfu: 1.23%";
@@ -106,7 +110,7 @@ mod tests {
         let text = LINE
             .replace("step:", "validate step:")
             .replace("  tflops: 1,012.14", "");
-        assert_eq!(found(&text)[0].mark, Mark::Between);
+        assert_eq!(found(&text)[0].mark, TrainerMark::Between);
         assert_eq!(found(&text)[0].start, 0);
     }
 

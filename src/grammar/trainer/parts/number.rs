@@ -7,20 +7,20 @@ use nom::character::complete::u64 as digits;
 use nom::{IResult, Parser};
 
 /// Longest number taken seriously; doubles print in less than half of it.
-const LONGEST: usize = 64;
+const MAX_NUMBER_BYTES: usize = 64;
 
 /// A count in plain digits; more than a `u64` holds is an error, never a wrapped value.
-pub(crate) fn count(input: &[u8]) -> IResult<&[u8], u64> {
+pub(crate) fn parse_count(input: &[u8]) -> IResult<&[u8], u64> {
     digits.parse(input)
 }
 
 /// How many of the first bytes satisfy `keep`.
-pub(crate) fn run(input: &[u8], keep: impl Fn(u8) -> bool) -> usize {
+pub(crate) fn prefix_len(input: &[u8], keep: impl Fn(u8) -> bool) -> usize {
     input.iter().position(|&b| !keep(b)).unwrap_or(input.len())
 }
 
 /// How many of the last bytes satisfy `keep`.
-pub(crate) fn run_back(input: &[u8], keep: impl Fn(u8) -> bool) -> usize {
+pub(crate) fn suffix_len(input: &[u8], keep: impl Fn(u8) -> bool) -> usize {
     input
         .iter()
         .rev()
@@ -29,16 +29,16 @@ pub(crate) fn run_back(input: &[u8], keep: impl Fn(u8) -> bool) -> usize {
 }
 
 /// The bytes of `input` that are after its leading blanks.
-pub(crate) fn blanks(input: &[u8]) -> &[u8] {
-    &input[run(input, |b| b == b' ')..]
+pub(crate) fn skip_blanks(input: &[u8]) -> &[u8] {
+    &input[prefix_len(input, |b| b == b' ')..]
 }
 
 /// Length of the digits at the front, with commas only where they group thousands: the comma of
 /// `seconds: 5.667, TFLOP` or of `lr: 1,2` belongs to the sentence.
-fn grouped(input: &[u8]) -> usize {
-    let mut len = run(input, |b| b.is_ascii_digit());
+fn grouped_digits_len(input: &[u8]) -> usize {
+    let mut len = prefix_len(input, |b| b.is_ascii_digit());
     while let Some((b',', after)) = input[len..].split_first() {
-        if len == 0 || run(after, |b| b.is_ascii_digit()) != 3 {
+        if len == 0 || prefix_len(after, |b| b.is_ascii_digit()) != 3 {
             break;
         }
         len += 4;
@@ -47,13 +47,13 @@ fn grouped(input: &[u8]) -> usize {
 }
 
 /// Length of the number at the front, 0 when there is none.
-pub(crate) fn length(input: &[u8]) -> usize {
+pub(crate) fn number_len(input: &[u8]) -> usize {
     let mut len = usize::from(matches!(input.first(), Some(b'+' | b'-')));
-    let whole = grouped(&input[len..]);
+    let whole = grouped_digits_len(&input[len..]);
     len += whole;
     let mut part = 0;
     if input.get(len) == Some(&b'.') {
-        part = run(&input[len + 1..], |b| b.is_ascii_digit());
+        part = prefix_len(&input[len + 1..], |b| b.is_ascii_digit());
         if whole + part > 0 {
             len += 1 + part;
         }
@@ -64,7 +64,7 @@ pub(crate) fn length(input: &[u8]) -> usize {
     // Only with digits after it is `E` an exponent: nanotron's `4.71E` is a suffix.
     if matches!(input.get(len), Some(b'e' | b'E')) {
         let sign = usize::from(matches!(input.get(len + 1), Some(b'+' | b'-')));
-        let power = run(&input[len + 1 + sign..], |b| b.is_ascii_digit());
+        let power = prefix_len(&input[len + 1 + sign..], |b| b.is_ascii_digit());
         if power > 0 {
             len += 1 + sign + power;
         }
@@ -73,23 +73,23 @@ pub(crate) fn length(input: &[u8]) -> usize {
 }
 
 /// A decimal number; the value is `None` where none is printed or it is not finite.
-pub(crate) fn float(input: &[u8]) -> (&[u8], Option<f64>) {
-    let (token, rest) = input.split_at(length(input));
-    (rest, shifted(token, 0))
+pub(crate) fn parse_float(input: &[u8]) -> (&[u8], Option<f64>) {
+    let (token, rest) = input.split_at(number_len(input));
+    (rest, parse_scaled(token, 0))
 }
 
 /// A time printed in milliseconds, in seconds.
-pub(crate) fn millis(input: &[u8]) -> (&[u8], Option<f64>) {
-    let (token, rest) = input.split_at(length(input));
-    (rest, shifted(token, -3))
+pub(crate) fn parse_millis(input: &[u8]) -> (&[u8], Option<f64>) {
+    let (token, rest) = input.split_at(number_len(input));
+    (rest, parse_scaled(token, -3))
 }
 
 /// The value of a number's bytes times a power of ten.
 ///
 /// The power becomes the exponent before the one rounding there is, so that `561.94` milliseconds
 /// are the double nearest to 0.56194 and print as that.
-fn shifted(token: &[u8], power: i32) -> Option<f64> {
-    let mut plain = [0_u8; LONGEST];
+fn parse_scaled(token: &[u8], power: i32) -> Option<f64> {
+    let mut plain = [0_u8; MAX_NUMBER_BYTES];
     let mut filled = 0;
     for &b in token.iter().filter(|&&b| b != b',') {
         *plain.get_mut(filled)? = b;
@@ -107,7 +107,7 @@ fn shifted(token: &[u8], power: i32) -> Option<f64> {
 }
 
 /// A number in whatever Python wrapped it: `'0.95'`, `"33700"`, `np.float64(0.31)`.
-pub(crate) fn wrapped(input: &[u8]) -> Option<f64> {
+pub(crate) fn parse_wrapped_number(input: &[u8]) -> Option<f64> {
     let mut inner = input;
     for open in [
         &b"np.float64("[..],
@@ -120,11 +120,11 @@ pub(crate) fn wrapped(input: &[u8]) -> Option<f64> {
             inner = after;
         }
     }
-    float(inner).1
+    parse_float(inner).1
 }
 
 /// The power of ten one of the letters K M B G T P E Z represents.
-fn power(suffix: u8) -> Option<i32> {
+fn power_of_suffix(suffix: u8) -> Option<i32> {
     Some(match suffix {
         b'K' => 3,
         b'M' => 6,
@@ -139,23 +139,23 @@ fn power(suffix: u8) -> Option<i32> {
 
 /// nanotron's `human_format`, three digits and a suffix, times a power of ten: `4.71K` is 4710
 /// (@2411b02).
-pub(crate) fn human(input: &[u8], by: i32) -> Option<f64> {
-    let (token, rest) = input.split_at(length(input));
-    let suffix = rest.first().and_then(|&b| power(b)).unwrap_or(0);
-    shifted(token, suffix + by)
+pub(crate) fn parse_human_number(input: &[u8], by: i32) -> Option<f64> {
+    let (token, rest) = input.split_at(number_len(input));
+    let suffix = rest.first().and_then(|&b| power_of_suffix(b)).unwrap_or(0);
+    parse_scaled(token, suffix + by)
 }
 
 /// GPT-NeoX's `112.9TFLOPS`, in TFLOP/s whatever unit is glued after (@ea7aefd).
-pub(crate) fn tera_flops(input: &[u8]) -> Option<f64> {
-    let (token, rest) = input.split_at(length(input));
+pub(crate) fn parse_tera_flops(input: &[u8]) -> Option<f64> {
+    let (token, rest) = input.split_at(number_len(input));
     let (&letter, unit) = rest.split_first()?;
-    let power = power(letter).filter(|_| unit.starts_with(b"FLOPS"))?;
-    shifted(token, power - 12)
+    let power = power_of_suffix(letter).filter(|_| unit.starts_with(b"FLOPS"))?;
+    parse_scaled(token, power - 12)
 }
 
 /// The number printed right after the first `name` in a record.
-pub(crate) fn after(record: &[u8], name: &[u8]) -> Option<f64> {
-    wrapped(bytes_after(record, name)?)
+pub(crate) fn number_after(record: &[u8], name: &[u8]) -> Option<f64> {
+    parse_wrapped_number(bytes_after(record, name)?)
 }
 
 /// What is after the first `name` in a record.
@@ -189,7 +189,7 @@ mod tests {
             ("9.09s", 9.09, "s"),
         ] {
             assert_eq!(
-                float(text.as_bytes()),
+                parse_float(text.as_bytes()),
                 (left.as_bytes(), Some(value)),
                 "{text}"
             );
@@ -201,35 +201,35 @@ mod tests {
         for text in [
             "nan", "nan.0", "inf", "-inf", "N/A", "?", "", "-", ".", ",123", "e5", "1e999",
         ] {
-            assert_eq!(float(text.as_bytes()).1, None, "{text}");
+            assert_eq!(parse_float(text.as_bytes()).1, None, "{text}");
         }
-        assert_eq!(float("9".repeat(65).as_bytes()).1, None);
+        assert_eq!(parse_float("9".repeat(65).as_bytes()).1, None);
     }
 
     #[test]
     fn quotes_and_numpy_scalars_are_unwrapped() {
-        assert_eq!(wrapped(b"'0.9549'"), Some(0.9549));
-        assert_eq!(wrapped(b"\"33700\""), Some(33700.0));
-        assert_eq!(wrapped(b"np.float64(0.31)"), Some(0.31));
-        assert_eq!(wrapped(b"np.float64(nan)"), None);
+        assert_eq!(parse_wrapped_number(b"'0.9549'"), Some(0.9549));
+        assert_eq!(parse_wrapped_number(b"\"33700\""), Some(33700.0));
+        assert_eq!(parse_wrapped_number(b"np.float64(0.31)"), Some(0.31));
+        assert_eq!(parse_wrapped_number(b"np.float64(nan)"), None);
     }
 
     #[test]
     fn suffixes_and_units_scale() {
-        assert_eq!(human(b"4.71K |", 0), Some(4710.0));
-        assert_eq!(human(b"1.87e-05 |", 0), Some(1.87e-5));
-        assert_eq!(human(b"11.8 |", -3), Some(0.0118));
-        assert_eq!(human(b"4.71K |", -3), Some(4.71));
-        assert_eq!(millis(b"561.94ms"), (&b"ms"[..], Some(0.56194)));
-        assert_eq!(millis(b"5e3").1, Some(5.0));
-        assert_eq!(tera_flops(b"112.9TFLOPS |"), Some(112.9));
-        assert_eq!(tera_flops(b"1.5PFLOPS |"), Some(1500.0));
-        assert_eq!(tera_flops(b"9.8 |"), None);
+        assert_eq!(parse_human_number(b"4.71K |", 0), Some(4710.0));
+        assert_eq!(parse_human_number(b"1.87e-05 |", 0), Some(1.87e-5));
+        assert_eq!(parse_human_number(b"11.8 |", -3), Some(0.0118));
+        assert_eq!(parse_human_number(b"4.71K |", -3), Some(4.71));
+        assert_eq!(parse_millis(b"561.94ms"), (&b"ms"[..], Some(0.56194)));
+        assert_eq!(parse_millis(b"5e3").1, Some(5.0));
+        assert_eq!(parse_tera_flops(b"112.9TFLOPS |"), Some(112.9));
+        assert_eq!(parse_tera_flops(b"1.5PFLOPS |"), Some(1500.0));
+        assert_eq!(parse_tera_flops(b"9.8 |"), None);
     }
 
     #[test]
     fn a_count_beyond_64_bits_is_refused() {
-        assert!(count(b"18446744073709551616").is_err());
-        assert_eq!(count(b"18446744073709551615/").unwrap().1, u64::MAX);
+        assert!(parse_count(b"18446744073709551616").is_err());
+        assert_eq!(parse_count(b"18446744073709551615/").unwrap().1, u64::MAX);
     }
 }

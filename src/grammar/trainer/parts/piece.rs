@@ -2,44 +2,47 @@
 
 use memchr::memmem;
 
-use super::number::{length, run};
-use crate::trainer::{Found, Mark, StepLine};
+use super::number::{number_len, prefix_len};
+use crate::trainer::{StepLine, TrainerMark, TrainerRecord};
 
 /// How far a recogniser looks back from an anchor for the head of the record. A bound, because a
 /// hostile line of anchors only must not cost a look at the whole line each.
-const REACH: usize = 512;
+const RECORD_LOOKBACK_BYTES: usize = 512;
 
 /// The text a recogniser sees: one piece, without colours.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct LinePiece<'a> {
     /// The bytes of the piece.
     pub(crate) text: &'a [u8],
     /// Just after the last record found in it; nothing before belongs to another one.
     pub(crate) floor: usize,
 }
 
-impl<'a> Piece<'a> {
+impl<'a> LinePiece<'a> {
     /// What is before `at` and is still free, at most `REACH` bytes; with its position.
-    pub(crate) fn before(&self, at: usize) -> (&'a [u8], usize) {
-        let low = self.floor.max(at.saturating_sub(REACH)).min(at);
+    pub(crate) fn free_text_before(&self, at: usize) -> (&'a [u8], usize) {
+        let low = self
+            .floor
+            .max(at.saturating_sub(RECORD_LOOKBACK_BYTES))
+            .min(at);
         (&self.text[low..at], low)
     }
 
     /// Where `needle` last is before `at`.
     pub(crate) fn find_back(&self, needle: &[u8], at: usize) -> Option<usize> {
-        let (text, low) = self.before(at);
+        let (text, low) = self.free_text_before(at);
         memmem::rfind(text, needle).map(|found| low + found)
     }
 
     /// `at` moved back over `word` if it is right before.
-    pub(crate) fn over(&self, word: &[u8], at: usize) -> usize {
-        let (text, low) = self.before(at);
+    pub(crate) fn skip_word_back(&self, word: &[u8], at: usize) -> usize {
+        let (text, low) = self.free_text_before(at);
         text.strip_suffix(word).map_or(at, |rest| low + rest.len())
     }
 
     /// Whether a name begins at `at`: `step:` does not in `global_step:`. A letter before it is no
     /// objection, because the head of a torn line may end anywhere.
-    pub(crate) fn word_at(&self, at: usize) -> bool {
+    pub(crate) fn is_word_start(&self, at: usize) -> bool {
         !matches!(self.text[..at].last(), Some(b'_' | b'/' | b'-'))
     }
 
@@ -49,17 +52,17 @@ impl<'a> Piece<'a> {
     }
 
     /// The record from `start` to `end` as a step.
-    pub(crate) fn step(start: usize, end: usize, line: StepLine) -> Option<Found> {
-        Some(Found {
+    pub(crate) fn step_record(start: usize, end: usize, line: StepLine) -> Option<TrainerRecord> {
+        Some(TrainerRecord {
             start,
             end,
-            mark: Mark::Step(line),
+            mark: TrainerMark::Step(line),
         })
     }
 }
 
 /// How a trainer writes ` | name: value` or `, name=value`.
-pub(crate) struct Fields {
+pub(crate) struct FieldSyntax {
     /// What is before a name.
     pub(crate) separator: &'static [u8],
     /// What is between a name and its value.
@@ -68,21 +71,21 @@ pub(crate) struct Fields {
     pub(crate) units: &'static [u8],
 }
 
-impl Fields {
+impl FieldSyntax {
     /// How many bytes of `text` are fields; a record of another writer glued after ends them.
-    pub(crate) fn length(&self, text: &[u8]) -> usize {
+    pub(crate) fn fields_len(&self, text: &[u8]) -> usize {
         let mut rest = text;
         while let Some(after) = rest.strip_prefix(self.separator) {
-            let name = run(after, |b| b != self.colon[0] && !b",|[{\t".contains(&b));
+            let name = prefix_len(after, |b| b != self.colon[0] && !b",|[{\t".contains(&b));
             let Some(value) = after[name..].strip_prefix(self.colon) else {
                 break;
             };
             // Its value is of no interest here, and to read each would take as long as the line.
-            let (number, tail) = value.split_at(length(value));
+            let (number, tail) = value.split_at(number_len(value));
             rest = if !number.is_empty() {
-                &tail[run(tail, |b| self.units.contains(&b))..]
+                &tail[prefix_len(tail, |b| self.units.contains(&b))..]
             } else {
-                &value[run(value, |b| {
+                &value[prefix_len(value, |b| {
                     b.is_ascii_alphanumeric() || b"+-./_?".contains(&b)
                 })..]
             };
@@ -98,12 +101,12 @@ mod tests {
     #[test]
     fn fields_end_before_glued_text() {
         let of = |text: &'static str, separator, units| {
-            let fields = Fields {
+            let fields = FieldSyntax {
                 separator,
                 colon: b": ",
                 units,
             };
-            &text[..fields.length(text.as_bytes())]
+            &text[..fields.fields_len(text.as_bytes())]
         };
         assert_eq!(
             of(" | lr: 1e-05 | T: 1.2e+03[NeMo", b" | ", b""),

@@ -6,13 +6,13 @@
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use super::number::run_back;
+use super::number::suffix_len;
 
 /// How far back a prefix may reach; the longest seen is OLMo's, at about 90 bytes.
-const REACH: usize = 256;
+const PREFIX_LOOKBACK_BYTES: usize = 256;
 
 /// Milliseconds since the epoch of a `YYYY-mm-dd HH:MM:SS[.,frac]` that fills `text`, as UTC.
-pub fn stamp(text: &[u8]) -> Option<i64> {
+pub fn parse_stamp_millis(text: &[u8]) -> Option<i64> {
     let number = |range: std::ops::Range<usize>| -> Option<i16> {
         text.get(range)?.iter().try_fold(0_i16, |sum, b| {
             b.is_ascii_digit().then(|| sum * 10 + i16::from(b - b'0'))
@@ -52,47 +52,47 @@ pub fn stamp(text: &[u8]) -> Option<i64> {
 }
 
 /// A stamp that ends `text`: where it begins, and its milliseconds.
-fn stamp_back(text: &[u8]) -> Option<(usize, i64)> {
+fn find_stamp_at_end(text: &[u8]) -> Option<(usize, i64)> {
     [26, 23, 19].into_iter().find_map(|len| {
         let start = text.len().checked_sub(len)?;
-        stamp(&text[start..]).map(|ms| (start, ms))
+        parse_stamp_millis(&text[start..]).map(|ms| (start, ms))
     })
 }
 
 /// `text` without the word of `keep` bytes at its end, `None` when there is none.
-fn word_back(text: &[u8], keep: impl Fn(u8) -> bool) -> Option<&[u8]> {
-    let len = run_back(text, keep);
+fn strip_last_word(text: &[u8], keep: impl Fn(u8) -> bool) -> Option<&[u8]> {
+    let len = suffix_len(text, keep);
     (len > 0).then(|| &text[..text.len() - len])
 }
 
-fn blanks_back(text: &[u8]) -> &[u8] {
-    &text[..text.len() - run_back(text, |b| b == b' ')]
+fn strip_last_blanks(text: &[u8]) -> &[u8] {
+    &text[..text.len() - suffix_len(text, |b| b == b' ')]
 }
 
 /// Where the logger's prefix before `at` begins, never before `floor`, and its stamp as UTC.
 ///
 /// Without a prefix of a known shape that is `at` itself.
-pub(crate) fn logger(text: &[u8], floor: usize, at: usize) -> (usize, Option<i64>) {
-    let low = floor.max(at.saturating_sub(REACH)).min(at);
+pub(crate) fn find_logger_prefix(text: &[u8], floor: usize, at: usize) -> (usize, Option<i64>) {
+    let low = floor.max(at.saturating_sub(PREFIX_LOOKBACK_BYTES)).min(at);
     let before = &text[low..at];
-    let found = dashes(before)
-        .or_else(|| pipes(before))
-        .or_else(|| nanotron(before))
-        .or_else(|| brackets(before))
-        .or_else(|| tabs(before))
-        .or_else(|| node(before))
-        .or_else(|| named(before))
-        .or_else(|| basic(before))
-        .or_else(|| absl(before));
+    let found = dashes_prefix(before)
+        .or_else(|| pipes_prefix(before))
+        .or_else(|| nanotron_prefix(before))
+        .or_else(|| brackets_prefix(before))
+        .or_else(|| tabs_prefix(before))
+        .or_else(|| mxnet_prefix(before))
+        .or_else(|| named_logger_prefix(before))
+        .or_else(|| basic_config_prefix(before))
+        .or_else(|| absl_prefix(before));
     found.map_or((at, None), |(start, ms)| (low + start, ms))
 }
 
 /// `[titan] <stamp> - root - INFO - ` (torchtitan @b5bcd76; without `[titan] ` before 2025-04).
-fn dashes(text: &[u8]) -> Option<(usize, Option<i64>)> {
+fn dashes_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
     let name = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'.';
-    let level = word_back(text.strip_suffix(b" - ")?, name)?;
-    let logger = word_back(level.strip_suffix(b" - ")?, name)?;
-    let (start, ms) = stamp_back(logger.strip_suffix(b" - ")?)?;
+    let level = strip_last_word(text.strip_suffix(b" - ")?, name)?;
+    let logger = strip_last_word(level.strip_suffix(b" - ")?, name)?;
+    let (start, ms) = find_stamp_at_end(logger.strip_suffix(b" - ")?)?;
     let start = text[..start]
         .strip_suffix(b"[titan] ")
         .map_or(start, <[u8]>::len);
@@ -100,16 +100,16 @@ fn dashes(text: &[u8]) -> Option<(usize, Option<i64>)> {
 }
 
 /// `<stamp> | INFO | train_inner | ` (fairseq, `fairseq_cli/train.py:18` @3d262bb).
-fn pipes(text: &[u8]) -> Option<(usize, Option<i64>)> {
+fn pipes_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
     let name = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'.';
-    let logger = word_back(text.strip_suffix(b" | ")?, name)?;
-    let level = word_back(logger.strip_suffix(b" | ")?, name)?;
-    let (start, ms) = stamp_back(level.strip_suffix(b" | ")?)?;
+    let logger = strip_last_word(text.strip_suffix(b" | ")?, name)?;
+    let level = strip_last_word(logger.strip_suffix(b" | ")?, name)?;
+    let (start, ms) = find_stamp_at_end(level.strip_suffix(b" | ")?)?;
     Some((start, Some(ms)))
 }
 
 /// `01/17/2024 13:47:27 [INFO|DP=0|PP=0|TP=0|node]: ` (nanotron @2411b02).
-fn nanotron(text: &[u8]) -> Option<(usize, Option<i64>)> {
+fn nanotron_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
     let group = text.strip_suffix(b"]: ")?;
     let open = memchr::memrchr(b'[', group)?;
     let date = group[..open].strip_suffix(b" ")?;
@@ -121,25 +121,25 @@ fn nanotron(text: &[u8]) -> Option<(usize, Option<i64>)> {
     iso[8..10].copy_from_slice(&d[3..5]);
     iso[10..].copy_from_slice(&d[10..]);
     (d[2] == b'/' && d[5] == b'/').then_some(())?;
-    Some((start, Some(stamp(&iso)?)))
+    Some((start, Some(parse_stamp_millis(&iso)?)))
 }
 
 /// Groups in brackets up to the one with the date: `[2022-03-11 02:06:58,985] [INFO] [..] ` and
 /// `[INFO 2020-06-08 05:26:19] ` (DeepSpeed @edaa722), `[2025-02-20 15:18:04] INFO     [..] `
 /// (OLMo-core @fa6c501). A group before the date is a launcher's: Hydra writes `[0] `.
-fn brackets(text: &[u8]) -> Option<(usize, Option<i64>)> {
+fn brackets_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
     let mut left = text;
     for _ in 0..6 {
-        left = blanks_back(left);
+        left = strip_last_blanks(left);
         let Some(group) = left.strip_suffix(b"]") else {
-            left = word_back(left, |b| b.is_ascii_uppercase())?;
+            left = strip_last_word(left, |b| b.is_ascii_uppercase())?;
             continue;
         };
         let open = memchr::memrchr(b'[', group)?;
         let inside = &group[open + 1..];
         let dated = match inside.first() {
-            Some(b) if b.is_ascii_digit() => stamp(inside),
-            _ => stamp_back(inside).map(|(_, ms)| ms),
+            Some(b) if b.is_ascii_digit() => parse_stamp_millis(inside),
+            _ => find_stamp_at_end(inside).map(|(_, ms)| ms),
         };
         if dated.is_some() {
             return Some((open, dated));
@@ -150,34 +150,34 @@ fn brackets(text: &[u8]) -> Option<(usize, Option<i64>)> {
 }
 
 /// `<stamp>\thost:0\tname:62\tINFO\t`, OLMo without rich (@59a53e3).
-fn tabs(text: &[u8]) -> Option<(usize, Option<i64>)> {
+fn tabs_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
     let mut left = text;
     for _ in 0..3 {
-        left = word_back(left.strip_suffix(b"\t")?, |b| b != b'\t')?;
+        left = strip_last_word(left.strip_suffix(b"\t")?, |b| b != b'\t')?;
     }
-    let (start, ms) = stamp_back(left.strip_suffix(b"\t")?)?;
+    let (start, ms) = find_stamp_at_end(left.strip_suffix(b"\t")?)?;
     Some((start, Some(ms)))
 }
 
 /// `2020-07-10 18:52:44,594 Node[0] ` (MXNet's `common/fit.py`).
-fn node(text: &[u8]) -> Option<(usize, Option<i64>)> {
-    let rank = word_back(text.strip_suffix(b"] ")?, |b| b.is_ascii_digit())?;
-    let (start, ms) = stamp_back(rank.strip_suffix(b" Node[")?)?;
+fn mxnet_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
+    let rank = strip_last_word(text.strip_suffix(b"] ")?, |b| b.is_ascii_digit())?;
+    let (start, ms) = find_stamp_at_end(rank.strip_suffix(b" Node[")?)?;
     Some((start, Some(ms)))
 }
 
 /// `2020-06-25 16:26:13,365 maskrcnn_benchmark.trainer INFO: `.
-fn named(text: &[u8]) -> Option<(usize, Option<i64>)> {
-    let level = word_back(text.strip_suffix(b": ")?, |b| b.is_ascii_uppercase())?;
-    let name = word_back(level.strip_suffix(b" ")?, |b| b != b' ')?;
-    let (start, ms) = stamp_back(name.strip_suffix(b" ")?)?;
+fn named_logger_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
+    let level = strip_last_word(text.strip_suffix(b": ")?, |b| b.is_ascii_uppercase())?;
+    let name = strip_last_word(level.strip_suffix(b" ")?, |b| b != b' ')?;
+    let (start, ms) = find_stamp_at_end(name.strip_suffix(b" ")?)?;
     Some((start, Some(ms)))
 }
 
 /// `INFO:maskrcnn_benchmark.trainer:`, as Python's `logging.basicConfig` has it.
-fn basic(text: &[u8]) -> Option<(usize, Option<i64>)> {
+fn basic_config_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
     let name = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'.';
-    let level = word_back(text.strip_suffix(b":")?, name)?.strip_suffix(b":")?;
+    let level = strip_last_word(text.strip_suffix(b":")?, name)?.strip_suffix(b":")?;
     let levels = [&b"INFO"[..], b"DEBUG", b"WARNING"];
     let start = levels.iter().find_map(|word| level.strip_suffix(*word))?;
     Some((start.len(), None))
@@ -185,36 +185,36 @@ fn basic(text: &[u8]) -> Option<(usize, Option<i64>)> {
 
 /// The year of stamps that have none: only their differences matter, and it has a 29th of
 /// February.
-const NO_YEAR: &[u8] = b"1972";
+const YEAR_WITHOUT_YEAR: &[u8] = b"1972";
 
 /// `I0811 21:54:55.531340 138304841739136 metric_logger.py:226] ` (absl, MaxText since 1a19a7b73)
 /// and `INFO 08-11 10:10:10 ppo_trainer.py:547] ` (OpenRLHF @3c3be62). Neither has a year.
-fn absl(text: &[u8]) -> Option<(usize, Option<i64>)> {
+fn absl_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
     let file = text.strip_suffix(b"] ")?;
-    let place = word_back(file, |b| b != b' ' && b != b'[' && b != b']')?;
+    let place = strip_last_word(file, |b| b != b' ' && b != b'[' && b != b']')?;
     memchr::memchr(b':', &file[place.len()..])?;
     let date_time = |text| -> Option<(usize, Option<i64>)> {
-        let time = word_back(text, |b: u8| b.is_ascii_digit() || b == b':' || b == b'.')?;
-        let day = word_back(blanks_back(time), |b| b.is_ascii_digit() || b == b'-')?;
-        let date = &blanks_back(time)[day.len()..];
+        let time = strip_last_word(text, |b: u8| b.is_ascii_digit() || b == b':' || b == b'.')?;
+        let day = strip_last_word(strip_last_blanks(time), |b| b.is_ascii_digit() || b == b'-')?;
+        let date = &strip_last_blanks(time)[day.len()..];
         let ms = match date {
             [a, b, c, d] | [a, b, b'-', c, d] => {
-                let date = [NO_YEAR, b"-", &[*a, *b], b"-", &[*c, *d], b" "].concat();
-                stamp(&[&date, &text[time.len()..]].concat())
+                let date = [YEAR_WITHOUT_YEAR, b"-", &[*a, *b], b"-", &[*c, *d], b" "].concat();
+                parse_stamp_millis(&[&date, &text[time.len()..]].concat())
             }
             _ => None,
         };
-        let left = blanks_back(day);
-        let level = left.len() - word_back(left, |b| b.is_ascii_uppercase())?.len();
+        let left = strip_last_blanks(day);
+        let level = left.len() - strip_last_word(left, |b| b.is_ascii_uppercase())?.len();
         // absl's level is one letter, whatever is before it.
         let level = if left.len() == day.len() { 1 } else { level };
         Some((left.len() - level, ms))
     };
-    let left = blanks_back(place);
-    let thread = word_back(left, |b| b.is_ascii_digit()).filter(|left| left.ends_with(b" "));
+    let left = strip_last_blanks(place);
+    let thread = strip_last_word(left, |b| b.is_ascii_digit()).filter(|left| left.ends_with(b" "));
     Some(
         thread
-            .and_then(|left| date_time(blanks_back(left)))
+            .and_then(|left| date_time(strip_last_blanks(left)))
             .or_else(|| date_time(left))
             .unwrap_or((place.len(), None)),
     )
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     fn at_end(text: &str) -> (&str, Option<i64>) {
-        let (start, ms) = logger(text.as_bytes(), 0, text.len());
+        let (start, ms) = find_logger_prefix(text.as_bytes(), 0, text.len());
         (&text[start..], ms)
     }
 
@@ -315,16 +315,16 @@ mod tests {
 
     #[test]
     fn a_stamp_that_is_no_date_is_refused() {
-        assert_eq!(stamp(b"1970-01-01 00:00:01.5"), None);
-        assert_eq!(stamp(b"1970-01-01 00:00:01.500"), Some(1500));
-        assert_eq!(stamp(b"1970-01-01T00:00:01"), Some(1000));
+        assert_eq!(parse_stamp_millis(b"1970-01-01 00:00:01.5"), None);
+        assert_eq!(parse_stamp_millis(b"1970-01-01 00:00:01.500"), Some(1500));
+        assert_eq!(parse_stamp_millis(b"1970-01-01T00:00:01"), Some(1000));
         for text in [
             "1970-13-01 00:00:01",
             "1970-01-01 00:00:01 ",
             "1970-01-01 00:00",
             "",
         ] {
-            assert_eq!(stamp(text.as_bytes()), None, "{text}");
+            assert_eq!(parse_stamp_millis(text.as_bytes()), None, "{text}");
         }
     }
 }

@@ -2,20 +2,20 @@
 
 pub mod nccl_tests;
 
-use crate::count::calls::Calls;
-use crate::count::groups::{By, Entry, Groups, MadeOf, Part};
+use crate::count::calls::CountedCalls;
+use crate::count::groups::{GroupBy, GroupEntry, GroupRowInputs, GroupedCalls, GroupsPart};
 use crate::count::tally;
-use crate::count::tally::Sizing;
-use crate::grammar::values::{Basis, Datatype, kind};
-use crate::output::render::{Cell, Sheet};
+use crate::count::tally::SizeKey;
+use crate::grammar::values::{ByteBasis, Datatype, op_kind};
+use crate::output::render::{Sheet, TableCell};
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// What groups rows further; default nothing. The datatype is always a column.
-    pub by: Vec<By>,
+    pub by: Vec<GroupBy>,
     /// What bytes mean; default the API's.
-    pub basis: Basis,
+    pub basis: ByteBasis,
     /// A window of steps is asked for.
     pub window: bool,
 }
@@ -24,11 +24,11 @@ impl Options {
     /// What the tally must tell apart.
     pub fn tally(&self) -> tally::Options {
         tally::Options {
-            sizing: Sizing::Count,
+            sizing: SizeKey::Count,
             basis: self.basis,
             members: self.by.iter().any(|b| b.needs_members()),
             datatypes: true,
-            steps: self.window || self.by.contains(&By::Step),
+            steps: self.window || self.by.contains(&GroupBy::Step),
             exact: false,
             durations: false,
             served: self.by.iter().any(|b| b.needs_served()),
@@ -37,7 +37,7 @@ impl Options {
 }
 
 /// Equal calls of a group.
-struct Equal<'c> {
+struct EqualCalls<'c> {
     op: &'c [u8],
     count: Option<u64>,
     /// The code.
@@ -49,33 +49,33 @@ struct Equal<'c> {
 
 /// Calls by group, and in it by operation, count, datatype and bytes, which rise with the
 /// communicator's size.
-fn groups<'c>(calls: &'c Calls, options: &Options) -> Groups<'c> {
-    Groups::new(calls, &options.by, |key| {
+fn group_calls<'c>(calls: &'c CountedCalls, options: &Options) -> GroupedCalls<'c> {
+    GroupedCalls::new(calls, &options.by, |key| {
         (key.size, key.datatype, key.nranks.into())
     })
 }
 
 /// The rows of a group.
-fn rows<'g>(
-    part: &'g Part<'_>,
-    group: &'g [Entry],
-    basis: Basis,
-) -> impl Iterator<Item = Equal<'g>> {
-    let row = move |entry: &Entry| {
-        let key = part.key(entry);
-        let op = part.op(entry);
-        let (count, api) = key.size();
+fn push_group_rows<'g>(
+    part: &'g GroupsPart<'_>,
+    group: &'g [GroupEntry],
+    basis: ByteBasis,
+) -> impl Iterator<Item = EqualCalls<'g>> {
+    let row = move |entry: &GroupEntry| {
+        let key = part.key_of(entry);
+        let op = part.op_name(entry);
+        let (count, api) = key.elements_and_bytes();
         let nranks = (key.nranks > 0).then_some(key.nranks);
-        Equal {
+        EqualCalls {
             op,
             count,
             datatype: key.datatype,
-            bytes: api.and_then(|api| basis.of(kind(op), api, nranks)),
+            bytes: api.and_then(|api| basis.bytes_on_basis(op_kind(op), api, nranks)),
             calls: entry.value.calls,
         }
     };
-    let same = move |a: &Entry, b: &Entry| {
-        let key = |e: &Equal<'g>| (e.count, e.datatype, e.bytes);
+    let same = move |a: &GroupEntry, b: &GroupEntry| {
+        let key = |e: &EqualCalls<'g>| (e.count, e.datatype, e.bytes);
         let (a, b) = (row(a), row(b));
         a.op == b.op && key(&a) == key(&b)
     };
@@ -83,33 +83,38 @@ fn rows<'g>(
         let more = entries[1..].iter().map(|entry| entry.value.calls);
         let first = row(&entries[0]);
         let calls = more.fold(first.calls, u64::saturating_add);
-        Equal { calls, ..first }
+        EqualCalls { calls, ..first }
     })
 }
 
 /// The rows of the table.
-pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
+pub fn agg_sheet<'c>(calls: &'c CountedCalls, options: &Options) -> Sheet<'c> {
     let own = ["op", "count", "datatype", "bytes", "calls", "total_bytes"];
     let basis = options.basis;
-    let groups = groups(calls, options);
-    groups.sheet(&options.by, &own, MadeOf::Calls, move |part, group, out| {
-        for equal in rows(part, group, basis) {
-            let total = |b: u128| b.saturating_mul(u128::from(equal.calls));
-            let datatype = Datatype::from_code(equal.datatype);
-            out(&[
-                equal.op.into(),
-                equal.count.into(),
-                datatype.map(cell).into(),
-                equal.bytes.into(),
-                equal.calls.into(),
-                equal.bytes.map(total).into(),
-            ]);
-        }
-    })
+    let groups = group_calls(calls, options);
+    groups.build_sheet(
+        &options.by,
+        &own,
+        GroupRowInputs::Calls,
+        move |part, group, out| {
+            for equal in push_group_rows(part, group, basis) {
+                let total = |b: u128| b.saturating_mul(u128::from(equal.calls));
+                let datatype = Datatype::from_code(equal.datatype);
+                out(&[
+                    equal.op.into(),
+                    equal.count.into(),
+                    datatype.map(datatype_cell).into(),
+                    equal.bytes.into(),
+                    equal.calls.into(),
+                    equal.bytes.map(total).into(),
+                ]);
+            }
+        },
+    )
 }
 
 /// A datatype's name as a cell.
-fn cell(datatype: Datatype) -> Cell<'static> {
+fn datatype_cell(datatype: Datatype) -> TableCell<'static> {
     match datatype.name() {
         Some(name) => name.into(),
         None => datatype.to_string().into(),
@@ -117,17 +122,17 @@ fn cell(datatype: Datatype) -> Cell<'static> {
 }
 
 /// The rows as the AWK chain's fifth script prints them, in its order: as texts.
-pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
+pub fn agg_chain(calls: &CountedCalls, options: &Options) -> Vec<u8> {
     let line = |calls: &str, op: &str, count: &str, datatype: &str, bytes: &str| {
         format!("{calls:<10} {op:<15} {count:<12} {datatype:<10} {bytes:<12}\n")
     };
-    let groups = groups(calls, options);
+    let groups = group_calls(calls, options);
     let mut lines: Vec<(String, String)> = Vec::new();
-    for part in groups.parts() {
-        let part = groups.part(part);
+    for part in groups.split_parts() {
+        let part = groups.take_part(part);
         let rows = part
-            .groups()
-            .flat_map(|group| rows(&part, group, options.basis));
+            .iter_groups()
+            .flat_map(|group| push_group_rows(&part, group, options.basis));
         lines.extend(rows.map(|row| {
             let op = String::from_utf8_lossy(row.op);
             let count = row.count.map_or(String::new(), |count| count.to_string());

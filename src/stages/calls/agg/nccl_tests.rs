@@ -1,21 +1,21 @@
 //! The distinct calls as command lines of nccl-tests, which measures each alone on the same machines.
 //!
 //! Options and names are those of nccl-tests 2.17 (`src/common.cu`). Its sizes are those of
-//! [`Basis::Message`]: of an AllGather or ReduceScatter all ranks' elements together. It rounds these
+//! [`ByteBasis::Message`]: of an AllGather or ReduceScatter all ranks' elements together. It rounds these
 //! down to 16 bytes a rank.
 
 use super::Options;
-use crate::count::calls::Calls;
-use crate::count::groups::Groups;
-use crate::count::tally::{self, Sizing};
-use crate::grammar::values::{Basis, Datatype, RedOp, has_redop, has_root, kind};
+use crate::count::calls::CountedCalls;
+use crate::count::groups::GroupedCalls;
+use crate::count::tally::{self, SizeKey};
+use crate::grammar::values::{ByteBasis, Datatype, RedOp, has_redop, has_root, op_kind};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// What the tally must tell apart for it.
-pub fn tally(options: &Options) -> tally::Options {
+pub fn nccl_tests_tally(options: &Options) -> tally::Options {
     tally::Options {
-        sizing: Sizing::Count,
+        sizing: SizeKey::Count,
         exact: true,
         members: false,
         ..options.tally()
@@ -24,7 +24,7 @@ pub fn tally(options: &Options) -> tally::Options {
 
 /// A test: what is the same in calls that are one line.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Test {
+struct NcclTest {
     op: &'static str,
     bytes: u128,
     datatype: &'static str,
@@ -34,7 +34,7 @@ struct Test {
 }
 
 /// The program of an operation. Of Send and Recv the Sends are taken.
-fn program(op: &[u8]) -> Option<&'static str> {
+fn test_program(op: &[u8]) -> Option<&'static str> {
     Some(match op {
         b"AllReduce" => "all_reduce_perf",
         b"AllGather" => "all_gather_perf",
@@ -50,7 +50,7 @@ fn program(op: &[u8]) -> Option<&'static str> {
 }
 
 /// The name of a type there.
-fn datatype(of: Datatype) -> Option<&'static str> {
+fn test_datatype(of: Datatype) -> Option<&'static str> {
     Some(match of.name()? {
         "fp16" => "half",
         "fp32" => "float",
@@ -63,7 +63,7 @@ fn datatype(of: Datatype) -> Option<&'static str> {
     })
 }
 
-fn redop(code: u64) -> Option<&'static str> {
+fn test_redop(code: u64) -> Option<&'static str> {
     Some(match &*RedOp(code).to_string() {
         "sum" => "sum",
         "prod" => "prod",
@@ -76,28 +76,28 @@ fn redop(code: u64) -> Option<&'static str> {
 
 /// A command line for each distinct call, most bytes first; `-n` is how often each rank made it. What
 /// nccl-tests cannot do is counted in comments.
-pub fn commands(calls: &Calls, options: &Options) -> Vec<u8> {
-    let groups = Groups::new(calls, &options.by, |key| {
+pub fn write_test_commands(calls: &CountedCalls, options: &Options) -> Vec<u8> {
+    let groups = GroupedCalls::new(calls, &options.by, |key| {
         (key.size, key.datatype, key.nranks.into())
     });
-    let mut tests: BTreeMap<Test, u64> = BTreeMap::new();
+    let mut tests: BTreeMap<NcclTest, u64> = BTreeMap::new();
     let mut others: BTreeMap<String, u64> = BTreeMap::new();
-    for part in groups.parts() {
-        let part = groups.part(part);
-        for entry in part.groups().flatten() {
-            let (key, op) = (part.key(entry), part.op(entry));
+    for part in groups.split_parts() {
+        let part = groups.take_part(part);
+        for entry in part.iter_groups().flatten() {
+            let (key, op) = (part.key_of(entry), part.op_name(entry));
             let n = entry.value.calls;
-            let (_, api) = key.size();
+            let (_, api) = key.elements_and_bytes();
             let nranks = (key.nranks > 0).then_some(key.nranks);
             let of = || {
-                let basis = Basis::Message;
+                let basis = ByteBasis::Message;
                 let reduces = has_redop(op);
-                Some(Test {
-                    op: program(op)?,
-                    bytes: basis.of(kind(op), api?, nranks)?,
-                    datatype: datatype(Datatype::from_code(key.datatype)?)?,
+                Some(NcclTest {
+                    op: test_program(op)?,
+                    bytes: basis.bytes_on_basis(op_kind(op), api?, nranks)?,
+                    datatype: test_datatype(Datatype::from_code(key.datatype)?)?,
                     redop: if reduces {
-                        Some(redop(key.redop)?)
+                        Some(test_redop(key.redop)?)
                     } else {
                         None
                     },
@@ -118,8 +118,8 @@ pub fn commands(calls: &Calls, options: &Options) -> Vec<u8> {
             *all = all.saturating_add(n);
         }
     }
-    let mut lines: Vec<(Test, u64)> = tests.into_iter().collect();
-    let weight = |(test, n): &(Test, u64)| test.bytes.saturating_mul(u128::from(*n));
+    let mut lines: Vec<(NcclTest, u64)> = tests.into_iter().collect();
+    let weight = |(test, n): &(NcclTest, u64)| test.bytes.saturating_mul(u128::from(*n));
     lines.sort_by(|a, b| weight(b).cmp(&weight(a)).then_with(|| a.0.cmp(&b.0)));
     let mut out = String::new();
     for (test, n) in &lines {
@@ -142,7 +142,7 @@ pub fn commands(calls: &Calls, options: &Options) -> Vec<u8> {
         let _ = writeln!(out, " -n {each} # {n} calls");
     }
     for (op, n) in &others {
-        let op = crate::report::printable(op, false);
+        let op = crate::report::escape_for_terminal(op, false);
         let _ = writeln!(out, "# no test: {n} calls of {op}");
     }
     out.into_bytes()
@@ -154,17 +154,17 @@ mod tests {
 
     #[test]
     fn names_are_those_of_nccl_tests() {
-        let of = |name: &str| datatype(Datatype::from_name(name.as_bytes()).unwrap());
+        let of = |name: &str| test_datatype(Datatype::from_name(name.as_bytes()).unwrap());
         assert_eq!(of("bf16"), Some("bfloat16"));
         assert_eq!(of("uint8"), Some("uint8"));
         assert_eq!(of("fp8_e5m2"), Some("f8e5m2"));
-        assert_eq!(datatype(Datatype(17)), None);
+        assert_eq!(test_datatype(Datatype(17)), None);
         assert_eq!(
-            (redop(0), redop(4), redop(9)),
+            (test_redop(0), test_redop(4), test_redop(9)),
             (Some("sum"), Some("avg"), None)
         );
         assert_eq!(
-            (program(b"Send"), program(b"Recv")),
+            (test_program(b"Send"), test_program(b"Recv")),
             (Some("sendrecv_perf"), None)
         );
     }

@@ -2,7 +2,7 @@
 
 use crate::members::comm_id::CommId;
 use crate::output::table::Row;
-use crate::report::{Report, names, ranges};
+use crate::report::{Report, names_phrase, ranges_phrase};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Which calls are wanted; an empty list asks for all.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct CallFilter {
     /// Operations, in whatever case.
     pub ops: Vec<Vec<u8>>,
     /// Communicators, by address or by id.
@@ -25,10 +25,10 @@ pub struct Filter {
     pub max_bytes: Option<u128>,
 }
 
-impl Filter {
+impl CallFilter {
     /// True for a row that is wanted.
     #[inline(always)]
-    pub fn passes(&self, row: &Row<'_>) -> bool {
+    pub fn does_pass(&self, row: &Row<'_>) -> bool {
         self.is_op(row.op)
             && self.is_comm(row)
             && self.is_rank(row.rank)
@@ -44,7 +44,7 @@ impl Filter {
     #[inline(always)]
     fn is_comm(&self, row: &Row<'_>) -> bool {
         let is = |id: Option<CommId>| id.is_some_and(|id| self.comms.contains(&id));
-        self.comms.is_empty() || is(row.comm.map(CommId::printed)) || is(row.comm_id)
+        self.comms.is_empty() || is(row.comm.map(CommId::from_printed)) || is(row.comm_id)
     }
 
     #[inline(always)]
@@ -68,7 +68,7 @@ impl Filter {
 
 /// What calls there are that do not pass. One for each part of the input, then merged.
 #[derive(Debug, Default)]
-pub(super) struct Others {
+pub(super) struct UnmatchedCalls {
     calls: bool,
     ops: BTreeSet<Vec<u8>>,
     /// One of the communicators asked for is among them.
@@ -79,41 +79,41 @@ pub(super) struct Others {
     bytes: Option<(u128, u128)>,
 }
 
-impl Others {
+impl UnmatchedCalls {
     /// Notes a call that `filter` does not pass.
-    pub(super) fn add(&mut self, row: &Row<'_>, filter: &Filter) {
-        fn note(set: &mut BTreeSet<Vec<u8>>, name: &[u8]) {
+    pub(super) fn add_call(&mut self, row: &Row<'_>, filter: &CallFilter) {
+        fn insert_name(set: &mut BTreeSet<Vec<u8>>, name: &[u8]) {
             if !set.contains(name) {
                 set.insert(name.to_vec());
             }
         }
         self.calls = true;
-        note(&mut self.ops, row.op);
-        note(&mut self.hosts, row.host);
+        insert_name(&mut self.ops, row.op);
+        insert_name(&mut self.hosts, row.host);
         self.comm |= filter.is_comm(row);
         self.ranks.extend(row.rank);
         let bytes = row.bytes().map(|b| (b, b));
-        self.bytes = wider(self.bytes, bytes);
+        self.bytes = widen_range(self.bytes, bytes);
     }
 
-    fn merge(&mut self, other: Others) {
+    fn merge(&mut self, other: UnmatchedCalls) {
         self.calls |= other.calls;
         self.ops.extend(other.ops);
         self.hosts.extend(other.hosts);
         self.comm |= other.comm;
         self.ranks.extend(other.ranks);
-        self.bytes = wider(self.bytes, other.bytes);
+        self.bytes = widen_range(self.bytes, other.bytes);
     }
 
     /// Which flags of `filter` no call fits, and what there is instead.
-    fn said(&self, filter: &Filter) -> String {
+    fn describe_unmatched(&self, filter: &CallFilter) -> String {
         let (mut flags, mut there) = (Vec::new(), Vec::new());
         let mut miss = |flag: &'static str, what: String| {
             flags.push(flag);
             there.push(what);
         };
         if !self.ops.iter().any(|op| filter.is_op(op)) {
-            let ops = names(self.ops.iter().map(|op| &op[..]));
+            let ops = names_phrase(self.ops.iter().map(|op| &op[..]));
             miss("--op", format!("operations present: {ops}"));
         }
         if !self.comm {
@@ -124,16 +124,16 @@ impl Others {
         }
         if !self.ranks.iter().any(|&rank| filter.is_rank(Some(rank))) && !filter.ranks.is_empty() {
             let what = match self.ranks.is_empty() {
-                true => NO_RANK.to_owned(),
+                true => NO_RANK_HELP.to_owned(),
                 false => format!(
                     "ranks present: {}",
-                    ranges(self.ranks.iter().map(|&r| r.into()))
+                    ranges_phrase(self.ranks.iter().map(|&r| r.into()))
                 ),
             };
             miss("--rank", what);
         }
         if !self.hosts.iter().any(|host| filter.is_host(host)) {
-            let hosts = names(self.hosts.iter().map(|host| &host[..]));
+            let hosts = names_phrase(self.hosts.iter().map(|host| &host[..]));
             miss("--host", format!("hosts present: {hosts}"));
         }
         let fits = |(least, most): (u128, u128)| {
@@ -155,10 +155,10 @@ impl Others {
 }
 
 /// Why no call has a rank.
-const NO_RANK: &str = "the ranks of all calls are unknown; ranks come from NCCL's INIT lines \
+const NO_RANK_HELP: &str = "the ranks of all calls are unknown; ranks come from NCCL's INIT lines \
                        (NCCL_DEBUG_SUBSYS=INIT,COLL; nccl-steps writes them under --keep-init)";
 
-fn wider(a: Option<(u128, u128)>, b: Option<(u128, u128)>) -> Option<(u128, u128)> {
+fn widen_range(a: Option<(u128, u128)>, b: Option<(u128, u128)>) -> Option<(u128, u128)> {
     match (a, b) {
         (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
         (a, b) => a.or(b),
@@ -166,34 +166,34 @@ fn wider(a: Option<(u128, u128)>, b: Option<(u128, u128)>) -> Option<(u128, u128
 }
 
 /// Says what there is instead of what is asked for, where no call passes: these do not.
-pub(super) fn none<'r>(
-    filter: &Filter,
+pub(super) fn report_no_call<'r>(
+    filter: &CallFilter,
     others: impl Iterator<Item = &'r Row<'r>>,
     report: &Report,
 ) {
-    let watch = Watch::default();
-    let mut part = Others::default();
-    others.for_each(|row| part.add(row, filter));
-    watch.add(Some(part), false);
-    watch.said(filter, report);
+    let watch = FilterWatch::default();
+    let mut part = UnmatchedCalls::default();
+    others.for_each(|row| part.add_call(row, filter));
+    watch.add_part(Some(part), false);
+    watch.report_if_none_passed(filter, report);
 }
 
 /// Reports a filter that no call passes. As soon as one passes there is nothing to
 /// say, and nothing more is noted.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct FilterWatch {
     passed: AtomicBool,
-    others: Mutex<Others>,
+    others: Mutex<UnmatchedCalls>,
 }
 
-impl Watch {
+impl FilterWatch {
     /// Where to note the calls of a part that do not pass, if that is still worth it.
-    pub(super) fn part(&self) -> Option<Others> {
-        (!self.passed.load(Ordering::Relaxed)).then(Others::default)
+    pub(super) fn new_part(&self) -> Option<UnmatchedCalls> {
+        (!self.passed.load(Ordering::Relaxed)).then(UnmatchedCalls::default)
     }
 
     /// Takes in a part, of which a call `passed` or none did.
-    pub(super) fn add(&self, part: Option<Others>, passed: bool) {
+    pub(super) fn add_part(&self, part: Option<UnmatchedCalls>, passed: bool) {
         if passed {
             self.passed.store(true, Ordering::Relaxed);
         } else if let Some(part) = part {
@@ -203,11 +203,11 @@ impl Watch {
     }
 
     /// Says what there is instead of what is asked for, if no call passed.
-    pub(super) fn said(self, filter: &Filter, report: &Report) {
+    pub(super) fn report_if_none_passed(self, filter: &CallFilter, report: &Report) {
         let others = self.others.into_inner();
         let others = others.unwrap_or_else(PoisonError::into_inner);
         if others.calls && !self.passed.into_inner() {
-            report.warn(&others.said(filter));
+            report.warn(&others.describe_unmatched(filter));
         }
     }
 }
@@ -227,27 +227,27 @@ mod tests {
             datatype: Some(Datatype(7)),
             ..Row::default()
         };
-        let said = |filter: Filter, rows: &[Row<'_>]| {
-            let mut others = Others::default();
+        let said = |filter: CallFilter, rows: &[Row<'_>]| {
+            let mut others = UnmatchedCalls::default();
             for row in rows {
-                assert!(!filter.passes(row));
-                others.add(row, &filter);
+                assert!(!filter.does_pass(row));
+                others.add_call(row, &filter);
             }
-            others.said(&filter)
+            others.describe_unmatched(&filter)
         };
         let rows = [row(&b"Send"[..], Some(0), 1), row(b"Recv", Some(3), 9)];
         let of = |text: &str| vec![text.as_bytes().to_vec()];
-        let ops = Filter {
+        let ops = CallFilter {
             ops: of("Gather"),
-            ..Filter::default()
+            ..CallFilter::default()
         };
         assert_eq!(
             said(ops, &rows),
             "no call matches --op; operations present: Recv, Send"
         );
-        let ranks = Filter {
+        let ranks = CallFilter {
             ranks: vec![9],
-            ..Filter::default()
+            ..CallFilter::default()
         };
         assert_eq!(
             said(ranks.clone(), &rows),
@@ -258,22 +258,22 @@ mod tests {
             unknown.contains("ranks of all calls are unknown") && unknown.contains("INIT"),
             "{unknown}"
         );
-        let sizes = Filter {
+        let sizes = CallFilter {
             min_bytes: Some(37),
-            ..Filter::default()
+            ..CallFilter::default()
         };
         let sizes = said(sizes, &rows);
         assert!(sizes.ends_with("calls have 4 to 36 bytes"), "{sizes}");
-        let both = Filter {
+        let both = CallFilter {
             ops: of("send"),
             ranks: vec![3],
-            ..Filter::default()
+            ..CallFilter::default()
         };
         assert_eq!(said(both, &rows), "no call matches all filters together");
-        let two = Filter {
+        let two = CallFilter {
             ops: of("x"),
             hosts: of("b"),
-            ..Filter::default()
+            ..CallFilter::default()
         };
         let two = said(two, &rows);
         assert!(
@@ -284,14 +284,14 @@ mod tests {
 
     #[test]
     fn operations_are_found_in_any_case() {
-        let filter = Filter {
+        let filter = CallFilter {
             ops: vec![b"allreduce".to_vec()],
-            ..Filter::default()
+            ..CallFilter::default()
         };
         let row = |op| Row {
             op,
             ..Row::default()
         };
-        assert!(filter.passes(&row(b"AllReduce")) && !filter.passes(&row(b"AllGather")));
+        assert!(filter.does_pass(&row(b"AllReduce")) && !filter.does_pass(&row(b"AllGather")));
     }
 }

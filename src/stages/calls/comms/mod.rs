@@ -3,60 +3,60 @@
 //! A call's step is known only when its step line comes, later in the log. So a log is walked
 //! twice: once for its steps, once for its rows (`log`).
 
-use crate::count::calls::{Counting, Options as Read, Progress};
+use crate::count::calls::{Options as Read, Progress, RowCounter};
 use crate::count::notes;
-use crate::count::rowed::Rowed;
+use crate::count::row_counts::RowCounts;
 use crate::error::{Error, Result};
-use crate::formats::Tells;
-use crate::formats::door::{self, Known};
-use crate::formats::lines::{self, Rows};
-use crate::log::placement::{Across, Methods};
+use crate::formats::Provides;
+use crate::formats::lines::{self, RowVisitor};
+use crate::formats::open::{self, OpenInput};
+use crate::log::placement::{FilesWithoutSteps, PlacementMethods};
 use crate::log::propose;
-use crate::log::timeline::{Growing, Present, Window};
-use crate::log::{Log, Part};
-use crate::members::Merged;
-use crate::members::twice::Twice;
+use crate::log::timeline::{LiveTimeline, PresentSteps, StepWindow};
+use crate::log::{LogState, MergedChunk};
+use crate::members::MergedMembers;
+use crate::members::duplicate_inputs::DuplicateInputs;
 use crate::output::table::{Row, csv_header};
 use crate::report::Report;
-use crate::source::{Input, Origin};
-use crate::stages::survey::{Survey, Surveying};
+use crate::source::{Input, InputName};
+use crate::stages::survey::{LogSurvey, SurveyBuilder};
 use crate::stages::tuning;
-use crate::stages::tuning::served::Served;
-use crate::stages::{self, Stage};
-use beside::{Beside, Tuned, Tuning};
-use filter::{Others, Watch};
-use records::Seqs;
+use crate::stages::tuning::call_methods::CallMethods;
+use crate::stages::{self, InputStage};
+use filter::{FilterWatch, UnmatchedCalls};
+use records::CallSequences;
 use std::io::Write;
+use tuning_option::{TuningCounts, TuningOption, WithTuning};
 
-mod beside;
+mod call_spool;
 mod filter;
-mod held;
-mod live;
-mod log;
-pub mod look;
+mod log_rows;
 mod order;
 pub mod param;
+mod pipe_rows;
 mod records;
+mod row_workers;
+pub mod terminal_columns;
 mod text;
 pub mod times;
+mod tuning_option;
 mod unique;
-mod work;
 
-pub use filter::Filter;
-pub use order::Order;
-pub use unique::unique;
+pub use filter::CallFilter;
+pub use order::CommsRowOrder;
+pub use unique::write_unique_rows;
 
 /// What is asked for.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Which rows.
-    pub filter: Filter,
+    pub filter: CallFilter,
     /// How they are written.
-    pub form: Form,
+    pub form: RowForm,
     /// Whether a log's TUNING lines fill `algo`, `proto` and `nchannels`.
     pub tuning: bool,
     /// Which row comes first.
-    pub order: Order,
+    pub order: CommsRowOrder,
     /// Bytes of a pipe's calls that may wait for their step in memory.
     pub hold: usize,
 }
@@ -64,10 +64,10 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            filter: Filter::default(),
-            form: Form::default(),
+            filter: CallFilter::default(),
+            form: RowForm::default(),
             tuning: false,
-            order: Order::default(),
+            order: CommsRowOrder::default(),
             hold: 64 << 20,
         }
     }
@@ -75,7 +75,7 @@ impl Default for Options {
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Form {
+pub enum RowForm {
     /// CSV with a header.
     #[default]
     Csv,
@@ -90,21 +90,21 @@ pub enum Form {
     },
 }
 
-impl Form {
-    fn header(self) -> Vec<u8> {
+impl RowForm {
+    fn header_text(self) -> Vec<u8> {
         match self {
-            Form::Csv => csv_header().into_bytes(),
-            Form::Table { tuning } => look::header(tuning),
-            Form::Jsonl | Form::Chain => Vec::new(),
+            RowForm::Csv => csv_header().into_bytes(),
+            RowForm::Table { tuning } => terminal_columns::terminal_header(tuning),
+            RowForm::Jsonl | RowForm::Chain => Vec::new(),
         }
     }
 
-    fn row(self, row: &Row<'_>, out: &mut Vec<u8>) {
+    fn write_row(self, row: &Row<'_>, out: &mut Vec<u8>) {
         match self {
-            Form::Csv => row.csv(out),
-            Form::Jsonl => row.jsonl(out),
-            Form::Chain => row.chain(out),
-            Form::Table { tuning } => look::row(row, tuning, out),
+            RowForm::Csv => row.csv(out),
+            RowForm::Jsonl => row.jsonl(out),
+            RowForm::Chain => row.chain(out),
+            RowForm::Table { tuning } => terminal_columns::write_terminal_row(row, tuning, out),
         }
     }
 }
@@ -113,8 +113,8 @@ impl Form {
 ///
 /// # Errors
 /// The window is not there; an input cannot be read, the output not written.
-pub fn rows(
-    origins: &[Origin],
+pub fn write_rows(
+    origins: &[InputName],
     read: &Read,
     options: &Options,
     report: &mut Report,
@@ -124,57 +124,58 @@ pub fn rows(
     if let ([origin], false) = (origins, options.tuning)
         && origin.is_piped()
     {
-        return match live::rows(origin, read, options, report, progress, out)? {
-            Some(input) => table(input, origins, read, options, report, out),
+        return match pipe_rows::write_pipe_rows(origin, read, options, report, progress, out)? {
+            Some(input) => write_table(input, origins, read, options, report, out),
             None => Ok(()),
         };
     }
-    let mut out = Headed::new(options.form, out);
-    let sink = Sink::Text(&mut out);
+    let mut out = HeadedTable::new(options.form, out);
+    let sink = CommsRowSink::Text(&mut out);
     match options.tuning {
-        true => each::<Tuning>(origins, read, options, report, progress, sink),
-        false => each::<()>(origins, read, options, report, progress, sink),
+        true => write_inputs::<WithTuning>(origins, read, options, report, progress, sink),
+        false => write_inputs::<()>(origins, read, options, report, progress, sink),
     }?;
     out.flush().map_err(Error::Output)
 }
 
 /// Writes the rows of a table that comes through a pipe.
-fn table<V>(
-    input: Known<V>,
-    origins: &[Origin],
+fn write_table<V>(
+    input: OpenInput<V>,
+    origins: &[InputName],
     read: &Read,
     options: &Options,
     report: &mut Report,
     out: &mut (dyn Write + Send),
 ) -> Result<()> {
-    let mut present = Present::default();
-    let input = searched(input, read, &mut present)?;
+    let mut present = PresentSteps::default();
+    let input = search_steps(input, read, &mut present)?;
     if let Some(window) = &read.window {
-        let missing = |text| propose::anew(text, &present, origins, read.source);
-        present.check(window).map_err(missing)?;
+        let missing =
+            |text| propose::reopened_missing_steps_error(text, &present, origins, read.source);
+        present.check_window(window).map_err(missing)?;
     }
-    let mut out = Headed::new(options.form, out);
-    let mut run = Run::of(read, options, Merged::default());
-    run.table(&input, report, &mut Sink::Text(&mut out))?;
+    let mut out = HeadedTable::new(options.form, out);
+    let mut run = SecondWalk::start_second_walk(read, options, MergedMembers::default());
+    run.write_table_rows(&input, report, &mut CommsRowSink::Text(&mut out))?;
     out.flush().map_err(Error::Output)?;
-    run.watch.said(&options.filter, report);
+    run.watch.report_if_none_passed(&options.filter, report);
     Ok(())
 }
 
 /// A table as text: its header goes before the first row, or where there is none to the end. An input that
 /// cannot be read leaves nothing.
-struct Headed<'o> {
+struct HeadedTable<'o> {
     header: Vec<u8>,
     out: &'o mut (dyn Write + Send),
 }
 
-impl<'o> Headed<'o> {
-    fn new(form: Form, out: &'o mut (dyn Write + Send)) -> Headed<'o> {
-        let header = form.header();
-        Headed { header, out }
+impl<'o> HeadedTable<'o> {
+    fn new(form: RowForm, out: &'o mut (dyn Write + Send)) -> HeadedTable<'o> {
+        let header = form.header_text();
+        HeadedTable { header, out }
     }
 
-    fn head(&mut self) -> std::io::Result<()> {
+    fn write_header(&mut self) -> std::io::Result<()> {
         match std::mem::take(&mut self.header) {
             header if header.is_empty() => Ok(()),
             header => self.out.write_all(&header),
@@ -182,71 +183,75 @@ impl<'o> Headed<'o> {
     }
 }
 
-impl Write for Headed<'_> {
+impl Write for HeadedTable<'_> {
     fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
         if !text.is_empty() {
-            self.head()?;
+            self.write_header()?;
         }
         self.out.write(text)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.head()?;
+        self.write_header()?;
         self.out.flush()
     }
 }
 
 /// A table; which steps it has is read first, if that is asked for.
-fn searched<V>(input: Known<V>, read: &Read, present: &mut Present) -> Result<Known<V>> {
+fn search_steps<V>(
+    input: OpenInput<V>,
+    read: &Read,
+    present: &mut PresentSteps,
+) -> Result<OpenInput<V>> {
     if read.window.is_none() {
         return Ok(input);
     }
-    let input = input.rewindable()?;
+    let input = input.into_rewindable()?;
     let options = lines::Options {
         jobs: read.log.jobs,
         strict: false,
     };
-    input.records(
+    input.read_records(
         options,
-        &mut Twice::default(),
-        Present::default,
+        &mut DuplicateInputs::default(),
+        PresentSteps::default,
         |_| {},
         |steps| {
             present.merge(&steps);
             Ok(())
         },
     )?;
-    input.rewound()
+    input.into_rewound()
 }
 
 /// Where rows go.
-enum Sink<'s, 'o> {
+enum CommsRowSink<'s, 'o> {
     /// As text, made on all cores.
     Text(&'s mut (dyn Write + Send)),
     /// Counted by what tells them apart.
-    Counted(&'s mut Counting<'o>),
+    Counted(&'s mut RowCounter<'o>),
 }
 
-fn each<B: Beside>(
-    origins: &[Origin],
+fn write_inputs<B: TuningOption>(
+    origins: &[InputName],
     read: &Read,
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-    mut sink: Sink<'_, '_>,
+    mut sink: CommsRowSink<'_, '_>,
 ) -> Result<()> {
-    let mut first = First {
+    let mut first = FirstWalk {
         read,
-        now: Surveying::default(),
+        now: SurveyBuilder::default(),
         beside: B::default(),
         plans: Vec::new(),
-        present: Present::default(),
-        methods: Methods::default(),
-        across: Across::of(origins.len()),
-        tuned: Tuned::default(),
+        present: PresentSteps::default(),
+        methods: PlacementMethods::default(),
+        across: FilesWithoutSteps::for_inputs(origins.len()),
+        tuned: TuningCounts::default(),
     };
-    let surveyed = stages::read(&mut first, origins, read, report, progress, B::visit)?;
-    let First {
+    let surveyed = stages::read_stage(&mut first, origins, read, report, progress, B::new_visit)?;
+    let FirstWalk {
         mut plans,
         present,
         mut methods,
@@ -256,183 +261,199 @@ fn each<B: Beside>(
     } = first;
     // The window is checked over all inputs before the first row goes out.
     if let Some(window) = &read.window {
-        let missing = |text| propose::anew(text, &present, origins, read.source);
-        present.check(window).map_err(missing)?;
+        let missing =
+            |text| propose::reopened_missing_steps_error(text, &present, origins, read.source);
+        present.check_window(window).map_err(missing)?;
     }
     progress.finish();
-    if let Some(placed) = across.place(&surveyed, read.log.jobs) {
-        methods.add(placed.methods);
+    if let Some(placed) = across.place_held(&surveyed, read.log.jobs) {
+        methods.add_counts(placed.methods);
         for plan in &mut plans {
-            if let Plan::Log(log) = plan {
-                log.survey.settle(&placed);
+            if let InputPlan::Log(log) = plan {
+                log.survey.settle_steps(&placed);
             }
         }
     }
-    let mut run = Run::of(read, options, surveyed);
+    let mut run = SecondWalk::start_second_walk(read, options, surveyed);
     for plan in plans {
         match plan {
-            Plan::Log(log) => run.log(*log, &mut sink)?,
-            Plan::Table(input) => run.table(&input, report, &mut sink)?,
+            InputPlan::Log(log) => run.write_log_rows(*log, &mut sink)?,
+            InputPlan::Table(input) => run.write_table_rows(&input, report, &mut sink)?,
         }
     }
-    placed(options, read, methods, report);
+    report_placement(options, read, methods, report);
     if tuned.logs > 0 {
-        tuning::said(tuned.sum, tuned.calls, report);
+        tuning::report_unmatched_calls(tuned.sum, tuned.calls, report);
     }
-    run.watch.said(&options.filter, report);
+    run.watch.report_if_none_passed(&options.filter, report);
     Ok(())
 }
 
 /// Reports what a log lacks, and what is known of its steps where some are asked for.
-fn reported(name: &str, survey: &Survey, read: &Read, report: &mut Report) {
+fn report_missing(name: &str, survey: &LogSurvey, read: &Read, report: &mut Report) {
     let account = &survey.log.account;
     if account.calls == 0 && account.lines > 0 {
-        door::no_calls(name, account.lines, report);
+        open::report_no_calls(name, account.lines, report);
     }
     if read.window.is_some() {
-        notes::said(name, &survey.timeline, report);
+        notes::report_step_notes(name, &survey.timeline, report);
     }
 }
 
 /// Reports how calls were placed, where rows have steps.
-fn placed(options: &Options, read: &Read, methods: Methods, report: &mut Report) {
-    if options.form != Form::Chain || read.window.is_some() {
-        report.placed(methods);
+fn report_placement(
+    options: &Options,
+    read: &Read,
+    methods: PlacementMethods,
+    report: &mut Report,
+) {
+    if options.form != RowForm::Chain || read.window.is_some() {
+        report.add_placements(methods);
     }
 }
 
 /// What is known of an input before its rows are written.
-enum Plan<V> {
+enum InputPlan<V> {
     Log(Box<LogPlan>),
-    Table(Box<Known<V>>),
+    Table(Box<OpenInput<V>>),
 }
 
 /// What is known of a log before its rows are written.
 struct LogPlan {
     input: Input,
-    survey: Survey,
+    survey: LogSurvey,
     aliases: Vec<u32>,
     /// How its calls were served, if that is wanted.
-    served: Option<Served>,
+    served: Option<CallMethods>,
 }
 
 /// The first walk of all inputs.
-struct First<'o, B: Beside> {
+struct FirstWalk<'o, B: TuningOption> {
     read: &'o Read,
     /// The log in hand, and what is kept beside its calls.
-    now: Surveying,
+    now: SurveyBuilder,
     beside: B,
-    plans: Vec<Plan<B::Visit>>,
-    present: Present,
+    plans: Vec<InputPlan<B::Visit>>,
+    present: PresentSteps,
     /// How the steps of calls are known.
-    methods: Methods,
+    methods: PlacementMethods,
     /// What inputs tell of each other's steps.
-    across: Across,
-    tuned: Tuned,
+    across: FilesWithoutSteps,
+    tuned: TuningCounts,
 }
 
-impl<B: Beside> Stage for First<'_, B> {
-    const NEEDS: Tells = Tells::CALLS;
-    const AGAIN: bool = true;
+impl<B: TuningOption> InputStage for FirstWalk<'_, B> {
+    const NEEDS: Provides = Provides::CALLS;
+    const SECOND_PASS: bool = true;
     type Visit = B::Visit;
 
-    fn begin(&mut self, _: String) {
-        self.now = Surveying::new(self.read, false);
+    fn begin_input(&mut self, _: String) {
+        self.now = SurveyBuilder::new(self.read, false);
         self.beside = B::default();
     }
 
-    fn add(&mut self, part: Part<'_, Self::Visit>) {
-        let (calls, part) = self.beside.add(part);
-        self.now.add(calls, &part, self.read);
+    fn add_chunk(&mut self, part: MergedChunk<'_, Self::Visit>) {
+        let (calls, part) = self.beside.split_part(part);
+        self.now.add_chunk(calls, &part, self.read);
     }
 
-    fn end(&mut self, input: Known<Self::Visit>, log: Log, merged: &Merged, report: &mut Report) {
+    fn end_input(
+        &mut self,
+        input: OpenInput<Self::Visit>,
+        log: LogState,
+        merged: &MergedMembers,
+        report: &mut Report,
+    ) {
         let now = std::mem::take(&mut self.now);
-        let log = (log, &mut Growing::default());
-        let survey = now.end(log, merged, &mut self.across, self.read);
-        let served = std::mem::take(&mut self.beside).end(merged, &mut self.tuned);
-        reported(&input.name(), &survey, self.read, report);
-        self.present.add(&survey.timeline);
-        self.methods.add(survey.placement.methods);
-        self.plans.push(Plan::Log(Box::new(LogPlan {
+        let log = (log, &mut LiveTimeline::default());
+        let survey = now.end_log(log, merged, &mut self.across, self.read);
+        let served = std::mem::take(&mut self.beside).finish_log(merged, &mut self.tuned);
+        report_missing(&input.name(), &survey, self.read, report);
+        self.present.add_timeline(&survey.timeline);
+        self.methods.add_counts(survey.placement.methods);
+        self.plans.push(InputPlan::Log(Box::new(LogPlan {
             input: input.into_input(),
             survey,
-            aliases: merged.aliases(),
+            aliases: merged.process_aliases(),
             served,
         })));
     }
 
     /// Reads which steps a table has, if that is asked for.
-    fn other(
+    fn add_other_input(
         &mut self,
-        input: Known<Self::Visit>,
-        _: &mut Merged,
+        input: OpenInput<Self::Visit>,
+        _: &mut MergedMembers,
         _: &mut Report,
         _: &dyn Progress,
     ) -> Result<()> {
-        let input = searched(input, self.read, &mut self.present)?;
-        self.plans.push(Plan::Table(Box::new(input)));
+        let input = search_steps(input, self.read, &mut self.present)?;
+        self.plans.push(InputPlan::Table(Box::new(input)));
         Ok(())
     }
 }
 
-struct Run<'o> {
+struct SecondWalk<'o> {
     read: &'o Read,
     options: &'o Options,
     /// Who was met in the first walk.
-    surveyed: Merged,
+    surveyed: MergedMembers,
     /// Who was met so far in the second.
-    merged: Merged,
-    seqs: Seqs,
+    merged: MergedMembers,
+    seqs: CallSequences,
     /// Whether any row passes the filter.
-    watch: Watch,
+    watch: FilterWatch,
 }
 
-impl<'o> Run<'o> {
-    fn of(read: &'o Read, options: &'o Options, surveyed: Merged) -> Run<'o> {
-        Run {
+impl<'o> SecondWalk<'o> {
+    fn start_second_walk(
+        read: &'o Read,
+        options: &'o Options,
+        surveyed: MergedMembers,
+    ) -> SecondWalk<'o> {
+        SecondWalk {
             read,
             options,
-            merged: Merged::after(&surveyed),
+            merged: MergedMembers::with_names_after(&surveyed),
             surveyed,
-            seqs: Seqs::default(),
-            watch: Watch::default(),
+            seqs: CallSequences::default(),
+            watch: FilterWatch::default(),
         }
     }
 
     /// A table's rows, filtered, in their order.
-    fn table<V>(
+    fn write_table_rows<V>(
         &mut self,
-        input: &Known<V>,
+        input: &OpenInput<V>,
         report: &mut Report,
-        sink: &mut Sink<'_, '_>,
+        sink: &mut CommsRowSink<'_, '_>,
     ) -> Result<()> {
         let counted = match sink {
-            Sink::Text(_) => None,
-            Sink::Counted(counting) => Some(counting.tally()),
+            CommsRowSink::Text(_) => None,
+            CommsRowSink::Counted(counting) => Some(counting.tally()),
         };
         let new_part = || match counted {
-            None => Kept::Text(Vec::new()),
-            Some(tally) => Kept::Counted(Box::new(Rowed::new(tally, None))),
+            None => TablePartRows::Text(Vec::new()),
+            Some(tally) => TablePartRows::Counted(Box::new(RowCounts::new(tally, None))),
         };
-        let account = input.records(
+        let account = input.read_records(
             (&self.read.log).into(),
             &mut self.surveyed.twice,
-            || TableRows {
+            || TablePartFilter {
                 options: self.options,
                 window: self.read.window.as_ref(),
                 kept: new_part(),
                 passed: false,
-                others: self.watch.part(),
+                others: self.watch.new_part(),
             },
             |_| {},
             |rows| {
-                self.watch.add(rows.others, rows.passed);
+                self.watch.add_part(rows.others, rows.passed);
                 match (rows.kept, &mut *sink) {
-                    (Kept::Text(text), Sink::Text(out)) => {
+                    (TablePartRows::Text(text), CommsRowSink::Text(out)) => {
                         out.write_all(&text).map_err(Error::Output)
                     }
-                    (Kept::Counted(part), Sink::Counted(counting)) => {
+                    (TablePartRows::Counted(part), CommsRowSink::Counted(counting)) => {
                         counting.merge(*part);
                         Ok(())
                     }
@@ -440,42 +461,42 @@ impl<'o> Run<'o> {
                 }
             },
         )?;
-        report.input(&input.name(), &account);
+        report.report_input(&input.name(), &account);
         Ok(())
     }
 }
 
 /// What is kept of the rows of a part of a table.
-enum Kept {
+enum TablePartRows {
     /// As they are written.
     Text(Vec<u8>),
-    Counted(Box<Rowed>),
+    Counted(Box<RowCounts>),
 }
 
 /// The rows of a part of a table that pass.
-struct TableRows<'o> {
+struct TablePartFilter<'o> {
     options: &'o Options,
-    window: Option<&'o Window>,
-    kept: Kept,
+    window: Option<&'o StepWindow>,
+    kept: TablePartRows,
     passed: bool,
-    others: Option<Others>,
+    others: Option<UnmatchedCalls>,
 }
 
-impl Rows for TableRows<'_> {
-    fn row(&mut self, row: &Row<'_>) {
-        let in_window = |w: &Window| row.step.is_some_and(|step| w.contains(step));
+impl RowVisitor for TablePartFilter<'_> {
+    fn visit_row(&mut self, row: &Row<'_>) {
+        let in_window = |w: &StepWindow| row.step.is_some_and(|step| w.contains(step));
         if !self.window.is_none_or(in_window) {
             return;
         }
         let filter = &self.options.filter;
-        if filter.passes(row) {
+        if filter.does_pass(row) {
             self.passed = true;
             match &mut self.kept {
-                Kept::Text(text) => self.options.form.row(row, text),
-                Kept::Counted(part) => part.row(row),
+                TablePartRows::Text(text) => self.options.form.write_row(row, text),
+                TablePartRows::Counted(part) => part.visit_row(row),
             }
         } else if let (false, Some(others)) = (self.passed, &mut self.others) {
-            others.add(row, filter);
+            others.add_call(row, filter);
         }
     }
 }

@@ -5,43 +5,43 @@
 //! elements, ranks those of the job. The replay takes a folder with a file `RANK.json` for each rank, and
 //! makes its communicators by the first entries, which are the same in all files.
 
-use super::{Form, Options, rows};
+use super::{Options, RowForm, write_rows};
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
-use crate::formats::table_rows::Feed;
+use crate::formats::table_rows::TableFeed;
 use crate::grammar::values::{Datatype, has_root};
 use crate::members::comm_id::CommId;
 use crate::output::table::Row;
-use crate::report::{Report, counted};
-use crate::source::Origin;
-use crate::stages::matrix::{Ranks, ranks};
+use crate::report::{Report, count_phrase};
+use crate::source::InputName;
+use crate::stages::matrix::{JobRanks, read_job_ranks};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Text of a rank that waits to be written.
-const WAITING: usize = 16 << 10;
+const MAX_WAITING_TRACE_BYTES: usize = 16 << 10;
 
 /// Writes a file for each rank into `folder`, which is made if it is not there.
 ///
 /// # Errors
 /// An input is no file, or cannot be read; the ranks of the job are not known; a file cannot be written.
-pub fn write(
-    origins: &[Origin],
+pub fn write_traces(
+    origins: &[InputName],
     read: &Read,
     options: &Options,
     folder: &Path,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<()> {
-    if origins.iter().any(Origin::is_piped) {
+    if origins.iter().any(InputName::is_piped) {
         let twice = "--format param reads its inputs twice: name files";
         return Err(Error::Content(twice.to_owned()));
     }
     // What is wrong with the inputs is reported when their rows are read.
-    let mut silent = Report::new("nccl-comms", false, true).silent();
-    let ranks = ranks(origins, read, &mut silent, progress)?;
+    let mut silent = Report::new("nccl-comms", false, true).silenced();
+    let ranks = read_job_ranks(origins, read, &mut silent, progress)?;
     if ranks.is_empty() {
         return Err(Error::Content(
             "it is not known which ranks of the job made the calls: the INIT lines of all ranks tell \
@@ -49,19 +49,19 @@ pub fn write(
                 .to_owned(),
         ));
     }
-    let mut traces = Traces::new(ranks, folder)?;
+    let mut traces = RankTraces::new(ranks, folder)?;
     let mut failed = None;
     let mut text = Vec::new();
-    let mut feed = Feed::new(|row: &Row<'_>| {
+    let mut feed = TableFeed::new(|row: &Row<'_>| {
         if failed.is_none() {
-            failed = traces.row(row, &mut text).err();
+            failed = traces.add_row(row, &mut text).err();
         }
     });
     let options = Options {
-        form: Form::Csv,
+        form: RowForm::Csv,
         ..options.clone()
     };
-    rows(origins, read, &options, report, progress, &mut feed)?;
+    write_rows(origins, read, &options, report, progress, &mut feed)?;
     if let Some(failed) = failed {
         return Err(failed);
     }
@@ -70,7 +70,7 @@ pub fn write(
 
 /// The trace of a rank.
 #[derive(Debug, Default)]
-struct Trace {
+struct RankTrace {
     /// What is not written yet.
     text: Vec<u8>,
     calls: u64,
@@ -78,22 +78,22 @@ struct Trace {
 }
 
 /// All traces.
-struct Traces<'f> {
-    ranks: Ranks,
+struct RankTraces<'f> {
+    ranks: JobRanks,
     /// The number of each communicator, by its id.
     groups: BTreeMap<CommId, usize>,
     folder: &'f Path,
     /// The entries that make the communicators.
     head: Vec<u8>,
-    of_rank: BTreeMap<u32, Trace>,
-    left_out: LeftOut,
+    of_rank: BTreeMap<u32, RankTrace>,
+    left_out: UntracedCalls,
     /// Calls whose elements are taken for bytes.
     bytes: u64,
 }
 
 /// Calls that are in no trace.
 #[derive(Debug, Default)]
-struct LeftOut {
+struct UntracedCalls {
     /// The communicator or its members are not known.
     unknown: u64,
     /// Operations and types that PARAM does not have.
@@ -102,12 +102,12 @@ struct LeftOut {
     own: u64,
 }
 
-impl<'f> Traces<'f> {
-    fn new(ranks: Ranks, folder: &'f Path) -> Result<Traces<'f>> {
-        fs::create_dir_all(folder).map_err(|e| output(folder, e))?;
+impl<'f> RankTraces<'f> {
+    fn new(ranks: JobRanks, folder: &'f Path) -> Result<RankTraces<'f>> {
+        fs::create_dir_all(folder).map_err(|e| output_error(folder, e))?;
         let mut head = Vec::new();
         let mut groups = BTreeMap::new();
-        for (number, (id, members)) in ranks.communicators().enumerate() {
+        for (number, (id, members)) in ranks.iter_communicators().enumerate() {
             groups.insert(id, number);
             let members: Vec<String> = members.iter().map(u32::to_string).collect();
             let entry = format!(
@@ -118,27 +118,31 @@ impl<'f> Traces<'f> {
             head.extend_from_slice(if number == 0 { b"[\n" } else { b",\n" });
             head.extend_from_slice(entry.as_bytes());
         }
-        let mut traces = Traces {
-            of_rank: ranks.all().map(|rank| (rank, Trace::default())).collect(),
+        let mut traces = RankTraces {
+            of_rank: ranks
+                .iter_ranks()
+                .map(|rank| (rank, RankTrace::default()))
+                .collect(),
             ranks,
             groups,
             folder,
             head,
-            left_out: LeftOut::default(),
+            left_out: UntracedCalls::default(),
             bytes: 0,
         };
         let all: Vec<u32> = traces.of_rank.keys().copied().collect();
-        all.into_iter().try_for_each(|rank| traces.flush(rank))?;
+        all.into_iter()
+            .try_for_each(|rank| traces.flush_rank(rank))?;
         Ok(traces)
     }
 
-    fn path(&self, rank: u32) -> PathBuf {
+    fn trace_path(&self, rank: u32) -> PathBuf {
         self.folder.join(format!("{rank}.json"))
     }
 
     /// Writes what waits. There may be more ranks than files that can be open.
-    fn flush(&mut self, rank: u32) -> Result<()> {
-        let path = self.path(rank);
+    fn flush_rank(&mut self, rank: u32) -> Result<()> {
+        let path = self.trace_path(rank);
         let Some(trace) = self.of_rank.get_mut(&rank) else {
             return Ok(());
         };
@@ -150,7 +154,7 @@ impl<'f> Traces<'f> {
             let mut file = OpenOptions::new().append(true).open(&path)?;
             file.write_all(&trace.text)
         };
-        write().map_err(|e| output(&path, e))?;
+        write().map_err(|e| output_error(&path, e))?;
         if is_begun {
             trace.text.clear();
         }
@@ -158,10 +162,10 @@ impl<'f> Traces<'f> {
     }
 
     /// The next call.
-    fn row(&mut self, row: &Row<'_>, text: &mut Vec<u8>) -> Result<()> {
+    fn add_row(&mut self, row: &Row<'_>, text: &mut Vec<u8>) -> Result<()> {
         let found = row.comm_id.zip(row.rank).and_then(|(id, of)| {
             let group = *self.groups.get(&id)?;
-            let members = self.ranks.members(&id)?;
+            let members = self.ranks.ranks_of_members(&id)?;
             Some((group, members, *members.get(of as usize)?))
         });
         let Some((group, members, rank)) = found else {
@@ -170,7 +174,7 @@ impl<'f> Traces<'f> {
         };
         let typed = match (row.count, row.only_bytes) {
             (None, Some(bytes)) => Some((bytes, "uint8")),
-            (count, _) => count.zip(row.datatype.and_then(datatype)),
+            (count, _) => count.zip(row.datatype.and_then(param_datatype)),
         };
         let Some((count, datatype)) = typed.filter(|_| row.calls == 1) else {
             self.left_out.strange = self.left_out.strange.saturating_add(row.calls);
@@ -182,7 +186,7 @@ impl<'f> Traces<'f> {
         let own = u128::from(count);
         let all = own.saturating_mul(n);
         let op = row.op.strip_prefix(b"mscclpp_nccl").unwrap_or(row.op);
-        let known = named(op, own, all);
+        let known = param_op_and_sizes(op, own, all);
         let known = known.filter(|_| root.is_some() || !has_root(op));
         let Some((name, from, to)) = known else {
             self.left_out.strange += 1;
@@ -205,15 +209,15 @@ impl<'f> Traces<'f> {
              \"in_msg_size\": {from}, \"out_msg_size\": {to}, \"dtype\": \"{datatype}\""
         );
         text.extend_from_slice(entry.as_bytes());
-        let more = ends(op, rank, root);
+        let more = peer_or_root_fields(op, rank, root);
         text.extend_from_slice(more.as_bytes());
         if let Some(start) = row.times().start_ns {
             text.extend_from_slice(format!(", \"startTime_ns\": {start}").as_bytes());
         }
         text.push(b'}');
         trace.text.extend_from_slice(text);
-        match trace.text.len() > WAITING {
-            true => self.flush(rank),
+        match trace.text.len() > MAX_WAITING_TRACE_BYTES {
+            true => self.flush_rank(rank),
             false => Ok(()),
         }
     }
@@ -227,16 +231,16 @@ impl<'f> Traces<'f> {
                 trace.text.extend_from_slice(b"\n]\n");
                 calls = calls.saturating_add(trace.calls);
             }
-            self.flush(*rank)?;
+            self.flush_rank(*rank)?;
         }
         report.note(&format!(
             "{} of {} on {} are in {}",
-            counted(calls, "call"),
-            counted(ranks.len() as u64, "rank"),
-            counted(self.groups.len() as u64, "communicator"),
+            count_phrase(calls, "call"),
+            count_phrase(ranks.len() as u64, "rank"),
+            count_phrase(self.groups.len() as u64, "communicator"),
             self.folder.display()
         ));
-        let LeftOut {
+        let UntracedCalls {
             unknown,
             strange,
             own,
@@ -244,26 +248,26 @@ impl<'f> Traces<'f> {
         if unknown > 0 {
             report.warn(&format!(
                 "{} left out: the communicators or their members are not known",
-                counted(unknown, "call")
+                count_phrase(unknown, "call")
             ));
         }
         if strange > 0 {
             report.warn(&format!(
                 "{} left out: PARAM does not have their operation or datatype, or a row is several \
                  calls",
-                counted(strange, "call")
+                count_phrase(strange, "call")
             ));
         }
         if own > 0 {
             report.note(&format!(
                 "{} of a rank to itself are left out: torch.distributed refuses them",
-                counted(own, "message")
+                count_phrase(own, "message")
             ));
         }
         if self.bytes > 0 {
             report.note(&format!(
                 "of {} only the bytes are known: their elements are uint8",
-                counted(self.bytes, "call")
+                count_phrase(self.bytes, "call")
             ));
         }
         Ok(())
@@ -271,7 +275,7 @@ impl<'f> Traces<'f> {
 }
 
 /// The name of a type there.
-fn datatype(of: Datatype) -> Option<&'static str> {
+fn param_datatype(of: Datatype) -> Option<&'static str> {
     Some(match of.name()? {
         "int8" => "int8",
         "uint8" => "uint8",
@@ -285,13 +289,13 @@ fn datatype(of: Datatype) -> Option<&'static str> {
     })
 }
 
-fn output(path: &Path, cause: std::io::Error) -> Error {
+fn output_error(path: &Path, cause: std::io::Error) -> Error {
     Error::Content(format!("cannot write {}: {cause}", path.display()))
 }
 
 /// PARAM's name of an operation, and the elements that go in and come out; of a call of `own` elements
 /// on each of several ranks, which are `all`.
-fn named(op: &[u8], own: u128, all: u128) -> Option<(&'static str, u128, u128)> {
+fn param_op_and_sizes(op: &[u8], own: u128, all: u128) -> Option<(&'static str, u128, u128)> {
     match op {
         b"AllReduce" => Some(("all_reduce", own, own)),
         b"AllGather" => Some(("all_gather_base", own, all)),
@@ -308,7 +312,7 @@ fn named(op: &[u8], own: u128, all: u128) -> Option<(&'static str, u128, u128)> 
 }
 
 /// The fields that name who else takes part: the peer of a message, or the root.
-fn ends(op: &[u8], rank: u32, root: Option<u32>) -> String {
+fn peer_or_root_fields(op: &[u8], rank: u32, root: Option<u32>) -> String {
     match (root, op) {
         (Some(peer), b"Send") => {
             format!(", \"src_rank\": {rank}, \"dst_rank\": {peer}, \"use_batch\": false")

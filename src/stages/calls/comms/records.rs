@@ -1,15 +1,15 @@
 //! A chunk's calls, small, numbered in their sequences, ready to be written as rows.
 
-use super::order::Chunk;
-use crate::count::calls::LOG;
-use crate::grammar::values::{Datatype, Kind, RedOp, has_redop, has_root};
-use crate::log::placement::Again;
-use crate::log::timeline::Timeline;
-use crate::log::walk::{Call, Torn, Visit, put_in};
-use crate::members::Ops;
-use crate::members::{Merged, Renumbered};
+use super::order::OrderedChunk;
+use crate::count::calls::LOG_SOURCE;
+use crate::grammar::values::{Datatype, OpKind, RedOp, has_redop, has_root};
+use crate::log::placement::GapCursor;
+use crate::log::timeline::StepTimeline;
+use crate::log::walk::{LogCall, LogVisitor, RepairedCall, insert_at_places};
+use crate::members::OpInterner;
+use crate::members::{MergedMembers, MergedNumbers};
 use crate::output::table::{Row, Timing};
-use crate::stages::tuning::served::Served;
+use crate::stages::tuning::call_methods::CallMethods;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::mem::{size_of, size_of_val};
@@ -17,24 +17,24 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// How many calls each (process, communicator) made so far; Send and Recv apart, per peer.
-pub(super) type Seqs = FxHashMap<SeqKey, Seq>;
+pub(super) type CallSequences = FxHashMap<CommSequenceKey, SequenceCount>;
 
 /// A sequence's number of calls before the chunk in hand and after it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Seq {
+pub(super) struct SequenceCount {
     now: u64,
     next: u64,
 }
 
 /// Send or not, and to whom; `None` for collectives.
-pub(super) type Peer = Option<(bool, i64)>;
+pub(super) type MessagePeer = Option<(bool, i64)>;
 
 /// The process, the communicator, its identity, and for Send and Recv which and to whom.
-pub(super) type SeqKey = (u32, u64, u32, Peer);
+pub(super) type CommSequenceKey = (u32, u64, u32, MessagePeer);
 
 /// A call of a chunk, small.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct CallRecord {
     member: u32,
     op: u32,
     gap: u32,
@@ -57,26 +57,26 @@ pub(super) struct Record {
 }
 
 /// A call of the chunk, and the gap that it was made in.
-pub(super) type Placed = (usize, u32);
+pub(super) type CallInGap = (usize, u32);
 
 /// The gap of a call that the position of its line tells.
-pub(super) const UNPLACED: u32 = u32::MAX - 1;
+pub(super) const GAP_OF_ITS_LINE: u32 = u32::MAX - 1;
 
 /// The memory of a chunk's calls, used again.
 #[derive(Default)]
-pub(super) struct Memory {
-    list: Vec<Record>,
+pub(super) struct RecordBuffers {
+    list: Vec<CallRecord>,
     gaps: Vec<u32>,
 }
 
 /// A chunk's calls, in line order. Once they are numbered they may wait in a file.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Records {
+pub(super) struct ChunkRecords {
     /// Address of the chunk's first byte, to place time stamps in it; 0 where it is not kept.
     base: usize,
-    ops: Ops,
+    ops: OpInterner,
     gap: u32,
-    list: Vec<Record>,
+    list: Vec<CallRecord>,
     /// By call: who made it, a process of the chunk; once placed, the gap that it was made in, or
     /// [`UNPLACED`]. Apart from the calls, which are not touched to place them.
     gaps: Vec<u32>,
@@ -84,9 +84,9 @@ pub(super) struct Records {
     first_gap: u32,
     /// The sequences that calls of this chunk belong to: by member, and for Send and Recv by
     /// peer. How many calls each has here; once merged, how many it had before.
-    sequences: Vec<((u32, Peer), u64)>,
+    sequences: Vec<((u32, MessagePeer), u64)>,
     #[serde(skip)]
-    sequence_of: FxHashMap<(u32, Peer), u32>,
+    sequence_of: FxHashMap<(u32, MessagePeer), u32>,
     /// The same for collectives, by member: most calls. `u32::MAX` where there is none yet.
     #[serde(skip)]
     collectives: Vec<u32>,
@@ -102,12 +102,12 @@ pub(super) struct Records {
     len: usize,
 }
 
-impl Visit for Records {
+impl LogVisitor for ChunkRecords {
     // A record is made where it is kept: one that is not inlined is copied three times.
     #[inline(always)]
-    fn call(&mut self, call: &Call<'_>) {
-        let (mut record, kind) = self.record(call, self.gap);
-        self.number(&mut record, kind);
+    fn call(&mut self, call: &LogCall<'_>) {
+        let (mut record, kind) = self.build_record(call, self.gap);
+        self.number_call(&mut record, kind);
         self.list.push(record);
         self.gaps.push(call.process);
     }
@@ -120,38 +120,38 @@ impl Visit for Records {
         self.slots.push((self.list.len(), self.gap));
     }
 
-    fn torn(&mut self, calls: &[Torn<'_>]) {
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         self.is_torn = true;
         let mut torn = Vec::with_capacity(calls.len());
-        for Torn { slot, call, .. } in calls {
+        for RepairedCall { slot, call, .. } in calls {
             let slot = self.slots.get(*slot as usize).copied();
             let (at, gap) = slot.unwrap_or((self.list.len(), self.gap));
-            let (mut record, kind) = self.record(call, gap);
-            self.number(&mut record, kind);
+            let (mut record, kind) = self.build_record(call, gap);
+            self.number_call(&mut record, kind);
             torn.push((at, record));
         }
         let who = torn.iter().zip(calls);
-        put_in(
+        insert_at_places(
             &mut self.gaps,
             who.map(|((at, _), torn)| (*at, torn.call.process)),
         );
-        put_in(&mut self.list, torn);
+        insert_at_places(&mut self.list, torn);
     }
 }
 
-impl Records {
+impl ChunkRecords {
     /// No calls of a chunk yet.
-    pub(super) fn new(bytes: &[u8], memory: Memory) -> Records {
-        let Memory { mut list, mut gaps } = memory;
+    pub(super) fn new(bytes: &[u8], memory: RecordBuffers) -> ChunkRecords {
+        let RecordBuffers { mut list, mut gaps } = memory;
         list.clear();
         gaps.clear();
-        Records {
+        ChunkRecords {
             base: if bytes.is_empty() {
                 0
             } else {
                 bytes.as_ptr() as usize
             },
-            ops: Ops::default(),
+            ops: OpInterner::default(),
             gap: 0,
             list,
             gaps,
@@ -168,21 +168,21 @@ impl Records {
     }
 
     /// The same of a chunk whose bytes are not kept: so are all stamps.
-    pub(super) fn apart() -> Records {
-        Records::new(&[], Memory::default())
+    pub(super) fn new_without_bytes() -> ChunkRecords {
+        ChunkRecords::new(&[], RecordBuffers::default())
     }
 
     #[inline(always)]
-    fn record(&mut self, call: &Call<'_>, gap: u32) -> (Record, Kind) {
+    fn build_record(&mut self, call: &LogCall<'_>, gap: u32) -> (CallRecord, OpKind) {
         let (op, kind) = self.ops.intern(call.coll.op);
         let from = (call.time.as_ptr() as usize).wrapping_sub(self.base);
         let time = match (u32::try_from(from), call.time.len()) {
             (_, 0) => (0, 0),
             (Ok(start), len) if from < self.len => (start, start.saturating_add(len as u32)),
-            _ => self.kept(call.time),
+            _ => self.keep_stamp(call.time),
         };
         let coll = &call.coll;
-        let record = Record {
+        let record = CallRecord {
             member: call.member,
             op,
             gap,
@@ -204,7 +204,7 @@ impl Records {
     /// Keeps a stamp that is not in the chunk, but in what a line of it was unwrapped to.
     /// A chunk is far below 4 GiB, but for one line of that length: then the stamp is lost.
     #[cold]
-    fn kept(&mut self, time: &[u8]) -> (u32, u32) {
+    fn keep_stamp(&mut self, time: &[u8]) -> (u32, u32) {
         let from = self.len + self.times.len();
         let Ok(until) = u32::try_from(from + time.len()) else {
             return (0, 0);
@@ -215,21 +215,21 @@ impl Records {
 
     /// Gives a call its number in its sequence.
     #[inline(always)]
-    fn number(&mut self, record: &mut Record, kind: Kind) {
+    fn number_call(&mut self, record: &mut CallRecord, kind: OpKind) {
         let known = match kind {
-            Kind::PointToPoint => None,
+            OpKind::PointToPoint => None,
             _ => self.collectives.get(record.member as usize).copied(),
         };
         let at = known
             .filter(|&at| at != u32::MAX)
-            .unwrap_or_else(|| self.sequence(record));
+            .unwrap_or_else(|| self.find_sequence(record));
         let (_, calls) = &mut self.sequences[at as usize];
         (record.sequence, record.seq) = (at, *calls);
         *calls += 1;
     }
 
-    fn sequence(&mut self, record: &Record) -> u32 {
-        let peer = match self.ops.name(record.op) {
+    fn find_sequence(&mut self, record: &CallRecord) -> u32 {
+        let peer = match self.ops.name_of_op(record.op) {
             b"Send" => Some((true, record.root)),
             b"Recv" => Some((false, record.root)),
             _ => None,
@@ -251,9 +251,14 @@ impl Records {
     }
 
     /// Turns each sequence's number of calls into the number it had before this chunk.
-    pub(super) fn follow(&mut self, to: &Renumbered, merged: &Merged, seqs: &mut Seqs) {
+    pub(super) fn offset_sequences(
+        &mut self,
+        to: &MergedNumbers,
+        merged: &MergedMembers,
+        seqs: &mut CallSequences,
+    ) {
         self.members.clone_from(&to.members);
-        let key = |(member, peer): (u32, Peer)| {
+        let key = |(member, peer): (u32, MessagePeer)| {
             let member = self.members[member as usize];
             let member = merged.origins.members.get(member);
             let process = merged.origins.places.get(member.place).process;
@@ -261,7 +266,7 @@ impl Records {
         };
         // A process whose device changed has two members for one communicator, and a torn
         // call comes in between others: then the numbers of this chunk are counted anew.
-        let mut numbers: FxHashMap<SeqKey, usize> = FxHashMap::default();
+        let mut numbers: FxHashMap<CommSequenceKey, usize> = FxHashMap::default();
         let mut keys = Vec::with_capacity(self.sequences.len());
         let mut counts = Vec::with_capacity(self.sequences.len());
         for (of, _) in &self.sequences {
@@ -295,17 +300,22 @@ impl Records {
     }
 
     /// Gives each call the gap of the log that it was made in; the chunk's first one is `gap`.
-    pub(super) fn place(&mut self, gap: usize, to: &Renumbered, gaps: &mut Again<'_>) {
+    pub(super) fn place_in_gaps(
+        &mut self,
+        gap: usize,
+        to: &MergedNumbers,
+        gaps: &mut GapCursor<'_>,
+    ) {
         self.first_gap = gap as u32;
         for who in &mut self.gaps {
             let process = to.processes.get(*who as usize);
-            let placed = process.and_then(|&process| gaps.next(process));
-            *who = placed.unwrap_or(UNPLACED);
+            let placed = process.and_then(|&process| gaps.next_gap(process));
+            *who = placed.unwrap_or(GAP_OF_ITS_LINE);
         }
     }
 
     /// Gives each call its process's merged number, in place of the gap; the chunk's first gap is `gap`.
-    pub(super) fn wait(&mut self, gap: usize, to: &Renumbered) {
+    pub(super) fn set_merged_processes(&mut self, gap: usize, to: &MergedNumbers) {
         self.first_gap = gap as u32;
         for who in &mut self.gaps {
             *who = to.processes.get(*who as usize).copied().unwrap_or(u32::MAX);
@@ -313,12 +323,12 @@ impl Records {
     }
 
     /// The gap that a call was made in, of one that is placed; `None` where its line tells.
-    pub(super) fn made(&self, call: usize) -> Option<u32> {
-        Some(self.gaps[call]).filter(|gap| *gap != UNPLACED)
+    pub(super) fn gap_of_call(&self, call: usize) -> Option<u32> {
+        Some(self.gaps[call]).filter(|gap| *gap != GAP_OF_ITS_LINE)
     }
 
     /// The gaps of the calls' lines: each with how many calls there are up to its end.
-    pub(super) fn lines(&self) -> Vec<(u32, usize)> {
+    pub(super) fn line_gaps(&self) -> Vec<(u32, usize)> {
         let (mut lines, mut at) = (Vec::new(), 0);
         while let Some(first) = self.list.get(at) {
             let gap = first.gap;
@@ -329,29 +339,32 @@ impl Records {
     }
 
     /// The calls `range`, each with the gap that it was made in.
-    pub(super) fn placed(&self, range: Range<usize>) -> impl Iterator<Item = Placed> {
+    pub(super) fn placed_calls(&self, range: Range<usize>) -> impl Iterator<Item = CallInGap> {
         let gaps = self.gaps[range.clone()].iter().copied();
         range.zip(gaps)
     }
 
     /// Gives each call the choice that served it.
-    pub(super) fn serve(&mut self, merged: &Merged, served: &mut Served) {
+    pub(super) fn set_served_choices(&mut self, merged: &MergedMembers, served: &mut CallMethods) {
         let ops = 0..self.ops.len();
-        let ops: Vec<u32> = ops.map(|op| served.op(self.ops.name(op))).collect();
+        let ops: Vec<u32> = ops
+            .map(|op| served.op_number(self.ops.name_of_op(op)))
+            .collect();
         for record in &mut self.list {
             let member = self.members[record.member as usize];
             let member = merged.origins.members.get(member);
             let process = merged.origins.places.get(member.place).process;
             let thread = (process, record.tid);
             let op = ops[record.op as usize];
-            let choice = served.next((thread, member.comm, op, record.count, record.datatype));
+            let choice =
+                served.next_method((thread, member.comm, op, record.count, record.datatype));
             record.choice = choice.unwrap_or(u32::MAX);
         }
     }
 
     /// The memory of the calls, which are forgotten.
-    pub(super) fn into_memory(self) -> Memory {
-        Memory {
+    pub(super) fn into_memory(self) -> RecordBuffers {
+        RecordBuffers {
             list: self.list,
             gaps: self.gaps,
         }
@@ -359,7 +372,7 @@ impl Records {
 
     /// About how many bytes of memory they take.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Records>()
+        size_of::<ChunkRecords>()
             + size_of_val(&self.list[..])
             + size_of_val(&self.gaps[..])
             + self.times.len()
@@ -383,15 +396,15 @@ impl Records {
 
     /// The rows of these calls, with the chunk's number of who speaks: what the row says of that is
     /// left to be filled in. `bytes` are the chunk's, `timings` those of the choices.
-    pub(super) fn rows<'a>(
+    pub(super) fn build_rows<'a>(
         &'a self,
-        calls: impl Iterator<Item = Placed> + 'a,
+        calls: impl Iterator<Item = CallInGap> + 'a,
         bytes: &'a [u8],
-        timeline: &'a Timeline,
+        timeline: &'a StepTimeline,
         timings: &'a [Timing<'a>],
     ) -> impl Iterator<Item = (usize, Row<'a>)> {
         let op = |op: u32| {
-            let name = self.ops.name(op);
+            let name = self.ops.name_of_op(op);
             (name, has_redop(name), has_root(name))
         };
         let ops: Vec<_> = (0..self.ops.len()).map(op).collect();
@@ -400,7 +413,7 @@ impl Records {
             let r = &self.list[call];
             let (op, has_redop, has_root) = ops[r.op as usize];
             let gap = match gap {
-                UNPLACED => self.first_gap + r.gap,
+                GAP_OF_ITS_LINE => self.first_gap + r.gap,
                 gap => gap,
             };
             if step.0 != gap {
@@ -426,7 +439,7 @@ impl Records {
                 root: has_root.then_some(r.root),
                 stream: Some(r.stream),
                 calls: 1,
-                src: LOG,
+                src: LOG_SOURCE,
                 timing: timings.get(r.choice as usize),
                 ..Row::default()
             };
@@ -435,16 +448,16 @@ impl Records {
     }
 }
 
-impl Chunk for Arc<Records> {
+impl OrderedChunk for Arc<ChunkRecords> {
     fn len(&self) -> usize {
         self.list.len()
     }
 
-    fn line(&self, call: usize) -> u32 {
+    fn gap_of_line(&self, call: usize) -> u32 {
         self.first_gap + self.list[call].gap
     }
 
-    fn process(&self, call: usize) -> u32 {
+    fn process_of_call(&self, call: usize) -> u32 {
         self.gaps[call]
     }
 }

@@ -1,29 +1,29 @@
 //! Rows as text, of pieces that come again: who speaks, and what a call is, are written out once
 //! and then copied.
 
-use super::Form;
-use crate::count::who::Who;
+use super::RowForm;
+use crate::count::caller::Caller;
 use crate::output::table::{Part, Row};
 use std::ptr;
 
 /// Who speaks: a member, with the columns that are the same for all its calls.
-pub(super) struct Speaker {
-    who: Who,
+pub(super) struct SpeakerColumns {
+    who: Caller,
     nranks: Option<u32>,
     process: Vec<u8>,
     member: Vec<u8>,
 }
 
-impl Speaker {
-    pub(super) fn new(who: Who, nranks: Option<u32>) -> Speaker {
-        let mut speaker = Speaker {
+impl SpeakerColumns {
+    pub(super) fn new(who: Caller, nranks: Option<u32>) -> SpeakerColumns {
+        let mut speaker = SpeakerColumns {
             who,
             nranks,
             process: Vec::new(),
             member: Vec::new(),
         };
         let (mut process, mut member) = (Vec::new(), Vec::new());
-        let row = speaker.says(Row::default());
+        let row = speaker.fill_row(Row::default());
         row.csv_part(Part::Process, &mut process);
         row.csv_part(Part::Member, &mut member);
         (speaker.process, speaker.member) = (process, member);
@@ -32,8 +32,8 @@ impl Speaker {
 
     /// `row` with the columns that say who speaks.
     #[inline(always)]
-    pub(super) fn says<'a>(&'a self, row: Row<'a>) -> Row<'a> {
-        let Who {
+    pub(super) fn fill_row<'a>(&'a self, row: Row<'a>) -> Row<'a> {
+        let Caller {
             host,
             pid,
             dev,
@@ -56,20 +56,26 @@ impl Speaker {
 }
 
 /// Pieces of text, each at the place its key points to: a row's is mostly there already.
-struct Memo<K> {
+struct TextMemo<K> {
     places: Vec<(Option<K>, Vec<u8>)>,
 }
 
-impl<K: PartialEq + Copy> Memo<K> {
+impl<K: PartialEq + Copy> TextMemo<K> {
     /// `places` is a power of two.
-    fn new(places: usize) -> Memo<K> {
-        Memo {
+    fn new(places: usize) -> TextMemo<K> {
+        TextMemo {
             places: vec![(None, Vec::new()); places],
         }
     }
 
     #[inline(always)]
-    fn copy(&mut self, key: K, mixed: u64, out: &mut Vec<u8>, make: impl FnOnce(&mut Vec<u8>)) {
+    fn copy_or_make(
+        &mut self,
+        key: K,
+        mixed: u64,
+        out: &mut Vec<u8>,
+        make: impl FnOnce(&mut Vec<u8>),
+    ) {
         let place = (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
         let last = self.places.len() - 1;
         let (known, text) = &mut self.places[place & last];
@@ -84,37 +90,37 @@ impl<K: PartialEq + Copy> Memo<K> {
 
 /// What a call is: operation, count, datatype, reduction, root. The operation by its address:
 /// the names of a block's chunk do not move.
-type What = (usize, u64, u32, u64, i64);
+type CallTextKey = (usize, u64, u32, u64, i64);
 
 /// What comes after that: the stream, and the timing by its address, which is the run's.
-type Rest = (u64, usize);
+type RowTailKey = (u64, usize);
 
 /// The text of rows of one chunk.
-pub(super) struct Text {
-    form: Form,
-    what: Memo<What>,
-    rest: Memo<Rest>,
+pub(super) struct RowTextBuffer {
+    form: RowForm,
+    what: TextMemo<CallTextKey>,
+    rest: TextMemo<RowTailKey>,
     /// The text so far.
     pub(super) out: Vec<u8>,
 }
 
-impl Text {
+impl RowTextBuffer {
     /// Rows to be written after `out`.
-    pub(super) fn new(form: Form, out: Vec<u8>) -> Text {
-        let places = if form == Form::Csv { 256 } else { 1 };
-        Text {
+    pub(super) fn new(form: RowForm, out: Vec<u8>) -> RowTextBuffer {
+        let places = if form == RowForm::Csv { 256 } else { 1 };
+        RowTextBuffer {
             form,
-            what: Memo::new(places),
-            rest: Memo::new(places),
+            what: TextMemo::new(places),
+            rest: TextMemo::new(places),
             out,
         }
     }
 
     /// Appends a row that `speaker` says.
     #[inline(always)]
-    pub(super) fn row(&mut self, row: &Row<'_>, speaker: &Speaker) {
-        if self.form != Form::Csv {
-            return self.form.row(row, &mut self.out);
+    pub(super) fn push_row(&mut self, row: &Row<'_>, speaker: &SpeakerColumns) {
+        if self.form != RowForm::Csv {
+            return self.form.write_row(row, &mut self.out);
         }
         let out = &mut self.out;
         row.csv_part(Part::When, out);
@@ -133,15 +139,16 @@ impl Text {
         );
         let mixed = what.1 ^ (row.root.unwrap_or(0).cast_unsigned() << 48) ^ (what.0 as u64) << 32;
         self.what
-            .copy(what, mixed, out, |text| row.csv_part(Part::What, text));
+            .copy_or_make(what, mixed, out, |text| row.csv_part(Part::What, text));
         let stream = number(row.stream);
         let timing = row
             .timing
             .map_or(0, |timing| ptr::from_ref(timing) as usize);
         let mixed = stream ^ (timing as u64) << 24;
-        self.rest.copy((stream, timing), mixed, out, |text| {
-            row.csv_part(Part::Rest, text);
-            row.csv_part(Part::Timing, text);
-        });
+        self.rest
+            .copy_or_make((stream, timing), mixed, out, |text| {
+                row.csv_part(Part::Rest, text);
+                row.csv_part(Part::Timing, text);
+            });
     }
 }

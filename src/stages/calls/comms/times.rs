@@ -4,25 +4,25 @@
 //! traces, `coll_sn` in Inspector's records), and a log has them in their order: the n-th call of an
 //! operation in a log has the record of that number. Inspector prints ids without their last digits.
 
-use super::{Form, Options};
+use super::{Options, RowForm};
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
-use crate::formats::lines::Rows;
-use crate::formats::table_rows::Feed;
-use crate::log::timeline::{Present, Window};
+use crate::formats::lines::RowVisitor;
+use crate::formats::table_rows::TableFeed;
+use crate::log::timeline::{PresentSteps, StepWindow};
 use crate::members::comm_id::CommId;
 use crate::output::table::{Row, Timing};
-use crate::report::{Report, counted};
-use crate::source::Origin;
+use crate::report::{Report, count_phrase};
+use crate::source::InputName;
 use rustc_hash::FxHashMap;
 use std::io::Write;
 
 /// Which call: communicator, rank, operation, its number among those.
-type Which = (CommId, u32, Box<[u8]>, u64);
+type RecordedCallId = (CommId, u32, Box<[u8]>, u64);
 
 /// What a record tells of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Recorded {
+struct RecordedTiming {
     bytes: Option<u128>,
     dur_ns: Option<u64>,
     start_ns: Option<u64>,
@@ -35,10 +35,10 @@ struct Recorded {
     pg_desc: Box<[u8]>,
 }
 
-impl Recorded {
-    fn of(row: &Row<'_>) -> Recorded {
+impl RecordedTiming {
+    fn from_row(row: &Row<'_>) -> RecordedTiming {
         let times = row.times();
-        Recorded {
+        RecordedTiming {
             bytes: row.bytes(),
             dur_ns: times.dur_ns,
             start_ns: times.start_ns,
@@ -69,29 +69,31 @@ impl Recorded {
 
 /// All records.
 #[derive(Debug, Default)]
-struct Records {
-    by: FxHashMap<Which, Recorded>,
+struct TimingRecords {
+    by: FxHashMap<RecordedCallId, RecordedTiming>,
     /// Those that name no communicator, rank or number.
     unnamed: u64,
     /// The ids are as Inspector prints them.
     is_short: bool,
 }
 
-impl Records {
-    fn add(&mut self, row: &Row<'_>) {
+impl TimingRecords {
+    fn add_record(&mut self, row: &Row<'_>) {
         let (Some(id), Some(rank), Some(seq)) = (row.comm_id, row.rank, row.seq) else {
             self.unnamed += 1;
             return;
         };
         self.is_short |= row.src == b"inspector";
         let which = (id, rank, row.op.into(), seq);
-        self.by.entry(which).or_insert_with(|| Recorded::of(row));
+        self.by
+            .entry(which)
+            .or_insert_with(|| RecordedTiming::from_row(row));
     }
 }
 
 /// Which calls got a record.
 #[derive(Debug, Default)]
-struct Joined {
+struct JoinedTimings {
     calls: u64,
     with: u64,
     /// Whose record has other bytes: left as they are.
@@ -99,24 +101,24 @@ struct Joined {
 }
 
 /// Fills the rows that are written with what records tell.
-struct Filling<'f> {
-    records: &'f Records,
+struct TimingFiller<'f> {
+    records: &'f TimingRecords,
     options: &'f Options,
-    window: Option<&'f Window>,
+    window: Option<&'f StepWindow>,
     /// How many calls of an operation each rank has made so far.
     made: FxHashMap<(CommId, u32, Box<[u8]>), u64>,
-    joined: Joined,
-    present: Present,
+    joined: JoinedTimings,
+    present: PresentSteps,
     out: &'f mut (dyn Write + Send),
     text: Vec<u8>,
 }
 
-impl<'f> Filling<'f> {
-    fn row(&mut self, row: &Row<'_>) {
-        let found = self.record(row);
-        self.present.row(row);
-        let inside = |w: &Window| row.step.is_some_and(|step| w.contains(step));
-        if !self.window.is_none_or(inside) || !self.options.filter.passes(row) {
+impl<'f> TimingFiller<'f> {
+    fn fill_row(&mut self, row: &Row<'_>) {
+        let found = self.next_record(row);
+        self.present.visit_row(row);
+        let inside = |w: &StepWindow| row.step.is_some_and(|step| w.contains(step));
+        if !self.window.is_none_or(inside) || !self.options.filter.does_pass(row) {
             return;
         }
         self.joined.calls = self.joined.calls.saturating_add(row.calls);
@@ -130,22 +132,27 @@ impl<'f> Filling<'f> {
         if found.is_some() {
             self.joined.with = self.joined.with.saturating_add(row.calls);
         }
-        let timing = found.map(Recorded::timing);
+        let timing = found.map(RecordedTiming::timing);
         let timing = timing.as_ref().or(row.timing);
         self.options
             .form
-            .row(&Row { timing, ..*row }, &mut self.text);
+            .write_row(&Row { timing, ..*row }, &mut self.text);
     }
 
     /// The record of the next call of that operation, communicator and rank.
-    fn record(&mut self, row: &Row<'_>) -> Option<&'f Recorded> {
+    fn next_record(&mut self, row: &Row<'_>) -> Option<&'f RecordedTiming> {
         let records = self.records;
         let (id, rank) = (row.comm_id?, row.rank?);
         let made = self.made.entry((id, rank, row.op.into())).or_default();
         let number = *made;
         *made = made.saturating_add(row.calls);
         let find = |id| records.by.get(&(id, rank, row.op.into(), number));
-        let short = || records.is_short.then(|| find(id.recorded())).flatten();
+        let short = || {
+            records
+                .is_short
+                .then(|| find(id.as_inspector_prints()))
+                .flatten()
+        };
         find(id).or_else(short)
     }
 }
@@ -153,9 +160,9 @@ impl<'f> Filling<'f> {
 /// Writes a row for every call of the logs, with what the records of `times` tell of it.
 ///
 /// # Errors
-/// As [`super::rows`]; the records cannot be read, or name no call.
-pub fn rows(
-    (origins, times): (&[Origin], &[Origin]),
+/// As [`super::write_rows`]; the records cannot be read, or name no call.
+pub fn write_timed_rows(
+    (origins, times): (&[InputName], &[InputName]),
     read: &Read,
     options: &Options,
     report: &mut Report,
@@ -165,10 +172,10 @@ pub fn rows(
     // Their rows are filtered here: a call that is not written counts too.
     let (all, mut whole) = (Options::default(), read.clone());
     whole.window = None;
-    let mut records = Records::default();
-    let mut feed = Feed::new(|row: &Row<'_>| records.add(row));
-    super::rows(times, &whole, &all, report, progress, &mut feed)?;
-    report.told_beside();
+    let mut records = TimingRecords::default();
+    let mut feed = TableFeed::new(|row: &Row<'_>| records.add_record(row));
+    super::write_rows(times, &whole, &all, report, progress, &mut feed)?;
+    report.restart_input_count();
     if records.by.is_empty() {
         return Err(Error::Content(
             "--times: no record names a communicator, a rank and a number: traces of NCCL's profiler \
@@ -176,35 +183,35 @@ pub fn rows(
                 .to_owned(),
         ));
     }
-    out.write_all(&options.form.header())
+    out.write_all(&options.form.header_text())
         .map_err(Error::Output)?;
-    let mut filling = Filling {
+    let mut filling = TimingFiller {
         records: &records,
         options,
         window: read.window.as_ref(),
         made: FxHashMap::default(),
-        joined: Joined::default(),
-        present: Present::default(),
+        joined: JoinedTimings::default(),
+        present: PresentSteps::default(),
         out,
         text: Vec::new(),
     };
     let mut failed = Ok(());
     let tuned = Options {
         tuning: options.tuning,
-        form: Form::Csv,
+        form: RowForm::Csv,
         ..Options::default()
     };
-    let mut feed = Feed::new(|row: &Row<'_>| {
-        filling.row(row);
+    let mut feed = TableFeed::new(|row: &Row<'_>| {
+        filling.fill_row(row);
         if filling.text.len() > 1 << 20 && failed.is_ok() {
             failed = filling.out.write_all(&filling.text);
             filling.text.clear();
         }
     });
-    super::rows(origins, &whole, &tuned, report, progress, &mut feed)?;
+    super::write_rows(origins, &whole, &tuned, report, progress, &mut feed)?;
     drop(feed);
     failed.map_err(Error::Output)?;
-    let Filling {
+    let TimingFiller {
         joined,
         present,
         out,
@@ -213,23 +220,23 @@ pub fn rows(
     } = filling;
     out.write_all(&text).map_err(Error::Output)?;
     if let Some(window) = &read.window {
-        present.check(window).map_err(Error::Content)?;
+        present.check_window(window).map_err(Error::Content)?;
     }
     report.note(&format!(
         "{} of {} have a record (--times)",
         joined.with,
-        counted(joined.calls, "call")
+        count_phrase(joined.calls, "call")
     ));
     if joined.other_bytes > 0 {
         report.warn(&format!(
             "the records of {} have other bytes than the log: these calls are left without",
-            counted(joined.other_bytes, "call")
+            count_phrase(joined.other_bytes, "call")
         ));
     }
     if records.unnamed > 0 {
         report.note(&format!(
             "{} without communicator, rank or number (Send and Recv have no number) fill no call",
-            counted(records.unnamed, "record")
+            count_phrase(records.unnamed, "record")
         ));
     }
     Ok(())

@@ -1,23 +1,23 @@
 //! `--unique`: a row for every distinct call.
 
-use super::beside::Tuning;
-use super::{Options, Sink, each, filter};
-use crate::count::calls::{self, Counting, Options as Read, Progress};
-use crate::count::tally::{self, Key, NO_ROOT, NONE, Sizing, Value};
-use crate::count::who::Who;
+use super::tuning_option::WithTuning;
+use super::{CommsRowSink, Options, filter, write_inputs};
+use crate::count::caller::Caller;
+use crate::count::calls::{self, Options as Read, Progress, RowCounter};
+use crate::count::tally::{self, CallKey, CallVolume, NO_REDUCTION, NO_ROOT, SizeKey};
 use crate::error::{Error, Result};
 use crate::grammar::values::{Datatype, RedOp, has_redop, has_root};
 use crate::output::table::{Row, Timing};
 use crate::report::Report;
-use crate::source::Origin;
+use crate::source::InputName;
 use std::io::Write;
 
 /// What `--unique` tells apart: every column but time, tid, seq, op_count, stream, start_ns and
 /// dur_ns, and the step only where steps are asked for. Durations add up.
 fn unique_tally(steps: bool) -> tally::Options {
     tally::Options {
-        sizing: Sizing::Count,
-        basis: crate::grammar::values::Basis::Api,
+        sizing: SizeKey::Count,
+        basis: crate::grammar::values::ByteBasis::Api,
         members: true,
         datatypes: true,
         steps,
@@ -30,9 +30,9 @@ fn unique_tally(steps: bool) -> tally::Options {
 /// Writes one row for each distinct call, with how often it was made, sorted.
 ///
 /// # Errors
-/// As [`calls::count`]; the output cannot be written.
-pub fn unique(
-    origins: &[Origin],
+/// As [`calls::count_calls`]; the output cannot be written.
+pub fn write_unique_rows(
+    origins: &[InputName],
     read: &Read,
     options: &Options,
     report: &mut Report,
@@ -43,18 +43,20 @@ pub fn unique(
     // How a call was served is known call by call.
     let calls = match options.tuning {
         true => {
-            let mut counting = Counting::new(read, &tally);
-            let sink = Sink::Counted(&mut counting);
-            each::<Tuning>(origins, read, options, report, progress, sink)?;
+            let mut counting = RowCounter::new(read, &tally);
+            let sink = CommsRowSink::Counted(&mut counting);
+            write_inputs::<WithTuning>(origins, read, options, report, progress, sink)?;
             counting.finish()
         }
-        false => calls::count(origins, read, &tally, report, progress)?,
+        false => calls::count_calls(origins, read, &tally, report, progress)?,
     };
-    let cells = calls.cells.by_number();
+    let cells = calls.cells.counts_by_number();
     // A log's calls have none, and there may be many.
-    let timing = |((step, key), value): &((Option<u64>, Key), Value)| {
+    let timing = |((step, key), value): &((Option<u64>, CallKey), CallVolume)| {
         let who = &calls.who[key.member as usize];
-        let timing = who.recorded.timing(calls.duration(*step, key, value));
+        let timing = who
+            .recorded
+            .timing_of_calls(calls.duration(*step, key, value));
         (timing != Timing::default()).then(|| Box::new(timing))
     };
     let timings: Vec<_> = cells.iter().map(timing).collect();
@@ -67,10 +69,10 @@ pub fn unique(
             let row = unique_row(&calls, *step, key, value);
             (Row { timing, ..row }, who)
         });
-    let passes = |(row, _): &(Row<'_>, &Who)| options.filter.passes(row);
+    let passes = |(row, _): &(Row<'_>, &Caller)| options.filter.does_pass(row);
     let (mut rows, others): (Vec<_>, Vec<_>) = all.partition(passes);
     if rows.is_empty() {
-        filter::none(&options.filter, others.iter().map(|(row, _)| row), report);
+        filter::report_no_call(&options.filter, others.iter().map(|(row, _)| row), report);
     }
     // Numbers given to members and operations depend on the order of the inputs; values do not.
     rows.sort_by(|(a, who_a), (b, who_b)| {
@@ -90,9 +92,9 @@ pub fn unique(
             .cmp(&(key(b).0, who_b, b.op))
             .then_with(|| key(a).cmp(&key(b)))
     });
-    let mut text = options.form.header();
+    let mut text = options.form.header_text();
     for (row, _) in &rows {
-        options.form.row(row, &mut text);
+        options.form.write_row(row, &mut text);
         if text.len() > 1 << 20 {
             out.write_all(&text).map_err(Error::Output)?;
             text.clear();
@@ -101,9 +103,14 @@ pub fn unique(
     out.write_all(&text).map_err(Error::Output)
 }
 
-fn unique_row<'c>(calls: &'c calls::Calls, step: Option<u64>, key: &Key, value: &Value) -> Row<'c> {
+fn unique_row<'c>(
+    calls: &'c calls::CountedCalls,
+    step: Option<u64>,
+    key: &CallKey,
+    value: &CallVolume,
+) -> Row<'c> {
     let who = &calls.who[key.member as usize];
-    let op = calls.ops.name(key.op);
+    let op = calls.ops.name_of_op(key.op);
     Row {
         step,
         host: &who.host,
@@ -114,11 +121,11 @@ fn unique_row<'c>(calls: &'c calls::Calls, step: Option<u64>, key: &Key, value: 
         comm: who.comm,
         comm_id: who.comm_id,
         op,
-        count: key.size().0,
-        only_bytes: (key.datatype == tally::BYTES).then_some(key.size),
+        count: key.elements_and_bytes().0,
+        only_bytes: (key.datatype == tally::BYTE_DATATYPE).then_some(key.size),
         datatype: Datatype::from_code(key.datatype),
         redop: Some(key.redop)
-            .filter(|&r| r != NONE && has_redop(op))
+            .filter(|&r| r != NO_REDUCTION && has_redop(op))
             .map(RedOp),
         root: Some(key.root).filter(|&r| r != NO_ROOT && has_root(op)),
         calls: value.calls,

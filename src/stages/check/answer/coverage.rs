@@ -3,9 +3,9 @@
 //! The questions are the 25 that users of NCCL ask most. What answers them is from the lines that
 //! a log has, not from what its job was.
 
-use crate::stages::net::RERUN;
+use crate::stages::net::NET_RERUN_SETTING;
 
-pub(crate) use super::line_kinds::{Known, Stamps};
+pub(crate) use super::line_kinds::{LineKinds, StampCoverage};
 
 /// Whether a log can answer a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,20 +44,21 @@ pub(crate) struct Question {
     pub missing: &'static str,
 }
 
-const INIT: &str = "INIT lines: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT";
-const NET: &str = "lines of the network and of connections: NCCL_DEBUG_SUBSYS=INIT,NET,P2P,SHM";
-const COLL: &str = "the calls: NCCL_DEBUG_SUBSYS=INIT,COLL";
-const ALL_RANKS: &str =
+const NEEDS_INIT_LINES: &str = "INIT lines: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT";
+const NEEDS_NET_LINES: &str =
+    "lines of the network and of connections: NCCL_DEBUG_SUBSYS=INIT,NET,P2P,SHM";
+const NEEDS_CALL_LINES: &str = "the calls: NCCL_DEBUG_SUBSYS=INIT,COLL";
+const NEEDS_ALL_RANKS: &str =
     "the calls of all members, with their INIT lines: NCCL_DEBUG_SUBSYS=INIT,COLL on every rank";
-const STEPS: &str = "the trainer's step lines";
-const VERSION: &str = "a line with the version: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT, the log from its \
+const NEEDS_STEP_LINES: &str = "the trainer's step lines";
+const NEEDS_VERSION_LINE: &str = "a line with the version: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT, the log from its \
                        beginning; up to NCCL 2.21 only rank 0 prints it";
-const IDS: &str = "commId in the INIT lines: NCCL 2.18 or later";
+const NEEDS_COMM_IDS: &str = "commId in the INIT lines: NCCL 2.18 or later";
 
 /// The 25 questions, each with what this log has for it.
-pub(crate) fn questions(known: &Known) -> Vec<Question> {
+pub(crate) fn list_questions(known: &LineKinds) -> Vec<Question> {
     use Answerable::{No, Partly, Yes};
-    let Known {
+    let LineKinds {
         hosts,
         calls,
         whole,
@@ -94,7 +95,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
         (
             "Is it IB/EFA or did it fall back to sockets?",
             "nccl-net, nccl-check",
-            first(&[(network || links, Yes, "")], NET),
+            first(&[(network || links, Yes, "")], NEEDS_NET_LINES),
         ),
         (
             "Is GPUDirect RDMA in use?",
@@ -108,7 +109,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                         "the abilities of the NICs; for connections: NCCL_DEBUG_SUBSYS=INIT,NET,P2P",
                     ),
                 ],
-                NET,
+                NEEDS_NET_LINES,
             ),
         ),
         (
@@ -118,15 +119,18 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                 &[
                     (kernels && whole, Yes, ""),
                     (calls && whole, Partly, last_calls),
-                    (calls, Partly, ALL_RANKS),
+                    (calls, Partly, NEEDS_ALL_RANKS),
                 ],
-                COLL,
+                NEEDS_CALL_LINES,
             ),
         ),
         (
             "Did ranks call different collectives or sizes?",
             "nccl-check",
-            first(&[(whole, Yes, ""), (calls, Partly, ALL_RANKS)], COLL),
+            first(
+                &[(whole, Yes, ""), (calls, Partly, NEEDS_ALL_RANKS)],
+                NEEDS_CALL_LINES,
+            ),
         ),
         (
             "Which algorithm, protocol and channels serve which size?",
@@ -143,7 +147,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
         (
             "What collectives and sizes does my model issue?",
             "nccl-ops, nccl-hist",
-            first(&[(calls, Yes, "")], COLL),
+            first(&[(calls, Yes, "")], NEEDS_CALL_LINES),
         ),
         (
             "How many bytes per step, and between nodes?",
@@ -151,21 +155,24 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
             first(
                 &[
                     (calls && steps && ids, Yes, model),
-                    (calls && steps, Partly, INIT),
-                    (calls, Partly, STEPS),
+                    (calls && steps, Partly, NEEDS_INIT_LINES),
+                    (calls, Partly, NEEDS_STEP_LINES),
                 ],
-                COLL,
+                NEEDS_CALL_LINES,
             ),
         ),
         (
             "What does count mean, per rank or total?",
             "nccl-ops --basis",
-            first(&[(calls, Yes, "")], COLL),
+            first(&[(calls, Yes, "")], NEEDS_CALL_LINES),
         ),
         (
             "Which ranks are in this communicator?",
             "nccl-communicators --members",
-            first(&[(ids, Yes, ""), (init, Partly, IDS)], INIT),
+            first(
+                &[(ids, Yes, ""), (init, Partly, NEEDS_COMM_IDS)],
+                NEEDS_INIT_LINES,
+            ),
         ),
         (
             "Which GPU sends data to which?",
@@ -177,10 +184,10 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                         Partly,
                         "Send and Recv are exact; collectives follow from rings and trees",
                     ),
-                    (links, Partly, COLL),
-                    (calls, Partly, NET),
+                    (links, Partly, NEEDS_CALL_LINES),
+                    (calls, Partly, NEEDS_NET_LINES),
                 ],
-                NET,
+                NEEDS_NET_LINES,
             ),
         ),
         (
@@ -193,10 +200,10 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                         Partly,
                         "inferred from members and calls, with a confidence",
                     ),
-                    (calls, Partly, INIT),
-                    (ids, Partly, COLL),
+                    (calls, Partly, NEEDS_INIT_LINES),
+                    (ids, Partly, NEEDS_CALL_LINES),
                 ],
-                INIT,
+                NEEDS_INIT_LINES,
             ),
         ),
         (
@@ -218,8 +225,11 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
             "Which GPU uses which NIC; rails; PXN?",
             "nccl-net --pairs",
             first(
-                &[(links && cards, Yes, ""), (links || cards, Partly, NET)],
-                NET,
+                &[
+                    (links && cards, Yes, ""),
+                    (links || cards, Partly, NEEDS_NET_LINES),
+                ],
+                NEEDS_NET_LINES,
             ),
         ),
         (
@@ -229,7 +239,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                 &[
                     (timings, Yes, ""),
                     (
-                        init && stamps == Stamps::All,
+                        init && stamps == StampCoverage::All,
                         Partly,
                         "how long it takes; the parts need NCCL 2.22 or later",
                     ),
@@ -244,7 +254,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                 &[
                     (any && !warns, Yes, "the log has no WARN"),
                     (
-                        warns && stamps == Stamps::All,
+                        warns && stamps == StampCoverage::All,
                         Partly,
                         "the first one, with an explanation",
                     ),
@@ -285,7 +295,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                         "not every host prints it: NCCL 2.22 or later does, under INFO",
                     ),
                 ],
-                VERSION,
+                NEEDS_VERSION_LINE,
             ),
         ),
         (
@@ -302,17 +312,17 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
             "Why are there no time stamps?",
             "nccl-check",
             match stamps {
-                Stamps::All => (Yes, "the log has them"),
-                Stamps::Warn => (
+                StampCoverage::All => (Yes, "the log has them"),
+                StampCoverage::Warn => (
                     Yes,
                     "only WARN lines have them: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL",
                 ),
-                Stamps::None => (Yes, "NCCL_DEBUG_TIMESTAMP_LEVELS=ALL, NCCL 2.26 or later"),
-                Stamps::Unknown if any => (
+                StampCoverage::None => (Yes, "NCCL_DEBUG_TIMESTAMP_LEVELS=ALL, NCCL 2.26 or later"),
+                StampCoverage::Unknown if any => (
                     Yes,
                     "NCCL_DEBUG_TIMESTAMP_LEVELS=ALL adds them to all lines",
                 ),
-                Stamps::Unknown => (No, "NCCL_DEBUG=INFO"),
+                StampCoverage::Unknown => (No, "NCCL_DEBUG=INFO"),
             },
         ),
         (
@@ -338,15 +348,18 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                         Partly,
                         "the steps without calls: a graph's calls are printed when it is captured",
                     ),
-                    (calls, No, STEPS),
+                    (calls, No, NEEDS_STEP_LINES),
                 ],
-                COLL,
+                NEEDS_CALL_LINES,
             ),
         ),
         (
             "How many communicators, and how much memory?",
             "nccl-communicators",
-            first(&[(init, Partly, "their number, but not the memory")], INIT),
+            first(
+                &[(init, Partly, "their number, but not the memory")],
+                NEEDS_INIT_LINES,
+            ),
         ),
         (
             "Training is slower than nccl-tests; what bus bandwidth do I get?",
@@ -357,7 +370,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                     (calls && step_times, Partly, bound),
                     (calls, No, "the trainer's step lines with their time"),
                 ],
-                COLL,
+                NEEDS_CALL_LINES,
             ),
         ),
     ];
@@ -373,10 +386,10 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
 
 /// The environment for the next run, so that its log can answer what this one cannot: one line
 /// for a shell. What is in it is the same for every log: a job is run again once.
-pub(crate) fn rerun() -> String {
+pub(crate) fn rerun_environment() -> String {
     // In the format underscores represent blanks (env.rst), so that no launcher can lose them.
     [
-        RERUN,
+        NET_RERUN_SETTING,
         ",COLL NCCL_DEBUG_TIMESTAMP_LEVELS=ALL NCCL_DEBUG_TIMESTAMP_FORMAT='[%F_%T.%6f]_' \
          NCCL_DEBUG_FILE=nccl.%h.%p.log PYTHONUNBUFFERED=1 RAY_DEDUP_LOGS=0",
     ]
@@ -384,7 +397,7 @@ pub(crate) fn rerun() -> String {
 }
 
 /// What to know of [`rerun`]'s line, a sentence each.
-pub(crate) fn remarks(known: &Known) -> Vec<&'static str> {
+pub(crate) fn rerun_remarks(known: &LineKinds) -> Vec<&'static str> {
     let mut all = vec![
         "NCCL_DEBUG_TIME does not exist: the time stamps are NCCL_DEBUG_TIMESTAMP_LEVELS and \
          NCCL_DEBUG_TIMESTAMP_FORMAT, of NCCL 2.26 or later",
@@ -410,14 +423,14 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn answerable(known: &Known) -> String {
+    fn answerable(known: &LineKinds) -> String {
         let letter = |q: &Question| q.answerable.name().chars().next();
-        questions(known).iter().filter_map(letter).collect()
+        list_questions(known).iter().filter_map(letter).collect()
     }
 
     #[test]
     fn each_question_is_asked_once_and_says_what_is_missing() {
-        let all = questions(&Known::default());
+        let all = list_questions(&LineKinds::default());
         assert_eq!(all.len(), 25);
         for (at, q) in all.iter().enumerate() {
             assert_eq!(usize::from(q.number), at + 1);
@@ -435,9 +448,12 @@ mod tests {
     #[test]
     fn what_a_log_has_decides() {
         //                                  1234567890123456789012345
-        assert_eq!(answerable(&Known::default()), "nnnnnnnnnnnnnnnnnnynynnnn");
+        assert_eq!(
+            answerable(&LineKinds::default()),
+            "nnnnnnnnnnnnnnnnnnynynnnn"
+        );
         // The README of the AWK chain: COLL,NET,NVLS.
-        let awk = Known {
+        let awk = LineKinds {
             hosts: 2,
             calls: true,
             links: true,
@@ -445,14 +461,14 @@ mod tests {
             steps: true,
             step_times: true,
             warns: true,
-            stamps: Stamps::Warn,
-            ..Known::default()
+            stamps: StampCoverage::Warn,
+            ..LineKinds::default()
         };
         assert_eq!(
             answerable(&awk),
             "yyppnypynpppPnpnnyyyynpnp".replace('P', "p")
         );
-        let all = Known {
+        let all = LineKinds {
             hosts: 2,
             calls: true,
             whole: true,
@@ -472,7 +488,7 @@ mod tests {
             warns: true,
             steps: true,
             step_times: true,
-            stamps: Stamps::All,
+            stamps: StampCoverage::All,
         };
         assert_eq!(answerable(&all), "yypypyyyyppyyypyyyyyyyppp");
     }
@@ -480,13 +496,15 @@ mod tests {
     #[test]
     fn the_next_run_is_told_in_one_line() {
         assert_eq!(
-            rerun(),
+            rerun_environment(),
             "NCCL_DEBUG=INFO \
              NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,P2P,SHM,GRAPH,NVLS,TUNING,COLL \
              NCCL_DEBUG_TIMESTAMP_LEVELS=ALL NCCL_DEBUG_TIMESTAMP_FORMAT='[%F_%T.%6f]_' \
              NCCL_DEBUG_FILE=nccl.%h.%p.log PYTHONUNBUFFERED=1 RAY_DEDUP_LOGS=0"
         );
-        assert!(!rerun().contains("NCCL_DEBUG_TIME="));
-        assert!(remarks(&Known::default())[0].starts_with("NCCL_DEBUG_TIME does not exist"));
+        assert!(!rerun_environment().contains("NCCL_DEBUG_TIME="));
+        assert!(
+            rerun_remarks(&LineKinds::default())[0].starts_with("NCCL_DEBUG_TIME does not exist")
+        );
     }
 }

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-pub use super::facts::Facts;
+pub use super::facts::LogFacts;
 
 /// A list of expectations.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,13 +16,13 @@ pub struct Expectations(Vec<Expectation>);
 struct Expectation {
     text: String,
     name: &'static str,
-    op: Op,
+    op: Comparator,
     value: String,
     number: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Op {
+enum Comparator {
     Is,
     IsNot,
     Below,
@@ -32,19 +32,19 @@ enum Op {
 }
 
 /// Two letters first: `<=` is not `<`.
-const OPS: [(&str, Op); 7] = [
-    ("<=", Op::AtMost),
-    (">=", Op::AtLeast),
-    ("!=", Op::IsNot),
-    ("==", Op::Is),
-    ("=", Op::Is),
-    ("<", Op::Below),
-    (">", Op::Above),
+const COMPARATORS: [(&str, Comparator); 7] = [
+    ("<=", Comparator::AtMost),
+    (">=", Comparator::AtLeast),
+    ("!=", Comparator::IsNot),
+    ("==", Comparator::Is),
+    ("=", Comparator::Is),
+    ("<", Comparator::Below),
+    (">", Comparator::Above),
 ];
 
 /// What is a word, with its values; of `net` [`NETS`] and names.
-const WORDS: [(&str, &[&str]); 4] = [
-    ("net", &NETS),
+const WORD_FACTS: [(&str, &[&str]); 4] = [
+    ("net", &KNOWN_NETWORKS),
     ("gdr", &["on", "off", "mixed"]),
     ("nvls", &["used", "created", "available", "off"]),
     ("pxn", &["used", "off"]),
@@ -52,7 +52,7 @@ const WORDS: [(&str, &[&str]); 4] = [
 
 /// Networks: NCCL's own, the providers of aws-ofi-nccl, and plugins as they call themselves. Of those
 /// in [`VERSIONED`] the name may go on.
-const NETS: [&str; 15] = [
+const KNOWN_NETWORKS: [&str; 15] = [
     "ib",
     "infiniband",
     "roce",
@@ -71,21 +71,24 @@ const NETS: [&str; 15] = [
 ];
 
 /// What begins the names of plugins: `ibext_v10`, `ucx-rma`, `gpudirecttcpx_v7`.
-const VERSIONED: [&str; 3] = ["ibext", "ucx", "gpudirecttcpx"];
+const VERSIONED_NET_PREFIXES: [&str; 3] = ["ibext", "ucx", "gpudirecttcpx"];
 
 /// What names any other plugin, by what it prints: `plugin:mynet`.
-const PLUGIN: &str = "plugin:";
+const NET_PLUGIN_PREFIX: &str = "plugin:";
 
 /// Whether a network may be called so.
-fn is_net(value: &str) -> bool {
+fn is_network_name(value: &str) -> bool {
     let name = value
-        .strip_prefix(PLUGIN)
+        .strip_prefix(NET_PLUGIN_PREFIX)
         .is_some_and(|name| !name.is_empty());
-    name || NETS.contains(&value) || VERSIONED.iter().any(|start| value.starts_with(start))
+    name || KNOWN_NETWORKS.contains(&value)
+        || VERSIONED_NET_PREFIXES
+            .iter()
+            .any(|start| value.starts_with(start))
 }
 
 /// What is a number.
-const NUMBERS: [&str; 15] = [
+const NUMBER_FACTS: [&str; 15] = [
     "versions",
     "nodes",
     "ranks",
@@ -111,7 +114,7 @@ impl FromStr for Expectations {
             .split(',')
             .map(str::trim)
             .filter(|part| !part.is_empty());
-        let all: Vec<Expectation> = parts.map(expectation).collect::<Result<_>>()?;
+        let all: Vec<Expectation> = parts.map(parse_expectation).collect::<Result<_>>()?;
         if all.is_empty() {
             return Err(Error::Usage("--expect is empty".to_owned()));
         }
@@ -121,19 +124,19 @@ impl FromStr for Expectations {
 
 impl Expectations {
     /// All of several lists; `None` where there is no list.
-    pub fn joined(lists: &[Expectations]) -> Option<Expectations> {
+    pub fn join_lists(lists: &[Expectations]) -> Option<Expectations> {
         let all: Vec<Expectation> = lists.iter().flat_map(|list| list.0.clone()).collect();
         (!all.is_empty()).then_some(Expectations(all))
     }
 }
 
-fn expectation(text: &str) -> Result<Expectation> {
+fn parse_expectation(text: &str) -> Result<Expectation> {
     let wrong = |why: String| Err(Error::Usage(format!("expectation \"{text}\": {why}")));
     let Some(at) = text.find(['<', '>', '=', '!']) else {
         return wrong("expected NAME=VALUE; the operators are = != < <= > >=".to_owned());
     };
     let (name, rest) = (text[..at].trim(), &text[at..]);
-    let Some((op, value)) = OPS
+    let Some((op, value)) = COMPARATORS
         .iter()
         .find_map(|(word, op)| Some((*op, rest.strip_prefix(word)?.trim())))
     else {
@@ -148,13 +151,19 @@ fn expectation(text: &str) -> Result<Expectation> {
             number,
         })
     };
-    if let Some(&(name, values)) = WORDS.iter().find(|word| word.0 == name) {
+    if let Some(&(name, values)) = WORD_FACTS.iter().find(|word| word.0 == name) {
         let value = value.to_ascii_lowercase();
         return match op {
-            Op::Is | Op::IsNot if value.is_empty() => wrong("the value is missing".to_owned()),
-            Op::Is | Op::IsNot if values.contains(&value.as_str()) => done(name, value, None),
-            Op::Is | Op::IsNot if name == "net" && is_net(&value) => done(name, value, None),
-            Op::Is | Op::IsNot => {
+            Comparator::Is | Comparator::IsNot if value.is_empty() => {
+                wrong("the value is missing".to_owned())
+            }
+            Comparator::Is | Comparator::IsNot if values.contains(&value.as_str()) => {
+                done(name, value, None)
+            }
+            Comparator::Is | Comparator::IsNot if name == "net" && is_network_name(&value) => {
+                done(name, value, None)
+            }
+            Comparator::Is | Comparator::IsNot => {
                 let or = match name {
                     "net" => ", or plugin:NAME for the name of another plugin",
                     _ => "",
@@ -164,14 +173,14 @@ fn expectation(text: &str) -> Result<Expectation> {
             _ => wrong(format!("{name} is a word: = or !=")),
         };
     }
-    if let Some(&name) = NUMBERS.iter().find(|known| **known == name) {
+    if let Some(&name) = NUMBER_FACTS.iter().find(|known| **known == name) {
         return match value.parse::<f64>() {
             Ok(number) if number.is_finite() => done(name, value.to_owned(), Some(number)),
             _ => wrong(format!("{name} is a number")),
         };
     }
-    let words = WORDS.iter().map(|word| word.0);
-    let known: Vec<&str> = words.chain(NUMBERS).collect();
+    let words = WORD_FACTS.iter().map(|word| word.0);
+    let known: Vec<&str> = words.chain(NUMBER_FACTS).collect();
     wrong(format!(
         "unknown name; expected one of {}",
         known.join(", ")
@@ -180,7 +189,7 @@ fn expectation(text: &str) -> Result<Expectation> {
 
 /// What became of an expectation. The worst comes last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum ExpectVerdict {
     /// The log reports it.
     Met,
     /// The log does not say.
@@ -189,77 +198,81 @@ pub enum Verdict {
     Violated,
 }
 
-impl Verdict {
+impl ExpectVerdict {
     /// As printed.
     pub fn name(self) -> &'static str {
         match self {
-            Verdict::Met => "met",
-            Verdict::Unanswerable => "unanswerable",
-            Verdict::Violated => "violated",
+            ExpectVerdict::Met => "met",
+            ExpectVerdict::Unanswerable => "unanswerable",
+            ExpectVerdict::Violated => "violated",
         }
     }
 
     /// The worst of all.
-    pub fn worst(answers: &[Answer]) -> Verdict {
+    pub fn worst_of(answers: &[ExpectAnswer]) -> ExpectVerdict {
         let worst = answers.iter().map(|answer| answer.verdict).max();
-        worst.unwrap_or(Verdict::Met)
+        worst.unwrap_or(ExpectVerdict::Met)
     }
 
     /// The program's exit code: 0 met, 1 violated, 3 not answerable from this log.
-    pub fn code(self) -> u8 {
+    pub fn exit_code(self) -> u8 {
         match self {
-            Verdict::Met => 0,
-            Verdict::Violated => 1,
-            Verdict::Unanswerable => 3,
+            ExpectVerdict::Met => 0,
+            ExpectVerdict::Violated => 1,
+            ExpectVerdict::Unanswerable => 3,
         }
     }
 }
 
 /// An expectation with its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct ExpectAnswer {
     /// As given.
     pub expectation: String,
     /// What the log says.
     pub found: Option<String>,
     /// What became of it.
-    pub verdict: Verdict,
+    pub verdict: ExpectVerdict,
     /// Why.
     pub why: String,
 }
 
 /// An answer for each expectation, in order.
-pub fn answers(expect: &Expectations, facts: &Facts) -> Vec<Answer> {
-    expect.0.iter().map(|of| answer(of, facts)).collect()
+pub fn answer_all(expect: &Expectations, facts: &LogFacts) -> Vec<ExpectAnswer> {
+    expect
+        .0
+        .iter()
+        .map(|of| answer_expectation(of, facts))
+        .collect()
 }
 
 /// What a word comes to: what is found, and whether it is the value; `None` where that cannot be
 /// said.
-type Judged = (Option<String>, Option<bool>, &'static str);
+type FactMatch = (Option<String>, Option<bool>, &'static str);
 
-fn answer(of: &Expectation, facts: &Facts) -> Answer {
+fn answer_expectation(of: &Expectation, facts: &LogFacts) -> ExpectAnswer {
     let (found, is, why) = match (of.name, of.number) {
-        ("net", _) => network(&of.value, facts),
-        ("gdr", _) => gdr(&of.value, facts),
-        ("nvls", _) => nvls(&of.value, facts),
-        ("pxn", _) => pxn(&of.value, facts),
-        (name, Some(number)) => numeric(name, of.op, number, facts),
+        ("net", _) => match_network(&of.value, facts),
+        ("gdr", _) => match_gdr(&of.value, facts),
+        ("nvls", _) => match_nvls(&of.value, facts),
+        ("pxn", _) => match_pxn(&of.value, facts),
+        (name, Some(number)) => match_number(name, of.op, number, facts),
         (_, None) => (None, None, "it is not a number"),
     };
     // Of numbers the comparison is already made.
     let is = match (of.op, of.number) {
-        (Op::IsNot, None) => is.map(|is| !is),
+        (Comparator::IsNot, None) => is.map(|is| !is),
         _ => is,
     };
     let verdict = match is {
-        Some(true) => Verdict::Met,
-        Some(false) => Verdict::Violated,
-        None => Verdict::Unanswerable,
+        Some(true) => ExpectVerdict::Met,
+        Some(false) => ExpectVerdict::Violated,
+        None => ExpectVerdict::Unanswerable,
     };
-    Answer {
+    ExpectAnswer {
         expectation: of.text.clone(),
         why: match (verdict, &found) {
-            (Verdict::Unanswerable, _) | (_, None) => match &facts.unjudged {
+            (ExpectVerdict::Unanswerable, _) | (_, None) => match &facts.unjudged {
                 // What was set already is no advice.
                 Some(why) if of.name == "mismatch" => why.clone(),
                 _ => why.to_owned(),
@@ -271,13 +284,13 @@ fn answer(of: &Expectation, facts: &Facts) -> Answer {
     }
 }
 
-fn joined(words: &BTreeSet<String>) -> String {
+fn join_words(words: &BTreeSet<String>) -> String {
     words.iter().cloned().collect::<Vec<_>>().join(", ")
 }
 
 /// `ib` is NCCL's network over verbs, its own or a plugin's, be the NICs InfiniBand or RoCE;
 /// `infiniband` and `roce` ask for the NICs too.
-fn network(value: &str, facts: &Facts) -> Judged {
+fn match_network(value: &str, facts: &LogFacts) -> FactMatch {
     let Some(networks) = &facts.networks else {
         return (
             None,
@@ -294,10 +307,10 @@ fn network(value: &str, facts: &Facts) -> Judged {
     };
     let found = match &facts.links {
         Some(links) if ib => {
-            let links = joined(links).replace("IB", "InfiniBand");
-            format!("{} over {links}", joined(networks))
+            let links = join_words(links).replace("IB", "InfiniBand");
+            format!("{} over {links}", join_words(networks))
         }
-        _ => joined(networks),
+        _ => join_words(networks),
     };
     let is = match value {
         "ib" => Some(ib),
@@ -305,7 +318,7 @@ fn network(value: &str, facts: &Facts) -> Judged {
         "roce" => link("RoCE"),
         "ibext" | "ucx" | "gpudirecttcpx" => Some(all(&|net| net.starts_with(value))),
         other => {
-            let name = other.strip_prefix(PLUGIN).unwrap_or(other);
+            let name = other.strip_prefix(NET_PLUGIN_PREFIX).unwrap_or(other);
             Some(all(&|net| net == name))
         }
     };
@@ -316,7 +329,7 @@ fn network(value: &str, facts: &Facts) -> Judged {
     )
 }
 
-fn gdr(value: &str, facts: &Facts) -> Judged {
+fn match_gdr(value: &str, facts: &LogFacts) -> FactMatch {
     let why = "no line reports a connection: NCCL_DEBUG_SUBSYS=INIT,NET,P2P";
     let Some(found) = &facts.gdr else {
         return (None, None, why);
@@ -336,7 +349,7 @@ fn gdr(value: &str, facts: &Facts) -> Judged {
     (Some(found.clone()), Some(word == value), why)
 }
 
-fn nvls(value: &str, facts: &Facts) -> Judged {
+fn match_nvls(value: &str, facts: &LogFacts) -> FactMatch {
     let why = "no line reports it: NCCL_DEBUG_SUBSYS=INIT,NVLS,TUNING";
     let Some(found) = &facts.nvls else {
         return (None, None, why);
@@ -367,7 +380,7 @@ fn nvls(value: &str, facts: &Facts) -> Judged {
     (Some(found.clone()), is, why)
 }
 
-fn pxn(value: &str, facts: &Facts) -> Judged {
+fn match_pxn(value: &str, facts: &LogFacts) -> FactMatch {
     let Some(found) = &facts.pxn else {
         let why = "no line reports a connection: NCCL_DEBUG_SUBSYS=INIT,NET,P2P";
         return (None, None, why);
@@ -384,7 +397,7 @@ fn pxn(value: &str, facts: &Facts) -> Judged {
     )
 }
 
-fn numeric(name: &str, op: Op, number: f64, facts: &Facts) -> Judged {
+fn match_number(name: &str, op: Comparator, number: f64, facts: &LogFacts) -> FactMatch {
     let count = |n: Option<u64>| n.map(|n| n as f64);
     let (found, why) = match name {
         "versions" => (count(facts.versions), "no line names NCCL's version"),
@@ -424,20 +437,20 @@ fn numeric(name: &str, op: Op, number: f64, facts: &Facts) -> Judged {
         return (None, None, why);
     };
     let is = match op {
-        Op::Is => found == number,
-        Op::IsNot => found != number,
-        Op::Below => found < number,
-        Op::AtMost => found <= number,
-        Op::Above => found > number,
-        Op::AtLeast => found >= number,
+        Comparator::Is => found == number,
+        Comparator::IsNot => found != number,
+        Comparator::Below => found < number,
+        Comparator::AtMost => found <= number,
+        Comparator::Above => found > number,
+        Comparator::AtLeast => found >= number,
     };
     // More versions than were seen there may be, fewer not.
     if name == "versions" && facts.versions_unsaid > 0 {
         let sure = match op {
-            Op::Is | Op::AtMost => (found > number).then_some(false),
-            Op::Below => (found >= number).then_some(false),
-            Op::IsNot => (found > number).then_some(true),
-            Op::Above | Op::AtLeast => is.then_some(true),
+            Comparator::Is | Comparator::AtMost => (found > number).then_some(false),
+            Comparator::Below => (found >= number).then_some(false),
+            Comparator::IsNot => (found > number).then_some(true),
+            Comparator::Above | Comparator::AtLeast => is.then_some(true),
         };
         let why =
             "not every host prints its version: NCCL_DEBUG=INFO on all ranks, NCCL 2.22 or later";
@@ -449,27 +462,27 @@ fn numeric(name: &str, op: Op, number: f64, facts: &Facts) -> Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::count::spread::Spread;
+    use crate::count::spread::ValueSpread;
 
     #[test]
     fn why_mismatches_are_not_known_is_what_the_log_shows() {
-        let why = |facts: &Facts| {
-            answers(&"mismatch=0".parse().unwrap(), facts)[0]
+        let why = |facts: &LogFacts| {
+            answer_all(&"mismatch=0".parse().unwrap(), facts)[0]
                 .why
                 .clone()
         };
-        assert!(why(&Facts::default()).contains("NCCL_DEBUG_SUBSYS=INIT,COLL"));
+        assert!(why(&LogFacts::default()).contains("NCCL_DEBUG_SUBSYS=INIT,COLL"));
         let unjudged = Some("of 1 communicator: Ray omitted lines".to_owned());
-        let facts = Facts {
+        let facts = LogFacts {
             unjudged: unjudged.clone(),
-            ..Facts::default()
+            ..LogFacts::default()
         };
         assert_eq!(Some(why(&facts)), unjudged);
     }
 
-    fn facts() -> Facts {
+    fn facts() -> LogFacts {
         let words = |list: &[&str]| Some(list.iter().map(|w| (*w).to_owned()).collect());
-        Facts {
+        LogFacts {
             networks: words(&["IBext_v10"]),
             links: words(&["RoCE"]),
             gdr: Some("on for 3 of 4 network connections".to_owned()),
@@ -478,14 +491,14 @@ mod tests {
             versions: Some(1),
             nodes: Some(16),
             mismatch: Some(0),
-            step_time: Spread::of([&[5.0][..], &[6.0; 17], &[6.5, 7.25]].concat()),
-            ..Facts::default()
+            step_time: ValueSpread::from_values([&[5.0][..], &[6.0; 17], &[6.5, 7.25]].concat()),
+            ..LogFacts::default()
         }
     }
 
     /// The verdicts' first letters.
-    fn verdicts(expect: &str, facts: &Facts) -> String {
-        let all = answers(&expect.parse().unwrap(), facts);
+    fn verdicts(expect: &str, facts: &LogFacts) -> String {
+        let all = answer_all(&expect.parse().unwrap(), facts);
         all.iter()
             .filter_map(|a| a.verdict.name().chars().next())
             .collect()
@@ -515,18 +528,21 @@ mod tests {
         for (expect, want) in cases {
             assert_eq!(verdicts(expect, &f), want, "{expect}");
         }
-        let all = answers(&"step_time_max<7,ranks=8".parse().unwrap(), &f);
+        let all = answer_all(&"step_time_max<7,ranks=8".parse().unwrap(), &f);
         assert_eq!(all[0].found.as_deref(), Some("7.25"));
         assert_eq!(
-            (Verdict::worst(&all), Verdict::worst(&all).code()),
-            (Verdict::Violated, 1)
+            (
+                ExpectVerdict::worst_of(&all),
+                ExpectVerdict::worst_of(&all).exit_code()
+            ),
+            (ExpectVerdict::Violated, 1)
         );
-        assert_eq!(Verdict::worst(&all[1..]).code(), 3);
+        assert_eq!(ExpectVerdict::worst_of(&all[1..]).exit_code(), 3);
     }
 
     #[test]
     fn versions_that_a_host_does_not_say_may_be_more() {
-        let f = Facts {
+        let f = LogFacts {
             versions_unsaid: 3,
             ..facts()
         };
@@ -561,10 +577,10 @@ mod tests {
             .map(|list| list.parse().unwrap())
             .into();
         assert_eq!(
-            answers(&Expectations::joined(&lists).unwrap(), &facts()).len(),
+            answer_all(&Expectations::join_lists(&lists).unwrap(), &facts()).len(),
             3
         );
-        assert_eq!(Expectations::joined(&[]), None);
+        assert_eq!(Expectations::join_lists(&[]), None);
         assert!("net=ib,gdr=on,nvls=used,versions=1,nodes=16,ranks=128,mismatch=0,warn=0,step_time_p95<6.5"
             .parse::<Expectations>()
             .is_ok());

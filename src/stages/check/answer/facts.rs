@@ -1,16 +1,16 @@
 //! What a log says of its job, in the words that [`super::expect`] asks in.
 
-use crate::count::spread::Spread;
-use crate::stages::communicators::Found;
-use crate::stages::net::Net;
-use crate::stages::net::fact::Kind;
+use crate::count::spread::ValueSpread;
+use crate::stages::communicators::CommunicatorsSummary;
+use crate::stages::net::NetSummary;
+use crate::stages::net::fact::NetFactKind;
 use crate::stages::net::table;
 use std::collections::BTreeSet;
 
-/// What a log says, as far as it says it. The program fills it: [`Facts::add_net`],
-/// [`Facts::add_found`], the rest by hand.
+/// What a log says, as far as it says it. The program fills it: [`LogFacts::add_net`],
+/// [`LogFacts::add_communicators`], the rest by hand.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Facts {
+pub struct LogFacts {
     /// The networks, as NCCL names them; of aws-ofi-nccl the provider.
     pub networks: Option<BTreeSet<String>>,
     /// What links InfiniBand's and RoCE's NICs have: `IB`, `RoCE`.
@@ -36,15 +36,15 @@ pub struct Facts {
     /// WARN lines that count.
     pub warn: Option<u64>,
     /// Seconds of a step.
-    pub step_time: Option<Spread>,
+    pub step_time: Option<ValueSpread>,
     /// TFLOP/s of a GPU.
-    pub tflops: Option<Spread>,
+    pub tflops: Option<ValueSpread>,
 }
 
-impl Facts {
+impl LogFacts {
     /// Adds what the lines on networks, versions and connections say.
-    pub fn add_net(&mut self, net: &Net) {
-        let facts = table::collected(net);
+    pub fn add_net(&mut self, net: &NetSummary) {
+        let facts = table::collect_net_facts(net);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut networks = BTreeSet::new();
         let mut links = BTreeSet::new();
@@ -52,18 +52,20 @@ impl Facts {
         let mut saying: BTreeSet<&[u8]> = BTreeSet::new();
         let providers: BTreeSet<String> = facts
             .keys()
-            .filter(|f| f.kind == Kind::Provider && f.name.is_empty())
+            .filter(|f| f.kind == NetFactKind::Provider && f.name.is_empty())
             .map(|f| text(&f.value))
             .collect();
         for (fact, said) in &facts {
             match (fact.kind, &fact.name[..]) {
-                (Kind::Network, _) if *fact.value == *b"AWS Libfabric" && !providers.is_empty() => {
+                (NetFactKind::Network, _)
+                    if *fact.value == *b"AWS Libfabric" && !providers.is_empty() =>
+                {
                     networks.extend(providers.iter().cloned());
                 }
-                (Kind::Network, _) => {
+                (NetFactKind::Network, _) => {
                     networks.insert(text(&fact.value));
                 }
-                (Kind::Nic, name) if name.starts_with(b"IB.") => {
+                (NetFactKind::Nic, name) if name.starts_with(b"IB.") => {
                     let value = text(&fact.value);
                     let link = ["IB", "RoCE"].into_iter().find(|link| {
                         let mut parts = value.split('/').skip(1);
@@ -71,7 +73,7 @@ impl Facts {
                     });
                     links.extend(link.map(str::to_owned));
                 }
-                (Kind::Version, b"nccl" | b"rccl") => {
+                (NetFactKind::Version, b"nccl" | b"rccl") => {
                     versions.insert(text(&fact.value));
                     saying.extend(said.hosts.keys().map(|host| &host[..]));
                 }
@@ -85,16 +87,16 @@ impl Facts {
         let hosts = net.hosts();
         self.versions_unsaid = hosts.iter().filter(|host| !saying.contains(*host)).count() as u64;
         let known = |word: String| (!word.starts_with("unknown")).then_some(word);
-        self.gdr = known(table::gpudirect(net, &facts));
-        self.nvls = known(table::nvls(net, &facts));
-        self.pxn = known(table::pxn(net));
+        self.gdr = known(table::describe_gpudirect(net, &facts));
+        self.nvls = known(table::describe_nvls(net, &facts));
+        self.pxn = known(table::describe_pxn(net));
         if self.nodes.is_none() && !hosts.is_empty() {
             self.nodes = Some(hosts.len() as u64);
         }
     }
 
     /// Adds what the INIT lines say: the size of the largest communicator, and its nodes.
-    pub fn add_found(&mut self, found: &Found) {
+    pub fn add_communicators(&mut self, found: &CommunicatorsSummary) {
         let largest = found.views().filter(|view| view.nranks.is_some());
         let largest = largest.max_by_key(|view| (view.nranks, view.nodes));
         if let Some(view) = largest {

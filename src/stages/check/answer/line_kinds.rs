@@ -1,14 +1,14 @@
 //! Which kinds of lines a log has.
 
-use crate::stages::communicators::Found;
-use crate::stages::net::Net;
-use crate::stages::net::fact::Kind;
+use crate::stages::communicators::CommunicatorsSummary;
+use crate::stages::net::NetSummary;
+use crate::stages::net::fact::NetFactKind;
 use crate::stages::net::table;
 use std::collections::BTreeSet;
 
 /// Which lines have a time stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Stamps {
+pub enum StampCoverage {
     /// Not known.
     #[default]
     Unknown,
@@ -23,7 +23,7 @@ pub enum Stamps {
 /// What is known of a log. The program fills it: [`Known::add_net`], [`Known::add_found`], the
 /// rest by hand.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct LineKinds {
     /// Hosts.
     pub hosts: u64,
     /// There are calls.
@@ -63,25 +63,25 @@ pub struct Known {
     /// They say how long a step took.
     pub step_times: bool,
     /// Which lines have a time stamp.
-    pub stamps: Stamps,
+    pub stamps: StampCoverage,
 }
 
-impl Known {
+impl LineKinds {
     /// Adds what the lines on networks, versions and settings cover.
-    pub fn add_net(&mut self, net: &Net) {
-        let facts = table::collected(net);
-        let has = |kind: Kind| facts.keys().any(|fact| fact.kind == kind);
+    pub fn add_net(&mut self, net: &NetSummary) {
+        let facts = table::collect_net_facts(net);
+        let has = |kind: NetFactKind| facts.keys().any(|fact| fact.kind == kind);
         let hosts = net.hosts();
         self.hosts = self.hosts.max(hosts.len() as u64);
-        self.network |= has(Kind::Network);
-        self.cards |= has(Kind::Nic) || has(Kind::Provider);
-        self.reach |= has(Kind::GpuDirect);
+        self.network |= has(NetFactKind::Network);
+        self.cards |= has(NetFactKind::Nic) || has(NetFactKind::Provider);
+        self.reach |= has(NetFactKind::GpuDirect);
         self.links |= !net.all.links.is_empty();
-        self.nvls |= has(Kind::Nvls);
-        self.settings |= has(Kind::Setting);
+        self.nvls |= has(NetFactKind::Nvls);
+        self.settings |= has(NetFactKind::Setting);
         self.tuning |= net.all.tuned;
         let named = facts.iter().filter(|(fact, _)| {
-            fact.kind == Kind::Version && matches!(&fact.name[..], b"nccl" | b"rccl")
+            fact.kind == NetFactKind::Version && matches!(&fact.name[..], b"nccl" | b"rccl")
         });
         let mut saying: BTreeSet<&[u8]> = BTreeSet::new();
         for (_, said) in named {
@@ -92,13 +92,13 @@ impl Known {
     }
 
     /// Adds what the lines on communicators cover.
-    pub fn add_found(&mut self, found: &Found) {
+    pub fn add_communicators(&mut self, found: &CommunicatorsSummary) {
         let mut whole = true;
         for view in found.views() {
             let (mut seen, mut calls, mut named) = (0_u64, false, true);
-            for seat in view.seats() {
+            for seat in view.members() {
                 seen += 1;
-                calls |= seat.calls() > 0;
+                calls |= seat.count_calls() > 0;
                 named &= seat.rank().is_some();
                 self.timings |= seat.init_s().is_some();
                 self.init |= seat.rank().is_some();

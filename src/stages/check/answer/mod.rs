@@ -1,10 +1,10 @@
 //! What the log answers: the expectations of `--expect`, the questions it can answer, the summary,
 //! and findings as a table.
 
+pub mod ci_formats;
 pub(crate) mod coverage;
 pub mod expect;
 mod facts;
 mod line_kinds;
-pub mod service;
 pub(super) mod summary;
 pub mod table;

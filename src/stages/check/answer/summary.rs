@@ -1,22 +1,26 @@
 //! What a log says in all, for [`expect`](super::expect) and [`coverage`](super::coverage).
 
-use super::coverage::{Known, Stamps};
-use super::expect::Facts;
-use crate::count::spread::Spread;
-use crate::count::values::Values;
-use crate::log::timeline::Step;
+use super::coverage::{LineKinds, StampCoverage};
+use super::expect::LogFacts;
+use crate::count::spread::ValueSpread;
+use crate::count::values::ValueCounts;
+use crate::log::timeline::TrainStep;
 use crate::stages::check::finding::{Finding, Severity};
 use crate::stages::check::log::old_steps::OldSteps;
-use crate::stages::check::streams::compare::Compared;
-use crate::stages::check::streams::why::Why;
-use crate::stages::check::walk::Seen;
-use crate::stages::check::wording::counted;
+use crate::stages::check::streams::compare::StreamComparison;
+use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
+use crate::stages::check::walk::CheckGathered;
+use crate::stages::check::wording::number_and_noun;
 
 /// What the log says, as far as it says it.
-pub(crate) fn facts(seen: &Seen, compared: &Compared, findings: &[Finding]) -> Facts {
-    let mut facts = Facts::default();
+pub(crate) fn collect_facts(
+    seen: &CheckGathered,
+    compared: &StreamComparison,
+    findings: &[Finding],
+) -> LogFacts {
+    let mut facts = LogFacts::default();
     facts.add_net(&seen.net);
-    facts.add_found(&seen.found);
+    facts.add_communicators(&seen.found);
     let is_mismatch = |f: &&Finding| {
         f.id.ends_with("_mismatch") && f.about.seq.is_some()
             || matches!(f.id, "p2p_missing_counterpart" | "p2p_wrong_peer")
@@ -28,13 +32,16 @@ pub(crate) fn facts(seen: &Seen, compared: &Compared, findings: &[Finding]) -> F
         compared
             .unjudged
             .iter()
-            .filter(|(why, _)| **why != Why::Running)
+            .filter(|(why, _)| **why != UnjudgedReason::Running)
     };
-    let running = compared.unjudged.contains_key(&Why::Running);
+    let running = compared.unjudged.contains_key(&UnjudgedReason::Running);
     let all = open().next().is_none() && (running || compared.same + mismatch > 0);
     let each = open().map(|(why, those)| {
-        let many = counted(those.len() as u64, "communicator");
-        format!("the calls of {many} were not compared: {}", why.text())
+        let many = number_and_noun(those.len() as u64, "communicator");
+        format!(
+            "the calls of {many} were not compared: {}",
+            why.describe_reason()
+        )
     });
     let each = each.collect::<Vec<_>>().join("; ");
     facts.unjudged = Some(each).filter(|each| !each.is_empty());
@@ -44,47 +51,49 @@ pub(crate) fn facts(seen: &Seen, compared: &Compared, findings: &[Finding]) -> F
         account.other + account.truncated + account.repaired + account.call_lines > 0
     });
     facts.warn = lines.then(|| findings.iter().filter(is_warn).count() as u64);
-    facts.step_time = spread(seen, |step| step.time_s, |old| &old.times);
-    facts.tflops = spread(seen, |step| step.tflops, |old| &old.tflops);
+    facts.step_time = spread_with_old_steps(seen, |step| step.time_s, |old| &old.times);
+    facts.tflops = spread_with_old_steps(seen, |step| step.tflops, |old| &old.tflops);
     facts
 }
 
 /// How a value of all steps is spread, with those of steps that are not looked at any more.
-fn spread(
-    seen: &Seen,
-    value: fn(&Step) -> Option<f64>,
-    old: fn(&OldSteps) -> &Values,
-) -> Option<Spread> {
-    let mut all = Values::default();
+fn spread_with_old_steps(
+    seen: &CheckGathered,
+    value: fn(&TrainStep) -> Option<f64>,
+    old: fn(&OldSteps) -> &ValueCounts,
+) -> Option<ValueSpread> {
+    let mut all = ValueCounts::default();
     for input in &seen.inputs {
         all.merge(old(&input.old));
         let steps = input.timeline.steps.iter();
-        steps.filter_map(value).for_each(|value| all.add(value));
+        steps
+            .filter_map(value)
+            .for_each(|value| all.add_value(value));
     }
-    Spread::of_all(&mut all)
+    ValueSpread::from_counts(&mut all)
 }
 
 /// What kinds of lines the log has.
-pub(crate) fn known(seen: &Seen) -> Known {
-    let mut known = Known::default();
+pub(crate) fn collect_line_kinds(seen: &CheckGathered) -> LineKinds {
+    let mut known = LineKinds::default();
     known.add_net(&seen.net);
-    known.add_found(&seen.found);
+    known.add_communicators(&seen.found);
     let lines = seen.lines;
     known.kernels = lines.kernels;
     known.warns = lines.warns;
     known.steps = seen.inputs.iter().any(|i| !i.timeline.steps.is_empty());
-    known.step_times = facts_of_times(seen);
+    known.step_times = has_step_times(seen);
     known.stamps = match lines {
-        _ if lines.stamped && !lines.bare => Stamps::All,
-        _ if lines.stamped_warns => Stamps::Warn,
-        _ if lines.bare => Stamps::None,
-        _ => Stamps::Unknown,
+        _ if lines.stamped && !lines.bare => StampCoverage::All,
+        _ if lines.stamped_warns => StampCoverage::Warn,
+        _ if lines.bare => StampCoverage::None,
+        _ => StampCoverage::Unknown,
     };
     known
 }
 
-fn facts_of_times(seen: &Seen) -> bool {
-    let is_timed = |step: &Step| step.time_s.is_some();
+fn has_step_times(seen: &CheckGathered) -> bool {
+    let is_timed = |step: &TrainStep| step.time_s.is_some();
     seen.inputs
         .iter()
         .any(|input| !input.old.times.is_empty() || input.timeline.steps.iter().any(is_timed))

@@ -1,30 +1,30 @@
 //! Findings as text to read and as rows.
 
-use super::coverage::{Answerable, Question, questions, remarks, rerun};
-use super::expect::Answer;
-use crate::output::render::{Cell, Grid};
-use crate::report::printable;
-use crate::stages::check::Checked;
-use crate::stages::check::finding::{Evidence, Finding, Severity, Spot};
-use crate::stages::check::wording::counted;
+use super::coverage::{Answerable, Question, list_questions, rerun_environment, rerun_remarks};
+use super::expect::ExpectAnswer;
+use crate::output::render::{Grid, TableCell};
+use crate::report::escape_for_terminal;
+use crate::stages::check::CheckSummary;
+use crate::stages::check::finding::{Evidence, Finding, LineSpot, Severity};
+use crate::stages::check::wording::number_and_noun;
 use std::io::{self, Write};
 
 /// The findings as rows, one each.
-pub fn grid(checked: &Checked) -> Grid {
+pub fn findings_grid(checked: &CheckSummary) -> Grid {
     let columns = [
         "severity", "finding", "says", "host", "pid", "rank", "comm_id", "seq", "step", "sure",
         "why", "advice", "input", "line", "text",
     ];
-    let text = |text: &str| Cell::from(text.as_bytes().to_vec());
-    let row = |finding: &Finding| -> Vec<Cell<'static>> {
+    let text = |text: &str| TableCell::from(text.as_bytes().to_vec());
+    let row = |finding: &Finding| -> Vec<TableCell<'static>> {
         let about = &finding.about;
         let (input, line, shown) = match finding.evidence.first() {
             Some(evidence) => {
-                let (name, line) = place(checked, evidence);
+                let (name, line) = evidence_place(checked, evidence);
                 let shown = evidence.text.clone().unwrap_or_default();
-                (text(name), line.into(), Cell::from(shown))
+                (text(name), line.into(), TableCell::from(shown))
             }
-            None => (Cell::Empty, Cell::Empty, Cell::Empty),
+            None => (TableCell::Empty, TableCell::Empty, TableCell::Empty),
         };
         vec![
             finding.severity.name().into(),
@@ -33,10 +33,10 @@ pub fn grid(checked: &Checked) -> Grid {
             about
                 .host
                 .as_ref()
-                .map_or(Cell::Empty, |h| Cell::from(h.to_vec())),
+                .map_or(TableCell::Empty, |h| TableCell::from(h.to_vec())),
             about.pid.into(),
             about.rank.map(u64::from).into(),
-            about.comm_id.as_deref().map_or(Cell::Empty, text),
+            about.comm_id.as_deref().map_or(TableCell::Empty, text),
             about.seq.into(),
             about.step.into(),
             finding.sure.name().into(),
@@ -54,22 +54,25 @@ pub fn grid(checked: &Checked) -> Grid {
 }
 
 /// Where a piece of evidence is: the input's name and the line from 1.
-pub(crate) fn place<'c>(checked: &'c Checked, evidence: &Evidence) -> (&'c str, Option<u64>) {
+pub(crate) fn evidence_place<'c>(
+    checked: &'c CheckSummary,
+    evidence: &Evidence,
+) -> (&'c str, Option<u64>) {
     let input = evidence.at.input() as usize;
     let name = checked.inputs.get(input).map_or("", |name| name);
     match evidence.at {
-        Spot::Line(first) => (name, Some(first.line + 1)),
-        Spot::Byte { .. } => (name, None),
+        LineSpot::Line(first) => (name, Some(first.line + 1)),
+        LineSpot::Byte { .. } => (name, None),
     }
 }
 
 /// The answers to what is expected, as rows.
-pub fn answers(answers: &[Answer]) -> Grid {
-    let text = |text: &str| Cell::from(text.as_bytes().to_vec());
-    let row = |answer: &Answer| -> Vec<Cell<'static>> {
+pub fn answers_grid(answers: &[ExpectAnswer]) -> Grid {
+    let text = |text: &str| TableCell::from(text.as_bytes().to_vec());
+    let row = |answer: &ExpectAnswer| -> Vec<TableCell<'static>> {
         vec![
             text(&answer.expectation),
-            answer.found.as_deref().map_or(Cell::Empty, text),
+            answer.found.as_deref().map_or(TableCell::Empty, text),
             answer.verdict.name().into(),
             text(&answer.why),
         ]
@@ -83,8 +86,8 @@ pub fn answers(answers: &[Answer]) -> Grid {
 }
 
 /// Which questions the log can answer, as rows.
-pub fn coverage(checked: &Checked) -> Grid {
-    let row = |question: &Question| -> Vec<Cell<'static>> {
+pub fn coverage_grid(checked: &CheckSummary) -> Grid {
+    let row = |question: &Question| -> Vec<TableCell<'static>> {
         vec![
             u64::from(question.number).into(),
             question.text.into(),
@@ -97,7 +100,7 @@ pub fn coverage(checked: &Checked) -> Grid {
         columns: ["number", "question", "answerable", "by", "missing"]
             .map(str::to_owned)
             .to_vec(),
-        rows: questions(&checked.known).iter().map(row).collect(),
+        rows: list_questions(&checked.known).iter().map(row).collect(),
     }
 }
 
@@ -105,7 +108,11 @@ pub fn coverage(checked: &Checked) -> Grid {
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn text(checked: &Checked, expected: &[Answer], out: &mut dyn Write) -> io::Result<()> {
+pub fn write_findings_text(
+    checked: &CheckSummary,
+    expected: &[ExpectAnswer],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     for answer in expected {
         let found = answer.found.as_deref().unwrap_or("unknown");
         let why = match &answer.why[..] {
@@ -123,7 +130,7 @@ pub fn text(checked: &Checked, expected: &[Answer], out: &mut dyn Write) -> io::
         writeln!(out)?;
     }
     for finding in &checked.findings {
-        one(checked, finding, out)?;
+        write_finding(checked, finding, out)?;
     }
     let of = |severity| {
         let those = checked.findings.iter().filter(|f| f.severity == severity);
@@ -132,52 +139,56 @@ pub fn text(checked: &Checked, expected: &[Answer], out: &mut dyn Write) -> io::
     writeln!(
         out,
         "{}, {}, {}; {}",
-        counted(of(Severity::Error), "error"),
-        counted(of(Severity::Warning), "warning"),
-        counted(of(Severity::Note), "note"),
-        compared(checked),
+        number_and_noun(of(Severity::Error), "error"),
+        number_and_noun(of(Severity::Warning), "warning"),
+        number_and_noun(of(Severity::Note), "note"),
+        describe_compared(checked),
     )
 }
 
 /// Which calls were compared, which were not, and why.
-pub(crate) fn compared(checked: &Checked) -> String {
+pub(crate) fn describe_compared(checked: &CheckSummary) -> String {
     let those = match checked.compared {
         0 => "no calls were compared across ranks".to_owned(),
         n => format!(
             "calls of {} were compared across ranks",
-            counted(n, "communicator")
+            number_and_noun(n, "communicator")
         ),
     };
-    those + &unjudged(checked)
+    those + &describe_unjudged(checked)
 }
 
 /// What was not compared, and why.
-fn unjudged(checked: &Checked) -> String {
+fn describe_unjudged(checked: &CheckSummary) -> String {
     let each = checked.unjudged.iter().map(|(why, n)| {
-        let those = counted(*n, "communicator");
+        let those = number_and_noun(*n, "communicator");
         let were = if *n == 1 { "was" } else { "were" };
         format!("; {those} {were} not compared: {why}")
     });
     each.collect()
 }
 
-fn one(checked: &Checked, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
-    let says = printable(&finding.says, false);
+fn write_finding(checked: &CheckSummary, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
+    let says = escape_for_terminal(&finding.says, false);
     writeln!(out, "{}: {says} [{}]", finding.severity.name(), finding.id)?;
     if let Some(step) = finding.about.step.filter(|_| finding.about.seq.is_some()) {
         writeln!(out, "    step  {step}")?;
     }
     for evidence in &finding.evidence {
-        let (name, line) = place(checked, evidence);
+        let (name, line) = evidence_place(checked, evidence);
         let line = line.map_or(String::new(), |line| format!(":{line}"));
         let shown = evidence.text.as_deref().unwrap_or_default();
-        let shown = printable(&String::from_utf8_lossy(shown), false);
+        let shown = escape_for_terminal(&String::from_utf8_lossy(shown), false);
         writeln!(out, "    at    {name}{line}: {shown}")?;
     }
-    let why = printable(&finding.why, false);
+    let why = escape_for_terminal(&finding.why, false);
     writeln!(out, "    sure  {}: {why}", finding.sure.name())?;
     if !finding.advice.is_empty() {
-        writeln!(out, "    do    {}", printable(&finding.advice, false))?;
+        writeln!(
+            out,
+            "    do    {}",
+            escape_for_terminal(&finding.advice, false)
+        )?;
     }
     writeln!(out)
 }
@@ -186,8 +197,8 @@ fn one(checked: &Checked, finding: &Finding, out: &mut dyn Write) -> io::Result<
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn coverage_text(checked: &Checked, out: &mut dyn Write) -> io::Result<()> {
-    let questions = questions(&checked.known);
+pub fn write_coverage_text(checked: &CheckSummary, out: &mut dyn Write) -> io::Result<()> {
+    let questions = list_questions(&checked.known);
     let of = |answerable| questions.iter().filter(move |q| q.answerable == answerable);
     writeln!(
         out,
@@ -215,9 +226,9 @@ pub fn coverage_text(checked: &Checked, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "\nfor a log that can answer more, run the job with\n    {}",
-        rerun()
+        rerun_environment()
     )?;
-    for remark in remarks(&checked.known) {
+    for remark in rerun_remarks(&checked.known) {
         writeln!(out, "    - {remark}")?;
     }
     Ok(())

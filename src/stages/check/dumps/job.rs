@@ -1,49 +1,51 @@
 //! The dumps of one job: which ranks left one, and their calls by process group.
 
-use crate::formats::flight::{Dump, Entry, Group, Op, State};
+use crate::formats::flight::{DumpEntry, FlightCallState, FlightDump, FlightGroup, FlightOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One rank's dump.
 #[derive(Debug)]
-pub(super) struct Left {
+pub(super) struct RankDump {
     /// The number of its input.
     pub(super) input: u32,
-    pub(super) dump: Dump,
+    pub(super) dump: FlightDump,
     /// Nothing of it is cut off or damaged.
     pub(super) is_whole: bool,
 }
 
 /// All dumps, by rank in the job.
 #[derive(Debug, Default)]
-pub(super) struct Job {
-    pub(super) ranks: BTreeMap<u32, Left>,
+pub(super) struct DumpedJob {
+    pub(super) ranks: BTreeMap<u32, RankDump>,
     /// How many dumps do not tell their rank, or are another one's of the same rank.
     pub(super) unused: u64,
 }
 
 /// A collective that a rank made: its record or, where several were coalesced, their records.
-pub(super) type Calls<'d> = BTreeMap<u64, Vec<&'d Entry>>;
+pub(super) type DumpCallsBySeq<'d> = BTreeMap<u64, Vec<&'d DumpEntry>>;
 
 /// A process group with the calls of those members that left a dump.
-pub(super) struct Grouped<'d> {
-    pub(super) group: &'d Group,
+pub(super) struct GroupDumpCalls<'d> {
+    pub(super) group: &'d FlightGroup,
     /// Its collectives, by the member's rank in the job and by their number in the group.
-    pub(super) members: BTreeMap<u32, Calls<'d>>,
+    pub(super) members: BTreeMap<u32, DumpCallsBySeq<'d>>,
     /// Its sends and receives, in the order in which each member made them.
-    pub(super) messages: BTreeMap<u32, Vec<&'d Entry>>,
+    pub(super) messages: BTreeMap<u32, Vec<&'d DumpEntry>>,
 }
 
-impl Job {
+impl DumpedJob {
     /// The job of some dumps, each with the number of its input. Of two of one rank the one with the
     /// later calls is taken: a job that was started again writes to the same files.
-    pub(super) fn of(dumps: impl IntoIterator<Item = (u32, (Dump, bool))>) -> Job {
-        let mut job = Job::default();
+    pub(super) fn from_dumps(
+        dumps: impl IntoIterator<Item = (u32, (FlightDump, bool))>,
+    ) -> DumpedJob {
+        let mut job = DumpedJob::default();
         for (input, (dump, is_whole)) in dumps {
             let Some(rank) = dump.rank else {
                 job.unused += 1;
                 continue;
             };
-            let left = Left {
+            let left = RankDump {
                 input,
                 dump,
                 is_whole,
@@ -52,7 +54,7 @@ impl Job {
                 std::collections::btree_map::Entry::Vacant(new) => _ = new.insert(left),
                 std::collections::btree_map::Entry::Occupied(mut old) => {
                     job.unused += 1;
-                    if last(&left.dump) > last(&old.get().dump) {
+                    if last_created_ns(&left.dump) > last_created_ns(&old.get().dump) {
                         old.insert(left);
                     }
                 }
@@ -62,7 +64,7 @@ impl Job {
     }
 
     /// All ranks that the groups name.
-    pub(super) fn world(&self) -> BTreeSet<u32> {
+    pub(super) fn ranks_in_groups(&self) -> BTreeSet<u32> {
         let groups = self.ranks.values().flat_map(|left| &left.dump.groups);
         groups
             .flat_map(|group| group.ranks.iter().copied())
@@ -70,29 +72,29 @@ impl Job {
     }
 
     /// The process groups, by name and members: new groups may have the name of one that was destroyed.
-    pub(super) fn groups(&self) -> Vec<Grouped<'_>> {
-        let mut all: BTreeMap<(&str, &[u32]), Grouped<'_>> = BTreeMap::new();
+    pub(super) fn group_calls(&self) -> Vec<GroupDumpCalls<'_>> {
+        let mut all: BTreeMap<(&str, &[u32]), GroupDumpCalls<'_>> = BTreeMap::new();
         for (&rank, left) in &self.ranks {
             for entry in &left.dump.entries {
                 let group = &*entry.group;
                 // A group's own ranks are not always told; then its calls cannot be compared.
-                if !group.ranks.contains(&rank) || entry.op == Op::Foreign {
+                if !group.ranks.contains(&rank) || entry.op == FlightOp::Foreign {
                     continue;
                 }
-                let grouped = all
-                    .entry((&group.name, &group.ranks))
-                    .or_insert_with(|| Grouped {
-                        group,
-                        members: BTreeMap::new(),
-                        messages: BTreeMap::new(),
-                    });
-                if matches!(entry.op, Op::Send { .. } | Op::Recv { .. }) {
+                let grouped =
+                    all.entry((&group.name, &group.ranks))
+                        .or_insert_with(|| GroupDumpCalls {
+                            group,
+                            members: BTreeMap::new(),
+                            messages: BTreeMap::new(),
+                        });
+                if matches!(entry.op, FlightOp::Send { .. } | FlightOp::Recv { .. }) {
                     grouped.messages.entry(rank).or_default().push(entry);
                 } else if !entry.is_p2p {
                     let calls = grouped.members.entry(rank).or_default();
                     // The launch of coalesced messages has the number of the collective before it.
                     let seq = entry.collective_seq;
-                    if entry.op != Op::Coalesced || seq > 0 && !calls.contains_key(&seq) {
+                    if entry.op != FlightOp::Coalesced || seq > 0 && !calls.contains_key(&seq) {
                         calls.entry(seq).or_default().push(entry);
                     }
                 }
@@ -113,10 +115,10 @@ impl Job {
     }
 }
 
-impl Grouped<'_> {
+impl GroupDumpCalls<'_> {
     /// `process group 0 (default_pg)`.
-    pub(super) fn name(&self) -> String {
-        let Group { name, desc, .. } = self.group;
+    pub(super) fn describe_group(&self) -> String {
+        let FlightGroup { name, desc, .. } = self.group;
         // A hash says nothing to a reader.
         let is_short = name.len() <= 8;
         match (is_short, &**desc) {
@@ -129,7 +131,7 @@ impl Grouped<'_> {
 }
 
 /// When the last call of a dump was made.
-fn last(dump: &Dump) -> Option<u64> {
+fn last_created_ns(dump: &FlightDump) -> Option<u64> {
     dump.entries
         .iter()
         .filter_map(|entry| entry.created_ns)
@@ -137,15 +139,15 @@ fn last(dump: &Dump) -> Option<u64> {
 }
 
 /// True where a call did not end.
-pub(super) fn is_open(calls: &[&Entry]) -> bool {
+pub(super) fn is_open(calls: &[&DumpEntry]) -> bool {
     calls
         .iter()
-        .any(|entry| entry.reached() != State::Completed)
+        .any(|entry| entry.reached_state() != FlightCallState::Completed)
 }
 
 /// True where the watchdog gave a call up: it does not watch it any more, and it did not end.
-pub(super) fn is_given_up(calls: &[&Entry]) -> bool {
+pub(super) fn is_given_up(calls: &[&DumpEntry]) -> bool {
     calls
         .iter()
-        .any(|entry| entry.is_retired && entry.reached() != State::Completed)
+        .any(|entry| entry.is_retired && entry.reached_state() != FlightCallState::Completed)
 }

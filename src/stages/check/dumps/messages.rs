@@ -1,22 +1,25 @@
 //! Sends and receives that have no counterpart.
 
-use super::job::{Grouped, Job};
-use crate::formats::flight::{Entry, Op, State};
+use super::job::{DumpedJob, GroupDumpCalls};
+use crate::formats::flight::{DumpEntry, FlightCallState, FlightOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Messages of one group that do not meet.
-pub(super) struct Unmet<'d> {
+pub(super) struct UnmatchedMessages<'d> {
     /// The sends and receives without a counterpart: who made each, and with whom.
-    pub(super) calls: Vec<(u32, u32, &'d Entry)>,
+    pub(super) calls: Vec<(u32, u32, &'d DumpEntry)>,
     /// The one rank that all of them have in common, as one of both ends.
     pub(super) odd: Option<u32>,
 }
 
 /// A message's ends: who sends, who receives.
-type Ends = (u32, u32);
+type MessageEndpoints = (u32, u32);
 
 /// What does not meet in a group, of members whose dumps are all there and hold all their calls.
-pub(super) fn unmet<'d>(job: &Job, grouped: &Grouped<'d>) -> Option<Unmet<'d>> {
+pub(super) fn find_unmatched<'d>(
+    job: &DumpedJob,
+    grouped: &GroupDumpCalls<'d>,
+) -> Option<UnmatchedMessages<'d>> {
     let ranks = &grouped.group.ranks;
     let is_whole = |rank: &u32| {
         let left = job.ranks.get(rank);
@@ -27,15 +30,15 @@ pub(super) fn unmet<'d>(job: &Job, grouped: &Grouped<'d>) -> Option<Unmet<'d>> {
     };
     // Ranks in the group, as the calls have them, by rank in the job.
     let global = |at: u32| ranks.get(at as usize).copied();
-    let (mut sent, mut received) = (Counted::new(), Counted::new());
+    let (mut sent, mut received) = (MessagesByEndpoints::new(), MessagesByEndpoints::new());
     for (&rank, calls) in &grouped.messages {
         for &entry in calls {
             match entry.op {
-                Op::Send { to, .. } => {
+                FlightOp::Send { to, .. } => {
                     let to = global(to)?;
                     sent.entry((rank, to)).or_default().push((rank, to, entry));
                 }
-                Op::Recv { from, .. } => {
+                FlightOp::Recv { from, .. } => {
                     let from = global(from)?;
                     received
                         .entry((from, rank))
@@ -46,7 +49,7 @@ pub(super) fn unmet<'d>(job: &Job, grouped: &Grouped<'d>) -> Option<Unmet<'d>> {
             }
         }
     }
-    let all: BTreeSet<Ends> = sent.keys().chain(received.keys()).copied().collect();
+    let all: BTreeSet<MessageEndpoints> = sent.keys().chain(received.keys()).copied().collect();
     let mut calls = Vec::new();
     for ends in all {
         if !is_whole(&ends.0) || !is_whole(&ends.1) {
@@ -61,17 +64,19 @@ pub(super) fn unmet<'d>(job: &Job, grouped: &Grouped<'d>) -> Option<Unmet<'d>> {
         calls.extend(sends[met..].iter().chain(&receives[met..]));
     }
     // That one has ended may only say that it was launched, but of what waits one has not.
-    let is_open = |(_, _, entry): &(u32, u32, &Entry)| entry.reached() != State::Completed;
+    let is_open = |(_, _, entry): &(u32, u32, &DumpEntry)| {
+        entry.reached_state() != FlightCallState::Completed
+    };
     if !calls.iter().any(is_open) {
         return None;
     }
-    let ends = |&(a, b, _): &(u32, u32, &Entry)| BTreeSet::from([a, b]);
+    let ends = |&(a, b, _): &(u32, u32, &DumpEntry)| BTreeSet::from([a, b]);
     let common = calls.iter().map(ends).reduce(|all, two| &all & &two)?;
     let odd = match common.len() {
         1 => common.first().copied(),
         _ => None,
     };
-    Some(Unmet { calls, odd })
+    Some(UnmatchedMessages { calls, odd })
 }
 
-type Counted<'d> = BTreeMap<Ends, Vec<(u32, u32, &'d Entry)>>;
+type MessagesByEndpoints<'d> = BTreeMap<MessageEndpoints, Vec<(u32, u32, &'d DumpEntry)>>;

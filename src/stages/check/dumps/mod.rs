@@ -4,41 +4,41 @@
 //! The recorder knows neither the reduction nor the root of a call, and its group names are PyTorch's.
 
 mod compare;
+mod entry_text;
 mod job;
-mod joined;
+mod merge_with_log;
 mod messages;
 #[cfg(test)]
 mod tests;
 mod waits;
-mod words;
 
-pub(super) use joined::{is_of_calls, join};
+pub(super) use merge_with_log::{is_call_finding, merge_dump_finding};
 
-use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
+use super::finding::{About, Confidence, Evidence, Finding, LineSpot, Severity};
 use crate::error::{Error, Result};
-use crate::formats::flight::{self, Dump, Entry};
-use crate::report::{Report, counted};
+use crate::formats::flight::{self, DumpEntry, FlightDump};
+use crate::report::{Report, count_phrase};
 use crate::source::Input;
-use crate::stages::net::all::First;
-use compare::{By, Differs, Shift};
-use job::{Grouped, Job};
-use messages::Unmet;
+use crate::stages::net::net_stage::FirstReportLine;
+use compare::{CallShift, CompareScope, DumpCallDifference};
+use entry_text::{describe_entry, describe_source, describe_source_or_why, entry_line, list_ranks};
+use job::{DumpedJob, GroupDumpCalls};
+use messages::UnmatchedMessages;
 use std::collections::BTreeSet;
-use waits::{Held, Wait};
-use words::{line, place, place_or_why, ranks, what};
+use waits::{GroupWait, JobBlocker};
 
 /// The dumps among the inputs of a check.
 #[derive(Debug, Default)]
-pub(super) struct Dumps {
+pub(super) struct FlightDumps {
     /// Their names.
     names: Vec<String>,
     /// Each with whether nothing of it is cut off or damaged.
-    read: Vec<(Dump, bool)>,
+    read: Vec<(FlightDump, bool)>,
     /// One was refused: whose it is is not known.
     is_refused: bool,
 }
 
-impl Dumps {
+impl FlightDumps {
     /// Their names.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
         self.names.iter()
@@ -48,9 +48,9 @@ impl Dumps {
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) fn add(&mut self, input: &Input, report: &mut Report) -> Result<()> {
+    pub(super) fn load_dump(&mut self, input: &Input, report: &mut Report) -> Result<()> {
         let name = input.name();
-        let (dump, is_cut) = match flight::load(input) {
+        let (dump, is_cut) = match flight::load_dump(input) {
             Ok((dump, cut)) => {
                 if let Some(cut) = &cut {
                     report.warn(&format!("{name}: the dump is cut at {}", cut.place));
@@ -65,7 +65,7 @@ impl Dumps {
             Err(e) => return Err(e),
         };
         if dump.damaged > 0 {
-            let records = counted(dump.damaged, "record");
+            let records = count_phrase(dump.damaged, "record");
             report.warn(&format!(
                 "{name}: {records} of calls are damaged and not compared"
             ));
@@ -77,27 +77,27 @@ impl Dumps {
     }
 
     /// The one cause that they show; their inputs' numbers begin with `first`.
-    pub(super) fn shown(self, first: u32, report: &Report) -> Option<Shown> {
-        let job = Job::of((first..).zip(self.read));
+    pub(super) fn into_finding(self, first: u32, report: &Report) -> Option<DumpFinding> {
+        let job = DumpedJob::from_dumps((first..).zip(self.read));
         if job.unused > 0 {
-            let dumps = counted(job.unused, "dump");
+            let dumps = count_phrase(job.unused, "dump");
             report.note(&format!(
                 "{dumps} of the flight recorder not compared: the rank is unknown, or there is a later dump of it"
             ));
         }
-        let groups = job.groups();
-        let judge = Judge {
+        let groups = job.group_calls();
+        let judge = DumpJudge {
             job: &job,
             groups: &groups,
             is_refused: self.is_refused,
         };
-        judge.shown()
+        judge.find_cause()
     }
 }
 
 /// A finding, and who in the job it is about.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct DumpFinding {
     pub(super) finding: Finding,
     /// The ranks in the job that are at fault.
     pub(super) ranks: BTreeSet<u32>,
@@ -105,28 +105,28 @@ pub(super) struct Shown {
     pub(super) clause: String,
 }
 
-struct Judge<'j, 'd> {
-    job: &'j Job,
-    groups: &'j [Grouped<'d>],
+struct DumpJudge<'j, 'd> {
+    job: &'j DumpedJob,
+    groups: &'j [GroupDumpCalls<'d>],
     is_refused: bool,
 }
 
-impl<'d> Judge<'_, 'd> {
+impl<'d> DumpJudge<'_, 'd> {
     /// The one cause that the dumps show.
-    fn shown(&self) -> Option<Shown> {
-        let by = |by| move |grouped| Some((grouped, compare::first_difference(grouped, by)?));
-        let calls = self.groups.iter().filter_map(by(By::Calls));
-        let differs = calls.chain(self.groups.iter().filter_map(by(By::Lines)));
-        let made = |differs: &Differs<'_>| {
+    fn find_cause(&self) -> Option<DumpFinding> {
+        let by = |by| move |grouped| Some((grouped, compare::find_first_difference(grouped, by)?));
+        let calls = self.groups.iter().filter_map(by(CompareScope::Calls));
+        let differs = calls.chain(self.groups.iter().filter_map(by(CompareScope::Lines)));
+        let made = |differs: &DumpCallDifference<'_>| {
             let (one, other) = differs.sides;
             one.created_ns.min(other.created_ns)
         };
         if let Some((grouped, differs)) = differs.min_by_key(|(_, differs)| made(differs)) {
-            return Some(self.mismatch(grouped, &differs));
+            return Some(self.mismatch_finding(grouped, &differs));
         }
         let unmet = || {
             let mut all = self.groups.iter();
-            all.find_map(|grouped| Some((grouped, messages::unmet(self.job, grouped)?)))
+            all.find_map(|grouped| Some((grouped, messages::find_unmatched(self.job, grouped)?)))
         };
         let unmet = unmet();
         // A rank that sent to a wrong peer has calls of its own that meet nothing.
@@ -134,16 +134,16 @@ impl<'d> Judge<'_, 'd> {
             && let Some(odd) = unmet.odd
             && unmet.calls.iter().any(|(who, _, _)| *who == odd)
         {
-            return Some(self.wrong_peer(grouped, unmet, odd));
+            return Some(self.wrong_peer_finding(grouped, unmet, odd));
         }
-        let waits = waits::waits(self.job, self.groups);
-        match waits::held(&waits) {
-            Some(Held::By(wait, who)) => return Some(self.behind(wait, &who)),
-            Some(Held::Circle(one, other)) => return Some(self.deadlock(one, other)),
+        let waits = waits::find_group_waits(self.job, self.groups);
+        match waits::find_blocker(&waits) {
+            Some(JobBlocker::By(wait, who)) => return Some(self.behind_finding(wait, &who)),
+            Some(JobBlocker::Circle(one, other)) => return Some(self.deadlock_finding(one, other)),
             None => {}
         }
         if let Some((grouped, unmet)) = &unmet {
-            return self.missing(grouped, unmet);
+            return self.missing_message_finding(grouped, unmet);
         }
         if self.is_refused {
             return None;
@@ -151,62 +151,69 @@ impl<'d> Judge<'_, 'd> {
         let silent = waits
             .iter()
             .min_by_key(|wait| wait.call.created_ns.unwrap_or(u64::MAX));
-        silent.map(|wait| self.silent(wait))
+        silent.map(|wait| self.silent_finding(wait))
     }
 
     /// A record of a rank, as evidence.
-    fn evidence(&self, rank: u32, entry: &Entry) -> Option<Evidence> {
+    fn entry_evidence(&self, rank: u32, entry: &DumpEntry) -> Option<Evidence> {
         let input = self.job.ranks.get(&rank)?.input;
         Some(Evidence {
-            at: Spot::Line(First {
+            at: LineSpot::Line(FirstReportLine {
                 input,
                 line: entry.record_id,
             }),
-            text: Some(line(entry)),
+            text: Some(entry_line(entry)),
         })
     }
 
     /// A rank's last call, with its place.
-    fn last(&self, rank: u32) -> Option<(&Entry, String)> {
+    fn last_call(&self, rank: u32) -> Option<(&DumpEntry, String)> {
         let dump = &self.job.ranks.get(&rank)?.dump;
         let last = dump
             .entries
             .iter()
             .rev()
-            .find(|e| e.op != flight::Op::Coalesced)?;
-        Some((last, format!("{}{}", what(last), place_or_why(last))))
+            .find(|e| e.op != flight::FlightOp::Coalesced)?;
+        Some((
+            last,
+            format!("{}{}", describe_entry(last), describe_source_or_why(last)),
+        ))
     }
 
-    fn mismatch(&self, grouped: &Grouped<'_>, differs: &Differs<'_>) -> Shown {
+    fn mismatch_finding(
+        &self,
+        grouped: &GroupDumpCalls<'_>,
+        differs: &DumpCallDifference<'_>,
+    ) -> DumpFinding {
         let (odd, other) = differs.sides;
         let is_line = differs.id == "line_mismatch";
         let seq = differs.seq;
         let shift = match differs.shift {
             _ if differs.odd.len() > 1 => String::new(),
-            Some(Shift::LeftOut(n)) => format!(
+            Some(CallShift::LeftOut(n)) => format!(
                 "; {} left out {}: its later calls are the others', {n} further on",
-                ranks(&differs.odd),
-                counted(n, "call")
+                list_ranks(&differs.odd),
+                count_phrase(n, "call")
             ),
-            Some(Shift::Added(n)) => format!(
+            Some(CallShift::Added(n)) => format!(
                 "; {} made {} more than the others",
-                ranks(&differs.odd),
-                counted(n, "call")
+                list_ranks(&differs.odd),
+                count_phrase(n, "call")
             ),
-            Some(Shift::Past) => format!(
+            Some(CallShift::Past) => format!(
                 "; {} left calls out: it makes those that follow later",
-                ranks(&differs.odd)
+                list_ranks(&differs.odd)
             ),
             None => String::new(),
         };
         let clause = format!(
             "{} called {}{}, {} {}{}",
-            ranks(&differs.odd),
-            what(odd),
-            place_or_why(odd),
-            ranks(&differs.others),
-            what(other),
-            place_or_why(other),
+            list_ranks(&differs.odd),
+            describe_entry(odd),
+            describe_source_or_why(odd),
+            list_ranks(&differs.others),
+            describe_entry(other),
+            describe_source_or_why(other),
         );
         let who = match differs.is_told {
             true => differs.odd.clone(),
@@ -219,24 +226,24 @@ impl<'d> Judge<'_, 'd> {
             .copied();
         let first = |ranks: &BTreeSet<u32>| ranks.first().copied().unwrap_or_default();
         let evidence = [
-            self.evidence(first(&differs.odd), odd),
-            self.evidence(first(&differs.others), other),
+            self.entry_evidence(first(&differs.odd), odd),
+            self.entry_evidence(first(&differs.others), other),
         ];
-        Shown {
+        DumpFinding {
             ranks: who,
             finding: Finding {
                 id: differs.id,
                 severity: Severity::Error,
                 says: format!(
                     "PyTorch's call {seq} of {} differs between ranks: {clause}{shift}",
-                    grouped.name()
+                    grouped.describe_group()
                 ),
                 about: About {
                     rank,
                     seq: seq.checked_sub(1),
                     ..About::default()
                 },
-                sure: if differs.is_told && !is_line { Sure::High } else { Sure::Medium },
+                sure: if differs.is_told && !is_line { Confidence::High } else { Confidence::Medium },
                 why: match differs.is_told {
                     _ if is_line => "equal calls are made by another line of the program than on the other ranks, and so are all later ones".to_owned(),
                     true => {
@@ -255,28 +262,28 @@ impl<'d> Judge<'_, 'd> {
         }
     }
 
-    fn behind(&self, wait: &Wait<'_>, who: &BTreeSet<u32>) -> Shown {
+    fn behind_finding(&self, wait: &GroupWait<'_>, who: &BTreeSet<u32>) -> DumpFinding {
         let grouped = &self.groups[wait.group];
         let (seq, call) = (wait.seq, wait.call);
         let first = who.first().copied().unwrap_or_default();
-        let last = self.last(first);
+        let last = self.last_call(first);
         let last = match (last, who.len()) {
             (Some((entry, last)), 1) if entry.created_ns > call.created_ns => {
                 format!(
                     "; {} went on without it: its last call is {last}",
-                    ranks(who)
+                    list_ranks(who)
                 )
             }
-            (Some((_, last)), 1) => format!("; the last call of {} is {last}", ranks(who)),
+            (Some((_, last)), 1) => format!("; the last call of {} is {last}", list_ranks(who)),
             _ => String::new(),
         };
         let clause = format!(
             "{} never made PyTorch's call {seq} of {}, {}{}; {} made it and {} in it{last}",
-            ranks(who),
-            grouped.name(),
-            what(call),
-            place_or_why(call),
-            ranks(&wait.waiting),
+            list_ranks(who),
+            grouped.describe_group(),
+            describe_entry(call),
+            describe_source_or_why(call),
+            list_ranks(&wait.waiting),
             if wait.waiting.len() == 1 {
                 "waits"
             } else {
@@ -286,18 +293,18 @@ impl<'d> Judge<'_, 'd> {
         let waiting = wait
             .waiting
             .first()
-            .and_then(|rank| self.evidence(*rank, call));
+            .and_then(|rank| self.entry_evidence(*rank, call));
         let own = self
-            .last(first)
-            .and_then(|(entry, _)| self.evidence(first, entry));
-        Shown {
+            .last_call(first)
+            .and_then(|(entry, _)| self.entry_evidence(first, entry));
+        DumpFinding {
             ranks: who.clone(),
             finding: Finding {
                 id: "rank_behind",
                 severity: Severity::Error,
                 says: clause.clone(),
                 about: About { rank: Some(first).filter(|_| who.len() == 1), seq: seq.checked_sub(1), ..About::default() },
-                sure: if wait.is_given_up { Sure::High } else { Sure::Medium },
+                sure: if wait.is_given_up { Confidence::High } else { Confidence::Medium },
                 why: match wait.is_given_up {
                     true => "PyTorch's watchdog gave this call up, and the dump of that rank does not have it".to_owned(),
                     false => "the dump of that rank does not have the call; a dump does not show whether the job still ran".to_owned(),
@@ -309,20 +316,20 @@ impl<'d> Judge<'_, 'd> {
         }
     }
 
-    fn deadlock(&self, one: &Wait<'_>, other: &Wait<'_>) -> Shown {
-        let side = |wait: &Wait<'_>| {
+    fn deadlock_finding(&self, one: &GroupWait<'_>, other: &GroupWait<'_>) -> DumpFinding {
+        let side = |wait: &GroupWait<'_>| {
             format!(
                 "{} {} in PyTorch's call {} of {}, {}{}",
-                ranks(&wait.waiting),
+                list_ranks(&wait.waiting),
                 if wait.waiting.len() == 1 {
                     "waits"
                 } else {
                     "wait"
                 },
                 wait.seq,
-                self.groups[wait.group].name(),
-                what(wait.call),
-                place_or_why(wait.call),
+                self.groups[wait.group].describe_group(),
+                describe_entry(wait.call),
+                describe_source_or_why(wait.call),
             )
         };
         let (few, many) = match one.waiting.len() <= other.waiting.len() {
@@ -342,9 +349,9 @@ impl<'d> Judge<'_, 'd> {
         let evidence = [few, many].map(|wait| {
             wait.waiting
                 .first()
-                .and_then(|rank| self.evidence(*rank, wait.call))
+                .and_then(|rank| self.entry_evidence(*rank, wait.call))
         });
-        Shown {
+        DumpFinding {
             ranks: few.waiting.clone(),
             finding: Finding {
                 id: "deadlock",
@@ -355,7 +362,7 @@ impl<'d> Judge<'_, 'd> {
                     seq: few.seq.checked_sub(1),
                     ..About::default()
                 },
-                sure: Sure::Medium,
+                sure: Confidence::Medium,
                 why: "each side lacks the call that the other waits in, by the dumps of both"
                     .to_owned(),
                 advice: "use the two process groups in one order on all ranks".to_owned(),
@@ -366,36 +373,44 @@ impl<'d> Judge<'_, 'd> {
     }
 
     /// `Send of 4096 fp32 from rank 1 to rank 0 at train.py:12`.
-    fn message((who, peer, entry): &(u32, u32, &Entry)) -> String {
+    fn describe_message((who, peer, entry): &(u32, u32, &DumpEntry)) -> String {
         let toward = match entry.op {
-            flight::Op::Send { .. } => "to",
+            flight::FlightOp::Send { .. } => "to",
             _ => "from",
         };
         format!(
             "{} of rank {who} {toward} rank {peer}{}",
-            what(entry),
-            place(entry)
+            describe_entry(entry),
+            describe_source(entry)
         )
     }
 
-    fn wrong_peer(&self, grouped: &Grouped<'_>, unmet: &Unmet<'_>, odd: u32) -> Shown {
+    fn wrong_peer_finding(
+        &self,
+        grouped: &GroupDumpCalls<'_>,
+        unmet: &UnmatchedMessages<'_>,
+        odd: u32,
+    ) -> DumpFinding {
         let own: Vec<_> = unmet
             .calls
             .iter()
             .filter(|(who, _, _)| *who == odd)
             .take(2)
             .collect();
-        let calls: Vec<String> = own.iter().map(|call| Self::message(call)).collect();
+        let calls: Vec<String> = own
+            .iter()
+            .map(|call| Self::describe_message(call))
+            .collect();
         let clause = format!(
             "{} of {} without a counterpart: {}; rank {odd} is an end of all of them",
-            counted(unmet.calls.len() as u64, "message"),
-            grouped.name(),
+            count_phrase(unmet.calls.len() as u64, "message"),
+            grouped.describe_group(),
             calls.join(", "),
         );
         let evidence = own
             .iter()
-            .filter_map(|(who, _, entry)| self.evidence(*who, entry));
-        Shown {
+            .filter_map(|(who, _, entry)| self.entry_evidence(*who, entry));
+        DumpFinding {
             ranks: BTreeSet::from([odd]),
             finding: Finding {
                 id: "p2p_wrong_peer",
@@ -405,7 +420,7 @@ impl<'d> Judge<'_, 'd> {
                     rank: Some(odd),
                     ..About::default()
                 },
-                sure: Sure::Medium,
+                sure: Confidence::Medium,
                 why:
                     "the flight recorders of both ends have all their calls, and these meet nothing"
                         .to_owned(),
@@ -416,35 +431,39 @@ impl<'d> Judge<'_, 'd> {
         }
     }
 
-    fn missing(&self, grouped: &Grouped<'_>, unmet: &Unmet<'_>) -> Option<Shown> {
+    fn missing_message_finding(
+        &self,
+        grouped: &GroupDumpCalls<'_>,
+        unmet: &UnmatchedMessages<'_>,
+    ) -> Option<DumpFinding> {
         let (who, peer, entry) = unmet
             .calls
             .iter()
             .min_by_key(|(_, _, entry)| entry.created_ns)?;
         let counterpart = match entry.op {
-            flight::Op::Send { .. } => "receive",
+            flight::FlightOp::Send { .. } => "receive",
             _ => "send",
         };
-        let last = self.last(*peer).map_or_else(String::new, |(_, last)| {
+        let last = self.last_call(*peer).map_or_else(String::new, |(_, last)| {
             format!("; the last call of rank {peer} is {last}")
         });
         let clause = format!(
             "{} of {} waits: rank {peer} made no {counterpart} for it{last}",
-            Self::message(&(*who, *peer, entry)),
-            grouped.name(),
+            Self::describe_message(&(*who, *peer, entry)),
+            grouped.describe_group(),
         );
         let own = self
-            .last(*peer)
-            .and_then(|(entry, _)| self.evidence(*peer, entry));
-        let evidence = self.evidence(*who, entry).into_iter().chain(own);
-        Some(Shown {
+            .last_call(*peer)
+            .and_then(|(entry, _)| self.entry_evidence(*peer, entry));
+        let evidence = self.entry_evidence(*who, entry).into_iter().chain(own);
+        Some(DumpFinding {
             ranks: BTreeSet::from([*peer]),
             finding: Finding {
                 id: "p2p_missing_counterpart",
                 severity: Severity::Error,
                 says: clause.clone(),
                 about: About { rank: Some(*peer), ..About::default() },
-                sure: Sure::Medium,
+                sure: Confidence::Medium,
                 why: "the flight recorders of both ends have all their calls, and this one meets nothing".to_owned(),
                 advice: "check that both ends make as many calls with each other".to_owned(),
                 evidence: evidence.collect(),
@@ -454,27 +473,27 @@ impl<'d> Judge<'_, 'd> {
     }
 
     /// Those who left no dump.
-    fn silent(&self, wait: &Wait<'_>) -> Shown {
+    fn silent_finding(&self, wait: &GroupWait<'_>) -> DumpFinding {
         let clause = format!(
             "{} left no dump; {} {} in PyTorch's call {} of {}, {}{}",
-            ranks(&wait.silent),
-            ranks(&wait.waiting),
+            list_ranks(&wait.silent),
+            list_ranks(&wait.waiting),
             if wait.waiting.len() == 1 {
                 "waits"
             } else {
                 "wait"
             },
             wait.seq,
-            self.groups[wait.group].name(),
-            what(wait.call),
-            place_or_why(wait.call),
+            self.groups[wait.group].describe_group(),
+            describe_entry(wait.call),
+            describe_source_or_why(wait.call),
         );
-        let few = 2 * wait.silent.len() <= self.job.world().len();
+        let few = 2 * wait.silent.len() <= self.job.ranks_in_groups().len();
         let waiting = wait
             .waiting
             .first()
-            .and_then(|rank| self.evidence(*rank, wait.call));
-        Shown {
+            .and_then(|rank| self.entry_evidence(*rank, wait.call));
+        DumpFinding {
             ranks: wait.silent.clone(),
             finding: Finding {
                 id: "dead_process",
@@ -485,7 +504,7 @@ impl<'d> Judge<'_, 'd> {
                     seq: wait.seq.checked_sub(1),
                     ..About::default()
                 },
-                sure: if wait.silent.len() == 1 { Sure::Medium } else { Sure::Low },
+                sure: if wait.silent.len() == 1 { Confidence::Medium } else { Confidence::Low },
                 why: "a process that died or is stuck outside of PyTorch writes no dump; its file may also not have been given".to_owned(),
                 advice: "look for the end of that process: its exit code, the kernel's log, its host".to_owned(),
                 evidence: waiting.into_iter().collect(),

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 type Call<'a> = (&'a str, &'a str, u64, bool);
 
 /// The dump of a rank whose groups are `0`, of all, and pairs.
-fn dump(rank: u32, world: u32, calls: &[Call<'_>]) -> Dump {
+fn dump(rank: u32, world: u32, calls: &[Call<'_>]) -> FlightDump {
     let all: Vec<u32> = (0..world).collect();
     let (low, pair) = (rank / 2 * 2, format!("pair{}", rank / 2));
     let groups = format!(
@@ -37,20 +37,20 @@ fn dump(rank: u32, world: u32, calls: &[Call<'_>]) -> Dump {
     }
     let text = format!(r#"{{"version":"2.10",{groups},"pg_status":{{}},"entries":[{entries}]}}"#);
     let name = format!("nccl_trace_rank_{rank}");
-    let (dump, cut) = flight::parse(text.as_bytes(), &name, |_| {}).unwrap();
+    let (dump, cut) = flight::parse_dump(text.as_bytes(), &name, |_| {}).unwrap();
     assert_eq!((cut, dump.damaged, dump.rank), (None, 0, Some(rank)));
     dump
 }
 
 /// What the dumps of these ranks show: the finding, its rank, the sentence.
 fn shown(ranks: &[(u32, Vec<Call<'_>>)]) -> Option<(&'static str, Option<u32>, String)> {
-    let mut dumps = Dumps::default();
+    let mut dumps = FlightDumps::default();
     for (rank, calls) in ranks {
         dumps.names.push(format!("nccl_trace_rank_{rank}"));
         dumps.read.push((dump(*rank, 4, calls), true));
     }
     let report = Report::new("nccl-check", false, false);
-    let Shown { finding, .. } = dumps.shown(0, &report)?;
+    let DumpFinding { finding, .. } = dumps.into_finding(0, &report)?;
     Some((finding.id, finding.about.rank, finding.says))
 }
 
@@ -186,7 +186,7 @@ fn a_recorder_that_forgot_the_first_calls_is_compared_from_what_it_has() {
     let mut cut = whole.clone();
     cut.entries.drain(..5);
     all.remove(3);
-    let mut dumps = Dumps::default();
+    let mut dumps = FlightDumps::default();
     for (rank, calls) in &all {
         dumps.names.push(rank.to_string());
         dumps.read.push((dump(*rank, 4, calls), true));
@@ -194,7 +194,7 @@ fn a_recorder_that_forgot_the_first_calls_is_compared_from_what_it_has() {
     dumps.names.push("3".to_owned());
     dumps.read.push((cut, true));
     let shown = dumps
-        .shown(0, &Report::new("nccl-check", false, false))
+        .into_finding(0, &Report::new("nccl-check", false, false))
         .unwrap();
     assert_eq!(shown.finding.id, "rank_behind");
     assert_eq!(shown.finding.about.rank, Some(0));
@@ -202,14 +202,14 @@ fn a_recorder_that_forgot_the_first_calls_is_compared_from_what_it_has() {
 
 #[test]
 fn a_dump_that_is_cut_accuses_nobody_of_what_it_may_have_lost() {
-    let mut dumps = Dumps::default();
+    let mut dumps = FlightDumps::default();
     for (rank, calls) in job(0, |calls| calls.truncate(8)) {
         dumps.names.push(rank.to_string());
         dumps.read.push((dump(rank, 4, &calls), rank != 0));
     }
     assert!(
         dumps
-            .shown(0, &Report::new("nccl-check", false, false))
+            .into_finding(0, &Report::new("nccl-check", false, false))
             .is_none()
     );
 }
@@ -227,12 +227,12 @@ fn numbers_as_large_as_can_be_end_in_time() {
             .for_each(|entry| entry.collective_seq += u64::MAX - 20);
     }
     let read = three.into_iter().map(|dump| (dump, true)).collect();
-    let dumps = Dumps {
+    let dumps = FlightDumps {
         read,
-        ..Dumps::default()
+        ..FlightDumps::default()
     };
     let shown = dumps
-        .shown(0, &Report::new("nccl-check", false, false))
+        .into_finding(0, &Report::new("nccl-check", false, false))
         .unwrap();
     assert_eq!(shown.finding.id, "dead_process");
 }

@@ -1,19 +1,19 @@
 //! Who waits for whom: members of a process group that made fewer calls than the others, those that
 //! left no dump, and circles.
 
-use super::job::{Grouped, Job, is_given_up, is_open};
-use crate::formats::flight::Entry;
+use super::job::{DumpedJob, GroupDumpCalls, is_given_up, is_open};
+use crate::formats::flight::DumpEntry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call that some members of a group have made and wait in, and others have not made.
-pub(super) struct Wait<'d> {
+pub(super) struct GroupWait<'d> {
     /// The group's place in the list of groups.
     pub(super) group: usize,
     /// The call's number in the group.
     pub(super) seq: u64,
     /// Who waits in it, and the record of the first of them.
     pub(super) waiting: BTreeSet<u32>,
-    pub(super) call: &'d Entry,
+    pub(super) call: &'d DumpEntry,
     /// Who has not made it and left a dump.
     pub(super) lacking: BTreeSet<u32>,
     /// Who left none.
@@ -23,13 +23,20 @@ pub(super) struct Wait<'d> {
 }
 
 /// The first call of each group that some members wait in and others have not made.
-pub(super) fn waits<'d>(job: &Job, groups: &[Grouped<'d>]) -> Vec<Wait<'d>> {
+pub(super) fn find_group_waits<'d>(
+    job: &DumpedJob,
+    groups: &[GroupDumpCalls<'d>],
+) -> Vec<GroupWait<'d>> {
     let each = groups.iter().enumerate();
-    each.filter_map(|(at, grouped)| wait(job, at, grouped))
+    each.filter_map(|(at, grouped)| find_group_wait(job, at, grouped))
         .collect()
 }
 
-fn wait<'d>(job: &Job, group: usize, grouped: &Grouped<'d>) -> Option<Wait<'d>> {
+fn find_group_wait<'d>(
+    job: &DumpedJob,
+    group: usize,
+    grouped: &GroupDumpCalls<'d>,
+) -> Option<GroupWait<'d>> {
     let members = &grouped.members;
     let reached = |rank: &u32| {
         let calls = members.get(rank);
@@ -68,7 +75,7 @@ fn wait<'d>(job: &Job, group: usize, grouped: &Grouped<'d>) -> Option<Wait<'d>> 
         .filter(|rank| is_whole(rank) && reached(rank) < seq)
         .copied()
         .collect();
-    Some(Wait {
+    Some(GroupWait {
         group,
         seq,
         call: calls.first()?,
@@ -80,15 +87,15 @@ fn wait<'d>(job: &Job, group: usize, grouped: &Grouped<'d>) -> Option<Wait<'d>> 
 }
 
 /// Who holds up the job: those who lack a call and wait for nobody, or the circle of all.
-pub(super) enum Held<'w, 'd> {
+pub(super) enum JobBlocker<'w, 'd> {
     /// One call, and who has not made it.
-    By(&'w Wait<'d>, BTreeSet<u32>),
+    By(&'w GroupWait<'d>, BTreeSet<u32>),
     /// Ranks that wait for each other: two of their calls.
-    Circle(&'w Wait<'d>, &'w Wait<'d>),
+    Circle(&'w GroupWait<'d>, &'w GroupWait<'d>),
 }
 
 /// What follows from all waits.
-pub(super) fn held<'w, 'd>(waits: &'w [Wait<'d>]) -> Option<Held<'w, 'd>> {
+pub(super) fn find_blocker<'w, 'd>(waits: &'w [GroupWait<'d>]) -> Option<JobBlocker<'w, 'd>> {
     // Whom each rank waits for, in any group.
     let mut awaits: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for wait in waits {
@@ -97,17 +104,17 @@ pub(super) fn held<'w, 'd>(waits: &'w [Wait<'d>]) -> Option<Held<'w, 'd>> {
         }
     }
     let is_free = |rank: &&u32| awaits.get(rank).is_none_or(BTreeSet::is_empty);
-    let lacks = |wait: &Wait<'_>| -> BTreeSet<u32> {
+    let lacks = |wait: &GroupWait<'_>| -> BTreeSet<u32> {
         wait.lacking.iter().filter(is_free).copied().collect()
     };
     // The call that was made first is what came to a stop first.
-    let first = |wait: &&Wait<'_>| wait.call.created_ns.unwrap_or(u64::MAX);
+    let first = |wait: &&GroupWait<'_>| wait.call.created_ns.unwrap_or(u64::MAX);
     let by = waits
         .iter()
         .filter(|wait| !lacks(wait).is_empty())
         .min_by_key(first);
     if let Some(wait) = by {
-        return Some(Held::By(wait, lacks(wait)));
+        return Some(JobBlocker::By(wait, lacks(wait)));
     }
     // Everyone who lacks a call waits in another: two groups used in different orders.
     for one in waits {
@@ -115,7 +122,7 @@ pub(super) fn held<'w, 'd>(waits: &'w [Wait<'d>]) -> Option<Held<'w, 'd>> {
             !one.lacking.is_disjoint(&other.waiting) && !other.lacking.is_disjoint(&one.waiting)
         });
         if let Some(other) = crossed {
-            return Some(Held::Circle(one, other));
+            return Some(JobBlocker::Circle(one, other));
         }
     }
     None

@@ -4,33 +4,33 @@
 //! are communicators with as many ranks, on as many nodes, on the same GPUs of their hosts: the
 //! first four GPUs of a host may well be better connected than the last four.
 
-use super::odd_hosts::{LINES, about, evidence};
-use crate::stages::check::finding::{About, Finding, Severity, Sure};
-use crate::stages::check::wording::{counted, listed};
-use crate::stages::communicators::Found;
-use crate::stages::net::all::First;
+use super::odd_hosts::{MAX_EVIDENCE_LINES, about_hosts, evidence_of_lines};
+use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::wording::{list_names, number_and_noun};
+use crate::stages::communicators::CommunicatorsSummary;
+use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What communicators of one kind have in common: ranks, nodes, and the GPUs of the members.
-type Kind = (u32, Option<u32>, Vec<u64>);
+type CommShape = (u32, Option<u32>, Vec<u64>);
 
 /// A communicator's members are on these hosts.
-type Hosts<'f> = BTreeSet<&'f [u8]>;
+type CommHosts<'f> = BTreeSet<&'f [u8]>;
 
 /// Communicators of one kind on the same hosts: the most channels of one, where it reports it, and
 /// which it is.
-type Most = (u32, First, Option<String>);
+type MostChannels = (u32, FirstReportLine, Option<String>);
 
 /// The findings.
-pub(crate) fn findings(found: &Found) -> Vec<Finding> {
-    let mut kinds: BTreeMap<Kind, BTreeMap<Hosts<'_>, Most>> = BTreeMap::new();
+pub(crate) fn find_fewer_channels(found: &CommunicatorsSummary) -> Vec<Finding> {
+    let mut kinds: BTreeMap<CommShape, BTreeMap<CommHosts<'_>, MostChannels>> = BTreeMap::new();
     for view in found.views() {
-        let (mut gpus, mut hosts, mut channels) = (Vec::new(), Hosts::new(), None);
-        for seat in view.seats() {
+        let (mut gpus, mut hosts, mut channels) = (Vec::new(), CommHosts::new(), None);
+        for seat in view.members() {
             gpus.push(seat.gpu());
             hosts.insert(seat.host);
             if let Some((n, at)) = seat.channels() {
-                let least: (u32, First) = channels.unwrap_or((n.coll, at));
+                let least: (u32, FirstReportLine) = channels.unwrap_or((n.coll, at));
                 channels = Some(least.min((n.coll, at)));
             }
         }
@@ -46,13 +46,16 @@ pub(crate) fn findings(found: &Found) -> Vec<Finding> {
         }
     }
     let mut all: Vec<Finding> = Vec::new();
-    for finding in kinds.iter().filter_map(|(kind, of)| fewer(kind, of)) {
+    for finding in kinds
+        .iter()
+        .filter_map(|(kind, of)| fewer_channels_finding(kind, of))
+    {
         // The first four GPUs of a host and the last four: one cause.
         match all.iter_mut().find(|known| known.says == finding.says) {
             Some(known) => {
                 known.about.comm_id = None;
                 known.evidence.extend(finding.evidence);
-                known.evidence.truncate(LINES);
+                known.evidence.truncate(MAX_EVIDENCE_LINES);
             }
             None => all.push(finding),
         }
@@ -60,7 +63,10 @@ pub(crate) fn findings(found: &Found) -> Vec<Finding> {
     all
 }
 
-fn fewer(kind: &Kind, of: &BTreeMap<Hosts<'_>, Most>) -> Option<Finding> {
+fn fewer_channels_finding(
+    kind: &CommShape,
+    of: &BTreeMap<CommHosts<'_>, MostChannels>,
+) -> Option<Finding> {
     let mut by_count: BTreeMap<u32, usize> = BTreeMap::new();
     for most in of.values() {
         *by_count.entry(most.0).or_default() += 1;
@@ -69,18 +75,19 @@ fn fewer(kind: &Kind, of: &BTreeMap<Hosts<'_>, Most>) -> Option<Finding> {
     let (&usual, &n) = by_count
         .iter()
         .max_by_key(|(channels, n)| (**n, **channels))?;
-    let few: Vec<(&Hosts<'_>, &Most)> = of.iter().filter(|(_, most)| most.0 < usual).collect();
+    let few: Vec<(&CommHosts<'_>, &MostChannels)> =
+        of.iter().filter(|(_, most)| most.0 < usual).collect();
     let peer = of.values().find(|most| most.0 == usual)?;
     let worst = few.iter().map(|(_, most)| most.0).min()?;
-    let all: Hosts<'_> = few
+    let all: CommHosts<'_> = few
         .iter()
         .flat_map(|(hosts, _)| hosts.iter().copied())
         .collect();
     let others = of.iter().filter(|(_, most)| most.0 >= usual);
-    let others: Hosts<'_> = others
+    let others: CommHosts<'_> = others
         .flat_map(|(hosts, _)| hosts.iter().copied())
         .collect();
-    let odd: Hosts<'_> = all.difference(&others).copied().collect();
+    let odd: CommHosts<'_> = all.difference(&others).copied().collect();
     let odd = if odd.is_empty() { all } else { odd };
     let (nranks, nodes, _) = kind;
     let on = match nodes {
@@ -92,8 +99,8 @@ fn fewer(kind: &Kind, of: &BTreeMap<Hosts<'_>, Most>) -> Option<Finding> {
         severity: Severity::Warning,
         says: format!(
             "communicators of {nranks} ranks{on} have {} on {} where {} of that kind {} {usual}",
-            counted(worst as usize, "channel"),
-            listed(&odd),
+            number_and_noun(worst as usize, "channel"),
+            list_names(&odd),
             n,
             if n == 1 { "has" } else { "have" },
         ),
@@ -102,12 +109,12 @@ fn fewer(kind: &Kind, of: &BTreeMap<Hosts<'_>, Most>) -> Option<Finding> {
                 .first()
                 .filter(|_| few.len() == 1)
                 .and_then(|(_, m)| m.2.clone()),
-            ..about(&odd)
+            ..about_hosts(&odd)
         },
         sure: if 2 * n > of.len() {
-            Sure::High
+            Confidence::High
         } else {
-            Sure::Medium
+            Confidence::Medium
         },
         why:
             "NCCL gives communicators of the same shape the same number of channels on equal hosts"
@@ -116,6 +123,6 @@ fn fewer(kind: &Kind, of: &BTreeMap<Hosts<'_>, Most>) -> Option<Finding> {
             "compare nvidia-smi topo -m, the state of the NVLinks (nvidia-smi nvlink -s) and of \
              the NICs, and NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS on the named hosts"
                 .to_owned(),
-        evidence: evidence(few.iter().take(3).map(|(_, most)| most.1).chain([peer.1])),
+        evidence: evidence_of_lines(few.iter().take(3).map(|(_, most)| most.1).chain([peer.1])),
     })
 }

@@ -10,32 +10,32 @@
 //! is slow where a part other than waiting took it five times the median of the ranks and more than
 //! fifteen seconds: loading the kernels took 12 where five jobs shared a GPU.
 
-use super::odd_hosts::{about, evidence};
-use crate::count::spread::Sorted;
-use crate::stages::check::finding::{About, Finding, Severity, Sure};
-use crate::stages::check::wording::{counted, listed, text};
-use crate::stages::communicators::Found;
-use crate::stages::communicators::seat::Seat;
-use crate::stages::communicators::view::View;
+use super::odd_hosts::{about_hosts, evidence_of_lines};
+use crate::count::spread::SortedValues;
+use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
+use crate::stages::communicators::CommunicatorsSummary;
+use crate::stages::communicators::member::CommunicatorMember;
+use crate::stages::communicators::view::CommunicatorView;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Seconds above which a communicator is slow to make.
-const SLOW_S: f64 = 10.0;
+const SLOW_INIT_S: f64 = 10.0;
 
 /// Seconds above which ranks that start late are more than worth knowing.
-const LATE_S: f64 = 60.0;
+const LATE_RANKS_WARNING_S: f64 = 60.0;
 
 /// Seconds above which one rank's part is slow.
-const RANK_S: f64 = 15.0;
+const SLOW_RANK_PHASE_S: f64 = 15.0;
 
 /// So many times the median of the ranks.
-const TIMES: f64 = 5.0;
+const SLOW_RANK_TIMES_MEDIAN: f64 = 5.0;
 
 /// The findings: the slowest communicator of each cause, with how many more there are.
-pub(crate) fn findings(found: &Found) -> Vec<Finding> {
+pub(crate) fn find_slow_inits(found: &CommunicatorsSummary) -> Vec<Finding> {
     let mut worst: BTreeMap<(Severity, Vec<u8>), (f64, Finding, usize)> = BTreeMap::new();
     for view in found.views() {
-        let Some((seconds, phase, finding)) = slow(&view) else {
+        let Some((seconds, phase, finding)) = find_slow_part(&view) else {
             continue;
         };
         let key = (finding.severity, phase);
@@ -53,7 +53,7 @@ pub(crate) fn findings(found: &Found) -> Vec<Finding> {
     }
     let said = |(_, mut finding, more): (f64, Finding, usize)| {
         if more > 0 {
-            finding.says += &format!("; {} too", counted(more, "more communicator"));
+            finding.says += &format!("; {} too", number_and_noun(more, "more communicator"));
         }
         finding
     };
@@ -62,7 +62,7 @@ pub(crate) fn findings(found: &Found) -> Vec<Finding> {
 
 /// A part of an initialisation, from `ncclCommInitRankFunc` and `initTransportsRank` in
 /// `src/init.cc`.
-struct Phase {
+struct InitPhase {
     name: &'static str,
     what: &'static str,
     /// A rank waits in it for others.
@@ -70,136 +70,151 @@ struct Phase {
     advice: &'static str,
 }
 
-const LATE_RANKS: &str = "find out which ranks start last and why; look at the interface that \
+const LATE_RANKS_ADVICE: &str = "find out which ranks start last and why; look at the interface that \
                           Bootstrap names (NCCL_SOCKET_IFNAME) and at name resolution; with \
                           thousands of ranks use several roots (ncclCommInitRankScalable, NCCL \
                           2.23 or later)";
 
-const COMPARE: &str = "compare with a run that was fast";
+const COMPARE_RUNS_ADVICE: &str = "compare with a run that was fast";
 
-const PHASES: [Phase; 8] = [
-    Phase {
+const SLOW_INIT_PHASES: [InitPhase; 8] = [
+    InitPhase {
         name: "kernels",
         what: "loading the kernels",
         waits: false,
         advice: "NCCL's library and the CUDA modules are read and loaded: put them on a fast disk, \
                  and look at CUDA_MODULE_LOADING and at nvidia-persistenced",
     },
-    Phase {
+    InitPhase {
         name: "alloc",
         what: "allocating",
         waits: false,
         advice: "look at the GPUs' and the hosts' memory and at nvidia-persistenced",
     },
-    Phase {
+    InitPhase {
         name: "bootstrap",
         what: "waiting for the other ranks",
         waits: true,
-        advice: LATE_RANKS,
+        advice: LATE_RANKS_ADVICE,
     },
-    Phase {
+    InitPhase {
         name: "allgathers",
         what: "exchanging data between ranks",
         waits: true,
-        advice: LATE_RANKS,
+        advice: LATE_RANKS_ADVICE,
     },
-    Phase {
+    InitPhase {
         name: "topo",
         what: "finding the hardware",
         waits: false,
         advice: "look at nvidia-persistenced, the NICs' drivers and NCCL_TOPO_FILE",
     },
-    Phase {
+    InitPhase {
         name: "graphs",
         what: "searching rings and trees",
         waits: false,
         advice: "save the graph and reuse it (NCCL_GRAPH_DUMP_FILE, NCCL_GRAPH_FILE)",
     },
-    Phase {
+    InitPhase {
         name: "connections",
         what: "connecting",
         waits: false,
         advice: "look at the network's errors and at NCCL_RUNTIME_CONNECT: since 2.22 ranks connect \
                  when a call first needs it",
     },
-    Phase {
+    InitPhase {
         name: "rest",
         what: "the rest",
         waits: false,
-        advice: COMPARE,
+        advice: COMPARE_RUNS_ADVICE,
     },
 ];
 
-fn known(phase: &[u8]) -> Option<&'static Phase> {
-    PHASES.iter().find(|known| known.name.as_bytes() == phase)
+fn find_phase(phase: &[u8]) -> Option<&'static InitPhase> {
+    SLOW_INIT_PHASES
+        .iter()
+        .find(|known| known.name.as_bytes() == phase)
 }
 
 /// True for a part in which a rank waits for others.
-fn is_waiting(phase: &[u8]) -> bool {
-    known(phase).is_some_and(|known| known.waits)
+fn is_waiting_phase(phase: &[u8]) -> bool {
+    find_phase(phase).is_some_and(|known| known.waits)
 }
 
 /// A rank's seconds in a part.
-fn of(seat: &Seat<'_>, phase: &[u8]) -> f64 {
-    let own = seat.phases().filter(|(name, _)| *name == phase);
+fn phase_seconds(seat: &CommunicatorMember<'_>, phase: &[u8]) -> f64 {
+    let own = seat.init_phases().filter(|(name, _)| *name == phase);
     own.map(|(_, seconds)| seconds).sum()
 }
 
 /// What is slow about a communicator: its seconds, the part, the finding.
-fn slow(view: &View<'_>) -> Option<(f64, Vec<u8>, Finding)> {
-    let seats: Vec<Seat<'_>> = view.seats().filter(|s| s.init_s().is_some()).collect();
-    let total = |seat: &Seat<'_>| seat.init_s().map_or(0.0, |(s, _)| s);
+fn find_slow_part(view: &CommunicatorView<'_>) -> Option<(f64, Vec<u8>, Finding)> {
+    let seats: Vec<CommunicatorMember<'_>> =
+        view.members().filter(|s| s.init_s().is_some()).collect();
+    let total = |seat: &CommunicatorMember<'_>| seat.init_s().map_or(0.0, |(s, _)| s);
     let slowest = seats
         .iter()
         .reduce(|a, b| if total(b) > total(a) { b } else { a })?;
     let seconds = total(slowest);
-    let phases: BTreeSet<&[u8]> = seats.iter().flat_map(|s| s.phases().map(|p| p.0)).collect();
+    let phases: BTreeSet<&[u8]> = seats
+        .iter()
+        .flat_map(|s| s.init_phases().map(|p| p.0))
+        .collect();
     // Ranks that are slow by themselves explain what the others wait for.
-    for &phase in phases.iter().filter(|phase| !is_waiting(phase)) {
-        let usual = Sorted::new(seats.iter().map(|seat| of(seat, phase)));
+    for &phase in phases.iter().filter(|phase| !is_waiting_phase(phase)) {
+        let usual = SortedValues::new(seats.iter().map(|seat| phase_seconds(seat, phase)));
         let usual = usual.median().unwrap_or(0.0);
-        let is = |seat: &&Seat<'_>| {
-            let own = of(seat, phase);
-            own > RANK_S && own > TIMES * usual
+        let is = |seat: &&CommunicatorMember<'_>| {
+            let own = phase_seconds(seat, phase);
+            own > SLOW_RANK_PHASE_S && own > SLOW_RANK_TIMES_MEDIAN * usual
         };
-        let odd: Vec<&Seat<'_>> = seats.iter().filter(is).collect();
+        let odd: Vec<&CommunicatorMember<'_>> = seats.iter().filter(is).collect();
         if !odd.is_empty() {
-            let most = odd.iter().map(|seat| of(seat, phase)).fold(0.0, f64::max);
+            let most = odd
+                .iter()
+                .map(|seat| phase_seconds(seat, phase))
+                .fold(0.0, f64::max);
             let says = format!(
                 "{} of {} took {most:.1} s of {seconds:.1} s for {}; the median of the ranks is \
                  {usual:.1} s",
-                ranks(&odd),
-                name(view),
-                words(phase),
+                describe_seats(&odd),
+                describe_communicator(view),
+                describe_phase(phase),
             );
             let why = "each rank prints the time of each part";
             let severity = Severity::Warning;
             let other = seats.iter().find(|seat| !is(seat));
-            let finding = finding(view, says, severity, phase, &odd, other, why);
+            let finding = slow_init_finding(view, says, severity, phase, &odd, other, why);
             return Some((seconds, phase.to_vec(), finding));
         }
     }
     let (phase, part) = slowest
-        .phases()
+        .init_phases()
         .reduce(|a, b| if b.1 > a.1 { b } else { a })?;
-    if seconds <= SLOW_S || part <= seconds / 2.0 {
+    if seconds <= SLOW_INIT_S || part <= seconds / 2.0 {
         return None;
     }
     let share = 100.0 * part / seconds;
     let base = format!(
         "{} took {seconds:.1} s to make, {share:.0} % of it {}",
-        name(view),
-        words(phase)
+        describe_communicator(view),
+        describe_phase(phase)
     );
-    let late: Vec<&Seat<'_>> = match is_waiting(phase) {
-        true => seats.iter().filter(|s| of(s, phase) < part / 5.0).collect(),
+    let late: Vec<&CommunicatorMember<'_>> = match is_waiting_phase(phase) {
+        true => seats
+            .iter()
+            .filter(|s| phase_seconds(s, phase) < part / 5.0)
+            .collect(),
         false => Vec::new(),
     };
     let (says, severity, odd, why) = match late.len() {
         // Most waited for a few.
         1.. if 2 * late.len() <= seats.len() => (
-            format!("{base}; {} came last and the others waited", ranks(&late)),
-            match seconds > LATE_S {
+            format!(
+                "{base}; {} came last and the others waited",
+                describe_seats(&late)
+            ),
+            match seconds > LATE_RANKS_WARNING_S {
                 true => Severity::Warning,
                 false => Severity::Note,
             },
@@ -207,24 +222,24 @@ fn slow(view: &View<'_>) -> Option<(f64, Vec<u8>, Finding)> {
             "each rank waits there for the others, and the last one waits least",
         ),
         _ => (
-            format!("{base} (slowest {})", ranks(&[slowest])),
+            format!("{base} (slowest {})", describe_seats(&[slowest])),
             Severity::Warning,
             vec![slowest],
             "the rank prints the time of each part",
         ),
     };
     let other = Some(slowest);
-    let finding = finding(view, says, severity, phase, &odd, other, why);
+    let finding = slow_init_finding(view, says, severity, phase, &odd, other, why);
     Some((seconds, phase.to_vec(), finding))
 }
 
-fn finding(
-    view: &View<'_>,
+fn slow_init_finding(
+    view: &CommunicatorView<'_>,
     says: String,
     severity: Severity,
     phase: &[u8],
-    odd: &[&Seat<'_>],
-    other: Option<&Seat<'_>>,
+    odd: &[&CommunicatorMember<'_>],
+    other: Option<&CommunicatorMember<'_>>,
     why: &str,
 ) -> Finding {
     let hosts: BTreeSet<&[u8]> = odd.iter().map(|seat| seat.host).collect();
@@ -239,44 +254,44 @@ fn finding(
             comm_id: view.comm_id.clone(),
             pid: one.and_then(|seat| seat.pid),
             rank: one.and_then(|seat| seat.rank()),
-            ..about(&hosts)
+            ..about_hosts(&hosts)
         },
-        sure: Sure::High,
+        sure: Confidence::High,
         why: why.to_owned(),
-        advice: advice(phase).to_owned(),
-        evidence: evidence(lines.filter_map(|seat| seat.init_s().map(|(_, at)| at))),
+        advice: phase_advice(phase).to_owned(),
+        evidence: evidence_of_lines(lines.filter_map(|seat| seat.init_s().map(|(_, at)| at))),
     }
 }
 
 /// `the communicator 0x1234 of 16 ranks`.
-fn name(view: &View<'_>) -> String {
+fn describe_communicator(view: &CommunicatorView<'_>) -> String {
     let id = view
         .comm_id
         .as_ref()
         .map_or(String::new(), |id| format!(" {id}"));
     let of = view.nranks.map_or(String::new(), |n| {
-        format!(" of {}", counted(n as usize, "rank"))
+        format!(" of {}", number_and_noun(n as usize, "rank"))
     });
     format!("the communicator{id}{of}")
 }
 
 /// `rank 3 on n1`, `ranks 3 and 4 on n1`.
-fn ranks(seats: &[&Seat<'_>]) -> String {
+fn describe_seats(seats: &[&CommunicatorMember<'_>]) -> String {
     let hosts: BTreeSet<&[u8]> = seats.iter().map(|seat| seat.host).collect();
     let ranks = seats.iter().map(|seat| match seat.rank() {
         Some(rank) => rank.to_string(),
         None => "of unknown number".to_owned(),
     });
     let s = if seats.len() == 1 { "" } else { "s" };
-    format!("rank{s} {} on {}", listed(ranks), listed(&hosts))
+    format!("rank{s} {} on {}", list_names(ranks), list_names(&hosts))
 }
 
 /// What a part is.
-fn words(phase: &[u8]) -> String {
-    let name = text(phase);
-    known(phase).map_or(name.clone(), |known| format!("{} ({name})", known.what))
+fn describe_phase(phase: &[u8]) -> String {
+    let name = quote_text(phase);
+    find_phase(phase).map_or(name.clone(), |known| format!("{} ({name})", known.what))
 }
 
-fn advice(phase: &[u8]) -> &'static str {
-    known(phase).map_or(COMPARE, |known| known.advice)
+fn phase_advice(phase: &[u8]) -> &'static str {
+    find_phase(phase).map_or(COMPARE_RUNS_ADVICE, |known| known.advice)
 }

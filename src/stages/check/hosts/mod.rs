@@ -5,43 +5,43 @@
 //! held against anything.
 
 pub(crate) mod channels;
+pub(super) mod fact_meaning;
 mod gpudirect;
 pub(crate) mod initialisation;
-pub(super) mod meaning;
 mod nvls;
 pub(super) mod odd_hosts;
 #[cfg(test)]
 mod tests;
 pub(crate) mod transport;
 
-use super::finding::{Finding, Severity, Sure};
-use super::wording::{counted, listed, text, verb};
-use crate::stages::net::Net;
-use crate::stages::net::all::First;
-use crate::stages::net::fact::Kind;
-use crate::stages::net::table::{self, Facts, Subject};
-use meaning::{is_fast_card, is_over_sockets};
-use odd_hosts::{about, evidence, hosts, split};
+use super::finding::{Confidence, Finding, Severity};
+use super::wording::{list_names, number_and_noun, quote_text, verb_form};
+use crate::stages::net::NetSummary;
+use crate::stages::net::fact::NetFactKind;
+use crate::stages::net::net_stage::FirstReportLine;
+use crate::stages::net::table::{self, NetFacts, NetSubject};
+use fact_meaning::{is_fast_nic, is_over_sockets};
+use odd_hosts::{about_hosts, evidence_of_lines, hosts_of, split_hosts};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The findings.
-pub(crate) fn findings(net: &Net) -> Vec<Finding> {
-    let facts = table::collected(net);
-    let subjects = table::subjects(net, &facts);
+pub(crate) fn find_host_differences(net: &NetSummary) -> Vec<Finding> {
+    let facts = table::collect_net_facts(net);
+    let subjects = table::group_by_subject(net, &facts);
     let mut all = Vec::new();
-    versions(&subjects, &mut all);
-    plugins(&subjects, &mut all);
-    cards(&facts, &subjects, &mut all);
-    settings(net, &facts, &subjects, &mut all);
+    find_version_differences(&subjects, &mut all);
+    find_plugin_differences(&subjects, &mut all);
+    find_missing_nics(&facts, &subjects, &mut all);
+    find_setting_differences(net, &facts, &subjects, &mut all);
     all
 }
 
 /// A version that must be alike: its name in [`Kind::Version`], the finding, what it is, how bad.
-type Version = (&'static str, &'static str, &'static str, Severity);
+type VersionRule = (&'static str, &'static str, &'static str, Severity);
 
 /// Since 2.23 NCCL refuses ranks of other versions in one communicator (`Mismatched NCCL version
 /// detected` in `src/init.cc`); before, and for all others, nothing reports it.
-const VERSIONS: [Version; 11] = [
+const VERSION_RULES: [VersionRule; 11] = [
     ("nccl", "version_mixed", "NCCL", Severity::Warning),
     ("nccl_git", "version_mixed", "NCCL's source", Severity::Note),
     ("rccl", "version_mixed", "RCCL", Severity::Warning),
@@ -80,14 +80,14 @@ const VERSIONS: [Version; 11] = [
     ("libfabric", "plugin_mixed", "Libfabric", Severity::Warning),
 ];
 
-fn versions(subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
+fn find_version_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>) {
     let mut odd_builds: Option<BTreeSet<&[u8]>> = None;
-    for (name, id, what, severity) in VERSIONS {
-        let is = |s: &&Subject<'_>| s.kind == Kind::Version && s.name == name.as_bytes();
-        let Some(split) = subjects.iter().find(is).and_then(split) else {
+    for (name, id, what, severity) in VERSION_RULES {
+        let is = |s: &&NetSubject<'_>| s.kind == NetFactKind::Version && s.name == name.as_bytes();
+        let Some(split) = subjects.iter().find(is).and_then(split_hosts) else {
             continue;
         };
-        let odd = split.odd();
+        let odd = split.odd_host_names();
         // Another build of NCCL is for another CUDA and from another commit: one cause.
         match name {
             "nccl" => odd_builds = Some(odd.clone()),
@@ -97,13 +97,13 @@ fn versions(subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
         let what = format!("the version of {what} differs");
         let why = "the processes of these hosts print it themselves";
         let advice = "use one image, or one set of libraries, on all hosts";
-        all.push(split.finding((id, severity), &what, (why, advice)));
+        all.push(split.difference_finding((id, severity), &what, (why, advice)));
     }
 }
 
-fn plugins(subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
-    for subject in subjects.iter().filter(|s| s.kind == Kind::Plugin) {
-        let Some(split) = split(subject) else {
+fn find_plugin_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>) {
+    for subject in subjects.iter().filter(|s| s.kind == NetFactKind::Plugin) {
+        let Some(split) = split_hosts(subject) else {
             continue;
         };
         // Which network or tuner a process has decides what it does; a profiler only looks on.
@@ -115,29 +115,29 @@ fn plugins(subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
             true => Severity::Warning,
             false => Severity::Note,
         };
-        let what = format!("the {} plugin differs", text(subject.name));
+        let what = format!("the {} plugin differs", quote_text(subject.name));
         let why = "the processes of these hosts report its state";
         let advice = "look for the library and its dependencies on the named hosts; compare \
                       LD_LIBRARY_PATH and NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN";
-        all.push(split.finding(("plugin_mixed", severity), &what, (why, advice)));
+        all.push(split.difference_finding(("plugin_mixed", severity), &what, (why, advice)));
     }
 }
 
 /// A host's NICs.
 #[derive(Default)]
-struct Cards<'a> {
+struct HostNics<'a> {
     ports: BTreeSet<&'a [u8]>,
     processes: BTreeSet<u32>,
-    first: Option<First>,
+    first: Option<FirstReportLine>,
 }
 
 /// Hosts with fewer NICs than most hosts with as many processes: where each rank is given its
 /// own NICs, fewer ranks see fewer.
-fn cards(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
-    let mut of: BTreeMap<&[u8], Cards<'_>> = BTreeMap::new();
+fn find_missing_nics(facts: &NetFacts, subjects: &[NetSubject<'_>], all: &mut Vec<Finding>) {
+    let mut of: BTreeMap<&[u8], HostNics<'_>> = BTreeMap::new();
     let listed_cards = facts
         .iter()
-        .filter(|(fact, _)| fact.kind == Kind::Nic && is_fast_card(fact));
+        .filter(|(fact, _)| fact.kind == NetFactKind::Nic && is_fast_nic(fact));
     for (fact, said) in listed_cards {
         for (host, (processes, first)) in &said.hosts {
             let cards = of.entry(host).or_default();
@@ -171,27 +171,27 @@ fn cards(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
             severity: Severity::Warning,
             says: format!(
                 "{} {} {}{more} where {} {usual}; {} has no {}",
-                listed(&few),
+                list_names(&few),
                 if few.len() == 1 { "has" } else { "have" },
-                counted(
+                number_and_noun(
                     few.iter().map(|h| of[h].ports.len()).max().unwrap_or(0),
                     "NIC"
                 ),
                 match peers.len() {
-                    1 => format!("{} has", text(peers[0])),
-                    n => format!("{} have", counted(n, "host")),
+                    1 => format!("{} has", quote_text(peers[0])),
+                    n => format!("{} have", number_and_noun(n, "host")),
                 },
-                text(least),
-                listed(&missing),
+                quote_text(least),
+                list_names(&missing),
             ),
-            about: about(&hosts),
-            sure: Sure::High,
+            about: about_hosts(&hosts),
+            sure: Confidence::High,
             why: "NCCL lists the active ports of each host".to_owned(),
             advice:
                 "look at the state of the missing ports (ibstat, rdma link) and at NCCL_IB_HCA on \
                  the named hosts"
                     .to_owned(),
-            evidence: evidence(
+            evidence: evidence_of_lines(
                 few.iter()
                     .take(3)
                     .filter_map(|host| of[host].first)
@@ -199,17 +199,17 @@ fn cards(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
             ),
         });
     }
-    let is = |s: &&Subject<'_>| s.kind == Kind::Provider && s.name == b"nics";
-    if let Some(split) = subjects.iter().find(is).and_then(split) {
+    let is = |s: &&NetSubject<'_>| s.kind == NetFactKind::Provider && s.name == b"nics";
+    if let Some(split) = subjects.iter().find(is).and_then(split_hosts) {
         let what = "the provider's number of NICs differs";
         let why = "aws-ofi-nccl reports how many it found";
         let advice = "compare the NICs of the hosts or containers (fi_info -p efa)";
-        all.push(split.finding(("nic_differs", Severity::Warning), what, (why, advice)));
+        all.push(split.difference_finding(("nic_differs", Severity::Warning), what, (why, advice)));
     }
 }
 
 /// Variables that are a host's or a rank's own, or only say what is printed where.
-const OWN: [&str; 15] = [
+const PER_HOST_VARIABLES: [&str; 15] = [
     "NCCL_SOCKET_IFNAME",
     "NCCL_OOB_NET_IFNAME",
     "NCCL_IB_ADDR_RANGE",
@@ -228,25 +228,25 @@ const OWN: [&str; 15] = [
 ];
 
 /// True for a variable that may differ by host.
-fn is_own(name: &[u8]) -> bool {
+fn is_per_host_variable(name: &[u8]) -> bool {
     name.starts_with(b"NCCL_DEBUG")
         || name.starts_with(b"NCCL_PROFILE")
-        || OWN.iter().any(|own| own.as_bytes() == name)
+        || PER_HOST_VARIABLES.iter().any(|own| own.as_bytes() == name)
 }
 
 /// The sizes of the communicators that each host has ranks of. What a process reads for one it
 /// reads for all of a size; a host that has none of that size had no occasion to.
-struct Occasions<'n>(BTreeMap<&'n [u8], BTreeSet<u32>>);
+struct SettingOccasions<'n>(BTreeMap<&'n [u8], BTreeSet<u32>>);
 
-impl<'n> Occasions<'n> {
-    fn new(net: &'n Net) -> Occasions<'n> {
+impl<'n> SettingOccasions<'n> {
+    fn new(net: &'n NetSummary) -> SettingOccasions<'n> {
         let mut sizes: BTreeMap<&[u8], BTreeSet<u32>> = BTreeMap::new();
         for (process, comm) in &net.all.comms {
             if let Some(process) = net.process(*process) {
                 sizes.entry(&process.host).or_default().insert(comm.nranks);
             }
         }
-        Occasions(sizes)
+        SettingOccasions(sizes)
     }
 
     /// True where nothing is known of communicators: then hosts cannot be told apart by them.
@@ -255,7 +255,7 @@ impl<'n> Occasions<'n> {
     }
 
     /// Of `hosts`, those that have a communicator of a size that one of `saying` has.
-    fn like<'h>(
+    fn hosts_with_like_comms<'h>(
         &self,
         saying: &BTreeSet<&[u8]>,
         hosts: impl Iterator<Item = &'h [u8]>,
@@ -269,12 +269,20 @@ impl<'n> Occasions<'n> {
 
 /// Hosts that print a setting, hosts that had occasion to and do not, and whether each process
 /// reads it when it starts.
-type Partly<'a> = (BTreeSet<&'a [u8]>, BTreeSet<&'a [u8]>, bool);
+type PartlyPrintedSetting<'a> = (BTreeSet<&'a [u8]>, BTreeSet<&'a [u8]>, bool);
 
-fn settings(net: &Net, facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
+fn find_setting_differences(
+    net: &NetSummary,
+    facts: &NetFacts,
+    subjects: &[NetSubject<'_>],
+    all: &mut Vec<Finding>,
+) {
     // Who prints settings at all, and where first.
-    let mut speak: BTreeMap<&[u8], (BTreeSet<u32>, First)> = BTreeMap::new();
-    for (_, said) in facts.iter().filter(|(fact, _)| fact.kind == Kind::Setting) {
+    let mut speak: BTreeMap<&[u8], (BTreeSet<u32>, FirstReportLine)> = BTreeMap::new();
+    for (_, said) in facts
+        .iter()
+        .filter(|(fact, _)| fact.kind == NetFactKind::Setting)
+    {
         for (host, (processes, at)) in &said.hosts {
             let known = speak.entry(host).or_insert((BTreeSet::new(), *at));
             known.0.extend(processes);
@@ -283,16 +291,20 @@ fn settings(net: &Net, facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Fi
     }
     let compared = subjects
         .iter()
-        .filter(|s| s.kind == Kind::Setting && !is_own(s.name));
+        .filter(|s| s.kind == NetFactKind::Setting && !is_per_host_variable(s.name));
     let slow = facts.iter().filter(|(fact, _)| is_over_sockets(fact));
-    let slow: BTreeSet<&[u8]> = slow.flat_map(|(_, said)| hosts(said)).collect();
-    let occasions = Occasions::new(net);
+    let slow: BTreeSet<&[u8]> = slow.flat_map(|(_, said)| hosts_of(said)).collect();
+    let occasions = SettingOccasions::new(net);
     // Variables by the hosts that print them, where not all do.
-    let mut partly: BTreeMap<Partly<'_>, Vec<&Subject<'_>>> = BTreeMap::new();
+    let mut partly: BTreeMap<PartlyPrintedSetting<'_>, Vec<&NetSubject<'_>>> = BTreeMap::new();
     for subject in compared {
-        let saying: BTreeSet<&[u8]> = subject.values.iter().flat_map(|(_, s)| hosts(s)).collect();
+        let saying: BTreeSet<&[u8]> = subject
+            .values
+            .iter()
+            .flat_map(|(_, s)| hosts_of(s))
+            .collect();
         if subject.values.len() > 1 {
-            differs(subject, all);
+            find_subject_difference(subject, all);
             continue;
         }
         let by_all = saying.iter().all(|host| {
@@ -307,7 +319,7 @@ fn settings(net: &Net, facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Fi
         let of_cards = [&b"NCCL_IB_"[..], b"NCCL_NET_GDR", b"NCCL_PXN"];
         let of_cards = of_cards.iter().any(|start| subject.name.starts_with(start));
         let without = subject.of.difference(&saying).copied();
-        let without = occasions.like(&saying, without);
+        let without = occasions.hosts_with_like_comms(&saying, without);
         if by_all
             && !without.is_empty()
             && !(of_cards && without.iter().all(|host| slow.contains(host)))
@@ -322,7 +334,9 @@ fn settings(net: &Net, facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Fi
     for ((saying, without, at_start), subjects) in partly {
         let lacks = without.first().and_then(|host| speak.get(host));
         let lacks = lacks.map(|(_, at)| *at);
-        all.push(only_some(&saying, &without, at_start, &subjects, lacks));
+        all.push(only_some_hosts_finding(
+            &saying, &without, at_start, &subjects, lacks,
+        ));
     }
 }
 
@@ -354,27 +368,27 @@ fn is_read_at_start(name: &[u8]) -> bool {
 
 /// Settings that some hosts print in every process, and others in none; `lacks` is a setting's line
 /// of one of the others.
-fn only_some(
+fn only_some_hosts_finding(
     saying: &BTreeSet<&[u8]>,
     without: &BTreeSet<&[u8]>,
     at_start: bool,
-    subjects: &[&Subject<'_>],
-    lacks: Option<First>,
+    subjects: &[&NetSubject<'_>],
+    lacks: Option<FirstReportLine>,
 ) -> Finding {
-    let names = listed(subjects.iter().map(|s| s.name));
-    let prints = |hosts: &BTreeSet<&[u8]>| verb(hosts.len(), "prints", "print");
+    let names = list_names(subjects.iter().map(|s| s.name));
+    let prints = |hosts: &BTreeSet<&[u8]>| verb_form(hosts.len(), "prints", "print");
     let (odd, says) = match saying.len() > without.len() {
         true => {
-            let others = counted(saying.len(), "host");
-            let (on, print) = (listed(without), prints(without));
+            let others = number_and_noun(saying.len(), "host");
+            let (on, print) = (list_names(without), prints(without));
             (
                 without,
                 format!("{on} {print} no {names}; every process of {others} does"),
             )
         }
         false => {
-            let others = counted(without.len(), "host");
-            let (on, print) = (listed(saying), prints(saying));
+            let others = number_and_noun(without.len(), "host");
+            let (on, print) = (list_names(saying), prints(saying));
             (
                 saying,
                 format!("only {on} {print} {names}; {others} with other settings do not"),
@@ -393,26 +407,32 @@ fn only_some(
             Severity::Note
         },
         says,
-        about: about(odd),
-        sure: if at_start { Sure::Medium } else { Sure::Low },
+        about: about_hosts(odd),
+        sure: if at_start {
+            Confidence::Medium
+        } else {
+            Confidence::Low
+        },
         why: "NCCL prints a variable where it is set and read; these hosts print other variables \
               but not this one"
             .to_owned(),
         advice: "pass the same environment to all hosts (mpirun -x, srun --export), and compare \
                  /etc/nccl.conf"
             .to_owned(),
-        evidence: evidence(has.take(3).chain(lacks)),
+        evidence: evidence_of_lines(has.take(3).chain(lacks)),
     }
 }
 
-fn differs(subject: &Subject<'_>, all: &mut Vec<Finding>) {
-    let Some(split) = split(subject) else { return };
+fn find_subject_difference(subject: &NetSubject<'_>, all: &mut Vec<Finding>) {
+    let Some(split) = split_hosts(subject) else {
+        return;
+    };
     let usual: BTreeSet<&[u8]> = split
         .most
         .iter()
-        .flat_map(|(_, said)| hosts(said))
+        .flat_map(|(_, said)| hosts_of(said))
         .collect();
-    let odd = split.odd();
+    let odd = split.odd_host_names();
     // A host that says both has ranks that differ: often meant so.
     let whole = odd.iter().any(|host| !usual.contains(host));
     // NICs do not have the same names everywhere.
@@ -420,9 +440,9 @@ fn differs(subject: &Subject<'_>, all: &mut Vec<Finding>) {
         true => Severity::Warning,
         false => Severity::Note,
     };
-    let what = format!("{} differs", text(subject.name));
+    let what = format!("{} differs", quote_text(subject.name));
     let why = "the processes of these hosts print the value they use";
     let advice = "set it to the same value on all hosts unless the difference is intended; compare \
                   the environment and /etc/nccl.conf";
-    all.push(split.finding(("setting_differs", severity), &what, (why, advice)));
+    all.push(split.difference_finding(("setting_differs", severity), &what, (why, advice)));
 }

@@ -1,40 +1,40 @@
 //! Whether the NVLink switches that are there are used, and by all hosts.
 
-use super::meaning::{Hosts, by_host, lines, names, saying};
-use super::odd_hosts::{about, evidence};
-use crate::stages::check::finding::{Finding, Severity, Sure};
-use crate::stages::check::wording::{counted, listed};
-use crate::stages::net::Net;
-use crate::stages::net::fact::{Fact, Kind};
-use crate::stages::net::table::Facts;
+use super::fact_meaning::{FirstLineByHost, first_lines, host_names, hosts_saying, ranks_by_host};
+use super::odd_hosts::{about_hosts, evidence_of_lines};
+use crate::stages::check::finding::{Confidence, Finding, Severity};
+use crate::stages::check::wording::{list_names, number_and_noun};
+use crate::stages::net::NetSummary;
+use crate::stages::net::fact::{NetFact, NetFactKind};
+use crate::stages::net::table::NetFacts;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The finding, if there is one.
-pub(crate) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
-    let of = |name: &str, value: &str| -> Hosts<'_> {
-        let fact = Fact::new(Kind::Nvls, name, value);
-        saying(facts, move |f| *f == fact)
+pub(crate) fn find_nvls_unused(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
+    let of = |name: &str, value: &str| -> FirstLineByHost<'_> {
+        let fact = NetFact::new(NetFactKind::Nvls, name, value);
+        hosts_saying(facts, move |f| *f == fact)
     };
     let (can, cannot) = (of("support", "available"), of("support", "not available"));
     let mut made = of("buffers", "created");
     made.extend(of("tree", "connected"));
     if !can.is_empty() && !cannot.is_empty() {
-        return Some(support_differs(&can, &cannot));
+        return Some(nvls_support_differs(&can, &cannot));
     }
-    let sizes = Sizes::of(net);
+    let sizes = CommSizesByHost::from_net(net);
     let mut not_made = can;
     not_made.retain(|host, _| !made.contains_key(host));
     if made.is_empty() {
         not_made.retain(|host, _| sizes.alone.contains_key(host));
-        never_made(net, facts, not_made)
+        nvls_never_set_up(net, facts, not_made)
     } else {
-        sizes.keep_like_those(&mut not_made, &made);
-        made_elsewhere(facts, &not_made, &made)
+        sizes.keep_hosts_like(&mut not_made, &made);
+        nvls_set_up_elsewhere(facts, &not_made, &made)
     }
 }
 
 /// Some devices can use the switches and others cannot.
-fn support_differs(can: &Hosts<'_>, cannot: &Hosts<'_>) -> Finding {
+fn nvls_support_differs(can: &FirstLineByHost<'_>, cannot: &FirstLineByHost<'_>) -> Finding {
     let (odd, other, not) = match cannot.len() <= can.len() {
         true => (cannot, can, "not"),
         false => (can, cannot, ""),
@@ -42,27 +42,31 @@ fn support_differs(can: &Hosts<'_>, cannot: &Hosts<'_>) -> Finding {
     let says = match odd.keys().all(|host| other.contains_key(host)) {
         true => format!(
             "some GPUs of {} can use the NVLink switches (NVLS) and others cannot",
-            listed(names(odd))
+            list_names(host_names(odd))
         ),
         false => format!(
             "the NVLink switches (NVLS) can{not} be used on {}, unlike on {}",
-            listed(names(odd)),
-            counted(other.len(), "host")
+            list_names(host_names(odd)),
+            number_and_noun(other.len(), "host")
         ),
     };
     let why = "each process reports whether its device can";
     Finding {
-        sure: Sure::High,
-        ..mixed(says, odd, other, why)
+        sure: Confidence::High,
+        ..nvls_mixed_finding(says, odd, other, why)
     }
 }
 
 /// Hosts that can use the switches set nothing up, unlike others.
-fn made_elsewhere(facts: &Facts, not_made: &Hosts<'_>, made: &Hosts<'_>) -> Option<Finding> {
+fn nvls_set_up_elsewhere(
+    facts: &NetFacts,
+    not_made: &FirstLineByHost<'_>,
+    made: &FirstLineByHost<'_>,
+) -> Option<Finding> {
     let says = format!(
         "NVLS is available on {} but no buffers were made for it there; {} made them",
-        listed(names(not_made)),
-        counted(made.len(), "other host")
+        list_names(host_names(not_made)),
+        number_and_noun(made.len(), "other host")
     );
     let why = match connects_at_start(facts) {
         true => "hosts with communicators of the same size do the same",
@@ -71,17 +75,23 @@ fn made_elsewhere(facts: &Facts, not_made: &Hosts<'_>, made: &Hosts<'_>) -> Opti
              made when a call first needs them, and stages of a pipeline may call different ones"
         }
     };
-    (!not_made.is_empty()).then(|| mixed(says, not_made, made, why))
+    (!not_made.is_empty()).then(|| nvls_mixed_finding(says, not_made, made, why))
 }
 
 /// No host set anything up.
-fn never_made(net: &Net, facts: &Facts, mut not_made: Hosts<'_>) -> Option<Finding> {
-    let off = saying(facts, |fact| {
-        fact.kind == Kind::Setting && *fact.name == *b"NCCL_NVLS_ENABLE" && *fact.value == *b"0"
+fn nvls_never_set_up(
+    net: &NetSummary,
+    facts: &NetFacts,
+    mut not_made: FirstLineByHost<'_>,
+) -> Option<Finding> {
+    let off = hosts_saying(facts, |fact| {
+        fact.kind == NetFactKind::Setting
+            && *fact.name == *b"NCCL_NVLS_ENABLE"
+            && *fact.value == *b"0"
     });
     let used = facts
         .keys()
-        .any(|fact| fact.kind == Kind::Nvls && *fact.name == *b"used");
+        .any(|fact| fact.kind == NetFactKind::Nvls && *fact.name == *b"used");
     not_made.retain(|host, _| !off.contains_key(host));
     // Since 2.22 ranks connect when a call first needs it: before that nothing is made.
     if not_made.is_empty() || used || net.all.links.is_empty() {
@@ -89,7 +99,7 @@ fn never_made(net: &Net, facts: &Facts, mut not_made: Hosts<'_>) -> Option<Findi
     }
     let says = format!(
         "NVLS is available on {} but was not set up for any communicator",
-        listed(names(&not_made))
+        list_names(host_names(&not_made))
     );
     // Where ranks connect at the start NVLS is made for whoever can have it.
     let (severity, why) = match connects_at_start(facts) {
@@ -108,18 +118,23 @@ fn never_made(net: &Net, facts: &Facts, mut not_made: Hosts<'_>) -> Option<Findi
     Some(Finding {
         id: "nvls_not_created",
         severity,
-        ..mixed(says, &not_made, &Hosts::new(), why)
+        ..nvls_mixed_finding(says, &not_made, &FirstLineByHost::new(), why)
     })
 }
 
 /// Hosts that differ from `other` ones.
-fn mixed(says: String, odd: &Hosts<'_>, other: &Hosts<'_>, why: &str) -> Finding {
+fn nvls_mixed_finding(
+    says: String,
+    odd: &FirstLineByHost<'_>,
+    other: &FirstLineByHost<'_>,
+    why: &str,
+) -> Finding {
     Finding {
         id: "nvls_mixed",
         severity: Severity::Warning,
         says,
-        about: about(&names(odd)),
-        sure: Sure::Medium,
+        about: about_hosts(&host_names(odd)),
+        sure: Confidence::Medium,
         why: why.to_owned(),
         // env.rst on NCCL_NVLS_ENABLE: 2.27 and 2.28 fall back without a word where the resources
         // cannot be had, and hang where that happens on some ranks only.
@@ -128,25 +143,25 @@ fn mixed(says: String, odd: &Hosts<'_>, other: &Hosts<'_>, why: &str) -> Finding
              named hosts; NCCL 2.27 and 2.28 give up NVLS without a message, and can hang if only \
              some ranks do so"
                 .to_owned(),
-        evidence: evidence(lines(odd, 3).into_iter().chain(lines(other, 2))),
+        evidence: evidence_of_lines(first_lines(odd, 3).into_iter().chain(first_lines(other, 2))),
     }
 }
 
 /// The communicators that hosts have, by their size: buffers depend on it.
-struct Sizes<'n> {
+struct CommSizesByHost<'n> {
     /// Sizes of communicators that are on one host, by host.
     alone: BTreeMap<&'n [u8], BTreeSet<u32>>,
     /// The hosts of each that has more than two ranks on each of several.
     across: Vec<BTreeSet<&'n [u8]>>,
 }
 
-impl<'n> Sizes<'n> {
-    fn of(net: &'n Net) -> Sizes<'n> {
-        let mut sizes = Sizes {
+impl<'n> CommSizesByHost<'n> {
+    fn from_net(net: &'n NetSummary) -> CommSizesByHost<'n> {
+        let mut sizes = CommSizesByHost {
             alone: BTreeMap::new(),
             across: Vec::new(),
         };
-        for (nranks, of) in by_host(net).into_values() {
+        for (nranks, of) in ranks_by_host(net).into_values() {
             if of.len() > 1 && of.values().all(|ranks| ranks.len() > 2) {
                 sizes.across.push(of.keys().copied().collect());
             }
@@ -161,7 +176,7 @@ impl<'n> Sizes<'n> {
     }
 
     /// Keeps of `hosts` those with communicators like those of the hosts that `made` something.
-    fn keep_like_those(&self, hosts: &mut Hosts<'_>, made: &Hosts<'_>) {
+    fn keep_hosts_like(&self, hosts: &mut FirstLineByHost<'_>, made: &FirstLineByHost<'_>) {
         let sizes = made.keys().filter_map(|host| self.alone.get(host));
         let usual: BTreeSet<u32> = sizes.flatten().copied().collect();
         let shares = |host: &[u8]| {
@@ -178,15 +193,19 @@ impl<'n> Sizes<'n> {
 
 /// Before 2.22 ranks connect in all ways when a communicator is made, later when a call first needs
 /// it (`NCCL_RUNTIME_CONNECT`).
-fn connects_at_start(facts: &Facts) -> bool {
+fn connects_at_start(facts: &NetFacts) -> bool {
     let versions = facts
         .keys()
-        .filter(|fact| fact.kind == Kind::Version && *fact.name == *b"nccl");
+        .filter(|fact| fact.kind == NetFactKind::Version && *fact.name == *b"nccl");
     let mut minors = versions.map(|fact| {
         let minor = fact.value.strip_prefix(b"2.")?;
         let minor = minor.split(|b| *b == b'.').next()?;
         std::str::from_utf8(minor).ok()?.parse::<u32>().ok()
     });
-    let told = facts.contains_key(&Fact::new(Kind::Setting, "NCCL_RUNTIME_CONNECT", "0"));
+    let told = facts.contains_key(&NetFact::new(
+        NetFactKind::Setting,
+        "NCCL_RUNTIME_CONNECT",
+        "0",
+    ));
     told || minors.next().flatten().is_some_and(|minor| minor < 22)
 }

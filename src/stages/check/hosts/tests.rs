@@ -7,7 +7,7 @@ use crate::log;
 use crate::log::timeline;
 use crate::report::Report;
 use crate::shared::data;
-use crate::source::{self, Origin};
+use crate::source::{self, InputName};
 use crate::stages::check::finding::{Finding, Severity};
 use crate::stages::check::warn::settings;
 use crate::stages::{communicators, net};
@@ -36,15 +36,16 @@ fn options() -> Options {
 
 /// The findings of these files.
 fn of_files(paths: &[PathBuf]) -> Vec<Finding> {
-    let origins: Vec<Origin> = paths.iter().cloned().map(Origin::Path).collect();
+    let origins: Vec<InputName> = paths.iter().cloned().map(InputName::Path).collect();
     let mut report = Report::new("test", false, true);
-    let net = net::net(&origins, &options(), &mut report, &Nobody).unwrap();
-    let found = communicators::read(&origins, &options(), &mut report, &Nobody).unwrap();
-    let mut all = transport::findings(&net);
-    all.extend(super::findings(&net));
-    all.extend(settings::findings(&net));
-    all.extend(initialisation::findings(&found));
-    all.extend(channels::findings(&found));
+    let net = net::read_net(&origins, &options(), &mut report, &Nobody).unwrap();
+    let found =
+        communicators::read_communicators(&origins, &options(), &mut report, &Nobody).unwrap();
+    let mut all = transport::find_transport_faults(&net);
+    all.extend(super::find_host_differences(&net));
+    all.extend(settings::find_bad_settings(&net));
+    all.extend(initialisation::find_slow_inits(&found));
+    all.extend(channels::find_fewer_channels(&found));
     all
 }
 

@@ -3,112 +3,120 @@
 //!
 //! Nothing is wrong with GPUDirect off over sockets. A job on one host has no network.
 
-use super::meaning::{
-    Hosts, by_host, is_fast_card, is_fast_network, is_over_sockets, is_socket, keeps_apart, lines,
-    names, saying,
+use super::fact_meaning::{
+    FirstLineByHost, disables_gpu_peer_access, first_lines, host_names, hosts_saying,
+    is_fast_network, is_fast_nic, is_over_sockets, is_socket_network, ranks_by_host,
 };
-use super::odd_hosts::{about, evidence, hosts, who};
+use super::odd_hosts::{about_hosts, evidence_of_lines, find_saying, hosts_of};
 use super::{gpudirect, nvls};
-use crate::stages::check::finding::{Finding, Severity, Sure};
-use crate::stages::check::hosts::meaning::is_on;
-use crate::stages::check::wording::{counted, listed};
-use crate::stages::net::Net;
-use crate::stages::net::all::First;
-use crate::stages::net::fact::{Fact, Kind};
-use crate::stages::net::pairs::{Shared, shared};
-use crate::stages::net::table::{self, Facts};
+use crate::stages::check::finding::{Confidence, Finding, Severity};
+use crate::stages::check::hosts::fact_meaning::is_nonzero_number;
+use crate::stages::check::wording::{list_names, number_and_noun};
+use crate::stages::net::NetSummary;
+use crate::stages::net::fact::{NetFact, NetFactKind};
+use crate::stages::net::net_stage::FirstReportLine;
+use crate::stages::net::pairs::{SharedCommunicator, find_shared_comm};
+use crate::stages::net::table::{self, NetFacts};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The findings.
-pub(crate) fn findings(net: &Net) -> Vec<Finding> {
-    let facts = table::collected(net);
+pub(crate) fn find_transport_faults(net: &NetSummary) -> Vec<Finding> {
+    let facts = table::collect_net_facts(net);
     let mut all = Vec::new();
-    all.extend(sockets(net, &facts));
-    all.extend(gpudirect::finding(net, &facts));
-    all.extend(pxn(net));
-    all.extend(nvls::finding(net, &facts));
-    all.extend(p2p(&facts));
-    all.extend(shm(&facts));
+    all.extend(find_socket_use(net, &facts));
+    all.extend(gpudirect::find_gdr_off(net, &facts));
+    all.extend(find_uneven_pxn(net));
+    all.extend(nvls::find_nvls_unused(net, &facts));
+    all.extend(find_p2p_off(&facts));
+    all.extend(find_shm_off(&facts));
     all
 }
 
 /// Told to use sockets.
-fn is_socket_setting(fact: &Fact) -> bool {
-    fact.kind == Kind::Setting
+fn is_socket_setting(fact: &NetFact) -> bool {
+    fact.kind == NetFactKind::Setting
         && match &fact.name[..] {
-            b"NCCL_NET" => is_socket(&fact.value),
-            b"NCCL_IB_DISABLE" => is_on(&fact.value),
+            b"NCCL_NET" => is_socket_network(&fact.value),
+            b"NCCL_IB_DISABLE" => is_nonzero_number(&fact.value),
             _ => false,
         }
 }
 
 /// Sockets where a faster network is there, or where none was found.
-fn sockets(net: &Net, facts: &Facts) -> Option<Finding> {
-    let slow = saying(facts, is_over_sockets);
-    let fast = saying(facts, is_fast_network);
-    let cards = saying(facts, is_fast_card);
-    let meant = saying(facts, is_socket_setting);
+fn find_socket_use(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
+    let slow = hosts_saying(facts, is_over_sockets);
+    let fast = hosts_saying(facts, is_fast_network);
+    let cards = hosts_saying(facts, is_fast_nic);
+    let meant = hosts_saying(facts, is_socket_setting);
     let connected = facts
         .keys()
-        .any(|fact| fact.kind == Kind::Transport && is_over_sockets(fact));
+        .any(|fact| fact.kind == NetFactKind::Transport && is_over_sockets(fact));
     let several = net.hosts().len() > 1;
     if slow.is_empty() || !(several || connected) {
         return None;
     }
     let is_set = slow.keys().all(|host| meant.contains_key(host));
     if !fast.is_empty() {
-        several.then(|| unlike_others(&slow, &fast))
+        several.then(|| sockets_unlike_others(&slow, &fast))
     } else if !cards.is_empty() {
-        Some(past_cards(&slow, &cards, is_set))
-    } else if slow.len() > 1 && (connected || spans_hosts(net)) {
-        Some(sockets_only(facts, &slow, is_set))
+        Some(sockets_despite_nics(&slow, &cards, is_set))
+    } else if slow.len() > 1 && (connected || has_comm_across_hosts(net)) {
+        Some(sockets_without_fast_nics(facts, &slow, is_set))
     } else {
         None
     }
 }
 
 /// Other hosts use something faster.
-fn unlike_others(slow: &Hosts<'_>, fast: &Hosts<'_>) -> Finding {
+fn sockets_unlike_others(slow: &FirstLineByHost<'_>, fast: &FirstLineByHost<'_>) -> Finding {
     let says = format!(
         "{} {} sockets while {} {} a faster network",
-        listed(names(slow)),
+        list_names(host_names(slow)),
         if slow.len() == 1 { "uses" } else { "use" },
-        counted(fast.len(), "host"),
+        number_and_noun(fast.len(), "host"),
         if fast.len() == 1 { "uses" } else { "use" },
     );
     let why = "each host reports which network it uses";
-    over_sockets(says, slow, fast, false, why)
+    socket_finding(says, slow, fast, false, why)
 }
 
 /// The hosts have NICs for something faster.
-fn past_cards(slow: &Hosts<'_>, cards: &Hosts<'_>, is_set: bool) -> Finding {
+fn sockets_despite_nics(
+    slow: &FirstLineByHost<'_>,
+    cards: &FirstLineByHost<'_>,
+    is_set: bool,
+) -> Finding {
     let says = format!(
         "data between hosts goes over sockets though {} {} InfiniBand, RoCE or EFA NICs",
-        listed(names(cards)),
+        list_names(host_names(cards)),
         if cards.len() == 1 { "has" } else { "have" },
     );
     let why = "the NICs are listed, and the reported network is sockets";
-    over_sockets(says, slow, cards, is_set, why)
+    socket_finding(says, slow, cards, is_set, why)
 }
 
 /// No host has anything faster.
-fn sockets_only(facts: &Facts, slow: &Hosts<'_>, is_set: bool) -> Finding {
-    let none = saying(facts, |fact| {
-        fact.kind == Kind::Nic && *fact.value == *b"no device"
+fn sockets_without_fast_nics(
+    facts: &NetFacts,
+    slow: &FirstLineByHost<'_>,
+    is_set: bool,
+) -> Finding {
+    let none = hosts_saying(facts, |fact| {
+        fact.kind == NetFactKind::Nic && *fact.value == *b"no device"
     });
     let says = format!(
         "all data between {} goes over sockets (TCP): none of them has a faster network",
-        counted(slow.len(), "host")
+        number_and_noun(slow.len(), "host")
     );
     let (why, sure) = match none.is_empty() {
         true => (
             "sockets are the only network they report, and they list no InfiniBand, RoCE or EFA \
              NIC",
-            Sure::Medium,
+            Confidence::Medium,
         ),
         false => (
             "sockets are the only network they report, and NCCL found no InfiniBand or RoCE device",
-            Sure::High,
+            Confidence::High,
         ),
     };
     Finding {
@@ -118,15 +126,15 @@ fn sockets_only(facts: &Facts, slow: &Hosts<'_>, is_set: bool) -> Finding {
                  the container (/dev/infiniband), and for a network plugin of the provider; \
                  without such NICs there is no faster network"
             .to_owned(),
-        ..over_sockets(says, slow, &none, is_set, why)
+        ..socket_finding(says, slow, &none, is_set, why)
     }
 }
 
 /// What was set is no fault.
-fn over_sockets(
+fn socket_finding(
     says: String,
-    slow: &Hosts<'_>,
-    other: &Hosts<'_>,
+    slow: &FirstLineByHost<'_>,
+    other: &FirstLineByHost<'_>,
     is_set: bool,
     why: &str,
 ) -> Finding {
@@ -138,26 +146,30 @@ fn over_sockets(
         id: "socket_fallback",
         severity,
         says: says + as_it_was_set,
-        about: about(&names(slow)),
-        sure: Sure::High,
+        about: about_hosts(&host_names(slow)),
+        sure: Confidence::High,
         why: why.to_owned(),
         advice: "compare the NICs and their state on the named hosts with the others \
                  (ibv_devinfo, fi_info), NCCL_IB_HCA, NCCL_NET and NCCL_NET_PLUGIN there, and \
                  whether the container has the devices"
             .to_owned(),
-        evidence: evidence(lines(slow, 3).into_iter().chain(lines(other, 2))),
+        evidence: evidence_of_lines(
+            first_lines(slow, 3)
+                .into_iter()
+                .chain(first_lines(other, 2)),
+        ),
     }
 }
 
 /// Whether a communicator has ranks on several hosts.
-fn spans_hosts(net: &Net) -> bool {
+fn has_comm_across_hosts(net: &NetSummary) -> bool {
     // Before 2.18 each process knows its own: several hosts have ranks of a size, and not all.
     let mut of_size: BTreeMap<u32, BTreeMap<&[u8], BTreeSet<u32>>> = BTreeMap::new();
-    for (comm, (nranks, of)) in by_host(net) {
+    for (comm, (nranks, of)) in ranks_by_host(net) {
         match comm {
-            Shared::Id(..) if of.len() > 1 => return true,
-            Shared::Id(..) => {}
-            Shared::Own(..) => {
+            SharedCommunicator::Id(..) if of.len() > 1 => return true,
+            SharedCommunicator::Id(..) => {}
+            SharedCommunicator::Own(..) => {
                 for (host, ranks) in of {
                     let hosts = of_size.entry(nranks).or_default();
                     hosts.entry(host).or_default().extend(ranks);
@@ -172,22 +184,23 @@ fn spans_hosts(net: &Net) -> bool {
 }
 
 /// Sends of a host in a communicator: those through another rank's NIC, all, and where.
-type Sends = (usize, usize, First);
+type Sends = (usize, usize, FirstReportLine);
 
 /// Communicators with as many ranks on each of their hosts, some of which send through another
 /// rank's NIC and others do not.
-fn pxn(net: &Net) -> Option<Finding> {
-    let ranks = by_host(net);
-    let mut sends: BTreeMap<Shared, BTreeMap<&[u8], Sends>> = BTreeMap::new();
+fn find_uneven_pxn(net: &NetSummary) -> Option<Finding> {
+    let ranks = ranks_by_host(net);
+    let mut sends: BTreeMap<SharedCommunicator, BTreeMap<&[u8], Sends>> = BTreeMap::new();
     for ((process, owner, way), (channels, first)) in &net.all.links {
-        let (Some(host), Some(comm)) = (net.process(*process), shared(*process, owner)) else {
+        let (Some(host), Some(comm)) = (net.process(*process), find_shared_comm(*process, owner))
+        else {
             continue;
         };
         let sent = way.receives == Some(false);
         let card = way
             .via
-            .card()
-            .filter(|card| sent && !is_socket(&card.plugin));
+            .nic()
+            .filter(|card| sent && !is_socket_network(&card.plugin));
         let Some(card) = card else { continue };
         let of = sends.entry(comm).or_default();
         let of = of.entry(&host.host).or_insert((0, 0, *first));
@@ -195,7 +208,7 @@ fn pxn(net: &Net) -> Option<Finding> {
         of.1 += channels.len();
         of.2 = of.2.min(*first);
     }
-    let (mut with, mut without) = (Hosts::new(), Hosts::new());
+    let (mut with, mut without) = (FirstLineByHost::new(), FirstLineByHost::new());
     for (comm, of) in &sends {
         let sizes = ranks
             .get(comm)
@@ -238,17 +251,17 @@ fn pxn(net: &Net) -> Option<Finding> {
             without.len(),
             if without.len() == 1 { "does" } else { "do" },
         ),
-        about: about(&names(odd)),
-        sure: Sure::Low,
+        about: about_hosts(&host_names(odd)),
+        sure: Confidence::Low,
         why: "hosts of one communicator with the same number of ranks usually do the same; the \
               positions of the ranks in the ring may differ"
             .to_owned(),
         advice: "compare the NICs, the GPUs' order and NCCL_PXN_DISABLE on these hosts".to_owned(),
-        evidence: evidence(lines(odd, 3).into_iter().chain(lines(other, 2))),
+        evidence: evidence_of_lines(first_lines(odd, 3).into_iter().chain(first_lines(other, 2))),
     })
 }
 
-fn p2p(facts: &Facts) -> Vec<Finding> {
+fn find_p2p_off(facts: &NetFacts) -> Vec<Finding> {
     let cases = [
         (
             "disabled between GPUs with NVLink",
@@ -262,31 +275,33 @@ fn p2p(facts: &Facts) -> Vec<Finding> {
         ),
     ];
     let case = |(value, severity, which): (&str, Severity, &str)| {
-        let said = who(facts, Kind::P2p, "", value)?;
+        let said = find_saying(facts, NetFactKind::P2p, "", value)?;
         Some(Finding {
             id: "p2p_disabled",
             severity,
             says: format!(
                 "peer-to-peer access between GPUs {which} is disabled on {}",
-                listed(hosts(said))
+                list_names(hosts_of(said))
             ),
-            about: about(&hosts(said).collect()),
-            sure: Sure::High,
+            about: about_hosts(&hosts_of(said).collect()),
+            sure: Confidence::High,
             why: "NCCL reports that peer-to-peer is disabled between them".to_owned(),
             advice:
                 "look at nvidia-smi topo -p2p r, at ACS and the IOMMU, and at the hardware; some \
                      GPUs are sold without peer-to-peer"
                     .to_owned(),
-            evidence: evidence([said.first]),
+            evidence: evidence_of_lines([said.first]),
         })
     };
     cases.into_iter().filter_map(case).collect()
 }
 
-fn shm(facts: &Facts) -> Option<Finding> {
+fn find_shm_off(facts: &NetFacts) -> Option<Finding> {
     let transport = |start: &'static [u8], but: &'static [u8]| {
-        saying(facts, move |fact| {
-            fact.kind == Kind::Transport && fact.value.starts_with(start) && *fact.value != *but
+        hosts_saying(facts, move |fact| {
+            fact.kind == NetFactKind::Transport
+                && fact.value.starts_with(start)
+                && *fact.value != *but
         })
     };
     let mut shm = transport(b"SHM", b"");
@@ -300,7 +315,7 @@ fn shm(facts: &Facts) -> Option<Finding> {
         shm.remove(host);
         p2p.remove(host);
     }
-    let off = saying(facts, keeps_apart);
+    let off = hosts_saying(facts, disables_gpu_peer_access);
     let mixed = !shm.is_empty() && p2p.len() > shm.len();
     if shm.is_empty() || (!mixed && shm.keys().all(|host| off.contains_key(host))) {
         return None;
@@ -313,12 +328,12 @@ fn shm(facts: &Facts) -> Option<Finding> {
         true => format!(
             "the GPUs of {} communicate through the host's memory (SHM), those of {} directly \
              (P2P)",
-            listed(names(&shm)),
-            counted(p2p.len(), "host")
+            list_names(host_names(&shm)),
+            number_and_noun(p2p.len(), "host")
         ),
         false => format!(
             "the GPUs of {} communicate through the host's memory (SHM), none directly (P2P)",
-            listed(names(&shm))
+            list_names(host_names(&shm))
         ),
     };
     Some(Finding {
@@ -329,8 +344,12 @@ fn shm(facts: &Facts) -> Option<Finding> {
             Severity::Note
         },
         says,
-        about: about(&names(&shm)),
-        sure: if mixed { Sure::Medium } else { Sure::Low },
+        about: about_hosts(&host_names(&shm)),
+        sure: if mixed {
+            Confidence::Medium
+        } else {
+            Confidence::Low
+        },
         why: match mixed {
             true => "hosts of one job usually do the same",
             false => {
@@ -342,6 +361,6 @@ fn shm(facts: &Facts) -> Option<Finding> {
         advice: "look at nvidia-smi topo -m, at ACS and the IOMMU, at NCCL_P2P_DISABLE and \
                  NCCL_P2P_LEVEL, and check that each container sees all GPUs of its host"
             .to_owned(),
-        evidence: evidence(lines(&shm, 3).into_iter().chain(lines(&p2p, 2))),
+        evidence: evidence_of_lines(first_lines(&shm, 3).into_iter().chain(first_lines(&p2p, 2))),
     })
 }

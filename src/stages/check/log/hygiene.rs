@@ -1,16 +1,16 @@
 //! How the log was written, where that spoils it.
 
-use crate::report::account::{Account, PLACES};
-use crate::stages::check::finding::{About, Evidence, Finding, Severity, Spot, Sure};
-use crate::stages::check::walk::Walked;
-use crate::stages::check::wording::counted;
-use crate::stages::net::all::First;
+use crate::report::account::{Account, MAX_DAMAGE_PLACES};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, LineSpot, Severity};
+use crate::stages::check::walk::WalkedInput;
+use crate::stages::check::wording::number_and_noun;
+use crate::stages::net::net_stage::FirstReportLine;
 
 /// What keeps every process's lines apart.
-const OWN_FILES: &str = "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process";
+const OWN_FILES_ADVICE: &str = "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process";
 
 /// A kind of lines of which nothing is to be reported but their number.
-struct Kind {
+struct HygieneKind {
     id: &'static str,
     /// What there is of one line, and of more.
     says: [&'static str; 2],
@@ -20,19 +20,19 @@ struct Kind {
     of: fn(&Account) -> (bool, u64, Vec<u64>),
 }
 
-const KINDS: [Kind; 4] = [
-    Kind {
+const HYGIENE_KINDS: [HygieneKind; 4] = [
+    HygieneKind {
         id: "damaged_lines",
         says: ["{} is damaged", "{} are damaged"],
         why: "they begin like NCCL's lines and do not end like them",
-        advice: OWN_FILES,
+        advice: OWN_FILES_ADVICE,
         of: |a| {
             let places = a.places.iter().map(|place| place.line);
             (a.damaged > 0, a.damaged, places.collect())
         },
     },
     // NCCL's own buffer was too short for a line.
-    Kind {
+    HygieneKind {
         id: "lines_truncated",
         says: ["NCCL itself truncated {}; no call is affected"; 2],
         why: "they end where NCCL's own buffer ends: NCCL prints at most 1,023 bytes of a line, \
@@ -47,16 +47,16 @@ const KINDS: [Kind; 4] = [
         },
     },
     // Pieces of lines of several processes were written between each other.
-    Kind {
+    HygieneKind {
         id: "lines_torn",
         says: ["{} was torn and rejoined", "{} were torn and rejoined"],
         why: "they end at byte 128, where NCCL 2.29.2 and later ends a write to a pipe that \
               processes share, and exactly one other piece fits each of them",
-        advice: OWN_FILES,
+        advice: OWN_FILES_ADVICE,
         of: |a| (a.torn > 0, a.torn, Vec::from_iter(a.firsts.torn)),
     },
     // Ray left out what several processes printed alike.
-    Kind {
+    HygieneKind {
         id: "ray_dedup",
         says: ["Ray omitted {}: counts are too low"; 2],
         why: "lines end in `[repeated Nx across cluster]`",
@@ -66,34 +66,38 @@ const KINDS: [Kind; 4] = [
 ];
 
 /// The findings on how `input`, the `number`th, was written.
-pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Finding> {
-    let log = Written {
+pub(crate) fn find_hygiene_faults(
+    number: u32,
+    input: &WalkedInput,
+    account: &Account,
+) -> Vec<Finding> {
+    let log = InputHygiene {
         number,
         input,
         account,
     };
-    let [damaged, truncated, torn, deduplicated] = KINDS.map(|kind| log.kind(&kind));
+    let [damaged, truncated, torn, deduplicated] = HYGIENE_KINDS.map(|kind| log.find_kind(&kind));
     let all = [
-        log.overwritten().or(damaged),
+        log.find_overwritten().or(damaged),
         truncated,
         torn,
-        log.buffered(),
+        log.find_buffered(),
         deduplicated,
-        log.several_runs(),
+        log.find_several_runs(),
     ];
     all.into_iter().flatten().collect()
 }
 
 /// How an input was written.
-struct Written<'a> {
+struct InputHygiene<'a> {
     /// Its place among the inputs.
     number: u32,
-    input: &'a Walked,
+    input: &'a WalkedInput,
     account: &'a Account,
 }
 
-impl Written<'_> {
-    fn finding(
+impl InputHygiene<'_> {
+    fn input_finding(
         &self,
         id: &'static str,
         says: String,
@@ -105,25 +109,28 @@ impl Written<'_> {
             severity: Severity::Note,
             says: format!("{}: {says}", self.input.name),
             about: About::default(),
-            sure: Sure::High,
+            sure: Confidence::High,
             why: why.to_owned(),
             advice: advice.to_owned(),
             evidence: evidence.into_iter().collect(),
         }
     }
 
-    fn at(&self, line: u64) -> Evidence {
+    fn evidence_at(&self, line: u64) -> Evidence {
         let input = self.number;
-        First { input, line }.into()
+        FirstReportLine { input, line }.into()
     }
 
     /// The first lines that are damaged.
-    fn places(&self) -> impl Iterator<Item = Evidence> {
-        self.account.places.iter().map(|place| self.at(place.line))
+    fn damaged_evidence(&self) -> impl Iterator<Item = Evidence> {
+        self.account
+            .places
+            .iter()
+            .map(|place| self.evidence_at(place.line))
     }
 
     /// Processes share a file and write over each other.
-    fn overwritten(&self) -> Option<Finding> {
+    fn find_overwritten(&self) -> Option<Finding> {
         let (account, remains) = (self.account, &self.input.remains);
         // Lines without the beginning of a header are among both.
         let overwritten = account.overwritten.max(remains.count);
@@ -136,30 +143,33 @@ impl Written<'_> {
         };
         let says = format!(
             "processes overwrote each other's bytes on {}: {what} are lost",
-            counted(overwritten, "line"),
+            number_and_noun(overwritten, "line"),
         );
         let why = match account.overwritten {
             0 => "single lines among whole ones lack the beginning of their header",
             _ => "another process's text follows a line that is cut",
         };
-        let first = account.firsts.overwritten.map(|line| self.at(line));
+        let first = account
+            .firsts
+            .overwritten
+            .map(|line| self.evidence_at(line));
         let ends = remains.places.iter().copied().map(Evidence::from);
-        let rest = ends.chain(self.places());
+        let rest = ends.chain(self.damaged_evidence());
         let rest = rest.filter(|place| Some(place) != first.as_ref());
-        let evidence = first.iter().cloned().chain(rest).take(PLACES);
-        Some(self.finding("shared_file", says, (why, OWN_FILES), evidence))
+        let evidence = first.iter().cloned().chain(rest).take(MAX_DAMAGE_PLACES);
+        Some(self.input_finding("shared_file", says, (why, OWN_FILES_ADVICE), evidence))
     }
 
-    fn kind(&self, kind: &Kind) -> Option<Finding> {
+    fn find_kind(&self, kind: &HygieneKind) -> Option<Finding> {
         let (any, n, first) = (kind.of)(self.account);
         let [one, more] = kind.says;
         let says = if n == 1 { one } else { more };
-        let says = says.replace("{}", &counted(n, "line"));
-        let first = first.into_iter().map(|line| self.at(line));
-        any.then(|| self.finding(kind.id, says, (kind.why, kind.advice), first))
+        let says = says.replace("{}", &number_and_noun(n, "line"));
+        let first = first.into_iter().map(|line| self.evidence_at(line));
+        any.then(|| self.input_finding(kind.id, says, (kind.why, kind.advice), first))
     }
 
-    fn buffered(&self) -> Option<Finding> {
+    fn find_buffered(&self) -> Option<Finding> {
         let account = self.account;
         if account.block_writers == 0 && account.spliced == 0 {
             return None;
@@ -167,32 +177,32 @@ impl Written<'_> {
         let says = format!(
             "standard output was block-buffered ({} rejoined): calls may appear in a later step \
              than theirs",
-            counted(account.block_lines + account.spliced, "line")
+            number_and_noun(account.block_lines + account.spliced, "line")
         );
         let why = "lines are cut at the ends of 4 KiB buffers";
         let advice = "rerun with PYTHONUNBUFFERED=1";
         let input = self.number;
         let joined = account.firsts.block.map(|at| Evidence {
-            at: Spot::Byte { input, at },
+            at: LineSpot::Byte { input, at },
             text: None,
         });
-        let spliced = account.firsts.spliced.map(|line| self.at(line));
+        let spliced = account.firsts.spliced.map(|line| self.evidence_at(line));
         let evidence = joined.into_iter().chain(spliced);
-        Some(self.finding("block_buffered", says, (why, advice), evidence))
+        Some(self.input_finding("block_buffered", says, (why, advice), evidence))
     }
 
-    fn several_runs(&self) -> Option<Finding> {
+    fn find_several_runs(&self) -> Option<Finding> {
         let steps = &self.input.timeline.steps;
         let falls = steps.last().map_or(0, |step| step.segment);
         let says = format!(
             "the step number falls {}: the file has restarts, epochs, several jobs or step lines \
              of several ranks",
-            counted(falls, "time")
+            number_and_noun(falls, "time")
         );
         let why = "the step lines show it";
         let advice = "nccl-steps --list shows the runs (column segment)";
-        let lines = self.input.first_fall()?;
-        let lines = lines.into_iter().map(|line| self.at(line));
-        (falls > 0).then(|| self.finding("several_runs", says, (why, advice), lines))
+        let lines = self.input.first_step_fall()?;
+        let lines = lines.into_iter().map(|line| self.evidence_at(line));
+        (falls > 0).then(|| self.input_finding("several_runs", says, (why, advice), lines))
     }
 }

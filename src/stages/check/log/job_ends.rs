@@ -5,36 +5,39 @@
 //! before it. Of lines of one kind that follow each other the first and the last are kept, so memory
 //! follows the changes between kinds.
 
-use crate::grammar::ending::{Ending, How, Part, What, Who, ending, whose};
-use crate::grammar::message::Message;
-use crate::grammar::message::communicator::init::Stage;
-use crate::grammar::message::network::net::Net;
+use crate::grammar::ending::{
+    EndingLine, FailureCause, FailureMode, LauncherReport, ProcessOfLine, find_ending,
+    process_of_line,
+};
+use crate::grammar::message::NcclMessage;
+use crate::grammar::message::communicator::init::InitStage;
+use crate::grammar::message::network::net::NetMessage;
 use crate::grammar::message::setup::version::Component;
-use crate::log::walk::Said;
+use crate::log::walk::MessageLine;
 use crate::stages::check::finding::Evidence;
-use crate::stages::check::wording::TEXT;
-use crate::stages::check::wording::text;
-use crate::stages::net::all::First;
+use crate::stages::check::wording::MAX_LINE_TEXT_BYTES;
+use crate::stages::check::wording::quote_text;
+use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many stretches of lines of one kind are kept.
-const STRETCHES: usize = 1 << 16;
+const MAX_JOB_EVENTS: usize = 1 << 16;
 
 /// The most bytes in front of the rank that a line begins with.
-const LABEL: usize = 80;
+const MAX_RANK_LABEL_BYTES: usize = 80;
 
 /// How many lines that report failures are kept, and how many of ranks that spoke.
-const KEPT: usize = 1 << 14;
+const MAX_FAILURE_LINES: usize = 1 << 14;
 
 /// Ranks run so many steps ahead of each other, and print late: only more of them show that a job
 /// went on.
-const AHEAD: usize = 3;
+const MAX_STEPS_RANKS_AHEAD: usize = 3;
 
 /// What a line tells of its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Kind {
+enum JobEventKind {
     /// A process begins to use NCCL, or to make a communicator.
     Begins,
     /// A communicator is made: the job goes on.
@@ -42,38 +45,38 @@ enum Kind {
     /// The job is done.
     Done,
     /// It failed.
-    Failed(How),
+    Failed(FailureMode),
 }
 
 /// A line of a failure, its names its own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Told {
-    line: Line,
-    what: Says,
+struct FailureLine {
+    line: JobEndLine,
+    what: FailureLineText,
 }
 
 /// What such a line says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-enum Says {
+enum FailureLineText {
     Traceback(Option<u32>),
     First,
     Host(Box<[u8]>),
     Rank(u32, Option<u32>),
-    Failed(What, Name, Box<[u8]>),
+    Failed(FailureCause, ProcessName, Box<[u8]>),
 }
 
 /// The process that a line belongs to.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Name {
+struct ProcessName {
     rank: Option<u32>,
     local_rank: Option<u32>,
     pid: Option<u64>,
     host: Option<Box<[u8]>>,
 }
 
-impl From<Who<'_>> for Name {
-    fn from(who: Who<'_>) -> Name {
-        Name {
+impl From<ProcessOfLine<'_>> for ProcessName {
+    fn from(who: ProcessOfLine<'_>) -> ProcessName {
+        ProcessName {
             rank: who.rank,
             local_rank: who.local_rank,
             pid: who.pid,
@@ -84,11 +87,11 @@ impl From<Who<'_>> for Name {
 
 /// The end of a process or of a job, as a line reports it.
 #[derive(Debug, Clone)]
-pub(crate) struct Failure {
+pub(crate) struct ReportedFailure {
     /// The line.
-    pub(crate) line: Line,
+    pub(crate) line: JobEndLine,
     /// What ended it.
-    pub(crate) what: What,
+    pub(crate) what: FailureCause,
     /// An exception with its text, a scheduler's words.
     pub(crate) says: Box<[u8]>,
     /// The rank in the job.
@@ -103,22 +106,22 @@ pub(crate) struct Failure {
 
 /// A line that reports an end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Line {
+pub(crate) struct JobEndLine {
     /// Where it is.
-    pub(crate) at: First,
+    pub(crate) at: FirstReportLine,
     /// What it says; at most 300 bytes.
     pub(crate) text: Box<[u8]>,
 }
 
-impl Line {
+impl JobEndLine {
     /// In a sentence.
-    pub(crate) fn quoted(&self) -> String {
+    pub(crate) fn quote(&self) -> String {
         let end = |c: char| c == '.' || c.is_whitespace();
-        text(&self.text).trim_end_matches(end).to_owned()
+        quote_text(&self.text).trim_end_matches(end).to_owned()
     }
 
     /// As evidence.
-    pub(crate) fn shown(&self) -> Evidence {
+    pub(crate) fn to_evidence(&self) -> Evidence {
         Evidence {
             at: self.at.into(),
             text: Some(self.text.to_vec()),
@@ -128,137 +131,144 @@ impl Line {
 
 /// Lines of one kind, with none of another between them.
 #[derive(Debug, Serialize, Deserialize)]
-struct Stretch {
-    kind: Kind,
-    first: Line,
-    last: Line,
+struct JobEventLines {
+    kind: JobEventKind,
+    first: JobEndLine,
+    last: JobEndLine,
 }
 
-impl Stretch {
-    fn input(&self) -> u32 {
+impl JobEventLines {
+    fn input_number(&self) -> u32 {
         self.first.at.input
     }
 }
 
 /// True where PyTorch names NCCL's version at the end of an error: `NCCL error: ..., NCCL version 2.28.9`.
-fn is_quoted(line: &[u8]) -> bool {
+fn has_version_suffix(line: &[u8]) -> bool {
     memmem::find(line, b", NCCL version ").is_some()
 }
 
 /// The ends of a chunk's jobs, or of all inputs', in line order.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Ends {
-    stretches: Vec<Stretch>,
+pub(crate) struct JobEnds {
+    stretches: Vec<JobEventLines>,
     /// There were more than are kept: of what follows nothing is known.
     full: bool,
     /// By input, the lines that end a training step, and the step.
     steps: Vec<(u32, Vec<(u64, u64)>)>,
     /// The first message of each process, and its place in bytes of the input.
-    begins: BTreeMap<u32, (First, u64)>,
+    begins: BTreeMap<u32, (FirstReportLine, u64)>,
     /// By input, the first lines of processes that took over from others.
     again: Vec<(u32, Vec<u64>)>,
     /// Lines that tell of failures.
-    told: Vec<Told>,
+    told: Vec<FailureLine>,
     /// Lines that begin with a rank, `[rank3]:`.
-    spoke: Vec<(First, u32)>,
+    spoke: Vec<(FirstReportLine, u32)>,
 }
 
-impl Ends {
+impl JobEnds {
     /// Takes a message of NCCL's.
-    pub(crate) fn message(&mut self, said: &Said<'_>) {
-        let at = First {
+    pub(crate) fn take_message(&mut self, said: &MessageLine<'_>) {
+        let at = FirstReportLine {
             input: 0,
             line: said.line,
         };
         self.begins.entry(said.process).or_insert((at, said.at));
         let kind = match &said.message {
-            Message::Init(init) if init.stage == Stage::InitStart => Kind::Begins,
-            Message::Init(init) if init.stage == Stage::InitComplete => Kind::GoesOn,
-            Message::Net(Net::Nics(nics)) if nics.by == b"Bootstrap" => Kind::Begins,
-            Message::Version(version) if version.of == Component::Nccl => {
-                if is_quoted(said.text) {
-                    return self.foreign(said.text, said.line);
+            NcclMessage::Init(init) if init.stage == InitStage::InitStart => JobEventKind::Begins,
+            NcclMessage::Init(init) if init.stage == InitStage::InitComplete => {
+                JobEventKind::GoesOn
+            }
+            NcclMessage::Net(NetMessage::Nics(nics)) if nics.by == b"Bootstrap" => {
+                JobEventKind::Begins
+            }
+            NcclMessage::Version(version) if version.of == Component::Nccl => {
+                if has_version_suffix(said.text) {
+                    return self.take_foreign_line(said.text, said.line);
                 }
-                Kind::Begins
+                JobEventKind::Begins
             }
             _ => return,
         };
-        self.push(kind, at, b"");
+        self.push_event(kind, at, b"");
     }
 
     /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0.
-    pub(crate) fn foreign(&mut self, line: &[u8], number: u64) {
-        let at = First {
+    pub(crate) fn take_foreign_line(&mut self, line: &[u8], number: u64) {
+        let at = FirstReportLine {
             input: 0,
             line: number,
         };
-        self.spoke(line, at);
-        match ending(line) {
+        self.note_rank_line(line, at);
+        match find_ending(line) {
             None => {}
-            Some(Ending::Done) => self.push(Kind::Done, at, line),
-            Some(end) => self.told(end, at, line),
+            Some(EndingLine::Done) => self.push_event(JobEventKind::Done, at, line),
+            Some(end) => self.note_ending(end, at, line),
         }
     }
 
     /// A line of a rank's own, not of NCCL's.
-    pub(crate) fn spoke(&mut self, line: &[u8], at: First) {
+    pub(crate) fn note_rank_line(&mut self, line: &[u8], at: FirstReportLine) {
         // A launcher's label or a collector's fields may be in front.
-        let own = memmem::find(&line[..line.len().min(LABEL)], b"[rank");
+        let own = memmem::find(&line[..line.len().min(MAX_RANK_LABEL_BYTES)], b"[rank");
         let begins = |at: usize| at == 0 || b" \t\"'`>;|".contains(&line[at - 1]);
         if own.is_some_and(begins)
-            && let Some(rank) = whose(line).rank
-            && self.spoke.len() < KEPT
+            && let Some(rank) = process_of_line(line).rank
+            && self.spoke.len() < MAX_FAILURE_LINES
         {
             self.spoke.push((at, rank));
         }
     }
 
-    fn told(&mut self, end: Ending<'_>, at: First, text: &[u8]) {
+    fn note_ending(&mut self, end: EndingLine<'_>, at: FirstReportLine, text: &[u8]) {
         let what = match end {
-            Ending::Done => return,
-            Ending::Traceback(who) => Says::Traceback(who.rank),
-            Ending::Part(Part::First) => Says::First,
-            Ending::Part(Part::Host(host)) => Says::Host(host.into()),
-            Ending::Part(Part::Rank(who)) => match who.rank {
-                Some(rank) => Says::Rank(rank, who.local_rank),
+            EndingLine::Done => return,
+            EndingLine::Traceback(who) => FailureLineText::Traceback(who.rank),
+            EndingLine::Part(LauncherReport::First) => FailureLineText::First,
+            EndingLine::Part(LauncherReport::Host(host)) => FailureLineText::Host(host.into()),
+            EndingLine::Part(LauncherReport::Rank(who)) => match who.rank {
+                Some(rank) => FailureLineText::Rank(rank, who.local_rank),
                 None => return,
             },
-            Ending::Failed(failure) => {
+            EndingLine::Failed(failure) => {
                 // Only with its traceback is an exception more than words.
-                if !matches!(failure.what, What::Exception | What::Repeated) {
-                    self.push(Kind::Failed(failure.what.how()), at, text);
+                if !matches!(
+                    failure.what,
+                    FailureCause::Exception | FailureCause::Repeated
+                ) {
+                    self.push_event(JobEventKind::Failed(failure.what.failure_mode()), at, text);
                 }
-                let says = &failure.says[..failure.says.len().min(TEXT)];
-                Says::Failed(failure.what, failure.who.into(), says.into())
+                let says = &failure.says[..failure.says.len().min(MAX_LINE_TEXT_BYTES)];
+                FailureLineText::Failed(failure.what, failure.who.into(), says.into())
             }
         };
-        if self.told.len() < KEPT {
-            let text = text[..text.len().min(TEXT)].into();
-            let line = Line { at, text };
-            self.told.push(Told { line, what });
+        if self.told.len() < MAX_FAILURE_LINES {
+            let text = text[..text.len().min(MAX_LINE_TEXT_BYTES)].into();
+            let line = JobEndLine { at, text };
+            self.told.push(FailureLine { line, what });
         }
     }
 
-    fn push(&mut self, kind: Kind, at: First, text: &[u8]) {
-        let line = Line {
+    fn push_event(&mut self, kind: JobEventKind, at: FirstReportLine, text: &[u8]) {
+        let line = JobEndLine {
             at,
-            text: text[..text.len().min(TEXT)].into(),
+            text: text[..text.len().min(MAX_LINE_TEXT_BYTES)].into(),
         };
         let first = line.clone();
         let last = line;
-        self.join(Stretch { kind, first, last });
+        self.join_event(JobEventLines { kind, first, last });
     }
 
-    fn join(&mut self, next: Stretch) {
+    fn join_event(&mut self, next: JobEventLines) {
         if self.full {
             return;
         }
         match self.stretches.last_mut() {
-            Some(last) if last.kind == next.kind && last.input() == next.input() => {
+            Some(last) if last.kind == next.kind && last.input_number() == next.input_number() => {
                 last.last = next.last;
             }
             _ => {
-                self.full = self.stretches.len() >= STRETCHES;
+                self.full = self.stretches.len() >= MAX_JOB_EVENTS;
                 if !self.full {
                     self.stretches.push(next);
                 }
@@ -268,19 +278,19 @@ impl Ends {
 
     /// Adds those of a chunk that follows; `placed` says where its lines are, `merged` which
     /// process one of the chunk's is.
-    pub(crate) fn add(
+    pub(crate) fn add_chunk(
         &mut self,
-        part: Ends,
-        placed: impl Fn(First) -> First,
+        part: JobEnds,
+        placed: impl Fn(FirstReportLine) -> FirstReportLine,
         merged: impl Fn(u32) -> u32,
     ) {
         for mut told in part.told {
             told.line.at = placed(told.line.at);
-            if self.told.len() < KEPT {
+            if self.told.len() < MAX_FAILURE_LINES {
                 self.told.push(told);
             }
         }
-        let room = KEPT.saturating_sub(self.spoke.len());
+        let room = MAX_FAILURE_LINES.saturating_sub(self.spoke.len());
         let spoke = part.spoke.into_iter().take(room);
         self.spoke
             .extend(spoke.map(|(at, rank)| (placed(at), rank)));
@@ -292,19 +302,19 @@ impl Ends {
         for mut stretch in part.stretches {
             stretch.first.at = placed(stretch.first.at);
             stretch.last.at = placed(stretch.last.at);
-            self.join(stretch);
+            self.join_event(stretch);
         }
         self.full |= part.full;
     }
 
     /// The first message of each process.
-    pub(crate) fn begins(&self) -> BTreeMap<u32, First> {
+    pub(crate) fn first_messages(&self) -> BTreeMap<u32, FirstReportLine> {
         let begins = self.begins.iter();
         begins.map(|(&process, (at, _))| (process, *at)).collect()
     }
 
     /// Where processes of an input took over from others, in bytes.
-    pub(crate) fn again(&mut self, input: u32, bytes: impl Iterator<Item = u64>) {
+    pub(crate) fn add_takeovers(&mut self, input: u32, bytes: impl Iterator<Item = u64>) {
         let begins = self.begins.values();
         let mut begins: Vec<(u64, u64)> = begins
             .filter(|(at, _)| at.input == input)
@@ -322,36 +332,36 @@ impl Ends {
 
     /// The ends that lines report, in line order: exceptions with their traceback, and what
     /// launchers, the scheduler and the system report.
-    pub(crate) fn failures(&self) -> Vec<Failure> {
+    pub(crate) fn collect_reported(&self) -> Vec<ReportedFailure> {
         let mut all = Vec::new();
         // The ranks that are printing a traceback, and the fields of a launcher's report read up to here.
         let mut open: BTreeSet<(u32, Option<u32>)> = BTreeSet::new();
-        let (mut name, mut first, mut input) = (Name::default(), false, None);
-        for Told { line, what } in &self.told {
+        let (mut name, mut first, mut input) = (ProcessName::default(), false, None);
+        for FailureLine { line, what } in &self.told {
             if input != Some(line.at.input) {
-                (name, first, input) = (Name::default(), false, Some(line.at.input));
+                (name, first, input) = (ProcessName::default(), false, Some(line.at.input));
             }
             match what {
-                Says::Traceback(rank) => {
+                FailureLineText::Traceback(rank) => {
                     open.insert((line.at.input, *rank));
                 }
-                Says::First => first = true,
-                Says::Host(host) => name.host = Some(host.clone()),
-                Says::Rank(rank, local) => {
+                FailureLineText::First => first = true,
+                FailureLineText::Host(host) => name.host = Some(host.clone()),
+                FailureLineText::Rank(rank, local) => {
                     (name.rank, name.local_rank) = (Some(*rank), *local);
                 }
-                Says::Failed(what, who, says) => {
-                    let raised = matches!(what, What::Exception | What::Repeated);
+                FailureLineText::Failed(what, who, says) => {
+                    let raised = matches!(what, FailureCause::Exception | FailureCause::Repeated);
                     if raised && !open.remove(&(line.at.input, who.rank)) {
                         continue;
                     }
-                    let of_report =
-                        matches!(what, What::Exit(_) | What::Signal(_)) && name.rank.is_some();
+                    let of_report = matches!(what, FailureCause::Exit(_) | FailureCause::Signal(_))
+                        && name.rank.is_some();
                     let report = match of_report {
                         true => std::mem::take(&mut name),
-                        false => Name::default(),
+                        false => ProcessName::default(),
                     };
-                    all.push(Failure {
+                    all.push(ReportedFailure {
                         line: line.clone(),
                         what: *what,
                         says: says.clone(),
@@ -368,8 +378,8 @@ impl Ends {
     }
 
     /// The ranks with a line of their own at or after a line, before the job begins again.
-    pub(crate) fn spoke_behind(&self, at: First) -> BTreeSet<u32> {
-        let again = self.again_behind(at);
+    pub(crate) fn ranks_speaking_after(&self, at: FirstReportLine) -> BTreeSet<u32> {
+        let again = self.restart_after(at);
         let those = self.spoke.iter().filter(|(line, _)| {
             line.input == at.input && *line >= at && again.is_none_or(|again| *line < again)
         });
@@ -377,17 +387,17 @@ impl Ends {
     }
 
     /// Where the job is started again after a line, in the same input.
-    pub(crate) fn again_behind(&self, at: First) -> Option<First> {
+    pub(crate) fn restart_after(&self, at: FirstReportLine) -> Option<FirstReportLine> {
         let (input, lines) = self.again.iter().find(|(input, _)| *input == at.input)?;
         let next = lines.partition_point(|&line| line <= at.line);
-        lines.get(next).map(|&line| First {
+        lines.get(next).map(|&line| FirstReportLine {
             input: *input,
             line,
         })
     }
 
     /// Where the training steps of an input end: its lines in order, with the step's number.
-    pub(crate) fn steps(&mut self, input: u32, lines: Vec<(u64, u64)>) {
+    pub(crate) fn add_step_lines(&mut self, input: u32, lines: Vec<(u64, u64)>) {
         match self.steps.last_mut().filter(|(last, _)| *last == input) {
             Some((_, own)) => own.extend(lines),
             None => self.steps.push((input, lines)),
@@ -396,20 +406,20 @@ impl Ends {
 
     /// The same of steps that are long over, as far as it may be asked for: whether the job went on after a failure, or
     /// between two lines of its end, and which steps there are. What comes before the next step is known.
-    pub(crate) fn old_steps(&mut self, input: u32, lines: &[(u64, u64)]) {
-        let here = |at: &First| at.input == input;
+    pub(crate) fn add_old_step_lines(&mut self, input: u32, lines: &[(u64, u64)]) {
+        let here = |at: &FirstReportLine| at.input == input;
         let told = self.told.iter().map(|told| told.line.at);
         let stretches = || self.stretches.iter();
         let firsts = || stretches().map(|stretch| stretch.first.at);
         let lasts = stretches().map(|stretch| stretch.last.at);
-        let up_to = |at: First| lines.partition_point(|(line, _)| *line <= at.line);
+        let up_to = |at: FirstReportLine| lines.partition_point(|(line, _)| *line <= at.line);
         let asked: BTreeSet<usize> = told.chain(firsts()).filter(here).map(up_to).collect();
         let step = |at: &usize| lines[*at].1;
         let least = (0..lines.len()).min_by_key(step);
         let most = (0..lines.len()).max_by_key(step);
         let mut kept: BTreeSet<usize> = least.into_iter().chain(most).collect();
         // Of a line, whether a step ended before it; that of a later one may be the last line here.
-        let before = |at: First| up_to(at).checked_sub(1);
+        let before = |at: FirstReportLine| up_to(at).checked_sub(1);
         kept.extend(firsts().chain(lasts).filter(here).filter_map(before));
         kept.extend(lines.len().checked_sub(1));
         for next in asked {
@@ -418,17 +428,17 @@ impl Ends {
                 if seen.insert(step) {
                     kept.insert(at);
                 }
-                if seen.len() > AHEAD {
+                if seen.len() > MAX_STEPS_RANKS_AHEAD {
                     break;
                 }
             }
         }
         let kept = kept.into_iter().map(|at| lines[at]).collect();
-        self.steps(input, kept);
+        self.add_step_lines(input, kept);
     }
 
     /// The first and the last step of each input that has any.
-    pub(crate) fn step_spans(&self) -> impl Iterator<Item = (u32, (u64, u64))> {
+    pub(crate) fn first_last_steps(&self) -> impl Iterator<Item = (u32, (u64, u64))> {
         self.steps.iter().filter_map(|(input, lines)| {
             let steps = || lines.iter().map(|(_, step)| *step);
             Some((*input, (steps().min()?, steps().max()?)))
@@ -436,51 +446,51 @@ impl Ends {
     }
 
     /// The step lines of the input after `at`.
-    fn steps_behind(&self, at: First) -> &[(u64, u64)] {
+    fn step_lines_after(&self, at: FirstReportLine) -> &[(u64, u64)] {
         let lines = self.steps.iter().find(|(input, _)| *input == at.input);
         let lines = lines.map_or(&[][..], |(_, lines)| lines);
         &lines[lines.partition_point(|&(line, _)| line <= at.line)..]
     }
 
     /// The first step line of the input after `at`.
-    pub(crate) fn next_step(&self, at: First) -> Option<u64> {
-        self.steps_behind(at).first().map(|(line, _)| *line)
+    pub(crate) fn next_step_after(&self, at: FirstReportLine) -> Option<u64> {
+        self.step_lines_after(at).first().map(|(line, _)| *line)
     }
 
     /// True where the job went on behind a line, and before another: it ended more steps than its ranks
     /// may have been ahead. All ranks may print a step's line.
-    pub(crate) fn went_on(&self, from: First, to: Option<First>) -> bool {
-        let steps = self.steps_behind(from).iter();
+    pub(crate) fn has_gone_on(&self, from: FirstReportLine, to: Option<FirstReportLine>) -> bool {
+        let steps = self.step_lines_after(from).iter();
         let steps = steps.take_while(|(line, _)| to.is_none_or(|to| *line < to.line));
         let mut seen = BTreeSet::new();
         steps.map(|(_, step)| step).any(|&step| {
             seen.insert(step);
-            seen.len() > AHEAD
+            seen.len() > MAX_STEPS_RANKS_AHEAD
         })
     }
 
     /// The place of the first stretch with a line after `at`, and so on.
-    fn behind(&self, at: First) -> usize {
+    fn first_event_after(&self, at: FirstReportLine) -> usize {
         self.stretches.partition_point(|s| s.last.at <= at)
     }
 
     /// The job's own end that is in force at a line: the job did no work since, as far as the
     /// input tells, and no end of another kind followed.
-    pub(crate) fn done_before(&self, at: First) -> Option<&Line> {
-        let next = self.behind(at);
+    pub(crate) fn done_line_before(&self, at: FirstReportLine) -> Option<&JobEndLine> {
+        let next = self.first_event_after(at);
         // The stretch around the line, or the one before it.
         let around = self.stretches.get(next).filter(|s| s.first.at < at);
         let before = next.checked_sub(1).and_then(|i| self.stretches.get(i));
         let stretch = around.or(before)?;
-        let is_end = stretch.kind == Kind::Done;
-        if !is_end || stretch.input() != at.input {
+        let is_end = stretch.kind == JobEventKind::Done;
+        if !is_end || stretch.input_number() != at.input {
             return None;
         }
-        let works = self.next_step(stretch.first.at);
+        let works = self.next_step_after(stretch.first.at);
         let begins = self.stretches[next..]
             .iter()
-            .find(|s| matches!(s.kind, Kind::Begins | Kind::GoesOn))
-            .filter(|s| s.input() == at.input)
+            .find(|s| matches!(s.kind, JobEventKind::Begins | JobEventKind::GoesOn))
+            .filter(|s| s.input_number() == at.input)
             .map(|s| s.first.at.line);
         // A step line that no new start explains: the job had not ended.
         let goes_on = works.is_some_and(|step| begins.is_none_or(|begins| step < begins));
@@ -488,35 +498,43 @@ impl Ends {
     }
 
     /// The job's own end after a line, if no other job began and nothing failed between them.
-    pub(crate) fn done_behind(&self, at: First) -> Option<&Line> {
-        let mut next = self.stretches[self.behind(at)..].iter();
-        let next = next.find(|s| s.kind != Kind::GoesOn)?;
-        let is_end = next.kind == Kind::Done && next.input() == at.input;
+    pub(crate) fn done_line_after(&self, at: FirstReportLine) -> Option<&JobEndLine> {
+        let mut next = self.stretches[self.first_event_after(at)..].iter();
+        let next = next.find(|s| s.kind != JobEventKind::GoesOn)?;
+        let is_end = next.kind == JobEventKind::Done && next.input_number() == at.input;
         is_end.then_some(&next.first).filter(|line| line.at > at)
     }
 
     /// True where the input tells of no work of the job after a line.
-    pub(crate) fn is_idle_behind(&self, at: First) -> bool {
-        let mut next = self.stretches[self.behind(at)..].iter();
-        let works = next.any(|s| s.input() == at.input && s.kind == Kind::GoesOn);
-        !works && self.next_step(at).is_none()
+    pub(crate) fn is_idle_after(&self, at: FirstReportLine) -> bool {
+        let mut next = self.stretches[self.first_event_after(at)..].iter();
+        let works = next.any(|s| s.input_number() == at.input && s.kind == JobEventKind::GoesOn);
+        !works && self.next_step_after(at).is_none()
     }
 
     /// The failure that another input than this ends with.
-    pub(crate) fn failed_elsewhere(&self, input: u32, is: impl Fn(How) -> bool) -> Option<&Line> {
-        let others = self.stretches.iter().filter(|s| s.input() != input);
-        let mut last: BTreeMap<u32, &Stretch> = BTreeMap::new();
+    pub(crate) fn failure_in_other_input(
+        &self,
+        input: u32,
+        is: impl Fn(FailureMode) -> bool,
+    ) -> Option<&JobEndLine> {
+        let others = self.stretches.iter().filter(|s| s.input_number() != input);
+        let mut last: BTreeMap<u32, &JobEventLines> = BTreeMap::new();
         for stretch in others {
-            last.insert(stretch.input(), stretch);
+            last.insert(stretch.input_number(), stretch);
         }
-        let failed = |s: &&&Stretch| matches!(s.kind, Kind::Failed(how) if is(how));
+        let failed = |s: &&&JobEventLines| matches!(s.kind, JobEventKind::Failed(how) if is(how));
         last.values().find(failed).map(|stretch| &stretch.first)
     }
 
     /// The first failure after a line, if the job of the line did no work between them.
-    pub(crate) fn failed_behind(&self, at: First, is: impl Fn(How) -> bool) -> Option<&Line> {
-        let works = self.next_step(at);
-        for stretch in &self.stretches[self.behind(at)..] {
+    pub(crate) fn failure_after(
+        &self,
+        at: FirstReportLine,
+        is: impl Fn(FailureMode) -> bool,
+    ) -> Option<&JobEndLine> {
+        let works = self.next_step_after(at);
+        for stretch in &self.stretches[self.first_event_after(at)..] {
             let line = [&stretch.first, &stretch.last]
                 .into_iter()
                 .find(|line| line.at > at)?;
@@ -524,9 +542,9 @@ impl Ends {
                 return None;
             }
             match stretch.kind {
-                Kind::Failed(how) if is(how) => return Some(line),
-                Kind::Failed(_) | Kind::Begins => {}
-                Kind::GoesOn | Kind::Done => return None,
+                JobEventKind::Failed(how) if is(how) => return Some(line),
+                JobEventKind::Failed(_) | JobEventKind::Begins => {}
+                JobEventKind::GoesOn | JobEventKind::Done => return None,
             }
         }
         None
@@ -538,19 +556,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const DONE: Kind = Kind::Done;
-    const FAILED: Kind = Kind::Failed(How::Itself);
+    const DONE: JobEventKind = JobEventKind::Done;
+    const FAILED: JobEventKind = JobEventKind::Failed(FailureMode::Itself);
 
-    fn at(line: u64) -> First {
-        First { input: 0, line }
+    fn at(line: u64) -> FirstReportLine {
+        FirstReportLine { input: 0, line }
     }
 
-    fn ends(lines: &[(Kind, u64)], steps: &[u64]) -> Ends {
-        let mut all = Ends::default();
+    fn ends(lines: &[(JobEventKind, u64)], steps: &[u64]) -> JobEnds {
+        let mut all = JobEnds::default();
         for &(kind, line) in lines {
-            all.push(kind, at(line), b"");
+            all.push_event(kind, at(line), b"");
         }
-        all.steps(0, steps.iter().map(|&line| (line, line)).collect());
+        all.add_step_lines(0, steps.iter().map(|&line| (line, line)).collect());
         all
     }
 
@@ -558,41 +576,50 @@ mod tests {
     fn an_end_is_in_force_until_another_job_begins() {
         let all = ends(
             &[
-                (Kind::GoesOn, 1),
+                (JobEventKind::GoesOn, 1),
                 (DONE, 10),
                 (DONE, 12),
-                (Kind::Begins, 20),
-                (Kind::GoesOn, 22),
+                (JobEventKind::Begins, 20),
+                (JobEventKind::GoesOn, 22),
             ],
             &[5, 9, 25],
         );
-        let done = |line| all.done_before(at(line)).map(|line| line.at.line);
+        let done = |line| all.done_line_before(at(line)).map(|line| line.at.line);
         assert_eq!([4, 9].map(done), [None; 2]);
         assert_eq!([11, 13, 19].map(done), [Some(10); 3]);
         assert_eq!([21, 30].map(done), [None; 2]);
-        let to_come = |line| all.done_behind(at(line)).map(|line| line.at.line);
+        let to_come = |line| all.done_line_after(at(line)).map(|line| line.at.line);
         assert_eq!([0, 9, 13].map(to_come), [Some(10), Some(10), None]);
         // Nothing is reported of another input.
-        assert_eq!(all.done_before(First { input: 1, line: 13 }), None);
+        assert_eq!(
+            all.done_line_before(FirstReportLine { input: 1, line: 13 }),
+            None
+        );
         // A step line after it: it was an epoch's end.
         let epoch = ends(&[(DONE, 10)], &[5, 20]);
-        assert_eq!(epoch.done_before(at(12)), None);
+        assert_eq!(epoch.done_line_before(at(12)), None);
         // What failed after its end was not done.
         let failed = ends(&[(DONE, 10), (FAILED, 12)], &[]);
-        assert_eq!(failed.done_before(at(13)), None);
+        assert_eq!(failed.done_line_before(at(13)), None);
     }
 
     #[test]
     fn a_failure_belongs_to_what_did_no_work_since() {
-        let all = ends(&[(Kind::GoesOn, 1), (FAILED, 10), (FAILED, 14)], &[5]);
-        let failed = |line| all.failed_behind(at(line), |_| true).map(|l| l.at.line);
+        let all = ends(
+            &[(JobEventKind::GoesOn, 1), (FAILED, 10), (FAILED, 14)],
+            &[5],
+        );
+        let failed = |line| all.failure_after(at(line), |_| true).map(|l| l.at.line);
         assert_eq!([4, 6, 11, 14].map(failed), [None, Some(10), Some(14), None]);
-        assert!(all.is_idle_behind(at(6)) && !all.is_idle_behind(at(0)));
-        assert!(all.failed_elsewhere(1, |_| true).is_some());
-        assert!(all.failed_elsewhere(0, |_| true).is_none());
-        let went_on = ends(&[(Kind::GoesOn, 8), (FAILED, 10)], &[]);
-        assert_eq!(went_on.failed_behind(at(6), |_| true), None);
-        assert_eq!(all.failed_behind(at(6), |how| how == How::Killed), None);
+        assert!(all.is_idle_after(at(6)) && !all.is_idle_after(at(0)));
+        assert!(all.failure_in_other_input(1, |_| true).is_some());
+        assert!(all.failure_in_other_input(0, |_| true).is_none());
+        let went_on = ends(&[(JobEventKind::GoesOn, 8), (FAILED, 10)], &[]);
+        assert_eq!(went_on.failure_after(at(6), |_| true), None);
+        assert_eq!(
+            all.failure_after(at(6), |how| how == FailureMode::Killed),
+            None
+        );
     }
 
     proptest! {
@@ -604,17 +631,17 @@ mod tests {
             cuts in proptest::collection::btree_set(0..60_usize, 0..4),
         ) {
             let mut line = 0;
-            let tell = |all: &mut Ends, kind: u8, line: u64| match kind {
-                0 => all.push(Kind::Begins, at(line), b""),
-                1 => all.push(Kind::GoesOn, at(line), b""),
-                2 => all.push(DONE, at(line), b""),
-                3 => all.push(FAILED, at(line), b""),
-                _ => all.told.push(Told {
-                    line: Line { at: at(line), text: Box::default() },
-                    what: Says::First,
+            let tell = |all: &mut JobEnds, kind: u8, line: u64| match kind {
+                0 => all.push_event(JobEventKind::Begins, at(line), b""),
+                1 => all.push_event(JobEventKind::GoesOn, at(line), b""),
+                2 => all.push_event(DONE, at(line), b""),
+                3 => all.push_event(FAILED, at(line), b""),
+                _ => all.told.push(FailureLine {
+                    line: JobEndLine { at: at(line), text: Box::default() },
+                    what: FailureLineText::First,
                 }),
             };
-            let mut whole = Ends::default();
+            let mut whole = JobEnds::default();
             for (kind, more) in kinds {
                 line += more;
                 tell(&mut whole, kind, line);
@@ -631,39 +658,39 @@ mod tests {
                 !told.chain(ends).any(|told| told.at.line == line.0)
             };
             let lines: Vec<(u64, u64)> = lines.filter(is_free).collect();
-            let again = |all: &Ends| Ends {
+            let again = |all: &JobEnds| JobEnds {
                 told: all.told.clone(),
-                stretches: all.stretches.iter().map(|s| Stretch {
+                stretches: all.stretches.iter().map(|s| JobEventLines {
                     kind: s.kind,
                     first: s.first.clone(),
                     last: s.last.clone(),
                 }).collect(),
-                ..Ends::default()
+                ..JobEnds::default()
             };
             let mut thin = again(&whole);
             let cuts = cuts.into_iter().filter(|&cut| cut < lines.len());
             let mut done = 0;
             for cut in cuts {
-                thin.old_steps(0, &lines[done..cut]);
+                thin.add_old_step_lines(0, &lines[done..cut]);
                 done = cut;
             }
             // The last steps are always kept.
-            thin.steps(0, lines[done..].to_vec());
-            whole.steps(0, lines.clone());
-            prop_assert_eq!(Vec::from_iter(thin.step_spans()), Vec::from_iter(whole.step_spans()));
+            thin.add_step_lines(0, lines[done..].to_vec());
+            whole.add_step_lines(0, lines.clone());
+            prop_assert_eq!(Vec::from_iter(thin.first_last_steps()), Vec::from_iter(whole.first_last_steps()));
             let told = || whole.told.iter().map(|told| told.line.at);
             for from in told() {
-                prop_assert_eq!(thin.went_on(from, None), whole.went_on(from, None));
+                prop_assert_eq!(thin.has_gone_on(from, None), whole.has_gone_on(from, None));
                 for to in told() {
-                    prop_assert_eq!(thin.went_on(from, Some(to)), whole.went_on(from, Some(to)));
+                    prop_assert_eq!(thin.has_gone_on(from, Some(to)), whole.has_gone_on(from, Some(to)));
                 }
             }
             for line in 0..line.max(after) + 2 {
-                let of = |all: &Ends| {
-                    let done = all.done_before(at(line)).map(|line| line.at);
-                    let behind = all.done_behind(at(line)).map(|line| line.at);
-                    let failed = all.failed_behind(at(line), |_| true).map(|line| line.at);
-                    (done, behind, failed, all.is_idle_behind(at(line)))
+                let of = |all: &JobEnds| {
+                    let done = all.done_line_before(at(line)).map(|line| line.at);
+                    let behind = all.done_line_after(at(line)).map(|line| line.at);
+                    let failed = all.failure_after(at(line), |_| true).map(|line| line.at);
+                    (done, behind, failed, all.is_idle_after(at(line)))
                 };
                 prop_assert_eq!(of(&thin), of(&whole), "{}", line);
             }
@@ -676,15 +703,15 @@ mod tests {
         // Two ranks print.
         let lines = (10..20).map(|line| (line, line / 2));
         all.steps = vec![(0, lines.collect())];
-        assert!(all.went_on(at(9), None) && all.went_on(at(11), None));
-        assert!(!all.went_on(at(13), None) && !all.went_on(at(9), Some(at(16))));
-        assert!(!all.went_on(First { input: 1, line: 0 }, None));
+        assert!(all.has_gone_on(at(9), None) && all.has_gone_on(at(11), None));
+        assert!(!all.has_gone_on(at(13), None) && !all.has_gone_on(at(9), Some(at(16))));
+        assert!(!all.has_gone_on(FirstReportLine { input: 1, line: 0 }, None));
     }
 
     #[test]
     fn chunks_of_any_size_give_the_same() {
         let lines = [
-            (Kind::GoesOn, 1),
+            (JobEventKind::GoesOn, 1),
             (DONE, 3),
             (DONE, 4),
             (FAILED, 5),
@@ -692,11 +719,11 @@ mod tests {
         ];
         let whole = ends(&lines, &[]);
         for cut in 1..lines.len() {
-            let mut all = Ends::default();
+            let mut all = JobEnds::default();
             for part in [&lines[..cut], &lines[cut..]] {
-                all.add(ends(part, &[]), |at| at, |process| process);
+                all.add_chunk(ends(part, &[]), |at| at, |process| process);
             }
-            let seen = |all: &Ends| -> Vec<(u64, u64)> {
+            let seen = |all: &JobEnds| -> Vec<(u64, u64)> {
                 let lines = all.stretches.iter();
                 lines.map(|s| (s.first.at.line, s.last.at.line)).collect()
             };

@@ -1,41 +1,41 @@
 //! Where the calls of each job are in a log that may have several: attempts of one, or jobs beside
 //! each other. Between files nothing is known of the order of lines.
 
-use crate::stages::check::streams::piped::Span;
-use crate::stages::communicators::{Found, Union};
+use crate::stages::check::streams::piped::ProcessCallSpan;
+use crate::stages::communicators::{CommunicatorsSummary, DisjointSets};
 use rustc_hash::FxHashMap;
 
 /// Processes that share communicators, directly or through others: a job, or one attempt of it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Jobs(Vec<u32>);
+pub(crate) struct JobsByProcess(Vec<u32>);
 
-impl Jobs {
+impl JobsByProcess {
     /// The jobs of a log.
-    pub(crate) fn of(found: &Found) -> Jobs {
-        let mut union = Union::new(found.processes.len());
+    pub(crate) fn group_processes(found: &CommunicatorsSummary) -> JobsByProcess {
+        let mut union = DisjointSets::new(found.processes.len());
         for communicator in &found.communicators {
             let process = |&side: &usize| found.sides[side].process as usize;
             let mut processes = communicator.sides.iter().map(process);
             if let Some(first) = processes.next() {
-                processes.for_each(|process| union.join(first, process));
+                processes.for_each(|process| union.join_sets(first, process));
             }
         }
-        let jobs = (0..found.processes.len()).map(|process| union.root(process));
-        Jobs(
+        let jobs = (0..found.processes.len()).map(|process| union.find_root(process));
+        JobsByProcess(
             jobs.map(|job| u32::try_from(job).unwrap_or(u32::MAX))
                 .collect(),
         )
     }
 
     /// The job of a process, named by its first one.
-    pub(crate) fn job(&self, process: u32) -> u32 {
+    pub(crate) fn job_of(&self, process: u32) -> u32 {
         self.0.get(process as usize).copied().unwrap_or(process)
     }
 }
 
 /// One job's calls.
 #[derive(Debug, Clone, Copy, Default)]
-struct Clock {
+struct JobCallSpan {
     /// How many calls it made.
     calls: u64,
     /// The one input that has its calls.
@@ -48,28 +48,28 @@ struct Clock {
 
 /// The jobs' calls, as they are read again.
 #[derive(Debug, Default)]
-pub(crate) struct Silence {
-    jobs: Jobs,
+pub(crate) struct JobCallSpans {
+    jobs: JobsByProcess,
     /// By job.
-    clocks: Vec<Clock>,
+    clocks: Vec<JobCallSpan>,
     /// All calls.
     calls: u64,
 }
 
-impl Silence {
+impl JobCallSpans {
     /// Nothing was read yet.
-    pub(crate) fn new(jobs: Jobs) -> Silence {
+    pub(crate) fn new(jobs: JobsByProcess) -> JobCallSpans {
         let n = jobs.0.len();
-        Silence {
+        JobCallSpans {
             jobs,
-            clocks: vec![Clock::default(); n],
+            clocks: vec![JobCallSpan::default(); n],
             calls: 0,
         }
     }
 
     /// A process makes a call; in line order.
-    pub(crate) fn call(&mut self, process: u32, input: u32) {
-        let job = self.jobs.job(process) as usize;
+    pub(crate) fn count_call(&mut self, process: u32, input: u32) {
+        let job = self.jobs.job_of(process) as usize;
         let Some(clock) = self.clocks.get_mut(job) else {
             return;
         };
@@ -84,9 +84,14 @@ impl Silence {
     }
 
     /// The processes of an input make `all` calls.
-    pub(crate) fn input(&mut self, input: u32, spans: &FxHashMap<u32, Span>, all: u64) {
+    pub(crate) fn count_input_calls(
+        &mut self,
+        input: u32,
+        spans: &FxHashMap<u32, ProcessCallSpan>,
+        all: u64,
+    ) {
         for (&process, span) in spans {
-            let job = self.jobs.job(process) as usize;
+            let job = self.jobs.job_of(process) as usize;
             let Some(clock) = self.clocks.get_mut(job) else {
                 continue;
             };
@@ -103,23 +108,23 @@ impl Silence {
     }
 
     /// The job of a process.
-    pub(crate) fn job(&self, process: u32) -> u32 {
-        self.jobs.job(process)
+    pub(crate) fn job_of_process(&self, process: u32) -> u32 {
+        self.jobs.job_of(process)
     }
 
-    fn clock(&self, job: u32) -> Option<&Clock> {
+    fn call_span(&self, job: u32) -> Option<&JobCallSpan> {
         self.clocks.get(job as usize)
     }
 
     /// True where the order of a job's calls is known.
     pub(crate) fn is_ordered(&self, job: u32) -> bool {
-        self.clock(job).is_some_and(|clock| !clock.mixed)
+        self.call_span(job).is_some_and(|clock| !clock.mixed)
     }
 
     /// True where all of a job's calls come before all of another's in one input: it was started
     /// again.
     pub(crate) fn is_before(&self, job: u32, next: u32) -> bool {
-        let (Some(a), Some(b)) = (self.clock(job), self.clock(next)) else {
+        let (Some(a), Some(b)) = (self.call_span(job), self.call_span(next)) else {
             return false;
         };
         let one = !a.mixed && !b.mixed && a.input == b.input;
@@ -127,7 +132,7 @@ impl Silence {
     }
 
     /// The jobs with calls.
-    pub(crate) fn jobs(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn jobs_with_calls(&self) -> impl Iterator<Item = u32> {
         let all = (0_u32..).zip(&self.clocks);
         all.filter(|(_, clock)| clock.calls > 0).map(|(job, _)| job)
     }
@@ -139,13 +144,13 @@ mod tests {
 
     #[test]
     fn an_attempt_is_before_the_next() {
-        let mut all = Silence::new(Jobs(vec![0, 0, 2, 2]));
+        let mut all = JobCallSpans::new(JobsByProcess(vec![0, 0, 2, 2]));
         [0, 1, 0, 2, 3]
             .iter()
-            .for_each(|&process| all.call(process, 0));
+            .for_each(|&process| all.count_call(process, 0));
         assert!(all.is_before(0, 2) && !all.is_before(2, 0));
-        assert_eq!(all.jobs().collect::<Vec<_>>(), [0, 2]);
-        all.call(0, 0);
+        assert_eq!(all.jobs_with_calls().collect::<Vec<_>>(), [0, 2]);
+        all.count_call(0, 0);
         assert!(!all.is_before(0, 2));
     }
 }

@@ -8,32 +8,32 @@
 //! all step lines up to there, no cut can have put them apart.
 
 use super::old_steps::OldSteps;
-use crate::grammar::trainer::Mark;
-use crate::log::timeline::{MarkList, Timeline};
-use crate::stages::survey::Sums;
+use crate::grammar::trainer::TrainerMark;
+use crate::log::timeline::{MarkList, StepTimeline};
+use crate::stages::survey::GapSums;
 
 /// Where one input may have been cut.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Cuts {
+pub(crate) struct InputCuts {
     /// The line of the step line, from 0, after which lines may be left out and ranks apart.
     within: Option<u64>,
     /// The last line with anything of a step is a step line.
     pub(crate) at_end: bool,
 }
 
-impl Cuts {
+impl InputCuts {
     /// The cuts of a log with these calls and step lines; `apart` are the gaps at whose end ranks were at
     /// different calls. Gaps and marks of the timeline are counted from where the `old` steps end.
-    pub(crate) fn of(
-        sums: &Sums,
+    pub(crate) fn find_cuts(
+        sums: &GapSums,
         apart: Option<&[usize]>,
         marks: &MarkList,
-        (timeline, old): (&Timeline, &OldSteps),
-    ) -> Cuts {
-        let steps = timeline.steps.left();
-        let interval = timeline.interval();
+        (timeline, old): (&StepTimeline, &OldSteps),
+    ) -> InputCuts {
+        let steps = timeline.steps.remaining();
+        let interval = timeline.line_interval();
         let base = old.since.gap;
-        let line = |mark: usize| marks.all().get(base + mark).map(|mark| mark.line);
+        let line = |mark: usize| marks.as_slice().get(base + mark).map(|mark| mark.line);
         let last = old.last.map(|last| (last.segment, Some(last.line)));
         let before = |at: usize| match at.checked_sub(1).map(|before| &steps[before]) {
             Some(step) => Some((step.segment, line(step.mark))),
@@ -48,23 +48,23 @@ impl Cuts {
         // Ranks that are first apart after the step at the seam were not put apart by it.
         let within = old.uneven.or(uneven).and_then(|gap| {
             let mut later = (0..steps.len()).filter(|&at| gap <= base + steps[at].mark);
-            old.seam(interval)
+            old.first_seam(interval)
                 .or_else(|| later.find_map(seam).flatten())
         });
         // Where a launcher ended the job nobody cut it.
         let mut steps = (0..marks.len())
             .rev()
-            .filter_map(|at| Some((at, marks.all().get(at)?)));
-        let end = steps.find(|(_, mark)| mark.mark != Mark::Ended);
+            .filter_map(|at| Some((at, marks.as_slice().get(at)?)));
+        let end = steps.find(|(_, mark)| mark.mark != TrainerMark::Ended);
         let end = end.map_or(0, |(at, _)| at + 1);
-        Cuts {
+        InputCuts {
             within,
             at_end: sums.last_gap().is_some_and(|gap| gap < end),
         }
     }
 
     /// True for a line in front of which lines may be missing.
-    pub(crate) fn is_behind(&self, line: u64) -> bool {
+    pub(crate) fn is_after_cut(&self, line: u64) -> bool {
         self.within.is_some_and(|cut| line > cut)
     }
 }

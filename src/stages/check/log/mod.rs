@@ -9,5 +9,5 @@ pub(super) mod nothing_to_check;
 pub(crate) mod odd_steps;
 pub(super) mod old_steps;
 pub(super) mod overwritten;
+mod resumed_jobs;
 mod setup;
-mod taken_up;

@@ -1,22 +1,27 @@
 //! Where a log has nothing that could be checked: then no finding means nothing.
 
-use crate::stages::check::finding::{About, Finding, Severity, Sure};
-use crate::stages::check::walk::Seen;
-use crate::stages::check::wording::counted;
-use crate::stages::communicators::State;
-use crate::stages::net::all::First;
+use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::walk::CheckGathered;
+use crate::stages::check::wording::number_and_noun;
+use crate::stages::communicators::CommunicatorState;
+use crate::stages::net::net_stage::FirstReportLine;
 
 /// The finding's kind.
-pub(crate) const ID: &str = "not_checked";
+pub(crate) const NOT_CHECKED_ID: &str = "not_checked";
 
 /// The finding, if nothing of NCCL's work is in the log.
-pub(crate) fn finding(seen: &Seen) -> Option<Finding> {
+pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
     let sum =
         |of: fn(&crate::report::account::Account) -> u64| seen.accounts.iter().map(of).sum::<u64>();
     let (lines, calls) = (sum(|account| account.lines), sum(|account| account.calls));
     let foreign = sum(|account| account.foreign);
-    let watched = !seen.warnings.watchdog().is_empty();
-    let made = |state: State| !matches!(state, State::Unknown | State::Started);
+    let watched = !seen.warnings.watchdog_lines().is_empty();
+    let made = |state: CommunicatorState| {
+        !matches!(
+            state,
+            CommunicatorState::Unknown | CommunicatorState::Started
+        )
+    };
     let sides = &seen.found.sides;
     // The program reports an empty input.
     if lines == 0
@@ -28,7 +33,9 @@ pub(crate) fn finding(seen: &Seen) -> Option<Finding> {
     {
         return None;
     }
-    let begun = sides.iter().filter(|side| side.state == State::Started);
+    let begun = sides
+        .iter()
+        .filter(|side| side.state == CommunicatorState::Started);
     let begun = begun.count() as u64;
     let informs = seen.lines.informs;
     // Under NCCL_DEBUG=WARN a job prints its WARN lines and nothing else: they were checked.
@@ -40,7 +47,7 @@ pub(crate) fn finding(seen: &Seen) -> Option<Finding> {
             format!(
                 "the log ends in NCCL's initialisation: {} of a communicator began it, and none \
                  has completed it; no call, no connection and no step of NCCL was checked",
-                counted(begun, "rank")
+                number_and_noun(begun, "rank")
             ),
             "no line reports a complete communicator, and the log has no call",
             "let the job run longer, or find out why it stops: compare the last lines of each rank",
@@ -58,7 +65,7 @@ pub(crate) fn finding(seen: &Seen) -> Option<Finding> {
         None => (
             format!(
                 "the log has no line of NCCL among {}: nothing was checked",
-                counted(lines, "line")
+                number_and_noun(lines, "line")
             ),
             "under NCCL_DEBUG=INFO NCCL prints to standard output or to NCCL_DEBUG_FILE",
             "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET, and check all files \
@@ -66,13 +73,17 @@ pub(crate) fn finding(seen: &Seen) -> Option<Finding> {
         ),
     };
     Some(Finding {
-        id: ID,
+        id: NOT_CHECKED_ID,
         severity: Severity::Note,
         says,
         about: About::default(),
-        sure: Sure::High,
+        sure: Confidence::High,
         why: why.to_owned(),
         advice: advice.to_owned(),
-        evidence: vec![informs.unwrap_or(First { input: 0, line: 0 }).into()],
+        evidence: vec![
+            informs
+                .unwrap_or(FirstReportLine { input: 0, line: 0 })
+                .into(),
+        ],
     })
 }

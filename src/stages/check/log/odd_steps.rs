@@ -1,62 +1,66 @@
 //! Steps that are not like the others: in their time, in their calls, or without any.
 
-use crate::count::spread::Sorted;
-use crate::log::timeline::{Gap, Step};
-use crate::stages::check::finding::{About, Finding, Severity, Sure};
-use crate::stages::check::ranks::names::Names;
-use crate::stages::check::walk::Walked;
-use crate::stages::check::wording::{counted, listed};
-use crate::stages::communicators::Found;
-use crate::stages::survey::Sum;
-use crate::stages::survey::rhythm::{self, FEW, Odd, RARE};
+use crate::count::spread::SortedValues;
+use crate::log::timeline::{GapKind, TrainStep};
+use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::ranks::names::RankNames;
+use crate::stages::check::walk::WalkedInput;
+use crate::stages::check::wording::{list_names, number_and_noun};
+use crate::stages::communicators::CommunicatorsSummary;
+use crate::stages::survey::GapCallSum;
+use crate::stages::survey::rhythm::{self, MAX_ODD_STEPS, MIN_STEPS_COMPARED, OddStep};
 use std::collections::BTreeMap;
 
 /// A step this many times as long as the median is reported,
-const SLOW: f64 = 3.0;
+const SLOW_STEP_TIMES_MEDIAN: f64 = 3.0;
 
 /// if it is longer by so many seconds: what is short varies.
-const LONGER: f64 = 0.1;
+const MIN_SLOW_STEP_EXCESS_S: f64 = 0.1;
 
 /// The findings on the steps of `input`, the `number`th.
-pub(crate) fn findings(number: u32, input: &Walked, found: &Found) -> Vec<Finding> {
-    let steps = input.timeline.steps.left();
-    let mut sums = vec![Sum::default(); steps.len()];
+pub(crate) fn find_odd_steps(
+    number: u32,
+    input: &WalkedInput,
+    found: &CommunicatorsSummary,
+) -> Vec<Finding> {
+    let steps = input.timeline.steps.remaining();
+    let mut sums = vec![GapCallSum::default(); steps.len()];
     for &(gap, sum) in &input.sums.by_gap {
-        if let Some(Gap::Step(step)) = input.timeline.gaps.get(gap)
+        if let Some(GapKind::Step(step)) = input.timeline.gaps.get(gap)
             && let Some(sums) = sums.get_mut(*step as usize)
         {
             sums.merge(sum);
         }
     }
-    let of = Of {
+    let of = InputStepSums {
         number,
         input,
         steps,
         sums,
     };
-    let mut findings = of.slow();
-    let silent = of.silent();
+    let mut findings = of.find_slow_steps();
+    let silent = of.find_steps_without_calls();
     if silent.is_none() {
-        findings.extend(of.odd(found));
+        findings.extend(of.find_uneven_steps(found));
     }
     findings.extend(silent);
     findings
 }
 
-struct Of<'a> {
+struct InputStepSums<'a> {
     number: u32,
-    input: &'a Walked,
-    steps: &'a [Step],
+    input: &'a WalkedInput,
+    steps: &'a [TrainStep],
     /// The calls of each step.
-    sums: Vec<Sum>,
+    sums: Vec<GapCallSum>,
 }
 
-impl Of<'_> {
-    fn inner(&self) -> impl Iterator<Item = usize> {
-        rhythm::inner(self.steps)
+impl InputStepSums<'_> {
+    fn inner_steps(&self) -> impl Iterator<Item = usize> {
+        rhythm::inner_steps(self.steps)
     }
 
-    fn finding(&self, id: &'static str, step: usize, says: String) -> Finding {
+    fn step_finding(&self, id: &'static str, step: usize, says: String) -> Finding {
         Finding {
             id,
             severity: Severity::Note,
@@ -65,26 +69,30 @@ impl Of<'_> {
                 step: Some(self.steps[step].step),
                 ..About::default()
             },
-            sure: Sure::Medium,
+            sure: Confidence::Medium,
             why: String::new(),
             advice: String::new(),
-            evidence: self.input.line_of(self.number, step).into_iter().collect(),
+            evidence: self
+                .input
+                .step_line_evidence(self.number, step)
+                .into_iter()
+                .collect(),
         }
     }
 
     /// Calls of a single step: a line may represent several.
-    fn calls(&self, step: usize) -> u64 {
+    fn calls_of_step(&self, step: usize) -> u64 {
         self.sums[step].calls / self.steps[step].steps.max(1)
     }
 
     /// True where all ranks were at the same call when the step began and when it ended: then the calls
     /// between its lines are its own.
-    fn is_exact(&self, step: usize) -> bool {
+    fn has_exact_calls(&self, step: usize) -> bool {
         let Ok(step) = u32::try_from(step) else {
             return false;
         };
         let gaps = &self.input.timeline.gaps;
-        let is_own = |gap: &Gap| *gap == Gap::Step(step);
+        let is_own = |gap: &GapKind| *gap == GapKind::Step(step);
         let (first, last) = (gaps.iter().position(is_own), gaps.iter().rposition(is_own));
         let apart = self.input.apart.as_ref();
         let is_even = |gap: usize| apart.is_some_and(|apart| apart.binary_search(&gap).is_err());
@@ -92,31 +100,33 @@ impl Of<'_> {
         begins && last.is_some_and(is_even)
     }
 
-    fn slow(&self) -> Vec<Finding> {
+    fn find_slow_steps(&self) -> Vec<Finding> {
         let times: Vec<(usize, f64)> = self
-            .inner()
+            .inner_steps()
             .filter_map(|at| Some((at, self.steps[at].time_s?)))
             .collect();
-        let Some(middle) = Sorted::new(times.iter().map(|(_, time)| *time))
+        let Some(middle) = SortedValues::new(times.iter().map(|(_, time)| *time))
             .median()
-            .filter(|_| times.len() >= FEW)
+            .filter(|_| times.len() >= MIN_STEPS_COMPARED)
         else {
             return Vec::new();
         };
-        let usual = Sorted::new(self.inner().map(|at| self.calls(at) as f64))
+        let usual = SortedValues::new(self.inner_steps().map(|at| self.calls_of_step(at) as f64))
             .median()
             .unwrap_or(0.0);
-        let is_slow = |&(_, time): &(usize, f64)| time > SLOW * middle && time - middle > LONGER;
+        let is_slow = |&(_, time): &(usize, f64)| {
+            time > SLOW_STEP_TIMES_MEDIAN * middle && time - middle > MIN_SLOW_STEP_EXCESS_S
+        };
         // Slow steps at the beginning are the job's warming up.
         let warm = times.iter().skip_while(|time| is_slow(time));
         let slow: Vec<(usize, f64)> = warm.filter(|time| is_slow(time)).copied().collect();
-        if slow.len() > RARE.min(times.len() / 4) {
+        if slow.len() > MAX_ODD_STEPS.min(times.len() / 4) {
             return Vec::new();
         }
         let told = |(at, time): (usize, f64)| {
-            let calls = self.calls(at);
-            let made = counted(calls, "call");
-            let beside = if usual == 0.0 || !self.is_exact(at) {
+            let calls = self.calls_of_step(at);
+            let made = number_and_noun(calls, "call");
+            let beside = if usual == 0.0 || !self.has_exact_calls(at) {
                 String::new()
             } else if usual == calls as f64 {
                 format!("; it made {made}, as did the others")
@@ -126,7 +136,7 @@ impl Of<'_> {
             let step = self.steps[at].step;
             let says = format!("step {step} took {time} s, median {middle} s{beside}");
             Finding {
-                sure: Sure::High,
+                sure: Confidence::High,
                 why: format!(
                     "the step lines print these times; the median is over {} steps, without the \
                      first of a run",
@@ -135,26 +145,27 @@ impl Of<'_> {
                 advice: "look at the job's other work at that time (a checkpoint, an evaluation, \
                      data), and at the host that was late"
                     .to_owned(),
-                ..self.finding("slow_step", at, says)
+                ..self.step_finding("slow_step", at, says)
             }
         };
         slow.into_iter().map(told).collect()
     }
 
     /// Steps that the rank in step with the step lines shows to be unlike the others.
-    fn odd(&self, found: &Found) -> Vec<Finding> {
-        let mut by_steps: BTreeMap<(usize, usize), Vec<&Odd>> = BTreeMap::new();
+    fn find_uneven_steps(&self, found: &CommunicatorsSummary) -> Vec<Finding> {
+        let mut by_steps: BTreeMap<(usize, usize), Vec<&OddStep>> = BTreeMap::new();
         for odd in &self.input.odd {
             by_steps.entry(odd.steps).or_default().push(odd);
         }
-        let finding = |(&(first, last), odds): (&(usize, usize), &Vec<&Odd>)| {
+        let finding = |(&(first, last), odds): (&(usize, usize), &Vec<&OddStep>)| {
             let odd = odds.first()?;
             let step = self.steps[last].step;
             let id = odd.comm_id.to_string();
-            let names = Names { found };
+            let names = RankNames { found };
             let mut numbers = 0..found.communicators.len();
-            let number = numbers.find(|&at| names.id(at).as_ref() == Some(&id));
-            let communicator = number.map_or_else(|| id.clone(), |at| names.communicator(at));
+            let number = numbers.find(|&at| names.communicator_id(at).as_ref() == Some(&id));
+            let communicator =
+                number.map_or_else(|| id.clone(), |at| names.describe_communicator(at));
             let (which, of_step) = match first == last {
                 true => (format!("step {step}"), Some(step)),
                 false => (format!("step {} or {step}", self.steps[first].step), None),
@@ -163,16 +174,16 @@ impl Of<'_> {
                 0 => String::new(),
                 n => format!(
                     "; it is odd on {} too",
-                    counted(n as u64, "other communicator")
+                    number_and_noun(n as u64, "other communicator")
                 ),
             };
-            let finding = self.finding(
+            let finding = self.step_finding(
                 "odd_step",
                 last,
                 format!(
                     "in {which} each rank of communicator {communicator} made {}, in the other \
                      steps it made {}{more}",
-                    counted(odd.made, "collective"),
+                    number_and_noun(odd.made, "collective"),
                     odd.usual,
                 ),
             );
@@ -182,7 +193,7 @@ impl Of<'_> {
                     step: of_step,
                     ..About::default()
                 },
-                sure: Sure::High,
+                sure: Confidence::High,
                 why: format!(
                     "the ranks that keep pace with the step lines made the same number in each of \
                      {} steps except the odd ones",
@@ -199,7 +210,7 @@ impl Of<'_> {
     }
 
     /// Steps go on and calls stop.
-    fn silent(&self) -> Option<Finding> {
+    fn find_steps_without_calls(&self) -> Option<Finding> {
         let old = &self.input.old;
         let (last, without, next) = match self.sums.iter().rposition(|sum| sum.calls > 0) {
             Some(last) => {
@@ -209,15 +220,15 @@ impl Of<'_> {
             None => {
                 let called = old.called?;
                 let all = old.since.step + self.steps.len();
-                (called.step, called.without(all), called.next)
+                (called.step, called.steps_after(all), called.next)
             }
         };
-        if without < 3 || old.since.step + self.steps.len() < FEW {
+        if without < 3 || old.since.step + self.steps.len() < MIN_STEPS_COMPARED {
             return None;
         }
         let says = format!(
             "steps continue after step {last} but their calls stop: {} have none",
-            listed(&[counted(without as u64, "step")])
+            list_names(&[number_and_noun(without as u64, "step")])
         );
         let finding = match next {
             Some((step, line)) => Finding {
@@ -225,13 +236,13 @@ impl Of<'_> {
                     step: Some(step),
                     ..About::default()
                 },
-                evidence: vec![self.input.at(self.number, line)],
-                ..self.finding("calls_stop", 0, says)
+                evidence: vec![self.input.line_evidence(self.number, line)],
+                ..self.step_finding("calls_stop", 0, says)
             },
             // Of those that are looked at, the last ones have none.
             None => {
                 let first = self.steps.len().saturating_sub(without);
-                self.finding("calls_stop", first, says)
+                self.step_finding("calls_stop", first, says)
             }
         };
         Some(Finding {

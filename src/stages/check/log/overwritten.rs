@@ -5,67 +5,71 @@
 //! the beginning of its header. People quote lines without headers too, but not one by itself among
 //! lines that have theirs.
 
-use crate::log::walk::Said;
-use crate::stages::net::all::First;
+use crate::log::walk::MessageLine;
+use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
 /// How many places are kept; more are only counted.
-const PLACES: usize = 4;
+const MAX_OVERWRITTEN_PLACES: usize = 4;
 
 /// The longest end of a header: a process, a thread and a device.
-const LONGEST: usize = 40;
+const MAX_HEADER_END_BYTES: usize = 40;
 
 /// A chunk's lines that lack the beginning of their header, or all.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Remains {
+pub(crate) struct HeaderRemains {
     /// How many there are.
     pub(crate) count: u64,
     /// Where the first few are.
-    pub(crate) places: Vec<First>,
+    pub(crate) places: Vec<FirstReportLine>,
     /// The last line with a header.
-    last: Option<First>,
+    last: Option<FirstReportLine>,
     /// The chunk begins with such a line: whether the line before it has a header is not known.
     first: bool,
 }
 
-impl Remains {
+impl HeaderRemains {
     /// Takes a message of NCCL's.
-    pub(crate) fn message(&mut self, said: &Said<'_>) {
-        let at = First {
+    pub(crate) fn take_message(&mut self, said: &MessageLine<'_>) {
+        let at = FirstReportLine {
             input: 0,
             line: said.line,
         };
         if said.tid.is_some() {
             self.last = Some(at);
-        } else if is_end(said.text) {
+        } else if is_rest_of_header(said.text) {
             match said.line.checked_sub(1) {
                 None => self.first = true,
-                Some(before) if self.last.is_some_and(|last| last.line == before) => self.found(at),
+                Some(before) if self.last.is_some_and(|last| last.line == before) => {
+                    self.note_place(at);
+                }
                 Some(_) => {}
             }
         }
     }
 
-    fn found(&mut self, at: First) {
+    fn note_place(&mut self, at: FirstReportLine) {
         self.count += 1;
-        if self.places.len() < PLACES {
+        if self.places.len() < MAX_OVERWRITTEN_PLACES {
             self.places.push(at);
         }
     }
 
     /// Adds a chunk's that follow; `line` is the chunk's first line in the input `input`.
-    pub(crate) fn add(&mut self, part: Remains, input: u32, line: u64) {
-        let placed = |at: First| First {
+    pub(crate) fn add_chunk(&mut self, part: HeaderRemains, input: u32, line: u64) {
+        let placed = |at: FirstReportLine| FirstReportLine {
             input,
             line: at.line + line,
         };
-        let before = line.checked_sub(1).map(|line| First { input, line });
+        let before = line
+            .checked_sub(1)
+            .map(|line| FirstReportLine { input, line });
         if part.first && before.is_some() && before == self.last {
-            self.found(First { input, line });
+            self.note_place(FirstReportLine { input, line });
         }
         self.count += part.count;
-        let room = PLACES.saturating_sub(self.places.len());
+        let room = MAX_OVERWRITTEN_PLACES.saturating_sub(self.places.len());
         let places = part.places.into_iter().map(placed);
         self.places.extend(places.take(room));
         self.last = part.last.map(placed).or(self.last);
@@ -73,12 +77,12 @@ impl Remains {
 }
 
 /// True where a line begins with the end of a header: `61:1618221 [2] NCCL INFO`, `NCCL INFO`.
-fn is_end(line: &[u8]) -> bool {
+fn is_rest_of_header(line: &[u8]) -> bool {
     let Some(at) = memmem::find(line, b"NCCL INFO ") else {
         return false;
     };
     let before = &line[..at];
-    at <= LONGEST
+    at <= MAX_HEADER_END_BYTES
         && before
             .iter()
             .all(|b| b.is_ascii_digit() || b":[] ".contains(b))

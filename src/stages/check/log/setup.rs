@@ -1,27 +1,27 @@
 //! Processes that could not set up a process group: they waited for a rank that did not come.
 
-use super::first_failure::Failed;
-use super::job_ends::Failure;
-use crate::grammar::ending::{Setup, What, setup};
-use crate::stages::check::finding::{About, Finding, Severity, Sure};
-use crate::stages::check::wording::{ranks as ranks_named, text};
+use super::first_failure::FailureEvidence;
+use super::job_ends::ReportedFailure;
+use crate::grammar::ending::{FailureCause, SetupFailure, find_setup_failure};
+use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named};
 use std::collections::BTreeSet;
 
 /// So many of the lines are shown.
-const SHOWN: usize = 3;
+const MAX_SETUP_LINES_SHOWN: usize = 3;
 
 /// Who waited for the id of a communicator, as far as their lines name them.
-struct Waiting<'f> {
+struct CommIdWaiters<'f> {
     /// Each with its rank there and the rank that makes the id.
-    all: Vec<(&'f Failure, u32, u32)>,
+    all: Vec<(&'f ReportedFailure, u32, u32)>,
     /// The job's ranks that waited.
     ranks: BTreeSet<u32>,
 }
 
-impl Waiting<'_> {
+impl CommIdWaiters<'_> {
     /// The ranks of the job that did not make an id. A group's ranks rise with those of the job: where
     /// a rank has one number in both, so has each below it.
-    fn missing(&self) -> BTreeSet<u32> {
+    fn ranks_without_id(&self) -> BTreeSet<u32> {
         let same = self.all.iter().filter(|(f, rank, _)| f.rank == Some(*rank));
         let missing: BTreeSet<u32> = same.map(|&(_, _, from)| from).collect();
         // Who also waited may do so for one that did not.
@@ -32,7 +32,7 @@ impl Waiting<'_> {
     }
 
     /// `ranks 1 and 2`, `a process`.
-    fn who(&self) -> String {
+    fn describe_waiters(&self) -> String {
         match (self.ranks.first(), self.ranks.len()) {
             (None, _) => "a process".to_owned(),
             (Some(rank), 1) => format!("rank {rank}"),
@@ -41,15 +41,18 @@ impl Waiting<'_> {
     }
 }
 
-impl Failed<'_> {
+impl FailureEvidence<'_> {
     /// The finding on the processes among `failures` that could not set up a process group.
-    pub(super) fn setup(&self, failures: &[Failure]) -> Option<Finding> {
-        let all = failures.iter().filter(|f| f.what == What::Nccl);
+    pub(super) fn find_setup_failure(&self, failures: &[ReportedFailure]) -> Option<Finding> {
+        let all = failures.iter().filter(|f| f.what == FailureCause::Nccl);
         let all: Vec<_> = all
-            .filter_map(|f| Some((f, setup(&f.line.text)?)))
+            .filter_map(|f| Some((f, find_setup_failure(&f.line.text)?)))
             .collect();
         let &(first, what) = all.first()?;
-        let shown = all.iter().take(SHOWN).map(|(f, _)| f.line.shown());
+        let shown = all
+            .iter()
+            .take(MAX_SETUP_LINES_SHOWN)
+            .map(|(f, _)| f.line.to_evidence());
         // Who it is among the processes is not known: it may have no line of NCCL's, and a smaller
         // communicator may then be taken for that of all ranks.
         let finding = |says, rank: Option<u32>, advice| Finding {
@@ -60,7 +63,7 @@ impl Failed<'_> {
                 rank,
                 ..About::default()
             },
-            sure: Sure::Medium,
+            sure: Confidence::Medium,
             why: "PyTorch reports it, and no failure comes before it".to_owned(),
             advice,
             evidence: shown.collect(),
@@ -68,30 +71,30 @@ impl Failed<'_> {
         let look =
             "its own output, whether it waits for a download or an input, a stack (py-spy dump)";
         match what {
-            Setup::Id { waited, .. } => {
+            SetupFailure::Id { waited, .. } => {
                 // Where a whole job ends at once, its processes also lose the store.
                 if !waited && self.ended_together() {
                     return None;
                 }
                 let all = all.iter().filter_map(|&(f, what)| match what {
-                    Setup::Id { rank, from, .. } => Some((f, rank, from)),
+                    SetupFailure::Id { rank, from, .. } => Some((f, rank, from)),
                     _ => None,
                 });
                 let all: Vec<_> = all.collect();
                 let ranks = all.iter().filter_map(|(f, ..)| f.rank).collect();
-                Some(self.no_id(&Waiting { all, ranks }, waited, look, finding))
+                Some(self.no_comm_id_finding(&CommIdWaiters { all, ranks }, waited, look, finding))
             }
-            Setup::Clients { came, all } => Some(finding(
+            SetupFailure::Clients { came, all } => Some(finding(
                 format!("only {came} of {all} processes joined the job before the time was up"),
                 None,
                 format!("look at the processes that did not join: {look}"),
             )),
-            Setup::Store(address) => {
+            SetupFailure::Store(address) => {
                 let who = first
                     .rank
                     .map_or("a process".to_owned(), |rank| format!("rank {rank}"));
                 Some(finding(
-                    format!("{who} could not connect to the job's store at {}", text(address)),
+                    format!("{who} could not connect to the job's store at {}", quote_text(address)),
                     None,
                     "look at whether rank 0 runs there (MASTER_ADDR, MASTER_PORT), and whether a firewall is \
                      between the hosts"
@@ -101,14 +104,14 @@ impl Failed<'_> {
         }
     }
 
-    fn no_id(
+    fn no_comm_id_finding(
         &self,
-        waiting: &Waiting<'_>,
+        waiting: &CommIdWaiters<'_>,
         waited: bool,
         look: &str,
         finding: impl FnOnce(String, Option<u32>, String) -> Finding,
     ) -> Finding {
-        let (who, missing) = (waiting.who(), waiting.missing());
+        let (who, missing) = (waiting.describe_waiters(), waiting.ranks_without_id());
         let end = match waited {
             true => "",
             false => ": the connection to the job's store was lost",

@@ -1,30 +1,30 @@
 //! Where the ranks stopped: the last call of each process.
 
-use super::mismatch::{self, Details};
+use super::mismatch::{self, CallDetails};
 use super::names;
-use crate::stages::check::finding::{About, Evidence, Finding, Severity, Sure};
-use crate::stages::check::streams::compare::Whose;
-use crate::stages::check::streams::reread::Detail;
-use crate::stages::check::streams::{Caller, Streams};
-use crate::stages::check::wording::{counted, listed};
-use crate::stages::communicators::Found;
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::streams::compare::StreamOwner;
+use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::{CallStreams, ProcessComm};
+use crate::stages::check::wording::{list_names, number_and_noun};
+use crate::stages::communicators::CommunicatorsSummary;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Each process's last call: its communicator, the process's rank there, the call.
-pub(crate) type LastCalls<'d> = BTreeMap<u32, (usize, Option<u32>, &'d Detail)>;
+pub(crate) type LastCallByProcess<'d> = BTreeMap<u32, (usize, Option<u32>, &'d CallDetail)>;
 
 /// The last call of each process.
-pub(super) fn last_calls<'d>(
-    details: &'d Details,
-    streams: &Streams,
-    whose: &FxHashMap<Caller, Whose>,
-) -> LastCalls<'d> {
-    let mut last = LastCalls::new();
+pub(super) fn find_last_calls<'d>(
+    details: &'d CallDetails,
+    streams: &CallStreams,
+    whose: &FxHashMap<ProcessComm, StreamOwner>,
+) -> LastCallByProcess<'d> {
+    let mut last = LastCallByProcess::new();
     for ((number, way), &stream) in &streams.at {
         let caller = *streams.callers.get(*number);
-        let made = streams.calls(stream);
+        let made = streams.calls_until_hang(stream);
         let calls = details.get(&(caller, *way)).into_iter().flatten();
         let Some(call) = calls.rev().find(|call| call.seq < made) else {
             continue;
@@ -42,14 +42,17 @@ pub(super) fn last_calls<'d>(
 }
 
 /// The one process of a job whose last call is of another kind than that of all others, who made the same.
-pub(super) fn odd_one(
-    last: &LastCalls<'_>,
-    found: &Found,
+pub(super) fn find_odd_process(
+    last: &LastCallByProcess<'_>,
+    found: &CommunicatorsSummary,
     is_of_job: impl Fn(u32) -> bool,
 ) -> Option<u32> {
     let mut kinds: BTreeMap<(String, Option<u32>), Vec<u32>> = BTreeMap::new();
     for (&process, (communicator, _, call)) in last.iter().filter(|(p, _)| is_of_job(**p)) {
-        let kind = (names::call(call), found.communicators[*communicator].nranks);
+        let kind = (
+            names::describe_call(call),
+            found.communicators[*communicator].nranks,
+        );
         kinds.entry(kind).or_default().push(process);
     }
     let mut kinds: Vec<Vec<u32>> = kinds.into_values().collect();
@@ -61,14 +64,17 @@ pub(super) fn odd_one(
 }
 
 /// Where the job stopped: every rank's last call, equal ones together.
-pub(super) fn finding(last: &LastCalls<'_>, found: &Found) -> Option<Finding> {
-    type Group<'a> = Vec<&'a (usize, Option<u32>, &'a Detail)>;
-    let mut groups: BTreeMap<(String, String), Group<'_>> = BTreeMap::new();
+pub(super) fn list_last_calls(
+    last: &LastCallByProcess<'_>,
+    found: &CommunicatorsSummary,
+) -> Option<Finding> {
+    type SameLastCall<'a> = Vec<&'a (usize, Option<u32>, &'a CallDetail)>;
+    let mut groups: BTreeMap<(String, String), SameLastCall<'_>> = BTreeMap::new();
     for at in last.values() {
         let (communicator, _, call) = at;
         let label = found.communicators[*communicator].label.of.name();
         groups
-            .entry((names::call(call), label.to_owned()))
+            .entry((names::describe_call(call), label.to_owned()))
             .or_default()
             .push(at);
     }
@@ -84,20 +90,23 @@ pub(super) fn finding(last: &LastCalls<'_>, found: &Found) -> Option<Finding> {
                 "unknown" => String::new(),
                 label => format!(" on a {label} communicator"),
             };
-            format!("{}: {call}{on}", counted(group.len() as u64, "rank"))
+            format!(
+                "{}: {call}{on}",
+                number_and_noun(group.len() as u64, "rank")
+            )
         })
         .collect();
     let evidence: Vec<Evidence> = groups
         .iter()
         .take(4)
-        .filter_map(|(_, group)| Some(mismatch::spot(group.first()?.2)))
+        .filter_map(|(_, group)| Some(mismatch::show_call(group.first()?.2)))
         .collect();
     Some(Finding {
         id: "last_calls",
         severity: Severity::Note,
-        says: format!("the ranks' last calls: {}", listed(&told)),
+        says: format!("the ranks' last calls: {}", list_names(&told)),
         about: About::default(),
-        sure: Sure::High,
+        sure: Confidence::High,
         why:
             "they are the last calls in the lines of their processes; a call is logged when it is \
               enqueued, and it might not have begun"

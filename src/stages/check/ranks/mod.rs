@@ -2,58 +2,60 @@
 //! findings.
 
 mod absent_members;
-mod case;
+mod blame;
+mod confidence;
 mod deadlock;
-mod doubt;
+mod difference_context;
 pub(crate) mod fewer_calls;
-mod judge;
 mod last_calls;
 mod messages;
 pub(crate) mod mismatch;
 pub(crate) mod names;
-mod read_again;
+mod reread_differences;
 pub(super) mod stopped;
 pub(super) mod unnamed_communicators;
 
 use super::evidence;
 use super::finding::Finding;
-use super::log::job_spans::{Jobs, Silence};
-use super::streams::Streams;
-use super::streams::compare::{Begins, Compared, compare, whose};
-use super::streams::piped::Piped;
-use super::streams::step_ends::StepEnds;
-use super::walk::Walked;
+use super::log::job_spans::{JobCallSpans, JobsByProcess};
+use super::streams::CallStreams;
+use super::streams::compare::{
+    LogStart, StreamComparison, compare_communicators, find_stream_owners,
+};
+use super::streams::piped::PipeRecord;
+use super::streams::step_ends::InputStepEnds;
+use super::walk::WalkedInput;
 use super::watchdog::nccl_call;
-use super::watchdog::{Watched, What};
+use super::watchdog::{WatchdogMessage, WatchdogRecord};
 use crate::count::calls::Options;
 use crate::error::Result;
 use crate::report::account::Account;
 use crate::source::Input;
-use crate::stages::communicators::Found;
-use case::Case;
-use deadlock::Met;
-use doubt::unjudged;
-use fewer_calls::End;
-use judge::Ending;
-use last_calls::last_calls;
+use crate::stages::communicators::CommunicatorsSummary;
+use blame::JobEndEvidence;
+use confidence::unjudged;
+use deadlock::Rendezvous;
+use difference_context::DifferenceContext;
+use fewer_calls::JobEndSignals;
+use last_calls::find_last_calls;
 use mismatch::same_kind;
-use names::Names;
-use read_again::read_again;
+use names::RankNames;
+use reread_differences::reread_differences;
 use std::collections::{BTreeMap, BTreeSet};
-use stopped::step_lines::StepLines;
-use stopped::{Failures, Now, Stops};
-use unnamed_communicators::Open;
+use stopped::step_lines::StepLinePositions;
+use stopped::{JobFailures, JobLiveness, StopDetector};
+use unnamed_communicators::UnnamedComms;
 
 /// What is known of the ranks' calls.
-pub(crate) struct Ranks {
+pub(crate) struct RankComparison {
     /// What the hashes say.
-    pub(crate) compared: Compared,
+    pub(crate) compared: StreamComparison,
     /// What is wrong.
     pub(crate) findings: Vec<Finding>,
 }
 
 /// The inputs, to be read again.
-pub(crate) struct Inputs<'a, F: Fn(u32) -> Result<Input>> {
+pub(crate) struct RereadInputs<'a, F: Fn(u32) -> Result<Input>> {
     /// Opens an input by its number.
     pub(crate) open: F,
     /// For each input the processes with lines in it.
@@ -61,9 +63,9 @@ pub(crate) struct Inputs<'a, F: Fn(u32) -> Result<Input>> {
     /// Where their lines went.
     pub(crate) accounts: &'a [Account],
     /// What is known of them.
-    pub(crate) walked: &'a [Walked],
+    pub(crate) walked: &'a [WalkedInput],
     /// What was kept of those that came through a pipe.
-    pub(crate) piped: &'a BTreeMap<u32, Piped>,
+    pub(crate) piped: &'a BTreeMap<u32, PipeRecord>,
     /// How they are read.
     pub(crate) options: &'a Options,
     /// They look as if they had been cut out of longer ones.
@@ -74,27 +76,27 @@ pub(crate) struct Inputs<'a, F: Fn(u32) -> Result<Input>> {
 ///
 /// # Errors
 /// An input cannot be read again.
-pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
-    found: &Found,
-    open: &Open,
-    streams: &Streams,
-    (watched, end, failures): (&[Watched], End, &Failures),
-    inputs: &Inputs<'_, F>,
-) -> Result<Ranks> {
-    let begins = begins(streams, inputs.cut);
-    let compared = compare(found, open, streams, inputs.accounts, begins);
-    let late = |w: &Watched| matches!(w.what, What::Timeout(_));
+pub(crate) fn compare_ranks<F: Fn(u32) -> Result<Input>>(
+    found: &CommunicatorsSummary,
+    open: &UnnamedComms,
+    streams: &CallStreams,
+    (watched, end, failures): (&[WatchdogRecord], JobEndSignals, &JobFailures),
+    inputs: &RereadInputs<'_, F>,
+) -> Result<RankComparison> {
+    let begins = classify_log_start(streams, inputs.cut);
+    let compared = compare_communicators(found, open, streams, inputs.accounts, begins);
+    let late = |w: &WatchdogRecord| matches!(w.what, WatchdogMessage::Timeout(_));
     let hung = watched.iter().any(late);
-    let lines = StepLines::of(inputs.walked);
-    let met = deadlock::meet(&compared, found, (streams, &lines), end.failed);
+    let lines = StepLinePositions::from_inputs(inputs.walked);
+    let met = deadlock::replay_last_calls(&compared, found, (streams, &lines), end.failed);
     let differ = met.is_circle() || !compared.apart.is_empty() || !compared.unpaired.is_empty();
     if !differ && compared.few.is_none() && !hung {
-        return Ok(Ranks {
+        return Ok(RankComparison {
             compared,
             findings: Vec::new(),
         });
     }
-    judge(
+    reread_and_blame(
         (compared, &met),
         (found, streams),
         (watched, end, failures),
@@ -103,73 +105,73 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
 }
 
 /// Where the log begins, by NCCL's own count or by what it looks like.
-fn begins(streams: &Streams, cut: bool) -> Begins {
-    match (streams.is_late(), cut && !streams.counts) {
-        (true, _) => Begins::Late,
-        (false, true) => Begins::Unsure,
-        _ => Begins::First,
+fn classify_log_start(streams: &CallStreams, cut: bool) -> LogStart {
+    match (streams.lacks_first_calls(), cut && !streams.counts) {
+        (true, _) => LogStart::Late,
+        (false, true) => LogStart::Unsure,
+        _ => LogStart::First,
     }
 }
 
 /// Reads again what differs, and says who and where.
-fn judge<F: Fn(u32) -> Result<Input>>(
-    (mut compared, met): (Compared, &Met),
-    (found, streams): (&Found, &Streams),
-    (watched, end, failures): (&[Watched], End, &Failures),
-    inputs: &Inputs<'_, F>,
-) -> Result<Ranks> {
-    let whose = whose(found, streams);
-    let kin = same_kind::kin(&compared.apart, &whose, found);
-    let mut silence = Silence::new(Jobs::of(found));
+fn reread_and_blame<F: Fn(u32) -> Result<Input>>(
+    (mut compared, met): (StreamComparison, &Rendezvous),
+    (found, streams): (&CommunicatorsSummary, &CallStreams),
+    (watched, end, failures): (&[WatchdogRecord], JobEndSignals, &JobFailures),
+    inputs: &RereadInputs<'_, F>,
+) -> Result<RankComparison> {
+    let whose = find_stream_owners(found, streams);
+    let kin = same_kind::find_similar_callers(&compared.apart, &whose, found);
+    let mut silence = JobCallSpans::new(JobsByProcess::group_processes(found));
     // Where a line reports a failure, or the job runs, no steps are needed to see that it stopped.
-    let mut ends = StepEnds::default();
-    let is_quiet = failures.lines.is_empty() && failures.now != Now::Running;
+    let mut ends = InputStepEnds::default();
+    let is_quiet = failures.lines.is_empty() && failures.now != JobLiveness::Running;
     let read = (inputs, &mut silence, is_quiet.then_some(&mut ends));
-    let details = read_again((&compared, met), &kin, found, streams, read)?;
-    let case = Case {
+    let details = reread_differences((&compared, met), &kin, found, streams, read)?;
+    let case = DifferenceContext {
         found,
         streams,
         details: &details,
         met,
         is_piped: !inputs.piped.is_empty(),
-        names: Names { found },
+        names: RankNames { found },
         whose: &whose,
-        last: &last_calls(&details, streams, &whose),
+        last: &find_last_calls(&details, streams, &whose),
     };
     let middle = case
-        .tail(&ends, |process| silence.job(process))
-        .in_the_middle();
-    let stops = Stops {
+        .lone_stop_search(&ends, |process| silence.job_of_process(process))
+        .find_lone_mid_step_ranks();
+    let stops = StopDetector {
         found,
         silence: &silence,
         failures,
         lags: met,
         steps: &ends,
         middle: &middle,
-        is_last_step: inputs.walked.iter().any(Walked::ends_with_last_step),
+        is_last_step: inputs.walked.iter().any(WalkedInput::ends_with_last_step),
     };
-    let mut unjudged = unjudged::drop_ended(&mut compared.unpaired, found);
-    let doubts = doubt::doubts(&compared, found);
-    let ending = Ending {
+    let mut unjudged = unjudged::drop_ended_pairs(&mut compared.unpaired, found);
+    let doubts = confidence::rate_membership(&compared, found);
+    let ending = JobEndEvidence {
         watched,
         end,
         stops,
     };
-    let judged = case.judge(&mut compared, &kin, ending);
+    let judged = case.find_blamed(&mut compared, &kin, ending);
     let mut findings = judged.findings;
     unjudged.extend(judged.unjudged);
-    unjudged::leave_unjudged(&mut compared, unjudged);
-    evidence::resolve(&mut findings, inputs.walked, &inputs.open)?;
+    unjudged::move_to_unjudged(&mut compared, unjudged);
+    evidence::resolve_evidence(&mut findings, inputs.walked, &inputs.open)?;
     let uncut = judged.uncut;
-    let about = (&case, inputs, End { uncut, ..end });
-    doubt::doubt_all(&mut findings, &mut compared, &doubts, about)?;
+    let about = (&case, inputs, JobEndSignals { uncut, ..end });
+    confidence::rate_confidence(&mut findings, &mut compared, &doubts, about)?;
     if !findings.is_empty() {
-        findings.extend(last_calls::finding(case.last, found));
+        findings.extend(last_calls::list_last_calls(case.last, found));
     }
-    let made = case.made();
-    findings.extend(nccl_call::findings(
+    let made = case.count_collectives();
+    findings.extend(nccl_call::find_timed_out_nccl_calls(
         watched, &details, &made, &whose, case.names,
     ));
-    findings.extend(case.few(&compared, inputs.accounts));
-    Ok(Ranks { compared, findings })
+    findings.extend(case.note_absent_members(&compared, inputs.accounts));
+    Ok(RankComparison { compared, findings })
 }

@@ -6,52 +6,54 @@
 //! are one: a second would have no members left. That holds as far as the log has all of its job's
 //! ranks, and so whatever is found this way is less than sure, and says why ([`Told`]).
 
-use crate::stages::check::finding::Sure;
-use crate::stages::check::streams::why::Why;
-use crate::stages::communicators::{Communicator, Found, Gpu, Named, Told, gpu};
+use crate::stages::check::finding::Confidence;
+use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
+use crate::stages::communicators::{
+    CommunicatorsSummary, CountingEvidence, JobGpu, MergedCommunicator, Named, gpu_of_side,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What counting leaves open.
 #[derive(Debug, Default)]
-pub(crate) struct Open {
+pub(crate) struct UnnamedComms {
     /// Why members are not known, by the communicators' size.
-    why: BTreeMap<u32, Why>,
+    why: BTreeMap<u32, UnjudgedReason>,
     /// Sides that may be of one communicator, of which some have no lines in the log.
     pub(crate) few: Option<Vec<usize>>,
 }
 
-impl Open {
+impl UnnamedComms {
     /// Why the members of a communicator of `nranks` are not known.
-    pub(crate) fn why(&self, nranks: Option<u32>) -> Why {
+    pub(crate) fn reason_unknown(&self, nranks: Option<u32>) -> UnjudgedReason {
         let why = nranks.and_then(|n| self.why.get(&n));
-        why.copied().unwrap_or(Why::Unnamed)
+        why.copied().unwrap_or(UnjudgedReason::Unnamed)
     }
 }
 
 /// How it is known that sides are one communicator: as sure as that makes what is found, and why.
-pub(crate) fn doubt(told: Told, nranks: u32) -> (Sure, String) {
+pub(crate) fn confidence_of_grouping(told: CountingEvidence, nranks: u32) -> (Confidence, String) {
     let each = format!("each of the {nranks} processes in the log");
     let (sure, since) = match told {
-        Told::Only => (
-            Sure::Medium,
+        CountingEvidence::Only => (
+            Confidence::Medium,
             format!("{each} uses one communicator of {nranks} ranks and no other"),
         ),
-        Told::Ranks => (
-            Sure::Medium,
+        CountingEvidence::Ranks => (
+            Confidence::Medium,
             format!(
                 "{each} uses exactly one communicator of {nranks} ranks, and each rank appears \
                      once"
             ),
         ),
-        Told::Largest => (
-            Sure::Low,
+        CountingEvidence::Largest => (
+            Confidence::Low,
             format!(
                 "{each} uses exactly one communicator of {nranks} ranks, besides smaller ones; if \
                  the job has more processes, it may be several communicators"
             ),
         ),
-        Told::Order(many) => (
-            Sure::Medium,
+        CountingEvidence::Order(many) => (
+            Confidence::Medium,
             format!(
                 "{each} made {many} communicators of {nranks} ranks; they are matched in the order \
                  in which they were made"
@@ -65,7 +67,7 @@ pub(crate) fn doubt(told: Told, nranks: u32) -> (Sure, String) {
 }
 
 /// How a communicator was put together, if it was.
-pub(crate) fn told(communicator: &Communicator) -> Option<(Told, u32)> {
+pub(crate) fn grouping_of(communicator: &MergedCommunicator) -> Option<(CountingEvidence, u32)> {
     match communicator.key {
         Named::Counted(_, told) => Some((told, communicator.nranks?)),
         _ => None,
@@ -74,9 +76,9 @@ pub(crate) fn told(communicator: &Communicator) -> Option<(Told, u32)> {
 
 /// Sides of communicators of one size that no line names.
 #[derive(Default)]
-struct Size {
+struct UnnamedCommsOfSize {
     /// By who has them, in the order in which they were made or first used.
-    of: BTreeMap<Gpu, Vec<usize>>,
+    of: BTreeMap<JobGpu, Vec<usize>>,
     /// Their addresses.
     known: BTreeSet<u64>,
     /// Addresses in calls of nobody that is known.
@@ -84,10 +86,10 @@ struct Size {
 }
 
 /// Puts together what can be but one communicator, and says what is left.
-pub(crate) fn take(found: &mut Found) -> Open {
+pub(crate) fn group_unnamed_communicators(found: &mut CommunicatorsSummary) -> UnnamedComms {
     // Everyone with a communicator of more than one rank; and who has any beside.
-    let mut all: BTreeMap<Gpu, usize> = BTreeMap::new();
-    let mut sizes: BTreeMap<u32, Size> = BTreeMap::new();
+    let mut all: BTreeMap<JobGpu, usize> = BTreeMap::new();
+    let mut sizes: BTreeMap<u32, UnnamedCommsOfSize> = BTreeMap::new();
     let (mut largest, mut ids) = (0, BTreeSet::new());
     for communicator in &found.communicators {
         let Some(nranks) = communicator.nranks.filter(|&n| n > 1) else {
@@ -98,7 +100,7 @@ pub(crate) fn take(found: &mut Found) -> Open {
             let side = &found.sides[at];
             let named = found.processes[side.process as usize].pid.is_some();
             if named {
-                *all.entry(gpu(side)).or_default() += 1;
+                *all.entry(gpu_of_side(side)).or_default() += 1;
             }
             if !matches!(communicator.key, Named::Own(_)) {
                 ids.insert(nranks);
@@ -106,21 +108,21 @@ pub(crate) fn take(found: &mut Found) -> Open {
             }
             let size = sizes.entry(nranks).or_default();
             if named {
-                size.of.entry(gpu(side)).or_default().push(at);
+                size.of.entry(gpu_of_side(side)).or_default().push(at);
                 size.known.insert(side.comm);
             } else {
                 size.stray.insert(side.comm);
             }
         }
     }
-    let mut open = Open::default();
-    let mut taken: Vec<(u32, Told, Vec<usize>)> = Vec::new();
+    let mut open = UnnamedComms::default();
+    let mut taken: Vec<(u32, CountingEvidence, Vec<usize>)> = Vec::new();
     // Beside communicators with an id, those without one may be the same, their lines damaged.
     for (&nranks, size) in sizes.iter().filter(|(nranks, _)| !ids.contains(nranks)) {
-        match size.told(nranks, largest, &all, found) {
+        match size.find_only_grouping(nranks, largest, &all, found) {
             Ok((told, groups)) => taken.extend(groups.into_iter().map(|of| (nranks, told, of))),
             Err(why) => {
-                if matches!(why, Why::Few(seen, _) if seen > 1) {
+                if matches!(why, UnjudgedReason::Few(seen, _) if seen > 1) {
                     open.few = Some(size.of.values().flatten().copied().collect());
                 }
                 open.why.insert(nranks, why);
@@ -128,20 +130,20 @@ pub(crate) fn take(found: &mut Found) -> Open {
         }
     }
     for (nranks, told, sides) in taken {
-        found.unite(nranks, told, sides);
+        found.unite_sides(nranks, told, sides);
     }
     open
 }
 
-impl Size {
+impl UnnamedCommsOfSize {
     /// The communicators that these sides can only be.
-    fn told(
+    fn find_only_grouping(
         &self,
         nranks: u32,
         largest: u32,
-        all: &BTreeMap<Gpu, usize>,
-        found: &Found,
-    ) -> Result<(Told, Vec<Vec<usize>>), Why> {
+        all: &BTreeMap<JobGpu, usize>,
+        found: &CommunicatorsSummary,
+    ) -> Result<(CountingEvidence, Vec<Vec<usize>>), UnjudgedReason> {
         let mut ranks = BTreeSet::new();
         let mut known = self.of.values().flatten();
         let twice = known.any(|&at| found.sides[at].rank.is_some_and(|rank| !ranks.insert(rank)));
@@ -149,15 +151,15 @@ impl Size {
         let (least, most) = (many.clone().min().unwrap_or(0), many.max().unwrap_or(0));
         if self.of.len() < nranks as usize && nranks == largest && most == 1 && !twice {
             let seen = u32::try_from(self.of.len()).unwrap_or(u32::MAX);
-            return Err(Why::Few(seen, nranks));
+            return Err(UnjudgedReason::Few(seen, nranks));
         }
         // Others may have members among those that the log lacks.
         let whole = self.of.len() == nranks as usize && all.len() == self.of.len();
         if !whole || largest > nranks {
-            return Err(Why::Unnamed);
+            return Err(UnjudgedReason::Unnamed);
         }
         if self.stray.iter().any(|comm| !self.known.contains(comm)) {
-            return Err(Why::TwoNames);
+            return Err(UnjudgedReason::TwoNames);
         }
         let groups: Vec<Vec<usize>> = (0..least)
             .map(|nth| self.of.values().map(|sides| sides[nth]).collect())
@@ -174,16 +176,23 @@ impl Size {
         };
         let unnamed = |group: &Vec<usize>| ranks(group).is_empty();
         let told = match least {
-            _ if least != most => return Err(Why::Unnamed),
+            _ if least != most => return Err(UnjudgedReason::Unnamed),
             1 if all.values().all(|&n| n == 1) && groups.iter().all(|g| named(g) || unnamed(g)) => {
-                Told::Only
+                CountingEvidence::Only
             }
-            1 if groups.iter().all(named) => Told::Ranks,
-            1 if groups.iter().all(unnamed) => Told::Largest,
-            1 => return Err(Why::Unnamed),
+            1 if groups.iter().all(named) => CountingEvidence::Ranks,
+            1 if groups.iter().all(unnamed) => CountingEvidence::Largest,
+            1 => return Err(UnjudgedReason::Unnamed),
             // What is made with the same others is made in the same order; a first call is not.
-            n if groups.iter().all(named) => Told::Order(u32::try_from(n).unwrap_or(u32::MAX)),
-            n => return Err(Why::Several(u32::try_from(n).unwrap_or(u32::MAX), nranks)),
+            n if groups.iter().all(named) => {
+                CountingEvidence::Order(u32::try_from(n).unwrap_or(u32::MAX))
+            }
+            n => {
+                return Err(UnjudgedReason::Several(
+                    u32::try_from(n).unwrap_or(u32::MAX),
+                    nranks,
+                ));
+            }
         };
         Ok((told, groups))
     }

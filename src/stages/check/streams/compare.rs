@@ -3,17 +3,17 @@
 //! A difference is judged only where the log can be trusted to show all calls: all members seen,
 //! no bytes overwritten, the job logged from its start. Otherwise the reason is reported.
 
-use super::why::Why;
-use super::{BLOCK, Caller, Stream, Streams, Way};
+use super::unjudged_reason::UnjudgedReason;
+use super::{CALLS_PER_HASH_BLOCK, CallStream, CallStreams, ProcessComm, StreamKind};
 use crate::report::account::Account;
-use crate::stages::check::ranks::unnamed_communicators::{self, Open};
-use crate::stages::communicators::{Communicator, Found, Named};
+use crate::stages::check::ranks::unnamed_communicators::{self, UnnamedComms};
+use crate::stages::communicators::{CommunicatorsSummary, MergedCommunicator, Named};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A member of a communicator and its streams.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ranked {
+pub(crate) struct CommMember {
     /// Its rank, if it is known.
     pub(crate) rank: Option<u32>,
     /// Its side.
@@ -26,20 +26,20 @@ pub(crate) struct Ranked {
     pub(crate) before: u64,
 }
 
-impl Ranked {
+impl CommMember {
     /// What others call it as the other side of a message.
-    pub(crate) fn peer(&self) -> i64 {
+    pub(crate) fn peer_rank(&self) -> i64 {
         self.rank.map_or(-1, i64::from)
     }
 }
 
 /// A communicator whose members' collectives differ.
 #[derive(Debug)]
-pub(crate) struct Apart {
+pub(crate) struct DifferingComm {
     /// Its number.
     pub(crate) communicator: usize,
     /// Its members by rank.
-    pub(crate) members: Vec<Ranked>,
+    pub(crate) members: Vec<CommMember>,
     /// The block of calls in which they begin to differ.
     pub(crate) block: u64,
     /// Other members have no lines in the log.
@@ -48,9 +48,9 @@ pub(crate) struct Apart {
     pub(crate) is_late: bool,
 }
 
-impl Apart {
+impl DifferingComm {
     /// Why a difference is not quite sure.
-    pub(crate) fn doubt(&self) -> Option<&'static str> {
+    pub(crate) fn reason_for_doubt(&self) -> Option<&'static str> {
         match (self.is_partial, self.is_late) {
             (true, _) => Some("; but not all members' lines are in the log"),
             (_, true) => Some(
@@ -64,13 +64,13 @@ impl Apart {
 
 /// Sends that are not what the other side receives.
 #[derive(Debug, Clone)]
-pub(crate) struct Unpaired {
+pub(crate) struct UnpairedMessages {
     /// The communicator.
     pub(crate) communicator: usize,
     /// Who sends.
-    pub(crate) from: Ranked,
+    pub(crate) from: CommMember,
     /// Who receives.
-    pub(crate) to: Ranked,
+    pub(crate) to: CommMember,
     /// How many are sent.
     pub(crate) sent: u64,
     /// How many are received.
@@ -83,24 +83,24 @@ pub(crate) struct Unpaired {
 
 /// What the hashes say.
 #[derive(Debug, Default)]
-pub(crate) struct Compared {
+pub(crate) struct StreamComparison {
     /// Communicators whose members made the same calls.
     pub(crate) same: u64,
     /// Those whose members did not.
-    pub(crate) apart: Vec<Apart>,
+    pub(crate) apart: Vec<DifferingComm>,
     /// All communicators that can be judged, and their members.
-    pub(crate) judged: Vec<(usize, Vec<Ranked>)>,
+    pub(crate) judged: Vec<(usize, Vec<CommMember>)>,
     /// Pairs that do not fit.
-    pub(crate) unpaired: Vec<Unpaired>,
+    pub(crate) unpaired: Vec<UnpairedMessages>,
     /// Communicators that are not judged.
-    pub(crate) unjudged: BTreeMap<Why, Vec<usize>>,
+    pub(crate) unjudged: BTreeMap<UnjudgedReason, Vec<usize>>,
     /// What differs if sides are of one communicator that has more ranks than the log.
-    pub(crate) few: Option<Apart>,
+    pub(crate) few: Option<DifferingComm>,
 }
 
 /// Where a log begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begins {
+pub(crate) enum LogStart {
     /// With the job's first calls, as far as it tells.
     First,
     /// Perhaps behind them.
@@ -111,18 +111,18 @@ pub(crate) enum Begins {
 
 /// Compares all communicators' members; `open` is what counting leaves of those without a name,
 /// `accounts` are the inputs'; `late` is where the log begins.
-pub(crate) fn compare(
-    found: &Found,
-    open: &Open,
-    streams: &Streams,
+pub(crate) fn compare_communicators(
+    found: &CommunicatorsSummary,
+    open: &UnnamedComms,
+    streams: &CallStreams,
     accounts: &[Account],
-    late: Begins,
-) -> Compared {
-    let callers = callers_of(found, streams);
-    let quiet = is_quiet(found, streams);
-    let strays = strays(found, streams);
-    let mut compared = Compared::default();
-    let group = Group {
+    late: LogStart,
+) -> StreamComparison {
+    let callers = callers_by_side(found, streams);
+    let quiet = are_most_silent(found, streams);
+    let strays = find_stray_addresses(found, streams);
+    let mut compared = StreamComparison::default();
+    let group = CommSides {
         found,
         open,
         streams,
@@ -137,24 +137,24 @@ pub(crate) fn compare(
         if !used || communicator.nranks == Some(1) {
             continue;
         }
-        let (members, is_partial) = match group.members(communicator) {
+        let (members, is_partial) = match group.all_members(communicator) {
             Ok(members) => (members, false),
             Err(why) => {
                 compared.unjudged.entry(why).or_default().push(at);
-                match group.present(communicator, why) {
+                match group.present_members(communicator, why) {
                     Some(members) => (members, true),
                     None => continue,
                 }
             }
         };
-        let block = group.block(&members);
+        let block = group.first_differing_block(&members);
         if is_partial && block.is_none() {
             compared.judged.push((at, members));
             continue;
         }
         let unpaired = match is_partial {
             true => Vec::new(),
-            false => group.unpaired(at, &members),
+            false => group.find_unpaired(at, &members),
         };
         if block.is_none() && unpaired.is_empty() {
             compared.same += 1;
@@ -163,11 +163,15 @@ pub(crate) fn compare(
         }
         let addresses = members.iter().filter_map(|m| m.caller);
         let mut addresses = addresses.map(|caller| streams.callers.get(caller).comm);
-        let why = match (group.hidden(&members), quiet, late == Begins::Late) {
+        let why = match (
+            group.reason_for_hidden_lines(&members),
+            quiet,
+            late == LogStart::Late,
+        ) {
             (Some(why), ..) => Some(why),
-            _ if addresses.any(|comm| strays.contains(&comm)) => Some(Why::TwoNames),
-            (_, true, _) => Some(Why::Quiet),
-            (_, _, true) => Some(Why::Late),
+            _ if addresses.any(|comm| strays.contains(&comm)) => Some(UnjudgedReason::TwoNames),
+            (_, true, _) => Some(UnjudgedReason::Quiet),
+            (_, _, true) => Some(UnjudgedReason::Late),
             _ => None,
         };
         if let Some(why) = why {
@@ -178,25 +182,28 @@ pub(crate) fn compare(
         }
         compared.judged.push((at, members.clone()));
         compared.unpaired.extend(unpaired);
-        compared.apart.extend(block.map(|block| Apart {
+        compared.apart.extend(block.map(|block| DifferingComm {
             communicator: at,
             members,
             block,
             is_partial,
-            is_late: late != Begins::First,
+            is_late: late != LogStart::First,
         }));
     }
-    compared.few = open.few.as_ref().and_then(|sides| group.few(sides));
+    compared.few = open
+        .few
+        .as_ref()
+        .and_then(|sides| group.compare_present_sides(sides));
     compared
 }
 
 /// The communicators' addresses in calls of nobody that is known: what is left of a call whose
 /// header is damaged.
-fn strays(found: &Found, streams: &Streams) -> FxHashSet<u64> {
+fn find_stray_addresses(found: &CommunicatorsSummary, streams: &CallStreams) -> FxHashSet<u64> {
     let counted: FxHashSet<usize> = found
         .communicators
         .iter()
-        .filter(|communicator| unnamed_communicators::told(communicator).is_some())
+        .filter(|communicator| unnamed_communicators::grouping_of(communicator).is_some())
         .flat_map(|communicator| communicator.sides.iter().copied())
         .collect();
     let callers = streams.callers.items().iter().zip(&streams.member);
@@ -208,7 +215,10 @@ fn strays(found: &Found, streams: &Streams) -> FxHashSet<u64> {
 }
 
 /// The callers of each side.
-fn callers_of(found: &Found, streams: &Streams) -> FxHashMap<usize, Vec<u32>> {
+fn callers_by_side(
+    found: &CommunicatorsSummary,
+    streams: &CallStreams,
+) -> FxHashMap<usize, Vec<u32>> {
     let mut callers: FxHashMap<usize, Vec<u32>> = FxHashMap::default();
     for (caller, member) in (0..).zip(&streams.member) {
         if let Some(&side) = found.side_of.get(member) {
@@ -220,7 +230,7 @@ fn callers_of(found: &Found, streams: &Streams) -> FxHashMap<usize, Vec<u32>> {
 
 /// The owner of a caller's calls.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Whose {
+pub(crate) struct StreamOwner {
     /// The process.
     pub(crate) process: u32,
     /// The communicator.
@@ -230,7 +240,10 @@ pub(crate) struct Whose {
 }
 
 /// Whose each caller's calls are, as far as it is known.
-pub(crate) fn whose(found: &Found, streams: &Streams) -> FxHashMap<Caller, Whose> {
+pub(crate) fn find_stream_owners(
+    found: &CommunicatorsSummary,
+    streams: &CallStreams,
+) -> FxHashMap<ProcessComm, StreamOwner> {
     let mut of_side: FxHashMap<usize, usize> = FxHashMap::default();
     for (at, communicator) in found.communicators.iter().enumerate() {
         of_side.extend(communicator.sides.iter().map(|&side| (side, at)));
@@ -242,13 +255,14 @@ pub(crate) fn whose(found: &Found, streams: &Streams) -> FxHashMap<Caller, Whose
         };
         let rank = found.sides[side].rank;
         let known = |at: &&usize| {
-            rank.is_some() || unnamed_communicators::told(&found.communicators[**at]).is_some()
+            rank.is_some()
+                || unnamed_communicators::grouping_of(&found.communicators[**at]).is_some()
         };
         if let Some(&communicator) = of_side.get(&side).filter(known) {
             let process = found.sides[side].process;
             all.insert(
                 *caller,
-                Whose {
+                StreamOwner {
                     process,
                     communicator,
                     rank,
@@ -261,7 +275,7 @@ pub(crate) fn whose(found: &Found, streams: &Streams) -> FxHashMap<Caller, Whose
 
 /// True where most processes with a communicator log no call at all: then it is the setting, and
 /// no hang.
-fn is_quiet(found: &Found, streams: &Streams) -> bool {
+fn are_most_silent(found: &CommunicatorsSummary, streams: &CallStreams) -> bool {
     let shared = found
         .communicators
         .iter()
@@ -275,80 +289,87 @@ fn is_quiet(found: &Found, streams: &Streams) -> bool {
     2 * all.intersection(&loud).count() < all.len()
 }
 
-struct Group<'a> {
-    found: &'a Found,
-    open: &'a Open,
-    streams: &'a Streams,
+struct CommSides<'a> {
+    found: &'a CommunicatorsSummary,
+    open: &'a UnnamedComms,
+    streams: &'a CallStreams,
     callers: &'a FxHashMap<usize, Vec<u32>>,
     accounts: &'a [Account],
 }
 
-impl Group<'_> {
+impl CommSides<'_> {
     /// The members by rank, if all are there once.
-    fn members(&self, communicator: &Communicator) -> Result<Vec<Ranked>, Why> {
+    fn all_members(
+        &self,
+        communicator: &MergedCommunicator,
+    ) -> Result<Vec<CommMember>, UnjudgedReason> {
         if matches!(communicator.key, Named::Own(_)) {
-            return Err(self.open.why(communicator.nranks));
+            return Err(self.open.reason_unknown(communicator.nranks));
         }
-        let counted = unnamed_communicators::told(communicator).is_some();
-        let members = self.ranked(&communicator.sides)?;
+        let counted = unnamed_communicators::grouping_of(communicator).is_some();
+        let members = self.members_of_sides(&communicator.sides)?;
         if !counted && members.iter().any(|member| member.rank.is_none()) {
-            return Err(Why::Unnamed);
+            return Err(UnjudgedReason::Unnamed);
         }
         let mut in_order = members.iter().zip(0..);
         let in_order = counted || in_order.all(|(m, rank)| m.rank == Some(rank));
         let whole = communicator.nranks.map(|n| n as usize) == Some(members.len());
         match (whole, in_order) {
             (true, true) => Ok(members),
-            (false, _) => Err(Why::Missing),
-            (true, false) => Err(Why::TwoNames),
+            (false, _) => Err(UnjudgedReason::Missing),
+            (true, false) => Err(UnjudgedReason::TwoNames),
         }
     }
 
     /// The members that are there, where others' lines are missing.
-    fn present(&self, communicator: &Communicator, why: Why) -> Option<Vec<Ranked>> {
-        if why != Why::Missing || !matches!(communicator.key, Named::Id(..)) {
+    fn present_members(
+        &self,
+        communicator: &MergedCommunicator,
+        why: UnjudgedReason,
+    ) -> Option<Vec<CommMember>> {
+        if why != UnjudgedReason::Missing || !matches!(communicator.key, Named::Id(..)) {
             return None;
         }
-        let mut members = self.ranked(&communicator.sides).ok()?;
+        let mut members = self.members_of_sides(&communicator.sides).ok()?;
         members.retain(|member| member.caller.is_some());
         let ranks: BTreeSet<u32> = members.iter().filter_map(|m| m.rank).collect();
         (members.len() > 2 && ranks.len() == members.len()).then_some(members)
     }
 
     /// Sides with their streams.
-    fn ranked(&self, sides: &[usize]) -> Result<Vec<Ranked>, Why> {
+    fn members_of_sides(&self, sides: &[usize]) -> Result<Vec<CommMember>, UnjudgedReason> {
         let mut members = Vec::with_capacity(sides.len());
         for &side in sides {
             let callers = self.callers.get(&side).map_or(&[][..], |list| list);
             let caller = match callers {
                 [] => None,
                 [caller] => Some(*caller),
-                _ => return Err(Why::TwoNames),
+                _ => return Err(UnjudgedReason::TwoNames),
             };
-            let stream = caller.and_then(|c| self.number(c, Way::Collective));
-            members.push(Ranked {
+            let stream = caller.and_then(|c| self.stream_number(c, StreamKind::Collective));
+            members.push(CommMember {
                 rank: self.found.sides[side].rank,
                 side,
                 caller,
                 calls: stream.map_or(0, |at| self.streams.list[at as usize].calls),
-                before: stream.map_or(0, |at| self.streams.calls(at)),
+                before: stream.map_or(0, |at| self.streams.calls_until_hang(at)),
             });
         }
         Ok(members)
     }
 
     /// Where the calls of sides differ that may be some of one communicator's.
-    fn few(&self, sides: &[usize]) -> Option<Apart> {
-        let members = self.ranked(sides).ok()?;
+    fn compare_present_sides(&self, sides: &[usize]) -> Option<DifferingComm> {
+        let members = self.members_of_sides(sides).ok()?;
         let mut callers = members.iter().filter_map(|m| m.caller);
-        if !callers.all(|caller| self.streams.is_from_start(caller)) {
+        if !callers.all(|caller| self.streams.begins_at_first_call(caller)) {
             return None;
         }
-        let block = self.block(&members)?;
+        let block = self.first_differing_block(&members)?;
         let first = members.first()?.side;
         let all = &self.found.communicators;
         let communicator = all.iter().position(|c| c.sides.contains(&first))?;
-        Some(Apart {
+        Some(DifferingComm {
             communicator,
             members,
             block,
@@ -357,28 +378,30 @@ impl Group<'_> {
         })
     }
 
-    fn number(&self, caller: u32, way: Way) -> Option<u32> {
+    fn stream_number(&self, caller: u32, way: StreamKind) -> Option<u32> {
         self.streams.at.get(&(caller, way)).copied()
     }
 
-    fn stream(&self, caller: u32, way: Way) -> Option<&Stream> {
-        let at = self.number(caller, way)?;
+    fn find_stream(&self, caller: u32, way: StreamKind) -> Option<&CallStream> {
+        let at = self.stream_number(caller, way)?;
         self.streams.list.get(at as usize)
     }
 
     /// The first block of collectives that is not the same for all.
-    fn block(&self, members: &[Ranked]) -> Option<u64> {
-        let none = Stream::default();
-        let of = |m: &Ranked| {
-            let stream = m.caller.and_then(|c| self.stream(c, Way::Collective));
+    fn first_differing_block(&self, members: &[CommMember]) -> Option<u64> {
+        let none = CallStream::default();
+        let of = |m: &CommMember| {
+            let stream = m
+                .caller
+                .and_then(|c| self.find_stream(c, StreamKind::Collective));
             stream.unwrap_or(&none)
         };
-        let all: Vec<&Stream> = members.iter().map(of).collect();
-        first_block(&all)
+        let all: Vec<&CallStream> = members.iter().map(of).collect();
+        first_unequal_block(&all)
     }
 
     /// Sends that are not what is received.
-    fn unpaired(&self, communicator: usize, members: &[Ranked]) -> Vec<Unpaired> {
+    fn find_unpaired(&self, communicator: usize, members: &[CommMember]) -> Vec<UnpairedMessages> {
         let mut all = Vec::new();
         let mut ways: BTreeSet<(u32, u32)> = BTreeSet::new();
         let by_caller: FxHashMap<u32, u32> = members
@@ -392,39 +415,39 @@ impl Group<'_> {
         let size = members.len();
         let other = |peer: i64| u32::try_from(peer).ok().filter(|&p| (p as usize) < size);
         for caller in by_caller.keys() {
-            for &way in self.streams.ways(*caller) {
+            for &way in self.streams.kinds_of_caller(*caller) {
                 let rank = by_caller[caller];
                 match way {
-                    Way::Send(to) => ways.extend(other(to).map(|to| (rank, to))),
-                    Way::Recv(from) => ways.extend(other(from).map(|from| (from, rank))),
-                    Way::Collective => {}
+                    StreamKind::Send(to) => ways.extend(other(to).map(|to| (rank, to))),
+                    StreamKind::Recv(from) => ways.extend(other(from).map(|from| (from, rank))),
+                    StreamKind::Collective => {}
                 }
             }
         }
-        let none = Stream::default();
-        let before = |member: &Ranked, way: Way| {
-            let at = member.caller.and_then(|c| self.number(c, way));
-            at.map_or(0, |at| self.streams.calls(at))
+        let none = CallStream::default();
+        let before = |member: &CommMember, way: StreamKind| {
+            let at = member.caller.and_then(|c| self.stream_number(c, way));
+            at.map_or(0, |at| self.streams.calls_until_hang(at))
         };
         for (from, to) in ways {
             let (from, to) = (members[from as usize], members[to as usize]);
             let sends = from
                 .caller
-                .and_then(|c| self.stream(c, Way::Send(to.peer())));
+                .and_then(|c| self.find_stream(c, StreamKind::Send(to.peer_rank())));
             let receives = to
                 .caller
-                .and_then(|c| self.stream(c, Way::Recv(from.peer())));
+                .and_then(|c| self.find_stream(c, StreamKind::Recv(from.peer_rank())));
             let (sends, receives) = (sends.unwrap_or(&none), receives.unwrap_or(&none));
-            if let Some(block) = first_block(&[sends, receives]) {
-                all.push(Unpaired {
+            if let Some(block) = first_unequal_block(&[sends, receives]) {
+                all.push(UnpairedMessages {
                     communicator,
                     from,
                     to,
                     sent: sends.calls,
                     received: receives.calls,
                     before: (
-                        before(&from, Way::Send(to.peer())),
-                        before(&to, Way::Recv(from.peer())),
+                        before(&from, StreamKind::Send(to.peer_rank())),
+                        before(&to, StreamKind::Recv(from.peer_rank())),
                     ),
                     block,
                 });
@@ -434,13 +457,13 @@ impl Group<'_> {
     }
 
     /// Why some of the members' lines may not be there.
-    fn hidden(&self, members: &[Ranked]) -> Option<Why> {
+    fn reason_for_hidden_lines(&self, members: &[CommMember]) -> Option<UnjudgedReason> {
         let silent = members.iter().any(|m| m.caller.is_none());
         let callers = members.iter().filter_map(|m| m.caller);
         let mut inputs: BTreeSet<u32> = BTreeSet::new();
         for caller in callers {
-            for &way in self.streams.ways(caller) {
-                let stream = self.stream(caller, way);
+            for &way in self.streams.kinds_of_caller(caller) {
+                let stream = self.find_stream(caller, way);
                 if let Some((first, last)) = stream.and_then(|s| s.inputs) {
                     inputs.extend(first..=last);
                 }
@@ -453,9 +476,9 @@ impl Group<'_> {
             all.any(|(at, account)| in_theirs(at) && is(account))
         };
         if any(|account| account.overwritten > 1) {
-            Some(Why::Overwritten)
+            Some(UnjudgedReason::Overwritten)
         } else if any(|account| account.ray_lines > 0) {
-            Some(Why::LeftOut)
+            Some(UnjudgedReason::LeftOut)
         } else {
             None
         }
@@ -463,7 +486,7 @@ impl Group<'_> {
 }
 
 /// The first block in which the streams are not all the same; `None` where they are.
-fn first_block(all: &[&Stream]) -> Option<u64> {
+fn first_unequal_block(all: &[&CallStream]) -> Option<u64> {
     let first = all.first()?;
     if all
         .iter()
@@ -480,8 +503,12 @@ fn first_block(all: &[&Stream]) -> Option<u64> {
             .any(|hash| Some(hash) != longest.blocks.get(block))
     };
     // What is forgotten was compared.
-    let begin = all.iter().map(|s| s.blocks.gone()).max().unwrap_or(0);
+    let begin = all
+        .iter()
+        .map(|s| s.blocks.forgotten_count())
+        .max()
+        .unwrap_or(0);
     let whole = (begin..longest.blocks.len()).find(|&block| differs(block));
-    let short = shortest / BLOCK;
+    let short = shortest / CALLS_PER_HASH_BLOCK;
     Some(whole.map_or(short, |block| short.min(block as u64)))
 }

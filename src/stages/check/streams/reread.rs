@@ -1,25 +1,25 @@
 //! Stretches of streams, read again: what the calls are and where they stand.
 
-use super::piped::Piped;
-use super::step_ends::{StepEnds, Steps};
-use super::{Caller, Streams, Way, caller, way};
+use super::piped::PipeRecord;
+use super::step_ends::{InputStepEnds, StepEndTracker};
+use super::{CallStreams, ProcessComm, StreamKind, caller_of_member, stream_kind_of};
 use crate::count::calls::Options;
 use crate::error::Result;
 use crate::grammar::coll::Coll;
 use crate::log;
-use crate::log::placement::Recorder;
-use crate::log::walk::{Call, Torn, Visit, put_in};
-use crate::members::Ops;
-use crate::members::{Identity, Merged, Process};
+use crate::log::placement::CallRecorder;
+use crate::log::walk::{LogCall, LogVisitor, RepairedCall, insert_at_places};
+use crate::members::OpInterner;
+use crate::members::{CommIdentity, MergedMembers, SpeakerProcess};
 use crate::source::Input;
-use crate::stages::check::log::job_spans::Silence;
+use crate::stages::check::log::job_spans::JobCallSpans;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A call of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Detail {
+pub(crate) struct CallDetail {
     /// Its number in the stream.
     pub(crate) seq: u64,
     /// Its number among all of the process's calls on the communicators that are read.
@@ -46,10 +46,10 @@ pub(crate) struct Detail {
 }
 
 /// Which calls of which streams; ranges in order.
-pub(crate) type Wanted = FxHashMap<(Caller, Way), Vec<Range<u64>>>;
+pub(crate) type WantedCalls = FxHashMap<(ProcessComm, StreamKind), Vec<Range<u64>>>;
 
 /// A stream as it is known in every walk: a walk's own numbers mean nothing in another.
-type Name = (Process, u64, Option<Identity>, Way);
+type StreamName = (SpeakerProcess, u64, Option<CommIdentity>, StreamKind);
 
 /// Reads the calls of the streams in `wanted` again. `open` opens an input by its number; `inputs`
 /// are those to read, in order: all that the streams' processes have lines in. Of those that came through
@@ -57,25 +57,25 @@ type Name = (Process, u64, Option<Identity>, Way);
 ///
 /// # Errors
 /// An input cannot be read.
-pub(crate) fn again(
-    wanted: &Wanted,
-    processes: &[Process],
+pub(crate) fn reread_wanted(
+    wanted: &WantedCalls,
+    processes: &[SpeakerProcess],
     inputs: impl Iterator<Item = u32>,
     open: impl Fn(u32) -> Result<Input>,
-    (options, all, piped): (&Options, &Streams, &BTreeMap<u32, Piped>),
-    (silence, mut ends): (&mut Silence, Option<&mut StepEnds>),
-) -> Result<FxHashMap<(Caller, Way), Vec<Detail>>> {
-    let name = |(caller, way): &(Caller, Way)| -> Name {
+    (options, all, piped): (&Options, &CallStreams, &BTreeMap<u32, PipeRecord>),
+    (silence, mut ends): (&mut JobCallSpans, Option<&mut InputStepEnds>),
+) -> Result<FxHashMap<(ProcessComm, StreamKind), Vec<CallDetail>>> {
+    let name = |(caller, way): &(ProcessComm, StreamKind)| -> StreamName {
         let process = processes[caller.process as usize].clone();
         (process, caller.comm, caller.identity, *way)
     };
-    let mut streams: Vec<Stretch> = Vec::with_capacity(wanted.len());
-    let mut index: FxHashMap<Name, usize> = FxHashMap::default();
+    let mut streams: Vec<StreamReread> = Vec::with_capacity(wanted.len());
+    let mut index: FxHashMap<StreamName, usize> = FxHashMap::default();
     for (key, ranges) in wanted {
         index.insert(name(key), streams.len());
-        streams.push(Stretch::of(ranges));
+        streams.push(StreamReread::from_ranges(ranges));
     }
-    let place = |(&(caller, way), &stream): (&(u32, Way), &u32)| {
+    let place = |(&(caller, way), &stream): (&(u32, StreamKind), &u32)| {
         let at = index.get(&name(&(*all.callers.get(caller), way)))?;
         Some((stream, *at))
     };
@@ -85,76 +85,78 @@ pub(crate) fn again(
     };
     // Who has any is found by the address, before anything of a name is looked at.
     let comms: FxHashSet<u64> = wanted.keys().map(|(caller, _)| caller.comm).collect();
-    let mut merged = Merged::after_names(processes);
+    let mut merged = MergedMembers::with_process_names(processes);
     // How many calls each process made.
     let mut made: FxHashMap<u32, u64> = FxHashMap::default();
     // The stream of a merged member's calls of a way, if it is wanted.
-    let mut known: FxHashMap<(u32, Way), Option<usize>> = FxHashMap::default();
+    let mut known: FxHashMap<(u32, StreamKind), Option<usize>> = FxHashMap::default();
     for number in inputs {
         if let Some(piped) = piped.get(&number) {
             let streams = (&which, &mut streams[..]);
-            piped.again(number, streams, &mut made, (silence, ends.as_deref_mut()))?;
+            piped.reread_calls(number, streams, &mut made, (silence, ends.as_deref_mut()))?;
             continue;
         }
         let input = open(number)?;
-        let mut steps = ends.is_some().then(|| Steps::new(options));
-        let recorder = || ends.is_some().then(Recorder::default);
-        let log = log::read(
+        let mut steps = ends.is_some().then(|| StepEndTracker::new(options));
+        let recorder = || ends.is_some().then(CallRecorder::default);
+        let log = log::read_log(
             &input,
             &options.log,
             &mut merged,
-            || (Calls::new(Some(&comms)), recorder()),
+            || (RereadChunk::new(Some(&comms)), recorder()),
             |_| {},
             |part| {
-                let ((Calls { ops, list, .. }, recorder), part) = part.taken();
+                let ((RereadChunk { ops, list, .. }, recorder), part) = part.take_visit();
                 if let (Some(steps), Some(recorder)) = (&mut steps, recorder) {
-                    steps.add(recorder, &part);
+                    steps.add_chunk(recorder, &part);
                 }
                 for call in &list {
-                    let coll = call.coll(ops.name(call.op));
+                    let coll = call.to_coll(ops.name_of_op(call.op));
                     let member = part.to.members[call.member as usize];
-                    let Some(way) = way(&coll) else { continue };
+                    let Some(way) = stream_kind_of(&coll) else {
+                        continue;
+                    };
                     let stream = *known.entry((member, way)).or_insert_with(|| {
-                        let name = name_of(member, way, part.merged);
+                        let name = name_stream(member, way, part.merged);
                         index.get(&name).copied()
                     });
                     if let Some(stream) = stream {
                         let member = part.merged.origins.members.get(member);
                         let process = part.merged.origins.places.get(member.place).process;
                         let nth = made.entry(process).or_default();
-                        streams[stream].push(|| Detail {
+                        streams[stream].take_next_call(|| CallDetail {
                             joined: call.joined,
-                            ..Detail::of(&coll, (number, call.at), *nth)
+                            ..CallDetail::from_call(&coll, (number, call.at), *nth)
                         });
                         *nth += 1;
-                        silence.call(process, number);
+                        silence.count_call(process, number);
                     }
                 }
                 Ok(())
             },
         )?;
         if let (Some(steps), Some(ends)) = (steps, &mut ends) {
-            steps.end((number, &log), &merged, ends);
+            steps.finish_log((number, &log), &merged, ends);
         }
     }
-    let kept = streams.into_iter().map(Stretch::kept);
+    let kept = streams.into_iter().map(StreamReread::into_kept_calls);
     Ok(wanted.keys().copied().zip(kept).collect())
 }
 
 /// What a merged member's stream is called in every walk.
-fn name_of(member: u32, way: Way, merged: &Merged) -> Name {
-    let Caller {
+fn name_stream(member: u32, way: StreamKind, merged: &MergedMembers) -> StreamName {
+    let ProcessComm {
         process,
         comm,
         identity,
-    } = caller(member, merged);
+    } = caller_of_member(member, merged);
     let process = merged.origins.processes.get(process).clone();
     (process, comm, identity, way)
 }
 
-impl Detail {
-    fn of(coll: &Coll<'_>, (input, at): (u32, u64), nth: u64) -> Detail {
-        Detail {
+impl CallDetail {
+    fn from_call(coll: &Coll<'_>, (input, at): (u32, u64), nth: u64) -> CallDetail {
+        CallDetail {
             seq: 0,
             nth,
             op: coll.op.into(),
@@ -172,56 +174,56 @@ impl Detail {
 
 /// A stream as it is read: how far it is, and what of it is kept.
 #[derive(Debug, Default)]
-pub(super) struct Stretch {
+pub(super) struct StreamReread {
     ranges: Vec<Range<u64>>,
     calls: u64,
-    kept: Vec<Detail>,
+    kept: Vec<CallDetail>,
 }
 
-impl Stretch {
-    fn of(ranges: &[Range<u64>]) -> Stretch {
-        Stretch {
+impl StreamReread {
+    fn from_ranges(ranges: &[Range<u64>]) -> StreamReread {
+        StreamReread {
             ranges: ranges.to_vec(),
-            ..Stretch::default()
+            ..StreamReread::default()
         }
     }
 
-    fn push(&mut self, call: impl FnOnce() -> Detail) {
+    fn take_next_call(&mut self, call: impl FnOnce() -> CallDetail) {
         let seq = self.calls;
         self.calls += 1;
-        self.put(seq, call);
+        self.take_call(seq, call);
     }
 
     /// Takes the call of this number.
-    pub(super) fn put(&mut self, seq: u64, call: impl FnOnce() -> Detail) {
+    pub(super) fn take_call(&mut self, seq: u64, call: impl FnOnce() -> CallDetail) {
         if self.ranges.iter().any(|range| range.contains(&seq)) {
-            self.kept.push(Detail { seq, ..call() });
+            self.kept.push(CallDetail { seq, ..call() });
         }
     }
 
     /// So many calls were made by now.
-    pub(super) fn went_on(&mut self, calls: u64) {
+    pub(super) fn set_calls_made(&mut self, calls: u64) {
         self.calls = calls;
     }
 
     /// What was kept, in order: calls that were put together from pieces may have come late.
-    fn kept(mut self) -> Vec<Detail> {
+    fn into_kept_calls(mut self) -> Vec<CallDetail> {
         self.kept.sort_by_key(|call| call.seq);
         self.kept
     }
 }
 
 /// A chunk's calls, all or on some addresses.
-pub(crate) struct Calls<'w> {
+pub(crate) struct RereadChunk<'w> {
     comms: Option<&'w FxHashSet<u64>>,
-    pub(super) ops: Ops,
-    pub(super) list: Vec<Small>,
+    pub(super) ops: OpInterner,
+    pub(super) list: Vec<CompactCall>,
     /// How many there were before each slot.
     slots: Vec<usize>,
 }
 
 /// A call, small.
-pub(super) struct Small {
+pub(super) struct CompactCall {
     pub(super) member: u32,
     pub(super) op: u32,
     pub(super) count: u64,
@@ -233,8 +235,8 @@ pub(super) struct Small {
     pub(super) joined: bool,
 }
 
-impl Small {
-    pub(super) fn coll<'o>(&self, op: &'o [u8]) -> Coll<'o> {
+impl CompactCall {
+    pub(super) fn to_coll<'o>(&self, op: &'o [u8]) -> Coll<'o> {
         Coll {
             op,
             op_count: self.op_count,
@@ -249,23 +251,23 @@ impl Small {
     }
 }
 
-impl<'w> Calls<'w> {
+impl<'w> RereadChunk<'w> {
     pub(crate) fn new(comms: Option<&'w FxHashSet<u64>>) -> Self {
-        Calls {
+        RereadChunk {
             comms,
-            ops: Ops::default(),
+            ops: OpInterner::default(),
             list: Vec::new(),
             slots: Vec::new(),
         }
     }
 }
 
-impl Calls<'_> {
+impl RereadChunk<'_> {
     /// A call, if it is on one of the addresses.
-    fn small(&mut self, call: &Call<'_>, joined: bool) -> Option<Small> {
+    fn compact_call(&mut self, call: &LogCall<'_>, joined: bool) -> Option<CompactCall> {
         let coll = &call.coll;
         let is_wanted = self.comms.is_none_or(|comms| comms.contains(&coll.comm));
-        is_wanted.then(|| Small {
+        is_wanted.then(|| CompactCall {
             member: call.member,
             op: self.ops.intern(coll.op).0,
             count: coll.count,
@@ -279,9 +281,9 @@ impl Calls<'_> {
     }
 }
 
-impl Visit for Calls<'_> {
-    fn call(&mut self, call: &Call<'_>) {
-        let small = self.small(call, false);
+impl LogVisitor for RereadChunk<'_> {
+    fn call(&mut self, call: &LogCall<'_>) {
+        let small = self.compact_call(call, false);
         self.list.extend(small);
     }
 
@@ -289,13 +291,13 @@ impl Visit for Calls<'_> {
         self.slots.push(self.list.len());
     }
 
-    fn torn(&mut self, calls: &[Torn<'_>]) {
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         let mut torn = Vec::new();
-        for Torn { slot, call, .. } in calls {
+        for RepairedCall { slot, call, .. } in calls {
             let at = self.slots.get(*slot as usize).copied();
             let at = at.unwrap_or(self.list.len());
-            torn.extend(self.small(call, true).map(|small| (at, small)));
+            torn.extend(self.compact_call(call, true).map(|small| (at, small)));
         }
-        put_in(&mut self.list, torn);
+        insert_at_places(&mut self.list, torn);
     }
 }

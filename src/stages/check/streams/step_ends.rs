@@ -2,19 +2,19 @@
 //! ([`placement`](crate::log::placement)), wherever their lines are.
 
 use crate::count::calls::Options;
-use crate::log::placement::{Placer, Recorder};
-use crate::log::timeline::{Gap, Timeline, Turn};
-use crate::log::{Log, Part};
-use crate::members::Merged;
+use crate::log::placement::{CallPlacer, CallRecorder};
+use crate::log::timeline::{Checkpoint, GapKind, StepTimeline};
+use crate::log::{LogState, MergedChunk};
+use crate::members::MergedMembers;
 use crate::stages::check::log::old_steps;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A gap of steps that are not looked at: of no timeline.
-const OLD: u32 = u32::MAX;
+const UNPLACED_GAP: u32 = u32::MAX;
 
 /// One process's steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Own {
+pub(crate) struct ProcessStepEnds {
     /// How many calls it made.
     pub(crate) made: u64,
     /// How many it had made when each of its steps ended; rising.
@@ -23,21 +23,21 @@ pub(crate) struct Own {
 
 /// The steps of all inputs.
 #[derive(Debug, Default)]
-pub(crate) struct StepEnds {
+pub(crate) struct InputStepEnds {
     /// By input and process.
-    of: BTreeMap<u32, Vec<Own>>,
+    of: BTreeMap<u32, Vec<ProcessStepEnds>>,
     /// Ranks that print the step lines, and made no call in one of the steps.
     pub(crate) skipped: BTreeSet<u32>,
 }
 
-impl StepEnds {
+impl InputStepEnds {
     /// The steps of a process in an input.
-    pub(crate) fn of(&self, input: u32, process: u32) -> Option<&Own> {
+    pub(crate) fn steps_of_process(&self, input: u32, process: u32) -> Option<&ProcessStepEnds> {
         self.of.get(&input)?.get(process as usize)
     }
 
     /// Adds the steps of other inputs.
-    pub(super) fn add(&mut self, other: &StepEnds) {
+    pub(super) fn add_inputs(&mut self, other: &InputStepEnds) {
         let of = other.of.iter().map(|(input, own)| (*input, own.clone()));
         self.of.extend(of);
         self.skipped.extend(&other.skipped);
@@ -45,79 +45,93 @@ impl StepEnds {
 }
 
 /// One input, while it is read.
-pub(super) struct Steps<'o> {
-    placer: Placer,
+pub(super) struct StepEndTracker<'o> {
+    placer: CallPlacer,
     options: &'o Options,
 }
 
-impl<'o> Steps<'o> {
-    pub(super) fn new(options: &'o Options) -> Steps<'o> {
-        let placer = Placer::of(options.log.jobs);
-        Steps { placer, options }
+impl<'o> StepEndTracker<'o> {
+    pub(super) fn new(options: &'o Options) -> StepEndTracker<'o> {
+        let placer = CallPlacer::with_jobs(options.log.jobs);
+        StepEndTracker { placer, options }
     }
 
     /// Adds a chunk.
-    pub(super) fn add(&mut self, calls: Recorder, part: &Part<'_, ()>) {
+    pub(super) fn add_chunk(&mut self, calls: CallRecorder, part: &MergedChunk<'_, ()>) {
         self.placer
-            .add(calls, part, &self.options.timeline, |_, _| {});
+            .add_chunk(calls, part, &self.options.timeline, |_, _| {});
     }
 
     /// At a turn: places what came up to it, and forgets where calls were made before gap `old`.
-    pub(super) fn turn(&mut self, turn: Turn, old: usize, part: &Part<'_, ()>) {
+    pub(super) fn place_and_forget(
+        &mut self,
+        turn: Checkpoint,
+        old: usize,
+        part: &MergedChunk<'_, ()>,
+    ) {
         let steps = &self.options.timeline;
-        self.placer.turn(turn, part, steps, |_, _| {});
+        self.placer.place_checkpoint(turn, part, steps, |_, _| {});
         let last = old.saturating_sub(1);
-        self.placer.forget(u32::try_from(last).unwrap_or(u32::MAX));
+        self.placer
+            .forget_until(u32::try_from(last).unwrap_or(u32::MAX));
     }
 
     /// The file is read to its end.
-    pub(super) fn end(self, (input, log): (u32, &Log), merged: &Merged, to: &mut StepEnds) {
-        let timeline = log.timeline(&self.options.timeline);
-        self.ended((input, &timeline), merged, to);
+    pub(super) fn finish_log(
+        self,
+        (input, log): (u32, &LogState),
+        merged: &MergedMembers,
+        to: &mut InputStepEnds,
+    ) {
+        let timeline = log.build_timeline(&self.options.timeline);
+        self.finish_input((input, &timeline), merged, to);
     }
 
     /// The input is read to its end, and these are its steps: those that are looked at count.
-    pub(super) fn ended(
+    pub(super) fn finish_input(
         self,
-        (input, timeline): (u32, &Timeline),
-        merged: &Merged,
-        to: &mut StepEnds,
+        (input, timeline): (u32, &StepTimeline),
+        merged: &MergedMembers,
+        to: &mut InputStepEnds,
     ) {
-        let (mut placement, _) = self.placer.end(timeline, merged, |_, _| {});
-        let last = timeline.since(old_steps::kept()).map(|since| {
-            placement
-                .cuts
-                .iter_mut()
-                .for_each(|cuts| since_gap(cuts, since.gap));
-            timeline.last_steps(since)
-        });
+        let (mut placement, _) = self.placer.end_input(timeline, merged, |_, _| {});
+        let last = timeline
+            .start_of_last(old_steps::max_steps_kept())
+            .map(|since| {
+                placement
+                    .cuts
+                    .iter_mut()
+                    .for_each(|cuts| keep_cuts_from_gap(cuts, since.gap));
+                timeline.last_steps(since)
+            });
         let timeline = last.as_ref().unwrap_or(timeline);
-        to.of.insert(input, ends(&placement.cuts, timeline));
+        to.of
+            .insert(input, find_process_step_ends(&placement.cuts, timeline));
         let printer = placement.known.first();
         let cuts = printer.and_then(|&printer| placement.cuts.get(printer as usize));
-        if cuts.is_some_and(|cuts| is_one_empty(cuts, timeline)) {
+        if cuts.is_some_and(|cuts| has_one_empty_step(cuts, timeline)) {
             to.skipped.extend(printer);
         }
     }
 }
 
 /// Counts the gaps of a process's cuts from `gap`: of those before it, it counts only how many calls it made.
-fn since_gap(cuts: &mut Vec<(u32, u32)>, gap: usize) {
+fn keep_cuts_from_gap(cuts: &mut Vec<(u32, u32)>, gap: usize) {
     let gap = u32::try_from(gap).unwrap_or(u32::MAX);
     let old = cuts.partition_point(|cut| cut.0 < gap);
     cuts.drain(..old.saturating_sub(1));
     for (at, _) in cuts {
-        *at = at.checked_sub(gap).unwrap_or(OLD);
+        *at = at.checked_sub(gap).unwrap_or(UNPLACED_GAP);
     }
 }
 
 /// True where a rank has calls in all steps between its first and its last, but for one.
-fn is_one_empty(cuts: &[(u32, u32)], timeline: &Timeline) -> bool {
+fn has_one_empty_step(cuts: &[(u32, u32)], timeline: &StepTimeline) -> bool {
     let with_calls = cuts.windows(2).filter(|w| w[1].1 > w[0].1).map(|w| w[1].0);
     let first = cuts.first().map(|cut| cut.0);
     let gaps = first.into_iter().chain(with_calls);
     let steps = gaps.filter_map(|gap| match timeline.gaps.get(gap as usize) {
-        Some(Gap::Step(step)) => Some(*step),
+        Some(GapKind::Step(step)) => Some(*step),
         _ => None,
     });
     let mut steps: Vec<u32> = steps.collect();
@@ -126,13 +140,16 @@ fn is_one_empty(cuts: &[(u32, u32)], timeline: &Timeline) -> bool {
     missing.by_ref().find(|&many| many > 0) == Some(1) && missing.all(|many| many == 0)
 }
 
-fn ends(cuts: &[Vec<(u32, u32)>], timeline: &Timeline) -> Vec<Own> {
+fn find_process_step_ends(
+    cuts: &[Vec<(u32, u32)>],
+    timeline: &StepTimeline,
+) -> Vec<ProcessStepEnds> {
     let own = |cuts: &Vec<(u32, u32)>| {
-        let mut own = Own::default();
+        let mut own = ProcessStepEnds::default();
         let mut before = None;
         for &(gap, made) in cuts {
             let step = timeline.gaps.get(gap as usize).copied();
-            if let Some(Gap::Step(_)) = before
+            if let Some(GapKind::Step(_)) = before
                 && step != before
             {
                 own.ends.push(own.made);
@@ -149,52 +166,55 @@ fn ends(cuts: &[Vec<(u32, u32)>], timeline: &Timeline) -> Vec<Own> {
 mod tests {
     use super::*;
 
-    fn timeline(gaps: &[Gap]) -> Timeline {
-        Timeline {
+    fn timeline(gaps: &[GapKind]) -> StepTimeline {
+        StepTimeline {
             gaps: gaps.to_vec().into(),
-            ..Timeline::default()
+            ..StepTimeline::default()
         }
     }
 
     #[test]
     fn steps_end_where_another_begins() {
         let gaps = [
-            Gap::Step(0),
-            Gap::Step(1),
-            Gap::Step(1),
-            Gap::Between,
-            Gap::Step(2),
+            GapKind::Step(0),
+            GapKind::Step(1),
+            GapKind::Step(1),
+            GapKind::Between,
+            GapKind::Step(2),
         ];
         let cuts = [vec![(0, 4), (1, 6), (2, 8), (3, 9), (4, 11)]];
-        let own = Own {
+        let own = ProcessStepEnds {
             made: 11,
             ends: vec![4, 8],
         };
-        assert_eq!(ends(&cuts, &timeline(&gaps)), [own]);
+        assert_eq!(find_process_step_ends(&cuts, &timeline(&gaps)), [own]);
     }
 
     #[test]
     fn steps_that_are_not_looked_at_end_nothing() {
         let cuts = vec![(0, 4), (1, 6), (2, 8), (3, 11)];
-        let gaps = [Gap::Step(0), Gap::Step(1)];
-        let own = Own {
+        let gaps = [GapKind::Step(0), GapKind::Step(1)];
+        let own = ProcessStepEnds {
             made: 11,
             ends: vec![8],
         };
         for gone in 0..2 {
             let mut cuts = cuts[gone..].to_vec();
-            since_gap(&mut cuts, 2);
-            assert_eq!(ends(&[cuts], &timeline(&gaps)), std::slice::from_ref(&own));
+            keep_cuts_from_gap(&mut cuts, 2);
+            assert_eq!(
+                find_process_step_ends(&[cuts], &timeline(&gaps)),
+                std::slice::from_ref(&own)
+            );
         }
         let mut all = cuts.clone();
-        since_gap(&mut all, 0);
+        keep_cuts_from_gap(&mut all, 0);
         assert_eq!(all, cuts);
     }
 
     #[test]
     fn one_step_without_calls_was_skipped() {
-        let gaps: Vec<Gap> = (0..6).map(Gap::Step).collect();
-        let is = |cuts: &[(u32, u32)]| is_one_empty(cuts, &timeline(&gaps));
+        let gaps: Vec<GapKind> = (0..6).map(GapKind::Step).collect();
+        let is = |cuts: &[(u32, u32)]| has_one_empty_step(cuts, &timeline(&gaps));
         assert!(is(&[(0, 4), (1, 8), (3, 12), (4, 16)]));
         assert!(is(&[(0, 4), (1, 8), (2, 8), (3, 12)]));
         assert!(!is(&[(0, 4), (1, 8), (2, 12), (3, 16)]));

@@ -7,13 +7,13 @@ use crate::grammar::coll::Coll;
 use crate::grammar::trainer::Recogniser;
 use crate::log;
 use crate::log::timeline;
-use crate::log::walk::{Call, Said, Torn, Visit};
+use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall};
 use crate::report::Report;
 use crate::report::account::Account;
-use crate::source::{self, Origin};
+use crate::source::{self, InputName};
 use crate::stages::check::finding::Finding;
 use crate::stages::check::ranks::unnamed_communicators;
-use crate::stages::check::{Checked, Now, check};
+use crate::stages::check::{CheckSummary, JobLiveness, check};
 use crate::stages::{communicators, pieces};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -241,18 +241,18 @@ impl Progress for Nobody {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Both(communicators::Partial, super::Partial);
+struct Both(communicators::CommunicatorsPartial, super::StreamsPartial);
 
-impl Visit for Both {
+impl LogVisitor for Both {
     const MESSAGES: bool = true;
 
-    fn message(&mut self, said: &Said<'_>) {
+    fn message(&mut self, said: &MessageLine<'_>) {
         self.0.message(said);
     }
 
-    fn call(&mut self, call: &Call<'_>) {
+    fn call(&mut self, call: &LogCall<'_>) {
         self.0.call(call);
-        self.1.call(call);
+        self.1.add_call(call);
     }
 
     fn mark(&mut self) {
@@ -261,47 +261,47 @@ impl Visit for Both {
 
     fn slot(&mut self) {
         self.0.slot();
-        self.1.slot();
+        self.1.add_slot();
     }
 
-    fn torn(&mut self, calls: &[Torn<'_>]) {
-        self.0.torn(calls);
-        self.1.torn(calls);
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
+        self.0.insert_torn_calls(calls);
+        self.1.insert_torn_calls(calls);
     }
 }
 
 /// Walks a log in pieces of about `size` bytes.
 fn hashed(log: &str, size: usize) -> Hashed {
     let tally = communicators::tally_options(false);
-    let mut gathered = communicators::Gathered::new(&tally, 1, 1);
+    let mut gathered = communicators::CommunicatorTotals::new(&tally, 1, 1);
     gathered.begin_input("a".to_owned());
-    let mut all = super::Streams::default();
+    let mut all = super::CallStreams::default();
     let new = || {
-        let partial = communicators::Partial::new(&tally);
-        Both(partial, super::Partial::default())
+        let partial = communicators::CommunicatorsPartial::new(&tally);
+        Both(partial, super::StreamsPartial::default())
     };
     let merged = pieces::walk(log.as_bytes(), size, new, |part| {
-        let (Both(named, calls), part) = part.taken();
-        all.add(calls, part.to, part.merged, 0);
-        gathered.add(part.with(named), &timeline::Options::default());
+        let (Both(named, calls), part) = part.take_visit();
+        all.add_chunk(calls, part.to, part.merged, 0);
+        gathered.add_chunk(part.with_visit(named), &timeline::Options::default());
     });
-    let steps = timeline::resolve(&[], &[], &timeline::Options::default());
+    let steps = timeline::resolve_timeline(&[], &[], &timeline::Options::default());
     gathered.end_input(&steps, &merged, None);
     let found = gathered.finish(&merged);
-    let compared = compare::compare(
+    let compared = compare::compare_communicators(
         &found,
-        &unnamed_communicators::Open::default(),
+        &unnamed_communicators::UnnamedComms::default(),
         &all,
         &[Account::default()],
-        match all.is_late() {
-            true => compare::Begins::Late,
-            false => compare::Begins::First,
+        match all.lacks_first_calls() {
+            true => compare::LogStart::Late,
+            false => compare::LogStart::First,
         },
     );
-    let id = |at: usize| found.communicators[at].key.text().unwrap();
+    let id = |at: usize| found.communicators[at].key.format_id().unwrap();
     let apart = compared.apart.iter().map(|a| (id(a.communicator), a.block));
     let unpaired = compared.unpaired.iter();
-    let rank = |of: &compare::Ranked| of.rank.unwrap_or(u32::MAX);
+    let rank = |of: &compare::CommMember| of.rank.unwrap_or(u32::MAX);
     let unpaired = unpaired.map(|p| (id(p.communicator), rank(&p.from), rank(&p.to), p.block));
     Hashed {
         same: compared.same,
@@ -312,14 +312,14 @@ fn hashed(log: &str, size: usize) -> Hashed {
 }
 
 /// The program's findings on files of these texts.
-fn checked(files: &[String], jobs: usize, mmap: bool) -> Checked {
+fn checked(files: &[String], jobs: usize, mmap: bool) -> CheckSummary {
     let dir = tempfile::tempdir().unwrap();
     let paths = files.iter().enumerate().map(|(at, text)| {
         let path = dir.path().join(format!("{at}.log"));
         std::fs::write(&path, text).unwrap();
         path
     });
-    let origins: Vec<Origin> = paths.map(Origin::Path).collect();
+    let origins: Vec<InputName> = paths.map(InputName::Path).collect();
     let options = Options {
         source: source::Options { mmap },
         log: log::Options {
@@ -333,11 +333,17 @@ fn checked(files: &[String], jobs: usize, mmap: bool) -> Checked {
         window: None,
     };
     let mut report = Report::new("test", false, true);
-    check(&origins, (&options, Now::Unknown), &mut report, &Nobody).unwrap()
+    check(
+        &origins,
+        (&options, JobLiveness::Unknown),
+        &mut report,
+        &Nobody,
+    )
+    .unwrap()
 }
 
 /// What of a finding does not depend on where the lines stand.
-fn told(checked: &Checked) -> Vec<(&'static str, String, String, Option<u64>)> {
+fn told(checked: &CheckSummary) -> Vec<(&'static str, String, String, Option<u64>)> {
     let of = |f: &Finding| {
         let id = f.about.comm_id.clone().unwrap_or_default();
         (f.id, f.says.clone(), id, f.about.seq)
@@ -353,7 +359,7 @@ fn told(checked: &Checked) -> Vec<(&'static str, String, String, Option<u64>)> {
 }
 
 /// Where mismatches are: (communicator, call); those whose sentence begins so.
-fn places(checked: &Checked, begin: &str) -> BTreeSet<(usize, u64)> {
+fn places(checked: &CheckSummary, begin: &str) -> BTreeSet<(usize, u64)> {
     let those = checked.findings.iter();
     let those = those.filter(|f| f.id.ends_with("_mismatch") && f.says.starts_with(begin));
     let place = |f: &Finding| {
@@ -380,7 +386,7 @@ fn agrees(job: &Job, log: &str, files: &[String], torn: bool) -> Result<(), Test
     for (at, seq) in &expected.different {
         let id = format!("{:#x}", 0xab00 + at);
         let block = whole.apart.iter().find(|a| a.0 == id).map(|a| a.1);
-        prop_assert_eq!(block, Some(seq / super::BLOCK));
+        prop_assert_eq!(block, Some(seq / super::CALLS_PER_HASH_BLOCK));
     }
     for size in [1, 700, 5000] {
         prop_assert_eq!(&hashed(log, size), &whole, "{}", size);
@@ -400,7 +406,8 @@ fn agrees(job: &Job, log: &str, files: &[String], torn: bool) -> Result<(), Test
         told(&one)
     );
     // Two calls of a rank, one of them torn, may stand in the wrong order: then this is reported.
-    let ends = crate::stages::check::streams::why::Why::Running.text();
+    let ends =
+        crate::stages::check::streams::unjudged_reason::UnjudgedReason::Running.describe_reason();
     let (ends, doubts): (Vec<_>, Vec<_>) = one.unjudged.iter().partition(|(why, _)| *why == ends);
     let doubtful = doubts.iter().map(|(_, n)| *n as usize).sum::<usize>();
     prop_assert!(found.is_subset(&expected.different), "{:?}", told(&one));
@@ -457,8 +464,8 @@ proptest! {
 }
 
 /// A call whose opCount is `at`: a collective or a Send.
-fn numbered(member: u32, collective: bool, at: u64) -> Call<'static> {
-    Call {
+fn numbered(member: u32, collective: bool, at: u64) -> LogCall<'static> {
+    LogCall {
         coll: Coll {
             op: if collective { b"AllReduce" } else { b"Send" },
             op_count: at,
@@ -487,31 +494,31 @@ proptest! {
             (0..8_u8, proptest::collection::vec((0..3_u32, any::<bool>()), 0..3)), 0..30
         ),
     ) {
-        let (mut partial, mut twin) = (super::Partial::default(), super::Partial::default());
+        let (mut partial, mut twin) = (super::StreamsPartial::default(), super::StreamsPartial::default());
         let mut torn = Vec::new();
         for (at, (kind, made)) in (1_u64..).zip(&events) {
             match (kind, &made[..]) {
                 (0, _) => {
-                    partial.alarm();
-                    twin.alarm();
+                    partial.note_hang();
+                    twin.note_hang();
                 }
                 (1..=4, &[(member, collective), ..]) => {
-                    partial.call(&numbered(member, collective, at));
-                    twin.call(&numbered(member, collective, at));
+                    partial.add_call(&numbered(member, collective, at));
+                    twin.add_call(&numbered(member, collective, at));
                 }
                 _ => {
                     let slot = partial.slots.len() as u32;
-                    partial.slot();
+                    partial.add_slot();
                     for &(member, collective) in made {
                         let call = numbered(member, collective, at);
-                        torn.push(Torn { slot, call, is_own: false });
-                        twin.call(&call);
+                        torn.push(RepairedCall { slot, call, is_own: false });
+                        twin.add_call(&call);
                     }
                 }
             }
         }
-        partial.torn(&torn);
-        let told = |partial: super::Partial| {
+        partial.insert_torn_calls(&torn);
+        let told = |partial: super::StreamsPartial| {
             let between = partial.between.iter();
             let between: Vec<_> = between.map(|b| (b.member, b.way, b.mark, b.behind)).collect();
             let alarm = partial.alarm.map(|alarm| alarm.calls);

@@ -4,123 +4,125 @@
 //! what they keep of them. One coordinator adds the parts in their order and judges the whole, since a
 //! stream's hash runs over its calls in all inputs in their order.
 
-use super::Beside;
+use super::RecorderInputs;
 use super::log::old_steps::{self, OldSteps};
-use super::log::overwritten::Remains;
-use super::streams::Streams;
-use super::streams::piped::{Piped, Piping};
+use super::log::overwritten::HeaderRemains;
+use super::streams::CallStreams;
+use super::streams::piped::{PipeRecord, PipeRecorder};
 use super::warn::warnings::Warnings;
-use crate::count::calls::{Calls, Options, Progress};
+use crate::count::calls::{CountedCalls, Options, Progress};
 use crate::count::tally;
 use crate::error::{Error, Result};
-use crate::formats::Tells;
-use crate::formats::door::Known;
-use crate::log::timeline::{self, Growing, Since, Turn};
-use crate::log::{Log, Part};
-use crate::members::Merged;
+use crate::formats::Provides;
+use crate::formats::open::OpenInput;
+use crate::log::timeline::{self, Checkpoint, LastStepsStart, LiveTimeline};
+use crate::log::{LogState, MergedChunk};
+use crate::members::MergedMembers;
 use crate::output::render::Grid;
 use crate::report::Report;
 use crate::report::account::Account;
-use crate::source::{Input, Origin, Thin};
-use crate::stages::communicators::{self, Found, Gathered, Side};
+use crate::source::{Input, InputName, PipeSpool};
+use crate::stages::communicators::{
+    self, CommunicatorSide, CommunicatorTotals, CommunicatorsSummary,
+};
 use crate::stages::matrix;
-use crate::stages::net::{self, Net};
-use crate::stages::skew::walked::Times;
-use crate::stages::survey::Sums;
-use crate::stages::tuning::all::All as Tuning;
-use crate::stages::{self, Stage};
+use crate::stages::net::{self, NetSummary};
+use crate::stages::skew::walked::SkewLogs;
+use crate::stages::survey::GapSums;
+use crate::stages::tuning::tuning_stage::TuningStage as Tuning;
+use crate::stages::{self, InputStage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-mod part;
-mod walked;
+mod chunk_partial;
+mod walked_input;
 
-pub(crate) use part::Lines;
-pub(crate) use walked::Walked;
+pub(crate) use chunk_partial::LineKindFlags;
+pub(crate) use walked_input::WalkedInput;
 
-use part::Partial;
+use chunk_partial::CheckPartial;
 
 /// What is asked for besides findings: what TUNING lines tell, and calls.
-pub(crate) struct Asked {
+pub(crate) struct Requested {
     /// How calls over all steps are distinguished.
     pub(crate) calls: tally::Options,
     /// All that a page with plots has, too.
-    pub(crate) whole: Option<Whole>,
+    pub(crate) whole: Option<PageRequest>,
     /// Who comes late, where calls have time stamps.
     pub(crate) late: bool,
 }
 
 /// What only a page with plots has.
-pub(crate) struct Whole {
+pub(crate) struct PageRequest {
     /// How calls by step are distinguished.
     pub(crate) by_step: tally::Options,
 }
 
-impl Asked {
+impl Requested {
     /// How the walk tells calls apart.
-    fn tally(asked: Option<&Asked>) -> tally::Options {
+    fn tally_options(asked: Option<&Requested>) -> tally::Options {
         match asked.and_then(|asked| asked.whole.as_ref()) {
-            Some(_) => matrix::tally(true),
+            Some(_) => matrix::matrix_tally_options(true),
             None => communicators::tally_options(false),
         }
     }
 
     /// Whether who comes late is asked for, and if so, whether calls' steps are placed for that alone.
-    fn late(asked: Option<&Asked>) -> Option<bool> {
+    fn skew_placement(asked: Option<&Requested>) -> Option<bool> {
         let asked = asked.filter(|asked| asked.late)?;
         Some(asked.whole.is_none())
     }
 }
 
 /// Calls that were asked for.
-pub(crate) struct Counted {
+pub(crate) struct RequestedCalls {
     /// Over all steps.
-    pub(crate) calls: Calls,
+    pub(crate) calls: CountedCalls,
     /// By step.
-    pub(crate) by_step: Option<Calls>,
+    pub(crate) by_step: Option<CountedCalls>,
     /// As nccl-matrix tells them apart, with the sides of communicators that lines tell of.
-    pub(crate) pairs: Option<(Calls, Vec<Side>)>,
+    pub(crate) pairs: Option<(CountedCalls, Vec<CommunicatorSide>)>,
 }
 
 /// Everything that was gathered.
-pub(crate) struct Seen {
+pub(crate) struct CheckGathered {
     /// The inputs that could be read.
-    pub(crate) inputs: Vec<Walked>,
+    pub(crate) inputs: Vec<WalkedInput>,
     /// Where their lines went.
     pub(crate) accounts: Vec<Account>,
     /// For each of them the processes with lines in it.
     pub(crate) processes: Vec<BTreeSet<u32>>,
     /// Transports, versions, settings.
-    pub(crate) net: Net,
+    pub(crate) net: NetSummary,
     /// Communicators.
-    pub(crate) found: Found,
+    pub(crate) found: CommunicatorsSummary,
     /// The ranks' calls.
-    pub(crate) streams: Streams,
+    pub(crate) streams: CallStreams,
     /// The inputs, to be read again.
     kept: Vec<Input>,
     /// What was kept of those that came through a pipe.
-    pub(crate) piped: BTreeMap<u32, Piped>,
+    pub(crate) piped: BTreeMap<u32, PipeRecord>,
     /// WARN lines and PyTorch's watchdog's.
     pub(crate) warnings: Warnings,
     /// What kinds of lines there are.
-    pub(crate) lines: Lines,
+    pub(crate) lines: LineKindFlags,
     /// Which algorithm served which sizes, where it was asked for.
     pub(crate) tuning: Option<Tuning>,
     /// The calls, where they were asked for.
-    pub(crate) counted: Option<Counted>,
+    pub(crate) counted: Option<RequestedCalls>,
     /// Who comes late, where it was asked for and all calls have time stamps.
     pub(crate) late: Option<Result<Grid>>,
 }
 
-impl Seen {
+impl CheckGathered {
     /// An input, to be read again.
     ///
     /// # Errors
     /// It can be read only once.
-    pub(crate) fn open(&self, number: u32) -> Result<Input> {
-        let kept = self.kept.get(number as usize).and_then(Input::shared);
+    pub(crate) fn open_input(&self, number: u32) -> Result<Input> {
+        let kept = self.kept.get(number as usize).and_then(Input::share_input);
         kept.ok_or_else(|| Error::Content(format!("input {number} can be read only once")))
     }
 }
@@ -130,165 +132,175 @@ impl Seen {
 ///
 /// # Errors
 /// No input could be read, or is a log; damage under `--strict`.
-pub(super) fn walk(
-    origins: &[Origin],
-    (options, asked): (&Options, Option<&Asked>),
-    beside: &mut Beside,
+pub(super) fn walk_inputs(
+    origins: &[InputName],
+    (options, asked): (&Options, Option<&Requested>),
+    beside: &mut RecorderInputs,
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<Seen> {
-    let tally = Asked::tally(asked);
-    let mut stage = Reading::new(options, asked, origins.len());
+) -> Result<CheckGathered> {
+    let tally = Requested::tally_options(asked);
+    let mut stage = Gatherer::new(options, asked, origins.len());
     stage.beside = mem::take(beside);
     let is_piped = Arc::clone(&stage.is_piped);
-    let new = || Partial::new(&tally, asked, is_piped.load(Ordering::Relaxed));
-    let merged = stages::read(&mut stage, origins, options, report, progress, new)?;
+    let new = || CheckPartial::new(&tally, asked, is_piped.load(Ordering::Relaxed));
+    let merged = stages::read_stage(&mut stage, origins, options, report, progress, new)?;
     progress.finish();
     *beside = mem::take(&mut stage.beside);
-    stage.added()?;
-    Ok(stage.seen(&merged))
+    stage.check_output()?;
+    Ok(stage.finish_gathering(&merged))
 }
 
 /// What was gathered so far.
-struct Reading<'o> {
+struct Gatherer<'o> {
     options: &'o Options,
-    beside: Beside,
-    gathered: Gathered,
-    net: net::all::All,
-    streams: Streams,
+    beside: RecorderInputs,
+    gathered: CommunicatorTotals,
+    net: net::net_stage::NetStage,
+    streams: CallStreams,
     warnings: Warnings,
-    lines: Lines,
+    lines: LineKindFlags,
     /// Of the input in hand.
-    now: Now<'o>,
+    now: CurrentInput<'o>,
     /// It is a pipe.
     is_piped: Arc<AtomicBool>,
-    piped: BTreeMap<u32, Piped>,
+    piped: BTreeMap<u32, PipeRecord>,
     /// Whether what is kept of a pipe could be written.
     failed: Result<()>,
-    inputs: Vec<Walked>,
+    inputs: Vec<WalkedInput>,
     accounts: Vec<Account>,
     processes: Vec<BTreeSet<u32>>,
     kept: Vec<Input>,
     tuning: Option<Tuning>,
-    times: Option<Times>,
-    asked: Option<&'o Asked>,
+    times: Option<SkewLogs>,
+    asked: Option<&'o Requested>,
 }
 
 /// What is known of the input in hand.
 #[derive(Default)]
-struct Now<'o> {
+struct CurrentInput<'o> {
     number: u32,
-    piping: Option<Piping<'o>>,
-    sums: Sums,
+    piping: Option<PipeRecorder<'o>>,
+    sums: GapSums,
     speakers: BTreeSet<u32>,
-    remains: Remains,
+    remains: HeaderRemains,
     /// Its steps so far, where the first ones are let go while it is read.
-    growing: Option<Growing>,
+    growing: Option<LiveTimeline>,
     /// How many marks it had when it was last looked whether there are too many steps.
     looked: usize,
     old: OldSteps,
 }
 
-impl<'o> Stage for Reading<'o> {
-    const NEEDS: Tells = Tells::LINES;
-    const AGAIN: bool = true;
-    const THINS: bool = true;
-    const RECORDED: bool = true;
-    type Visit = Partial;
+impl<'o> InputStage for Gatherer<'o> {
+    const NEEDS: Provides = Provides::LINES;
+    const SECOND_PASS: bool = true;
+    const RELEASES_PIPE_LINES: bool = true;
+    const TAKES_PIPED_RECORDS: bool = true;
+    type Visit = CheckPartial;
 
-    fn begin(&mut self, name: String) {
+    fn begin_input(&mut self, name: String) {
         // An input is counted only if it can be read to its end.
         let number = u32::try_from(self.inputs.len()).unwrap_or(u32::MAX);
-        self.net.begin_input(self.inputs.len(), name.clone());
+        self.net
+            .begin_numbered_input(self.inputs.len(), name.clone());
         self.gathered.begin_input(name);
         if let Some(times) = &mut self.times {
             times.begin_input();
         }
-        self.now = Now {
+        self.now = CurrentInput {
             number,
-            ..Now::default()
+            ..CurrentInput::default()
         };
     }
 
-    fn thin(&mut self, name: String, thin: Thin) {
+    fn take_pipe_spool(&mut self, name: String, thin: PipeSpool) {
         self.is_piped.store(true, Ordering::Relaxed);
-        let piping = Piping::new(name, thin, &self.streams, self.options);
+        let piping = PipeRecorder::new(name, thin, &self.streams, self.options);
         self.now.piping = Some(piping);
         // What is asked for besides findings may need all steps.
-        self.now.growing = self.asked.is_none().then(Growing::default);
+        self.now.growing = self.asked.is_none().then(LiveTimeline::default);
     }
 
-    fn read_to(&mut self, bytes: u64, merged: &Merged) {
+    fn note_read_to(&mut self, bytes: u64, merged: &MergedMembers) {
         if let (Some(piping), Ok(())) = (&mut self.now.piping, &self.failed) {
-            self.failed = piping.look(bytes, &mut self.streams, merged);
+            self.failed = piping.release_agreed_calls(bytes, &mut self.streams, merged);
         }
     }
 
-    fn added(&mut self) -> Result<()> {
+    fn check_output(&mut self) -> Result<()> {
         mem::replace(&mut self.failed, Ok(()))
     }
 
-    fn add(&mut self, part: Part<'_, Partial>) {
-        let (visit, part) = part.taken();
+    fn add_chunk(&mut self, part: MergedChunk<'_, CheckPartial>) {
+        let (visit, part) = part.take_visit();
         let (to, merged) = (part.to, part.merged);
         let now = &mut self.now;
         let (number, line) = (now.number, part.line);
-        self.lines.add(visit.lines.placed(number, line));
+        self.lines
+            .merge_kinds(visit.lines.shift_to_input(number, line));
         self.warnings
-            .add(visit.warnings, &to.processes, number, line);
-        now.remains.add(visit.remains, number, line);
+            .add_chunk(visit.warnings, &to.processes, number, line);
+        now.remains.add_chunk(visit.remains, number, line);
         now.speakers.extend(to.processes.iter().copied());
         self.gathered
-            .add(part.with(visit.communicators), &self.options.timeline);
-        self.streams.add(visit.streams, to, merged, number);
+            .add_chunk(part.with_visit(visit.communicators), &self.options.timeline);
+        self.streams.add_chunk(visit.streams, to, merged, number);
         if let (Some(piping), Some(again)) = (&mut now.piping, visit.again) {
-            piping.add(again, &part, &self.streams);
+            piping.add_chunk(again, &part, &self.streams);
         }
-        now.sums.add(visit.sums, part.gap, to, merged);
+        now.sums.add_chunk(visit.sums, part.gap, to, merged);
         if let (Some(tuning), Some(own)) = (&mut self.tuning, visit.tuning) {
-            tuning.add(part.with(own));
+            tuning.add_chunk(part.with_visit(own));
         }
         if let (Some(times), Some(own)) = (&mut self.times, visit.times) {
-            times.add(part.with(own), self.options);
+            times.add_chunk(part.with_visit(own), self.options);
         }
-        self.net.add(part.with(visit.net));
-        self.let_go(&part);
+        self.net.add_chunk(part.with_visit(visit.net));
+        self.release_old_steps(&part);
     }
 
-    fn end(&mut self, input: Known<Partial>, log: Log, merged: &Merged, _: &mut Report) {
-        self.log(input.into_input(), log, merged);
-    }
-
-    fn other(
+    fn end_input(
         &mut self,
-        input: Known<Partial>,
-        _: &mut Merged,
+        input: OpenInput<CheckPartial>,
+        log: LogState,
+        merged: &MergedMembers,
+        _: &mut Report,
+    ) {
+        self.add_log(input.into_input(), log, merged);
+    }
+
+    fn add_other_input(
+        &mut self,
+        input: OpenInput<CheckPartial>,
+        _: &mut MergedMembers,
         report: &mut Report,
         _: &dyn Progress,
     ) -> Result<()> {
         match input.recorder() {
-            Some(recorder) => self.beside.add((&input, recorder), self.options, report),
-            None => Err(input.refused("log lines")),
+            Some(recorder) => self
+                .beside
+                .add_recording((&input, recorder), self.options, report),
+            None => Err(input.error_without_part("log lines")),
         }
     }
 }
 
-impl<'o> Reading<'o> {
-    fn new(options: &'o Options, asked: Option<&'o Asked>, inputs: usize) -> Reading<'o> {
+impl<'o> Gatherer<'o> {
+    fn new(options: &'o Options, asked: Option<&'o Requested>, inputs: usize) -> Gatherer<'o> {
         let jobs = options.log.jobs;
-        let gathered = Gathered::new(&Asked::tally(asked), inputs, jobs);
-        Reading {
+        let gathered = CommunicatorTotals::new(&Requested::tally_options(asked), inputs, jobs);
+        Gatherer {
             options,
-            beside: Beside::default(),
+            beside: RecorderInputs::default(),
             gathered: match asked.and_then(|asked| asked.whole.as_ref()) {
-                Some(whole) => gathered.by_step(&whole.by_step),
+                Some(whole) => gathered.with_steps(&whole.by_step),
                 None => gathered,
             },
-            net: net::all::All::default(),
-            streams: Streams::default(),
+            net: net::net_stage::NetStage::default(),
+            streams: CallStreams::default(),
             warnings: Warnings::default(),
-            lines: Lines::default(),
-            now: Now::default(),
+            lines: LineKindFlags::default(),
+            now: CurrentInput::default(),
             is_piped: Arc::default(),
             piped: BTreeMap::new(),
             failed: Ok(()),
@@ -297,49 +309,50 @@ impl<'o> Reading<'o> {
             processes: Vec::new(),
             kept: Vec::new(),
             tuning: asked.map(|_| Tuning::default()),
-            times: Asked::late(asked).map(|places| Times::new(inputs, places, jobs)),
+            times: Requested::skew_placement(asked)
+                .map(|places| SkewLogs::new(inputs, places, jobs)),
             asked,
         }
     }
 
     /// Lets go of steps of a pipe that nobody will look at, once in a while.
-    fn let_go(&mut self, part: &Part<'_, ()>) {
+    fn release_old_steps(&mut self, part: &MergedChunk<'_, ()>) {
         let now = &mut self.now;
         let Some((log, _)) = part.so_far else { return };
         let Some(growing) = &mut now.growing else {
             return;
         };
-        let (marks, kept) = (part.marks, old_steps::kept());
+        let (marks, kept) = (part.marks, old_steps::max_steps_kept());
         // There are no more steps than marks. To look at them takes a while, so it is done once in so many.
         let more = kept / 4;
-        if marks.len() < (now.looked + more).max(marks.gone() + kept + more) {
+        if marks.len() < (now.looked + more).max(marks.forgotten_count() + kept + more) {
             return;
         }
         now.looked = marks.len();
-        let timeline = log.growing(growing, &self.options.timeline);
-        let Some((since, settled)) = now.old.due(timeline) else {
+        let timeline = log.update_growing_timeline(growing, &self.options.timeline);
+        let Some((since, settled)) = now.old.steps_to_drop(timeline) else {
             return;
         };
-        let turn = Turn {
+        let turn = Checkpoint {
             gap: settled,
             before: None,
         };
         if let Some(piping) = &mut now.piping {
-            piping.turn(turn, since.gap, part);
+            piping.drop_steps_before_gap(turn, since.gap, part);
         }
-        let lines = now.old.lines(since, (timeline, marks));
-        self.warnings.old_steps(now.number, &lines);
+        let lines = now.old.step_end_lines(since, (timeline, marks));
+        self.warnings.add_old_step_lines(now.number, &lines);
         let sums = &mut now.sums;
         let known = (timeline, marks);
-        now.old.let_go(since, known, sums, part.merged);
+        now.old.drop_steps(since, known, sums, part.merged);
         let gap = u32::try_from(since.gap).unwrap_or(u32::MAX);
-        growing.forget(gap);
-        log.forget(gap);
+        growing.forget_until(gap);
+        log.forget_gaps_until(gap);
     }
 
     /// A log is read to its end.
-    fn log(&mut self, input: Input, mut log: Log, merged: &Merged) {
-        let Now {
+    fn add_log(&mut self, input: Input, mut log: LogState, merged: &MergedMembers) {
+        let CurrentInput {
             number,
             piping,
             mut sums,
@@ -351,8 +364,8 @@ impl<'o> Reading<'o> {
         } = mem::take(&mut self.now);
         self.is_piped.store(false, Ordering::Relaxed);
         let options = &self.options.timeline;
-        let mut timeline = log.ended(&mut growing.unwrap_or_default(), options);
-        match piping.map(|piping| piping.end((number, &timeline), merged)) {
+        let mut timeline = log.build_final_timeline(&mut growing.unwrap_or_default(), options);
+        match piping.map(|piping| piping.finish_pipe((number, &timeline), merged)) {
             Some(Ok(piped)) => drop(self.piped.insert(number, piped)),
             Some(Err(error)) => self.failed = Err(error),
             None => {}
@@ -361,35 +374,37 @@ impl<'o> Reading<'o> {
             as_printed: true,
             ..options.clone()
         };
-        let printed = self.asked.map(|_| log.timeline(&as_printed()).steps);
+        let printed = self.asked.map(|_| log.build_timeline(&as_printed()).steps);
         let printed = printed.into_iter().flatten().collect();
         let placed = self.gathered.end_input(&timeline, merged, None);
         if let Some(times) = &mut self.times {
             times.end_input(placed, &timeline, merged);
         }
-        let known = (&timeline, log.marks.all());
-        if let Some(since) = timeline.since(old_steps::kept()) {
-            let lines = old.lines(since, known);
-            self.warnings.old_steps(number, &lines);
-            old.let_go(since, known, &mut sums, merged);
+        let known = (&timeline, log.marks.as_slice());
+        if let Some(since) = timeline.start_of_last(old_steps::max_steps_kept()) {
+            let lines = old.step_end_lines(since, known);
+            self.warnings.add_old_step_lines(number, &lines);
+            old.drop_steps(since, known, &mut sums, merged);
         }
-        let end = Since {
+        let end = LastStepsStart {
             step: timeline.steps.len(),
             gap: log.marks.len(),
         };
-        self.warnings.steps(number, old.lines(end, known));
+        self.warnings
+            .add_step_lines(number, old.step_end_lines(end, known));
         if old.since.step > 0 {
-            let later = timeline.steps.part(old.since.step..end.step).iter();
+            let later = timeline.steps.slice(old.since.step..end.step).iter();
             let all = later.map(|step| step.steps);
-            self.gathered.ran(all.fold(old.steps, u64::saturating_add));
+            self.gathered
+                .note_steps(all.fold(old.steps, u64::saturating_add));
             timeline = timeline.last_steps(old.since);
-            sums.begin_at(old.since.gap);
+            sums.renumber_from(old.since.gap);
         }
         self.warnings
-            .again(number, log.begins.iter().map(|begin| begin.at));
+            .add_takeovers(number, log.begins.iter().map(|begin| begin.at));
         let name = input.name();
         let printer = self.options.timeline.printer;
-        let walked = Walked::of(
+        let walked = WalkedInput::from_log(
             name,
             &mut log,
             (old, timeline, printed),
@@ -400,31 +415,31 @@ impl<'o> Reading<'o> {
         self.inputs.push(walked);
         self.accounts.push(log.account);
         self.processes.push(speakers);
-        self.kept.push(input.at_rest());
+        self.kept.push(input.release_map());
     }
 
     /// All inputs are read.
-    fn seen(mut self, merged: &Merged) -> Seen {
-        self.warnings.settle(&merged.aliases());
-        let placed = self.gathered.rest(merged, None);
-        let silent = Report::new("", false, true).silent();
+    fn finish_gathering(mut self, merged: &MergedMembers) -> CheckGathered {
+        self.warnings.resolve_aliases(&merged.process_aliases());
+        let placed = self.gathered.take_rest(merged, None);
+        let silent = Report::new("", false, true).silenced();
         let late = self
             .times
-            .and_then(|times| times.grid(merged, placed, &silent));
+            .and_then(|times| times.build_grid(merged, placed, &silent));
         let gathered = &mut self.gathered;
-        let counted = self.asked.map(|asked| Counted {
-            calls: gathered.counted(&asked.calls, merged),
-            by_step: gathered.steps(merged),
+        let counted = self.asked.map(|asked| RequestedCalls {
+            calls: gathered.count_calls_by(&asked.calls, merged),
+            by_step: gathered.take_calls_by_step(merged),
             pairs: asked.whole.is_some().then(|| {
-                let calls = gathered.counted(&matrix::tally(false), merged);
-                (calls, gathered.told(merged))
+                let calls = gathered.count_calls_by(&matrix::matrix_tally_options(false), merged);
+                (calls, gathered.sides_from_lines(merged))
             }),
         });
         if let Some(tuning) = &mut self.tuning {
-            tuning.end(merged);
+            tuning.end_lines(merged);
         }
-        Seen {
-            net: Net::of(self.net, merged),
+        CheckGathered {
+            net: NetSummary::from_stage(self.net, merged),
             found: self.gathered.finish(merged),
             inputs: self.inputs,
             accounts: self.accounts,
@@ -444,8 +459,8 @@ impl<'o> Reading<'o> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::mend::blocks::REJOIN;
-    use crate::stages::check::{self, judge};
+    use crate::log::mend::blocks::BLOCK_REJOINER;
+    use crate::stages::check::{self, judge_gathered};
     use crate::stages::pieces::{JOBS, read_apart};
     use crate::testing::options;
     use proptest::prelude::*;
@@ -454,24 +469,24 @@ mod tests {
     fn found(folder: &std::path::Path, files: &[Vec<u8>], pieces: usize) -> String {
         let read = options(1, false);
         let tally = communicators::tally_options(false);
-        let mut stage = Reading::new(&read, None, files.len());
-        let end = |stage: &mut Reading<'_>, at: usize, log: Log, merged: &Merged| {
-            let origin = Origin::Path(folder.join(at.to_string()));
-            let input = Input::open(&origin, read.source, REJOIN).unwrap();
-            stage.log(input.rewindable().unwrap(), log, merged);
+        let mut stage = Gatherer::new(&read, None, files.len());
+        let end = |stage: &mut Gatherer<'_>, at: usize, log: LogState, merged: &MergedMembers| {
+            let origin = InputName::Path(folder.join(at.to_string()));
+            let input = Input::open(&origin, read.source, BLOCK_REJOINER).unwrap();
+            stage.add_log(input.make_rewindable().unwrap(), log, merged);
         };
         let merged = read_apart(
             &mut stage,
             files,
             pieces,
-            || Partial::new(&tally, None, false),
+            || CheckPartial::new(&tally, None, false),
             end,
         );
         let mut report = Report::new("a", false, true);
-        let checked = judge(
-            &mut stage.seen(&merged),
-            Beside::default(),
-            (&read, check::Now::Unknown),
+        let checked = judge_gathered(
+            &mut stage.finish_gathering(&merged),
+            RecorderInputs::default(),
+            (&read, check::JobLiveness::Unknown),
             &mut report,
         );
         format!("{:#?}", checked.unwrap())

@@ -1,18 +1,18 @@
 //! Time stamps as printed, as far as they can be compared.
 
 /// True where both stamps have the same form, and text of that form sorts as time does.
-pub(crate) fn comparable(a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn are_stamps_comparable(a: &[u8], b: &[u8]) -> bool {
     let same = |(x, y): (&u8, &u8)| match (x.is_ascii_digit(), y.is_ascii_digit()) {
         (true, true) => true,
         (false, false) => x == y,
         _ => false,
     };
-    sorts(a) && a.len() == b.len() && a.iter().zip(b).all(same)
+    is_sortable_stamp(a) && a.len() == b.len() && a.iter().zip(b).all(same)
 }
 
 /// True for digits whose largest unit is first: `2026-04-28 14:14:49`, `0614 11:26:37.75`,
 /// `14:14:49`, an epoch. `28/04/26 14:14` and `Apr 28` do not sort.
-fn sorts(stamp: &[u8]) -> bool {
+fn is_sortable_stamp(stamp: &[u8]) -> bool {
     let first = stamp.iter().position(|b| !b.is_ascii_digit());
     let unit = first.unwrap_or(stamp.len());
     let letters = stamp
@@ -27,7 +27,7 @@ fn sorts(stamp: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::comparable;
+    use super::are_stamps_comparable;
 
     #[test]
     fn only_stamps_of_one_form_are_compared() {
@@ -39,7 +39,11 @@ mod tests {
             ("1763640000.5", "1763640001.5", true),
             ("", "", false),
         ] {
-            assert_eq!(comparable(a.as_bytes(), b.as_bytes()), can, "{a} {b}");
+            assert_eq!(
+                are_stamps_comparable(a.as_bytes(), b.as_bytes()),
+                can,
+                "{a} {b}"
+            );
         }
     }
 }

@@ -1,11 +1,11 @@
 //! What NCCL itself reports: its WARN lines by their first cause, and its settings.
 
-mod came_first;
 mod comparable_stamps;
-pub(crate) mod known;
+pub(crate) mod known_warns;
 mod normalise;
 pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
 pub(crate) mod triage;
+mod warn_order;
 pub(crate) mod warnings;

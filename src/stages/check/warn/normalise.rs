@@ -1,7 +1,7 @@
 //! A WARN's text without what differs from line to line.
 
 /// What is in front of a number that means something: two lines with other ones differ.
-const TELLING: [&[u8]; 6] = [
+const MEANINGFUL_NUMBER_PREFIXES: [&[u8]; 6] = [
     b"status=",
     b"res=",
     b"retcode ",
@@ -11,11 +11,11 @@ const TELLING: [&[u8]; 6] = [
 ];
 
 /// The longest text that is compared with others; NCCL cuts its lines at 1,023 bytes.
-const LONGEST: usize = 1024;
+const MAX_NORMALISED_BYTES: usize = 1024;
 
 /// Adds `text` to `out` with `#` for its numbers, addresses and the digits of its names.
-pub(crate) fn normalise(text: &[u8], out: &mut Vec<u8>) {
-    let text = &text[..text.len().min(LONGEST)];
+pub(crate) fn normalise_text(text: &[u8], out: &mut Vec<u8>) {
+    let text = &text[..text.len().min(MAX_NORMALISED_BYTES)];
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
         if !byte.is_ascii_alphanumeric() {
@@ -27,12 +27,15 @@ pub(crate) fn normalise(text: &[u8], out: &mut Vec<u8>) {
         let end = rest.iter().position(|b| !b.is_ascii_alphanumeric());
         let word = &rest[..end.unwrap_or(rest.len())];
         at += word.len();
-        if TELLING.iter().any(|before| out.ends_with(before)) {
+        if MEANINGFUL_NUMBER_PREFIXES
+            .iter()
+            .any(|before| out.ends_with(before))
+        {
             out.extend_from_slice(word);
         } else if is_number(word) {
             out.push(b'#');
         } else {
-            named(word, out);
+            push_normalised_name(word, out);
         }
     }
 }
@@ -44,7 +47,7 @@ fn is_number(word: &[u8]) -> bool {
 }
 
 /// A name such as `mlx5` or `node17`.
-fn named(word: &[u8], out: &mut Vec<u8>) {
+fn push_normalised_name(word: &[u8], out: &mut Vec<u8>) {
     let mut before = false;
     for &byte in word {
         let digit = byte.is_ascii_digit();
@@ -59,7 +62,7 @@ fn named(word: &[u8], out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::normalise;
+    use super::normalise_text;
 
     #[test]
     fn only_what_differs_from_line_to_line_goes() {
@@ -85,7 +88,7 @@ mod tests {
             ("\u{e9} 5", "\u{e9} #"),
         ] {
             let mut out = Vec::new();
-            normalise(text.as_bytes(), &mut out);
+            normalise_text(text.as_bytes(), &mut out);
             assert_eq!(String::from_utf8_lossy(&out), body);
         }
     }

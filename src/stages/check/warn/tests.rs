@@ -1,11 +1,11 @@
 //! Findings of WARN and watchdog lines in real logs and in ones composed of real bodies.
 
-use super::triage::{Ended, findings};
-use super::warnings::{Partial, Warnings};
-use crate::log::walk::{Call, Said, Torn, Visit};
-use crate::members::Merged;
+use super::triage::{CommEndCounts, triage_warnings};
+use super::warnings::{WarnPartial, Warnings};
+use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall};
+use crate::members::MergedMembers;
 use crate::shared::data;
-use crate::stages::check::finding::{Finding, Severity, Sure};
+use crate::stages::check::finding::{Confidence, Finding, Severity};
 use crate::stages::pieces::{read_after, walk};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -15,30 +15,30 @@ use std::path::{Path, PathBuf};
 
 /// What nccl-check's walk does with WARN lines.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Part(Partial);
+struct Part(WarnPartial);
 
-impl Visit for Part {
+impl LogVisitor for Part {
     const MESSAGES: bool = true;
     const FOREIGN: bool = true;
 
-    fn message(&mut self, said: &Said<'_>) {
-        self.0.message(said);
+    fn message(&mut self, said: &MessageLine<'_>) {
+        self.0.take_message(said);
     }
 
-    fn call(&mut self, call: &Call<'_>) {
-        self.0.call(call.process);
+    fn call(&mut self, call: &LogCall<'_>) {
+        self.0.count_call(call.process);
     }
 
     fn slot(&mut self) {
-        self.0.slot();
+        self.0.note_torn_slot();
     }
 
-    fn torn(&mut self, calls: &[Torn<'_>]) {
-        self.0.torn(calls);
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
+        self.0.count_torn_calls(calls);
     }
 
     fn foreign(&mut self, line: &[u8], number: u64) {
-        self.0.foreign(line, number);
+        self.0.take_foreign_line(line, number);
     }
 }
 
@@ -53,13 +53,13 @@ fn check(inputs: &[&[u8]], size: usize) -> Vec<Finding> {
         let from = processes.len() as u32;
         let merged = walk(log, size, Part::default, |part| {
             let to: Vec<u32> = part.to.processes.iter().map(|p| p + from).collect();
-            all.add(part.visit.0, &to, input, part.line);
+            all.add_chunk(part.visit.0, &to, input, part.line);
         });
-        aliases.extend(merged.aliases().into_iter().map(|p| p + from));
+        aliases.extend(merged.process_aliases().into_iter().map(|p| p + from));
         processes.extend_from_slice(merged.origins.processes.items());
     }
-    all.settle(&aliases);
-    for finding in findings(&all, &processes, Ended::default()) {
+    all.resolve_aliases(&aliases);
+    for finding in triage_warnings(&all, &processes, CommEndCounts::default()) {
         assert!(!finding.evidence.is_empty(), "{}", finding.id);
         assert!(
             finding.evidence.iter().all(|e| e.text.is_some()),
@@ -73,7 +73,7 @@ fn check(inputs: &[&[u8]], size: usize) -> Vec<Finding> {
             );
         }
     }
-    findings(&all, &processes, Ended::default())
+    triage_warnings(&all, &processes, CommEndCounts::default())
 }
 
 fn whole(log: &[u8]) -> Vec<Finding> {
@@ -177,7 +177,7 @@ fn a_shutdown_of_512_ranks_is_called_harmless_and_counted_whole() {
         found[0].says
     );
     assert!(found[0].why.contains("ended normally"), "{}", found[0].why);
-    assert_eq!(found[0].sure, Sure::High);
+    assert_eq!(found[0].sure, Confidence::High);
     // The same, but with a failure in front: it is the failure that is shown.
     let mut failed = b"511: GPU-13:1106509:1 [7] transport/net_ib.cc:1 NCCL WARN NET/IB: Got \
         completion from peer 10.0.0.1<5> with status=12 opcode=0 len=0 vendor err 129 (Recv)\n"
@@ -292,20 +292,20 @@ fn communicators_that_were_destroyed_make_a_shutdown_sure() {
         "[Service thread] Accept failed Resource temporarily unavailable",
     );
     let sure = |destroyed| {
-        let ended = Ended {
+        let ended = CommEndCounts {
             destroyed,
             aborted: 1,
             communicators: 2,
         };
         let mut all = Warnings::default();
         let merged = walk(down.as_bytes(), down.len(), Part::default, |part| {
-            all.add(part.visit.0, &part.to.processes, 0, part.line);
+            all.add_chunk(part.visit.0, &part.to.processes, 0, part.line);
         });
         let processes = merged.origins.processes.items();
-        all.settle(&merged.aliases());
-        findings(&all, processes, ended)[0].sure
+        all.resolve_aliases(&merged.process_aliases());
+        triage_warnings(&all, processes, ended)[0].sure
     };
-    assert_eq!((sure(1), sure(0)), (Sure::High, Sure::Medium));
+    assert_eq!((sure(1), sure(0)), (Confidence::High, Confidence::Medium));
 }
 
 /// A line of NCCL's: host, pid and what it says.
@@ -589,7 +589,7 @@ proptest! {
 /// What is gathered of all inputs.
 #[derive(Default)]
 struct State {
-    merged: Merged,
+    merged: MergedMembers,
     warnings: Warnings,
 }
 
@@ -598,32 +598,36 @@ impl State {
     fn of(files: &[String], pieces: usize) -> State {
         let mut state = State::default();
         for (input, file) in (0..).zip(files) {
-            state.merged.next_input();
+            state.merged.begin_next_input();
             let (merged, warnings) = (&mut state.merged, &mut state.warnings);
             let size = file.len().div_ceil(pieces);
             let log = read_after(merged, file.as_bytes(), size, Part::default, |part| {
-                warnings.add(part.visit.0, &part.to.processes, input, part.line);
+                warnings.add_chunk(part.visit.0, &part.to.processes, input, part.line);
             });
             let steps = (0..)
-                .zip(log.marks.all().iter())
+                .zip(log.marks.as_slice().iter())
                 .map(|(step, mark)| (mark.line, step));
-            warnings.steps(input, steps.collect());
-            warnings.again(input, log.begins.iter().map(|begin| begin.at));
+            warnings.add_step_lines(input, steps.collect());
+            warnings.add_takeovers(input, log.begins.iter().map(|begin| begin.at));
         }
         state
     }
 
     /// All that is asked of it.
     fn told(mut self) -> String {
-        self.warnings.settle(&self.merged.aliases());
+        self.warnings
+            .resolve_aliases(&self.merged.process_aliases());
         let seen: Vec<_> = self
             .warnings
-            .seen()
+            .lines_in_order()
             .into_iter()
             .map(|(p, _, s)| (p, s))
             .collect();
-        let watched = (self.warnings.watchdog(), self.warnings.ordinary_ends());
-        let (ends, addresses) = (self.warnings.ends(), self.warnings.addresses());
+        let watched = (
+            self.warnings.watchdog_lines(),
+            self.warnings.ordinary_ends(),
+        );
+        let (ends, addresses) = (self.warnings.job_ends(), self.warnings.addresses());
         format!("{seen:#?} {watched:#?} {ends:#?} {addresses:?}")
     }
 }

@@ -4,19 +4,19 @@
 //! A body's numbers and addresses are left out to tell it from others, so memory
 //! follows the number of processes and kinds, not that of lines.
 
-use super::normalise::normalise;
-use crate::grammar::message::Message;
-use crate::grammar::message::c10d::{self, C10d};
-use crate::grammar::message::network::net::Net;
-use crate::grammar::message::network::nic::{Kind, Nics};
-use crate::grammar::message::trace::Return;
-use crate::grammar::message::warn::Warn;
-use crate::log::walk::{Said, Torn};
+use super::normalise::normalise_text;
+use crate::grammar::message::NcclMessage;
+use crate::grammar::message::c10d::{self, C10dMessage};
+use crate::grammar::message::error_trace::ErrorReturn;
+use crate::grammar::message::network::net::NetMessage;
+use crate::grammar::message::network::nic::{NicKind, NicList};
+use crate::grammar::message::warn::WarnMessage;
+use crate::log::walk::{MessageLine, RepairedCall};
 use crate::members::Interner;
-use crate::stages::check::log::job_ends::Ends;
-use crate::stages::check::watchdog::{Watchdog, Watched};
-use crate::stages::check::wording::TEXT;
-use crate::stages::net::all::First;
+use crate::stages::check::log::job_ends::JobEnds;
+use crate::stages::check::watchdog::{Watchdog, WatchdogRecord};
+use crate::stages::check::wording::MAX_LINE_TEXT_BYTES;
+use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem::Finder;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -24,24 +24,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 /// How many pairs of a process and a body are kept apart; more are only counted.
-const PAIRS: usize = 1 << 14;
+const MAX_PROCESS_BODY_PAIRS: usize = 1 << 14;
 /// How many peers are kept of a process and a body.
-const PEERS: usize = 8;
+const MAX_PEERS_KEPT: usize = 8;
 /// How many addresses of processes are kept.
-const ADDRESSES: usize = 1 << 16;
+const MAX_ADDRESSES_KEPT: usize = 1 << 16;
 
 /// A process's thread.
-type Thread = (u32, Option<u64>);
+type ProcessThread = (u32, Option<u64>);
 
 /// What a process says in lines of one body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Seen {
+pub(crate) struct WarningLines {
     /// How often.
     pub count: u64,
     /// Where first.
-    pub first: First,
+    pub first: FirstReportLine,
     /// Where last.
-    pub last: First,
+    pub last: FirstReportLine,
     /// The first one's time stamp as printed; empty if there is none.
     pub time: Box<[u8]>,
     /// The first one as printed, with its header; at most 300 bytes of what it says.
@@ -58,27 +58,27 @@ pub(crate) struct Seen {
     pub calls: u64,
 }
 
-impl Seen {
+impl WarningLines {
     /// NCCL's words.
-    pub(crate) fn says(&self) -> &[u8] {
+    pub(crate) fn nccl_text(&self) -> &[u8] {
         self.text.get(self.says..).unwrap_or_default()
     }
 
     /// Adds the same of lines that follow.
-    fn follow(&mut self, next: Seen) {
+    fn add_following(&mut self, next: WarningLines) {
         self.count += next.count;
         self.last = next.last;
         self.calls = next.calls;
         for (peer, count) in next.peers {
-            self.peer(&peer, count);
+            self.count_peer(&peer, count);
         }
         self.result = self.result.or(next.result);
     }
 
-    fn peer(&mut self, peer: &[u8], count: u64) {
+    fn count_peer(&mut self, peer: &[u8], count: u64) {
         if let Some((_, times)) = self.peers.iter_mut().find(|(known, _)| **known == *peer) {
             *times += count;
-        } else if self.peers.len() < PEERS {
+        } else if self.peers.len() < MAX_PEERS_KEPT {
             self.peers.push((peer.into(), count));
         }
     }
@@ -86,34 +86,34 @@ impl Seen {
 
 /// One chunk's WARN lines and PyTorch watchdog lines.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Partial {
+pub(crate) struct WarnPartial {
     bodies: FxHashMap<Box<[u8]>, u32>,
     /// By process and body.
-    seen: FxHashMap<(u32, u32), Seen>,
+    seen: FxHashMap<(u32, u32), WarningLines>,
     uncounted: u64,
     /// Addresses that processes say are theirs, with the first line.
     addresses: FxHashMap<(u32, Box<[u8]>), u64>,
     /// Threads whose last message is a WARN.
-    open: FxHashMap<Thread, (u32, u32)>,
+    open: FxHashMap<ProcessThread, (u32, u32)>,
     /// What each thread says first in the chunk, if that is a result, and its line.
-    begins: FxHashMap<Thread, (Option<i32>, u64)>,
+    begins: FxHashMap<ProcessThread, (Option<i32>, u64)>,
     /// Calls by process.
     calls: Vec<u64>,
     /// The line after the last WARN, and where that was at each slot.
     from: u64,
     slots: Vec<u64>,
     watchdog: Watchdog,
-    ends: Ends,
+    ends: JobEnds,
     scratch: Vec<u8>,
 }
 
-impl Partial {
+impl WarnPartial {
     /// Takes a message of NCCL's.
-    pub(crate) fn message(&mut self, said: &Said<'_>) {
-        self.ends.message(said);
+    pub(crate) fn take_message(&mut self, said: &MessageLine<'_>) {
+        self.ends.take_message(said);
         let thread = (said.process, said.tid);
         let result = match &said.message {
-            Message::Return(Return { code, .. }) => Some(*code),
+            NcclMessage::Return(ErrorReturn { code, .. }) => Some(*code),
             _ => None,
         };
         self.begins.entry(thread).or_insert((result, said.line));
@@ -125,8 +125,8 @@ impl Partial {
             (seen.result, seen.answered) = (Some(result), Some(said.line));
         }
         match &said.message {
-            Message::Warn(warn) => self.warn(said, warn),
-            Message::Net(Net::Nics(nics)) => self.addresses(said, nics),
+            NcclMessage::Warn(warn) => self.take_warn(said, warn),
+            NcclMessage::Net(NetMessage::Nics(nics)) => self.take_nic_addresses(said, nics),
             _ => {}
         }
     }
@@ -134,7 +134,7 @@ impl Partial {
     /// Counts a call of the chunk's process `process`, in line order with the messages. Where
     /// this stays unknown, nothing is reported of calls after a WARN.
     #[inline]
-    pub(crate) fn call(&mut self, process: u32) {
+    pub(crate) fn count_call(&mut self, process: u32) {
         let at = process as usize;
         if at >= self.calls.len() {
             self.calls.resize(at + 1, 0);
@@ -143,17 +143,17 @@ impl Partial {
     }
 
     /// Here may be a call whose line was torn.
-    pub(crate) fn slot(&mut self) {
+    pub(crate) fn note_torn_slot(&mut self) {
         self.slots.push(self.from);
     }
 
     /// Counts calls whose lines were torn, where they were made.
-    pub(crate) fn torn(&mut self, torn: &[Torn<'_>]) {
+    pub(crate) fn count_torn_calls(&mut self, torn: &[RepairedCall<'_>]) {
         let mut calls: Vec<(u32, u64)> = Vec::new();
-        for Torn { slot, call, .. } in torn {
+        for RepairedCall { slot, call, .. } in torn {
             let from = self.slots.get(*slot as usize).copied();
             calls.push((call.process, from.unwrap_or(u64::MAX)));
-            self.call(call.process);
+            self.count_call(call.process);
         }
         calls.sort_unstable();
         for (&(process, _), seen) in &mut self.seen {
@@ -164,30 +164,34 @@ impl Partial {
 
     /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0. Gives what it
     /// is where PyTorch's watchdog printed it.
-    pub(crate) fn foreign<'l>(&mut self, line: &'l [u8], number: u64) -> Option<C10d<'l>> {
-        let what = c10d::line(line);
+    pub(crate) fn take_foreign_line<'l>(
+        &mut self,
+        line: &'l [u8],
+        number: u64,
+    ) -> Option<C10dMessage<'l>> {
+        let what = c10d::parse_c10d_line(line);
         match &what {
             Some(what) => {
-                let at = First {
+                let at = FirstReportLine {
                     input: 0,
                     line: number,
                 };
-                self.watchdog.line(line, what, at);
-                self.ends.spoke(line, at);
+                self.watchdog.take_line(line, what, at);
+                self.ends.note_rank_line(line, at);
             }
-            None => self.ends.foreign(line, number),
+            None => self.ends.take_foreign_line(line, number),
         }
         what
     }
 
-    fn warn(&mut self, said: &Said<'_>, warn: &Warn<'_>) {
-        let (header, says) = parted(said.text, warn.text);
+    fn take_warn(&mut self, said: &MessageLine<'_>, warn: &WarnMessage<'_>) {
+        let (header, says) = split_header(said.text, warn.text);
         self.scratch.clear();
-        normalise(says, &mut self.scratch);
+        normalise_text(says, &mut self.scratch);
         let next = self.bodies.len() as u32;
         let body = self.bodies.get(self.scratch.as_slice()).copied();
         let pair = (said.process, body.unwrap_or(next));
-        let at = First {
+        let at = FirstReportLine {
             input: 0,
             line: said.line,
         };
@@ -198,19 +202,21 @@ impl Partial {
             seen.last = at;
             seen.calls = calls;
             if let Some(peer) = warn.peer() {
-                seen.peer(peer, 1);
+                seen.count_peer(peer, 1);
             }
-        } else if self.seen.len() < PAIRS {
+        } else if self.seen.len() < MAX_PROCESS_BODY_PAIRS {
             if body.is_none() {
                 self.bodies.insert(self.scratch.as_slice().into(), next);
             }
             let peers = warn.peer().map(|peer| (peer.into(), 1));
-            let seen = Seen {
+            let seen = WarningLines {
                 count: 1,
                 first: at,
                 last: at,
                 time: said.time.into(),
-                text: [header, &says[..says.len().min(TEXT)]].concat().into(),
+                text: [header, &says[..says.len().min(MAX_LINE_TEXT_BYTES)]]
+                    .concat()
+                    .into(),
                 says: header.len(),
                 peers: peers.into_iter().collect(),
                 result: None,
@@ -225,12 +231,12 @@ impl Partial {
         self.open.insert((said.process, said.tid), pair);
     }
 
-    fn addresses(&mut self, said: &Said<'_>, nics: &Nics<'_>) {
+    fn take_nic_addresses(&mut self, said: &MessageLine<'_>, nics: &NicList<'_>) {
         for nic in nics.iter().chain(nics.oob) {
-            let Kind::Interface { address, .. } = nic.kind else {
+            let NicKind::Interface { address, .. } = nic.kind else {
                 continue;
             };
-            if self.addresses.len() < ADDRESSES {
+            if self.addresses.len() < MAX_ADDRESSES_KEPT {
                 let key = (said.process, address.into());
                 self.addresses.entry(key).or_insert(said.line);
             }
@@ -239,10 +245,10 @@ impl Partial {
 }
 
 /// A line's header, and what it says.
-fn parted<'a>(line: &'a [u8], says: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+fn split_header<'a>(line: &'a [u8], says: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     static LEVEL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"NCCL WARN "));
     match LEVEL.find(line) {
-        Some(at) if at <= TEXT => (&line[..at + LEVEL.needle().len()], says),
+        Some(at) if at <= MAX_LINE_TEXT_BYTES => (&line[..at + LEVEL.needle().len()], says),
         _ => (b"", says),
     }
 }
@@ -251,21 +257,27 @@ fn parted<'a>(line: &'a [u8], says: &'a [u8]) -> (&'a [u8], &'a [u8]) {
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
     bodies: Interner<Box<[u8]>>,
-    seen: FxHashMap<(u32, u32), Seen>,
+    seen: FxHashMap<(u32, u32), WarningLines>,
     uncounted: u64,
     /// Which processes say that an address is theirs.
     addresses: BTreeSet<(Box<[u8]>, u32)>,
-    open: FxHashMap<Thread, (u32, u32)>,
+    open: FxHashMap<ProcessThread, (u32, u32)>,
     calls: BTreeMap<u32, u64>,
     watchdog: Watchdog,
-    ends: Ends,
+    ends: JobEnds,
 }
 
 impl Warnings {
     /// Adds a chunk that follows those before. `processes[p]` is the merged number of the chunk's
     /// process p, `input` the input's number, `line` that of the chunk's first line in it.
-    pub(crate) fn add(&mut self, part: Partial, processes: &[u32], input: u32, line: u64) {
-        let placed = |at: First| First {
+    pub(crate) fn add_chunk(
+        &mut self,
+        part: WarnPartial,
+        processes: &[u32],
+        input: u32,
+        line: u64,
+    ) {
+        let placed = |at: FirstReportLine| FirstReportLine {
             input,
             line: at.line + line,
         };
@@ -302,8 +314,8 @@ impl Warnings {
                 {
                     seen.result = Some(result);
                 }
-                known.follow(seen);
-            } else if self.seen.len() < PAIRS {
+                known.add_following(seen);
+            } else if self.seen.len() < MAX_PROCESS_BODY_PAIRS {
                 seen.answered = None;
                 self.seen.insert(key, seen);
             } else {
@@ -328,33 +340,33 @@ impl Warnings {
         let mut addresses: Vec<_> = part.addresses.into_iter().collect();
         addresses.sort_unstable_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
         for ((process, address), _) in addresses {
-            if self.addresses.len() < ADDRESSES {
+            if self.addresses.len() < MAX_ADDRESSES_KEPT {
                 self.addresses.insert((address, merged(process)));
             }
         }
-        self.watchdog.add(part.watchdog, placed);
-        self.ends.add(part.ends, placed, merged);
+        self.watchdog.add_chunk(part.watchdog, placed);
+        self.ends.add_chunk(part.ends, placed, merged);
     }
 
     /// Adds where the training steps of the input `input` end: its lines, in order, with the step's
     /// number.
-    pub(crate) fn steps(&mut self, input: u32, lines: Vec<(u64, u64)>) {
-        self.ends.steps(input, lines);
+    pub(crate) fn add_step_lines(&mut self, input: u32, lines: Vec<(u64, u64)>) {
+        self.ends.add_step_lines(input, lines);
     }
 
     /// The same of steps that are long over, of which what is asked of them is kept.
-    pub(crate) fn old_steps(&mut self, input: u32, lines: &[(u64, u64)]) {
-        self.ends.old_steps(input, lines);
+    pub(crate) fn add_old_step_lines(&mut self, input: u32, lines: &[(u64, u64)]) {
+        self.ends.add_old_step_lines(input, lines);
     }
 
     /// Adds where processes of the input `input` took over from others, in bytes of it.
-    pub(crate) fn again(&mut self, input: u32, bytes: impl Iterator<Item = u64>) {
-        self.ends.again(input, bytes);
+    pub(crate) fn add_takeovers(&mut self, input: u32, bytes: impl Iterator<Item = u64>) {
+        self.ends.add_takeovers(input, bytes);
     }
 
     /// Decides what only the whole can. `aliases[p]` is the process that p really is (see
     /// [`crate::members::Merged::aliases`]).
-    pub(crate) fn settle(&mut self, aliases: &[u32]) {
+    pub(crate) fn resolve_aliases(&mut self, aliases: &[u32]) {
         let real = |process: u32| aliases.get(process as usize).copied().unwrap_or(process);
         let mut seen: Vec<_> = std::mem::take(&mut self.seen).into_iter().collect();
         seen.sort_unstable_by_key(|(_, seen)| seen.first);
@@ -365,7 +377,7 @@ impl Warnings {
                 std::collections::hash_map::Entry::Occupied(mut known) => {
                     let calls = known.get().calls.max(seen.calls);
                     let last = known.get().last.max(seen.last);
-                    known.get_mut().follow(seen);
+                    known.get_mut().add_following(seen);
                     (known.get_mut().calls, known.get_mut().last) = (calls, last);
                 }
                 std::collections::hash_map::Entry::Vacant(free) => {
@@ -375,27 +387,27 @@ impl Warnings {
         }
         let addresses = std::mem::take(&mut self.addresses);
         self.addresses = addresses.into_iter().map(|(a, p)| (a, real(p))).collect();
-        self.watchdog.settle();
+        self.watchdog.name_timeout_groups();
     }
 
     /// Of those, how many are beyond those kept apart.
-    pub(crate) fn uncounted(&self) -> u64 {
+    pub(crate) fn uncounted_lines(&self) -> u64 {
         self.uncounted
     }
 
     /// What PyTorch's watchdog says, in line order.
-    pub(crate) fn watchdog(&self) -> &[Watched] {
-        self.watchdog.records()
+    pub(crate) fn watchdog_lines(&self) -> &[WatchdogRecord] {
+        self.watchdog.kept_records()
     }
 
     /// How many processes said at their ordinary end that they left a process group, and the
     /// first line that reports it.
-    pub(crate) fn ordinary_ends(&self) -> (u64, Option<&Watched>) {
+    pub(crate) fn ordinary_ends(&self) -> (u64, Option<&WatchdogRecord>) {
         self.watchdog.ordinary_ends()
     }
 
     /// How jobs say that they ended.
-    pub(crate) fn ends(&self) -> &Ends {
+    pub(crate) fn job_ends(&self) -> &JobEnds {
         &self.ends
     }
 
@@ -405,7 +417,7 @@ impl Warnings {
     }
 
     /// Who says what, by process and body; in line order.
-    pub(crate) fn seen(&self) -> Vec<(u32, u32, &Seen)> {
+    pub(crate) fn lines_in_order(&self) -> Vec<(u32, u32, &WarningLines)> {
         let mut all: Vec<_> = self.seen.iter().map(|(&(p, b), s)| (p, b, s)).collect();
         all.sort_unstable_by_key(|&(process, body, seen)| (seen.first, process, body));
         all

@@ -1,22 +1,22 @@
 //! PyTorch's call that took too long, as NCCL's: its watchdog numbers works of a process group, NCCL
 //! prints calls of a communicator. Operation and elements join them.
 
-use super::{TimedOut, Watched, What};
-use crate::stages::check::finding::{About, Evidence, Finding, Severity, Sure};
-use crate::stages::check::ranks::mismatch::{Details, spot};
-use crate::stages::check::ranks::names::{self, Names};
-use crate::stages::check::streams::Caller;
-use crate::stages::check::streams::compare::Whose;
-use crate::stages::check::streams::reread::Detail;
-use crate::stages::check::wording::{listed, text};
+use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::ranks::mismatch::{CallDetails, show_call};
+use crate::stages::check::ranks::names::{self, RankNames};
+use crate::stages::check::streams::ProcessComm;
+use crate::stages::check::streams::compare::StreamOwner;
+use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::wording::{list_names, quote_text};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls of each stream that are looked through: those before the end of a hung job.
-pub(crate) const BACK: u64 = 64;
+pub(crate) const CALLS_BEFORE_HANG: u64 = 64;
 
 /// NCCL's operation for PyTorch's, and its elements.
-fn wanted(timeout: &TimedOut) -> Option<(&'static [u8], u64)> {
+fn nccl_op_and_count(timeout: &TimedOutCall) -> Option<(&'static [u8], u64)> {
     let (name, count): (&[u8], _) = match &timeout.op[..] {
         b"ALLREDUCE" | b"_ALLREDUCE_SPARSE" => (b"AllReduce", timeout.numel_in),
         b"BROADCAST" | b"_BROADCAST_OOP" => (b"Broadcast", timeout.numel_in),
@@ -31,31 +31,31 @@ fn wanted(timeout: &TimedOut) -> Option<(&'static [u8], u64)> {
 }
 
 /// A call that both print: PyTorch's number and operation, NCCL's communicator and number.
-type Both<'a> = (u64, &'a [u8], usize, u64);
+type TimedOutCallKey<'a> = (u64, &'a [u8], usize, u64);
 
 /// A line of the watchdog, the call that it speaks of, and whose.
-type Line<'a> = (&'a Watched, &'a Detail, Caller);
+type TimedOutCallMatch<'a> = (&'a WatchdogRecord, &'a CallDetail, ProcessComm);
 
 /// The findings: for each work that timed out the call it is, and who made it; `made`
 /// has how many collectives each caller had made when the job hung.
-pub(crate) fn findings(
-    watched: &[Watched],
-    details: &Details,
-    made: &FxHashMap<Caller, u64>,
-    whose: &FxHashMap<Caller, Whose>,
-    names: Names<'_>,
+pub(crate) fn find_timed_out_nccl_calls(
+    watched: &[WatchdogRecord],
+    details: &CallDetails,
+    made: &FxHashMap<ProcessComm, u64>,
+    whose: &FxHashMap<ProcessComm, StreamOwner>,
+    names: RankNames<'_>,
 ) -> Vec<Finding> {
-    let processes = processes(names);
-    let mut joined: BTreeMap<Both<'_>, Vec<Line<'_>>> = BTreeMap::new();
+    let processes = processes_by_rank(names);
+    let mut joined: BTreeMap<TimedOutCallKey<'_>, Vec<TimedOutCallMatch<'_>>> = BTreeMap::new();
     for record in watched {
-        let What::Timeout(timeout) = &record.what else {
+        let WatchdogMessage::Timeout(timeout) = &record.what else {
             continue;
         };
-        let process = record.named().and_then(|rank| processes.get(&rank));
-        let Some((process, (op, count))) = process.zip(wanted(timeout)) else {
+        let process = record.known_rank().and_then(|rank| processes.get(&rank));
+        let Some((process, (op, count))) = process.zip(nccl_op_and_count(timeout)) else {
             continue;
         };
-        let fits = |call: &&Detail| *call.op == *op && call.count == count;
+        let fits = |call: &&CallDetail| *call.op == *op && call.count == count;
         // PyTorch counts from 1; where other works were no calls, the nearest is meant.
         let own = details
             .iter()
@@ -80,20 +80,20 @@ pub(crate) fn findings(
     }
     joined
         .into_iter()
-        .filter_map(|(both, lines)| finding(both, &lines, made, whose, names))
+        .filter_map(|(both, lines)| nccl_call_finding(both, &lines, made, whose, names))
         .collect()
 }
 
-fn finding(
-    (number, op, communicator, seq): Both<'_>,
-    lines: &[Line<'_>],
-    made: &FxHashMap<Caller, u64>,
-    whose: &FxHashMap<Caller, Whose>,
-    names: Names<'_>,
+fn nccl_call_finding(
+    (number, op, communicator, seq): TimedOutCallKey<'_>,
+    lines: &[TimedOutCallMatch<'_>],
+    made: &FxHashMap<ProcessComm, u64>,
+    whose: &FxHashMap<ProcessComm, StreamOwner>,
+    names: RankNames<'_>,
 ) -> Option<Finding> {
     let (record, call, _) = lines.first()?;
     // Who waits for it has made it, if later than the first that waited for another.
-    let waits = |caller: &Caller| lines.iter().any(|(_, _, waiting)| waiting == caller);
+    let waits = |caller: &ProcessComm| lines.iter().any(|(_, _, waiting)| waiting == caller);
     let mut without: Vec<u32> = whose
         .iter()
         .filter(|(_, w)| w.communicator == communicator)
@@ -106,7 +106,7 @@ fn finding(
     let lacking = match ranks.len() {
         0 => "all members whose calls are known had made it".to_owned(),
         1 => format!("rank {} had not made it", ranks[0]),
-        _ => format!("ranks {} had not made it", listed(&ranks)),
+        _ => format!("ranks {} had not made it", list_names(&ranks)),
     };
     let exact = seq + 1 == number;
     Some(Finding {
@@ -114,16 +114,20 @@ fn finding(
         severity: Severity::Note,
         says: format!(
             "PyTorch's call {number}, {}, is NCCL's call {seq} on communicator {}: {}; {lacking}",
-            text(op),
-            names.communicator(communicator),
-            names::call(call),
+            quote_text(op),
+            names.describe_communicator(communicator),
+            names::describe_call(call),
         ),
         about: About {
-            comm_id: names.id(communicator),
+            comm_id: names.communicator_id(communicator),
             seq: Some(seq),
             ..About::default()
         },
-        sure: if exact { Sure::High } else { Sure::Medium },
+        sure: if exact {
+            Confidence::High
+        } else {
+            Confidence::Medium
+        },
         why: if exact {
             "operation, elements and number agree".to_owned()
         } else {
@@ -133,7 +137,7 @@ fn finding(
         },
         advice: String::new(),
         evidence: vec![
-            spot(call),
+            show_call(call),
             Evidence {
                 at: record.at.into(),
                 text: Some(record.text.to_vec()),
@@ -144,12 +148,12 @@ fn finding(
 
 /// The processes that say themselves that they time out, where others of the job say nothing: who
 /// waits for a call has made it, and it is the others that keep it waiting.
-pub(crate) fn waiting(watched: &[Watched], names: Names<'_>) -> BTreeSet<u32> {
-    let processes = processes(names);
+pub(crate) fn processes_waiting(watched: &[WatchdogRecord], names: RankNames<'_>) -> BTreeSet<u32> {
+    let processes = processes_by_rank(names);
     let late = watched
         .iter()
-        .filter(|w| matches!(w.what, What::Timeout(_)));
-    let named = late.filter_map(|w| processes.get(&w.named()?));
+        .filter(|w| matches!(w.what, WatchdogMessage::Timeout(_)));
+    let named = late.filter_map(|w| processes.get(&w.known_rank()?));
     let waiting: BTreeSet<u32> = named.copied().collect();
     match processes.values().all(|process| waiting.contains(process)) {
         true => BTreeSet::new(),
@@ -158,9 +162,11 @@ pub(crate) fn waiting(watched: &[Watched], names: Names<'_>) -> BTreeSet<u32> {
 }
 
 /// The job's ranks, by the communicator that has all of them.
-fn processes(names: Names<'_>) -> BTreeMap<u32, u32> {
+fn processes_by_rank(names: RankNames<'_>) -> BTreeMap<u32, u32> {
     let all = &names.found.communicators;
-    let world = all.iter().find(|c| c.place.is_all() && c.place.sure);
+    let world = all
+        .iter()
+        .find(|c| c.place.has_all_job_ranks() && c.place.sure);
     let sides = world.map_or(&[][..], |world| &world.sides);
     let of = |&side: &usize| {
         let side = &names.found.sides[side];

@@ -1,36 +1,36 @@
 //! What the watchdog's lines mean together: for each call that timed out, who waited
 //! and who is behind.
 
-use super::{TimedOut, Watched, What};
-use crate::stages::check::finding::{About, Evidence, Finding, Severity, Sure};
-use crate::stages::check::wording::{ranks as ranks_named, text, verb};
-use crate::stages::net::all::First;
+use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named, verb_form};
+use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How far a rank is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Far {
+struct WatchdogProgress {
     enqueued: i64,
     completed: i64,
 }
 
 /// A call that ranks of one process group waited for in vain.
-struct Waited<'a> {
+struct TimedOutWait<'a> {
     group: Option<&'a [u8]>,
     seq: u64,
-    lines: Vec<(&'a Watched, &'a TimedOut)>,
+    lines: Vec<(&'a WatchdogRecord, &'a TimedOutCall)>,
 }
 
 /// One finding for each call of each process group that timed out.
-pub(crate) fn findings(records: &[Watched]) -> Vec<Finding> {
+pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
     // Process groups as they speak, and the calls of each in their order.
-    let mut groups: BTreeMap<Option<&[u8]>, First> = BTreeMap::new();
-    let mut calls: BTreeMap<(First, u64), Waited<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<Option<&[u8]>, FirstReportLine> = BTreeMap::new();
+    let mut calls: BTreeMap<(FirstReportLine, u64), TimedOutWait<'_>> = BTreeMap::new();
     for record in records {
-        if let What::Timeout(timeout) = &record.what {
+        if let WatchdogMessage::Timeout(timeout) = &record.what {
             let group = record.group.as_deref();
             let key = (*groups.entry(group).or_insert(record.at), timeout.seq);
-            let waited = calls.entry(key).or_insert_with(|| Waited {
+            let waited = calls.entry(key).or_insert_with(|| TimedOutWait {
                 group,
                 seq: timeout.seq,
                 lines: Vec::new(),
@@ -38,72 +38,88 @@ pub(crate) fn findings(records: &[Watched]) -> Vec<Finding> {
             waited.lines.push((record, timeout));
         }
     }
-    let waits = calls.values().filter_map(|waited| finding(waited, records));
-    exceptions(records).into_iter().chain(waits).collect()
+    let waits = calls
+        .values()
+        .filter_map(|waited| timeout_finding(waited, records));
+    find_watchdog_exceptions(records)
+        .into_iter()
+        .chain(waits)
+        .collect()
 }
 
 /// One finding for each error that the watchdog itself failed with.
-fn exceptions(records: &[Watched]) -> Vec<Finding> {
-    let mut all: BTreeMap<(First, &[u8]), Vec<&Watched>> = BTreeMap::new();
-    let mut first: BTreeMap<&[u8], First> = BTreeMap::new();
+fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
+    let mut all: BTreeMap<(FirstReportLine, &[u8]), Vec<&WatchdogRecord>> = BTreeMap::new();
+    let mut first: BTreeMap<&[u8], FirstReportLine> = BTreeMap::new();
     for record in records {
-        if let What::Exception(what) = &record.what {
+        if let WatchdogMessage::Exception(what) = &record.what {
             let at = *first.entry(what).or_insert(record.at);
             all.entry((at, what)).or_default().push(record);
         }
     }
-    let finding = |((_, what), lines): (&(First, &[u8]), &Vec<&Watched>)| {
-        let ranks: BTreeSet<u32> = lines.iter().filter_map(|line| line.named()).collect();
+    let finding = |((_, what), lines): (&(FirstReportLine, &[u8]), &Vec<&WatchdogRecord>)| {
+        let ranks: BTreeSet<u32> = lines.iter().filter_map(|line| line.known_rank()).collect();
         let rank = ranks.first().copied().filter(|_| ranks.len() == 1);
         Finding {
             id: "watchdog_exception",
             severity: Severity::Error,
-            says: format!("PyTorch's watchdog failed{}: {}", on(&ranks), text(what)),
+            says: format!(
+                "PyTorch's watchdog failed{}: {}",
+                describe_on_ranks(&ranks),
+                quote_text(what)
+            ),
             about: About {
                 rank,
                 ..About::default()
             },
-            sure: Sure::High,
+            sure: Confidence::High,
             why: "the watchdog's lines report it".to_owned(),
             advice: "CUDA reports an error to the next caller: run with CUDA_LAUNCH_BLOCKING=1 or \
                      compute-sanitizer to find the kernel, and look for Xid lines in the kernel \
                      log; see vllm-project/vllm#4108"
                 .to_owned(),
-            evidence: lines.iter().take(3).map(|line| shown(line)).collect(),
+            evidence: lines
+                .iter()
+                .take(3)
+                .map(|line| watchdog_evidence(line))
+                .collect(),
         }
     };
     all.iter().map(finding).collect()
 }
 
 /// ` on rank 1`, ` on ranks 0-2`.
-fn on(ranks: &BTreeSet<u32>) -> String {
+fn describe_on_ranks(ranks: &BTreeSet<u32>) -> String {
     match ranks.len() {
         0 => String::new(),
-        _ => format!(" on {}", named(ranks)),
+        _ => format!(" on {}", describe_ranks(ranks)),
     }
 }
 
 /// `rank 1`, `ranks 0-2`.
-fn named(ranks: &BTreeSet<u32>) -> String {
-    let rank = verb(ranks.len(), "rank", "ranks");
+fn describe_ranks(ranks: &BTreeSet<u32>) -> String {
+    let rank = verb_form(ranks.len(), "rank", "ranks");
     format!("{rank} {}", ranks_named(ranks))
 }
 
 /// How far each rank of a process group says it is; a rank's last word counts.
-fn far<'a>(group: Option<&[u8]>, records: &'a [Watched]) -> BTreeMap<u32, (Far, &'a Watched)> {
-    let mut far: BTreeMap<u32, (Far, &Watched)> = BTreeMap::new();
+fn progress_by_rank<'a>(
+    group: Option<&[u8]>,
+    records: &'a [WatchdogRecord],
+) -> BTreeMap<u32, (WatchdogProgress, &'a WatchdogRecord)> {
+    let mut far: BTreeMap<u32, (WatchdogProgress, &WatchdogRecord)> = BTreeMap::new();
     for record in records {
         if let (
-            What::Work {
+            WatchdogMessage::Work {
                 enqueued,
                 completed,
                 ..
             },
             Some(rank),
-        ) = (&record.what, record.named())
+        ) = (&record.what, record.known_rank())
             && record.group.as_deref() == group
         {
-            let now = Far {
+            let now = WatchdogProgress {
                 enqueued: *enqueued,
                 completed: *completed,
             };
@@ -113,14 +129,18 @@ fn far<'a>(group: Option<&[u8]>, records: &'a [Watched]) -> BTreeMap<u32, (Far, 
     far
 }
 
-fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
+fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Option<Finding> {
     let (_, timeout) = waited.lines.first()?;
-    let ranks: BTreeSet<u32> = waited.lines.iter().filter_map(|(w, _)| w.named()).collect();
-    let mut far = far(waited.group, records);
-    let why = how_far(&far);
+    let ranks: BTreeSet<u32> = waited
+        .lines
+        .iter()
+        .filter_map(|(w, _)| w.known_rank())
+        .collect();
+    let mut far = progress_by_rank(waited.group, records);
+    let why = describe_progress(&far);
     // Who says that it completed this call is behind no one who waits for it: it came to it later, or
     // was let through.
-    let is_past = |rank: &u32, far: &Far| {
+    let is_past = |rank: &u32, far: &WatchdogProgress| {
         !ranks.contains(rank) && u64::try_from(far.completed).is_ok_and(|n| n >= waited.seq)
     };
     let past: BTreeSet<u32> = far
@@ -129,26 +149,26 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
         .map(|(&rank, _)| rank)
         .collect();
     far.retain(|rank, _| !past.contains(rank));
-    let behind = behind(&far, waited.seq);
-    let evidence = evidence(waited, behind.iter().filter_map(|rank| far.get(rank)));
-    let odd = match silent(waited, records) {
-        _ if !behind.is_empty() => Odd::Behind(behind),
-        (silent, of_job) if !silent.is_empty() => Odd::Silent(silent, of_job),
-        _ => match ahead(&far) {
-            ahead if !ahead.is_empty() => Odd::Ahead(ahead),
-            _ if !past.is_empty() => Odd::Past(past),
-            _ => Odd::Nobody,
+    let behind = ranks_behind(&far, waited.seq);
+    let evidence = timeout_evidence(waited, behind.iter().filter_map(|rank| far.get(rank)));
+    let odd = match silent_ranks(waited, records) {
+        _ if !behind.is_empty() => OddGroupRanks::Behind(behind),
+        (silent, of_job) if !silent.is_empty() => OddGroupRanks::Silent(silent, of_job),
+        _ => match ranks_ahead(&far) {
+            ahead if !ahead.is_empty() => OddGroupRanks::Ahead(ahead),
+            _ if !past.is_empty() => OddGroupRanks::Past(past),
+            _ => OddGroupRanks::Nobody,
         },
     };
     Some(Finding {
         id: "watchdog_timeout",
         severity: Severity::Error,
-        says: call(waited, timeout) + &on(&ranks) + &odd.says(),
+        says: describe_wait(waited, timeout) + &describe_on_ranks(&ranks) + &odd.describe_odd(),
         about: About {
-            rank: odd.rank(&ranks),
+            rank: odd.rank_to_blame(&ranks),
             ..About::default()
         },
-        sure: Sure::High,
+        sure: Confidence::High,
         why: format!("the watchdog's lines report it; {why}"),
         advice: "look at the ranks that are behind the others or silent: compare their \
                  calls (NCCL_DEBUG_SUBSYS=COLL), look for a crash, an exception or a wait outside \
@@ -159,9 +179,9 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
 }
 
 /// What was waited for, and how long.
-fn call(waited: &Waited<'_>, timeout: &TimedOut) -> String {
+fn describe_wait(waited: &TimedOutWait<'_>, timeout: &TimedOutCall) -> String {
     let group = match waited.group {
-        Some(group) => format!(" of process group {}", text(group)),
+        Some(group) => format!(" of process group {}", quote_text(group)),
         None => String::new(),
     };
     let elements = match (timeout.numel_in, timeout.numel_out) {
@@ -173,25 +193,30 @@ fn call(waited: &Waited<'_>, timeout: &TimedOut) -> String {
         "PyTorch's wait for call {}{group} timed out after {} ms: {}{elements}",
         waited.seq,
         timeout.timeout_ms,
-        text(&timeout.op),
+        quote_text(&timeout.op),
     )
 }
 
 /// The first line of those that waited, those of ranks that are `behind`, and more that waited.
-fn evidence<'a>(
-    waited: &Waited<'_>,
-    behind: impl Iterator<Item = &'a (Far, &'a Watched)>,
+fn timeout_evidence<'a>(
+    waited: &TimedOutWait<'_>,
+    behind: impl Iterator<Item = &'a (WatchdogProgress, &'a WatchdogRecord)>,
 ) -> Vec<Evidence> {
-    let mut waits = waited.lines.iter().map(|(watched, _)| shown(watched));
+    let mut waits = waited
+        .lines
+        .iter()
+        .map(|(watched, _)| watchdog_evidence(watched));
     let first = waits.next();
-    let behind = behind.map(|(_, watched)| shown(watched)).take(2);
+    let behind = behind
+        .map(|(_, watched)| watchdog_evidence(watched))
+        .take(2);
     let mut seen = BTreeSet::new();
     let all = first.into_iter().chain(behind).chain(waits.take(2));
     all.filter(|evidence| seen.insert(evidence.at)).collect()
 }
 
 /// The ranks that differ from those that wait, in the order in which that explains a wait.
-enum Odd {
+enum OddGroupRanks {
     /// They have not made the call.
     Behind(BTreeSet<u32>),
     /// Nothing is known of them; the ranks are those of the job.
@@ -203,44 +228,45 @@ enum Odd {
     Nobody,
 }
 
-impl Odd {
-    fn says(&self) -> String {
+impl OddGroupRanks {
+    fn describe_odd(&self) -> String {
         match self {
-            Odd::Behind(ranks) => {
-                let is = verb(ranks.len(), "is", "are");
-                format!("; {} {is} behind", named(ranks))
+            OddGroupRanks::Behind(ranks) => {
+                let is = verb_form(ranks.len(), "is", "are");
+                format!("; {} {is} behind", describe_ranks(ranks))
             }
-            Odd::Silent(ranks, of_job) => {
+            OddGroupRanks::Silent(ranks, of_job) => {
                 let whose = if *of_job { "" } else { " of the group" };
-                format!("; {}{whose} printed no such line", named(ranks))
+                format!("; {}{whose} printed no such line", describe_ranks(ranks))
             }
-            Odd::Ahead(ranks) => {
-                let has = verb(ranks.len(), "has", "have");
+            OddGroupRanks::Ahead(ranks) => {
+                let has = verb_form(ranks.len(), "has", "have");
                 format!(
                     "; all have made it, but {} {has} gone further than the others",
-                    named(ranks)
+                    describe_ranks(ranks)
                 )
             }
-            Odd::Past(ranks) => format!("; {} went past it", named(ranks)),
-            Odd::Nobody => String::new(),
+            OddGroupRanks::Past(ranks) => format!("; {} went past it", describe_ranks(ranks)),
+            OddGroupRanks::Nobody => String::new(),
         }
     }
 
     /// The one rank to look at, if it is one, where the ranks `waiting` wait.
-    fn rank(&self, waiting: &BTreeSet<u32>) -> Option<u32> {
+    fn rank_to_blame(&self, waiting: &BTreeSet<u32>) -> Option<u32> {
         let ranks = match self {
-            Odd::Silent(_, false) | Odd::Nobody => return None,
-            Odd::Past(past) if past.len() >= waiting.len() => waiting,
-            Odd::Behind(ranks) | Odd::Silent(ranks, _) | Odd::Ahead(ranks) | Odd::Past(ranks) => {
-                ranks
-            }
+            OddGroupRanks::Silent(_, false) | OddGroupRanks::Nobody => return None,
+            OddGroupRanks::Past(past) if past.len() >= waiting.len() => waiting,
+            OddGroupRanks::Behind(ranks)
+            | OddGroupRanks::Silent(ranks, _)
+            | OddGroupRanks::Ahead(ranks)
+            | OddGroupRanks::Past(ranks) => ranks,
         };
         ranks.first().copied().filter(|_| ranks.len() == 1)
     }
 }
 
 /// How far each rank says it is.
-fn how_far(far: &BTreeMap<u32, (Far, &Watched)>) -> String {
+fn describe_progress(far: &BTreeMap<u32, (WatchdogProgress, &WatchdogRecord)>) -> String {
     let each: Vec<String> = far
         .iter()
         .take(16)
@@ -258,14 +284,17 @@ fn how_far(far: &BTreeMap<u32, (Far, &Watched)>) -> String {
 }
 
 /// The ranks that have not made the call.
-fn behind(far: &BTreeMap<u32, (Far, &Watched)>, seq: u64) -> BTreeSet<u32> {
+fn ranks_behind(
+    far: &BTreeMap<u32, (WatchdogProgress, &WatchdogRecord)>,
+    seq: u64,
+) -> BTreeSet<u32> {
     let seq = i64::try_from(seq).unwrap_or(i64::MAX);
     let behind = far.iter().filter(|(_, (far, _))| far.enqueued < seq);
     behind.map(|(&rank, _)| rank).collect()
 }
 
 /// The few that made more calls than most, which all made as many.
-fn ahead(far: &BTreeMap<u32, (Far, &Watched)>) -> BTreeSet<u32> {
+fn ranks_ahead(far: &BTreeMap<u32, (WatchdogProgress, &WatchdogRecord)>) -> BTreeSet<u32> {
     let least = far.values().map(|(far, _)| far.enqueued).min().unwrap_or(0);
     let ahead = far.iter().filter(|(_, (far, _))| far.enqueued > least);
     let ahead: BTreeSet<u32> = ahead.map(|(&rank, _)| rank).collect();
@@ -277,14 +306,14 @@ fn ahead(far: &BTreeMap<u32, (Far, &Watched)>) -> BTreeSet<u32> {
 
 /// The ranks of the group, up to the highest that spoke, of which there is no line; and true where
 /// its ranks are those of the job.
-fn silent(waited: &Waited<'_>, records: &[Watched]) -> (BTreeSet<u32>, bool) {
-    let of_group = |record: &&Watched| record.group.as_deref() == waited.group;
+fn silent_ranks(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> (BTreeSet<u32>, bool) {
+    let of_group = |record: &&WatchdogRecord| record.group.as_deref() == waited.group;
     let spoke: BTreeSet<u32> = records
         .iter()
         .filter(of_group)
         .filter_map(|r| r.rank)
         .collect();
-    let of_job = |r: &Watched| r.global.is_none_or(|global| r.rank == Some(global));
+    let of_job = |r: &WatchdogRecord| r.global.is_none_or(|global| r.rank == Some(global));
     let of_job = records.iter().filter(of_group).all(of_job);
     // One rank's word alone says nothing of who else there is.
     let most = spoke.last().copied().filter(|_| spoke.len() > 1);
@@ -295,7 +324,7 @@ fn silent(waited: &Waited<'_>, records: &[Watched]) -> (BTreeSet<u32>, bool) {
     (silent, of_job)
 }
 
-fn shown(watched: &Watched) -> Evidence {
+fn watchdog_evidence(watched: &WatchdogRecord) -> Evidence {
     Evidence {
         at: watched.at.into(),
         text: Some(watched.text.to_vec()),

@@ -3,37 +3,37 @@
 //!
 //! No rate of bytes is given: the host's time in a call is not the time of the copy.
 
-mod agree;
+mod cross_check;
 mod table;
 
-pub use agree::say;
-pub use table::{functions, gaps, rate};
+pub use cross_check::report_differences;
+pub use table::{functions_grid, gaps_grid, rate_grid};
 
-use crate::count::durations::Durations;
+use crate::count::durations::CallDurations;
 use crate::error::{Error, Result};
-use crate::formats::Tells;
-use crate::formats::cuda::{self, Call, Copied, Read, Sums};
-use crate::formats::door::{self, Outcome};
+use crate::formats::Provides;
+use crate::formats::cuda::{self, CudaCall, CudaInput, CudaSnapshot, MemcpyDirection};
+use crate::formats::open::{self, InputOutcomes};
 use crate::report::Report;
-use crate::source::{self, Origin};
+use crate::source::{self, InputName};
 use std::collections::BTreeMap;
 
 /// What is known of the calls of a function, of one direction.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stats {
+pub(crate) struct CudaFunctionStats {
     pub(crate) calls: u64,
     /// The sum, and of how many calls it is known.
     pub(crate) bytes: u128,
     pub(crate) sized: u64,
     /// The host's time in them.
-    pub(crate) times: Durations,
+    pub(crate) times: CallDurations,
     /// Calls whose printed time cannot be one.
     pub(crate) untimed: u64,
 }
 
 /// A stretch without a call.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Gap {
+pub(crate) struct CudaGap {
     pub(crate) ns: u64,
     /// Where it begins: ns since 1970.
     pub(crate) from_ns: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Gap {
 
 /// What was called in a stretch of time.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Slice {
+pub(crate) struct CudaTimeSlice {
     pub(crate) calls: u64,
     pub(crate) bytes: u128,
     pub(crate) host_ns: u128,
@@ -53,7 +53,7 @@ pub(crate) struct Slice {
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How long the stretches of [`rate`] are, in ns.
+    /// How long the stretches of [`rate_grid`] are, in ns.
     pub every_ns: u64,
     /// How many gaps are kept.
     pub gaps: usize,
@@ -61,14 +61,14 @@ pub struct Options {
 
 /// All calls and sums.
 #[derive(Debug, Default)]
-pub struct Found {
-    pub(crate) by: BTreeMap<(Box<[u8]>, Option<Copied>), Stats>,
-    pub(crate) sums: Vec<Sums>,
+pub struct CudaSummary {
+    pub(crate) by: BTreeMap<(Box<[u8]>, Option<MemcpyDirection>), CudaFunctionStats>,
+    pub(crate) sums: Vec<CudaSnapshot>,
     /// Snapshots that were caught between being emptied and being written.
     pub(crate) emptied: u64,
     /// The longest gaps, longest last.
-    pub(crate) gaps: Vec<Gap>,
-    pub(crate) slices: BTreeMap<u64, Slice>,
+    pub(crate) gaps: Vec<CudaGap>,
+    pub(crate) slices: BTreeMap<u64, CudaTimeSlice>,
     /// The first call's start and the last call's end.
     pub(crate) span: Option<(u64, u64)>,
     /// Calls that begin before one of a line above them ended, and by how much at most: ns.
@@ -79,12 +79,12 @@ pub struct Found {
 }
 
 /// The most functions and stretches that are kept apart: flipped bytes must not fill the memory.
-const MOST: usize = 1 << 16;
+const MAX_KEPT_APART: usize = 1 << 16;
 
-impl Found {
-    fn call(&mut self, call: &Call<'_>, options: Options) {
+impl CudaSummary {
+    fn add_call(&mut self, call: &CudaCall<'_>, options: Options) {
         let key = (call.name.into(), call.kind);
-        if self.by.len() < MOST || self.by.contains_key(&key) {
+        if self.by.len() < MAX_KEPT_APART || self.by.contains_key(&key) {
             let stats = self.by.entry(key).or_default();
             stats.calls += 1;
             if let Some(bytes) = call.bytes {
@@ -92,16 +92,16 @@ impl Found {
                 stats.sized += 1;
             }
             match call.dur_ns() {
-                Some(ns) => stats.times.add(ns),
+                Some(ns) => stats.times.add_call(ns),
                 None => stats.untimed += 1,
             }
         }
         let end = call.start_ns.saturating_add(call.dur_ns().unwrap_or(0));
         let (first, last) = self.span.get_or_insert((call.start_ns, end));
         (*first, *last) = ((*first).min(call.start_ns), (*last).max(end));
-        self.gap(call, end, options);
+        self.add_gap(call, end, options);
         let slice = call.start_ns / options.every_ns.max(1);
-        if self.slices.len() < MOST || self.slices.contains_key(&slice) {
+        if self.slices.len() < MAX_KEPT_APART || self.slices.contains_key(&slice) {
             let slice = self.slices.entry(slice).or_default();
             slice.calls += 1;
             slice.bytes += u128::from(call.bytes.unwrap_or(0));
@@ -110,7 +110,7 @@ impl Found {
     }
 
     /// Lines are in the order in which calls returned.
-    fn gap(&mut self, call: &Call<'_>, end: u64, options: Options) {
+    fn add_gap(&mut self, call: &CudaCall<'_>, end: u64, options: Options) {
         let Some((until, before)) = &mut self.last else {
             self.last = Some((end, call.name.into()));
             return;
@@ -121,7 +121,7 @@ impl Found {
                 if self.gaps.len() < options.gaps
                     || self.gaps.first().is_some_and(|g| ns > g.ns) =>
             {
-                let gap = Gap {
+                let gap = CudaGap {
                     ns,
                     from_ns: *until,
                     before: before.clone(),
@@ -150,24 +150,24 @@ impl Found {
 ///
 /// # Errors
 /// No input could be read, or one is neither; damage under `--strict`.
-pub fn read(
-    origins: &[Origin],
+pub fn read_cuda_logs(
+    origins: &[InputName],
     source: source::Options,
     options: Options,
     strict: bool,
     report: &mut Report,
-) -> Result<Found> {
-    let mut found = Found::default();
-    let mut outcome = Outcome::of(origins);
+) -> Result<CudaSummary> {
+    let mut found = CudaSummary::default();
+    let mut outcome = InputOutcomes::new(origins);
     for origin in origins {
         let is_empty =
             |path: &std::path::Path| path.metadata().is_ok_and(|m| m.is_file() && m.len() == 0);
         if origin.path().is_some_and(is_empty) {
             found.emptied += 1;
-            outcome.add(origin, Ok(()), report)?;
+            outcome.add_result(origin, Ok(()), report)?;
             continue;
         }
-        let known = door::open::<()>(origin, source, Tells::CUDA);
+        let known = open::open_input::<()>(origin, source, Provides::CUDA);
         // In a folder there are other files too.
         if origin.is_listed() && matches!(known, Err(Error::Content(_))) {
             continue;
@@ -176,26 +176,26 @@ pub fn read(
             let name = known.name();
             // Files are one after another: between them is no gap.
             found.last = None;
-            let read = cuda::read(known.input(), &mut |call| found.call(call, options))?;
+            let read = cuda::read_cuda(known.input(), &mut |call| found.add_call(call, options))?;
             let account = match read {
-                Read::Calls(account) => {
+                CudaInput::Calls(account) => {
                     found.timelines += 1;
                     account
                 }
-                Read::Sums(sums, account) => {
+                CudaInput::Sums(sums, account) => {
                     found.sums.push(sums);
                     account
                 }
             };
             if strict {
-                crate::log::first_damage(&name, &account)?;
+                crate::log::first_damage_error(&name, &account)?;
             }
-            report.input(&name, &account);
+            report.report_input(&name, &account);
             Ok(())
         });
-        outcome.add(origin, read, report)?;
+        outcome.add_result(origin, read, report)?;
     }
-    outcome.end(report)?;
+    outcome.finish(report)?;
     if found.timelines == 0 && found.sums.is_empty() && found.emptied == 0 {
         let none = "none of the files is a timeline.log or metrics.log of Alnair's interposer";
         return Err(Error::Content(none.to_owned()));

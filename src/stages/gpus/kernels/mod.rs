@@ -3,22 +3,22 @@
 mod sums;
 mod table;
 
-pub use table::{grid, nsys};
+pub use table::{build_grid, render_nsys_csv};
 
 use crate::error::{Error, Result};
-use crate::formats::Tells;
-use crate::formats::door::{self, Known, Outcome};
-use crate::formats::gpu::{Activity, Kind, Visit};
-use crate::formats::stats::{self, Kernel};
+use crate::formats::Provides;
+use crate::formats::gpu::{ActivityKind, GpuActivity, GpuVisitor};
+use crate::formats::open::{self, InputOutcomes, OpenInput};
+use crate::formats::stats::{self, StatsKernel};
 use crate::log;
 use crate::report::Report;
-use crate::source::{self, Origin};
+use crate::source::{self, InputName};
 use rustc_hash::FxHashMap;
-use sums::Times;
+use sums::KernelTimes;
 
 /// What tells rows apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum KernelGrouping {
     /// NCCL's kernels by operation, not by name.
     Op,
     /// The kernel's grid and block.
@@ -27,45 +27,49 @@ pub enum By {
     Device,
 }
 
-impl By {
+impl KernelGrouping {
     /// All, by name.
-    pub const ALL: [(By, &str); 3] = [(By::Op, "op"), (By::Grid, "grid"), (By::Device, "device")];
+    pub const ALL: [(KernelGrouping, &str); 3] = [
+        (KernelGrouping::Op, "op"),
+        (KernelGrouping::Grid, "grid"),
+        (KernelGrouping::Device, "device"),
+    ];
 }
 
 /// Which rows.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// What tells rows apart beside the name.
-    pub by: Vec<By>,
+    pub by: Vec<KernelGrouping>,
 }
 
 impl Options {
-    fn has(&self, by: By) -> bool {
+    fn groups_by(&self, by: KernelGrouping) -> bool {
         self.by.contains(&by)
     }
 }
 
 /// A grid or a block.
-type Size = [u32; 3];
+type LaunchSize = [u32; 3];
 
 /// What kernels of a row have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-struct Key {
+struct KernelKey {
     /// The kernel's name, by number.
     name: usize,
     /// Where a name was cut when it was printed: that row of that input.
     row: u64,
     device: Option<u32>,
-    launched: Option<(Size, Size)>,
+    launched: Option<(LaunchSize, LaunchSize)>,
 }
 
 /// What the inputs have.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct KernelInventory {
     names: Vec<Box<[u8]>>,
     numbers: FxHashMap<Box<[u8]>, usize>,
-    rows: Vec<(Key, Times)>,
-    places: FxHashMap<Key, usize>,
+    rows: Vec<(KernelKey, KernelTimes)>,
+    places: FxHashMap<KernelKey, usize>,
     by_grid: bool,
     by_device: bool,
     /// Names that were cut when they were printed.
@@ -73,8 +77,8 @@ pub struct Found {
     notes: Vec<String>,
 }
 
-impl Found {
-    fn name(&mut self, name: &[u8]) -> usize {
+impl KernelInventory {
+    fn intern_name(&mut self, name: &[u8]) -> usize {
         if let Some(known) = self.numbers.get(name) {
             return *known;
         }
@@ -84,63 +88,63 @@ impl Found {
         number
     }
 
-    fn times(&mut self, key: Key) -> Option<&mut Times> {
+    fn times_of_key(&mut self, key: KernelKey) -> Option<&mut KernelTimes> {
         let next = self.rows.len();
         let at = match self.places.get(&key) {
             Some(at) => *at,
             None => {
                 self.places.insert(key.clone(), next);
-                self.rows.push((key, Times::default()));
+                self.rows.push((key, KernelTimes::default()));
                 next
             }
         };
         self.rows.get_mut(at).map(|(_, times)| times)
     }
 
-    fn printed(&mut self, kernel: &Kernel) {
+    fn add_printed(&mut self, kernel: &StatsKernel) {
         let is_clipped = kernel.is_clipped();
         self.clipped += u64::from(is_clipped);
-        let key = Key {
-            name: self.name(&kernel.name),
+        let key = KernelKey {
+            name: self.intern_name(&kernel.name),
             row: if is_clipped { self.clipped } else { 0 },
             device: None,
             launched: kernel.launched.filter(|_| self.by_grid),
         };
-        if let Some(times) = self.times(key) {
+        if let Some(times) = self.times_of_key(key) {
             times.parts.push(kernel.summary);
         }
     }
 }
 
-impl Visit for Found {
-    fn activity(&mut self, activity: &Activity<'_>) -> Result<()> {
+impl GpuVisitor for KernelInventory {
+    fn visit_activity(&mut self, activity: &GpuActivity<'_>) -> Result<()> {
         let ns = activity.end_ns.abs_diff(activity.start_ns);
-        if activity.kind == Kind::Kernel {
-            let key = Key {
-                name: self.name(activity.name),
+        if activity.kind == ActivityKind::Kernel {
+            let key = KernelKey {
+                name: self.intern_name(activity.name),
                 row: 0,
                 device: Some(activity.device).filter(|_| self.by_device),
                 launched: activity.launched.filter(|_| self.by_grid),
             };
-            if let Some(times) = self.times(key) {
+            if let Some(times) = self.times_of_key(key) {
                 times.each.push(ns);
             }
         }
         Ok(())
     }
 
-    fn is_of_kernels(&self) -> bool {
+    fn wants_only_kernels(&self) -> bool {
         true
     }
 
-    fn note(&mut self, text: &str) {
+    fn add_note(&mut self, text: &str) {
         self.notes.push(text.to_owned());
     }
 }
 
 /// How inputs are read.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading {
+pub struct KernelReadOptions {
     /// How bytes come in.
     pub source: source::Options,
     /// Stop at the first damage.
@@ -151,25 +155,25 @@ pub struct Reading {
 ///
 /// # Errors
 /// No input could be read, or one has no kernels; damage under `--strict`.
-pub fn read(
-    origins: &[Origin],
-    reading: Reading,
+pub fn read_kernels(
+    origins: &[InputName],
+    reading: KernelReadOptions,
     options: &Options,
     report: &mut Report,
-) -> Result<Found> {
-    let mut found = Found {
-        by_grid: options.has(By::Grid),
-        by_device: options.has(By::Device),
-        ..Found::default()
+) -> Result<KernelInventory> {
+    let mut found = KernelInventory {
+        by_grid: options.groups_by(KernelGrouping::Grid),
+        by_device: options.groups_by(KernelGrouping::Device),
+        ..KernelInventory::default()
     };
-    let mut outcome = Outcome::of(origins);
+    let mut outcome = InputOutcomes::new(origins);
     for origin in origins {
-        let known = door::open::<()>(origin, reading.source, Tells::NOTHING);
-        let read =
-            known.and_then(|known| one(&known, origin, reading, options, &mut found, report));
-        outcome.add(origin, read, report)?;
+        let known = open::open_input::<()>(origin, reading.source, Provides::NOTHING);
+        let read = known
+            .and_then(|known| read_input(&known, origin, reading, options, &mut found, report));
+        outcome.add_result(origin, read, report)?;
     }
-    outcome.end(report)?;
+    outcome.finish(report)?;
     if found.clipped > 0 && origins.len() > 1 {
         report.note(
             "nsys cut long names when it printed them: kernels whose names are cut are not added up \
@@ -180,45 +184,47 @@ pub fn read(
 }
 
 /// Reads the kernels of an input.
-fn one(
-    known: &Known,
-    origin: &Origin,
-    reading: Reading,
+fn read_input(
+    known: &OpenInput,
+    origin: &InputName,
+    reading: KernelReadOptions,
     options: &Options,
-    found: &mut Found,
+    found: &mut KernelInventory,
     report: &mut Report,
 ) -> Result<()> {
     let name = known.name();
-    let account = if known.tells(Tells::GPU) {
-        let account = known.gpu(found)?;
+    let account = if known.provides(Provides::GPU) {
+        let account = known.read_gpu_timeline(found)?;
         for text in found.notes.drain(..) {
             report.note(&format!("{name}: {text}"));
         }
         account
     } else if known.is_stats() || known.is_log() && !origin.is_listed() {
         // What nsys prints at the end of a job is in its log.
-        let read = stats::read(known.input(), options.has(By::Grid))?;
-        read.kernels.iter().for_each(|kernel| found.printed(kernel));
+        let read = stats::read_stats(known.input(), options.groups_by(KernelGrouping::Grid))?;
+        read.kernels
+            .iter()
+            .for_each(|kernel| found.add_printed(kernel));
         if read.account.lines == 0 {
             return Err(Error::Content(format!("{name} is empty")));
         }
         if read.kernels.is_empty() {
-            return Err(none(known, origin));
+            return Err(no_kernels_error(known, origin));
         }
         read.account
     } else {
-        return Err(none(known, origin));
+        return Err(no_kernels_error(known, origin));
     };
     if reading.strict {
-        log::first_damage(&name, &account)?;
+        log::first_damage_error(&name, &account)?;
     }
-    report.input(&name, &account);
+    report.report_input(&name, &account);
     Ok(())
 }
 
 /// The error of an input without kernels.
-fn none(known: &Known, origin: &Origin) -> Error {
-    let (name, what) = (known.name(), known.what());
+fn no_kernels_error(known: &OpenInput, origin: &InputName) -> Error {
+    let (name, what) = (known.name(), known.describe_format());
     match origin.is_listed() {
         true => Error::Unread { name, what },
         false => Error::Content(format!(

@@ -1,19 +1,19 @@
 //! The times of kernels that are summed up together.
 
-use crate::formats::stats::Summary;
+use crate::formats::stats::StatsSummary;
 
 /// Times of kernels, each or as a profiler summed them up.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Times {
+pub(super) struct KernelTimes {
     /// Each kernel's ns.
     pub(super) each: Vec<u64>,
     /// What `nsys stats` printed.
-    pub(super) parts: Vec<Summary>,
+    pub(super) parts: Vec<StatsSummary>,
 }
 
 /// What a row says.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Sums {
+pub(super) struct KernelSums {
     /// ns.
     pub(super) total: u128,
     pub(super) instances: u64,
@@ -27,15 +27,15 @@ pub(super) struct Sums {
     pub(super) average: Option<f64>,
 }
 
-impl Times {
+impl KernelTimes {
     /// Takes in what another has.
-    pub(super) fn append(&mut self, mut other: Times) {
+    pub(super) fn append(&mut self, mut other: KernelTimes) {
         self.each.append(&mut other.each);
         self.parts.append(&mut other.parts);
     }
 
     /// ns in all.
-    pub(super) fn total(&self) -> u128 {
+    pub(super) fn total_ns(&self) -> u128 {
         let each: u128 = self.each.iter().map(|&ns| u128::from(ns)).sum();
         self.parts
             .iter()
@@ -43,7 +43,7 @@ impl Times {
     }
 
     /// The sums. What several summaries do not tell together is not known.
-    pub(super) fn sums(&mut self) -> Sums {
+    pub(super) fn compute_sums(&mut self) -> KernelSums {
         let own = self.each.len() as u64;
         let parts = &self.parts;
         let instances = parts
@@ -60,8 +60,8 @@ impl Times {
             ([part], 0) => (part.median, part.deviation, Some(part.average)),
             _ => (None, None, None),
         };
-        Sums {
-            total: self.total(),
+        KernelSums {
+            total: self.total_ns(),
             instances,
             median,
             min,
@@ -72,9 +72,9 @@ impl Times {
     }
 }
 
-impl Sums {
+impl KernelSums {
     /// ns of one in the mean.
-    pub(super) fn mean(&self) -> Option<f64> {
+    pub(super) fn mean_ns(&self) -> Option<f64> {
         let mean = (self.instances > 0).then(|| self.total as f64 / self.instances as f64);
         self.average.or(mean)
     }
@@ -135,8 +135,8 @@ mod tests {
             let (low, high) = (sorted[(n - 1) / 2], sorted[n / 2]);
             let mean = each.iter().map(|&ns| ns as f64).sum::<f64>() / n as f64;
             let squares: f64 = each.iter().map(|&ns| (ns as f64 - mean).powi(2)).sum();
-            let mut times = Times { each: each.clone(), parts: Vec::new() };
-            let sums = times.sums();
+            let mut times = KernelTimes { each: each.clone(), parts: Vec::new() };
+            let sums = times.compute_sums();
             prop_assert_eq!(sums.total, each.iter().map(|&ns| u128::from(ns)).sum::<u128>());
             prop_assert_eq!((sums.min, sums.max), (sorted.first().copied(), sorted.last().copied()));
             prop_assert_eq!(sums.median, Some((low as f64 + high as f64) / 2.0));
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_two_summaries_do_not_tell_together_is_not_known() {
-        let part = |total, median| Summary {
+        let part = |total, median| StatsSummary {
             total,
             instances: 2,
             average: total as f64 / 2.0,
@@ -161,19 +161,19 @@ mod tests {
             max: 9,
             deviation: Some(3.5),
         };
-        let mut one = Times {
+        let mut one = KernelTimes {
             each: Vec::new(),
             parts: vec![part(10, 5.0)],
         };
         assert_eq!(
-            (one.sums().median, one.sums().mean()),
+            (one.compute_sums().median, one.compute_sums().mean_ns()),
             (Some(5.0), Some(5.0))
         );
-        let mut two = Times {
+        let mut two = KernelTimes {
             each: vec![u64::MAX],
             parts: vec![part(10, 5.0), part(30, 6.0)],
         };
-        let sums = two.sums();
+        let sums = two.compute_sums();
         assert_eq!((sums.median, sums.deviation), (None, None));
         assert_eq!(
             (sums.instances, sums.min, sums.max),

@@ -1,42 +1,42 @@
 //! The tables: our own, and as `nsys stats` prints it.
 
-use super::sums::{Sums, Times};
-use super::{By, Found, Key, Options, Size};
+use super::sums::{KernelSums, KernelTimes};
+use super::{KernelGrouping, KernelInventory, KernelKey, LaunchSize, Options};
 use crate::grammar::kernel;
-use crate::output::render::{Cell, Grid};
-use crate::output::table::csv_text;
+use crate::output::render::{Grid, TableCell};
+use crate::output::table::push_csv_text;
 use std::collections::BTreeMap;
 
 /// A row: what its kernels have in common, and their times.
-struct Row<'f> {
+struct KernelRow<'f> {
     /// NCCL's operation.
     op: Option<&'f [u8]>,
     /// The name; none where rows are operations.
     name: Option<&'f [u8]>,
     device: Option<u32>,
-    launched: Option<(Size, Size)>,
-    sums: Sums,
+    launched: Option<(LaunchSize, LaunchSize)>,
+    sums: KernelSums,
 }
 
 /// What tells rows apart: the operation, the name, and the rest.
-type Of<'f> = (Option<&'f [u8]>, Option<&'f [u8]>, Key);
+type KernelRowKey<'f> = (Option<&'f [u8]>, Option<&'f [u8]>, KernelKey);
 
 /// The rows, the longest in all first, and ns of all kernels.
-fn rows<'f>(found: &'f mut Found, options: &Options) -> (Vec<Row<'f>>, u128) {
-    let Found { names, rows, .. } = found;
+fn build_rows<'f>(found: &'f mut KernelInventory, options: &Options) -> (Vec<KernelRow<'f>>, u128) {
+    let KernelInventory { names, rows, .. } = found;
     let names: &'f [Box<[u8]>] = names;
     let name = |at: usize| names.get(at).map_or(&b""[..], |name| &name[..]);
-    let all = rows
-        .iter()
-        .fold(0, |sum: u128, (_, times)| sum.saturating_add(times.total()));
-    let mut of: BTreeMap<Of<'f>, Times> = BTreeMap::new();
+    let all = rows.iter().fold(0, |sum: u128, (_, times)| {
+        sum.saturating_add(times.total_ns())
+    });
+    let mut of: BTreeMap<KernelRowKey<'f>, KernelTimes> = BTreeMap::new();
     for (key, times) in rows.drain(..) {
         let text = name(key.name);
-        let op = kernel::op(text);
-        let key = Key { name: 0, ..key };
-        let row = match options.has(By::Op) {
+        let op = kernel::op_of_kernel(text);
+        let key = KernelKey { name: 0, ..key };
+        let row = match options.groups_by(KernelGrouping::Op) {
             true if op.is_none() => continue,
-            true => (op, None, Key { row: 0, ..key }),
+            true => (op, None, KernelKey { row: 0, ..key }),
             false => (op, Some(text), key),
         };
         match of.entry(row) {
@@ -44,26 +44,26 @@ fn rows<'f>(found: &'f mut Found, options: &Options) -> (Vec<Row<'f>>, u128) {
             std::collections::btree_map::Entry::Vacant(entry) => _ = entry.insert(times),
         }
     }
-    let row = |((op, name, key), mut times): (_, Times)| {
-        let Key {
+    let row = |((op, name, key), mut times): (_, KernelTimes)| {
+        let KernelKey {
             device, launched, ..
         } = key;
-        Row {
+        KernelRow {
             op,
             name,
             device,
             launched,
-            sums: times.sums(),
+            sums: times.compute_sums(),
         }
     };
-    let mut rows: Vec<Row<'f>> = of.into_iter().map(row).collect();
+    let mut rows: Vec<KernelRow<'f>> = of.into_iter().map(row).collect();
     // Equal ones stay in the order of their names.
     rows.sort_by_key(|row| std::cmp::Reverse(row.sums.total));
     (rows, all)
 }
 
 /// Our own table.
-pub fn grid(mut found: Found, options: &Options) -> Grid {
+pub fn build_grid(mut found: KernelInventory, options: &Options) -> Grid {
     let mut columns = vec![
         "share",
         "total_ns",
@@ -74,34 +74,34 @@ pub fn grid(mut found: Found, options: &Options) -> Grid {
         "max_ns",
         "stddev_ns",
     ];
-    let has = |by| options.has(by);
-    columns.extend(has(By::Device).then_some("device"));
+    let has = |by| options.groups_by(by);
+    columns.extend(has(KernelGrouping::Device).then_some("device"));
     columns.extend(
-        has(By::Grid)
+        has(KernelGrouping::Grid)
             .then_some(["grid", "block"])
             .into_iter()
             .flatten(),
     );
     columns.push("op");
-    columns.extend((!has(By::Op)).then_some("name"));
-    let (rows, all) = rows(&mut found, options);
-    let size = |[x, y, z]: Size| format!("{x}x{y}x{z}");
-    let made = |row: Row<'_>| {
+    columns.extend((!has(KernelGrouping::Op)).then_some("name"));
+    let (rows, all) = build_rows(&mut found, options);
+    let size = |[x, y, z]: LaunchSize| format!("{x}x{y}x{z}");
+    let made = |row: KernelRow<'_>| {
         let sums = row.sums;
-        let mut cells: Vec<Cell<'static>> = vec![
-            Cell::share(sums.total as f64, all as f64),
+        let mut cells: Vec<TableCell<'static>> = vec![
+            TableCell::share_of(sums.total as f64, all as f64),
             sums.total.into(),
             sums.instances.into(),
-            sums.mean().into(),
+            sums.mean_ns().into(),
             sums.median.into(),
             sums.min.into(),
             sums.max.into(),
             sums.deviation.into(),
         ];
-        if has(By::Device) {
+        if has(KernelGrouping::Device) {
             cells.push(row.device.map(u64::from).into());
         }
-        if has(By::Grid) {
+        if has(KernelGrouping::Grid) {
             cells.push(row.launched.map(|(grid, _)| size(grid)).into());
             cells.push(row.launched.map(|(_, block)| size(block)).into());
         }
@@ -118,35 +118,39 @@ pub fn grid(mut found: Found, options: &Options) -> Grid {
 }
 
 /// The table as `nsys stats --format csv` prints it, to the last digit.
-pub fn nsys(mut found: Found, options: &Options) -> Vec<u8> {
-    let has = |by| options.has(by);
-    let sizes = if has(By::Grid) {
+pub fn render_nsys_csv(mut found: KernelInventory, options: &Options) -> Vec<u8> {
+    let has = |by| options.groups_by(by);
+    let sizes = if has(KernelGrouping::Grid) {
         "GridXYZ,BlockXYZ,"
     } else {
         ""
     };
-    let device = if has(By::Device) { "Device," } else { "" };
+    let device = if has(KernelGrouping::Device) {
+        "Device,"
+    } else {
+        ""
+    };
     let mut out = format!(
         "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),{device}{sizes}Name\n"
     )
     .into_bytes();
-    let (rows, all) = rows(&mut found, options);
+    let (rows, all) = build_rows(&mut found, options);
     for row in rows {
         let sums = row.sums;
         let whole = |n: Option<u64>| n.map_or(String::new(), |n| n.to_string());
         let mean = match sums.average {
-            Some(printed) => tenth(printed),
-            None => tenths(sums.total, sums.instances.into()),
+            Some(printed) => round_tenth(printed),
+            None => quotient_tenths(sums.total, sums.instances.into()),
         };
         // nsys writes a deviation of 0 for one kernel.
         let deviation = match (sums.deviation, sums.instances) {
             (None, 1) => Some(0.0),
             (deviation, _) => deviation,
         };
-        let known = |value: Option<f64>| value.map_or(String::new(), tenth);
+        let known = |value: Option<f64>| value.map_or(String::new(), round_tenth);
         let mut text = format!(
             "{},{},{},{mean},{},{},{},{},",
-            tenths(sums.total.saturating_mul(100), all),
+            quotient_tenths(sums.total.saturating_mul(100), all),
             sums.total,
             sums.instances,
             known(sums.median),
@@ -154,28 +158,28 @@ pub fn nsys(mut found: Found, options: &Options) -> Vec<u8> {
             whole(sums.max),
             known(deviation),
         );
-        if has(By::Device) {
+        if has(KernelGrouping::Device) {
             text += &row
                 .device
                 .map_or(String::new(), |device| device.to_string());
             text.push(',');
         }
-        if has(By::Grid) {
-            let size = |of: Option<Size>| {
+        if has(KernelGrouping::Grid) {
+            let size = |of: Option<LaunchSize>| {
                 of.map_or(String::new(), |[x, y, z]| format!("{x:4} {y:4} {z:4}"))
             };
             let (grid, block) = row.launched.unzip();
             text += &format!("{},{},", size(grid), size(block));
         }
         out.extend_from_slice(text.as_bytes());
-        csv_text(row.name.or(row.op).unwrap_or_default(), &mut out);
+        push_csv_text(row.name.or(row.op).unwrap_or_default(), &mut out);
         out.push(b'\n');
     }
     out
 }
 
 /// A quotient with one decimal; a half is rounded up, as SQLite does.
-fn tenths(n: u128, of: u128) -> String {
+fn quotient_tenths(n: u128, of: u128) -> String {
     match n.checked_mul(20).zip(of.checked_mul(2)).filter(|_| of > 0) {
         Some((twenty, two)) => {
             let tenths = twenty.saturating_add(of) / two;
@@ -186,7 +190,7 @@ fn tenths(n: u128, of: u128) -> String {
 }
 
 /// A number with one decimal, a half rounded up.
-fn tenth(x: f64) -> String {
+fn round_tenth(x: f64) -> String {
     let up = (x * 10.0 + 0.5).floor() / 10.0;
     format!("{up:.1}")
 }

@@ -5,7 +5,7 @@ use regex::bytes::Regex;
 use rustc_hash::FxHashMap;
 
 /// Names of kernels that communicate: who has them, and a pattern of them, whatever the case.
-pub const KNOWN: [(&str, &str); 10] = [
+pub const KNOWN_COMM_KERNELS: [(&str, &str); 10] = [
     (
         "NCCL and RCCL (ncclDevKernel_*, ncclKernel_*, ncclSymkDevKernel_*)",
         "nccl",
@@ -37,51 +37,56 @@ pub const KNOWN: [(&str, &str); 10] = [
 ];
 
 /// How many names are remembered; more are looked at each time.
-const NAMES: usize = 1 << 16;
+const MAX_REMEMBERED_NAMES: usize = 1 << 16;
 
 /// How many names a note has.
-const TOLD: usize = 5;
+const MAX_NAMES_IN_NOTE: usize = 5;
 
 /// Tells kernels that communicate from others.
 #[derive(Debug)]
-pub struct Comm {
+pub struct CommKernels {
     pattern: Regex,
     known: FxHashMap<Box<[u8]>, (bool, u64)>,
 }
 
-impl Comm {
+impl CommKernels {
     /// By a pattern, or the known ones.
     ///
     /// # Errors
     /// The pattern does not compile.
-    pub fn new(pattern: Option<&str>) -> Result<Comm> {
-        let known = || format!("(?i){}", KNOWN.map(|(_, pattern)| pattern).join("|"));
+    pub fn new(pattern: Option<&str>) -> Result<CommKernels> {
+        let known = || {
+            format!(
+                "(?i){}",
+                KNOWN_COMM_KERNELS.map(|(_, pattern)| pattern).join("|")
+            )
+        };
         let pattern = pattern.map_or_else(known, str::to_owned);
         let compiled = Regex::new(&pattern);
         let pattern =
             compiled.map_err(|e| Error::Usage(format!("--comm-kernels {pattern}: {e}")))?;
         let known = FxHashMap::default();
-        Ok(Comm { pattern, known })
+        Ok(CommKernels { pattern, known })
     }
 
     /// True for a kernel that communicates.
-    pub fn is(&mut self, name: &[u8]) -> bool {
+    pub fn is_comm(&mut self, name: &[u8]) -> bool {
         if let Some((is, n)) = self.known.get_mut(name) {
             *n += 1;
             return *is;
         }
         let is = self.pattern.is_match(name);
-        if self.known.len() < NAMES && name.len() < 1 << 12 {
+        if self.known.len() < MAX_REMEMBERED_NAMES && name.len() < 1 << 12 {
             self.known.insert(name.into(), (is, 1));
         }
         is
     }
 
     /// A sentence about those that communicated, the most frequent first.
-    pub fn said(&self) -> String {
+    pub fn describe_comm(&self) -> String {
         let mut names: FxHashMap<Vec<u8>, u64> = FxHashMap::default();
         for (name, (_, n)) in self.known.iter().filter(|(_, (is, _))| *is) {
-            *names.entry(short(name).to_vec()).or_default() += n;
+            *names.entry(strip_arguments(name).to_vec()).or_default() += n;
         }
         let mut all: Vec<(Vec<u8>, u64)> = names.into_iter().collect();
         all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -89,10 +94,10 @@ impl Comm {
             return "no kernel communicates, by its name (--comm-kernels REGEX names others)"
                 .to_owned();
         }
-        let told = all.iter().take(TOLD);
+        let told = all.iter().take(MAX_NAMES_IN_NOTE);
         let told = told.map(|(name, n)| format!("{} ({n})", String::from_utf8_lossy(name)));
         let told: Vec<String> = told.collect();
-        let more = match all.len().saturating_sub(TOLD) {
+        let more = match all.len().saturating_sub(MAX_NAMES_IN_NOTE) {
             0 => String::new(),
             more => format!(" and {more} more names"),
         };
@@ -104,7 +109,7 @@ impl Comm {
 }
 
 /// A kernel's name without its arguments: `void f<int>(int*)` is `f`.
-fn short(name: &[u8]) -> &[u8] {
+fn strip_arguments(name: &[u8]) -> &[u8] {
     let name = name.strip_prefix(b"void ").unwrap_or(name);
     let end = name.iter().position(|b| matches!(b, b'(' | b'<'));
     &name[..end.filter(|&at| at > 0).unwrap_or(name.len()).min(80)]
@@ -116,7 +121,7 @@ mod tests {
 
     #[test]
     fn kernels_are_known_by_their_names() {
-        let mut comm = Comm::new(None).unwrap();
+        let mut comm = CommKernels::new(None).unwrap();
         for name in [
             "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
             "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
@@ -128,7 +133,7 @@ mod tests {
             "kuserbuffers_pushrecv(int, int, int*)",
             "moeA2ADispatchKernel",
         ] {
-            assert!(comm.is(name.as_bytes()), "{name}");
+            assert!(comm.is_comm(name.as_bytes()), "{name}");
         }
         for name in [
             "void at::native::vectorized_elementwise_kernel<4, at::native::sqrt_kernel_cuda>(int)",
@@ -137,15 +142,15 @@ mod tests {
             "void at::native::reduce_kernel<512, 1>(int)",
             "void flash::flash_fwd_splitkv_combine_kernel<int>(int)",
         ] {
-            assert!(!comm.is(name.as_bytes()), "{name}");
+            assert!(!comm.is_comm(name.as_bytes()), "{name}");
         }
         assert!(
-            comm.said()
+            comm.describe_comm()
                 .ends_with("moeA2ADispatchKernel (1) and 4 more names"),
             "{}",
-            comm.said()
+            comm.describe_comm()
         );
-        assert!(Comm::new(Some("(")).is_err());
-        assert!(Comm::new(Some("gemm")).unwrap().is(b"x_gemm_y"));
+        assert!(CommKernels::new(Some("(")).is_err());
+        assert!(CommKernels::new(Some("gemm")).unwrap().is_comm(b"x_gemm_y"));
     }
 }

@@ -1,12 +1,14 @@
 //! One device: what it did, and the times that this takes.
 
-use super::comm::Comm;
-use super::intervals::{Interval, any_length, length, shared, shared_length, union};
-use crate::formats::gpu::{Activity, Kind};
+use super::comm::CommKernels;
+use super::intervals::{
+    Interval, shared_intervals, shared_length, total_length, union, union_length,
+};
+use crate::formats::gpu::{ActivityKind, GpuActivity};
 
 /// What one device did. Disjoint intervals once it is all there.
 #[derive(Debug, Default)]
-pub(crate) struct Device {
+pub(crate) struct OverlapDevice {
     compute: Vec<Interval>,
     comm: Vec<Interval>,
     memory: Vec<Interval>,
@@ -16,14 +18,14 @@ pub(crate) struct Device {
     pub(super) span: Option<Interval>,
 }
 
-impl Device {
-    pub(super) fn add(&mut self, activity: &Activity<'_>, comm: &mut Comm) {
+impl OverlapDevice {
+    pub(super) fn add_activity(&mut self, activity: &GpuActivity<'_>, comm: &mut CommKernels) {
         let interval = (activity.start_ns, activity.end_ns);
         let list = match activity.kind {
-            Kind::Copy | Kind::Set => &mut self.memory,
-            Kind::Graph => &mut self.graphs,
-            Kind::Kernel if comm.is(activity.name) => &mut self.comm,
-            Kind::Kernel => &mut self.compute,
+            ActivityKind::Copy | ActivityKind::Set => &mut self.memory,
+            ActivityKind::Graph => &mut self.graphs,
+            ActivityKind::Kernel if comm.is_comm(activity.name) => &mut self.comm,
+            ActivityKind::Kernel => &mut self.compute,
         };
         list.push(interval);
         let (from, to) = self.span.unwrap_or(interval);
@@ -31,19 +33,19 @@ impl Device {
     }
 
     /// It is all there.
-    pub(super) fn end(&mut self) {
-        for list in self.lists_mut() {
+    pub(super) fn finish(&mut self) {
+        for list in self.interval_lists_mut() {
             union(list);
         }
     }
 
     /// All four lists.
-    pub(super) fn lists(&self) -> [&[Interval]; 4] {
+    pub(super) fn interval_lists(&self) -> [&[Interval]; 4] {
         [&self.compute, &self.comm, &self.memory, &self.graphs]
     }
 
     /// The same, to be changed.
-    pub(super) fn lists_mut(&mut self) -> [&mut Vec<Interval>; 4] {
+    pub(super) fn interval_lists_mut(&mut self) -> [&mut Vec<Interval>; 4] {
         [
             &mut self.compute,
             &mut self.comm,
@@ -53,23 +55,24 @@ impl Device {
     }
 
     /// Its times within disjoint intervals.
-    pub(super) fn sums(&self, window: &[Interval]) -> Sums {
+    pub(super) fn compute_sums(&self, window: &[Interval]) -> OverlapSums {
         let is_all = match (window, self.span) {
             (&[(from, to)], Some((first, last))) => from <= first && last <= to,
             _ => false,
         };
         if is_all {
-            return Sums::of(self.lists(), window);
+            return OverlapSums::from_intervals(self.interval_lists(), window);
         }
-        let within = |list: &[Interval]| -> Vec<Interval> { shared(list, window).collect() };
-        let lists = self.lists().map(within);
-        Sums::of(lists.each_ref().map(Vec::as_slice), window)
+        let within =
+            |list: &[Interval]| -> Vec<Interval> { shared_intervals(list, window).collect() };
+        let lists = self.interval_lists().map(within);
+        OverlapSums::from_intervals(lists.each_ref().map(Vec::as_slice), window)
     }
 }
 
 /// Times in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct OverlapSums {
     /// What shares are parts of.
     pub window: u64,
     /// Of any activity.
@@ -88,16 +91,16 @@ pub struct Sums {
     pub comm_memory: u64,
 }
 
-impl Sums {
+impl OverlapSums {
     /// The times of disjoint intervals within a window: computing, communicating, memory, graphs.
-    pub(super) fn of(lists: [&[Interval]; 4], window: &[Interval]) -> Sums {
+    pub(super) fn from_intervals(lists: [&[Interval]; 4], window: &[Interval]) -> OverlapSums {
         let [compute, comm, memory, _] = lists;
-        Sums {
-            window: length(window),
-            active: any_length(lists, window),
-            compute: length(compute),
-            comm: length(comm),
-            memory: length(memory),
+        OverlapSums {
+            window: total_length(window),
+            active: union_length(lists, window),
+            compute: total_length(compute),
+            comm: total_length(comm),
+            memory: total_length(memory),
             compute_comm: shared_length(compute, comm),
             compute_memory: shared_length(compute, memory),
             comm_memory: shared_length(comm, memory),
@@ -105,16 +108,16 @@ impl Sums {
     }
 
     /// Without any activity.
-    pub fn idle(&self) -> u64 {
+    pub fn idle_ns(&self) -> u64 {
         self.window.saturating_sub(self.active)
     }
 
     /// Communication while nothing is computed.
-    pub fn exposed(&self) -> u64 {
+    pub fn exposed_ns(&self) -> u64 {
         self.comm.saturating_sub(self.compute_comm)
     }
 
-    pub(super) fn add(&mut self, of: &Sums) {
+    pub(super) fn add_sums(&mut self, of: &OverlapSums) {
         let pairs = [
             (&mut self.window, of.window),
             (&mut self.active, of.active),

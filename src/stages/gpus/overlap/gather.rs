@@ -1,17 +1,17 @@
 //! What is kept of an input: its devices, and the ranges that are windows.
 
-use super::comm::Comm;
-use super::device::Device;
+use super::comm::CommKernels;
+use super::device::OverlapDevice;
 use super::intervals::{Interval, union};
-use super::{By, Label, Options, Row, Window};
+use super::{Options, OverlapGrouping, OverlapRow, RangeLabel, ShareWindow};
 use crate::error::{Error, Result};
-use crate::formats::gpu::{Activity, Range, Session, Visit};
+use crate::formats::gpu::{GpuActivity, GpuVisitor, NamedRange, RecorderSession};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// A range that is a window, or a part of one.
 #[derive(Debug, Clone, Copy)]
-struct Kept {
+struct WindowRange {
     label: u32,
     pid: Option<u64>,
     device: Option<u32>,
@@ -19,42 +19,42 @@ struct Kept {
 }
 
 /// What takes the timeline of an input.
-pub(super) struct Gather<'g> {
+pub(super) struct OverlapGatherer<'g> {
     options: &'g Options,
-    comm: &'g mut Comm,
-    pub(super) devices: BTreeMap<(Option<u64>, u32), Device>,
-    labels: FxHashMap<Label, u32>,
-    kept: Vec<Kept>,
+    comm: &'g mut CommKernels,
+    pub(super) devices: BTreeMap<(Option<u64>, u32), OverlapDevice>,
+    labels: FxHashMap<RangeLabel, u32>,
+    kept: Vec<WindowRange>,
     /// Ranges that are left out, because there are too many names.
     pub(super) left_out: u64,
-    pub(super) session: Session,
+    pub(super) session: RecorderSession,
     pub(super) notes: Vec<String>,
 }
 
 /// The most names of ranges.
-pub(super) const NAMES: usize = 1 << 14;
+pub(super) const MAX_RANGE_NAMES: usize = 1 << 14;
 
-impl Visit for Gather<'_> {
-    fn activity(&mut self, activity: &Activity<'_>) -> Result<()> {
+impl GpuVisitor for OverlapGatherer<'_> {
+    fn visit_activity(&mut self, activity: &GpuActivity<'_>) -> Result<()> {
         let device = self.devices.entry((activity.pid, activity.device));
-        device.or_default().add(activity, self.comm);
+        device.or_default().add_activity(activity, self.comm);
         Ok(())
     }
 
-    fn range(&mut self, range: &Range<'_>) {
+    fn visit_range(&mut self, range: &NamedRange<'_>) {
         let label = match (self.options.by, &self.options.window) {
-            (Some(By::Step), _) => range.step.map(Label::Step),
-            (Some(By::Range), _) => Some(Label::Name(range.name.into())),
-            (None, Window::Step) => range.step.map(|_| Label::Whole),
-            (None, Window::Range(name)) => (range.name == name).then_some(Label::Whole),
-            (None, Window::Gpu | Window::Session) => None,
+            (Some(OverlapGrouping::Step), _) => range.step.map(RangeLabel::Step),
+            (Some(OverlapGrouping::Range), _) => Some(RangeLabel::Name(range.name.into())),
+            (None, ShareWindow::Step) => range.step.map(|_| RangeLabel::Whole),
+            (None, ShareWindow::Range(name)) => (range.name == name).then_some(RangeLabel::Whole),
+            (None, ShareWindow::Gpu | ShareWindow::Session) => None,
         };
         let Some(label) = label else {
             return;
         };
         let next = self.labels.len();
         let known = self.labels.get(&label).copied();
-        if known.is_none() && next >= NAMES {
+        if known.is_none() && next >= MAX_RANGE_NAMES {
             self.left_out += 1;
             return;
         }
@@ -63,7 +63,7 @@ impl Visit for Gather<'_> {
             self.labels.insert(label, next);
             next
         });
-        self.kept.push(Kept {
+        self.kept.push(WindowRange {
             label,
             pid: range.pid,
             device: range.device,
@@ -71,36 +71,36 @@ impl Visit for Gather<'_> {
         });
     }
 
-    fn session(&mut self, session: &Session) {
+    fn visit_session(&mut self, session: &RecorderSession) {
         self.session = session.clone();
     }
 
-    fn note(&mut self, text: &str) {
+    fn add_note(&mut self, text: &str) {
         self.notes.push(text.to_owned());
     }
 }
 
-impl<'g> Gather<'g> {
-    pub(super) fn new(options: &'g Options, comm: &'g mut Comm) -> Gather<'g> {
-        Gather {
+impl<'g> OverlapGatherer<'g> {
+    pub(super) fn new(options: &'g Options, comm: &'g mut CommKernels) -> OverlapGatherer<'g> {
+        OverlapGatherer {
             options,
             comm,
             devices: BTreeMap::new(),
             labels: FxHashMap::default(),
             kept: Vec::new(),
             left_out: 0,
-            session: Session::default(),
+            session: RecorderSession::default(),
             notes: Vec::new(),
         }
     }
 
     /// The window of a device: what it is made of, and the intervals of each label.
-    fn windows(
+    fn device_windows(
         &self,
         (pid, device): (Option<u64>, u32),
-    ) -> BTreeMap<&Label, (&'static str, Vec<Interval>)> {
+    ) -> BTreeMap<&RangeLabel, (&'static str, Vec<Interval>)> {
         // A range is of the device's process, if both are known.
-        let is_of = |kept: &&Kept| kept.pid.is_none() || pid.is_none() || kept.pid == pid;
+        let is_of = |kept: &&WindowRange| kept.pid.is_none() || pid.is_none() || kept.pid == pid;
         let mut all: Vec<(bool, Vec<Interval>)> = vec![(false, Vec::new()); self.labels.len()];
         for kept in self.kept.iter().filter(is_of) {
             let is_gpu = kept.device.is_some();
@@ -130,37 +130,37 @@ impl<'g> Gather<'g> {
     ///
     /// # Errors
     /// The window is the session, and the input does not tell it.
-    pub(super) fn rows(&self, name: &str) -> Result<Vec<Row>> {
+    pub(super) fn build_rows(&self, name: &str) -> Result<Vec<OverlapRow>> {
         let mut rows = Vec::new();
-        let whole = Label::Whole;
+        let whole = RangeLabel::Whole;
         for (key, device) in &self.devices {
             let windows = match (&self.options.window, self.options.by) {
-                (Window::Gpu, None) => device.span.map(|span| ("gpu", vec![span])),
-                (Window::Session, None) => {
-                    let window = self.session.window.ok_or_else(|| no_session(name))?;
+                (ShareWindow::Gpu, None) => device.span.map(|span| ("gpu", vec![span])),
+                (ShareWindow::Session, None) => {
+                    let window = self.session.window.ok_or_else(|| no_session_error(name))?;
                     Some(("session", vec![window]))
                 }
                 _ => None,
             };
             let windows = match windows {
                 Some(window) => BTreeMap::from([(&whole, window)]),
-                None => self.windows(*key),
+                None => self.device_windows(*key),
             };
-            rows.extend(windows.iter().map(|(label, (basis, window))| Row {
+            rows.extend(windows.iter().map(|(label, (basis, window))| OverlapRow {
                 label: (*label).clone(),
                 host: self.session.host.clone(),
                 rank: self.session.rank,
                 pid: key.0,
                 device: Some(key.1),
                 basis,
-                sums: device.sums(window),
+                sums: device.compute_sums(window),
             }));
         }
         Ok(rows)
     }
 }
 
-pub(super) fn no_session(name: &str) -> Error {
+pub(super) fn no_session_error(name: &str) -> Error {
     Error::Content(format!(
         "{name} does not tell when its session began and ended: use --window gpu"
     ))

@@ -23,15 +23,18 @@ pub fn union(intervals: &mut Vec<Interval>) {
 }
 
 /// How long disjoint intervals are together.
-pub fn length(intervals: &[Interval]) -> u64 {
+pub fn total_length(intervals: &[Interval]) -> u64 {
     let one = |(from, to): &Interval| to.abs_diff(*from);
     intervals.iter().map(one).fold(0, u64::saturating_add)
 }
 
 /// What two lists of disjoint intervals share, in order.
-pub fn shared<'i>(a: &'i [Interval], b: &'i [Interval]) -> impl Iterator<Item = Interval> + 'i {
+pub fn shared_intervals<'i>(
+    a: &'i [Interval],
+    b: &'i [Interval],
+) -> impl Iterator<Item = Interval> + 'i {
     // Of a long list only what the other may reach is looked at.
-    let (mut a, mut b) = (reach(a, b), reach(b, a));
+    let (mut a, mut b) = (clip_to_reach(a, b), clip_to_reach(b, a));
     std::iter::from_fn(move || {
         loop {
             let (&(a_from, a_to), &(b_from, b_to)) = (a.first()?, b.first()?);
@@ -49,7 +52,7 @@ pub fn shared<'i>(a: &'i [Interval], b: &'i [Interval]) -> impl Iterator<Item = 
 }
 
 /// The part of `of` that may share anything with `with`.
-fn reach<'i>(of: &'i [Interval], with: &[Interval]) -> &'i [Interval] {
+fn clip_to_reach<'i>(of: &'i [Interval], with: &[Interval]) -> &'i [Interval] {
     let (Some((from, _)), Some((_, to))) = (with.first(), with.last()) else {
         return &[];
     };
@@ -61,12 +64,12 @@ fn reach<'i>(of: &'i [Interval], with: &[Interval]) -> &'i [Interval] {
 /// How long that is.
 pub fn shared_length(a: &[Interval], b: &[Interval]) -> u64 {
     let one = |(from, to): Interval| to.abs_diff(from);
-    shared(a, b).map(one).fold(0, u64::saturating_add)
+    shared_intervals(a, b).map(one).fold(0, u64::saturating_add)
 }
 
 /// How long what is in any of some lists of disjoint intervals is, each of them within `window`.
-pub fn any_length<const N: usize>(lists: [&[Interval]; N], window: &[Interval]) -> u64 {
-    let mut ends = lists.map(|list| shared(list, window).peekable());
+pub fn union_length<const N: usize>(lists: [&[Interval]; N], window: &[Interval]) -> u64 {
+    let mut ends = lists.map(|list| shared_intervals(list, window).peekable());
     let (mut sum, mut until) = (0_u64, i64::MIN);
     loop {
         let first = ends.iter_mut().enumerate();
@@ -117,11 +120,11 @@ mod tests {
             };
             let (a, b, c, w) = (disjoint(a), disjoint(b), disjoint(c), disjoint(w));
             prop_assert!(a.windows(2).all(|two| two[0].1 < two[1].0));
-            prop_assert_eq!(length(&a), count([ga], |[a]| a));
+            prop_assert_eq!(total_length(&a), count([ga], |[a]| a));
             prop_assert_eq!(shared_length(&a, &b), count([ga, gb], |[a, b]| a && b));
-            let within: Vec<_> = shared(&a, &w).collect();
+            let within: Vec<_> = shared_intervals(&a, &w).collect();
             prop_assert_eq!(shared_length(&within, &b), count([ga, gb, gw], |[a, b, w]| a && b && w));
-            let any = any_length([&a, &b, &c], &w);
+            let any = union_length([&a, &b, &c], &w);
             prop_assert_eq!(any, count([ga, gb, gc, gw], |[a, b, c, w]| w && (a || b || c)));
         }
     }
@@ -131,7 +134,10 @@ mod tests {
         let mut all = vec![(i64::MIN, 0), (5, 5), (0, i64::MAX)];
         union(&mut all);
         assert_eq!(all, [(i64::MIN, i64::MAX)]);
-        assert_eq!((length(&all), shared_length(&all, &[])), (u64::MAX, 0));
+        assert_eq!(
+            (total_length(&all), shared_length(&all, &[])),
+            (u64::MAX, 0)
+        );
         let mut none: Vec<Interval> = Vec::new();
         union(&mut none);
         assert!(none.is_empty());

@@ -4,29 +4,29 @@
 //! Times are those of unions of intervals, device by device, exact in ns. A device is one GPU as one
 //! process of one input sees it.
 
+mod all_devices;
 pub mod comm;
 mod device;
 mod gather;
 pub mod intervals;
-mod merged;
 mod table;
 
-pub use device::Sums;
-pub use table::grid;
+pub use device::OverlapSums;
+pub use table::build_grid;
 
 use crate::error::{Error, Result};
-use crate::formats::Tells;
-use crate::formats::door::{self, Outcome};
+use crate::formats::Provides;
+use crate::formats::open::{self, InputOutcomes};
 use crate::report::Report;
-use crate::source::{self, Origin};
-use comm::Comm;
-use device::Device;
-use gather::{Gather, NAMES};
-use merged::Merged;
+use crate::source::{self, InputName};
+use all_devices::AllDevices;
+use comm::CommKernels;
+use device::OverlapDevice;
+use gather::{MAX_RANGE_NAMES, OverlapGatherer};
 
 /// The time that shares are parts of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Window {
+pub enum ShareWindow {
     /// From the first activity of the device to its last.
     #[default]
     Gpu,
@@ -38,21 +38,21 @@ pub enum Window {
     Range(Vec<u8>),
 }
 
-impl Window {
+impl ShareWindow {
     /// That of an argument.
-    pub fn of(text: &str) -> Window {
+    pub fn parse(text: &str) -> ShareWindow {
         match text {
-            "gpu" => Window::Gpu,
-            "session" => Window::Session,
-            "step" => Window::Step,
-            name => Window::Range(name.as_bytes().to_vec()),
+            "gpu" => ShareWindow::Gpu,
+            "session" => ShareWindow::Session,
+            "step" => ShareWindow::Step,
+            name => ShareWindow::Range(name.as_bytes().to_vec()),
         }
     }
 }
 
 /// What separates rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum OverlapGrouping {
     /// Steps.
     Step,
     /// Names of ranges.
@@ -63,18 +63,18 @@ pub enum By {
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// What shares are parts of.
-    pub window: Window,
+    pub window: ShareWindow,
     /// Rows for each step or range, which then is the window.
-    pub by: Option<By>,
+    pub by: Option<OverlapGrouping>,
     /// All devices as one, as the founding script has them: parts of the session.
     pub merge: bool,
-    /// Names of kernels that communicate, as a pattern; default [`comm::KNOWN`].
+    /// Names of kernels that communicate, as a pattern; default [`comm::KNOWN_COMM_KERNELS`].
     pub comm: Option<String>,
 }
 
 /// What a range is to the table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Label {
+pub(crate) enum RangeLabel {
     /// All ranges that the window is of.
     Whole,
     Step(u64),
@@ -83,8 +83,8 @@ pub(crate) enum Label {
 
 /// A row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    pub(crate) label: Label,
+pub struct OverlapRow {
+    pub(crate) label: RangeLabel,
     pub(crate) host: Box<[u8]>,
     pub(crate) rank: Option<u32>,
     pub(crate) pid: Option<u64>,
@@ -93,39 +93,39 @@ pub struct Row {
     /// What the window is made of.
     pub(crate) basis: &'static str,
     /// Its times.
-    pub sums: Sums,
+    pub sums: OverlapSums,
 }
 
 /// Reads the timelines of all inputs: a row for each device, and one for all of them.
 ///
 /// # Errors
 /// No input could be read, or one has no timeline; damage under `--strict`.
-pub fn read(
-    origins: &[Origin],
+pub fn read_overlap(
+    origins: &[InputName],
     source: source::Options,
     options: &Options,
     strict: bool,
     report: &mut Report,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<OverlapRow>> {
     // The founding script looks for this in kernels' names.
     let script = options.merge.then_some("(?i)nccl");
-    let mut comm = Comm::new(options.comm.as_deref().or(script))?;
-    let (mut rows, mut merged) = (Vec::new(), Merged::default());
-    let mut outcome = Outcome::of(origins);
+    let mut comm = CommKernels::new(options.comm.as_deref().or(script))?;
+    let (mut rows, mut merged) = (Vec::new(), AllDevices::default());
+    let mut outcome = InputOutcomes::new(origins);
     for origin in origins {
-        let known = door::open::<()>(origin, source, Tells::GPU);
+        let known = open::open_input::<()>(origin, source, Provides::GPU);
         // In a folder there are logs too.
         if origin.is_listed() && matches!(known, Err(Error::Content(_))) {
             continue;
         }
         let read = known.and_then(|known| {
-            let mut gather = Gather::new(options, &mut comm);
-            let account = known.gpu(&mut gather)?;
+            let mut gather = OverlapGatherer::new(options, &mut comm);
+            let account = known.read_gpu_timeline(&mut gather)?;
             let name = known.name();
             if strict {
-                crate::log::first_damage(&name, &account)?;
+                crate::log::first_damage_error(&name, &account)?;
             }
-            report.input(&name, &account);
+            report.report_input(&name, &account);
             for note in &gather.notes {
                 report.note(&format!("{name}: {note}"));
             }
@@ -138,47 +138,47 @@ pub fn read(
             }
             if gather.left_out > 0 {
                 report.warn(&format!(
-                    "{name}: {} ranges are left out: there are more than {NAMES} names",
+                    "{name}: {} ranges are left out: there are more than {MAX_RANGE_NAMES} names",
                     gather.left_out
                 ));
             }
             if options.merge {
-                return merged.add(&mut gather, &name);
+                return merged.add_input(&mut gather, &name);
             }
-            gather.devices.values_mut().for_each(Device::end);
-            let found = gather.rows(&name)?;
+            gather.devices.values_mut().for_each(OverlapDevice::finish);
+            let found = gather.build_rows(&name)?;
             if found.is_empty() && !gather.devices.is_empty() {
                 report.warn(&format!("{name}: there is no such range"));
             }
             rows.extend(found);
             Ok(())
         });
-        outcome.add(origin, read, report)?;
+        outcome.add_result(origin, read, report)?;
     }
-    outcome.end(report)?;
-    if report.inputs() == 0 {
+    outcome.finish(report)?;
+    if report.count_inputs() == 0 {
         let none = "none of the files is a record of what GPUs did";
         return Err(Error::Content(none.to_owned()));
     }
-    report.note(&comm.said());
+    report.note(&comm.describe_comm());
     Ok(match options.merge {
-        true => vec![merged.row()],
+        true => vec![merged.into_row()],
         false => with_totals(rows),
     })
 }
 
 /// The rows in the order of their labels, each label's with one of all devices behind it, where there
 /// are several.
-fn with_totals(mut rows: Vec<Row>) -> Vec<Row> {
+fn with_totals(mut rows: Vec<OverlapRow>) -> Vec<OverlapRow> {
     rows.sort_by(|a, b| a.label.cmp(&b.label));
     let mut all = Vec::with_capacity(rows.len() * 2);
     for group in rows.chunk_by(|a, b| a.label == b.label) {
         all.extend_from_slice(group);
         if let [first, _, ..] = group {
-            let mut sums = Sums::default();
-            group.iter().for_each(|row| sums.add(&row.sums));
+            let mut sums = OverlapSums::default();
+            group.iter().for_each(|row| sums.add_sums(&row.sums));
             let is_one = group.iter().all(|row| row.basis == first.basis);
-            all.push(Row {
+            all.push(OverlapRow {
                 label: first.label.clone(),
                 host: Box::default(),
                 rank: None,

@@ -1,18 +1,18 @@
 //! The table: times in ms, which are exact to the ns, and shares of the window.
 
-use super::{By, Label, Options, Row};
-use crate::output::render::{Cell, Grid};
+use super::{Options, OverlapGrouping, OverlapRow, RangeLabel};
+use crate::output::render::{Grid, TableCell};
 
 /// ns in ms.
-fn ms(ns: u64) -> Cell<'static> {
+fn ns_to_ms(ns: u64) -> TableCell<'static> {
     (ns as f64 / 1e6).into()
 }
 
 /// The rows, by the columns of `options`.
-pub fn grid(rows: &[Row], options: &Options) -> Grid {
+pub fn build_grid(rows: &[OverlapRow], options: &Options) -> Grid {
     let by = options.by.map(|by| match by {
-        By::Step => "step",
-        By::Range => "range",
+        OverlapGrouping::Step => "step",
+        OverlapGrouping::Range => "range",
     });
     let own = [
         "host",
@@ -39,20 +39,20 @@ pub fn grid(rows: &[Row], options: &Options) -> Grid {
     ];
     Grid {
         columns: by.into_iter().chain(own).map(str::to_owned).collect(),
-        rows: rows.iter().map(|row| cells(row, options)).collect(),
+        rows: rows.iter().map(|row| row_cells(row, options)).collect(),
     }
 }
 
-fn cells(row: &Row, options: &Options) -> Vec<Cell<'static>> {
+fn row_cells(row: &OverlapRow, options: &Options) -> Vec<TableCell<'static>> {
     let sums = &row.sums;
     let label = match &row.label {
-        Label::Step(step) => Cell::from(*step),
-        Label::Name(name) => name.to_vec().into(),
-        Label::Whole => Cell::Empty,
+        RangeLabel::Step(step) => TableCell::from(*step),
+        RangeLabel::Name(name) => name.to_vec().into(),
+        RangeLabel::Whole => TableCell::Empty,
     };
     let text = |text: &[u8]| (!text.is_empty()).then(|| text.to_vec()).into();
-    let share = |ns: u64| Cell::share(ns as f64, sums.window as f64);
-    let mut cells: Vec<Cell<'static>> = options.by.map(|_| label).into_iter().collect();
+    let share = |ns: u64| TableCell::share_of(ns as f64, sums.window as f64);
+    let mut cells: Vec<TableCell<'static>> = options.by.map(|_| label).into_iter().collect();
     cells.extend([
         text(&row.host),
         row.rank.map(u64::from).into(),
@@ -60,22 +60,22 @@ fn cells(row: &Row, options: &Options) -> Vec<Cell<'static>> {
         row.device
             .map_or("all".into(), |device| u64::from(device).into()),
         text(row.basis.as_bytes()),
-        ms(sums.window),
-        ms(sums.active),
-        ms(sums.idle()),
-        ms(sums.compute),
-        ms(sums.comm),
-        ms(sums.memory),
-        ms(sums.compute_comm),
-        ms(sums.compute_memory),
-        ms(sums.comm_memory),
-        ms(sums.exposed()),
+        ns_to_ms(sums.window),
+        ns_to_ms(sums.active),
+        ns_to_ms(sums.idle_ns()),
+        ns_to_ms(sums.compute),
+        ns_to_ms(sums.comm),
+        ns_to_ms(sums.memory),
+        ns_to_ms(sums.compute_comm),
+        ns_to_ms(sums.compute_memory),
+        ns_to_ms(sums.comm_memory),
+        ns_to_ms(sums.exposed_ns()),
         share(sums.active),
         share(sums.compute),
         share(sums.comm),
         share(sums.memory),
-        share(sums.exposed()),
-        Cell::share(sums.compute_comm as f64, sums.comm as f64),
+        share(sums.exposed_ns()),
+        TableCell::share_of(sums.compute_comm as f64, sums.comm as f64),
     ]);
     cells
 }

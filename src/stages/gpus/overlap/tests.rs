@@ -2,18 +2,21 @@
 
 use super::intervals::Interval;
 use super::*;
-use crate::formats::gpu::{Activity, Kind, Range, Session, Visit};
+use crate::formats::gpu::{ActivityKind, GpuActivity, GpuVisitor, NamedRange, RecorderSession};
 use proptest::prelude::*;
 
 /// One activity: of which process and device, what, from, how long.
 type One = (Option<u64>, u32, usize, i64, i64);
 
-const KINDS: [(Kind, &str); 5] = [
-    (Kind::Kernel, "gemm"),
-    (Kind::Kernel, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
-    (Kind::Copy, "HtoD"),
-    (Kind::Set, "Memset"),
-    (Kind::Graph, "graph"),
+const KINDS: [(ActivityKind, &str); 5] = [
+    (ActivityKind::Kernel, "gemm"),
+    (
+        ActivityKind::Kernel,
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+    ),
+    (ActivityKind::Copy, "HtoD"),
+    (ActivityKind::Set, "Memset"),
+    (ActivityKind::Graph, "graph"),
 ];
 
 fn activities() -> impl Strategy<Value = Vec<One>> {
@@ -28,17 +31,17 @@ fn activities() -> impl Strategy<Value = Vec<One>> {
 }
 
 /// The rows of activities and ranges.
-fn rows(options: &Options, all: &[One], ranges: &[Range<'_>]) -> Vec<Row> {
-    let mut comm = Comm::new(None).unwrap();
-    let mut gather = Gather::new(options, &mut comm);
-    gather.session(&Session {
+fn rows(options: &Options, all: &[One], ranges: &[NamedRange<'_>]) -> Vec<OverlapRow> {
+    let mut comm = CommKernels::new(None).unwrap();
+    let mut gather = OverlapGatherer::new(options, &mut comm);
+    gather.visit_session(&RecorderSession {
         window: Some((-50, 70)),
-        ..Session::default()
+        ..RecorderSession::default()
     });
     for &(pid, device, kind, from, took) in all {
         let (kind, name) = KINDS[kind];
         gather
-            .activity(&Activity {
+            .visit_activity(&GpuActivity {
                 kind,
                 name: name.as_bytes(),
                 pid,
@@ -53,14 +56,18 @@ fn rows(options: &Options, all: &[One], ranges: &[Range<'_>]) -> Vec<Row> {
             })
             .unwrap();
     }
-    ranges.iter().for_each(|range| gather.range(range));
-    gather.devices.values_mut().for_each(Device::end);
-    gather.rows("x").unwrap()
+    ranges.iter().for_each(|range| gather.visit_range(range));
+    gather.devices.values_mut().for_each(OverlapDevice::finish);
+    gather.build_rows("x").unwrap()
 }
 
 /// The sums of one device, ns by ns, of those that `is_in` the window.
-fn naive(all: &[One], (pid, device): (Option<u64>, u32), is_in: impl Fn(i64) -> bool) -> Sums {
-    let mut sums = Sums::default();
+fn naive(
+    all: &[One],
+    (pid, device): (Option<u64>, u32),
+    is_in: impl Fn(i64) -> bool,
+) -> OverlapSums {
+    let mut sums = OverlapSums::default();
     for at in -100..100_i64 {
         if !is_in(at) {
             continue;
@@ -88,8 +95,8 @@ fn range(
     device: Option<u32>,
     span: Interval,
     step: Option<u64>,
-) -> Range<'_> {
-    Range {
+) -> NamedRange<'_> {
+    NamedRange {
         name: name.as_bytes(),
         pid,
         tid: None,
@@ -114,18 +121,18 @@ proptest! {
             let key = (row.pid, row.device.unwrap());
             prop_assert_eq!(row.sums, naive(&all, key, |at| (first..last).contains(&at)));
         }
-        let session = Options { window: Window::Session, ..Options::default() };
+        let session = Options { window: ShareWindow::Session, ..Options::default() };
         for row in rows(&session, &all, &[]) {
             let key = (row.pid, row.device.unwrap());
             prop_assert_eq!(row.sums, naive(&all, key, |at| (-50..70).contains(&at)));
         }
-        let ranges: Vec<Range<'_>> = spans.iter()
+        let ranges: Vec<NamedRange<'_>> = spans.iter()
             .map(|&(step, from, took, device)| range("s", None, device, (from, from + took), Some(step)))
             .collect();
-        let by_step = Options { by: Some(By::Step), ..Options::default() };
+        let by_step = Options { by: Some(OverlapGrouping::Step), ..Options::default() };
         for row in rows(&by_step, &all, &ranges) {
-            let Label::Step(step) = row.label else { panic!("{row:?}") };
-            let own = |range: &&Range<'_>| range.step == Some(step);
+            let RangeLabel::Step(step) = row.label else { panic!("{row:?}") };
+            let own = |range: &&NamedRange<'_>| range.step == Some(step);
             let device = row.device;
             let has_gpu = ranges.iter().filter(own).any(|range| range.device == device);
             prop_assert_eq!(row.basis, if has_gpu { "gpu range" } else { "host range" });
@@ -141,7 +148,7 @@ proptest! {
 fn a_range_is_of_the_devices_of_its_process() {
     let all = [(Some(1), 0, 0, 0, 10), (Some(2), 1, 0, 0, 10)];
     let named = Options {
-        window: Window::of("forward"),
+        window: ShareWindow::parse("forward"),
         ..Options::default()
     };
     let ranges = [
@@ -167,5 +174,5 @@ fn the_last_row_adds_devices_up() {
         (sums.window, sums.compute, sums.comm, sums.compute_comm),
         (20, 10, 10, 0)
     );
-    assert_eq!((sums.exposed(), sums.idle()), (10, 0));
+    assert_eq!((sums.exposed_ns(), sums.idle_ns()), (10, 0));
 }

@@ -11,12 +11,12 @@ mod plots;
 mod tables;
 
 use super::text::headline;
-use super::{Finding, Of, Page};
-use crate::error::escape::markup as escaped;
+use super::{PageFinding, PageSection, ReportPage};
+use crate::error::escape::escape_markup as escaped;
 use std::fmt::Write as _;
 
 /// The page.
-pub fn page(page: &Page) -> String {
+pub fn render_html(page: &ReportPage) -> String {
     let title = escaped(&headline(page));
     let mut out = String::with_capacity(1 << 16);
     let _ = write!(
@@ -29,13 +29,14 @@ pub fn page(page: &Page) -> String {
         include_str!("style.css")
     );
     let _ = writeln!(out, "<header><h1>{title}</h1>");
-    job(page, &mut out);
-    contents(page, &mut out);
+    write_job(page, &mut out);
+    write_contents(page, &mut out);
     out.push_str("</header>\n<main>\n");
-    findings(page, &mut out);
-    let is_there = |of: &Of| page.table(*of).is_some() || page.missing(*of).is_some();
-    for of in Of::ALL.into_iter().filter(is_there) {
-        section(page, of, &mut out);
+    write_findings(page, &mut out);
+    let is_there =
+        |of: &PageSection| page.table(*of).is_some() || page.missing_reason(*of).is_some();
+    for of in PageSection::ALL.into_iter().filter(is_there) {
+        write_section(page, of, &mut out);
     }
     let _ = write!(
         out,
@@ -47,7 +48,7 @@ pub fn page(page: &Page) -> String {
     out
 }
 
-fn job(page: &Page, out: &mut String) {
+fn write_job(page: &ReportPage, out: &mut String) {
     if page.job.is_empty() {
         return;
     }
@@ -59,15 +60,18 @@ fn job(page: &Page, out: &mut String) {
 }
 
 /// Links to the parts that have something.
-fn contents(page: &Page, out: &mut String) {
+fn write_contents(page: &ReportPage, out: &mut String) {
     out.push_str("<nav aria-label=\"Parts of the page\"><ul>");
-    for of in Of::ALL.into_iter().filter(|&of| page.table(of).is_some()) {
+    for of in PageSection::ALL
+        .into_iter()
+        .filter(|&of| page.table(of).is_some())
+    {
         let _ = write!(out, "<li><a href=\"#{}\">{}</a></li>", of.key(), of.title());
     }
     out.push_str("</ul></nav>\n");
 }
 
-fn findings(page: &Page, out: &mut String) {
+fn write_findings(page: &ReportPage, out: &mut String) {
     let Some(compared) = &page.compared else {
         return;
     };
@@ -76,7 +80,7 @@ fn findings(page: &Page, out: &mut String) {
         out.push_str("<p>Nothing was found to be wrong.</p>\n");
     }
     for (at, one) in page.findings.iter().enumerate() {
-        finding(at, one, out);
+        write_finding(at, one, out);
     }
     let _ = writeln!(
         out,
@@ -86,8 +90,8 @@ fn findings(page: &Page, out: &mut String) {
 }
 
 /// A finding; its lines are folded.
-fn finding(at: usize, one: &Finding, out: &mut String) {
-    let Finding { severity, id, .. } = one;
+fn write_finding(at: usize, one: &PageFinding, out: &mut String) {
+    let PageFinding { severity, id, .. } = one;
     let _ = write!(
         out,
         "<article class=\"finding {severity}\" id=\"finding-{at}\"><p><strong>{severity}</strong> {} \
@@ -103,7 +107,7 @@ fn finding(at: usize, one: &Finding, out: &mut String) {
         escaped(&one.sure)
     );
     if !one.lines.is_empty() {
-        let n = crate::report::counted(one.lines.len() as u64, "line");
+        let n = crate::report::count_phrase(one.lines.len() as u64, "line");
         let _ = write!(out, "<details><summary>{n} of the log</summary><dl>");
         for (place, line) in &one.lines {
             let _ = write!(
@@ -119,7 +123,7 @@ fn finding(at: usize, one: &Finding, out: &mut String) {
 }
 
 /// A part: its plots and its table, or why it is not there.
-fn section(page: &Page, of: Of, out: &mut String) {
+fn write_section(page: &ReportPage, of: PageSection, out: &mut String) {
     let (key, title, command) = (of.key(), of.title(), of.command());
     let _ = writeln!(
         out,
@@ -127,15 +131,15 @@ fn section(page: &Page, of: Of, out: &mut String) {
     );
     match page.table(of) {
         Some(table) => {
-            plots::of(page, of, out);
-            tables::table(&table.sheet(), of, out);
+            plots::add_plots(page, of, out);
+            tables::write_table(&table.sheet(), of, out);
         }
         None => {
-            let why = escaped(page.missing(of).unwrap_or_default());
+            let why = escaped(page.missing_reason(of).unwrap_or_default());
             let _ = writeln!(out, "<p class=\"note\">None: {why}.</p>");
         }
     }
-    if of == Of::Questions {
+    if of == PageSection::Questions {
         let _ = writeln!(
             out,
             "<p>For a log that can answer more, set for the next run:</p><pre>export {}</pre>",

@@ -1,114 +1,119 @@
 //! Which plots the page has, and of which tables they are.
 
-use super::super::{Of, Page, Table};
-use crate::count::tally::Value;
-use crate::error::escape::markup as escaped;
-use crate::output::render::cells::{Row, rows};
-use crate::output::render::units::{grouped, short_bytes};
-use crate::output::svg::plot::{Mark, Plot, Strip, columns, map};
-use crate::stages::pictures::{COLOURS, MOST, ends, operations, overlap, sizes, skew, times};
+use super::super::{PageSection, ReportPage, SectionRows};
+use crate::count::tally::CallVolume;
+use crate::error::escape::escape_markup as escaped;
+use crate::output::render::cells::{GridRow, iter_rows};
+use crate::output::render::units::{group_digits, short_bytes};
+use crate::output::svg::plot::{Plot, PlotMark, PlotStrip, draw_columns, draw_map};
+use crate::stages::pictures::{
+    COLOUR_CLASSES, MAX_PICTURE_ROWS, end_labels, operations_plot, overlap_plot, sizes_plot,
+    skew_plot, times_plot,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Adds the plots of a part.
-pub(super) fn of(page: &Page, of: Of, out: &mut String) {
+pub(super) fn add_plots(page: &ReportPage, of: PageSection, out: &mut String) {
     let grid = page.grid(of);
     let plots: Vec<Option<Plot>> = match of {
-        Of::Steps => vec![step_times(page)],
-        Of::StepCalls => step_calls(page),
-        Of::Operations => vec![grid.and_then(operations)],
-        Of::Sizes => vec![grid.and_then(sizes)],
-        Of::Communicators => vec![members(page)],
-        Of::Tuning => vec![tuning(page)],
-        Of::Overlap => vec![grid.and_then(overlap)],
-        Of::Matrix => vec![page.map.1.clone()],
-        Of::Skew => vec![grid.and_then(skew)],
+        PageSection::Steps => vec![step_times_plot(page)],
+        PageSection::StepCalls => step_calls_plots(page),
+        PageSection::Operations => vec![grid.and_then(operations_plot)],
+        PageSection::Sizes => vec![grid.and_then(sizes_plot)],
+        PageSection::Communicators => vec![members_plot(page)],
+        PageSection::Tuning => vec![tuning_plot(page)],
+        PageSection::Overlap => vec![grid.and_then(overlap_plot)],
+        PageSection::Matrix => vec![page.map.1.clone()],
+        PageSection::Skew => vec![grid.and_then(skew_plot)],
         _ => Vec::new(),
     };
-    if of == Of::Matrix {
+    if of == PageSection::Matrix {
         for note in &page.map.0 {
             let _ = writeln!(out, "<p class=\"note\">{}</p>", escaped(note));
         }
     }
     for plot in plots.into_iter().flatten() {
-        let _ = writeln!(out, "<figure>{}</figure>", plot.inline());
+        let _ = writeln!(out, "<figure>{}</figure>", plot.inline_svg());
     }
 }
 
 /// The time of each step; a long one leads to its finding.
-fn step_times(page: &Page) -> Option<Plot> {
+fn step_times_plot(page: &ReportPage) -> Option<Plot> {
     let link = |at: usize| {
         let step = page.steps.list.get(at)?.step;
-        let is_about = |finding: &super::super::Finding| finding.step == Some(step);
+        let is_about = |finding: &super::super::PageFinding| finding.step == Some(step);
         let finding = page.findings.iter().position(is_about)?;
         Some(format!("#finding-{finding}"))
     };
-    times(&page.steps, &link)
+    times_plot(&page.steps, &link)
 }
 
 /// Calls and bytes of each step, over all operations.
-fn step_calls(page: &Page) -> Vec<Option<Plot>> {
-    let Some(Table::Steps(calls)) = page.table(Of::StepCalls) else {
+fn step_calls_plots(page: &ReportPage) -> Vec<Option<Plot>> {
+    let Some(SectionRows::Steps(calls)) = page.table(PageSection::StepCalls) else {
         return Vec::new();
     };
     let all = calls
-        .by_step()
+        .calls_by_step()
         .filter_map(|(step, all)| Some((step?.step, all)));
-    let steps: Vec<(u64, Value)> = all.collect();
+    let steps: Vec<(u64, CallVolume)> = all.collect();
     let (Some(&(first, _)), Some(&(last, _))) = (steps.first(), steps.last()) else {
         return Vec::new();
     };
-    let marks = |value: fn(&Value) -> f64, words: &dyn Fn(f64) -> String, class| {
-        let mark = |(step, all): &(u64, Value)| Mark {
+    let marks = |value: fn(&CallVolume) -> f64, words: &dyn Fn(f64) -> String, class| {
+        let mark = |(step, all): &(u64, CallVolume)| PlotMark {
             value: value(all),
             title: format!("step {step}: {}", words(value(all))),
             class,
-            ..Mark::default()
+            ..PlotMark::default()
         };
         steps.iter().map(mark).collect::<Vec<_>>()
     };
-    let calls = |n: f64| format!("{} calls", grouped(n as u128));
+    let calls = |n: f64| format!("{} calls", group_digits(n as u128));
     vec![
-        columns(
+        draw_columns(
             "Calls of each step",
             &marks(|all| all.calls as f64, &calls, "c2"),
             calls,
-            ends(first, last),
+            end_labels(first, last),
         ),
-        columns(
+        draw_columns(
             "Bytes of each step",
             &marks(|all| all.bytes as f64, &short_bytes, "c3"),
             short_bytes,
-            ends(first, last),
+            end_labels(first, last),
         ),
     ]
 }
 
 /// Who is in which communicator: by rank of the job, or by host where there are too many.
-fn members(page: &Page) -> Option<Plot> {
-    let grid = page.grid(Of::Members)?;
-    let is_by_rank =
-        rows(grid).all(|row| row.whole("global_rank").is_some_and(|n| n < MOST as u128));
-    let place = |row: Row<'_>| match is_by_rank {
-        true => format!("{:>6}", row.text("global_rank")),
-        false => row.text("host"),
+fn members_plot(page: &ReportPage) -> Option<Plot> {
+    let grid = page.grid(PageSection::Members)?;
+    let is_by_rank = iter_rows(grid).all(|row| {
+        row.whole_number_of("global_rank")
+            .is_some_and(|n| n < MAX_PICTURE_ROWS as u128)
+    });
+    let place = |row: GridRow<'_>| match is_by_rank {
+        true => format!("{:>6}", row.text_of("global_rank")),
+        false => row.text_of("host"),
     };
-    let places: BTreeSet<String> = rows(grid).map(place).collect();
-    if places.len() > MOST || places.iter().any(String::is_empty) {
+    let places: BTreeSet<String> = iter_rows(grid).map(place).collect();
+    if places.len() > MAX_PICTURE_ROWS || places.iter().any(String::is_empty) {
         return None;
     }
     let at: BTreeMap<&String, usize> = places.iter().zip(0..).collect();
-    let mut found: Vec<(String, Strip)> = Vec::new();
+    let mut found: Vec<(String, PlotStrip)> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    for row in rows(grid) {
-        let (id, label) = (row.text("comm_id"), row.text("label"));
+    for row in iter_rows(grid) {
+        let (id, label) = (row.text_of("comm_id"), row.text_of("label"));
         if id.is_empty() {
             continue;
         }
         let here = *known.entry(id.clone()).or_insert_with(|| {
-            let marks = vec![Mark::default(); places.len()];
+            let marks = vec![PlotMark::default(); places.len()];
             let name = format!("{label} {id}");
-            found.push((id.clone(), Strip { name, marks }));
+            found.push((id.clone(), PlotStrip { name, marks }));
             found.len() - 1
         });
         let column = place(row);
@@ -126,29 +131,35 @@ fn members(page: &Page) -> Option<Plot> {
             mark.title = format!("{label} {id}: {} {ranks} at {}", mark.value, column.trim());
         }
     }
-    let strips: Vec<Strip> = found
+    let strips: Vec<PlotStrip> = found
         .into_iter()
         .map(|(_, strip)| strip)
-        .take(MOST)
+        .take(MAX_PICTURE_ROWS)
         .collect();
     let columns: Vec<String> = places.iter().map(|name| name.trim().to_owned()).collect();
     let name = match is_by_rank {
         true => "Members of communicators by rank of the job",
         false => "Members of communicators by host",
     };
-    map(name, &strips, &columns)
+    draw_map(name, &strips, &columns)
 }
 
 /// Which algorithm and protocol serve which sizes, by powers of two.
-fn tuning(page: &Page) -> Option<Plot> {
-    let grid = page.grid(Of::Tuning)?;
+fn tuning_plot(page: &ReportPage) -> Option<Plot> {
+    let grid = page.grid(PageSection::Tuning)?;
     let power = |bytes: u128| bytes.max(1).ilog2();
-    let choice = |row: Row<'_>| format!("{} {}", row.text("algorithm"), row.text("protocol"));
-    let choices: BTreeSet<String> = rows(grid).map(choice).collect();
-    let colour: BTreeMap<&String, &'static str> =
-        choices.iter().zip(COLOURS.into_iter().cycle()).collect();
-    let powers = rows(grid).filter_map(|row| {
-        let (from, to) = (row.whole("from_bytes")?, row.whole("last_bytes")?);
+    let choice =
+        |row: GridRow<'_>| format!("{} {}", row.text_of("algorithm"), row.text_of("protocol"));
+    let choices: BTreeSet<String> = iter_rows(grid).map(choice).collect();
+    let colour: BTreeMap<&String, &'static str> = choices
+        .iter()
+        .zip(COLOUR_CLASSES.into_iter().cycle())
+        .collect();
+    let powers = iter_rows(grid).filter_map(|row| {
+        let (from, to) = (
+            row.whole_number_of("from_bytes")?,
+            row.whole_number_of("last_bytes")?,
+        );
         Some((power(from), power(to.max(from))))
     });
     let (first, last) = powers.fold((u32::MAX, 0), |(a, b), (from, to)| (a.min(from), b.max(to)));
@@ -158,21 +169,24 @@ fn tuning(page: &Page) -> Option<Plot> {
     let columns: Vec<String> = (first..=last)
         .map(|p| short_bytes(2f64.powi(p as i32)))
         .collect();
-    let mut strips: BTreeMap<(String, u128, String), Strip> = BTreeMap::new();
-    for row in rows(grid) {
-        let (Some(from), Some(to)) = (row.whole("from_bytes"), row.whole("last_bytes")) else {
+    let mut strips: BTreeMap<(String, u128, String), PlotStrip> = BTreeMap::new();
+    for row in iter_rows(grid) {
+        let (Some(from), Some(to)) = (
+            row.whole_number_of("from_bytes"),
+            row.whole_number_of("last_bytes"),
+        ) else {
             continue;
         };
         let (op, nranks, choice) = (
-            row.text("op"),
-            row.whole("nranks").unwrap_or(0),
+            row.text_of("op"),
+            row.whole_number_of("nranks").unwrap_or(0),
             choice(row),
         );
         let strip = strips
             .entry((op.clone(), nranks, choice.clone()))
-            .or_insert_with(|| Strip {
+            .or_insert_with(|| PlotStrip {
                 name: format!("{op} {choice}"),
-                marks: vec![Mark::default(); columns.len()],
+                marks: vec![PlotMark::default(); columns.len()],
             });
         for p in power(from)..=power(to.max(from)) {
             let Some(mark) = strip.marks.get_mut((p - first) as usize) else {
@@ -183,6 +197,6 @@ fn tuning(page: &Page) -> Option<Plot> {
             mark.title = format!("{op} of {nranks} ranks, {from} to {to} bytes: {choice}");
         }
     }
-    let strips: Vec<Strip> = strips.into_values().take(MOST).collect();
-    map("Algorithm and protocol by size", &strips, &columns)
+    let strips: Vec<PlotStrip> = strips.into_values().take(MAX_PICTURE_ROWS).collect();
+    draw_map("Algorithm and protocol by size", &strips, &columns)
 }

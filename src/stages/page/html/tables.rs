@@ -1,29 +1,29 @@
 //! The stages' tables in HTML, their cells as they are in CSV: the page's script draws long numbers in
 //! groups of three.
 
-use super::super::Of;
-use crate::error::escape::markup as escaped;
-use crate::output::render::cells::plain;
-use crate::output::render::{Cell, Sheet};
+use super::super::PageSection;
+use crate::error::escape::escape_markup as escaped;
+use crate::output::render::cells::plain_text;
+use crate::output::render::{Sheet, TableCell};
 use std::fmt::Write as _;
 
 /// A longer table is cut: the program that makes it has all rows.
-pub(super) const ROWS: usize = 300;
+pub(super) const MAX_HTML_ROWS: usize = 300;
 
 /// A longer text has room for several words in a line.
-const SENTENCE: usize = 40;
+const MIN_SENTENCE_CHARS: usize = 40;
 
 /// Columns that are empty in every row are left out of the page, and named.
-pub(super) fn table(sheet: &Sheet<'_>, of: Of, out: &mut String) {
+pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, out: &mut String) {
     let (mut rows, mut all) = (Vec::new(), 0);
     let mut is_known = vec![false; sheet.columns.len()];
-    sheet.each(|columns, own| {
+    sheet.each_row(|columns, own| {
         let row = columns.iter().chain(own);
         for (is_known, cell) in is_known.iter_mut().zip(row.clone()) {
-            *is_known |= *cell != Cell::Empty;
+            *is_known |= *cell != TableCell::Empty;
         }
-        if all < ROWS {
-            rows.push(row.cloned().map(Cell::into_owned).collect::<Vec<_>>());
+        if all < MAX_HTML_ROWS {
+            rows.push(row.cloned().map(TableCell::into_owned).collect::<Vec<_>>());
         }
         all += 1;
     });
@@ -38,7 +38,7 @@ pub(super) fn table(sheet: &Sheet<'_>, of: Of, out: &mut String) {
          <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}, table\"><table>\
          <thead><tr>",
         if all <= 12 { " open" } else { "" },
-        rows_of(all),
+        describe_rows(all),
     );
     for &at in &known {
         let name = escaped(&sheet.columns[at]);
@@ -51,13 +51,16 @@ pub(super) fn table(sheet: &Sheet<'_>, of: Of, out: &mut String) {
     for row in &rows {
         out.push_str("<tr>");
         for &at in &known {
-            let cell = row.get(at).unwrap_or(&Cell::Empty);
-            let is_number = matches!(cell, Cell::Int(_) | Cell::Float(_) | Cell::Share(_));
-            let text = plain(cell);
+            let cell = row.get(at).unwrap_or(&TableCell::Empty);
+            let is_number = matches!(
+                cell,
+                TableCell::Int(_) | TableCell::Float(_) | TableCell::Share(_)
+            );
+            let text = plain_text(cell);
             out.push_str(match is_number {
                 true => "<td class=n>",
                 // A sentence is not to be a column of single words.
-                false if text.len() > SENTENCE => "<td class=w>",
+                false if text.len() > MIN_SENTENCE_CHARS => "<td class=w>",
                 false => "<td>",
             });
             out.push_str(&escaped(&text));
@@ -65,8 +68,8 @@ pub(super) fn table(sheet: &Sheet<'_>, of: Of, out: &mut String) {
         out.push('\n');
     }
     out.push_str("</tbody></table></div>\n");
-    if all > ROWS {
-        let more = rows_of(all - ROWS).replacen(' ', " more ", 1);
+    if all > MAX_HTML_ROWS {
+        let more = describe_rows(all - MAX_HTML_ROWS).replacen(' ', " more ", 1);
         let _ = writeln!(
             out,
             "<p class=\"note\">... {more}: <code>{}</code></p>",
@@ -87,6 +90,6 @@ pub(super) fn table(sheet: &Sheet<'_>, of: Of, out: &mut String) {
     out.push_str("</details>\n");
 }
 
-fn rows_of(n: usize) -> String {
-    crate::report::counted(n as u64, "row")
+fn describe_rows(n: usize) -> String {
+    crate::report::count_phrase(n as u64, "row")
 }

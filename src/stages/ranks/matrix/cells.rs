@@ -1,13 +1,13 @@
 //! The matrix: who sends to whom, how often and how much, and how that is known.
 
-use super::ends::{End, Name};
+use super::endpoints::{Endpoint, HostLabel};
 use crate::members::Interner;
 use crate::output::render::Sheet;
 use rustc_hash::FxHashMap;
 
 /// How it is known what goes from one end to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Basis {
+pub enum TrafficBasis {
     /// The sender's own record of a message.
     Sent,
     /// The receiver's record of a message whose sender is not in the inputs.
@@ -24,28 +24,28 @@ pub enum Basis {
     Tree,
 }
 
-impl Basis {
+impl TrafficBasis {
     /// All of them, in order.
-    pub const ALL: [Basis; 7] = [
-        Basis::Sent,
-        Basis::Received,
-        Basis::Copied,
-        Basis::Accessed,
-        Basis::Pairs,
-        Basis::Ring,
-        Basis::Tree,
+    pub const ALL: [TrafficBasis; 7] = [
+        TrafficBasis::Sent,
+        TrafficBasis::Received,
+        TrafficBasis::Copied,
+        TrafficBasis::Accessed,
+        TrafficBasis::Pairs,
+        TrafficBasis::Ring,
+        TrafficBasis::Tree,
     ];
 
     /// The word in the column `basis`.
     pub fn name(self) -> &'static str {
         match self {
-            Basis::Sent => "sent",
-            Basis::Received => "received",
-            Basis::Copied => "copied",
-            Basis::Accessed => "accessed",
-            Basis::Pairs => "definition",
-            Basis::Ring => "ring model",
-            Basis::Tree => "tree model",
+            TrafficBasis::Sent => "sent",
+            TrafficBasis::Received => "received",
+            TrafficBasis::Copied => "copied",
+            TrafficBasis::Accessed => "accessed",
+            TrafficBasis::Pairs => "definition",
+            TrafficBasis::Ring => "ring model",
+            TrafficBasis::Tree => "tree model",
         }
     }
 
@@ -53,23 +53,26 @@ impl Basis {
     pub fn is_recorded(self) -> bool {
         matches!(
             self,
-            Basis::Sent | Basis::Received | Basis::Copied | Basis::Accessed
+            TrafficBasis::Sent
+                | TrafficBasis::Received
+                | TrafficBasis::Copied
+                | TrafficBasis::Accessed
         )
     }
 
     /// True for what no record and no definition tells.
     pub fn is_model(self) -> bool {
-        matches!(self, Basis::Ring | Basis::Tree)
+        matches!(self, TrafficBasis::Ring | TrafficBasis::Tree)
     }
 }
 
-/// The number of an end in a [`Matrix`].
+/// The number of an end in a [`TrafficMatrix`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EndId(u32);
+pub struct EndpointId(u32);
 
 /// How often, and how many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sum {
+pub struct TrafficSum {
     /// Calls, copies or accesses.
     pub calls: u64,
     /// Their bytes, those that are known.
@@ -78,10 +81,10 @@ pub struct Sum {
     pub unknown: u64,
 }
 
-impl Sum {
+impl TrafficSum {
     /// So many calls, of so many bytes together if that is known.
-    pub fn of(calls: u64, bytes: Option<u128>) -> Sum {
-        Sum {
+    pub fn from_calls(calls: u64, bytes: Option<u128>) -> TrafficSum {
+        TrafficSum {
             calls,
             bytes: bytes.unwrap_or(0),
             unknown: if bytes.is_none() { calls } else { 0 },
@@ -89,7 +92,7 @@ impl Sum {
     }
 
     /// Adds others.
-    pub fn add(&mut self, other: Sum) {
+    pub fn add_sum(&mut self, other: TrafficSum) {
         self.calls = self.calls.saturating_add(other.calls);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.unknown = self.unknown.saturating_add(other.unknown);
@@ -103,7 +106,7 @@ impl Sum {
 
 /// What is counted in a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unit {
+pub enum TrafficUnit {
     /// Bytes.
     #[default]
     Bytes,
@@ -111,68 +114,74 @@ pub enum Unit {
     Calls,
 }
 
-impl Unit {
+impl TrafficUnit {
     /// What a sum comes to.
-    pub fn of(self, sum: &Sum) -> u128 {
+    pub fn value_of(self, sum: &TrafficSum) -> u128 {
         match self {
-            Unit::Bytes => sum.bytes,
-            Unit::Calls => sum.calls.into(),
+            TrafficUnit::Bytes => sum.bytes,
+            TrafficUnit::Calls => sum.calls.into(),
         }
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Unit::Bytes => "bytes",
-            Unit::Calls => "calls",
+            TrafficUnit::Bytes => "bytes",
+            TrafficUnit::Calls => "calls",
         }
     }
 }
 
 /// What tells cells apart: step, from, to and basis.
-type Key = (Option<u64>, EndId, EndId, Basis);
+type MatrixCellKey = (Option<u64>, EndpointId, EndpointId, TrafficBasis);
 
 /// Who sends to whom.
 #[derive(Debug, Default)]
-pub struct Matrix {
-    ends: Interner<End>,
+pub struct TrafficMatrix {
+    ends: Interner<Endpoint>,
     /// The host of each end; empty where it is not known.
-    hosts: Vec<Name>,
-    cells: FxHashMap<Key, Sum>,
+    hosts: Vec<HostLabel>,
+    cells: FxHashMap<MatrixCellKey, TrafficSum>,
 }
 
 /// A cell in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'m> {
+pub struct MatrixCell<'m> {
     /// The step, where rows are by step and it is known.
     pub step: Option<u64>,
     /// Who sends.
-    pub from: &'m End,
+    pub from: &'m Endpoint,
     /// Who receives.
-    pub to: &'m End,
+    pub to: &'m Endpoint,
     /// How it is known.
-    pub basis: Basis,
+    pub basis: TrafficBasis,
     /// How much.
-    pub sum: Sum,
+    pub sum: TrafficSum,
 }
 
-impl Matrix {
+impl TrafficMatrix {
     /// The number of an end; `host` is where it is, empty where that is not known.
-    pub fn end(&mut self, end: End, host: &Name) -> EndId {
+    pub fn intern_endpoint(&mut self, end: Endpoint, host: &HostLabel) -> EndpointId {
         let at = self.ends.intern(end);
         if self.hosts.len() <= at as usize {
             self.hosts.push(host.clone());
         }
-        EndId(at)
+        EndpointId(at)
     }
 
     /// Adds to a cell.
-    pub fn add(&mut self, step: Option<u64>, (from, to): (EndId, EndId), basis: Basis, sum: Sum) {
+    pub fn add_to_cell(
+        &mut self,
+        step: Option<u64>,
+        (from, to): (EndpointId, EndpointId),
+        basis: TrafficBasis,
+        sum: TrafficSum,
+    ) {
         if sum.calls > 0 {
             self.cells
                 .entry((step, from, to, basis))
                 .or_default()
-                .add(sum);
+                .add_sum(sum);
         }
     }
 
@@ -187,14 +196,14 @@ impl Matrix {
     }
 
     /// The cells by step (one that is not known comes last), from, to and basis.
-    pub fn entries(&self) -> Vec<Entry<'_>> {
-        let order = self.order();
-        let place = |end: EndId| order.get(end.0 as usize).copied().unwrap_or(0);
-        let mut keys: Vec<(&Key, &Sum)> = self.cells.iter().collect();
+    pub fn entries(&self) -> Vec<MatrixCell<'_>> {
+        let order = self.sorted_positions();
+        let place = |end: EndpointId| order.get(end.0 as usize).copied().unwrap_or(0);
+        let mut keys: Vec<(&MatrixCellKey, &TrafficSum)> = self.cells.iter().collect();
         keys.sort_unstable_by_key(|((step, from, to, basis), _)| {
             (step.is_none(), *step, place(*from), place(*to), *basis)
         });
-        let entry = |(&(step, from, to, basis), sum): (&Key, &Sum)| Entry {
+        let entry = |(&(step, from, to, basis), sum): (&MatrixCellKey, &TrafficSum)| MatrixCell {
             step,
             from: self.ends.get(from.0),
             to: self.ends.get(to.0),
@@ -205,7 +214,7 @@ impl Matrix {
     }
 
     /// The place of each end among all.
-    fn order(&self) -> Vec<u32> {
+    fn sorted_positions(&self) -> Vec<u32> {
         let ends = self.ends.items();
         let mut sorted: Vec<u32> = (0_u32..).take(ends.len()).collect();
         sorted.sort_by(|&a, &b| self.ends.get(a).cmp(self.ends.get(b)));
@@ -219,35 +228,35 @@ impl Matrix {
     }
 
     /// The same with hosts in place of their ranks and GPUs; an end whose host is not known stays.
-    pub fn by_host(&self) -> Matrix {
-        let mut folded = Matrix::default();
+    pub fn fold_to_hosts(&self) -> TrafficMatrix {
+        let mut folded = TrafficMatrix::default();
         for (&(step, from, to, basis), sum) in &self.cells {
-            let mut end = |at: EndId| {
+            let mut end = |at: EndpointId| {
                 let host = self.hosts.get(at.0 as usize);
                 let end = self.ends.get(at.0);
                 match host.filter(|host| !host.is_empty()) {
-                    Some(host) => folded.end(End::Host(host.clone()), host),
-                    None => folded.end(end.clone(), &Name::of(b"")),
+                    Some(host) => folded.intern_endpoint(Endpoint::Host(host.clone()), host),
+                    None => folded.intern_endpoint(end.clone(), &HostLabel::from_host(b"")),
                 }
             };
             let ends = (end(from), end(to));
-            folded.add(step, ends, basis, *sum);
+            folded.add_to_cell(step, ends, basis, *sum);
         }
         folded
     }
 
     /// Only what `keep` says of the basis.
-    pub fn retain(&mut self, keep: impl Fn(Basis) -> bool) {
+    pub fn retain_bases(&mut self, keep: impl Fn(TrafficBasis) -> bool) {
         self.cells.retain(|(.., basis), _| keep(*basis));
     }
 
     /// What all cells of each basis come to.
-    pub fn totals(&self) -> Vec<(Basis, Sum)> {
+    pub fn totals_by_basis(&self) -> Vec<(TrafficBasis, TrafficSum)> {
         let mut totals = Vec::new();
-        for basis in Basis::ALL {
-            let mut all = Sum::default();
+        for basis in TrafficBasis::ALL {
+            let mut all = TrafficSum::default();
             let those = self.cells.iter().filter(|((.., of), _)| *of == basis);
-            those.for_each(|(_, sum)| all.add(*sum));
+            those.for_each(|(_, sum)| all.add_sum(*sum));
             if all.calls > 0 {
                 totals.push((basis, all));
             }
@@ -262,11 +271,11 @@ impl Matrix {
         let columns = step
             .into_iter()
             .chain(["from", "to", "calls", "bytes", "basis"]);
-        let starts = (0..entries.len()).step_by(PART);
+        let starts = (0..entries.len()).step_by(MATRIX_ROWS_PER_BATCH);
         Sheet {
             columns: columns.map(str::to_owned).collect(),
             parts: starts
-                .map(|from| from..entries.len().min(from + PART))
+                .map(|from| from..entries.len().min(from + MATRIX_ROWS_PER_BATCH))
                 .collect(),
             rows: Box::new(move |part, sink| {
                 let entries = entries.get(part).unwrap_or_default();
@@ -274,8 +283,8 @@ impl Matrix {
                     for entry in entries {
                         let own = [
                             entry.step.into(),
-                            entry.from.text().into(),
-                            entry.to.text().into(),
+                            entry.from.to_text().into(),
+                            entry.to.to_text().into(),
                             entry.sum.calls.into(),
                             entry.sum.all_bytes().into(),
                             entry.basis.name().into(),
@@ -289,38 +298,53 @@ impl Matrix {
 }
 
 /// Rows that are made together.
-const PART: usize = 4096;
+const MATRIX_ROWS_PER_BATCH: usize = 4096;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn host(name: &str) -> Name {
-        Name::of(name.as_bytes())
+    fn host(name: &str) -> HostLabel {
+        HostLabel::from_host(name.as_bytes())
     }
 
     #[test]
     fn cells_come_in_one_order_and_add_up() {
-        let mut matrix = Matrix::default();
-        let unknown = matrix.end(End::Unknown, &host(""));
-        let ranks: Vec<EndId> = [10, 2, 0]
+        let mut matrix = TrafficMatrix::default();
+        let unknown = matrix.intern_endpoint(Endpoint::Unknown, &host(""));
+        let ranks: Vec<EndpointId> = [10, 2, 0]
             .into_iter()
-            .map(|rank| matrix.end(End::Rank(rank), &host("a")))
+            .map(|rank| matrix.intern_endpoint(Endpoint::Rank(rank), &host("a")))
             .collect();
         for (from, to) in [(0, 1), (1, 2), (0, 1)] {
             let ends = (ranks[from], ranks[to]);
-            matrix.add(None, ends, Basis::Sent, Sum::of(2, Some(10)));
+            matrix.add_to_cell(
+                None,
+                ends,
+                TrafficBasis::Sent,
+                TrafficSum::from_calls(2, Some(10)),
+            );
         }
-        matrix.add(Some(7), (unknown, ranks[1]), Basis::Ring, Sum::of(1, None));
-        matrix.add(Some(7), (unknown, ranks[1]), Basis::Ring, Sum::default());
+        matrix.add_to_cell(
+            Some(7),
+            (unknown, ranks[1]),
+            TrafficBasis::Ring,
+            TrafficSum::from_calls(1, None),
+        );
+        matrix.add_to_cell(
+            Some(7),
+            (unknown, ranks[1]),
+            TrafficBasis::Ring,
+            TrafficSum::default(),
+        );
         let rows: Vec<_> = matrix
             .entries()
             .iter()
             .map(|e| {
                 (
                     e.step,
-                    e.from.text(),
-                    e.to.text(),
+                    e.from.to_text(),
+                    e.to.to_text(),
                     e.sum.calls,
                     e.sum.all_bytes(),
                 )
@@ -335,9 +359,9 @@ mod tests {
                 (None, text("10"), text("2"), 4, Some(20)),
             ]
         );
-        let folded = matrix.by_host();
-        let totals: Vec<_> = folded.totals();
-        assert_eq!(totals, matrix.totals());
+        let folded = matrix.fold_to_hosts();
+        let totals: Vec<_> = folded.totals_by_basis();
+        assert_eq!(totals, matrix.totals_by_basis());
         assert_eq!(folded.len(), 2);
     }
 }

@@ -1,115 +1,119 @@
 //! What GPUs copied: from one device to another, or to and from a host's memory.
 
-use super::Ends;
-use super::cells::{Basis, Matrix, Sum};
-use super::ends::{End, Name};
-use super::members::Members;
+use super::EndpointLevel;
+use super::cells::{TrafficBasis, TrafficMatrix, TrafficSum};
+use super::endpoints::{Endpoint, HostLabel};
+use super::members::MatrixMembers;
 use crate::error::Result;
-use crate::formats::gpu::{Activity, Kind, Session, Visit};
-use crate::report::{Report, counted};
+use crate::formats::gpu::{ActivityKind, GpuActivity, GpuVisitor, RecorderSession};
+use crate::report::{Report, count_phrase};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One side of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Side {
+enum CopyEndpoint {
     Gpu(u32),
     Host,
 }
 
 /// The copies of one input.
 #[derive(Debug, Default)]
-pub(super) struct Copies {
+pub(super) struct GpuCopies {
     /// By process and both sides.
-    between: BTreeMap<(Option<u64>, Side, Side), Sum>,
+    between: BTreeMap<(Option<u64>, CopyEndpoint, CopyEndpoint), TrafficSum>,
     /// Copies of which it is not known from where or to where.
     unknown: u64,
     devices: BTreeSet<u32>,
-    session: Session,
+    session: RecorderSession,
     /// What the input lacks.
     pub(super) notes: Vec<String>,
 }
 
-impl Visit for Copies {
-    fn activity(&mut self, activity: &Activity<'_>) -> Result<()> {
+impl GpuVisitor for GpuCopies {
+    fn visit_activity(&mut self, activity: &GpuActivity<'_>) -> Result<()> {
         self.devices.insert(activity.device);
-        if activity.kind != Kind::Copy {
+        if activity.kind != ActivityKind::Copy {
             return Ok(());
         }
-        match sides(activity) {
+        match copy_endpoints(activity) {
             Some((from, to)) => {
-                let sum = Sum::of(1, activity.bytes.map(u128::from));
+                let sum = TrafficSum::from_calls(1, activity.bytes.map(u128::from));
                 let at = (activity.pid, from, to);
-                self.between.entry(at).or_default().add(sum);
+                self.between.entry(at).or_default().add_sum(sum);
             }
             None => self.unknown = self.unknown.saturating_add(1),
         }
         Ok(())
     }
 
-    fn session(&mut self, session: &Session) {
+    fn visit_session(&mut self, session: &RecorderSession) {
         self.session = session.clone();
     }
 
-    fn note(&mut self, text: &str) {
+    fn add_note(&mut self, text: &str) {
         self.notes.push(text.to_owned());
     }
 }
 
 /// From where to where a copy goes: by its direction, in which A is an array on the GPU.
-fn sides(activity: &Activity<'_>) -> Option<(Side, Side)> {
+fn copy_endpoints(activity: &GpuActivity<'_>) -> Option<(CopyEndpoint, CopyEndpoint)> {
     let direction = activity.name;
     let direction = direction.strip_prefix(b"unified ").unwrap_or(direction);
-    let own = Side::Gpu(activity.device);
+    let own = CopyEndpoint::Gpu(activity.device);
     match direction {
-        b"HtoD" | b"HtoA" => Some((Side::Host, own)),
-        b"DtoH" | b"AtoH" => Some((own, Side::Host)),
-        b"HtoH" => Some((Side::Host, Side::Host)),
+        b"HtoD" | b"HtoA" => Some((CopyEndpoint::Host, own)),
+        b"DtoH" | b"AtoH" => Some((own, CopyEndpoint::Host)),
+        b"HtoH" => Some((CopyEndpoint::Host, CopyEndpoint::Host)),
         b"DtoD" | b"AtoA" | b"AtoD" | b"DtoA" => {
-            let between = activity.between.map(|(a, b)| (Side::Gpu(a), Side::Gpu(b)));
+            let between = activity
+                .between
+                .map(|(a, b)| (CopyEndpoint::Gpu(a), CopyEndpoint::Gpu(b)));
             Some(between.unwrap_or((own, own)))
         }
-        _ => activity.between.map(|(a, b)| (Side::Gpu(a), Side::Gpu(b))),
+        _ => activity
+            .between
+            .map(|(a, b)| (CopyEndpoint::Gpu(a), CopyEndpoint::Gpu(b))),
     }
 }
 
 /// Adds the copies of all inputs.
-pub(super) fn add(
-    matrix: &mut Matrix,
-    ends: Ends,
-    inputs: Vec<Copies>,
-    members: &Members,
+pub(super) fn add_copies(
+    matrix: &mut TrafficMatrix,
+    ends: EndpointLevel,
+    inputs: Vec<GpuCopies>,
+    members: &MatrixMembers,
     report: &Report,
 ) {
     let mut unknown = 0_u64;
     for copies in inputs {
         unknown = unknown.saturating_add(copies.unknown);
-        let host = Name::of(&copies.session.host);
+        let host = HostLabel::from_host(&copies.session.host);
         // A trace of one rank with one GPU: that is the rank's.
         let only = copies.session.rank.filter(|_| copies.devices.len() == 1);
         for ((pid, from, to), sum) in copies.between {
-            let mut end = |side: Side| {
+            let mut end = |side: CopyEndpoint| {
                 let end = match (side, ends) {
-                    (_, Ends::Hosts) if !host.is_empty() => End::Host(host.clone()),
-                    (Side::Host, _) => End::Memory(host.clone()),
-                    (Side::Gpu(gpu), Ends::Devices | Ends::Hosts) => {
-                        End::Gpu(host.clone(), gpu.into())
+                    (_, EndpointLevel::Hosts) if !host.is_empty() => Endpoint::Host(host.clone()),
+                    (CopyEndpoint::Host, _) => Endpoint::Memory(host.clone()),
+                    (CopyEndpoint::Gpu(gpu), EndpointLevel::Devices | EndpointLevel::Hosts) => {
+                        Endpoint::Gpu(host.clone(), gpu.into())
                     }
-                    (Side::Gpu(gpu), Ends::Ranks) => {
+                    (CopyEndpoint::Gpu(gpu), EndpointLevel::Ranks) => {
                         let own = only.filter(|_| copies.devices.contains(&gpu));
                         let rank = own.or_else(|| members.job_rank(&host, pid, gpu));
-                        rank.map_or(End::Gpu(host.clone(), gpu.into()), End::Rank)
+                        rank.map_or(Endpoint::Gpu(host.clone(), gpu.into()), Endpoint::Rank)
                     }
                 };
-                matrix.end(end, &host)
+                matrix.intern_endpoint(end, &host)
             };
             let between = (end(from), end(to));
-            matrix.add(None, between, Basis::Copied, sum);
+            matrix.add_to_cell(None, between, TrafficBasis::Copied, sum);
         }
     }
     if unknown > 0 {
         report.warn(&format!(
             "{} of copies not in the matrix: the record does not name the GPUs that they are between",
-            counted(unknown, "record")
+            count_phrase(unknown, "record")
         ));
     }
 }

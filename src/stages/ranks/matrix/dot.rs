@@ -1,10 +1,10 @@
 //! The matrix as a graph for Graphviz: a node for each end, an edge for each cell.
 
-use super::cells::{Basis, Entry, Matrix, Sum, Unit};
-use super::ends::End;
-use super::map::short;
+use super::cells::{MatrixCell, TrafficBasis, TrafficMatrix, TrafficSum, TrafficUnit};
+use super::endpoints::Endpoint;
+use super::text_map::short_number;
 use crate::error::{Error, Result};
-use crate::report::printable;
+use crate::report::escape_for_terminal;
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -13,20 +13,24 @@ use std::io::Write;
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn write(matrix: &Matrix, unit: Unit, out: &mut dyn Write) -> Result<()> {
-    lines(matrix, unit, out).map_err(Error::Output)
+pub fn write_dot(matrix: &TrafficMatrix, unit: TrafficUnit, out: &mut dyn Write) -> Result<()> {
+    write_dot_lines(matrix, unit, out).map_err(Error::Output)
 }
 
-fn lines(matrix: &Matrix, unit: Unit, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_dot_lines(
+    matrix: &TrafficMatrix,
+    unit: TrafficUnit,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     let entries = matrix.entries();
-    let mut ends: Vec<&End> = entries
+    let mut ends: Vec<&Endpoint> = entries
         .iter()
         .flat_map(|entry| [entry.from, entry.to])
         .collect();
     ends.sort();
     ends.dedup();
-    let mut edges: BTreeMap<(usize, usize, Basis), Sum> = BTreeMap::new();
-    for Entry {
+    let mut edges: BTreeMap<(usize, usize, TrafficBasis), TrafficSum> = BTreeMap::new();
+    for MatrixCell {
         from,
         to,
         basis,
@@ -34,18 +38,26 @@ fn lines(matrix: &Matrix, unit: Unit, out: &mut dyn Write) -> std::io::Result<()
         ..
     } in &entries
     {
-        let place = |end: &End| ends.binary_search(&end).unwrap_or(0);
+        let place = |end: &Endpoint| ends.binary_search(&end).unwrap_or(0);
         let edge = (place(from), place(to), *basis);
-        edges.entry(edge).or_default().add(*sum);
+        edges.entry(edge).or_default().add_sum(*sum);
     }
-    let most = edges.values().map(|sum| unit.of(sum)).max().unwrap_or(0);
+    let most = edges
+        .values()
+        .map(|sum| unit.value_of(sum))
+        .max()
+        .unwrap_or(0);
     writeln!(out, "digraph matrix {{")?;
     writeln!(out, "  node [shape=box];")?;
     for (number, end) in ends.iter().enumerate() {
-        writeln!(out, "  n{number} [label=\"{}\"];", name(end))?;
+        writeln!(
+            out,
+            "  n{number} [label=\"{}\"];",
+            quoted_endpoint_name(end)
+        )?;
     }
     for ((from, to, basis), sum) in edges {
-        let n = unit.of(&sum);
+        let n = unit.value_of(&sum);
         // In hundredths of the widest.
         let width = n.saturating_mul(100).checked_div(most).unwrap_or(0).max(10);
         let style = if basis.is_model() {
@@ -56,7 +68,7 @@ fn lines(matrix: &Matrix, unit: Unit, out: &mut dyn Write) -> std::io::Result<()
         writeln!(
             out,
             "  n{from} -> n{to} [label=\"{} {}\", weight={width}, penwidth={}.{:02}{style}];",
-            short(n, unit),
+            short_number(n, unit),
             basis.name(),
             width / 25,
             width % 25 * 4
@@ -66,11 +78,11 @@ fn lines(matrix: &Matrix, unit: Unit, out: &mut dyn Write) -> std::io::Result<()
 }
 
 /// An end's name inside a quoted string.
-fn name(end: &End) -> String {
+fn quoted_endpoint_name(end: &Endpoint) -> String {
     let text = match end {
-        End::Unknown => b"unknown".to_vec(),
-        end => end.text(),
+        Endpoint::Unknown => b"unknown".to_vec(),
+        end => end.to_text(),
     };
-    let text = printable(&String::from_utf8_lossy(&text), false);
+    let text = escape_for_terminal(&String::from_utf8_lossy(&text), false);
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }

@@ -1,145 +1,156 @@
 //! One walk over all inputs: their calls, who is in which communicator, rings and trees, copies.
 
-use super::copies::Copies;
-use crate::count::calls::{Calls, Options as Read, Progress, finished};
-use crate::count::cells::Gathering;
+use super::copies::GpuCopies;
+use crate::count::calls::{CountedCalls, Options as Read, Progress, finish_counts};
+use crate::count::cells::CellGatherer;
 use crate::count::notes;
-use crate::count::rowed::Rowed;
-use crate::count::tally::{self, Sizing};
+use crate::count::row_counts::RowCounts;
+use crate::count::tally::{self, SizeKey};
 use crate::error::Result;
-use crate::formats::Tells;
-use crate::formats::door::{self, Known};
-use crate::log::placement::Methods;
-use crate::log::timeline::{Present, Step, Timeline};
-use crate::log::{Log, Part};
-use crate::members::{Merged, Process};
+use crate::formats::Provides;
+use crate::formats::open::{self, OpenInput};
+use crate::log::placement::PlacementMethods;
+use crate::log::timeline::{PresentSteps, StepTimeline, TrainStep};
+use crate::log::{LogState, MergedChunk};
+use crate::members::{MergedMembers, SpeakerProcess};
 use crate::report::Report;
-use crate::source::Origin;
-use crate::stages::Stage;
-use crate::stages::communicators::{self, Side};
-use crate::stages::kept::{Kept, Partial};
-use crate::stages::net::Net;
-use crate::stages::tuning::all::All as Tuning;
+use crate::source::InputName;
+use crate::stages::InputStage;
+use crate::stages::communicators::{self, CommunicatorSide};
+use crate::stages::net::NetSummary;
+use crate::stages::run_snapshot::{RunSnapshot, SnapshotPartial};
+use crate::stages::tuning::tuning_stage::TuningStage as Tuning;
 use std::path::PathBuf;
 
 /// What distinguishes calls.
-pub(crate) fn tally(steps: bool) -> tally::Options {
+pub(crate) fn matrix_tally_options(steps: bool) -> tally::Options {
     tally::Options {
-        sizing: Sizing::Count,
+        sizing: SizeKey::Count,
         ..communicators::tally_options(steps)
     }
 }
 
 /// What all inputs tell.
-pub(super) struct Found {
-    pub(super) calls: Calls,
+pub(super) struct GatheredTraffic {
+    pub(super) calls: CountedCalls,
     /// Each process's view of its communicators.
-    pub(super) sides: Vec<Side>,
-    pub(super) processes: Vec<Process>,
-    pub(super) net: Net,
+    pub(super) sides: Vec<CommunicatorSide>,
+    pub(super) processes: Vec<SpeakerProcess>,
+    pub(super) net: NetSummary,
     pub(super) tuning: Tuning,
     /// Of each input that has some.
-    pub(super) copies: Vec<Copies>,
+    pub(super) copies: Vec<GpuCopies>,
 }
 
-pub(super) struct Gather<'o> {
+pub(super) struct TrafficGatherer<'o> {
     read: &'o Read,
     options: &'o tally::Options,
-    kept: Kept,
+    kept: RunSnapshot,
     /// By merged member.
-    logged: Gathering,
+    logged: CellGatherer,
     /// The calls of tables.
-    rows: Rowed,
-    pub(super) present: Present,
-    pub(super) methods: Methods,
-    copies: Vec<Copies>,
+    rows: RowCounts,
+    pub(super) present: PresentSteps,
+    pub(super) methods: PlacementMethods,
+    copies: Vec<GpuCopies>,
     /// Records of GPUs of which a log inside was read.
-    around: Vec<Origin>,
+    around: Vec<InputName>,
 }
 
-impl Stage for Gather<'_> {
-    const NEEDS: Tells = Tells::CALLS;
-    type Visit = Partial;
+impl InputStage for TrafficGatherer<'_> {
+    const NEEDS: Provides = Provides::CALLS;
+    type Visit = SnapshotPartial;
 
-    fn begin(&mut self, name: String) {
-        self.kept.begin(name);
+    fn begin_input(&mut self, name: String) {
+        self.kept.begin_log(name);
     }
 
-    fn add(&mut self, part: Part<'_, Partial>) {
-        self.kept.add(part, &self.read.timeline);
+    fn add_chunk(&mut self, part: MergedChunk<'_, SnapshotPartial>) {
+        self.kept.add_chunk(part, &self.read.timeline);
     }
 
-    fn end(&mut self, input: Known<Partial>, log: Log, merged: &Merged, report: &mut Report) {
+    fn end_input(
+        &mut self,
+        input: OpenInput<SnapshotPartial>,
+        log: LogState,
+        merged: &MergedMembers,
+        report: &mut Report,
+    ) {
         if log.account.calls == 0 && log.account.lines > 0 && !input.input().is_inside() {
-            door::no_calls(&input.name(), log.account.lines, report);
+            open::report_no_calls(&input.name(), log.account.lines, report);
         }
         if input.input().is_inside() {
-            self.around.push(Origin::Path(PathBuf::from(input.name())));
+            self.around
+                .push(InputName::Path(PathBuf::from(input.name())));
         }
-        let mut timeline = Timeline::default();
+        let mut timeline = StepTimeline::default();
         if self.options.steps {
-            timeline = log.timeline(&self.read.timeline);
-            notes::said(&input.name(), &timeline, report);
-            self.present.add(&timeline);
-            let wanted = |gap: usize| self.read.wants(&timeline, gap);
-            let methods = self.kept.tally.place(&timeline, merged, wanted);
-            self.methods.add(methods);
+            timeline = log.build_timeline(&self.read.timeline);
+            notes::report_step_notes(&input.name(), &timeline, report);
+            self.present.add_timeline(&timeline);
+            let wanted = |gap: usize| self.read.counts_gap(&timeline, gap);
+            let methods = self.kept.tally.place_input(&timeline, merged, wanted);
+            self.methods.add_counts(methods);
         }
-        self.counted(&timeline);
+        self.add_counted_calls(&timeline);
     }
 
     /// Counts the calls of a table, and takes the copies of a record of GPUs.
-    fn other(
+    fn add_other_input(
         &mut self,
-        mut input: Known<Partial>,
-        merged: &mut Merged,
+        mut input: OpenInput<SnapshotPartial>,
+        merged: &mut MergedMembers,
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<()> {
-        let has_copies = input.tells(Tells::GPU);
+        let has_copies = input.provides(Provides::GPU);
         if has_copies {
-            input = input.rewindable()?;
+            input = input.into_rewindable()?;
         }
         let (options, window) = (self.options, self.read.window);
         let (rows, ops) = (&mut self.rows, &mut self.kept.tally.ops);
-        let account = input.records(
+        let account = input.read_records(
             (&self.read.log).into(),
             &mut merged.twice,
-            || Rowed::new(options, window),
+            || RowCounts::new(options, window),
             |bytes| progress.advance(bytes),
             |part| {
                 rows.merge(part, ops);
                 Ok(())
             },
         )?;
-        report.input(&input.name(), &account);
+        report.report_input(&input.name(), &account);
         if has_copies {
-            self.copied(&input.rewound()?, report)?;
+            self.add_gpu_copies(&input.into_rewound()?, report)?;
         }
         Ok(())
     }
 }
 
-impl<'o> Gather<'o> {
+impl<'o> TrafficGatherer<'o> {
     /// Nothing of so many inputs yet.
-    pub(super) fn new(read: &'o Read, options: &'o tally::Options, inputs: usize) -> Gather<'o> {
-        Gather {
+    pub(super) fn new(
+        read: &'o Read,
+        options: &'o tally::Options,
+        inputs: usize,
+    ) -> TrafficGatherer<'o> {
+        TrafficGatherer {
             read,
             options,
-            kept: Kept::new(options.clone(), inputs, read.log.jobs),
-            logged: Gathering::default(),
-            rows: Rowed::new(options, read.window),
-            present: Present::default(),
-            methods: Methods::default(),
+            kept: RunSnapshot::new(options.clone(), inputs, read.log.jobs),
+            logged: CellGatherer::default(),
+            rows: RowCounts::new(options, read.window),
+            present: PresentSteps::default(),
+            methods: PlacementMethods::default(),
             copies: Vec::new(),
             around: Vec::new(),
         }
     }
 
     /// Takes the copies of a record of GPUs.
-    fn copied<V>(&mut self, input: &Known<V>, report: &Report) -> Result<()> {
-        let mut copies = Copies::default();
-        input.gpu(&mut copies)?;
+    fn add_gpu_copies<V>(&mut self, input: &OpenInput<V>, report: &Report) -> Result<()> {
+        let mut copies = GpuCopies::default();
+        input.read_gpu_timeline(&mut copies)?;
         for note in &copies.notes {
             report.note(&format!("{}: {note}", input.name()));
         }
@@ -151,45 +162,48 @@ impl<'o> Gather<'o> {
     ///
     /// # Errors
     /// One cannot be read any more.
-    pub(super) fn copies_beside_logs(&mut self, read: &Read, report: &Report) -> Result<()> {
+    pub(super) fn add_copies_beside_logs(&mut self, read: &Read, report: &Report) -> Result<()> {
         for origin in std::mem::take(&mut self.around) {
-            let known = door::open::<()>(&origin, read.source, Tells::GPU)?;
-            self.copied(&known, report)?;
+            let known = open::open_input::<()>(&origin, read.source, Provides::GPU)?;
+            self.add_gpu_copies(&known, report)?;
         }
         Ok(())
     }
 
     /// All inputs are read: adds the calls that were held until now.
-    pub(super) fn rest(&mut self, merged: &Merged) {
-        let wanted = |timeline: &Timeline, gap: usize| self.read.wants(timeline, gap);
-        if let Some((timeline, methods)) = self.kept.tally.rest(merged, wanted) {
-            self.methods.add(methods);
-            self.counted(&timeline);
+    pub(super) fn add_held_calls(&mut self, merged: &MergedMembers) {
+        let wanted = |timeline: &StepTimeline, gap: usize| self.read.counts_gap(timeline, gap);
+        if let Some((timeline, methods)) = self.kept.tally.count_held(merged, wanted) {
+            self.methods.add_counts(methods);
+            self.add_counted_calls(&timeline);
         }
         self.present.merge(&self.rows.present);
     }
 
     /// Adds what the tally has counted.
-    fn counted(&mut self, timeline: &Timeline) {
-        let step_of = |gap: usize| timeline.step_of(gap).map(Step::key);
+    fn add_counted_calls(&mut self, timeline: &StepTimeline) {
+        let step_of = |gap: usize| timeline.step_of(gap).map(TrainStep::key);
         let logged = &mut self.logged;
         logged.next_input();
-        self.kept.tally.drain(
-            |gap| self.read.wants(timeline, gap),
+        self.kept.tally.drain_wanted(
+            |gap| self.read.counts_gap(timeline, gap),
             |gap, key, value| logged.push(step_of(gap), key, value),
         );
     }
 
-    pub(super) fn finish(mut self, merged: &Merged) -> Found {
-        self.kept.tuning.end(merged);
+    pub(super) fn finish(mut self, merged: &MergedMembers) -> GatheredTraffic {
+        self.kept.tuning.end_lines(merged);
         let has_steps = !self.present.is_empty();
         let ops = (self.kept.tally.ops, self.logged);
-        let calls = finished(self.options, merged, ops, self.rows, has_steps);
-        Found {
+        let calls = finish_counts(self.options, merged, ops, self.rows, has_steps);
+        GatheredTraffic {
             calls,
-            sides: communicators::real(self.kept.sides.list, &merged.aliases()),
+            sides: communicators::resolve_processes(
+                self.kept.sides.list,
+                &merged.process_aliases(),
+            ),
             processes: merged.origins.processes.items().to_vec(),
-            net: Net::of(self.kept.net, merged),
+            net: NetSummary::from_stage(self.kept.net, merged),
             tuning: self.kept.tuning,
             copies: self.copies,
         }

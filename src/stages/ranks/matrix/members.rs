@@ -1,16 +1,18 @@
 //! Who is which rank of which communicator: where that is, and which rank of the job it is.
 
-use super::cells::{EndId, Matrix};
-use super::ends::{End, Name};
-use super::{Ends, Made};
-use crate::members::Process;
+use super::cells::{EndpointId, TrafficMatrix};
+use super::endpoints::{Endpoint, HostLabel};
+use super::{EndpointLevel, RankCalls};
+use crate::members::SpeakerProcess;
 use crate::members::comm_id::CommId;
-use crate::stages::communicators::{self, Communicator, Gpu, Named, Side, Union, gpu};
+use crate::stages::communicators::{
+    self, CommunicatorSide, DisjointSets, JobGpu, MergedCommunicator, Named, gpu_of_side,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A communicator, as far as calls tell which it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Comm {
+pub(super) enum MatrixComm {
     /// By the id that its members share.
     Id(CommId),
     /// All ranks of an MPI job.
@@ -23,34 +25,34 @@ pub(super) enum Comm {
     Size(u32),
 }
 
-impl Comm {
+impl MatrixComm {
     /// Its name in front of a rank.
-    fn name(&self) -> Name {
-        Name::of(self.text().as_bytes())
+    fn name_prefix(&self) -> HostLabel {
+        HostLabel::from_host(self.to_text().as_bytes())
     }
 
     /// Its name.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         match self {
-            Comm::Id(id) => id.to_string(),
-            Comm::World => "world".to_owned(),
-            Comm::Handle(comm) | Comm::Own(_, _, comm) => format!("0x{comm:x}"),
-            Comm::Size(0) => "unknown".to_owned(),
-            Comm::Size(n) => format!("{n}ranks"),
+            MatrixComm::Id(id) => id.to_string(),
+            MatrixComm::World => "world".to_owned(),
+            MatrixComm::Handle(comm) | MatrixComm::Own(_, _, comm) => format!("0x{comm:x}"),
+            MatrixComm::Size(0) => "unknown".to_owned(),
+            MatrixComm::Size(n) => format!("{n}ranks"),
         }
     }
 
     /// True where different communicators cannot be taken for one.
     pub(super) fn is_known(&self) -> bool {
-        matches!(self, Comm::Id(_) | Comm::World)
+        matches!(self, MatrixComm::Id(_) | MatrixComm::World)
     }
 }
 
 /// Where a rank of a communicator is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Seat {
+pub(super) struct RankLocation {
     /// The host; empty where it is not known.
-    pub(super) host: Name,
+    pub(super) host: HostLabel,
     /// The GPU's number there.
     pub(super) gpu: Option<u64>,
     /// The rank in the job.
@@ -59,47 +61,47 @@ pub(super) struct Seat {
 
 /// Which communicators calls were made on, and who is in them.
 #[derive(Debug, Default)]
-pub(super) struct Members {
-    seats: BTreeMap<(Comm, u32), Seat>,
+pub(super) struct MatrixMembers {
+    seats: BTreeMap<(MatrixComm, u32), RankLocation>,
     /// By host, process and device: the rank in the job, `None` where it has several.
-    jobs: BTreeMap<(Name, Option<u64>, Option<u32>), Option<u32>>,
+    jobs: BTreeMap<(HostLabel, Option<u64>, Option<u32>), Option<u32>>,
     /// How many ranks a communicator has.
     sizes: BTreeMap<CommId, u32>,
     /// Addresses that are communicators of all ranks of an MPI job.
     worlds: BTreeSet<u64>,
     /// Ends that are no rank of the job, though ranks of the job are asked for.
-    pub(super) strange: BTreeSet<Comm>,
+    pub(super) strange: BTreeSet<MatrixComm>,
 }
 
-impl Members {
+impl MatrixMembers {
     /// Who is who: what the logs say (`sides`), and who made the calls.
-    pub(super) fn of(
-        mut sides: Vec<Side>,
-        mut processes: Vec<Process>,
-        calls: &[Made<'_>],
-    ) -> Members {
-        let mut members = Members {
-            worlds: worlds(calls),
-            ..Members::default()
+    pub(super) fn from_sides(
+        mut sides: Vec<CommunicatorSide>,
+        mut processes: Vec<SpeakerProcess>,
+        calls: &[RankCalls<'_>],
+    ) -> MatrixMembers {
+        let mut members = MatrixMembers {
+            worlds: find_mpi_worlds(calls),
+            ..MatrixMembers::default()
         };
-        more(&mut sides, &mut processes, calls);
-        let ranks = job_ranks(&sides);
+        add_sides_of_calls(&mut sides, &mut processes, calls);
+        let ranks = find_job_ranks(&sides);
         for side in &sides {
             let Some(process) = processes.get(side.process as usize) else {
                 continue;
             };
-            let host = Name::of(&process.host);
-            let rank = ranks.get(&gpu(side)).copied();
+            let host = HostLabel::from_host(&process.host);
+            let rank = ranks.get(&gpu_of_side(side)).copied();
             if let (Some(id), Some(n)) = (side.comm_id, side.nranks) {
                 members.sizes.insert(id, n);
             }
             if let (Some(id), Some(of)) = (side.comm_id, side.rank) {
-                let seat = Seat {
+                let seat = RankLocation {
                     host: host.clone(),
                     gpu: side.nvml_dev.or(side.dev).map(u64::from),
                     rank,
                 };
-                members.sit((Comm::Id(id), of), seat);
+                members.assign_location((MatrixComm::Id(id), of), seat);
             }
             if rank.is_some() {
                 let at = (host, process.pid, side.dev);
@@ -108,25 +110,25 @@ impl Members {
             }
         }
         for made in calls {
-            let (comm, rank) = members.who(made);
-            if let (false, Some(rank)) = (matches!(comm, Comm::Id(_)), rank) {
-                let seat = Seat {
-                    rank: (comm == Comm::World).then_some(rank),
-                    ..here(made)
+            let (comm, rank) = members.caller_of(made);
+            if let (false, Some(rank)) = (matches!(comm, MatrixComm::Id(_)), rank) {
+                let seat = RankLocation {
+                    rank: (comm == MatrixComm::World).then_some(rank),
+                    ..location_of_caller(made)
                 };
-                members.sit((comm, rank), seat);
+                members.assign_location((comm, rank), seat);
             }
         }
         members
     }
 
-    fn sit(&mut self, at: (Comm, u32), seat: Seat) {
+    fn assign_location(&mut self, at: (MatrixComm, u32), seat: RankLocation) {
         let other = self.seats.entry(at).or_insert_with(|| seat.clone());
         if *other != seat {
             // Where two differ in one thing, the rest is still known.
             let host = (other.host == seat.host).then(|| seat.host.clone());
-            *other = Seat {
-                host: host.unwrap_or_else(|| Name::of(b"")),
+            *other = RankLocation {
+                host: host.unwrap_or_else(|| HostLabel::from_host(b"")),
                 gpu: seat.gpu.filter(|_| other.gpu == seat.gpu),
                 rank: seat.rank.filter(|_| other.rank == seat.rank),
             };
@@ -134,25 +136,25 @@ impl Members {
     }
 
     /// The communicator of calls, and the rank that made them.
-    pub(super) fn who(&self, made: &Made<'_>) -> (Comm, Option<u32>) {
+    pub(super) fn caller_of(&self, made: &RankCalls<'_>) -> (MatrixComm, Option<u32>) {
         let who = made.who;
         let comm = match (who.comm_id, who.comm) {
-            (Some(id), _) => Comm::Id(id),
+            (Some(id), _) => MatrixComm::Id(id),
             (None, Some(comm)) if made.is_mpi() => match self.worlds.contains(&comm) {
-                true => Comm::World,
-                false => Comm::Handle(comm),
+                true => MatrixComm::World,
+                false => MatrixComm::Handle(comm),
             },
-            (None, Some(comm)) => Comm::Own(who.host.clone(), who.pid, comm),
-            (None, None) => Comm::Size(made.nranks.unwrap_or(0)),
+            (None, Some(comm)) => MatrixComm::Own(who.host.clone(), who.pid, comm),
+            (None, None) => MatrixComm::Size(made.nranks.unwrap_or(0)),
         };
         (comm, who.rank)
     }
 
     /// The ranks in the job of each communicator's members, by their ranks in it, where all are known.
-    pub(super) fn whole(&self) -> BTreeMap<CommId, Vec<u32>> {
+    pub(super) fn whole_communicators(&self) -> BTreeMap<CommId, Vec<u32>> {
         let mut all: BTreeMap<CommId, Vec<u32>> = BTreeMap::new();
         for ((comm, rank), seat) in &self.seats {
-            if let Comm::Id(id) = comm {
+            if let MatrixComm::Id(id) = comm {
                 let known = all.entry(*id).or_default();
                 // They come in order: a gap leaves the list too short.
                 if let Some(job) = seat.rank.filter(|_| known.len() == *rank as usize) {
@@ -165,99 +167,114 @@ impl Members {
     }
 
     /// The rank in the job of a process's device.
-    pub(super) fn job_rank(&self, host: &Name, pid: Option<u64>, device: u32) -> Option<u32> {
+    pub(super) fn job_rank(&self, host: &HostLabel, pid: Option<u64>, device: u32) -> Option<u32> {
         let of = self.jobs.get(&(host.clone(), pid, Some(device)));
         of.copied().flatten()
     }
 
     /// The end that a rank of a communicator is.
-    pub(super) fn end(
+    pub(super) fn endpoint_of_rank(
         &mut self,
-        matrix: &mut Matrix,
-        ends: Ends,
-        comm: &Comm,
+        matrix: &mut TrafficMatrix,
+        ends: EndpointLevel,
+        comm: &MatrixComm,
         rank: Option<u32>,
-    ) -> EndId {
+    ) -> EndpointId {
         let Some(rank) = rank else {
-            return matrix.end(End::Unknown, &Name::of(b""));
+            return matrix.intern_endpoint(Endpoint::Unknown, &HostLabel::from_host(b""));
         };
         let seat = self.seats.get(&(comm.clone(), rank)).cloned();
         // One whose log is not there is the job's rank all the same.
-        let of_world = (*comm == Comm::World).then(|| Seat {
-            host: Name::of(b""),
+        let of_world = (*comm == MatrixComm::World).then(|| RankLocation {
+            host: HostLabel::from_host(b""),
             gpu: None,
             rank: Some(rank),
         });
         let seat = seat.or(of_world);
-        self.seated(matrix, ends, (comm, Some(rank)), seat)
+        self.endpoint_at_location(matrix, ends, (comm, Some(rank)), seat)
     }
 
     /// The end that made these calls.
-    pub(super) fn own_end(&mut self, matrix: &mut Matrix, ends: Ends, made: &Made<'_>) -> EndId {
-        let (comm, rank) = self.who(made);
+    pub(super) fn endpoint_of_caller(
+        &mut self,
+        matrix: &mut TrafficMatrix,
+        ends: EndpointLevel,
+        made: &RankCalls<'_>,
+    ) -> EndpointId {
+        let (comm, rank) = self.caller_of(made);
         match rank {
-            Some(_) => self.end(matrix, ends, &comm, rank),
+            Some(_) => self.endpoint_of_rank(matrix, ends, &comm, rank),
             // Its host and GPU are known all the same.
-            None => self.seated(matrix, ends, (&comm, None), Some(here(made))),
+            None => self.endpoint_at_location(
+                matrix,
+                ends,
+                (&comm, None),
+                Some(location_of_caller(made)),
+            ),
         }
     }
 
-    fn seated(
+    fn endpoint_at_location(
         &mut self,
-        matrix: &mut Matrix,
-        ends: Ends,
-        (comm, rank): (&Comm, Option<u32>),
-        seat: Option<Seat>,
-    ) -> EndId {
-        let none = Name::of(b"");
+        matrix: &mut TrafficMatrix,
+        ends: EndpointLevel,
+        (comm, rank): (&MatrixComm, Option<u32>),
+        seat: Option<RankLocation>,
+    ) -> EndpointId {
+        let none = HostLabel::from_host(b"");
         let host = seat.as_ref().map_or(&none, |seat| &seat.host);
         let known = seat.as_ref().and_then(|seat| match ends {
-            Ends::Ranks => seat.rank.map(End::Rank),
-            Ends::Devices => seat.gpu.map(|gpu| End::Gpu(seat.host.clone(), gpu)),
-            Ends::Hosts => (!seat.host.is_empty()).then(|| End::Host(seat.host.clone())),
+            EndpointLevel::Ranks => seat.rank.map(Endpoint::Rank),
+            EndpointLevel::Devices => seat.gpu.map(|gpu| Endpoint::Gpu(seat.host.clone(), gpu)),
+            EndpointLevel::Hosts => {
+                (!seat.host.is_empty()).then(|| Endpoint::Host(seat.host.clone()))
+            }
         });
         let end = known.unwrap_or_else(|| {
             self.strange.insert(comm.clone());
-            rank.map_or(End::Unknown, |rank| End::Member(comm.name(), rank))
+            rank.map_or(Endpoint::Unknown, |rank| {
+                Endpoint::Member(comm.name_prefix(), rank)
+            })
         });
-        matrix.end(end, host)
+        matrix.intern_endpoint(end, host)
     }
 }
 
 /// The ranks of GPUs in their job. A job is what communicators connect. Its ranks are those of the first
 /// communicator that has all its GPUs, and all of whose members are known: where some are not, it may
 /// be a part of the job.
-fn job_ranks(sides: &[Side]) -> BTreeMap<Gpu, u32> {
-    let all = communicators::communicators(sides);
+fn find_job_ranks(sides: &[CommunicatorSide]) -> BTreeMap<JobGpu, u32> {
+    let all = communicators::group_sides(sides);
     let named = || all.iter().filter(|c| !matches!(c.key, Named::Own(_)));
-    let members = |communicator: &Communicator| {
+    let members = |communicator: &MergedCommunicator| {
         let of = communicator.sides.iter().filter_map(|&at| sides.get(at));
-        of.map(|side| (gpu(side), side.rank)).collect::<Vec<_>>()
+        of.map(|side| (gpu_of_side(side), side.rank))
+            .collect::<Vec<_>>()
     };
-    let mut numbers: BTreeMap<Gpu, usize> = BTreeMap::new();
+    let mut numbers: BTreeMap<JobGpu, usize> = BTreeMap::new();
     for (gpu, _) in named().flat_map(members) {
         let next = numbers.len();
         numbers.entry(gpu).or_insert(next);
     }
-    let number = |gpu: &Gpu| numbers.get(gpu).copied().unwrap_or(0);
-    let mut job = Union::new(numbers.len());
+    let number = |gpu: &JobGpu| numbers.get(gpu).copied().unwrap_or(0);
+    let mut job = DisjointSets::new(numbers.len());
     for communicator in named() {
         let members = members(communicator);
         for pair in members.windows(2) {
             if let [(a, _), (b, _)] = pair {
-                job.join(number(a), number(b));
+                job.join_sets(number(a), number(b));
             }
         }
     }
     let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
     for at in 0..numbers.len() {
-        *sizes.entry(job.root(at)).or_default() += 1;
+        *sizes.entry(job.find_root(at)).or_default() += 1;
     }
     // A larger communicator shows that some of the job's ranks were not seen.
     let mut largest: BTreeMap<usize, usize> = BTreeMap::new();
     for communicator in named() {
         if let (Some((gpu, _)), Some(n)) = (members(communicator).first(), communicator.nranks) {
-            let of = largest.entry(job.root(number(gpu))).or_default();
+            let of = largest.entry(job.find_root(number(gpu))).or_default();
             *of = (n as usize).max(*of);
         }
     }
@@ -265,10 +282,10 @@ fn job_ranks(sides: &[Side]) -> BTreeMap<Gpu, u32> {
     let mut ranks = BTreeMap::new();
     for communicator in named() {
         let members = members(communicator);
-        let Some(root) = members.first().map(|(gpu, _)| job.root(number(gpu))) else {
+        let Some(root) = members.first().map(|(gpu, _)| job.find_root(number(gpu))) else {
             continue;
         };
-        let gpus: BTreeSet<Gpu> = members.iter().map(|(gpu, _)| *gpu).collect();
+        let gpus: BTreeSet<JobGpu> = members.iter().map(|(gpu, _)| *gpu).collect();
         let of: BTreeSet<u32> = members.iter().filter_map(|(_, rank)| *rank).collect();
         let size = sizes.get(&root).copied().unwrap_or(0);
         let nranks = communicator.nranks.map(|n| n as usize);
@@ -285,22 +302,26 @@ fn job_ranks(sides: &[Side]) -> BTreeMap<Gpu, u32> {
 }
 
 /// Who made calls, as they themselves tell.
-fn here(made: &Made<'_>) -> Seat {
-    Seat {
-        host: Name::of(&made.who.host),
+fn location_of_caller(made: &RankCalls<'_>) -> RankLocation {
+    RankLocation {
+        host: HostLabel::from_host(&made.who.host),
         gpu: made.who.dev.map(u64::from),
         rank: None,
     }
 }
 
 /// Adds sides that only calls tell of: tables have no INIT lines.
-fn more(sides: &mut Vec<Side>, processes: &mut Vec<Process>, calls: &[Made<'_>]) {
+fn add_sides_of_calls(
+    sides: &mut Vec<CommunicatorSide>,
+    processes: &mut Vec<SpeakerProcess>,
+    calls: &[RankCalls<'_>],
+) {
     let mut numbers: BTreeMap<(Box<[u8]>, Option<u64>), u32> = BTreeMap::new();
     for (number, process) in (0_u32..).zip(processes.iter()) {
         let name = (process.host.clone(), process.pid);
         numbers.entry(name).or_insert(number);
     }
-    let of = |side: &Side| Some((side.process, side.comm_id?, side.rank?));
+    let of = |side: &CommunicatorSide| Some((side.process, side.comm_id?, side.rank?));
     let mut known: BTreeSet<(u32, CommId, u32)> = sides.iter().filter_map(of).collect();
     for made in calls {
         let who = made.who;
@@ -309,21 +330,21 @@ fn more(sides: &mut Vec<Side>, processes: &mut Vec<Process>, calls: &[Made<'_>])
         };
         let name = (who.host.clone(), who.pid);
         let number = *numbers.entry(name).or_insert_with(|| {
-            processes.push(Process {
+            processes.push(SpeakerProcess {
                 host: who.host.clone(),
                 pid: who.pid,
             });
             u32::try_from(processes.len() - 1).unwrap_or(u32::MAX)
         });
         if known.insert((number, id, rank)) {
-            sides.push(Side {
+            sides.push(CommunicatorSide {
                 process: number,
                 comm: who.comm.unwrap_or(0),
                 rank: Some(rank),
                 nranks: made.nranks,
                 comm_id: Some(id),
                 dev: who.dev,
-                ..Side::default()
+                ..CommunicatorSide::default()
             });
         }
     }
@@ -331,7 +352,7 @@ fn more(sides: &mut Vec<Side>, processes: &mut Vec<Process>, calls: &[Made<'_>])
 
 /// The addresses of MPI's communicator of all ranks: those of the largest, if each rank has one. Each
 /// process has addresses of its own, and a message does not tell the size of its communicator.
-fn worlds(calls: &[Made<'_>]) -> BTreeSet<u64> {
+fn find_mpi_worlds(calls: &[RankCalls<'_>]) -> BTreeSet<u64> {
     let all = || {
         let those = calls.iter().filter(|made| made.is_mpi());
         those.filter_map(|made| Some((made.who.rank?, made.who.comm?, made.nranks)))

@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`ends`] | who sends, and who receives |
+//! | [`endpoints`] | who sends, and who receives |
 //! | `cells` | the matrix, and what is known of a cell |
 //! | `gather` | one walk over all inputs: calls, members, rings and trees, copies |
 //! | `members` | which rank of the job, GPU or host a rank of a communicator is |
@@ -11,46 +11,46 @@
 //! | `copies` | what GPUs copied |
 //! | [`snoopie`] | the accesses that Snoopie records |
 //! | `ranks` | the ranks of the job by communicator, for stages that need no matrix |
-//! | [`dot`], [`map`], [`picture`] | the matrix for Graphviz, to look at, and as SVG |
+//! | [`dot`], [`text_map`], [`svg_heat_map`] | the matrix for Graphviz, to look at, and as SVG |
 
 pub mod cells;
 mod copies;
 pub mod dot;
-pub mod ends;
+pub mod endpoints;
 mod gather;
-pub mod map;
 mod members;
 mod messages;
 mod model;
-pub mod picture;
+pub mod svg_heat_map;
+pub mod text_map;
 
-mod ranks;
+mod job_ranks;
 pub mod snoopie;
 #[cfg(test)]
 mod tests;
 
-use crate::count::calls::{Calls, Options as Read, Progress};
+use crate::count::caller::Caller;
+use crate::count::calls::{CountedCalls, Options as Read, Progress};
 use crate::count::tally::NO_ROOT;
-use crate::count::who::Who;
 use crate::error::{Error, Result};
 use crate::log::propose;
-use crate::members::Process;
-use crate::report::{Report, counted};
-use crate::source::Origin;
-use crate::stages::communicators::Side;
-use crate::stages::net::Net;
-use crate::stages::tuning::all::All as Tuning;
-use crate::stages::{self, kept};
-use cells::Matrix;
-use copies::Copies;
-use gather::Gather;
-pub(crate) use gather::tally;
-use members::Members;
-pub(crate) use ranks::{Ranks, ranks};
+use crate::members::SpeakerProcess;
+use crate::report::{Report, count_phrase};
+use crate::source::InputName;
+use crate::stages::communicators::CommunicatorSide;
+use crate::stages::net::NetSummary;
+use crate::stages::tuning::tuning_stage::TuningStage as Tuning;
+use crate::stages::{self, run_snapshot};
+use cells::TrafficMatrix;
+use copies::GpuCopies;
+use gather::TrafficGatherer;
+pub(crate) use gather::matrix_tally_options;
+pub(crate) use job_ranks::{JobRanks, read_job_ranks};
+use members::MatrixMembers;
 
 /// What the ends of a cell are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Ends {
+pub enum EndpointLevel {
     /// Ranks of the job.
     #[default]
     Ranks,
@@ -64,7 +64,7 @@ pub enum Ends {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// What the ends of a cell are.
-    pub ends: Ends,
+    pub ends: EndpointLevel,
     /// Rows are by step.
     pub by_step: bool,
     /// Only what is recorded, and no model.
@@ -75,9 +75,9 @@ pub struct Options {
 
 /// Equal calls of one rank.
 #[derive(Debug, Clone, Copy)]
-struct Made<'c> {
+struct RankCalls<'c> {
     step: Option<u64>,
-    who: &'c Who,
+    who: &'c Caller,
     op: &'c [u8],
     nranks: Option<u32>,
     /// The root, or the peer.
@@ -87,7 +87,7 @@ struct Made<'c> {
     bytes: Option<u128>,
 }
 
-impl Made<'_> {
+impl RankCalls<'_> {
     /// True for a call of MPI's.
     fn is_mpi(&self) -> bool {
         *self.who.recorded.src == *b"mpi"
@@ -105,36 +105,41 @@ impl Made<'_> {
 }
 
 /// All calls, each with who made it.
-fn made(calls: &Calls) -> Vec<Made<'_>> {
-    let of = |((step, key), value): ((Option<u64>, crate::count::tally::Key), _)| {
-        let value: crate::count::tally::Value = value;
-        Some(Made {
+fn list_rank_calls(calls: &CountedCalls) -> Vec<RankCalls<'_>> {
+    let of = |((step, key), value): ((Option<u64>, crate::count::tally::CallKey), _)| {
+        let value: crate::count::tally::CallVolume = value;
+        Some(RankCalls {
             step,
             who: calls.who.get(key.member as usize)?,
-            op: calls.ops.name(key.op),
+            op: calls.ops.name_of_op(key.op),
             nranks: (key.nranks > 0).then_some(key.nranks),
             root: Some(key.root).filter(|&root| root != NO_ROOT),
             calls: value.calls,
-            bytes: key.size().1,
+            bytes: key.elements_and_bytes().1,
         })
     };
-    calls.cells.by_number().into_iter().filter_map(of).collect()
+    calls
+        .cells
+        .counts_by_number()
+        .into_iter()
+        .filter_map(of)
+        .collect()
 }
 
 /// Reads all `origins`.
 ///
 /// # Errors
 /// No input could be read, the window is not there, damage under `--strict`.
-pub fn matrix(
-    origins: &[Origin],
+pub fn read_matrix(
+    origins: &[InputName],
     read: &Read,
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<Matrix> {
-    let mut matrix = Matrix::default();
-    let is_snoopie = |origin: &Origin| snoopie::is_snoopie(origin, read.source);
-    let (accessed, origins): (Vec<Origin>, Vec<Origin>) =
+) -> Result<TrafficMatrix> {
+    let mut matrix = TrafficMatrix::default();
+    let is_snoopie = |origin: &InputName| snoopie::is_snoopie(origin, read.source);
+    let (accessed, origins): (Vec<InputName>, Vec<InputName>) =
         origins.iter().cloned().partition(is_snoopie);
     if !accessed.is_empty() {
         if options.by_step || read.window.is_some() {
@@ -143,8 +148,8 @@ pub fn matrix(
             ));
         }
         let how = (read.source, read.log.strict, options.sampling);
-        let runs = snoopie::Runs::read(&accessed, how, report, progress)?;
-        snoopie::add(&mut matrix, &runs, report);
+        let runs = snoopie::SnoopieRuns::read(&accessed, how, report, progress)?;
+        snoopie::add_accesses(&mut matrix, &runs, report);
         if origins.is_empty() {
             if matrix.is_empty() {
                 report.warn("the matrix is empty: no GPU accesses another one's memory");
@@ -153,94 +158,109 @@ pub fn matrix(
         }
     }
     let origins = &origins[..];
-    let tally = tally(read.window.is_some() || options.by_step);
-    let mut gather = Gather::new(read, &tally, origins.len());
-    let new = || kept::partial(&tally);
-    let merged = stages::read(&mut gather, origins, read, report, progress, new)?;
-    gather.rest(&merged);
+    let tally = matrix_tally_options(read.window.is_some() || options.by_step);
+    let mut gather = TrafficGatherer::new(read, &tally, origins.len());
+    let new = || run_snapshot::empty_partial(&tally);
+    let merged = stages::read_stage(&mut gather, origins, read, report, progress, new)?;
+    gather.add_held_calls(&merged);
     if let Some(window) = &read.window {
-        let missing = |text| propose::anew(text, &gather.present, origins, read.source);
-        gather.present.check(window).map_err(missing)?;
+        let missing = |text| {
+            propose::reopened_missing_steps_error(text, &gather.present, origins, read.source)
+        };
+        gather.present.check_window(window).map_err(missing)?;
     }
     progress.finish();
-    gather.copies_beside_logs(read, report)?;
+    gather.add_copies_beside_logs(read, report)?;
     if tally.steps {
-        report.placed(gather.methods);
+        report.add_placements(gather.methods);
     }
     let found = gather.finish(&merged);
-    let told = Told {
+    let told = TrafficSources {
         calls: &found.calls,
         sides: found.sides,
         processes: found.processes,
         net: &found.net,
         tuning: &found.tuning,
     };
-    fill(&mut matrix, (told, found.copies), options, report);
+    fill_matrix(&mut matrix, (told, found.copies), options, report);
     Ok(matrix)
 }
 
 /// What logs tell of who sends to whom.
-pub(crate) struct Told<'t> {
+pub(crate) struct TrafficSources<'t> {
     /// As [`tally`] distinguishes them.
-    pub(crate) calls: &'t Calls,
+    pub(crate) calls: &'t CountedCalls,
     /// Each process's view of its communicators.
-    pub(crate) sides: Vec<Side>,
-    pub(crate) processes: Vec<Process>,
-    pub(crate) net: &'t Net,
+    pub(crate) sides: Vec<CommunicatorSide>,
+    pub(crate) processes: Vec<SpeakerProcess>,
+    pub(crate) net: &'t NetSummary,
     pub(crate) tuning: &'t Tuning,
 }
 
 /// The matrix of what was read already.
-pub(crate) fn of(told: Told<'_>, options: &Options, report: &Report) -> Matrix {
-    let mut matrix = Matrix::default();
-    fill(&mut matrix, (told, Vec::new()), options, report);
+pub(crate) fn build_matrix(
+    told: TrafficSources<'_>,
+    options: &Options,
+    report: &Report,
+) -> TrafficMatrix {
+    let mut matrix = TrafficMatrix::default();
+    fill_matrix(&mut matrix, (told, Vec::new()), options, report);
     matrix
 }
 
 /// Adds what inputs tell.
-fn fill(
-    matrix: &mut Matrix,
-    (told, copies): (Told<'_>, Vec<Copies>),
+fn fill_matrix(
+    matrix: &mut TrafficMatrix,
+    (told, copies): (TrafficSources<'_>, Vec<GpuCopies>),
     options: &Options,
     report: &Report,
 ) {
-    let mut calls = made(told.calls);
+    let mut calls = list_rank_calls(told.calls);
     if !options.by_step {
         calls.iter_mut().for_each(|made| made.step = None);
     }
-    let mut members = Members::of(told.sides, told.processes, &calls);
+    let mut members = MatrixMembers::from_sides(told.sides, told.processes, &calls);
     let (ends, of) = (options.ends, (told.net, told.tuning));
-    messages::add(matrix, ends, &calls, &mut members, report);
+    messages::add_messages(matrix, ends, &calls, &mut members, report);
     if !options.recorded {
-        messages::pairs(matrix, ends, &calls, &mut members, report);
-        model::add(matrix, ends, &calls, of, &mut members, report);
+        messages::add_pairwise_exchanges(matrix, ends, &calls, &mut members, report);
+        model::add_modelled_traffic(matrix, ends, &calls, of, &mut members, report);
     }
-    copies::add(matrix, ends, copies, &members, report);
-    notes(matrix, options, &members, report);
+    copies::add_copies(matrix, ends, copies, &members, report);
+    report_matrix_notes(matrix, options, &members, report);
     if matrix.is_empty() {
         report.warn("the matrix is empty: no input tells who sends to whom");
     }
 }
 
-fn notes(matrix: &Matrix, options: &Options, members: &Members, report: &Report) {
-    let unknown: u64 = matrix.totals().iter().map(|(_, sum)| sum.unknown).sum();
+fn report_matrix_notes(
+    matrix: &TrafficMatrix,
+    options: &Options,
+    members: &MatrixMembers,
+    report: &Report,
+) {
+    let unknown: u64 = matrix
+        .totals_by_basis()
+        .iter()
+        .map(|(_, sum)| sum.unknown)
+        .sum();
     if unknown > 0 {
         report.warn(&format!(
             "the bytes of {} are not known: the cells' bytes are empty",
-            counted(unknown, "call")
+            count_phrase(unknown, "call")
         ));
     }
     let strange = members.strange.len();
     if strange > 0 {
         let what = match options.ends {
-            Ends::Ranks => "which ranks of the job",
-            Ends::Devices => "on which GPUs",
-            Ends::Hosts => "on which hosts",
+            EndpointLevel::Ranks => "which ranks of the job",
+            EndpointLevel::Devices => "on which GPUs",
+            EndpointLevel::Hosts => "on which hosts",
         };
         report.note(&format!(
             "of {} it is not known {what} all members are: these ends are written as \
              communicator:rank",
-            counted(strange as u64, "communicator")
+            count_phrase(strange as u64, "communicator")
         ));
     }
 }

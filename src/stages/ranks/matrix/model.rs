@@ -7,23 +7,23 @@
 //! `x` down each edge. A call is spread equally over the channels of its communicator, each of which has
 //! one ring and one tree.
 
-use super::cells::{Basis, EndId, Matrix, Sum};
-use super::members::{Comm, Members};
-use super::messages::heard;
-use super::{Ends, Made};
+use super::cells::{EndpointId, TrafficBasis, TrafficMatrix, TrafficSum};
+use super::members::{MatrixComm, MatrixMembers};
+use super::messages::ranks_with_calls;
+use super::{EndpointLevel, RankCalls};
 use crate::grammar::message::tuning::Algorithm;
-use crate::grammar::values::{Basis as Bytes, Kind, kind};
-use crate::report::{Report, counted};
-use crate::stages::net::Net;
-use crate::stages::net::hops::{Graph, hops};
-use crate::stages::net::pairs::Shared;
-use crate::stages::tuning::all::All as Tuning;
-use crate::stages::tuning::burst::How;
+use crate::grammar::values::{ByteBasis as Bytes, OpKind, op_kind};
+use crate::report::{Report, count_phrase};
+use crate::stages::net::NetSummary;
+use crate::stages::net::hops::{HopGraph, list_known_hops};
+use crate::stages::net::pairs::SharedCommunicator;
+use crate::stages::tuning::burst::ServingMethod;
+use crate::stages::tuning::tuning_stage::TuningStage as Tuning;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The hops of a communicator, by the rank that they begin at: channel and next rank.
 #[derive(Debug, Default)]
-struct Hops {
+struct ChannelHops {
     rings: BTreeMap<u32, Vec<(u32, u32)>>,
     /// Up and down.
     trees: BTreeMap<u32, Vec<(u32, u32)>>,
@@ -33,34 +33,34 @@ struct Hops {
 
 /// What serves calls, as far as a model knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Way {
+enum ModelRoute {
     Ring,
     Tree,
     /// No model has it.
     Other,
 }
 
-impl Way {
-    fn of(algorithm: &[u8]) -> Way {
+impl ModelRoute {
+    fn from_algorithm(algorithm: &[u8]) -> ModelRoute {
         match algorithm {
-            a if a.eq_ignore_ascii_case(b"ring") => Way::Ring,
-            a if a.eq_ignore_ascii_case(b"tree") => Way::Tree,
-            _ => Way::Other,
+            a if a.eq_ignore_ascii_case(b"ring") => ModelRoute::Ring,
+            a if a.eq_ignore_ascii_case(b"tree") => ModelRoute::Tree,
+            _ => ModelRoute::Other,
         }
     }
 }
 
 /// What a rank sends to each next one, over all channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Sent {
-    kind: Kind,
+struct HopTraffic {
+    kind: OpKind,
     root: Option<u32>,
-    way: Way,
+    way: ModelRoute,
 }
 
 /// How many calls there are, and on which basis.
 #[derive(Debug, Default)]
-struct Told {
+struct ModelCoverage {
     tuned: u64,
     assumed: u64,
     other: u64,
@@ -69,19 +69,19 @@ struct Told {
 }
 
 /// Adds what rings and trees would carry.
-pub(super) fn add(
-    matrix: &mut Matrix,
-    ends: Ends,
-    calls: &[Made<'_>],
-    (net, tuning): (&Net, &Tuning),
-    members: &mut Members,
+pub(super) fn add_modelled_traffic(
+    matrix: &mut TrafficMatrix,
+    ends: EndpointLevel,
+    calls: &[RankCalls<'_>],
+    (net, tuning): (&NetSummary, &Tuning),
+    members: &mut MatrixMembers,
     report: &Report,
 ) {
-    let all = of_communicators(net);
-    let heard = heard(calls, members);
-    let (sent, told) = carried(calls, &all, &Tuned::of(tuning), members);
+    let all = collect_channel_hops(net);
+    let heard = ranks_with_calls(calls, members);
+    let (sent, told) = model_collectives(calls, &all, &TunedRoutes::from_tuning(tuning), members);
     // Of ranks without a call those of the lowest rank with one are taken.
-    let mut lowest: BTreeMap<(Option<u64>, &Comm), u32> = BTreeMap::new();
+    let mut lowest: BTreeMap<(Option<u64>, &MatrixComm), u32> = BTreeMap::new();
     for (step, comm, rank) in sent.keys() {
         lowest.entry((*step, comm)).or_insert(*rank);
     }
@@ -100,104 +100,116 @@ pub(super) fn add(
             };
             let of = sent.get(&(step, comm.clone(), whose));
             for (what, sum) in of.into_iter().flatten() {
-                let mut end = |rank| members.end(matrix, ends, comm, Some(rank));
-                let edges = hops.edges(from, what, *sum);
+                let mut end = |rank| members.endpoint_of_rank(matrix, ends, comm, Some(rank));
+                let edges = hops.traffic_by_next_rank(from, what, *sum);
                 let edges: Vec<_> = edges
                     .into_iter()
                     .map(|(to, sum)| ((end(from), end(to)), sum))
                     .collect();
-                put(matrix, step, what.way, edges);
+                add_modelled_edges(matrix, step, what.way, edges);
             }
         }
     }
-    said(&told, report);
+    report_model_coverage(&told, report);
 }
 
 /// What each rank of a communicator would send in a step.
-type Carried = BTreeMap<(Option<u64>, Comm, u32), BTreeMap<Sent, Sum>>;
+type ModelledTraffic = BTreeMap<(Option<u64>, MatrixComm, u32), BTreeMap<HopTraffic, TrafficSum>>;
 
 /// What goes over rings and trees, and which calls are in it and which are not.
-fn carried(
-    calls: &[Made<'_>],
-    all: &BTreeMap<Comm, Hops>,
-    tuned: &Tuned,
-    members: &mut Members,
-) -> (Carried, Told) {
-    let mut told = Told::default();
-    let mut sent = Carried::new();
+fn model_collectives(
+    calls: &[RankCalls<'_>],
+    all: &BTreeMap<MatrixComm, ChannelHops>,
+    tuned: &TunedRoutes,
+    members: &mut MatrixMembers,
+) -> (ModelledTraffic, ModelCoverage) {
+    let mut told = ModelCoverage::default();
+    let mut sent = ModelledTraffic::new();
     for made in calls {
-        let kind = match kind(made.op) {
-            Kind::PerRank if made.op.ends_with(b"AlltoAll") => continue,
-            kind @ (Kind::AllReduce | Kind::PerRank | Kind::Broadcast | Kind::Reduce) => kind,
-            Kind::Rooted | Kind::PointToPoint | Kind::Other => continue,
+        let kind = match op_kind(made.op) {
+            OpKind::PerRank if made.op.ends_with(b"AlltoAll") => continue,
+            kind @ (OpKind::AllReduce | OpKind::PerRank | OpKind::Broadcast | OpKind::Reduce) => {
+                kind
+            }
+            OpKind::Rooted | OpKind::PointToPoint | OpKind::Other => continue,
         };
         if made.nranks == Some(1) {
             continue;
         }
-        let (comm, rank) = members.who(made);
+        let (comm, rank) = members.caller_of(made);
         let (Some(rank), Some(hops)) = (rank, all.get(&comm)) else {
             told.without = told.without.saturating_add(made.calls);
             continue;
         };
-        let chosen = tuned.way(made, hops.rings.is_empty());
+        let chosen = tuned.route_of(made, hops.rings.is_empty());
         let (way, count) = match chosen {
-            Some(Way::Other) => (Way::Other, &mut told.other),
+            Some(ModelRoute::Other) => (ModelRoute::Other, &mut told.other),
             Some(way) => (way, &mut told.tuned),
-            None => (Way::Ring, &mut told.assumed),
+            None => (ModelRoute::Ring, &mut told.assumed),
         };
         // Only an AllReduce goes over a tree.
         let way = match kind {
-            Kind::AllReduce => way,
-            _ if way == Way::Tree => Way::Ring,
+            OpKind::AllReduce => way,
+            _ if way == ModelRoute::Tree => ModelRoute::Ring,
             _ => way,
         };
         let root = match kind {
-            Kind::Broadcast | Kind::Reduce => made.peer(),
+            OpKind::Broadcast | OpKind::Reduce => made.peer(),
             _ => None,
         };
         let bytes = made.bytes.and_then(|api| match way {
-            Way::Tree => Some(api),
-            _ => Bytes::Wire.of(kind, api, made.nranks),
+            ModelRoute::Tree => Some(api),
+            _ => Bytes::Wire.bytes_on_basis(kind, api, made.nranks),
         });
-        let is_rootless = root.is_none() && matches!(kind, Kind::Broadcast | Kind::Reduce);
+        let is_rootless = root.is_none() && matches!(kind, OpKind::Broadcast | OpKind::Reduce);
         let Some(bytes) = bytes.filter(|_| !is_rootless) else {
             told.unknown = told.unknown.saturating_add(made.calls);
             continue;
         };
         *count = count.saturating_add(made.calls);
-        if way == Way::Other {
+        if way == ModelRoute::Other {
             continue;
         }
         let all = bytes.saturating_mul(made.calls.into());
         let of = sent.entry((made.step, comm, rank)).or_default();
-        of.entry(Sent { kind, root, way })
+        of.entry(HopTraffic { kind, root, way })
             .or_default()
-            .add(Sum::of(made.calls, Some(all)));
+            .add_sum(TrafficSum::from_calls(made.calls, Some(all)));
     }
     (sent, told)
 }
 
-fn put(matrix: &mut Matrix, step: Option<u64>, way: Way, edges: Vec<((EndId, EndId), Sum)>) {
+fn add_modelled_edges(
+    matrix: &mut TrafficMatrix,
+    step: Option<u64>,
+    way: ModelRoute,
+    edges: Vec<((EndpointId, EndpointId), TrafficSum)>,
+) {
     let basis = match way {
-        Way::Tree => Basis::Tree,
-        _ => Basis::Ring,
+        ModelRoute::Tree => TrafficBasis::Tree,
+        _ => TrafficBasis::Ring,
     };
     for (ends, sum) in edges {
-        matrix.add(step, ends, basis, sum);
+        matrix.add_to_cell(step, ends, basis, sum);
     }
 }
 
-impl Hops {
+impl ChannelHops {
     /// What a rank sends to each other one: `all` over all channels.
-    fn edges(&self, from: u32, what: &Sent, all: Sum) -> BTreeMap<u32, Sum> {
-        let mut edges: BTreeMap<u32, Sum> = BTreeMap::new();
+    fn traffic_by_next_rank(
+        &self,
+        from: u32,
+        what: &HopTraffic,
+        all: TrafficSum,
+    ) -> BTreeMap<u32, TrafficSum> {
+        let mut edges: BTreeMap<u32, TrafficSum> = BTreeMap::new();
         let hops = match what.way {
-            Way::Tree => self.trees.get(&from),
+            ModelRoute::Tree => self.trees.get(&from),
             _ => self.rings.get(&from),
         };
         let hops = hops.map_or(&[][..], |hops| hops);
         let of_channel: BTreeSet<u32> = match what.way {
-            Way::Tree => self.channels.clone(),
+            ModelRoute::Tree => self.channels.clone(),
             _ => hops.iter().map(|(channel, _)| *channel).collect(),
         };
         let channels = of_channel.len() as u128;
@@ -205,8 +217,8 @@ impl Hops {
             let share = all.bytes / channels + u128::from(n < all.bytes % channels);
             for (_, to) in hops.iter().filter(|(of, _)| of == channel) {
                 let closes = match what.kind {
-                    Kind::Broadcast => what.root == Some(*to),
-                    Kind::Reduce => what.root == Some(from),
+                    OpKind::Broadcast => what.root == Some(*to),
+                    OpKind::Reduce => what.root == Some(from),
                     _ => false,
                 };
                 if !closes {
@@ -221,15 +233,17 @@ impl Hops {
 }
 
 /// The rings and trees of communicators that have an id.
-fn of_communicators(net: &Net) -> BTreeMap<Comm, Hops> {
-    let mut all: BTreeMap<Comm, Hops> = BTreeMap::new();
-    for graph in [Graph::Rings, Graph::Trees] {
-        for (shared, index, from, to) in hops(net, graph) {
-            let Shared::Id(id, _) = shared else { continue };
-            let of = all.entry(Comm::Id(id)).or_default();
+fn collect_channel_hops(net: &NetSummary) -> BTreeMap<MatrixComm, ChannelHops> {
+    let mut all: BTreeMap<MatrixComm, ChannelHops> = BTreeMap::new();
+    for graph in [HopGraph::Rings, HopGraph::Trees] {
+        for (shared, index, from, to) in list_known_hops(net, graph) {
+            let SharedCommunicator::Id(id, _) = shared else {
+                continue;
+            };
+            let of = all.entry(MatrixComm::Id(id)).or_default();
             match graph {
-                Graph::Rings => of.rings.entry(from).or_default().push((index, to)),
-                Graph::Trees => {
+                HopGraph::Rings => of.rings.entry(from).or_default().push((index, to)),
+                HopGraph::Trees => {
                     of.channels.insert(index);
                     of.trees.entry(from).or_default().push((index, to));
                     of.trees.entry(to).or_default().push((index, from));
@@ -241,37 +255,37 @@ fn of_communicators(net: &Net) -> BTreeMap<Comm, Hops> {
 }
 
 /// How often each way serves an operation, a size of communicator and bytes.
-struct Tuned<'t>(BTreeMap<(&'t [u8], u32, u64), BTreeMap<Way, u64>>);
+struct TunedRoutes<'t>(BTreeMap<(&'t [u8], u32, u64), BTreeMap<ModelRoute, u64>>);
 
-impl<'t> Tuned<'t> {
-    fn of(all: &'t Tuning) -> Tuned<'t> {
-        let mut of: BTreeMap<_, BTreeMap<Way, u64>> = BTreeMap::new();
+impl<'t> TunedRoutes<'t> {
+    fn from_tuning(all: &'t Tuning) -> TunedRoutes<'t> {
+        let mut of: BTreeMap<_, BTreeMap<ModelRoute, u64>> = BTreeMap::new();
         for (key, counts) in &all.found {
             let (Some(op), Some(nranks)) = (key.op, key.nranks) else {
                 continue;
             };
-            let op = all.names.name(op);
+            let op = all.names.name_of_op(op);
             // Up to NCCL 2.23 the lines give all ranks' bytes of a gather.
-            let bytes = match kind(op) {
-                Kind::PerRank if !key.is_api() => key.bytes / u64::from(nranks.max(1)),
+            let bytes = match op_kind(op) {
+                OpKind::PerRank if !key.is_api() => key.bytes / u64::from(nranks.max(1)),
                 _ => key.bytes,
             };
             let way = match key.how {
-                How::By(Algorithm::Ring, _) => Way::Ring,
-                How::By(Algorithm::Tree, _) => Way::Tree,
-                _ => Way::Other,
+                ServingMethod::By(Algorithm::Ring, _) => ModelRoute::Ring,
+                ServingMethod::By(Algorithm::Tree, _) => ModelRoute::Tree,
+                _ => ModelRoute::Other,
             };
             let ways = of.entry((op, nranks, bytes)).or_default();
             *ways.entry(way).or_default() += counts.lines;
         }
-        Tuned(of)
+        TunedRoutes(of)
     }
 
     /// What serves calls: what the input says of them, or most TUNING lines of such calls.
-    fn way(&self, made: &Made<'_>, has_no_ring: bool) -> Option<Way> {
+    fn route_of(&self, made: &RankCalls<'_>, has_no_ring: bool) -> Option<ModelRoute> {
         let told = &made.who.recorded.algo;
         if !told.is_empty() {
-            return Some(Way::of(told));
+            return Some(ModelRoute::from_algorithm(told));
         }
         let bytes = u64::try_from(made.bytes?).ok()?;
         let ways = self.0.get(&(made.op, made.nranks?, bytes));
@@ -280,12 +294,12 @@ impl<'t> Tuned<'t> {
             ways.iter().find(|(_, n)| *n == most)
         });
         let way = most.map(|(way, _)| *way);
-        way.or(has_no_ring.then_some(Way::Other))
+        way.or(has_no_ring.then_some(ModelRoute::Other))
     }
 }
 
-fn said(told: &Told, report: &Report) {
-    let Told {
+fn report_model_coverage(told: &ModelCoverage, report: &Report) {
+    let ModelCoverage {
         tuned,
         assumed,
         other,
@@ -306,7 +320,7 @@ fn said(told: &Told, report: &Report) {
         report.note(&format!(
             "the model has {} of collectives, {how}; it is what they would send by definition of \
              the algorithms, and --recorded omits it",
-            counted(tuned + assumed, "call")
+            count_phrase(tuned + assumed, "call")
         ));
     }
     if *other > 0 {

@@ -1,9 +1,9 @@
 //! The matrix against a naive twin, and under damage.
 
-use super::cells::{Basis, Matrix};
-use super::{Ends, Options, matrix};
+use super::cells::{TrafficBasis, TrafficMatrix};
+use super::{EndpointLevel, Options, read_matrix};
 use crate::report::Report;
-use crate::source::Origin;
+use crate::source::InputName;
 use crate::testing::{Nobody, options};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,20 +11,20 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 
 /// The matrix of one input of these bytes.
-fn of(bytes: &[u8], own: &Options, jobs: usize) -> crate::error::Result<Matrix> {
+fn of(bytes: &[u8], own: &Options, jobs: usize) -> crate::error::Result<TrafficMatrix> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("input");
     std::fs::write(&path, bytes).unwrap();
-    let mut report = Report::new("a", false, true).silent();
-    let origins = [Origin::Path(path)];
-    matrix(&origins, &options(jobs, false), own, &mut report, &Nobody)
+    let mut report = Report::new("a", false, true).silenced();
+    let origins = [InputName::Path(path)];
+    read_matrix(&origins, &options(jobs, false), own, &mut report, &Nobody)
 }
 
 /// Calls and bytes by both ends as they are written, and basis.
 type Cells = BTreeMap<(String, String, &'static str), (u64, u128)>;
 
-fn cells(matrix: &Matrix) -> Cells {
-    let text = |end: &super::ends::End| String::from_utf8(end.text()).unwrap();
+fn cells(matrix: &TrafficMatrix) -> Cells {
+    let text = |end: &super::endpoints::Endpoint| String::from_utf8(end.to_text()).unwrap();
     let entries = matrix.entries();
     let cells = entries.iter().map(|e| {
         let key = (text(e.from), text(e.to), e.basis.name());
@@ -95,7 +95,7 @@ fn table(rows: &[Row], is_whole: bool) -> String {
 }
 
 /// The same, row by row.
-fn naive(rows: &[Row], is_whole: bool, ends: Ends) -> Cells {
+fn naive(rows: &[Row], is_whole: bool, ends: EndpointLevel) -> Cells {
     let mut heard: BTreeSet<(usize, usize)> = rows.iter().map(|r| (r.comm, r.rank)).collect();
     heard.extend((0..if is_whole { 4 } else { 3 }).map(|rank| (0, rank)));
     // The last rank's only call may be that one: all are known then, too.
@@ -103,9 +103,9 @@ fn naive(rows: &[Row], is_whole: bool, ends: Ends) -> Cells {
     let name = |comm: usize, rank: usize| {
         let job = COMMS[comm][rank];
         match (heard.contains(&(comm, rank)), ends) {
-            (true, Ends::Ranks) if is_known => job.to_string(),
-            (true, Ends::Devices) => format!("h{}/gpu{job}", job / 2),
-            (true, Ends::Hosts) => format!("h{}", job / 2),
+            (true, EndpointLevel::Ranks) if is_known => job.to_string(),
+            (true, EndpointLevel::Devices) => format!("h{}/gpu{job}", job / 2),
+            (true, EndpointLevel::Hosts) => format!("h{}", job / 2),
             _ => format!("{:#x}:{rank}", 0xa0 + comm),
         }
     };
@@ -159,7 +159,7 @@ proptest! {
 
     #[test]
     fn it_is_what_a_naive_reader_finds((rows, is_whole) in rows(), ends in 0..3_usize) {
-        let ends = [Ends::Ranks, Ends::Devices, Ends::Hosts][ends];
+        let ends = [EndpointLevel::Ranks, EndpointLevel::Devices, EndpointLevel::Hosts][ends];
         let own = Options { ends, ..Options::default() };
         let table = table(&rows, is_whole);
         let found = of(table.as_bytes(), &own, 1).unwrap();
@@ -208,13 +208,13 @@ fn cuts_and_flips_invent_nothing() {
         let Ok(matrix) = of(&damaged, &own, 1) else {
             continue;
         };
-        let calls = |of: Basis| {
-            let totals = matrix.totals();
+        let calls = |of: TrafficBasis| {
+            let totals = matrix.totals_by_basis();
             let of = totals.iter().find(|(basis, _)| *basis == of);
             of.map_or(0, |(_, sum)| sum.calls)
         };
-        assert!(calls(Basis::Sent) + calls(Basis::Received) <= messages);
-        assert_eq!(calls(Basis::Copied) + calls(Basis::Pairs), 0);
+        assert!(calls(TrafficBasis::Sent) + calls(TrafficBasis::Received) <= messages);
+        assert_eq!(calls(TrafficBasis::Copied) + calls(TrafficBasis::Pairs), 0);
     }
 }
 
@@ -233,9 +233,12 @@ fn a_size_that_cannot_be_is_not_walked_through() {
                 0,2,0x5,Recv,1,type<77>,1\n";
     let found = of(text.as_bytes(), &Options::default(), 1).unwrap();
     let calls: Vec<_> = found
-        .totals()
+        .totals_by_basis()
         .iter()
         .map(|(of, sum)| (*of, sum.calls))
         .collect();
-    assert_eq!(calls, [(Basis::Sent, 2), (Basis::Received, 1)]);
+    assert_eq!(
+        calls,
+        [(TrafficBasis::Sent, 2), (TrafficBasis::Received, 1)]
+    );
 }

@@ -8,24 +8,24 @@
 mod notes;
 mod table;
 
-pub use notes::say;
-pub use table::{By, Options, grid, incomplete};
+pub use notes::report_proxy_notes;
+pub use table::{Options, ProxyColumn, incomplete_ops_grid, proxy_sums_grid};
 
 use crate::error::{Error, Result};
-use crate::formats::Tells;
-use crate::formats::door::{self, Outcome};
-use crate::formats::profiler::{self, Op, Side, Visit, Wait};
+use crate::formats::Provides;
+use crate::formats::open::{self, InputOutcomes};
+use crate::formats::profiler::{self, ProfilerVisitor, ProxyOp, ProxyWait, TransferSide};
 use crate::output::table::Row;
 use crate::report::Report;
-use crate::source::{self, Origin};
+use crate::source::{self, InputName};
 use std::collections::BTreeMap;
 
 /// What tells operations apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct ProxyKey {
     /// The call's operation; empty where the trace does not show the call.
     pub(crate) op: Box<[u8]>,
-    pub(crate) side: Side,
+    pub(crate) side: TransferSide,
     /// The communicator's id and the rank in it.
     pub(crate) comm: Option<u64>,
     pub(crate) rank: Option<u64>,
@@ -37,7 +37,7 @@ pub(crate) struct Key {
 
 /// The sums of operations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Sums {
+pub(crate) struct ProxySums {
     pub(crate) ops: u64,
     pub(crate) incomplete: u64,
     pub(crate) steps: u64,
@@ -57,14 +57,14 @@ pub(crate) struct Sums {
     pub(crate) waited: [u64; 5],
 }
 
-impl Sums {
-    fn add(&mut self, op: &Op) {
-        let mut of = Sums {
+impl ProxySums {
+    fn add_op(&mut self, op: &ProxyOp) {
+        let mut of = ProxySums {
             ops: 1,
             incomplete: u64::from(!op.is_complete()),
             steps: op.steps,
-            seen: op.seen(),
-            ..Sums::default()
+            seen: op.steps_seen(),
+            ..ProxySums::default()
         };
         if let Some(bytes) = op.bytes {
             (of.bytes, of.sized) = (bytes.into(), 1);
@@ -76,10 +76,10 @@ impl Sums {
         }
         of.waits = op.waits.map(|(_, ns)| ns.into());
         of.waited = op.waits.map(|(n, _)| n);
-        self.merge(&of);
+        self.merge_sums(&of);
     }
 
-    pub(crate) fn merge(&mut self, of: &Sums) {
+    pub(crate) fn merge_sums(&mut self, of: &ProxySums) {
         let add = |a: &mut u64, b: u64| *a = a.saturating_add(b);
         let sum = |a: &mut u128, b: u128| *a = a.saturating_add(b);
         add(&mut self.ops, of.ops);
@@ -102,10 +102,10 @@ impl Sums {
     }
 
     /// The wait that takes most of the steps' time, and its share.
-    pub(crate) fn most(&self) -> Option<(Wait, f64)> {
+    pub(crate) fn longest_wait(&self) -> Option<(ProxyWait, f64)> {
         let all: u128 = self.waits.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
         // Of equal ones the first.
-        let most = Wait::ALL
+        let most = ProxyWait::ALL
             .into_iter()
             .rev()
             .max_by_key(|wait| self.waits[*wait as usize])?;
@@ -115,25 +115,25 @@ impl Sums {
 }
 
 /// How many incomplete operations are kept one by one; more are only counted.
-const KEPT: usize = 10_000;
+const MAX_INCOMPLETE_OPS_KEPT: usize = 10_000;
 
 /// The operations of all traces.
 #[derive(Debug, Default)]
-pub struct Found {
-    pub(crate) sums: BTreeMap<Key, Sums>,
+pub struct ProxyOperations {
+    pub(crate) sums: BTreeMap<ProxyKey, ProxySums>,
     /// Those that did not end, in the order of the traces.
-    pub(crate) open: Vec<Op>,
+    pub(crate) open: Vec<ProxyOp>,
     calls: u64,
 }
 
-impl Visit for Found {
-    fn call(&mut self, _: &Row<'_>) -> Result<()> {
+impl ProfilerVisitor for ProxyOperations {
+    fn visit_call(&mut self, _: &Row<'_>) -> Result<()> {
         self.calls += 1;
         Ok(())
     }
 
-    fn proxy(&mut self, op: &Op) {
-        let key = Key {
+    fn visit_proxy_op(&mut self, op: &ProxyOp) {
+        let key = ProxyKey {
             op: op.op.clone(),
             side: op.side,
             comm: op.comm,
@@ -143,44 +143,44 @@ impl Visit for Found {
             steps: op.steps,
         };
         // A trace has a few hundred of them; flipped bytes must not fill the memory.
-        if self.sums.len() < MOST || self.sums.contains_key(&key) {
-            self.sums.entry(key).or_default().add(op);
+        if self.sums.len() < MAX_PROXY_LINKS || self.sums.contains_key(&key) {
+            self.sums.entry(key).or_default().add_op(op);
         }
-        if !op.is_complete() && self.open.len() < KEPT {
+        if !op.is_complete() && self.open.len() < MAX_INCOMPLETE_OPS_KEPT {
             self.open.push(op.clone());
         }
     }
 }
 
 /// The most links that are kept apart.
-const MOST: usize = 1 << 20;
+const MAX_PROXY_LINKS: usize = 1 << 20;
 
 /// Reads the operations of all traces.
 ///
 /// # Errors
 /// No input could be read, or one is no trace; damage under `--strict`.
-pub fn read(
-    origins: &[Origin],
+pub fn read_proxy_operations(
+    origins: &[InputName],
     source: source::Options,
     strict: bool,
     report: &mut Report,
-) -> Result<Found> {
-    let mut found = Found::default();
-    let mut outcome = Outcome::of(origins);
+) -> Result<ProxyOperations> {
+    let mut found = ProxyOperations::default();
+    let mut outcome = InputOutcomes::new(origins);
     for origin in origins {
         let before = (found.sums.len(), found.calls);
-        let known = door::open::<()>(origin, source, Tells::PROXY);
+        let known = open::open_input::<()>(origin, source, Provides::PROXY);
         // In a folder there are logs too.
         if origin.is_listed() && matches!(known, Err(Error::Content(_))) {
             continue;
         }
         let read = known.and_then(|known| {
-            let mut account = profiler::trace(known.input(), &mut found)?;
+            let mut account = profiler::read_trace(known.input(), &mut found)?;
             account.calls = found.calls - before.1;
             if strict {
-                crate::log::first_damage(&known.name(), &account)?;
+                crate::log::first_damage_error(&known.name(), &account)?;
             }
-            report.input(&known.name(), &account);
+            report.report_input(&known.name(), &account);
             if (found.sums.len(), found.calls) == before {
                 report.warn(&format!(
                     "{}: the trace has no call: the plugin records nothing without \
@@ -190,10 +190,10 @@ pub fn read(
             }
             Ok(())
         });
-        outcome.add(origin, read, report)?;
+        outcome.add_result(origin, read, report)?;
     }
-    outcome.end(report)?;
-    if report.inputs() == 0 {
+    outcome.finish(report)?;
+    if report.count_inputs() == 0 {
         let none = "none of the files is a trace of NCCL's profiler plugin";
         return Err(Error::Content(none.to_owned()));
     }

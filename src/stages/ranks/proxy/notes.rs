@@ -1,43 +1,43 @@
 //! What the sums usually mean, with the numbers that show it.
 
-use super::table::{phase, side, us};
-use super::{Found, Key, Sums};
-use crate::formats::profiler::{Side, Wait};
-use crate::report::{Report, counted};
+use super::table::{direction_name, ns_to_us, op_phase};
+use super::{ProxyKey, ProxyOperations, ProxySums};
+use crate::formats::profiler::{ProxyWait, TransferSide};
+use crate::report::{Report, count_phrase};
 use std::collections::BTreeMap;
 
 /// A peer or channel is named if it takes so many times as long as the median of the others.
-const FACTOR: f64 = 1.5;
+const MIN_SLOW_TO_MEDIAN_RATIO: f64 = 1.5;
 
 /// Reports the wait that most time goes to, a peer and a channel that are slower than others, and what
 /// did not end.
-pub fn say(found: &Found, report: &Report) {
-    for of in [Side::Send, Side::Recv] {
-        let mut all = Sums::default();
+pub fn report_proxy_notes(found: &ProxyOperations, report: &Report) {
+    for of in [TransferSide::Send, TransferSide::Recv] {
+        let mut all = ProxySums::default();
         let those = found.sums.iter().filter(|(key, _)| key.side == of);
-        those.for_each(|(_, sums)| all.merge(sums));
-        if let Some((wait, share)) = all.most() {
+        those.for_each(|(_, sums)| all.merge_sums(sums));
+        if let Some((wait, share)) = all.longest_wait() {
             report.note(&format!(
                 "{}: {:.0} % of the waits are {} ({:.1} us a step, {} of {} steps seen): {}",
-                side(of),
+                direction_name(of),
                 share * 100.0,
                 wait.name(),
-                us(all.waits[wait as usize]) / all.seen as f64,
+                ns_to_us(all.waits[wait as usize]) / all.seen as f64,
                 all.seen,
                 all.steps,
-                meaning(of, wait)
+                explain_wait(of, wait)
             ));
         }
     }
     // What others wait for at a peer: room to send to it, and data from it.
-    let for_peer = |key: &Key, sums: &Sums| match key.side {
-        Side::Send => (sums.waits[Wait::Peer as usize], sums.seen),
-        Side::Recv => (sums.waits[Wait::Net as usize], sums.seen),
+    let for_peer = |key: &ProxyKey, sums: &ProxySums| match key.side {
+        TransferSide::Send => (sums.waits[ProxyWait::Peer as usize], sums.seen),
+        TransferSide::Recv => (sums.waits[ProxyWait::Net as usize], sums.seen),
     };
-    if let Some((key, of)) = slowest(found, |key| key.peer, for_peer) {
+    if let Some((key, of)) = find_slowest_part(found, |key| key.peer, for_peer) {
         let what = match key.side {
-            Side::Send => "to have room",
-            Side::Recv => "to send",
+            TransferSide::Send => "to have room",
+            TransferSide::Recv => "to send",
         };
         report.note(&format!(
             "the slowest peer is rank {}{} in {}: the others wait {:.1} us a step for it {what}, {:.1} us \
@@ -50,7 +50,7 @@ pub fn say(found: &Found, report: &Report) {
             of.steps,
         ));
     }
-    if let Some((key, of)) = slowest(
+    if let Some((key, of)) = find_slowest_part(
         found,
         |key| key.channel,
         |_, sums| (sums.busy, sums.timed_steps),
@@ -59,7 +59,7 @@ pub fn say(found: &Found, report: &Report) {
             "the slowest channel is {} in {} ({}): {:.1} us a step, the median channel {:.1} us",
             of.slowest,
             String::from_utf8_lossy(&key.op),
-            side(key.side),
+            direction_name(key.side),
             of.own,
             of.median,
         ));
@@ -74,32 +74,32 @@ pub fn say(found: &Found, report: &Report) {
         report.warn(&format!(
             "{} did not end; the last is {op}{seq}, channel {}, {} with rank {}: {} ({} of {} steps seen). \
              --incomplete lists them",
-            counted(incomplete, "operation"),
+            count_phrase(incomplete, "operation"),
             last.channel,
-            side(last.side),
+            direction_name(last.side),
             last.peer,
-            phase(last),
-            last.seen(),
+            op_phase(last),
+            last.steps_seen(),
             last.steps,
         ));
     }
 }
 
 /// What it usually means where most time goes to a wait.
-fn meaning(side: Side, wait: Wait) -> &'static str {
+fn explain_wait(side: TransferSide, wait: ProxyWait) -> &'static str {
     match (side, wait) {
-        (_, Wait::Buffer) => "no free slot in the buffer, the steps before are slow",
-        (Side::Send, Wait::Gpu) => "the GPU is late with the data",
-        (Side::Recv, Wait::Gpu) => "the GPU is slow to take the data",
-        (_, Wait::Peer) => "the receiver is late",
-        (Side::Send, Wait::Net) => "the network is slow, or the NIC",
-        (Side::Recv, Wait::Net) => "the sender is late, or the network is slow",
-        (_, Wait::Flush) => "the flush into the GPU's memory is slow (GPUDirect RDMA)",
+        (_, ProxyWait::Buffer) => "no free slot in the buffer, the steps before are slow",
+        (TransferSide::Send, ProxyWait::Gpu) => "the GPU is late with the data",
+        (TransferSide::Recv, ProxyWait::Gpu) => "the GPU is slow to take the data",
+        (_, ProxyWait::Peer) => "the receiver is late",
+        (TransferSide::Send, ProxyWait::Net) => "the network is slow, or the NIC",
+        (TransferSide::Recv, ProxyWait::Net) => "the sender is late, or the network is slow",
+        (_, ProxyWait::Flush) => "the flush into the GPU's memory is slow (GPUDirect RDMA)",
     }
 }
 
 /// A part that takes longer than the others.
-struct Slow {
+struct SlowProxyPart {
     slowest: u64,
     /// us a step.
     own: f64,
@@ -110,14 +110,14 @@ struct Slow {
 
 /// The peer or channel that stands out most in time, among those of operations that are alike: of one
 /// communicator, operation, direction and number of steps.
-fn slowest(
-    found: &Found,
-    part: impl Fn(&Key) -> u64,
-    of: impl Fn(&Key, &Sums) -> (u128, u64),
-) -> Option<(Key, Slow)> {
-    let mut alike: BTreeMap<Key, BTreeMap<u64, (u128, u64)>> = BTreeMap::new();
+fn find_slowest_part(
+    found: &ProxyOperations,
+    part: impl Fn(&ProxyKey) -> u64,
+    of: impl Fn(&ProxyKey, &ProxySums) -> (u128, u64),
+) -> Option<(ProxyKey, SlowProxyPart)> {
+    let mut alike: BTreeMap<ProxyKey, BTreeMap<u64, (u128, u64)>> = BTreeMap::new();
     for (key, sums) in &found.sums {
-        let shape = Key {
+        let shape = ProxyKey {
             rank: None,
             channel: 0,
             peer: 0,
@@ -129,25 +129,26 @@ fn slowest(
         *all_ns = all_ns.saturating_add(ns);
         *all_steps = all_steps.saturating_add(steps);
     }
-    let slow = |(key, parts): (Key, BTreeMap<u64, (u128, u64)>)| {
+    let slow = |(key, parts): (ProxyKey, BTreeMap<u64, (u128, u64)>)| {
         let timed = parts.into_iter().filter(|(_, (_, steps))| *steps > 0);
         let mut rates: Vec<_> = timed
-            .map(|(at, (ns, n))| (us(ns) / n as f64, at, n))
+            .map(|(at, (ns, n))| (ns_to_us(ns) / n as f64, at, n))
             .collect();
         rates.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (own, slowest, steps) = rates.pop()?;
         let (median, ..) = *rates.get(rates.len() / 2)?;
-        let of = Slow {
+        let of = SlowProxyPart {
             slowest,
             own,
             median,
             steps,
         };
-        (own > FACTOR * median && own > LEAST).then_some((key, of))
+        (own > MIN_SLOW_TO_MEDIAN_RATIO * median && own > MIN_US_PER_PROXY_STEP)
+            .then_some((key, of))
     };
     let all = alike.into_iter().filter_map(slow);
     all.max_by(|(_, a), (_, b)| (a.own * a.steps as f64).total_cmp(&(b.own * b.steps as f64)))
 }
 
 /// Less than so many us a step are not worth a word.
-const LEAST: f64 = 10.0;
+const MIN_US_PER_PROXY_STEP: f64 = 10.0;

@@ -1,13 +1,13 @@
 //! The tables: sums by whatever is asked for, and the operations that did not end.
 
-use super::{Found, Key, Sums};
-use crate::formats::profiler::{Op, Side, Wait};
-use crate::output::render::{Cell, Grid};
+use super::{ProxyKey, ProxyOperations, ProxySums};
+use crate::formats::profiler::{ProxyOp, ProxyWait, TransferSide};
+use crate::output::render::{Grid, TableCell};
 use std::collections::BTreeMap;
 
 /// A column that tells rows apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum ProxyColumn {
     /// The call's operation.
     Op,
     /// The communicator's id.
@@ -20,35 +20,35 @@ pub enum By {
     Peer,
 }
 
-impl By {
+impl ProxyColumn {
     /// All, by the name of the column.
-    pub const ALL: [(By, &str); 5] = [
-        (By::Op, "op"),
-        (By::CommId, "comm_id"),
-        (By::Rank, "rank"),
-        (By::Channel, "channel"),
-        (By::Peer, "peer"),
+    pub const ALL: [(ProxyColumn, &str); 5] = [
+        (ProxyColumn::Op, "op"),
+        (ProxyColumn::CommId, "comm_id"),
+        (ProxyColumn::Rank, "rank"),
+        (ProxyColumn::Channel, "channel"),
+        (ProxyColumn::Peer, "peer"),
     ];
 
-    fn cell(self, key: &Key) -> Cell<'static> {
+    fn cell_of_key(self, key: &ProxyKey) -> TableCell<'static> {
         match self {
-            By::Op => name(&key.op),
-            By::CommId => id(key.comm),
-            By::Rank => key.rank.into(),
-            By::Channel => key.channel.into(),
-            By::Peer => key.peer.into(),
+            ProxyColumn::Op => op_name_cell(&key.op),
+            ProxyColumn::CommId => comm_id_cell(key.comm),
+            ProxyColumn::Rank => key.rank.into(),
+            ProxyColumn::Channel => key.channel.into(),
+            ProxyColumn::Peer => key.peer.into(),
         }
     }
 }
 
-fn name(op: &[u8]) -> Cell<'static> {
+fn op_name_cell(op: &[u8]) -> TableCell<'static> {
     match op {
-        b"" => Cell::Empty,
+        b"" => TableCell::Empty,
         op => op.to_vec().into(),
     }
 }
 
-fn id(comm: Option<u64>) -> Cell<'static> {
+fn comm_id_cell(comm: Option<u64>) -> TableCell<'static> {
     comm.map(|id| format!("{id:#x}")).into()
 }
 
@@ -56,26 +56,26 @@ fn id(comm: Option<u64>) -> Cell<'static> {
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The columns in front.
-    pub by: Vec<By>,
+    pub by: Vec<ProxyColumn>,
 }
 
 /// The direction's name.
-pub(super) fn side(side: Side) -> &'static str {
+pub(super) fn direction_name(side: TransferSide) -> &'static str {
     match side {
-        Side::Send => "send",
-        Side::Recv => "recv",
+        TransferSide::Send => "send",
+        TransferSide::Recv => "recv",
     }
 }
 
 /// ns in us.
-pub(super) fn us(ns: u128) -> f64 {
+pub(super) fn ns_to_us(ns: u128) -> f64 {
     ns as f64 / 1e3
 }
 
 /// The sums, by the columns of `options` and the direction.
-pub fn grid(found: &Found, options: &Options) -> Grid {
+pub fn proxy_sums_grid(found: &ProxyOperations, options: &Options) -> Grid {
     let names = options.by.iter().filter_map(|by| {
-        let known = By::ALL.iter().find(|(known, _)| known == by);
+        let known = ProxyColumn::ALL.iter().find(|(known, _)| known == by);
         known.map(|(_, name)| *name)
     });
     let own = [
@@ -97,49 +97,54 @@ pub fn grid(found: &Found, options: &Options) -> Grid {
         "most",
         "share",
     ];
-    let bare = |key: &Key| {
+    let bare = |key: &ProxyKey| {
         let has = |by| options.by.contains(&by);
-        Key {
-            op: if has(By::Op) {
+        ProxyKey {
+            op: if has(ProxyColumn::Op) {
                 key.op.clone()
             } else {
                 Box::default()
             },
             side: key.side,
-            comm: key.comm.filter(|_| has(By::CommId)),
-            rank: key.rank.filter(|_| has(By::Rank)),
-            channel: if has(By::Channel) { key.channel } else { 0 },
-            peer: if has(By::Peer) { key.peer } else { 0 },
+            comm: key.comm.filter(|_| has(ProxyColumn::CommId)),
+            rank: key.rank.filter(|_| has(ProxyColumn::Rank)),
+            channel: if has(ProxyColumn::Channel) {
+                key.channel
+            } else {
+                0
+            },
+            peer: if has(ProxyColumn::Peer) { key.peer } else { 0 },
             steps: 0,
         }
     };
-    let mut all: BTreeMap<Key, Sums> = BTreeMap::new();
+    let mut all: BTreeMap<ProxyKey, ProxySums> = BTreeMap::new();
     for (key, sums) in &found.sums {
-        all.entry(bare(key)).or_default().merge(sums);
+        all.entry(bare(key)).or_default().merge_sums(sums);
     }
-    let row = |(key, sums): (&Key, &Sums)| {
+    let row = |(key, sums): (&ProxyKey, &ProxySums)| {
         let timed = (sums.timed > 0).then_some(sums.timed);
-        let most = sums.most();
-        let wait = |wait: Wait| match sums.waited[wait as usize] {
-            0 => Cell::Empty,
-            _ => us(sums.waits[wait as usize]).into(),
+        let most = sums.longest_wait();
+        let wait = |wait: ProxyWait| match sums.waited[wait as usize] {
+            0 => TableCell::Empty,
+            _ => ns_to_us(sums.waits[wait as usize]).into(),
         };
-        let mut cells: Vec<Cell<'static>> = options.by.iter().map(|by| by.cell(key)).collect();
+        let mut cells: Vec<TableCell<'static>> =
+            options.by.iter().map(|by| by.cell_of_key(key)).collect();
         cells.extend([
-            side(key.side).into(),
+            direction_name(key.side).into(),
             sums.ops.into(),
             sums.incomplete.into(),
             sums.steps.into(),
             sums.seen.into(),
             (sums.sized == sums.ops).then_some(sums.bytes).into(),
-            (sums.queued > 0).then(|| us(sums.queued)).into(),
-            timed.map(|_| us(sums.busy)).into(),
-            timed.map(|n| us(sums.busy / u128::from(n))).into(),
-            timed.map(|_| us(sums.longest.into())).into(),
+            (sums.queued > 0).then(|| ns_to_us(sums.queued)).into(),
+            timed.map(|_| ns_to_us(sums.busy)).into(),
+            timed.map(|n| ns_to_us(sums.busy / u128::from(n))).into(),
+            timed.map(|_| ns_to_us(sums.longest.into())).into(),
         ]);
-        cells.extend(Wait::ALL.map(wait));
+        cells.extend(ProxyWait::ALL.map(wait));
         cells.push(most.map(|(wait, _)| wait.name()).into());
-        cells.push(most.map_or(Cell::Empty, |(_, share)| Cell::Share(share)));
+        cells.push(most.map_or(TableCell::Empty, |(_, share)| TableCell::Share(share)));
         cells
     };
     Grid {
@@ -149,10 +154,10 @@ pub fn grid(found: &Found, options: &Options) -> Grid {
 }
 
 /// How far an operation came, as far as the trace shows.
-pub(super) fn phase(op: &Op) -> &'static str {
+pub(super) fn op_phase(op: &ProxyOp) -> &'static str {
     match (op.phases, op.begin, op.last) {
         (Some(of), ..) if of.posted == 0 => "nothing posted",
-        (Some(of), ..) if of.ready < of.posted && op.side == Side::Send => {
+        (Some(of), ..) if of.ready < of.posted && op.side == TransferSide::Send => {
             "posted, the receiver has no room"
         }
         (Some(of), ..) if of.ready < of.posted => "posted, nothing received",
@@ -160,20 +165,20 @@ pub(super) fn phase(op: &Op) -> &'static str {
         (Some(of), ..) if of.done < of.transmitted => "transmitted, not done",
         (_, None, _) => "scheduled, not taken up by the proxy thread",
         (_, _, Some(wait)) => match (op.side, wait) {
-            (_, Wait::Buffer) => "waits for the buffer",
-            (Side::Send, Wait::Gpu) => "waits for the GPU's data",
-            (Side::Recv, Wait::Gpu) => "waits for the GPU to take the data",
-            (_, Wait::Peer) => "waits for the receiver",
-            (Side::Send, Wait::Net) => "waits for the network",
-            (Side::Recv, Wait::Net) => "waits for data",
-            (_, Wait::Flush) => "waits for the flush into the GPU",
+            (_, ProxyWait::Buffer) => "waits for the buffer",
+            (TransferSide::Send, ProxyWait::Gpu) => "waits for the GPU's data",
+            (TransferSide::Recv, ProxyWait::Gpu) => "waits for the GPU to take the data",
+            (_, ProxyWait::Peer) => "waits for the receiver",
+            (TransferSide::Send, ProxyWait::Net) => "waits for the network",
+            (TransferSide::Recv, ProxyWait::Net) => "waits for data",
+            (_, ProxyWait::Flush) => "waits for the flush into the GPU",
         },
         (_, Some(_), None) => "taken up, no step seen",
     }
 }
 
 /// The operations that did not end.
-pub fn incomplete(found: &Found) -> Grid {
+pub fn incomplete_ops_grid(found: &ProxyOperations) -> Grid {
     let columns = [
         "op",
         "comm_id",
@@ -190,23 +195,23 @@ pub fn incomplete(found: &Found) -> Grid {
         "done",
         "phase",
     ];
-    let row = |op: &Op| {
+    let row = |op: &ProxyOp| {
         let of = op.phases;
         vec![
-            name(&op.op),
-            id(op.comm),
+            op_name_cell(&op.op),
+            comm_id_cell(op.comm),
             op.rank.into(),
             op.seq.into(),
             op.channel.into(),
             op.peer.into(),
-            side(op.side).into(),
+            direction_name(op.side).into(),
             op.steps.into(),
-            op.seen().into(),
+            op.steps_seen().into(),
             of.map(|of| of.posted).into(),
             of.map(|of| of.ready).into(),
             of.map(|of| of.transmitted).into(),
             of.map(|of| of.done).into(),
-            phase(op).into(),
+            op_phase(op).into(),
         ]
     };
     Grid {

@@ -4,37 +4,37 @@
 //! median of what hosts are apart at the same calls is taken for their clocks, stretch by stretch,
 //! and said.
 
-use super::window::Call;
+use super::window::SkewCall;
 use crate::report::Report;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// How far a host's clock is ahead of the first host's, as it was found stretch by stretch.
 #[derive(Debug, Clone, Default)]
-struct Ahead {
+struct HostClockOffsets {
     /// ns, and the median of what calls differ from that.
     found: Vec<(i64, i64)>,
 }
 
 /// By how many ns hosts are apart at calls, by pair.
-pub(super) type Pairs = BTreeMap<(u32, u32), Vec<i64>>;
+pub(super) type HostPairOffsets = BTreeMap<(u32, u32), Vec<i64>>;
 
 /// By how many ns each host is ahead, and the median of what calls differ from that.
-pub(super) type Reached = BTreeMap<u32, (i64, i64)>;
+pub(super) type StretchOffsets = BTreeMap<u32, (i64, i64)>;
 
 /// What is known of the hosts' clocks.
 #[derive(Debug, Default)]
-pub(super) struct Clocks {
-    hosts: BTreeMap<Vec<u8>, Ahead>,
+pub(super) struct HostClocks {
+    hosts: BTreeMap<Vec<u8>, HostClockOffsets>,
 }
 
 /// So few are put in order sooner than their median is found.
-const FEW: usize = 16;
+const MAX_VALUES_SORTED_BY_HAND: usize = 16;
 
 /// Puts a few in order; false where they are many.
 #[inline]
-pub(super) fn sort_few(values: &mut [i64]) -> bool {
-    if values.len() > FEW {
+pub(super) fn insertion_sort_few(values: &mut [i64]) -> bool {
+    if values.len() > MAX_VALUES_SORTED_BY_HAND {
         return false;
     }
     for next in 1..values.len() {
@@ -49,25 +49,25 @@ pub(super) fn sort_few(values: &mut [i64]) -> bool {
 
 /// The lower median.
 #[inline]
-pub(super) fn median(values: &mut [i64]) -> Option<i64> {
+pub(super) fn lower_median(values: &mut [i64]) -> Option<i64> {
     let at = values.len().checked_sub(1)? / 2;
-    if sort_few(values) {
+    if insertion_sort_few(values) {
         return values.get(at).copied();
     }
     Some(*values.select_nth_unstable(at).1)
 }
 
-impl Clocks {
+impl HostClocks {
     /// Aligns calls that came one after the other; `host` gives the number of a rank's host,
     /// `names` the hosts.
-    pub(super) fn align(
+    pub(super) fn align_calls(
         &mut self,
-        calls: &mut [Call],
+        calls: &mut [SkewCall],
         host: impl Fn(u32) -> u32,
         names: &[Vec<u8>],
     ) {
         // What hosts are apart from the first of each call, by pair.
-        let mut pairs = Pairs::new();
+        let mut pairs = HostPairOffsets::new();
         let mut of_host: FxHashMap<u32, Vec<i64>> = FxHashMap::default();
         for call in calls.iter() {
             of_host.clear();
@@ -78,7 +78,7 @@ impl Clocks {
                 continue;
             };
             let medians = of_host.iter_mut();
-            let medians = medians.filter_map(|(&host, times)| Some((host, median(times)?)));
+            let medians = medians.filter_map(|(&host, times)| Some((host, lower_median(times)?)));
             let medians: FxHashMap<u32, i64> = medians.collect();
             let Some(base) = medians.get(&first).copied() else {
                 continue;
@@ -88,7 +88,7 @@ impl Clocks {
                 pairs.entry((first, other)).or_default().push(apart);
             }
         }
-        let ahead = reach(&mut pairs);
+        let ahead = compute_host_offsets(&mut pairs);
         for call in calls {
             for came in &mut call.came {
                 if let Some((ahead, _)) = ahead.get(&host(came.who)) {
@@ -96,11 +96,11 @@ impl Clocks {
                 }
             }
         }
-        self.found(ahead, names);
+        self.add_offsets(ahead, names);
     }
 
     /// Adds how far hosts were found to be ahead in a stretch.
-    pub(super) fn found(&mut self, ahead: Reached, names: &[Vec<u8>]) {
+    pub(super) fn add_offsets(&mut self, ahead: StretchOffsets, names: &[Vec<u8>]) {
         for (host, found) in ahead {
             if let Some(name) = names.get(host as usize) {
                 let known = self.hosts.entry(name.clone()).or_default();
@@ -110,16 +110,17 @@ impl Clocks {
     }
 
     /// Says what was found.
-    pub(super) fn notes(&self, aligned: bool, report: &Report) {
+    pub(super) fn report_offsets(&self, aligned: bool, report: &Report) {
         let ms = |ns: i64| ns as f64 / 1e6;
         if !aligned || self.hosts.len() < 2 {
             return;
         }
-        for (host, Ahead { found }) in self.hosts.iter().take(HOSTS) {
+        for (host, HostClockOffsets { found }) in self.hosts.iter().take(MAX_HOSTS_NAMED) {
             let list = |value: fn(&(i64, i64)) -> i64| found.iter().map(value).collect::<Vec<_>>();
-            let (Some(ahead), Some(error)) =
-                (median(&mut list(|f| f.0)), median(&mut list(|f| f.1)))
-            else {
+            let (Some(ahead), Some(error)) = (
+                lower_median(&mut list(|f| f.0)),
+                lower_median(&mut list(|f| f.1)),
+            ) else {
                 continue;
             };
             if (ahead, error) == (0, 0) {
@@ -138,22 +139,24 @@ impl Clocks {
 }
 
 /// How many hosts are named.
-const HOSTS: usize = 8;
+const MAX_HOSTS_NAMED: usize = 8;
 
 /// How far each host is ahead of the first one that it is compared with, over others where it must
 /// be.
-pub(super) fn reach(pairs: &mut Pairs) -> Reached {
+pub(super) fn compute_host_offsets(pairs: &mut HostPairOffsets) -> StretchOffsets {
     let mut apart: BTreeMap<(u32, u32), (usize, i64, i64)> = BTreeMap::new();
     for (pair, list) in pairs.iter_mut() {
-        let Some(middle) = median(list) else { continue };
+        let Some(middle) = lower_median(list) else {
+            continue;
+        };
         let mut off: Vec<i64> = list
             .iter()
             .map(|ns| ns.saturating_sub(middle).saturating_abs())
             .collect();
-        let error = median(&mut off).unwrap_or(0);
+        let error = lower_median(&mut off).unwrap_or(0);
         apart.insert(*pair, (list.len(), middle, error));
     }
-    let mut known = Reached::new();
+    let mut known = StretchOffsets::new();
     let hosts: Vec<u32> = apart.keys().map(|(first, _)| *first).collect();
     for start in hosts {
         known.entry(start).or_insert((0, 0));

@@ -3,9 +3,9 @@
 //! They name process groups and no communicators, and neither hosts nor processes. A group is the same on
 //! all its ranks by its name and members, and its calls by PyTorch's number.
 
-use super::{Options, Taken};
+use super::{Options, SkewBuilder};
 use crate::error::Result;
-use crate::formats::flight::{self, Group, Op};
+use crate::formats::flight::{self, FlightGroup, FlightOp};
 use crate::members::comm_id::CommId;
 use crate::output::table::{Row, Timing};
 use crate::report::Report;
@@ -17,13 +17,13 @@ use std::hash::{Hash, Hasher};
 ///
 /// # Errors
 /// It cannot be read, or is none.
-pub(super) fn add(
-    taken: &mut Taken,
+pub(super) fn add_dump_calls(
+    taken: &mut SkewBuilder,
     input: &Input,
     options: &Options,
     report: &Report,
 ) -> Result<()> {
-    let (dump, cut) = flight::load(input)?;
+    let (dump, cut) = flight::load_dump(input)?;
     if let Some(cut) = cut {
         report.warn(&format!(
             "{}: the dump is cut at {}",
@@ -38,10 +38,10 @@ pub(super) fn add(
     // Calls that are coalesced are one.
     let mut last: FxHashMap<CommId, u64> = FxHashMap::default();
     for entry in &dump.entries {
-        let Op::Collective(name) = entry.op else {
+        let FlightOp::Collective(name) = entry.op else {
             continue;
         };
-        let (id, seq) = (id(&entry.group), entry.collective_seq);
+        let (id, seq) = (group_comm_id(&entry.group), entry.collective_seq);
         if last.insert(id, seq) == Some(seq) {
             continue;
         }
@@ -65,15 +65,15 @@ pub(super) fn add(
             timing: Some(&timing),
             ..Row::default()
         };
-        taken.row(&row, options);
+        taken.add_row(&row, options);
     }
     taken.is_of_dumps = true;
     Ok(())
 }
 
 /// What stands for a group's communicator.
-fn id(group: &Group) -> CommId {
+fn group_comm_id(group: &FlightGroup) -> CommId {
     let mut hasher = FxHasher::default();
     (&group.name, &group.ranks).hash(&mut hasher);
-    CommId::printed(hasher.finish())
+    CommId::from_printed(hasher.finish())
 }

@@ -1,16 +1,16 @@
 //! How long calls take without the wait for ranks that come later: who comes last does not wait, so
 //! it is the least of the durations of a call's ranks.
 
-use super::window::Call;
-use crate::count::durations::Durations;
-use crate::output::render::{Cell, Grid};
+use super::window::SkewCall;
+use crate::count::durations::CallDurations;
+use crate::output::render::{Grid, TableCell};
 use std::collections::BTreeMap;
 
 /// The calls of an operation.
 #[derive(Debug, Default)]
-struct Op {
+struct OpLatency {
     /// The least of each call.
-    least: Durations,
+    least: CallDurations,
     /// What ranks took in all, and what that would be without waiting.
     took: u128,
     needed: u128,
@@ -18,20 +18,20 @@ struct Op {
 
 /// By operation.
 #[derive(Debug, Default)]
-pub(super) struct Latencies {
-    ops: BTreeMap<Vec<u8>, Op>,
+pub(super) struct LatencyByOp {
+    ops: BTreeMap<Vec<u8>, OpLatency>,
 }
 
-impl Latencies {
+impl LatencyByOp {
     /// Adds a call of an operation; one with the durations of fewer than two ranks is left out.
-    pub(super) fn add(&mut self, op: &[u8], call: &Call) {
+    pub(super) fn add_call(&mut self, op: &[u8], call: &SkewCall) {
         let all: Option<Vec<u64>> = call.came.iter().map(|came| came.dur_ns).collect();
         let Some(all) = all.filter(|all| all.len() > 1) else {
             return;
         };
         let least = all.iter().copied().min().unwrap_or(0);
         let op = self.ops.entry(op.to_vec()).or_default();
-        op.least.add(least);
+        op.least.add_call(least);
         op.took += all.iter().copied().map(u128::from).sum::<u128>();
         op.needed += u128::from(least) * all.len() as u128;
     }
@@ -41,7 +41,7 @@ impl Latencies {
     }
 
     /// A row for each operation.
-    pub(super) fn grid(&self) -> Grid {
+    pub(super) fn to_grid(&self) -> Grid {
         let columns = [
             "op",
             "calls",
@@ -52,19 +52,19 @@ impl Latencies {
             "max_us",
             "wait_share",
         ];
-        let us = |ns: Option<u64>| Cell::from(ns.map(|ns| ns as f64 / 1000.0));
-        let row = |(name, op): (&Vec<u8>, &Op)| {
-            let calls = op.least.calls();
+        let us = |ns: Option<u64>| TableCell::from(ns.map(|ns| ns as f64 / 1000.0));
+        let row = |(name, op): (&Vec<u8>, &OpLatency)| {
+            let calls = op.least.count_calls();
             let [p50, p95, p99] = op.least.percentiles([0.50, 0.95, 0.99]).map(us);
             vec![
                 name.clone().into(),
                 calls.into(),
-                (op.least.sum() as f64 / 1000.0 / calls as f64).into(),
+                (op.least.total_ns() as f64 / 1000.0 / calls as f64).into(),
                 p50,
                 p95,
                 p99,
-                us(op.least.most()),
-                Cell::share(op.took.saturating_sub(op.needed) as f64, op.took as f64),
+                us(op.least.max_ns()),
+                TableCell::share_of(op.took.saturating_sub(op.needed) as f64, op.took as f64),
             ]
         };
         Grid {

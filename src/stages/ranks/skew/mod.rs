@@ -10,8 +10,8 @@
 
 mod align;
 mod dumps;
-mod late;
 mod latency;
+mod lateness;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -20,18 +20,18 @@ mod window;
 
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
-use crate::formats::door::{self, Recorder};
-use crate::formats::table_rows::Feed;
+use crate::formats::open::{self, RecorderKind};
+use crate::formats::table_rows::TableFeed;
 use crate::output::render::Grid;
 use crate::output::table::Row;
-use crate::report::{Report, counted};
-use crate::source::Origin;
+use crate::report::{Report, count_phrase};
+use crate::source::InputName;
 use crate::stages::comms;
-use rows::Taken;
+use rows::SkewBuilder;
 
 /// What tells when a rank came to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum From {
+pub enum ArrivalSource {
     /// Its start (`start_ns`), or the time stamp of its line: when it was handed to NCCL.
     #[default]
     Starts,
@@ -43,7 +43,7 @@ pub enum From {
 #[derive(Debug, Clone)]
 pub struct Options {
     /// What tells when a rank came.
-    pub from: From,
+    pub from: ArrivalSource,
     /// A rank is late from so many ns on.
     pub late_ns: u64,
     /// Whether the clocks of hosts are aligned.
@@ -57,7 +57,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            from: From::default(),
+            from: ArrivalSource::default(),
             late_ns: 1_000_000,
             align: true,
             window: 2_000_000,
@@ -70,27 +70,27 @@ impl Default for Options {
 ///
 /// # Errors
 /// No input could be read; no call has a time, or is of two ranks.
-pub fn skew(
-    origins: &[Origin],
+pub fn read_skew(
+    origins: &[InputName],
     read: &Read,
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Grid> {
-    let (mut taken, mut others) = (Taken::default(), Vec::new());
+    let (mut taken, mut others) = (SkewBuilder::default(), Vec::new());
     for origin in origins {
         // In a folder dumps are beside a job's logs.
-        match door::recorded(origin, read.source).filter(|_| !origin.is_listed()) {
-            Some((known, Recorder::Flight)) => {
-                dumps::add(&mut taken, known.input(), options, report)?;
+        match open::open_recorded(origin, read.source).filter(|_| !origin.is_listed()) {
+            Some((known, RecorderKind::Flight)) => {
+                dumps::add_dump_calls(&mut taken, known.input(), options, report)?;
             }
             _ => others.push(origin.clone()),
         }
     }
     let is_of_dumps = taken.is_of_dumps;
     if !(others.is_empty() && is_of_dumps) {
-        let mut feed = Feed::new(|row: &Row<'_>| taken.row(row, options));
-        comms::rows(
+        let mut feed = TableFeed::new(|row: &Row<'_>| taken.add_row(row, options));
+        comms::write_rows(
             &others,
             read,
             &comms::Options::default(),
@@ -99,14 +99,19 @@ pub fn skew(
             &mut feed,
         )?;
     }
-    table(&taken.end(options), is_of_dumps, options, report)
+    build_skew_table(&taken.finish_rows(options), is_of_dumps, options, report)
 }
 
 /// The table of what was found.
 ///
 /// # Errors
 /// No call has a time, or is of two ranks.
-fn table(found: &Found, is_of_dumps: bool, options: &Options, report: &Report) -> Result<Grid> {
+fn build_skew_table(
+    found: &SkewSummary,
+    is_of_dumps: bool,
+    options: &Options,
+    report: &Report,
+) -> Result<Grid> {
     let none = |what: &str| Err(Error::Content(what.to_owned()));
     if options.latency {
         if found.latencies.is_empty() {
@@ -115,17 +120,19 @@ fn table(found: &Found, is_of_dumps: bool, options: &Options, report: &Report) -
                  tables with the column dur_ns have durations",
             );
         }
-        return Ok(found.latencies.grid());
+        return Ok(found.latencies.to_grid());
     }
     if found.timed == 0 {
         return none(match options.from {
-            From::Starts => {
+            ArrivalSource::Starts => {
                 "no collective has a time: a log has time stamps under \
                  NCCL_DEBUG_TIMESTAMP_LEVELS=ALL (with fractions under \
                  NCCL_DEBUG_TIMESTAMP_FORMAT='[%F %T.%6f] '), NCCL Inspector's records under \
                  NCCL_INSPECTOR_DUMP_VERBOSE=1; --from durations needs no start"
             }
-            From::Durations => "no collective that keeps its ranks together has a duration",
+            ArrivalSource::Durations => {
+                "no collective that keeps its ranks together has a duration"
+            }
         });
     }
     if found.matched == 0 {
@@ -137,13 +144,13 @@ fn table(found: &Found, is_of_dumps: bool, options: &Options, report: &Report) -
     if is_of_dumps {
         report.note("the dumps do not name hosts: the clocks of all ranks are taken as one");
     }
-    found.notes(options, report);
-    Ok(found.late.grid(options.late_ns))
+    found.report_skew_notes(options, report);
+    Ok(found.late.to_grid(options.late_ns))
 }
 
 /// What all rows show.
 #[derive(Debug, Default)]
-struct Found {
+struct SkewSummary {
     /// Collectives with a time.
     timed: u64,
     /// Calls that were found on two ranks or more, and those of which not on all.
@@ -153,14 +160,14 @@ struct Found {
     alone: u64,
     /// How fine the times are, in ns.
     step: i64,
-    late: late::Late,
-    clocks: align::Clocks,
-    latencies: latency::Latencies,
+    late: lateness::LatenessByRank,
+    clocks: align::HostClocks,
+    latencies: latency::LatencyByOp,
 }
 
-impl Found {
-    fn notes(&self, options: &Options, report: &Report) {
-        let Found {
+impl SkewSummary {
+    fn report_skew_notes(&self, options: &Options, report: &Report) {
+        let SkewSummary {
             matched,
             partly,
             alone,
@@ -168,7 +175,7 @@ impl Found {
         } = self;
         report.note(&format!(
             "{} compared: each rank with the median of the ranks of its call",
-            counted(*matched, "call")
+            count_phrase(*matched, "call")
         ));
         if *partly > 0 || *alone > 0 {
             report.note(&format!(
@@ -184,8 +191,8 @@ impl Found {
                 self.step / 1_000_000
             ));
         }
-        if options.from == From::Starts {
-            self.clocks.notes(options.align, report);
+        if options.from == ArrivalSource::Starts {
+            self.clocks.report_offsets(options.align, report);
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::output::render::Cell;
+use crate::output::render::TableCell;
 use proptest::prelude::*;
 use std::io::Write as _;
 
@@ -58,26 +58,26 @@ fn recorded(_: u64, rank: u64, seq: u64, late: i64) -> String {
     )
 }
 
-fn found(rows: impl Iterator<Item = String>, options: &Options, cut: usize) -> Found {
-    let mut taken = Taken::default();
-    let mut feed = Feed::new(|row: &Row<'_>| taken.row(row, options));
+fn found(rows: impl Iterator<Item = String>, options: &Options, cut: usize) -> SkewSummary {
+    let mut taken = SkewBuilder::default();
+    let mut feed = TableFeed::new(|row: &Row<'_>| taken.add_row(row, options));
     let text: String = std::iter::once(HEADER.to_owned()).chain(rows).collect();
     for part in text.as_bytes().chunks(cut) {
         feed.write_all(part).unwrap();
     }
-    taken.end(options)
+    taken.finish_rows(options)
 }
 
 /// Columns of the table, a row a line.
 fn shown(grid: &Grid, names: &[&str]) -> Vec<String> {
     let at = |name: &&str| grid.columns.iter().position(|c| c == name).unwrap();
-    let cell = |cell: &Cell<'_>| match cell {
-        Cell::Int(n) => n.to_string(),
-        Cell::Float(x) | Cell::Share(x) => x.to_string(),
-        Cell::Text(text) => String::from_utf8_lossy(text).into_owned(),
-        Cell::Empty => String::new(),
+    let cell = |cell: &TableCell<'_>| match cell {
+        TableCell::Int(n) => n.to_string(),
+        TableCell::Float(x) | TableCell::Share(x) => x.to_string(),
+        TableCell::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        TableCell::Empty => String::new(),
     };
-    let row = |row: &Vec<Cell<'_>>| {
+    let row = |row: &Vec<TableCell<'_>>| {
         let cells = names.iter().map(|name| cell(&row[at(name)]));
         cells.collect::<Vec<_>>().join(" | ")
     };
@@ -92,7 +92,7 @@ fn a_rank_that_is_late_at_times_is_told_from_one_that_always_is() {
     let rows = job(logged).into_iter().flatten();
     let found = found(rows, &options, 4096);
     assert_eq!((found.matched, found.partly, found.alone), (200, 0, 0));
-    let grid = found.late.grid(options.late_ns);
+    let grid = found.late.to_grid(options.late_ns);
     let expect = [
         "0 |  |  | ",
         "1 | at times | 10 | 10, 20, 30, 40",
@@ -109,7 +109,7 @@ fn clocks_that_are_not_aligned_hide_who_is_late() {
         ..Options::default()
     };
     let rows = job(logged).into_iter().flatten();
-    let grid = found(rows, &options, 4096).late.grid(options.late_ns);
+    let grid = found(rows, &options, 4096).late.to_grid(options.late_ns);
     let always = ["0 | ", "1 | ", "2 | always", "3 | always"];
     assert_eq!(shown(&grid, &["rank", "pattern"]), always);
 }
@@ -117,11 +117,11 @@ fn clocks_that_are_not_aligned_hide_who_is_late() {
 #[test]
 fn durations_tell_who_came_last_without_a_clock() {
     let options = Options {
-        from: From::Durations,
+        from: ArrivalSource::Durations,
         ..Options::default()
     };
     let rows = job(recorded).into_iter().flatten();
-    let grid = found(rows, &options, 4096).late.grid(options.late_ns);
+    let grid = found(rows, &options, 4096).late.to_grid(options.late_ns);
     let expect = ["0 | ", "1 | at times", "2 | ", "3 | always"];
     assert_eq!(shown(&grid, &["rank", "pattern"]), expect);
 }
@@ -144,7 +144,7 @@ fn the_latency_of_a_call_is_the_least_duration_of_its_ranks() {
         (1, 2, ""),
     ];
     let rows = rows.into_iter().map(|(rank, seq, dur)| row(rank, seq, dur));
-    let grid = found(rows, &options, 4096).latencies.grid();
+    let grid = found(rows, &options, 4096).latencies.to_grid();
     let columns = ["op", "calls", "mean_us", "p50_us", "max_us", "wait_share"];
     assert_eq!(
         shown(&grid, &columns),
@@ -179,7 +179,7 @@ proptest! {
         }
         rows.extend(ranks.into_iter().flatten());
         let mixed = found(rows.into_iter(), &options, cut);
-        prop_assert_eq!(mixed.late.grid(options.late_ns), expect.late.grid(options.late_ns));
+        prop_assert_eq!(mixed.late.to_grid(options.late_ns), expect.late.to_grid(options.late_ns));
     }
 
     /// Whatever a table holds.
@@ -190,11 +190,11 @@ proptest! {
              [0-9]{0,20},(AllReduce|Send),[0-9]{1,3},(fp32)?,[0-9]{0,20},[0-9]{0,20}\n", 0..60),
         late in any::<u64>(),
     ) {
-        for (from, latency) in [(From::Starts, false), (From::Durations, false), (From::Starts, true)] {
+        for (from, latency) in [(ArrivalSource::Starts, false), (ArrivalSource::Durations, false), (ArrivalSource::Starts, true)] {
             let options = Options { from, latency, late_ns: late, ..Options::default() };
             let found = found(rows.iter().cloned(), &options, 64);
-            found.late.grid(late);
-            found.latencies.grid();
+            found.late.to_grid(late);
+            found.latencies.to_grid();
         }
     }
 }

@@ -4,11 +4,11 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
 /// What the same call of all ranks has in common: communicator, operation, number.
-pub(super) type Which = (u32, u32, u64);
+pub(super) type SkewCallKey = (u32, u32, u64);
 
 /// A rank's part of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Came {
+pub(super) struct RankArrival {
     /// Who: the number of a process or GPU.
     pub(super) who: u32,
     /// When, in ns of the host's clock; see [`super::From`].
@@ -19,17 +19,17 @@ pub(super) struct Came {
 
 /// A call with those ranks that have come.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Call {
+pub(super) struct SkewCall {
     /// The operation's number.
     pub(super) op: u32,
     /// The first step that one of them is in: it does not depend on which came first.
     pub(super) step: Option<u64>,
     /// How many ranks there are.
     pub(super) nranks: Option<u32>,
-    pub(super) came: Vec<Came>,
+    pub(super) came: Vec<RankArrival>,
 }
 
-impl Call {
+impl SkewCall {
     /// True where all ranks have come.
     pub(super) fn is_whole(&self) -> bool {
         self.nranks.is_some_and(|n| self.came.len() >= n as usize)
@@ -38,34 +38,34 @@ impl Call {
 
 /// Calls that wait for ranks.
 #[derive(Debug, Default)]
-pub(super) struct Window {
-    calls: FxHashMap<Which, Call>,
+pub(super) struct SkewWindow {
+    calls: FxHashMap<SkewCallKey, SkewCall>,
     /// In the order in which they came first.
-    order: VecDeque<Which>,
+    order: VecDeque<SkewCallKey>,
     /// Parts that are held.
     held: usize,
     /// The memory of calls that were given, used again.
-    spare: Vec<Vec<Came>>,
+    spare: Vec<Vec<RankArrival>>,
 }
 
-impl Window {
+impl SkewWindow {
     /// A part of a call comes. Gives the call once it is whole; gives up the oldest ones where more
     /// than `most` parts would be held.
     #[inline]
-    pub(super) fn add(
+    pub(super) fn add_arrival(
         &mut self,
-        which: Which,
-        came: Came,
+        which: SkewCallKey,
+        came: RankArrival,
         (step, nranks): (Option<u64>, Option<u32>),
         most: usize,
-        give: &mut Vec<Call>,
+        give: &mut Vec<SkewCall>,
     ) {
         let call = self.calls.entry(which).or_insert_with(|| {
             self.order.push_back(which);
-            Call {
+            SkewCall {
                 op: which.1,
                 came: self.spare.pop().unwrap_or_default(),
-                ..Call::default()
+                ..SkewCall::default()
             }
         });
         // The same call of the same rank again is a row that came twice.
@@ -98,15 +98,15 @@ impl Window {
     }
 
     /// Takes the memory of a call that was given.
-    pub(super) fn done(&mut self, Call { mut came, .. }: Call) {
-        if self.spare.len() < SPARE {
+    pub(super) fn recycle_call(&mut self, SkewCall { mut came, .. }: SkewCall) {
+        if self.spare.len() < MAX_SPARE_CALL_BUFFERS {
             came.clear();
             self.spare.push(came);
         }
     }
 
     /// Gives all that are left, in their order.
-    pub(super) fn end(&mut self) -> Vec<Call> {
+    pub(super) fn drain_calls(&mut self) -> Vec<SkewCall> {
         let order = std::mem::take(&mut self.order);
         self.held = 0;
         let left = order.iter().filter_map(|which| self.calls.remove(which));
@@ -115,4 +115,4 @@ impl Window {
 }
 
 /// How many calls' memory is kept.
-const SPARE: usize = 1 << 13;
+const MAX_SPARE_CALL_BUFFERS: usize = 1 << 13;

@@ -1,57 +1,64 @@
 //! What a row says of a communicator, from all its sides.
 
-use super::Found;
-use super::fold::{Side, State};
-use super::identity::{Communicator, Key};
-use super::purpose::Of;
-use super::seat::Seat;
-use crate::count::tally::UNKNOWN;
+use super::CommunicatorsSummary;
+use super::fold::{CommunicatorSide, CommunicatorState};
+use super::identity::{CommunicatorKey, MergedCommunicator};
+use super::member::CommunicatorMember;
+use super::purpose::CommunicatorPurpose;
+use crate::count::tally::UNKNOWN_SIZE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// What a row says of a communicator.
-pub(super) struct Facts<'f> {
-    found: &'f Found,
-    communicator: &'f Communicator,
+pub(super) struct CommunicatorFacts<'f> {
+    found: &'f CommunicatorsSummary,
+    communicator: &'f MergedCommunicator,
 }
 
-impl<'f> Facts<'f> {
-    pub(super) fn of(found: &'f Found, communicator: &'f Communicator) -> Self {
-        Facts {
+impl<'f> CommunicatorFacts<'f> {
+    pub(super) fn new(
+        found: &'f CommunicatorsSummary,
+        communicator: &'f MergedCommunicator,
+    ) -> Self {
+        CommunicatorFacts {
             found,
             communicator,
         }
     }
 
-    pub(super) fn sides(&self) -> impl Iterator<Item = &'f Side> {
+    pub(super) fn sides(&self) -> impl Iterator<Item = &'f CommunicatorSide> {
         let all = &self.found.sides;
         self.communicator.sides.iter().map(move |&at| &all[at])
     }
 
-    pub(super) fn seats(&self) -> impl Iterator<Item = Seat<'f>> {
+    pub(super) fn members(&self) -> impl Iterator<Item = CommunicatorMember<'f>> {
         let processes = &self.found.processes;
         self.sides().map(move |side| {
             let process = &processes[side.process as usize];
-            Seat::new(side, &process.host, process.pid)
+            CommunicatorMember::new(side, &process.host, process.pid)
         })
     }
 
     /// The only side of one that has no id.
-    pub(super) fn own(&self) -> Option<&'f Side> {
-        let own = matches!(self.communicator.key, Key::Own(_));
+    pub(super) fn only_side(&self) -> Option<&'f CommunicatorSide> {
+        let own = matches!(self.communicator.key, CommunicatorKey::Own(_));
         self.sides().next().filter(|_| own)
     }
 
     pub(super) fn confidence(&self) -> Option<&'static str> {
         let label = &self.communicator.label;
-        (label.of != Of::Unknown).then_some(if label.high { "high" } else { "low" })
+        (label.of != CommunicatorPurpose::Unknown).then_some(if label.high {
+            "high"
+        } else {
+            "low"
+        })
     }
 
-    pub(super) fn host(&self, side: &Side) -> Vec<u8> {
+    pub(super) fn host(&self, side: &CommunicatorSide) -> Vec<u8> {
         self.found.processes[side.process as usize].host.to_vec()
     }
 
-    pub(super) fn pid(&self, side: &Side) -> Option<u64> {
+    pub(super) fn pid(&self, side: &CommunicatorSide) -> Option<u64> {
         self.found.processes[side.process as usize].pid
     }
 
@@ -60,18 +67,18 @@ impl<'f> Facts<'f> {
     }
 
     /// Distinct ranks seen.
-    pub(super) fn seen(&self) -> Option<usize> {
+    pub(super) fn count_ranks_seen(&self) -> Option<usize> {
         let ranks = self.ranks();
         (!ranks.is_empty()).then_some(ranks.len())
     }
 
-    fn is_whole(&self) -> bool {
+    fn has_all_ranks(&self) -> bool {
         let size = self.communicator.nranks.map(|n| n as usize);
-        size.is_some() && self.seen() == size
+        size.is_some() && self.count_ranks_seen() == size
     }
 
     /// The ranks not seen, `none` where all were.
-    pub(super) fn missing(&self) -> Option<String> {
+    pub(super) fn list_missing_ranks(&self) -> Option<String> {
         let (ranks, nranks) = (self.ranks(), self.communicator.nranks?);
         if ranks.is_empty() {
             return None;
@@ -95,8 +102,8 @@ impl<'f> Facts<'f> {
     }
 
     /// Ranks by host, where every rank is known.
-    fn by_host(&self) -> Option<BTreeMap<&'f [u8], usize>> {
-        if !self.is_whole() {
+    fn count_ranks_by_host(&self) -> Option<BTreeMap<&'f [u8], usize>> {
+        if !self.has_all_ranks() {
             return None;
         }
         let mut hosts = BTreeMap::new();
@@ -108,13 +115,13 @@ impl<'f> Facts<'f> {
     }
 
     /// NCCL's own number, or else the hosts of all ranks.
-    pub(super) fn nodes(&self) -> Option<u32> {
+    pub(super) fn count_nodes(&self) -> Option<u32> {
         let printed = self.sides().find_map(|side| side.layout);
         let one = (self.communicator.nranks == Some(1)).then_some(1);
         printed
             .map(|(nodes, _)| nodes)
             .or(one)
-            .or_else(|| u32::try_from(self.by_host()?.len()).ok())
+            .or_else(|| u32::try_from(self.count_ranks_by_host()?.len()).ok())
     }
 
     pub(super) fn nranks(&self) -> Option<u32> {
@@ -124,8 +131,8 @@ impl<'f> Facts<'f> {
     /// How many ranks each node has. NCCL may take ranks of one host for different nodes
     /// (`NCCL_HOSTID`): then only one rank on each is sure.
     pub(super) fn ranks_by_node(&self) -> Option<Vec<u128>> {
-        let (nodes, nranks) = (self.nodes()?, self.nranks()?);
-        let hosts = self.by_host()?;
+        let (nodes, nranks) = (self.count_nodes()?, self.nranks()?);
+        let hosts = self.count_ranks_by_host()?;
         if hosts.len() == nodes as usize {
             return Some(hosts.into_values().map(|n| n as u128).collect());
         }
@@ -133,24 +140,24 @@ impl<'f> Facts<'f> {
     }
 
     /// Whether a rank is on another node than a member.
-    pub(super) fn is_far(&self, side: &Side, rank: u32) -> Option<bool> {
+    pub(super) fn is_on_other_node(&self, side: &CommunicatorSide, rank: u32) -> Option<bool> {
         let peer = self.sides().find(|s| s.rank == Some(rank))?;
-        let alone = self.nodes()? == self.nranks()?;
+        let alone = self.count_nodes()? == self.nranks()?;
         Some(alone || self.host(peer) != self.host(side))
     }
 
-    pub(super) fn operation(&self, key: &crate::count::tally::Key) -> &'f [u8] {
-        self.found.ops.name(key.op)
+    pub(super) fn operation_name(&self, key: &crate::count::tally::CallKey) -> &'f [u8] {
+        self.found.ops.name_of_op(key.op)
     }
 
-    pub(super) fn ranks_per_node(&self) -> Option<String> {
+    pub(super) fn format_ranks_per_node(&self) -> Option<String> {
         let mut counts: BTreeSet<usize> = self
             .sides()
             .filter_map(|side| side.layout)
             .map(|(_, local)| local as usize)
             .collect();
         if counts.is_empty() {
-            counts.extend(self.by_host()?.into_values());
+            counts.extend(self.count_ranks_by_host()?.into_values());
         }
         let (least, most) = (counts.first()?, counts.last()?);
         Some(if least == most {
@@ -165,7 +172,7 @@ impl<'f> Facts<'f> {
         if nranks == 1 {
             return Some("single");
         }
-        match self.nodes()? {
+        match self.count_nodes()? {
             1 => Some("one-node"),
             nodes if nodes == nranks => Some("one-per-node"),
             _ => Some("mixed"),
@@ -175,7 +182,7 @@ impl<'f> Facts<'f> {
     pub(super) fn parent(&self) -> Option<String> {
         self.found.communicators[self.communicator.parent?]
             .key
-            .text()
+            .format_id()
     }
 
     pub(super) fn color(&self) -> Option<i64> {
@@ -194,15 +201,17 @@ impl<'f> Facts<'f> {
     }
 
     /// The member whose initialisation took longest; the first of equals.
-    pub(super) fn slowest(&self) -> Option<(&'f Side, f64)> {
+    pub(super) fn find_slowest_init(&self) -> Option<(&'f CommunicatorSide, f64)> {
         let times = self
             .sides()
             .filter_map(|side| Some((side, side.timing.as_ref()?.total)));
         times.reduce(|a, b| if b.1 > a.1 { b } else { a })
     }
 
-    pub(super) fn breakdown(&self) -> String {
-        let timing = self.slowest().and_then(|(side, _)| side.timing.as_ref());
+    pub(super) fn format_init_phases(&self) -> String {
+        let timing = self
+            .find_slowest_init()
+            .and_then(|(side, _)| side.timing.as_ref());
         let parts = timing.iter().flat_map(|timing| &timing.parts);
         parts
             .map(|(name, seconds)| format!("{}={seconds}", String::from_utf8_lossy(name)))
@@ -210,36 +219,37 @@ impl<'f> Facts<'f> {
             .join(" ")
     }
 
-    pub(super) fn calls(&self) -> u64 {
-        self.sides().fold(0, |n, s| n.saturating_add(s.calls()))
+    pub(super) fn count_calls(&self) -> u64 {
+        self.sides()
+            .fold(0, |n, s| n.saturating_add(s.count_calls()))
     }
 
-    pub(super) fn bytes(&self) -> u128 {
+    pub(super) fn sum_bytes(&self) -> u128 {
         self.sides()
             .flat_map(|side| &side.uses)
             .fold(0, |n, (_, value)| n.saturating_add(value.bytes))
     }
 
     /// Calls and bytes by operation; no bytes where some are not known.
-    fn by_op(&self) -> BTreeMap<&'f [u8], (u64, Option<u128>)> {
+    fn sum_by_operation(&self) -> BTreeMap<&'f [u8], (u64, Option<u128>)> {
         let mut ops: BTreeMap<&[u8], (u64, Option<u128>)> = BTreeMap::new();
         for (key, value) in self.sides().flat_map(|side| &side.uses) {
             let op = ops
-                .entry(self.found.ops.name(key.op))
+                .entry(self.found.ops.name_of_op(key.op))
                 .or_insert((0, Some(0)));
             op.0 = op.0.saturating_add(value.calls);
             op.1 =
-                op.1.filter(|_| key.size != UNKNOWN)
+                op.1.filter(|_| key.size != UNKNOWN_SIZE)
                     .map(|bytes| bytes.saturating_add(value.bytes));
         }
         ops
     }
 
     /// The operations with most bytes, and their shares.
-    pub(super) fn shares(&self) -> String {
-        let all = self.bytes();
+    pub(super) fn format_byte_shares(&self) -> String {
+        let all = self.sum_bytes();
         let mut ops: Vec<(u128, &[u8])> = self
-            .by_op()
+            .sum_by_operation()
             .into_iter()
             .map(|(name, (_, bytes))| (bytes.unwrap_or(0), name))
             .collect();
@@ -256,12 +266,12 @@ impl<'f> Facts<'f> {
     }
 
     /// `AllReduce=120:480000000`: calls and bytes by operation.
-    pub(super) fn ops(&self) -> String {
+    pub(super) fn format_operations(&self) -> String {
         let text = |(name, (calls, bytes)): (&[u8], (u64, Option<u128>))| {
             let bytes = bytes.map_or(String::new(), |bytes| bytes.to_string());
             format!("{}={calls}:{bytes}", String::from_utf8_lossy(name))
         };
-        self.by_op()
+        self.sum_by_operation()
             .into_iter()
             .map(text)
             .collect::<Vec<_>>()
@@ -269,9 +279,12 @@ impl<'f> Facts<'f> {
     }
 
     /// How far its life is: of all members, or of how many each.
-    pub(super) fn state(&self) -> String {
-        let mut states: BTreeMap<State, usize> = BTreeMap::new();
-        for side in self.sides().filter(|s| s.state != State::Unknown) {
+    pub(super) fn format_state(&self) -> String {
+        let mut states: BTreeMap<CommunicatorState, usize> = BTreeMap::new();
+        for side in self
+            .sides()
+            .filter(|s| s.state != CommunicatorState::Unknown)
+        {
             *states.entry(side.state).or_default() += 1;
         }
         if states.len() == 1 {

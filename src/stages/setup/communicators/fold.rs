@@ -1,49 +1,49 @@
 //! What is kept of a log: the calls by who made them, and the lines about communicators.
 
 use crate::count::tally;
-use crate::grammar::message::Message;
-use crate::grammar::message::communicator::init::{self, Stage};
+use crate::grammar::message::NcclMessage;
+use crate::grammar::message::communicator::init::{self, InitStage};
 use crate::grammar::message::communicator::timing;
-use crate::grammar::message::communicator::timing::Of;
-use crate::grammar::message::graph::{Channels, Graph};
-use crate::log::walk::{Call, Said, Torn, Visit};
+use crate::grammar::message::communicator::timing::TimedSetup;
+use crate::grammar::message::graph::{ChannelCounts, GraphMessage};
+use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall};
 use crate::members::comm_id::CommId;
-use crate::members::{Merged, Renumbered};
-use crate::stages::net::all::First;
+use crate::members::{MergedMembers, MergedNumbers};
+use crate::stages::net::net_stage::FirstReportLine;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// One chunk's part.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Partial {
-    tally: tally::Partial,
-    heard: Vec<Heard>,
+pub(crate) struct CommunicatorsPartial {
+    tally: tally::TallyPartial,
+    heard: Vec<CommunicatorLine>,
 }
 
 /// A line about a communicator; its process is the chunk's.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Heard {
+pub(crate) struct CommunicatorLine {
     process: u32,
     tid: Option<u64>,
     /// Its line in the chunk.
     line: u64,
     /// Where it begins, in bytes of the input.
     at: u64,
-    what: What,
+    what: CommunicatorLineKind,
 }
 
 #[derive(Serialize, Deserialize)]
-enum What {
-    Channels(Channels),
-    Init(Box<Begun>),
-    Layout(init::Layout),
+enum CommunicatorLineKind {
+    Channels(ChannelCounts),
+    Init(Box<CommunicatorInitLine>),
+    Layout(init::CommLayout),
     Timing(f64, Vec<(Box<[u8]>, f64)>, u32, u32),
-    Name(Named),
+    Name(CommunicatorNameLine),
 }
 
 /// A communicator's name, kept.
 #[derive(Serialize, Deserialize)]
-struct Named {
+struct CommunicatorNameLine {
     name: Box<[u8]>,
     hash: u64,
     rank: u32,
@@ -52,27 +52,27 @@ struct Named {
 
 /// What an INIT line says, kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Begun {
-    stage: Stage,
+struct CommunicatorInitLine {
+    stage: InitStage,
     comm: u64,
-    side: Side,
+    side: CommunicatorSide,
     parent: Option<u64>,
 }
 
 /// How long an initialisation took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Timing {
+pub(crate) struct CommunicatorInitTiming {
     /// All of it, in seconds.
     pub(crate) total: f64,
     /// Its parts as printed.
     pub(crate) parts: Vec<(Box<[u8]>, f64)>,
     /// Its line.
-    pub(crate) at: First,
+    pub(crate) at: FirstReportLine,
 }
 
 /// How far a communicator's life is, to one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub(crate) enum State {
+pub(crate) enum CommunicatorState {
     /// No INIT line names it.
     #[default]
     Unknown,
@@ -86,25 +86,28 @@ pub(crate) enum State {
     Aborted,
 }
 
-impl State {
+impl CommunicatorState {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            State::Unknown => "",
-            State::Started => "started",
-            State::Ready => "ready",
-            State::Destroyed => "destroyed",
-            State::Aborted => "aborted",
+            CommunicatorState::Unknown => "",
+            CommunicatorState::Started => "started",
+            CommunicatorState::Ready => "ready",
+            CommunicatorState::Destroyed => "destroyed",
+            CommunicatorState::Aborted => "aborted",
         }
     }
 
     fn is_over(self) -> bool {
-        matches!(self, State::Destroyed | State::Aborted)
+        matches!(
+            self,
+            CommunicatorState::Destroyed | CommunicatorState::Aborted
+        )
     }
 }
 
 /// One process's side of a communicator.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Side {
+pub(crate) struct CommunicatorSide {
     /// The merged process.
     pub(crate) process: u32,
     /// Its address there.
@@ -130,53 +133,57 @@ pub(crate) struct Side {
     /// The line that says where its ranks are.
     pub(crate) layout: Option<(u32, u32)>,
     /// How long it took to make.
-    pub(crate) timing: Option<Timing>,
+    pub(crate) timing: Option<CommunicatorInitTiming>,
     /// How many channels it has, and the line that reports it.
-    pub(crate) channels: Option<(Channels, First)>,
+    pub(crate) channels: Option<(ChannelCounts, FirstReportLine)>,
     /// What whoever made it called it.
     pub(crate) name: Option<Box<[u8]>>,
     /// How far it is.
-    pub(crate) state: State,
+    pub(crate) state: CommunicatorState,
     /// The calls made on it.
-    pub(crate) uses: Vec<(tally::Key, tally::Value)>,
+    pub(crate) uses: Vec<(tally::CallKey, tally::CallVolume)>,
 }
 
-impl Partial {
+impl CommunicatorsPartial {
     pub(crate) fn new(options: &tally::Options) -> Self {
-        Partial {
-            tally: tally::Partial::new(options),
+        CommunicatorsPartial {
+            tally: tally::TallyPartial::new(options),
             heard: Vec::new(),
         }
     }
 
-    pub(crate) fn parts(self) -> (tally::Partial, Vec<Heard>) {
+    pub(crate) fn into_parts(self) -> (tally::TallyPartial, Vec<CommunicatorLine>) {
         (self.tally, self.heard)
     }
 }
 
-impl Visit for Partial {
+impl LogVisitor for CommunicatorsPartial {
     const MESSAGES: bool = true;
 
-    fn message(&mut self, said: &Said<'_>) {
+    fn message(&mut self, said: &MessageLine<'_>) {
         let what = match &said.message {
-            Message::Init(line) => What::Init(Box::new(begun(line))),
-            Message::Layout(layout) => What::Layout(*layout),
-            Message::Timings(timing) => match timing.of {
-                Of::Init { rank, nranks, .. } => {
-                    What::Timing(timing.total, kept(timing), rank, nranks)
+            NcclMessage::Init(line) => CommunicatorLineKind::Init(Box::new(keep_init_line(line))),
+            NcclMessage::Layout(layout) => CommunicatorLineKind::Layout(*layout),
+            NcclMessage::Timings(timing) => match timing.of {
+                TimedSetup::Init { rank, nranks, .. } => {
+                    CommunicatorLineKind::Timing(timing.total, keep_timings(timing), rank, nranks)
                 }
-                Of::Bootstrap => return,
+                TimedSetup::Bootstrap => return,
             },
-            Message::Graph(Graph::Channels(channels)) => What::Channels(*channels),
-            Message::Named(named) if !named.name.is_empty() => What::Name(Named {
-                name: named.name.into(),
-                hash: named.hash,
-                rank: named.rank,
-                nranks: named.nranks,
-            }),
+            NcclMessage::Graph(GraphMessage::Channels(channels)) => {
+                CommunicatorLineKind::Channels(*channels)
+            }
+            NcclMessage::Named(named) if !named.name.is_empty() => {
+                CommunicatorLineKind::Name(CommunicatorNameLine {
+                    name: named.name.into(),
+                    hash: named.hash,
+                    rank: named.rank,
+                    nranks: named.nranks,
+                })
+            }
             _ => return,
         };
-        self.heard.push(Heard {
+        self.heard.push(CommunicatorLine {
             process: said.process,
             tid: said.tid,
             line: said.line,
@@ -186,7 +193,7 @@ impl Visit for Partial {
     }
 
     #[inline(always)]
-    fn call(&mut self, call: &Call<'_>) {
+    fn call(&mut self, call: &LogCall<'_>) {
         self.tally.call(call);
     }
 
@@ -198,13 +205,13 @@ impl Visit for Partial {
         self.tally.slot();
     }
 
-    fn torn(&mut self, calls: &[Torn<'_>]) {
-        self.tally.torn(calls);
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
+        self.tally.insert_torn_calls(calls);
     }
 }
 
-fn begun(line: &init::Line<'_>) -> Begun {
-    let side = Side {
+fn keep_init_line(line: &init::InitLine<'_>) -> CommunicatorInitLine {
+    let side = CommunicatorSide {
         comm: line.init.comm,
         rank: Some(line.init.rank),
         nranks: Some(line.init.nranks),
@@ -213,9 +220,9 @@ fn begun(line: &init::Line<'_>) -> Begun {
         bus_id: line.bus_id,
         call: line.call.map(Into::into),
         color: line.init.split.and_then(|split| split.color),
-        ..Side::default()
+        ..CommunicatorSide::default()
     };
-    Begun {
+    CommunicatorInitLine {
         stage: line.stage,
         comm: line.init.comm,
         side,
@@ -223,28 +230,34 @@ fn begun(line: &init::Line<'_>) -> Begun {
     }
 }
 
-fn kept(timing: &timing::Timings<'_>) -> Vec<(Box<[u8]>, f64)> {
+fn keep_timings(timing: &timing::InitTimings<'_>) -> Vec<(Box<[u8]>, f64)> {
     timing.parts().map(|(name, s)| (name.into(), s)).collect()
 }
 
 /// All sides met so far, in the order of their first INIT lines.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Sides {
-    pub(crate) list: Vec<Side>,
+pub(crate) struct CommunicatorSides {
+    pub(crate) list: Vec<CommunicatorSide>,
     /// What an address of a process names, or named last.
     live: FxHashMap<(u32, u64), usize>,
     /// The side that a thread's last INIT line is about.
     last: FxHashMap<(u32, Option<u64>), usize>,
     /// A thread's channels, said before the line that names the communicator: without `Init START`,
     /// before 2.18, that line is the last.
-    channels: FxHashMap<(u32, Option<u64>), (Channels, First)>,
+    channels: FxHashMap<(u32, Option<u64>), (ChannelCounts, FirstReportLine)>,
 }
 
-impl Sides {
+impl CommunicatorSides {
     /// Adds a chunk's lines, in order; `from` is its first line, and `merged` knows what it says of
     /// communicators.
-    pub(crate) fn add(&mut self, heard: Vec<Heard>, to: &Renumbered, from: First, merged: &Merged) {
-        for Heard {
+    pub(crate) fn add_lines(
+        &mut self,
+        heard: Vec<CommunicatorLine>,
+        to: &MergedNumbers,
+        from: FirstReportLine,
+        merged: &MergedMembers,
+    ) {
+        for CommunicatorLine {
             process,
             tid,
             line,
@@ -253,40 +266,41 @@ impl Sides {
         } in heard
         {
             let process = to.processes[process as usize];
-            let at = First {
+            let at = FirstReportLine {
                 line: from.line + line,
                 ..from
             };
             match what {
-                What::Channels(channels) => {
+                CommunicatorLineKind::Channels(channels) => {
                     let thread = (process, tid);
                     let side = self.last.get(&thread).map(|&side| &mut self.list[side]);
-                    match side.filter(|side| side.state == State::Started) {
+                    match side.filter(|side| side.state == CommunicatorState::Started) {
                         Some(side) => side.channels = side.channels.or(Some((channels, at))),
                         None => {
                             self.channels.insert(thread, (channels, at));
                         }
                     }
                 }
-                What::Init(mut begun) => {
+                CommunicatorLineKind::Init(mut begun) => {
                     let identity = merged.identity_at(process, begun.comm, place);
                     begun.side.comm_id = identity.and_then(|identity| identity.comm_id);
-                    self.init(process, tid, *begun);
+                    self.add_init_line(process, tid, *begun);
                 }
-                What::Layout(layout) => {
-                    if let Some(side) = self.named(process, layout.comm)
+                CommunicatorLineKind::Layout(layout) => {
+                    if let Some(side) = self.side_at_address(process, layout.comm)
                         && (side.rank, side.nranks) == (Some(layout.rank), Some(layout.nranks))
                     {
                         side.layout = Some((layout.nodes, layout.local_ranks));
                     }
                 }
-                What::Name(named) => self.name(process, tid, named),
-                What::Timing(total, parts, rank, nranks) => {
+                CommunicatorLineKind::Name(named) => self.assign_name(process, tid, named),
+                CommunicatorLineKind::Timing(total, parts, rank, nranks) => {
                     if let Some(&side) = self.last.get(&(process, tid))
                         && let side = &mut self.list[side]
                         && (side.rank, side.nranks) == (Some(rank), Some(nranks))
                     {
-                        side.timing.get_or_insert(Timing { total, parts, at });
+                        side.timing
+                            .get_or_insert(CommunicatorInitTiming { total, parts, at });
                     }
                 }
             }
@@ -295,20 +309,27 @@ impl Sides {
 
     /// Adds those of inputs that were read elsewhere, and that come after `before` others; `here`
     /// gives a process its number. A process's lines are in inputs that are read together.
-    pub(crate) fn merge(&mut self, other: Sides, here: impl Fn(u32) -> u32, before: u32) {
+    pub(crate) fn merge(
+        &mut self,
+        other: CommunicatorSides,
+        here: impl Fn(u32) -> u32,
+        before: u32,
+    ) {
         let first = self.list.len();
         let thread = |(process, tid): (u32, Option<u64>)| (here(process), tid);
-        let channels = |(channels, at): (Channels, First)| (channels, at.after(before));
-        self.list.extend(other.list.into_iter().map(|side| Side {
-            process: here(side.process),
-            parent: side.parent.map(|parent| first + parent),
-            timing: side.timing.map(|timing| Timing {
-                at: timing.at.after(before),
-                ..timing
-            }),
-            channels: side.channels.map(channels),
-            ..side
-        }));
+        let channels =
+            |(channels, at): (ChannelCounts, FirstReportLine)| (channels, at.shift_inputs(before));
+        self.list
+            .extend(other.list.into_iter().map(|side| CommunicatorSide {
+                process: here(side.process),
+                parent: side.parent.map(|parent| first + parent),
+                timing: side.timing.map(|timing| CommunicatorInitTiming {
+                    at: timing.at.shift_inputs(before),
+                    ..timing
+                }),
+                channels: side.channels.map(channels),
+                ..side
+            }));
         let live = other.live.into_iter();
         self.live
             .extend(live.map(|((process, comm), side)| ((here(process), comm), first + side)));
@@ -322,56 +343,63 @@ impl Sides {
 
     /// A name is of the communicator that the thread initialises: its rank and size must be the
     /// same, and its id where the hash is one.
-    fn name(&mut self, process: u32, tid: Option<u64>, named: Named) {
+    fn assign_name(&mut self, process: u32, tid: Option<u64>, named: CommunicatorNameLine) {
         let Some(&at) = self.last.get(&(process, tid)) else {
             return;
         };
-        let own = |side: &Side| (side.rank, side.nranks) == (Some(named.rank), Some(named.nranks));
+        let own = |side: &CommunicatorSide| {
+            (side.rank, side.nranks) == (Some(named.rank), Some(named.nranks))
+        };
         // Up to 2.26.1 the hash is another one: then the thread alone says which it is.
-        let is = |side: &Side| side.comm_id.is_some_and(|id| id.is_printed(named.hash));
+        let is = |side: &CommunicatorSide| side.comm_id.is_some_and(|id| id.is_printed(named.hash));
         let other = !is(&self.list[at])
             && self
                 .list
                 .iter()
                 .any(|side| side.process == process && is(side));
         let side = &mut self.list[at];
-        if own(side) && side.state == State::Started && !other {
+        if own(side) && side.state == CommunicatorState::Started && !other {
             side.name.get_or_insert(named.name);
         }
     }
 
-    fn named(&mut self, process: u32, comm: u64) -> Option<&mut Side> {
+    fn side_at_address(&mut self, process: u32, comm: u64) -> Option<&mut CommunicatorSide> {
         let at = *self.live.get(&(process, comm))?;
         Some(&mut self.list[at])
     }
 
-    fn init(&mut self, process: u32, tid: Option<u64>, begun: Begun) {
-        let Begun {
+    fn add_init_line(&mut self, process: u32, tid: Option<u64>, begun: CommunicatorInitLine) {
+        let CommunicatorInitLine {
             stage,
             comm,
             side,
             parent,
         } = begun;
         let at = match self.live.get(&(process, comm)) {
-            Some(&at) if self.list[at].goes_on(&side, stage) => at,
-            _ => self.new_side(process, side.clone(), parent),
+            Some(&at) if self.list[at].is_same_life(&side, stage) => at,
+            _ => self.push_side(process, side.clone(), parent),
         };
         let known = &mut self.list[at];
-        known.learn(side);
+        known.fill_from_line(side);
         known.state = match stage {
-            Stage::InitStart => State::Started,
-            Stage::InitComplete => State::Ready,
-            Stage::DestroyComplete => State::Destroyed,
-            Stage::AbortComplete => State::Aborted,
+            InitStage::InitStart => CommunicatorState::Started,
+            InitStage::InitComplete => CommunicatorState::Ready,
+            InitStage::DestroyComplete => CommunicatorState::Destroyed,
+            InitStage::AbortComplete => CommunicatorState::Aborted,
         };
         let channels = self.channels.remove(&(process, tid));
-        if stage == Stage::InitComplete {
+        if stage == InitStage::InitComplete {
             known.channels = known.channels.or(channels);
         }
         self.last.insert((process, tid), at);
     }
 
-    fn new_side(&mut self, process: u32, mut side: Side, parent: Option<u64>) -> usize {
+    fn push_side(
+        &mut self,
+        process: u32,
+        mut side: CommunicatorSide,
+        parent: Option<u64>,
+    ) -> usize {
         side.process = process;
         let parent = parent.and_then(|parent| self.live.get(&(process, parent)));
         side.parent = parent.copied();
@@ -382,10 +410,10 @@ impl Sides {
     }
 }
 
-impl Side {
+impl CommunicatorSide {
     /// True where a line is about this life of the address and not the next.
-    fn goes_on(&self, line: &Side, stage: Stage) -> bool {
-        let is_end = matches!(stage, Stage::DestroyComplete | Stage::AbortComplete);
+    fn is_same_life(&self, line: &CommunicatorSide, stage: InitStage) -> bool {
+        let is_end = matches!(stage, InitStage::DestroyComplete | InitStage::AbortComplete);
         let same_id = match (self.comm_id, line.comm_id) {
             (Some(a), Some(b)) => a == b,
             _ => true,
@@ -394,9 +422,9 @@ impl Side {
         // is another communicator.
         let again = self.comm_id.is_some() && self.comm_id == line.comm_id;
         let follows = match stage {
-            Stage::InitStart => again,
-            Stage::InitComplete => again || self.state == State::Started,
-            Stage::DestroyComplete | Stage::AbortComplete => true,
+            InitStage::InitStart => again,
+            InitStage::InitComplete => again || self.state == CommunicatorState::Started,
+            InitStage::DestroyComplete | InitStage::AbortComplete => true,
         };
         (self.rank, self.nranks) == (line.rank, line.nranks)
             && same_id
@@ -404,7 +432,7 @@ impl Side {
             && (is_end || !self.state.is_over())
     }
 
-    fn learn(&mut self, line: Side) {
+    fn fill_from_line(&mut self, line: CommunicatorSide) {
         self.comm_id = self.comm_id.or(line.comm_id);
         self.dev = self.dev.or(line.dev);
         self.nvml_dev = self.nvml_dev.or(line.nvml_dev);
@@ -419,7 +447,7 @@ impl Side {
     }
 
     /// Takes in another account of the same side.
-    pub(crate) fn absorb(&mut self, other: Side) {
+    pub(crate) fn merge_account(&mut self, other: CommunicatorSide) {
         self.state = self.state.max(other.state);
         self.layout = self.layout.or(other.layout);
         self.channels = self.channels.or(other.channels);
@@ -427,11 +455,11 @@ impl Side {
         if self.timing.is_none() {
             self.timing.clone_from(&other.timing);
         }
-        self.learn(other);
+        self.fill_from_line(other);
     }
 
     /// Calls made on it.
-    pub(crate) fn calls(&self) -> u64 {
+    pub(crate) fn count_calls(&self) -> u64 {
         self.uses
             .iter()
             .fold(0, |n, (_, value)| n.saturating_add(value.calls))

@@ -1,16 +1,16 @@
 //! Which sides are one communicator, and where its members are.
 
-use super::fold::Side;
-use super::purpose::Label;
-use crate::members::Process;
+use super::fold::CommunicatorSide;
+use super::purpose::PurposeLabel;
+use crate::members::SpeakerProcess;
 use crate::members::comm_id::CommId;
 use rustc_hash::FxHashMap;
 
 /// A communicator.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Communicator {
+pub(crate) struct MergedCommunicator {
     /// What tells it from all others.
-    pub(crate) key: Key,
+    pub(crate) key: CommunicatorKey,
     /// Its sides, by rank.
     pub(crate) sides: Vec<usize>,
     /// Its size.
@@ -18,25 +18,25 @@ pub(crate) struct Communicator {
     /// The communicator it was split from.
     pub(crate) parent: Option<usize>,
     /// What it is for.
-    pub(crate) label: Label,
+    pub(crate) label: PurposeLabel,
     /// Its members' ranks in the job.
-    pub(crate) place: Place,
+    pub(crate) place: CommunicatorJobRanks,
 }
 
 /// What all members of a communicator know it by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
+pub(crate) enum CommunicatorKey {
     /// The id that they share, and the size.
     Id(CommId, u32),
     /// Nothing: one process's address.
     Own(usize),
     /// Nothing, but counting leaves no other way: the first of its sides.
-    Counted(usize, Told),
+    Counted(usize, CountingEvidence),
 }
 
 /// How counting tells that sides are one communicator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Told {
+pub(crate) enum CountingEvidence {
     /// Each process has this one and no other.
     Only,
     /// Each process has one of this size, and each rank is there once.
@@ -47,28 +47,28 @@ pub(crate) enum Told {
     Order(u32),
 }
 
-impl Default for Key {
+impl Default for CommunicatorKey {
     fn default() -> Self {
-        Key::Own(usize::MAX)
+        CommunicatorKey::Own(usize::MAX)
     }
 }
 
-impl Key {
+impl CommunicatorKey {
     /// The id as a text.
-    pub(crate) fn text(&self) -> Option<String> {
+    pub(crate) fn format_id(&self) -> Option<String> {
         match self {
-            Key::Id(id, _) => Some(id.to_string()),
-            Key::Own(_) | Key::Counted(..) => None,
+            CommunicatorKey::Id(id, _) => Some(id.to_string()),
+            CommunicatorKey::Own(_) | CommunicatorKey::Counted(..) => None,
         }
     }
 }
 
 /// A GPU of the job: a process and the device its communicators are on.
-pub(crate) type Gpu = (u32, Option<u32>);
+pub(crate) type JobGpu = (u32, Option<u32>);
 
 /// Where a communicator's members are in the job.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct CommunicatorJobRanks {
     /// Its members' ranks in the job, by their rank in it, as far as they are known.
     pub(crate) ranks: Vec<u32>,
     /// Ranks of the job.
@@ -80,7 +80,7 @@ pub(crate) struct Place {
     pub(crate) whole: bool,
 }
 
-impl Place {
+impl CommunicatorJobRanks {
     /// The distance between neighbours, if it is the same for all.
     pub(crate) fn stride(&self) -> Option<u32> {
         if !self.whole {
@@ -92,28 +92,28 @@ impl Place {
     }
 
     /// It has every rank of the job.
-    pub(crate) fn is_all(&self) -> bool {
+    pub(crate) fn has_all_job_ranks(&self) -> bool {
         self.whole && self.world > 0 && self.ranks.len() == self.world as usize
     }
 }
 
 /// The communicators of the sides, in the order of their first side.
-pub(crate) fn communicators(sides: &[Side]) -> Vec<Communicator> {
-    let mut keys: Vec<Key> = Vec::with_capacity(sides.len());
-    let mut index: FxHashMap<Key, usize> = FxHashMap::default();
-    let mut all: Vec<Communicator> = Vec::new();
+pub(crate) fn group_sides(sides: &[CommunicatorSide]) -> Vec<MergedCommunicator> {
+    let mut keys: Vec<CommunicatorKey> = Vec::with_capacity(sides.len());
+    let mut index: FxHashMap<CommunicatorKey, usize> = FxHashMap::default();
+    let mut all: Vec<MergedCommunicator> = Vec::new();
     for (at, side) in sides.iter().enumerate() {
         // A parent is before its children.
         let parent = side.parent.map(|parent| keys[parent].clone());
         let key = match side.comm_id {
-            Some(id) => Key::Id(id, side.nranks.unwrap_or(0)),
-            None => Key::Own(at),
+            Some(id) => CommunicatorKey::Id(id, side.nranks.unwrap_or(0)),
+            None => CommunicatorKey::Own(at),
         };
         let which = *index.entry(key.clone()).or_insert_with(|| {
-            all.push(Communicator {
+            all.push(MergedCommunicator {
                 key: key.clone(),
                 nranks: side.nranks,
-                ..Communicator::default()
+                ..MergedCommunicator::default()
             });
             all.len() - 1
         });
@@ -129,7 +129,7 @@ pub(crate) fn communicators(sides: &[Side]) -> Vec<Communicator> {
 }
 
 /// The GPU that a side is on.
-pub(crate) fn gpu(side: &Side) -> Gpu {
+pub(crate) fn gpu_of_side(side: &CommunicatorSide) -> JobGpu {
     (side.process, side.dev)
 }
 
@@ -137,29 +137,33 @@ pub(crate) fn gpu(side: &Side) -> Gpu {
 ///
 /// A job is what communicators connect. Where one of them has all GPUs of its job, its ranks are
 /// the job's. Where none has, GPUs are counted by host and device, which is only likely.
-pub(crate) fn place(all: &mut [Communicator], sides: &[Side], processes: &[Process]) {
-    let mut numbers: FxHashMap<Gpu, usize> = FxHashMap::default();
-    let mut gpus: Vec<Gpu> = Vec::new();
-    let named = |c: &Communicator| !matches!(c.key, Key::Own(_));
+pub(crate) fn place_in_job(
+    all: &mut [MergedCommunicator],
+    sides: &[CommunicatorSide],
+    processes: &[SpeakerProcess],
+) {
+    let mut numbers: FxHashMap<JobGpu, usize> = FxHashMap::default();
+    let mut gpus: Vec<JobGpu> = Vec::new();
+    let named = |c: &MergedCommunicator| !matches!(c.key, CommunicatorKey::Own(_));
     for &at in all.iter().filter(|c| named(c)).flat_map(|c| &c.sides) {
-        numbers.entry(gpu(&sides[at])).or_insert_with(|| {
-            gpus.push(gpu(&sides[at]));
+        numbers.entry(gpu_of_side(&sides[at])).or_insert_with(|| {
+            gpus.push(gpu_of_side(&sides[at]));
             gpus.len() - 1
         });
     }
-    let mut job = Union::new(gpus.len());
+    let mut job = DisjointSets::new(gpus.len());
     for communicator in all.iter().filter(|c| named(c)) {
         let mut members = communicator
             .sides
             .iter()
-            .map(|&at| numbers[&gpu(&sides[at])]);
+            .map(|&at| numbers[&gpu_of_side(&sides[at])]);
         if let Some(first) = members.next() {
-            members.for_each(|other| job.join(first, other));
+            members.for_each(|other| job.join_sets(first, other));
         }
     }
     let mut size: FxHashMap<usize, usize> = FxHashMap::default();
     for at in 0..gpus.len() {
-        *size.entry(job.root(at)).or_default() += 1;
+        *size.entry(job.find_root(at)).or_default() += 1;
     }
     // The largest of a job that has all its GPUs; the first of equals.
     let mut rank: FxHashMap<usize, u32> = FxHashMap::default();
@@ -168,12 +172,12 @@ pub(crate) fn place(all: &mut [Communicator], sides: &[Side], processes: &[Proce
         let members: Vec<(usize, Option<u32>)> = communicator
             .sides
             .iter()
-            .map(|&at| (numbers[&gpu(&sides[at])], sides[at].rank))
+            .map(|&at| (numbers[&gpu_of_side(&sides[at])], sides[at].rank))
             .collect();
         let Some(&(first, _)) = members.first() else {
             continue;
         };
-        let root = job.root(first);
+        let root = job.find_root(first);
         if members.len() != size[&root] || world.contains_key(&root) {
             continue;
         }
@@ -184,31 +188,34 @@ pub(crate) fn place(all: &mut [Communicator], sides: &[Side], processes: &[Proce
     }
     // All others in the order of hosts and devices.
     let mut rest: Vec<usize> = (0..gpus.len())
-        .filter(|&at| !world.contains_key(&job.root(at)))
+        .filter(|&at| !world.contains_key(&job.find_root(at)))
         .collect();
     rest.sort_by_cached_key(|&at| {
         let (process, dev) = gpus[at];
-        let Process { host, pid } = &processes[process as usize];
-        (natural(host), dev, *pid)
+        let SpeakerProcess { host, pid } = &processes[process as usize];
+        (natural_sort_key(host), dev, *pid)
     });
     let count = u32::try_from(rest.len()).unwrap_or(u32::MAX);
     let order: FxHashMap<usize, u32> = rest.into_iter().zip(0..).collect();
-    for communicator in all.iter_mut().filter(|c| !matches!(c.key, Key::Own(_))) {
+    for communicator in all
+        .iter_mut()
+        .filter(|c| !matches!(c.key, CommunicatorKey::Own(_)))
+    {
         let members: Vec<usize> = communicator
             .sides
             .iter()
-            .map(|&at| numbers[&gpu(&sides[at])])
+            .map(|&at| numbers[&gpu_of_side(&sides[at])])
             .collect();
         let Some(&first) = members.first() else {
             continue;
         };
-        let of = world.get(&job.root(first)).copied();
+        let of = world.get(&job.find_root(first)).copied();
         let ranks: Option<Vec<u32>> = members
             .iter()
             .map(|gpu| rank.get(gpu).or_else(|| order.get(gpu)).copied())
             .collect();
         let ranks = ranks.unwrap_or_default();
-        communicator.place = Place {
+        communicator.place = CommunicatorJobRanks {
             whole: communicator.nranks == u32::try_from(ranks.len()).ok(),
             ranks,
             world: of.unwrap_or(count),
@@ -218,7 +225,7 @@ pub(crate) fn place(all: &mut [Communicator], sides: &[Side], processes: &[Proce
 }
 
 /// A name in parts that sort as people count: `node2` before `node10`.
-pub(crate) fn natural(name: &[u8]) -> Vec<(u64, Vec<u8>)> {
+pub(crate) fn natural_sort_key(name: &[u8]) -> Vec<(u64, Vec<u8>)> {
     name.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
         .map(|part| match std::str::from_utf8(part).map(str::parse) {
             Ok(Ok(number)) => (number, Vec::new()),
@@ -229,16 +236,16 @@ pub(crate) fn natural(name: &[u8]) -> Vec<(u64, Vec<u8>)> {
 
 /// Sets that can be joined.
 #[derive(Debug, Default)]
-pub(crate) struct Union(Vec<usize>);
+pub(crate) struct DisjointSets(Vec<usize>);
 
-impl Union {
+impl DisjointSets {
     /// `n` sets of one.
-    pub(crate) fn new(n: usize) -> Union {
-        Union((0..n).collect())
+    pub(crate) fn new(n: usize) -> DisjointSets {
+        DisjointSets((0..n).collect())
     }
 
     /// The set that `at` is in.
-    pub(crate) fn root(&mut self, at: usize) -> usize {
+    pub(crate) fn find_root(&mut self, at: usize) -> usize {
         let mut root = at;
         while self.0[root] != root {
             self.0[root] = self.0[self.0[root]];
@@ -248,8 +255,8 @@ impl Union {
     }
 
     /// Makes two sets one, named by the lower of the two.
-    pub(crate) fn join(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.root(a), self.root(b));
+    pub(crate) fn join_sets(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.find_root(a), self.find_root(b));
         self.0[a.max(b)] = a.min(b);
     }
 }

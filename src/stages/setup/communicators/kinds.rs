@@ -1,16 +1,16 @@
 //! The communicators by what they are for and how large they are: what two jobs can be held
 //! against each other in, whose ids and addresses never agree.
 
-use super::Found;
-use super::facts::Facts;
-use super::identity::Key;
-use crate::grammar::message::graph::Channels;
+use super::CommunicatorsSummary;
+use super::facts::CommunicatorFacts;
+use super::identity::CommunicatorKey;
+use crate::grammar::message::graph::ChannelCounts;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
 /// A communicator without its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct CommunicatorKind {
     /// What it is for: `tensor`, `unknown`.
     pub(crate) label: &'static str,
     /// Its size.
@@ -20,19 +20,19 @@ pub(crate) struct Kind {
     /// Its members name it: it is one, and not one process's side.
     pub(crate) named: bool,
     /// The numbers of channels that its members say it has.
-    pub(crate) channels: BTreeSet<Channels>,
+    pub(crate) channels: BTreeSet<ChannelCounts>,
 }
 
-impl Found {
+impl CommunicatorsSummary {
     /// All communicators, in the order they first appear.
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
+    pub(crate) fn communicator_kinds(&self) -> impl Iterator<Item = CommunicatorKind> {
         self.communicators.iter().map(|communicator| {
-            let of = Facts::of(self, communicator);
-            Kind {
+            let of = CommunicatorFacts::new(self, communicator);
+            CommunicatorKind {
                 label: communicator.label.of.name(),
                 nranks: of.nranks(),
-                nodes: of.nodes(),
-                named: !matches!(communicator.key, Key::Own(_)),
+                nodes: of.count_nodes(),
+                named: !matches!(communicator.key, CommunicatorKey::Own(_)),
                 channels: of
                     .sides()
                     .filter_map(|side| side.channels)
@@ -43,7 +43,7 @@ impl Found {
     }
 
     /// What the communicator is for that a merged member makes its calls on.
-    pub(crate) fn labels(&self) -> FxHashMap<u32, &'static str> {
+    pub(crate) fn member_purposes(&self) -> FxHashMap<u32, &'static str> {
         let mut of_side: FxHashMap<usize, &'static str> = FxHashMap::default();
         for communicator in &self.communicators {
             let label = communicator.label.of.name();
@@ -54,7 +54,7 @@ impl Found {
     }
 
     /// The name of an operation.
-    pub(crate) fn op(&self, op: u32) -> &[u8] {
-        self.ops.name(op)
+    pub(crate) fn op_name(&self, op: u32) -> &[u8] {
+        self.ops.name_of_op(op)
     }
 }

@@ -9,77 +9,87 @@ mod facts;
 mod fold;
 mod identity;
 mod kinds;
-mod label;
+pub(crate) mod member;
 mod purpose;
+mod purpose_rules;
 mod rows;
-pub(crate) mod seat;
 #[cfg(test)]
 mod tests;
 mod traffic;
 pub(crate) mod view;
-mod wire;
+mod wire_bytes;
 
-use crate::count::calls::{Calls, Options as Read, Progress, finished};
-use crate::count::cells::Gathering;
+use crate::count::calls::{CountedCalls, Options as Read, Progress, finish_counts};
+use crate::count::cells::CellGatherer;
 use crate::count::notes;
-use crate::count::rowed::Rowed;
+use crate::count::row_counts::RowCounts;
 use crate::count::tally;
-use crate::count::tally::{Bag, Key, Pieces, Sizing, Tally};
+use crate::count::tally::{CallKey, ChunkCounts, SizeKey, SortBuffer, Tally};
 use crate::error::Result;
-use crate::formats::Tells;
-use crate::formats::door::Known;
-use crate::grammar::values::Basis;
-use crate::log::placement::{Placed, Placement, Taken};
+use crate::formats::Provides;
+use crate::formats::open::OpenInput;
+use crate::grammar::values::ByteBasis;
+use crate::log::placement::{PlacedCalls, Placement, TakenInput};
 use crate::log::propose;
-use crate::log::timeline::{self, Present, Timeline, Window};
-use crate::log::{Log, Part};
+use crate::log::timeline::{self, PresentSteps, StepTimeline, StepWindow};
+use crate::log::{LogState, MergedChunk};
 use crate::members::comm_id::CommId;
-use crate::members::{Identity, Member, Merged, Ops, Process, Renumbered};
+use crate::members::{
+    CommIdentity, MergedMembers, MergedNumbers, OpInterner, SpeakerComm, SpeakerProcess,
+};
 use crate::pool;
 use crate::report::Report;
-use crate::source::Origin;
-use crate::stages::net::all::First;
-use crate::stages::{self, Stage};
+use crate::source::InputName;
+use crate::stages::net::net_stage::FirstReportLine;
+use crate::stages::{self, InputStage};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use fold::{Partial, Side, Sides, State};
-pub(crate) use identity::{
-    Communicator, Gpu, Key as Named, Told, Union, communicators, gpu, natural,
+pub(crate) use fold::{
+    CommunicatorSide, CommunicatorSides, CommunicatorState, CommunicatorsPartial,
 };
-pub(crate) use kinds::Kind;
-pub(crate) use purpose::Of;
-pub use rows::{grid, look, members};
+pub(crate) use identity::{
+    CommunicatorKey as Named, CountingEvidence, DisjointSets, JobGpu, MergedCommunicator,
+    gpu_of_side, group_sides, natural_sort_key,
+};
+pub(crate) use kinds::CommunicatorKind;
+pub(crate) use purpose::CommunicatorPurpose;
+pub use rows::{build_communicator_grid, build_member_grid, build_terminal_grid};
 
 /// What the logs say about communicators.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct CommunicatorsSummary {
     /// Operations by number.
-    ops: Ops,
+    ops: OpInterner,
     /// The processes, by number.
-    pub(crate) processes: Vec<Process>,
+    pub(crate) processes: Vec<SpeakerProcess>,
     /// The communicators, in the order they were first seen.
-    pub(crate) communicators: Vec<Communicator>,
+    pub(crate) communicators: Vec<MergedCommunicator>,
     /// The sides, by number.
-    pub(crate) sides: Vec<Side>,
+    pub(crate) sides: Vec<CommunicatorSide>,
     /// Whose side a merged member's calls were made on.
     pub(crate) side_of: FxHashMap<u32, usize>,
     /// The inputs' names.
     pub inputs: Vec<String>,
     /// The communicators before some were united.
-    apart: Option<Vec<Communicator>>,
+    apart: Option<Vec<MergedCommunicator>>,
 }
 
-impl Found {
+impl CommunicatorsSummary {
     /// Takes back what was united: each communicator is what lines tell of it.
-    pub(crate) fn part(&mut self) {
+    pub(crate) fn undo_unions(&mut self) {
         if let Some(apart) = self.apart.take() {
             self.communicators = apart;
         }
     }
 
     /// Makes one communicator of sides that are each one of their own.
-    pub(crate) fn unite(&mut self, nranks: u32, told: Told, mut sides: Vec<usize>) {
+    pub(crate) fn unite_sides(
+        &mut self,
+        nranks: u32,
+        told: CountingEvidence,
+        mut sides: Vec<usize>,
+    ) {
         let Some(&first) = sides.iter().min() else {
             return;
         };
@@ -92,11 +102,11 @@ impl Found {
             (self.sides[at].rank, process.host.clone(), process.pid, at)
         });
         let all: FxHashSet<usize> = sides.iter().copied().collect();
-        let is_one = |c: &Communicator| matches!(c.key, Named::Own(at) if all.contains(&at));
+        let is_one = |c: &MergedCommunicator| matches!(c.key, Named::Own(at) if all.contains(&at));
         // Where each is when they are one, the last.
         let rest = self.communicators.iter().filter(|c| !is_one(c)).count();
         let mut next = 0..rest;
-        let place = |c: &Communicator| {
+        let place = |c: &MergedCommunicator| {
             let kept = (!is_one(c)).then(|| next.next());
             kept.flatten().unwrap_or(rest)
         };
@@ -105,11 +115,11 @@ impl Found {
         for communicator in &mut self.communicators {
             communicator.parent = communicator.parent.map(|parent| places[parent]);
         }
-        self.communicators.push(Communicator {
+        self.communicators.push(MergedCommunicator {
             key: Named::Counted(first, told),
             sides,
             nranks: Some(nranks),
-            ..Communicator::default()
+            ..MergedCommunicator::default()
         });
     }
 }
@@ -117,8 +127,8 @@ impl Found {
 /// What the counting tells apart: every call but its buffers, sizes to three digits.
 pub(crate) fn tally_options(steps: bool) -> tally::Options {
     tally::Options {
-        sizing: Sizing::Digits,
-        basis: Basis::Api,
+        sizing: SizeKey::Digits,
+        basis: ByteBasis::Api,
         members: true,
         datatypes: true,
         steps,
@@ -132,96 +142,103 @@ pub(crate) fn tally_options(steps: bool) -> tally::Options {
 ///
 /// # Errors
 /// No input could be read, the window is not there, damage under `--strict`.
-pub fn read(
-    origins: &[Origin],
+pub fn read_communicators(
+    origins: &[InputName],
     read: &Read,
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<Found> {
+) -> Result<CommunicatorsSummary> {
     let tally = tally_options(read.window.is_some());
-    let mut stage = Reading {
-        all: Gathered::new(&tally, origins.len(), read.log.jobs),
-        present: Present::default(),
+    let mut stage = CommunicatorsStage {
+        all: CommunicatorTotals::new(&tally, origins.len(), read.log.jobs),
+        present: PresentSteps::default(),
         read,
     };
-    let new = || Partial::new(&tally);
-    let merged = stages::read(&mut stage, origins, read, report, progress, new)?;
-    let Reading {
+    let new = || CommunicatorsPartial::new(&tally);
+    let merged = stages::read_stage(&mut stage, origins, read, report, progress, new)?;
+    let CommunicatorsStage {
         mut all, present, ..
     } = stage;
     if let Some(window) = &read.window {
-        let missing = |text| propose::anew(text, &present, origins, read.source);
-        present.check(window).map_err(missing)?;
+        let missing =
+            |text| propose::reopened_missing_steps_error(text, &present, origins, read.source);
+        present.check_window(window).map_err(missing)?;
     }
     progress.finish();
-    all.rest(&merged, read.window.as_ref());
+    all.take_rest(&merged, read.window.as_ref());
     let found = all.finish(&merged);
-    notes(&found.sides, &found.communicators, report);
+    report_missing(&found.sides, &found.communicators, report);
     Ok(found)
 }
 
 /// What was read so far.
-struct Reading<'o> {
-    all: Gathered,
-    present: Present,
+struct CommunicatorsStage<'o> {
+    all: CommunicatorTotals,
+    present: PresentSteps,
     read: &'o Read,
 }
 
-impl Stage for Reading<'_> {
-    const NEEDS: Tells = Tells::MEMBERS;
-    type Visit = Partial;
+impl InputStage for CommunicatorsStage<'_> {
+    const NEEDS: Provides = Provides::MEMBERS;
+    type Visit = CommunicatorsPartial;
 
-    fn begin(&mut self, name: String) {
+    fn begin_input(&mut self, name: String) {
         self.all.begin_input(name);
     }
 
-    fn add(&mut self, part: Part<'_, Partial>) {
-        self.all.add(part, &self.read.timeline);
+    fn add_chunk(&mut self, part: MergedChunk<'_, CommunicatorsPartial>) {
+        self.all.add_chunk(part, &self.read.timeline);
     }
 
-    fn end(&mut self, input: Known<Partial>, log: Log, merged: &Merged, report: &mut Report) {
-        let timeline = log.timeline(&self.read.timeline);
+    fn end_input(
+        &mut self,
+        input: OpenInput<CommunicatorsPartial>,
+        log: LogState,
+        merged: &MergedMembers,
+        report: &mut Report,
+    ) {
+        let timeline = log.build_timeline(&self.read.timeline);
         let window = self.read.window.as_ref();
         if window.is_some() {
-            notes::said(&input.name(), &timeline, report);
+            notes::report_step_notes(&input.name(), &timeline, report);
         }
-        self.present.add(&timeline);
+        self.present.add_timeline(&timeline);
         self.all.end_input(&timeline, merged, window);
     }
 }
 
 /// What the chunks of all inputs add up to.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Gathered {
+pub struct CommunicatorTotals {
     tally: Tally,
-    sides: Sides,
+    sides: CommunicatorSides,
     /// By merged member.
-    calls: Bag<(), Key>,
+    calls: SortBuffer<(), CallKey>,
     /// Steps of the input with the most.
     steps: u64,
     /// The inputs' names.
     inputs: Vec<String>,
     /// The calls by step, where that is asked for.
     #[serde(skip)]
-    by_step: Option<ByStep>,
+    by_step: Option<CommunicatorStepCalls>,
 }
 
 /// Calls by step.
 #[derive(Debug)]
-struct ByStep {
+struct CommunicatorStepCalls {
     /// What tells them apart: less than what tells calls apart over all steps.
     tally: tally::Options,
-    calls: Gathering,
+    calls: CellGatherer,
     has_steps: bool,
 }
 
-impl Gathered {
+impl CommunicatorTotals {
     /// Nothing read yet; the chunks are read with the same `tally`.
-    pub(crate) fn new(tally: &tally::Options, inputs: usize, jobs: usize) -> Gathered {
-        Gathered {
+    pub(crate) fn new(tally: &tally::Options, inputs: usize, jobs: usize) -> CommunicatorTotals {
+        CommunicatorTotals {
             tally: Tally::new(tally.clone(), inputs, jobs),
-            sides: Sides::default(),
-            calls: Bag::default(),
+            sides: CommunicatorSides::default(),
+            calls: SortBuffer::default(),
             steps: 0,
             inputs: Vec::new(),
             by_step: None,
@@ -230,13 +247,13 @@ impl Gathered {
 
     /// The same, that also counts calls by step as `tally` distinguishes them; the chunks tell steps
     /// apart.
-    pub(crate) fn by_step(self, tally: &tally::Options) -> Gathered {
-        let by_step = ByStep {
+    pub(crate) fn with_steps(self, tally: &tally::Options) -> CommunicatorTotals {
+        let by_step = CommunicatorStepCalls {
             tally: tally.clone(),
-            calls: Gathering::default(),
+            calls: CellGatherer::default(),
             has_steps: false,
         };
-        Gathered {
+        CommunicatorTotals {
             by_step: Some(by_step),
             ..self
         }
@@ -245,11 +262,16 @@ impl Gathered {
     /// Adds what was gathered elsewhere of inputs that come after these: both are between two inputs.
     /// `to` is how processes and members are numbered here. Calls that are not held any more have no
     /// step.
-    pub fn merge(&mut self, other: Gathered, to: &Renumbered, window: Option<&Window>) {
-        let ops = other.tally.ops.names();
+    pub fn merge(
+        &mut self,
+        other: CommunicatorTotals,
+        to: &MergedNumbers,
+        window: Option<&StepWindow>,
+    ) {
+        let ops = other.tally.ops.op_names();
         let ops: Vec<u32> = ops.map(|name| self.tally.ops.intern(name).0).collect();
         for (((), key), value) in other.calls.into_sorted() {
-            let key = Key {
+            let key = CallKey {
                 op: ops[key.op as usize],
                 member: to.members[key.member as usize],
                 ..key
@@ -264,7 +286,7 @@ impl Gathered {
         self.tally.merge(other.tally, to);
         let (calls, all) = (&mut self.calls, window.is_none());
         self.tally
-            .drain(|_| all, |_, key, value| calls.push((), key, value));
+            .drain_wanted(|_| all, |_, key, value| calls.push((), key, value));
     }
 
     /// The next input begins.
@@ -274,43 +296,47 @@ impl Gathered {
     }
 
     /// Adds a chunk.
-    pub(crate) fn add(&mut self, part: Part<'_, Partial>, steps: &timeline::Options) {
-        let (visit, part) = part.taken();
-        let (calls, heard) = visit.parts();
+    pub(crate) fn add_chunk(
+        &mut self,
+        part: MergedChunk<'_, CommunicatorsPartial>,
+        steps: &timeline::Options,
+    ) {
+        let (visit, part) = part.take_visit();
+        let (calls, heard) = visit.into_parts();
         let input = self.inputs.len().saturating_sub(1);
-        let from = First {
+        let from = FirstReportLine {
             input: u32::try_from(input).unwrap_or(u32::MAX),
             line: part.line,
         };
-        self.sides.add(heard, part.to, from, part.merged);
-        self.tally.add(part.with(calls), steps);
+        self.sides.add_lines(heard, part.to, from, part.merged);
+        self.tally.add_chunk(part.with_visit(calls), steps);
     }
 
     /// The input is read: its calls in `window` count. Gives where they were made, if the chunks tell
     /// steps apart.
     pub(crate) fn end_input(
         &mut self,
-        timeline: &Timeline,
-        merged: &Merged,
-        window: Option<&Window>,
-    ) -> (Placement, Taken) {
-        let inside = |step: &&timeline::Step| window.is_none_or(|w| w.contains(step.step));
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
+        window: Option<&StepWindow>,
+    ) -> (Placement, TakenInput) {
+        let inside = |step: &&timeline::TrainStep| window.is_none_or(|w| w.contains(step.step));
         let steps = timeline.steps.iter().filter(inside).map(|s| s.steps);
         let steps = steps.fold(0, u64::saturating_add);
         self.steps = self.steps.max(steps);
-        let wanted = |gap: usize| wants(window, timeline, gap);
-        let placed = self.tally.end((timeline, merged), wanted);
-        self.take(timeline, window);
+        let wanted = |gap: usize| is_gap_wanted(window, timeline, gap);
+        let placed = self.tally.end_input((timeline, merged), wanted);
+        self.take_tally(timeline, window);
         placed
     }
 
     /// The input had so many steps: of a long one not all are known when it ends.
-    pub(crate) fn ran(&mut self, steps: u64) {
+    pub(crate) fn note_steps(&mut self, steps: u64) {
         self.steps = self.steps.max(steps);
     }
 
     /// Takes what the tally has counted.
-    fn take(&mut self, timeline: &Timeline, window: Option<&Window>) {
+    fn take_tally(&mut self, timeline: &StepTimeline, window: Option<&StepWindow>) {
         let (calls, by_step) = (&mut self.calls, &mut self.by_step);
         let (finer, jobs) = (self.tally.options().clone(), self.tally.jobs());
         let to = by_step.as_ref().map(|by_step| by_step.tally.clone());
@@ -318,31 +344,35 @@ impl Gathered {
             by_step.calls.next_input();
             by_step.has_steps |= !timeline.steps.is_empty();
         }
-        let wanted = |gap: usize| wants(window, timeline, gap);
-        let step_of = |gap: usize| timeline.step_of(gap).map(timeline::Step::key);
-        let chunks = self.tally.gaps(wanted, |gap, key, value| {
+        let wanted = |gap: usize| is_gap_wanted(window, timeline, gap);
+        let step_of = |gap: usize| timeline.step_of(gap).map(timeline::TrainStep::key);
+        let chunks = self.tally.drain_gaps(wanted, |gap, key, value| {
             calls.push((), key, value);
             if let Some(by_step) = by_step {
-                let key = by_step.tally.coarser(&finer, &key);
+                let key = by_step.tally.coarsen_key(&finer, &key);
                 by_step.calls.push(step_of(gap), key, value);
             }
         });
         // There may be a count for every few calls: they add up where they are, on all cores.
-        let added = |pieces: Pieces<usize>| {
-            let pieces = pieces.renamed(|gap| wanted(gap).then(|| step_of(gap)));
+        let added = |pieces: ChunkCounts<usize>| {
+            let pieces = pieces.rename_stretches(|gap| wanted(gap).then(|| step_of(gap)));
             let mut wide = Vec::new();
             let coarse = to.as_ref().map(|to| {
                 let add = |step, key, value| wide.push((step, key, value));
-                pieces.changed(|key| to.coarser(&finer, key), add)
+                pieces.change_keys(|key| to.coarsen_key(&finer, key), add)
             });
-            (pieces.over_all().collect::<Vec<_>>(), coarse, wide)
+            (
+                pieces.sum_over_stretches().collect::<Vec<_>>(),
+                coarse,
+                wide,
+            )
         };
         let sink = |(all, coarse, wide): (Vec<_>, Option<_>, Vec<_>)| {
             for (key, value) in all {
                 calls.push((), key, value);
             }
             if let (Some(by_step), Some(coarse)) = (by_step.as_mut(), coarse) {
-                by_step.calls.pieces(coarse);
+                by_step.calls.push_chunk(coarse);
                 for (step, key, value) in wide {
                     by_step.calls.push(step, key, value);
                 }
@@ -350,82 +380,91 @@ impl Gathered {
             Ok(())
         };
         // The sink does not fail.
-        let _ = pool::ordered(jobs, chunks.into_iter(), added, sink);
+        let _ = pool::map_in_order(jobs, chunks.into_iter(), added, sink);
     }
 
     /// All inputs are read: the calls in `window` count that were held until now. Gives where these
     /// were made.
-    pub(crate) fn rest(&mut self, merged: &Merged, window: Option<&Window>) -> Option<Placed> {
-        let wanted = |timeline: &Timeline, gap: usize| wants(window, timeline, gap);
-        let placed = self.tally.held(merged, wanted)?;
-        self.take(&placed.timeline, window);
+    pub(crate) fn take_rest(
+        &mut self,
+        merged: &MergedMembers,
+        window: Option<&StepWindow>,
+    ) -> Option<PlacedCalls> {
+        let wanted = |timeline: &StepTimeline, gap: usize| is_gap_wanted(window, timeline, gap);
+        let placed = self.tally.place_held(merged, wanted)?;
+        self.take_tally(&placed.timeline, window);
         Some(placed)
     }
 
     /// The calls by step; `None` where that was not asked for.
-    pub(crate) fn steps(&mut self, merged: &Merged) -> Option<Calls> {
-        let ByStep {
+    pub(crate) fn take_calls_by_step(&mut self, merged: &MergedMembers) -> Option<CountedCalls> {
+        let CommunicatorStepCalls {
             tally,
             calls,
             has_steps,
         } = self.by_step.take()?;
         let ops = self.tally.ops.clone();
-        let none = Rowed::new(&tally, None);
-        Some(finished(&tally, merged, (ops, calls), none, has_steps))
+        let none = RowCounts::new(&tally, None);
+        Some(finish_counts(&tally, merged, (ops, calls), none, has_steps))
     }
 
     /// The calls over all steps, as `tally` distinguishes them: not further than the chunks did.
-    pub(crate) fn counted(&self, tally: &tally::Options, merged: &Merged) -> Calls {
+    pub(crate) fn count_calls_by(
+        &self,
+        tally: &tally::Options,
+        merged: &MergedMembers,
+    ) -> CountedCalls {
         let (ops, finer) = (self.tally.ops.clone(), self.tally.options());
-        let mut calls = Gathering::default();
+        let mut calls = CellGatherer::default();
         for (((), key), value) in self.calls.clone().into_sorted() {
-            calls.push(None, tally.coarser(finer, &key), value);
+            calls.push(None, tally.coarsen_key(finer, &key), value);
         }
-        let none = Rowed::new(tally, None);
-        finished(tally, merged, (ops, calls), none, false)
+        let none = RowCounts::new(tally, None);
+        finish_counts(tally, merged, (ops, calls), none, false)
     }
 
     /// The sides that lines tell of, without what calls were made on them.
-    pub(crate) fn told(&self, merged: &Merged) -> Vec<Side> {
-        real(self.sides.list.clone(), &merged.aliases())
+    pub(crate) fn sides_from_lines(&self, merged: &MergedMembers) -> Vec<CommunicatorSide> {
+        resolve_processes(self.sides.list.clone(), &merged.process_aliases())
     }
 
     /// Who is in which communicator, and what it is for.
-    pub(crate) fn finish(mut self, merged: &Merged) -> Found {
+    pub(crate) fn finish(mut self, merged: &MergedMembers) -> CommunicatorsSummary {
         let finer = self.tally.options().clone();
         let own = tally_options(false);
-        self.calls.change(|key| *key = own.coarser(&finer, key));
+        self.calls
+            .change_keys(|key| *key = own.coarsen_key(&finer, key));
         let ops = self.tally.ops;
-        Found {
+        CommunicatorsSummary {
             inputs: self.inputs,
-            ..found(self.sides, self.calls, merged, ops, self.steps)
+            ..build_communicators(self.sides, self.calls, merged, ops, self.steps)
         }
     }
 }
 
 /// True for a gap whose calls count.
-fn wants(window: Option<&Window>, timeline: &Timeline, gap: usize) -> bool {
+fn is_gap_wanted(window: Option<&StepWindow>, timeline: &StepTimeline, gap: usize) -> bool {
     let step = || timeline.step_of(gap).map(|s| s.step);
     window.is_none_or(|w| step().is_some_and(|s| w.contains(s)))
 }
 
 /// The communicators of what was gathered: `calls` by merged member, of `steps` steps (0: not
 /// known).
-pub(crate) fn found(
-    sides: Sides,
-    calls: Bag<(), Key>,
-    merged: &Merged,
-    ops: Ops,
+pub(crate) fn build_communicators(
+    sides: CommunicatorSides,
+    calls: SortBuffer<(), CallKey>,
+    merged: &MergedMembers,
+    ops: OpInterner,
     steps: u64,
-) -> Found {
-    let aliases = merged.aliases();
-    let mut sides = real(sides.list, &aliases);
-    let side_of = attribute(&mut sides, calls, merged, &aliases);
+) -> CommunicatorsSummary {
+    let aliases = merged.process_aliases();
+    let mut sides = resolve_processes(sides.list, &aliases);
+    let side_of = attribute_calls(&mut sides, calls, merged, &aliases);
     let processes = merged.origins.processes.items().to_vec();
-    let mut communicators = communicators(&sides);
-    identity::place(&mut communicators, &sides, &processes);
-    label::label(&mut communicators, &sides, &ops, steps);
-    Found {
+    let mut communicators = group_sides(&sides);
+    identity::place_in_job(&mut communicators, &sides, &processes);
+    purpose_rules::label_communicators(&mut communicators, &sides, &ops, steps);
+    CommunicatorsSummary {
         ops,
         processes,
         communicators,
@@ -438,8 +477,11 @@ pub(crate) fn found(
 
 /// The sides with the processes they really are of. Two accounts of one side, by a process's name
 /// and by one with bytes glued to it, become one.
-pub(crate) fn real(list: Vec<Side>, aliases: &[u32]) -> Vec<Side> {
-    let mut sides: Vec<Side> = Vec::with_capacity(list.len());
+pub(crate) fn resolve_processes(
+    list: Vec<CommunicatorSide>,
+    aliases: &[u32],
+) -> Vec<CommunicatorSide> {
+    let mut sides: Vec<CommunicatorSide> = Vec::with_capacity(list.len());
     let mut at: Vec<usize> = Vec::with_capacity(list.len());
     let mut known: FxHashMap<(u32, u64, CommId), usize> = FxHashMap::default();
     for mut side in list {
@@ -452,7 +494,7 @@ pub(crate) fn real(list: Vec<Side>, aliases: &[u32]) -> Vec<Side> {
             && (glued || sides[twin].rank == side.rank)
         {
             at.push(twin);
-            sides[twin].absorb(side);
+            sides[twin].merge_account(side);
             continue;
         }
         let here = sides.len();
@@ -467,10 +509,10 @@ pub(crate) fn real(list: Vec<Side>, aliases: &[u32]) -> Vec<Side> {
 
 /// Gives each call to the side it was made on. A call whose side is not known, or may be one of
 /// several, makes a side of its own. Returns the sides by merged member.
-fn attribute(
-    sides: &mut Vec<Side>,
-    calls: Bag<(), Key>,
-    merged: &Merged,
+fn attribute_calls(
+    sides: &mut Vec<CommunicatorSide>,
+    calls: SortBuffer<(), CallKey>,
+    merged: &MergedMembers,
     aliases: &[u32],
 ) -> FxHashMap<u32, usize> {
     let mut by_address: FxHashMap<(u32, u64), Vec<usize>> = FxHashMap::default();
@@ -478,7 +520,7 @@ fn attribute(
         let lives = by_address.entry((side.process, side.comm)).or_default();
         lives.push(at);
     }
-    let mut own: FxHashMap<(u32, u64, Option<Identity>), usize> = FxHashMap::default();
+    let mut own: FxHashMap<(u32, u64, Option<CommIdentity>), usize> = FxHashMap::default();
     let mut side_of: FxHashMap<u32, usize> = FxHashMap::default();
     for (((), key), value) in calls.into_sorted() {
         let at = *side_of.entry(key.member).or_insert_with(|| {
@@ -487,13 +529,13 @@ fn attribute(
             let identity = merged.identity_as(member, process);
             let lives = by_address.get(&(process, member.comm));
             if let Some(identity) = identity
-                && let Some(at) = sole(lives.into_iter().flatten(), sides, &identity)
+                && let Some(at) = find_only_life(lives.into_iter().flatten(), sides, &identity)
             {
                 return at;
             }
             *own.entry((process, member.comm, identity))
                 .or_insert_with(|| {
-                    sides.push(unnamed(process, member, identity));
+                    sides.push(make_unnamed_side(process, member, identity));
                     sides.len() - 1
                 })
         });
@@ -503,10 +545,10 @@ fn attribute(
 }
 
 /// The one life of an address that is known as `identity`.
-fn sole<'s>(
+fn find_only_life<'s>(
     lives: impl Iterator<Item = &'s usize>,
-    sides: &[Side],
-    identity: &Identity,
+    sides: &[CommunicatorSide],
+    identity: &CommIdentity,
 ) -> Option<usize> {
     let is = |&&at: &&usize| {
         let side = &sides[at];
@@ -522,35 +564,39 @@ fn sole<'s>(
 }
 
 /// A side that only calls name, or an INIT line that was torn.
-fn unnamed(process: u32, member: &Member, identity: Option<Identity>) -> Side {
-    Side {
+fn make_unnamed_side(
+    process: u32,
+    member: &SpeakerComm,
+    identity: Option<CommIdentity>,
+) -> CommunicatorSide {
+    CommunicatorSide {
         process,
         comm: member.comm,
         rank: identity.map(|i| i.rank),
         nranks: identity.map(|i| i.nranks).or(member.nranks),
         comm_id: identity.and_then(|i| i.comm_id),
-        ..Side::default()
+        ..CommunicatorSide::default()
     }
 }
 
 /// Says what is missing, and how to have it the next time.
-fn notes(sides: &[Side], all: &[Communicator], report: &mut Report) {
-    const SETTING: &str = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
-    let calls = sides.iter().map(Side::calls).sum::<u64>();
+fn report_missing(sides: &[CommunicatorSide], all: &[MergedCommunicator], report: &mut Report) {
+    const COMMUNICATORS_RERUN_SETTING: &str = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
+    let calls = sides.iter().map(CommunicatorSide::count_calls).sum::<u64>();
     let unknown = all.iter().filter(|c| matches!(c.key, Named::Own(_)));
-    let unknown: Vec<&Side> = unknown
+    let unknown: Vec<&CommunicatorSide> = unknown
         .flat_map(|c| &c.sides)
         .map(|&at| &sides[at])
         .collect();
     let without = unknown.iter().filter(|side| side.rank.is_none()).count();
-    if all.is_empty() && report.total().lines > 0 {
+    if all.is_empty() && report.total_account().lines > 0 {
         report.warn(&format!(
-            "the log names no communicators; NCCL prints them under {SETTING}"
+            "the log names no communicators; NCCL prints them under {COMMUNICATORS_RERUN_SETTING}"
         ));
     } else if without > 0 {
         report.note(&format!(
             "{without} of {} rows are only one process's address: the log has no INIT line for it, \
-             so its members are unknown; rerun with {SETTING}",
+             so its members are unknown; rerun with {COMMUNICATORS_RERUN_SETTING}",
             all.len()
         ));
     } else if !unknown.is_empty() {
@@ -562,7 +608,7 @@ fn notes(sides: &[Side], all: &[Communicator], report: &mut Report) {
         ));
     } else if calls == 0 {
         report.note(&format!(
-            "the log has no calls, so the labels are unknown; rerun with {SETTING}"
+            "the log has no calls, so the labels are unknown; rerun with {COMMUNICATORS_RERUN_SETTING}"
         ));
     }
 }

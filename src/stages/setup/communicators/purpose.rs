@@ -2,25 +2,25 @@
 
 /// What a communicator is for, and why.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Label {
+pub(crate) struct PurposeLabel {
     /// What.
-    pub(crate) of: Of,
+    pub(crate) of: CommunicatorPurpose,
     /// Use and place agree, and nothing else fits.
     pub(crate) high: bool,
     /// Why.
     pub(crate) evidence: Vec<String>,
 }
 
-impl Label {
+impl PurposeLabel {
     /// True where something is known.
     pub(crate) fn is_known(&self) -> bool {
-        self.of != Of::Unknown
+        self.of != CommunicatorPurpose::Unknown
     }
 }
 
 /// What a communicator is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Of {
+pub(crate) enum CommunicatorPurpose {
     /// Not known.
     #[default]
     Unknown,
@@ -40,18 +40,18 @@ pub(crate) enum Of {
     World,
 }
 
-impl Of {
+impl CommunicatorPurpose {
     /// The word in the table.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Of::Unknown => "unknown",
-            Of::Tensor => "tensor",
-            Of::Pipeline => "pipeline",
-            Of::Data => "data",
-            Of::Expert => "expert",
-            Of::Context => "context",
-            Of::Embedding => "embedding",
-            Of::World => "world",
+            CommunicatorPurpose::Unknown => "unknown",
+            CommunicatorPurpose::Tensor => "tensor",
+            CommunicatorPurpose::Pipeline => "pipeline",
+            CommunicatorPurpose::Data => "data",
+            CommunicatorPurpose::Expert => "expert",
+            CommunicatorPurpose::Context => "context",
+            CommunicatorPurpose::Embedding => "embedding",
+            CommunicatorPurpose::World => "world",
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The rows of the two tables.
 
-use super::Found;
-use super::facts::Facts;
-use super::fold::{Side, State};
-use super::identity::Communicator;
-use super::wire::wire;
-use crate::output::render::{Cell, Grid};
+use super::CommunicatorsSummary;
+use super::facts::CommunicatorFacts;
+use super::fold::{CommunicatorSide, CommunicatorState};
+use super::identity::MergedCommunicator;
+use super::wire_bytes::compute_wire_bytes;
+use crate::output::render::{Grid, TableCell};
 
 /// The columns of a communicator's row.
-const COLUMNS: [&str; 27] = [
+const COMMUNICATOR_COLUMNS: [&str; 27] = [
     "comm_id",
     "label",
     "confidence",
@@ -39,26 +39,26 @@ const COLUMNS: [&str; 27] = [
 ];
 
 /// One row a communicator.
-pub fn grid(found: &Found) -> Grid {
-    let row = |communicator: &Communicator| {
-        let of = Facts::of(found, communicator);
+pub fn build_communicator_grid(found: &CommunicatorsSummary) -> Grid {
+    let row = |communicator: &MergedCommunicator| {
+        let of = CommunicatorFacts::new(found, communicator);
         let label = &communicator.label;
         let text = |text: String| match text.is_empty() {
-            true => Cell::Empty,
+            true => TableCell::Empty,
             false => text.into(),
         };
-        let own = of.own();
-        let wire = wire(&of);
+        let own = of.only_side();
+        let wire = compute_wire_bytes(&of);
         vec![
-            communicator.key.text().map_or(Cell::Empty, text),
+            communicator.key.format_id().map_or(TableCell::Empty, text),
             label.of.name().into(),
             of.confidence().into(),
             text(label.evidence.join("; ")),
             communicator.nranks.map(u64::from).into(),
-            of.seen().map(|n| n as u64).into(),
-            of.missing().map_or(Cell::Empty, text),
-            of.nodes().map(u64::from).into(),
-            of.ranks_per_node().map_or(Cell::Empty, text),
+            of.count_ranks_seen().map(|n| n as u64).into(),
+            of.list_missing_ranks().map_or(TableCell::Empty, text),
+            of.count_nodes().map(u64::from).into(),
+            of.format_ranks_per_node().map_or(TableCell::Empty, text),
             of.locality().into(),
             communicator
                 .place
@@ -66,46 +66,47 @@ pub fn grid(found: &Found) -> Grid {
                 .filter(|_| communicator.place.sure)
                 .map(u64::from)
                 .into(),
-            of.parent().map_or(Cell::Empty, text),
-            of.color().map_or(Cell::Empty, |c| text(c.to_string())),
-            of.created_by().map_or(Cell::Empty, |c| {
-                Cell::from(String::from_utf8_lossy(c).into_owned())
+            of.parent().map_or(TableCell::Empty, text),
+            of.color().map_or(TableCell::Empty, |c| text(c.to_string())),
+            of.created_by().map_or(TableCell::Empty, |c| {
+                TableCell::from(String::from_utf8_lossy(c).into_owned())
             }),
-            of.slowest().map(|(_, seconds)| seconds).into(),
-            of.slowest()
+            of.find_slowest_init().map(|(_, seconds)| seconds).into(),
+            of.find_slowest_init()
                 .and_then(|(side, _)| side.rank)
                 .map(u64::from)
                 .into(),
-            text(of.breakdown()),
-            of.calls().into(),
-            of.bytes().into(),
-            text(of.ops()),
-            text(of.state()),
-            own.map_or(Cell::Empty, |side| host(&of, side)),
+            text(of.format_init_phases()),
+            of.count_calls().into(),
+            of.sum_bytes().into(),
+            text(of.format_operations()),
+            text(of.format_state()),
+            own.map_or(TableCell::Empty, |side| build_host_cell(&of, side)),
             own.and_then(|side| of.pid(side)).into(),
             wire.map(|w| w.all).into(),
             wire.map(|w| w.ring).into(),
             wire.map(|w| w.tree).into(),
-            of.name()
-                .map_or(Cell::Empty, |name| Cell::Text(name.to_vec().into())),
+            of.name().map_or(TableCell::Empty, |name| {
+                TableCell::Text(name.to_vec().into())
+            }),
         ]
     };
     Grid {
-        columns: COLUMNS.map(str::to_owned).to_vec(),
+        columns: COMMUNICATOR_COLUMNS.map(str::to_owned).to_vec(),
         rows: found.communicators.iter().map(row).collect(),
     }
 }
 
 /// The host of a side; a line without a header has none.
-fn host(of: &Facts<'_>, side: &Side) -> Cell<'static> {
+fn build_host_cell(of: &CommunicatorFacts<'_>, side: &CommunicatorSide) -> TableCell<'static> {
     match of.host(side) {
-        host if host.is_empty() => Cell::Empty,
-        host => Cell::Text(host.into()),
+        host if host.is_empty() => TableCell::Empty,
+        host => TableCell::Text(host.into()),
     }
 }
 
 /// One row a member.
-pub fn members(found: &Found) -> Grid {
+pub fn build_member_grid(found: &CommunicatorsSummary) -> Grid {
     let columns = [
         "comm_id",
         "rank",
@@ -123,20 +124,23 @@ pub fn members(found: &Found) -> Grid {
     ];
     let mut rows = Vec::new();
     for communicator in &found.communicators {
-        let of = Facts::of(found, communicator);
+        let of = CommunicatorFacts::new(found, communicator);
         let place = &communicator.place;
         for (at, side) in of.sides().enumerate() {
-            let hex = |n: u64, x: &str| Cell::from(format!("{x}{n:x}"));
+            let hex = |n: u64, x: &str| TableCell::from(format!("{x}{n:x}"));
             rows.push(vec![
-                communicator.key.text().map_or(Cell::Empty, Cell::from),
+                communicator
+                    .key
+                    .format_id()
+                    .map_or(TableCell::Empty, TableCell::from),
                 side.rank.map(u64::from).into(),
-                host(&of, side),
+                build_host_cell(&of, side),
                 of.pid(side).into(),
                 side.dev.map(u64::from).into(),
-                side.bus_id.map_or(Cell::Empty, |n| hex(n, "")),
+                side.bus_id.map_or(TableCell::Empty, |n| hex(n, "")),
                 side.nvml_dev.map(u64::from).into(),
                 hex(side.comm, "0x"),
-                side.calls().into(),
+                side.count_calls().into(),
                 communicator.nranks.map(u64::from).into(),
                 place
                     .ranks
@@ -146,7 +150,7 @@ pub fn members(found: &Found) -> Grid {
                     .into(),
                 communicator.label.of.name().into(),
                 match side.state {
-                    State::Unknown => Cell::Empty,
+                    CommunicatorState::Unknown => TableCell::Empty,
                     state => state.name().into(),
                 },
             ]);
@@ -159,7 +163,7 @@ pub fn members(found: &Found) -> Grid {
 }
 
 /// The rows as they are looked at: the columns that say something, the longest last.
-pub fn look(found: &Found) -> Grid {
+pub fn build_terminal_grid(found: &CommunicatorsSummary) -> Grid {
     let columns = [
         "communicator",
         "label",
@@ -174,14 +178,14 @@ pub fn look(found: &Found) -> Grid {
         "ops by bytes",
         "evidence",
     ];
-    let row = |communicator: &Communicator| {
-        let of = Facts::of(found, communicator);
+    let row = |communicator: &MergedCommunicator| {
+        let of = CommunicatorFacts::new(found, communicator);
         let text = |text: String| match text.is_empty() {
-            true => Cell::Empty,
+            true => TableCell::Empty,
             false => text.into(),
         };
-        let name = communicator.key.text().unwrap_or_else(|| {
-            let side = of.own();
+        let name = communicator.key.format_id().unwrap_or_else(|| {
+            let side = of.only_side();
             let host = side.map(|s| of.host(s)).unwrap_or_default();
             let pid = side.and_then(|s| of.pid(s));
             let comm = side.map_or(0, |s| s.comm);
@@ -189,7 +193,7 @@ pub fn look(found: &Found) -> Grid {
             format!("{}:{pid} {comm:#x}", String::from_utf8_lossy(&host))
         });
         let nranks = communicator.nranks;
-        let ranks = match (of.seen(), nranks) {
+        let ranks = match (of.count_ranks_seen(), nranks) {
             (Some(seen), Some(n)) if seen != n as usize => format!("{seen} of {n}"),
             (_, n) => n.map_or(String::new(), |n| n.to_string()),
         };
@@ -199,21 +203,21 @@ pub fn look(found: &Found) -> Grid {
             communicator.label.of.name().into(),
             of.confidence().into(),
             text(ranks),
-            of.nodes().map(u64::from).into(),
+            of.count_nodes().map(u64::from).into(),
             stride
                 .filter(|_| communicator.place.sure)
                 .map(u64::from)
                 .into(),
-            of.parent().map_or(Cell::Empty, text),
-            of.slowest().map(|(_, seconds)| seconds).into(),
-            of.calls().into(),
-            of.bytes().into(),
-            text(of.shares()),
+            of.parent().map_or(TableCell::Empty, text),
+            of.find_slowest_init().map(|(_, seconds)| seconds).into(),
+            of.count_calls().into(),
+            of.sum_bytes().into(),
+            text(of.format_byte_shares()),
             text(communicator.label.evidence.join("; ")),
         ]
     };
-    let rows: Vec<Vec<Cell<'static>>> = found.communicators.iter().map(row).collect();
-    let says = |column: &usize| rows.iter().any(|row| row[*column] != Cell::Empty);
+    let rows: Vec<Vec<TableCell<'static>>> = found.communicators.iter().map(row).collect();
+    let says = |column: &usize| rows.iter().any(|row| row[*column] != TableCell::Empty);
     let kept: Vec<usize> = (0..columns.len()).filter(says).collect();
     Grid {
         columns: kept.iter().map(|&c| columns[c].to_owned()).collect(),

@@ -1,14 +1,14 @@
 //! Labels of jobs laid out by hand, the ones that are easily mistaken among them.
 
-use super::Found;
-use super::facts::Facts;
-use super::fold::{Side, State};
-use super::identity::{self, Communicator};
-use super::label;
-use super::wire::{Wire, wire};
-use crate::count::tally::{Key, NO_ROOT, Value};
-use crate::members::Ops;
-use crate::members::Process;
+use super::CommunicatorsSummary;
+use super::facts::CommunicatorFacts;
+use super::fold::{CommunicatorSide, CommunicatorState};
+use super::identity::{self, MergedCommunicator};
+use super::purpose_rules;
+use super::wire_bytes::{WireBytes, compute_wire_bytes};
+use crate::count::tally::{CallKey, CallVolume, NO_ROOT};
+use crate::members::OpInterner;
+use crate::members::SpeakerProcess;
 use crate::members::comm_id::CommId;
 
 const BF16: u64 = 9;
@@ -22,8 +22,8 @@ type Use = (&'static str, u64, u64, u64, u64, Option<i64>);
 
 /// A job of ranks with a GPU each, eight a host, over ten steps.
 struct Job {
-    sides: Vec<Side>,
-    ops: Ops,
+    sides: Vec<CommunicatorSide>,
+    ops: OpInterner,
     ids: u64,
 }
 
@@ -31,7 +31,7 @@ impl Job {
     fn new() -> Job {
         Job {
             sides: Vec::new(),
-            ops: Ops::default(),
+            ops: OpInterner::default(),
             ids: 0,
         }
     }
@@ -41,20 +41,20 @@ impl Job {
         self.ids += 1;
         let nranks = u32::try_from(ranks.len()).unwrap();
         for (rank, &process) in (0..).zip(ranks) {
-            let mut side = Side {
+            let mut side = CommunicatorSide {
                 process,
                 comm: 0x1000 + self.ids,
                 rank: Some(rank),
                 nranks: Some(nranks),
-                comm_id: Some(CommId::printed(self.ids)),
+                comm_id: Some(CommId::from_printed(self.ids)),
                 dev: Some(process % 8),
-                state: State::Ready,
-                ..Side::default()
+                state: CommunicatorState::Ready,
+                ..CommunicatorSide::default()
             };
             for (op, datatype, redop, bytes, calls, root) in
                 uses(i64::from(rank), i64::from(nranks))
             {
-                let key = Key {
+                let key = CallKey {
                     member: 0,
                     op: self.ops.intern(op.as_bytes()).0,
                     datatype,
@@ -63,8 +63,8 @@ impl Job {
                     redop,
                     root: root.unwrap_or(NO_ROOT),
                 };
-                let mut value = Value::default();
-                value.add(calls, Some(u128::from(bytes)));
+                let mut value = CallVolume::default();
+                value.add_calls(calls, Some(u128::from(bytes)));
                 side.uses.push((key, value));
             }
             self.sides.push(side);
@@ -81,23 +81,23 @@ impl Job {
     }
 
     /// What each communicator's calls move, by the model.
-    fn wires(&self) -> Vec<Option<Wire>> {
-        let found = Found {
+    fn wires(&self) -> Vec<Option<WireBytes>> {
+        let found = CommunicatorsSummary {
             inputs: Vec::new(),
-            communicators: identity::communicators(&self.sides),
+            communicators: identity::group_sides(&self.sides),
             sides: self.sides.clone(),
             ops: self.ops.clone(),
             processes: self.processes(),
-            ..Found::default()
+            ..CommunicatorsSummary::default()
         };
-        let of = |c| wire(&Facts::of(&found, c));
+        let of = |c| compute_wire_bytes(&CommunicatorFacts::new(&found, c));
         found.communicators.iter().map(of).collect()
     }
 
-    fn processes(&self) -> Vec<Process> {
+    fn processes(&self) -> Vec<SpeakerProcess> {
         let most = self.sides.iter().map(|s| s.process).max().unwrap();
         (0..=most)
-            .map(|p| Process {
+            .map(|p| SpeakerProcess {
                 host: format!("h{}", p / 8).into_bytes().into(),
                 pid: Some(u64::from(p) + 100),
             })
@@ -107,10 +107,10 @@ impl Job {
     /// `label confidence` of each communicator.
     fn labels(&self) -> Vec<String> {
         let processes = self.processes();
-        let mut all: Vec<Communicator> = identity::communicators(&self.sides);
-        identity::place(&mut all, &self.sides, &processes);
-        label::label(&mut all, &self.sides, &self.ops, 10);
-        let text = |c: &Communicator| {
+        let mut all: Vec<MergedCommunicator> = identity::group_sides(&self.sides);
+        identity::place_in_job(&mut all, &self.sides, &processes);
+        purpose_rules::label_communicators(&mut all, &self.sides, &self.ops, 10);
+        let text = |c: &MergedCommunicator| {
             let sure = if c.label.high { " high" } else { "" };
             format!("{}{sure}", c.label.of.name())
         };
@@ -346,9 +346,9 @@ fn zero_and_a_server_have_all_ranks_and_no_other_dimension() {
         let mut job = Job::new();
         job.group(&ALL, uses);
         let processes = job.processes();
-        let mut all = identity::communicators(&job.sides);
-        identity::place(&mut all, &job.sides, &processes);
-        label::label(&mut all, &job.sides, &job.ops, steps);
+        let mut all = identity::group_sides(&job.sides);
+        identity::place_in_job(&mut all, &job.sides, &processes);
+        purpose_rules::label_communicators(&mut all, &job.sides, &job.ops, steps);
         all[0].label.of.name()
     };
     let updated = |_, _| -> Vec<Use> {
@@ -415,7 +415,7 @@ fn the_model_splits_bytes_between_and_within_nodes() {
             vec![("Scatter", BF16, SUM, 900, 2, Some(0))]
         })
         .group(&[6, 7], |_, _| vec![("Gather", BF16, SUM, 800, 1, Some(5))]);
-    let wire = |all, ring, tree| Some(Wire { all, ring, tree });
+    let wire = |all, ring, tree| Some(WireBytes { all, ring, tree });
     assert_eq!(
         job.wires(),
         [

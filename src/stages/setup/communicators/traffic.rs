@@ -1,31 +1,31 @@
 //! What a communicator is used for, from its calls alone.
 
-use super::fold::Side;
-use super::identity::Communicator;
-use crate::count::tally::{Key, UNKNOWN, Value};
-use crate::grammar::values::{Datatype, Kind, kind};
-use crate::members::Ops;
+use super::fold::CommunicatorSide;
+use super::identity::MergedCommunicator;
+use crate::count::tally::{CallKey, CallVolume, UNKNOWN_SIZE};
+use crate::grammar::values::{Datatype, OpKind, op_kind};
+use crate::members::OpInterner;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call of up to so many bytes decides something: a flag, a loss, a seed, a size.
-const SMALL: u64 = 32 << 10;
+const MAX_SMALL_CALL_BYTES: u64 = 32 << 10;
 
 /// One token's activations have at least so many bytes.
-const TOKEN: u64 = 1 << 10;
+const MIN_TOKEN_BYTES: u64 = 1 << 10;
 
 /// Parts of an exchange are smaller where they are objects and sizes, no tensors.
-const PART: u64 = 4 << 10;
+const MIN_TENSOR_PART_BYTES: u64 = 4 << 10;
 
 /// So many sizes are several.
-const BUCKETS: usize = 4;
+const MIN_BUCKET_SIZES: usize = 4;
 
-fn is_half(datatype: u64) -> bool {
+fn is_half_precision(datatype: u64) -> bool {
     Datatype::from_code(datatype).and_then(Datatype::size) == Some(2)
 }
 
 /// The bulk of a communicator's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Class {
+pub(super) enum TrafficClass {
     /// Nothing but small calls and broadcasts.
     #[default]
     Control,
@@ -44,9 +44,9 @@ pub(super) enum Class {
 
 /// What a communicator's calls say.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Traffic {
+pub(super) struct CommunicatorTraffic {
     /// The bulk of it.
-    pub(super) class: Class,
+    pub(super) class: TrafficClass,
     /// Calls of all members.
     pub(super) calls: u64,
     /// Exchanged parts differ in size from call to call, as tokens for experts do.
@@ -79,7 +79,7 @@ pub(super) struct Traffic {
 
 /// Bytes by what they are for.
 #[derive(Debug, Default)]
-struct Bytes {
+struct TrafficBytes {
     exchange: u128,
     point: u128,
     sums: u128,
@@ -88,11 +88,11 @@ struct Bytes {
 
 /// What the calls of a communicator's members add up to.
 #[derive(Debug, Default)]
-struct Totals {
+struct TrafficTotals {
     /// The parts of it that are sums.
-    traffic: Traffic,
-    bytes: Bytes,
-    peers: Peers,
+    traffic: CommunicatorTraffic,
+    bytes: TrafficBytes,
+    peers: TrafficPeers,
     /// Large calls, by operation, datatype and size.
     large: BTreeMap<(u32, u64, u64), u64>,
     /// Large calls that sum, and those that average.
@@ -105,34 +105,51 @@ struct Totals {
     scatter_types: BTreeSet<u64>,
 }
 
-impl Totals {
+impl TrafficTotals {
     /// Adds the calls of `side`, one of so many `members`, that are alike.
-    fn add(&mut self, side: &Side, (key, value): &(Key, Value), name: &[u8], members: f64) {
+    fn add_calls(
+        &mut self,
+        side: &CommunicatorSide,
+        (key, value): &(CallKey, CallVolume),
+        name: &[u8],
+        members: f64,
+    ) {
         self.traffic.calls = self.traffic.calls.saturating_add(value.calls);
-        let kind = kind(name);
-        if kind == Kind::PointToPoint {
-            self.peers.add(side, name == b"Send", key.root, key.size);
+        let kind = op_kind(name);
+        if kind == OpKind::PointToPoint {
+            self.peers
+                .add_message(side, name == b"Send", key.root, key.size);
             self.bytes.point += value.bytes;
             return;
         }
-        if kind == Kind::AllReduce && is_half(key.datatype) && key.size >= TOKEN {
+        if kind == OpKind::AllReduce
+            && is_half_precision(key.datatype)
+            && key.size >= MIN_TOKEN_BYTES
+        {
             self.halves.insert(key.size);
-            if key.size <= SMALL {
+            if key.size <= MAX_SMALL_CALL_BYTES {
                 self.few = self.few.saturating_add(value.calls);
             }
         }
-        if key.size > SMALL && key.size != UNKNOWN && kind != Kind::Broadcast {
-            self.large(key, value, (name, kind), members);
+        if key.size > MAX_SMALL_CALL_BYTES && key.size != UNKNOWN_SIZE && kind != OpKind::Broadcast
+        {
+            self.add_large_calls(key, value, (name, kind), members);
         }
     }
 
-    fn large(&mut self, key: &Key, value: &Value, (name, kind): (&[u8], Kind), members: f64) {
+    fn add_large_calls(
+        &mut self,
+        key: &CallKey,
+        value: &CallVolume,
+        (name, kind): (&[u8], OpKind),
+        members: f64,
+    ) {
         let traffic = &mut self.traffic;
         let is = |op: &[u8]| name.ends_with(op);
         let calls = value.calls as f64 / members;
         match kind {
-            Kind::PerRank if is(b"AlltoAll") => self.bytes.exchange += value.bytes,
-            Kind::PerRank | Kind::AllReduce => self.bytes.sums += value.bytes,
+            OpKind::PerRank if is(b"AlltoAll") => self.bytes.exchange += value.bytes,
+            OpKind::PerRank | OpKind::AllReduce => self.bytes.sums += value.bytes,
             _ => self.bytes.other += value.bytes,
         }
         if is(b"AllGather") {
@@ -142,7 +159,7 @@ impl Totals {
             traffic.scatters += calls;
             traffic.scattered.insert((key.datatype, key.size));
             self.scatter_types.insert(key.datatype);
-        } else if kind == Kind::AllReduce {
+        } else if kind == OpKind::AllReduce {
             traffic.reduced.insert((key.datatype, key.size));
         } else {
             return;
@@ -160,8 +177,8 @@ impl Totals {
     }
 
     /// What that says of a communicator of `nranks` ranks (0: not known).
-    fn judged(self, nranks: u32, members: f64, steps: u64) -> Traffic {
-        let Totals {
+    fn into_traffic(self, nranks: u32, members: f64, steps: u64) -> CommunicatorTraffic {
+        let TrafficTotals {
             mut traffic,
             mut bytes,
             peers,
@@ -172,8 +189,10 @@ impl Totals {
         if all_to_all {
             bytes.exchange += std::mem::take(&mut bytes.point);
         }
-        let large_parts = bytes.exchange > u128::from(traffic.calls) * u128::from(PART);
-        traffic.is_uneven = all_to_all && peers.to_itself && peers.vary() && large_parts;
+        let large_parts =
+            bytes.exchange > u128::from(traffic.calls) * u128::from(MIN_TENSOR_PART_BYTES);
+        traffic.is_uneven =
+            all_to_all && peers.to_itself && peers.has_varying_sizes() && large_parts;
         traffic.is_average = self.averaged > 0 && 2 * self.averaged >= self.summed;
         let size = |code: &u64| Datatype::from_code(*code).and_then(Datatype::size);
         traffic.is_master = self.gather_types.iter().filter_map(size).max()
@@ -194,31 +213,36 @@ impl Totals {
         traffic.is_even = traffic.scatters == 0.0
             && traffic.gathers > 0.0
             && traffic.gathers < reduces
-            && regular().count() >= BUCKETS
+            && regular().count() >= MIN_BUCKET_SIZES
             && most <= least.saturating_mul(8);
         let calls = members * (traffic.sums - traffic.gathers);
-        traffic.is_tokens = self.halves.len() >= BUCKETS && 16.0 * self.few as f64 > calls;
-        traffic.class = bytes.class(peers.chain(nranks));
-        traffic.say(&bytes, &peers, steps);
+        traffic.is_tokens = self.halves.len() >= MIN_BUCKET_SIZES && 16.0 * self.few as f64 > calls;
+        traffic.class = bytes.classify(peers.find_chain(nranks));
+        traffic.describe_traffic(&bytes, &peers, steps);
         traffic
     }
 }
 
-impl Traffic {
+impl CommunicatorTraffic {
     /// What the calls of a communicator say; the log holds `steps` steps (0: not known).
-    pub(super) fn of(own: &Communicator, sides: &[Side], ops: &Ops, steps: u64) -> Traffic {
-        let mut totals = Totals::default();
+    pub(super) fn from_calls(
+        own: &MergedCommunicator,
+        sides: &[CommunicatorSide],
+        ops: &OpInterner,
+        steps: u64,
+    ) -> CommunicatorTraffic {
+        let mut totals = TrafficTotals::default();
         let members = own.sides.len().max(1) as f64;
         for side in own.sides.iter().map(|&at| &sides[at]) {
             for alike in &side.uses {
-                totals.add(side, alike, ops.name(alike.0.op), members);
+                totals.add_calls(side, alike, ops.name_of_op(alike.0.op), members);
             }
         }
-        totals.judged(own.nranks.unwrap_or(0), members, steps)
+        totals.into_traffic(own.nranks.unwrap_or(0), members, steps)
     }
 
     /// Its sums are of gradients, whatever else.
-    pub(super) fn gradients(&self) -> bool {
+    pub(super) fn sums_gradients(&self) -> bool {
         self.is_average || self.is_master
     }
 
@@ -243,27 +267,29 @@ impl Traffic {
     }
 
     /// It sums what the other scattered.
-    pub(super) fn sums_again(&self, other: &Traffic) -> bool {
+    pub(super) fn sums_scattered_by(&self, other: &CommunicatorTraffic) -> bool {
         !other.scattered.is_empty() && !self.reduced.is_disjoint(&other.scattered)
     }
 
-    fn say(&mut self, bytes: &Bytes, peers: &Peers, steps: u64) {
+    fn describe_traffic(&mut self, bytes: &TrafficBytes, peers: &TrafficPeers, steps: u64) {
         let mut say = |text: String| self.evidence.push(text);
         match self.class {
-            Class::Control if self.calls == 0 => say("no calls".to_owned()),
-            Class::Control => say("only small calls and broadcasts".to_owned()),
-            Class::Exchange if self.is_uneven => {
+            TrafficClass::Control if self.calls == 0 => say("no calls".to_owned()),
+            TrafficClass::Control => say("only small calls and broadcasts".to_owned()),
+            TrafficClass::Exchange if self.is_uneven => {
                 say("Send and Recv of uneven parts with every rank".to_owned());
             }
-            Class::Exchange if bytes.point > 0 || peers.to_itself => {
+            TrafficClass::Exchange if bytes.point > 0 || peers.to_itself => {
                 say("Send and Recv with every rank".to_owned());
             }
-            Class::Exchange => say("AlltoAll".to_owned()),
-            Class::Chain { ring: true } => {
+            TrafficClass::Exchange => say("AlltoAll".to_owned()),
+            TrafficClass::Chain { ring: true } => {
                 say("Send to the next rank, Recv from the previous".to_owned());
             }
-            Class::Chain { ring: false } => say("Send and Recv between neighbours".to_owned()),
-            Class::Sums => {
+            TrafficClass::Chain { ring: false } => {
+                say("Send and Recv between neighbours".to_owned());
+            }
+            TrafficClass::Sums => {
                 let parts = [
                     (self.gathers > 0.0, "AllGather"),
                     (self.scatters > 0.0, "ReduceScatter"),
@@ -287,33 +313,33 @@ impl Traffic {
                     say("buckets of several sizes".to_owned());
                 }
             }
-            Class::Mixed => say("several kinds of traffic".to_owned()),
+            TrafficClass::Mixed => say("several kinds of traffic".to_owned()),
         }
     }
 }
 
-impl Bytes {
-    fn class(&self, chain: Option<bool>) -> Class {
+impl TrafficBytes {
+    fn classify(&self, chain: Option<bool>) -> TrafficClass {
         let all = self.exchange + self.point + self.sums + self.other;
         // A loss and a flag in between do not count.
         let is_most = |part: u128| part > 0 && part.saturating_mul(4) >= all.saturating_mul(3);
         if all == 0 {
-            Class::Control
+            TrafficClass::Control
         } else if is_most(self.exchange) {
-            Class::Exchange
+            TrafficClass::Exchange
         } else if is_most(self.point) {
-            chain.map_or(Class::Mixed, |ring| Class::Chain { ring })
+            chain.map_or(TrafficClass::Mixed, |ring| TrafficClass::Chain { ring })
         } else if is_most(self.sums) {
-            Class::Sums
+            TrafficClass::Sums
         } else {
-            Class::Mixed
+            TrafficClass::Mixed
         }
     }
 }
 
 /// Who sends to whom.
 #[derive(Debug, Default)]
-struct Peers {
+struct TrafficPeers {
     /// Rank, peer.
     sent: BTreeSet<(u32, i64)>,
     received: BTreeSet<(u32, i64)>,
@@ -323,8 +349,8 @@ struct Peers {
     to_itself: bool,
 }
 
-impl Peers {
-    fn add(&mut self, side: &Side, sends: bool, peer: i64, size: u64) {
+impl TrafficPeers {
+    fn add_message(&mut self, side: &CommunicatorSide, sends: bool, peer: i64, size: u64) {
         let Some(rank) = side.rank else { return };
         self.to_itself |= peer == i64::from(rank);
         if sends {
@@ -338,8 +364,8 @@ impl Peers {
 
     /// What a rank sends to a peer differs from call to call. The parts of a layer's sequence are of a
     /// few sizes, that come again.
-    fn vary(&self) -> bool {
-        self.sizes.len() > 2 && self.parts >= BUCKETS * self.sent.len()
+    fn has_varying_sizes(&self) -> bool {
+        self.sizes.len() > 2 && self.parts >= MIN_BUCKET_SIZES * self.sent.len()
     }
 
     /// Every rank that sends does so to every other; of two ranks to itself too.
@@ -352,7 +378,7 @@ impl Peers {
     }
 
     /// Whether all peers are neighbours, and if so, whether all send only to the next.
-    fn chain(&self, nranks: u32) -> Option<bool> {
+    fn find_chain(&self, nranks: u32) -> Option<bool> {
         let n = i64::from(nranks);
         let step = |&(rank, peer): &(u32, i64)| (peer - i64::from(rank)).rem_euclid(n.max(1));
         let mut steps = self.sent.iter().map(step);

@@ -1,12 +1,12 @@
 //! Communicators and their members as other stages see them.
 
-use super::Found;
-use super::facts::Facts;
-use super::seat::Seat;
+use super::CommunicatorsSummary;
+use super::facts::CommunicatorFacts;
+use super::member::CommunicatorMember;
 
 /// A communicator.
-pub struct View<'f> {
-    facts: Facts<'f>,
+pub struct CommunicatorView<'f> {
+    facts: CommunicatorFacts<'f>,
     /// Its id, as printed.
     pub comm_id: Option<String>,
     /// Its size.
@@ -15,24 +15,24 @@ pub struct View<'f> {
     pub nodes: Option<u32>,
 }
 
-impl Found {
+impl CommunicatorsSummary {
     /// All communicators, in the order they were first seen.
-    pub fn views(&self) -> impl Iterator<Item = View<'_>> {
+    pub fn views(&self) -> impl Iterator<Item = CommunicatorView<'_>> {
         self.communicators.iter().map(|communicator| {
-            let facts = Facts::of(self, communicator);
-            View {
-                comm_id: communicator.key.text(),
+            let facts = CommunicatorFacts::new(self, communicator);
+            CommunicatorView {
+                comm_id: communicator.key.format_id(),
                 nranks: communicator.nranks,
-                nodes: facts.nodes(),
+                nodes: facts.count_nodes(),
                 facts,
             }
         })
     }
 }
 
-impl<'f> View<'f> {
+impl<'f> CommunicatorView<'f> {
     /// The members seen, by rank.
-    pub fn seats(&self) -> impl Iterator<Item = Seat<'f>> {
-        self.facts.seats()
+    pub fn members(&self) -> impl Iterator<Item = CommunicatorMember<'f>> {
+        self.facts.members()
     }
 }

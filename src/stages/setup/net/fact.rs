@@ -1,19 +1,19 @@
 //! What a message says of the network, the versions and the settings, as facts: a subject and a
 //! value, both in words.
 
-use crate::grammar::message::graph::Graph;
-use crate::grammar::message::graph::nvls::Nvls;
-use crate::grammar::message::network::net::{Gdr, Net};
-use crate::grammar::message::network::nic::{Kind as Card, Nic, Nics};
-use crate::grammar::message::setup::plugin::{Event, Plugin};
-use crate::grammar::message::setup::setting::{By, HIDDEN, Setting};
-use crate::grammar::message::setup::version::{Component, Version};
-use crate::grammar::message::{Family, Message};
+use crate::grammar::message::graph::GraphMessage;
+use crate::grammar::message::graph::nvls::NvlsMessage;
+use crate::grammar::message::network::net::{GdrSupport, NetMessage};
+use crate::grammar::message::network::nic::{Nic, NicKind as Card, NicList};
+use crate::grammar::message::setup::plugin::{PluginEvent, PluginMessage};
+use crate::grammar::message::setup::setting::{HIDDEN_VALUE, Setting, SettingSource};
+use crate::grammar::message::setup::version::{Component, ComponentVersion};
+use crate::grammar::message::{MessageFamily, NcclMessage};
 use serde::{Deserialize, Serialize};
 
 /// What a fact is about, in the order of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Kind {
+pub enum NetFactKind {
     /// The network that communicators use.
     Network,
     /// The interface for what is not data.
@@ -48,51 +48,51 @@ pub enum Kind {
     Config,
 }
 
-impl Kind {
+impl NetFactKind {
     /// The first word of its subject.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Network => "network",
-            Kind::Interface => "interface",
-            Kind::Address => "address",
-            Kind::Nic => "nic",
-            Kind::Provider => "provider",
-            Kind::GpuDirect => "gpudirect",
-            Kind::Transport => "transport",
-            Kind::NicUsed => "nic_used",
-            Kind::P2p => "p2p",
-            Kind::Pxn => "pxn",
-            Kind::Nvls => "nvls",
-            Kind::Mnnvl => "mnnvl",
-            Kind::Version => "version",
-            Kind::Plugin => "plugin",
-            Kind::Setting => "setting",
-            Kind::Config => "config",
+            NetFactKind::Network => "network",
+            NetFactKind::Interface => "interface",
+            NetFactKind::Address => "address",
+            NetFactKind::Nic => "nic",
+            NetFactKind::Provider => "provider",
+            NetFactKind::GpuDirect => "gpudirect",
+            NetFactKind::Transport => "transport",
+            NetFactKind::NicUsed => "nic_used",
+            NetFactKind::P2p => "p2p",
+            NetFactKind::Pxn => "pxn",
+            NetFactKind::Nvls => "nvls",
+            NetFactKind::Mnnvl => "mnnvl",
+            NetFactKind::Version => "version",
+            NetFactKind::Plugin => "plugin",
+            NetFactKind::Setting => "setting",
+            NetFactKind::Config => "config",
         }
     }
 
     /// True where a host that says something of the kind, but not of this subject, lacks it: it
     /// has no such NIC, or does not set that variable.
     pub fn is_listed(self) -> bool {
-        matches!(self, Kind::Nic | Kind::Setting)
+        matches!(self, NetFactKind::Nic | NetFactKind::Setting)
     }
 }
 
 /// A fact.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Fact {
+pub struct NetFact {
     /// What it is about.
-    pub kind: Kind,
+    pub kind: NetFactKind,
     /// Which of the kind; may be empty.
     pub name: Box<[u8]>,
     /// The fact itself.
     pub value: Box<[u8]>,
 }
 
-impl Fact {
+impl NetFact {
     /// A fact in words.
-    pub fn new(kind: Kind, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Fact {
-        Fact {
+    pub fn new(kind: NetFactKind, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> NetFact {
+        NetFact {
             kind,
             name: name.as_ref().into(),
             value: value.as_ref().into(),
@@ -101,49 +101,52 @@ impl Fact {
 
     /// Its subject: `setting.NCCL_ALGO`.
     pub fn subject(&self) -> Vec<u8> {
-        joined(&[self.kind.word().as_bytes(), &self.name])
+        join_parts(&[self.kind.word().as_bytes(), &self.name])
     }
 
     /// True where hosts can be held against each other in it: rank 0 alone says what was tuned.
     pub fn is_compared(&self) -> bool {
-        self.kind != Kind::Address && !(self.kind == Kind::Nvls && *self.name == *b"used")
+        self.kind != NetFactKind::Address
+            && !(self.kind == NetFactKind::Nvls && *self.name == *b"used")
     }
 }
 
 /// Parts that are not empty, with full stops between.
-fn joined(parts: &[&[u8]]) -> Vec<u8> {
+fn join_parts(parts: &[&[u8]]) -> Vec<u8> {
     let parts: Vec<&[u8]> = parts.iter().filter(|p| !p.is_empty()).copied().collect();
     parts.join(&b'.')
 }
 
 /// The facts of a message; connections and tuning are not among them.
-pub(crate) fn facts(message: &Message<'_>, mut add: impl FnMut(Fact)) {
+pub(crate) fn collect_facts(message: &NcclMessage<'_>, mut add: impl FnMut(NetFact)) {
     match message {
-        Message::Setting(setting) => add(of_setting(setting)),
-        Message::Version(version) => of_version(version, add),
-        Message::Plugin(plugin) => of_plugin(plugin).into_iter().for_each(add),
-        Message::Net(net) => of_net(net, add),
-        Message::Nvls(nvls) => match nvls {
-            Nvls::Support { available, .. } => {
+        NcclMessage::Setting(setting) => add(setting_to_fact(setting)),
+        NcclMessage::Version(version) => version_to_facts(version, add),
+        NcclMessage::Plugin(plugin) => plugin_to_fact(plugin).into_iter().for_each(add),
+        NcclMessage::Net(net) => net_to_facts(net, add),
+        NcclMessage::Nvls(nvls) => match nvls {
+            NvlsMessage::Support { available, .. } => {
                 let value = if *available {
                     "available"
                 } else {
                     "not available"
                 };
-                add(Fact::new(Kind::Nvls, "support", value));
+                add(NetFact::new(NetFactKind::Nvls, "support", value));
             }
-            Nvls::Comm(_) => add(Fact::new(Kind::Nvls, "buffers", "created")),
-            Nvls::Head(_) => {}
+            NvlsMessage::Comm(_) => add(NetFact::new(NetFactKind::Nvls, "buffers", "created")),
+            NvlsMessage::Head(_) => {}
         },
-        Message::Graph(Graph::Connected(connected)) if connected.what == b"NVLS tree" => {
-            add(Fact::new(Kind::Nvls, "tree", "connected"));
+        NcclMessage::Graph(GraphMessage::Connected(connected))
+            if connected.what == b"NVLS tree" =>
+        {
+            add(NetFact::new(NetFactKind::Nvls, "tree", "connected"));
         }
-        Message::Plain(Family::P2p, text) => of_p2p(text).into_iter().for_each(add),
-        Message::Warn(warn) => of_p2p(warn.text).into_iter().for_each(add),
-        Message::Layout(layout) => {
+        NcclMessage::Plain(MessageFamily::P2p, text) => p2p_to_fact(text).into_iter().for_each(add),
+        NcclMessage::Warn(warn) => p2p_to_fact(warn.text).into_iter().for_each(add),
+        NcclMessage::Layout(layout) => {
             if let Some(mnnvl) = layout.mnnvl {
                 let value = if mnnvl > 0 { "used" } else { "not used" };
-                add(Fact::new(Kind::Mnnvl, "", value));
+                add(NetFact::new(NetFactKind::Mnnvl, "", value));
             }
         }
         _ => {}
@@ -151,44 +154,46 @@ pub(crate) fn facts(message: &Message<'_>, mut add: impl FnMut(Fact)) {
 }
 
 /// From `ncclTopoCheckP2p` in `src/graph/paths.cc`; of GPUs over NVLink it is a WARN.
-fn of_p2p(text: &[u8]) -> Option<Fact> {
+fn p2p_to_fact(text: &[u8]) -> Option<NetFact> {
     let rest = text.strip_prefix(b"P2P is disabled between ")?;
     let value = match rest.get(..6)?.eq_ignore_ascii_case(b"NVLINK") {
         true => "disabled between GPUs with NVLink",
         false => "disabled between connected GPUs",
     };
-    Some(Fact::new(Kind::P2p, "", value))
+    Some(NetFact::new(NetFactKind::P2p, "", value))
 }
 
-fn of_setting(setting: &Setting<'_>) -> Fact {
+fn setting_to_fact(setting: &Setting<'_>) -> NetFact {
     let Setting { name, value, by } = *setting;
     let secret = setting.is_secret();
-    let value = if secret { HIDDEN } else { value };
+    let value = if secret { HIDDEN_VALUE } else { value };
     match by {
-        By::Environment | By::Unsaid => Fact::new(Kind::Setting, name, value),
-        By::Config => Fact::new(Kind::Config, name, value),
-        By::Overruled(variable) => {
+        SettingSource::Environment | SettingSource::Unsaid => {
+            NetFact::new(NetFactKind::Setting, name, value)
+        }
+        SettingSource::Config => NetFact::new(NetFactKind::Config, name, value),
+        SettingSource::Overruled(variable) => {
             let value = [value, b" by ", variable].concat();
-            Fact::new(Kind::Config, name, value)
+            NetFact::new(NetFactKind::Config, name, value)
         }
-        By::Default(given) => {
-            let given = if secret { HIDDEN } else { given };
+        SettingSource::Default(given) => {
+            let given = if secret { HIDDEN_VALUE } else { given };
             let value = [value, b" as `", given, b"` is invalid"].concat();
-            Fact::new(Kind::Setting, name, value)
+            NetFact::new(NetFactKind::Setting, name, value)
         }
-        By::Unused => Fact::new(Kind::Setting, name, "is unused"),
+        SettingSource::Unused => NetFact::new(NetFactKind::Setting, name, "is unused"),
     }
 }
 
-fn of_version(version: &Version<'_>, mut add: impl FnMut(Fact)) {
+fn version_to_facts(version: &ComponentVersion<'_>, mut add: impl FnMut(NetFact)) {
     let name = match version.of {
         Component::Nccl => {
             // `2.29.2+cuda13.1`: what it was built for.
             let at = memchr::memmem::find(version.text, b"+cuda");
             let (nccl, cuda) = version.text.split_at(at.unwrap_or(version.text.len()));
-            add(Fact::new(Kind::Version, "nccl", nccl));
+            add(NetFact::new(NetFactKind::Version, "nccl", nccl));
             if let Some(cuda) = cuda.strip_prefix(b"+cuda") {
-                add(Fact::new(Kind::Version, "cuda", cuda));
+                add(NetFact::new(NetFactKind::Version, "cuda", cuda));
             }
             return;
         }
@@ -207,24 +212,26 @@ fn of_version(version: &Version<'_>, mut add: impl FnMut(Fact)) {
     };
     let fact = match version.cuda() {
         // The CUDA version that the driver or the runtime speaks.
-        Some((major, minor)) => Fact::new(Kind::Version, name, format!("{major}.{minor}")),
-        None => Fact::new(Kind::Version, name, version.text),
+        Some((major, minor)) => {
+            NetFact::new(NetFactKind::Version, name, format!("{major}.{minor}"))
+        }
+        None => NetFact::new(NetFactKind::Version, name, version.text),
     };
     add(fact);
 }
 
 /// What became of a plugin; not how it ended.
-fn of_plugin(plugin: &Plugin<'_>) -> Option<Fact> {
+fn plugin_to_fact(plugin: &PluginMessage<'_>) -> Option<NetFact> {
     let event: &[u8] = match plugin.event {
-        Event::NotFound => b"not found",
-        Event::OpenFailed => b"could not be loaded",
-        Event::Loaded => b"loaded",
-        Event::Initialized => b"initialised",
-        Event::InitFailed => b"could not be initialised",
-        Event::Assigned => b"assigned",
-        Event::Named => b"named by the environment",
-        Event::NoSymbol => b"no such symbol",
-        Event::Closed | Event::Other => return None,
+        PluginEvent::NotFound => b"not found",
+        PluginEvent::OpenFailed => b"could not be loaded",
+        PluginEvent::Loaded => b"loaded",
+        PluginEvent::Initialized => b"initialised",
+        PluginEvent::InitFailed => b"could not be initialised",
+        PluginEvent::Assigned => b"assigned",
+        PluginEvent::Named => b"named by the environment",
+        PluginEvent::NoSymbol => b"no such symbol",
+        PluginEvent::Closed | PluginEvent::Other => return None,
     };
     let api = plugin
         .api
@@ -232,51 +239,55 @@ fn of_plugin(plugin: &Plugin<'_>) -> Option<Fact> {
         .into_bytes();
     let value = [plugin.name, &api, b" ", event].concat();
     let value = value.trim_ascii_start();
-    Some(Fact::new(
-        Kind::Plugin,
+    Some(NetFact::new(
+        NetFactKind::Plugin,
         plugin.kind.to_ascii_lowercase(),
         value,
     ))
 }
 
-fn of_net(net: &Net<'_>, mut add: impl FnMut(Fact)) {
+fn net_to_facts(net: &NetMessage<'_>, mut add: impl FnMut(NetFact)) {
     match net {
-        Net::Network(name) => add(Fact::new(Kind::Network, "", name)),
-        Net::Nics(nics) => of_nics(nics, add),
-        Net::NoDevice(by) => add(Fact::new(Kind::Nic, by, "no device")),
-        Net::Gdr(gdr) => of_gdr(gdr, add),
-        Net::DmaBuf(_) => add(Fact::new(Kind::GpuDirect, "dmabuf", "available")),
-        Net::GdrCopy => add(Fact::new(Kind::GpuDirect, "gdrcopy", "enabled")),
-        Net::QueuePair(pair) => {
+        NetMessage::Network(name) => add(NetFact::new(NetFactKind::Network, "", name)),
+        NetMessage::Nics(nics) => nics_to_facts(nics, add),
+        NetMessage::NoDevice(by) => add(NetFact::new(NetFactKind::Nic, by, "no device")),
+        NetMessage::Gdr(gdr) => gdr_to_facts(gdr, add),
+        NetMessage::DmaBuf(_) => add(NetFact::new(NetFactKind::GpuDirect, "dmabuf", "available")),
+        NetMessage::GdrCopy => add(NetFact::new(NetFactKind::GpuDirect, "gdrcopy", "enabled")),
+        NetMessage::QueuePair(pair) => {
             // The code of verbs: 1 is 256 bytes.
             let mtu = 128_u64.checked_shl(pair.mtu).unwrap_or(0);
-            let name = joined(&[pair.dev.to_string().as_bytes(), b"mtu"]);
-            add(Fact::new(Kind::Nic, name, mtu.to_string()));
+            let name = join_parts(&[pair.dev.to_string().as_bytes(), b"mtu"]);
+            add(NetFact::new(NetFactKind::Nic, name, mtu.to_string()));
         }
-        Net::Provider { name, nics } => {
-            add(Fact::new(Kind::Provider, "", name));
+        NetMessage::Provider { name, nics } => {
+            add(NetFact::new(NetFactKind::Provider, "", name));
             if let Some(nics) = nics {
-                add(Fact::new(Kind::Provider, "nics", nics.to_string()));
+                add(NetFact::new(
+                    NetFactKind::Provider,
+                    "nics",
+                    nics.to_string(),
+                ));
             }
         }
     }
 }
 
-fn of_nics(nics: &Nics<'_>, mut add: impl FnMut(Fact)) {
+fn nics_to_facts(nics: &NicList<'_>, mut add: impl FnMut(NetFact)) {
     let by = nics.by.to_ascii_lowercase();
     if nics.by == b"Bootstrap" {
         for nic in nics.iter() {
-            of_interface(&by, &nic, &mut add);
+            interface_to_facts(&by, &nic, &mut add);
         }
         return;
     }
     if let Some(oob) = &nics.oob {
-        of_interface(b"oob", oob, &mut add);
+        interface_to_facts(b"oob", oob, &mut add);
     }
     for nic in nics.iter() {
         let number = |n: Option<u32>| n.map_or(String::new(), |n| n.to_string());
         let (index, part) = (number(nic.index), number(nic.part));
-        let name = joined(&[nics.by, index.as_bytes(), part.as_bytes()]);
+        let name = join_parts(&[nics.by, index.as_bytes(), part.as_bytes()]);
         let value = match nic.kind {
             Card::Port { port, link, sharp } => {
                 let sharp: &[u8] = if sharp { b"/SHARP" } else { b"" };
@@ -284,58 +295,62 @@ fn of_nics(nics: &Nics<'_>, mut add: impl FnMut(Fact)) {
                 [nic.name, port.as_bytes(), link, sharp].concat()
             }
             Card::Interface { address, ipv6 } => {
-                add(Fact::new(Kind::Address, &name, address));
-                [nic.name, b" ", family(ipv6)].concat()
+                add(NetFact::new(NetFactKind::Address, &name, address));
+                [nic.name, b" ", family_name(ipv6)].concat()
             }
         };
-        add(Fact::new(Kind::Nic, name, value));
+        add(NetFact::new(NetFactKind::Nic, name, value));
     }
     if nics.relaxed_ordering && nics.iter().next().is_some() {
-        let name = joined(&[nics.by, b"relaxed_ordering"]);
-        add(Fact::new(Kind::Nic, name, "on"));
+        let name = join_parts(&[nics.by, b"relaxed_ordering"]);
+        add(NetFact::new(NetFactKind::Nic, name, "on"));
     }
 }
 
-fn of_interface(name: &[u8], nic: &Nic<'_>, add: &mut impl FnMut(Fact)) {
+fn interface_to_facts(name: &[u8], nic: &Nic<'_>, add: &mut impl FnMut(NetFact)) {
     if let Card::Interface { address, ipv6 } = nic.kind {
-        let value = [nic.name, b" ", family(ipv6)].concat();
-        add(Fact::new(Kind::Interface, name, value));
-        add(Fact::new(Kind::Address, name, address));
+        let value = [nic.name, b" ", family_name(ipv6)].concat();
+        add(NetFact::new(NetFactKind::Interface, name, value));
+        add(NetFact::new(NetFactKind::Address, name, address));
     }
 }
 
-fn family(ipv6: bool) -> &'static [u8] {
+fn family_name(ipv6: bool) -> &'static [u8] {
     if ipv6 { b"IPv6" } else { b"IPv4" }
 }
 
 /// A NIC that is reached in one of several ways is on; each way that fails is reported separately.
-fn of_gdr(gdr: &Gdr<'_>, mut add: impl FnMut(Fact)) {
+fn gdr_to_facts(gdr: &GdrSupport<'_>, mut add: impl FnMut(NetFact)) {
     let card = match gdr.name {
         Some(name) if !name.is_empty() => name.to_vec(),
         _ => [b"hca", gdr.hca].concat(),
     };
     match (gdr.enabled, gdr.by) {
         (true, by) => {
-            add(Fact::new(Kind::GpuDirect, card, "on"));
+            add(NetFact::new(NetFactKind::GpuDirect, card, "on"));
             if let Some(by) = by {
-                add(Fact::new(Kind::GpuDirect, "by", by));
+                add(NetFact::new(NetFactKind::GpuDirect, "by", by));
             }
         }
-        (false, Some(by)) => add(Fact::new(Kind::GpuDirect, joined(&[&card, by]), "off")),
-        (false, None) => add(Fact::new(Kind::GpuDirect, card, "off")),
+        (false, Some(by)) => add(NetFact::new(
+            NetFactKind::GpuDirect,
+            join_parts(&[&card, by]),
+            "off",
+        )),
+        (false, None) => add(NetFact::new(NetFactKind::GpuDirect, card, "off")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grammar::header::Level;
-    use crate::grammar::message::message;
+    use crate::grammar::header::HeaderLevel;
+    use crate::grammar::message::parse_message;
 
     fn of(text: &str) -> Vec<String> {
         let mut all = Vec::new();
-        let message = message(Level::Info, text.as_bytes()).unwrap();
-        facts(&message, |fact| {
+        let message = parse_message(HeaderLevel::Info, text.as_bytes()).unwrap();
+        collect_facts(&message, |fact| {
             let subject = fact.subject();
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
             all.push(format!("{} = {}", text(&subject), text(&fact.value)));

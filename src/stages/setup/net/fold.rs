@@ -1,18 +1,18 @@
 //! What a chunk says.
 
-use super::fact::{Fact, facts};
-use super::link::{Channels, Hop, Link, Way};
-use super::named::Named;
-use super::named_later::{Event, Held, Waiting};
-use super::owner::Claim;
-use super::owner::{Thread, Threads, Whose};
-use crate::grammar::message::Message;
-use crate::grammar::message::communicator::init::{self, Stage};
-use crate::grammar::message::graph::Graph;
-use crate::grammar::message::network::channel::Connection;
-use crate::grammar::message::tuning::{Algorithm, Tuning};
-use crate::log::walk::{Call, Said, Torn, Visit};
-use crate::members::Merged;
+use super::connection::{ConnectionChannels, ConnectionLines, ConnectionPath, GraphHop};
+use super::fact::{NetFact, collect_facts};
+use super::init_line_comm::InitLineComm;
+use super::owner::OwnerClaim;
+use super::owner::{ChunkOwner, NetThread, ThreadActivity};
+use super::pending_connections::{InitWaitEvent, PendingConnections, ThreadPending};
+use crate::grammar::message::NcclMessage;
+use crate::grammar::message::communicator::init::{self, InitStage};
+use crate::grammar::message::graph::GraphMessage;
+use crate::grammar::message::network::channel::ChannelConnection;
+use crate::grammar::message::tuning::{Algorithm, TuningMessage};
+use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall};
+use crate::members::MergedMembers;
 use crate::members::comm_id::CommId;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -20,26 +20,26 @@ use std::collections::BTreeSet;
 
 /// One chunk's facts and connections.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Partial {
+pub struct NetPartial {
     /// By process and fact: the first line that reports it.
-    pub(super) facts: FxHashMap<(u32, Fact), u64>,
-    pub(super) links: FxHashMap<Link, (Channels, u64)>,
-    pub(super) threads: Threads,
+    pub(super) facts: FxHashMap<(u32, NetFact), u64>,
+    pub(super) links: FxHashMap<ConnectionLines, (ConnectionChannels, u64)>,
+    pub(super) threads: ThreadActivity,
     /// Connections that wait for an INIT line.
-    pub(super) waiting: FxHashMap<Thread, Waiting<Claim>>,
+    pub(super) waiting: FxHashMap<NetThread, ThreadPending<OwnerClaim>>,
     /// INIT lines of each process.
-    pub(super) inits: FxHashMap<u32, Vec<(Stage, Named)>>,
+    pub(super) inits: FxHashMap<u32, Vec<(InitStage, InitLineComm)>>,
     /// Communicators that INIT lines name.
-    pub(super) comms: BTreeSet<(u32, Named)>,
+    pub(super) comms: BTreeSet<(u32, InitLineComm)>,
     pub(super) tuned: bool,
     /// Processes whose calls the NVLink switches served, with the first line.
     pub(super) nvls: FxHashMap<(u32, Algorithm), u64>,
-    pub(super) coverage: Coverage,
+    pub(super) coverage: NetLineCoverage,
 }
 
 /// How many of NCCL's lines that are no calls were understood.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Coverage {
+pub struct NetLineCoverage {
     /// What they say was read.
     pub read: u64,
     /// Only what they are about is known.
@@ -48,7 +48,7 @@ pub struct Coverage {
 
 /// A communicator as a process knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Comm {
+pub struct NetComm {
     /// The id its members share.
     pub comm_id: Option<CommId>,
     /// Its address.
@@ -59,11 +59,15 @@ pub struct Comm {
     pub nranks: u32,
 }
 
-impl Comm {
+impl NetComm {
     /// The communicator of an INIT line of the chunk added last.
-    pub(super) fn of(named: &Named, process: u32, merged: &Merged) -> Comm {
+    pub(super) fn from_init_line(
+        named: &InitLineComm,
+        process: u32,
+        merged: &MergedMembers,
+    ) -> NetComm {
         let identity = merged.identity_at(process, named.comm, named.at);
-        Comm {
+        NetComm {
             comm_id: identity.and_then(|identity| identity.comm_id),
             comm: named.comm,
             rank: named.rank,
@@ -72,85 +76,105 @@ impl Comm {
     }
 
     /// True where the process can print a line of this way for it.
-    pub fn fits(&self, way: &Way) -> bool {
-        way.fits(self.rank, self.nranks)
+    pub fn fits_path(&self, way: &ConnectionPath) -> bool {
+        way.can_be_printed_by(self.rank, self.nranks)
     }
 }
 
-impl Partial {
-    fn fact(&mut self, process: u32, fact: Fact, line: u64) {
+impl NetPartial {
+    fn add_fact(&mut self, process: u32, fact: NetFact, line: u64) {
         self.facts.entry((process, fact)).or_insert(line);
     }
 
-    fn connection(&mut self, thread: Thread, c: &Connection<'_>, line: u64) {
+    fn add_connection(&mut self, thread: NetThread, c: &ChannelConnection<'_>, line: u64) {
         let channel = (c.channel, c.index.unwrap_or(0));
-        self.way(
+        self.add_path(
             thread,
             c.of.map(|tail| tail.comm),
-            Way::of(c),
+            ConnectionPath::from_connection(c),
             channel,
             line,
         );
     }
 
     /// The hops of rings and trees that a line has.
-    fn hops(&mut self, thread: Thread, graph: &Graph<'_>, line: u64) {
+    fn add_hops(&mut self, thread: NetThread, graph: &GraphMessage<'_>, line: u64) {
         let mut hop = |of: Option<u64>, hop, (from, to), index| {
-            self.way(thread, of, Way::hop(hop, from, to), (index, 0), line);
+            self.add_path(
+                thread,
+                of,
+                ConnectionPath::from_hop(hop, from, to),
+                (index, 0),
+                line,
+            );
         };
         match graph {
-            Graph::Ring(ring) if ring.cut => {}
-            Graph::Ring(ring) => {
+            GraphMessage::Ring(ring) if ring.cut => {}
+            GraphMessage::Ring(ring) => {
                 let ranks: Vec<u32> = ring.ranks().collect();
                 let behind = ranks.iter().cycle().skip(1);
                 for (&from, &to) in ranks.iter().zip(behind) {
-                    hop(None, Hop::RingOfAll, (from, to), ring.channel);
+                    hop(None, GraphHop::RingOfAll, (from, to), ring.channel);
                 }
             }
-            Graph::Neighbours(ring) => {
+            GraphMessage::Neighbours(ring) => {
                 if let Ok(next) = u32::try_from(ring.next) {
                     let of = ring.of.map(|tail| tail.comm);
-                    hop(of, Hop::Ring, (ring.rank, next), ring.ring);
+                    hop(of, GraphHop::Ring, (ring.rank, next), ring.ring);
                 }
             }
-            Graph::Trees(trees) => {
+            GraphMessage::Trees(trees) => {
                 let of = trees.of.map(|tail| tail.comm);
                 for tree in trees.iter() {
                     if let Some(parent) = tree.parent {
-                        hop(of, Hop::Tree, (tree.rank, parent), tree.index);
+                        hop(of, GraphHop::Tree, (tree.rank, parent), tree.index);
                     }
                 }
             }
-            Graph::Tree(tree) => {
+            GraphMessage::Tree(tree) => {
                 if let Some(parent) = tree.parent {
-                    hop(None, Hop::Tree, (tree.rank, parent), tree.index);
+                    hop(None, GraphHop::Tree, (tree.rank, parent), tree.index);
                 }
             }
             _ => {}
         }
     }
 
-    fn way(&mut self, thread: Thread, of: Option<u64>, way: Way, channel: (u32, u32), line: u64) {
+    fn add_path(
+        &mut self,
+        thread: NetThread,
+        of: Option<u64>,
+        way: ConnectionPath,
+        channel: (u32, u32),
+        line: u64,
+    ) {
         let (process, _) = thread;
-        let channels = Channels::from([channel]);
+        let channels = ConnectionChannels::from([channel]);
         let (whose, late) = match of {
-            Some(comm) => (Whose::Address(comm), None),
-            None => self.threads.whose(thread),
+            Some(comm) => (ChunkOwner::Address(comm), None),
+            None => self.threads.find_owner(thread),
         };
-        if matches!(whose, Whose::Address(_) | Whose::Init(_)) {
-            return self.link(process, (whose, 0, None), way, channels, line);
+        if matches!(whose, ChunkOwner::Address(_) | ChunkOwner::Init(_)) {
+            return self.add_link(process, (whose, 0, None), way, channels, line);
         }
         let inits = self.inits.get(&process).map_or(0, Vec::len);
         let claim = (whose, u32::try_from(inits).unwrap_or(u32::MAX), late);
-        self.calls_of(thread);
-        match self.waiting.entry(thread).or_default().place() {
-            Some(held) => held.add(claim, way, channels, line),
-            None => self.link(process, claim, way, channels, line),
+        self.end_wait_by_call(thread);
+        match self.waiting.entry(thread).or_default().pending_mut() {
+            Some(held) => held.add_channels(claim, way, channels, line),
+            None => self.add_link(process, claim, way, channels, line),
         }
     }
 
-    fn link(&mut self, process: u32, claim: Claim, way: Way, channels: Channels, line: u64) {
-        let link = Link {
+    fn add_link(
+        &mut self,
+        process: u32,
+        claim: OwnerClaim,
+        way: ConnectionPath,
+        channels: ConnectionChannels,
+        line: u64,
+    ) {
+        let link = ConnectionLines {
             process,
             claim,
             way,
@@ -158,99 +182,111 @@ impl Partial {
         let (known, first) = self
             .links
             .entry(link)
-            .or_insert_with(|| (Channels::new(), line));
+            .or_insert_with(|| (ConnectionChannels::new(), line));
         *first = line.min(*first);
         known.extend(channels);
     }
 
     /// The chunk is over.
-    pub(super) fn end(&mut self) {
-        let called: BTreeSet<Thread> = self.threads.whole().map(|call| call.0).collect();
+    pub(super) fn end_chunk(&mut self) {
+        let called: BTreeSet<NetThread> =
+            self.threads.last_whole_calls().map(|call| call.0).collect();
         for thread in called {
-            self.calls_of(thread);
+            self.end_wait_by_call(thread);
         }
     }
 
     /// Ends the waiting of a thread that has called since it began.
-    fn calls_of(&mut self, thread: Thread) {
-        let called = self.threads.called(thread);
+    fn end_wait_by_call(&mut self, thread: NetThread) {
+        let called = self.threads.last_call_time(thread);
         let waiting = self.waiting.entry(thread).or_default();
-        if let Some(mut held) = waiting.called(called) {
-            self.free(thread, &mut held, Event::Other);
+        if let Some(mut held) = waiting.end_by_call(called) {
+            self.free_waiting(thread, &mut held, InitWaitEvent::Other);
         }
     }
 
     /// What waited belongs to the communicator that is named now, if one is and it fits.
-    fn free(&mut self, (process, _): Thread, held: &mut Held<Claim, u64>, event: Event) {
-        for (claim, way, channels, line) in held.take() {
+    fn free_waiting(
+        &mut self,
+        (process, _): NetThread,
+        held: &mut PendingConnections<OwnerClaim, u64>,
+        event: InitWaitEvent,
+    ) {
+        for (claim, way, channels, line) in held.take_all() {
             let claim = match event {
-                Event::Complete(named) if way.fits(named.rank, named.nranks) => {
-                    (Whose::Init(named), 0, None)
+                InitWaitEvent::Complete(named)
+                    if way.can_be_printed_by(named.rank, named.nranks) =>
+                {
+                    (ChunkOwner::Init(named), 0, None)
                 }
                 _ => claim,
             };
-            self.link(process, claim, way, channels, line);
+            self.add_link(process, claim, way, channels, line);
         }
     }
 
-    fn init(&mut self, thread: Thread, line: &init::Line<'_>, at: u64) {
+    fn add_init_line(&mut self, thread: NetThread, line: &init::InitLine<'_>, at: u64) {
         let (process, _) = thread;
-        let named = Named::of(&line.init, at);
+        let named = InitLineComm::from_init(&line.init, at);
         let inits = self.inits.entry(process).or_default();
         inits.push((line.stage, named));
-        if line.init.event == init::Event::Init {
+        if line.init.event == init::InitEvent::Init {
             self.comms.insert((process, named));
         }
-        self.calls_of(thread);
+        self.end_wait_by_call(thread);
         // Since there are ids there is a START.
-        let names = line.stage == Stage::InitComplete
+        let names = line.stage == InitStage::InitComplete
             && line.init.comm_id.is_none()
             && !self.threads.is_begun(thread);
         let event = match names {
-            true => Event::Complete(named),
-            false => Event::Other,
+            true => InitWaitEvent::Complete(named),
+            false => InitWaitEvent::Other,
         };
         match line.stage {
-            Stage::InitStart => self.threads.begin(thread, named),
-            _ => self.threads.end(thread),
+            InitStage::InitStart => self.threads.begin_init(thread, named),
+            _ => self.threads.end_init(thread),
         }
-        let now = self.threads.tick();
-        let mut held = self.waiting.entry(thread).or_default().init(event, now);
-        self.free(thread, &mut held, event);
+        let now = self.threads.count_line();
+        let mut held = self
+            .waiting
+            .entry(thread)
+            .or_default()
+            .end_by_init_line(event, now);
+        self.free_waiting(thread, &mut held, event);
     }
 }
 
-impl Visit for Partial {
+impl LogVisitor for NetPartial {
     const MESSAGES: bool = true;
 
     #[inline(always)]
-    fn call(&mut self, call: &Call<'_>) {
-        self.threads.call(call.member, call.process, call.tid);
+    fn call(&mut self, call: &LogCall<'_>) {
+        self.threads.add_call(call.member, call.process, call.tid);
     }
 
     fn slot(&mut self) {
-        self.threads.slot();
+        self.threads.add_slot();
     }
 
-    fn torn(&mut self, calls: &[Torn<'_>]) {
-        self.threads.torn(calls);
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
+        self.threads.add_torn_calls(calls);
     }
 
-    fn message(&mut self, said: &Said<'_>) {
+    fn message(&mut self, said: &MessageLine<'_>) {
         let (process, line) = (said.process, said.line);
         let thread = (process, said.tid);
         match &said.message {
-            Message::Plain(..) => self.coverage.known += 1,
+            NcclMessage::Plain(..) => self.coverage.known += 1,
             _ => self.coverage.read += 1,
         }
         match &said.message {
-            Message::Connection(c) => return self.connection(thread, c, line),
-            Message::Graph(Graph::Trees(_) | Graph::Ring(_)) => {
-                self.calls_of(thread);
-                let now = self.threads.tick();
-                self.waiting.entry(thread).or_default().begins(now);
+            NcclMessage::Connection(c) => return self.add_connection(thread, c, line),
+            NcclMessage::Graph(GraphMessage::Trees(_) | GraphMessage::Ring(_)) => {
+                self.end_wait_by_call(thread);
+                let now = self.threads.count_line();
+                self.waiting.entry(thread).or_default().begin_init(now);
             }
-            Message::Tuning(Tuning::Choice(choice)) => {
+            NcclMessage::Tuning(TuningMessage::Choice(choice)) => {
                 self.tuned = true;
                 if matches!(choice.algorithm, Algorithm::Nvls | Algorithm::NvlsTree) {
                     let used = (process, choice.algorithm);
@@ -258,12 +294,12 @@ impl Visit for Partial {
                 }
                 return;
             }
-            Message::Init(init) => self.init(thread, init, said.at),
+            NcclMessage::Init(init) => self.add_init_line(thread, init, said.at),
             _ => {}
         }
-        if let Message::Graph(graph) = &said.message {
-            self.hops(thread, graph, line);
+        if let NcclMessage::Graph(graph) = &said.message {
+            self.add_hops(thread, graph, line);
         }
-        facts(&said.message, |fact| self.fact(process, fact, line));
+        collect_facts(&said.message, |fact| self.add_fact(process, fact, line));
     }
 }

@@ -1,37 +1,42 @@
 //! The rings and trees that NCCL built, a row a hop, with the transport of the connection that serves it.
 
-use super::Net;
-use super::link::{Channels, Hop, Via, Way};
-use super::pairs::{Of, Pairs, Shared};
-use crate::output::render::{Cell, Grid};
+use super::NetSummary;
+use super::connection::{ConnectionChannels, ConnectionPath, ConnectionTransport, GraphHop};
+use super::pairs::{PairOwner, RankPairs, SharedCommunicator};
+use crate::output::render::{Grid, TableCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the ranks of a communicator are arranged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Graph {
+pub enum HopGraph {
     /// Each rank sends to the next.
     Rings,
     /// Each rank sends to the one above, and receives from it.
     Trees,
 }
 
-impl Graph {
-    fn has(self, via: &Via) -> bool {
+impl HopGraph {
+    fn contains_hop(self, via: &ConnectionTransport) -> bool {
         match via {
-            Via::Hop(Hop::Ring | Hop::RingOfAll) => self == Graph::Rings,
-            Via::Hop(Hop::Tree) => self == Graph::Trees,
+            ConnectionTransport::Hop(GraphHop::Ring | GraphHop::RingOfAll) => {
+                self == HopGraph::Rings
+            }
+            ConnectionTransport::Hop(GraphHop::Tree) => self == HopGraph::Trees,
             _ => false,
         }
     }
 }
 
 /// All hops: whose, on which ring or tree, from which rank to which.
-fn all(net: &Net, graph: Graph) -> BTreeSet<(Of, u32, u32, u32)> {
+fn collect_hops(net: &NetSummary, graph: HopGraph) -> BTreeSet<(PairOwner, u32, u32, u32)> {
     let mut hops = BTreeSet::new();
     for ((process, owner, way), (channels, _)) in &net.all.hops {
         // A communicator of one rank has no hop.
-        if let (true, Some(to)) = (graph.has(&way.via), way.to.filter(|to| *to != way.from)) {
-            let of = Of::new(*process, owner);
+        if let (true, Some(to)) = (
+            graph.contains_hop(&way.via),
+            way.to.filter(|to| *to != way.from),
+        ) {
+            let of = PairOwner::new(*process, owner);
             hops.extend(channels.iter().map(|(index, _)| (of, *index, way.from, to)));
         }
     }
@@ -39,23 +44,23 @@ fn all(net: &Net, graph: Graph) -> BTreeSet<(Of, u32, u32, u32)> {
 }
 
 /// The hops of communicators that are known.
-pub(crate) fn hops(
-    net: &Net,
-    graph: Graph,
-) -> impl Iterator<Item = (Shared, u32, u32, u32)> + use<> {
+pub(crate) fn list_known_hops(
+    net: &NetSummary,
+    graph: HopGraph,
+) -> impl Iterator<Item = (SharedCommunicator, u32, u32, u32)> + use<> {
     let known = |(of, index, from, to)| match of {
-        Of::Comm(shared) => Some((shared, index, from, to)),
-        Of::Process(_) => None,
+        PairOwner::Comm(shared) => Some((shared, index, from, to)),
+        PairOwner::Process(_) => None,
     };
-    all(net, graph).into_iter().filter_map(known)
+    collect_hops(net, graph).into_iter().filter_map(known)
 }
 
 /// A row for each hop of the rings or trees of all communicators. Where several ranks print a hop, or one
 /// prints it twice, it is one row.
-pub fn grid(net: &Net, graph: Graph) -> Grid {
+pub fn build_hop_grid(net: &NetSummary, graph: HopGraph) -> Grid {
     let index = match graph {
-        Graph::Rings => "ring",
-        Graph::Trees => "tree",
+        HopGraph::Rings => "ring",
+        HopGraph::Trees => "tree",
     };
     let columns = [
         "comm_id",
@@ -71,15 +76,15 @@ pub fn grid(net: &Net, graph: Graph) -> Grid {
         "nic",
         "gdr",
     ];
-    let hops = all(net, graph);
-    let pairs = Pairs::new(net);
-    let served = connections(&pairs);
-    let text = |host: Option<&[u8]>| Cell::from(host.map(<[u8]>::to_vec));
-    let row = |&(of, index, from, to): &(Of, u32, u32, u32)| {
+    let hops = collect_hops(net, graph);
+    let pairs = RankPairs::new(net);
+    let served = group_connections(&pairs);
+    let text = |host: Option<&[u8]>| TableCell::from(host.map(<[u8]>::to_vec));
+    let row = |&(of, index, from, to): &(PairOwner, u32, u32, u32)| {
         let way = served.get(&(of, from, to));
-        let way = way.and_then(|all| on_channel(all, index));
-        let card = way.and_then(|way| way.via.card());
-        let [id, comm, nranks] = of.cells();
+        let way = way.and_then(|all| find_on_channel(all, index));
+        let card = way.and_then(|way| way.via.nic());
+        let [id, comm, nranks] = of.owner_cells();
         vec![
             id,
             comm,
@@ -90,7 +95,7 @@ pub fn grid(net: &Net, graph: Graph) -> Grid {
             text(pairs.host(of, Some(from))),
             text(pairs.host(of, Some(to))),
             way.map(|way| way.via.word()).into(),
-            way.map(|way| way.via.how()).into(),
+            way.map(|way| way.via.format_detail()).into(),
             card.map(|card| u64::from(card.nic)).into(),
             card.map(|card| if card.gdr { "yes" } else { "no" }).into(),
         ]
@@ -102,10 +107,11 @@ pub fn grid(net: &Net, graph: Graph) -> Grid {
 }
 
 /// The connections from a rank to another, each with its channels.
-type Connections<'p> = BTreeMap<(Of, u32, u32), Vec<(&'p Way, &'p Channels)>>;
+type HopConnections<'p> =
+    BTreeMap<(PairOwner, u32, u32), Vec<(&'p ConnectionPath, &'p ConnectionChannels)>>;
 
-fn connections<'p>(pairs: &'p Pairs<'_>) -> Connections<'p> {
-    let mut all = Connections::new();
+fn group_connections<'p>(pairs: &'p RankPairs<'_>) -> HopConnections<'p> {
+    let mut all = HopConnections::new();
     for ((of, way), channels) in &pairs.rows {
         if let Some(to) = way.to {
             all.entry((*of, way.from, to))
@@ -117,7 +123,10 @@ fn connections<'p>(pairs: &'p Pairs<'_>) -> Connections<'p> {
 }
 
 /// The first of these on a channel: the sender's line of a connection is before the receiver's.
-fn on_channel<'p>(all: &[(&'p Way, &'p Channels)], channel: u32) -> Option<&'p Way> {
+fn find_on_channel<'p>(
+    all: &[(&'p ConnectionPath, &'p ConnectionChannels)],
+    channel: u32,
+) -> Option<&'p ConnectionPath> {
     let mut those = all.iter().filter(|(_, channels)| {
         let mut of_channel = channels.range((channel, 0)..=(channel, u32::MAX));
         of_channel.next().is_some()

@@ -13,43 +13,43 @@
 //! | [`table`] | the facts by job and host |
 //! | [`pairs`] | the connections by pair of ranks, as rows and for Graphviz |
 
-pub(crate) mod all;
+pub(crate) mod connection;
 pub(crate) mod fact;
 pub(crate) mod fold;
 pub mod hops;
+pub(crate) mod init_line_comm;
 pub(crate) mod lifetimes;
-pub(crate) mod link;
-pub(crate) mod named;
-pub(crate) mod named_later;
+pub(crate) mod net_stage;
 pub(crate) mod owner;
 pub mod pairs;
+pub(crate) mod pending_connections;
 pub mod table;
 
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
-use crate::formats::Tells;
-use crate::grammar::message::setup::setting::HIDDEN;
-use crate::log::Part;
-use crate::members::{Merged, Process};
+use crate::formats::Provides;
+use crate::grammar::message::setup::setting::HIDDEN_VALUE;
+use crate::log::MergedChunk;
+use crate::members::{MergedMembers, SpeakerProcess};
 use crate::report::Report;
-use crate::source::Origin;
-use crate::stages::{self, Stage};
-use all::All;
-use fact::Kind;
-use fold::{Coverage, Partial};
+use crate::source::InputName;
+use crate::stages::{self, InputStage};
+use fact::NetFactKind;
+use fold::{NetLineCoverage, NetPartial};
+use net_stage::NetStage;
 use std::collections::BTreeSet;
 
 /// The setting under which NCCL prints all of it.
-pub const RERUN: &str =
+pub const NET_RERUN_SETTING: &str =
     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,P2P,SHM,GRAPH,NVLS,TUNING";
 
 /// All that the inputs say.
 #[derive(Debug)]
-pub struct Net {
+pub struct NetSummary {
     /// What was said, settled.
-    pub all: All,
+    pub all: NetStage,
     /// The processes by number.
-    pub processes: Vec<Process>,
+    pub processes: Vec<SpeakerProcess>,
     /// Those that are real, and no glued name of another.
     pub real: BTreeSet<u32>,
     /// The inputs' names.
@@ -60,16 +60,16 @@ pub struct Net {
 ///
 /// # Errors
 /// No input could be read, or is a log; damage under `--strict`.
-pub fn net(
-    origins: &[Origin],
+pub fn read_net(
+    origins: &[InputName],
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<Net> {
-    let (all, merged) = stages::gather::<All>(origins, options, report, progress)?;
-    let net = Net::of(all, &merged);
-    let Coverage { read, known } = net.all.coverage;
-    let account = report.total();
+) -> Result<NetSummary> {
+    let (all, merged) = stages::gather_stage::<NetStage>(origins, options, report, progress)?;
+    let net = NetSummary::from_stage(all, &merged);
+    let NetLineCoverage { read, known } = net.all.coverage;
+    let account = report.total_account();
     // A damaged line may have something to read.
     let lines = account.other.max(read + known);
     if lines > 0 {
@@ -80,36 +80,36 @@ pub fn net(
         ));
     }
     net.note_hidden(report);
-    let missing = net.missing();
+    let missing = net.list_missing_subjects();
     if !missing.is_empty() {
         report.note(&format!(
-            "no line reports {}; NCCL prints such lines under {RERUN}",
+            "no line reports {}; NCCL prints such lines under {NET_RERUN_SETTING}",
             missing.join(", ")
         ));
     }
     Ok(net)
 }
 
-impl Stage for All {
-    const NEEDS: Tells = Tells::MESSAGES;
-    const STEPS: bool = false;
-    type Visit = Partial;
+impl InputStage for NetStage {
+    const NEEDS: Provides = Provides::MESSAGES;
+    const USES_STEPS: bool = false;
+    type Visit = NetPartial;
 
-    fn begin(&mut self, name: String) {
-        self.begin_input(self.inputs.len(), name);
+    fn begin_input(&mut self, name: String) {
+        self.begin_numbered_input(self.inputs.len(), name);
     }
 
-    fn add(&mut self, part: Part<'_, Partial>) {
-        All::add(self, part);
+    fn add_chunk(&mut self, part: MergedChunk<'_, NetPartial>) {
+        NetStage::add_chunk(self, part);
     }
 }
 
-impl Net {
+impl NetSummary {
     /// What was read of all inputs.
-    pub(crate) fn of(mut all: All, merged: &Merged) -> Net {
-        let aliases = merged.aliases();
-        all.settle(&aliases);
-        Net {
+    pub(crate) fn from_stage(mut all: NetStage, merged: &MergedMembers) -> NetSummary {
+        let aliases = merged.process_aliases();
+        all.settle_owners(&aliases);
+        NetSummary {
             inputs: std::mem::take(&mut all.inputs),
             all,
             real: aliases.into_iter().collect(),
@@ -118,7 +118,7 @@ impl Net {
     }
 
     /// The process that printed something; none where its line had no header.
-    pub fn process(&self, process: u32) -> Option<&Process> {
+    pub fn process(&self, process: u32) -> Option<&SpeakerProcess> {
         let process = self.processes.get(process as usize)?;
         process.pid.map(|_| process)
     }
@@ -141,8 +141,8 @@ impl Net {
     /// Reports which settings' values are hidden.
     pub(crate) fn note_hidden(&self, report: &Report) {
         let facts = self.all.facts.items().iter();
-        let hidden = facts.filter(|f| matches!(f.kind, Kind::Setting | Kind::Config));
-        let hidden = hidden.filter(|f| memchr::memmem::find(&f.value, HIDDEN).is_some());
+        let hidden = facts.filter(|f| matches!(f.kind, NetFactKind::Setting | NetFactKind::Config));
+        let hidden = hidden.filter(|f| memchr::memmem::find(&f.value, HIDDEN_VALUE).is_some());
         let names: BTreeSet<&[u8]> = hidden.map(|fact| &fact.name[..]).collect();
         if !names.is_empty() {
             let names: Vec<_> = names.into_iter().map(String::from_utf8_lossy).collect();
@@ -154,17 +154,17 @@ impl Net {
     }
 
     /// The subjects that no line reports.
-    fn missing(&self) -> Vec<&'static str> {
-        let kinds: BTreeSet<Kind> = self.all.facts.items().iter().map(|f| f.kind).collect();
-        let said = |kind: Kind| kinds.contains(&kind);
+    fn list_missing_subjects(&self) -> Vec<&'static str> {
+        let kinds: BTreeSet<NetFactKind> = self.all.facts.items().iter().map(|f| f.kind).collect();
+        let said = |kind: NetFactKind| kinds.contains(&kind);
         let has_links = !self.all.links.is_empty();
         [
-            ("network", said(Kind::Network)),
-            ("nic", said(Kind::Nic) || said(Kind::Provider)),
+            ("network", said(NetFactKind::Network)),
+            ("nic", said(NetFactKind::Nic) || said(NetFactKind::Provider)),
             ("transport", has_links),
-            ("version", said(Kind::Version)),
-            ("plugin", said(Kind::Plugin)),
-            ("setting", said(Kind::Setting)),
+            ("version", said(NetFactKind::Version)),
+            ("plugin", said(NetFactKind::Plugin)),
+            ("setting", said(NetFactKind::Setting)),
             ("tuning", self.all.tuned),
         ]
         .into_iter()

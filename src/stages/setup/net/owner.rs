@@ -15,23 +15,23 @@
 //! [`Whose::Before`], which the merge knows. So it does the calls whose lines were torn: where one
 //! may be the last ([`Late`]), the merge decides.
 
-use super::named::Named;
-use crate::log::walk::Torn;
+use super::init_line_comm::InitLineComm;
+use crate::log::walk::RepairedCall;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// Possible owners of a connection, after how many INIT lines of its process in the chunk, and which
 /// torn lines may say otherwise.
-pub(crate) type Claim = (Whose, u32, Option<Late>);
+pub(crate) type OwnerClaim = (ChunkOwner, u32, Option<TornSlotRange>);
 
 /// A thread: its process, and its number where the line has one.
-pub(crate) type Thread = (u32, Option<u64>);
+pub(crate) type NetThread = (u32, Option<u64>);
 
 /// The owner of a connection, as far as a chunk knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Whose {
+pub(crate) enum ChunkOwner {
     /// The communicator that the thread initialises.
-    Init(Named),
+    Init(InitLineComm),
     /// The communicator of the call made last: a member of the chunk.
     Call(u32),
     /// What the thread was doing before the chunk.
@@ -50,7 +50,7 @@ pub(crate) enum Whose {
 /// Between the call that a connection goes by and its own line torn lines may hold a later call:
 /// in the slots from the first to before the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Late {
+pub(crate) struct TornSlotRange {
     /// The thread.
     pub tid: Option<u64>,
     /// The first slot.
@@ -61,33 +61,33 @@ pub(crate) struct Late {
 
 /// A call whose line was torn.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct TornCall {
+struct OwnerTornCall {
     slot: u32,
-    thread: Thread,
+    thread: NetThread,
     member: u32,
 }
 
 /// What threads are doing, in a chunk.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Threads {
+pub(crate) struct ThreadActivity {
     /// Counts calls, INIT lines and slots.
     now: u64,
     /// When each slot was.
     slots: Vec<u64>,
     /// In the order of their slots.
-    torn: Vec<TornCall>,
+    torn: Vec<OwnerTornCall>,
     /// For each member: when each thread called it last; the thread of the last call first.
     called: Vec<Vec<(u64, Option<u64>)>>,
     /// The members of each process.
     members: FxHashMap<u32, Vec<u32>>,
     /// What a thread initialises, if anything, since when.
-    init: FxHashMap<Thread, (u64, Option<Named>)>,
+    init: FxHashMap<NetThread, (u64, Option<InitLineComm>)>,
 }
 
-impl Threads {
+impl ThreadActivity {
     /// A call.
     #[inline(always)]
-    pub(crate) fn call(&mut self, member: u32, process: u32, tid: Option<u64>) {
+    pub(crate) fn add_call(&mut self, member: u32, process: u32, tid: Option<u64>) {
         self.now += 1;
         match self
             .called
@@ -95,12 +95,12 @@ impl Threads {
             .and_then(|c| c.first_mut())
         {
             Some(called) if called.1 == tid => called.0 = self.now,
-            _ => self.meet(member, process, tid),
+            _ => self.record_call(member, process, tid),
         }
     }
 
     #[cold]
-    fn meet(&mut self, member: u32, process: u32, tid: Option<u64>) {
+    fn record_call(&mut self, member: u32, process: u32, tid: Option<u64>) {
         // Members come in the order of their numbers.
         if self.called.len() <= member as usize {
             self.called.resize(member as usize + 1, Vec::new());
@@ -123,14 +123,14 @@ impl Threads {
     }
 
     /// A place where the merge may put a call.
-    pub(crate) fn slot(&mut self) {
+    pub(crate) fn add_slot(&mut self) {
         self.now += 1;
         self.slots.push(self.now);
     }
 
     /// Keeps calls whose lines were torn.
-    pub(crate) fn torn(&mut self, calls: &[Torn<'_>]) {
-        let torn = calls.iter().map(|torn| TornCall {
+    pub(crate) fn add_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
+        let torn = calls.iter().map(|torn| OwnerTornCall {
             slot: torn.slot,
             thread: (torn.call.process, torn.call.tid),
             member: torn.call.member,
@@ -139,45 +139,49 @@ impl Threads {
     }
 
     /// The member of the last torn call in some slots of those threads that are `own`.
-    pub(crate) fn last_torn(&self, late: Late, own: impl Fn(Thread) -> bool) -> Option<u32> {
-        let in_slots = |call: &&TornCall| (late.from..late.to).contains(&call.slot);
+    pub(crate) fn last_torn(
+        &self,
+        late: TornSlotRange,
+        own: impl Fn(NetThread) -> bool,
+    ) -> Option<u32> {
+        let in_slots = |call: &&OwnerTornCall| (late.from..late.to).contains(&call.slot);
         let mut those = self.torn.iter().rev().filter(in_slots);
         those.find(|call| own(call.thread)).map(|call| call.member)
     }
 
     /// The slots that may hold a later call of a thread than the one at `since`, if there are any.
-    fn late(&self, tid: Option<u64>, since: u64) -> Option<Late> {
+    fn slots_since(&self, tid: Option<u64>, since: u64) -> Option<TornSlotRange> {
         let from = self.slots.partition_point(|&at| at <= since);
         let of = |slot: usize| u32::try_from(slot).unwrap_or(u32::MAX);
         let (from, to) = (of(from), of(self.slots.len()));
-        (from < to).then_some(Late { tid, from, to })
+        (from < to).then_some(TornSlotRange { tid, from, to })
     }
 
     /// A thread begins to initialise a communicator, or goes on.
-    pub(crate) fn begin(&mut self, thread: Thread, init: Named) {
+    pub(crate) fn begin_init(&mut self, thread: NetThread, init: InitLineComm) {
         self.now += 1;
         self.init.insert(thread, (self.now, Some(init)));
     }
 
     /// A thread's initialisation is over.
-    pub(crate) fn end(&mut self, thread: Thread) {
+    pub(crate) fn end_init(&mut self, thread: NetThread) {
         self.now += 1;
         self.init.insert(thread, (self.now, None));
     }
 
     /// Counts a line that is neither.
-    pub(crate) fn tick(&mut self) -> u64 {
+    pub(crate) fn count_line(&mut self) -> u64 {
         self.now += 1;
         self.now
     }
 
     /// True where the thread has begun an initialisation, in this chunk, and not ended it.
-    pub(crate) fn is_begun(&self, thread: Thread) -> bool {
+    pub(crate) fn is_begun(&self, thread: NetThread) -> bool {
         matches!(self.init.get(&thread), Some((_, Some(_))))
     }
 
     /// When the thread called last; 0 where it did not.
-    pub(crate) fn called(&self, (process, tid): Thread) -> u64 {
+    pub(crate) fn last_call_time(&self, (process, tid): NetThread) -> u64 {
         let members = self.members.get(&process).into_iter().flatten();
         let called = members.flat_map(|&member| &self.called[member as usize]);
         let own = called.filter(|(_, by)| *by == tid);
@@ -185,7 +189,7 @@ impl Threads {
     }
 
     /// Whose connection a thread makes now, if no torn line holds a later call.
-    pub(crate) fn whose(&self, thread: Thread) -> (Whose, Option<Late>) {
+    pub(crate) fn find_owner(&self, thread: NetThread) -> (ChunkOwner, Option<TornSlotRange>) {
         let (process, tid) = thread;
         let mut own = (0, None);
         let mut any = (0, None);
@@ -199,36 +203,36 @@ impl Threads {
         }
         let init = self.init.get(&thread);
         match (init, own.1) {
-            (Some(&(at, Some(init))), _) if at > own.0 => (Whose::Init(init), None),
-            (_, Some(member)) => (Whose::Call(member), self.late(tid, own.0)),
+            (Some(&(at, Some(init))), _) if at > own.0 => (ChunkOwner::Init(init), None),
+            (_, Some(member)) => (ChunkOwner::Call(member), self.slots_since(tid, own.0)),
             (init, None) => {
-                let whose = Whose::Before {
+                let whose = ChunkOwner::Before {
                     tid,
                     init: init.is_none(),
-                    call: any.1.map(|member| (member, self.slots_before(any.0))),
+                    call: any.1.map(|member| (member, self.count_slots_before(any.0))),
                 };
-                (whose, self.late(tid, 0))
+                (whose, self.slots_since(tid, 0))
             }
         }
     }
 
-    fn slots_before(&self, at: u64) -> u32 {
+    fn count_slots_before(&self, at: u64) -> u32 {
         let before = self.slots.partition_point(|&slot| slot <= at);
         u32::try_from(before).unwrap_or(u32::MAX)
     }
 
     /// What the chunk's end leaves to the next: for each thread its last call, for each process
     /// too, with when.
-    pub(crate) fn calls(&self) -> impl Iterator<Item = (Thread, u64, u32)> {
+    pub(crate) fn last_calls(&self) -> impl Iterator<Item = (NetThread, u64, u32)> {
         let torn = self.torn.iter().map(|call| {
             let at = self.slots.get(call.slot as usize).copied();
             (call.thread, at.unwrap_or(0), call.member)
         });
-        self.whole().chain(torn)
+        self.last_whole_calls().chain(torn)
     }
 
     /// The same of those whose lines were whole.
-    pub(crate) fn whole(&self) -> impl Iterator<Item = (Thread, u64, u32)> {
+    pub(crate) fn last_whole_calls(&self) -> impl Iterator<Item = (NetThread, u64, u32)> {
         let all = &self.called;
         self.members.iter().flat_map(move |(&process, members)| {
             members.iter().flat_map(move |&member| {
@@ -239,7 +243,9 @@ impl Threads {
     }
 
     /// For each thread what it initialises at the chunk's end, with when.
-    pub(crate) fn inits(&self) -> impl Iterator<Item = (Thread, u64, Option<Named>)> {
+    pub(crate) fn open_inits(
+        &self,
+    ) -> impl Iterator<Item = (NetThread, u64, Option<InitLineComm>)> {
         self.init
             .iter()
             .map(|(&thread, &(at, init))| (thread, at, init))
@@ -249,44 +255,47 @@ impl Threads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grammar::message::communicator::init::Event;
+    use crate::grammar::message::communicator::init::InitEvent;
 
     #[test]
     fn an_initialisation_comes_before_calls_and_the_last_call_counts() {
-        let mut threads = Threads::default();
+        let mut threads = ThreadActivity::default();
         let (a, b) = ((0, Some(7)), (0, Some(8)));
-        let before = |tid, init, call| (Whose::Before { tid, init, call }, None);
-        assert_eq!(threads.whose(a), before(Some(7), true, None));
-        let init = Named {
-            event: Event::Init,
+        let before = |tid, init, call| (ChunkOwner::Before { tid, init, call }, None);
+        assert_eq!(threads.find_owner(a), before(Some(7), true, None));
+        let init = InitLineComm {
+            event: InitEvent::Init,
             comm: 1,
             rank: 0,
             nranks: 2,
             at: 0,
         };
-        threads.begin(a, init);
+        threads.begin_init(a, init);
         assert!(matches!(
-            threads.whose(a),
-            (Whose::Init(Named { comm: 1, .. }), None)
+            threads.find_owner(a),
+            (ChunkOwner::Init(InitLineComm { comm: 1, .. }), None)
         ));
-        threads.end(a);
-        assert_eq!(threads.whose(a), before(Some(7), false, None));
-        threads.call(0, 0, Some(7));
-        threads.call(1, 0, Some(7));
-        assert_eq!(threads.whose(a), (Whose::Call(1), None));
-        assert_eq!(threads.whose(b), before(Some(8), true, Some((1, 0))));
-        assert_eq!(threads.whose((1, Some(9))), before(Some(9), true, None));
-        threads.slot();
+        threads.end_init(a);
+        assert_eq!(threads.find_owner(a), before(Some(7), false, None));
+        threads.add_call(0, 0, Some(7));
+        threads.add_call(1, 0, Some(7));
+        assert_eq!(threads.find_owner(a), (ChunkOwner::Call(1), None));
+        assert_eq!(threads.find_owner(b), before(Some(8), true, Some((1, 0))));
+        assert_eq!(
+            threads.find_owner((1, Some(9))),
+            before(Some(9), true, None)
+        );
+        threads.add_slot();
         let late = |tid| {
-            Some(Late {
+            Some(TornSlotRange {
                 tid: Some(tid),
                 from: 0,
                 to: 1,
             })
         };
-        assert_eq!(threads.whose(a), (Whose::Call(1), late(7)));
-        assert_eq!(threads.whose(b).1, late(8));
-        threads.call(0, 0, Some(7));
-        assert_eq!(threads.whose(a), (Whose::Call(0), None));
+        assert_eq!(threads.find_owner(a), (ChunkOwner::Call(1), late(7)));
+        assert_eq!(threads.find_owner(b).1, late(8));
+        threads.add_call(0, 0, Some(7));
+        assert_eq!(threads.find_owner(a), (ChunkOwner::Call(0), None));
     }
 }

@@ -1,18 +1,18 @@
 //! Who reaches whom over what: a row for each pair of ranks and way, and the same for Graphviz.
 
-use super::Net;
-use super::all::Owner;
-use super::fold::Comm;
-use super::link::{Channels, Way};
+use super::NetSummary;
+use super::connection::{ConnectionChannels, ConnectionPath};
+use super::fold::NetComm;
+use super::net_stage::ConnectionOwner;
 use crate::members::comm_id::CommId;
-use crate::output::render::{Cell, Grid};
+use crate::output::render::{Grid, TableCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 /// A communicator as all its members know it: by its id; or, where none is known, as one process
 /// knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Shared {
+pub enum SharedCommunicator {
     /// By its id and size.
     Id(CommId, u32),
     /// By process, address and size.
@@ -20,53 +20,55 @@ pub enum Shared {
 }
 
 /// The communicator of a connection, if it is known.
-pub fn shared(process: u32, owner: &Owner) -> Option<Shared> {
+pub fn find_shared_comm(process: u32, owner: &ConnectionOwner) -> Option<SharedCommunicator> {
     match owner {
-        Owner::Comm(comm) => Some(match comm.comm_id {
-            Some(id) => Shared::Id(id, comm.nranks),
-            None => Shared::Own(process, comm.comm, comm.nranks),
+        ConnectionOwner::Comm(comm) => Some(match comm.comm_id {
+            Some(id) => SharedCommunicator::Id(id, comm.nranks),
+            None => SharedCommunicator::Own(process, comm.comm, comm.nranks),
         }),
-        Owner::Address(_) | Owner::Unknown(_) => None,
+        ConnectionOwner::Address(_) | ConnectionOwner::Unknown(_) => None,
     }
 }
 
 /// The owner of a pair: its communicator, or the process that alone speaks of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Of {
-    Comm(Shared),
+pub(super) enum PairOwner {
+    Comm(SharedCommunicator),
     Process(u32),
 }
 
-impl Of {
+impl PairOwner {
     /// The owner of a connection or a hop.
-    pub(super) fn new(process: u32, owner: &Owner) -> Of {
-        shared(process, owner).map_or(Of::Process(process), Of::Comm)
+    pub(super) fn new(process: u32, owner: &ConnectionOwner) -> PairOwner {
+        find_shared_comm(process, owner).map_or(PairOwner::Process(process), PairOwner::Comm)
     }
 
     /// `comm_id`, `comm` and `nranks`.
-    pub(super) fn cells(self) -> [Cell<'static>; 3] {
+    pub(super) fn owner_cells(self) -> [TableCell<'static>; 3] {
         let (id, comm, nranks) = match self {
-            Of::Comm(Shared::Id(id, nranks)) => (Some(id.to_string()), None, Some(nranks)),
-            Of::Comm(Shared::Own(_, comm, nranks)) => {
+            PairOwner::Comm(SharedCommunicator::Id(id, nranks)) => {
+                (Some(id.to_string()), None, Some(nranks))
+            }
+            PairOwner::Comm(SharedCommunicator::Own(_, comm, nranks)) => {
                 (None, Some(format!("0x{comm:x}")), Some(nranks))
             }
-            Of::Process(_) => (None, None, None),
+            PairOwner::Process(_) => (None, None, None),
         };
         [id.into(), comm.into(), nranks.map(u64::from).into()]
     }
 }
 
 /// The pairs of ranks with their channels, and the hosts of each communicator's ranks.
-pub(super) struct Pairs<'a> {
-    pub(super) rows: BTreeMap<(Of, &'a Way), Channels>,
-    hosts: BTreeMap<(Of, u32), Option<&'a [u8]>>,
+pub(super) struct RankPairs<'a> {
+    pub(super) rows: BTreeMap<(PairOwner, &'a ConnectionPath), ConnectionChannels>,
+    hosts: BTreeMap<(PairOwner, u32), Option<&'a [u8]>>,
 }
 
-impl<'a> Pairs<'a> {
-    pub(super) fn new(net: &'a Net) -> Pairs<'a> {
-        let mut rows: BTreeMap<(Of, &Way), Channels> = BTreeMap::new();
+impl<'a> RankPairs<'a> {
+    pub(super) fn new(net: &'a NetSummary) -> RankPairs<'a> {
+        let mut rows: BTreeMap<(PairOwner, &ConnectionPath), ConnectionChannels> = BTreeMap::new();
         let mut hosts = BTreeMap::new();
-        let mut lives = |of: Of, rank: u32, process: u32| {
+        let mut lives = |of: PairOwner, rank: u32, process: u32| {
             let host = net.process(process).map(|p| &p.host[..]);
             let known = hosts.entry((of, rank)).or_insert(host);
             if *known != host {
@@ -75,35 +77,37 @@ impl<'a> Pairs<'a> {
             }
         };
         for (process, comm) in &net.all.comms {
-            if let Some(shared) = shared(*process, &Owner::Comm(*comm)) {
-                lives(Of::Comm(shared), comm.rank, *process);
+            if let Some(shared) = find_shared_comm(*process, &ConnectionOwner::Comm(*comm)) {
+                lives(PairOwner::Comm(shared), comm.rank, *process);
             }
         }
         for ((process, owner, way), (channels, _)) in &net.all.links {
-            let of = Of::new(*process, owner);
-            lives(of, way.own(), *process);
+            let of = PairOwner::new(*process, owner);
+            lives(of, way.printing_rank(), *process);
             rows.entry((of, way)).or_default().extend(channels);
         }
-        let mut pairs = Pairs { rows, hosts };
-        pairs.far_hosts(net);
+        let mut pairs = RankPairs { rows, hosts };
+        pairs.fill_far_hosts(net);
         pairs
     }
 
     /// Where it is not known which communicator of a process a connection belongs to, the far
     /// rank's host is still known if it is the same in all that fit.
-    fn far_hosts(&mut self, net: &Net) {
-        let mut of_process: BTreeMap<u32, Vec<Comm>> = BTreeMap::new();
+    fn fill_far_hosts(&mut self, net: &NetSummary) {
+        let mut of_process: BTreeMap<u32, Vec<NetComm>> = BTreeMap::new();
         for &(process, comm) in &net.all.comms {
             of_process.entry(process).or_default().push(comm);
         }
         let mut found = BTreeMap::new();
         for (of, way) in self.rows.keys() {
-            let Of::Process(process) = *of else { continue };
+            let PairOwner::Process(process) = *of else {
+                continue;
+            };
             let comms = of_process.get(&process).into_iter().flatten();
-            let fit: Vec<Of> = comms
-                .filter(|comm| comm.fits(way))
-                .filter_map(|comm| shared(process, &Owner::Comm(*comm)))
-                .map(Of::Comm)
+            let fit: Vec<PairOwner> = comms
+                .filter(|comm| comm.fits_path(way))
+                .filter_map(|comm| find_shared_comm(process, &ConnectionOwner::Comm(*comm)))
+                .map(PairOwner::Comm)
                 .collect();
             for rank in [Some(way.from), way.to].into_iter().flatten() {
                 let mut hosts = fit.iter().map(|of| self.host(*of, Some(rank)));
@@ -120,13 +124,13 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    pub(super) fn host(&self, of: Of, rank: Option<u32>) -> Option<&'a [u8]> {
+    pub(super) fn host(&self, of: PairOwner, rank: Option<u32>) -> Option<&'a [u8]> {
         self.hosts.get(&(of, rank?)).copied().flatten()
     }
 }
 
 /// A row for each pair of ranks and way.
-pub fn grid(net: &Net) -> Grid {
+pub fn build_pair_grid(net: &NetSummary) -> Grid {
     let columns = [
         "comm_id",
         "comm",
@@ -144,13 +148,13 @@ pub fn grid(net: &Net) -> Grid {
         "pxn",
         "shared",
     ];
-    let pairs = Pairs::new(net);
-    let text = |host: Option<&[u8]>| host.map_or(Cell::Empty, |h| Cell::from(h.to_vec()));
-    let number = |n: Option<u32>| Cell::from(n.map(u64::from));
-    let row = |(&(of, way), channels): (&(Of, &Way), &Channels)| {
-        let [id, comm, nranks] = of.cells();
-        let card = way.via.card();
-        let yes = |is: bool| Cell::from(if is { "yes" } else { "no" });
+    let pairs = RankPairs::new(net);
+    let text = |host: Option<&[u8]>| host.map_or(TableCell::Empty, |h| TableCell::from(h.to_vec()));
+    let number = |n: Option<u32>| TableCell::from(n.map(u64::from));
+    let row = |(&(of, way), channels): (&(PairOwner, &ConnectionPath), &ConnectionChannels)| {
+        let [id, comm, nranks] = of.owner_cells();
+        let card = way.via.nic();
+        let yes = |is: bool| TableCell::from(if is { "yes" } else { "no" });
         let direction = way.receives.map(|r| if r { "receive" } else { "send" });
         vec![
             id,
@@ -161,13 +165,13 @@ pub fn grid(net: &Net) -> Grid {
             text(pairs.host(of, Some(way.from))),
             text(pairs.host(of, way.to)),
             way.via.word().into(),
-            Cell::from(way.via.how()),
+            TableCell::from(way.via.format_detail()),
             number(card.map(|card| card.nic)),
             direction.into(),
             (channels.len() as u64).into(),
-            card.map_or(Cell::Empty, |card| yes(card.gdr)),
+            card.map_or(TableCell::Empty, |card| yes(card.gdr)),
             number(card.and_then(|card| card.proxy)),
-            card.map_or(Cell::Empty, |card| yes(card.shared)),
+            card.map_or(TableCell::Empty, |card| yes(card.shared)),
         ]
     };
     Grid {
@@ -181,9 +185,9 @@ pub fn grid(net: &Net) -> Grid {
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn dot(net: &Net, out: &mut dyn Write) -> std::io::Result<()> {
-    let pairs = Pairs::new(net);
-    let mut ofs: BTreeMap<Of, Vec<(&Way, usize)>> = BTreeMap::new();
+pub fn write_dot(net: &NetSummary, out: &mut dyn Write) -> std::io::Result<()> {
+    let pairs = RankPairs::new(net);
+    let mut ofs: BTreeMap<PairOwner, Vec<(&ConnectionPath, usize)>> = BTreeMap::new();
     for (&(of, way), channels) in &pairs.rows {
         ofs.entry(of).or_default().push((way, channels.len()));
     }
@@ -198,17 +202,19 @@ pub fn dot(net: &Net, out: &mut dyn Write) -> std::io::Result<()> {
             }
         }
         let name = match of {
-            Of::Comm(Shared::Id(id, nranks)) => format!("communicator {id}, {nranks} ranks"),
-            Of::Comm(Shared::Own(_, comm, nranks)) => {
+            PairOwner::Comm(SharedCommunicator::Id(id, nranks)) => {
+                format!("communicator {id}, {nranks} ranks")
+            }
+            PairOwner::Comm(SharedCommunicator::Own(_, comm, nranks)) => {
                 format!("communicator {comm:#x}, {nranks} ranks")
             }
-            Of::Process(_) => "communicator unknown".to_owned(),
+            PairOwner::Process(_) => "communicator unknown".to_owned(),
         };
         writeln!(out, "  subgraph cluster_{number} {{")?;
         writeln!(out, "    label=\"{name}\";")?;
         for (at, (host, ranks)) in of_host.iter().enumerate() {
             writeln!(out, "    subgraph cluster_{number}_{at} {{")?;
-            let host = host.map_or("host unknown".to_owned(), quoted);
+            let host = host.map_or("host unknown".to_owned(), quote_label);
             writeln!(out, "      label=\"{host}\";")?;
             for rank in ranks {
                 writeln!(out, "      c{number}r{rank} [label=\"{rank}\"];")?;
@@ -218,16 +224,16 @@ pub fn dot(net: &Net, out: &mut dyn Write) -> std::io::Result<()> {
         // Both ends of a network connection print it: the ends of one text are one edge.
         let mut edges: BTreeMap<(u32, Option<u32>, Vec<u8>), [usize; 2]> = BTreeMap::new();
         for (way, channels) in ways {
-            let edge = (way.from, way.to, way.via.text());
+            let edge = (way.from, way.to, way.via.format_transport());
             edges.entry(edge).or_default()[usize::from(way.receives == Some(true))] += channels;
         }
         for ((from, to, text), channels) in edges {
             let channels = channels[0].max(channels[1]);
-            let (colour, to) = (colour(&text), to.unwrap_or(from));
+            let (colour, to) = (transport_colour(&text), to.unwrap_or(from));
             writeln!(
                 out,
                 "    c{number}r{from} -> c{number}r{to} [label=\"{} x{channels}\", color={colour}];",
-                quoted(&text)
+                quote_label(&text)
             )?;
         }
         writeln!(out, "  }}")?;
@@ -235,7 +241,7 @@ pub fn dot(net: &Net, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "}}")
 }
 
-fn colour(text: &[u8]) -> &'static str {
+fn transport_colour(text: &[u8]) -> &'static str {
     match text {
         t if t.starts_with(b"P2P") => "darkgreen",
         t if t.starts_with(b"SHM") => "goldenrod",
@@ -245,7 +251,7 @@ fn colour(text: &[u8]) -> &'static str {
 }
 
 /// Log text inside a quoted string of Graphviz.
-fn quoted(text: &[u8]) -> String {
-    let text = crate::report::printable(&String::from_utf8_lossy(text), false);
+fn quote_label(text: &[u8]) -> String {
+    let text = crate::report::escape_for_terminal(&String::from_utf8_lossy(text), false);
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }

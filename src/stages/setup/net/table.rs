@@ -7,11 +7,11 @@
 //! lacks it. NCCL reads most settings when a communicator is made: a host that made none had no
 //! occasion to print them.
 
-use super::Net;
-use super::all::First;
-use super::fact::{Fact, Kind};
-use super::link::Via;
-use crate::output::render::{Cell, Grid};
+use super::NetSummary;
+use super::connection::ConnectionTransport;
+use super::fact::{NetFact, NetFactKind};
+use super::net_stage::FirstReportLine;
+use crate::output::render::{Grid, TableCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is asked for.
@@ -23,17 +23,17 @@ pub struct Options {
 
 /// Who says a fact.
 #[derive(Debug, Clone)]
-pub struct Said {
+pub struct FactSpeakers {
     /// By host: the processes, and where one says it first.
-    pub hosts: BTreeMap<Box<[u8]>, (BTreeSet<u32>, First)>,
+    pub hosts: BTreeMap<Box<[u8]>, (BTreeSet<u32>, FirstReportLine)>,
     /// Where anyone says it first.
-    pub first: First,
+    pub first: FirstReportLine,
     /// Processes that say it, those without a header not among them.
     pub processes: BTreeSet<u32>,
 }
 
 /// A row in words, before it is one.
-struct Line<'a> {
+struct NetFactRow<'a> {
     host: Option<&'a [u8]>,
     subject: Vec<u8>,
     value: Vec<u8>,
@@ -41,11 +41,11 @@ struct Line<'a> {
     of_hosts: Option<u64>,
     processes: Option<u64>,
     minority: &'static str,
-    first: Option<First>,
+    first: Option<FirstReportLine>,
 }
 
 /// The rows of the table.
-pub fn grid(net: &Net, options: &Options) -> Grid {
+pub fn build_net_grid(net: &NetSummary, options: &Options) -> Grid {
     let columns = [
         "scope",
         "host",
@@ -59,31 +59,32 @@ pub fn grid(net: &Net, options: &Options) -> Grid {
         "input",
     ];
     let several = net.inputs.len() > 1;
-    let row = |line: Line<'_>| -> Vec<Cell<'static>> {
+    let row = |line: NetFactRow<'_>| -> Vec<TableCell<'static>> {
         let first = line.first;
         let input = first.filter(|_| several).map(|first| {
             let name = net.inputs.get(first.input as usize);
-            Cell::from(name.map_or(Vec::new(), |n| n.clone().into_bytes()))
+            TableCell::from(name.map_or(Vec::new(), |n| n.clone().into_bytes()))
         });
         vec![
             if line.host.is_some() { "host" } else { "job" }.into(),
-            line.host.map_or(Cell::Empty, |h| Cell::from(h.to_vec())),
-            Cell::from(line.subject),
-            Cell::from(line.value),
+            line.host
+                .map_or(TableCell::Empty, |h| TableCell::from(h.to_vec())),
+            TableCell::from(line.subject),
+            TableCell::from(line.value),
             line.hosts.into(),
             line.of_hosts.into(),
             line.processes.into(),
             line.minority.into(),
             first.map(|first| first.line + 1).into(),
-            input.unwrap_or(Cell::Empty),
+            input.unwrap_or(TableCell::Empty),
         ]
     };
-    let facts = collected(net);
+    let facts = collect_net_facts(net);
     let lines = if options.hosts {
-        by_host(&facts)
+        list_by_host(&facts)
     } else {
-        let mut lines = summary(net, &facts);
-        lines.extend(by_job(net, &facts));
+        let mut lines = summarize_job(net, &facts);
+        lines.extend(list_by_job(net, &facts));
         lines
     };
     Grid {
@@ -93,23 +94,23 @@ pub fn grid(net: &Net, options: &Options) -> Grid {
 }
 
 /// The facts with who says them.
-pub type Facts = BTreeMap<Fact, Said>;
+pub type NetFacts = BTreeMap<NetFact, FactSpeakers>;
 
 /// All facts, of all speakers.
 #[derive(Debug)]
-pub(in crate::stages) struct Words {
+pub(in crate::stages) struct NetFactsSummary {
     /// The facts.
-    pub(in crate::stages) facts: BTreeSet<Fact>,
+    pub(in crate::stages) facts: BTreeSet<NetFact>,
     /// What the whole comes to: `job.gpudirect`, ...
     pub(in crate::stages) job: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-impl Words {
+impl NetFactsSummary {
     /// What the processes of a job say.
-    pub(in crate::stages) fn of(net: &Net) -> Words {
-        let facts = collected(net);
-        let summary = summary(net, &facts).into_iter();
-        Words {
+    pub(in crate::stages) fn from_net(net: &NetSummary) -> NetFactsSummary {
+        let facts = collect_net_facts(net);
+        let summary = summarize_job(net, &facts).into_iter();
+        NetFactsSummary {
             job: summary.map(|line| (line.subject, line.value)).collect(),
             facts: facts.into_keys().collect(),
         }
@@ -117,34 +118,34 @@ impl Words {
 }
 
 /// What is reported of one subject.
-type Values<'a> = Vec<(&'a Fact, &'a Said)>;
+type SubjectFacts<'a> = Vec<(&'a NetFact, &'a FactSpeakers)>;
 
 /// What is reported of one subject, and the hosts that count.
 #[derive(Debug)]
-pub struct Subject<'a> {
+pub struct NetSubject<'a> {
     /// What it is about.
-    pub kind: Kind,
+    pub kind: NetFactKind,
     /// Which of the kind; may be empty.
     pub name: &'a [u8],
     /// The hosts that count.
     pub of: BTreeSet<&'a [u8]>,
     /// The facts. Those of most hosts come first.
-    pub values: Values<'a>,
+    pub values: SubjectFacts<'a>,
 }
 
-impl Subject<'_> {
+impl NetSubject<'_> {
     /// True for what more than half of the hosts say, and where hosts cannot be held against each
     /// other: lines without a header are nobody's.
-    pub fn is_most(&self, fact: &Fact, said: &Said) -> bool {
+    pub fn is_majority(&self, fact: &NetFact, said: &FactSpeakers) -> bool {
         2 * said.hosts.len() > self.of.len() || !fact.is_compared() || said.hosts.is_empty()
     }
 }
 
 /// The facts by subject.
-pub fn subjects<'f>(net: &'f Net, facts: &'f Facts) -> Vec<Subject<'f>> {
+pub fn group_by_subject<'f>(net: &'f NetSummary, facts: &'f NetFacts) -> Vec<NetSubject<'f>> {
     let made = net.hosts_with_communicators();
-    let mut listing: BTreeMap<Kind, BTreeSet<&[u8]>> = BTreeMap::new();
-    let mut saying: BTreeMap<(Kind, &[u8]), BTreeSet<&[u8]>> = BTreeMap::new();
+    let mut listing: BTreeMap<NetFactKind, BTreeSet<&[u8]>> = BTreeMap::new();
+    let mut saying: BTreeMap<(NetFactKind, &[u8]), BTreeSet<&[u8]>> = BTreeMap::new();
     for (fact, said) in facts {
         let hosts = || said.hosts.keys().map(|host| &host[..]);
         listing.entry(fact.kind).or_default().extend(hosts());
@@ -153,13 +154,16 @@ pub fn subjects<'f>(net: &'f Net, facts: &'f Facts) -> Vec<Subject<'f>> {
             .or_default()
             .extend(hosts());
     }
-    if let Some(listing) = listing.get_mut(&Kind::Setting)
+    if let Some(listing) = listing.get_mut(&NetFactKind::Setting)
         && !made.is_empty()
     {
         listing.retain(|host| made.contains(host));
     }
-    let mut subjects: BTreeMap<(Kind, &[u8]), Values<'_>> = BTreeMap::new();
-    for (fact, said) in facts.iter().filter(|(fact, _)| fact.kind != Kind::Address) {
+    let mut subjects: BTreeMap<(NetFactKind, &[u8]), SubjectFacts<'_>> = BTreeMap::new();
+    for (fact, said) in facts
+        .iter()
+        .filter(|(fact, _)| fact.kind != NetFactKind::Address)
+    {
         let subject = (fact.kind, &fact.name[..]);
         subjects.entry(subject).or_default().push((fact, said));
     }
@@ -171,7 +175,7 @@ pub fn subjects<'f>(net: &'f Net, facts: &'f Facts) -> Vec<Subject<'f>> {
             false => saying.clone(),
         };
         values.sort_by_key(|(_, said)| std::cmp::Reverse(said.hosts.len()));
-        all.push(Subject {
+        all.push(NetSubject {
             kind,
             name,
             of,
@@ -184,11 +188,11 @@ pub fn subjects<'f>(net: &'f Net, facts: &'f Facts) -> Vec<Subject<'f>> {
 /// The facts with who says them; those of connections too. A process that names no network (NCCL
 /// has a line for it since 2.6, of the subsystem INIT) uses the one that its
 /// connections go over.
-pub fn collected(net: &Net) -> Facts {
-    let mut all = Facts::new();
+pub fn collect_net_facts(net: &NetSummary) -> NetFacts {
+    let mut all = NetFacts::new();
     let mut naming: BTreeSet<u32> = BTreeSet::new();
-    let mut add = |process: u32, fact: Fact, first: First| {
-        let said = all.entry(fact).or_insert_with(|| Said {
+    let mut add = |process: u32, fact: NetFact, first: FirstReportLine| {
+        let said = all.entry(fact).or_insert_with(|| FactSpeakers {
             hosts: BTreeMap::new(),
             first,
             processes: BTreeSet::new(),
@@ -204,25 +208,33 @@ pub fn collected(net: &Net) -> Facts {
     };
     for (&(process, fact), &first) in &net.all.said {
         let fact = net.all.facts.get(fact).clone();
-        if fact.kind == Kind::Network {
+        if fact.kind == NetFactKind::Network {
             naming.insert(process);
         }
         add(process, fact, first);
     }
     for ((process, _, way), (_, first)) in &net.all.links {
-        let fact = Fact::new(Kind::Transport, "", way.via.text());
+        let fact = NetFact::new(NetFactKind::Transport, "", way.via.format_transport());
         add(*process, fact, *first);
-        if let Via::Net(card) = &way.via
+        if let ConnectionTransport::Net(card) = &way.via
             && !naming.contains(process)
         {
-            add(*process, Fact::new(Kind::Network, "", &card.plugin), *first);
+            add(
+                *process,
+                NetFact::new(NetFactKind::Network, "", &card.plugin),
+                *first,
+            );
         }
-        if let Some(card) = way.via.card() {
+        if let Some(card) = way.via.nic() {
             let nic = format!("/{}", card.nic).into_bytes();
             let value = [&card.plugin, &nic[..]].concat();
-            add(*process, Fact::new(Kind::NicUsed, "", value), *first);
+            add(
+                *process,
+                NetFact::new(NetFactKind::NicUsed, "", value),
+                *first,
+            );
             if card.proxy.is_some() {
-                add(*process, Fact::new(Kind::Pxn, "", "used"), *first);
+                add(*process, NetFact::new(NetFactKind::Pxn, "", "used"), *first);
             }
         }
     }
@@ -230,11 +242,11 @@ pub fn collected(net: &Net) -> Facts {
 }
 
 /// Every host's facts.
-fn by_host(facts: &Facts) -> Vec<Line<'_>> {
-    let mut lines: BTreeMap<&[u8], Vec<Line<'_>>> = BTreeMap::new();
+fn list_by_host(facts: &NetFacts) -> Vec<NetFactRow<'_>> {
+    let mut lines: BTreeMap<&[u8], Vec<NetFactRow<'_>>> = BTreeMap::new();
     for (fact, said) in facts {
         for (host, (processes, first)) in &said.hosts {
-            lines.entry(host).or_default().push(Line {
+            lines.entry(host).or_default().push(NetFactRow {
                 host: Some(host),
                 subject: fact.subject(),
                 value: fact.value.to_vec(),
@@ -250,26 +262,26 @@ fn by_host(facts: &Facts) -> Vec<Line<'_>> {
 }
 
 /// The job's facts, each with the hosts that differ after it.
-fn by_job<'f>(net: &'f Net, facts: &'f Facts) -> Vec<Line<'f>> {
+fn list_by_job<'f>(net: &'f NetSummary, facts: &'f NetFacts) -> Vec<NetFactRow<'f>> {
     let mut lines = Vec::new();
-    for subject in subjects(net, facts) {
+    for subject in group_by_subject(net, facts) {
         let (of, values) = (&subject.of, &subject.values);
         // Who says something else need not be said to lack what most say.
         let others = values
             .iter()
-            .filter(|(fact, said)| !subject.is_most(fact, said));
+            .filter(|(fact, said)| !subject.is_majority(fact, said));
         let others: BTreeSet<&[u8]> = others
             .flat_map(|(_, said)| said.hosts.keys().map(|host| &host[..]))
             .collect();
         for &(fact, said) in values {
-            let most = subject.is_most(fact, said);
-            lines.push(Line {
+            let most = subject.is_majority(fact, said);
+            lines.push(NetFactRow {
                 host: None,
                 subject: fact.subject(),
                 value: fact.value.to_vec(),
-                hosts: some(said.hosts.len()),
-                of_hosts: some(of.len()),
-                processes: some(said.processes.len()),
+                hosts: nonzero_count(said.hosts.len()),
+                of_hosts: nonzero_count(of.len()),
+                processes: nonzero_count(said.processes.len()),
                 minority: if most { "" } else { "yes" },
                 first: Some(said.first),
             });
@@ -281,7 +293,7 @@ fn by_job<'f>(net: &'f Net, facts: &'f Facts) -> Vec<Line<'f>> {
                 if own.is_some() == most || (most && others.contains(host)) {
                     continue;
                 }
-                lines.push(Line {
+                lines.push(NetFactRow {
                     host: Some(host),
                     subject: fact.subject(),
                     value: fact.value.to_vec(),
@@ -298,49 +310,49 @@ fn by_job<'f>(net: &'f Net, facts: &'f Facts) -> Vec<Line<'f>> {
 }
 
 /// A count; 0 where it is not known, for the lines had no headers.
-fn some(n: usize) -> Option<u64> {
+fn nonzero_count(n: usize) -> Option<u64> {
     (n > 0).then_some(n as u64)
 }
 
 /// What the whole job comes to, in words.
-fn summary<'a>(net: &'a Net, facts: &'a Facts) -> Vec<Line<'a>> {
+fn summarize_job<'a>(net: &'a NetSummary, facts: &'a NetFacts) -> Vec<NetFactRow<'a>> {
     let processes: Vec<_> = net.real.iter().filter_map(|&p| net.process(p)).collect();
     let hosts = net.hosts();
-    let line = |subject: &str, value: String| Line {
+    let line = |subject: &str, value: String| NetFactRow {
         host: None,
         subject: subject.as_bytes().to_vec(),
         value: value.into_bytes(),
-        hosts: some(hosts.len()),
-        of_hosts: some(hosts.len()),
-        processes: some(processes.len()),
+        hosts: nonzero_count(hosts.len()),
+        of_hosts: nonzero_count(hosts.len()),
+        processes: nonzero_count(processes.len()),
         minority: "",
         first: None,
     };
     let mut lines = vec![line("job.hosts", hosts.len().to_string())];
-    let has = |kind: Kind| facts.keys().any(|fact| fact.kind == kind);
+    let has = |kind: NetFactKind| facts.keys().any(|fact| fact.kind == kind);
     for (subject, known) in [
-        ("job.network", has(Kind::Network)),
-        ("job.transport", has(Kind::Transport)),
-        ("job.version", has(Kind::Version)),
-        ("job.plugin", has(Kind::Plugin)),
-        ("job.setting", has(Kind::Setting)),
+        ("job.network", has(NetFactKind::Network)),
+        ("job.transport", has(NetFactKind::Transport)),
+        ("job.version", has(NetFactKind::Version)),
+        ("job.plugin", has(NetFactKind::Plugin)),
+        ("job.setting", has(NetFactKind::Setting)),
     ] {
         if !known {
             lines.push(line(subject, "unknown".to_owned()));
         }
     }
-    lines.push(line("job.gpudirect", gpudirect(net, facts)));
-    lines.push(line("job.pxn", pxn(net)));
-    lines.push(line("job.rails", rails(net)));
-    lines.push(line("job.nvls", nvls(net, facts)));
+    lines.push(line("job.gpudirect", describe_gpudirect(net, facts)));
+    lines.push(line("job.pxn", describe_pxn(net)));
+    lines.push(line("job.rails", describe_rails(net)));
+    lines.push(line("job.nvls", describe_nvls(net, facts)));
     lines
 }
 
 /// Whether the network's connections reach the GPUs' memory.
-pub fn gpudirect(net: &Net, facts: &Facts) -> String {
+pub fn describe_gpudirect(net: &NetSummary, facts: &NetFacts) -> String {
     let mut all = (0, 0);
     for ((_, _, way), (channels, _)) in &net.all.links {
-        if let Some(card) = way.via.card() {
+        if let Some(card) = way.via.nic() {
             all.0 += if card.gdr { channels.len() } else { 0 };
             all.1 += channels.len();
         }
@@ -348,9 +360,9 @@ pub fn gpudirect(net: &Net, facts: &Facts) -> String {
     let cards = || {
         let mut cards = facts
             .iter()
-            .filter(|(fact, _)| fact.kind == Kind::GpuDirect);
+            .filter(|(fact, _)| fact.kind == NetFactKind::GpuDirect);
         let on = cards.any(|(fact, _)| fact.value.starts_with(b"on"));
-        let any = facts.keys().any(|fact| fact.kind == Kind::GpuDirect);
+        let any = facts.keys().any(|fact| fact.kind == NetFactKind::GpuDirect);
         match (any, on) {
             (false, _) => "",
             (true, true) => "; NICs support it",
@@ -367,8 +379,8 @@ pub fn gpudirect(net: &Net, facts: &Facts) -> String {
 }
 
 /// Whether GPUs use other GPUs' NICs.
-pub fn pxn(net: &Net) -> String {
-    let cards = || net.all.links.keys().filter_map(|link| link.2.via.card());
+pub fn describe_pxn(net: &NetSummary) -> String {
+    let cards = || net.all.links.keys().filter_map(|link| link.2.via.nic());
     let word = match (net.all.links.is_empty(), cards().count()) {
         (true, _) => "unknown",
         (false, 0) => "no network connections",
@@ -379,12 +391,12 @@ pub fn pxn(net: &Net) -> String {
 }
 
 /// Whether connections have the NIC of one number at both ends.
-fn rails(net: &Net) -> String {
+fn describe_rails(net: &NetSummary) -> String {
     type Cards = (BTreeSet<u32>, BTreeSet<u32>);
     let mut ends: BTreeMap<_, Cards> = BTreeMap::new();
     for ((process, owner, way), (channels, _)) in &net.all.links {
-        let Some(card) = way.via.card() else { continue };
-        let Some(comm) = super::pairs::shared(*process, owner) else {
+        let Some(card) = way.via.nic() else { continue };
+        let Some(comm) = super::pairs::find_shared_comm(*process, owner) else {
             continue;
         };
         for channel in channels {
@@ -400,7 +412,7 @@ fn rails(net: &Net) -> String {
     let crossing = both().filter(|end| end.0 != end.1).count();
     match (both().count(), crossing) {
         (0, _) if net.all.links.is_empty() => "unknown".to_owned(),
-        (0, _) if net.all.links.keys().all(|link| link.2.via.card().is_none()) => {
+        (0, _) if net.all.links.keys().all(|link| link.2.via.nic().is_none()) => {
             "no network connections".to_owned()
         }
         (0, _) => "unknown: no connection has both ends in the log".to_owned(),
@@ -410,16 +422,16 @@ fn rails(net: &Net) -> String {
 }
 
 /// How far the NVLink switches are used.
-pub fn nvls(net: &Net, facts: &Facts) -> String {
+pub fn describe_nvls(net: &NetSummary, facts: &NetFacts) -> String {
     let says = |name: &str, value: &str| {
-        let fact = Fact::new(Kind::Nvls, name, value);
+        let fact = NetFact::new(NetFactKind::Nvls, name, value);
         facts.contains_key(&fact)
     };
     let created = says("buffers", "created") || says("tree", "connected");
     let used = facts
         .keys()
-        .any(|fact| fact.kind == Kind::Nvls && *fact.name == *b"used");
-    let off = facts.contains_key(&Fact::new(Kind::Setting, "NCCL_NVLS_ENABLE", "0"));
+        .any(|fact| fact.kind == NetFactKind::Nvls && *fact.name == *b"used");
+    let off = facts.contains_key(&NetFact::new(NetFactKind::Setting, "NCCL_NVLS_ENABLE", "0"));
     let support = (
         says("support", "available"),
         says("support", "not available"),

@@ -12,16 +12,16 @@
 //! sum belongs to its calls.
 
 use crate::grammar::message::tuning::{Algorithm, Protocol};
-use crate::grammar::values::{Basis, Datatype, Kind};
-use crate::members::Merged;
-use crate::members::Ops;
+use crate::grammar::values::{ByteBasis, Datatype, OpKind};
+use crate::members::MergedMembers;
+use crate::members::OpInterner;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a call is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum How {
+pub enum ServingMethod {
     /// By an algorithm and a protocol.
     By(Algorithm, Protocol),
     /// By a kernel on symmetric memory, by its number.
@@ -30,26 +30,33 @@ pub enum How {
     CopyEngine,
 }
 
-impl How {
+impl ServingMethod {
     /// The algorithm and the protocol in NCCL's words; `names` are those of kernels.
-    pub(in crate::stages) fn words(self, names: &Ops) -> (Vec<u8>, Vec<u8>) {
+    pub(in crate::stages) fn algorithm_and_protocol(
+        self,
+        names: &OpInterner,
+    ) -> (Vec<u8>, Vec<u8>) {
         match self {
-            How::By(algorithm, protocol) => (algorithm.name().into(), protocol.name().into()),
-            How::Kernel(kernel) => (b"SYMMETRIC".to_vec(), names.name(kernel).to_vec()),
-            How::CopyEngine => (b"COPY_ENGINE".to_vec(), Vec::new()),
+            ServingMethod::By(algorithm, protocol) => {
+                (algorithm.name().into(), protocol.name().into())
+            }
+            ServingMethod::Kernel(kernel) => {
+                (b"SYMMETRIC".to_vec(), names.name_of_op(kernel).to_vec())
+            }
+            ServingMethod::CopyEngine => (b"COPY_ENGINE".to_vec(), Vec::new()),
         }
     }
 }
 
 /// A TUNING line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Line {
+pub(crate) struct TuningLine {
     /// The operation's number, where the line names one.
     pub op: Option<u32>,
     /// The bytes, as printed.
     pub bytes: u64,
     /// How the call is served.
-    pub how: How,
+    pub how: ServingMethod,
     /// How many channels, where they are printed.
     pub channels: Option<u32>,
     /// The bytes are the caller's, as since 2.24.
@@ -58,7 +65,7 @@ pub(crate) struct Line {
 
 /// A call, but for its time and buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Made {
+pub(crate) struct TunedCall {
     /// Who made it: a member's number.
     pub member: u32,
     /// The operation's number.
@@ -73,18 +80,18 @@ pub(crate) struct Made {
 
 /// What a thread printed since the burst before.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Burst {
+pub(crate) struct TuningBurst {
     /// Calls, with how often.
-    pub calls: FxHashMap<Made, u64>,
+    pub calls: FxHashMap<TunedCall, u64>,
     /// TUNING lines, with how often.
-    pub lines: FxHashMap<Line, u64>,
+    pub lines: FxHashMap<TuningLine, u64>,
 }
 
 /// Calls that a TUNING line fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Fit {
+pub(crate) struct TuningFit {
     /// The call; of several that are put together, the smallest.
-    pub made: Made,
+    pub made: TunedCall,
     /// How many calls one line serves.
     pub each: u64,
     /// How often there are so many, up to the lines.
@@ -93,21 +100,21 @@ pub(crate) struct Fit {
 
 /// A TUNING line of a burst, and the calls it may belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Match {
+pub(crate) struct TuningMatch {
     /// The line.
-    pub line: Line,
+    pub line: TuningLine,
     /// How many of it there are.
     pub lines: u64,
     /// What fits.
-    pub fit: Vec<Fit>,
+    pub fit: Vec<TuningFit>,
 }
 
-impl Match {
+impl TuningMatch {
     /// The calls that may be its line's: those by a rank 0 if ranks are known.
-    pub(super) fn printed_by(&self, merged: &Merged) -> Vec<&Fit> {
+    pub(super) fn fits_by_rank_zero(&self, merged: &MergedMembers) -> Vec<&TuningFit> {
         let by = |first: Option<bool>| {
             let fit = self.fit.iter();
-            fit.filter(move |fit| is_first(merged, fit.made.member) == first)
+            fit.filter(move |fit| is_rank_zero(merged, fit.made.member) == first)
         };
         let sure = by(Some(true)).next().is_some();
         if sure { by(Some(true)) } else { by(None) }.collect()
@@ -115,33 +122,36 @@ impl Match {
 }
 
 /// Whether a member is rank 0 of more than one, if its rank is known.
-pub(super) fn is_first(merged: &Merged, member: u32) -> Option<bool> {
+pub(super) fn is_rank_zero(merged: &MergedMembers, member: u32) -> Option<bool> {
     let identity = merged.identity_of(merged.origins.members.get(member))?;
     Some(identity.rank == 0 && identity.nranks > 1)
 }
 
-impl Burst {
+impl TuningBurst {
     /// True where a call now begins the next burst.
     pub(crate) fn is_over(&self) -> bool {
         !self.lines.is_empty()
     }
 
     /// What each line of the burst may belong to. `kind` says what an operation is.
-    pub(crate) fn matches(&self, kind: impl Fn(u32) -> Kind) -> impl Iterator<Item = Match> {
+    pub(crate) fn match_lines(
+        &self,
+        kind: impl Fn(u32) -> OpKind,
+    ) -> impl Iterator<Item = TuningMatch> {
         let put_together = if self.lines.keys().any(|line| !line.api) {
-            self.put_together(&kind)
+            self.combine_calls(&kind)
         } else {
             BTreeSet::new()
         };
         self.lines.iter().map(move |(&line, &lines)| {
-            let named = |made: &Made| line.op.is_none_or(|op| op == made.op);
-            let fits = |made: &Made| {
-                let is = bytes(made, kind(made.op), line.api);
+            let named = |made: &TunedCall| line.op.is_none_or(|op| op == made.op);
+            let fits = |made: &TunedCall| {
+                let is = printed_bytes(made, kind(made.op), line.api);
                 named(made) && is == Some(line.bytes)
             };
             let single = self.calls.iter().filter(|(made, _)| fits(made));
-            let mut fit: Vec<Fit> = single
-                .map(|(&made, &n)| Fit {
+            let mut fit: Vec<TuningFit> = single
+                .map(|(&made, &n)| TuningFit {
                     made,
                     each: 1,
                     times: n.min(lines),
@@ -150,51 +160,56 @@ impl Burst {
             if fit.is_empty() && !line.api {
                 let of = put_together.iter();
                 let of = of.filter(|of| named(&of.made) && of.bytes == line.bytes);
-                fit.extend(of.map(|of| Fit {
+                fit.extend(of.map(|of| TuningFit {
                     made: of.made,
                     each: of.each,
                     times: 1,
                 }));
             }
             fit.sort_unstable();
-            Match { line, lines, fit }
+            TuningMatch { line, lines, fit }
         })
     }
 
     /// The calls that a line of `bytes` serves where `fit` is what it fits.
-    pub(crate) fn served(&self, fit: &Fit, bytes: u64, kind: impl Fn(u32) -> Kind) -> Vec<Made> {
+    pub(crate) fn calls_served_by(
+        &self,
+        fit: &TuningFit,
+        bytes: u64,
+        kind: impl Fn(u32) -> OpKind,
+    ) -> Vec<TunedCall> {
         if fit.each == 1 {
             return vec![fit.made];
         }
-        let all = self.put_together(&kind).into_iter();
-        let of = |of: &Together| (of.made, of.each, of.bytes) == (fit.made, fit.each, bytes);
+        let all = self.combine_calls(&kind).into_iter();
+        let of = |of: &CombinedCalls| (of.made, of.each, of.bytes) == (fit.made, fit.each, bytes);
         all.filter(of).flat_map(|of| of.all).collect()
     }
 
     /// Calls that NCCL up to 2.23 may have put together.
-    fn put_together(&self, kind: &impl Fn(u32) -> Kind) -> BTreeSet<Together> {
+    fn combine_calls(&self, kind: &impl Fn(u32) -> OpKind) -> BTreeSet<CombinedCalls> {
         // By member, operation and datatype; the smallest first.
-        let mut classes: BTreeMap<(u32, u32, u32), Vec<Of>> = BTreeMap::new();
+        let mut classes: BTreeMap<(u32, u32, u32), Vec<EqualCallBytes>> = BTreeMap::new();
         for (&made, &n) in &self.calls {
-            let Some(bytes) = bytes(&made, kind(made.op), false) else {
+            let Some(bytes) = printed_bytes(&made, kind(made.op), false) else {
                 continue;
             };
             let class = (made.member, made.op, made.datatype);
             classes
                 .entry(class)
                 .or_default()
-                .push(Of { bytes, made, n });
+                .push(EqualCallBytes { bytes, made, n });
         }
         let mut sums = BTreeSet::new();
         for class in classes.values_mut() {
             class.sort_unstable();
-            sums.extend(sum(class));
+            sums.extend(combine_equal_calls(class));
             // Runs of those within four times the first one's bytes.
             let mut rest = &class[..];
             while let Some(first) = rest.first() {
                 let most = first.bytes.saturating_mul(4);
                 let (run, more) = rest.split_at(rest.partition_point(|of| of.bytes < most).max(1));
-                sums.extend(sum(run));
+                sums.extend(combine_equal_calls(run));
                 rest = more;
             }
         }
@@ -204,34 +219,34 @@ impl Burst {
 
 /// Several calls that one line may serve.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Together {
+struct CombinedCalls {
     /// The smallest.
-    made: Made,
+    made: TunedCall,
     /// How many.
     each: u64,
     /// Their bytes.
     bytes: u64,
     /// All of them, each once.
-    all: Vec<Made>,
+    all: Vec<TunedCall>,
 }
 
 /// Equal calls, and the bytes of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Of {
+struct EqualCallBytes {
     bytes: u64,
-    made: Made,
+    made: TunedCall,
     n: u64,
 }
 
 /// Several calls together; one alone is none.
-fn sum(calls: &[Of]) -> Option<Together> {
+fn combine_equal_calls(calls: &[EqualCallBytes]) -> Option<CombinedCalls> {
     let first = calls.first()?;
     let (mut each, mut bytes) = (0_u64, 0_u64);
     for of in calls {
         each = each.checked_add(of.n)?;
         bytes = bytes.checked_add(of.bytes.checked_mul(of.n)?)?;
     }
-    (each > 1).then(|| Together {
+    (each > 1).then(|| CombinedCalls {
         made: first.made,
         each,
         bytes,
@@ -240,12 +255,12 @@ fn sum(calls: &[Of]) -> Option<Together> {
 }
 
 /// The bytes a TUNING line prints for a call.
-fn bytes(made: &Made, kind: Kind, api: bool) -> Option<u64> {
+fn printed_bytes(made: &TunedCall, kind: OpKind, api: bool) -> Option<u64> {
     let size = Datatype(made.datatype).size()?;
     let passed = u128::from(made.count) * u128::from(size);
     let bytes = match (kind, api) {
-        (Kind::PointToPoint, _) => return None,
-        (Kind::PerRank, false) => Basis::Message.of(kind, passed, made.nranks)?,
+        (OpKind::PointToPoint, _) => return None,
+        (OpKind::PerRank, false) => ByteBasis::Message.bytes_on_basis(kind, passed, made.nranks)?,
         _ => passed,
     };
     u64::try_from(bytes).ok()
@@ -257,34 +272,34 @@ mod tests {
 
     #[test]
     fn a_line_fits_the_calls_of_its_operation_and_bytes() {
-        let made = |op, count, nranks| Made {
+        let made = |op, count, nranks| TunedCall {
             member: 0,
             op,
             count,
             datatype: 7,
             nranks: Some(nranks),
         };
-        let line = |op, bytes, api| Line {
+        let line = |op, bytes, api| TuningLine {
             op,
             bytes,
-            how: How::By(Algorithm::Ring, Protocol::Ll),
+            how: ServingMethod::By(Algorithm::Ring, Protocol::Ll),
             channels: None,
             api,
         };
         // Operation 0 is AllReduce, 1 is AllGather.
         let kind = |op| {
             if op == 0 {
-                Kind::AllReduce
+                OpKind::AllReduce
             } else {
-                Kind::PerRank
+                OpKind::PerRank
             }
         };
-        let fit = |line: Line| {
-            let mut burst = Burst::default();
+        let fit = |line: TuningLine| {
+            let mut burst = TuningBurst::default();
             burst.calls.insert(made(0, 256, 4), 3);
             burst.calls.insert(made(1, 64, 4), 1);
             burst.lines.insert(line, 2);
-            let mut matches = burst.matches(kind);
+            let mut matches = burst.match_lines(kind);
             let got = matches.next().unwrap().fit;
             got.iter()
                 .map(|fit| (fit.made.op, fit.times))
@@ -300,22 +315,22 @@ mod tests {
 
     #[test]
     fn a_line_of_several_calls_has_their_bytes_together() {
-        let made = |member, count| Made {
+        let made = |member, count| TunedCall {
             member,
             op: 0,
             count,
             datatype: 7,
             nranks: Some(4),
         };
-        let mut burst = Burst::default();
+        let mut burst = TuningBurst::default();
         burst.calls.insert(made(0, 256), 2);
         burst.calls.insert(made(0, 512), 1);
         burst.calls.insert(made(0, 4096), 1);
         burst.calls.insert(made(1, 100), 1);
         let mut fit = |bytes: u64, api: bool| {
             burst.lines.clear();
-            let how = How::By(Algorithm::Ring, Protocol::Ll);
-            let line = Line {
+            let how = ServingMethod::By(Algorithm::Ring, Protocol::Ll);
+            let line = TuningLine {
                 op: None,
                 bytes,
                 how,
@@ -323,7 +338,7 @@ mod tests {
                 api,
             };
             burst.lines.insert(line, 1);
-            let mut matches = burst.matches(|_| Kind::AllReduce);
+            let mut matches = burst.match_lines(|_| OpKind::AllReduce);
             let got = matches.next().unwrap().fit;
             got.iter()
                 .map(|fit| (fit.made.count, fit.each, fit.times))

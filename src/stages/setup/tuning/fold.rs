@@ -1,30 +1,30 @@
 //! A chunk's bursts. One that the chunk's edge cuts is put together at the merge, so that the
 //! result does not depend on where the edges are.
 
-use super::burst::{Burst, How, Line, Made, Match};
-use crate::grammar::message::Message;
-use crate::grammar::message::tuning::Tuning;
-use crate::grammar::values::{Kind, kind};
-use crate::log::walk::{Call, Said, Torn, Visit, put_in};
-use crate::members::Ops;
-use crate::members::often::{Mixed, Often};
+use super::burst::{ServingMethod, TunedCall, TuningBurst, TuningLine, TuningMatch};
+use crate::grammar::message::NcclMessage;
+use crate::grammar::message::tuning::TuningMessage;
+use crate::grammar::values::{OpKind, op_kind};
+use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall, insert_at_places};
+use crate::members::OpInterner;
+use crate::members::recent_interner::{MixedHashKey, RecentInterner};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// A thread: its process, and its number where the line has one.
-pub(super) type Thread = (u32, Option<u64>);
+pub(super) type TuningThread = (u32, Option<u64>);
 
 /// What a thread printed in a chunk.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Stretch {
+pub(super) struct ThreadBursts {
     /// The burst that the chunk's beginning may have cut, if another follows.
-    pub(super) lead: Option<Burst>,
+    pub(super) lead: Option<TuningBurst>,
     /// The last one, which may go on after the chunk.
-    pub(super) open: Burst,
+    pub(super) open: TuningBurst,
 }
 
 /// What NCCL tunes: AlltoAll, Gather and Scatter are sent and received.
-const TUNED: [&[u8]; 5] = [
+const TUNED_OPERATIONS: [&[u8]; 5] = [
     b"AllReduce",
     b"AllGather",
     b"ReduceScatter",
@@ -34,20 +34,20 @@ const TUNED: [&[u8]; 5] = [
 
 /// One chunk's bursts.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Partial {
-    pub(super) names: Ops,
-    pub(super) threads: FxHashMap<Thread, Stretch>,
-    pub(super) matches: FxHashMap<Match, u64>,
+pub struct TuningPartial {
+    pub(super) names: OpInterner,
+    pub(super) threads: FxHashMap<TuningThread, ThreadBursts>,
+    pub(super) matches: FxHashMap<TuningMatch, u64>,
     /// Calls of each member that NCCL tunes.
     pub(super) calls: FxHashMap<u32, u64>,
     /// How much was late at each slot.
     slots: Vec<usize>,
     /// What comes after the first slot: where a torn call comes in decides which burst it is in.
-    pub(super) late: Vec<Late>,
+    pub(super) late: Vec<TuningSlotLine>,
     /// All is late: which burst comes after which is wanted.
     in_order: bool,
     /// Calls before the first TUNING line, which may be all: only how often each was made counts.
-    met: Often<Of>,
+    met: RecentInterner<ThreadCall>,
     /// How often.
     times: Vec<u64>,
     /// A TUNING line was met.
@@ -56,15 +56,15 @@ pub struct Partial {
 
 /// A thread's call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Of {
-    thread: Thread,
-    made: Made,
+struct ThreadCall {
+    thread: TuningThread,
+    made: TunedCall,
 }
 
-impl Mixed for Of {
+impl MixedHashKey for ThreadCall {
     #[inline(always)]
-    fn mixed(&self) -> u64 {
-        let Of { thread, made } = self;
+    fn mixed_key(&self) -> u64 {
+        let ThreadCall { thread, made } = self;
         let who = u64::from(made.member) << 32 ^ u64::from(made.op) << 26;
         let how = u64::from(thread.0) << 42 ^ u64::from(made.datatype) << 21;
         let tid = thread.1.unwrap_or(0);
@@ -75,17 +75,17 @@ impl Mixed for Of {
 
 /// A line after a slot.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Late {
-    Call(Thread, Made),
-    Line(Thread, Line),
+pub(super) enum TuningSlotLine {
+    Call(TuningThread, TunedCall),
+    Line(TuningThread, TuningLine),
 }
 
-impl Partial {
+impl TuningPartial {
     /// For [`super::all::All::in_order`].
-    pub(crate) fn in_order() -> Partial {
-        Partial {
+    pub(crate) fn in_order() -> TuningPartial {
+        TuningPartial {
             in_order: true,
-            ..Partial::default()
+            ..TuningPartial::default()
         }
     }
 
@@ -96,13 +96,13 @@ impl Partial {
 
     /// What a call is to the join, if it is no Send or Recv.
     #[inline]
-    fn call_of(&mut self, call: &Call<'_>) -> Option<Made> {
+    fn tuned_call_of(&mut self, call: &LogCall<'_>) -> Option<TunedCall> {
         let coll = &call.coll;
         let (op, kind) = self.names.intern(coll.op);
-        if kind == Kind::PointToPoint {
+        if kind == OpKind::PointToPoint {
             return None;
         }
-        Some(Made {
+        Some(TunedCall {
             member: call.member,
             op,
             count: coll.count,
@@ -112,60 +112,60 @@ impl Partial {
     }
 
     /// Counts equal calls, if NCCL tunes them.
-    fn tuned(&mut self, made: &Made, times: u64) {
-        if TUNED.contains(&self.names.name(made.op)) {
+    fn count_tuned(&mut self, made: &TunedCall, times: u64) {
+        if TUNED_OPERATIONS.contains(&self.names.name_of_op(made.op)) {
             *self.calls.entry(made.member).or_default() += times;
         }
     }
 
     /// Adds the calls that were only counted to their threads' bursts: before a line, and at the end.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn settle_counted_calls(&mut self) {
         let (met, times) = (
             std::mem::take(&mut self.met),
             std::mem::take(&mut self.times),
         );
-        for (of, times) in met.all().iter().zip(times) {
-            self.tuned(&of.made, times);
-            self.made(of.thread, of.made, times);
+        for (of, times) in met.interned_values().iter().zip(times) {
+            self.count_tuned(&of.made, times);
+            self.add_call(of.thread, of.made, times);
         }
     }
 
-    fn made(&mut self, thread: Thread, made: Made, times: u64) {
+    fn add_call(&mut self, thread: TuningThread, made: TunedCall, times: u64) {
         let stretch = self.threads.entry(thread).or_default();
         if stretch.open.is_over() {
             let burst = std::mem::take(&mut stretch.open);
             if stretch.lead.is_none() {
                 stretch.lead = Some(burst);
             } else {
-                count(&mut self.matches, &burst, &self.names);
+                count_matches(&mut self.matches, &burst, &self.names);
             }
         }
         *stretch.open.calls.entry(made).or_default() += times;
     }
 }
 
-impl Visit for Partial {
+impl LogVisitor for TuningPartial {
     const MESSAGES: bool = true;
 
     #[inline]
-    fn call(&mut self, call: &Call<'_>) {
-        let Some(made) = self.call_of(call) else {
+    fn call(&mut self, call: &LogCall<'_>) {
+        let Some(made) = self.tuned_call_of(call) else {
             return;
         };
         let thread = (call.process, call.tid);
         if !self.has_lines && !self.is_late() {
-            let number = self.met.number(Of { thread, made }) as usize;
+            let number = self.met.intern_value(ThreadCall { thread, made }) as usize;
             match self.times.get_mut(number) {
                 Some(times) => *times += 1,
                 None => self.times.push(1),
             }
             return;
         }
-        self.tuned(&made, 1);
+        self.count_tuned(&made, 1);
         if self.is_late() {
-            self.late.push(Late::Call(thread, made));
+            self.late.push(TuningSlotLine::Call(thread, made));
         } else {
-            self.made(thread, made, 1);
+            self.add_call(thread, made, 1);
         }
     }
 
@@ -173,50 +173,50 @@ impl Visit for Partial {
         self.slots.push(self.late.len());
     }
 
-    fn torn(&mut self, calls: &[Torn<'_>]) {
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         let mut late = Vec::with_capacity(calls.len());
-        for Torn { slot, call, .. } in calls {
+        for RepairedCall { slot, call, .. } in calls {
             let at = self.slots.get(*slot as usize).copied();
-            let made = self.call_of(call);
+            let made = self.tuned_call_of(call);
             if let Some(made) = &made {
-                self.tuned(made, 1);
+                self.count_tuned(made, 1);
             }
-            let made = made.map(|made| Late::Call((call.process, call.tid), made));
+            let made = made.map(|made| TuningSlotLine::Call((call.process, call.tid), made));
             late.extend(made.map(|made| (at.unwrap_or(self.late.len()), made)));
         }
-        put_in(&mut self.late, late);
+        insert_at_places(&mut self.late, late);
     }
 
-    fn message(&mut self, said: &Said<'_>) {
-        let Message::Tuning(tuning) = &said.message else {
+    fn message(&mut self, said: &MessageLine<'_>) {
+        let NcclMessage::Tuning(tuning) = &said.message else {
             return;
         };
         if !self.has_lines {
             self.has_lines = true;
-            self.settle();
+            self.settle_counted_calls();
         }
         let mut number = |name: &[u8]| self.names.intern(name).0;
         let line = match *tuning {
-            Tuning::Choice(choice) => Line {
+            TuningMessage::Choice(choice) => TuningLine {
                 op: choice.op.map(&mut number),
                 bytes: choice.bytes,
-                how: How::By(choice.algorithm, choice.protocol),
+                how: ServingMethod::By(choice.algorithm, choice.protocol),
                 channels: choice
                     .channels
                     .map(|(first, last)| last.saturating_sub(first) + 1),
                 api: choice.channels.is_some(),
             },
-            Tuning::Symmetric(kernel) => Line {
+            TuningMessage::Symmetric(kernel) => TuningLine {
                 op: Some(number(kernel.op)),
                 bytes: kernel.bytes,
-                how: How::Kernel(number(kernel.kernel)),
+                how: ServingMethod::Kernel(number(kernel.kernel)),
                 channels: Some(kernel.channels),
                 api: true,
             },
-            Tuning::CopyEngine { op, bytes } => Line {
+            TuningMessage::CopyEngine { op, bytes } => TuningLine {
                 op: Some(number(op)),
                 bytes,
-                how: How::CopyEngine,
+                how: ServingMethod::CopyEngine,
                 channels: None,
                 api: true,
             },
@@ -225,9 +225,12 @@ impl Visit for Partial {
         if said.tid.is_none() {
             // Who printed it is not known, nor therefore which calls are its own.
             let (lines, fit) = (1, Vec::new());
-            *self.matches.entry(Match { line, lines, fit }).or_default() += 1;
+            *self
+                .matches
+                .entry(TuningMatch { line, lines, fit })
+                .or_default() += 1;
         } else if self.is_late() {
-            self.late.push(Late::Line(thread, line));
+            self.late.push(TuningSlotLine::Line(thread, line));
         } else {
             let stretch = self.threads.entry(thread).or_default();
             *stretch.open.lines.entry(line).or_default() += 1;
@@ -235,8 +238,12 @@ impl Visit for Partial {
     }
 }
 
-fn count(matches: &mut FxHashMap<Match, u64>, burst: &Burst, names: &Ops) {
-    for found in burst.matches(|op| kind(names.name(op))) {
+fn count_matches(
+    matches: &mut FxHashMap<TuningMatch, u64>,
+    burst: &TuningBurst,
+    names: &OpInterner,
+) {
+    for found in burst.match_lines(|op| op_kind(names.name_of_op(op))) {
         *matches.entry(found).or_default() += 1;
     }
 }

@@ -4,51 +4,52 @@
 //! `burst` joins TUNING lines to calls, `fold` does so for a chunk, `all` for all of them;
 //! [`table`] makes ranges of sizes with the same choice, `served` has it call by call.
 
-pub(crate) mod all;
 pub(crate) mod burst;
+pub(crate) mod call_methods;
 pub(crate) mod fold;
-pub(crate) mod served;
 pub mod table;
+pub(crate) mod tuning_stage;
 
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
-use crate::formats::Tells;
-use crate::log::Part;
+use crate::formats::Provides;
+use crate::log::MergedChunk;
 use crate::report::Report;
-use crate::source::Origin;
-use crate::stages::{self, Stage};
-use all::{All, Counts};
-use fold::Partial;
+use crate::source::InputName;
+use crate::stages::{self, InputStage};
+use fold::TuningPartial;
+use tuning_stage::{TuningLineCounts, TuningStage};
 
 /// Reads all `origins`, which must be logs.
 ///
 /// # Errors
 /// No input could be read, or is a log; damage under `--strict`.
-pub fn tuning(
-    origins: &[Origin],
+pub fn read_tuning(
+    origins: &[InputName],
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<All> {
-    let (mut all, merged) = stages::gather::<All>(origins, options, report, progress)?;
-    all.end(&merged);
-    said(all.sum(), all.calls, report);
+) -> Result<TuningStage> {
+    let (mut all, merged) =
+        stages::gather_stage::<TuningStage>(origins, options, report, progress)?;
+    all.end_lines(&merged);
+    report_unmatched_calls(all.sum_counts(), all.calls, report);
     Ok(all)
 }
 
 // A thread's calls and lines may go on in the next input: nothing is done at the end of one.
-impl Stage for All {
-    const NEEDS: Tells = Tells::ALGORITHMS;
-    const STEPS: bool = false;
-    type Visit = Partial;
+impl InputStage for TuningStage {
+    const NEEDS: Provides = Provides::ALGORITHMS;
+    const USES_STEPS: bool = false;
+    type Visit = TuningPartial;
 
-    fn add(&mut self, part: Part<'_, Partial>) {
-        All::add(self, part);
+    fn add_chunk(&mut self, part: MergedChunk<'_, TuningPartial>) {
+        TuningStage::add_chunk(self, part);
     }
 }
 
 /// Reports which of the `calls` of ranks 0 have no TUNING line.
-pub(crate) fn said(sum: Counts, calls: u64, report: &Report) {
+pub(crate) fn report_unmatched_calls(sum: TuningLineCounts, calls: u64, report: &Report) {
     if sum.lines == 0 {
         report.warn(
             "the log has no TUNING lines; NCCL prints them under NCCL_DEBUG=INFO \

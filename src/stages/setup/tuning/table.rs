@@ -1,9 +1,9 @@
 //! The crossover table: of each operation and size of communicator the ranges of bytes with the
 //! same choice.
 
-use super::all::{All, Counts};
-use super::burst::How;
-use crate::output::render::{Cell, Grid};
+use super::burst::ServingMethod;
+use super::tuning_stage::{TuningLineCounts, TuningStage};
+use crate::output::render::{Grid, TableCell};
 use std::collections::BTreeMap;
 
 /// What is asked for.
@@ -16,18 +16,18 @@ pub struct Options {
 }
 
 /// What is chosen.
-type Choice = (How, Option<u32>);
+type MethodAndChannels = (ServingMethod, Option<u32>);
 
 /// How often something is chosen, on how many channels.
 #[derive(Debug, Clone, Copy, Default)]
-struct Chosen {
-    counts: Counts,
+struct MethodCounts {
+    counts: TuningLineCounts,
     channels: Option<(u32, u32)>,
 }
 
-impl Chosen {
-    fn add(&mut self, other: Chosen) {
-        self.counts.add(other.counts);
+impl MethodCounts {
+    fn add_counts(&mut self, other: MethodCounts) {
+        self.counts.add_counts(other.counts);
         self.channels = match (self.channels, other.channels) {
             (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
             (a, b) => a.or(b),
@@ -37,14 +37,14 @@ impl Chosen {
 
 /// Sizes in a row with the same choices.
 #[derive(Debug)]
-struct Range {
+struct CrossoverRange {
     from: u64,
     to: u64,
-    chosen: BTreeMap<Choice, Chosen>,
+    chosen: BTreeMap<MethodAndChannels, MethodCounts>,
 }
 
 /// The rows of the table.
-pub fn grid(all: &All, options: &Options) -> Grid {
+pub fn build_crossover_grid(all: &TuningStage, options: &Options) -> Grid {
     let columns = [
         "op",
         "nranks",
@@ -61,32 +61,33 @@ pub fn grid(all: &All, options: &Options) -> Grid {
     ];
     // What is not known comes last.
     let known = |n: Option<u32>| (n.is_none(), n);
-    let mut groups: BTreeMap<_, BTreeMap<u64, BTreeMap<Choice, Chosen>>> = BTreeMap::new();
+    let mut groups: BTreeMap<_, BTreeMap<u64, BTreeMap<MethodAndChannels, MethodCounts>>> =
+        BTreeMap::new();
     for (key, &counts) in &all.found {
-        let op = key.op.map(|op| all.names.name(op));
+        let op = key.op.map(|op| all.names.name_of_op(op));
         let group = ((op.is_none(), op), known(key.nranks));
         let sizes = groups.entry(group).or_default();
         let chosen = sizes.entry(key.bytes).or_default();
         let choice = (key.how, key.channels.filter(|_| options.channels));
         let channels = key.channels.map(|n| (n, n));
-        let one = Chosen { counts, channels };
-        chosen.entry(choice).or_default().add(one);
+        let one = MethodCounts { counts, channels };
+        chosen.entry(choice).or_default().add_counts(one);
     }
     let mut rows = Vec::new();
     for (((_, op), (_, nranks)), sizes) in groups {
-        for range in ranges(sizes, options.sizes) {
+        for range in group_ranges(sizes, options.sizes) {
             let mut chosen: Vec<_> = range.chosen.into_iter().collect();
-            chosen.sort_by_key(|((how, n), _)| (how.words(&all.names), *n));
-            for ((how, _), Chosen { counts, channels }) in chosen {
-                let (algorithm, protocol) = how.words(&all.names);
-                let number = |n: Option<u32>| Cell::from(n.map(u64::from));
+            chosen.sort_by_key(|((how, n), _)| (how.algorithm_and_protocol(&all.names), *n));
+            for ((how, _), MethodCounts { counts, channels }) in chosen {
+                let (algorithm, protocol) = how.algorithm_and_protocol(&all.names);
+                let number = |n: Option<u32>| TableCell::from(n.map(u64::from));
                 rows.push(vec![
-                    op.map_or(Cell::Empty, |op| Cell::from(op.to_vec())),
+                    op.map_or(TableCell::Empty, |op| TableCell::from(op.to_vec())),
                     number(nranks),
                     range.from.into(),
                     range.to.into(),
-                    Cell::from(algorithm),
-                    Cell::from(protocol),
+                    TableCell::from(algorithm),
+                    TableCell::from(protocol),
                     number(channels.map(|c| c.0)),
                     number(channels.map(|c| c.1)),
                     counts.lines.into(),
@@ -104,17 +105,20 @@ pub fn grid(all: &All, options: &Options) -> Grid {
 }
 
 /// Sizes with the same choices as the size before are one range.
-fn ranges(sizes: BTreeMap<u64, BTreeMap<Choice, Chosen>>, each: bool) -> Vec<Range> {
-    let mut ranges: Vec<Range> = Vec::new();
+fn group_ranges(
+    sizes: BTreeMap<u64, BTreeMap<MethodAndChannels, MethodCounts>>,
+    each: bool,
+) -> Vec<CrossoverRange> {
+    let mut ranges: Vec<CrossoverRange> = Vec::new();
     for (bytes, chosen) in sizes {
         match ranges.last_mut() {
             Some(last) if !each && last.chosen.keys().eq(chosen.keys()) => {
                 last.to = bytes;
                 for (choice, more) in chosen {
-                    last.chosen.entry(choice).or_default().add(more);
+                    last.chosen.entry(choice).or_default().add_counts(more);
                 }
             }
-            _ => ranges.push(Range {
+            _ => ranges.push(CrossoverRange {
                 from: bytes,
                 to: bytes,
                 chosen,

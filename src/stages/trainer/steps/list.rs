@@ -1,22 +1,22 @@
 //! `--list`: a row for each step, and for each stretch of calls that have none.
 
-use super::{Surveyed, To, all};
+use super::{StepsOutput, SurveyedLog, read_logs};
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
-use crate::log::Log;
-use crate::log::timeline::{Gap, Growing, Marker, Timeline, Window};
-use crate::members::Merged;
-use crate::output::early::Early;
-use crate::output::render::{Cell, Grid, Sheet};
+use crate::log::LogState;
+use crate::log::timeline::{GapKind, LiveTimeline, MarkerSide, StepTimeline, StepWindow};
+use crate::members::MergedMembers;
+use crate::output::live_rows::LiveRows;
+use crate::output::render::{Grid, Sheet, TableCell};
 use crate::report::Report;
-use crate::source::Origin;
-use crate::stages::survey::{Sum, Surveying};
+use crate::source::InputName;
+use crate::stages::survey::{GapCallSum, SurveyBuilder};
 use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 
 /// The columns of `--list`; `steps` is how many steps a row represents.
-const COLUMNS: [&str; 9] = [
+const STEP_LIST_COLUMNS: [&str; 9] = [
     "segment",
     "step",
     "first_line",
@@ -33,49 +33,49 @@ const COLUMNS: [&str; 9] = [
 /// rows as soon as they are settled; all come again at the end.
 ///
 /// # Errors
-/// As [`lines`](super::lines).
-pub fn list(
-    origins: &[Origin],
+/// As [`lines`](super::write_step_lines).
+pub fn list_steps(
+    origins: &[InputName],
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-    early: Option<Early<'_, Grid>>,
-) -> Result<List> {
-    let to = To::Rows(early.filter(|_| origins.len() == 1));
-    let (logs, (_, first)) = all(origins, options, report, progress, to)?;
+    early: Option<LiveRows<'_, Grid>>,
+) -> Result<StepList> {
+    let to = StepsOutput::Rows(early.filter(|_| origins.len() == 1));
+    let (logs, (_, first)) = read_logs(origins, options, report, progress, to)?;
     let listed = logs.into_iter().map(|log| {
         let timeline = &log.survey.timeline;
         let stretches = match log.survey.is_settled {
-            true => without_lines(&log, options),
+            true => rows_without_lines(&log, options),
             false => {
-                let sum = |gap| log.survey.sum(gap);
-                stretches(&log.survey.log, timeline, first, sum, options)
+                let sum = |gap| log.survey.sum_of_gap(gap);
+                find_rows(&log.survey.log, timeline, first, sum, options)
             }
         };
-        Listed {
+        StepListOfLog {
             name: log.input.name(),
             timeline: log.survey.timeline,
             stretches,
         }
     });
-    Ok(List(listed.collect()))
+    Ok(StepList(listed.collect()))
 }
 
 /// The steps of all logs.
-pub struct List(Vec<Listed>);
+pub struct StepList(Vec<StepListOfLog>);
 
 /// Those of one log.
-struct Listed {
+struct StepListOfLog {
     name: String,
-    timeline: Arc<Timeline>,
-    stretches: Vec<Stretch>,
+    timeline: Arc<StepTimeline>,
+    stretches: Vec<StepListRow>,
 }
 
-impl List {
+impl StepList {
     /// Their rows, made when they are written.
-    pub fn sheet(&self) -> Sheet<'_> {
+    pub fn build_sheet(&self) -> Sheet<'_> {
         let several = self.0.len() > 1;
-        let mut columns: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
+        let mut columns: Vec<String> = STEP_LIST_COLUMNS.map(str::to_owned).to_vec();
         if several {
             columns.push("file".to_owned());
         }
@@ -84,10 +84,10 @@ impl List {
             firsts.push(rows);
             rows += log.stretches.len();
         }
-        Sheet::of_rows(columns, rows, move |at| {
+        Sheet::from_rows(columns, rows, move |at| {
             let log = firsts.partition_point(|first| *first <= at) - 1;
             let (at, log) = (at - firsts[log], &self.0[log]);
-            let mut row = log.stretches[at].row(&log.timeline);
+            let mut row = log.stretches[at].cells(&log.timeline);
             if several {
                 row.push(log.name.clone().into());
             }
@@ -97,27 +97,31 @@ impl List {
 }
 
 /// Neighbouring gaps of the same kind.
-struct Stretch {
-    kind: Gap,
+struct StepListRow {
+    kind: GapKind,
     /// The first and the last line, if these are its own.
     lines: Option<(u64, u64)>,
-    sum: Sum,
+    sum: GapCallSum,
     /// The last gap.
     last: usize,
 }
 
 /// The rows of a log so far that are settled, of gap `given` and later, which is then the first gap
 /// without.
-pub(super) fn settled(
-    (now, growing, written): (&mut Surveying, &mut Growing, &mut BTreeMap<usize, Sum>),
-    (log, merged): (&Log, &Merged),
+pub(super) fn settled_rows(
+    (now, growing, written): (
+        &mut SurveyBuilder,
+        &mut LiveTimeline,
+        &mut BTreeMap<usize, GapCallSum>,
+    ),
+    (log, merged): (&LogState, &MergedMembers),
     given: &mut usize,
     options: &Options,
-) -> Vec<Vec<Cell<'static>>> {
-    let timeline = log.growing(growing, &options.timeline);
-    let told = timeline.told().checked_sub(1);
+) -> Vec<Vec<TableCell<'static>>> {
+    let timeline = log.update_growing_timeline(growing, &options.timeline);
+    let told = timeline.count_known_steps().checked_sub(1);
     let told = told.and_then(|last| timeline.steps.get(last));
-    let Some((told, (last, sums))) = told.zip(now.settled(timeline, merged, *given)) else {
+    let Some((told, (last, sums))) = told.zip(now.settled_sums(timeline, merged, *given)) else {
         return Vec::new();
     };
     let last = last.min(told.mark);
@@ -125,36 +129,36 @@ pub(super) fn settled(
     // It ends a stretch.
     let from = mem::replace(given, (last + 1).max(*given));
     written.extend(sums.range(from..*given));
-    stretches(log, timeline, from, sum, options)
+    find_rows(log, timeline, from, sum, options)
         .iter()
         .take_while(|stretch| stretch.last <= last)
-        .map(|stretch| stretch.row(timeline))
+        .map(|stretch| stretch.cells(timeline))
         .collect()
 }
 
 /// Rows of one log.
-pub(super) fn grid(rows: Vec<Vec<Cell<'static>>>) -> Grid {
-    let columns = COLUMNS.map(str::to_owned).to_vec();
+pub(super) fn build_grid(rows: Vec<Vec<TableCell<'static>>>) -> Grid {
+    let columns = STEP_LIST_COLUMNS.map(str::to_owned).to_vec();
     Grid { columns, rows }
 }
 
 /// The stretches of a log from gap `from` on, with the calls of each gap.
-fn stretches(
-    log: &Log,
-    timeline: &Timeline,
+fn find_rows(
+    log: &LogState,
+    timeline: &StepTimeline,
     from: usize,
-    sum: impl Fn(usize) -> Sum,
+    sum: impl Fn(usize) -> GapCallSum,
     options: &Options,
-) -> Vec<Stretch> {
-    let marks = log.marks.all();
+) -> Vec<StepListRow> {
+    let marks = log.marks.as_slice();
     // One after the other: those of a long log are packed.
-    let mut next = marks.part(from.saturating_sub(1)..marks.len()).iter();
+    let mut next = marks.slice(from.saturating_sub(1)..marks.len()).iter();
     let mut line = || next.next().map(|mark| (mark.line, mark.next_line));
     let mut before = if from > 0 { line() } else { None };
     let lines = log.account.lines;
-    let mut out: Vec<Stretch> = Vec::new();
-    for (gap, &kind) in (from..).zip(timeline.gaps.part(from..timeline.gaps.len())) {
-        let starts = options.timeline.marker == Marker::Start;
+    let mut out: Vec<StepListRow> = Vec::new();
+    for (gap, &kind) in (from..).zip(timeline.gaps.slice(from..timeline.gaps.len())) {
+        let starts = options.timeline.marker == MarkerSide::Start;
         let first = match gap {
             0 => 0,
             _ => before.map_or(lines, |(own, next)| if starts { own } else { next }),
@@ -163,9 +167,9 @@ fn stretches(
         let last = before.map_or(lines, |(own, _)| own + u64::from(!starts));
         let sum = sum(gap);
         // An evaluation may be in the middle of the steps of one line.
-        let split = matches!(kind, Gap::Step(_))
+        let split = matches!(kind, GapKind::Step(_))
             && out.len() >= 2
-            && out[out.len() - 1].kind == Gap::Between
+            && out[out.len() - 1].kind == GapKind::Between
             && out[out.len() - 2].kind == kind;
         if split {
             let between = out.len() - 1;
@@ -177,7 +181,7 @@ fn stretches(
                 before.sum.merge(sum);
                 before.last = gap;
             }
-            _ => out.push(Stretch {
+            _ => out.push(StepListRow {
                 kind,
                 lines: Some((first, last)),
                 sum,
@@ -186,12 +190,12 @@ fn stretches(
         }
     }
     out.retain(|s| match (s.kind, &options.window) {
-        (Gap::Step(i), _) if s.sum.calls == 0 && timeline.is_only_announced(i) => false,
-        (Gap::Step(i), Some(w)) => {
+        (GapKind::Step(i), _) if s.sum.calls == 0 && timeline.is_only_announced(i) => false,
+        (GapKind::Step(i), Some(w)) => {
             let step = timeline.steps.get(i as usize);
             step.is_some_and(|step| w.contains(step.step))
         }
-        (Gap::Step(_), None) => true,
+        (GapKind::Step(_), None) => true,
         (_, Some(_)) => false,
         (_, None) => s.sum.calls > 0,
     });
@@ -199,19 +203,19 @@ fn stretches(
 }
 
 /// The stretches of an input whose steps are known by other inputs' lines.
-fn without_lines(log: &Surveyed, options: &Options) -> Vec<Stretch> {
+fn rows_without_lines(log: &SurveyedLog, options: &Options) -> Vec<StepListRow> {
     let timeline = &log.survey.timeline;
-    let mut out: Vec<Stretch> = Vec::new();
+    let mut out: Vec<StepListRow> = Vec::new();
     for (gap, &kind) in timeline.gaps.iter().enumerate() {
-        let sum = log.survey.sum(gap);
+        let sum = log.survey.sum_of_gap(gap);
         let step = timeline.step_of(gap);
-        let wanted = |w: &Window| step.is_some_and(|s| w.contains(s.step));
+        let wanted = |w: &StepWindow| step.is_some_and(|s| w.contains(s.step));
         if sum.calls == 0 || !options.window.as_ref().is_none_or(wanted) {
             continue;
         }
         match out.last_mut() {
             Some(before) if before.kind == kind => before.sum.merge(sum),
-            _ => out.push(Stretch {
+            _ => out.push(StepListRow {
                 kind,
                 lines: None,
                 sum,
@@ -220,25 +224,28 @@ fn without_lines(log: &Surveyed, options: &Options) -> Vec<Stretch> {
         }
     }
     // What has no step comes last.
-    let unknown = out.iter().take_while(|s| s.kind == Gap::Unknown).count();
+    let unknown = out
+        .iter()
+        .take_while(|s| s.kind == GapKind::Unknown)
+        .count();
     out.rotate_left(unknown);
     out
 }
 
-impl Stretch {
-    fn row(&self, timeline: &Timeline) -> Vec<Cell<'static>> {
+impl StepListRow {
+    fn cells(&self, timeline: &StepTimeline) -> Vec<TableCell<'static>> {
         let step = match self.kind {
-            Gap::Step(i) => timeline.steps.get(i as usize),
+            GapKind::Step(i) => timeline.steps.get(i as usize),
             _ => None,
         };
         // What a line says is its own file's.
         let own = step.filter(|_| self.lines.is_some());
         let name = match self.kind {
-            Gap::Step(_) => step.map(|s| s.step).into(),
-            Gap::Between => "between".into(),
-            Gap::Before => "before".into(),
-            Gap::After => "after".into(),
-            Gap::Unknown => Cell::Empty,
+            GapKind::Step(_) => step.map(|s| s.step).into(),
+            GapKind::Between => "between".into(),
+            GapKind::Before => "before".into(),
+            GapKind::After => "after".into(),
+            GapKind::Unknown => TableCell::Empty,
         };
         vec![
             step.map(|s| u64::from(s.segment)).into(),

@@ -3,131 +3,137 @@
 use crate::count::calls::{Options, Progress};
 use crate::count::notes;
 use crate::error::{Error, Result};
-use crate::formats::Tells;
-use crate::formats::door::Known;
-use crate::log::placement::{Across, Methods, Recorder};
+use crate::formats::Provides;
+use crate::formats::open::OpenInput;
+use crate::log::placement::{CallRecorder, FilesWithoutSteps, PlacementMethods};
 use crate::log::propose;
-use crate::log::timeline::{Growing, Old, Timeline};
-use crate::log::{Log, Part};
-use crate::members::Merged;
-use crate::output::early::Early;
+use crate::log::timeline::{CheckpointGaps, LiveTimeline, StepTimeline};
+use crate::log::{LogState, MergedChunk};
+use crate::members::MergedMembers;
+use crate::output::live_rows::LiveRows;
 use crate::output::render::Grid;
 use crate::report::Report;
-use crate::source::{Copied, Input, Origin};
-use crate::stages::survey::{Sum, Survey, Surveying};
-use crate::stages::{self, Stage};
+use crate::source::{Input, InputName, PipeCopy};
+use crate::stages::survey::{GapCallSum, LogSurvey, SurveyBuilder};
+use crate::stages::{self, InputStage};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::mem;
 use std::sync::Arc;
 
+mod line_copy;
 mod list;
-mod passed;
-mod wanted;
+mod wanted_lines;
 
-pub use list::{List, list};
+pub use list::{StepList, list_steps};
 
-use list::{grid, settled};
-use wanted::{Passed, Wanted};
+use list::{build_grid, settled_rows};
+use wanted_lines::{PassedLines, WantedLines};
 
 /// A log whose steps are known.
-struct Surveyed {
+struct SurveyedLog {
     input: Input,
-    survey: Survey,
+    survey: LogSurvey,
     /// Its own step lines' steps.
-    timeline: Arc<Timeline>,
+    timeline: Arc<StepTimeline>,
 }
 
 /// What takes what is known before the input ends.
-enum To<'e> {
+enum StepsOutput<'e> {
     /// The lines of the steps.
     Lines(&'e mut dyn Write),
     /// Rows of the steps, if they are wanted so early.
-    Rows(Option<Early<'e, Grid>>),
+    Rows(Option<LiveRows<'e, Grid>>),
 }
 
 /// What was read so far.
-struct Reading<'o, 'e> {
+struct StepsReader<'o, 'e> {
     options: &'o Options,
-    to: To<'e>,
+    to: StepsOutput<'e>,
     /// The first gap that it got no row of, and what those before had since the last turn but one.
     given: usize,
-    sums: BTreeMap<usize, Sum>,
+    sums: BTreeMap<usize, GapCallSum>,
     /// What was written turned out otherwise.
     is_otherwise: bool,
     /// The gap up to which all was let go.
     gone: Option<u32>,
     /// The steps so far.
-    growing: Growing,
+    growing: LiveTimeline,
     /// Which lines.
-    passed: Passed,
-    copied: Option<Copied>,
+    passed: PassedLines,
+    copied: Option<PipeCopy>,
     /// There is no other input.
     is_only: bool,
     outcome: Result<()>,
     /// The log in hand.
-    now: Surveying,
-    across: Across,
-    methods: Methods,
-    logs: Vec<Surveyed>,
+    now: SurveyBuilder,
+    across: FilesWithoutSteps,
+    methods: PlacementMethods,
+    logs: Vec<SurveyedLog>,
 }
 
-impl Stage for Reading<'_, '_> {
-    const NEEDS: Tells = Tells::STEP_LINES;
-    const AGAIN: bool = true;
-    type Visit = Recorder;
+impl InputStage for StepsReader<'_, '_> {
+    const NEEDS: Provides = Provides::STEP_LINES;
+    const SECOND_PASS: bool = true;
+    type Visit = CallRecorder;
 
-    fn begin(&mut self, _: String) {
-        self.now = Surveying::new(self.options, matches!(self.to, To::Rows(_)));
+    fn begin_input(&mut self, _: String) {
+        self.now = SurveyBuilder::new(self.options, matches!(self.to, StepsOutput::Rows(_)));
     }
 
     // Rows need no line again.
-    fn again(&self, input: &Input) -> bool {
-        matches!(self.to, To::Lines(_)) || input.is_rewindable()
+    fn needs_second_pass(&self, input: &Input) -> bool {
+        matches!(self.to, StepsOutput::Lines(_)) || input.is_rewindable()
     }
 
-    fn copied(&mut self, copy: Copied) {
+    fn take_pipe_copy(&mut self, copy: PipeCopy) {
         self.copied = Some(copy).filter(|_| self.is_only);
     }
 
-    fn add(&mut self, part: Part<'_, Recorder>) {
-        let (calls, part) = part.taken();
-        self.now.add(calls, &part, self.options);
+    fn add_chunk(&mut self, part: MergedChunk<'_, CallRecorder>) {
+        let (calls, part) = part.take_visit();
+        self.now.add_chunk(calls, &part, self.options);
         let Some((log, _)) = part.so_far else {
             return;
         };
         let settled = match &mut self.to {
-            To::Lines(_) => self.pass(log, part.merged),
-            To::Rows(Some(early)) => {
+            StepsOutput::Lines(_) => self.pass_settled_lines(log, part.merged),
+            StepsOutput::Rows(Some(early)) => {
                 let now = (&mut self.now, &mut self.growing, &mut self.sums);
-                let rows = settled(now, (log, part.merged), &mut self.given, self.options);
+                let rows = settled_rows(now, (log, part.merged), &mut self.given, self.options);
                 let written = match rows.is_empty() {
                     true => Ok(()),
-                    false => early.rows(grid(rows)),
+                    false => early.send_rows(build_grid(rows)),
                 };
                 written.map(|()| self.given)
             }
-            To::Rows(None) => return,
+            StepsOutput::Rows(None) => return,
         };
-        self.outcome = settled.and_then(|gaps| self.turn(gaps, log, &part));
+        self.outcome = settled.and_then(|gaps| self.checkpoint(gaps, log, &part));
     }
 
-    fn added(&mut self) -> Result<()> {
+    fn check_output(&mut self) -> Result<()> {
         mem::replace(&mut self.outcome, Ok(()))
     }
 
-    fn end(&mut self, input: Known<Recorder>, log: Log, merged: &Merged, report: &mut Report) {
+    fn end_input(
+        &mut self,
+        input: OpenInput<CallRecorder>,
+        log: LogState,
+        merged: &MergedMembers,
+        report: &mut Report,
+    ) {
         let now = mem::take(&mut self.now);
         let growing = &mut self.growing;
-        let survey = now.end((log, growing), merged, &mut self.across, self.options);
-        self.is_otherwise |= growing.is_otherwise();
+        let survey = now.end_log((log, growing), merged, &mut self.across, self.options);
+        self.is_otherwise |= growing.is_contradicted();
         let (name, timeline) = (input.name(), Arc::clone(&survey.timeline));
-        self.methods.add(survey.placement.methods);
-        notes::said(&name, &timeline, report);
-        if matches!(self.to, To::Rows(_)) {
-            notes::stamps(&name, &timeline, report);
+        self.methods.add_counts(survey.placement.methods);
+        notes::report_step_notes(&name, &timeline, report);
+        if matches!(self.to, StepsOutput::Rows(_)) {
+            notes::report_time_notes(&name, &timeline, report);
         }
-        self.logs.push(Surveyed {
+        self.logs.push(SurveyedLog {
             input: input.into_input(),
             survey,
             timeline,
@@ -136,37 +142,37 @@ impl Stage for Reading<'_, '_> {
 }
 
 /// All logs, with their steps; which lines were passed on, and the first gap that was not let go.
-fn all(
-    origins: &[Origin],
+fn read_logs(
+    origins: &[InputName],
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-    to: To<'_>,
-) -> Result<(Vec<Surveyed>, (Passed, usize))> {
-    let lines = matches!(to, To::Lines(_));
-    let mut stage = Reading {
+    to: StepsOutput<'_>,
+) -> Result<(Vec<SurveyedLog>, (PassedLines, usize))> {
+    let lines = matches!(to, StepsOutput::Lines(_));
+    let mut stage = StepsReader {
         options,
         to,
         given: 0,
         sums: BTreeMap::new(),
         is_otherwise: false,
         gone: None,
-        growing: Growing::default(),
-        passed: Passed::default(),
+        growing: LiveTimeline::default(),
+        passed: PassedLines::default(),
         copied: None,
         is_only: origins.len() == 1,
         outcome: Ok(()),
-        now: Surveying::default(),
-        across: Across::of(origins.len()),
-        methods: Methods::default(),
+        now: SurveyBuilder::default(),
+        across: FilesWithoutSteps::for_inputs(origins.len()),
+        methods: PlacementMethods::default(),
         logs: Vec::new(),
     };
     let new = || match lines {
-        true => Recorder::with_lines(),
-        false => Recorder::default(),
+        true => CallRecorder::with_lines(),
+        false => CallRecorder::default(),
     };
-    let merged = stages::read(&mut stage, origins, options, report, progress, new)?;
-    let Reading {
+    let merged = stages::read_stage(&mut stage, origins, options, report, progress, new)?;
+    let StepsReader {
         mut across,
         mut methods,
         mut logs,
@@ -177,27 +183,28 @@ fn all(
         ..
     } = stage;
     if is_otherwise {
-        report.early();
+        report.warn_rows_changed();
     }
     progress.finish();
-    if let Some(placed) = across.place(&merged, options.log.jobs) {
-        methods.add(placed.methods);
+    if let Some(placed) = across.place_held(&merged, options.log.jobs) {
+        methods.add_counts(placed.methods);
         for log in &mut logs {
-            log.survey.settle(&placed);
+            log.survey.settle_steps(&placed);
         }
     }
-    report.placed(methods);
-    let mut present = growing.forgotten().clone();
-    logs.iter().for_each(|log| present.add(&log.timeline));
+    report.add_placements(methods);
+    let mut present = growing.forgotten_steps().clone();
+    logs.iter()
+        .for_each(|log| present.add_timeline(&log.timeline));
     // What was passed on of a pipe is not there any more to be looked through for step lines.
     let inputs = || {
-        let is_there = |log: &&Surveyed| passed.until == 0 && log.input.is_rewindable();
+        let is_there = |log: &&SurveyedLog| passed.until == 0 && log.input.is_rewindable();
         let logs = logs.iter().filter(is_there);
         logs.map(|log| Ok(&log.input))
     };
     present
-        .demand(options.window.as_ref())
-        .map_err(|missing| propose::instead(missing, &present, inputs()))?;
+        .check_demand(options.window.as_ref())
+        .map_err(|missing| propose::missing_steps_error(missing, &present, inputs()))?;
     let first = gone.map_or(0, |gap| gap as usize + 1);
     Ok((logs, (passed, first)))
 }
@@ -207,17 +214,17 @@ fn all(
 ///
 /// # Errors
 /// A step of the window is missing; the input cannot be read, the output not written.
-pub fn lines(
-    origins: &[Origin],
+pub fn write_step_lines(
+    origins: &[InputName],
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let to = To::Lines(&mut *out);
-    let (logs, (passed, first)) = all(origins, options, report, progress, to)?;
+    let to = StepsOutput::Lines(&mut *out);
+    let (logs, (passed, first)) = read_logs(origins, options, report, progress, to)?;
     for log in &logs {
-        let Survey {
+        let LogSurvey {
             log: own,
             timeline,
             moved,
@@ -226,69 +233,81 @@ pub fn lines(
         } = &log.survey;
         // Another input's lines say nothing of the lines here.
         let gaps = (first..log.timeline.gaps.len()).filter(|_| !is_settled);
-        let all = Wanted::of(own, (timeline, moved), gaps, options);
-        if !passed.is(&all) {
-            report.early();
+        let all = WantedLines::of_gaps(own, (timeline, moved), gaps, options);
+        if !passed.matches_wanted(&all) {
+            report.warn_rows_changed();
         }
-        all.between(passed.until, u64::MAX).copy(&log.input, out)?;
+        all.between_bytes(passed.until, u64::MAX)
+            .copy_lines(&log.input, out)?;
     }
     Ok(())
 }
 
-impl Reading<'_, '_> {
+impl StepsReader<'_, '_> {
     /// Passes on the lines whose steps are settled: of how many gaps all are.
-    fn pass(&mut self, log: &Log, merged: &Merged) -> Result<usize> {
+    fn pass_settled_lines(&mut self, log: &LogState, merged: &MergedMembers) -> Result<usize> {
         let Some(copied) = &self.copied else {
             return Ok(0);
         };
-        let timeline = log.growing(&mut self.growing, &self.options.timeline);
+        let timeline = log.update_growing_timeline(&mut self.growing, &self.options.timeline);
         let from = self.passed.until;
-        let first = log.marks.all().partition_point(|mark| mark.cut <= from);
+        let first = log
+            .marks
+            .as_slice()
+            .partition_point(|mark| mark.cut <= from);
         let needed = u32::try_from(first).unwrap_or(u32::MAX);
         // Where all steps are wanted, the lines of each are whatever is known of the calls on them later.
         let (all, of) = (self.options.window.is_none(), timeline);
         let open = |line: u32| !all || of.step_of(line as usize).is_none();
-        let found = self.now.lines_settled(timeline, merged, needed, open);
+        let found = self.now.settled_lines(timeline, merged, needed, open);
         let Some((last, moved, open)) = found else {
             return Ok(first);
         };
-        let input = copied.so_far()?;
-        let end = wanted::range(&log.marks, last, self.options.timeline.marker).1;
+        let input = copied.open_copied_part()?;
+        let end = wanted_lines::gap_bytes(&log.marks, last, self.options.timeline.marker).1;
         // A step may end within a line (a progress bar has no line's end): the whole line is passed on
         // with what comes next, since calls on it may be.
-        let until = passed::line_start(&input, open.min(end))?;
+        let until = line_copy::line_start(&input, open.min(end))?;
         if until <= from {
             return Ok(first);
         }
         // The stretch before may end within the line.
         let gaps = first.saturating_sub(1)..=last;
-        let all = Wanted::of(log, (timeline, &moved), gaps, self.options);
-        let To::Lines(out) = &mut self.to else {
+        let all = WantedLines::of_gaps(log, (timeline, &moved), gaps, self.options);
+        let StepsOutput::Lines(out) = &mut self.to else {
             return Ok(first);
         };
-        let part = all.between(from, until);
-        part.copy(&input, *out)?;
+        let part = all.between_bytes(from, until);
+        part.copy_lines(&input, *out)?;
         out.flush().map_err(Error::Output)?;
-        self.passed.add(&part, until);
+        self.passed.add_passed(&part, until);
         // A line that begins before may end after.
-        copied.forget(until.saturating_sub(passed::LONGEST));
-        Ok(log.marks.all().partition_point(|mark| mark.cut <= until))
+        copied.release_until(until.saturating_sub(line_copy::MAX_CALL_LINE_BYTES));
+        Ok(log
+            .marks
+            .as_slice()
+            .partition_point(|mark| mark.cut <= until))
     }
 
     /// All of the first `gaps` is written: at a turn lets go of what is before the last one.
-    fn turn(&mut self, gaps: usize, log: &Log, part: &Part<'_, ()>) -> Result<()> {
+    fn checkpoint(
+        &mut self,
+        gaps: usize,
+        log: &LogState,
+        part: &MergedChunk<'_, ()>,
+    ) -> Result<()> {
         let last = gaps.checked_sub(1).and_then(|gap| u32::try_from(gap).ok());
-        let Some(turn) = last.and_then(|last| self.growing.turn(last)) else {
+        let Some(turn) = last.and_then(|last| self.growing.checkpoint(last)) else {
             return Ok(());
         };
-        self.now.turn(turn, part, self.options);
+        self.now.place_checkpoint(turn, part, self.options);
         match &mut self.to {
-            To::Lines(_) => self.passed.turn(),
-            To::Rows(Some(early)) => early.turn()?,
-            To::Rows(None) => {}
+            StepsOutput::Lines(_) => self.passed.checkpoint(),
+            StepsOutput::Rows(Some(early)) => early.send_checkpoint()?,
+            StepsOutput::Rows(None) => {}
         }
-        let in_lines = matches!(self.to, To::Lines(_));
-        let of = |before: Old| {
+        let in_lines = matches!(self.to, StepsOutput::Lines(_));
+        let of = |before: CheckpointGaps| {
             if in_lines {
                 before.in_lines
             } else {
@@ -298,10 +317,10 @@ impl Reading<'_, '_> {
         if let Some(before) = turn.before.map(of) {
             let sums = self.sums.split_off(&(before as usize + 1));
             let old = mem::replace(&mut self.sums, sums);
-            self.is_otherwise |= !in_lines && !self.now.has(&old, before);
-            self.now.forget(before);
-            self.growing.forget(before);
-            log.forget(before);
+            self.is_otherwise |= !in_lines && !self.now.has_settled_sums(&old, before);
+            self.now.forget_until(before);
+            self.growing.forget_until(before);
+            log.forget_gaps_until(before);
             self.gone = Some(before);
         }
         Ok(())

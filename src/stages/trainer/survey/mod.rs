@@ -1,5 +1,5 @@
 //! What a log holds gap by gap: calls, bytes and where its steps are. The first walk of every
-//! stage that must know a call's step before it can write the call: its visit is a [`Recorder`].
+//! stage that must know a call's step before it can write the call: its visit is a [`CallRecorder`].
 
 pub(crate) mod rhythm;
 pub(crate) mod skew;
@@ -7,31 +7,32 @@ pub(crate) mod skew;
 use crate::count::calls::Options;
 use crate::grammar::values::Datatype;
 use crate::log::placement::{
-    Across, Placed, Placement, Placer, Recorder, SoFar, Streams, Taken, What,
+    CallPlacer, CallRecorder, CallShape, FilesWithoutSteps, LivePlacement, PlacedCalls, Placement,
+    StreamsByProcess, TakenInput,
 };
-use crate::log::timeline::{Growing, Timeline, Turn};
-use crate::log::walk::{Call, Torn, Visit};
-use crate::log::{Log, Part};
-use crate::members::{Merged, Renumbered};
+use crate::log::timeline::{Checkpoint, LiveTimeline, StepTimeline};
+use crate::log::walk::{LogCall, LogVisitor, RepairedCall};
+use crate::log::{LogState, MergedChunk};
+use crate::members::{MergedMembers, MergedNumbers};
 use crate::report::account::Account;
-use rhythm::Odd;
+use rhythm::OddStep;
 use serde::{Deserialize, Serialize};
-use skew::{Counts, Skew};
+use skew::{ChunkCollectives, CollectivesByRank};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Calls and their bytes (API basis; those of unknown datatypes are left out).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sum {
+pub struct GapCallSum {
     /// Calls.
     pub calls: u64,
     /// Bytes.
     pub bytes: u128,
 }
 
-impl Sum {
-    fn add(&mut self, datatype: u32, count: u64) {
+impl GapCallSum {
+    fn add_call(&mut self, datatype: u32, count: u64) {
         self.calls += 1;
         if let Some(size) = Datatype(datatype).size() {
             self.bytes += u128::from(count) * u128::from(size);
@@ -39,7 +40,7 @@ impl Sum {
     }
 
     /// Adds another sum.
-    pub fn merge(&mut self, other: Sum) {
+    pub fn merge(&mut self, other: GapCallSum) {
         self.calls += other.calls;
         self.bytes += other.bytes;
     }
@@ -47,26 +48,26 @@ impl Sum {
 
 /// One chunk's sums.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(in crate::stages) struct Partial {
+pub(in crate::stages) struct SurveyPartial {
     gap: usize,
-    now: Sum,
-    done: Vec<(usize, Sum)>,
+    now: GapCallSum,
+    done: Vec<(usize, GapCallSum)>,
     slots: Vec<usize>,
-    counts: Counts,
+    counts: ChunkCollectives,
 }
 
-impl Visit for Partial {
+impl LogVisitor for SurveyPartial {
     #[inline(always)]
-    fn call(&mut self, call: &Call<'_>) {
-        self.now.add(call.coll.datatype, call.coll.count);
-        self.counts.call(call);
+    fn call(&mut self, call: &LogCall<'_>) {
+        self.now.add_call(call.coll.datatype, call.coll.count);
+        self.counts.count_call(call);
     }
 
     fn mark(&mut self) {
         if self.now.calls > 0 {
             self.done.push((self.gap, std::mem::take(&mut self.now)));
         }
-        self.counts.end(self.gap);
+        self.counts.end_gap(self.gap);
         self.gap += 1;
     }
 
@@ -75,78 +76,78 @@ impl Visit for Partial {
     }
 
     // Ranks are not compared by their calls in a gap where lines are torn.
-    fn torn(&mut self, calls: &[Torn<'_>]) {
-        for Torn { slot, call, .. } in calls {
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
+        for RepairedCall { slot, call, .. } in calls {
             let gap = self.slots.get(*slot as usize).copied();
-            let mut one = Sum::default();
-            one.add(call.coll.datatype, call.coll.count);
+            let mut one = GapCallSum::default();
+            one.add_call(call.coll.datatype, call.coll.count);
             self.done.push((gap.unwrap_or(self.gap), one));
         }
     }
 }
 
 /// A call whose line is in another gap than its own: where the line is, its gap, the call's gap.
-pub type Moved = (u64, u32, u32);
+pub type MovedCall = (u64, u32, u32);
 
 /// What one log holds.
 #[derive(Debug, Default)]
-pub struct Survey {
+pub struct LogSurvey {
     /// Its marks and its account.
-    pub log: Log,
+    pub log: LogState,
     /// Its steps.
-    pub timeline: Arc<Timeline>,
+    pub timeline: Arc<StepTimeline>,
     /// The gap that each call was made in.
     pub placement: Placement,
     /// The calls of each gap that has any.
-    sums: BTreeMap<usize, Sum>,
+    sums: BTreeMap<usize, GapCallSum>,
     /// Calls whose line is in another gap than theirs, if lines were asked for.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<MovedCall>,
     /// The input's number among those that may be placed when all are read.
     held: Option<u32>,
     /// The steps are those of other inputs' lines: gaps are not this one's.
     pub is_settled: bool,
 }
 
-impl Survey {
+impl LogSurvey {
     /// All inputs are read: takes the steps of this one's calls that follow from others' lines.
-    pub fn settle(&mut self, placed: &Placed) {
-        let Some(input) = self.held.filter(|&input| placed.has(input)) else {
+    pub fn settle_steps(&mut self, placed: &PlacedCalls) {
+        let Some(input) = self.held.filter(|&input| placed.has_steps(input)) else {
             return;
         };
-        self.placement = placed.placement(input);
+        self.placement = placed.placement_of(input);
         self.timeline = Arc::clone(&placed.timeline);
         self.is_settled = true;
         self.sums.clear();
         let (sums, moved) = (&mut self.sums, &mut self.moved);
-        placed.each(input, |gap, what, at| {
+        placed.each_call(input, |gap, what, at| {
             sums.entry(gap as usize)
                 .or_default()
-                .add(what.datatype, what.count);
+                .add_call(what.datatype, what.count);
             moved.extend(at.map(|at| (at, 0, gap)));
         });
     }
 
     /// The calls that were made in a gap.
-    pub fn sum(&self, gap: usize) -> Sum {
+    pub fn sum_of_gap(&self, gap: usize) -> GapCallSum {
         self.sums.get(&gap).copied().unwrap_or_default()
     }
 }
 
 /// The calls of a log by gap.
 #[derive(Debug, Default)]
-pub struct Sums {
+pub struct GapSums {
     /// For those gaps that have any, in order.
-    pub by_gap: Vec<(usize, Sum)>,
+    pub by_gap: Vec<(usize, GapCallSum)>,
     /// The collectives by rank and gap.
-    skew: Skew,
+    skew: CollectivesByRank,
     /// The gaps are counted from this one.
     base: usize,
     /// The last gap with calls of those that are not kept any more.
     last_old: Option<usize>,
 }
 
-impl Sums {
-    pub(crate) fn put(&mut self, gap: usize, sum: Sum) {
+impl GapSums {
+    pub(crate) fn add_to_gap(&mut self, gap: usize, sum: GapCallSum) {
         let at = self.by_gap.partition_point(|(g, _)| *g < gap);
         match self.by_gap.get_mut(at) {
             Some((g, known)) if *g == gap => known.merge(sum),
@@ -155,39 +156,43 @@ impl Sums {
     }
 
     /// Adds a chunk whose first gap is `gap` of the input.
-    pub(in crate::stages) fn add(
+    pub(in crate::stages) fn add_chunk(
         &mut self,
-        mut part: Partial,
+        mut part: SurveyPartial,
         gap: usize,
-        to: &Renumbered,
-        merged: &Merged,
+        to: &MergedNumbers,
+        merged: &MergedMembers,
     ) {
-        part.counts.end(part.gap);
+        part.counts.end_gap(part.gap);
         for &(local, member, n) in &part.counts.done {
             let member = to.members[member as usize];
-            self.skew.add(merged, member, gap + local, n);
+            self.skew.add_collectives(merged, member, gap + local, n);
         }
         if part.now.calls > 0 {
             part.done.push((part.gap, part.now));
         }
         for (local, sum) in part.done {
-            self.put(gap + local, sum);
+            self.add_to_gap(gap + local, sum);
         }
     }
 
     /// The gaps at whose end ranks were at different calls; `None` where no line tells.
-    pub(crate) fn apart(&self, merged: &Merged, timeline: &Timeline) -> Option<Vec<usize>> {
-        self.skew.apart(merged, timeline)
+    pub(crate) fn gaps_apart(
+        &self,
+        merged: &MergedMembers,
+        timeline: &StepTimeline,
+    ) -> Option<Vec<usize>> {
+        self.skew.gaps_apart(merged, timeline)
     }
 
     /// The first of these gaps of which that is so.
-    pub(crate) fn first_apart(
+    pub(crate) fn first_gap_apart(
         &self,
-        merged: &Merged,
-        timeline: &Timeline,
+        merged: &MergedMembers,
+        timeline: &StepTimeline,
         gaps: Range<usize>,
     ) -> Option<usize> {
-        self.skew.first_apart(merged, timeline, gaps)
+        self.skew.first_gap_apart(merged, timeline, gaps)
     }
 
     /// The last gap of the log with calls.
@@ -197,84 +202,89 @@ impl Sums {
     }
 
     /// Forgets the gaps before this one, but for how many collectives each rank made in them.
-    pub(crate) fn forget(&mut self, gap: usize) {
+    pub(crate) fn forget_before(&mut self, gap: usize) {
         let old = self.by_gap.partition_point(|(at, _)| *at < gap);
         let last = self.by_gap.drain(..old).next_back();
         self.last_old = last.map(|(gap, _)| gap).or(self.last_old);
-        skew::shrink(&mut self.by_gap);
-        self.skew.forget(gap);
+        skew::shrink_list(&mut self.by_gap);
+        self.skew.forget_before(gap);
     }
 
     /// The same, and counts gaps from this one.
-    pub(crate) fn begin_at(&mut self, gap: usize) {
-        self.forget(gap);
+    pub(crate) fn renumber_from(&mut self, gap: usize) {
+        self.forget_before(gap);
         self.base = gap;
         self.by_gap.iter_mut().for_each(|(at, _)| *at -= gap);
-        self.skew.begin_at(gap);
+        self.skew.renumber_from(gap);
     }
 
     /// Steps in which a communicator's ranks made more or fewer collectives than in the others;
     /// none where lines are lost, or torn, which does not say in which gap a call was made.
-    pub(crate) fn odd(
+    pub(crate) fn find_odd_steps(
         &self,
         account: &Account,
-        merged: &Merged,
-        timeline: &Timeline,
+        merged: &MergedMembers,
+        timeline: &StepTimeline,
         printer: Option<u32>,
-    ) -> Vec<Odd> {
+    ) -> Vec<OddStep> {
         let lost = account.damaged + account.overwritten + account.dropped + account.torn;
         if lost > 0 || account.ray_lines > 0 {
             return Vec::new();
         }
-        rhythm::odd(&self.skew.comms(merged), timeline, printer)
+        rhythm::find_odd_steps(&self.skew.equal_comms(merged), timeline, printer)
     }
 }
 
 /// A survey of the log in hand, as it is read.
 #[derive(Debug, Default)]
-pub(in crate::stages) struct Surveying {
-    placer: Placer,
+pub(in crate::stages) struct SurveyBuilder {
+    placer: CallPlacer,
     /// Where they are asked for: they grow with the log.
-    sums: Option<BTreeMap<usize, Sum>>,
-    moved: Vec<Moved>,
+    sums: Option<BTreeMap<usize, GapCallSum>>,
+    moved: Vec<MovedCall>,
 }
 
-impl Surveying {
+impl SurveyBuilder {
     /// Nothing read yet; whether what each gap has is asked for.
-    pub(in crate::stages) fn new(options: &Options, with_sums: bool) -> Surveying {
-        Surveying {
-            placer: Placer::of(options.log.jobs),
+    pub(in crate::stages) fn new(options: &Options, with_sums: bool) -> SurveyBuilder {
+        SurveyBuilder {
+            placer: CallPlacer::with_jobs(options.log.jobs),
             sums: with_sums.then(BTreeMap::new),
             moved: Vec::new(),
         }
     }
 
     /// Adds a chunk's calls.
-    pub(in crate::stages) fn add(
+    pub(in crate::stages) fn add_chunk(
         &mut self,
-        calls: Recorder,
-        part: &Part<'_, ()>,
+        calls: CallRecorder,
+        part: &MergedChunk<'_, ()>,
         options: &Options,
     ) {
-        let Surveying {
+        let SurveyBuilder {
             placer,
             sums,
             moved,
         } = self;
-        placer.add(calls, part, &options.timeline, |calls, cuts| {
-            take(sums.as_mut(), moved, calls, cuts, |_| true);
+        placer.add_chunk(calls, part, &options.timeline, |calls, cuts| {
+            take_placed(sums.as_mut(), moved, calls, cuts, |_| true);
         });
     }
 
     /// At a turn: places what came up to it.
-    pub(in crate::stages) fn turn(&mut self, turn: Turn, part: &Part<'_, ()>, options: &Options) {
-        let Surveying {
+    pub(in crate::stages) fn place_checkpoint(
+        &mut self,
+        turn: Checkpoint,
+        part: &MergedChunk<'_, ()>,
+        options: &Options,
+    ) {
+        let SurveyBuilder {
             placer,
             sums,
             moved,
         } = self;
-        placer.turn(turn, part, &options.timeline, |calls, cuts| {
-            take(sums.as_mut(), moved, calls, cuts, |_| true);
+        placer.place_checkpoint(turn, part, &options.timeline, |calls, cuts| {
+            take_placed(sums.as_mut(), moved, calls, cuts, |_| true);
         });
     }
 
@@ -284,19 +294,23 @@ impl Surveying {
     }
 
     /// Whether these are the calls that are placed for good of gaps up to `gap`, and are not forgotten.
-    pub(in crate::stages) fn has(&self, sums: &BTreeMap<usize, Sum>, gap: u32) -> bool {
+    pub(in crate::stages) fn has_settled_sums(
+        &self,
+        sums: &BTreeMap<usize, GapCallSum>,
+        gap: u32,
+    ) -> bool {
         let own = self.sums.iter();
         own.flat_map(|own| own.range(..=gap as usize)).eq(sums)
     }
 
     /// Forgets what came up to the end of gap `gap`.
-    pub(in crate::stages) fn forget(&mut self, gap: u32) {
-        let Surveying {
+    pub(in crate::stages) fn forget_until(&mut self, gap: u32) {
+        let SurveyBuilder {
             placer,
             sums,
             moved,
         } = self;
-        placer.forget(gap);
+        placer.forget_until(gap);
         moved.retain(|moved| moved.1.max(moved.2) > gap);
         if let Some(sums) = sums {
             *sums = sums.split_off(&(gap as usize + 1));
@@ -304,32 +318,32 @@ impl Surveying {
     }
 
     /// The last calls, placed by what has come so far: those of gap `needed` and later are among them.
-    pub(in crate::stages) fn so_far(
+    pub(in crate::stages) fn live_placement(
         &mut self,
-        timeline: &Timeline,
-        merged: &Merged,
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
         needed: u32,
-    ) -> SoFar<'_> {
-        self.placer.so_far(timeline, merged, needed)
+    ) -> LivePlacement<'_> {
+        self.placer.live_placement(timeline, merged, needed)
     }
 
     /// The last gap that is settled, and the calls of each gap up to it, from gap `needed` on.
-    pub(in crate::stages) fn settled(
+    pub(in crate::stages) fn settled_sums(
         &mut self,
-        timeline: &Timeline,
-        merged: &Merged,
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
         needed: usize,
-    ) -> Option<(usize, BTreeMap<usize, Sum>)> {
+    ) -> Option<(usize, BTreeMap<usize, GapCallSum>)> {
         let needed = u32::try_from(needed).unwrap_or(u32::MAX);
-        let Surveying { placer, sums, .. } = self;
-        let found = placer.so_far(timeline, merged, needed);
+        let SurveyBuilder { placer, sums, .. } = self;
+        let found = placer.live_placement(timeline, merged, needed);
         let last = found.settled? as usize;
         let since = found.since.map(|since| since as usize);
         let before = sums.iter().flat_map(|sums| sums.range(needed as usize..));
         let before = before.take_while(|(gap, _)| Some(**gap) <= since);
         let mut sums = before.map(|(gap, sum)| (*gap, *sum)).collect();
         let new = |gap: u32| gap >= needed;
-        take(
+        take_placed(
             Some(&mut sums),
             &mut Vec::new(),
             found.streams,
@@ -342,50 +356,50 @@ impl Surveying {
     /// The last gap that is settled, which calls up to it are not in the gap of their line (as
     /// [`Survey::moved`]), of those of gap `needed` and later all, and where the first call is that is
     /// not settled and whose line is in a gap that is `open`.
-    pub(in crate::stages) fn lines_settled(
+    pub(in crate::stages) fn settled_lines(
         &mut self,
-        timeline: &Timeline,
-        merged: &Merged,
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
         needed: u32,
         open: impl Fn(u32) -> bool,
-    ) -> Option<(usize, Vec<Moved>, u64)> {
-        let Surveying { placer, moved, .. } = self;
-        let found = placer.so_far(timeline, merged, needed);
+    ) -> Option<(usize, Vec<MovedCall>, u64)> {
+        let SurveyBuilder { placer, moved, .. } = self;
+        let found = placer.live_placement(timeline, merged, needed);
         let last = found.settled?;
         let since = found.since.filter(|since| *since >= needed);
         let before = moved.iter().filter(|(.., gap)| Some(*gap) <= since);
-        let mut moved: Vec<Moved> = match since {
+        let mut moved: Vec<MovedCall> = match since {
             Some(_) => before.copied().collect(),
             None => Vec::new(),
         };
         found
             .streams
-            .moved(&found.cuts, |at, line, gap| moved.push((at, line, gap)));
+            .each_moved(&found.cuts, |at, line, gap| moved.push((at, line, gap)));
         moved.retain(|&(.., gap)| gap <= last);
-        Some((last as usize, moved, found.first_open(open)))
+        Some((last as usize, moved, found.first_unsettled(open)))
     }
 
     /// The log is read to its end. What it and the other inputs tell of each other goes to
     /// `across`.
-    pub(in crate::stages) fn end(
+    pub(in crate::stages) fn end_log(
         self,
-        (log, growing): (Log, &mut Growing),
-        merged: &Merged,
-        across: &mut Across,
+        (log, growing): (LogState, &mut LiveTimeline),
+        merged: &MergedMembers,
+        across: &mut FilesWithoutSteps,
         options: &Options,
-    ) -> Survey {
-        let Surveying {
+    ) -> LogSurvey {
+        let SurveyBuilder {
             placer,
             mut sums,
             mut moved,
         } = self;
-        let timeline = log.ended(growing, &options.timeline);
-        let (mut placement, calls) = placer.end(&timeline, merged, |calls, cuts| {
-            take(sums.as_mut(), &mut moved, calls, cuts, |_| true);
+        let timeline = log.build_final_timeline(growing, &options.timeline);
+        let (mut placement, calls) = placer.end_input(&timeline, merged, |calls, cuts| {
+            take_placed(sums.as_mut(), &mut moved, calls, cuts, |_| true);
         });
-        let Taken { held, methods, .. } = across.take(calls, &placement, &timeline);
+        let TakenInput { held, methods, .. } = across.take_input(calls, &placement, &timeline);
         placement.methods = methods;
-        Survey {
+        LogSurvey {
             held,
             is_settled: false,
             log,
@@ -398,26 +412,26 @@ impl Surveying {
 }
 
 /// Takes in calls that are placed: what each gap that is `wanted` has, and which are not in the gap of their line.
-fn take(
-    sums: Option<&mut BTreeMap<usize, Sum>>,
-    moved: &mut Vec<Moved>,
-    calls: &Streams,
+fn take_placed(
+    sums: Option<&mut BTreeMap<usize, GapCallSum>>,
+    moved: &mut Vec<MovedCall>,
+    calls: &StreamsByProcess,
     cuts: &[Vec<(u32, u32)>],
     wanted: impl Fn(u32) -> bool,
 ) {
     if let Some(sums) = sums {
-        let bytes = |what: &What| {
+        let bytes = |what: &CallShape| {
             let size = Datatype(what.datatype).size().unwrap_or(0);
             u128::from(what.count) * u128::from(size)
         };
-        let bytes: Vec<u128> = calls.whats().iter().map(bytes).collect();
-        for (gap, calls) in calls.each(cuts).filter(|(gap, _)| wanted(*gap)) {
+        let bytes: Vec<u128> = calls.call_shapes().iter().map(bytes).collect();
+        for (gap, calls) in calls.each_gap_calls(cuts).filter(|(gap, _)| wanted(*gap)) {
             let of = |&what: &u32| bytes[what as usize];
-            sums.entry(gap as usize).or_default().merge(Sum {
+            sums.entry(gap as usize).or_default().merge(GapCallSum {
                 calls: calls.len() as u64,
                 bytes: calls.iter().map(of).sum(),
             });
         }
     }
-    calls.moved(cuts, |at, line, gap| moved.push((at, line, gap)));
+    calls.each_moved(cuts, |at, line, gap| moved.push((at, line, gap)));
 }

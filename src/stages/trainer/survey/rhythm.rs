@@ -9,21 +9,21 @@
 //! that the user named; where that one's numbers go up and down, whichever ranks' do not. A rank's call
 //! is in the step in which the printing rank makes the same one: the place of its line is not considered.
 
-use super::skew::Made;
-use crate::log::placement::{Prints, prints};
-use crate::log::timeline::{Gap, Step, Timeline};
+use super::skew::RankCollectives;
+use crate::log::placement::{PrintingRankRule, printing_rank_rule};
+use crate::log::timeline::{GapKind, StepTimeline, TrainStep};
 use crate::members::comm_id::CommId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps that a comparison needs.
-pub(crate) const FEW: usize = 8;
+pub(crate) const MIN_STEPS_COMPARED: usize = 8;
 
 /// Steps unlike the others, at most; more are no exception but how the job is.
-pub(crate) const RARE: usize = 10;
+pub(crate) const MAX_ODD_STEPS: usize = 10;
 
 /// A step in which a communicator's ranks made another number of collectives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Odd {
+pub(crate) struct OddStep {
     /// The communicator.
     pub(crate) comm_id: CommId,
     /// The first and the last step it may be, by their places among the steps: ranks that are
@@ -38,7 +38,7 @@ pub(crate) struct Odd {
 }
 
 /// Steps in the middle of a run: the first ones set things up, the last may be cut.
-pub(crate) fn inner(steps: &[Step]) -> impl Iterator<Item = usize> {
+pub(crate) fn inner_steps(steps: &[TrainStep]) -> impl Iterator<Item = usize> {
     let segment = |at: usize| steps.get(at).map(|step| step.segment);
     let last = steps.len().saturating_sub(1);
     (2..last).filter(move |&at| segment(at - 2) == segment(at) && segment(at + 1) == segment(at))
@@ -46,88 +46,93 @@ pub(crate) fn inner(steps: &[Step]) -> impl Iterator<Item = usize> {
 
 /// The process that prints the step lines: rank `asked`, or the one that the trainer prints on, of the
 /// largest communicator.
-fn printer(
-    comms: &BTreeMap<CommId, Vec<&Made>>,
-    timeline: &Timeline,
+fn find_printer(
+    comms: &BTreeMap<CommId, Vec<&RankCollectives>>,
+    timeline: &StepTimeline,
     asked: Option<u32>,
 ) -> Option<u32> {
     let most = comms.values().map(Vec::len).max()?;
     let largest = comms.values().filter(|ranks| ranks.len() == most);
-    let prints = prints(timeline.trainer, timeline.stage);
-    let rank = asked.unwrap_or_else(|| prints.rank(most as u32));
+    let prints = printing_rank_rule(timeline.trainer, timeline.stage);
+    let rank = asked.unwrap_or_else(|| prints.rank_among(most as u32));
     let mut own = largest.filter_map(|ranks| ranks.get(rank as usize));
     let first = own.next()?.process;
     let all = own.map(|made| made.process);
     // Of several such communicators that of the job's first rank, or of its last.
     Some(match prints {
-        Prints::Last => all.fold(first, u32::max),
-        Prints::First | Prints::Stage(_) => all.fold(first, u32::min),
+        PrintingRankRule::Last => all.fold(first, u32::max),
+        PrintingRankRule::First | PrintingRankRule::Stage(_) => all.fold(first, u32::min),
     })
 }
 
 /// The odd steps, by communicator; `asked` is the rank that prints, if the user said it.
-pub(crate) fn odd(
-    comms: &BTreeMap<CommId, Vec<&Made>>,
-    timeline: &Timeline,
+pub(crate) fn find_odd_steps(
+    comms: &BTreeMap<CommId, Vec<&RankCollectives>>,
+    timeline: &StepTimeline,
     asked: Option<u32>,
-) -> Vec<Odd> {
-    let interval = timeline.interval();
-    let steps = timeline.steps.left();
-    let inner: Vec<usize> = inner(steps)
+) -> Vec<OddStep> {
+    let interval = timeline.line_interval();
+    let steps = timeline.steps.remaining();
+    let inner: Vec<usize> = inner_steps(steps)
         .filter(|&at| steps[at].steps == interval)
         .collect();
-    if inner.len() < FEW {
+    if inner.len() < MIN_STEPS_COMPARED {
         return Vec::new();
     }
     // Where each step's stretch of gaps ends.
     let mut ends = vec![None; steps.len()];
     for (gap, what) in timeline.gaps.iter().enumerate() {
-        if let Gap::Step(step) = what
+        if let GapKind::Step(step) = what
             && let Some(end) = ends.get_mut(*step as usize)
         {
             *end = Some(gap);
         }
     }
-    let known = Known {
+    let known = RhythmContext {
         timeline,
         inner: &inner,
         ends: &ends,
     };
     let mut unsteady: BTreeSet<u32> = BTreeSet::new();
-    let mut said: BTreeMap<CommId, Vec<(u32, Rhythm)>> = BTreeMap::new();
+    let mut said: BTreeMap<CommId, Vec<(u32, RankRhythm)>> = BTreeMap::new();
     for (&id, ranks) in comms {
         for made in ranks {
-            match known.rhythm(&made.gaps) {
+            match known.find_rhythm(&made.gaps) {
                 Some(rhythm) => said.entry(id).or_default().push((made.process, rhythm)),
                 None => drop(unsteady.insert(made.process)),
             }
         }
     }
-    let printer = printer(comms, timeline, asked).filter(|printer| !unsteady.contains(printer));
+    let printer =
+        find_printer(comms, timeline, asked).filter(|printer| !unsteady.contains(printer));
     let mut all = Vec::new();
     for (id, mut ranks) in said {
         ranks.retain(|(process, _)| !unsteady.contains(process));
         if ranks.iter().any(|(process, _)| Some(*process) == printer) {
             ranks.retain(|(process, _)| Some(*process) == printer);
         }
-        let rhythms: Vec<&Rhythm> = ranks.iter().map(|(_, rhythm)| rhythm).collect();
-        all.extend(agreed(id, &rhythms, inner.len()).into_iter().flatten());
+        let rhythms: Vec<&RankRhythm> = ranks.iter().map(|(_, rhythm)| rhythm).collect();
+        all.extend(
+            agreed_odd_steps(id, &rhythms, inner.len())
+                .into_iter()
+                .flatten(),
+        );
     }
     all
 }
 
 /// What a rank makes in each step, and where it made something else: (step, how many).
 #[derive(Debug, PartialEq, Eq)]
-struct Rhythm {
+struct RankRhythm {
     usual: u64,
     odd: Vec<(usize, u64)>,
 }
 
 /// What the steady ranks of a communicator say together, if they do not speak against each other.
-fn agreed(comm_id: CommId, rhythms: &[&Rhythm], of: usize) -> Option<Vec<Odd>> {
+fn agreed_odd_steps(comm_id: CommId, rhythms: &[&RankRhythm], of: usize) -> Option<Vec<OddStep>> {
     let first = rhythms.first()?;
-    let same = |rhythm: &&Rhythm| {
-        let counts = |r: &Rhythm| r.odd.iter().map(|(_, made)| *made).collect::<Vec<_>>();
+    let same = |rhythm: &&RankRhythm| {
+        let counts = |r: &RankRhythm| r.odd.iter().map(|(_, made)| *made).collect::<Vec<_>>();
         rhythm.usual == first.usual && counts(rhythm) == counts(first)
     };
     if !rhythms.iter().all(same) || is_regular(&first.odd) {
@@ -136,7 +141,7 @@ fn agreed(comm_id: CommId, rhythms: &[&Rhythm], of: usize) -> Option<Vec<Odd>> {
     let odd = |(nth, &(_, made)): (usize, &(usize, u64))| {
         let at = || rhythms.iter().map(|rhythm| rhythm.odd[nth].0);
         let steps = (at().min()?, at().max()?);
-        (steps.1 - steps.0 < 2).then_some(Odd {
+        (steps.1 - steps.0 < 2).then_some(OddStep {
             comm_id,
             steps,
             made,
@@ -154,18 +159,18 @@ fn is_regular(odd: &[(usize, u64)]) -> bool {
     odd.len() > 2 && odd.windows(2).all(|w| Some(apart(w)) == first)
 }
 
-struct Known<'a> {
-    timeline: &'a Timeline,
+struct RhythmContext<'a> {
+    timeline: &'a StepTimeline,
     inner: &'a [usize],
     ends: &'a [Option<usize>],
 }
 
-impl Known<'_> {
+impl RhythmContext<'_> {
     /// The rhythm of a rank that made so many collectives in these gaps; `None` if it has none.
-    fn rhythm(&self, gaps: &[(u32, u32)]) -> Option<Rhythm> {
+    fn find_rhythm(&self, gaps: &[(u32, u32)]) -> Option<RankRhythm> {
         let mut made = vec![0_u64; self.timeline.steps.len()];
         for &(gap, n) in gaps {
-            if let Some(Gap::Step(step)) = self.timeline.gaps.get(gap as usize) {
+            if let Some(GapKind::Step(step)) = self.timeline.gaps.get(gap as usize) {
                 *made.get_mut(*step as usize)? += u64::from(n);
             }
         }
@@ -178,11 +183,11 @@ impl Known<'_> {
             .filter(|&&at| made[at] != usual)
             .map(|&at| (at, made[at]))
             .collect();
-        let few = odd.len() <= RARE.min(self.inner.len() / 10);
+        let few = odd.len() <= MAX_ODD_STEPS.min(self.inner.len() / 10);
         (few && odd
             .iter()
             .all(|&odd| self.is_alone(odd, usual, &made, gaps)))
-        .then_some(Rhythm { usual, odd })
+        .then_some(RankRhythm { usual, odd })
     }
 
     /// True where neither the steps beside it nor what is between them lacks what it has too
@@ -212,8 +217,8 @@ mod tests {
     use crate::grammar::trainer::Trainer;
 
     /// Steps 0, 1, ... of a line each.
-    fn timeline(steps: usize) -> Timeline {
-        let step = |at: usize| Step {
+    fn timeline(steps: usize) -> StepTimeline {
+        let step = |at: usize| TrainStep {
             segment: 0,
             step: at as u64,
             steps: 1,
@@ -221,18 +226,18 @@ mod tests {
             time_s: None,
             tflops: None,
         };
-        let gaps = (0..steps as u32).map(Gap::Step).chain([Gap::After]);
-        Timeline {
+        let gaps = (0..steps as u32).map(GapKind::Step).chain([GapKind::After]);
+        StepTimeline {
             trainer: Some(Trainer::Nemo2),
             steps: (0..steps).map(step).collect(),
             gaps: gaps.collect(),
-            ..Timeline::default()
+            ..StepTimeline::default()
         }
     }
 
     /// A rank with so many collectives in each step.
-    fn made(process: u32, counts: &[u64]) -> Made {
-        Made {
+    fn made(process: u32, counts: &[u64]) -> RankCollectives {
+        RankCollectives {
             process,
             before: 0,
             gaps: (0..).zip(counts.iter().map(|&n| n as u32)).collect(),
@@ -241,12 +246,12 @@ mod tests {
 
     /// The report on these ranks of one communicator: (steps, made, usual).
     fn told(ranks: &[Vec<u64>]) -> Vec<((usize, usize), u64, u64)> {
-        let made: Vec<Made> = (0..)
+        let made: Vec<RankCollectives> = (0..)
             .zip(ranks)
             .map(|(p, counts)| made(p, counts))
             .collect();
-        let comms = BTreeMap::from([(CommId::printed(7), made.iter().collect())]);
-        let odd = odd(&comms, &timeline(ranks[0].len()), None);
+        let comms = BTreeMap::from([(CommId::from_printed(7), made.iter().collect())]);
+        let odd = find_odd_steps(&comms, &timeline(ranks[0].len()), None);
         odd.iter().map(|o| (o.steps, o.made, o.usual)).collect()
     }
 

@@ -4,9 +4,9 @@
 //! be ahead or behind. The members of a communicator make the same collectives in the same order, so
 //! what these numbers are apart is how far the ranks are.
 
-use crate::log::timeline::Timeline;
-use crate::log::walk::Call;
-use crate::members::Merged;
+use crate::log::timeline::StepTimeline;
+use crate::log::walk::LogCall;
+use crate::members::MergedMembers;
 use crate::members::comm_id::CommId;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use std::ops::Range;
 
 /// One chunk's collectives by member and gap.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Counts {
+pub(crate) struct ChunkCollectives {
     /// Those of the gap in hand, by member.
     now: Vec<u32>,
     /// The members that have any.
@@ -24,11 +24,11 @@ pub(crate) struct Counts {
     pub(crate) done: Vec<(usize, u32, u32)>,
 }
 
-impl Counts {
+impl ChunkCollectives {
     /// Sends and receives are left out: each peer makes its own number of them. No other
     /// operation's name has four letters.
     #[inline(always)]
-    pub(crate) fn call(&mut self, call: &Call<'_>) {
+    pub(crate) fn count_call(&mut self, call: &LogCall<'_>) {
         if call.coll.op.len() == b"Send".len() {
             return;
         }
@@ -43,7 +43,7 @@ impl Counts {
     }
 
     /// The gap in hand is over.
-    pub(crate) fn end(&mut self, gap: usize) {
+    pub(crate) fn end_gap(&mut self, gap: usize) {
         for member in self.touched.drain(..) {
             let n = std::mem::take(&mut self.now[member as usize]);
             self.done.push((gap, member, n));
@@ -53,14 +53,14 @@ impl Counts {
 
 /// The collectives of a log by rank of a communicator and gap.
 #[derive(Debug, Default)]
-pub(crate) struct Skew {
+pub(crate) struct CollectivesByRank {
     /// By identity.
-    ranks: FxHashMap<u32, Made>,
+    ranks: FxHashMap<u32, RankCollectives>,
 }
 
 /// One rank's collectives on one communicator.
 #[derive(Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct RankCollectives {
     /// The process, merged.
     pub(crate) process: u32,
     /// Collectives of gaps that are not kept any more.
@@ -69,28 +69,34 @@ pub(crate) struct Made {
     pub(crate) gaps: Vec<(u32, u32)>,
 }
 
-impl Made {
-    fn total(&self) -> u64 {
+impl RankCollectives {
+    fn total_calls(&self) -> u64 {
         self.before + self.gaps.iter().map(|&(_, n)| u64::from(n)).sum::<u64>()
     }
 
     /// Keeps of the gaps before this one only what they add up to.
-    fn forget(&mut self, gap: usize) {
+    fn forget_before(&mut self, gap: usize) {
         let old = self.gaps.partition_point(|(at, _)| (*at as usize) < gap);
         let old = self.gaps.drain(..old);
         self.before += old.map(|(_, n)| u64::from(n)).sum::<u64>();
-        shrink(&mut self.gaps);
+        shrink_list(&mut self.gaps);
     }
 }
 
 /// Gives back memory of what was forgotten.
-pub(super) fn shrink<T>(list: &mut Vec<T>) {
+pub(super) fn shrink_list<T>(list: &mut Vec<T>) {
     list.shrink_to(2 * list.len());
 }
 
-impl Skew {
+impl CollectivesByRank {
     /// Counts `n` collectives of a merged member in a gap.
-    pub(crate) fn add(&mut self, merged: &Merged, member: u32, gap: usize, n: u32) {
+    pub(crate) fn add_collectives(
+        &mut self,
+        merged: &MergedMembers,
+        member: u32,
+        gap: usize,
+        n: u32,
+    ) {
         let member = merged.origins.members.get(member);
         let Some(identity) = member.identity.checked_sub(1) else {
             return;
@@ -107,34 +113,40 @@ impl Skew {
     /// The gaps at whose end something else begins and ranks of a communicator had made different
     /// numbers of collectives, also of those whose totals differ; in order. `None` where no
     /// communicator is known.
-    pub(crate) fn apart(&self, merged: &Merged, timeline: &Timeline) -> Option<Vec<usize>> {
+    pub(crate) fn gaps_apart(
+        &self,
+        merged: &MergedMembers,
+        timeline: &StepTimeline,
+    ) -> Option<Vec<usize>> {
         let comms = self.all_comms(merged);
-        let mut is_apart = any_apart(&comms);
-        let apart = edges(timeline, 0..timeline.gaps.len());
+        let mut is_apart = apart_in_any_comm(&comms);
+        let apart = segment_edges(timeline, 0..timeline.gaps.len());
         let apart = apart.filter(|&gap| is_apart(gap)).collect();
         (!comms.is_empty()).then_some(apart)
     }
 
     /// The first of these gaps of which that is so.
-    pub(crate) fn first_apart(
+    pub(crate) fn first_gap_apart(
         &self,
-        merged: &Merged,
-        timeline: &Timeline,
+        merged: &MergedMembers,
+        timeline: &StepTimeline,
         gaps: Range<usize>,
     ) -> Option<usize> {
         let comms = self.all_comms(merged);
-        let mut is_apart = any_apart(&comms);
-        edges(timeline, gaps).find(|&gap| is_apart(gap))
+        let mut is_apart = apart_in_any_comm(&comms);
+        segment_edges(timeline, gaps).find(|&gap| is_apart(gap))
     }
 
     /// Keeps of the gaps before this one only how many collectives each rank made in them.
-    pub(crate) fn forget(&mut self, gap: usize) {
-        self.ranks.values_mut().for_each(|made| made.forget(gap));
+    pub(crate) fn forget_before(&mut self, gap: usize) {
+        self.ranks
+            .values_mut()
+            .for_each(|made| made.forget_before(gap));
     }
 
     /// The same, and counts gaps from this one.
-    pub(crate) fn begin_at(&mut self, gap: usize) {
-        self.forget(gap);
+    pub(crate) fn renumber_from(&mut self, gap: usize) {
+        self.forget_before(gap);
         let gaps = self.ranks.values_mut().flat_map(|made| &mut made.gaps);
         let gap = u32::try_from(gap).unwrap_or(u32::MAX);
         gaps.for_each(|(at, _)| *at = at.saturating_sub(gap));
@@ -142,17 +154,20 @@ impl Skew {
 
     /// The communicators by id, each with its ranks in order, of those whose ranks made equally
     /// many collectives in all.
-    pub(crate) fn comms(&self, merged: &Merged) -> BTreeMap<CommId, Vec<&Made>> {
+    pub(crate) fn equal_comms(
+        &self,
+        merged: &MergedMembers,
+    ) -> BTreeMap<CommId, Vec<&RankCollectives>> {
         let mut comms = self.all_comms(merged);
         comms.retain(|_, ranks| {
-            let all = ranks.first().map(|made| made.total());
-            ranks.len() > 1 && ranks.iter().all(|made| Some(made.total()) == all)
+            let all = ranks.first().map(|made| made.total_calls());
+            ranks.len() > 1 && ranks.iter().all(|made| Some(made.total_calls()) == all)
         });
         comms
     }
 
-    fn all_comms(&self, merged: &Merged) -> BTreeMap<CommId, Vec<&Made>> {
-        let mut comms: BTreeMap<CommId, Vec<(u32, &Made)>> = BTreeMap::new();
+    fn all_comms(&self, merged: &MergedMembers) -> BTreeMap<CommId, Vec<&RankCollectives>> {
+        let mut comms: BTreeMap<CommId, Vec<(u32, &RankCollectives)>> = BTreeMap::new();
         for (&identity, made) in &self.ranks {
             let known = merged.identities.get(identity);
             if let Some(id) = known.comm_id {
@@ -171,7 +186,7 @@ impl Skew {
 }
 
 /// Those of these gaps at whose end something else begins.
-fn edges(timeline: &Timeline, gaps: Range<usize>) -> impl Iterator<Item = usize> {
+fn segment_edges(timeline: &StepTimeline, gaps: Range<usize>) -> impl Iterator<Item = usize> {
     let all = &timeline.gaps;
     let is_edge = |&gap: &usize| {
         let pair = all.get(gap).zip(all.get(gap + 1));
@@ -182,10 +197,15 @@ fn edges(timeline: &Timeline, gaps: Range<usize>) -> impl Iterator<Item = usize>
 
 /// Whether ranks of any communicator made different numbers of collectives up to the end of a gap; asked
 /// of gaps that rise.
-fn any_apart(comms: &BTreeMap<CommId, Vec<&Made>>) -> impl FnMut(usize) -> bool {
-    let mut walks: Vec<Vec<Walk<'_>>> = comms
+fn apart_in_any_comm(comms: &BTreeMap<CommId, Vec<&RankCollectives>>) -> impl FnMut(usize) -> bool {
+    let mut walks: Vec<Vec<CollectivesCursor<'_>>> = comms
         .values()
-        .map(|ranks| ranks.iter().map(|made| Walk::new(made)).collect())
+        .map(|ranks| {
+            ranks
+                .iter()
+                .map(|made| CollectivesCursor::new(made))
+                .collect()
+        })
         .collect();
     move |gap| {
         let each = walks.iter_mut().map(|ranks| are_apart(ranks, gap));
@@ -194,21 +214,21 @@ fn any_apart(comms: &BTreeMap<CommId, Vec<&Made>>) -> impl FnMut(usize) -> bool 
 }
 
 /// One rank's collectives, counted gap by gap.
-struct Walk<'a> {
+struct CollectivesCursor<'a> {
     gaps: std::slice::Iter<'a, (u32, u32)>,
     made: u64,
 }
 
-impl Walk<'_> {
-    fn new(made: &Made) -> Walk<'_> {
-        Walk {
+impl CollectivesCursor<'_> {
+    fn new(made: &RankCollectives) -> CollectivesCursor<'_> {
+        CollectivesCursor {
             gaps: made.gaps.iter(),
             made: made.before,
         }
     }
 
     /// How many it made up to the end of a gap; gaps rising.
-    fn up_to(&mut self, gap: usize) -> u64 {
+    fn calls_up_to(&mut self, gap: usize) -> u64 {
         let is_before = |&&(at, _): &&(u32, u32)| at as usize <= gap;
         while let Some(&(_, n)) = self.gaps.as_slice().first().filter(is_before) {
             self.made += u64::from(n);
@@ -220,8 +240,8 @@ impl Walk<'_> {
 
 /// True where these ranks of one communicator made different numbers of collectives up to the end of a
 /// gap.
-fn are_apart(ranks: &mut [Walk<'_>], gap: usize) -> bool {
-    let mut made = ranks.iter_mut().map(|rank| rank.up_to(gap));
+fn are_apart(ranks: &mut [CollectivesCursor<'_>], gap: usize) -> bool {
+    let mut made = ranks.iter_mut().map(|rank| rank.calls_up_to(gap));
     let first = made.next();
     made.fold(false, |apart, n| apart | (Some(n) != first))
 }
@@ -230,33 +250,34 @@ fn are_apart(ranks: &mut [Walk<'_>], gap: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn made(gaps: &[(u32, u32)]) -> Made {
-        Made {
+    fn made(gaps: &[(u32, u32)]) -> RankCollectives {
+        RankCollectives {
             gaps: gaps.to_vec(),
-            ..Made::default()
+            ..RankCollectives::default()
         }
     }
 
     #[test]
     fn what_is_forgotten_is_part_of_the_total() {
         let mut made = made(&[(0, 4), (2, 5), (7, 6)]);
-        made.forget(3);
+        made.forget_before(3);
         assert_eq!((made.before, &made.gaps[..]), (9, &[(7, 6)][..]));
-        made.forget(3);
-        assert_eq!(made.total(), 15);
+        made.forget_before(3);
+        assert_eq!(made.total_calls(), 15);
     }
 
     #[test]
     fn ranks_are_apart_where_one_made_more_calls_up_to_a_line() {
         let told = |ranks: &[&[(u32, u32)]]| -> Vec<bool> {
-            let mut ranks: Vec<Made> = ranks.iter().map(|gaps| made(gaps)).collect();
-            let told = |ranks: &[Made], gaps: Range<usize>| -> Vec<bool> {
-                let mut walks: Vec<Walk<'_>> = ranks.iter().map(Walk::new).collect();
+            let mut ranks: Vec<RankCollectives> = ranks.iter().map(|gaps| made(gaps)).collect();
+            let told = |ranks: &[RankCollectives], gaps: Range<usize>| -> Vec<bool> {
+                let mut walks: Vec<CollectivesCursor<'_>> =
+                    ranks.iter().map(CollectivesCursor::new).collect();
                 gaps.map(|gap| are_apart(&mut walks, gap)).collect()
             };
             let all = told(&ranks, 0..3);
             // What is forgotten of the first gaps still counts.
-            ranks.iter_mut().for_each(|made| made.forget(1));
+            ranks.iter_mut().for_each(|made| made.forget_before(1));
             assert!(ranks.iter().all(|made| made.gaps.len() < 3));
             assert_eq!(told(&ranks, 1..3), all[1..]);
             all

@@ -1,10 +1,10 @@
 //! A page on a terminal of any size. All text of a log passes through [`text`].
 
-use super::Page;
-use crate::error::phrases::counted;
-use crate::report::printable;
+use super::WatchPage;
+use crate::error::phrases::count_phrase;
+use crate::report::escape_for_terminal;
 use crate::stages::check::finding::{Finding, Severity};
-use crate::stages::watch::words::{bytes, duration};
+use crate::stages::watch::messages::{format_bytes, format_duration};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -14,22 +14,22 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Of ranks that are behind so many are named.
-const NAMED: usize = 4;
+const MAX_NAMED_RANKS: usize = 4;
 
 /// The longest label: `embedding?`.
-const LABEL: u16 = 10;
+const MAX_LABEL_COLUMNS: u16 = 10;
 
 /// Below this width of their own part the ids of communicators are cut, and not the ranks that are behind.
-const NARROW: u16 = 60;
+const MIN_FULL_ID_COLUMNS: u16 = 60;
 
 /// From this width on two parts are beside each other.
-const WIDE: u16 = 120;
+const MIN_TWO_PART_COLUMNS: u16 = 120;
 
 /// Draws the page.
-pub fn draw(page: &Page<'_>, frame: &mut Frame<'_>) {
+pub fn draw_page(page: &WatchPage<'_>, frame: &mut Frame<'_>) {
     let area = frame.area();
     let warned = page.told.warned.len();
-    let findings = findings(page);
+    let findings = finding_lines(page);
     let tall = area.height >= 40;
     // What there is none of takes no room.
     let some = |any: bool, room: u16| Constraint::Fill(if any { room } else { 0 });
@@ -42,57 +42,57 @@ pub fn draw(page: &Page<'_>, frame: &mut Frame<'_>) {
         some(page.watch.pace().is_stalled(), 4),
     ]);
     let [head, facts, times, work, warns, verdict] = parts.areas(area);
-    title(page, frame, head);
-    frame.render_widget(Paragraph::new(numbers(page)), facts);
-    if area.width >= WIDE {
+    draw_title(page, frame, head);
+    frame.render_widget(Paragraph::new(number_lines(page)), facts);
+    if area.width >= MIN_TWO_PART_COLUMNS {
         let [last, all] = Layout::horizontal([Constraint::Fill(1); 2]).areas(times);
-        last_steps(page, frame, last);
-        all_steps(page, frame, all);
+        draw_last_steps(page, frame, last);
+        draw_all_steps(page, frame, all);
     } else {
-        last_steps(page, frame, times);
+        draw_last_steps(page, frame, times);
     }
     let [calls, ranks] = Layout::horizontal([Constraint::Fill(2), Constraint::Fill(3)]).areas(work);
-    operations(page, frame, calls);
-    communicators(page, frame, ranks);
+    draw_operations(page, frame, calls);
+    draw_communicators(page, frame, ranks);
     if warned > 0 {
         let newest = page.told.warned.iter().rev();
-        let lines: Vec<Line<'_>> = newest.map(|warned| text(warned).into()).collect();
-        let block = part(format!(" WARN: {} ", counted(warned as u64, "kind")));
+        let lines: Vec<Line<'_>> = newest.map(|warned| escaped_span(warned).into()).collect();
+        let block = titled_block(format!(" WARN: {} ", count_phrase(warned as u64, "kind")));
         frame.render_widget(Paragraph::new(lines).block(block), warns);
     }
     if page.watch.pace().is_stalled() {
-        let block = part(" stall: what nccl-check finds ".to_owned());
+        let block = titled_block(" stall: what nccl-check finds ".to_owned());
         let lines = Paragraph::new(findings).wrap(Wrap { trim: false });
         frame.render_widget(lines.block(block), verdict);
     }
 }
 
 /// Text that may be a log's: what a terminal would act on is escaped.
-fn text(text: &str) -> Span<'static> {
-    Span::raw(printable(text, false))
+fn escaped_span(text: &str) -> Span<'static> {
+    Span::raw(escape_for_terminal(text, false))
 }
 
 /// A part with a line above it.
-fn part(title: String) -> Block<'static> {
+fn titled_block(title: String) -> Block<'static> {
     Block::new().borders(Borders::TOP).title(title)
 }
 
-fn title(page: &Page<'_>, frame: &mut Frame<'_>, area: Rect) {
-    let rests = page.watch.pace().rests(page.now);
+fn draw_title(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
+    let rests = page.watch.pace().idle_time(page.now);
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let state = match (page.watch.pace().is_stalled(), page.told.checks) {
         (_, true) => Span::styled("the log is being checked", bold.fg(Color::Yellow)),
         (true, _) => Span::styled(
-            format!("stalled for {}", duration(rests)),
+            format!("stalled for {}", format_duration(rests)),
             bold.fg(Color::Red),
         ),
-        _ => Span::styled(format!("last call {} ago", duration(rests)), bold),
+        _ => Span::styled(format!("last call {} ago", format_duration(rests)), bold),
     };
     let keys = "q: leave ";
     let [left, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(keys.len() as u16)])
             .areas(area);
-    let name = text(page.name);
+    let name = escaped_span(page.name);
     let line = Line::from(vec![
         Span::styled("nccl-watch ", bold),
         state,
@@ -104,21 +104,25 @@ fn title(page: &Page<'_>, frame: &mut Frame<'_>, area: Rect) {
 }
 
 /// Seconds with as many digits as a trainer prints.
-fn seconds(seconds: f64) -> String {
+fn format_seconds(seconds: f64) -> String {
     format!("{seconds:.4} s")
 }
 
-fn numbers(page: &Page<'_>) -> Vec<Line<'static>> {
+fn number_lines(page: &WatchPage<'_>) -> Vec<Line<'static>> {
     let pace = page.watch.pace();
-    let mut first = match page.watch.step() {
+    let mut first = match page.watch.last_step() {
         Some(step) => format!("step {step}"),
         None => "no step line yet".to_owned(),
     };
-    if let Some(now) = pace.times().last() {
-        first += &format!("  {}", seconds(now));
+    if let Some(now) = pace.recent_step_times().last() {
+        first += &format!("  {}", format_seconds(now));
     }
-    if let Some((median, p95)) = pace.usual() {
-        first += &format!("  median {}  p95 {}", seconds(median), seconds(p95));
+    if let Some((median, p95)) = pace.usual_step_time() {
+        first += &format!(
+            "  median {}  p95 {}",
+            format_seconds(median),
+            format_seconds(p95)
+        );
     }
     let tflops = page.told.last.as_ref().and_then(|last| last.step.tflops);
     if let Some(tflops) = tflops {
@@ -126,56 +130,59 @@ fn numbers(page: &Page<'_>) -> Vec<Line<'static>> {
     }
     let second = format!(
         "{}, {}, {}; a stall is {} without a call",
-        counted(page.watch.steps(), "step"),
-        counted(page.watch.calls().all().calls, "call"),
-        bytes(page.watch.calls().all()),
-        duration(pace.limit()),
+        count_phrase(page.watch.count_steps(), "step"),
+        count_phrase(page.watch.calls().total().calls, "call"),
+        format_bytes(page.watch.calls().total()),
+        format_duration(pace.stall_limit()),
     );
     vec![first.into(), second.into()]
 }
 
-fn last_steps(page: &Page<'_>, frame: &mut Frame<'_>, area: Rect) {
-    let times: Vec<f64> = page.watch.pace().times().collect();
-    let title = format!(" time of the last {} ", counted(times.len() as u64, "step"));
-    bars(&times, title, frame, area);
+fn draw_last_steps(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
+    let times: Vec<f64> = page.watch.pace().recent_step_times().collect();
+    let title = format!(
+        " time of the last {} ",
+        count_phrase(times.len() as u64, "step")
+    );
+    draw_bars(&times, title, frame, area);
 }
 
-fn all_steps(page: &Page<'_>, frame: &mut Frame<'_>, area: Rect) {
+fn draw_all_steps(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
     let history = page.watch.pace().history();
-    let title = match history.each() {
+    let title = match history.steps_per_point() {
         1 => " all steps ".to_owned(),
         each => format!(" all steps, each bar the mean of {each} "),
     };
-    bars(history.points(), title, frame, area);
+    draw_bars(history.points(), title, frame, area);
 }
 
 /// The newest of `times` that have room, each as high as its part of the longest.
-fn bars(times: &[f64], title: String, frame: &mut Frame<'_>, area: Rect) {
+fn draw_bars(times: &[f64], title: String, frame: &mut Frame<'_>, area: Rect) {
     const HIGHEST: f64 = 1000.0;
     let shown = &times[times.len().saturating_sub(usize::from(area.width))..];
     let longest = shown.iter().copied().fold(0.0, f64::max);
     let high = |time: &f64| (time / longest * HIGHEST).clamp(0.0, HIGHEST) as u64;
     let high: Vec<u64> = shown.iter().map(high).collect();
     let bars = Sparkline::default().data(high).max(HIGHEST as u64);
-    frame.render_widget(bars.block(part(title)), area);
+    frame.render_widget(bars.block(titled_block(title)), area);
 }
 
-fn operations(page: &Page<'_>, frame: &mut Frame<'_>, area: Rect) {
+fn draw_operations(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
     let last = page.told.last.as_ref();
     let (calls, title) = match last {
         Some(last) => (&last.calls, format!(" step {} ", last.step.step)),
         None => (page.watch.calls(), " calls ".to_owned()),
     };
     let row = |(op, made): (&[u8], _)| {
-        let made: crate::stages::watch::Made = made;
+        let made: crate::stages::watch::OpCallTotals = made;
         Row::new([
-            Cell::from(text(&String::from_utf8_lossy(op))),
+            Cell::from(escaped_span(&String::from_utf8_lossy(op))),
             Cell::from(made.calls.to_string()),
-            Cell::from(bytes(made)),
+            Cell::from(format_bytes(made)),
         ])
     };
-    let all = calls.all();
-    let rows = calls.each().map(row);
+    let all = calls.total();
+    let rows = calls.each_op().map(row);
     let rows: Vec<Row<'_>> = rows.chain([row((b"all", all))]).collect();
     let widths = [
         Constraint::Fill(2),
@@ -184,40 +191,44 @@ fn operations(page: &Page<'_>, frame: &mut Frame<'_>, area: Rect) {
     ];
     let header = Row::new(["operation", "calls", "bytes"]).style(Modifier::UNDERLINED);
     let table = Table::new(rows, widths).header(header);
-    frame.render_widget(table.block(part(title)), area);
+    frame.render_widget(table.block(titled_block(title)), area);
 }
 
-fn communicators(page: &Page<'_>, frame: &mut Frame<'_>, area: Rect) {
-    let mut each = page.watch.ranks().each();
+fn draw_communicators(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
+    let mut each = page.watch.ranks().largest_first();
     let mut busy: BTreeMap<Option<&str>, u64> = BTreeMap::new();
     for (id, of) in &each {
-        *busy.entry(page.watch.label(id)).or_default() += of.calls;
+        *busy.entry(page.watch.comm_label(id)).or_default() += of.calls;
     }
     // Those of one kind stand together, the busiest kind first.
     each.sort_by_key(|(id, of)| {
-        let label = page.watch.label(id);
+        let label = page.watch.comm_label(id);
         (Reverse(of.nranks), Reverse(busy[&label]), label)
     });
     let rows = each.iter().take(usize::from(area.height)).map(|(id, of)| {
-        let behind = of.behind();
-        let mut named: Vec<String> = behind.iter().take(NAMED).map(behind_by).collect();
-        if behind.len() > NAMED {
-            named.push(format!("and {} more", behind.len() - NAMED));
+        let behind = of.ranks_behind();
+        let mut named: Vec<String> = behind
+            .iter()
+            .take(MAX_NAMED_RANKS)
+            .map(format_rank_behind)
+            .collect();
+        if behind.len() > MAX_NAMED_RANKS {
+            named.push(format!("and {} more", behind.len() - MAX_NAMED_RANKS));
         }
         Row::new([
-            page.watch.label(id).unwrap_or_default().to_owned(),
+            page.watch.comm_label(id).unwrap_or_default().to_owned(),
             id.to_string(),
-            format!("{}/{}", of.seen(), of.nranks),
+            format!("{}/{}", of.ranks_seen(), of.nranks),
             of.calls.to_string(),
             named.join(", "),
         ])
     });
     let widths = [
-        Constraint::Length(LABEL),
+        Constraint::Length(MAX_LABEL_COLUMNS),
         Constraint::Fill(3),
         Constraint::Length(6),
         Constraint::Length(7),
-        match area.width < NARROW {
+        match area.width < MIN_FULL_ID_COLUMNS {
             true => Constraint::Length(12),
             false => Constraint::Fill(3),
         },
@@ -225,17 +236,17 @@ fn communicators(page: &Page<'_>, frame: &mut Frame<'_>, area: Rect) {
     let header = ["for", "id", "ranks", "calls", "ranks behind"];
     let header = Row::new(header).style(Modifier::UNDERLINED);
     let table = Table::new(rows.collect::<Vec<_>>(), widths).header(header);
-    let title = format!(" {} ", counted(each.len() as u64, "communicator"));
-    frame.render_widget(table.block(part(title)), area);
+    let title = format!(" {} ", count_phrase(each.len() as u64, "communicator"));
+    frame.render_widget(table.block(titled_block(title)), area);
 }
 
 /// `3 (-2)`: rank 3 has made two collectives fewer.
-fn behind_by((rank, by): &(u32, u64)) -> String {
+fn format_rank_behind((rank, by): &(u32, u64)) -> String {
     format!("{rank} (-{by})")
 }
 
 /// What a stall's check came to.
-fn findings(page: &Page<'_>) -> Vec<Line<'static>> {
+fn finding_lines(page: &WatchPage<'_>) -> Vec<Line<'static>> {
     if page.told.checks {
         return vec!["the log is being checked".into()];
     }
@@ -250,7 +261,7 @@ fn findings(page: &Page<'_>) -> Vec<Line<'static>> {
             Severity::Note => Color::Reset,
         };
         let name = Span::styled(finding.severity.name(), Style::new().fg(colour));
-        let says = text(&format!(": {} [{}]", finding.says, finding.id));
+        let says = escaped_span(&format!(": {} [{}]", finding.says, finding.id));
         Line::from(vec![name, says])
     };
     let lines: Vec<_> = found.findings.iter().filter(wrong).map(line).collect();

@@ -7,57 +7,57 @@ mod draw;
 #[cfg(test)]
 mod tests;
 
-pub use draw::draw;
+pub use draw::draw_page;
 
-use super::{Ended, Event, Watch};
-use crate::stages::check::Checked;
+use super::{JobWatch, StepEvent, WatchEvent};
+use crate::stages::check::CheckSummary;
 use std::collections::VecDeque;
 use std::time::Instant;
 
 /// So many WARN lines are kept: few terminals have more rows.
-const WARNS: usize = 64;
+const MAX_WARNS_ON_PAGE: usize = 64;
 
 /// Of a WARN line so many bytes are kept: no terminal is wider.
-const WIDEST: usize = 1024;
+const MAX_WARN_BYTES: usize = 1024;
 
 /// What happened so far, as far as the page shows it.
 #[derive(Debug, Default)]
-pub struct Told {
-    last: Option<Ended>,
+pub struct WatchHistory {
+    last: Option<StepEvent>,
     /// The newest last: what it means, or its text.
     warned: VecDeque<String>,
     /// The log is being checked.
     pub checks: bool,
 }
 
-impl Told {
+impl WatchHistory {
     /// Something happened.
-    pub fn event(&mut self, event: &Event) {
+    pub fn add_event(&mut self, event: &WatchEvent) {
         match event {
-            Event::Step(ended) => self.last = Some(ended.clone()),
-            Event::Warned(text, means) => {
-                if self.warned.len() == WARNS {
+            WatchEvent::Step(ended) => self.last = Some(ended.clone()),
+            WatchEvent::Warned(text, means) => {
+                if self.warned.len() == MAX_WARNS_ON_PAGE {
                     self.warned.pop_front();
                 }
-                let text = String::from_utf8_lossy(&text[..text.len().min(WIDEST)]);
+                let text = String::from_utf8_lossy(&text[..text.len().min(MAX_WARN_BYTES)]);
                 self.warned.push_back(match means {
                     Some(means) => format!("{means}: {text}"),
                     None => text.into_owned(),
                 });
             }
-            Event::Moves(_) => {}
+            WatchEvent::Moves(_) => {}
         }
     }
 }
 
 /// What is drawn.
-pub struct Page<'a> {
+pub struct WatchPage<'a> {
     /// The job.
-    pub watch: &'a Watch<'a>,
+    pub watch: &'a JobWatch<'a>,
     /// What happened.
-    pub told: &'a Told,
+    pub told: &'a WatchHistory,
     /// What the last check came to.
-    pub found: Option<&'a Checked>,
+    pub found: Option<&'a CheckSummary>,
     /// What is watched.
     pub name: &'a str,
     /// The time.

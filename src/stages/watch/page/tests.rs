@@ -1,8 +1,8 @@
 //! Pages of logs with any bytes, on terminals of any size.
 
-use super::{Page, Told, draw};
-use crate::source::Grown;
-use crate::stages::watch::Watch;
+use super::{WatchHistory, WatchPage, draw_page};
+use crate::source::AppendedBytes;
+use crate::stages::watch::JobWatch;
 use crate::testing::options;
 use proptest::prelude::*;
 use ratatui::Terminal;
@@ -13,33 +13,33 @@ use std::time::{Duration, Instant};
 fn shown(log: &[u8], (width, height): (u16, u16), rests: Duration) -> Vec<String> {
     let read = options(1, false);
     let start = Instant::now();
-    let mut watch = Watch::new(&read, None, start);
-    let mut told = Told::default();
-    let grown = Grown {
+    let mut watch = JobWatch::new(&read, None, start);
+    let mut told = WatchHistory::default();
+    let grown = AppendedBytes {
         input: 0,
         bytes: log,
         is_pipe: false,
         anew: false,
     };
-    let events = watch.grow(&grown, start);
+    let events = watch.read_growth(&grown, start);
     let label = |nranks| if nranks == 2 { "tensor?" } else { "world" };
-    let each = watch.ranks().each();
+    let each = watch.ranks().largest_first();
     let labels = each
         .iter()
         .map(|(id, of)| (**id, label(of.nranks).to_owned()));
     watch.labels = labels.collect();
-    events.iter().for_each(|event| told.event(event));
+    events.iter().for_each(|event| told.add_event(event));
     let now = start + rests;
-    watch.stalls(now);
+    watch.detect_stall(now);
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let page = Page {
+    let page = WatchPage {
         watch: &watch,
         told: &told,
         found: None,
         name: "a\x1b]0;x\x07.log",
         now,
     };
-    terminal.draw(|frame| draw(&page, frame)).unwrap();
+    terminal.draw(|frame| draw_page(&page, frame)).unwrap();
     let buffer = terminal.backend().buffer();
     let rows = buffer.content().chunks(usize::from(width.max(1)));
     rows.map(|row| row.iter().map(|cell| cell.symbol()).collect())

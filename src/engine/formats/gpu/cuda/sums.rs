@@ -8,7 +8,7 @@ use crate::grammar::token::dec_u64;
 
 /// The sums of a function.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sum {
+pub struct CudaFunctionSum {
     /// Calls that returned, and for cuMemcpyH2D and D2H lookups of the function too.
     pub count: u64,
     /// µs in all, modulo 2^32.
@@ -17,9 +17,9 @@ pub struct Sum {
 
 /// A snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct CudaSnapshot {
     /// By function, in the order of the file.
-    pub of: Vec<(Box<[u8]>, Sum)>,
+    pub of: Vec<(Box<[u8]>, CudaFunctionSum)>,
     /// What cuMemAlloc was asked for; a free does not lower it.
     pub(crate) allocated: Option<u64>,
     /// The process, by the older interceptor.
@@ -27,30 +27,32 @@ pub struct Sums {
 }
 
 /// How many functions are kept; the interposer has ten.
-const MOST: usize = 1000;
+const MAX_FUNCTIONS: usize = 1000;
 
 /// True for a file that begins with these lines.
-pub(super) fn begins(first: &[u8], second: Option<&[u8]>) -> bool {
+pub(super) fn is_snapshot(first: &[u8], second: Option<&[u8]>) -> bool {
     let second = second.unwrap_or_default();
-    let is_pid = number(first, b"pid:-").or(number(first, b"pid:")).is_some();
+    let is_pid = parse_number(first, b"pid:-")
+        .or(parse_number(first, b"pid:"))
+        .is_some();
     let is_block = first.strip_prefix(b"name:cu").is_some_and(is_name);
-    number(first, b"name:mem_used,count:").is_some()
-        || summed(first).is_some()
-        || is_pid && number(second, b"kernel-cnt:").is_some()
-        || is_block && number(second, b"count:").is_some()
+    parse_number(first, b"name:mem_used,count:").is_some()
+        || parse_sum(first).is_some()
+        || is_pid && parse_number(second, b"kernel-cnt:").is_some()
+        || is_block && parse_number(second, b"count:").is_some()
 }
 
 fn is_token(line: &[u8]) -> bool {
     [&b"token-cnt:"[..], b"token-cnt:-"]
         .iter()
-        .any(|key| number(line, key).is_some())
+        .any(|key| parse_number(line, key).is_some())
 }
 
 fn is_name(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
 }
 
-fn number(line: &[u8], key: &[u8]) -> Option<u64> {
+fn parse_number(line: &[u8], key: &[u8]) -> Option<u64> {
     match dec_u64(line.strip_prefix(key)?) {
         Ok((b"", n)) => Some(n),
         _ => None,
@@ -58,49 +60,52 @@ fn number(line: &[u8], key: &[u8]) -> Option<u64> {
 }
 
 /// `name:cuInit,count:3,burst:4349618`.
-fn summed(line: &[u8]) -> Option<(&[u8], Sum)> {
+fn parse_sum(line: &[u8]) -> Option<(&[u8], CudaFunctionSum)> {
     let rest = line.strip_prefix(b"name:")?;
     let end = memchr::memchr(b',', rest)?;
     let (name, rest) = rest.split_at(end);
     let (rest, count) = dec_u64(rest.strip_prefix(b",count:")?).ok()?;
-    let burst_us = Some(number(rest, b",burst:")?);
-    is_name(name).then_some((name, Sum { count, burst_us }))
+    let burst_us = Some(parse_number(rest, b",burst:")?);
+    is_name(name).then_some((name, CudaFunctionSum { count, burst_us }))
 }
 
 /// Reads a snapshot; `told` gets each line that is not blank, and whether it is sound.
-pub(crate) fn sums(text: &[u8], told: &mut dyn FnMut(&[u8], bool)) -> Sums {
-    let mut all = Sums::default();
+pub(crate) fn parse_snapshot(text: &[u8], told: &mut dyn FnMut(&[u8], bool)) -> CudaSnapshot {
+    let mut all = CudaSnapshot::default();
     for line in text.split(|&b| b == b'\n').map(<[u8]>::trim_ascii) {
         if !line.is_empty() {
-            told(line, is_token(line) || take(&mut all, line));
+            told(line, is_token(line) || add_line(&mut all, line));
         }
     }
     all
 }
 
-fn take(all: &mut Sums, line: &[u8]) -> bool {
-    let is_full = all.of.len() >= MOST;
-    if let Some(bytes) = number(line, b"name:mem_used,count:").or(number(line, b"mem-used:")) {
+fn add_line(all: &mut CudaSnapshot, line: &[u8]) -> bool {
+    let is_full = all.of.len() >= MAX_FUNCTIONS;
+    if let Some(bytes) =
+        parse_number(line, b"name:mem_used,count:").or(parse_number(line, b"mem-used:"))
+    {
         all.allocated = Some(bytes);
-    } else if let Some(pid) = number(line, b"pid:").or(number(line, b"pid:-")) {
+    } else if let Some(pid) = parse_number(line, b"pid:").or(parse_number(line, b"pid:-")) {
         let sign = if line.starts_with(b"pid:-") { -1 } else { 1 };
         all.pid = i64::try_from(pid).ok().map(|pid| sign * pid);
-    } else if let Some(count) = number(line, b"kernel-cnt:") {
-        let sum = Sum {
+    } else if let Some(count) = parse_number(line, b"kernel-cnt:") {
+        let sum = CudaFunctionSum {
             count,
             burst_us: None,
         };
         all.of.push((b"cuLaunchKernel"[..].into(), sum));
-    } else if let (Some((name, sum)), false) = (summed(line), is_full) {
+    } else if let (Some((name, sum)), false) = (parse_sum(line), is_full) {
         all.of.push((name.into(), sum));
     } else if let (Some(name), false) = (line.strip_prefix(b"name:"), is_full) {
         if !is_name(name) {
             return false;
         }
-        all.of.push((name.into(), Sum::default()));
-    } else if let (Some(count), Some((_, sum))) = (number(line, b"count:"), all.of.last_mut()) {
+        all.of.push((name.into(), CudaFunctionSum::default()));
+    } else if let (Some(count), Some((_, sum))) = (parse_number(line, b"count:"), all.of.last_mut())
+    {
         sum.count = count;
-    } else if let (Some(us), Some((_, sum))) = (number(line, b"burst:"), all.of.last_mut()) {
+    } else if let (Some(us), Some((_, sum))) = (parse_number(line, b"burst:"), all.of.last_mut()) {
         sum.burst_us = Some(us);
     } else {
         return false;
@@ -116,8 +121,8 @@ mod tests {
     fn each_version_has_its_sums() {
         let of = |text: &str| {
             let mut lines = text.lines().map(str::as_bytes);
-            assert!(begins(lines.next().unwrap(), lines.next()));
-            let all = sums(text.as_bytes(), &mut |_, is_sound| assert!(is_sound));
+            assert!(is_snapshot(lines.next().unwrap(), lines.next()));
+            let all = parse_snapshot(text.as_bytes(), &mut |_, is_sound| assert!(is_sound));
             let (name, sum) = all.of.last().unwrap().clone();
             (
                 String::from_utf8(name.into()).unwrap(),
@@ -136,7 +141,7 @@ mod tests {
             ("cuInit".to_owned(), 4, Some(6_202_325), Some(421_527_552))
         );
         let mut sound = Vec::new();
-        sums(b"name:mem_used,count:1\nname:cuInit,coun", &mut |_, is| {
+        parse_snapshot(b"name:mem_used,count:1\nname:cuInit,coun", &mut |_, is| {
             sound.push(is);
         });
         assert_eq!(sound, [true, false]);

@@ -1,19 +1,19 @@
 //! Events as what the GPUs did and what the program named.
 
-use super::args::Args;
-use super::header::{Header, plain, step};
-use super::json::number;
-use super::scan::Event;
-use super::time::ns;
+use super::args::KinetoArgs;
+use super::header::{KinetoHeader, parse_step, plain_text};
+use super::json::parse_number;
+use super::scan::KinetoEvent;
+use super::time::parse_ns;
 use crate::error::Result;
-use crate::formats::gpu::{Activity, Kind, Range, Session, Visit};
+use crate::formats::gpu::{ActivityKind, GpuActivity, GpuVisitor, NamedRange, RecorderSession};
 use crate::output::table::Lacks;
 
 /// What an event is, by its category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum EventCategory {
     /// A GPU did it.
-    Gpu(Kind),
+    Gpu(ActivityKind),
     /// A range that the program named, on the host.
     HostRange,
     /// The same as the GPU saw it.
@@ -24,138 +24,138 @@ pub(super) enum What {
     Other,
 }
 
-impl What {
+impl EventCategory {
     /// That of an event. Only what has a duration is something that was done.
-    pub(super) fn of(event: &Event<'_>) -> What {
+    pub(super) fn from_event(event: &KinetoEvent<'_>) -> EventCategory {
         if event.ph != b"\"X\"" {
-            return What::Other;
+            return EventCategory::Other;
         }
         // PyTorch 1.8 to 1.12 write some with a capital.
         match event.cat {
-            b"\"kernel\"" | b"\"Kernel\"" => What::Gpu(Kind::Kernel),
-            b"\"gpu_memcpy\"" | b"\"Memcpy\"" => What::Gpu(Kind::Copy),
-            b"\"gpu_memset\"" | b"\"Memset\"" => What::Gpu(Kind::Set),
-            b"\"user_annotation\"" => What::HostRange,
-            b"\"gpu_user_annotation\"" => What::GpuRange,
-            b"\"Trace\"" => What::Profiler,
-            _ => What::Other,
+            b"\"kernel\"" | b"\"Kernel\"" => EventCategory::Gpu(ActivityKind::Kernel),
+            b"\"gpu_memcpy\"" | b"\"Memcpy\"" => EventCategory::Gpu(ActivityKind::Copy),
+            b"\"gpu_memset\"" | b"\"Memset\"" => EventCategory::Gpu(ActivityKind::Set),
+            b"\"user_annotation\"" => EventCategory::HostRange,
+            b"\"gpu_user_annotation\"" => EventCategory::GpuRange,
+            b"\"Trace\"" => EventCategory::Profiler,
+            _ => EventCategory::Other,
         }
     }
 }
 
 /// When an event began and ended, in ns.
-pub(super) fn span(event: &Event<'_>) -> Result<(i64, i64), Lacks> {
-    let start = ns(event.ts).ok_or("a time (ts)")?;
-    let took = ns(event.dur)
+pub(super) fn parse_span(event: &KinetoEvent<'_>) -> Result<(i64, i64), Lacks> {
+    let start = parse_ns(event.ts).ok_or("a time (ts)")?;
+    let took = parse_ns(event.dur)
         .filter(|&ns| ns >= 0)
         .ok_or("a duration (dur)")?;
     Ok((start, start.checked_add(took).ok_or("a duration (dur)")?))
 }
 
 /// The GPU of an event: the process that it is shown under, where the arguments do not name it.
-pub(super) fn device(event: &Event<'_>, args: &Args<'_>) -> Result<u32, Lacks> {
-    let device = number(args.device).or_else(|| number(event.pid));
+pub(super) fn parse_device(event: &KinetoEvent<'_>, args: &KinetoArgs<'_>) -> Result<u32, Lacks> {
+    let device = parse_number(args.device).or_else(|| parse_number(event.pid));
     device
         .and_then(|n| u32::try_from(n).ok())
         .ok_or("the GPU's number")
 }
 
 /// Gives events to who takes a timeline.
-pub(super) struct Timeline<'v> {
-    pub(super) visit: &'v mut dyn Visit,
-    pub(super) header: Header,
+pub(super) struct KinetoTimeline<'v> {
+    pub(super) visit: &'v mut dyn GpuVisitor,
+    pub(super) header: KinetoHeader,
     /// When the first activity began.
     first: Option<i64>,
     window: Option<(i64, i64)>,
 }
 
-impl Timeline<'_> {
-    pub(super) fn new(visit: &mut dyn Visit) -> Timeline<'_> {
-        Timeline {
+impl KinetoTimeline<'_> {
+    pub(super) fn new(visit: &mut dyn GpuVisitor) -> KinetoTimeline<'_> {
+        KinetoTimeline {
             visit,
-            header: Header::default(),
+            header: KinetoHeader::default(),
             first: None,
             window: None,
         }
     }
 
     /// Takes an event; true for what a GPU did.
-    pub(super) fn event(&mut self, event: &Event<'_>) -> Result<Result<bool, Lacks>> {
-        let what = What::of(event);
-        if what == What::Other {
+    pub(super) fn take_event(&mut self, event: &KinetoEvent<'_>) -> Result<Result<bool, Lacks>> {
+        let what = EventCategory::from_event(event);
+        if what == EventCategory::Other {
             return Ok(Ok(false));
         }
-        let (start_ns, end_ns) = match span(event) {
+        let (start_ns, end_ns) = match parse_span(event) {
             Ok(span) => span,
             Err(lacks) => return Ok(Err(lacks)),
         };
-        let name = plain(event.name);
+        let name = plain_text(event.name);
         match what {
-            What::Gpu(kind) => {
-                let args = Args::of(event.args);
-                let device = match device(event, &args) {
+            EventCategory::Gpu(kind) => {
+                let args = KinetoArgs::parse(event.args);
+                let device = match parse_device(event, &args) {
                     Ok(device) => device,
                     Err(lacks) => return Ok(Err(lacks)),
                 };
                 self.first = self.first.or(Some(start_ns));
-                let small = |value| number(value).and_then(|n| u32::try_from(n).ok());
-                self.visit.activity(&Activity {
+                let small = |value| parse_number(value).and_then(|n| u32::try_from(n).ok());
+                self.visit.visit_activity(&GpuActivity {
                     kind,
-                    name: if kind == Kind::Copy {
-                        direction(&name)
+                    name: if kind == ActivityKind::Copy {
+                        copy_direction(&name)
                     } else {
                         &name
                     },
                     // One process writes a trace. Its number is told by other events.
                     pid: None,
                     device,
-                    stream: number(args.stream).or_else(|| number(event.tid)),
+                    stream: parse_number(args.stream).or_else(|| parse_number(event.tid)),
                     start_ns,
                     end_ns,
-                    bytes: number(args.bytes).filter(|_| kind != Kind::Kernel),
+                    bytes: parse_number(args.bytes).filter(|_| kind != ActivityKind::Kernel),
                     between: small(args.from).zip(small(args.to)),
-                    correlation: number(args.correlation),
-                    launched: three(args.grid).zip(three(args.block)),
+                    correlation: parse_number(args.correlation),
+                    launched: parse_three(args.grid).zip(parse_three(args.block)),
                 })?;
                 return Ok(Ok(true));
             }
-            What::HostRange | What::GpuRange => {
-                let is_gpu = what == What::GpuRange;
-                let device = number(event.pid).and_then(|n| u32::try_from(n).ok());
-                self.visit.range(&Range {
+            EventCategory::HostRange | EventCategory::GpuRange => {
+                let is_gpu = what == EventCategory::GpuRange;
+                let device = parse_number(event.pid).and_then(|n| u32::try_from(n).ok());
+                self.visit.visit_range(&NamedRange {
                     name: &name,
-                    pid: number(event.pid).filter(|_| !is_gpu),
-                    tid: number(event.tid),
+                    pid: parse_number(event.pid).filter(|_| !is_gpu),
+                    tid: parse_number(event.tid),
                     device: device.filter(|_| is_gpu),
                     start_ns,
                     end_ns,
-                    step: step(&name),
+                    step: parse_step(&name),
                 });
             }
-            What::Profiler => self.window = Some((start_ns, end_ns)),
-            What::Other => {}
+            EventCategory::Profiler => self.window = Some((start_ns, end_ns)),
+            EventCategory::Other => {}
         }
         Ok(Ok(false))
     }
 
     /// The trace has ended.
-    pub(super) fn end(&mut self) {
-        self.visit.session(&Session {
+    pub(super) fn finish(&mut self) {
+        self.visit.visit_session(&RecorderSession {
             host: Box::default(),
             rank: self.header.rank,
             window: self.window,
-            utc_ns: self.header.utc(self.first),
+            utc_ns: self.header.utc_offset(self.first),
         });
     }
 }
 
 /// The numbers of `[24, 1, 1]`.
-fn three(value: &[u8]) -> Option<[u32; 3]> {
+fn parse_three(value: &[u8]) -> Option<[u32; 3]> {
     serde_json::from_slice(value).ok()
 }
 
 /// `HtoD` of `Memcpy HtoD (Pinned -> Device)`.
-fn direction(name: &[u8]) -> &[u8] {
+fn copy_direction(name: &[u8]) -> &[u8] {
     let rest = name.strip_prefix(b"Memcpy ").unwrap_or(name);
     rest.split(|&b| b == b' ').next().unwrap_or(rest)
 }

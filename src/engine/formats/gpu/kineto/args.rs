@@ -1,14 +1,14 @@
 //! What the arguments of an event say of a collective, as PyTorch tells its profiler
 //! (`torch/csrc/profiler/util.cpp`, versions 2.1 to 2.11).
 
-use super::header::Header;
-use super::json::{Cursor, number, text};
-use crate::formats::flight::{self, Op};
+use super::header::KinetoHeader;
+use super::json::{JsonCursor, parse_number, text_of_value};
+use crate::formats::flight::{self, FlightOp};
 use crate::grammar::values::Datatype;
 
 /// The arguments that are looked at, as they are written; empty where there is none.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Args<'b> {
+pub(super) struct KinetoArgs<'b> {
     pub(super) device: &'b [u8],
     pub(super) stream: &'b [u8],
     pub(super) correlation: &'b [u8],
@@ -34,13 +34,13 @@ pub(super) struct Args<'b> {
     target: &'b [u8],
 }
 
-impl<'b> Args<'b> {
+impl<'b> KinetoArgs<'b> {
     /// The arguments of an event, whose bytes are an object, or nothing.
-    pub(super) fn of(args: &'b [u8]) -> Args<'b> {
-        let mut of = Args::default();
-        let mut cursor = Cursor::new(args, 0);
+    pub(super) fn parse(args: &'b [u8]) -> KinetoArgs<'b> {
+        let mut of = KinetoArgs::default();
+        let mut cursor = JsonCursor::new(args, 0);
         // They were checked with their event.
-        let _ = cursor.members(|key, value| {
+        let _ = cursor.pass_members(|key, value| {
             *match key {
                 b"device" => &mut of.device,
                 b"stream" => &mut of.stream,
@@ -77,58 +77,58 @@ impl<'b> Args<'b> {
     }
 
     /// What the call is, for the process of this header; `None` for what is no call of NCCL, as `wait`.
-    pub(super) fn call(&self, header: &Header) -> Option<Passed> {
-        let name = text(self.name)?;
+    pub(super) fn parse_call(&self, header: &KinetoHeader) -> Option<KinetoCallArgs> {
+        let name = text_of_value(self.name)?;
         let name = std::str::from_utf8(&name).ok()?;
         let kind = match name {
-            "send" => Kind::Send,
-            "recv" => Kind::Recv,
+            "send" => KinetoCallKind::Send,
+            "recv" => KinetoCallKind::Recv,
             // Their kernels are those of the calls in them.
             "wait" | "init" | "broadcastUniqueNCCLID" | "startCoalescing" | "endCoalescing" => {
                 return None;
             }
-            name => match flight::op(name) {
-                Op::Collective(op) => Kind::Collective(op),
-                _ => Kind::Other(name.into()),
+            name => match flight::find_op(name) {
+                FlightOp::Collective(op) => KinetoCallKind::Collective(op),
+                _ => KinetoCallKind::Other(name.into()),
             },
         };
-        let group: Box<[u8]> = text(self.group).unwrap_or_default().into();
+        let group: Box<[u8]> = text_of_value(self.group).unwrap_or_default().into();
         let known = header.groups.get(&group);
         let of_header = || known.map(|group| group.desc.clone());
-        let desc = text(self.desc).map(|desc| desc.into());
+        let desc = text_of_value(self.desc).map(|desc| desc.into());
         let desc: Box<[u8]> = desc.or_else(of_header).unwrap_or_default();
         // Long lists are abridged, but not in the header.
         let of_header = || known.and_then(|group| group.ranks.clone());
-        let ranks = list(self.ranks).or_else(of_header);
-        let nranks = number(self.size)
+        let ranks = parse_list(self.ranks).or_else(of_header);
+        let nranks = parse_number(self.size)
             .and_then(|n| u32::try_from(n).ok())
             .filter(|&n| n > 0);
         let place = |rank: u32| {
             let at = ranks.as_ref()?.iter().position(|&r| r == i64::from(rank))?;
             u32::try_from(at).ok()
         };
-        let said = number(self.rank).and_then(|n| u32::try_from(n).ok());
+        let said = parse_number(self.rank).and_then(|n| u32::try_from(n).ok());
         let peer = |rank| {
-            number(rank)
+            parse_number(rank)
                 .and_then(|n| u32::try_from(n).ok())
                 .and_then(place)
         };
         let root = match kind {
             // In the record of a call `Rank` is its root or peer.
-            Kind::Collective("Broadcast" | "Reduce" | "Gather" | "Scatter") => said,
-            Kind::Send => peer(self.target).or(said),
-            Kind::Recv => peer(self.source).or(said),
+            KinetoCallKind::Collective("Broadcast" | "Reduce" | "Gather" | "Scatter") => said,
+            KinetoCallKind::Send => peer(self.target).or(said),
+            KinetoCallKind::Recv => peer(self.source).or(said),
             _ => None,
         };
-        let (count, mut datatype, mut limit) = self.count(&kind, name, nranks);
+        let (count, mut datatype, mut limit) = self.count_elements(&kind, name, nranks);
         let parts = match limit {
-            Limit::Uneven => self.parts(nranks).unwrap_or_default(),
+            SizeLimit::Uneven => self.parse_parts(nranks).unwrap_or_default(),
             _ => Box::default(),
         };
         if !parts.is_empty() {
-            (datatype, limit) = (self.datatype(), Limit::Sends);
+            (datatype, limit) = (self.parse_datatype(), SizeLimit::Sends);
         }
-        Some(Passed {
+        Some(KinetoCallArgs {
             kind,
             count,
             datatype,
@@ -139,24 +139,26 @@ impl<'b> Args<'b> {
             group,
             desc,
             parts,
-            seq: number(self.seq).and_then(|n| n.checked_sub(1)),
+            seq: parse_number(self.seq).and_then(|n| n.checked_sub(1)),
         })
     }
 
-    fn datatype(&self) -> Option<Datatype> {
-        let name = text(self.dtype)?;
-        std::str::from_utf8(&name).ok().and_then(flight::datatype)
+    fn parse_datatype(&self) -> Option<Datatype> {
+        let name = text_of_value(self.dtype)?;
+        std::str::from_utf8(&name)
+            .ok()
+            .and_then(flight::find_datatype)
     }
 
     /// What each rank is sent and sends: the tensors are split by rows of one size.
-    fn parts(&self, nranks: Option<u32>) -> Option<Box<[(u64, u64)]>> {
+    fn parse_parts(&self, nranks: Option<u32>) -> Option<Box<[(u64, u64)]>> {
         let n = usize::try_from(nranks?).ok()?;
         let elements = |parts: &[u8], all: &[u8]| -> Option<Vec<u64>> {
-            let parts: Option<Vec<u64>> = list(parts)?
+            let parts: Option<Vec<u64>> = parse_list(parts)?
                 .into_iter()
                 .map(|n| n.try_into().ok())
                 .collect();
-            let (parts, all) = (parts.filter(|parts| parts.len() == n)?, number(all)?);
+            let (parts, all) = (parts.filter(|parts| parts.len() == n)?, parse_number(all)?);
             let rows = parts.iter().try_fold(0_u64, |sum, n| sum.checked_add(*n))?;
             if rows == 0 {
                 return (all == 0).then_some(parts);
@@ -170,44 +172,48 @@ impl<'b> Args<'b> {
     }
 
     /// The count that NCCL is given, the type, and what limits them.
-    fn count(
+    fn count_elements(
         &self,
-        kind: &Kind,
+        kind: &KinetoCallKind,
         name: &str,
         nranks: Option<u32>,
-    ) -> (Option<u64>, Option<Datatype>, Limit) {
-        let (sent, received) = (number(self.sent), number(self.received));
-        let datatype = self.datatype();
+    ) -> (Option<u64>, Option<Datatype>, SizeLimit) {
+        let (sent, received) = (parse_number(self.sent), parse_number(self.received));
+        let datatype = self.parse_datatype();
         let known =
             |count: Option<u64>, limit| (count, datatype.filter(|_| count.is_some()), limit);
         match kind {
             // An AllReduce of one element, whose type depends on the version.
-            _ if name == "barrier" => (Some(1), None, Limit::Barrier),
-            Kind::Recv => known(received, Limit::None),
-            Kind::Collective("ReduceScatter" | "Scatter") if name.ends_with("_coalesced") => {
-                known(received, Limit::Coalesced)
+            _ if name == "barrier" => (Some(1), None, SizeLimit::Barrier),
+            KinetoCallKind::Recv => known(received, SizeLimit::None),
+            KinetoCallKind::Collective("ReduceScatter" | "Scatter")
+                if name.ends_with("_coalesced") =>
+            {
+                known(received, SizeLimit::Coalesced)
             }
-            Kind::Collective("ReduceScatter" | "Scatter") => known(received, Limit::None),
-            Kind::Collective("AlltoAll") => {
+            KinetoCallKind::Collective("ReduceScatter" | "Scatter") => {
+                known(received, SizeLimit::None)
+            }
+            KinetoCallKind::Collective("AlltoAll") => {
                 let n = nranks.map(u64::from);
                 let is_even = is_even(self.sent_parts) && is_even(self.received_parts);
                 match (sent, n) {
                     (Some(sent), Some(n)) if is_even && sent % n == 0 => {
-                        known(Some(sent / n), Limit::Parts)
+                        known(Some(sent / n), SizeLimit::Parts)
                     }
                     // Parts of different sizes are no count of NCCL's.
-                    _ => (sent, None, Limit::Uneven),
+                    _ => (sent, None, SizeLimit::Uneven),
                 }
             }
-            _ if name.ends_with("_coalesced") => known(sent, Limit::Coalesced),
-            _ => known(sent, Limit::None),
+            _ if name.ends_with("_coalesced") => known(sent, SizeLimit::Coalesced),
+            _ => known(sent, SizeLimit::None),
         }
     }
 }
 
 /// What a call is to NCCL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum KinetoCallKind {
     /// A collective, as NCCL names it.
     Collective(&'static str),
     Send,
@@ -216,20 +222,20 @@ pub(super) enum Kind {
     Other(Box<str>),
 }
 
-impl Kind {
+impl KinetoCallKind {
     pub(super) fn name(&self) -> &str {
         match self {
-            Kind::Collective(name) => name,
-            Kind::Send => "Send",
-            Kind::Recv => "Recv",
-            Kind::Other(name) => name,
+            KinetoCallKind::Collective(name) => name,
+            KinetoCallKind::Send => "Send",
+            KinetoCallKind::Recv => "Recv",
+            KinetoCallKind::Other(name) => name,
         }
     }
 }
 
 /// What limits what is known of the sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Limit {
+pub(super) enum SizeLimit {
     None,
     /// One tensor, which is taken to be parted equally, as PyTorch does without split sizes.
     Parts,
@@ -244,11 +250,11 @@ pub(super) enum Limit {
 
 /// What a call passed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Passed {
-    pub(super) kind: Kind,
+pub(super) struct KinetoCallArgs {
+    pub(super) kind: KinetoCallKind,
     pub(super) count: Option<u64>,
     pub(super) datatype: Option<Datatype>,
-    pub(super) limit: Limit,
+    pub(super) limit: SizeLimit,
     pub(super) rank: Option<u32>,
     pub(super) nranks: Option<u32>,
     pub(super) root: Option<u32>,
@@ -263,8 +269,8 @@ pub(super) struct Passed {
 }
 
 /// A list of numbers, or a text that is one: `"[0, 1]"`. `None` where it is abridged: `[0, 1, ...]`.
-fn list(value: &[u8]) -> Option<Vec<i64>> {
-    let inner = text(value);
+fn parse_list(value: &[u8]) -> Option<Vec<i64>> {
+    let inner = text_of_value(value);
     serde_json::from_slice(inner.as_deref().unwrap_or(value)).ok()
 }
 
@@ -273,5 +279,5 @@ fn is_even(parts: &[u8]) -> bool {
     if parts.is_empty() {
         return true;
     }
-    list(parts).is_some_and(|parts| parts.windows(2).all(|two| two[0] == two[1]))
+    parse_list(parts).is_some_and(|parts| parts.windows(2).all(|two| two[0] == two[1]))
 }

@@ -4,15 +4,15 @@
 //! A trace has neither in order, and the kernel of a call may come before its record, so that calls are
 //! held until the end: 48 bytes a record and a kernel. Few events are calls.
 
-use super::args::{Kind, Limit, Passed};
+use super::args::{KinetoCallArgs, KinetoCallKind, SizeLimit};
 use crate::error::Result;
-use crate::formats::ordered::Taking;
+use crate::formats::ordered::RowTaker;
 use crate::output::table::{Row, Timing};
 use rustc_hash::FxHashMap;
 
 /// A call as the host recorded it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Record {
+pub(super) struct HostRecord {
     /// When it began, in ns of the trace.
     pub(super) start: i64,
     pub(super) tid: Option<u64>,
@@ -23,7 +23,7 @@ pub(super) struct Record {
 
 /// A kernel that has the arguments of a call, or is one of NCCL by its name.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kernel {
+pub(super) struct KinetoKernel {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) device: u32,
@@ -35,33 +35,33 @@ pub(super) struct Kernel {
 
 /// All calls of a trace.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    pub(super) records: Vec<Record>,
-    pub(super) kernels: Vec<Kernel>,
+pub(super) struct KinetoCalls {
+    pub(super) records: Vec<HostRecord>,
+    pub(super) kernels: Vec<KinetoKernel>,
     /// `ProfilerStep#N` on the host: from, to, N.
     pub(super) steps: Vec<(i64, i64, u64)>,
     /// The process on the host.
     pub(super) pid: Option<u64>,
-    shapes: Vec<Passed>,
-    known: FxHashMap<Passed, u32>,
+    shapes: Vec<KinetoCallArgs>,
+    known: FxHashMap<KinetoCallArgs, u32>,
 }
 
 /// A call and its kernels.
 #[derive(Debug, Clone, Copy)]
-struct Call {
+struct KinetoCall {
     shape: u32,
     seq: Option<u64>,
     /// The record's start, else the kernel's.
     order: i64,
-    record: Option<Record>,
+    record: Option<HostRecord>,
     device: Option<u32>,
     /// Of all its kernels: from, to, and how many there are.
     ran: Option<(i64, i64, u32)>,
 }
 
-impl Calls {
+impl KinetoCalls {
     /// What a call passed, by number, and its own sequence number.
-    pub(super) fn shape(&mut self, mut passed: Passed) -> (u32, Option<u64>) {
+    pub(super) fn intern_args(&mut self, mut passed: KinetoCallArgs) -> (u32, Option<u64>) {
         let seq = passed.seq.take();
         let next = u32::try_from(self.shapes.len()).unwrap_or(u32::MAX);
         let number = *self.known.entry(passed).or_insert_with_key(|passed| {
@@ -72,17 +72,17 @@ impl Calls {
     }
 
     /// Joins records and kernels, in the order in which the calls were made.
-    fn join(&mut self) -> Vec<Call> {
+    fn join_kernels(&mut self) -> Vec<KinetoCall> {
         self.records.sort_by_key(|r| (r.start, r.external, r.shape));
         self.kernels
             .sort_by_key(|k| (k.start, k.end, k.device, k.external));
-        let mut calls: Vec<Call> = Vec::with_capacity(self.records.len());
+        let mut calls: Vec<KinetoCall> = Vec::with_capacity(self.records.len());
         let mut by_id: FxHashMap<u64, usize> = FxHashMap::default();
         for record in &self.records {
             if let Some(id) = record.external {
                 by_id.entry(id).or_insert(calls.len());
             }
-            calls.push(Call {
+            calls.push(KinetoCall {
                 shape: record.shape,
                 seq: record.seq,
                 order: record.start,
@@ -105,7 +105,7 @@ impl Calls {
                     if let Some(id) = kernel.external {
                         by_id.insert(id, calls.len());
                     }
-                    calls.push(Call {
+                    calls.push(KinetoCall {
                         shape,
                         seq: kernel.seq,
                         order: kernel.start,
@@ -119,11 +119,12 @@ impl Calls {
             }
         }
         let shapes = &self.shapes;
-        let is_call = |call: &Call| {
+        let is_call = |call: &KinetoCall| {
             let passed = shapes.get(call.shape as usize);
             // Inside a barrier's record may be that of its AllReduce.
-            let is_own =
-                |p: &Passed| p.limit != Limit::Barrier && !matches!(p.kind, Kind::Other(_));
+            let is_own = |p: &KinetoCallArgs| {
+                p.limit != SizeLimit::Barrier && !matches!(p.kind, KinetoCallKind::Other(_))
+            };
             call.ran.is_some() || passed.is_some_and(is_own)
         };
         calls.retain(is_call);
@@ -132,8 +133,8 @@ impl Calls {
     }
 
     /// Hands over the rows, with starts in ns since 1970 where `utc` is what to add to the trace's.
-    pub(super) fn rows(mut self, utc: Option<i64>, taking: &mut Taking<'_>) -> Result<()> {
-        let calls = self.join();
+    pub(super) fn emit_rows(mut self, utc: Option<i64>, taking: &mut RowTaker<'_>) -> Result<()> {
+        let calls = self.join_kernels();
         self.steps.sort_unstable();
         for call in &calls {
             let Some(passed) = self.shapes.get(call.shape as usize) else {
@@ -142,7 +143,7 @@ impl Calls {
             let begun = call.ran.map_or(call.order, |(from, ..)| from);
             let start = begun.checked_add(utc.unwrap_or(0));
             let took = |(from, to, _): (i64, i64, u32)| u64::try_from(to.checked_sub(from)?).ok();
-            let quality = quality(call, passed);
+            let quality = describe_quality(call, passed);
             let timing = Timing {
                 start_ns: start.and_then(|ns| u64::try_from(ns).ok()),
                 dur_ns: call.ran.and_then(took),
@@ -153,7 +154,7 @@ impl Calls {
                 ..Timing::default()
             };
             let row = Row {
-                step: call.record.and_then(|record| self.step(record.start)),
+                step: call.record.and_then(|record| self.find_step(record.start)),
                 pid: self.pid,
                 tid: call.record.and_then(|record| record.tid),
                 dev: call.device,
@@ -161,7 +162,7 @@ impl Calls {
                 nranks: passed.nranks,
                 seq: call
                     .seq
-                    .filter(|_| matches!(passed.kind, Kind::Collective(_))),
+                    .filter(|_| matches!(passed.kind, KinetoCallKind::Collective(_))),
                 op: passed.kind.name().as_bytes(),
                 // Without a type no bytes are counted.
                 count: Some(passed.count.unwrap_or(0)),
@@ -172,8 +173,8 @@ impl Calls {
                 timing: Some(&timing),
                 ..Row::default()
             };
-            if passed.limit != Limit::Sends {
-                taking.row(&row)?;
+            if passed.limit != SizeLimit::Sends {
+                taking.take_row(&row)?;
                 continue;
             }
             // The time is that of all of them.
@@ -185,7 +186,7 @@ impl Calls {
                 for (op, count) in [("Send", *sent), ("Recv", *received)] {
                     // PyTorch leaves out what is empty.
                     if count > 0 {
-                        taking.row(&Row {
+                        taking.take_row(&Row {
                             op: op.as_bytes(),
                             count: Some(count),
                             root: Some(peer),
@@ -201,7 +202,7 @@ impl Calls {
     }
 
     /// The step that the host was in at that time. Steps do not overlap.
-    fn step(&self, at: i64) -> Option<u64> {
+    fn find_step(&self, at: i64) -> Option<u64> {
         let before = self.steps.partition_point(|(from, ..)| *from <= at);
         let (_, to, step) = self.steps.get(before.checked_sub(1)?)?;
         (at < *to).then_some(*step)
@@ -209,19 +210,19 @@ impl Calls {
 }
 
 /// What limits what is known of a call's times and sizes.
-fn quality(call: &Call, passed: &Passed) -> String {
+fn describe_quality(call: &KinetoCall, passed: &KinetoCallArgs) -> String {
     let times = match call.ran {
         Some((_, _, 1)) => "kernel on the GPU".to_owned(),
         Some((_, _, n)) => format!("{n} kernels on the GPU, from the first to the last"),
         None => "start is when it was enqueued, no kernel of its own".to_owned(),
     };
     let sizes = match passed.limit {
-        Limit::None => "",
-        Limit::Parts => ", counted as equal parts",
-        Limit::Uneven => ", parts of different sizes",
-        Limit::Sends => ", part of an AlltoAll, whose kernel is one",
-        Limit::Coalesced => ", one kernel for several calls, whose counts are added",
-        Limit::Barrier => ", a barrier",
+        SizeLimit::None => "",
+        SizeLimit::Parts => ", counted as equal parts",
+        SizeLimit::Uneven => ", parts of different sizes",
+        SizeLimit::Sends => ", part of an AlltoAll, whose kernel is one",
+        SizeLimit::Coalesced => ", one kernel for several calls, whose counts are added",
+        SizeLimit::Barrier => ", a barrier",
     };
     times + sizes
 }

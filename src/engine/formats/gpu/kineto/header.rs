@@ -1,12 +1,12 @@
 //! What a trace says of itself, before and behind its events.
 
-use super::json::text;
+use super::json::text_of_value;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 /// Members of the outermost object.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Header {
+pub(super) struct KinetoHeader {
     /// Kineto's own: `schemaVersion` or `deviceProperties`, which no other tracer writes.
     pub(super) is_kineto: bool,
     /// What to add to times to have ns since 1970: `baseTimeNanoseconds`, since PyTorch 2.4.
@@ -14,32 +14,32 @@ pub(super) struct Header {
     /// `distributedInfo`: the rank of the process in the job.
     pub(super) rank: Option<u32>,
     /// `distributedInfo`: the process groups by name.
-    pub(super) groups: FxHashMap<Box<[u8]>, Group>,
+    pub(super) groups: FxHashMap<Box<[u8]>, KinetoGroup>,
 }
 
 /// A process group.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Group {
+pub(super) struct KinetoGroup {
     /// What the program calls it; empty where that is not told.
     pub(super) desc: Box<[u8]>,
     /// Its members' ranks in the job, where they are told.
     pub(super) ranks: Option<Vec<i64>>,
 }
 
-impl Header {
+impl KinetoHeader {
     /// Takes a member.
-    pub(super) fn member(&mut self, key: &[u8], value: &[u8]) {
+    pub(super) fn take_member(&mut self, key: &[u8], value: &[u8]) {
         match key {
             b"schemaVersion" | b"deviceProperties" => self.is_kineto = true,
             b"baseTimeNanoseconds" => {
                 self.base = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
             }
-            b"distributedInfo" => self.distributed(value),
+            b"distributedInfo" => self.read_distributed(value),
             _ => {}
         }
     }
 
-    fn distributed(&mut self, value: &[u8]) {
+    fn read_distributed(&mut self, value: &[u8]) {
         let Ok(info) = serde_json::from_slice::<Value>(value) else {
             return;
         };
@@ -63,7 +63,7 @@ impl Header {
             let ranks = group.get("ranks").and_then(Value::as_array);
             let ranks: Option<Vec<i64>> =
                 ranks.and_then(|ranks| ranks.iter().map(Value::as_i64).collect());
-            let group = Group {
+            let group = KinetoGroup {
                 desc: text("pg_desc").unwrap_or_default().as_bytes().into(),
                 ranks: ranks.filter(|ranks| !ranks.is_empty()),
             };
@@ -74,19 +74,19 @@ impl Header {
     /// What to add to times to have ns since 1970, of a trace with a time `at`. Before PyTorch 2.4
     /// times were since 1970 themselves, which those of a clock since the start of the machine are
     /// not: these are below 10^18 ns, or 31 years.
-    pub(super) fn utc(&self, at: Option<i64>) -> Option<i64> {
+    pub(super) fn utc_offset(&self, at: Option<i64>) -> Option<i64> {
         let is_unix = |at: i64| self.is_kineto && at > 1_000_000_000_000_000_000;
         self.base.or(at.filter(|&at| is_unix(at)).map(|_| 0))
     }
 }
 
 /// The number of a step, of `ProfilerStep#7`.
-pub(super) fn step(name: &[u8]) -> Option<u64> {
+pub(super) fn parse_step(name: &[u8]) -> Option<u64> {
     let number = name.strip_prefix(b"ProfilerStep#")?;
-    super::json::number(number)
+    super::json::parse_number(number)
 }
 
 /// A text of an event, as it is.
-pub(super) fn plain(value: &[u8]) -> std::borrow::Cow<'_, [u8]> {
-    text(value).unwrap_or(value.into())
+pub(super) fn plain_text(value: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+    text_of_value(value).unwrap_or(value.into())
 }

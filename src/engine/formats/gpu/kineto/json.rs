@@ -3,11 +3,11 @@
 //! Lenient where writers of traces are: a number may be NaN, Infinity or inf, and a string may have
 //! control characters, but no line end. Whoever needs a value reads it from its bytes.
 
-use crate::grammar::token::bytes_that_are;
+use crate::grammar::token::bytes_equal_to;
 
 /// Why a value could not be passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum JsonStop {
     /// The bytes end in it.
     More,
     /// It is no JSON, from this byte on.
@@ -15,60 +15,60 @@ pub(super) enum Stop {
 }
 
 /// The deepest nesting that is followed.
-const DEEPEST: u32 = 127;
+const MAX_JSON_DEPTH: u32 = 127;
 
 /// A place in bytes that are JSON from there on, if they are not damaged.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cursor<'b> {
+pub(super) struct JsonCursor<'b> {
     bytes: &'b [u8],
     pub(super) at: usize,
 }
 
-impl<'b> Cursor<'b> {
-    pub(super) fn new(bytes: &'b [u8], at: usize) -> Cursor<'b> {
-        Cursor { bytes, at }
+impl<'b> JsonCursor<'b> {
+    pub(super) fn new(bytes: &'b [u8], at: usize) -> JsonCursor<'b> {
+        JsonCursor { bytes, at }
     }
 
     /// Passes blanks; the byte after them.
     #[inline(always)]
-    pub(super) fn next(&mut self) -> Result<u8, Stop> {
+    pub(super) fn next_byte(&mut self) -> Result<u8, JsonStop> {
         loop {
             match self.bytes.get(self.at) {
                 Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
                 Some(byte) => return Ok(*byte),
-                None => return Err(Stop::More),
+                None => return Err(JsonStop::More),
             }
         }
     }
 
-    fn bad<T>(&self) -> Result<T, Stop> {
-        Err(Stop::Bad(self.at))
+    fn bad_value<T>(&self) -> Result<T, JsonStop> {
+        Err(JsonStop::Bad(self.at))
     }
 
     /// Passes blanks and this byte.
     #[inline(always)]
-    pub(super) fn expect(&mut self, byte: u8) -> Result<(), Stop> {
-        match self.next()? == byte {
+    pub(super) fn expect(&mut self, byte: u8) -> Result<(), JsonStop> {
+        match self.next_byte()? == byte {
             true => {
                 self.at += 1;
                 Ok(())
             }
-            false => self.bad(),
+            false => self.bad_value(),
         }
     }
 
     /// Passes a string; what is between its quotes, as it is written.
     #[inline]
-    pub(super) fn string(&mut self) -> Result<&'b [u8], Stop> {
+    pub(super) fn pass_string(&mut self) -> Result<&'b [u8], JsonStop> {
         self.expect(b'"')?;
         let from = self.at;
         loop {
-            self.at += special(&self.bytes[self.at..]);
+            self.at += count_plain_bytes(&self.bytes[self.at..]);
             match self.bytes.get(self.at) {
                 Some(b'"') => break,
                 Some(b'\\') if self.at + 1 < self.bytes.len() => self.at += 2,
-                Some(b'\\') | None => return Err(Stop::More),
-                Some(_) => return self.bad(),
+                Some(b'\\') | None => return Err(JsonStop::More),
+                Some(_) => return self.bad_value(),
             }
         }
         let text = self.bytes.get(from..self.at).unwrap_or_default();
@@ -78,20 +78,20 @@ impl<'b> Cursor<'b> {
 
     /// Passes a key and its colon.
     #[inline]
-    pub(super) fn key(&mut self) -> Result<&'b [u8], Stop> {
-        let key = self.string()?;
+    pub(super) fn pass_key(&mut self) -> Result<&'b [u8], JsonStop> {
+        let key = self.pass_string()?;
         self.expect(b':')?;
         Ok(key)
     }
 
     /// Passes a number or a word.
     #[inline]
-    fn scalar(&mut self) -> Result<(), Stop> {
+    fn pass_scalar(&mut self) -> Result<(), JsonStop> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let is_part = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'+' | b'.');
         match rest.iter().take_while(is_part).count() {
-            n if n == rest.len() => Err(Stop::More),
-            0 => self.bad(),
+            n if n == rest.len() => Err(JsonStop::More),
+            0 => self.bad_value(),
             n => {
                 self.at += n;
                 Ok(())
@@ -100,50 +100,50 @@ impl<'b> Cursor<'b> {
     }
 
     /// Passes a value of any kind; its bytes.
-    pub(super) fn value(&mut self) -> Result<&'b [u8], Stop> {
-        let byte = self.next()?;
+    pub(super) fn pass_value(&mut self) -> Result<&'b [u8], JsonStop> {
+        let byte = self.next_byte()?;
         let from = self.at;
         match byte {
-            b'"' => _ = self.string()?,
-            b'{' | b'[' => self.nested()?,
-            _ => self.scalar()?,
+            b'"' => _ = self.pass_string()?,
+            b'{' | b'[' => self.pass_nested()?,
+            _ => self.pass_scalar()?,
         }
         Ok(self.bytes.get(from..self.at).unwrap_or_default())
     }
 
     /// Passes an object or a list.
-    fn nested(&mut self) -> Result<(), Stop> {
+    fn pass_nested(&mut self) -> Result<(), JsonStop> {
         // A bit for each level, of which the lowest is the innermost: 1 is an object.
         let (mut levels, mut depth) = (0_u128, 0);
         loop {
             // A value begins.
-            match self.next()? {
-                b'"' => _ = self.string()?,
+            match self.next_byte()? {
+                b'"' => _ = self.pass_string()?,
                 open @ (b'{' | b'[') => {
-                    if depth >= DEEPEST {
-                        return self.bad();
+                    if depth >= MAX_JSON_DEPTH {
+                        return self.bad_value();
                     }
                     self.at += 1;
                     let is_object = open == b'{';
                     (levels, depth) = (levels << 1 | u128::from(is_object), depth + 1);
-                    match (self.next()?, is_object) {
+                    match (self.next_byte()?, is_object) {
                         // It is empty, and closed below.
                         (b'}', true) | (b']', false) => {}
                         (_, true) => {
-                            self.key()?;
+                            self.pass_key()?;
                             continue;
                         }
                         (_, false) => continue,
                     }
                 }
-                _ => self.scalar()?,
+                _ => self.pass_scalar()?,
             }
             // A value has ended.
             loop {
-                match (self.next()?, levels & 1 == 1) {
+                match (self.next_byte()?, levels & 1 == 1) {
                     (b',', true) => {
                         self.at += 1;
-                        self.key()?;
+                        self.pass_key()?;
                         break;
                     }
                     (b',', false) => {
@@ -157,7 +157,7 @@ impl<'b> Cursor<'b> {
                             return Ok(());
                         }
                     }
-                    _ => return self.bad(),
+                    _ => return self.bad_value(),
                 }
             }
         }
@@ -165,23 +165,26 @@ impl<'b> Cursor<'b> {
 
     /// Passes an object member by member: gives each key with its value's bytes to `take`.
     #[inline]
-    pub(super) fn members(&mut self, mut take: impl FnMut(&'b [u8], &'b [u8])) -> Result<(), Stop> {
+    pub(super) fn pass_members(
+        &mut self,
+        mut take: impl FnMut(&'b [u8], &'b [u8]),
+    ) -> Result<(), JsonStop> {
         self.expect(b'{')?;
-        if self.next()? == b'}' {
+        if self.next_byte()? == b'}' {
             self.at += 1;
             return Ok(());
         }
         loop {
-            let key = self.key()?;
-            let value = self.value()?;
+            let key = self.pass_key()?;
+            let value = self.pass_value()?;
             take(key, value);
-            match self.next()? {
+            match self.next_byte()? {
                 b',' => self.at += 1,
                 b'}' => {
                     self.at += 1;
                     return Ok(());
                 }
-                _ => return self.bad(),
+                _ => return self.bad_value(),
             }
         }
     }
@@ -190,11 +193,11 @@ impl<'b> Cursor<'b> {
 /// How many bytes are before the first that may end a string, or all: a quote, a backslash, or a line
 /// end, which none has.
 #[inline(always)]
-fn special(bytes: &[u8]) -> usize {
+fn count_plain_bytes(bytes: &[u8]) -> usize {
     let mut at = 0;
     for word in bytes.chunks_exact(8) {
         let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
-        let is = |byte| bytes_that_are(byte, word);
+        let is = |byte| bytes_equal_to(byte, word);
         let hits = is(b'"') | is(b'\\') | is(b'\n');
         if hits != 0 {
             return at + hits.trailing_zeros() as usize / 8;
@@ -209,14 +212,14 @@ fn special(bytes: &[u8]) -> usize {
 }
 
 /// What a value's bytes are as a text: without its quotes and escapes. `None` for what is no string.
-pub(super) fn text(value: &[u8]) -> Option<std::borrow::Cow<'_, [u8]>> {
+pub(super) fn text_of_value(value: &[u8]) -> Option<std::borrow::Cow<'_, [u8]>> {
     let inner = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    Some(unescaped(inner))
+    Some(unescape(inner))
 }
 
 /// What is between a string's quotes, without escapes. What is no UTF-8, or escaped in a way that JSON
 /// does not have, stays as it is written.
-pub(super) fn unescaped(inner: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+pub(super) fn unescape(inner: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     if memchr::memchr(b'\\', inner).is_none() {
         return inner.into();
     }
@@ -228,7 +231,7 @@ pub(super) fn unescaped(inner: &[u8]) -> std::borrow::Cow<'_, [u8]> {
 }
 
 /// A whole number, or a text that is one.
-pub(super) fn number(value: &[u8]) -> Option<u64> {
+pub(super) fn parse_number(value: &[u8]) -> Option<u64> {
     let value = value.strip_prefix(b"\"").unwrap_or(value);
     let value = value.strip_suffix(b"\"").unwrap_or(value);
     let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
@@ -241,9 +244,9 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    fn passed(text: &str) -> Result<usize, Stop> {
-        let mut cursor = Cursor::new(text.as_bytes(), 0);
-        cursor.value().map(<[u8]>::len)
+    fn passed(text: &str) -> Result<usize, JsonStop> {
+        let mut cursor = JsonCursor::new(text.as_bytes(), 0);
+        cursor.pass_value().map(<[u8]>::len)
     }
 
     #[test]
@@ -258,12 +261,12 @@ mod tests {
         ] {
             assert_eq!(passed(text), Ok(text.len() - 1), "{text}");
         }
-        assert_eq!(passed(r#"{"a":1"#), Err(Stop::More));
-        assert_eq!(passed("12"), Err(Stop::More));
-        assert_eq!(passed(r#"{"a":1 "b":2}"#), Err(Stop::Bad(7)));
-        assert_eq!(passed("{\"a\":\"b\nc\"}"), Err(Stop::Bad(7)));
-        assert_eq!(passed(r#"[1,2}"#), Err(Stop::Bad(4)));
-        assert_eq!(passed(&"[".repeat(200)), Err(Stop::Bad(127)));
+        assert_eq!(passed(r#"{"a":1"#), Err(JsonStop::More));
+        assert_eq!(passed("12"), Err(JsonStop::More));
+        assert_eq!(passed(r#"{"a":1 "b":2}"#), Err(JsonStop::Bad(7)));
+        assert_eq!(passed("{\"a\":\"b\nc\"}"), Err(JsonStop::Bad(7)));
+        assert_eq!(passed(r#"[1,2}"#), Err(JsonStop::Bad(4)));
+        assert_eq!(passed(&"[".repeat(200)), Err(JsonStop::Bad(127)));
         assert_eq!(
             passed(&format!("{}{} ", "[".repeat(127), "]".repeat(127))),
             Ok(254)
@@ -298,13 +301,13 @@ mod tests {
             let text = text.unwrap();
             prop_assert_eq!(passed(&format!("{text} ")), Ok(text.len()));
             let at = (text.len() as f64 * cut) as usize;
-            prop_assert_eq!(Cursor::new(&text.as_bytes()[..at], 0).value(), Err(Stop::More));
+            prop_assert_eq!(JsonCursor::new(&text.as_bytes()[..at], 0).pass_value(), Err(JsonStop::More));
             // Numbers are not read back to the last digit.
             if let Value::Object(map) = &serde_json::from_str(&text).unwrap() {
                 let mut told = serde_json::Map::new();
-                let mut cursor = Cursor::new(text.as_bytes(), 0);
-                let members = cursor.members(|key, value| {
-                    let key = String::from_utf8(unescaped(key).into_owned()).unwrap();
+                let mut cursor = JsonCursor::new(text.as_bytes(), 0);
+                let members = cursor.pass_members(|key, value| {
+                    let key = String::from_utf8(unescape(key).into_owned()).unwrap();
                     told.insert(key, serde_json::from_slice(value).unwrap());
                 });
                 prop_assert_eq!((members, cursor.at), (Ok(()), text.len()));
@@ -316,18 +319,18 @@ mod tests {
         fn a_byte_that_is_sought_is_found(bytes in proptest::collection::vec(
             prop_oneof![Just(b'"'), Just(b'\\'), Just(b'\n'), any::<u8>(), Just(b'a'), Just(b'b')], 0..40)) {
             let naive = bytes.iter().position(|b| matches!(b, b'"' | b'\\' | b'\n'));
-            prop_assert_eq!(special(&bytes), naive.unwrap_or(bytes.len()));
+            prop_assert_eq!(count_plain_bytes(&bytes), naive.unwrap_or(bytes.len()));
         }
 
         #[test]
         fn any_bytes_are_passed_calmly(bytes in proptest::collection::vec(
             prop_oneof![Just(b'"'), Just(b'\\'), Just(b'{'), Just(b'}'), Just(b'['), Just(b']'), Just(b','),
                 Just(b':'), Just(b'1'), any::<u8>()], 0..60)) {
-            let mut cursor = Cursor::new(&bytes, 0);
-            if let Ok(value) = cursor.value() {
+            let mut cursor = JsonCursor::new(&bytes, 0);
+            if let Ok(value) = cursor.pass_value() {
                 let mut ended = value.to_vec();
                 ended.push(b' ');
-                prop_assert_eq!(Cursor::new(&ended, 0).value(), Ok(value));
+                prop_assert_eq!(JsonCursor::new(&ended, 0).pass_value(), Ok(value));
             }
         }
     }

@@ -14,34 +14,34 @@ mod tests;
 mod time;
 
 use crate::error::{Error, Result};
-use crate::formats::gpu::Visit;
-use crate::formats::ordered::Taking;
-use crate::formats::{Format, Tells};
+use crate::formats::gpu::GpuVisitor;
+use crate::formats::ordered::RowTaker;
+use crate::formats::{InputFormat, Provides};
 use crate::output::table::Lacks;
-use crate::report::account::{Account, Class};
+use crate::report::account::{Account, LineClass};
 use crate::source::Input;
-use activity::{Timeline, What, device, span};
-use args::Args;
-use calls::{Calls, Kernel, Record};
-use header::{Header, plain, step};
-use json::number;
+use activity::{EventCategory, KinetoTimeline, parse_device, parse_span};
+use args::KinetoArgs;
+use calls::{HostRecord, KinetoCalls, KinetoKernel};
+use header::{KinetoHeader, parse_step, plain_text};
+use json::parse_number;
 use memchr::memmem;
-use scan::{End, Event, Take};
+use scan::{KinetoEvent, KinetoTraceEnd, KinetoVisitor};
 use std::path::PathBuf;
 
 /// The format.
-pub(in crate::formats) const FORMAT: Format = Format {
+pub(in crate::formats) const FORMAT: InputFormat = InputFormat {
     name: "kineto",
     what: "a Chrome trace, as torch.profiler writes",
-    tells: Tells::CALLS
-        .and(Tells::STEPS)
-        .and(Tells::STARTS)
-        .and(Tells::DURATIONS)
-        .and(Tells::GPU),
+    tells: Provides::CALLS
+        .and(Provides::STEPS)
+        .and(Provides::STARTS)
+        .and(Provides::DURATIONS)
+        .and(Provides::GPU),
     probe: |head| {
         let text = head.bytes.trim_ascii_start();
         let has = |key: &[u8]| memmem::find(text, key).is_some();
-        head.other(match text.first() {
+        head.probe_recorder(match text.first() {
             Some(b'{') => {
                 has(b"\"traceEvents\"")
                     || (has(b"\"schemaVersion\"") && has(b"\"deviceProperties\""))
@@ -60,81 +60,81 @@ fn is_event(text: &[u8]) -> bool {
 }
 
 /// Reads the collectives of a trace.
-pub(in crate::formats) fn read(input: &Input, taking: &mut Taking<'_>) -> Result<()> {
-    let mut found = Collectives {
-        calls: Calls::default(),
-        header: Header::default(),
+pub(in crate::formats) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -> Result<()> {
+    let mut found = KinetoCollectives {
+        calls: KinetoCalls::default(),
+        header: KinetoHeader::default(),
         first: None,
         has_events: false,
         taking,
     };
-    let end = walk(input, &mut found)?;
-    let Collectives {
+    let end = walk_trace(input, &mut found)?;
+    let KinetoCollectives {
         calls,
         header,
         first,
         has_events,
         taking,
     } = found;
-    taking.line(Class::Other);
+    taking.count_line(LineClass::Other);
     if end.is_cut {
-        taking.damaged("more of the trace, which is cut", b"");
+        taking.count_damaged("more of the trace, which is cut", b"");
     }
-    is_of_torch(input, &header, has_events)?;
+    check_is_torch(input, &header, has_events)?;
     taking.account.unrecorded.is_recorded = true;
-    calls.rows(header.utc(first), taking)
+    calls.emit_rows(header.utc_offset(first), taking)
 }
 
 /// Reads what the GPUs did, and hands it to `visit`; the account of the events.
 ///
 /// # Errors
 /// The input cannot be read, or is another program's trace; what `visit` says.
-pub(crate) fn timeline(input: &Input, visit: &mut dyn Visit) -> Result<Account> {
-    let mut found = Activities {
-        timeline: Timeline::new(visit),
+pub(crate) fn read_timeline(input: &Input, visit: &mut dyn GpuVisitor) -> Result<Account> {
+    let mut found = KinetoActivities {
+        timeline: KinetoTimeline::new(visit),
         account: Account::default(),
         has_events: false,
         gpu: 0,
     };
-    let end = walk(input, &mut found)?;
-    let Activities {
+    let end = walk_trace(input, &mut found)?;
+    let KinetoActivities {
         mut timeline,
         mut account,
         has_events,
         gpu,
     } = found;
-    is_of_torch(input, &timeline.header, has_events)?;
-    timeline.end();
-    account.line(Class::Other);
+    check_is_torch(input, &timeline.header, has_events)?;
+    timeline.finish();
+    account.count_line(LineClass::Other);
     if end.is_cut {
         let text = format!(
             "the trace ends in the middle, after {} bytes: what is missing may be of any time, since \
              events are in no order",
             end.bytes
         );
-        timeline.visit.note(&text);
-        account.damage("more of the trace, which is cut", b"");
+        timeline.visit.add_note(&text);
+        account.count_damaged_line("more of the trace, which is cut", b"");
     }
     if gpu == 0 {
-        timeline.visit.note(
+        timeline.visit.add_note(
             "the trace has no activity of a GPU: torch.profiler records them with \
              ProfilerActivity.CUDA",
         );
     }
-    account.broken = crate::log::unbroken(input, false)?;
+    account.broken = crate::log::check_unpacked(input, false)?;
     Ok(account)
 }
 
-fn walk(input: &Input, take: &mut dyn Take) -> Result<End> {
-    let mut reader = input.stream()?;
-    scan::scan(&mut *reader, take)?.map_err(|cause| Error::Input {
+fn walk_trace(input: &Input, take: &mut dyn KinetoVisitor) -> Result<KinetoTraceEnd> {
+    let mut reader = input.open_unmapped_reader()?;
+    scan::scan_trace(&mut *reader, take)?.map_err(|cause| Error::Input {
         path: PathBuf::from(input.name()),
         cause,
     })
 }
 
 /// Refuses the trace of another program, as Chrome's own.
-fn is_of_torch(input: &Input, header: &Header, has_events: bool) -> Result<()> {
+fn check_is_torch(input: &Input, header: &KinetoHeader, has_events: bool) -> Result<()> {
     match header.is_kineto || has_events {
         true => Ok(()),
         false => Err(Error::Content(format!(
@@ -146,159 +146,171 @@ fn is_of_torch(input: &Input, header: &Header, has_events: bool) -> Result<()> {
 }
 
 /// True for an event that only torch.profiler writes: in a bare list there is nothing else to tell it by.
-fn is_torch(event: &Event<'_>, what: What) -> bool {
-    const OWN: [&[u8]; 4] = [
+fn is_torch_event(event: &KinetoEvent<'_>, what: EventCategory) -> bool {
+    const TORCH_EVENT_NAMES: [&[u8]; 4] = [
         b"\"cpu_op\"",
         b"\"cuda_runtime\"",
         b"\"cuda_driver\"",
         b"\"user_annotation\"",
     ];
-    what != What::Other || OWN.contains(&event.cat)
+    what != EventCategory::Other || TORCH_EVENT_NAMES.contains(&event.cat)
 }
 
 /// Takes what the GPUs did.
-struct Activities<'v> {
-    timeline: Timeline<'v>,
+struct KinetoActivities<'v> {
+    timeline: KinetoTimeline<'v>,
     account: Account,
     has_events: bool,
     /// How many activities there were.
     gpu: u64,
 }
 
-impl Take for Activities<'_> {
-    fn member(&mut self, key: &[u8], value: &[u8]) {
-        self.timeline.header.member(key, value);
+impl KinetoVisitor for KinetoActivities<'_> {
+    fn visit_member(&mut self, key: &[u8], value: &[u8]) {
+        self.timeline.header.take_member(key, value);
     }
 
-    fn event(&mut self, event: &Event<'_>) -> Result<()> {
-        self.has_events = self.has_events || is_torch(event, What::of(event));
-        match self.timeline.event(event)? {
+    fn visit_event(&mut self, event: &KinetoEvent<'_>) -> Result<()> {
+        self.has_events =
+            self.has_events || is_torch_event(event, EventCategory::from_event(event));
+        match self.timeline.take_event(event)? {
             Ok(is_gpu) => {
                 self.gpu += u64::from(is_gpu);
-                self.account
-                    .line(if is_gpu { Class::Other } else { Class::Foreign });
+                self.account.count_line(if is_gpu {
+                    LineClass::Other
+                } else {
+                    LineClass::Foreign
+                });
             }
-            Err(lacks) => self.account.damage(lacks, event.name),
+            Err(lacks) => self.account.count_damaged_line(lacks, event.name),
         }
         Ok(())
     }
 
-    fn damaged(&mut self, what: Lacks, text: &[u8]) {
-        self.account.damage(what, text);
+    fn visit_damaged(&mut self, what: Lacks, text: &[u8]) {
+        self.account.count_damaged_line(what, text);
     }
 
     fn progress(&mut self, _: u64) {}
 }
 
 /// Takes collectives.
-struct Collectives<'c, 't> {
-    calls: Calls,
-    header: Header,
+struct KinetoCollectives<'c, 't> {
+    calls: KinetoCalls,
+    header: KinetoHeader,
     /// When the first activity began.
     first: Option<i64>,
     has_events: bool,
-    taking: &'c mut Taking<'t>,
+    taking: &'c mut RowTaker<'t>,
 }
 
 /// What the host records of a call.
-const RECORD: &[u8] = b"\"record_param_comms\"";
+const HOST_RECORD_NAME: &[u8] = b"\"record_param_comms\"";
 
-impl Collectives<'_, '_> {
+impl KinetoCollectives<'_, '_> {
     /// Takes an event; what it is.
-    fn call(&mut self, event: &Event<'_>, what: What) -> Result<Class, Lacks> {
+    fn take_call_event(
+        &mut self,
+        event: &KinetoEvent<'_>,
+        what: EventCategory,
+    ) -> Result<LineClass, Lacks> {
         match what {
-            What::Gpu(crate::formats::gpu::Kind::Kernel) => self.kernel(event),
-            What::Other if event.name == RECORD => self.record(event),
-            What::HostRange => {
-                if let Some(step) = step(&plain(event.name)) {
-                    let (from, to) = span(event)?;
+            EventCategory::Gpu(crate::formats::gpu::ActivityKind::Kernel) => {
+                self.take_kernel(event)
+            }
+            EventCategory::Other if event.name == HOST_RECORD_NAME => self.take_record(event),
+            EventCategory::HostRange => {
+                if let Some(step) = parse_step(&plain_text(event.name)) {
+                    let (from, to) = parse_span(event)?;
                     self.calls.steps.push((from, to, step));
                 }
-                Ok(Class::Foreign)
+                Ok(LineClass::Foreign)
             }
-            _ => Ok(Class::Foreign),
+            _ => Ok(LineClass::Foreign),
         }
     }
 
-    fn kernel(&mut self, event: &Event<'_>) -> Result<Class, Lacks> {
-        let args = Args::of(event.args);
+    fn take_kernel(&mut self, event: &KinetoEvent<'_>) -> Result<LineClass, Lacks> {
+        let args = KinetoArgs::parse(event.args);
         let is_nccl = memmem::find(event.name, b"nccl").is_some();
         if !is_nccl && !args.has_collective() {
-            return Ok(Class::Foreign);
+            return Ok(LineClass::Foreign);
         }
-        let (start, end) = span(event)?;
+        let (start, end) = parse_span(event)?;
         self.first = self.first.or(Some(start));
         let passed = args
-            .call(&self.header)
-            .map(|passed| self.calls.shape(passed));
+            .parse_call(&self.header)
+            .map(|passed| self.calls.intern_args(passed));
         let (shape, seq) = passed.map_or((None, None), |(shape, seq)| (Some(shape), seq));
-        self.calls.kernels.push(Kernel {
+        self.calls.kernels.push(KinetoKernel {
             start,
             end,
-            device: device(event, &args)?,
-            external: number(args.external),
+            device: parse_device(event, &args)?,
+            external: parse_number(args.external),
             shape,
             seq,
         });
         // Where a group of calls launched it, it has the arguments of none.
         Ok(if shape.is_some() {
-            Class::Call
+            LineClass::Call
         } else {
-            Class::Other
+            LineClass::Other
         })
     }
 
-    fn record(&mut self, event: &Event<'_>) -> Result<Class, Lacks> {
-        let args = Args::of(event.args);
-        let Some(passed) = args.call(&self.header) else {
-            return Ok(Class::Other);
+    fn take_record(&mut self, event: &KinetoEvent<'_>) -> Result<LineClass, Lacks> {
+        let args = KinetoArgs::parse(event.args);
+        let Some(passed) = args.parse_call(&self.header) else {
+            return Ok(LineClass::Other);
         };
-        let (start, _) = span(event)?;
-        let (shape, seq) = self.calls.shape(passed);
-        self.calls.pid = self.calls.pid.or(number(event.pid));
-        self.calls.records.push(Record {
+        let (start, _) = parse_span(event)?;
+        let (shape, seq) = self.calls.intern_args(passed);
+        self.calls.pid = self.calls.pid.or(parse_number(event.pid));
+        self.calls.records.push(HostRecord {
             start,
-            tid: number(event.tid),
-            external: number(args.external),
+            tid: parse_number(event.tid),
+            external: parse_number(args.external),
             shape,
             seq,
         });
-        Ok(Class::Call)
+        Ok(LineClass::Call)
     }
 }
 
-impl Take for Collectives<'_, '_> {
-    fn member(&mut self, key: &[u8], value: &[u8]) {
-        self.header.member(key, value);
+impl KinetoVisitor for KinetoCollectives<'_, '_> {
+    fn visit_member(&mut self, key: &[u8], value: &[u8]) {
+        self.header.take_member(key, value);
     }
 
-    fn event(&mut self, event: &Event<'_>) -> Result<()> {
-        let what = What::of(event);
-        self.has_events = self.has_events || is_torch(event, what);
-        match self.call(event, what) {
-            Ok(class) => self.taking.line(class),
-            Err(lacks) => self.taking.damaged(lacks, event.name),
+    fn visit_event(&mut self, event: &KinetoEvent<'_>) -> Result<()> {
+        let what = EventCategory::from_event(event);
+        self.has_events = self.has_events || is_torch_event(event, what);
+        match self.take_call_event(event, what) {
+            Ok(class) => self.taking.count_line(class),
+            Err(lacks) => self.taking.count_damaged(lacks, event.name),
         }
         Ok(())
     }
 
-    fn damaged(&mut self, what: Lacks, text: &[u8]) {
-        self.taking.damaged(what, text);
+    fn visit_damaged(&mut self, what: Lacks, text: &[u8]) {
+        self.taking.count_damaged(what, text);
     }
 
     fn progress(&mut self, bytes: u64) {
-        self.taking.progress(bytes);
+        self.taking.add_progress(bytes);
     }
 }
 
 #[cfg(test)]
 mod probe {
     use super::*;
-    use crate::formats::{Head, Is};
+    use crate::formats::{InputHead, ProbeAnswer};
 
     #[test]
     fn a_trace_is_known_by_its_keys() {
-        let is = |text: &str| (FORMAT.probe)(&Head::of(text.as_bytes())) == Is::Yes;
+        let is = |text: &str| {
+            (FORMAT.probe)(&InputHead::from_bytes(text.as_bytes())) == ProbeAnswer::Yes
+        };
         assert!(is(
             "\n  {\n    \"schemaVersion\": 1,\n    \"deviceProperties\": [\n    {\n"
         ));

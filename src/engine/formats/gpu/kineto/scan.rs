@@ -4,19 +4,19 @@
 //! An event is a whole object or it is none: every byte of it is checked. Where that fails, it is
 //! damaged, and the next one begins where an object has a key that events begin with.
 
-use super::json::{Cursor, Stop};
+use super::json::{JsonCursor, JsonStop};
 use crate::error::Result;
 use std::io::{self, Read};
 
 /// Bytes that are read together.
-const BLOCK: usize = 1 << 20;
+const KINETO_BLOCK_BYTES: usize = 1 << 20;
 
 /// The longest event that is read, and the longest member of the header: most have some hundred bytes.
-const LONGEST: usize = 16 << 20;
+const MAX_EVENT_BYTES: usize = 16 << 20;
 
 /// An event. Values are as they are written, and empty where there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Event<'b> {
+pub(super) struct KinetoEvent<'b> {
     /// Kind: `"X"` has a duration.
     pub(super) ph: &'b [u8],
     /// Category: `"kernel"`.
@@ -35,8 +35,8 @@ pub(super) struct Event<'b> {
     pub(super) args: &'b [u8],
 }
 
-impl<'b> Event<'b> {
-    fn set(&mut self, key: &[u8], value: &'b [u8]) {
+impl<'b> KinetoEvent<'b> {
+    fn set_member(&mut self, key: &[u8], value: &'b [u8]) {
         *match key {
             b"ph" => &mut self.ph,
             b"cat" => &mut self.cat,
@@ -52,18 +52,18 @@ impl<'b> Event<'b> {
 }
 
 /// What takes a trace.
-pub(super) trait Take {
+pub(super) trait KinetoVisitor {
     /// A member of the header, as it is written.
-    fn member(&mut self, key: &[u8], value: &[u8]);
+    fn visit_member(&mut self, key: &[u8], value: &[u8]);
 
     /// An event.
     ///
     /// # Errors
     /// What ends the reading.
-    fn event(&mut self, event: &Event<'_>) -> Result<()>;
+    fn visit_event(&mut self, event: &KinetoEvent<'_>) -> Result<()>;
 
     /// Something that is damaged, of which this is the beginning.
-    fn damaged(&mut self, what: &'static str, text: &[u8]);
+    fn visit_damaged(&mut self, what: &'static str, text: &[u8]);
 
     /// So many more bytes were read.
     fn progress(&mut self, bytes: u64);
@@ -71,7 +71,7 @@ pub(super) trait Take {
 
 /// How a trace ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct KinetoTraceEnd {
     /// All its bytes.
     pub(super) bytes: u64,
     /// It ends too soon.
@@ -80,7 +80,7 @@ pub(super) struct End {
 
 /// Where the reader is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum KinetoScanState {
     /// Before everything.
     Start,
     /// Among the members of the outermost object.
@@ -92,28 +92,31 @@ enum State {
 }
 
 /// What the next bytes are.
-enum Step<'b> {
+enum KinetoScanStep<'b> {
     Member(&'b [u8], &'b [u8]),
-    Event(Event<'b>),
+    Event(KinetoEvent<'b>),
     /// No value; the state may be another.
-    Mark(State),
+    Mark(KinetoScanState),
 }
 
 /// Reads a trace.
 ///
 /// # Errors
 /// It cannot be read; what `take` says.
-pub(super) fn scan(reader: &mut dyn Read, take: &mut dyn Take) -> Result<io::Result<End>> {
-    scan_by(reader, BLOCK, take)
+pub(super) fn scan_trace(
+    reader: &mut dyn Read,
+    take: &mut dyn KinetoVisitor,
+) -> Result<io::Result<KinetoTraceEnd>> {
+    scan_by_blocks(reader, KINETO_BLOCK_BYTES, take)
 }
 
 /// The same by blocks of so many bytes.
-pub(super) fn scan_by(
+pub(super) fn scan_by_blocks(
     reader: &mut dyn Read,
     block: usize,
-    take: &mut dyn Take,
-) -> Result<io::Result<End>> {
-    let mut held = Held {
+    take: &mut dyn KinetoVisitor,
+) -> Result<io::Result<KinetoTraceEnd>> {
+    let mut held = HeldBytes {
         reader,
         block,
         bytes: Vec::new(),
@@ -121,17 +124,18 @@ pub(super) fn scan_by(
         before: 0,
         last: None,
     };
-    let (mut state, mut is_list, mut is_cut) = (State::Start, false, false);
+    let (mut state, mut is_list, mut is_cut) = (KinetoScanState::Start, false, false);
     loop {
-        let stop = match step(state, &held.bytes, held.at) {
+        let stop = match next_step(state, &held.bytes, held.at) {
             Ok((step, at)) => {
                 match step {
-                    Step::Event(event) => take.event(&event)?,
-                    Step::Member(key, value) => take.member(key, value),
-                    Step::Mark(next) => {
-                        is_list |= state == State::Start && next == State::Events;
+                    KinetoScanStep::Event(event) => take.visit_event(&event)?,
+                    KinetoScanStep::Member(key, value) => take.visit_member(key, value),
+                    KinetoScanStep::Mark(next) => {
+                        is_list |=
+                            state == KinetoScanState::Start && next == KinetoScanState::Events;
                         state = match next {
-                            State::Members if is_list => State::Over,
+                            KinetoScanState::Members if is_list => KinetoScanState::Over,
                             next => next,
                         };
                     }
@@ -141,12 +145,12 @@ pub(super) fn scan_by(
             }
             Err(stop) => stop,
         };
-        let is_long = held.bytes.len() - held.at.min(held.bytes.len()) > LONGEST;
+        let is_long = held.bytes.len() - held.at.min(held.bytes.len()) > MAX_EVENT_BYTES;
         let mut is_end = false;
-        if stop == Stop::More && !is_long {
-            match held.more() {
+        if stop == JsonStop::More && !is_long {
+            match held.read_more() {
                 Err(cause) => return Ok(Err(cause)),
-                Ok(0) if ends(state, is_list, &held) => break,
+                Ok(0) if may_end(state, is_list, &held) => break,
                 Ok(0) => is_end = true,
                 Ok(n) => {
                     take.progress(n as u64);
@@ -154,86 +158,90 @@ pub(super) fn scan_by(
                 }
             }
         }
-        let mut begin = Cursor::new(&held.bytes, held.at);
-        _ = begin.next();
+        let mut begin = JsonCursor::new(&held.bytes, held.at);
+        _ = begin.next_byte();
         held.at = begin.at;
         let begun = held.bytes.get(held.at..).unwrap_or_default();
         let text = begun[..begun.len().min(64)].to_vec();
         held.at += 1;
-        let is_last = match held.resume(take) {
+        let is_last = match held.resume_at_event(take) {
             Err(cause) => return Ok(Err(cause)),
             Ok(found) => !found,
         };
         // What goes on to the end, and swallowed no event, is cut.
         is_cut = is_end && is_last;
         if !is_cut {
-            take.damaged("a whole event", &text);
+            take.visit_damaged("a whole event", &text);
         }
         if is_last {
             break;
         }
-        state = State::Events;
+        state = KinetoScanState::Events;
     }
-    Ok(Ok(End {
+    Ok(Ok(KinetoTraceEnd {
         bytes: held.before + held.bytes.len() as u64,
         is_cut,
     }))
 }
 
 /// True where a trace may end in that state.
-fn ends(state: State, is_list: bool, held: &Held<'_>) -> bool {
+fn may_end(state: KinetoScanState, is_list: bool, held: &HeldBytes<'_>) -> bool {
     let rest = held.bytes.get(held.at..).unwrap_or_default();
     // Of a list the end may be left out.
     rest.iter().all(|b| b.is_ascii_whitespace() || *b == b',')
-        && (state == State::Over || is_list && state == State::Events)
+        && (state == KinetoScanState::Over || is_list && state == KinetoScanState::Events)
 }
 
 /// What the bytes from `at` on are, and where it ends.
-fn step(state: State, bytes: &[u8], at: usize) -> Result<(Step<'_>, usize), Stop> {
-    let mut cursor = Cursor::new(bytes, at);
-    let byte = cursor.next()?;
-    let mark = |cursor: &mut Cursor<'_>, next| {
+fn next_step(
+    state: KinetoScanState,
+    bytes: &[u8],
+    at: usize,
+) -> Result<(KinetoScanStep<'_>, usize), JsonStop> {
+    let mut cursor = JsonCursor::new(bytes, at);
+    let byte = cursor.next_byte()?;
+    let mark = |cursor: &mut JsonCursor<'_>, next| {
         cursor.at += 1;
-        Ok((Step::Mark(next), cursor.at))
+        Ok((KinetoScanStep::Mark(next), cursor.at))
     };
     match (state, byte) {
-        (State::Start, b'{') => mark(&mut cursor, State::Members),
-        (State::Start, b'[') => mark(&mut cursor, State::Events),
-        (State::Members | State::Events, b',') => mark(&mut cursor, state),
-        (State::Members, b'}') => mark(&mut cursor, State::Over),
-        (State::Events, b']') => mark(&mut cursor, State::Members),
-        (State::Members, b'"') => {
-            let key = cursor.key()?;
-            if cursor.next()? == b'[' && (key == b"traceEvents" || is_events(cursor)?) {
-                return mark(&mut cursor, State::Events);
+        (KinetoScanState::Start, b'{') => mark(&mut cursor, KinetoScanState::Members),
+        (KinetoScanState::Start, b'[') => mark(&mut cursor, KinetoScanState::Events),
+        (KinetoScanState::Members | KinetoScanState::Events, b',') => mark(&mut cursor, state),
+        (KinetoScanState::Members, b'}') => mark(&mut cursor, KinetoScanState::Over),
+        (KinetoScanState::Events, b']') => mark(&mut cursor, KinetoScanState::Members),
+        (KinetoScanState::Members, b'"') => {
+            let key = cursor.pass_key()?;
+            if cursor.next_byte()? == b'[' && (key == b"traceEvents" || is_events(cursor)?) {
+                return mark(&mut cursor, KinetoScanState::Events);
             }
-            let value = cursor.value()?;
-            Ok((Step::Member(key, value), cursor.at))
+            let value = cursor.pass_value()?;
+            Ok((KinetoScanStep::Member(key, value), cursor.at))
         }
-        (State::Events, b'{') => {
-            let mut event = Event::default();
-            cursor.members(|key, value| event.set(key, value))?;
-            Ok((Step::Event(event), cursor.at))
+        (KinetoScanState::Events, b'{') => {
+            let mut event = KinetoEvent::default();
+            cursor.pass_members(|key, value| event.set_member(key, value))?;
+            Ok((KinetoScanStep::Event(event), cursor.at))
         }
-        _ => Err(Stop::Bad(cursor.at)),
+        _ => Err(JsonStop::Bad(cursor.at)),
     }
 }
 
 /// True where a list is of events, whatever its key became.
-fn is_events(mut list: Cursor<'_>) -> Result<bool, Stop> {
+fn is_events(mut list: JsonCursor<'_>) -> Result<bool, JsonStop> {
     list.at += 1;
-    if list.next()? != b'{' {
+    if list.next_byte()? != b'{' {
         return Ok(false);
     }
     list.at += 1;
-    match list.key() {
-        Err(Stop::Bad(_)) => Ok(false),
+    match list.pass_key() {
+        Err(JsonStop::Bad(_)) => Ok(false),
         key => Ok(key? == b"ph"),
     }
 }
 
 /// What is held of a stream.
-struct Held<'r> {
+struct HeldBytes<'r> {
     reader: &'r mut dyn Read,
     block: usize,
     bytes: Vec<u8>,
@@ -245,12 +253,12 @@ struct Held<'r> {
     last: Option<u8>,
 }
 
-impl Held<'_> {
+impl HeldBytes<'_> {
     /// Reads on: how many bytes there were, 0 at the end.
-    fn more(&mut self) -> io::Result<usize> {
+    fn read_more(&mut self) -> io::Result<usize> {
         let taken = self.at.min(self.bytes.len());
         self.before += taken as u64;
-        self.last = last(&self.bytes[..taken]).or(self.last);
+        self.last = last_non_blank(&self.bytes[..taken]).or(self.last);
         self.bytes.drain(..taken);
         self.at = 0;
         // What is large is not parsed again for each block.
@@ -274,14 +282,14 @@ impl Held<'_> {
     }
 
     /// Goes to the next object that looks like an event; false where there is none.
-    fn resume(&mut self, take: &mut dyn Take) -> io::Result<bool> {
+    fn resume_at_event(&mut self, take: &mut dyn KinetoVisitor) -> io::Result<bool> {
         /// A key and the blanks around it.
-        const NEAR: usize = 256;
+        const MAX_KEY_BYTES: usize = 256;
         loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
             let found = memchr::memchr_iter(b'{', rest).map(|at| at + self.at);
             for at in found {
-                match begins(&self.bytes, at, self.last) {
+                match event_begins(&self.bytes, at, self.last) {
                     Some(true) => {
                         self.at = at;
                         return Ok(true);
@@ -291,8 +299,8 @@ impl Held<'_> {
                 }
             }
             // What may be its beginning stays.
-            self.at = self.at.max(self.bytes.len().saturating_sub(NEAR));
-            match self.more()? {
+            self.at = self.at.max(self.bytes.len().saturating_sub(MAX_KEY_BYTES));
+            match self.read_more()? {
                 0 => return Ok(false),
                 n => take.progress(n as u64),
             }
@@ -302,22 +310,22 @@ impl Held<'_> {
 
 /// Whether an event begins at the `{` there: it is nobody's value, and its first key is one of an
 /// event. `None` where the bytes do not tell.
-fn begins(bytes: &[u8], at: usize, before: Option<u8>) -> Option<bool> {
-    if last(bytes.get(..at)?).or(before) == Some(b':') {
+fn event_begins(bytes: &[u8], at: usize, before: Option<u8>) -> Option<bool> {
+    if last_non_blank(bytes.get(..at)?).or(before) == Some(b':') {
         return Some(false);
     }
-    let mut cursor = Cursor::new(bytes, at + 1);
-    match cursor.key() {
+    let mut cursor = JsonCursor::new(bytes, at + 1);
+    match cursor.pass_key() {
         Ok(key) => Some(matches!(
             key,
             b"ph" | b"cat" | b"name" | b"pid" | b"tid" | b"ts" | b"dur" | b"args"
         )),
-        Err(Stop::More) if bytes.len() - at < 64 => None,
+        Err(JsonStop::More) if bytes.len() - at < 64 => None,
         Err(_) => Some(false),
     }
 }
 
 /// The last byte that is no blank.
-fn last(bytes: &[u8]) -> Option<u8> {
+fn last_non_blank(bytes: &[u8]) -> Option<u8> {
     bytes.trim_ascii_end().last().copied()
 }

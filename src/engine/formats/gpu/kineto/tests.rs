@@ -1,10 +1,10 @@
 //! A real trace in every form, what is damaged in it, and what is no trace of torch.profiler.
 
-use super::scan::{self, Event, Take};
+use super::scan::{self, KinetoEvent, KinetoVisitor};
 use super::*;
-use crate::formats::gpu::{Activity, Range, Session, Visit};
-use crate::log::mend::blocks::REJOIN;
-use crate::source::{self, Origin};
+use crate::formats::gpu::{GpuActivity, GpuVisitor, NamedRange, RecorderSession};
+use crate::log::mend::blocks::BLOCK_REJOINER;
+use crate::source::{self, InputName};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ static TRACE: LazyLock<String> = LazyLock::new(|| {
         env!("CARGO_MANIFEST_DIR"),
         "/../../testdata/kineto/ep-rank0.json.gz"
     );
-    let origin = Origin::Path(path.into());
-    let input = Input::open(&origin, source::Options::default(), REJOIN).unwrap();
+    let origin = InputName::Path(path.into());
+    let input = Input::open(&origin, source::Options::default(), BLOCK_REJOINER).unwrap();
     let mut text = String::new();
-    std::io::Read::read_to_string(&mut input.reader().unwrap(), &mut text).unwrap();
+    std::io::Read::read_to_string(&mut input.open_reader().unwrap(), &mut text).unwrap();
     text
 });
 
@@ -37,24 +37,24 @@ static SHORT: LazyLock<String> = LazyLock::new(|| {
 struct All {
     activities: Vec<String>,
     ranges: Vec<String>,
-    session: Option<Session>,
+    session: Option<RecorderSession>,
     notes: Vec<String>,
 }
 
-impl Visit for All {
-    fn activity(&mut self, a: &Activity<'_>) -> Result<()> {
+impl GpuVisitor for All {
+    fn visit_activity(&mut self, a: &GpuActivity<'_>) -> Result<()> {
         let text = format!("{a:?} {}", String::from_utf8_lossy(a.name));
         self.activities.push(text);
         Ok(())
     }
-    fn range(&mut self, range: &Range<'_>) {
+    fn visit_range(&mut self, range: &NamedRange<'_>) {
         self.ranges.push(format!("{range:?}"));
     }
-    fn session(&mut self, session: &Session) {
+    fn visit_session(&mut self, session: &RecorderSession) {
         assert!(self.session.is_none());
         self.session = Some(session.clone());
     }
-    fn note(&mut self, text: &str) {
+    fn add_note(&mut self, text: &str) {
         self.notes.push(text.to_owned());
     }
 }
@@ -62,16 +62,16 @@ impl Visit for All {
 fn input(bytes: &[u8]) -> (tempfile::NamedTempFile, Input) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     std::io::Write::write_all(&mut file, bytes).unwrap();
-    let origin = Origin::Path(file.path().to_owned());
-    let input = Input::open(&origin, source::Options::default(), REJOIN).unwrap();
+    let origin = InputName::Path(file.path().to_owned());
+    let input = Input::open(&origin, source::Options::default(), BLOCK_REJOINER).unwrap();
     (file, input)
 }
 
 fn read_all(bytes: &[u8]) -> Result<(All, Account)> {
     let (_file, input) = input(bytes);
     let mut all = All::default();
-    let account = timeline(&input, &mut all)?;
-    assert_eq!(account.decided(), account.lines);
+    let account = read_timeline(&input, &mut all)?;
+    assert_eq!(account.count_decided_lines(), account.lines);
     Ok((all, account))
 }
 
@@ -79,8 +79,8 @@ fn read_all(bytes: &[u8]) -> Result<(All, Account)> {
 fn rows(bytes: &[u8]) -> Result<(Vec<String>, Account)> {
     #[derive(Default)]
     struct Texts(Vec<String>);
-    impl crate::formats::lines::Rows for Texts {
-        fn row(&mut self, row: &crate::output::table::Row<'_>) {
+    impl crate::formats::lines::RowVisitor for Texts {
+        fn visit_row(&mut self, row: &crate::output::table::Row<'_>) {
             let mut text = Vec::new();
             row.csv(&mut text);
             self.0.push(String::from_utf8(text).unwrap());
@@ -97,8 +97,9 @@ fn rows(bytes: &[u8]) -> Result<(Vec<String>, Account)> {
         Ok(())
     };
     let new = Texts::default;
-    let account = crate::formats::ordered::read(read, &input, options, new, |_| {}, sink)?;
-    assert_eq!(account.decided(), account.lines);
+    let account =
+        crate::formats::ordered::read_ordered(read_calls, &input, options, new, |_| {}, sink)?;
+    assert_eq!(account.count_decided_lines(), account.lines);
     Ok((all, account))
 }
 
@@ -367,23 +368,23 @@ fn the_trace_of_another_program_is_refused() {
 fn scanned(text: &[u8], block: usize) -> (Vec<String>, u64, bool) {
     #[derive(Default)]
     struct Keep(Vec<String>, u64);
-    impl Take for Keep {
-        fn member(&mut self, key: &[u8], value: &[u8]) {
+    impl KinetoVisitor for Keep {
+        fn visit_member(&mut self, key: &[u8], value: &[u8]) {
             self.0
                 .push(format!("{} {}", key.escape_ascii(), value.escape_ascii()));
         }
-        fn event(&mut self, event: &Event<'_>) -> Result<()> {
+        fn visit_event(&mut self, event: &KinetoEvent<'_>) -> Result<()> {
             self.0.push(format!("{event:?}"));
             Ok(())
         }
-        fn damaged(&mut self, _: Lacks, _: &[u8]) {
+        fn visit_damaged(&mut self, _: Lacks, _: &[u8]) {
             self.1 += 1;
         }
         fn progress(&mut self, _: u64) {}
     }
     let mut keep = Keep::default();
     let mut reader = text;
-    let end = scan::scan_by(&mut reader, block, &mut keep)
+    let end = scan::scan_by_blocks(&mut reader, block, &mut keep)
         .unwrap()
         .unwrap();
     (keep.0, keep.1, end.is_cut)
@@ -424,14 +425,14 @@ proptest! {
             let quoted = |key: &str| event.get(key).map_or(String::new(), |v| serde_json::to_string(v).unwrap());
             let (ph, cat, name) = (quoted("ph"), quoted("cat"), quoted("name"));
             let (ts, dur, tid) = (quoted("ts"), quoted("dur"), quoted("tid"));
-            let expected = Event {
+            let expected = KinetoEvent {
                 ph: ph.as_bytes(),
                 cat: cat.as_bytes(),
                 name: name.as_bytes(),
                 ts: ts.as_bytes(),
                 dur: dur.as_bytes(),
                 tid: tid.as_bytes(),
-                ..Event::default()
+                ..KinetoEvent::default()
             };
             prop_assert_eq!(found, &format!("{expected:?}"));
         }

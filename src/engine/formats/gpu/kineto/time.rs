@@ -2,14 +2,14 @@
 
 /// The ns of so many µs, to the nearest: `4449896540446.311`, `17`, `1.5e3`. `None` for what is no
 /// number, or too large.
-pub(super) fn ns(text: &[u8]) -> Option<i64> {
+pub(super) fn parse_ns(text: &[u8]) -> Option<i64> {
     let (negative, rest) = match text.strip_prefix(b"-") {
         Some(rest) => (true, rest),
         None => (false, text),
     };
     let at = rest.iter().position(|b| matches!(b, b'e' | b'E'));
     let (mantissa, exponent) = match at {
-        Some(at) => (rest.get(..at)?, exponent(rest.get(at + 1..)?)?),
+        Some(at) => (rest.get(..at)?, parse_exponent(rest.get(at + 1..)?)?),
         None => (rest, 0),
     };
     let point = mantissa.iter().position(|&b| b == b'.');
@@ -43,7 +43,7 @@ pub(super) fn ns(text: &[u8]) -> Option<i64> {
     Some(if negative { -ns } else { ns })
 }
 
-fn exponent(text: &[u8]) -> Option<i32> {
+fn parse_exponent(text: &[u8]) -> Option<i32> {
     let exponent: i32 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (-99..=99).contains(&exponent).then_some(exponent)
 }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_fraction_is_not_rounded() {
-        let of = |text: &str| ns(text.as_bytes());
+        let of = |text: &str| parse_ns(text.as_bytes());
         assert_eq!(of("4449896540446.311"), Some(4_449_896_540_446_311));
         assert_eq!(of("1790857026000000.001"), Some(1_790_857_026_000_000_001));
         assert_eq!(of("17"), Some(17_000));
@@ -88,12 +88,12 @@ mod tests {
         #[test]
         fn ns_are_those_that_were_written(ns_ in -4_000_000_000_000_000_000_i64..4_000_000_000_000_000_000) {
             let text = format!("{}{}.{:03}", if ns_ < 0 { "-" } else { "" }, ns_.abs() / 1000, ns_.abs() % 1000);
-            prop_assert_eq!(ns(text.as_bytes()), Some(ns_));
+            prop_assert_eq!(parse_ns(text.as_bytes()), Some(ns_));
         }
 
         #[test]
         fn any_text_is_read_calmly(text in "[-+.eE0-9]{0,60}") {
-            ns(text.as_bytes());
+            parse_ns(text.as_bytes());
         }
     }
 }

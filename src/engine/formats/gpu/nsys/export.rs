@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::report::account::Account;
-use crate::source::{self, Broken, Input};
+use crate::source::{self, Input, UnpackDamage};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// How every SQLite database begins.
-pub(crate) const DATABASE: &[u8] = b"SQLite format 3\0";
+pub(crate) const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// The longest text or blob of a row that is read. The log inside is read in pieces.
-const LONGEST: i32 = 16 << 20;
+const MAX_FIELD_BYTES: i32 = 16 << 20;
 
 /// An open export.
-pub(super) struct Export {
+pub(super) struct NsysExport {
     db: Connection,
     /// The input's name.
     pub(super) name: String,
@@ -34,16 +34,16 @@ pub(super) struct Export {
     strings: RefCell<FxHashMap<i64, Rc<[u8]>>>,
 }
 
-impl std::fmt::Debug for Export {
+impl std::fmt::Debug for NsysExport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Export").finish_non_exhaustive()
     }
 }
 
 /// The fields of a row, in the order that was asked for.
-pub(super) struct Fields<'r, 's>(&'r rusqlite::Row<'s>);
+pub(super) struct ExportFields<'r, 's>(&'r rusqlite::Row<'s>);
 
-impl Fields<'_, '_> {
+impl ExportFields<'_, '_> {
     /// A whole number; `None` for anything else.
     pub(super) fn int(&self, at: usize) -> Option<i64> {
         match self.0.get_ref(at) {
@@ -66,18 +66,18 @@ impl Fields<'_, '_> {
     }
 }
 
-impl Export {
+impl NsysExport {
     /// Opens the export of an input; one that is packed or comes through a pipe is unpacked to a
     /// temporary file first.
     ///
     /// # Errors
     /// It is no database, or nothing of it can be read.
-    pub(super) fn open(input: &Input) -> Result<Export> {
+    pub(super) fn open_export(input: &Input) -> Result<NsysExport> {
         let name = input.name();
         let plain = input.path().filter(|path| is_database(path));
         let copy = match plain {
             Some(_) => None,
-            None => Some(copied(input)?),
+            None => Some(copy_input(input)?),
         };
         let path = match (plain, &copy) {
             (Some(path), _) => path,
@@ -85,17 +85,17 @@ impl Export {
             (None, None) => Path::new(""),
         };
         let mut lacks = Vec::new();
-        if plain.is_some() && is_written(path) {
+        if plain.is_some() && has_journal(path) {
             lacks.push(
                 "a journal of SQLite lies beside the file: the export is still being written, or was \
                  ended, and may lack rows"
                     .to_owned(),
             );
         }
-        let size = Size::of(path);
-        let opened = open(path, size.is_cut());
+        let size = DatabaseSize::read_size(path);
+        let opened = open_database(path, size.is_cut());
         // The open database keeps the copy: its name goes as soon as it is read.
-        let read = opened.and_then(|db| tables(&db).map(|tables| (db, tables)));
+        let read = opened.and_then(|db| list_tables(&db).map(|tables| (db, tables)));
         let (db, tables) = read.map_err(|why| {
             let why = match size.is_cut() {
                 true => format!(
@@ -118,7 +118,7 @@ impl Export {
                 size.is, size.says
             ));
         }
-        Ok(Export {
+        Ok(NsysExport {
             db,
             name,
             tables,
@@ -130,7 +130,7 @@ impl Export {
     }
 
     /// True where the export has that table.
-    pub(super) fn has(&self, table: &str) -> bool {
+    pub(super) fn has_table(&self, table: &str) -> bool {
         self.tables.contains_key(table)
     }
 
@@ -156,18 +156,18 @@ impl Export {
     ///
     /// # Errors
     /// That of `each`.
-    pub(super) fn rows(
+    pub(super) fn for_each_row(
         &self,
         table: &str,
         columns: &[&str],
-        each: &mut dyn FnMut(&Fields<'_, '_>) -> Result<()>,
+        each: &mut dyn FnMut(&ExportFields<'_, '_>) -> Result<()>,
     ) -> Result<u64> {
-        let Some(sql) = self.select(table, columns) else {
+        let Some(sql) = self.build_select(table, columns) else {
             return Ok(0);
         };
         let mut count = 0;
         let mut failed = None;
-        let why = self.each(&sql, &mut |fields| {
+        let why = self.run_query(&sql, &mut |fields| {
             if count >= self.most {
                 return Ok(false);
             }
@@ -190,43 +190,43 @@ impl Export {
     }
 
     /// True where `is` holds of a row of a table.
-    pub(super) fn any(
+    pub(super) fn any_row(
         &self,
         table: &str,
         columns: &[&str],
-        is: &mut dyn FnMut(&Fields<'_, '_>) -> bool,
+        is: &mut dyn FnMut(&ExportFields<'_, '_>) -> bool,
     ) -> bool {
         let mut rows = 0;
-        let sql = self.select(table, columns);
-        let mut each = |fields: &Fields<'_, '_>| {
+        let sql = self.build_select(table, columns);
+        let mut each = |fields: &ExportFields<'_, '_>| {
             rows += 1;
             Ok(!is(fields) && rows < self.most)
         };
-        let found = sql.map(|sql| self.each(&sql, &mut each));
+        let found = sql.map(|sql| self.run_query(&sql, &mut each));
         matches!(found, Some(Ok(false))) && rows < self.most
     }
 
     /// What selects these columns of a table, if it is there.
-    fn select(&self, table: &str, columns: &[&str]) -> Option<String> {
+    fn build_select(&self, table: &str, columns: &[&str]) -> Option<String> {
         let column = |name: &&str| match self.has_column(table, name) {
             true => format!("\"{name}\""),
             false => "NULL".to_owned(),
         };
         let columns: Vec<String> = columns.iter().map(column).collect();
         let sql = || format!("SELECT {} FROM \"{table}\"", columns.join(","));
-        self.has(table).then(sql)
+        self.has_table(table).then(sql)
     }
 
     /// Goes through the rows of a query while `each` says so; whether it reached the end.
-    fn each(
+    fn run_query(
         &self,
         sql: &str,
-        each: &mut dyn FnMut(&Fields<'_, '_>) -> rusqlite::Result<bool>,
+        each: &mut dyn FnMut(&ExportFields<'_, '_>) -> rusqlite::Result<bool>,
     ) -> rusqlite::Result<bool> {
         let mut statement = self.db.prepare(sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            if !each(&Fields(row))? {
+            if !each(&ExportFields(row))? {
                 return Ok(false);
             }
         }
@@ -235,16 +235,16 @@ impl Export {
 
     /// The text with that number, which some event has. Other texts are never looked at: the
     /// environment of the processes is among them.
-    pub(super) fn string(&self, id: i64) -> Rc<[u8]> {
+    pub(super) fn text_by_id(&self, id: i64) -> Rc<[u8]> {
         if let Some(known) = self.strings.borrow().get(&id) {
             return Rc::clone(known);
         }
-        let text = self.text(id).unwrap_or_default();
+        let text = self.read_text(id).unwrap_or_default();
         self.strings.borrow_mut().insert(id, Rc::clone(&text));
         text
     }
 
-    fn text(&self, id: i64) -> Option<Rc<[u8]>> {
+    fn read_text(&self, id: i64) -> Option<Rc<[u8]>> {
         if !self.has_column("StringIds", "id") || !self.has_column("StringIds", "value") {
             return None;
         }
@@ -270,43 +270,43 @@ impl Export {
     }
 
     /// A text in pieces: it may be a log.
-    pub(super) fn long_text(&self, id: i64) -> Option<impl Read + '_> {
+    pub(super) fn open_long_text(&self, id: i64) -> Option<impl Read + '_> {
         let blob = self.db.blob_open("main", "StringIds", "value", id, true);
         blob.ok()
     }
 
     /// Notes something that the export lacks.
-    pub(super) fn lack(&self, text: String) {
+    pub(super) fn note_lack(&self, text: String) {
         self.lacks.borrow_mut().push(text);
     }
 
     /// What could not be read, in one sentence.
-    pub(super) fn broken(&self) -> Option<Broken> {
+    pub(super) fn describe_damage(&self) -> Option<UnpackDamage> {
         let lacks = self.lacks.borrow();
-        (!lacks.is_empty()).then(|| Broken {
+        (!lacks.is_empty()).then(|| UnpackDamage {
             what: lacks.join("; "),
             is_lost: true,
         })
     }
 
     /// Puts what could not be read into an account.
-    pub(super) fn account(&self, account: &mut Account) {
+    pub(super) fn add_to_account(&self, account: &mut Account) {
         for text in self.lacks.borrow_mut().drain(..) {
-            account.damage(text, b"");
+            account.count_damaged_line(text, b"");
         }
     }
 }
 
 /// True for a file that begins as a database.
 fn is_database(path: &Path) -> bool {
-    let mut head = [0; DATABASE.len()];
+    let mut head = [0; SQLITE_MAGIC.len()];
     let is_file = path.metadata().is_ok_and(|meta| meta.is_file());
-    let mut read = || source::fill(&mut File::open(path)?, &mut head);
-    is_file && read().is_ok_and(|n| n == DATABASE.len()) && head == DATABASE
+    let mut read = || source::fill_buffer(&mut File::open(path)?, &mut head);
+    is_file && read().is_ok_and(|n| n == SQLITE_MAGIC.len()) && head == SQLITE_MAGIC
 }
 
 /// True where SQLite has a journal of the file that is not empty.
-fn is_written(path: &Path) -> bool {
+fn has_journal(path: &Path) -> bool {
     ["-journal", "-wal"].iter().any(|end| {
         let mut beside = path.as_os_str().to_owned();
         beside.push(end);
@@ -317,7 +317,7 @@ fn is_written(path: &Path) -> bool {
 }
 
 /// A copy of an input's bytes.
-fn copied(input: &Input) -> Result<tempfile::NamedTempFile> {
+fn copy_input(input: &Input) -> Result<tempfile::NamedTempFile> {
     let failed = |cause: io::Error| {
         Error::Content(format!(
             "{}: cannot copy the export to a temporary file: {cause} (set TMPDIR to a folder with \
@@ -326,25 +326,25 @@ fn copied(input: &Input) -> Result<tempfile::NamedTempFile> {
         ))
     };
     let mut file = tempfile::NamedTempFile::new().map_err(failed)?;
-    io::copy(&mut input.bytes()?, &mut file).map_err(failed)?;
+    io::copy(&mut input.open_document()?, &mut file).map_err(failed)?;
     Ok(file)
 }
 
 /// How many bytes a database has, and has by its own words.
 #[derive(Debug, Clone, Copy, Default)]
-struct Size {
+struct DatabaseSize {
     is: u64,
     says: u64,
 }
 
-impl Size {
-    fn of(path: &Path) -> Size {
+impl DatabaseSize {
+    fn read_size(path: &Path) -> DatabaseSize {
         let mut head = [0; 100];
         let Ok(mut file) = File::open(path) else {
-            return Size::default();
+            return DatabaseSize::default();
         };
         let is = file.metadata().map_or(0, |meta| meta.len());
-        let read = source::fill(&mut file, &mut head);
+        let read = source::fill_buffer(&mut file, &mut head);
         let word = |at: usize| {
             let bytes = head.get(at..at + 4).and_then(|b| b.try_into().ok());
             u64::from(u32::from_be_bytes(bytes.unwrap_or_default()))
@@ -358,7 +358,7 @@ impl Size {
             Ok(100) if word(24) == word(92) => page * word(28),
             _ => is,
         };
-        Size { is, says }
+        DatabaseSize { is, says }
     }
 
     fn is_cut(self) -> bool {
@@ -367,7 +367,7 @@ impl Size {
 }
 
 /// Opens a database that nobody changes: no lock, no journal, nothing beside it.
-fn open(path: &Path, is_cut: bool) -> rusqlite::Result<Connection> {
+fn open_database(path: &Path, is_cut: bool) -> rusqlite::Result<Connection> {
     use std::fmt::Write;
     use std::os::unix::ffi::OsStrExt;
     let bytes = path.as_os_str().as_bytes();
@@ -389,7 +389,7 @@ fn open(path: &Path, is_cut: bool) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(uri, flags)?;
-    db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST)?;
+    db.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_FIELD_BYTES)?;
     db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;")?;
     if is_cut {
         // Without it SQLite refuses a file that is shorter than it says.
@@ -399,7 +399,7 @@ fn open(path: &Path, is_cut: bool) -> rusqlite::Result<Connection> {
 }
 
 /// The real tables, with the columns that are stored.
-fn tables(db: &Connection) -> rusqlite::Result<FxHashMap<String, Vec<String>>> {
+fn list_tables(db: &Connection) -> rusqlite::Result<FxHashMap<String, Vec<String>>> {
     let mut tables = FxHashMap::default();
     let mut statement =
         db.prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0")?;

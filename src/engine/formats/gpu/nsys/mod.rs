@@ -6,43 +6,43 @@
 //! among the texts of StringIds, of which only those are read that an event names.
 
 mod calls;
+mod embedded_log;
 mod export;
-mod output;
 mod payload;
 #[cfg(test)]
 mod tests;
 mod text;
 mod timeline;
 
-pub(crate) use export::DATABASE;
-pub(crate) use output::log;
-pub(crate) use timeline::timeline;
+pub(crate) use embedded_log::extract_log;
+pub(crate) use export::SQLITE_MAGIC;
+pub(crate) use timeline::read_timeline;
 
-use export::Export;
+use export::NsysExport;
 
 use crate::error::Result;
-use crate::formats::ordered::Taking;
-use crate::formats::{Format, Is, Tells};
+use crate::formats::ordered::RowTaker;
+use crate::formats::{InputFormat, ProbeAnswer, Provides};
 use crate::source::Input;
 use memchr::memmem;
 
 /// An SQLite database with the tables of Nsight Systems.
-pub(in crate::formats) const FORMAT: Format = Format {
+pub(in crate::formats) const FORMAT: InputFormat = InputFormat {
     name: "nsys",
     what: "an Nsight Systems export",
-    tells: Tells::CALLS
-        .and(Tells::STARTS)
-        .and(Tells::DURATIONS)
-        .and(Tells::GPU),
+    tells: Provides::CALLS
+        .and(Provides::STARTS)
+        .and(Provides::DURATIONS)
+        .and(Provides::GPU),
     probe: |head| {
         let has = |key: &[u8]| memmem::find(head.bytes, key).is_some();
         let is_export = || has(b"TARGET_INFO_") || has(b"NVTX_") || has(b"CUPTI_");
-        Is::sure(head.bytes.starts_with(DATABASE) && is_export())
+        ProbeAnswer::yes_or_no(head.bytes.starts_with(SQLITE_MAGIC) && is_export())
     },
 };
 
 /// The process of a `globalTid` or a `globalPid`.
-fn pid(global: i64) -> u64 {
+fn pid_of_global(global: i64) -> u64 {
     (global.cast_unsigned() >> 24) & 0xff_ffff
 }
 
@@ -50,14 +50,14 @@ fn pid(global: i64) -> u64 {
 ///
 /// # Errors
 /// It is no database, or none that can be read; that of who takes the calls.
-pub(in crate::formats) fn read(input: &Input, taking: &mut Taking<'_>) -> Result<()> {
-    let export = Export::open(input)?;
-    calls::read(&export, taking)?;
-    export.account(&mut taking.account);
+pub(in crate::formats) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -> Result<()> {
+    let export = NsysExport::open_export(input)?;
+    calls::read_calls(&export, taking)?;
+    export.add_to_account(&mut taking.account);
     Ok(())
 }
 
 /// True for a database with tables of Nsight Systems, where its beginning does not show them.
 pub(in crate::formats) fn is_export(input: &Input) -> bool {
-    Export::open(input).is_ok_and(|export| export.is_nsys())
+    NsysExport::open_export(input).is_ok_and(|export| export.is_nsys())
 }

@@ -2,14 +2,14 @@
 //! cut and damaged.
 
 use super::*;
-use crate::formats::gpu::{Activity, Kind, Range, Session, Visit};
+use crate::formats::gpu::{ActivityKind, GpuActivity, GpuVisitor, NamedRange, RecorderSession};
 use crate::formats::lines;
-use crate::formats::lines::Rows;
+use crate::formats::lines::RowVisitor;
 use crate::formats::ordered;
-use crate::log::mend::blocks::REJOIN;
+use crate::log::mend::blocks::BLOCK_REJOINER;
 use crate::output::table::{Row, csv_header};
 use crate::report::account::Account;
-use crate::source::{self, Origin};
+use crate::source::{self, InputName};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use std::io::Read as _;
@@ -20,12 +20,12 @@ use std::path::Path;
 struct Seen {
     activities: Vec<String>,
     ranges: Vec<String>,
-    session: Session,
+    session: RecorderSession,
     notes: Vec<String>,
 }
 
-impl Visit for Seen {
-    fn activity(&mut self, a: &Activity<'_>) -> Result<()> {
+impl GpuVisitor for Seen {
+    fn visit_activity(&mut self, a: &GpuActivity<'_>) -> Result<()> {
         assert!(a.start_ns <= a.end_ns);
         self.activities.push(format!(
             "{:?} {} {} {}..{}",
@@ -38,17 +38,17 @@ impl Visit for Seen {
         Ok(())
     }
 
-    fn range(&mut self, r: &Range<'_>) {
+    fn visit_range(&mut self, r: &NamedRange<'_>) {
         let name = String::from_utf8_lossy(r.name);
         self.ranges
             .push(format!("{name} {}..{}", r.start_ns, r.end_ns));
     }
 
-    fn session(&mut self, session: &Session) {
+    fn visit_session(&mut self, session: &RecorderSession) {
         self.session = session.clone();
     }
 
-    fn note(&mut self, text: &str) {
+    fn add_note(&mut self, text: &str) {
         self.notes.push(text.to_owned());
     }
 }
@@ -57,17 +57,17 @@ impl Visit for Seen {
 #[derive(Default)]
 struct Texts(Vec<u8>);
 
-impl Rows for Texts {
-    fn row(&mut self, row: &Row<'_>) {
+impl RowVisitor for Texts {
+    fn visit_row(&mut self, row: &Row<'_>) {
         row.csv(&mut self.0);
     }
 }
 
 fn input(path: &Path) -> Input {
     Input::open(
-        &Origin::Path(path.to_owned()),
+        &InputName::Path(path.to_owned()),
         source::Options::default(),
-        REJOIN,
+        BLOCK_REJOINER,
     )
     .unwrap()
 }
@@ -83,7 +83,14 @@ fn calls(path: &Path) -> Result<(String, Account)> {
         text.extend(rows);
         Ok(())
     };
-    let account = ordered::read(read, &input(path), options, Texts::default, |_| {}, sink)?;
+    let account = ordered::read_ordered(
+        read_calls,
+        &input(path),
+        options,
+        Texts::default,
+        |_| {},
+        sink,
+    )?;
     Ok((String::from_utf8(text).unwrap(), account))
 }
 
@@ -193,7 +200,7 @@ fn an_export_of_2022_is_read() {
     let path = dir.path().join("a ?#%.sqlite");
     old(&path);
     let mut seen = Seen::default();
-    let account = timeline(&input(&path), &mut seen).unwrap();
+    let account = read_timeline(&input(&path), &mut seen).unwrap();
     assert_eq!(account.damaged, 0, "{:?}", account.places);
     assert_eq!(
         (seen.session.window, seen.session.utc_ns),
@@ -253,12 +260,12 @@ fn every_table_may_be_missing() {
             .execute(&format!("DROP TABLE {name}"), [])
             .unwrap();
         let mut seen = Seen::default();
-        let account = timeline(&input(&path), &mut seen).unwrap();
+        let account = read_timeline(&input(&path), &mut seen).unwrap();
         assert_eq!(account.damaged, 0, "{name}: {:?}", account.places);
         let (_, account) = calls(&path).unwrap();
         let expected = if name == "NVTX_EVENTS" { 0 } else { 4 };
         assert_eq!((account.damaged, account.calls), (0, expected), "{name}");
-        log(&input(&path), false).unwrap();
+        extract_log(&input(&path), false).unwrap();
     }
 }
 
@@ -316,11 +323,11 @@ fn graphs_are_activities_of_their_own() {
     let path = dir.path().join("infer.sqlite");
     std::fs::write(&path, kept("infer.sqlite.gz")).unwrap();
     let mut seen = Seen::default();
-    timeline(&input(&path), &mut seen).unwrap();
+    read_timeline(&input(&path), &mut seen).unwrap();
     let graphs = seen
         .activities
         .iter()
-        .filter(|text| text.starts_with(&format!("{:?}", Kind::Graph)));
+        .filter(|text| text.starts_with(&format!("{:?}", ActivityKind::Graph)));
     assert_eq!(graphs.count(), 4);
     assert!(
         seen.notes
@@ -340,16 +347,16 @@ fn graphs_are_activities_of_their_own() {
 /// Reads a file in every way; none may panic or take long.
 fn survives(path: &Path) -> (bool, bool) {
     let mut seen = Seen::default();
-    let timeline = timeline(&input(path), &mut seen);
+    let timeline = read_timeline(&input(path), &mut seen);
     let calls = calls(path);
     if let Ok((text, account)) = &calls {
-        assert_eq!(account.decided(), account.lines);
+        assert_eq!(account.count_decided_lines(), account.lines);
         assert!(!text.contains("SECRET_TOKEN"));
     }
     for all in [false, true] {
-        if let Ok(Some(log)) = log(&input(path), all) {
+        if let Ok(Some(log)) = extract_log(&input(path), all) {
             let mut text = Vec::new();
-            log.bytes().unwrap().read_to_end(&mut text).unwrap();
+            log.open_document().unwrap().read_to_end(&mut text).unwrap();
         }
     }
     let is_damaged = timeline.as_ref().is_ok_and(|account| account.damaged > 0);
@@ -373,7 +380,7 @@ fn an_export_that_is_cut_is_read_as_far_as_it_goes() {
     // What is before the cut is there.
     std::fs::write(&path, &whole[..whole.len() * 7 / 10]).unwrap();
     let mut seen = Seen::default();
-    let account = timeline(&input(&path), &mut seen).unwrap();
+    let account = read_timeline(&input(&path), &mut seen).unwrap();
     assert!(!seen.activities.is_empty() && account.places[0].what.contains("ends too early"));
 }
 
@@ -409,7 +416,7 @@ fn tables_that_only_look_like_those_are_not_read() {
     let (_, account) = calls(&path).unwrap();
     assert_eq!(account.calls, 0);
     let mut seen = Seen::default();
-    let account = timeline(&input(&path), &mut seen).unwrap();
+    let account = read_timeline(&input(&path), &mut seen).unwrap();
     assert_eq!((account.damaged, seen.activities.len()), (1, 0));
 }
 
@@ -431,7 +438,7 @@ proptest! {
             let at = at.index(most);
             bytes[at] = value;
         }
-        bytes[..DATABASE.len()].copy_from_slice(DATABASE);
+        bytes[..SQLITE_MAGIC.len()].copy_from_slice(SQLITE_MAGIC);
         std::fs::write(&path, bytes).unwrap();
         survives(&path);
     }

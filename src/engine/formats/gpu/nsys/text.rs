@@ -4,7 +4,7 @@ use crate::grammar::token::hex_u64;
 
 /// What is known of a range of NCCL's. `None` is not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct RangeFacts {
     /// The communicator's id.
     pub(super) comm: Option<u64>,
     /// What the caller passed.
@@ -21,7 +21,7 @@ pub(super) struct Facts {
 }
 
 /// The name of NCCL's function that a range is of, without `nccl`: `AllReduce`, `GroupEnd`.
-pub(super) fn function(text: &[u8]) -> Option<&[u8]> {
+pub(super) fn parse_function(text: &[u8]) -> Option<&[u8]> {
     let name = text.strip_prefix(b"nccl")?;
     let end = name.iter().position(|b| !b.is_ascii_alphanumeric());
     let (name, rest) = name.split_at_checked(end.unwrap_or(name.len()))?;
@@ -31,8 +31,8 @@ pub(super) fn function(text: &[u8]) -> Option<&[u8]> {
 
 /// Reads the words of a NCCL that is patched to name its arguments: `ncclAllReduce(): commHash 0x5f, stream
 /// 0x7f, data_size 4096, type_size 4, red_op 0, pid 7`. `data_size` is bytes already.
-pub(super) fn facts(text: &[u8]) -> Facts {
-    let mut facts = Facts::default();
+pub(super) fn parse_facts(text: &[u8]) -> RangeFacts {
+    let mut facts = RangeFacts::default();
     let Some(at) = memchr::memmem::find(text, b"(): ") else {
         return facts;
     };
@@ -42,28 +42,28 @@ pub(super) fn facts(text: &[u8]) -> Facts {
     while let Some(key) = words.next() {
         let mut value = || words.next().unwrap_or_default();
         match key {
-            b"commHash" => facts.comm = address(value()),
-            b"stream" => facts.stream = address(value()),
-            b"data_size" => facts.bytes = number(value()).and_then(|n| n.try_into().ok()),
-            b"nranks" => facts.nranks = number(value()),
-            b"rank" => facts.rank = number(value()),
-            b"root" | b"receiver_rank" | b"sender_rank" => facts.root = number(value()),
-            b"red_op" => facts.redop = number(value()),
-            b"cudaDev" => facts.device = number(value()),
+            b"commHash" => facts.comm = parse_address(value()),
+            b"stream" => facts.stream = parse_address(value()),
+            b"data_size" => facts.bytes = parse_number(value()).and_then(|n| n.try_into().ok()),
+            b"nranks" => facts.nranks = parse_number(value()),
+            b"rank" => facts.rank = parse_number(value()),
+            b"root" | b"receiver_rank" | b"sender_rank" => facts.root = parse_number(value()),
+            b"red_op" => facts.redop = parse_number(value()),
+            b"cudaDev" => facts.device = parse_number(value()),
             _ => {}
         }
     }
     facts
 }
 
-fn address(text: &[u8]) -> Option<u64> {
+fn parse_address(text: &[u8]) -> Option<u64> {
     match text.strip_prefix(b"0x").map(hex_u64) {
         Some(Ok((b"", value))) => Some(value),
         _ => (text == b"(nil)").then_some(0),
     }
 }
 
-fn number(text: &[u8]) -> Option<i64> {
+fn parse_number(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn functions_are_ncclls_own_names() {
-        let of = |text: &str| function(text.as_bytes()).map(<[u8]>::to_vec);
+        let of = |text: &str| parse_function(text.as_bytes()).map(<[u8]>::to_vec);
         assert_eq!(of("ncclAllReduce"), Some(b"AllReduce".to_vec()));
         assert_eq!(of("ncclGroupEnd(): pid 7"), Some(b"GroupEnd".to_vec()));
         for text in [
@@ -91,18 +91,18 @@ mod tests {
     #[test]
     fn the_words_of_a_patched_nccl_are_read() {
         let text = b"ncclBroadcast(): commHash 0x5f, stream 0x7f00, data_size 4096, type_size 4, root 3, pid 7";
-        let expected = Facts {
+        let expected = RangeFacts {
             comm: Some(0x5f),
             bytes: Some(4096),
             root: Some(3),
             stream: Some(0x7f00),
-            ..Facts::default()
+            ..RangeFacts::default()
         };
-        assert_eq!(facts(text), expected);
+        assert_eq!(parse_facts(text), expected);
         assert_eq!(
-            facts(b"ncclSend(): commHash 5f, data_size -1, receiver_rank"),
-            Facts::default()
+            parse_facts(b"ncclSend(): commHash 5f, data_size -1, receiver_rank"),
+            RangeFacts::default()
         );
-        assert_eq!(facts(b"ncclGroupEnd"), Facts::default());
+        assert_eq!(parse_facts(b"ncclGroupEnd"), RangeFacts::default());
     }
 }

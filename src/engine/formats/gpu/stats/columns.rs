@@ -1,116 +1,118 @@
 //! Reports whose columns stand under a header: csv, tsv, table and column.
 
-use super::{Field, Row, columns, kernel};
+use super::{StatsField, StatsLine, find_columns, parse_kernel};
 
 /// How the rows of a report are laid out.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Layout {
+pub(super) enum StatsLayout {
     /// Fields between separators; the last is the rest of the line.
     Separated {
         separator: u8,
-        columns: Vec<(Field, u64)>,
+        columns: Vec<(StatsField, u64)>,
     },
     /// Cells between bars, at places that the header has.
-    Bars(Vec<Cell>),
+    Bars(Vec<StatsColumn>),
     /// A header whose columns the rule below it shows.
     Header(Vec<u8>),
     /// Cells under that rule.
-    Cells(Vec<Cell>),
+    Cells(Vec<StatsColumn>),
 }
 
 /// A column: what it holds, its unit, and its first character and that behind it. The last column has no
 /// end.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Cell {
-    of: (Field, u64),
+pub(super) struct StatsColumn {
+    of: (StatsField, u64),
     from: usize,
     to: usize,
 }
 
-impl Layout {
+impl StatsLayout {
     /// The layout of the report that a line is the header of.
-    pub(super) fn of(line: &[u8]) -> Option<Layout> {
+    pub(super) fn from_header(line: &[u8]) -> Option<StatsLayout> {
         let text = line.trim_ascii_start();
         let begins = |with: &[u8]| text.starts_with(with);
         if begins(b"|") && contains_header(text) {
-            let bars = bars(line);
+            let bars = find_bars(line);
             let cells = bars
                 .windows(2)
                 .filter_map(|pair| Some((*pair.first()? + 1, *pair.last()?)));
-            let line = Chars::of(line);
+            let line = LineChars::from_line(line);
             let cells: Vec<(usize, usize)> = cells.collect();
             let names: Vec<&[u8]> = cells
                 .iter()
-                .map(|&(from, to)| line.part(from, to))
+                .map(|&(from, to)| line.slice_chars(from, to))
                 .collect();
-            let columns = columns(names.into_iter())?;
-            return Some(Layout::Bars(places(columns, &cells)));
+            let columns = find_columns(names.into_iter())?;
+            return Some(StatsLayout::Bars(place_columns(columns, &cells)));
         }
         if !begins(b"Time") || !contains_header(text) {
             return None;
         }
         for separator in [b',', b'\t'] {
-            let names = || text.split(|&b| b == separator).map(unquoted);
+            let names = || text.split(|&b| b == separator).map(unquote);
             if names().count() > 3 {
-                let columns = columns(names())?;
+                let columns = find_columns(names())?;
                 // What a name has of commas is its own.
                 let is_last = columns
                     .last()
-                    .is_some_and(|(field, _)| *field == Field::Name);
-                return is_last.then_some(Layout::Separated { separator, columns });
+                    .is_some_and(|(field, _)| *field == StatsField::Name);
+                return is_last.then_some(StatsLayout::Separated { separator, columns });
             }
         }
         let is_ours = memchr::memmem::find(text, b"Instances").is_some();
-        is_ours.then(|| Layout::Header(line.to_vec()))
+        is_ours.then(|| StatsLayout::Header(line.to_vec()))
     }
 
     /// What the next line is.
-    pub(super) fn row(&mut self, line: &[u8]) -> Row {
+    pub(super) fn read_line(&mut self, line: &[u8]) -> StatsLine {
         let is_blank = line.trim_ascii().is_empty();
         match self {
-            Layout::Separated { separator, columns } => {
+            StatsLayout::Separated { separator, columns } => {
                 // nsys says what it works on in the same stream.
                 let is_row = line
                     .first()
                     .is_some_and(|b| b.is_ascii_digit() || *b == b'"');
                 if !is_row {
-                    return Row::End;
+                    return StatsLine::End;
                 }
-                row(separated(line, *separator, columns))
+                row_of_kernel(parse_separated(line, *separator, columns))
             }
-            Layout::Bars(cells) => {
+            StatsLayout::Bars(cells) => {
                 let text = line.trim_ascii();
                 match text.first() {
-                    Some(b'+') => Row::Other,
-                    Some(b'|') => row(cut(line, cells)),
-                    _ => Row::End,
+                    Some(b'+') => StatsLine::Other,
+                    Some(b'|') => row_of_kernel(parse_fixed_columns(line, cells)),
+                    _ => StatsLine::End,
                 }
             }
-            Layout::Header(header) => {
+            StatsLayout::Header(header) => {
                 let is_rule = !is_blank && line.iter().all(|b| matches!(b, b'-' | b' '));
-                let cells = is_rule.then(|| ruled(header, line)).flatten();
+                let cells = is_rule.then(|| columns_of_rule(header, line)).flatten();
                 match cells {
                     Some(cells) => {
-                        *self = Layout::Cells(cells);
-                        Row::Other
+                        *self = StatsLayout::Cells(cells);
+                        StatsLine::Other
                     }
-                    None => Row::End,
+                    None => StatsLine::End,
                 }
             }
-            Layout::Cells(_) if is_blank => Row::End,
-            Layout::Cells(cells) => {
+            StatsLayout::Cells(_) if is_blank => StatsLine::End,
+            StatsLayout::Cells(cells) => {
                 let first = line.trim_ascii_start().first();
                 match first.is_some_and(u8::is_ascii_digit) {
-                    true => row(cut(line, cells)),
-                    false => Row::End,
+                    true => row_of_kernel(parse_fixed_columns(line, cells)),
+                    false => StatsLine::End,
                 }
             }
         }
     }
 }
 
-fn row(kernel: Option<super::Kernel>) -> Row {
-    kernel.map_or(Row::Damaged, |kernel| Row::Kernel(Box::new(kernel)))
+fn row_of_kernel(kernel: Option<super::StatsKernel>) -> StatsLine {
+    kernel.map_or(StatsLine::Damaged, |kernel| {
+        StatsLine::Kernel(Box::new(kernel))
+    })
 }
 
 /// True where a line has the first columns of a summary.
@@ -120,7 +122,7 @@ fn contains_header(line: &[u8]) -> bool {
 }
 
 /// A field without the quotes around it.
-fn unquoted(field: &[u8]) -> &[u8] {
+fn unquote(field: &[u8]) -> &[u8] {
     let inner = field
         .strip_prefix(b"\"")
         .and_then(|f| f.strip_suffix(b"\""));
@@ -129,7 +131,11 @@ fn unquoted(field: &[u8]) -> &[u8] {
 
 /// The kernel of a row of csv. The name is last, and quoted where it has a comma; quotes in it may be
 /// doubled or not.
-fn separated(line: &[u8], separator: u8, columns: &[(Field, u64)]) -> Option<super::Kernel> {
+fn parse_separated(
+    line: &[u8],
+    separator: u8,
+    columns: &[(StatsField, u64)],
+) -> Option<super::StatsKernel> {
     let mut rest = line;
     let mut fields = Vec::new();
     let (last, before) = columns.split_last()?;
@@ -143,18 +149,18 @@ fn separated(line: &[u8], separator: u8, columns: &[(Field, u64)]) -> Option<sup
         rest = after.strip_prefix(&[separator])?;
         fields.push((*column, field));
     }
-    let name = unquoted(rest);
+    let name = unquote(rest);
     let doubled = memchr::memmem::find(name, b"\"\"").is_some() && name.len() < rest.len();
     let name = match doubled {
-        true => replaced(name),
+        true => replace_doubled_quotes(name),
         false => name.to_vec(),
     };
     fields.push((*last, &name));
-    kernel(fields.into_iter())
+    parse_kernel(fields.into_iter())
 }
 
 /// Each doubled quote as one.
-fn replaced(text: &[u8]) -> Vec<u8> {
+fn replace_doubled_quotes(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.iter().peekable();
     while let Some(&b) = bytes.next() {
@@ -167,14 +173,14 @@ fn replaced(text: &[u8]) -> Vec<u8> {
 }
 
 /// A line by characters: nsys lays columns out by them, and `…` is one.
-struct Chars<'l> {
+struct LineChars<'l> {
     line: &'l [u8],
     /// Where each begins; empty where each is a byte.
     starts: Vec<usize>,
 }
 
-impl<'l> Chars<'l> {
-    fn of(line: &'l [u8]) -> Chars<'l> {
+impl<'l> LineChars<'l> {
+    fn from_line(line: &'l [u8]) -> LineChars<'l> {
         let starts = match line.is_ascii() {
             true => Vec::new(),
             false => {
@@ -185,11 +191,11 @@ impl<'l> Chars<'l> {
                     .collect()
             }
         };
-        Chars { line, starts }
+        LineChars { line, starts }
     }
 
     /// The characters `from..to`, as far as there are any.
-    fn part(&self, from: usize, to: usize) -> &'l [u8] {
+    fn slice_chars(&self, from: usize, to: usize) -> &'l [u8] {
         let len = self.line.len();
         let place = |at: usize| match self.starts.is_empty() {
             true => at.min(len),
@@ -200,7 +206,7 @@ impl<'l> Chars<'l> {
 }
 
 /// The characters of a line that are bars.
-fn bars(line: &[u8]) -> Vec<usize> {
+fn find_bars(line: &[u8]) -> Vec<usize> {
     let chars = line.iter().filter(|b| **b & 0xc0 != 0x80).enumerate();
     chars
         .filter(|(_, b)| **b == b'|')
@@ -208,10 +214,10 @@ fn bars(line: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-fn places(columns: Vec<(Field, u64)>, cells: &[(usize, usize)]) -> Vec<Cell> {
+fn place_columns(columns: Vec<(StatsField, u64)>, cells: &[(usize, usize)]) -> Vec<StatsColumn> {
     let last = columns.len().saturating_sub(1);
     let cells = columns.into_iter().zip(cells).enumerate();
-    let cell = |(at, (of, &(from, to)))| Cell {
+    let cell = |(at, (of, &(from, to)))| StatsColumn {
         of,
         from,
         to: if at == last { usize::MAX } else { to },
@@ -220,7 +226,7 @@ fn places(columns: Vec<(Field, u64)>, cells: &[(usize, usize)]) -> Vec<Cell> {
 }
 
 /// The columns of a header, by the rule below it.
-fn ruled(header: &[u8], rule: &[u8]) -> Option<Vec<Cell>> {
+fn columns_of_rule(header: &[u8], rule: &[u8]) -> Option<Vec<StatsColumn>> {
     let mut cells: Vec<(usize, usize)> = Vec::new();
     for (at, &b) in rule.iter().enumerate() {
         match cells.last_mut() {
@@ -229,21 +235,21 @@ fn ruled(header: &[u8], rule: &[u8]) -> Option<Vec<Cell>> {
             _ => {}
         }
     }
-    let header = Chars::of(header);
+    let header = LineChars::from_line(header);
     let names: Vec<&[u8]> = cells
         .iter()
-        .map(|&(from, to)| header.part(from, to))
+        .map(|&(from, to)| header.slice_chars(from, to))
         .collect();
-    Some(places(columns(names.into_iter())?, &cells))
+    Some(place_columns(find_columns(names.into_iter())?, &cells))
 }
 
 /// The kernel of a row of cells at fixed places.
-fn cut(line: &[u8], cells: &[Cell]) -> Option<super::Kernel> {
+fn parse_fixed_columns(line: &[u8], cells: &[StatsColumn]) -> Option<super::StatsKernel> {
     let line = line.trim_ascii_end();
-    let line = Chars::of(line.strip_suffix(b"|").unwrap_or(line));
-    kernel(
+    let line = LineChars::from_line(line.strip_suffix(b"|").unwrap_or(line));
+    parse_kernel(
         cells
             .iter()
-            .map(|cell| (cell.of, line.part(cell.from, cell.to))),
+            .map(|cell| (cell.of, line.slice_chars(cell.from, cell.to))),
     )
 }

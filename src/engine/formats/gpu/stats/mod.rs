@@ -5,34 +5,34 @@
 //! A report is known by its columns: `Total Time`, `Instances` and `Name`, and no `Category`.
 
 mod columns;
+mod json_objects;
 mod number;
-mod objects;
 
 use crate::error::Result;
-use crate::formats::{Format, Is, Tells, ordered};
-use crate::report::account::{Account, Class};
+use crate::formats::{InputFormat, ProbeAnswer, Provides, ordered};
+use crate::report::account::{Account, LineClass};
 use crate::source::Input;
-use columns::Layout;
+use columns::StatsLayout;
 use memchr::memmem;
 
 /// The format.
-pub(in crate::formats) const FORMAT: Format = Format {
+pub(in crate::formats) const FORMAT: InputFormat = InputFormat {
     name: "stats",
     what: "what nsys stats prints",
-    tells: Tells::NOTHING,
+    tells: Provides::NOTHING,
     probe: |head| {
         let has = |key: &[u8]| memmem::find(head.bytes, key).is_some();
         let has_times = has(b"Time (%)") || has(b"Time(%)");
         match has_times && has(b"Total Time (") {
-            true => head.other(true),
-            false => Is::No,
+            true => head.probe_recorder(true),
+            false => ProbeAnswer::No,
         }
     },
 };
 
 /// The times of equal kernels, as they are printed. Times are ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Summary {
+pub struct StatsSummary {
     /// All.
     pub total: u64,
     /// How many kernels.
@@ -51,16 +51,16 @@ pub struct Summary {
 
 /// A row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kernel {
+pub struct StatsKernel {
     /// The name; cut where it ends in `…`.
     pub name: Vec<u8>,
     /// Grid and block, where the report has them.
     pub launched: Option<([u32; 3], [u32; 3])>,
     /// The times.
-    pub summary: Summary,
+    pub summary: StatsSummary,
 }
 
-impl Kernel {
+impl StatsKernel {
     /// True where nsys cut the name when it printed it.
     pub fn is_clipped(&self) -> bool {
         self.name.ends_with("…".as_bytes())
@@ -69,73 +69,73 @@ impl Kernel {
 
 /// What was read.
 #[derive(Debug, Default)]
-pub struct Read {
+pub struct StatsOutput {
     /// The rows, in their order.
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<StatsKernel>,
     /// What became of the lines.
     pub account: Account,
 }
 
 /// The longest output that is read: a row has a few hundred bytes.
-const LONGEST: usize = 256 << 20;
+const MAX_STATS_BYTES: usize = 256 << 20;
 
 /// Reads the output of an input. Where it has a report of kernels by grid and one by name alone, that by
 /// grid is read only if it is wanted.
 ///
 /// # Errors
 /// It cannot be read, or is far too long.
-pub fn read(input: &Input, by_grid: bool) -> Result<Read> {
-    let text = ordered::whole(input, LONGEST)?;
-    let mut read = parse(&text, by_grid);
-    read.account.broken = crate::log::unbroken(input, false)?;
+pub fn read_stats(input: &Input, by_grid: bool) -> Result<StatsOutput> {
+    let text = ordered::read_whole(input, MAX_STATS_BYTES)?;
+    let mut read = parse_stats(&text, by_grid);
+    read.account.broken = crate::log::check_unpacked(input, false)?;
     Ok(read)
 }
 
 /// The same of its text.
-pub fn parse(text: &[u8], by_grid: bool) -> Read {
+pub fn parse_stats(text: &[u8], by_grid: bool) -> StatsOutput {
     let (mut account, mut kernels) = (Account::default(), Vec::new());
     let mut layout = None;
-    let mut objects = objects::Objects::default();
+    let mut objects = json_objects::StatsObjects::default();
     for line in text.split_inclusive(|&b| b == b'\n') {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if let Some(begun) = Layout::of(line) {
+        if let Some(begun) = StatsLayout::from_header(line) {
             layout = Some(begun);
-            account.line(Class::Other);
+            account.count_line(LineClass::Other);
             continue;
         }
         let row = match &mut layout {
-            Some(of) => of.row(line),
-            None => objects.line(line),
+            Some(of) => of.read_line(line),
+            None => objects.read_line(line),
         };
         match row {
-            Row::Kernel(kernel) => {
+            StatsLine::Kernel(kernel) => {
                 kernels.push(*kernel);
-                account.line(Class::Call);
+                account.count_line(LineClass::Call);
             }
-            Row::Damaged => {
-                account.damage("a row of the kernel summary", line);
+            StatsLine::Damaged => {
+                account.count_damaged_line("a row of the kernel summary", line);
             }
-            Row::Other => account.line(Class::Other),
-            Row::End => {
+            StatsLine::Other => account.count_line(LineClass::Other),
+            StatsLine::End => {
                 layout = None;
-                account.line(Class::Foreign);
+                account.count_line(LineClass::Foreign);
             }
         }
     }
     // Both reports have all kernels.
-    let is_by_grid = |kernel: &Kernel| kernel.launched.is_some();
+    let is_by_grid = |kernel: &StatsKernel| kernel.launched.is_some();
     if kernels.iter().any(is_by_grid) && !kernels.iter().all(is_by_grid) {
         kernels.retain(|kernel| is_by_grid(kernel) == by_grid);
     }
-    Read { kernels, account }
+    StatsOutput { kernels, account }
 }
 
 /// What a line is, after a header.
 #[derive(Debug, Clone, PartialEq)]
-enum Row {
+enum StatsLine {
     /// A row of the report.
-    Kernel(Box<Kernel>),
+    Kernel(Box<StatsKernel>),
     /// One that cannot be read.
     Damaged,
     /// A rule under the header, or a row's part.
@@ -146,7 +146,7 @@ enum Row {
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Field {
+enum StatsField {
     Total,
     Instances,
     Average,
@@ -161,26 +161,26 @@ enum Field {
     Other,
 }
 
-impl Field {
+impl StatsField {
     /// What the column of that name holds, and how many ns its unit is.
-    fn of(name: &[u8]) -> (Field, u64) {
+    fn from_name(name: &[u8]) -> (StatsField, u64) {
         let name = name.trim_ascii();
         let (word, unit) = match name.iter().position(|&b| b == b'(') {
             Some(at) => name.split_at(at),
             None => (name, &b""[..]),
         };
         let field = match word.trim_ascii() {
-            b"Total Time" => Field::Total,
-            b"Instances" => Field::Instances,
-            b"Avg" | b"Average" => Field::Average,
-            b"Med" | b"Median" => Field::Median,
-            b"Min" | b"Minimum" => Field::Min,
-            b"Max" | b"Maximum" => Field::Max,
-            b"StdDev" => Field::Deviation,
-            b"GridXYZ" => Field::Grid,
-            b"BlockXYZ" => Field::Block,
-            b"Name" => Field::Name,
-            _ => Field::Other,
+            b"Total Time" => StatsField::Total,
+            b"Instances" => StatsField::Instances,
+            b"Avg" | b"Average" => StatsField::Average,
+            b"Med" | b"Median" => StatsField::Median,
+            b"Min" | b"Minimum" => StatsField::Min,
+            b"Max" | b"Maximum" => StatsField::Max,
+            b"StdDev" => StatsField::Deviation,
+            b"GridXYZ" => StatsField::Grid,
+            b"BlockXYZ" => StatsField::Block,
+            b"Name" => StatsField::Name,
+            _ => StatsField::Other,
         };
         let ns = match unit {
             b"(us)" | b"(usec)" => 1_000,
@@ -194,49 +194,59 @@ impl Field {
 
 /// The columns of a report: what each holds, and its unit. `None` where they are not those of a report of
 /// kernels.
-fn columns<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<Vec<(Field, u64)>> {
+fn find_columns<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<Vec<(StatsField, u64)>> {
     let mut is_other = false;
-    let mut columns: Vec<(Field, u64)> = Vec::new();
+    let mut columns: Vec<(StatsField, u64)> = Vec::new();
     for name in names {
         is_other |= name.trim_ascii() == b"Category";
-        columns.push(Field::of(name));
+        columns.push(StatsField::from_name(name));
     }
     // Of old headers only the total names its unit.
-    let total = columns.iter().find(|(field, _)| *field == Field::Total)?.1;
+    let total = columns
+        .iter()
+        .find(|(field, _)| *field == StatsField::Total)?
+        .1;
     if columns.iter().all(|(_, ns)| *ns == 1 || *ns == total) {
         columns.iter_mut().for_each(|(_, ns)| *ns = total);
     }
     let has = |field| columns.iter().any(|(known, _)| *known == field);
-    let needed = [Field::Instances, Field::Min, Field::Max, Field::Name];
+    let needed = [
+        StatsField::Instances,
+        StatsField::Min,
+        StatsField::Max,
+        StatsField::Name,
+    ];
     (!is_other && needed.into_iter().all(has)).then_some(columns)
 }
 
 /// A row of these fields.
-fn kernel<'f>(fields: impl Iterator<Item = ((Field, u64), &'f [u8])>) -> Option<Kernel> {
+fn parse_kernel<'f>(
+    fields: impl Iterator<Item = ((StatsField, u64), &'f [u8])>,
+) -> Option<StatsKernel> {
     let (mut total, mut instances, mut min, mut max) = (None, None, None, None);
     let (mut average, mut median, mut deviation) = (None, None, None);
     let (mut grid, mut block, mut name) = (None, None, None);
     for ((field, ns), text) in fields {
-        let whole = || number::whole(text, ns);
+        let whole = || number::parse_whole_ns(text, ns);
         match field {
-            Field::Total => total = Some(whole()?),
-            Field::Instances => instances = Some(number::whole(text, 1)?),
-            Field::Min => min = Some(whole()?),
-            Field::Max => max = Some(whole()?),
-            Field::Average => average = number::fraction(text, ns),
-            Field::Median => median = number::fraction(text, ns),
-            Field::Deviation => deviation = number::fraction(text, ns),
-            Field::Grid => grid = number::three(text),
-            Field::Block => block = number::three(text),
-            Field::Name => name = Some(text.trim_ascii()),
-            Field::Other => {}
+            StatsField::Total => total = Some(whole()?),
+            StatsField::Instances => instances = Some(number::parse_whole_ns(text, 1)?),
+            StatsField::Min => min = Some(whole()?),
+            StatsField::Max => max = Some(whole()?),
+            StatsField::Average => average = number::parse_fraction_ns(text, ns),
+            StatsField::Median => median = number::parse_fraction_ns(text, ns),
+            StatsField::Deviation => deviation = number::parse_fraction_ns(text, ns),
+            StatsField::Grid => grid = number::parse_three(text),
+            StatsField::Block => block = number::parse_three(text),
+            StatsField::Name => name = Some(text.trim_ascii()),
+            StatsField::Other => {}
         }
     }
     let (total, instances) = (total?, instances.filter(|&n| n > 0)?);
-    Some(Kernel {
+    Some(StatsKernel {
         name: name.filter(|name| !name.is_empty())?.to_vec(),
         launched: grid.zip(block),
-        summary: Summary {
+        summary: StatsSummary {
             total,
             instances,
             average: average.unwrap_or(total as f64 / instances as f64),

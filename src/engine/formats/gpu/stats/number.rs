@@ -2,19 +2,19 @@
 
 /// A whole number of ns from a number of units. The locale decides what separates thousands; where the unit
 /// is ns, whole numbers have no fraction.
-pub(super) fn whole(text: &[u8], ns: u64) -> Option<u64> {
+pub(super) fn parse_whole_ns(text: &[u8], ns: u64) -> Option<u64> {
     if ns != 1 {
-        let value = fraction(text, ns)?;
+        let value = parse_fraction_ns(text, ns)?;
         return (value >= 0.0 && value < u64::MAX as f64).then_some(value.round() as u64);
     }
     let (mut value, mut digits) = (0_u64, 0);
-    for c in chars(text)? {
+    for c in field_chars(text)? {
         match c.to_digit(10) {
             Some(digit) => {
                 value = value.checked_mul(10)?.checked_add(digit.into())?;
                 digits += 1;
             }
-            None if is_between(c) || c == '.' => {}
+            None if is_group_separator(c) || c == '.' => {}
             None => return None,
         }
     }
@@ -22,15 +22,18 @@ pub(super) fn whole(text: &[u8], ns: u64) -> Option<u64> {
 }
 
 /// A number of ns, with a fraction.
-pub(super) fn fraction(text: &[u8], ns: u64) -> Option<f64> {
-    let all: Vec<char> = chars(text)?.collect();
+pub(super) fn parse_fraction_ns(text: &[u8], ns: u64) -> Option<f64> {
+    let all: Vec<char> = field_chars(text)?.collect();
     // The last separator is that of the fraction if no other is like it and not three digits follow.
     let point = all.iter().rposition(|c| matches!(c, '.' | ','));
     let point = point.filter(|&at| {
         let (of, after) = (all.get(at), all.len() - at - 1);
         let before = all.iter().take(at);
         let is_alone = before.clone().all(|c| Some(c) != of);
-        let has_other = before.filter(|c| is_between(**c) || **c == '.').count() > 0;
+        let has_other = before
+            .filter(|c| is_group_separator(**c) || **c == '.')
+            .count()
+            > 0;
         is_alone && (of == Some(&'.') || after != 3 || has_other)
     });
     let mut plain = String::new();
@@ -38,7 +41,7 @@ pub(super) fn fraction(text: &[u8], ns: u64) -> Option<f64> {
         match c {
             _ if Some(at) == point => plain.push('.'),
             '0'..='9' => plain.push(c),
-            c if is_between(c) || c == '.' => {}
+            c if is_group_separator(c) || c == '.' => {}
             _ => return None,
         }
     }
@@ -47,17 +50,17 @@ pub(super) fn fraction(text: &[u8], ns: u64) -> Option<f64> {
 }
 
 /// Three numbers: ` 244    1    6`.
-pub(super) fn three(text: &[u8]) -> Option<[u32; 3]> {
+pub(super) fn parse_three(text: &[u8]) -> Option<[u32; 3]> {
     let mut words = text
         .split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty());
-    let mut next = || u32::try_from(whole(words.next()?, 1)?).ok();
+    let mut next = || u32::try_from(parse_whole_ns(words.next()?, 1)?).ok();
     let three = [next()?, next()?, next()?];
     words.next().is_none().then_some(three)
 }
 
 /// The characters of a short field, quotes and blanks around it aside.
-fn chars(text: &[u8]) -> Option<impl Iterator<Item = char>> {
+fn field_chars(text: &[u8]) -> Option<impl Iterator<Item = char>> {
     let text = std::str::from_utf8(text)
         .ok()?
         .trim()
@@ -67,7 +70,7 @@ fn chars(text: &[u8]) -> Option<impl Iterator<Item = char>> {
 }
 
 /// True for what stands between groups of three digits.
-fn is_between(c: char) -> bool {
+fn is_group_separator(c: char) -> bool {
     matches!(c, ',' | '\'' | '’' | ' ' | '\u{a0}' | '\u{202f}' | '_')
 }
 
@@ -87,7 +90,7 @@ mod tests {
             ("1e3", None),
             ("", None),
         ] {
-            assert_eq!(whole(text.as_bytes(), 1), expected, "{text}");
+            assert_eq!(parse_whole_ns(text.as_bytes(), 1), expected, "{text}");
         }
         for (text, expected) in [
             ("7854681.8", 7_854_681.8),
@@ -97,10 +100,14 @@ mod tests {
             ("0.0", 0.0),
             ("12,5", 12.5),
         ] {
-            assert_eq!(fraction(text.as_bytes(), 1), Some(expected), "{text}");
+            assert_eq!(
+                parse_fraction_ns(text.as_bytes(), 1),
+                Some(expected),
+                "{text}"
+            );
         }
-        assert_eq!(whole(b"267.059180", 1_000_000), Some(267_059_180));
-        assert_eq!(three(b" 244    1    6"), Some([244, 1, 6]));
-        assert_eq!(three(b"1 2"), None);
+        assert_eq!(parse_whole_ns(b"267.059180", 1_000_000), Some(267_059_180));
+        assert_eq!(parse_three(b" 244    1    6"), Some([244, 1, 6]));
+        assert_eq!(parse_three(b"1 2"), None);
     }
 }

@@ -3,10 +3,10 @@ use super::*;
 const NAME: &str = "void f<(int)4, g>(T1, \"q\")";
 
 fn names(text: &str, by_grid: bool) -> Vec<(String, u64, u64)> {
-    let read = parse(text.as_bytes(), by_grid);
+    let read = parse_stats(text.as_bytes(), by_grid);
     assert_eq!(read.account.lines, text.lines().count() as u64);
     assert_eq!(read.account.damaged, 0, "{:?}", read.account.places);
-    let row = |k: &Kernel| {
+    let row = |k: &StatsKernel| {
         let name = String::from_utf8(k.name.clone()).unwrap();
         (name, k.summary.total, k.summary.instances)
     };
@@ -84,7 +84,7 @@ fn a_report_by_grid_and_one_by_name_are_of_the_same_kernels() {
     );
     assert_eq!(names(&text, false), [("f".to_owned(), 30, 3)]);
     assert_eq!(names(&text, true).len(), 2);
-    let launched = parse(text.as_bytes(), true).kernels[0].launched;
+    let launched = parse_stats(text.as_bytes(), true).kernels[0].launched;
     assert_eq!(launched, Some(([244, 1, 6], [128, 1, 1])));
 }
 
@@ -92,7 +92,7 @@ fn a_report_by_grid_and_one_by_name_are_of_the_same_kernels() {
 fn a_damaged_row_is_counted() {
     let text = "Time (%),Total Time (ns),Instances,Avg (ns),Min (ns),Max (ns),Name\n\
                 100.0,30,3,10.0,9,11,f\n100.0,30,3,10.0\n1.0,x,3,10.0,9,11,g\n";
-    let read = parse(text.as_bytes(), false);
+    let read = parse_stats(text.as_bytes(), false);
     assert_eq!((read.kernels.len(), read.account.damaged), (1, 2));
 }
 
@@ -100,7 +100,7 @@ fn a_damaged_row_is_counted() {
 fn units_are_those_of_the_header() {
     let text = "Time (%),Total Time (us),Instances,Avg (us),Med (us),Min (us),Max (us),StdDev (us),Name\n\
                 100.0,30.500,3,10.167,10.000,9.250,11.000,1.000,f\n";
-    let summary = parse(text.as_bytes(), false).kernels[0].summary;
+    let summary = parse_stats(text.as_bytes(), false).kernels[0].summary;
     assert_eq!(
         (summary.total, summary.min, summary.median),
         (30_500, 9_250, Some(10_000.0))
@@ -112,7 +112,7 @@ proptest::proptest! {
     fn any_text_is_accounted_for(
         text in "(Time \\(%\\),Total Time \\(ns\\),Instances,Min \\(ns\\),Max \\(ns\\),Name\n|[|+\\- 0-9.,\"a…\t{}\\[\\]:\n]{0,40}){0,6}",
     ) {
-        let read = parse(text.as_bytes(), false);
-        proptest::prop_assert_eq!(read.account.decided(), read.account.lines);
+        let read = parse_stats(text.as_bytes(), false);
+        proptest::prop_assert_eq!(read.account.count_decided_lines(), read.account.lines);
     }
 }

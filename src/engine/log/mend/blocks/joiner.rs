@@ -1,24 +1,25 @@
 //! Cuts a log into the writes that it is made of, and joins the lines that their ends cut.
 
-use super::RUN;
+use super::HEADER_SEARCH_BYTES;
 use super::line::{
-    Fit, Kind, fit, header_in, is_like, is_whole, line_at, line_end, opened, opens, piece, strong,
-    trimmed, whose,
+    BlockLineKind, JoinCertainty, certain_line_kind, find_header_from, fit_head_and_tail,
+    header_piece_start_at, is_same_stamp_form, line_at, line_end, opening_bytes, opening_header,
+    process_prefix, trim_line_end, whole_line_kind,
 };
-use super::split::{self, Seam};
+use super::write_seam::{self, WriteSeam};
 use crate::grammar::coll;
-use crate::source::{BLOCK, Seen};
+use crate::source::{RejoinCounts, STDIO_BUFFER_BYTES};
 use memchr::{memchr, memmem, memrchr};
 use rustc_hash::FxHashMap;
 use std::ops::RangeInclusive;
 
 /// How many processes are remembered at a time; beyond, the one that wrote longest ago is
 /// forgotten.
-const WRITERS: usize = 4096;
+const MAX_WRITERS: usize = 4096;
 
 /// A process and the beginning of its last line, which its next buffer ends.
 #[derive(Debug, Default)]
-struct Writer {
+struct BlockWriter {
     head: Vec<u8>,
     /// Where the head ended in the log.
     head_end: u64,
@@ -31,21 +32,21 @@ struct Writer {
 }
 
 /// `host:pid:`, which every header of a process begins with.
-type Who = Box<[u8]>;
+type ProcessPrefix = Box<[u8]>;
 
 /// How a write begins.
-enum Begin {
+enum WriteStart {
     /// With the end of the line that this process's last buffer began; bytes in front of it,
     /// and after its line end.
-    Tail(Who, usize, usize, (Fit, Kind)),
+    Tail(ProcessPrefix, usize, usize, (JoinCertainty, BlockLineKind)),
     /// With a header.
-    Start(Who, usize),
+    Start(ProcessPrefix, usize),
     /// With a header that lacks so many of its first bytes, which were lost before.
-    Beheaded(Who, usize, usize),
+    Beheaded(ProcessPrefix, usize, usize),
 }
 
 /// How a write ends.
-enum End {
+enum WriteEnd {
     /// With a line.
     Line(usize),
     /// In the line that begins there.
@@ -57,8 +58,8 @@ enum End {
 
 /// Cuts a log into the writes it is made of.
 #[derive(Debug)]
-pub(super) struct Joiner {
-    writers: FxHashMap<Who, Writer>,
+pub(super) struct BlockJoiner {
+    writers: FxHashMap<ProcessPrefix, BlockWriter>,
     /// How many of them have a head.
     heads: usize,
     turns: u64,
@@ -70,18 +71,18 @@ pub(super) struct Joiner {
     expected: u64,
     /// The last time stamp in front of a header, where lines have them.
     stamp: Vec<u8>,
-    pub(super) seen: Seen,
+    pub(super) seen: RejoinCounts,
     /// How many lines were seen to be cut at the end of a whole buffer, and to go on elsewhere.
     pub(super) evidence: u64,
     /// How often it may still be tried to find a write's end that no buffer's length says.
     tries: u32,
 }
 
-impl Joiner {
+impl BlockJoiner {
     /// A log of which nothing was taken. So many times at most it is tried to find a write's end
     /// that no buffer's length says.
-    pub(super) fn new(tries: u32) -> Joiner {
-        Joiner {
+    pub(super) fn new(tries: u32) -> BlockJoiner {
+        BlockJoiner {
             writers: FxHashMap::default(),
             heads: 0,
             turns: 0,
@@ -89,7 +90,7 @@ impl Joiner {
             is_line_end: false,
             expected: 0,
             stamp: Vec::new(),
-            seen: Seen::default(),
+            seen: RejoinCounts::default(),
             evidence: 0,
             tries,
         }
@@ -98,11 +99,11 @@ impl Joiner {
     /// Takes what is at the start of `bytes`: one write, or a line that is passed on. All of
     /// the log's rest is in `bytes` if `last`, else at least two [`RUN`]s. How many bytes it was,
     /// none only where there are none.
-    pub(super) fn next(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> usize {
+    pub(super) fn take_write(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> usize {
         // What is seen of the log does not depend on how much of it was read.
-        let last = last && bytes.len() <= 2 * RUN;
-        let bytes = &bytes[..bytes.len().min(2 * RUN)];
-        let mut taken = self.write(bytes, last, out);
+        let last = last && bytes.len() <= 2 * HEADER_SEARCH_BYTES;
+        let bytes = &bytes[..bytes.len().min(2 * HEADER_SEARCH_BYTES)];
+        let mut taken = self.take_block_write(bytes, last, out);
         if taken == 0 {
             // A buffer of which nothing is the process's: its first line is passed on.
             let line = line_at(bytes, 0);
@@ -117,7 +118,7 @@ impl Joiner {
     /// The log has ended: what still waits was cut off. Where the log ends with a line's end, so
     /// does `out`: there are as many lines as before.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
-        let mut left: Vec<Writer> = self.writers.drain().map(|(_, w)| w).collect();
+        let mut left: Vec<BlockWriter> = self.writers.drain().map(|(_, w)| w).collect();
         left.sort_unstable_by_key(|w| w.head_end);
         left.retain(|w| !w.head.is_empty());
         self.seen.unended += left.len() as u64;
@@ -130,34 +131,34 @@ impl Joiner {
         out.splice(at..at, heads);
     }
 
-    fn write(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> usize {
+    fn take_block_write(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> usize {
         let mut from = 0;
-        while from < bytes.len().min(RUN) {
+        while from < bytes.len().min(HEADER_SEARCH_BYTES) {
             let end = line_end(bytes, from);
             if !last && end == bytes.len() && bytes[end - 1] != b'\n' {
                 // A line longer than all we see.
                 break;
             }
-            match self.begin(bytes, from, end) {
-                Some(Begin::Tail(who, at, end, how)) => {
+            match self.find_write_start(bytes, from, end) {
+                Some(WriteStart::Tail(who, at, end, how)) => {
                     out.extend_from_slice(&bytes[..at]);
-                    self.join(&who, &bytes[at..end], at, how, out);
-                    return self.block(bytes, at, end, &who, out);
+                    self.write_joined_line(&who, &bytes[at..end], at, how, out);
+                    return self.take_block(bytes, at, end, &who, out);
                 }
-                Some(Begin::Beheaded(who, end, lost)) => {
+                Some(WriteStart::Beheaded(who, end, lost)) => {
                     out.extend_from_slice(&bytes[..from]);
-                    self.wait(&who, &who[..lost], 0, false, out);
-                    let how = (Fit::Strong, Kind::Other);
-                    self.join(&who, &bytes[from..end], from, how, out);
-                    return self.block(bytes, from, end, &who, out);
+                    self.keep_head(&who, &who[..lost], 0, false, out);
+                    let how = (JoinCertainty::Strong, BlockLineKind::Other);
+                    self.write_joined_line(&who, &bytes[from..end], from, how, out);
+                    return self.take_block(bytes, from, end, &who, out);
                 }
-                Some(Begin::Start(who, at)) => {
+                Some(WriteStart::Start(who, at)) => {
                     out.extend_from_slice(&bytes[..at]);
-                    self.give_up(&who, out);
+                    self.pass_on_head(&who, out);
                     // In the middle of a line, where a whole buffer ended.
                     let cut = at == 0 && self.expected == self.at && self.heads > 0;
                     self.evidence += u64::from(cut && self.is_cut_by_another(&who));
-                    return self.block(bytes, at, at, &who, out);
+                    return self.take_block(bytes, at, at, &who, out);
                 }
                 None => from = end,
             }
@@ -168,88 +169,102 @@ impl Joiner {
     }
 
     /// True where the last byte taken ended another process's head.
-    fn is_cut_by_another(&self, who: &Who) -> bool {
-        let is_last = |w: &Writer| w.is_full && w.head_end == self.at && !w.head.is_empty();
+    fn is_cut_by_another(&self, who: &ProcessPrefix) -> bool {
+        let is_last = |w: &BlockWriter| w.is_full && w.head_end == self.at && !w.head.is_empty();
         self.writers.iter().any(|(of, w)| of != who && is_last(w))
     }
 
     /// Whether a write begins on the line at `from`, or right after it.
-    fn begin(&self, bytes: &[u8], from: usize, end: usize) -> Option<Begin> {
+    fn find_write_start(&self, bytes: &[u8], from: usize, end: usize) -> Option<WriteStart> {
         let line = &bytes[from..end];
         let behind = line_at(bytes, end);
-        let next = self.opened_by(behind);
-        let waiting = next.and_then(|next| Some((next, self.waiting(next)?)));
+        let next = self.header_process(behind);
+        let waiting = next.and_then(|next| Some((next, self.waiting_writer(next)?)));
         if let Some((next, writer)) = waiting
-            && let Some((at, how)) = self.tail(next, writer, line, from)
+            && let Some((at, how)) = self.find_tail_start(next, writer, line, from)
         {
-            return Some(Begin::Tail(next.into(), from + at, end, how));
+            return Some(WriteStart::Tail(next.into(), from + at, end, how));
         }
-        if let Some(header) = header_in(line, 0) {
-            let of = whose(line, &header);
-            if let Some(full) = self.cut_in_host(of) {
+        if let Some(header) = find_header_from(line, 0) {
+            let of = process_prefix(line, &header);
+            if let Some(full) = self.process_cut_in_host(of) {
                 let at = from + header.start;
-                let kind = strong(full, &self.writers.get(full)?.head, &bytes[at..end])?;
-                return Some(Begin::Tail(full.clone(), at, end, (Fit::Strong, kind)));
+                let kind = certain_line_kind(full, &self.writers.get(full)?.head, &bytes[at..end])?;
+                return Some(WriteStart::Tail(
+                    full.clone(),
+                    at,
+                    end,
+                    (JoinCertainty::Strong, kind),
+                ));
             }
             // Only its stamp was in the head.
-            if let Some(writer) = self.waiting(of)
-                && let Some(kind) = strong(of, &writer.head, line)
+            if let Some(writer) = self.waiting_writer(of)
+                && let Some(kind) = certain_line_kind(of, &writer.head, line)
             {
-                return Some(Begin::Tail(of.into(), from, end, (Fit::Strong, kind)));
+                return Some(WriteStart::Tail(
+                    of.into(),
+                    from,
+                    end,
+                    (JoinCertainty::Strong, kind),
+                ));
             }
             // Its beginning was not seen for what it is. Its process's name is known all the same.
             let lost = next.map_or(0, |next| next.len().saturating_sub(of.len()));
             if let Some(next) = next.filter(|next| lost > 0 && next.ends_with(of))
-                && strong(next, &next[..lost], line).is_some()
+                && certain_line_kind(next, &next[..lost], line).is_some()
             {
-                return Some(Begin::Beheaded(next.into(), end, lost));
+                return Some(WriteStart::Beheaded(next.into(), end, lost));
             }
             let full = of;
-            let of = self.unglued(full, next);
+            let of = self.unglue_process(full, next);
             let at = match full.len() - of.len() {
-                0 => piece(line, &header),
+                0 => header_piece_start_at(line, &header),
                 glued => header.start + glued,
             };
-            return Some(Begin::Start(of.into(), from + at));
+            return Some(WriteStart::Start(of.into(), from + at));
         }
         if let Some((next, writer)) = waiting {
             // The line after it may be the end: only its stamp was in the head.
-            return match strong(next, &writer.head, behind) {
+            return match certain_line_kind(next, &writer.head, behind) {
                 Some(_) => None,
-                None => Some(Begin::Start(next.into(), end)),
+                None => Some(WriteStart::Start(next.into(), end)),
             };
         }
         // Of a process not met before it is not known what it waits for, but for its name.
-        let may_be = |who: &Who| {
+        let may_be = |who: &ProcessPrefix| {
             let new = next.filter(|next| !self.writers.contains_key(*next));
-            new.is_none_or(|new| self.lost(who).is_some_and(|lost| !new.ends_with(lost)))
+            new.is_none_or(|new| {
+                self.missing_name_part(who)
+                    .is_some_and(|lost| !new.ends_with(lost))
+            })
         };
-        if let Some((who, how)) = self.only_tail(line).filter(|(who, _)| may_be(who)) {
-            return Some(Begin::Tail(who, from, end, how));
+        if let Some((who, how)) = self.find_sole_tail(line).filter(|(who, _)| may_be(who)) {
+            return Some(WriteStart::Tail(who, from, end, how));
         }
-        if let Some((who, how)) = self.last_flush(line, from) {
-            return Some(Begin::Tail(who, from, end, how));
+        if let Some((who, how)) = self.find_last_flush(line, from) {
+            return Some(WriteStart::Tail(who, from, end, how));
         }
         // The end of a line whose beginning is not in the log begins the write too.
         let at = if coll::is_tail(line) { from } else { end };
-        next.map(|next| Begin::Start(next.into(), at))
+        next.map(|next| WriteStart::Start(next.into(), at))
     }
 
     /// The process whose header `line` opens with, whole.
-    fn opened_by<'b>(&self, line: &'b [u8]) -> Option<&'b [u8]> {
-        let header = opened(line)?;
-        let of = whose(line, &header);
+    fn header_process<'b>(&self, line: &'b [u8]) -> Option<&'b [u8]> {
+        let header = opening_header(line)?;
+        let of = process_prefix(line, &header);
         // The header may itself lack its beginning.
-        (piece(line, &header) == 0 && self.cut_in_host(of).is_none()).then_some(of)
+        (header_piece_start_at(line, &header) == 0 && self.process_cut_in_host(of).is_none())
+            .then_some(of)
     }
 
-    fn waiting(&self, who: &[u8]) -> Option<&Writer> {
+    fn waiting_writer(&self, who: &[u8]) -> Option<&BlockWriter> {
         self.writers.get(who).filter(|w| !w.head.is_empty())
     }
 
     /// `of` without the bytes of other text that its host begins with, as far as the process is
     /// known or the one of the next line.
-    fn unglued<'b>(&self, of: &'b [u8], next: Option<&[u8]>) -> &'b [u8] {
+    fn unglue_process<'b>(&self, of: &'b [u8], next: Option<&[u8]>) -> &'b [u8] {
         let host = memchr(b':', of).unwrap_or(of.len());
         if self.writers.contains_key(of) {
             return of;
@@ -260,11 +275,11 @@ impl Joiner {
     }
 
     /// The process whose header lost the first bytes of its host to the buffer before.
-    fn cut_in_host(&self, who: &[u8]) -> Option<&Who> {
-        if self.heads == 0 || self.waiting(who).is_some() {
+    fn process_cut_in_host(&self, who: &[u8]) -> Option<&ProcessPrefix> {
+        if self.heads == 0 || self.waiting_writer(who).is_some() {
             return None;
         }
-        let is_it = |(full, w): &(&Who, &Writer)| {
+        let is_it = |(full, w): &(&ProcessPrefix, &BlockWriter)| {
             let lost = full.len().saturating_sub(who.len());
             lost > 0 && full.ends_with(who) && w.head.ends_with(&full[..lost])
         };
@@ -272,21 +287,29 @@ impl Joiner {
     }
 
     /// Where in `line` the end of the line begins that waits for it.
-    fn tail(
+    fn find_tail_start(
         &self,
         of: &[u8],
-        writer: &Writer,
+        writer: &BlockWriter,
         line: &[u8],
         from: usize,
-    ) -> Option<(usize, (Fit, Kind))> {
+    ) -> Option<(usize, (JoinCertainty, BlockLineKind))> {
         let head = &writer.head;
-        let strong = |at: usize| Some((at, (Fit::Strong, strong(of, head, line.get(at..)?)?)));
-        let any = |at: usize| Some((at, fit(of, head, line.get(at..)?)?));
+        let strong = |at: usize| {
+            Some((
+                at,
+                (
+                    JoinCertainty::Strong,
+                    certain_line_kind(of, head, line.get(at..)?)?,
+                ),
+            ))
+        };
+        let any = |at: usize| Some((at, fit_head_and_tail(of, head, line.get(at..)?)?));
         if let Some(found) = strong(0) {
             return Some(found);
         }
         // A progress bar is drawn without a line end: `\r 10%|#  | 4/40 [00:01<00:11]`.
-        let bar = memrchr(b'\r', trimmed(line));
+        let bar = memrchr(b'\r', trim_line_end(line));
         if let Some(bar) = bar {
             let drawn = memchr(b']', &line[bar..]).map(|i| bar + i + 1);
             let padded = drawn.map_or(0, |at| {
@@ -306,11 +329,14 @@ impl Joiner {
         {
             return Some(found);
         }
-        header_in(line, 0).is_none().then(|| any(0)).flatten()
+        find_header_from(line, 0)
+            .is_none()
+            .then(|| any(0))
+            .flatten()
     }
 
     /// What a process's head lacks of its name.
-    fn lost<'w>(&self, who: &'w [u8]) -> Option<&'w [u8]> {
+    fn missing_name_part<'w>(&self, who: &'w [u8]) -> Option<&'w [u8]> {
         let head = &self.writers.get(who)?.head;
         let has = (1..=who.len())
             .rev()
@@ -320,7 +346,10 @@ impl Joiner {
 
     /// The only process whose head goes with this line, if it goes for sure: a last flush that
     /// was nothing else.
-    fn only_tail(&self, line: &[u8]) -> Option<(Who, (Fit, Kind))> {
+    fn find_sole_tail(
+        &self,
+        line: &[u8],
+    ) -> Option<(ProcessPrefix, (JoinCertainty, BlockLineKind))> {
         let may_be = [&b" stream "[..], b"NCCL "];
         if self.heads == 0
             || !may_be
@@ -331,9 +360,11 @@ impl Joiner {
         }
         let mut fits = self.writers.iter().filter_map(|(who, w)| {
             // Another's end may fit as well: only a header that goes through the joint is sure.
-            let may_be = !w.head.is_empty() && opened(&w.head).is_none();
-            let kind = may_be.then(|| strong(who, &w.head, line)).flatten()?;
-            Some((who, (Fit::Strong, kind)))
+            let may_be = !w.head.is_empty() && opening_header(&w.head).is_none();
+            let kind = may_be
+                .then(|| certain_line_kind(who, &w.head, line))
+                .flatten()?;
+            Some((who, (JoinCertainty::Strong, kind)))
         });
         let (who, how) = fits.next()?;
         fits.next().is_none().then(|| (who.clone(), how))
@@ -341,22 +372,27 @@ impl Joiner {
 
     /// The process whose head ended right before `line`, if that ends it and no other: its last
     /// flush was this end alone.
-    fn last_flush(&self, line: &[u8], from: usize) -> Option<(Who, (Fit, Kind))> {
+    fn find_last_flush(
+        &self,
+        line: &[u8],
+        from: usize,
+    ) -> Option<(ProcessPrefix, (JoinCertainty, BlockLineKind))> {
         let here = self.at + from as u64;
         let waiting = self.writers.iter().filter(|(_, w)| !w.head.is_empty());
-        let mut fits = waiting.filter_map(|(who, w)| Some((who, w, strong(who, &w.head, line)?)));
+        let mut fits =
+            waiting.filter_map(|(who, w)| Some((who, w, certain_line_kind(who, &w.head, line)?)));
         let (who, writer, kind) = fits.next()?;
         let is_its = fits.next().is_none() && writer.head_end == here && line.ends_with(b"\n");
-        is_its.then(|| (who.clone(), (Fit::Strong, kind)))
+        is_its.then(|| (who.clone(), (JoinCertainty::Strong, kind)))
     }
 
     /// Gives out a joined line.
-    fn join(
+    fn write_joined_line(
         &mut self,
-        who: &Who,
+        who: &ProcessPrefix,
         tail: &[u8],
         at: usize,
-        (fit, kind): (Fit, Kind),
+        (fit, kind): (JoinCertainty, BlockLineKind),
         out: &mut Vec<u8>,
     ) {
         let here = self.at + at as u64;
@@ -373,41 +409,41 @@ impl Joiner {
         out.extend_from_slice(tail);
         if writer.head_end != here {
             self.seen.first.get_or_insert(begins);
-            self.evidence += u64::from(writer.is_full && fit == Fit::Strong);
+            self.evidence += u64::from(writer.is_full && fit == JoinCertainty::Strong);
             match kind {
-                Kind::Call => self.seen.calls += 1,
-                Kind::Other => self.seen.others += 1,
+                BlockLineKind::Call => self.seen.calls += 1,
+                BlockLineKind::Other => self.seen.others += 1,
             }
         }
     }
 
     /// The write that begins at `start`, whose lines from `from` on are whole. Gives its end.
-    fn block(
+    fn take_block(
         &mut self,
         bytes: &[u8],
         start: usize,
         from: usize,
-        who: &Who,
+        who: &ProcessPrefix,
         out: &mut Vec<u8>,
     ) -> usize {
-        let full = start + BLOCK;
+        let full = start + STDIO_BUFFER_BYTES;
         self.expected = self.at + full as u64;
         if from > full {
             return from;
         }
         self.turns += 1;
-        self.writer(who, out).turn = self.turns;
-        match self.end(bytes, from, full, who) {
-            End::Line(end) => {
+        self.remember_writer(who, out).turn = self.turns;
+        match self.find_write_end(bytes, from, full, who) {
+            WriteEnd::Line(end) => {
                 out.extend_from_slice(&bytes[from..end]);
                 end
             }
-            End::Cut(line, end) => {
+            WriteEnd::Cut(line, end) => {
                 out.extend_from_slice(&bytes[from..line]);
-                self.wait(who, &bytes[line..end], end, end == full, out);
+                self.keep_head(who, &bytes[line..end], end, end == full, out);
                 end
             }
-            End::Glued(line, joint) => {
+            WriteEnd::Glued(line, joint) => {
                 // Two halves must not become one line. The line's end goes between them, so that
                 // there are as many lines as before.
                 let end = line_end(bytes, line);
@@ -421,7 +457,13 @@ impl Joiner {
 
     /// Where the write ends of which there are lines from `from` on, and which ends at `full` if
     /// it is a whole buffer.
-    fn end(&mut self, bytes: &[u8], from: usize, full: usize, who: &Who) -> End {
+    fn find_write_end(
+        &mut self,
+        bytes: &[u8],
+        from: usize,
+        full: usize,
+        who: &ProcessPrefix,
+    ) -> WriteEnd {
         let most = full.min(bytes.len());
         // The last line of the process, and where others' text begins after it.
         let (mut own, mut foreign): (Option<usize>, Option<usize>) = (None, None);
@@ -430,7 +472,7 @@ impl Joiner {
             let end = line_end(bytes, at);
             let line = &bytes[at..end];
             let is_own = line.get(column..).is_some_and(|l| l.starts_with(who)) || {
-                let header = opened(line).filter(|h| line[h.start..].starts_with(who));
+                let header = opening_header(line).filter(|h| line[h.start..].starts_with(who));
                 if let Some(header) = header {
                     column = header.start;
                     self.stamp.clear();
@@ -440,12 +482,12 @@ impl Joiner {
             };
             let is_cut = end > most || end == most && line.last() != Some(&b'\n');
             // NCCL prints no carriage return: a progress bar was drawn where a write ended.
-            let bar = memchr(b'\r', trimmed(line)).filter(|_| is_own);
+            let bar = memchr(b'\r', trim_line_end(line)).filter(|_| is_own);
             if let Some(bar) = bar.filter(|bar| at + bar <= most) {
-                return End::Cut(at, at + bar);
+                return WriteEnd::Cut(at, at + bar);
             }
             if is_own && is_cut {
-                return self.crossing(bytes, at, most, who);
+                return self.find_crossing_end(bytes, at, most, who);
             }
             if is_own {
                 (own, foreign) = (Some(at), None);
@@ -453,78 +495,91 @@ impl Joiner {
                 continue;
             }
             let rest = &bytes[at..most];
-            let may_open = || opens(rest, who, &self.stamp) == rest.len() && self.is_later(rest);
-            if is_cut && may_open() && !self.is_anothers(bytes, at, most, who) {
-                return End::Cut(at, most);
+            let may_open =
+                || opening_bytes(rest, who, &self.stamp) == rest.len() && self.is_stamp_later(rest);
+            if is_cut && may_open() && !self.is_whole_line_of_another(bytes, at, most, who) {
+                return WriteEnd::Cut(at, most);
             }
             let opening = if is_cut {
                 None
             } else {
-                self.opening(bytes, at, who)
+                self.find_own_opening(bytes, at, who)
             };
             if let Some(cut) = opening {
-                return End::Cut(at, at + cut);
+                return WriteEnd::Cut(at, at + cut);
             }
             let before = own.filter(|_| foreign.is_none());
-            if let Some(end) = before.and_then(|own| self.seam(bytes, own, who, None)) {
+            if let Some(end) = before.and_then(|own| self.find_seam(bytes, own, who, None)) {
                 return end;
             }
             // With nothing of its own after it, others' text is no part of the buffer.
-            if is_cut || self.is_tail(bytes, at, end) {
-                return End::Line(foreign.unwrap_or(at));
+            if is_cut || self.is_tail_of_next_writer(bytes, at, end) {
+                return WriteEnd::Line(foreign.unwrap_or(at));
             }
-            if opened(line).is_some() {
-                return End::Line(foreign.unwrap_or(at));
+            if opening_header(line).is_some() {
+                return WriteEnd::Line(foreign.unwrap_or(at));
             }
             foreign.get_or_insert(at);
             at = end;
         }
         let last = own.filter(|_| foreign.is_none());
-        let seam = last.and_then(|own| self.seam(bytes, own, who, None));
-        seam.unwrap_or(End::Line(foreign.unwrap_or(at)))
+        let seam = last.and_then(|own| self.find_seam(bytes, own, who, None));
+        seam.unwrap_or(WriteEnd::Line(foreign.unwrap_or(at)))
     }
 
     /// Whether the line is the one that the process of the next line waits for.
-    fn is_tail(&self, bytes: &[u8], at: usize, end: usize) -> bool {
-        let next = self.opened_by(line_at(bytes, end));
+    fn is_tail_of_next_writer(&self, bytes: &[u8], at: usize, end: usize) -> bool {
+        let next = self.header_process(line_at(bytes, end));
         next.is_some_and(|next| {
-            let writer = self.waiting(next);
-            writer.is_some_and(|w| strong(next, &w.head, &bytes[at..end]).is_some())
+            let writer = self.waiting_writer(next);
+            writer.is_some_and(|w| certain_line_kind(next, &w.head, &bytes[at..end]).is_some())
         })
     }
 
     /// A process's stamps do not go back.
-    fn is_later(&self, rest: &[u8]) -> bool {
+    fn is_stamp_later(&self, rest: &[u8]) -> bool {
         let begins = rest.len().min(self.stamp.len());
         rest[..begins] >= self.stamp[..begins]
     }
 
     /// Where the write ends that goes into the line at `at`, and to `full` if it is a whole buffer.
-    fn crossing(&mut self, bytes: &[u8], at: usize, full: usize, who: &Who) -> End {
+    fn find_crossing_end(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        full: usize,
+        who: &ProcessPrefix,
+    ) -> WriteEnd {
         let end = line_end(bytes, at);
-        let next = self.opened_by(line_at(bytes, end));
+        let next = self.header_process(line_at(bytes, end));
         if full == end || next == Some(who) {
-            return End::Cut(at, full);
+            return WriteEnd::Cut(at, full);
         }
-        if let Some(writer) = next.and_then(|next| self.waiting(next))
+        if let Some(writer) = next.and_then(|next| self.waiting_writer(next))
             && self
-                .tail(next.unwrap_or_default(), writer, &bytes[full..end], full)
+                .find_tail_start(next.unwrap_or_default(), writer, &bytes[full..end], full)
                 .is_some()
         {
-            return End::Cut(at, full);
+            return WriteEnd::Cut(at, full);
         }
-        let seam = self.seam(bytes, at, who, Some(full));
-        seam.unwrap_or(End::Cut(at, full))
+        let seam = self.find_seam(bytes, at, who, Some(full));
+        seam.unwrap_or(WriteEnd::Cut(at, full))
     }
 
     /// Where in its last line, at `own`, a process's write ends, if it does not end with it: that
     /// was no whole buffer, or did not begin where it was taken to begin. By a buffer's length it
     /// ends at `hint`.
-    fn seam(&mut self, bytes: &[u8], own: usize, who: &Who, hint: Option<usize>) -> Option<End> {
+    fn find_seam(
+        &mut self,
+        bytes: &[u8],
+        own: usize,
+        who: &ProcessPrefix,
+        hint: Option<usize>,
+    ) -> Option<WriteEnd> {
         let end = line_end(bytes, own);
-        let next = self.opened_by(line_at(bytes, end));
-        let waits = next.is_some_and(|next| next != &**who && self.waiting(next).is_some());
-        let seam = Seam {
+        let next = self.header_process(line_at(bytes, end));
+        let waits = next.is_some_and(|next| next != &**who && self.waiting_writer(next).is_some());
+        let seam = WriteSeam {
             bytes,
             line: own..end,
             who,
@@ -533,76 +588,76 @@ impl Joiner {
         if !waits && seam.is_call() {
             // The end of a line whose beginning is not in the log may make it whole.
             let new = next.filter(|&next| !self.writers.contains_key(next));
-            let joint = new.and_then(|next| seam.half(next));
-            return joint.map(|joint| End::Glued(own, joint));
+            let joint = new.and_then(|next| seam.find_address_in_half(next));
+            return joint.map(|joint| WriteEnd::Glued(own, joint));
         }
         if self.tries == 0 {
             return None;
         }
         self.tries -= 1;
         if let Some(next) = next.filter(|_| waits)
-            && let Some(writer) = self.waiting(next)
+            && let Some(writer) = self.waiting_writer(next)
         {
-            let joints = seam.tails(next, &writer.head);
+            let joints = seam.find_tail_starts(next, &writer.head);
             return match joints[..] {
                 [] => None,
-                [joint] => Some(End::Cut(own, joint)),
-                [.., joint] => Some(End::Glued(own, hint.unwrap_or(joint))),
+                [joint] => Some(WriteEnd::Cut(own, joint)),
+                [.., joint] => Some(WriteEnd::Glued(own, hint.unwrap_or(joint))),
             };
         }
         let is_known = |of: &[u8]| self.writers.contains_key(of);
         let is_nearer = |joint: &usize| hint.is_none_or(|hint| *joint < hint);
-        let start = seam.start(next, is_known).filter(is_nearer);
-        let joint = start.or_else(|| seam.foreign(hint).filter(is_nearer));
-        joint.map(|joint| End::Cut(own, joint))
+        let start = seam.find_other_line_start(next, is_known).filter(is_nearer);
+        let joint = start.or_else(|| seam.find_foreign_start(hint).filter(is_nearer));
+        joint.map(|joint| WriteEnd::Cut(own, joint))
     }
 
     /// How many of the first bytes of the line at `at` are the process's: another's write, or
     /// other text, follows them.
-    fn opening(&mut self, bytes: &[u8], at: usize, who: &Who) -> Option<usize> {
+    fn find_own_opening(&mut self, bytes: &[u8], at: usize, who: &ProcessPrefix) -> Option<usize> {
         let line = line_at(bytes, at);
-        let most = opens(line, who, &self.stamp);
+        let most = opening_bytes(line, who, &self.stamp);
         let is_anothers = self
-            .opened_by(line)
-            .is_some_and(|of| self.waiting(of).is_none());
+            .header_process(line)
+            .is_some_and(|of| self.waiting_writer(of).is_none());
         if most == 0 || most >= self.stamp.len() + who.len() || is_anothers || self.tries == 0 {
             return None;
         }
         self.tries -= 1;
-        let next = self.opened_by(line_at(bytes, at + line.len()));
+        let next = self.header_process(line_at(bytes, at + line.len()));
         // Another's end follows, another's header, or other text.
         if let Some(of) = next.filter(|&next| next != &**who)
-            && let Some(writer) = self.waiting(of)
+            && let Some(writer) = self.waiting_writer(of)
         {
-            return only(1..=most, |cut| {
-                strong(of, &writer.head, &line[cut..]).is_some()
+            return only_fitting_cut(1..=most, |cut| {
+                certain_line_kind(of, &writer.head, &line[cut..]).is_some()
             });
         }
-        if let Some(header) = header_in(line, 0) {
-            let of = whose(line, &header);
-            let begins = match of.len() - self.unglued(of, next).len() {
-                0 => piece(line, &header),
+        if let Some(header) = find_header_from(line, 0) {
+            let of = process_prefix(line, &header);
+            let begins = match of.len() - self.unglue_process(of, next).len() {
+                0 => header_piece_start_at(line, &header),
                 glued => header.start + glued,
             };
             return (0 < begins && begins <= most).then_some(begins);
         }
-        let tail = split::tail_ahead(bytes, at + line.len(), who)?;
-        only(1..=most, |cut| {
-            strong(who, &line[..cut], &bytes[tail.clone()]).is_some()
+        let tail = write_seam::find_tail_ahead(bytes, at + line.len(), who)?;
+        only_fitting_cut(1..=most, |cut| {
+            certain_line_kind(who, &line[..cut], &bytes[tail.clone()]).is_some()
         })
     }
 
     /// True where the line at `at`, which goes over `full`, is another process's, whole.
-    fn is_anothers(&self, bytes: &[u8], at: usize, full: usize, of: &[u8]) -> bool {
+    fn is_whole_line_of_another(&self, bytes: &[u8], at: usize, full: usize, of: &[u8]) -> bool {
         let line = line_at(bytes, at);
-        opened(line).is_some_and(|header| {
-            let who = whose(line, &header);
+        opening_header(line).is_some_and(|header| {
+            let who = process_prefix(line, &header);
             let writer = self.writers.get(who);
             // Heads of two processes may end in the same bytes of a stamp or of a host: what
             // looks like a line of the second is the first's head and the second's end.
             let tail = &line[full - at..];
-            let ends = |(who, w): (&[u8], &Writer)| {
-                !w.head.is_empty() && strong(who, &w.head, tail).is_some()
+            let ends = |(who, w): (&[u8], &BlockWriter)| {
+                !w.head.is_empty() && certain_line_kind(who, &w.head, tail).is_some()
             };
             if who == of || writer.is_some_and(|w| ends((who, w))) {
                 return false;
@@ -612,23 +667,24 @@ impl Joiner {
                 // one if these bytes begin no line and end none that waits, or if its host is known.
                 let host = &who[..memchr(b':', who).map_or(0, |end| end + 1)];
                 let is_host = || self.writers.keys().any(|who| who.starts_with(host));
-                let is_line = || opened(tail).is_some() && !is_host();
+                let is_line = || opening_header(tail).is_some() && !is_host();
                 let is_end = || self.writers.iter().any(|(who, w)| ends((who, w)));
                 writer.is_some() || !is_line() && !is_end()
             } else {
                 // Another's buffer that begins after a head in a stamp has a stamp of its own.
-                is_like(&line[..header.start], &self.stamp) && self.cut_in_host(who).is_none()
+                is_same_stamp_form(&line[..header.start], &self.stamp)
+                    && self.process_cut_in_host(who).is_none()
             };
-            is_its && is_whole(line, &header).is_some()
+            is_its && whole_line_kind(line, &header).is_some()
         })
     }
 
     /// The process, which is remembered from now on.
-    fn writer(&mut self, who: &Who, out: &mut Vec<u8>) -> &mut Writer {
-        if self.writers.len() >= WRITERS && !self.writers.contains_key(who) {
+    fn remember_writer(&mut self, who: &ProcessPrefix, out: &mut Vec<u8>) -> &mut BlockWriter {
+        if self.writers.len() >= MAX_WRITERS && !self.writers.contains_key(who) {
             let oldest = self.writers.iter().min_by_key(|(_, w)| w.turn);
             if let Some(oldest) = oldest.map(|(who, _)| who.clone()) {
-                self.give_up(&oldest, out);
+                self.pass_on_head(&oldest, out);
                 self.writers.remove(&oldest);
             }
         }
@@ -636,10 +692,17 @@ impl Joiner {
     }
 
     /// Puts the beginning of a line by until its end comes.
-    fn wait(&mut self, who: &Who, head: &[u8], end: usize, is_full: bool, out: &mut Vec<u8>) {
-        self.give_up(who, out);
+    fn keep_head(
+        &mut self,
+        who: &ProcessPrefix,
+        head: &[u8],
+        end: usize,
+        is_full: bool,
+        out: &mut Vec<u8>,
+    ) {
+        self.pass_on_head(who, out);
         let head_end = self.at + end as u64;
-        let writer = self.writer(who, out);
+        let writer = self.remember_writer(who, out);
         let is_new = is_full && !writer.counted;
         writer.counted |= is_full;
         writer.head.extend_from_slice(head);
@@ -650,7 +713,7 @@ impl Joiner {
     }
 
     /// Passes on a head whose end will not come.
-    fn give_up(&mut self, who: &[u8], out: &mut Vec<u8>) {
+    fn pass_on_head(&mut self, who: &[u8], out: &mut Vec<u8>) {
         if let Some(writer) = self.writers.get_mut(who)
             && !writer.head.is_empty()
         {
@@ -661,7 +724,10 @@ impl Joiner {
 }
 
 /// The only one of `cuts` that `fits`.
-fn only(mut cuts: RangeInclusive<usize>, fits: impl Fn(usize) -> bool) -> Option<usize> {
+fn only_fitting_cut(
+    mut cuts: RangeInclusive<usize>,
+    fits: impl Fn(usize) -> bool,
+) -> Option<usize> {
     let first = cuts.find(|&cut| fits(cut))?;
     (!cuts.any(fits)).then_some(first)
 }

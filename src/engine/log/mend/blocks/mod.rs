@@ -15,38 +15,38 @@
 //! the header on its first whole line; and that the two parts belong together, by the grammar.
 //! What does not fit is passed on as it is, and counted as damage where damage is counted.
 
+mod block_detection;
 mod joiner;
 mod line;
-mod split;
-mod suspect;
+mod write_seam;
 
-use crate::source::{Filled, Found, Rejoin, fill_some};
-use joiner::Joiner;
+use crate::source::{FillEnd, LineRejoiner, RejoinCountsSlot, fill_until_idle};
+use block_detection::{BlockVerdict, is_blocks, judge_block_writes, whole_lines_length};
+use joiner::BlockJoiner;
 use memchr::memrchr;
 use std::io::{self, Read};
-use suspect::{Verdict, is_blocks, verdict, whole_until};
 
 /// Bytes in memory at a time.
-const WINDOW: usize = 1 << 20;
+const REJOIN_WINDOW_BYTES: usize = 1 << 20;
 /// How far after a write's end the next buffer's first header is looked for.
-const RUN: usize = 128 << 10;
+const HEADER_SEARCH_BYTES: usize = 128 << 10;
 /// How often it is tried to find a write's end that no buffer's length says. It takes long, and a
 /// job has few such places.
-const TRIES: u32 = 1 << 14;
+const MAX_SEAM_TRIES: u32 = 1 << 14;
 
 /// How [`source`](crate::source) puts a log's lines together.
-pub const REJOIN: Rejoin = Rejoin {
+pub const BLOCK_REJOINER: LineRejoiner = LineRejoiner {
     is_blocks,
     reader: |inner, found, is_known| match is_known {
-        true => Box::new(Reader::of_blocks(inner, found)),
-        false => Box::new(Reader::new(inner, found)),
+        true => Box::new(BlockRejoinReader::of_blocks(inner, found)),
+        false => Box::new(BlockRejoinReader::new(inner, found)),
     },
 };
 
 /// A log as its processes wrote it, line by line, if it was written in blocks; else as it is.
-struct Reader<R> {
+struct BlockRejoinReader<R> {
     inner: R,
-    state: State,
+    state: BlockRejoinState,
     /// What was read and not yet taken.
     window: Vec<u8>,
     /// How much of it was taken; as long as it is unknown what the log is: given out as it is.
@@ -57,78 +57,82 @@ struct Reader<R> {
     given: usize,
     /// So many bytes of what is put together were given out before it was known what the log is.
     before: usize,
-    joiner: Joiner,
-    seen: Found,
+    joiner: BlockJoiner,
+    seen: RejoinCountsSlot,
     /// The input was idle when it was read last: it is to be reported when all is given out.
     is_idle: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum BlockRejoinState {
     Unknown,
     Plain,
     Blocks,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> BlockRejoinReader<R> {
     /// Finds out by itself what the log is.
-    fn new(inner: R, seen: Found) -> Reader<R> {
-        Reader {
+    fn new(inner: R, seen: RejoinCountsSlot) -> BlockRejoinReader<R> {
+        BlockRejoinReader {
             inner,
-            state: State::Unknown,
+            state: BlockRejoinState::Unknown,
             window: Vec::new(),
             taken: 0,
             ended: false,
             out: Vec::new(),
             given: 0,
             before: 0,
-            joiner: Joiner::new(TRIES),
+            joiner: BlockJoiner::new(MAX_SEAM_TRIES),
             seen,
             is_idle: false,
         }
     }
 
     /// Of a log that is known to be in blocks.
-    fn of_blocks(inner: R, seen: Found) -> Reader<R> {
-        Reader {
-            state: State::Blocks,
-            ..Reader::new(inner, seen)
+    fn of_blocks(inner: R, seen: RejoinCountsSlot) -> BlockRejoinReader<R> {
+        BlockRejoinReader {
+            state: BlockRejoinState::Blocks,
+            ..BlockRejoinReader::new(inner, seen)
         }
     }
 
     /// Reads until the window is full, or the input is idle.
-    fn fill(&mut self) -> io::Result<()> {
+    fn fill_window(&mut self) -> io::Result<()> {
         self.window.drain(..self.taken);
         self.taken = 0;
         let have = self.window.len();
-        self.window.resize(have.max(WINDOW), 0);
-        let read = fill_some(&mut self.inner, &mut self.window[have..]);
+        self.window.resize(have.max(REJOIN_WINDOW_BYTES), 0);
+        let read = fill_until_idle(&mut self.inner, &mut self.window[have..]);
         let n = read.as_ref().map_or(0, |(n, _)| *n);
         self.window.truncate(have + n);
         let filled = read?.1;
-        self.ended = filled == Filled::Ended;
-        self.is_idle = filled == Filled::Idle;
+        self.ended = filled == FillEnd::Ended;
+        self.is_idle = filled == FillEnd::Idle;
         Ok(())
     }
 
     /// Takes writes until there is something to give out.
-    fn advance(&mut self) -> io::Result<()> {
+    fn advance_output(&mut self) -> io::Result<()> {
         self.out.clear();
         self.given = 0;
         while self.out.is_empty() {
             if !self.ended {
-                self.fill()?;
+                self.fill_window()?;
             }
-            let enough = if self.ended { 1 } else { 2 * RUN };
+            let enough = if self.ended {
+                1
+            } else {
+                2 * HEADER_SEARCH_BYTES
+            };
             while self.window.len() - self.taken >= enough {
                 let rest = &self.window[self.taken..];
-                self.taken += self.joiner.next(rest, self.ended, &mut self.out);
-                self.leave_out();
+                self.taken += self.joiner.take_write(rest, self.ended, &mut self.out);
+                self.skip_given_bytes();
             }
             if self.ended {
                 self.joiner.finish(&mut self.out);
-                self.leave_out();
-                self.tell();
+                self.skip_given_bytes();
+                self.report_counts();
                 return Ok(());
             }
             if self.is_idle {
@@ -139,7 +143,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Tells what was put together so far: before the end, that anything is.
-    fn tell(&self) {
+    fn report_counts(&self) {
         if let Ok(mut seen) = self.seen.lock() {
             *seen = Some(self.joiner.seen);
         }
@@ -147,7 +151,7 @@ impl<R: Read> Reader<R> {
 
     /// Leaves out what was given out before it was known what the log is: whole lines, which are put
     /// together as they are.
-    fn leave_out(&mut self) {
+    fn skip_given_bytes(&mut self) {
         let n = self.before.min(self.out.len());
         self.out.drain(..n);
         self.before -= n;
@@ -155,9 +159,9 @@ impl<R: Read> Reader<R> {
 
     /// Finds out what the log is from its first bytes. Of a pipe that has not given as many yet, lines
     /// that are whole for sure are given out until they tell.
-    fn look(&mut self) -> io::Result<()> {
+    fn detect_blocks(&mut self) -> io::Result<()> {
         let given = std::mem::take(&mut self.taken);
-        self.fill()?;
+        self.fill_window()?;
         self.taken = given;
         let lines = match self.is_idle {
             true => memrchr(b'\n', &self.window).map_or(0, |end| end + 1),
@@ -165,16 +169,17 @@ impl<R: Read> Reader<R> {
         };
         let lines = &self.window[..lines];
         if is_blocks(lines) {
-            self.state = State::Blocks;
+            self.state = BlockRejoinState::Blocks;
             (self.before, self.taken) = (given, 0);
-            self.tell();
+            self.report_counts();
             return Ok(());
         }
-        let whole = whole_until(lines);
-        let is_plain = !self.is_idle || whole < lines.len() && verdict(lines) == Verdict::Lines;
+        let whole = whole_lines_length(lines);
+        let is_plain = !self.is_idle
+            || whole < lines.len() && judge_block_writes(lines) == BlockVerdict::Lines;
         self.given = 0;
         if is_plain {
-            self.state = State::Plain;
+            self.state = BlockRejoinState::Plain;
             self.out = std::mem::take(&mut self.window).split_off(given);
             self.taken = 0;
         } else {
@@ -186,18 +191,20 @@ impl<R: Read> Reader<R> {
     }
 }
 
-impl<R: Read> Read for Reader<R> {
+impl<R: Read> Read for BlockRejoinReader<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         if self.given == self.out.len() && !self.is_idle {
-            if self.state == State::Unknown {
-                self.look()?;
+            if self.state == BlockRejoinState::Unknown {
+                self.detect_blocks()?;
             }
             let is_given = self.given == self.out.len();
             match self.state {
-                State::Blocks if is_given && !(self.ended && self.taken == self.window.len()) => {
-                    self.advance()?;
+                BlockRejoinState::Blocks
+                    if is_given && !(self.ended && self.taken == self.window.len()) =>
+                {
+                    self.advance_output()?;
                 }
-                State::Plain if is_given && !self.ended => {
+                BlockRejoinState::Plain if is_given && !self.ended => {
                     self.out = Vec::new();
                     self.given = 0;
                     return self.inner.read(to);

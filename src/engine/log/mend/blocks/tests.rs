@@ -1,9 +1,11 @@
-use super::line::{Kind, is_whole, line_end, opened};
+use super::line::{BlockLineKind, line_end, opening_header, whole_line_kind};
 use super::*;
-use crate::source::{BLOCK, Seen};
+use crate::source::{RejoinCounts, STDIO_BUFFER_BYTES};
 use flate2::read::GzDecoder;
 use memchr::memmem;
-use nccl_pipe_synth::options::{Damage, Layout, Nccl, Options, Prefix, Timestamps, Trainer};
+use nccl_pipe_synth::options::{
+    Damage, LogLayout, Nccl, Options, Prefix, SynthTrainer, Timestamps,
+};
 use nccl_pipe_synth::{StreamSink, generate};
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -11,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What the reader makes of `log`, told that it is in blocks, read `step` bytes at a time.
-fn joined(log: &[u8], step: usize) -> (Vec<u8>, Seen) {
-    let found = Found::default();
-    let mut reader = Reader::of_blocks(Slow(Cursor::new(log), step), Arc::clone(&found));
+fn joined(log: &[u8], step: usize) -> (Vec<u8>, RejoinCounts) {
+    let found = RejoinCountsSlot::default();
+    let mut reader = BlockRejoinReader::of_blocks(Slow(Cursor::new(log), step), Arc::clone(&found));
     let (mut out, mut buffer) = (Vec::new(), vec![0; step]);
     loop {
         match reader.read(&mut buffer).unwrap() {
@@ -88,11 +90,11 @@ impl Job {
         self.lines.extend_from_slice(line.as_bytes());
         let held = self.held.entry(pid).or_default();
         held.extend_from_slice(line.as_bytes());
-        let mut room = BLOCK - self.taken.get(&pid).copied().unwrap_or(0);
+        let mut room = STDIO_BUFFER_BYTES - self.taken.get(&pid).copied().unwrap_or(0);
         while held.len() >= room {
             self.log.extend(held.drain(..room));
             self.taken.remove(&pid);
-            room = BLOCK;
+            room = STDIO_BUFFER_BYTES;
         }
     }
 
@@ -277,7 +279,7 @@ fn slowly(log: &[u8], step: usize) -> (Vec<u8>, usize) {
         step,
         rests: false,
     };
-    let mut reader = Reader::new(pieces, Found::default());
+    let mut reader = BlockRejoinReader::new(pieces, RejoinCountsSlot::default());
     let (mut out, mut early, mut piece) = (Vec::new(), 0, vec![0; 3000]);
     loop {
         match reader.read(&mut piece) {
@@ -295,7 +297,7 @@ fn slowly(log: &[u8], step: usize) -> (Vec<u8>, usize) {
 fn a_pipe_that_gives_a_buffer_at_a_time_is_put_together_as_a_file_is() {
     let (log, _) = two(120);
     assert!(is_blocks(&log));
-    for step in [BLOCK, 1000, 4 * BLOCK + 17] {
+    for step in [STDIO_BUFFER_BYTES, 1000, 4 * STDIO_BUFFER_BYTES + 17] {
         assert_eq!(slowly(&log, step).0, joined(&log, 1 << 20).0, "{step}");
     }
     // Of a log of lines nothing waits.
@@ -311,7 +313,7 @@ fn a_pipe_that_gives_a_buffer_at_a_time_is_put_together_as_a_file_is() {
 #[test]
 fn what_was_still_held_back_when_the_job_was_killed_is_passed_on_as_it_is() {
     let (log, _) = two(120);
-    let log = &log[..5 * BLOCK];
+    let log = &log[..5 * STDIO_BUFFER_BYTES];
     let (out, _) = joined(log, 77);
     assert_eq!(out.len(), log.len());
     let count = |bytes: &[u8]| bytes.iter().filter(|&&b| b == b'\n').count();
@@ -361,9 +363,9 @@ fn a_log_written_line_by_line_is_not_taken_for_blocks() {
 #[test]
 fn a_plain_log_is_read_as_it_is() {
     let log = (0..20_000).map(|i| call(5, i)).collect::<String>();
-    let found = Found::default();
+    let found = RejoinCountsSlot::default();
     let mut out = Vec::new();
-    let mut reader = Reader::new(log.as_bytes(), Arc::clone(&found));
+    let mut reader = BlockRejoinReader::new(log.as_bytes(), Arc::clone(&found));
     reader.read_to_end(&mut out).unwrap();
     assert!(out == log.as_bytes() && found.lock().unwrap().is_none());
 }
@@ -437,8 +439,8 @@ fn no_damage_no_launcher_and_no_time_stamp_is_taken_for_blocks() {
             });
         }
     }
-    for &trainer in Trainer::ALL {
-        for layout in [Layout::Stream, Layout::PerRank] {
+    for &trainer in SynthTrainer::ALL {
+        for layout in [LogLayout::Stream, LogLayout::PerRank] {
             all.push(Options {
                 trainer,
                 layout,
@@ -457,7 +459,7 @@ fn no_damage_no_launcher_and_no_time_stamp_is_taken_for_blocks() {
 }
 
 fn is_call(line: &[u8]) -> bool {
-    opened(line).is_some_and(|h| is_whole(line, &h) == Some(Kind::Call))
+    opening_header(line).is_some_and(|h| whole_line_kind(line, &h) == Some(BlockLineKind::Call))
 }
 
 fn event() -> impl Strategy<Value = (u8, u64, u64)> {
@@ -488,9 +490,9 @@ proptest! {
                 log.push(b'\n');
             }
         }
-        let (mut joiner, mut at, mut out) = (Joiner::new(TRIES), 0, Vec::new());
+        let (mut joiner, mut at, mut out) = (BlockJoiner::new(MAX_SEAM_TRIES), 0, Vec::new());
         while at < log.len() {
-            let taken = joiner.next(&log[at..], true, &mut out);
+            let taken = joiner.take_write(&log[at..], true, &mut out);
             prop_assert!(taken > 0, "{}", String::from_utf8_lossy(&log[at..]));
             at += taken;
         }

@@ -2,28 +2,28 @@
 //! out, made more, or other ones, and went on as before. From there its calls have other numbers.
 
 /// So many calls in a row show that two ranks are at the same place again.
-const NEAR: usize = 16;
+const CALLS_TO_REALIGN: usize = 16;
 
 /// So many at the end of a sequence.
-const FEW: usize = 4;
+const CALLS_TO_REALIGN_AT_END: usize = 4;
 
 /// Ranks may be so many calls apart.
-const REACH: usize = 4096;
+const MAX_CALLS_APART: usize = 4096;
 
 /// So many calls in a row may be other ones.
-const OTHER: usize = 8;
+const MAX_OTHER_CALLS_IN_ROW: usize = 8;
 
 /// How often ranks may part.
-const OFTEN: usize = 64;
+const MAX_DIVERGENCES: usize = 64;
 
 /// Of the calls that two ranks have in common there may be other ones at one place in so many; else
 /// their numbers do not mean the same calls. Of fewer calls one place says nothing, where twice as many
 /// are alike.
-const ALIKE: usize = 16;
+const MIN_ALIKE_PER_OTHER: usize = 16;
 
 /// A member's calls from `from` on, up to the next piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct AlignedPiece {
     from: u32,
     /// What is added to their numbers to get those of the rank that is known; `None` where there are
     /// no such calls.
@@ -31,11 +31,11 @@ pub(super) struct Piece {
 }
 
 /// A member's calls, piece by piece.
-pub(super) type Pieces = Vec<Piece>;
+pub(super) type AlignedPieces = Vec<AlignedPiece>;
 
 /// The number that the rank that is known gives the call `number` of the member; `next` is the first
 /// piece that may be it, of numbers that rise.
-pub(super) fn shifted(pieces: &[Piece], number: u32, next: &mut u32) -> Option<u32> {
+pub(super) fn shifted_number(pieces: &[AlignedPiece], number: u32, next: &mut u32) -> Option<u32> {
     while pieces
         .get(*next as usize + 1)
         .is_some_and(|piece| piece.from <= number)
@@ -47,8 +47,8 @@ pub(super) fn shifted(pieces: &[Piece], number: u32, next: &mut u32) -> Option<u
 }
 
 /// Which of the calls in `told` those in `own` are.
-pub(super) fn align(told: &[u16], own: &[u16]) -> Pieces {
-    let mut pieces = vec![Piece {
+pub(super) fn align_calls(told: &[u16], own: &[u16]) -> AlignedPieces {
+    let mut pieces = vec![AlignedPiece {
         from: 0,
         shift: Some(0),
     }];
@@ -60,9 +60,10 @@ pub(super) fn align(told: &[u16], own: &[u16]) -> Pieces {
         if i == told.len() || j == own.len() {
             break;
         }
-        let Some((left_out, more)) = next(&told[i..], &own[j..]).filter(|_| pieces.len() < OFTEN)
+        let Some((left_out, more)) =
+            find_next_match(&told[i..], &own[j..]).filter(|_| pieces.len() < MAX_DIVERGENCES)
         else {
-            pieces.push(Piece {
+            pieces.push(AlignedPiece {
                 from: j as u32,
                 shift: None,
             });
@@ -74,20 +75,20 @@ pub(super) fn align(told: &[u16], own: &[u16]) -> Pieces {
             continue;
         }
         if more > 0 {
-            pieces.push(Piece {
+            pieces.push(AlignedPiece {
                 from: j as u32,
                 shift: None,
             });
         }
         (i, j) = (i + left_out, j + more);
         let shift = Some(i as i64 - j as i64);
-        pieces.push(Piece {
+        pieces.push(AlignedPiece {
             from: j as u32,
             shift,
         });
     }
-    if 2 * other > same || places > ((same + other) / ALIKE).max(1) {
-        return vec![Piece {
+    if 2 * other > same || places > ((same + other) / MIN_ALIKE_PER_OTHER).max(1) {
+        return vec![AlignedPiece {
             from: 0,
             shift: None,
         }];
@@ -96,25 +97,25 @@ pub(super) fn align(told: &[u16], own: &[u16]) -> Pieces {
 }
 
 /// How many calls of each are not the other's before both go on alike: the fewest.
-fn next(told: &[u16], own: &[u16]) -> Option<(usize, usize)> {
+fn find_next_match(told: &[u16], own: &[u16]) -> Option<(usize, usize)> {
     let alike = |a: usize, b: usize, least: usize| {
         let (Some(told), Some(own)) = (told.get(a..), own.get(b..)) else {
             return false;
         };
-        let n = NEAR.min(told.len()).min(own.len());
+        let n = CALLS_TO_REALIGN.min(told.len()).min(own.len());
         n >= least && told[..n] == own[..n]
     };
     // Of two ways that look alike the one after which both have about as many calls left.
     let left = |(a, b): (usize, usize)| {
         (told.len() - a.min(told.len())).abs_diff(own.len() - b.min(own.len()))
     };
-    (1..=REACH).find_map(|n| {
-        if n <= OTHER && alike(n, n, 1) {
+    (1..=MAX_CALLS_APART).find_map(|n| {
+        if n <= MAX_OTHER_CALLS_IN_ROW && alike(n, n, 1) {
             return Some((n, n));
         }
         let ways = [(n, 0), (0, n)]
             .into_iter()
-            .filter(|&(a, b)| alike(a, b, FEW));
+            .filter(|&(a, b)| alike(a, b, CALLS_TO_REALIGN_AT_END));
         ways.min_by_key(|&way| left(way))
     })
 }
@@ -124,10 +125,10 @@ mod tests {
     use super::*;
 
     fn numbers(told: &[u16], own: &[u16]) -> Vec<Option<u32>> {
-        let pieces = align(told, own);
+        let pieces = align_calls(told, own);
         let mut at = 0;
         (0..own.len() as u32)
-            .map(|n| shifted(&pieces, n, &mut at))
+            .map(|n| shifted_number(&pieces, n, &mut at))
             .collect()
     }
 

@@ -3,16 +3,16 @@
 
 mod align;
 
-use super::bounds::UNKNOWN;
-use super::keys::Keys;
-use super::streams::Stream;
-use align::{align, shifted};
+use super::bounds::UNKNOWN_STRETCH;
+use super::keys::Sequences;
+use super::streams::ProcessStream;
+use align::{align_calls, shifted_number};
 use rustc_hash::FxHashMap;
 use std::slice;
 
 /// What a placed rank's calls of one key tell.
 #[derive(Debug, Default)]
-struct Told {
+struct ThresholdsOfKey {
     /// (stretch, calls up to its end), both rising.
     ends: Vec<(u32, u32)>,
     /// What each call says, short.
@@ -24,14 +24,14 @@ struct Told {
 /// What is told so far, by key.
 #[derive(Debug, Default)]
 pub(super) struct Thresholds {
-    told: Vec<Option<Told>>,
+    told: Vec<Option<ThresholdsOfKey>>,
     /// The keys that are being told.
     is_new: Vec<bool>,
 }
 
 /// Calls next to each other, but for such that are not placed, that belong to one stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct AnchoredRun {
     pub(super) first: u32,
     pub(super) last: u32,
     pub(super) stretch: u32,
@@ -39,15 +39,15 @@ pub(super) struct Run {
 
 /// What the thresholds say of a rank's calls.
 #[derive(Debug, Default)]
-pub(super) struct Anchored {
-    pub(super) runs: Vec<Run>,
+pub(super) struct AnchoredCalls {
+    pub(super) runs: Vec<AnchoredRun>,
     /// How many calls are placed.
     pub(super) calls: u64,
 }
 
 /// Where a walk is in one key.
 #[derive(Debug, Clone, Default)]
-struct At<'t> {
+struct KeyCursor<'t> {
     /// What the calls to come say.
     contents: slice::Iter<'t, u16>,
     /// The stretches to come.
@@ -62,27 +62,27 @@ struct At<'t> {
     differs: bool,
 }
 
-impl<'t> At<'t> {
+impl<'t> KeyCursor<'t> {
     /// In a key of which the rank makes so many `calls`.
-    fn new(told: &'t Told, calls: u64) -> At<'t> {
-        At {
+    fn for_calls(told: &'t ThresholdsOfKey, calls: u64) -> KeyCursor<'t> {
+        KeyCursor {
             contents: told.contents.iter(),
             ends: told.ends.iter(),
-            after: told.after(calls),
-            ..At::default()
+            after: told.stretch_beyond(calls),
+            ..KeyCursor::default()
         }
     }
 
     /// Of a key that nothing is told of.
-    fn none() -> At<'t> {
-        At {
-            after: UNKNOWN,
-            ..At::default()
+    fn without_thresholds() -> KeyCursor<'t> {
+        KeyCursor {
+            after: UNKNOWN_STRETCH,
+            ..KeyCursor::default()
         }
     }
 
     /// Goes on to the next stretch.
-    fn turn(&mut self) {
+    fn next_stretch(&mut self) {
         if let Some(&(stretch, end)) = self.ends.next() {
             self.left = end - self.end;
             (self.stretch, self.end) = (stretch, end);
@@ -92,30 +92,31 @@ impl<'t> At<'t> {
 
 /// A walk's memory, used again.
 #[derive(Debug, Default)]
-pub(super) struct Scratch<'t> {
-    at: Vec<At<'t>>,
+pub(super) struct AnchorScratch<'t> {
+    at: Vec<KeyCursor<'t>>,
 }
 
 impl Thresholds {
-    pub(super) fn new(keys: &Keys) -> Thresholds {
+    pub(super) fn new(keys: &Sequences) -> Thresholds {
         let mut told = Vec::new();
         told.resize_with(keys.len(), || None);
         let is_new = vec![false; keys.len()];
         Thresholds { told, is_new }
     }
 
-    pub(super) fn is_told(&self, key: u32) -> bool {
+    pub(super) fn has_thresholds(&self, key: u32) -> bool {
         self.told.get(key as usize).is_some_and(Option::is_some)
     }
 
     /// How many calls are told of a key.
-    pub(super) fn calls(&self, key: u32) -> u64 {
-        self.told(key).map_or(0, |told| told.contents.len() as u64)
+    pub(super) fn count_calls(&self, key: u32) -> u64 {
+        self.thresholds_of(key)
+            .map_or(0, |told| told.contents.len() as u64)
     }
 
     /// Takes in that the rank that prints made no further call of those of the keys it `uses` whose last one it made
     /// before its last line: others made theirs in the stretch `after` that line, which is the last one.
-    pub(super) fn end(&mut self, uses: &[(u32, u64)], after: u32) {
+    pub(super) fn end_at_last_line(&mut self, uses: &[(u32, u64)], after: u32) {
         for &(key, _) in uses {
             if let Some(Some(told)) = self.told.get_mut(key as usize)
                 && told.ends.last().is_some_and(|last| last.0 < after)
@@ -127,7 +128,13 @@ impl Thresholds {
 
     /// Takes in what a placed rank's calls tell of the keys `new`, of which nothing was told; `cuts`
     /// are (stretch, calls up to its end).
-    pub(super) fn tell(&mut self, stream: &Stream, cuts: &[(u32, u32)], keys: &Keys, new: &[u32]) {
+    pub(super) fn learn_thresholds(
+        &mut self,
+        stream: &ProcessStream,
+        cuts: &[(u32, u32)],
+        keys: &Sequences,
+        new: &[u32],
+    ) {
         new.iter().for_each(|&key| self.is_new[key as usize] = true);
         let mut from = 0;
         for &(stretch, end) in cuts {
@@ -151,57 +158,64 @@ impl Thresholds {
             .for_each(|&key| self.is_new[key as usize] = false);
     }
 
-    fn told(&self, key: u32) -> Option<&Told> {
+    fn thresholds_of(&self, key: u32) -> Option<&ThresholdsOfKey> {
         self.told.get(key as usize)?.as_ref()
     }
 
     /// Places the calls of a rank, which `uses` these keys, by what is told.
-    pub(super) fn walk<'t>(
+    pub(super) fn anchor_calls<'t>(
         &'t self,
-        stream: &Stream,
+        stream: &ProcessStream,
         uses: &[(u32, u64)],
-        keys: &Keys,
-        scratch: &mut Scratch<'t>,
-    ) -> Anchored {
-        scratch.begin(keys, uses, |key| self.told(key));
-        let anchored = try_walk(stream, keys, scratch);
+        keys: &Sequences,
+        scratch: &mut AnchorScratch<'t>,
+    ) -> AnchoredCalls {
+        scratch.begin_walk(keys, uses, |key| self.thresholds_of(key));
+        let anchored = try_anchor(stream, keys, scratch);
         let differs = |key: u32| scratch.at.get(key as usize).is_some_and(|at| at.differs);
         let apart = uses.iter().map(|u| u.0).filter(|&key| differs(key));
-        let apart: FxHashMap<u32, Told> = apart
-            .filter_map(|key| Some((key, self.told(key)?.as_made_by(stream, keys, key))))
+        let apart: FxHashMap<u32, ThresholdsOfKey> = apart
+            .filter_map(|key| {
+                Some((
+                    key,
+                    self.thresholds_of(key)?.renumber_for(stream, keys, key),
+                ))
+            })
             .collect();
         if apart.is_empty() {
             return anchored;
         }
-        let mut scratch = Scratch::default();
-        scratch.begin(keys, uses, |key| apart.get(&key).or_else(|| self.told(key)));
-        try_walk(stream, keys, &mut scratch)
+        let mut scratch = AnchorScratch::default();
+        scratch.begin_walk(keys, uses, |key| {
+            apart.get(&key).or_else(|| self.thresholds_of(key))
+        });
+        try_anchor(stream, keys, &mut scratch)
     }
 }
 
-impl Told {
+impl ThresholdsOfKey {
     /// The stretch of what a rank that makes so many `calls` makes beyond those that are told, or
     /// [`UNKNOWN`]: less than a step may have been made in any.
-    fn after(&self, calls: u64) -> u32 {
+    fn stretch_beyond(&self, calls: u64) -> u32 {
         let told = self.contents.len() as u64;
         let ends = |n: usize| self.ends.iter().rev().nth(n).map_or(0, |e| u64::from(e.1));
         let step = ends(0).saturating_sub(ends(1)).max(1);
         let is_more = calls >= told.saturating_add(step);
-        self.after.filter(|_| is_more).unwrap_or(UNKNOWN)
+        self.after.filter(|_| is_more).unwrap_or(UNKNOWN_STRETCH)
     }
 
     /// The same for a rank that parted from the one that told: by its own numbers.
-    fn as_made_by(&self, stream: &Stream, keys: &Keys, key: u32) -> Told {
+    fn renumber_for(&self, stream: &ProcessStream, keys: &Sequences, key: u32) -> ThresholdsOfKey {
         let own = stream.calls.iter().map(|&what| what as usize);
         let own = own.filter(|&what| keys.of[what] == key);
         let contents: Vec<u16> = own.map(|what| keys.content[what]).collect();
-        let pieces = align(&self.contents, &contents);
-        let after = self.after(contents.len() as u64);
+        let pieces = align_calls(&self.contents, &contents);
+        let after = self.stretch_beyond(contents.len() as u64);
         let (mut piece, mut end) = (0, 0);
         let mut ends: Vec<(u32, u32)> = Vec::new();
         for number in 0..contents.len() as u32 {
-            let told = shifted(&pieces, number, &mut piece);
-            let stretch = told.map_or(UNKNOWN, |told| {
+            let told = shifted_number(&pieces, number, &mut piece);
+            let stretch = told.map_or(UNKNOWN_STRETCH, |told| {
                 while self.ends.get(end).is_some_and(|e| e.1 <= told) {
                     end += 1;
                 }
@@ -212,7 +226,7 @@ impl Told {
                 _ => ends.push((stretch, number + 1)),
             }
         }
-        Told {
+        ThresholdsOfKey {
             ends,
             contents,
             after: None,
@@ -220,13 +234,20 @@ impl Told {
     }
 }
 
-impl<'t> Scratch<'t> {
+impl<'t> AnchorScratch<'t> {
     /// At the beginning of each key that is used.
-    fn begin(&mut self, keys: &Keys, uses: &[(u32, u64)], told: impl Fn(u32) -> Option<&'t Told>) {
-        self.at.resize(keys.len(), At::default());
+    fn begin_walk(
+        &mut self,
+        keys: &Sequences,
+        uses: &[(u32, u64)],
+        told: impl Fn(u32) -> Option<&'t ThresholdsOfKey>,
+    ) {
+        self.at.resize(keys.len(), KeyCursor::default());
         for &(key, calls) in uses {
             if let Some(at) = self.at.get_mut(key as usize) {
-                *at = told(key).map_or_else(At::none, |told| At::new(told, calls));
+                *at = told(key).map_or_else(KeyCursor::without_thresholds, |told| {
+                    KeyCursor::for_calls(told, calls)
+                });
             }
         }
     }
@@ -234,8 +255,12 @@ impl<'t> Scratch<'t> {
 
 /// Goes through a rank's calls, whose keys are at their beginnings; what none is told of is not
 /// placed.
-fn try_walk(stream: &Stream, keys: &Keys, scratch: &mut Scratch<'_>) -> Anchored {
-    let mut anchored = Anchored::default();
+fn try_anchor(
+    stream: &ProcessStream,
+    keys: &Sequences,
+    scratch: &mut AnchorScratch<'_>,
+) -> AnchoredCalls {
+    let mut anchored = AnchoredCalls::default();
     for (number, &what) in (0_u32..).zip(&stream.calls) {
         // No key has no place.
         let key = keys.of[what as usize];
@@ -246,21 +271,21 @@ fn try_walk(stream: &Stream, keys: &Keys, scratch: &mut Scratch<'_>) -> Anchored
             Some(&said) => {
                 at.differs |= keys.content[what as usize] != said;
                 if at.left == 0 {
-                    at.turn();
+                    at.next_stretch();
                 }
                 at.left = at.left.saturating_sub(1);
                 at.stretch
             }
             None => at.after,
         };
-        if stretch == UNKNOWN {
+        if stretch == UNKNOWN_STRETCH {
             continue;
         }
         anchored.calls += 1;
         match anchored.runs.last_mut() {
             // A rank's own calls are in order: a fall is a call that does not match.
             Some(run) if run.stretch >= stretch => run.last = number,
-            _ => anchored.runs.push(Run {
+            _ => anchored.runs.push(AnchoredRun {
                 first: number,
                 last: number,
                 stretch,

@@ -8,47 +8,47 @@
 mod settled;
 
 use super::Placement;
-use super::bounds::{Bounds, UNKNOWN};
-use super::keys::{Keys, NO_KEY};
-use super::printer::Printers;
-use super::resolve::{Who, place};
-use super::streams::Streams;
-use crate::log::timeline::Timeline;
-use crate::members::Merged;
-use settled::{AllCuts, Steps, ends};
+use super::bounds::{StepBounds, UNKNOWN_STRETCH};
+use super::keys::{NO_SEQUENCE, Sequences};
+use super::printer::PrinterHistory;
+use super::resolve::{PlacementScope, place_streams};
+use super::streams::StreamsByProcess;
+use crate::log::timeline::StepTimeline;
+use crate::members::MergedMembers;
+use settled::{CutsByProcess, StepCompleteness, last_step_ends};
 
-pub use settled::SoFar;
-pub(super) use settled::cut_of;
+pub use settled::LivePlacement;
+pub(super) use settled::cut_at;
 
 /// So many calls are placed at least.
-pub(super) const LATELY: u64 = 16 << 10;
+pub(super) const MIN_WINDOW_CALLS: u64 = 16 << 10;
 
 /// Steps between the last one that is let go and the last one that is settled.
-const APART: usize = 24;
+const STEPS_KEPT_SETTLED: usize = 24;
 
 /// So many steps in a row must be whole where calls are let go.
-const WHOLE: usize = 4;
+const MIN_WHOLE_STEPS_IN_ROW: usize = 4;
 
 /// So many places are tried.
-const TRIED: usize = 16;
+const MAX_LET_GO_TRIES: usize = 16;
 
 /// Cuts of a process that are remembered: who asks for an older call's gap is told nothing.
-const REMEMBERED: usize = 1 << 13;
+const MAX_CUTS_REMEMBERED: usize = 1 << 13;
 
 /// The calls that are placed at each pause.
 #[derive(Debug)]
-pub(super) struct Lately {
-    streams: Streams,
+pub(super) struct RecentWindow {
+    streams: StreamsByProcess,
     /// How many calls of each process came before.
     gone: Vec<u32>,
     /// Where these were cut, by process.
-    before: AllCuts,
+    before: CutsByProcess,
     /// The last gap before them.
     base: Option<u32>,
     /// The same when this began.
     first: Option<u32>,
     /// Who printed the lines before.
-    printers: Printers,
+    printers: PrinterHistory,
     /// By process: a call of each kind that it made before.
     ever: Vec<Vec<u32>>,
     /// How many calls of each process were looked at: see [`Lately::lacks`].
@@ -60,29 +60,29 @@ pub(super) struct Lately {
 }
 
 /// How calls are placed.
-pub(super) struct How<'a> {
+pub(super) struct PlacementContext<'a> {
     pub(super) by_position: bool,
     pub(super) printer: Option<u32>,
     pub(super) among: usize,
-    pub(super) printers: &'a Printers,
+    pub(super) printers: &'a PrinterHistory,
     pub(super) jobs: usize,
 }
 
-impl Lately {
+impl RecentWindow {
     /// All of `streams`, before which so many calls were cut there, up to the end of gap `base`.
-    pub(super) fn of(
-        streams: Streams,
-        (gone, before): (Vec<u32>, AllCuts),
+    pub(super) fn from_streams(
+        streams: StreamsByProcess,
+        (gone, before): (Vec<u32>, CutsByProcess),
         base: Option<u32>,
         few: u64,
-    ) -> Lately {
-        Lately {
+    ) -> RecentWindow {
+        RecentWindow {
             streams,
             gone,
             before,
             base,
             first: base,
-            printers: Printers::default(),
+            printers: PrinterHistory::default(),
             ever: Vec::new(),
             looked_at: Vec::new(),
             few,
@@ -91,20 +91,20 @@ impl Lately {
     }
 
     /// The calls, to be added to.
-    pub(super) fn streams(&mut self) -> &mut Streams {
+    pub(super) fn streams_mut(&mut self) -> &mut StreamsByProcess {
         &mut self.streams
     }
 
     /// True where a process calls on a communicator on which only others did before: its first call there
     /// is their first, which is not here any more.
-    pub(super) fn lacks(&mut self, merged: &Merged) -> bool {
+    pub(super) fn lacks_first_calls(&mut self, merged: &MergedMembers) -> bool {
         let all = &self.streams.streams;
         self.looked_at.resize(all.len(), 0);
         if self.ever.iter().all(Vec::is_empty) {
             return false;
         }
-        let keys = Keys::new(&self.streams, merged);
-        let key = |what: &u32| keys.of.get(*what as usize).copied().unwrap_or(NO_KEY) as usize;
+        let keys = Sequences::new(&self.streams, merged);
+        let key = |what: &u32| keys.of.get(*what as usize).copied().unwrap_or(NO_SEQUENCE) as usize;
         let mut ever = vec![false; keys.len()];
         for what in self.ever.iter().flatten() {
             if let Some(ever) = ever.get_mut(key(what)) {
@@ -132,46 +132,48 @@ impl Lately {
     }
 
     /// The calls, placed by what has come so far. Those of gap `needed` and later stay.
-    pub(super) fn so_far(
+    pub(super) fn place_window(
         &mut self,
-        (timeline, merged): (&Timeline, &Merged),
-        how: How<'_>,
+        (timeline, merged): (&StepTimeline, &MergedMembers),
+        how: PlacementContext<'_>,
         needed: u32,
-    ) -> SoFar<'_> {
-        self.forget();
-        let mut printers = how.printers.and(&self.printers);
-        let who = Who {
+    ) -> LivePlacement<'_> {
+        self.forget_old_cuts();
+        let mut printers = how.printers.joined_with(&self.printers);
+        let who = PlacementScope {
             by_position: how.by_position,
             printer: how.printer,
             among: how.among,
             printers: &mut printers,
         };
-        let bounds = Bounds::after(timeline, self.base);
+        let bounds = StepBounds::after_gap(timeline, self.base);
         let Placement {
             mut cuts, known, ..
-        } = place(&self.streams, merged, &bounds, who, how.jobs);
+        } = place_streams(&self.streams, merged, &bounds, who, how.jobs);
         let keys = match how.by_position {
-            true => Keys::default(),
-            false => Keys::new(&self.streams, merged),
+            true => Sequences::default(),
+            false => Sequences::new(&self.streams, merged),
         };
-        let steps = Steps::new(&self.streams, (&keys, &known), &cuts, &self.ever, merged)
-            .printed(printers.is_unusual);
-        let settled = steps.settled(timeline);
-        let calls = self.streams.calls();
+        let steps =
+            StepCompleteness::new(&self.streams, (&keys, &known), &cuts, &self.ever, merged)
+                .with_unusual_rank(printers.is_unusual);
+        let settled = steps.last_settled_gap(timeline);
+        let calls = self.streams.count_calls();
         let mut until = None;
         if calls >= self.many {
-            until = settled.and_then(|settled| self.until(&steps, timeline, settled, needed));
+            until =
+                settled.and_then(|settled| self.find_let_go_gap(&steps, timeline, settled, needed));
             if until.is_none() && settled < Some(needed) {
                 // There is no good place: not each pause looks for one.
                 self.many = calls.saturating_add(self.few);
             }
         }
         if let Some(until) = until {
-            self.let_go(until, &mut cuts, &keys);
+            self.let_go_until(until, &mut cuts, &keys);
             self.printers = printers;
-            self.many = self.streams.calls().saturating_add(self.few);
+            self.many = self.streams.count_calls().saturating_add(self.few);
         }
-        SoFar {
+        LivePlacement {
             streams: &self.streams,
             gone: &self.gone,
             before: &self.before,
@@ -182,44 +184,51 @@ impl Lately {
     }
 
     /// Forgets cuts that were told long ago.
-    fn forget(&mut self) {
+    fn forget_old_cuts(&mut self) {
         for cuts in &mut self.before {
-            if cuts.len() > 2 * REMEMBERED {
-                cuts.drain(..cuts.len() - REMEMBERED);
-                cuts[0].0 = UNKNOWN;
+            if cuts.len() > 2 * MAX_CUTS_REMEMBERED {
+                cuts.drain(..cuts.len() - MAX_CUTS_REMEMBERED);
+                cuts[0].0 = UNKNOWN_STRETCH;
             }
         }
     }
 
     /// The last gap whose calls, and those before, need not be placed again.
-    fn until(
+    fn find_let_go_gap(
         &self,
-        steps: &Steps<'_>,
-        timeline: &Timeline,
+        steps: &StepCompleteness<'_>,
+        timeline: &StepTimeline,
         settled: u32,
         needed: u32,
     ) -> Option<u32> {
-        let of_gaps = steps.by_gap();
+        let of_gaps = steps.calls_by_gap();
         let mut left = 0;
         let enough = of_gaps.iter().rev().find(|(_, calls)| {
             left += **calls;
             left >= self.few
         });
         let most = (*enough?.0).min(settled).min(needed).checked_sub(1)?;
-        let settled = ends(timeline, settled, APART);
-        let most = most.min(*settled.first().filter(|_| settled.len() >= APART)?);
-        let places = ends(timeline, most, TRIED + WHOLE);
+        let settled = last_step_ends(timeline, settled, STEPS_KEPT_SETTLED);
+        let most = most.min(
+            *settled
+                .first()
+                .filter(|_| settled.len() >= STEPS_KEPT_SETTLED)?,
+        );
+        let places = last_step_ends(timeline, most, MAX_LET_GO_TRIES + MIN_WHOLE_STEPS_IN_ROW);
         let is_good = |last: &&[u32]| {
             last.windows(2)
                 .all(|pair| steps.is_whole(Some(pair[0]), pair[1]))
         };
-        let good = places.windows(WHOLE + 1).rev().find(is_good)?;
+        let good = places
+            .windows(MIN_WHOLE_STEPS_IN_ROW + 1)
+            .rev()
+            .find(is_good)?;
         let until = *good.last()?;
         self.base.is_none_or(|base| until > base).then_some(until)
     }
 
     /// Lets go of the calls up to the end of gap `until`.
-    fn let_go(&mut self, until: u32, cuts: &mut AllCuts, keys: &Keys) {
+    fn let_go_until(&mut self, until: u32, cuts: &mut CutsByProcess, keys: &Sequences) {
         let resize = self.streams.streams.len();
         self.gone.resize(resize.max(self.gone.len()), 0);
         self.before
@@ -234,7 +243,7 @@ impl Lately {
             let old = std::mem::take(&mut self.ever[process]);
             let made = own.calls.get(..n as usize).unwrap_or_default();
             for &what in old.iter().chain(made) {
-                let key = keys.of.get(what as usize).copied().unwrap_or(NO_KEY);
+                let key = keys.of.get(what as usize).copied().unwrap_or(NO_SEQUENCE);
                 if let Some(seen) = seen.get_mut(key as usize)
                     && *seen != process
                 {
@@ -254,7 +263,7 @@ impl Lately {
             }
         }
         self.streams.drop_first(|process| gone[process as usize]);
-        self.streams.forget(&mut self.ever);
+        self.streams.forget_unused(&mut self.ever);
         self.base = Some(until);
     }
 }

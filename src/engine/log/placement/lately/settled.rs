@@ -5,110 +5,114 @@
 //! calls in it, each by its own count ([`Steps`]), and with its line only if they are the same calls, or those of
 //! the step before.
 
-use crate::log::placement::keys::{Keys, NO_KEY};
-use crate::log::placement::streams::Streams;
-use crate::log::timeline::{Gap, Timeline};
-use crate::members::Merged;
+use crate::log::placement::keys::{NO_SEQUENCE, Sequences};
+use crate::log::placement::streams::StreamsByProcess;
+use crate::log::timeline::{GapKind, StepTimeline};
+use crate::members::MergedMembers;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// A step whose line came so many steps ago is not waited for any more.
-const LATE: usize = 8;
+const MAX_STEPS_BEHIND: usize = 8;
 
 /// A rank that has no call yet on a communicator that it set up, or none after a step, is waited for so
 /// long: where others call, all must, and its lines may come through a long pipe of their own.
-const LATEST: usize = 32;
+const MAX_STEPS_SILENT: usize = 32;
 
 /// So many steps have lines before it is known what they look like: which trainer and which rank
 /// prints them, and how many steps apart.
-const KNOWN: usize = 3;
+const MIN_STEPS_TO_SETTLE: usize = 3;
 
 /// The same where the rank that seems to print them is not the one that the trainer prints on: a rank that runs
 /// ahead may fit a few lines by chance.
-const UNUSUAL: usize = 8;
+const MIN_STEPS_UNUSUAL_RANK: usize = 8;
 
 /// Until so many steps have lines each must be like the one before it, or all ranks must have made the same calls
 /// when the line came: as long as few lines are known, calls of one step may be taken for another's on all ranks alike.
-const YOUNG: usize = LATE;
+const MIN_STEPS_UNCHECKED: usize = MAX_STEPS_BEHIND;
 
 /// Spreads the bits of a small number.
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The cuts of each process: pairs of a gap and the number of its calls up to the gap's end.
-pub(in crate::log::placement) type AllCuts = Vec<Vec<(u32, u32)>>;
+pub(in crate::log::placement) type CutsByProcess = Vec<Vec<(u32, u32)>>;
 
 /// The last calls, placed by what has come so far.
-pub struct SoFar<'a> {
+pub struct LivePlacement<'a> {
     /// What they are.
-    pub streams: &'a Streams,
+    pub streams: &'a StreamsByProcess,
     /// How many calls of each process came before them.
     pub(in crate::log::placement) gone: &'a [u32],
     /// Where these were cut, by process.
-    pub(in crate::log::placement) before: &'a AllCuts,
+    pub(in crate::log::placement) before: &'a CutsByProcess,
     /// Where they are cut, by process.
-    pub cuts: AllCuts,
+    pub cuts: CutsByProcess,
     /// The last gap that is settled: so are those before it.
     pub settled: Option<u32>,
     /// Calls up to this gap were let go for good, before the last calls were first asked for.
     pub since: Option<u32>,
 }
 
-impl SoFar<'_> {
+impl LivePlacement<'_> {
     /// The gap of a process's call, by its number among all of the process, and how many calls there are up
     /// to the gap's end; `None` where it is not settled.
-    pub fn cut(&self, process: u32, number: u32) -> Option<(u32, u32)> {
+    pub fn cut_of_call(&self, process: u32, number: u32) -> Option<(u32, u32)> {
         let at = process as usize;
         let gone = self.gone.get(at).copied().unwrap_or(0);
         let (gap, end) = match number.checked_sub(gone) {
             Some(number) => {
-                let (gap, end) = cut_of(self.cuts.get(at)?, number)?;
+                let (gap, end) = cut_at(self.cuts.get(at)?, number)?;
                 (gap, end.saturating_add(gone))
             }
-            None => cut_of(self.before.get(at)?, number)?,
+            None => cut_at(self.before.get(at)?, number)?,
         };
         Some((gap, end)).filter(|_| self.settled.is_some_and(|settled| gap <= settled))
     }
 }
 
-impl SoFar<'_> {
+impl LivePlacement<'_> {
     /// Where the first call is in the input that is not settled, where that was kept, of those whose line is
     /// in a gap that is `wanted`.
-    pub fn first_open(&self, wanted: impl Fn(u32) -> bool) -> u64 {
+    pub fn first_unsettled(&self, wanted: impl Fn(u32) -> bool) -> u64 {
         let mut first = u64::MAX;
         for (process, cuts) in self.cuts.iter().enumerate() {
             let settled = cuts.partition_point(|&(gap, _)| Some(gap) <= self.settled);
             let from = settled.checked_sub(1).map_or(0, |at| cuts[at].1);
-            first = first.min(self.streams.first_from(process, from, &wanted));
+            first = first.min(self.streams.first_position_from(process, from, &wanted));
         }
         first
     }
 }
 
 /// The gap of a call by where its process's calls are cut, and how many there are up to its end.
-pub(in crate::log::placement) fn cut_of(cuts: &[(u32, u32)], number: u32) -> Option<(u32, u32)> {
+pub(in crate::log::placement) fn cut_at(cuts: &[(u32, u32)], number: u32) -> Option<(u32, u32)> {
     let at = cuts.partition_point(|&(_, end)| end <= number);
     cuts.get(at).copied()
 }
 
 /// The last gaps of so many steps whose lines have come, up to gap `until`, in order.
-pub(in crate::log::placement) fn ends(timeline: &Timeline, until: u32, n: usize) -> Vec<u32> {
+pub(in crate::log::placement) fn last_step_ends(
+    timeline: &StepTimeline,
+    until: u32,
+    n: usize,
+) -> Vec<u32> {
     let gaps = &timeline.gaps;
     let closed = gaps.len().saturating_sub(1);
     let is_end = |gap: &usize| {
         let (own, next) = (gaps.get(*gap), gaps.get(gap + 1));
-        matches!(own, Some(Gap::Step(_))) && next != own
+        matches!(own, Some(GapKind::Step(_))) && next != own
     };
     let until = (until as usize).saturating_add(1).min(closed);
-    let newest = (gaps.gone()..until).rev().filter(is_end).take(n);
+    let newest = (gaps.forgotten_count()..until).rev().filter(is_end).take(n);
     let mut ends: Vec<u32> = newest.map(|gap| gap as u32).collect();
     ends.reverse();
     ends
 }
 
 /// What tells whether a step's calls are all there.
-pub(in crate::log::placement) struct Steps<'a> {
-    streams: &'a Streams,
-    keys: &'a Keys,
+pub(in crate::log::placement) struct StepCompleteness<'a> {
+    streams: &'a StreamsByProcess,
+    keys: &'a Sequences,
     cuts: &'a [Vec<(u32, u32)>],
     /// The processes whose calls are known by more than the position of their lines, and the keys of
     /// all calls that each ever made.
@@ -119,15 +123,15 @@ pub(in crate::log::placement) struct Steps<'a> {
     lines: usize,
 }
 
-impl<'a> Steps<'a> {
+impl<'a> StepCompleteness<'a> {
     /// Of `streams` as they are cut; `ever` has by process calls that it made before.
     pub(in crate::log::placement) fn new(
-        streams: &'a Streams,
-        (keys, known): (&'a Keys, &[u32]),
+        streams: &'a StreamsByProcess,
+        (keys, known): (&'a Sequences, &[u32]),
         cuts: &'a [Vec<(u32, u32)>],
         ever: &[Vec<u32>],
-        merged: &Merged,
-    ) -> Steps<'a> {
+        merged: &MergedMembers,
+    ) -> StepCompleteness<'a> {
         let mut seen = vec![usize::MAX; keys.len()];
         let known = known.iter().map(|&process| {
             let process = process as usize;
@@ -135,7 +139,7 @@ impl<'a> Steps<'a> {
             let (now, ever) = (now.into_iter(), ever.get(process).into_iter());
             let mut used = Vec::new();
             for &what in now.chain(ever).flatten() {
-                let key = keys.of.get(what as usize).copied().unwrap_or(NO_KEY);
+                let key = keys.of.get(what as usize).copied().unwrap_or(NO_SEQUENCE);
                 if let Some(seen) = seen.get_mut(key as usize)
                     && *seen != process
                 {
@@ -146,29 +150,36 @@ impl<'a> Steps<'a> {
             (process, used)
         });
         let known: Vec<(usize, Vec<u32>)> = known.collect();
-        Steps {
-            is_awaited: keys.awaited(&known, merged),
+        StepCompleteness {
+            is_awaited: keys.find_awaited(&known, merged),
             streams,
             keys,
             cuts,
             known,
-            lines: KNOWN,
+            lines: MIN_STEPS_TO_SETTLE,
         }
     }
 
     /// The same where the lines seem to be of another rank than the trainer's source has it, or not.
-    pub(super) fn printed(self, is_unusual: bool) -> Steps<'a> {
-        let lines = if is_unusual { UNUSUAL } else { KNOWN };
-        Steps { lines, ..self }
+    pub(super) fn with_unusual_rank(self, is_unusual: bool) -> StepCompleteness<'a> {
+        let lines = if is_unusual {
+            MIN_STEPS_UNUSUAL_RANK
+        } else {
+            MIN_STEPS_TO_SETTLE
+        };
+        StepCompleteness { lines, ..self }
     }
 
     /// The last gap that is settled.
-    pub(in crate::log::placement) fn settled(&self, timeline: &Timeline) -> Option<u32> {
+    pub(in crate::log::placement) fn last_settled_gap(
+        &self,
+        timeline: &StepTimeline,
+    ) -> Option<u32> {
         // Who prints is not known yet.
         let is_open = self.known.is_empty() && self.keys.len() > 0;
-        let ends = ends(timeline, u32::MAX, LATEST + 2);
-        let is_young = timeline.steps.len() < YOUNG;
-        let awaited = self.awaited(timeline);
+        let ends = last_step_ends(timeline, u32::MAX, MAX_STEPS_SILENT + 2);
+        let is_young = timeline.steps.len() < MIN_STEPS_UNCHECKED;
+        let awaited = self.first_awaited_gap(timeline);
         let newest = ends.iter().rev().enumerate();
         let settled = newest
             .filter(|_| timeline.steps.len() >= self.lines)
@@ -177,8 +188,8 @@ impl<'a> Steps<'a> {
                 let earlier = |n: usize| at.checked_sub(n).map(|before| ends[before]);
                 let before = earlier(1);
                 awaited.is_none_or(|awaited| end < awaited)
-                    && (age >= LATEST
-                        || age >= LATE && !self.is_behind(end)
+                    && (age >= MAX_STEPS_SILENT
+                        || age >= MAX_STEPS_BEHIND && !self.is_behind(end)
                         || !is_open
                             && self.has_calls(before, end)
                             && self.is_whole(before, end)
@@ -199,7 +210,9 @@ impl<'a> Steps<'a> {
     fn is_behind(&self, end: u32) -> bool {
         let is_over = |process: &usize| {
             let all = self.streams.streams.get(*process);
-            all.is_some_and(|all| all.len() as usize == self.calls(*process, None, end).len())
+            all.is_some_and(|all| {
+                all.len() as usize == self.calls_between(*process, None, end).len()
+            })
         };
         let over: Vec<_> = self.known.iter().filter(|(p, _)| is_over(p)).collect();
         if over.is_empty() {
@@ -207,8 +220,13 @@ impl<'a> Steps<'a> {
         }
         let mut is_called = vec![false; self.keys.len()];
         for (process, _) in &self.known {
-            for &what in self.calls(*process, Some(end), u32::MAX) {
-                let key = self.keys.of.get(what as usize).copied().unwrap_or(NO_KEY);
+            for &what in self.calls_between(*process, Some(end), u32::MAX) {
+                let key = self
+                    .keys
+                    .of
+                    .get(what as usize)
+                    .copied()
+                    .unwrap_or(NO_SEQUENCE);
                 if let Some(is_called) = is_called.get_mut(key as usize) {
                     *is_called = true;
                 }
@@ -219,38 +237,41 @@ impl<'a> Steps<'a> {
     }
 
     /// How many calls there are in each gap that has some.
-    pub(in crate::log::placement) fn by_gap(&self) -> BTreeMap<u32, u64> {
+    pub(in crate::log::placement) fn calls_by_gap(&self) -> BTreeMap<u32, u64> {
         let mut all = BTreeMap::new();
-        for (gap, calls) in self.streams.each(self.cuts) {
+        for (gap, calls) in self.streams.each_gap_calls(self.cuts) {
             *all.entry(gap).or_default() += calls.len() as u64;
         }
         all
     }
 
     /// The first gap with a call of a communicator on which further members are to call.
-    fn awaited(&self, timeline: &Timeline) -> Option<u32> {
+    fn first_awaited_gap(&self, timeline: &StepTimeline) -> Option<u32> {
         if !self.is_awaited.contains(&true) {
             return None;
         }
-        let ends = ends(timeline, u32::MAX, LATEST + 1);
-        let long_ago = ends.first().copied().filter(|_| ends.len() > LATEST);
-        let is_old = self.called_until(long_ago);
+        let ends = last_step_ends(timeline, u32::MAX, MAX_STEPS_SILENT + 1);
+        let long_ago = ends
+            .first()
+            .copied()
+            .filter(|_| ends.len() > MAX_STEPS_SILENT);
+        let is_old = self.keys_called_until(long_ago);
         let is_awaited = |what: &u32| {
             let key = self.keys.of.get(*what as usize).copied();
-            let key = key.unwrap_or(NO_KEY) as usize;
+            let key = key.unwrap_or(NO_SEQUENCE) as usize;
             self.is_awaited.get(key) == Some(&true) && !is_old[key]
         };
         let gap = |&(process, _): &(usize, Vec<u32>)| {
             let calls = &self.streams.streams.get(process)?.calls;
             let first = calls.iter().position(is_awaited)?;
             let first = u32::try_from(first).ok()?;
-            cut_of(self.cuts.get(process)?, first).map(|(gap, _)| gap)
+            cut_at(self.cuts.get(process)?, first).map(|(gap, _)| gap)
         };
         self.known.iter().filter_map(gap).min()
     }
 
     /// By key: whether it has calls up to the end of gap `until`, or such that are not here any more.
-    fn called_until(&self, until: Option<u32>) -> Vec<bool> {
+    fn keys_called_until(&self, until: Option<u32>) -> Vec<bool> {
         let mut is_called = vec![false; self.keys.len()];
         let mut here = vec![usize::MAX; self.keys.len()];
         for (process, used) in &self.known {
@@ -261,7 +282,7 @@ impl<'a> Steps<'a> {
                     *here = *process;
                 }
             }
-            let before = until.map_or(&[][..], |until| self.calls(*process, None, until));
+            let before = until.map_or(&[][..], |until| self.calls_between(*process, None, until));
             let gone = used.iter().copied();
             let gone = gone.filter(|key| here.get(*key as usize) != Some(process));
             for key in gone.chain(before.iter().filter_map(key)) {
@@ -277,7 +298,7 @@ impl<'a> Steps<'a> {
     fn has_calls(&self, before: Option<u32>, end: u32) -> bool {
         let mut all = self.known.iter();
         self.known.is_empty()
-            || all.any(|(process, _)| !self.calls(*process, before, end).is_empty())
+            || all.any(|(process, _)| !self.calls_between(*process, before, end).is_empty())
     }
 
     /// Whether the members that call, or ever called, have made as many calls of each key in the gaps
@@ -289,9 +310,10 @@ impl<'a> Steps<'a> {
     /// The same of what the calls are, in whatever order.
     fn is_agreed(&self, before: Option<u32>, end: u32) -> bool {
         let content = |what: u32| self.keys.content.get(what as usize).copied();
-        let mixed = |what| (u64::from(content(what).unwrap_or(0)) + 1).wrapping_mul(MIX);
+        let mixed =
+            |what| (u64::from(content(what).unwrap_or(0)) + 1).wrapping_mul(HASH_MULTIPLIER);
         self.are_same(before, end, |what| {
-            mixed(what).rotate_left(29).wrapping_mul(MIX)
+            mixed(what).rotate_left(29).wrapping_mul(HASH_MULTIPLIER)
         })
     }
 
@@ -301,8 +323,13 @@ impl<'a> Steps<'a> {
         let mut first: Vec<Option<u64>> = vec![None; self.keys.len()];
         let mut made = vec![0_u64; self.keys.len()];
         self.known.iter().all(|(process, used)| {
-            for &what in self.calls(*process, before, end) {
-                let key = self.keys.of.get(what as usize).copied().unwrap_or(NO_KEY);
+            for &what in self.calls_between(*process, before, end) {
+                let key = self
+                    .keys
+                    .of
+                    .get(what as usize)
+                    .copied()
+                    .unwrap_or(NO_SEQUENCE);
                 if let Some(made) = made.get_mut(key as usize) {
                     *made = made.wrapping_add(value(what));
                 }
@@ -328,8 +355,8 @@ impl<'a> Steps<'a> {
         };
         self.known.iter().all(|(process, _)| {
             let (old, new) = (
-                self.calls(*process, first, middle),
-                self.calls(*process, before, end),
+                self.calls_between(*process, first, middle),
+                self.calls_between(*process, before, end),
             );
             old.len() == new.len() && (old == new || sorted(old) == sorted(new))
         })
@@ -345,8 +372,10 @@ impl<'a> Steps<'a> {
         let with_calls = all.iter().filter(|stream| stream.len() > 0).count();
         self.known.len() == with_calls
             && self.known.iter().all(|(process, _)| {
-                let until = all.get(*process).map(|stream| stream.until(end) as usize);
-                until == Some(self.calls(*process, None, end).len())
+                let until = all
+                    .get(*process)
+                    .map(|stream| stream.calls_until(end) as usize);
+                until == Some(self.calls_between(*process, None, end).len())
             })
     }
 
@@ -356,10 +385,16 @@ impl<'a> Steps<'a> {
         let [Some(first), Some(second), Some(third)] = earlier else {
             return true;
         };
-        let key = |what: &u32| self.keys.of.get(*what as usize).copied().unwrap_or(NO_KEY);
+        let key = |what: &u32| {
+            self.keys
+                .of
+                .get(*what as usize)
+                .copied()
+                .unwrap_or(NO_SEQUENCE)
+        };
         let mut left: FxHashMap<u32, i64> = FxHashMap::default();
         self.known.iter().all(|(process, _)| {
-            let own = self.calls(*process, Some(third), end);
+            let own = self.calls_between(*process, Some(third), end);
             let mut has = |old: &[u32]| {
                 left.clear();
                 own.iter()
@@ -372,14 +407,14 @@ impl<'a> Steps<'a> {
             };
             let old = [(second, third), (first, second)];
             let mut old = old
-                .map(|(from, to)| self.calls(*process, Some(from), to))
+                .map(|(from, to)| self.calls_between(*process, Some(from), to))
                 .into_iter();
             old.any(|old| old == own || has(old))
         })
     }
 
     /// The calls of a process in the gaps after `before` up to `end`.
-    pub(super) fn calls(&self, process: usize, before: Option<u32>, end: u32) -> &[u32] {
+    pub(super) fn calls_between(&self, process: usize, before: Option<u32>, end: u32) -> &[u32] {
         let Some((stream, cuts)) = self
             .streams
             .streams

@@ -6,42 +6,42 @@
 //! does, but for the first step and the last. Where several fit equally well the rank that the
 //! trainer's source prints on is taken.
 
-pub(super) mod several;
+pub(super) mod every_rank_prints;
 
-use super::bounds::Bounds;
-use super::keys::{Keys, look};
-use super::streams::{Stream, Streams};
+use super::bounds::StepBounds;
+use super::keys::{Sequences, fingerprint_calls};
+use super::streams::{ProcessStream, StreamsByProcess};
 use crate::grammar::trainer::Trainer;
-use crate::members::Merged;
+use crate::members::MergedMembers;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 /// Bounds that are looked at, at most.
-const LOOKED_AT: usize = 256;
+const MAX_BOUNDS_COMPARED: usize = 256;
 
 /// Calls looked at on each side of a bound.
-const NEAR: usize = 3;
+const CALLS_AROUND_BOUND: usize = 3;
 
 /// A process of which no rank is known has its own number and this.
-const UNKNOWN: u64 = 1 << 32;
+const UNKNOWN_RANK_BIT: u64 = 1 << 32;
 
 /// How many of the same number are compared.
-const TRIED: usize = 64;
+const MAX_PROCESSES_COMPARED: usize = 64;
 
 /// How much better another rank must fit than the one that the trainer prints on, in thousandths.
-const MARGIN: i64 = 200;
+const MIN_FIT_MARGIN: i64 = 200;
 
 /// So many lines are few: of fewer, one that is not like the others weighs much. By so many lines more is the
 /// margin as large again.
-const FEW: i64 = 8;
+const FEW_STEP_LINES: i64 = 8;
 
 /// ... and by how many such margins than the one that printed before the job was started again: an attempt may
 /// have few lines.
-const AGAIN: i64 = 2;
+const RESTART_MARGIN_FACTOR: i64 = 2;
 
 /// Who printed the lines so far.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
-pub(super) struct Printers {
+pub(super) struct PrinterHistory {
     processes: FxHashSet<u32>,
     /// The rank of the first of them: a job that is started again prints on the same rank.
     rank: Option<u64>,
@@ -49,15 +49,15 @@ pub(super) struct Printers {
     pub(super) is_unusual: bool,
 }
 
-impl Printers {
+impl PrinterHistory {
     /// The process among those of `job` that printed before.
-    pub(super) fn among(&self, job: &[u32]) -> Option<u32> {
+    pub(super) fn printer_among(&self, job: &[u32]) -> Option<u32> {
         job.iter().copied().find(|p| self.processes.contains(p))
     }
 
     /// These, and who printed later.
-    pub(super) fn and(&self, later: &Printers) -> Printers {
-        Printers {
+    pub(super) fn joined_with(&self, later: &PrinterHistory) -> PrinterHistory {
+        PrinterHistory {
             processes: &self.processes | &later.processes,
             rank: self.rank.or(later.rank),
             is_unusual: self.is_unusual || later.is_unusual,
@@ -65,7 +65,7 @@ impl Printers {
     }
 
     /// Remembers who printed; `rank` is asked for where no rank is known yet.
-    pub(super) fn met(&mut self, process: u32, rank: impl FnOnce() -> Option<u64>) {
+    pub(super) fn remember_printer(&mut self, process: u32, rank: impl FnOnce() -> Option<u64>) {
         if self.processes.insert(process) && self.rank.is_none() {
             self.rank = rank();
         }
@@ -74,24 +74,27 @@ impl Printers {
 
 /// The process among `processes`, members of one job, that prints the lines; `None` where none fits.
 /// `before` has those that printed before, and is told of one on another rank than the usual one.
-pub(super) fn find(
+pub(super) fn find_printer(
     processes: &[u32],
-    bounds: &Bounds,
-    streams: &Streams,
-    (keys, merged): (&Keys, &Merged),
-    before: &mut Printers,
+    bounds: &StepBounds,
+    streams: &StreamsByProcess,
+    (keys, merged): (&Sequences, &MergedMembers),
+    before: &mut PrinterHistory,
 ) -> Option<u32> {
-    let (ranks, world) = ranks(processes, streams, keys, merged);
-    let lines = lines(processes, bounds, streams);
-    let margin = MARGIN + MARGIN * FEW / lines.len().max(1) as i64;
+    let (ranks, world) = ranks_of_largest_comm(processes, streams, keys, merged);
+    let lines = line_gaps(processes, bounds, streams);
+    let margin = MIN_FIT_MARGIN + MIN_FIT_MARGIN * FEW_STEP_LINES / lines.len().max(1) as i64;
     let late = usize::from(bounds.trainer.is_some_and(Trainer::lags_one_step));
     let fit = |process: u32| {
         let stream = &streams.streams[process as usize];
-        fit(stream, (&lines, late), streams, margin)
+        score_fit(stream, (&lines, late), streams, margin)
     };
     // Where no communicator has all ranks, several have this rank in one.
     let best_of = |rank: Option<u64>| {
-        let those = ranks.iter().filter(|r| Some(r.0) == rank).take(TRIED);
+        let those = ranks
+            .iter()
+            .filter(|r| Some(r.0) == rank)
+            .take(MAX_PROCESSES_COMPARED);
         those
             .map(|r| r.1)
             .max_by_key(|&process| (fit(process), std::cmp::Reverse(process)))
@@ -99,11 +102,11 @@ pub(super) fn find(
     let first = best_of(ranks.iter().map(|r| r.0).min())?;
     let last = best_of(ranks.iter().map(|r| r.0).max())?;
     let again = best_of(before.rank).map(|process| (fit(process), process));
-    let usual = match prints(bounds.trainer, bounds.stage) {
-        Prints::First => [first, last],
-        Prints::Last => [last, first],
-        prints @ Prints::Stage(_) => {
-            let rank = Some(u64::from(prints.rank(world)));
+    let usual = match printing_rank_rule(bounds.trainer, bounds.stage) {
+        PrintingRankRule::First => [first, last],
+        PrintingRankRule::Last => [last, first],
+        prints @ PrintingRankRule::Stage(_) => {
+            let rank = Some(u64::from(prints.rank_among(world)));
             let of_stage = best_of(rank).unwrap_or(last);
             [of_stage, if of_stage == first { last } else { first }]
         }
@@ -115,7 +118,7 @@ pub(super) fn find(
     let all: Vec<(i64, u32)> = processes.iter().map(|&p| (fit(p), p)).collect();
     let best = all.iter().map(|f| f.0).max()?;
     if let Some((of_it, process)) = again
-        && of_it >= best - AGAIN * margin
+        && of_it >= best - RESTART_MARGIN_FACTOR * margin
     {
         return Some(process);
     }
@@ -123,7 +126,7 @@ pub(super) fn find(
         return Some(usual[0]);
     }
     before.is_unusual = true;
-    if fit(usual[1]) >= best - MARGIN / 2 {
+    if fit(usual[1]) >= best - MIN_FIT_MARGIN / 2 {
         return Some(usual[1]);
     }
     let mut those = all.iter().filter(|f| f.0 == best);
@@ -132,14 +135,14 @@ pub(super) fn find(
 
 /// The gaps that end with a step's line while `processes` make calls, and the first one after: lines of another
 /// attempt say nothing of a job that was started again.
-fn lines(processes: &[u32], bounds: &Bounds, streams: &Streams) -> Vec<u32> {
-    let gaps = |stream: &Stream| Some((stream.ends.first()?.0, stream.ends.last()?.0));
+fn line_gaps(processes: &[u32], bounds: &StepBounds, streams: &StreamsByProcess) -> Vec<u32> {
+    let gaps = |stream: &ProcessStream| Some((stream.ends.first()?.0, stream.ends.last()?.0));
     let each = processes.iter().map(|&p| &streams.streams[p as usize]);
     let (first, last) = each.filter_map(gaps).fold((u32::MAX, 0), |all, own| {
         (all.0.min(own.0), all.1.max(own.1))
     });
-    let own = bounds.lines().skip_while(|&gap| gap < first);
-    let mut own: Vec<u32> = own.take(LOOKED_AT).collect();
+    let own = bounds.step_ends().skip_while(|&gap| gap < first);
+    let mut own: Vec<u32> = own.take(MAX_BOUNDS_COMPARED).collect();
     let within = own.partition_point(|&gap| gap < last);
     if let Some(&after) = own.get(within) {
         let mut all = (0_u32..).zip(&streams.streams);
@@ -152,33 +155,33 @@ fn lines(processes: &[u32], bounds: &Bounds, streams: &Streams) -> Vec<u32> {
 }
 
 /// The process among `processes` that has this rank in the job's largest communicator.
-pub(super) fn of_rank(
+pub(super) fn process_of_rank(
     rank: u32,
     processes: &[u32],
-    streams: &Streams,
-    keys: &Keys,
-    merged: &Merged,
+    streams: &StreamsByProcess,
+    keys: &Sequences,
+    merged: &MergedMembers,
 ) -> Option<u32> {
-    let (ranks, _) = ranks(processes, streams, keys, merged);
+    let (ranks, _) = ranks_of_largest_comm(processes, streams, keys, merged);
     let found = ranks.iter().find(|(of, _)| *of == u64::from(rank));
     found.map(|(_, process)| *process)
 }
 
 /// The rank of `process` in the job's largest communicator, if it is known.
-pub(super) fn rank_of(
+pub(super) fn rank_of_process(
     process: u32,
-    streams: &Streams,
-    keys: &Keys,
-    merged: &Merged,
+    streams: &StreamsByProcess,
+    keys: &Sequences,
+    merged: &MergedMembers,
 ) -> Option<u64> {
-    let (ranks, _) = ranks(&[process], streams, keys, merged);
+    let (ranks, _) = ranks_of_largest_comm(&[process], streams, keys, merged);
     let known = ranks.first().map(|(rank, _)| *rank);
-    known.filter(|&rank| rank < UNKNOWN)
+    known.filter(|&rank| rank < UNKNOWN_RANK_BIT)
 }
 
 /// The rank that a trainer prints on, as its source has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Prints {
+pub enum PrintingRankRule {
     /// Rank 0.
     First,
     /// The last rank.
@@ -187,13 +190,13 @@ pub enum Prints {
     Stage(u32),
 }
 
-impl Prints {
+impl PrintingRankRule {
     /// The rank among so many.
-    pub fn rank(self, ranks: u32) -> u32 {
+    pub fn rank_among(self, ranks: u32) -> u32 {
         match self {
-            Prints::First => 0,
-            Prints::Last => ranks.saturating_sub(1),
-            Prints::Stage(stage) => {
+            PrintingRankRule::First => 0,
+            PrintingRankRule::Last => ranks.saturating_sub(1),
+            PrintingRankRule::Stage(stage) => {
                 let before = u64::from(ranks) * u64::from(stage) / (u64::from(stage) + 1);
                 before as u32
             }
@@ -204,27 +207,27 @@ impl Prints {
 /// Megatron-LM and what descends from it print on the last rank (`print_rank_last`,
 /// `megatron/training/utils.py`); nanotron on the first rank of the last pipeline stage, which its lines
 /// name (`logger_ranks` in `trainer.py` @2411b02, whose stages are the outermost of the ranks' order).
-pub fn prints(trainer: Option<Trainer>, stage: Option<u32>) -> Prints {
+pub fn printing_rank_rule(trainer: Option<Trainer>, stage: Option<u32>) -> PrintingRankRule {
     match (trainer, stage) {
-        (_, Some(stage)) => Prints::Stage(stage),
+        (_, Some(stage)) => PrintingRankRule::Stage(stage),
         (Some(Trainer::Megatron | Trainer::MegatronDeepSpeed | Trainer::Nanotron), None) => {
-            Prints::Last
+            PrintingRankRule::Last
         }
-        _ => Prints::First,
+        _ => PrintingRankRule::First,
     }
 }
 
 /// Each process's rank in the largest communicator it has calls on, (rank, process), and how many ranks
 /// that one has.
-fn ranks(
+fn ranks_of_largest_comm(
     processes: &[u32],
-    streams: &Streams,
-    keys: &Keys,
-    merged: &Merged,
+    streams: &StreamsByProcess,
+    keys: &Sequences,
+    merged: &MergedMembers,
 ) -> (Vec<(u64, u32)>, u32) {
     let mut size_of: FxHashMap<u32, u32> = FxHashMap::default();
     let mut largest: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
-    for (at, what) in streams.whats().iter().enumerate() {
+    for (at, what) in streams.call_shapes().iter().enumerate() {
         if keys.comm_of[at].is_none() {
             continue;
         }
@@ -243,7 +246,9 @@ fn ranks(
     let most = size_of.values().max().copied().unwrap_or(0);
     let rank = |&p: &u32| {
         let known = largest.get(&p).filter(|(size, _)| *size == most);
-        let rank = known.map_or(u64::from(p) + UNKNOWN, |(_, rank)| u64::from(*rank));
+        let rank = known.map_or(u64::from(p) + UNKNOWN_RANK_BIT, |(_, rank)| {
+            u64::from(*rank)
+        });
         (rank, p)
     };
     (processes.iter().map(rank).collect(), most)
@@ -251,26 +256,34 @@ fn ranks(
 
 /// How well a process's calls fit the `lines`, which come `late` by so many steps, in thousandths; what no rank that
 /// prints does takes more than the `margin`.
-fn fit(stream: &Stream, (lines, late): (&[u32], usize), streams: &Streams, margin: i64) -> i64 {
+fn score_fit(
+    stream: &ProcessStream,
+    (lines, late): (&[u32], usize),
+    streams: &StreamsByProcess,
+    margin: i64,
+) -> i64 {
     let hash = |range: std::ops::Range<usize>, level: usize| {
-        look(
+        fingerprint_calls(
             level as u64 + 1,
             &stream.calls[range],
-            streams.whats(),
+            streams.call_shapes(),
             level,
         )
     };
     let len = stream.calls.len();
     let lines: Vec<usize> = lines
         .iter()
-        .map(|&gap| stream.until(gap) as usize)
+        .map(|&gap| stream.calls_until(gap) as usize)
         .collect();
     let mut seen: [FxHashMap<u64, u64>; 4] = Default::default();
     let mut both: FxHashMap<u64, u64> = FxHashMap::default();
     let mut n = 0_u64;
     for &at in lines.iter().filter(|&&at| at > 0 && at < len) {
         n += 1;
-        let (before, after) = (at.saturating_sub(NEAR)..at, at..len.min(at + NEAR));
+        let (before, after) = (
+            at.saturating_sub(CALLS_AROUND_BOUND)..at,
+            at..len.min(at + CALLS_AROUND_BOUND),
+        );
         for level in 0..2 {
             *seen[2 * level]
                 .entry(hash(before.clone(), level))
@@ -302,8 +315,8 @@ fn fit(stream: &Stream, (lines, late): (&[u32], usize), streams: &Streams, margi
     {
         let within = |from: usize, to: usize| {
             (from + 1..to)
-                .filter(|&at| at >= NEAR && at + NEAR <= len)
-                .filter(|&at| hash(at - NEAR..at + NEAR, 0) == usual)
+                .filter(|&at| at >= CALLS_AROUND_BOUND && at + CALLS_AROUND_BOUND <= len)
+                .filter(|&at| hash(at - CALLS_AROUND_BOUND..at + CALLS_AROUND_BOUND, 0) == usual)
                 .count()
         };
         if within(0, first) > within(first, second) + late {
@@ -322,7 +335,7 @@ mod tests {
 
     #[test]
     fn the_rank_is_the_one_that_the_trainer_prints_on() {
-        let rank = |trainer, stage| prints(Some(trainer), stage).rank(16);
+        let rank = |trainer, stage| printing_rank_rule(Some(trainer), stage).rank_among(16);
         assert_eq!(rank(Trainer::Torchtitan, None), 0);
         assert_eq!(rank(Trainer::Megatron, None), 15);
         // One stage, two and four.

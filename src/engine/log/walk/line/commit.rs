@@ -1,124 +1,136 @@
 //! Tells the stage what is on a line, and counts the line.
 
 use super::tail::is_call;
-use super::verdict::{Thing, Verdict};
-use crate::grammar::trainer::Found;
-use crate::grammar::wrap::Unwrapped;
-use crate::log::walk::{Fragment, MarkAt, Piece, Said, Scan, Visit};
-use crate::members::twice;
-use crate::report::account::Class;
+use super::verdict::{LineItem, LineVerdict};
+use crate::grammar::trainer::TrainerRecord;
+use crate::grammar::wrap::UnwrappedText;
+use crate::log::walk::{ChunkWalk, LineFragment, LogVisitor, MarkPosition, MessageLine, TornPiece};
+use crate::members::duplicate_inputs;
+use crate::report::account::LineClass;
 use memchr::{memchr, memchr2, memrchr};
 
 /// A line of the file: as it is, or without what is around the lines in it.
-pub(super) struct Text<'l> {
+pub(super) struct UnwrappedFileLine<'l> {
     /// Where it begins in the chunk, and where the next one does.
     pub(super) start: usize,
     pub(super) next: usize,
     /// The line; or those in it, with `\n` between them.
     pub(super) text: &'l [u8],
-    pub(super) unwrapped: Option<&'l Unwrapped>,
+    pub(super) unwrapped: Option<&'l UnwrappedText>,
 }
 
-impl Text<'_> {
+impl UnwrappedFileLine<'_> {
     /// Where the byte at `at` of the text is in the line.
-    fn place(&self, at: usize) -> usize {
-        self.unwrapped.map_or(at, |unwrapped| unwrapped.place(at))
+    fn offset_in_line(&self, at: usize) -> usize {
+        self.unwrapped
+            .map_or(at, |unwrapped| unwrapped.source_offset(at))
     }
 
     /// Where it is in the chunk.
-    fn at(&self, at: usize) -> usize {
-        self.start + self.place(at)
+    fn offset_in_chunk(&self, at: usize) -> usize {
+        self.start + self.offset_in_line(at)
     }
 
     /// From where to where in the chunk a reader needs, to find again what is at `at`.
-    fn around(&self, at: usize) -> (usize, usize) {
-        let begin = memrchr(b'\n', &self.text[..at]).map(|end| self.at(end + 1));
-        let end = memchr(b'\n', &self.text[at..]).map(|end| self.at(at + end + 1));
+    fn range_around(&self, at: usize) -> (usize, usize) {
+        let begin = memrchr(b'\n', &self.text[..at]).map(|end| self.offset_in_chunk(end + 1));
+        let end = memchr(b'\n', &self.text[at..]).map(|end| self.offset_in_chunk(at + end + 1));
         (begin.unwrap_or(self.start), end.unwrap_or(self.next))
     }
 }
 
-impl<V: Visit> Scan<'_, V> {
+impl<V: LogVisitor> ChunkWalk<'_, V> {
     /// Tells the stage what is on the line, in its order, and counts the line.
-    pub(super) fn commit(&mut self, line: &Text<'_>, mut v: Verdict<'_>) {
-        v.sort();
-        let is_piece = |thing: &&(usize, Thing<'_>)| matches!(thing.1, Thing::Fragment(_));
+    pub(super) fn commit_line(&mut self, line: &UnwrappedFileLine<'_>, mut v: LineVerdict<'_>) {
+        v.sort_items();
+        let is_piece = |thing: &&(usize, LineItem<'_>)| matches!(thing.1, LineItem::Fragment(_));
         let pieces = v.things.iter().filter(is_piece).count();
         for i in 0..v.things.len() {
-            self.thing(line, &v, i, pieces);
+            self.commit_item(line, &v, i, pieces);
         }
         if let Some(damage) = v.damage {
-            self.damage(line, damage);
+            self.note_damage(line, damage);
         }
-        self.count(line, &v, pieces);
+        self.count_line(line, &v, pieces);
     }
 
     /// Tells the stage of the `i`th thing on a line that has so many pieces.
-    fn thing(&mut self, line: &Text<'_>, v: &Verdict<'_>, i: usize, pieces: usize) {
+    fn commit_item(
+        &mut self,
+        line: &UnwrappedFileLine<'_>,
+        v: &LineVerdict<'_>,
+        i: usize,
+        pieces: usize,
+    ) {
         let number = self.out.account.lines;
         match &v.things[i] {
-            (_, Thing::Foreign(text)) => self.out.visit.foreign(text, number),
-            (_, Thing::Mark(mark)) => {
+            (_, LineItem::Foreign(text)) => self.out.visit.foreign(text, number),
+            (_, LineItem::Mark(mark)) => {
                 let begin = if i == 0 {
                     line.start
                 } else {
-                    line.at(mark.start)
+                    line.offset_in_chunk(mark.start)
                 };
                 let until = v.things.get(i + 1).map(|(at, _)| *at);
-                let (cut, next_line) = match mark_end(line.text, mark.end, until) {
-                    Some(end) => (line.at(end), number),
+                let (cut, next_line) = match next_stretch_start(line.text, mark.end, until) {
+                    Some(end) => (line.offset_in_chunk(end), number),
                     None => (line.next, number + 1),
                 };
-                self.mark(mark, (begin, cut), (number, next_line));
+                self.add_mark(mark, (begin, cut), (number, next_line));
             }
-            &(at, Thing::Call(coll, speaker, time)) => {
-                self.heard(speaker.process, line.at(at));
-                let is_sure = self.sure(speaker.process).is_some();
-                self.call(coll, (speaker, is_sure), time, line.at(at));
+            &(at, LineItem::Call(coll, speaker, time)) => {
+                self.note_speaker(speaker.process, line.offset_in_chunk(at));
+                let is_sure = self.process_if_sure(speaker.process).is_some();
+                self.visit_call(coll, (speaker, is_sure), time, line.offset_in_chunk(at));
             }
-            &(at, Thing::Init(init, speaker)) => {
-                self.heard(speaker.process, line.at(at));
-                self.init(init, speaker, line.at(at));
+            &(at, LineItem::Init(init, speaker)) => {
+                self.note_speaker(speaker.process, line.offset_in_chunk(at));
+                self.add_init_line(init, speaker, line.offset_in_chunk(at));
                 if self.keep_init_lines {
-                    let (from, to) = line.around(at);
+                    let (from, to) = line.range_around(at);
                     let range = (self.offset + from as u64, self.offset + to as u64);
                     self.out.init_lines.push(range);
                 }
             }
-            &(at, Thing::Message(message, text, speaker, time)) => {
-                self.out.visit.message(&Said {
+            &(at, LineItem::Message(message, text, speaker, time)) => {
+                self.out.visit.message(&MessageLine {
                     message,
                     text,
                     process: speaker.process,
                     place: speaker.place,
                     tid: speaker.tid,
                     time,
-                    at: self.offset + line.at(at) as u64,
+                    at: self.offset + line.offset_in_chunk(at) as u64,
                     line: number,
                 });
             }
-            (at, Thing::Fragment(piece)) => self.part(line, v, pieces, (*at, piece)),
+            (at, LineItem::Fragment(piece)) => self.keep_piece(line, v, pieces, (*at, piece)),
         }
     }
 
     /// Keeps a piece of a line for the merge.
-    fn part(
+    fn keep_piece(
         &mut self,
-        line: &Text<'_>,
-        v: &Verdict<'_>,
+        line: &UnwrappedFileLine<'_>,
+        v: &LineVerdict<'_>,
         pieces: usize,
-        (at, piece): (usize, &Piece),
+        (at, piece): (usize, &TornPiece),
     ) {
         let number = self.out.account.lines;
         let mut piece = piece.clone();
-        if let Piece::Doubtful {
+        if let TornPiece::Doubtful {
             broken: Some(broken),
             ..
         } = &mut piece
         {
-            broken.at = line.place(broken.at);
+            broken.at = line.offset_in_line(broken.at);
         }
-        self.fragment(piece, number, line.place(at), line.at(at));
+        self.add_fragment(
+            piece,
+            number,
+            line.offset_in_line(at),
+            line.offset_in_chunk(at),
+        );
         if let Some(fragment) = self.out.fragments.last_mut() {
             fragment.damaged = v.damage.is_some();
             fragment.class = v.class;
@@ -127,25 +139,29 @@ impl<V: Visit> Scan<'_, V> {
     }
 
     /// Notes where a line is damaged.
-    fn damage(&mut self, line: &Text<'_>, (at, what): (usize, &'static str)) {
+    fn note_damage(&mut self, line: &UnwrappedFileLine<'_>, (at, what): (usize, &'static str)) {
         // As it is in the file, after the last byte that was in order.
-        let column = at.checked_sub(1).map_or(0, |last| line.place(last) + 1);
+        let column = at
+            .checked_sub(1)
+            .map_or(0, |last| line.offset_in_line(last) + 1);
         let bytes = &self.bytes[line.start..line.next];
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         let rest = &bytes[column.min(bytes.len())..];
         let number = self.out.account.lines;
-        self.out.account.place(number, column, what, rest);
+        self.out
+            .account
+            .add_damage_place(number, column, what, rest);
     }
 
     /// Counts the line as what it is.
-    fn count(&mut self, line: &Text<'_>, v: &Verdict<'_>, pieces: usize) {
+    fn count_line(&mut self, line: &UnwrappedFileLine<'_>, v: &LineVerdict<'_>, pieces: usize) {
         let number = self.out.account.lines;
         match (v.waits, v.damage) {
             // The merge counts it when its pieces are decided.
             (true, _) => {
                 if V::FOREIGN
-                    && v.class == Class::Foreign
+                    && v.class == LineClass::Foreign
                     && pieces == v.weak
                     && line.unwrapped.is_none()
                 {
@@ -153,20 +169,25 @@ impl<V: Visit> Scan<'_, V> {
                 }
                 self.out.account.lines += 1;
             }
-            (false, Some(_)) => self.out.account.line(Class::Damaged),
+            (false, Some(_)) => self.out.account.count_line(LineClass::Damaged),
             (false, None) => {
-                if V::FOREIGN && v.class == Class::Foreign && line.unwrapped.is_none() {
+                if V::FOREIGN && v.class == LineClass::Foreign && line.unwrapped.is_none() {
                     self.out.visit.foreign(line.text, number);
                 }
-                self.out.account.line(v.class);
+                self.out.account.count_line(v.class);
             }
         }
     }
 
-    pub(super) fn mark(&mut self, found: &Found, at: (usize, usize), lines: (u64, u64)) {
+    pub(super) fn add_mark(
+        &mut self,
+        found: &TrainerRecord,
+        at: (usize, usize),
+        lines: (u64, u64),
+    ) {
         let (start, cut) = (self.offset + at.0 as u64, self.offset + at.1 as u64);
         let (line, next_line) = lines;
-        self.out.marks.push(MarkAt {
+        self.out.marks.push(MarkPosition {
             start,
             cut,
             line,
@@ -174,37 +195,40 @@ impl<V: Visit> Scan<'_, V> {
             mark: found.mark,
         });
         let text = self.bytes.get(at.0..at.1).unwrap_or_default();
-        let prints = (self.first_call(at.0), twice::hash(text.trim_ascii()));
+        let prints = (
+            self.first_call_fingerprint(at.0),
+            duplicate_inputs::nonzero_hash(text.trim_ascii()),
+        );
         self.out.prints.marks.push(prints);
         self.gap = at.1;
         self.out.visit.mark();
     }
 
-    pub(in crate::log::walk) fn fragment(
+    pub(in crate::log::walk) fn add_fragment(
         &mut self,
-        piece: Piece,
+        piece: TornPiece,
         line: u64,
         column: usize,
         at: usize,
     ) {
-        let process = |place: u32| self.sure(self.out.origins.places.get(place).process);
+        let process = |place: u32| self.process_if_sure(self.out.origins.places.get(place).process);
         match &piece {
-            Piece::Head(begun)
-            | Piece::Doubtful {
+            TornPiece::Head(begun)
+            | TornPiece::Doubtful {
                 begun,
                 broken: Some(_),
             } => {
                 let begun = (process(begun.place), is_call(&begun.text));
-                self.waiting.begins(begun.0, begun.1);
+                self.waiting.begin_line(begun.0, begun.1);
             }
-            Piece::Doubtful {
+            TornPiece::Doubtful {
                 begun,
                 broken: None,
             } => {
                 let process = process(begun.place);
-                self.waiting.may_have_begun(process);
+                self.waiting.note_possible_head(process);
             }
-            Piece::Tail { .. } | Piece::Heard { .. } => {}
+            TornPiece::Tail { .. } | TornPiece::Heard { .. } => {}
         }
         // At each of them the merge may put a torn INIT line together.
         if self.waiting.may_learn() {
@@ -217,14 +241,14 @@ impl<V: Visit> Scan<'_, V> {
         let slot = self.out.fragments.len() as u32;
         self.out.visit.slot();
         let at = self.offset + at as u64;
-        self.out.fragments.push(Fragment {
+        self.out.fragments.push(LineFragment {
             piece,
             line,
             column,
             at,
             slot,
             damaged: false,
-            class: Class::Call,
+            class: LineClass::Call,
             of_line: 1,
         });
     }
@@ -232,7 +256,7 @@ impl<V: Visit> Scan<'_, V> {
 
 /// Where in `line` a mark that ends at `end` lets the next stretch begin; `None` is the next
 /// line. `until` is where the next thing on the line begins.
-fn mark_end(line: &[u8], end: usize, until: Option<usize>) -> Option<usize> {
+fn next_stretch_start(line: &[u8], end: usize, until: Option<usize>) -> Option<usize> {
     let rest = &line[end.min(line.len())..];
     let behind = |i: usize| end + i + if rest[i..].starts_with(b"\r\n") { 2 } else { 1 };
     match (memchr2(b'\r', b'\n', rest).map(behind), until) {

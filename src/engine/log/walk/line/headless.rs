@@ -2,54 +2,62 @@
 
 use super::prefix::{is_beheaded, is_header_end};
 use super::tail::is_tail;
-use super::verdict::{Thing, Verdict};
+use super::verdict::{LineItem, LineVerdict};
 use crate::grammar::coll;
-use crate::grammar::header::Level;
-use crate::grammar::message::setup::version::{self, Version};
-use crate::grammar::message::{self, Message};
-use crate::grammar::trainer::{Found, Recogniser};
-use crate::grammar::values::is_known;
-use crate::log::walk::{Looks, Scan, Visit};
-use crate::report::account::Class;
+use crate::grammar::header::HeaderLevel;
+use crate::grammar::message::setup::version::{self, ComponentVersion};
+use crate::grammar::message::{self, NcclMessage};
+use crate::grammar::trainer::{Recogniser, TrainerRecord};
+use crate::grammar::values::is_known_op;
+use crate::log::walk::{ChunkWalk, LogVisitor, TailLikeness};
+use crate::report::account::LineClass;
 use memchr::memmem;
 use std::sync::LazyLock;
 
-impl<'a, V: Visit> Scan<'_, V> {
+impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
     /// The bodies in a text without a header: who said them is not known.
-    pub(super) fn bodies(&mut self, text: &'a [u8], v: &mut Verdict<'a>) {
+    pub(super) fn read_bare_bodies(&mut self, text: &'a [u8], v: &mut LineVerdict<'a>) {
         let mut from = 0;
-        while let Some(anchor) = coll::FINDER.find(&text[from..]).map(|i| from + i) {
-            match coll::at(text, anchor) {
+        while let Some(anchor) = coll::COLL_ANCHOR_FINDER
+            .find(&text[from..])
+            .map(|i| from + i)
+        {
+            match coll::parse_coll_at(text, anchor) {
                 // Half a name reads as a name: without a header only a known one is taken.
                 Ok((op, coll, end)) if !is_whole_name(&text[..op], coll.op) => {
-                    v.damaged(anchor, "the beginning of an operation's name");
+                    v.set_damage(anchor, "the beginning of an operation's name");
                     from = end;
                 }
                 Ok((op, coll, end)) => {
-                    let speaker = self.nobody();
-                    v.things.push((op, Thing::Call(coll, speaker, b"")));
-                    v.class = Class::Call;
+                    let speaker = self.unknown_speaker();
+                    v.things.push((op, LineItem::Call(coll, speaker, b"")));
+                    v.class = LineClass::Call;
                     from = end;
                 }
                 Err(e) => {
-                    v.damaged(text.len() - e.left.min(text.len()), e.what);
-                    from = anchor + coll::ANCHOR.len();
+                    v.set_damage(text.len() - e.left.min(text.len()), e.what);
+                    from = anchor + coll::COLL_ANCHOR.len();
                 }
             }
         }
     }
 
     /// A line of NCCL's without a whole header: quoted, an orphan body, a cut one.
-    pub(super) fn headless(&mut self, line: &'a [u8], found: &[Found], v: &mut Verdict<'a>) {
+    pub(super) fn read_headless_line(
+        &mut self,
+        line: &'a [u8],
+        found: &[TrainerRecord],
+        v: &mut LineVerdict<'a>,
+    ) {
         let end = found.first().map_or(line.len(), |f| f.start);
         let before = v.things.len();
-        self.bodies(&line[..end], v);
+        self.read_bare_bodies(&line[..end], v);
         if v.things.len() > before || v.damage.is_some() {
             return;
         }
-        let version = version::headerless(line);
+        let version = version::parse_headerless_version(line);
         if is_tail(line) {
-            v.tail(line, Looks::Nccl);
+            v.add_tail(line, TailLikeness::Nccl);
         } else if version.is_some()
             || memmem::find(line, b"NCCL version ").is_some()
             || [&b"NCCL INFO "[..], b"NCCL WARN ", b"NCCL CALL "]
@@ -61,38 +69,39 @@ impl<'a, V: Visit> Scan<'_, V> {
                 account.headless += 1;
                 account.firsts.headless.get_or_insert(account.lines);
             }
-            self.headless_version(line, version, v);
+            self.read_headless_version(line, version, v);
             if v.things.len() == before && V::MESSAGES {
-                self.headless_message(&line[..end], v);
+                self.read_headless_message(&line[..end], v);
             }
         }
     }
 
     /// A line that is no more than a version, if it is one: NCCL's own, or of RCCL's block.
-    pub(super) fn headless_version(
+    pub(super) fn read_headless_version(
         &mut self,
         line: &'a [u8],
-        version: Option<Version<'a>>,
-        v: &mut Verdict<'a>,
+        version: Option<ComponentVersion<'a>>,
+        v: &mut LineVerdict<'a>,
     ) {
-        v.class = Class::Other;
+        v.class = LineClass::Other;
         if let Some(version) = version.filter(|_| V::MESSAGES) {
-            let nobody = self.nobody();
+            let nobody = self.unknown_speaker();
             v.things.push((
                 0,
-                Thing::Message(Message::Version(version), line, nobody, b""),
+                LineItem::Message(NcclMessage::Version(version), line, nobody, b""),
             ));
         }
     }
 
     /// The message of a line whose header was left out or is not whole. Who said it is not known:
     /// what names a process's communicator says nothing then.
-    fn headless_message(&mut self, line: &'a [u8], v: &mut Verdict<'a>) {
+    fn read_headless_message(&mut self, line: &'a [u8], v: &mut LineVerdict<'a>) {
         static INFO: LazyLock<memmem::Finder<'static>> =
             LazyLock::new(|| memmem::Finder::new(b"NCCL INFO "));
-        if let Some(warn) = quoted_warn(line, self.recogniser) {
-            let nobody = self.nobody();
-            v.things.push((0, Thing::Message(warn, line, nobody, b"")));
+        if let Some(warn) = parse_quoted_warn(line, self.recogniser) {
+            let nobody = self.unknown_speaker();
+            v.things
+                .push((0, LineItem::Message(warn, line, nobody, b"")));
             return;
         }
         let Some(at) = INFO.find(line) else { return };
@@ -101,15 +110,18 @@ impl<'a, V: Visit> Scan<'_, V> {
         if INFO.find(body).is_some() {
             return;
         }
-        match message::message(Level::Info, body) {
+        match message::parse_message(HeaderLevel::Info, body) {
             None
             | Some(
-                Message::Init(_) | Message::Layout(_) | Message::Timings(_) | Message::Named(_),
+                NcclMessage::Init(_)
+                | NcclMessage::Layout(_)
+                | NcclMessage::Timings(_)
+                | NcclMessage::Named(_),
             ) => {}
             Some(message) => {
-                let nobody = self.nobody();
+                let nobody = self.unknown_speaker();
                 v.things
-                    .push((at, Thing::Message(message, line, nobody, b"")));
+                    .push((at, LineItem::Message(message, line, nobody, b"")));
             }
         }
     }
@@ -121,12 +133,12 @@ impl<'a, V: Visit> Scan<'_, V> {
 /// [1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'out of memory'
 ///  NCCL WARN Call to ibv_create_qp failed
 /// ```
-fn quoted_warn<'a>(line: &'a [u8], recogniser: &Recogniser) -> Option<Message<'a>> {
+fn parse_quoted_warn<'a>(line: &'a [u8], recogniser: &Recogniser) -> Option<NcclMessage<'a>> {
     const LEVEL: &[u8] = b"NCCL WARN ";
     let at = memmem::find(line, LEVEL)?;
     let (before, rest) = (&line[..at], &line[at + LEVEL.len()..]);
     is_header_end(before, recogniser)
-        .then(|| message::message(Level::Warn, rest))
+        .then(|| message::parse_message(HeaderLevel::Warn, rest))
         .flatten()
 }
 
@@ -134,5 +146,5 @@ fn quoted_warn<'a>(line: &'a [u8], recogniser: &Recogniser) -> Option<Message<'a
 /// `AllReduce`, cut, ends in `Reduce`.
 fn is_whole_name(before: &[u8], op: &[u8]) -> bool {
     before.ends_with(b"NCCL INFO ")
-        || (is_known(op) && !matches!(op, b"Reduce" | b"Gather" | b"Scatter" | b"Signal"))
+        || (is_known_op(op) && !matches!(op, b"Reduce" | b"Gather" | b"Scatter" | b"Signal"))
 }

@@ -1,36 +1,36 @@
 //! The long way: a line that is not simply one header and one body.
 
 mod commit;
-mod cut;
+mod cut_place;
 mod headless;
 mod pieces;
 mod prefix;
 mod spliced;
 mod tail;
 mod verdict;
-mod written;
+mod writer_spans;
 
-use super::{Looks, Scan, Visit};
+use super::{ChunkWalk, LogVisitor, TailLikeness};
 use crate::grammar::coll;
 use crate::grammar::message::setup::version;
-use crate::grammar::trainer::{Found, Recogniser};
-use crate::grammar::wrap::{self, Unwrapped};
-use crate::report::account::Class;
-use commit::Text;
-pub use cut::place;
+use crate::grammar::trainer::{Recogniser, TrainerRecord};
+use crate::grammar::wrap::{self, UnwrappedText};
+use crate::report::account::LineClass;
+use commit::UnwrappedFileLine;
+pub use cut_place::classify_cut;
 use memchr::{memchr, memmem};
 pub(super) use prefix::is_prefix;
 use std::sync::LazyLock;
 pub(crate) use tail::{is_call, is_call_tail};
 use tail::{is_init_tail, is_tail};
-use verdict::{Thing, Verdict};
+use verdict::{LineItem, LineVerdict};
 
 // The text of a line may be a copy that does not live as long as the chunk.
-impl<'a, V: Visit> Scan<'_, V> {
+impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
     /// Takes the line at `start`, and the next one too if a step line was spliced into this
     /// one. Gives where the line after starts.
-    pub(super) fn long(&mut self, start: usize) -> usize {
-        self.waiting.pass();
+    pub(super) fn walk_any_line(&mut self, start: usize) -> usize {
+        self.waiting.pass_line();
         let bytes = self.bytes;
         let end = memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |i| start + i);
         let next = (end + 1).min(bytes.len());
@@ -42,27 +42,27 @@ impl<'a, V: Visit> Scan<'_, V> {
             if V::FOREIGN {
                 self.out.visit.foreign(line, self.out.account.lines);
             }
-            self.out.account.line(Class::Foreign);
+            self.out.account.count_line(LineClass::Foreign);
             return next;
         }
-        self.repeats(line);
+        self.count_ray_repeats(line);
         let recogniser = self.recogniser;
-        if let Some(unwrapped) = wrap::unwrapped(line, &|text| is_wanted(text, recogniser))
+        if let Some(unwrapped) = wrap::unwrap_line(line, &|text| is_wanted(text, recogniser))
             && unwrapped.lines().next().is_some()
-            && self.wrapped((start, next), line, &unwrapped)
+            && self.walk_wrapped_lines((start, next), line, &unwrapped)
         {
             return next;
         }
         let mut found = std::mem::take(&mut self.found);
-        marks(self.recogniser, line, &mut found);
-        let next = match self.spliced(start, line, next, &found) {
+        find_marks(self.recogniser, line, &mut found);
+        let next = match self.walk_spliced_line(start, line, next, &found) {
             Some(after) => after,
             None => {
-                let verdict = self.verdict(line, &found);
+                let verdict = self.judge_line(line, &found);
                 let unwrapped = None;
                 let text = line;
-                self.commit(
-                    &Text {
+                self.commit_line(
+                    &UnwrappedFileLine {
                         start,
                         next,
                         text,
@@ -79,24 +79,29 @@ impl<'a, V: Visit> Scan<'_, V> {
 
     /// Takes the lines that are in `line`. False where none of them is a step line and `line`
     /// itself is one: then it is the trainer's own.
-    fn wrapped(&mut self, (start, next): (usize, usize), line: &[u8], inner: &Unwrapped) -> bool {
+    fn walk_wrapped_lines(
+        &mut self,
+        (start, next): (usize, usize),
+        line: &[u8],
+        inner: &UnwrappedText,
+    ) -> bool {
         let mut found = std::mem::take(&mut self.found);
-        let has_mark = |text: &[u8], found: &mut Vec<Found>| {
-            marks(self.recogniser, text, found);
+        let has_mark = |text: &[u8], found: &mut Vec<TrainerRecord>| {
+            find_marks(self.recogniser, text, found);
             !found.is_empty()
         };
         let is_own = !inner.lines().any(|(_, text)| has_mark(text, &mut found))
             && has_mark(line, &mut found);
         if !is_own {
-            let mut all = Verdict::new();
+            let mut all = LineVerdict::new();
             for (at, text) in inner.lines() {
-                marks(self.recogniser, text, &mut found);
-                let verdict = self.verdict(text, &found);
-                all.add(at, text, verdict, V::FOREIGN);
+                find_marks(self.recogniser, text, &mut found);
+                let verdict = self.judge_line(text, &found);
+                all.add_line(at, text, verdict, V::FOREIGN);
             }
             let (text, unwrapped) = (inner.text(), Some(inner));
-            self.commit(
-                &Text {
+            self.commit_line(
+                &UnwrappedFileLine {
                     start,
                     next,
                     text,
@@ -110,8 +115,8 @@ impl<'a, V: Visit> Scan<'_, V> {
     }
 
     /// Counts the lines that Ray left out for this one.
-    fn repeats(&mut self, line: &[u8]) {
-        if let Some(n) = ray_repeats(line) {
+    fn count_ray_repeats(&mut self, line: &[u8]) {
+        if let Some(n) = parse_ray_repeats(line) {
             let account = &mut self.out.account;
             account.ray_lines += 1;
             account.ray_repeats += n;
@@ -120,30 +125,30 @@ impl<'a, V: Visit> Scan<'_, V> {
     }
 
     /// What a line is, with the step lines that were found on it.
-    fn verdict(&mut self, line: &'a [u8], found: &[Found]) -> Verdict<'a> {
-        let mut v = Verdict::new();
+    fn judge_line(&mut self, line: &'a [u8], found: &[TrainerRecord]) -> LineVerdict<'a> {
+        let mut v = LineVerdict::new();
         v.things
-            .extend(found.iter().map(|f| (f.start, Thing::Mark(*f))));
+            .extend(found.iter().map(|f| (f.start, LineItem::Mark(*f))));
         // RCCL says its version without NCCL's name.
         static CCL: LazyLock<memmem::Finder<'static>> =
             LazyLock::new(|| memmem::Finder::new(b"CCL "));
-        if CCL.find(line).is_some() || coll::FINDER.find(line).is_some() {
-            self.pieces(line, found, &mut v);
-        } else if let Some(version) = version::of_block(line) {
-            self.headless_version(line, Some(version), &mut v);
+        if CCL.find(line).is_some() || coll::COLL_ANCHOR_FINDER.find(line).is_some() {
+            self.read_pieces(line, found, &mut v);
+        } else if let Some(version) = version::parse_rccl_block_version(line) {
+            self.read_headless_version(line, Some(version), &mut v);
         } else if is_tail(line) {
-            v.tail(line, Looks::Nccl);
-        } else if self.waits() && is_call_tail(line) {
-            v.tail(line, Looks::Call);
+            v.add_tail(line, TailLikeness::Nccl);
+        } else if self.may_end_come() && is_call_tail(line) {
+            v.add_tail(line, TailLikeness::Call);
         } else if found.is_empty() && (self.waiting.is_message_open() || self.here.1) {
-            v.tail(line, Looks::Any);
+            v.add_tail(line, TailLikeness::Any);
         }
         v
     }
 }
 
 /// Fills `found` with the step lines of a line.
-fn marks(recogniser: &Recogniser, line: &[u8], found: &mut Vec<Found>) {
+fn find_marks(recogniser: &Recogniser, line: &[u8], found: &mut Vec<TrainerRecord>) {
     found.clear();
     if recogniser.may_mark(line) {
         recogniser.marks(line, found);
@@ -152,12 +157,12 @@ fn marks(recogniser: &Recogniser, line: &[u8], found: &mut Vec<Found>) {
 
 /// True for a string that is worth reading: NCCL's, or a step line.
 pub(super) fn is_wanted(text: &[u8], recogniser: &Recogniser) -> bool {
-    wrap::is_nccl(text) || is_init_tail(text) || recogniser.may_mark(text)
+    wrap::contains_nccl_line(text) || is_init_tail(text) || recogniser.may_mark(text)
 }
 
 /// How many lines of other workers Ray left out for a line, or for those in it; `None` where it has
 /// none of Ray's words.
-fn ray_repeats(line: &[u8]) -> Option<u64> {
+fn parse_ray_repeats(line: &[u8]) -> Option<u64> {
     static ACROSS: LazyLock<memmem::Finder<'static>> =
         LazyLock::new(|| memmem::Finder::new(b"x across cluster]"));
     ACROSS.find(line)?;

@@ -2,36 +2,43 @@
 
 use super::prefix::is_prefix;
 use super::tail::{is_call, is_call_tail};
-use super::verdict::{Thing, Verdict};
-use super::written::{Written, written};
+use super::verdict::{LineItem, LineVerdict};
+use super::writer_spans::{WriterSpans, find_writer_spans};
 use crate::grammar::coll;
-use crate::grammar::header::{self, Header, Level};
+use crate::grammar::header::{self, HeaderLevel, LineHeader};
 use crate::grammar::message;
 use crate::grammar::message::communicator::init;
-use crate::grammar::token::Expected;
-use crate::grammar::trainer::Found;
-use crate::log::walk::fragment::TEAR;
-use crate::log::walk::torn::{cut_before_next, cut_in};
-use crate::log::walk::{Begun, Broken, Looks, Piece, Scan, Speaker, Visit};
-use crate::report::account::Class;
+use crate::grammar::token::ParseFailure;
+use crate::grammar::trainer::TrainerRecord;
+use crate::log::walk::fragment::TEAR_STRIDE_BYTES;
+use crate::log::walk::tear_position::{own_bytes_before_next, own_bytes_of_call};
+use crate::log::walk::{
+    ChunkWalk, HeaderSpeaker, LineDamage, LineHead, LogVisitor, TailLikeness, TornPiece,
+};
+use crate::report::account::LineClass;
 use memchr::memmem;
 
 /// NCCL before 2.29.2 cuts a line here (`char buffer[1024]` in `src/debug.cc`).
-const OWN_CUT: usize = 1023;
+const NCCL_LINE_CUT_BYTES: usize = 1023;
 
-impl<'a, V: Visit> Scan<'_, V> {
+impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
     /// The pieces of a line of NCCL's: one for each header on it.
-    pub(super) fn pieces(&mut self, line: &'a [u8], found: &[Found], v: &mut Verdict<'a>) {
-        let Written {
+    pub(super) fn read_pieces(
+        &mut self,
+        line: &'a [u8],
+        found: &[TrainerRecord],
+        v: &mut LineVerdict<'a>,
+    ) {
+        let WriterSpans {
             headers,
             starts,
             glued,
-        } = written(line);
+        } = find_writer_spans(line);
         if headers.is_empty() {
-            return self.headless(line, found, v);
+            return self.read_headless_line(line, found, v);
         }
-        v.class = Class::Other;
-        self.in_front(&line[..starts[0]], v);
+        v.class = LineClass::Other;
+        self.read_text_in_front(&line[..starts[0]], v);
         let (mut torn_before, mut overwritten) = (false, false);
         let first = &line[..starts[0]];
         let is_label = is_prefix(first, self.recogniser);
@@ -51,14 +58,14 @@ impl<'a, V: Visit> Scan<'_, V> {
             } else {
                 (torn_before && !glued[i]) || starts[i] < h.start
             };
-            let speaker = self.speaks(h, clean);
+            let speaker = self.intern_header_speaker(h, clean);
             let start = starts[i];
             let piece = &line[start..end];
             let last = i + 1 == headers.len() && !spliced;
-            let cut = cut_before_next(piece, h.level, label)
+            let cut = own_bytes_before_next(piece, h.level, label)
                 .filter(|_| !last && !is_whole(&line[h.body..end]));
-            let time = header::time(&line[..h.start]);
-            let of = Of {
+            let time = header::find_time_stamp(&line[..h.start]);
+            let of = HeaderPiece {
                 line,
                 header: h,
                 start,
@@ -68,18 +75,18 @@ impl<'a, V: Visit> Scan<'_, V> {
                 label,
             };
             if let Some(cut) = cut {
-                self.begins(&of, Piece::Head(of.begun(start + cut)), v);
+                self.begin_piece(&of, TornPiece::Head(of.line_head(start + cut)), v);
                 if cut < piece.len() {
                     label = &piece[cut..];
                 }
             } else {
-                self.piece(&of, last, torn_before, v);
+                self.read_piece(&of, last, torn_before, v);
                 let other = headers.get(i + 1).is_some_and(|n| n.pid != h.pid);
                 overwritten |= v.damage.is_some() && other && end > h.body;
             }
             torn_before |= cut.is_some();
         }
-        self.tail_of_mark(line, &headers, found, v);
+        self.read_tail_after_mark(line, &headers, found, v);
         if overwritten {
             let account = &mut self.out.account;
             account.overwritten += 1;
@@ -88,22 +95,22 @@ impl<'a, V: Visit> Scan<'_, V> {
     }
 
     /// What is in front of the first header.
-    fn in_front(&mut self, before: &'a [u8], v: &mut Verdict<'a>) {
+    fn read_text_in_front(&mut self, before: &'a [u8], v: &mut LineVerdict<'a>) {
         let bodies = v.things.len();
-        self.bodies(before, v);
+        self.read_bare_bodies(before, v);
         // Without a body of its own: what another process's bytes left of a line.
         if v.things.len() == bodies && memmem::find(before, b" [nranks=").is_some() {
-            v.damaged(0, "the beginning of a NCCL line");
+            v.set_damage(0, "the beginning of a NCCL line");
         }
     }
 
     /// After a step line without a line end of its own there may be a line's end.
-    fn tail_of_mark(
+    fn read_tail_after_mark(
         &self,
         line: &[u8],
-        headers: &[Header<'_>],
-        found: &[Found],
-        v: &mut Verdict<'_>,
+        headers: &[LineHeader<'_>],
+        found: &[TrainerRecord],
+        v: &mut LineVerdict<'_>,
     ) {
         if let Some(mark) = found.last()
             && headers.last().is_some_and(|h| h.body < mark.start)
@@ -111,64 +118,80 @@ impl<'a, V: Visit> Scan<'_, V> {
         {
             v.waits = true;
             let text = line[mark.start..].into();
-            let looks = Looks::Nccl;
-            let tail = Piece::Tail { text, looks };
-            v.things.push((mark.end, Thing::Fragment(tail)));
+            let looks = TailLikeness::Nccl;
+            let tail = TornPiece::Tail { text, looks };
+            v.things.push((mark.end, LineItem::Fragment(tail)));
         }
     }
 
     /// A line was begun: what is after it may be another's end.
-    fn begins(&mut self, of: &Of<'a, '_>, piece: Piece, v: &mut Verdict<'a>) {
-        if let Piece::Head(begun) | Piece::Doubtful { begun, .. } = &piece {
+    fn begin_piece(&mut self, of: &HeaderPiece<'a, '_>, piece: TornPiece, v: &mut LineVerdict<'a>) {
+        if let TornPiece::Head(begun) | TornPiece::Doubtful { begun, .. } = &piece {
             let is_call = is_call(&begun.text);
             self.here = (true, self.here.1 || !is_call);
         }
         v.waits = true;
-        v.things.push((of.start, Thing::Fragment(piece)));
+        v.things.push((of.start, LineItem::Fragment(piece)));
     }
 
     /// True where the end of a line that was begun may come.
-    pub(super) fn waits(&self) -> bool {
-        self.waiting.is_on(1) || self.here.0
+    pub(super) fn may_end_come(&self) -> bool {
+        self.waiting.may_end_within(1) || self.here.0
     }
 
     /// One header's piece that is not torn at byte 128.
-    fn piece(&mut self, of: &Of<'a, '_>, last: bool, torn_before: bool, v: &mut Verdict<'a>) {
+    fn read_piece(
+        &mut self,
+        of: &HeaderPiece<'a, '_>,
+        last: bool,
+        torn_before: bool,
+        v: &mut LineVerdict<'a>,
+    ) {
         let message = &of.line[of.header.body..of.end];
-        let Some(mut anchor) = coll::FINDER.find(message) else {
-            let rest = of.line.get(of.start + TEAR..of.end).unwrap_or_default();
-            let own = message.get(..(of.start + TEAR).saturating_sub(of.header.body));
+        let Some(mut anchor) = coll::COLL_ANCHOR_FINDER.find(message) else {
+            let rest = of
+                .line
+                .get(of.start + TEAR_STRIDE_BYTES..of.end)
+                .unwrap_or_default();
+            let own = message.get(..(of.start + TEAR_STRIDE_BYTES).saturating_sub(of.header.body));
             let begun = own.is_some_and(|own| coll::is_begun(own) || !coll::is_broken(own));
-            if last && begun && of.header.level == Level::Info && is_call_tail(rest) {
+            if last && begun && of.header.level == HeaderLevel::Info && is_call_tail(rest) {
                 // A beginning, and the end of another process's call.
-                let broken = of.broken(of.start + TEAR, "the rest of a NCCL line");
-                let begun = of.begun(of.end);
-                return self.begins(of, Piece::Doubtful { begun, broken }, v);
+                let broken =
+                    of.line_damage(of.start + TEAR_STRIDE_BYTES, "the rest of a NCCL line");
+                let begun = of.line_head(of.end);
+                return self.begin_piece(of, TornPiece::Doubtful { begun, broken }, v);
             }
-            if of.header.level == Level::Info && coll::is_broken(message) {
-                return v.damaged(of.header.body, "a call");
+            if of.header.level == HeaderLevel::Info && coll::is_broken(message) {
+                return v.set_damage(of.header.body, "a call");
             }
-            return self.message(of, message, last, v);
+            return self.read_message(of, message, last, v);
         };
         let mut speaker = of.speaker;
         let mut from = 0;
         loop {
-            match coll::at(message, anchor) {
+            match coll::parse_coll_at(message, anchor) {
                 Ok((op, coll, end)) => {
                     let doubtful = torn_before
-                        || (self.waits() && !self.is_certain((coll.comm, coll.nranks), speaker));
-                    let alone = coll::FINDER.find(&message[end..]).is_none();
-                    if doubtful && alone && last && from == 0 && of.end - of.start > TEAR {
+                        || (self.may_end_come()
+                            && !self.is_certain((coll.comm, coll.nranks), speaker));
+                    let alone = coll::COLL_ANCHOR_FINDER.find(&message[end..]).is_none();
+                    if doubtful
+                        && alone
+                        && last
+                        && from == 0
+                        && of.end - of.start > TEAR_STRIDE_BYTES
+                    {
                         v.waits = true;
-                        let piece = Piece::Doubtful {
-                            begun: of.begun(of.end),
+                        let piece = TornPiece::Doubtful {
+                            begun: of.line_head(of.end),
                             broken: None,
                         };
-                        v.things.push((of.start, Thing::Fragment(piece)));
+                        v.things.push((of.start, LineItem::Fragment(piece)));
                         return;
                     }
-                    if v.class != Class::Damaged {
-                        v.class = Class::Call;
+                    if v.class != LineClass::Damaged {
+                        v.class = LineClass::Call;
                     }
                     // The first one's place is its header's.
                     let at = if from == 0 {
@@ -176,75 +199,93 @@ impl<'a, V: Visit> Scan<'_, V> {
                     } else {
                         of.header.body + op
                     };
-                    v.things.push((at, Thing::Call(coll, speaker, of.time)));
+                    v.things.push((at, LineItem::Call(coll, speaker, of.time)));
                     from = end;
                 }
                 Err(e) if from == 0 && is_torn(of, message, &e) => {
-                    let piece = if (of.end - of.start).is_multiple_of(TEAR) {
-                        Piece::Head(of.begun(of.end))
+                    let piece = if (of.end - of.start).is_multiple_of(TEAR_STRIDE_BYTES) {
+                        TornPiece::Head(of.line_head(of.end))
                     } else {
-                        let (at, what) = expected(of, message, &e);
-                        Piece::Doubtful {
-                            begun: of.begun(of.end),
-                            broken: of.broken(at, what),
+                        let (at, what) = break_position(of, message, &e);
+                        TornPiece::Doubtful {
+                            begun: of.line_head(of.end),
+                            broken: of.line_damage(at, what),
                         }
                     };
-                    return self.begins(of, piece, v);
+                    return self.begin_piece(of, piece, v);
                 }
                 Err(e) => {
-                    let (at, what) = expected(of, message, &e);
-                    v.damaged(at, what);
-                    from = anchor + coll::ANCHOR.len();
+                    let (at, what) = break_position(of, message, &e);
+                    v.set_damage(at, what);
+                    from = anchor + coll::COLL_ANCHOR.len();
                 }
             }
-            match coll::FINDER.find(&message[from..]) {
+            match coll::COLL_ANCHOR_FINDER.find(&message[from..]) {
                 Some(next) => anchor = from + next,
                 None => return,
             }
             // A second body without a header of its own: who said it is not known.
-            speaker = self.nobody();
+            speaker = self.unknown_speaker();
         }
     }
 
     /// A message that is not a call.
-    fn message(&mut self, of: &Of<'a, '_>, message: &'a [u8], last: bool, v: &mut Verdict<'a>) {
+    fn read_message(
+        &mut self,
+        of: &HeaderPiece<'a, '_>,
+        message: &'a [u8],
+        last: bool,
+        v: &mut LineVerdict<'a>,
+    ) {
         if V::MESSAGES {
-            self.said(of, message, last, v);
+            self.visit_said_message(of, message, last, v);
         }
-        if let Some(init) = init::message(message) {
-            v.things.push((of.start, Thing::Init(init, of.speaker)));
+        if let Some(init) = init::parse_init(message) {
+            v.things.push((of.start, LineItem::Init(init, of.speaker)));
             return;
         }
         let length = of.end - of.start;
-        if last && (length == OWN_CUT || message::is_truncated(message)) {
-            v.truncated(&mut self.out.account);
-        } else if !last && !message.starts_with(b"NCCL version ") && of.header.level != Level::Call
+        if last && (length == NCCL_LINE_CUT_BYTES || message::is_truncated(message)) {
+            v.count_truncated(&mut self.out.account);
+        } else if !last
+            && !message.starts_with(b"NCCL version ")
+            && of.header.level != HeaderLevel::Call
         {
-            v.damaged(of.end, "the rest of a NCCL line");
-        } else if !last && of.header.level == Level::Call && !message.ends_with(b")") {
-            v.damaged(of.end, "the rest of a CALL line");
+            v.set_damage(of.end, "the rest of a NCCL line");
+        } else if !last && of.header.level == HeaderLevel::Call && !message.ends_with(b")") {
+            v.set_damage(of.end, "the rest of a CALL line");
         }
     }
 
     /// What the message says, for a stage that asks; of one whose end is missing what is sure.
-    fn said(&mut self, of: &Of<'a, '_>, message: &'a [u8], last: bool, v: &mut Verdict<'a>) {
+    fn visit_said_message(
+        &mut self,
+        of: &HeaderPiece<'a, '_>,
+        message: &'a [u8],
+        last: bool,
+        v: &mut LineVerdict<'a>,
+    ) {
         let level = of.header.level;
-        let whole = last && of.end - of.start != OWN_CUT;
+        let whole = last && of.end - of.start != NCCL_LINE_CUT_BYTES;
         let said = if whole {
-            message::message(level, message)
+            message::parse_message(level, message)
         } else {
-            message::cut(level, message)
+            message::parse_cut_message(level, message)
         };
         if let Some(said) = said {
             let text = &of.line[of.start..of.end];
             v.things
-                .push((of.start, Thing::Message(said, text, of.speaker, of.time)));
+                .push((of.start, LineItem::Message(said, text, of.speaker, of.time)));
         }
     }
 }
 
 /// Where in the line the body of `message` breaks off, and what was expected there.
-fn expected(of: &Of<'_, '_>, message: &[u8], e: &Expected) -> (usize, &'static str) {
+fn break_position(
+    of: &HeaderPiece<'_, '_>,
+    message: &[u8],
+    e: &ParseFailure,
+) -> (usize, &'static str) {
     let what = if e.what.is_empty() {
         "the rest of a COLL line"
     } else {
@@ -257,28 +298,28 @@ fn expected(of: &Of<'_, '_>, message: &[u8], e: &Expected) -> (usize, &'static s
 }
 
 /// One header's piece of a line, with who speaks.
-struct Of<'a, 'h> {
+struct HeaderPiece<'a, 'h> {
     pub(super) line: &'a [u8],
-    pub(super) header: &'h Header<'a>,
+    pub(super) header: &'h LineHeader<'a>,
     pub(super) start: usize,
     pub(super) end: usize,
-    pub(super) speaker: Speaker,
+    pub(super) speaker: HeaderSpeaker,
     pub(super) time: &'a [u8],
     /// What a launcher put in front of it.
     pub(super) label: &'a [u8],
 }
 
-impl Of<'_, '_> {
+impl HeaderPiece<'_, '_> {
     /// Where it breaks off.
-    fn broken(&self, at: usize, what: &'static str) -> Option<Broken> {
+    fn line_damage(&self, at: usize, what: &'static str) -> Option<LineDamage> {
         let text = self.line.get(at..).unwrap_or_default().into();
         let what = what.into();
-        Some(Broken { at, what, text })
+        Some(LineDamage { at, what, text })
     }
 
     /// Its bytes up to `end`, as the beginning of a line.
-    fn begun(&self, end: usize) -> Begun {
-        Begun {
+    fn line_head(&self, end: usize) -> LineHead {
+        LineHead {
             place: self.speaker.place,
             label: self.label.into(),
             text: self.line[self.start..end].into(),
@@ -289,16 +330,19 @@ impl Of<'_, '_> {
 
 /// True for a message that is a whole call: it lacks nothing but its line's end.
 fn is_whole(message: &[u8]) -> bool {
-    let anchor = coll::FINDER.find(message);
-    anchor.is_some_and(|anchor| coll::at(message, anchor).is_ok())
+    let anchor = coll::COLL_ANCHOR_FINDER.find(message);
+    anchor.is_some_and(|anchor| coll::parse_coll_at(message, anchor).is_ok())
 }
 
 /// True where a body that is not whole breaks off where NCCL tears a line.
-fn is_torn(of: &Of<'_, '_>, message: &[u8], e: &Expected) -> bool {
+fn is_torn(of: &HeaderPiece<'_, '_>, message: &[u8], e: &ParseFailure) -> bool {
     let (text, body) = (&of.line[of.start..of.end], of.header.body - of.start);
-    let alone = coll::FINDER.find_iter(message).count() == 1;
-    let at = expected(of, message, e).0 - of.start;
+    let alone = coll::COLL_ANCHOR_FINDER.find_iter(message).count() == 1;
+    let at = break_position(of, message, e).0 - of.start;
     // Cut elsewhere, and nothing behind it.
-    let cut = text.len() % TEAR != 0 && coll::is_begun(message);
-    alone && of.header.level == Level::Info && !cut && cut_in(text, body, at).is_some()
+    let cut = text.len() % TEAR_STRIDE_BYTES != 0 && coll::is_begun(message);
+    alone
+        && of.header.level == HeaderLevel::Info
+        && !cut
+        && own_bytes_of_call(text, body, at).is_some()
 }

@@ -20,7 +20,7 @@ pub(in crate::log::walk) fn is_prefix(prefix: &[u8], recogniser: &Recogniser) ->
         [b'[' | b'(' | b'|' | b'>' | 0x1b, ..] => true,
         text => {
             // srun's ` 0: `, a stamp's digits, pdsh's and SkyPilot's `worker-0: `; `loss: ` is none.
-            !header::time(prefix).is_empty()
+            !header::find_time_stamp(prefix).is_empty()
                 || text.strip_suffix(b": ").is_some_and(|label| {
                     !label.contains(&b' ') && label.iter().any(u8::is_ascii_digit)
                 })

@@ -5,13 +5,13 @@ use crate::grammar::header;
 use memchr::{memchr, memmem};
 
 /// The longest launcher's label in front of a line's end that is looked for.
-const LABEL: usize = 64;
+const MAX_LABEL_BYTES: usize = 64;
 
 /// True for the first bytes of a line, from its header, that may be a call's.
 pub(crate) fn is_call(text: &[u8]) -> bool {
-    header::find(text, 0).is_some_and(|header| {
+    header::find_header(text, 0).is_some_and(|header| {
         let message = &text[header.body..];
-        coll::FINDER.find(message).is_some() || coll::is_begun(message)
+        coll::COLL_ANCHOR_FINDER.find(message).is_some() || coll::is_begun(message)
     })
 }
 
@@ -19,7 +19,7 @@ pub(crate) fn is_call(text: &[u8]) -> bool {
 /// front.
 pub(crate) fn is_call_tail(line: &[u8]) -> bool {
     let behind = |at: usize| &line[at + 1..];
-    let label = memchr(b':', &line[..line.len().min(LABEL)]).map(behind);
+    let label = memchr(b':', &line[..line.len().min(MAX_LABEL_BYTES)]).map(behind);
     let text = label.map_or(&b""[..], <[u8]>::trim_ascii_start);
     coll::is_tail(line) || coll::is_short_tail(line) || coll::is_short_tail(text)
 }

@@ -1,38 +1,38 @@
 //! What a line turned out to be.
 
 use crate::grammar::coll::Coll;
-use crate::grammar::message::Message;
+use crate::grammar::message::NcclMessage;
 use crate::grammar::message::communicator::init;
-use crate::grammar::trainer::Found;
-use crate::log::walk::{Looks, Piece, Speaker};
-use crate::report::account::{Account, Class};
+use crate::grammar::trainer::TrainerRecord;
+use crate::log::walk::{HeaderSpeaker, TailLikeness, TornPiece};
+use crate::report::account::{Account, LineClass};
 
 /// Something on a line, by its place in it.
-pub(super) enum Thing<'a> {
+pub(super) enum LineItem<'a> {
     /// A line that is not NCCL's, beside others on a line of the file.
     Foreign(&'a [u8]),
-    Mark(Found),
-    Call(Coll<'a>, Speaker, &'a [u8]),
-    Init(init::Init, Speaker),
-    Message(Message<'a>, &'a [u8], Speaker, &'a [u8]),
-    Fragment(Piece),
+    Mark(TrainerRecord),
+    Call(Coll<'a>, HeaderSpeaker, &'a [u8]),
+    Init(init::CommInit, HeaderSpeaker),
+    Message(NcclMessage<'a>, &'a [u8], HeaderSpeaker, &'a [u8]),
+    Fragment(TornPiece),
 }
 
 /// What a line turned out to be.
-pub(super) struct Verdict<'a> {
-    pub(super) things: Vec<(usize, Thing<'a>)>,
-    pub(super) class: Class,
+pub(super) struct LineVerdict<'a> {
+    pub(super) things: Vec<(usize, LineItem<'a>)>,
+    pub(super) class: LineClass,
     pub(super) damage: Option<(usize, &'static str)>,
     pub(super) waits: bool,
     /// Pieces that may be no piece of a NCCL line.
     pub(super) weak: usize,
 }
 
-impl<'a> Verdict<'a> {
-    pub(super) fn new() -> Verdict<'a> {
-        Verdict {
+impl<'a> LineVerdict<'a> {
+    pub(super) fn new() -> LineVerdict<'a> {
+        LineVerdict {
             things: Vec::new(),
-            class: Class::Foreign,
+            class: LineClass::Foreign,
             damage: None,
             waits: false,
             weak: 0,
@@ -40,13 +40,19 @@ impl<'a> Verdict<'a> {
     }
 
     /// Puts what was found in the line's order.
-    pub(super) fn sort(&mut self) {
+    pub(super) fn sort_items(&mut self) {
         self.things.sort_by_key(|(at, _)| *at);
     }
 
     /// Adds what `line` turned out to be, which begins at `start` of the lines in hand.
-    pub(super) fn add(&mut self, start: usize, line: &'a [u8], other: Verdict<'a>, foreign: bool) {
-        let Verdict {
+    pub(super) fn add_line(
+        &mut self,
+        start: usize,
+        line: &'a [u8],
+        other: LineVerdict<'a>,
+        foreign: bool,
+    ) {
+        let LineVerdict {
             things,
             class,
             damage,
@@ -55,11 +61,11 @@ impl<'a> Verdict<'a> {
         } = other;
         let moved = |(at, mut thing)| {
             match &mut thing {
-                Thing::Mark(mark) => {
+                LineItem::Mark(mark) => {
                     mark.start += start;
                     mark.end += start;
                 }
-                Thing::Fragment(Piece::Doubtful {
+                LineItem::Fragment(TornPiece::Doubtful {
                     broken: Some(broken),
                     ..
                 }) => broken.at += start,
@@ -68,15 +74,16 @@ impl<'a> Verdict<'a> {
             (at + start, thing)
         };
         self.things.extend(things.into_iter().map(moved));
-        if foreign && class == Class::Foreign && !(waits && weak == 0) {
-            self.things.push((start + line.len(), Thing::Foreign(line)));
+        if foreign && class == LineClass::Foreign && !(waits && weak == 0) {
+            self.things
+                .push((start + line.len(), LineItem::Foreign(line)));
         }
-        let weight = |class: Class| match class {
-            Class::Foreign => 0,
-            Class::Other => 1,
-            Class::Truncated => 2,
-            Class::Call | Class::Repaired => 3,
-            Class::Damaged => 4,
+        let weight = |class: LineClass| match class {
+            LineClass::Foreign => 0,
+            LineClass::Other => 1,
+            LineClass::Truncated => 2,
+            LineClass::Call | LineClass::Repaired => 3,
+            LineClass::Damaged => 4,
         };
         if weight(class) > weight(self.class) {
             self.class = class;
@@ -87,22 +94,22 @@ impl<'a> Verdict<'a> {
     }
 
     /// The line may be the end of another.
-    pub(super) fn tail(&mut self, line: &[u8], looks: Looks) {
+    pub(super) fn add_tail(&mut self, line: &[u8], looks: TailLikeness) {
         self.waits = true;
-        self.weak += usize::from(looks != Looks::Nccl);
+        self.weak += usize::from(looks != TailLikeness::Nccl);
         let text = line.into();
         self.things
-            .push((0, Thing::Fragment(Piece::Tail { text, looks })));
+            .push((0, LineItem::Fragment(TornPiece::Tail { text, looks })));
     }
 
-    pub(super) fn damaged(&mut self, at: usize, what: &'static str) {
+    pub(super) fn set_damage(&mut self, at: usize, what: &'static str) {
         self.damage.get_or_insert((at, what));
-        self.class = Class::Damaged;
+        self.class = LineClass::Damaged;
     }
 
-    pub(super) fn truncated(&mut self, account: &mut Account) {
-        if self.class == Class::Other {
-            self.class = Class::Truncated;
+    pub(super) fn count_truncated(&mut self, account: &mut Account) {
+        if self.class == LineClass::Other {
+            self.class = LineClass::Truncated;
             account.firsts.truncated.get_or_insert(account.lines);
         }
     }

@@ -14,22 +14,24 @@
 //!
 //! [`Whole`] knows where all calls were made, [`Growing`] learns it.
 
-mod ahead;
-mod growing;
-mod whole;
+mod early_lines;
+mod live_order;
+mod whole_order;
 
 #[cfg(test)]
 mod tests;
 
-pub(super) use growing::{Call, Calls, Chunk, Gap, Growing, Known};
-pub(super) use whole::{Run, Whole};
+pub(super) use live_order::{
+    CallGap, ChunkCall, ChunkQueue, KnownPlaces, LiveRowOrder, OrderedChunk,
+};
+pub(super) use whole_order::{ChunkRun, WholeLogOrder};
 
 /// So many calls a row moves less than: about two steps of 1,024 ranks.
-const REACH: u64 = 1 << 18;
+const MAX_ROW_MOVE_CALLS: u64 = 1 << 18;
 
 /// Which row comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
+pub enum CommsRowOrder {
     /// That of the first line.
     #[default]
     Line,
@@ -37,12 +39,12 @@ pub enum Order {
     Step,
 }
 
-impl Order {
+impl CommsRowOrder {
     /// So many calls a row moves less than.
-    pub(super) fn reach(self) -> u64 {
+    pub(super) fn max_row_move(self) -> u64 {
         match self {
-            Order::Line => 1,
-            Order::Step => REACH,
+            CommsRowOrder::Line => 1,
+            CommsRowOrder::Step => MAX_ROW_MOVE_CALLS,
         }
     }
 }

@@ -1,8 +1,8 @@
-use super::growing::Call;
+use super::live_order::ChunkCall;
 use super::*;
 use crate::error::Result;
 use crate::log::placement::Placement;
-use crate::log::timeline::{self, Timeline};
+use crate::log::timeline::{self, StepTimeline};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ type Made = (u32, u32, u32);
 /// A log's stretches and calls.
 #[derive(Debug, Clone)]
 struct Job {
-    timeline: Timeline,
+    timeline: StepTimeline,
     calls: Vec<Made>,
 }
 
@@ -21,10 +21,10 @@ impl Job {
     /// and by whom. A process's calls are made in their order.
     fn of(stretches: &[usize], calls: &[(usize, i8, u32)]) -> Job {
         let gaps = stretches.iter().zip(0..).flat_map(|(&n, step)| {
-            let gap = timeline::Gap::Step(step);
+            let gap = timeline::GapKind::Step(step);
             std::iter::repeat_n(gap, n)
         });
-        let gaps: Vec<timeline::Gap> = gaps.collect();
+        let gaps: Vec<timeline::GapKind> = gaps.collect();
         let mut ends: Vec<u32> = Vec::new();
         for &n in stretches {
             ends.push(ends.last().map_or(n as u32 - 1, |last| last + n as u32));
@@ -57,9 +57,9 @@ impl Job {
         });
         Job {
             calls: calls.collect(),
-            timeline: Timeline {
+            timeline: StepTimeline {
                 gaps: gaps.into(),
-                ..Timeline::default()
+                ..StepTimeline::default()
             },
         }
     }
@@ -124,7 +124,7 @@ impl Job {
 
     /// The same of chunks of so many calls.
     fn whole(&self, reach: u64, sizes: &[usize]) -> Vec<usize> {
-        let mut order = Whole::new((&self.timeline, &self.placement()), reach);
+        let mut order = WholeLogOrder::new((&self.timeline, &self.placement()), reach);
         let mut runs = Vec::new();
         for chunk in self.chunks(sizes) {
             let chunk = Arc::new(chunk);
@@ -135,10 +135,10 @@ impl Job {
                     _ => lines.push((call.0, at)),
                 }
             }
-            order.add(&chunk, |at| Some(chunk.calls[at].1), &lines);
-            runs.extend(order.ready());
+            order.add_chunk(&chunk, |at| Some(chunk.calls[at].1), &lines);
+            runs.extend(order.take_ready_runs());
         }
-        runs.extend(order.end());
+        runs.extend(order.take_remaining_runs());
         let calls = runs.into_iter();
         calls
             .flat_map(|(chunk, calls)| calls.map(move |at| chunk.first + at))
@@ -148,10 +148,10 @@ impl Job {
     /// The same of chunks that come one after another; after some of them a few more stretches are settled.
     fn growing(&self, reach: u64, sizes: &[usize], pauses: &[(bool, u32)]) -> Vec<usize> {
         let mut rows = Vec::new();
-        let mut order = Growing::new(reach);
+        let mut order = LiveRowOrder::new(reach);
         let mut came = Came::default();
         let mut settled: Option<u32> = None;
-        let mut take = |chunk: &Arc<Piece>, call: Call, gap: Option<u32>| {
+        let mut take = |chunk: &Arc<Piece>, call: ChunkCall, gap: Option<u32>| {
             assert_eq!(gap, Some(chunk.calls[call.at].1));
             rows.push(chunk.first + call.at);
             Ok(())
@@ -170,13 +170,13 @@ impl Job {
                 settled = Some(end).filter(|end| *end < last).or(settled);
             }
             let known = So { job: self, settled };
-            order.next(&mut came, &known, &mut take).unwrap();
+            order.take_ready(&mut came, &known, &mut take).unwrap();
         }
         let known = So {
             job: self,
             settled: Some(u32::MAX),
         };
-        assert!(order.end(&mut came, &known, &mut take).unwrap());
+        assert!(order.take_remaining(&mut came, &known, &mut take).unwrap());
         rows
     }
 
@@ -203,16 +203,16 @@ struct Piece {
     calls: Vec<Made>,
 }
 
-impl Chunk for Arc<Piece> {
+impl OrderedChunk for Arc<Piece> {
     fn len(&self) -> usize {
         self.calls.len()
     }
 
-    fn line(&self, call: usize) -> u32 {
+    fn gap_of_line(&self, call: usize) -> u32 {
         self.calls[call].0
     }
 
-    fn process(&self, call: usize) -> u32 {
+    fn process_of_call(&self, call: usize) -> u32 {
         self.calls[call].2
     }
 }
@@ -222,15 +222,15 @@ struct Came {
     chunks: Vec<Option<Arc<Piece>>>,
 }
 
-impl Calls for Came {
+impl ChunkQueue for Came {
     type Chunk = Arc<Piece>;
 
-    fn chunk(&mut self, number: u64) -> Result<Option<Arc<Piece>>> {
+    fn get_chunk(&mut self, number: u64) -> Result<Option<Arc<Piece>>> {
         let chunk = self.chunks.get(number as usize);
         Ok(chunk.map(|chunk| chunk.clone().expect("it was let go")))
     }
 
-    fn let_go(&mut self, number: u64) -> Result<()> {
+    fn drop_chunks_before(&mut self, number: u64) -> Result<()> {
         self.chunks[..number as usize].fill(None);
         Ok(())
     }
@@ -241,8 +241,8 @@ struct So<'j> {
     settled: Option<u32>,
 }
 
-impl Known for So<'_> {
-    fn settled(&self) -> Option<u32> {
+impl KnownPlaces for So<'_> {
+    fn last_settled_gap(&self) -> Option<u32> {
         self.settled
     }
 
@@ -250,15 +250,15 @@ impl Known for So<'_> {
         self.job.timeline.stretch_end(gap)
     }
 
-    fn cut(&self, process: u32, number: u32) -> (Gap, u32) {
+    fn find_cut(&self, process: u32, number: u32) -> (CallGap, u32) {
         let own = self.job.calls.iter().filter(|call| call.2 == process);
         let mut rest = own.skip(number as usize).map(|call| call.1);
         match rest.next() {
             Some(gap) if Some(gap) <= self.settled => {
                 let alike = rest.take_while(|next| *next == gap).count();
-                (Gap::Of(gap), number + 1 + alike as u32)
+                (CallGap::Of(gap), number + 1 + alike as u32)
             }
-            _ => (Gap::Later, u32::MAX),
+            _ => (CallGap::Later, u32::MAX),
         }
     }
 }
@@ -295,18 +295,18 @@ fn a_call_that_was_made_in_a_stretch_before_after_all_is_told_of() {
     let job = Job::of(&[1, 1], &[(0, 0, 0), (0, 0, 1), (1, 0, 0)]);
     let mut came = Came::default();
     came.chunks.push(Some(Arc::new(job.chunks(&[3]).remove(0))));
-    let (mut order, mut rows) = (Growing::new(REACH), Vec::new());
-    let mut take = |_: &_, call: Call, _| {
+    let (mut order, mut rows) = (LiveRowOrder::new(MAX_ROW_MOVE_CALLS), Vec::new());
+    let mut take = |_: &_, call: ChunkCall, _| {
         rows.push(call.at);
         Ok(())
     };
     let first = Seen { to: 1, settled: 0 };
-    order.next(&mut came, &first, &mut take).unwrap();
+    order.take_ready(&mut came, &first, &mut take).unwrap();
     let all = So {
         job: &job,
         settled: Some(u32::MAX),
     };
-    assert!(!order.end(&mut came, &all, &mut take).unwrap());
+    assert!(!order.take_remaining(&mut came, &all, &mut take).unwrap());
     assert_eq!(rows, [0, 1, 2]);
 }
 
@@ -316,8 +316,8 @@ struct Seen {
     settled: u32,
 }
 
-impl Known for Seen {
-    fn settled(&self) -> Option<u32> {
+impl KnownPlaces for Seen {
+    fn last_settled_gap(&self) -> Option<u32> {
         Some(self.settled)
     }
 
@@ -325,10 +325,10 @@ impl Known for Seen {
         gap
     }
 
-    fn cut(&self, process: u32, number: u32) -> (Gap, u32) {
+    fn find_cut(&self, process: u32, number: u32) -> (CallGap, u32) {
         match process < self.to && number == 0 {
-            true => (Gap::Of(self.settled), 1),
-            false => (Gap::Later, u32::MAX),
+            true => (CallGap::Of(self.settled), 1),
+            false => (CallGap::Later, u32::MAX),
         }
     }
 }
@@ -337,20 +337,20 @@ impl Known for Seen {
 fn a_rank_that_runs_ahead_keeps_nobody_waiting() {
     // The second rank begins the next step before the first one has made its last call.
     let job = Job::of(&[1, 1], &[(0, 0, 0), (0, 1, 1), (0, 0, 0), (1, 0, 0)]);
-    assert_eq!(job.naive(REACH), [0, 2, 1, 3]);
+    assert_eq!(job.naive(MAX_ROW_MOVE_CALLS), [0, 2, 1, 3]);
     // The rows of the first step come at the pause, though that call's step is not known yet.
     let known = So {
         job: &job,
         settled: Some(0),
     };
-    let (mut order, mut rows) = (Growing::new(REACH), Vec::new());
+    let (mut order, mut rows) = (LiveRowOrder::new(MAX_ROW_MOVE_CALLS), Vec::new());
     let mut came = Came::default();
     came.chunks
         .extend(job.chunks(&[4]).into_iter().map(|c| Some(Arc::new(c))));
-    let take = |_: &_, call: Call, _| {
+    let take = |_: &_, call: ChunkCall, _| {
         rows.push(call.at);
         Ok(())
     };
-    order.next(&mut came, &known, take).unwrap();
+    order.take_ready(&mut came, &known, take).unwrap();
     assert_eq!(rows, [0, 2]);
 }

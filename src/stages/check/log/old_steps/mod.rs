@@ -8,66 +8,66 @@
 mod tests;
 
 use super::missing_steps::is_seam;
-use crate::count::values::Values;
-use crate::grammar::trainer::Mark;
-use crate::log::timeline::{Gap, Marks, Since, Step, Timeline};
-use crate::members::Merged;
-use crate::stages::survey::{Sum, Sums};
+use crate::count::values::ValueCounts;
+use crate::grammar::trainer::TrainerMark;
+use crate::log::timeline::{GapKind, LastStepsStart, MarkSlice, StepTimeline, TrainStep};
+use crate::members::MergedMembers;
+use crate::stages::survey::{GapCallSum, GapSums};
 use std::collections::BTreeMap;
 
 /// So many of the last steps of an input are looked at.
-pub(crate) const KEPT: usize = 1 << 16;
+pub(crate) const MAX_STEPS_KEPT: usize = 1 << 16;
 
 /// While a pipe is read, so many more are kept: the last ones may still change.
-const MORE: usize = 1024;
+const EXTRA_STEPS_KEPT_OF_PIPE: usize = 1024;
 
 /// The last steps of a pipe that are not placed yet: their lines may be late.
-const LATE: usize = 64;
+const UNSETTLED_STEPS_OF_PIPE: usize = 64;
 
 /// So many different distances between step lines are remembered.
-const KINDS: usize = 64;
+const MAX_OLD_LINE_DISTANCES: usize = 64;
 
 /// So many different times of steps are remembered as they are.
-const DIFFERENT: usize = 1 << 16;
+const MAX_EXACT_STEP_TIMES: usize = 1 << 16;
 
 /// How many of the last steps are looked at; tests take fewer.
-pub(crate) fn kept() -> usize {
+pub(crate) fn max_steps_kept() -> usize {
     #[cfg(test)]
     if let Some(kept) = tests::KEPT.get() {
         return kept;
     }
-    KEPT
+    MAX_STEPS_KEPT
 }
 
 /// What is remembered.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OldSteps {
     /// Where the steps begin that are still known.
-    pub(crate) since: Since,
+    pub(crate) since: LastStepsStart,
     /// How many steps the lines of the others represent.
     pub(crate) steps: u64,
     /// The number of the first one.
     pub(crate) first: Option<u64>,
     /// The last one.
-    pub(crate) last: Option<Last>,
+    pub(crate) last: Option<LastOldStep>,
     /// The first line at which the step number falls, and the line before it.
     pub(crate) fall: Option<[u64; 2]>,
     /// The last one with calls.
-    pub(crate) called: Option<Called>,
+    pub(crate) called: Option<LastStepWithCalls>,
     /// The first gap at whose end ranks were at different calls.
     pub(crate) uneven: Option<usize>,
     /// Where lines may be missing after that: the line before the first place of each kind. A kind is how many
     /// steps a line represents, or nothing where the step number falls.
     seams: BTreeMap<Option<u64>, u64>,
     /// Their times, and their speeds.
-    pub(crate) times: Values,
-    pub(crate) tflops: Values,
+    pub(crate) times: ValueCounts,
+    pub(crate) tflops: ValueCounts,
 }
 
 impl Default for OldSteps {
     fn default() -> OldSteps {
         OldSteps {
-            since: Since::default(),
+            since: LastStepsStart::default(),
             steps: 0,
             first: None,
             last: None,
@@ -75,15 +75,15 @@ impl Default for OldSteps {
             called: None,
             uneven: None,
             seams: BTreeMap::new(),
-            times: Values::at_most(DIFFERENT),
-            tflops: Values::at_most(DIFFERENT),
+            times: ValueCounts::with_limit(MAX_EXACT_STEP_TIMES),
+            tflops: ValueCounts::with_limit(MAX_EXACT_STEP_TIMES),
         }
     }
 }
 
 /// The last step that is not looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Last {
+pub(crate) struct LastOldStep {
     pub(crate) segment: u32,
     /// Its number.
     step: u64,
@@ -93,7 +93,7 @@ pub(crate) struct Last {
 
 /// A step with calls after which none has any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Called {
+pub(crate) struct LastStepWithCalls {
     /// Its place among all steps, and its number.
     at: usize,
     pub(crate) step: u64,
@@ -101,9 +101,9 @@ pub(crate) struct Called {
     pub(crate) next: Option<(u64, u64)>,
 }
 
-impl Called {
+impl LastStepWithCalls {
     /// How many of so many steps come after it.
-    pub(crate) fn without(&self, steps: usize) -> usize {
+    pub(crate) fn steps_after(&self, steps: usize) -> usize {
         steps.saturating_sub(self.at + 1)
     }
 }
@@ -111,24 +111,26 @@ impl Called {
 impl OldSteps {
     /// Of a pipe that is read this far: where the steps begin that may be asked for, and the last gap whose calls can
     /// be placed, once enough more have come than are kept.
-    pub(crate) fn due(&self, timeline: &Timeline) -> Option<(Since, u32)> {
+    pub(crate) fn steps_to_drop(&self, timeline: &StepTimeline) -> Option<(LastStepsStart, u32)> {
         let steps = &timeline.steps;
-        let since = timeline.since(kept() + MORE)?;
-        let settled = steps.get(steps.len().checked_sub(LATE)?)?.mark;
+        let since = timeline.start_of_last(max_steps_kept() + EXTRA_STEPS_KEPT_OF_PIPE)?;
+        let settled = steps
+            .get(steps.len().checked_sub(UNSETTLED_STEPS_OF_PIPE)?)?
+            .mark;
         let is_due = since.step > self.since.step;
         is_due.then_some((since, u32::try_from(settled).ok()?))
     }
 
     /// Lets go of the steps before `since`: remembers what is asked of them, and forgets their calls in `sums`.
-    pub(crate) fn let_go(
+    pub(crate) fn drop_steps(
         &mut self,
-        since: Since,
-        (timeline, marks): (&Timeline, Marks<'_>),
-        sums: &mut Sums,
-        merged: &Merged,
+        since: LastStepsStart,
+        (timeline, marks): (&StepTimeline, MarkSlice<'_>),
+        sums: &mut GapSums,
+        merged: &MergedMembers,
     ) {
-        let old = timeline.steps.part(self.since.step..since.step);
-        let line = |step: &Step| marks.get(step.mark).map(|mark| mark.line);
+        let old = timeline.steps.slice(self.since.step..since.step);
+        let line = |step: &TrainStep| marks.get(step.mark).map(|mark| mark.line);
         let (Some(first), Some(last)) = (old.first(), old.last()) else {
             return;
         };
@@ -138,34 +140,34 @@ impl OldSteps {
         for step in old {
             step.time_s
                 .into_iter()
-                .for_each(|time| self.times.add(time));
+                .for_each(|time| self.times.add_value(time));
             let tflops = step.tflops.into_iter();
-            tflops.for_each(|tflops| self.tflops.add(tflops));
+            tflops.for_each(|tflops| self.tflops.add_value(tflops));
         }
         self.times.sort();
         self.tflops.sort();
         if let Some(called) = &mut self.called {
             called.next = called.next.or_else(|| Some((first.step, line(first)?)));
         }
-        self.called = called(since, (timeline, marks), sums).or(self.called);
+        self.called = last_step_with_calls(since, (timeline, marks), sums).or(self.called);
         if self.uneven.is_none() {
             let gaps = self.since.gap..since.gap;
-            self.uneven = sums.first_apart(merged, timeline, gaps);
+            self.uneven = sums.first_gap_apart(merged, timeline, gaps);
         }
-        self.look(old, line);
+        self.note_seams(old, line);
         #[cfg(test)]
         tests::LET_GO.set(tests::LET_GO.get() + 1);
-        self.last = line(last).map(|line| Last {
+        self.last = line(last).map(|line| LastOldStep {
             segment: last.segment,
             step: last.step,
             line,
         });
-        sums.forget(since.gap);
+        sums.forget_before(since.gap);
         self.since = since;
     }
 
     /// Looks where step numbers fall, and where lines may be missing.
-    fn look(&mut self, old: &[Step], line: impl Fn(&Step) -> Option<u64>) {
+    fn note_seams(&mut self, old: &[TrainStep], line: impl Fn(&TrainStep) -> Option<u64>) {
         let known = self.last.map(|last| (last.segment, last.line));
         // The line before is looked up only where it is needed.
         let before = |at: usize| match at.checked_sub(1) {
@@ -185,7 +187,7 @@ impl OldSteps {
             }
             let kind = (!falls).then_some(step.steps);
             if self.uneven.is_some_and(|gap| gap <= step.mark)
-                && self.seams.len() < KINDS
+                && self.seams.len() < MAX_OLD_LINE_DISTANCES
                 && !self.seams.contains_key(&kind)
                 && let Some(before) = before(at)
             {
@@ -195,7 +197,7 @@ impl OldSteps {
     }
 
     /// The line before the first place at which lines may be missing, where a line represents mostly so many steps.
-    pub(crate) fn seam(&self, interval: u64) -> Option<u64> {
+    pub(crate) fn first_seam(&self, interval: u64) -> Option<u64> {
         let seams = self.seams.iter();
         let seams = seams.filter(|(kind, _)| is_seam(**kind, interval));
         seams.map(|(_, line)| *line).min()
@@ -203,36 +205,40 @@ impl OldSteps {
 
     /// The lines that end a step from where these steps end up to `to`, in order, with the step's number; a line
     /// that is no step's of the timeline has the number of the step before.
-    pub(crate) fn lines(
+    pub(crate) fn step_end_lines(
         &self,
-        to: Since,
-        (timeline, marks): (&Timeline, Marks<'_>),
+        to: LastStepsStart,
+        (timeline, marks): (&StepTimeline, MarkSlice<'_>),
     ) -> Vec<(u64, u64)> {
-        let steps = timeline.steps.part(self.since.step..to.step);
+        let steps = timeline.steps.slice(self.since.step..to.step);
         let mut steps = steps.iter().peekable();
         let mut step = self.last.map_or(0, |last| last.step);
-        let marks = marks.part(self.since.gap..to.gap);
-        let marks = (self.since.gap + marks.gone()..).zip(marks.iter());
+        let marks = marks.slice(self.since.gap..to.gap);
+        let marks = (self.since.gap + marks.forgotten_count()..).zip(marks.iter());
         let lines = marks.filter_map(|(at, mark)| {
             while let Some(next) = steps.next_if(|next| next.mark <= at) {
                 step = next.step;
             }
-            matches!(mark.mark, Mark::Step(_)).then_some((mark.line, step))
+            matches!(mark.mark, TrainerMark::Step(_)).then_some((mark.line, step))
         });
         lines.collect()
     }
 }
 
 /// The last step before `since` with calls, of those whose calls are known.
-fn called(since: Since, (timeline, marks): (&Timeline, Marks<'_>), sums: &Sums) -> Option<Called> {
+fn last_step_with_calls(
+    since: LastStepsStart,
+    (timeline, marks): (&StepTimeline, MarkSlice<'_>),
+    sums: &GapSums,
+) -> Option<LastStepWithCalls> {
     let old = sums.by_gap.partition_point(|(gap, _)| *gap < since.gap);
-    let step = |&(gap, sum): &(usize, Sum)| match timeline.gaps.get(gap) {
-        Some(Gap::Step(step)) if sum.calls > 0 => Some(*step as usize),
+    let step = |&(gap, sum): &(usize, GapCallSum)| match timeline.gaps.get(gap) {
+        Some(GapKind::Step(step)) if sum.calls > 0 => Some(*step as usize),
         _ => None,
     };
     let at = sums.by_gap[..old].iter().rev().find_map(step)?;
-    let next = timeline.steps.part(at + 1..since.step).first();
-    Some(Called {
+    let next = timeline.steps.slice(at + 1..since.step).first();
+    Some(LastStepWithCalls {
         at,
         step: timeline.steps.get(at)?.step,
         next: next.and_then(|next| Some((next.step, marks.get(next.mark)?.line))),

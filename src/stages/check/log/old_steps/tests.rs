@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::grammar::trainer::{StepLine, Trainer};
-use crate::log::timeline::{self, MarkList, resolve};
-use crate::log::walk::MarkAt;
+use crate::log::timeline::{self, MarkList, resolve_timeline};
+use crate::log::walk::MarkPosition;
 use crate::stages::check::twins::{self, log};
 use crate::synth;
 use crate::synth::fault::{Fault, FaultKind};
@@ -119,18 +119,18 @@ fn what_is_told_of_the_first_steps_is_remembered() {
 fn marks(numbers: &[(u64, bool)]) -> MarkList {
     let mut list = MarkList::default();
     let marks = (0..).zip(numbers).flat_map(|(at, &(step, is_between))| {
-        let mark = |line, mark| MarkAt {
+        let mark = |line, mark| MarkPosition {
             start: line,
             cut: line + 1,
             line,
             next_line: line + 1,
             mark,
         };
-        let line = StepLine::bare(Trainer::Nemo2, step);
-        let between = is_between.then(|| mark(2 * at, Mark::Between));
+        let line = StepLine::without_time(Trainer::Nemo2, step);
+        let between = is_between.then(|| mark(2 * at, TrainerMark::Between));
         between
             .into_iter()
-            .chain([mark(2 * at + 1, Mark::Step(line))])
+            .chain([mark(2 * at + 1, TrainerMark::Step(line))])
     });
     list.extend(marks);
     list
@@ -151,43 +151,43 @@ proptest! {
             (number, is_between)
         }).collect();
         let list = marks(&numbers);
-        let timeline = resolve(&list, &[], &timeline::Options::default());
+        let timeline = resolve_timeline(&list, &[], &timeline::Options::default());
         let many = timeline.steps.len();
-        let since = |step: usize| timeline.since(many - step);
+        let since = |step: usize| timeline.start_of_last(many - step);
         let sums = || {
-            let mut sums = Sums::default();
+            let mut sums = GapSums::default();
             for &(gap, calls) in &calls {
-                sums.put(gap, Sum { calls, bytes: 0 });
+                sums.add_to_gap(gap, GapCallSum { calls, bytes: 0 });
             }
             sums
         };
-        let merged = Merged::default();
-        let known = (&timeline, list.all());
+        let merged = MergedMembers::default();
+        let known = (&timeline, list.as_slice());
         let begin = OldSteps { uneven, ..OldSteps::default() };
         let (mut old, mut left) = (begin.clone(), sums());
         let mut lines = Vec::new();
         for &cut in cuts.iter().filter(|&&cut| cut < many) {
-            lines.extend(old.lines(since(cut).unwrap(), known));
-            old.let_go(since(cut).unwrap(), known, &mut left, &merged);
+            lines.extend(old.step_end_lines(since(cut).unwrap(), known));
+            old.drop_steps(since(cut).unwrap(), known, &mut left, &merged);
         }
         let Some(last) = since(old.since.step) else { return Ok(()) };
         let (mut twin, mut all) = (begin, sums());
-        prop_assert_eq!(lines, twin.lines(last, known));
-        twin.let_go(last, known, &mut all, &merged);
+        prop_assert_eq!(lines, twin.step_end_lines(last, known));
+        twin.drop_steps(last, known, &mut all, &merged);
         prop_assert_eq!(&old, &twin);
         prop_assert_eq!(&left.by_gap, &all.by_gap);
         prop_assert_eq!(left.last_gap(), sums().last_gap());
         // What all steps tell.
-        let first = timeline.steps.left();
+        let first = timeline.steps.remaining();
         prop_assert_eq!(old.first, first.first().map(|step| step.step));
         let fall = first[..last.step].windows(2).find(|pair| pair[0].segment != pair[1].segment);
-        let line = |step: &Step| list.all().get(step.mark).unwrap().line;
+        let line = |step: &TrainStep| list.as_slice().get(step.mark).unwrap().line;
         prop_assert_eq!(old.fall, fall.map(|pair| [line(&pair[1]), line(&pair[0])]));
-        let interval = timeline.interval();
+        let interval = timeline.line_interval();
         let seam = first[..last.step].windows(2).find(|pair| {
             let is_late = uneven.is_some_and(|gap| gap <= pair[1].mark);
             is_late && (pair[0].segment != pair[1].segment || pair[1].steps != interval)
         });
-        prop_assert_eq!(old.seam(interval), seam.map(|pair| line(&pair[0])));
+        prop_assert_eq!(old.first_seam(interval), seam.map(|pair| line(&pair[0])));
     }
 }

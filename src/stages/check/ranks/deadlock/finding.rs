@@ -1,33 +1,33 @@
 //! The finding on a circle.
 
-use super::Met;
-use super::blamed::Blamed;
-use super::replay::{Circle, Event};
-use crate::stages::check::finding::{Finding, Severity, Sure};
-use crate::stages::check::ranks::mismatch::{self, Details};
-use crate::stages::check::ranks::names::{self, Names};
-use crate::stages::check::streams::compare::Ranked;
-use crate::stages::check::streams::reread::Detail;
-use crate::stages::check::streams::{Caller, Way};
-use crate::stages::check::wording::{counted, verb};
+use super::Rendezvous;
+use super::circle_blame::CircleBlame;
+use super::replay::{CollectiveId, WaitCircle};
+use crate::stages::check::finding::{Confidence, Finding, Severity};
+use crate::stages::check::ranks::mismatch::{self, CallDetails};
+use crate::stages::check::ranks::names::{self, RankNames};
+use crate::stages::check::streams::compare::CommMember;
+use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::{ProcessComm, StreamKind};
+use crate::stages::check::wording::{number_and_noun, verb_form};
 
-impl Met {
+impl Rendezvous {
     /// The finding on the circle.
-    pub(crate) fn finding(
+    pub(crate) fn report_circle(
         &self,
-        details: &Details,
-        caller: impl Fn(u32) -> Caller,
-        names: Names<'_>,
+        details: &CallDetails,
+        caller: impl Fn(u32) -> ProcessComm,
+        names: RankNames<'_>,
     ) -> Option<Finding> {
         let circle = self.circle.as_ref()?;
-        let blamed = Blamed::of(self, circle)?;
-        let call = |event: Event, member: &Ranked| {
-            let key = (caller(member.caller?), Way::Collective);
+        let blamed = CircleBlame::find_circle_blame(self, circle)?;
+        let call = |event: CollectiveId, member: &CommMember| {
+            let key = (caller(member.caller?), StreamKind::Collective);
             details.get(&key)?.iter().find(|call| call.seq == event.1)
         };
-        let own = self.waiting(blamed.own, &blamed.ranks, call)?;
-        let others = self.waiting(blamed.others, &blamed.waiting, call)?;
-        let lacks = self.member(blamed.others, *blamed.ranks.first()?);
+        let own = self.waiting_ranks(blamed.own, &blamed.ranks, call)?;
+        let others = self.waiting_ranks(blamed.others, &blamed.waiting, call)?;
+        let lacks = self.member_of(blamed.others, *blamed.ranks.first()?);
         let of = lacks.map_or(blamed.own, |_| blamed.others);
         let communicator = self.roster.communicators[of.0 as usize].0;
         let who = *lacks.unwrap_or(&own.first);
@@ -40,13 +40,13 @@ impl Met {
             id: "deadlock",
             severity: Severity::Error,
             says: match lacks {
-                Some(_) => lacking(&own, &others, names),
-                None => each_waits(&own, &others, names),
-            } + &more(circle, &blamed),
-            about: names.about(&who, communicator, of.1),
+                Some(_) => describe_lacking_members(&own, &others, names),
+                None => describe_each_wait(&own, &others, names),
+            } + &describe_more_ranks(circle, &blamed),
+            about: names.about_call(&who, communicator, of.1),
             sure: match blamed.is_sure && (self.failed || !circle.is_made) {
-                true => Sure::High,
-                false => Sure::Medium,
+                true => Confidence::High,
+                false => Confidence::Medium,
             },
             why,
             advice:
@@ -57,22 +57,22 @@ impl Met {
             evidence: [&own, &others]
                 .into_iter()
                 .filter_map(|side| side.call)
-                .map(mismatch::spot)
+                .map(mismatch::show_call)
                 .collect(),
         })
     }
 
     /// The ranks that wait in a collective, if any of them is its member.
-    fn waiting<'d>(
+    fn waiting_ranks<'d>(
         &self,
-        event: Event,
+        event: CollectiveId,
         ranks: &[u32],
-        call: impl Fn(Event, &Ranked) -> Option<&'d Detail>,
-    ) -> Option<Waiting<'d>> {
-        let members = ranks.iter().filter_map(|&rank| self.member(event, rank));
-        let members: Vec<Ranked> = members.copied().collect();
+        call: impl Fn(CollectiveId, &CommMember) -> Option<&'d CallDetail>,
+    ) -> Option<WaitingRanks<'d>> {
+        let members = ranks.iter().filter_map(|&rank| self.member_of(event, rank));
+        let members: Vec<CommMember> = members.copied().collect();
         let first = *members.first()?;
-        Some(Waiting {
+        Some(WaitingRanks {
             call: call(event, &first),
             first,
             members,
@@ -83,62 +83,73 @@ impl Met {
 }
 
 /// Ranks that wait in a collective.
-struct Waiting<'d> {
-    members: Vec<Ranked>,
-    first: Ranked,
+struct WaitingRanks<'d> {
+    members: Vec<CommMember>,
+    first: CommMember,
     communicator: usize,
     seq: u64,
     /// The first one's call, where it was read again.
-    call: Option<&'d Detail>,
+    call: Option<&'d CallDetail>,
 }
 
-impl Waiting<'_> {
+impl WaitingRanks<'_> {
     /// `call 7, AllReduce of 1024 fp32 sum, on communicator 0x5aa5 (tensor, 8 ranks)`.
-    fn place(&self, names: Names<'_>) -> String {
-        let communicator = names.communicator(self.communicator);
-        let what = self.call.map(names::call);
+    fn describe_collective(&self, names: RankNames<'_>) -> String {
+        let communicator = names.describe_communicator(self.communicator);
+        let what = self.call.map(names::describe_call);
         let what = what.map_or_else(String::new, |what| format!(", {what}"));
         format!("call {}{what} on communicator {communicator}", self.seq)
     }
 
     /// `ranks 1 and 3 wait`.
-    fn wait(&self, names: Names<'_>) -> String {
-        let verb = verb(self.members.len(), "waits", "wait");
-        format!("{} {verb}", names.ranks(&self.members))
+    fn describe_wait(&self, names: RankNames<'_>) -> String {
+        let verb = verb_form(self.members.len(), "waits", "wait");
+        format!("{} {verb}", names.describe_members(&self.members))
     }
 }
 
 /// The ranks to blame are members of the collective that the others wait in.
-fn lacking(own: &Waiting<'_>, others: &Waiting<'_>, names: Names<'_>) -> String {
+fn describe_lacking_members(
+    own: &WaitingRanks<'_>,
+    others: &WaitingRanks<'_>,
+    names: RankNames<'_>,
+) -> String {
     let many = own.members.len();
     format!(
         "deadlock: {} {} not made {}, and {} for it; {} in {}, which the others have not made: two \
          communicators in crossed order, or a call left out",
-        names.ranks(&own.members),
-        verb(many, "has", "have"),
-        others.place(names),
-        others.wait(names),
-        verb(many, "it waits", "they wait"),
-        own.place(names),
+        names.describe_members(&own.members),
+        verb_form(many, "has", "have"),
+        others.describe_collective(names),
+        others.describe_wait(names),
+        verb_form(many, "it waits", "they wait"),
+        own.describe_collective(names),
     )
 }
 
 /// A circle of more than two collectives.
-fn each_waits(own: &Waiting<'_>, others: &Waiting<'_>, names: Names<'_>) -> String {
+fn describe_each_wait(
+    own: &WaitingRanks<'_>,
+    others: &WaitingRanks<'_>,
+    names: RankNames<'_>,
+) -> String {
     format!(
         "deadlock: {} in {}, while {} in {}: each waits for the other",
-        own.wait(names),
-        own.place(names),
-        others.wait(names),
-        others.place(names),
+        own.describe_wait(names),
+        own.describe_collective(names),
+        others.describe_wait(names),
+        others.describe_collective(names),
     )
 }
 
 /// How many ranks the circle has besides.
-fn more(circle: &Circle, blamed: &Blamed) -> String {
+fn describe_more_ranks(circle: &WaitCircle, blamed: &CircleBlame) -> String {
     let circled: usize = circle.waits.values().map(Vec::len).sum();
     match circled - blamed.ranks.len() - blamed.waiting.len() {
         0 => String::new(),
-        n => format!("; the circle has {}", counted(n as u64, "more rank")),
+        n => format!(
+            "; the circle has {}",
+            number_and_noun(n as u64, "more rank")
+        ),
     }
 }

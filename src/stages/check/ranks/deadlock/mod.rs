@@ -1,43 +1,43 @@
 //! What the ranks' last calls on all communicators together show: which differences come first,
 //! and who keeps whom waiting in a circle.
 
-mod blamed;
+mod circle_blame;
 mod finding;
-mod meet;
+mod rendezvous;
 mod replay;
 
-use super::stopped::whole_steps::Uneven;
-use crate::stages::check::streams::compare::{Ranked, Unpaired};
-use crate::stages::check::streams::{Streams, Way};
-use crate::stages::communicators::{Found, gpu};
-pub(crate) use meet::meet;
-use meet::{Programs, Roster};
-use replay::{Circle, Event, Stuck};
+use super::stopped::whole_steps::UnevenSides;
+use crate::stages::check::streams::compare::{CommMember, UnpairedMessages};
+use crate::stages::check::streams::{CallStreams, StreamKind};
+use crate::stages::communicators::{CommunicatorsSummary, gpu_of_side};
+pub(crate) use rendezvous::replay_last_calls;
+use rendezvous::{RankPrograms, RendezvousRoster};
+use replay::{CollectiveId, ReplayOutcome, WaitCircle};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// What the last calls show.
-pub(crate) struct Met {
+pub(crate) struct Rendezvous {
     /// Whose calls were let meet.
-    roster: Roster,
+    roster: RendezvousRoster,
     /// The first call of each communicator that was let meet.
     from: Vec<u64>,
-    programs: Programs,
-    stuck: Stuck,
+    programs: RankPrograms,
+    stuck: ReplayOutcome,
     /// The circle that keeps the ranks for good, if there is one.
-    circle: Option<Circle>,
+    circle: Option<WaitCircle>,
     /// The log reports that the job failed.
     failed: bool,
     /// Whether a communicator's slowest members stopped, by their lines.
     stopped: BTreeMap<usize, bool>,
     /// Jobs of which two sides are whole steps apart.
-    uneven: Vec<Uneven>,
+    uneven: Vec<UnevenSides>,
 }
 
-impl Met {
+impl Rendezvous {
     /// The circle that the ranks did not come out of. One whose calls were all made is one only where
     /// there is no other, and the ranks did not go on for long or the job failed.
-    fn last_circle(&self) -> Option<&Circle> {
+    fn unresolved_circle(&self) -> Option<&WaitCircle> {
         let circles = &self.stuck.circles;
         if let Some(circle) = circles.iter().find(|circle| !circle.is_made) {
             return Some(circle);
@@ -56,12 +56,12 @@ impl Met {
     }
 
     /// Whether a communicator's slowest members stopped, where their lines tell.
-    pub(crate) fn is_stopped(&self, communicator: usize) -> Option<bool> {
+    pub(crate) fn has_stopped(&self, communicator: usize) -> Option<bool> {
         self.stopped.get(&communicator).copied()
     }
 
     /// True where nothing went wrong before this call, as far as the last calls show it.
-    pub(crate) fn is_first(&self, communicator: usize, seq: u64) -> bool {
+    pub(crate) fn is_first_difference(&self, communicator: usize, seq: u64) -> bool {
         let at = self
             .roster
             .communicators
@@ -74,7 +74,7 @@ impl Met {
     }
 
     /// The two sides of a communicator's job, where they are whole steps apart.
-    pub(crate) fn uneven(&self, communicator: usize) -> Option<&Uneven> {
+    pub(crate) fn uneven_sides_of(&self, communicator: usize) -> Option<&UnevenSides> {
         let is_it = |&at: &u32| self.roster.communicators[at as usize].0 == communicator;
         let mut all = self.uneven.iter();
         all.find(|uneven| uneven.communicators.iter().any(is_it))
@@ -82,38 +82,47 @@ impl Met {
 
     /// How many messages of a pair were sent and received before the last collective that both
     /// ranks made; `None` where none is known.
-    pub(crate) fn settled(
+    pub(crate) fn count_settled_messages(
         &self,
-        pair: &Unpaired,
-        found: &Found,
-        streams: &Streams,
+        pair: &UnpairedMessages,
+        found: &CommunicatorsSummary,
+        streams: &CallStreams,
     ) -> Option<(u64, u64)> {
-        let program = |member: &Ranked| {
-            let at = self.roster.numbers.get(&gpu(&found.sides[member.side]))?;
+        let program = |member: &CommMember| {
+            let at = self
+                .roster
+                .numbers
+                .get(&gpu_of_side(&found.sides[member.side]))?;
             Some(*at as usize)
         };
         let (from, to) = (program(&pair.from)?, program(&pair.to)?);
         let steps = self.programs.steps[to].iter().enumerate();
-        let places: FxHashMap<Event, usize> = steps.map(|(at, step)| (step.event, at)).collect();
+        let places: FxHashMap<CollectiveId, usize> =
+            steps.map(|(at, step)| (step.event, at)).collect();
         let (at_from, at_to) = (0..self.programs.steps[from].len()).rev().find_map(|at| {
             let event = self.programs.steps[from][at].event;
             Some((at, *places.get(&event)?))
         })?;
-        let before = |member: &Ranked, way: Way, program: usize, at: usize| {
+        let before = |member: &CommMember, way: StreamKind, program: usize, at: usize| {
             let stream = streams.at.get(&(member.caller?, way));
             let Some(&stream) = stream else {
                 return Some(0);
             };
             let later = self.programs.between[program].iter();
             let later = later.filter(|(of, place)| *of == stream && *place > at);
-            Some(streams.calls(stream) - later.count() as u64)
+            Some(streams.calls_until_hang(stream) - later.count() as u64)
         };
-        let sent = before(&pair.from, Way::Send(pair.to.peer()), from, at_from)?;
-        let received = before(&pair.to, Way::Recv(pair.from.peer()), to, at_to)?;
+        let sent = before(
+            &pair.from,
+            StreamKind::Send(pair.to.peer_rank()),
+            from,
+            at_from,
+        )?;
+        let received = before(&pair.to, StreamKind::Recv(pair.from.peer_rank()), to, at_to)?;
         Some((sent, received))
     }
 
-    fn member(&self, event: Event, rank: u32) -> Option<&Ranked> {
+    fn member_of(&self, event: CollectiveId, rank: u32) -> Option<&CommMember> {
         let at = event.0 as usize;
         let place = self
             .roster
@@ -125,10 +134,10 @@ impl Met {
     }
 
     /// The calls of a circle's ranks: whose, and which.
-    pub(crate) fn wanted(&self) -> impl Iterator<Item = (u32, u64)> {
+    pub(crate) fn iter_circle_calls(&self) -> impl Iterator<Item = (u32, u64)> {
         let waits = self.circle.iter().flat_map(|circle| &circle.waits);
         waits.flat_map(move |(&event, ranks)| {
-            let caller = move |&(rank, _): &(u32, usize)| self.member(event, rank)?.caller;
+            let caller = move |&(rank, _): &(u32, usize)| self.member_of(event, rank)?.caller;
             ranks.iter().filter_map(caller).map(move |c| (c, event.1))
         })
     }

@@ -13,77 +13,77 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// A collective: the communicator and the number of the call on it.
-pub(crate) type Event = (u32, u64);
+pub(crate) type CollectiveId = (u32, u64);
 
 /// A rank's call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct ProgramCall {
     /// The collective.
-    pub(crate) event: Event,
+    pub(crate) event: CollectiveId,
     /// What all members must agree on.
     pub(crate) mark: u64,
 }
 
 /// Ranks that wait for each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Circle {
+pub(crate) struct WaitCircle {
     /// The collectives, and which ranks wait in each: the place of their call in their program.
-    pub(crate) waits: BTreeMap<Event, Vec<(u32, usize)>>,
+    pub(crate) waits: BTreeMap<CollectiveId, Vec<(u32, usize)>>,
     /// All members of all these collectives made them, in whatever order.
     pub(crate) is_made: bool,
 }
 
 /// Where the ranks come to, and what keeps them there.
 #[derive(Debug, Default)]
-pub(crate) struct Stuck {
+pub(crate) struct ReplayOutcome {
     /// Collectives to which the members came with different calls.
-    pub(crate) different: FxHashSet<Event>,
+    pub(crate) different: FxHashSet<CollectiveId>,
     /// Circles, in the order in which they were come to. Where all calls were made, the ranks may
     /// have gone on, and were let go on.
-    pub(crate) circles: Vec<Circle>,
+    pub(crate) circles: Vec<WaitCircle>,
     /// How far each rank came in its program.
     pub(crate) at: Vec<usize>,
 }
 
 /// How often ranks may be let out of a circle: those that are in one again and again use their
 /// communicators in no order.
-const LET_OUT: usize = 256;
+const MAX_CIRCLE_RELEASES: usize = 256;
 
 /// What is to meet.
-pub(crate) struct Replay<'a> {
+pub(crate) struct CollectiveReplay<'a> {
     /// The members of each communicator, by number of their program.
     pub(crate) members: &'a [Vec<u32>],
     /// Each rank's collectives in order.
-    pub(crate) programs: &'a [Vec<Step>],
+    pub(crate) programs: &'a [Vec<ProgramCall>],
 }
 
 /// How far it is.
-struct Run<'a> {
-    job: &'a Replay<'a>,
-    stuck: Stuck,
+struct ReplayState<'a> {
+    job: &'a CollectiveReplay<'a>,
+    stuck: ReplayOutcome,
     /// Who is at a collective that is not done.
-    here: FxHashMap<Event, Vec<u32>>,
+    here: FxHashMap<CollectiveId, Vec<u32>>,
     /// Collectives that nobody waits in any more.
-    open: FxHashSet<Event>,
+    open: FxHashSet<CollectiveId>,
 }
 
-impl Replay<'_> {
+impl CollectiveReplay<'_> {
     /// Lets all calls meet that do.
-    pub(crate) fn run(&self) -> Stuck {
+    pub(crate) fn replay_calls(&self) -> ReplayOutcome {
         let at = vec![0; self.programs.len()];
-        let mut run = Run {
+        let mut run = ReplayState {
             job: self,
-            stuck: Stuck {
+            stuck: ReplayOutcome {
                 at,
-                ..Stuck::default()
+                ..ReplayOutcome::default()
             },
             here: FxHashMap::default(),
             open: FxHashSet::default(),
         };
         let all = 0..u32::try_from(self.programs.len()).unwrap_or(u32::MAX);
-        run.go(all.collect());
-        for _ in 0..LET_OUT {
-            let circles = run.circles();
+        run.advance_ranks(all.collect());
+        for _ in 0..MAX_CIRCLE_RELEASES {
+            let circles = run.find_circles();
             let mut free = Vec::new();
             for circle in circles {
                 if circle.is_made {
@@ -96,25 +96,25 @@ impl Replay<'_> {
             if free.is_empty() {
                 break;
             }
-            run.let_out(&free);
+            run.release_waiters(&free);
         }
         run.stuck
     }
 
-    fn step(&self, rank: u32, at: usize) -> Option<&Step> {
+    fn call_at(&self, rank: u32, at: usize) -> Option<&ProgramCall> {
         self.programs.get(rank as usize)?.get(at)
     }
 }
 
-impl Run<'_> {
-    fn head(&self, rank: u32) -> Option<&Step> {
-        self.job.step(rank, self.stuck.at[rank as usize])
+impl ReplayState<'_> {
+    fn next_call(&self, rank: u32) -> Option<&ProgramCall> {
+        self.job.call_at(rank, self.stuck.at[rank as usize])
     }
 
     /// Lets these ranks, and whom they meet, go as far as they can.
-    fn go(&mut self, mut ranks: Vec<u32>) {
+    fn advance_ranks(&mut self, mut ranks: Vec<u32>) {
         while let Some(rank) = ranks.pop() {
-            let Some(&Step { event, mark }) = self.head(rank) else {
+            let Some(&ProgramCall { event, mark }) = self.next_call(rank) else {
                 continue;
             };
             if self.open.contains(&event) {
@@ -125,7 +125,7 @@ impl Run<'_> {
             let here = self.here.entry(event).or_default();
             here.push(rank);
             // Two different calls are enough: that others may never come follows from it.
-            let first = self.job.step(here[0], self.stuck.at[here[0] as usize]);
+            let first = self.job.call_at(here[0], self.stuck.at[here[0] as usize]);
             if first.is_some_and(|first| first.mark != mark) {
                 self.stuck.different.insert(event);
             }
@@ -141,7 +141,7 @@ impl Run<'_> {
     }
 
     /// Nobody waits in these collectives.
-    fn let_out(&mut self, events: &[Event]) {
+    fn release_waiters(&mut self, events: &[CollectiveId]) {
         let mut ranks = Vec::new();
         for event in events {
             self.open.insert(*event);
@@ -150,20 +150,23 @@ impl Run<'_> {
                 ranks.push(rank);
             }
         }
-        self.go(ranks);
+        self.advance_ranks(ranks);
     }
 
     /// The collectives in which ranks wait that wait for each other, those that hang together.
-    fn circles(&self) -> Vec<Circle> {
+    fn find_circles(&self) -> Vec<WaitCircle> {
         // Which other collectives keep a collective's members.
-        let mut kept: BTreeMap<Event, Vec<Event>> = BTreeMap::new();
+        let mut kept: BTreeMap<CollectiveId, Vec<CollectiveId>> = BTreeMap::new();
         for &event in self.here.keys() {
             if self.stuck.different.contains(&event) {
                 continue;
             }
             let members = self.job.members.get(event.0 as usize);
-            let heads = members.into_iter().flatten().filter_map(|&m| self.head(m));
-            let mut by: Vec<Event> = heads.map(|step| step.event).collect();
+            let heads = members
+                .into_iter()
+                .flatten()
+                .filter_map(|&m| self.next_call(m));
+            let mut by: Vec<CollectiveId> = heads.map(|step| step.event).collect();
             by.retain(|other| *other != event && !self.stuck.different.contains(other));
             by.sort_unstable();
             by.dedup();
@@ -171,10 +174,10 @@ impl Run<'_> {
         }
         // What is kept by none of the rest, or keeps none, is in no circle.
         loop {
-            let keeps: FxHashSet<Event> = kept.values().flatten().copied().collect();
+            let keeps: FxHashSet<CollectiveId> = kept.values().flatten().copied().collect();
             let before = kept.len();
             kept.retain(|event, by| !by.is_empty() && keeps.contains(event));
-            let rest: FxHashSet<Event> = kept.keys().copied().collect();
+            let rest: FxHashSet<CollectiveId> = kept.keys().copied().collect();
             for by in kept.values_mut() {
                 by.retain(|event| rest.contains(event));
             }
@@ -190,7 +193,7 @@ impl Run<'_> {
                 next += 1;
                 let by = kept.get(&event).cloned().unwrap_or_default();
                 let keeps = kept.iter().filter(|(_, by)| by.contains(&event));
-                let keeps: Vec<Event> = keeps.map(|(&other, _)| other).collect();
+                let keeps: Vec<CollectiveId> = keeps.map(|(&other, _)| other).collect();
                 for other in by.into_iter().chain(keeps) {
                     if !those.contains(&other) {
                         those.push(other);
@@ -198,12 +201,12 @@ impl Run<'_> {
                 }
             }
             those.iter().for_each(|event| drop(kept.remove(event)));
-            circles.push(self.circle(&those));
+            circles.push(self.build_circle(&those));
         }
         circles
     }
 
-    fn circle(&self, events: &[Event]) -> Circle {
+    fn build_circle(&self, events: &[CollectiveId]) -> WaitCircle {
         let at = |rank: &u32| (*rank, self.stuck.at[*rank as usize]);
         let waits = events.iter().map(|event| {
             let mut here: Vec<(u32, usize)> =
@@ -211,14 +214,14 @@ impl Run<'_> {
             here.sort_unstable();
             (*event, here)
         });
-        let made = |event: &Event| {
+        let made = |event: &CollectiveId| {
             let members = self.job.members.get(event.0 as usize);
             members.into_iter().flatten().all(|&rank| {
                 let rest = self.job.programs[rank as usize].get(self.stuck.at[rank as usize]..);
                 rest.into_iter().flatten().any(|step| step.event == *event)
             })
         };
-        Circle {
+        WaitCircle {
             waits: waits.collect(),
             is_made: events.iter().all(made),
         }
@@ -229,27 +232,27 @@ impl Run<'_> {
 mod tests {
     use super::*;
 
-    fn programs(all: &[&[(u32, u64)]]) -> Vec<Vec<Step>> {
+    fn programs(all: &[&[(u32, u64)]]) -> Vec<Vec<ProgramCall>> {
         let steps = |list: &&[(u32, u64)]| {
             let mut next = [0; 4];
             let step = |&(comm, mark): &(u32, u64)| {
                 let seq = next[comm as usize];
                 next[comm as usize] += 1;
                 let event = (comm, seq);
-                Step { event, mark }
+                ProgramCall { event, mark }
             };
             list.iter().map(step).collect()
         };
         all.iter().map(steps).collect()
     }
 
-    fn run(members: &[Vec<u32>], all: &[&[(u32, u64)]]) -> Stuck {
+    fn run(members: &[Vec<u32>], all: &[&[(u32, u64)]]) -> ReplayOutcome {
         let programs = programs(all);
-        Replay {
+        CollectiveReplay {
             members,
             programs: &programs,
         }
-        .run()
+        .replay_calls()
     }
 
     const A: (u32, u64) = (0, 1);

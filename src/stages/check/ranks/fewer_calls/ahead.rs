@@ -1,20 +1,21 @@
 //! Few ranks that made calls which most others did not.
 
-use super::{Standing, Told};
-use crate::stages::check::finding::{Finding, Severity, Sure};
-use crate::stages::check::ranks::mismatch::spot;
+use super::{LagContext, ProcessProgress};
+use crate::stages::check::finding::{Confidence, Finding, Severity};
+use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names;
-use crate::stages::check::streams::compare::{Apart, Ranked};
-use crate::stages::check::wording::{counted, verb};
+use crate::stages::check::streams::compare::{CommMember, DifferingComm};
+use crate::stages::check::wording::{number_and_noun, verb_form};
 
-impl Told<'_> {
+impl LagContext<'_> {
     /// The finding on ranks that made calls that most others did not.
-    pub(super) fn ahead(&self, apart: &[&Apart]) -> Option<Finding> {
-        let is_ahead = |s: &Standing| s.ahead && s.behind.is_empty();
+    pub(super) fn report_ranks_ahead(&self, apart: &[&DifferingComm]) -> Option<Finding> {
+        let is_ahead = |s: &ProcessProgress| s.ahead && s.behind.is_empty();
         let those = self.standings.iter().filter(|(_, s)| is_ahead(s));
         let ahead: Vec<u32> = those.map(|(&process, _)| process).collect();
-        let process = |member: &Ranked| self.names.found.sides[member.side].process;
-        let has_ahead = |group: &&&Apart| group.members.iter().any(|m| ahead.contains(&process(m)));
+        let process = |member: &CommMember| self.names.found.sides[member.side].process;
+        let has_ahead =
+            |group: &&&DifferingComm| group.members.iter().any(|m| ahead.contains(&process(m)));
         // The largest of them, and the first of equal ones.
         let group = apart
             .iter()
@@ -28,7 +29,7 @@ impl Told<'_> {
             return None;
         }
         let least = group.members.iter().map(|m| m.before).min()?;
-        let (few, many): (Vec<Ranked>, Vec<Ranked>) =
+        let (few, many): (Vec<CommMember>, Vec<CommMember>) =
             group.members.iter().partition(|m| m.before > least);
         let first = few.iter().max_by_key(|m| m.before)?;
         if !is_less(few.len(), many.len()) {
@@ -37,13 +38,13 @@ impl Told<'_> {
         let steps = match self.uneven.is_some() {
             true => format!(
                 "; these calls repeat earlier steps: {} more steps than the others (uneven data)",
-                verb(few.len(), "it ran", "they ran")
+                verb_form(few.len(), "it ran", "they ran")
             ),
             false => String::new(),
         };
         let last = self.last.get(&process(first));
         let made = last.map_or_else(String::new, |(_, _, call)| {
-            format!("; its last call is {}", names::call(call))
+            format!("; its last call is {}", names::describe_call(call))
         });
         let communicator = group.communicator;
         Some(Finding {
@@ -51,13 +52,13 @@ impl Told<'_> {
             severity: Severity::Error,
             says: format!(
                 "{} made {} on communicator {} that {} did not make{steps}{made}",
-                self.names.ranks(&few),
-                counted(first.before - least, "call"),
-                self.names.communicator(communicator),
-                self.names.ranks(&many),
+                self.names.describe_members(&few),
+                number_and_noun(first.before - least, "call"),
+                self.names.describe_communicator(communicator),
+                self.names.describe_members(&many),
             ),
-            about: self.names.about(first, communicator, least),
-            sure: Sure::Medium,
+            about: self.names.about_call(first, communicator, least),
+            sure: Confidence::Medium,
             why: match self.end.failed {
                 _ if few.len() == many.len() => {
                     "the step lines end with the last step that they announce, and these ranks went on"
@@ -69,7 +70,7 @@ impl Told<'_> {
             advice: "look in the code for a collective that only some ranks make (rank 0 alone, a \
                      condition on local data), and for uneven data (a rank with one more batch)"
                 .to_owned(),
-            evidence: last.map(|(_, _, call)| spot(call)).into_iter().collect(),
+            evidence: last.map(|(_, _, call)| show_call(call)).into_iter().collect(),
         })
     }
 }

@@ -1,26 +1,26 @@
 //! Ranks that the others wait for.
 
-use super::standing::Lag;
-use super::{Standing, Told};
-use crate::stages::check::finding::{About, Finding, Severity, Sure};
-use crate::stages::check::ranks::mismatch::spot;
+use super::progress::MemberLag;
+use super::{LagContext, ProcessProgress};
+use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names;
-use crate::stages::check::ranks::stopped::Stop;
-use crate::stages::check::ranks::stopped::whole_steps::Uneven;
-use crate::stages::check::streams::compare::Ranked;
-use crate::stages::check::streams::reread::Detail;
-use crate::stages::check::wording::{counted, verb};
-use crate::stages::communicators::State;
+use crate::stages::check::ranks::stopped::StopEvidence;
+use crate::stages::check::ranks::stopped::whole_steps::UnevenSides;
+use crate::stages::check::streams::compare::CommMember;
+use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::wording::{number_and_noun, verb_form};
+use crate::stages::communicators::CommunicatorState;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The processes of one host that are behind, the first of them in full.
-struct Laggard<'a> {
-    standing: &'a Standing,
+struct LaggardHost<'a> {
+    standing: &'a ProcessProgress,
     /// On the first communicator where it is behind.
-    lag: &'a Lag,
+    lag: &'a MemberLag,
     /// Its last call: the communicator, its rank there, the call.
-    last: Option<&'a (usize, Option<u32>, &'a Detail)>,
+    last: Option<&'a (usize, Option<u32>, &'a CallDetail)>,
     /// How many others of its host are behind.
     others: usize,
     /// None of them made any call.
@@ -28,26 +28,26 @@ struct Laggard<'a> {
 }
 
 /// The call that names a rank best: its rank there, the communicator, the call's number.
-type Place = (Option<u32>, usize, Option<u64>);
+type LaggardCall = (Option<u32>, usize, Option<u64>);
 
-impl<'a> Laggard<'a> {
+impl<'a> LaggardHost<'a> {
     /// On which communicators it is behind, and by how many calls at most.
-    fn communicators(&self) -> BTreeSet<usize> {
+    fn lagging_communicators(&self) -> BTreeSet<usize> {
         let behind = self.standing.behind.iter();
         behind.map(|lag| lag.communicator).collect()
     }
 
     /// One call that it left out, and went on elsewhere: its number, and the last call.
-    fn left_out(&self) -> Option<(u64, usize, &'a Detail)> {
+    fn find_skipped_call(&self) -> Option<(u64, usize, &'a CallDetail)> {
         let &(at, _, call) = self.last?;
-        let is_elsewhere = self.communicators().len() == 1 && at != self.lag.communicator;
+        let is_elsewhere = self.lagging_communicators().len() == 1 && at != self.lag.communicator;
         let number = self.lag.lacks.filter(|_| is_elsewhere)?;
         Some((number, at, call))
     }
 
     /// The call that it left out; else the one it made last: its number is that communicator's.
-    fn place(&self) -> Place {
-        match (self.last, self.left_out()) {
+    fn naming_call(&self) -> LaggardCall {
+        match (self.last, self.find_skipped_call()) {
             (Some((communicator, rank, call)), None) => (*rank, *communicator, Some(call.seq)),
             (_, left_out) => {
                 let number = left_out.map(|(number, ..)| number);
@@ -57,9 +57,12 @@ impl<'a> Laggard<'a> {
     }
 }
 
-impl Told<'_> {
+impl LagContext<'_> {
     /// The laggards of each host, who is behind most first: one of those is reported in full.
-    pub(super) fn hosts(&self, laggards: impl Iterator<Item = u32>) -> Vec<Vec<u32>> {
+    pub(super) fn group_laggards_by_host(
+        &self,
+        laggards: impl Iterator<Item = u32>,
+    ) -> Vec<Vec<u32>> {
         let process = |process: u32| &self.names.found.processes[process as usize];
         let mut hosts: BTreeMap<&[u8], Vec<u32>> = BTreeMap::new();
         for laggard in laggards {
@@ -80,10 +83,10 @@ impl Told<'_> {
     }
 
     /// The finding on one host's `processes`, which are all behind.
-    pub(super) fn behind(&self, processes: &[u32]) -> Option<Finding> {
+    pub(super) fn report_host_behind(&self, processes: &[u32]) -> Option<Finding> {
         let first = *processes.first()?;
         let standing = self.standings.get(&first)?;
-        let laggard = Laggard {
+        let laggard = LaggardHost {
             standing,
             lag: standing.behind.first()?,
             last: self.last.get(&first),
@@ -91,9 +94,9 @@ impl Told<'_> {
             all_silent: processes.iter().all(|p| !self.last.contains_key(p)),
         };
         let member = &laggard.lag.member;
-        let process = self.names.process(member.side);
-        let (rank, communicator, seq) = laggard.place();
-        let (severity, sure, why) = self.how_sure(member);
+        let process = self.names.process_of_side(member.side);
+        let (rank, communicator, seq) = laggard.naming_call();
+        let (severity, sure, why) = self.rate_stop(member);
         // Of one that made none there is no line: one that went on shows that there were calls.
         let went_on = || {
             let mut ahead = self.standings.iter().filter(|(_, s)| s.ahead);
@@ -106,12 +109,12 @@ impl Told<'_> {
                 false => "rank_behind",
             },
             severity,
-            says: self.says(&laggard),
+            says: self.describe_laggards(&laggard),
             about: About {
                 host: Some(process.host.clone()),
                 pid: process.pid,
                 rank,
-                comm_id: self.names.id(communicator),
+                comm_id: self.names.communicator_id(communicator),
                 seq,
                 step: None,
             },
@@ -120,32 +123,35 @@ impl Told<'_> {
             advice: "look at this process first: its own output, its host, a stack (py-spy dump); \
                      the others wait for it"
                 .to_owned(),
-            evidence: shown.map(|(_, _, call)| spot(call)).into_iter().collect(),
+            evidence: shown
+                .map(|(_, _, call)| show_call(call))
+                .into_iter()
+                .collect(),
         })
     }
 
     /// The words for a host's laggards.
-    fn says(&self, laggard: &Laggard<'_>) -> String {
-        let who = self.who(laggard);
+    fn describe_laggards(&self, laggard: &LaggardHost<'_>) -> String {
+        let who = self.name_laggards(laggard);
         let by = laggard.standing.behind.iter().map(|lag| lag.by).max();
         let by = by.unwrap_or(0);
-        let waiting = counted(self.waiting as u64, "rank");
-        let wait = verb(self.waiting, "waits", "wait");
-        let mut says = match (laggard.last, laggard.left_out()) {
+        let waiting = number_and_noun(self.waiting as u64, "rank");
+        let wait = verb_form(self.waiting, "waits", "wait");
+        let mut says = match (laggard.last, laggard.find_skipped_call()) {
             (_, Some((number, at, call))) => format!(
                 "{who} has not made call {number} of this communicator, and {waiting} {wait} for it; \
                  its last call is {}, call {} of communicator {}",
-                names::call(call),
+                names::describe_call(call),
                 call.seq,
-                self.names.communicator(at),
+                self.names.describe_communicator(at),
             ),
             (Some((_, _, call)), None) => format!(
                 "{who} made no call after {}, its call {}; the others went on: it is behind on {}, \
                  by up to {}, and {waiting} {wait} for it",
-                names::call(call),
+                names::describe_call(call),
                 call.seq,
-                counted(laggard.communicators().len() as u64, "communicator"),
-                counted(by, "call"),
+                number_and_noun(laggard.lagging_communicators().len() as u64, "communicator"),
+                number_and_noun(by, "call"),
             ),
             (None, None) => format!(
                 "{who} made no call at all, and others made up to {by} on the same communicators"
@@ -159,68 +165,71 @@ impl Told<'_> {
     }
 
     /// `rank 3 of communicator 0x5aa5 (8 ranks) (node1:4123) and 1 other rank of its host`.
-    fn who(&self, laggard: &Laggard<'_>) -> String {
+    fn name_laggards(&self, laggard: &LaggardHost<'_>) -> String {
         let side = laggard.lag.member.side;
-        let process = names::process(self.names.process(side));
+        let process = names::describe_process(self.names.process_of_side(side));
         let many = match laggard.others {
             0 => String::new(),
-            n => format!(" and {} of its host", counted(n as u64, "other rank")),
+            n => format!(
+                " and {} of its host",
+                number_and_noun(n as u64, "other rank")
+            ),
         };
-        match laggard.place() {
+        match laggard.naming_call() {
             (Some(rank), communicator, _) => format!(
                 "rank {rank} of communicator {} ({process}{}){many}",
-                self.names.communicator(communicator),
-                self.names.of_job(side, rank),
+                self.names.describe_communicator(communicator),
+                self.names.describe_job_rank(side, rank),
             ),
             (None, ..) => format!("{process}{many}"),
         }
     }
 
     /// How sure it is that the member stopped.
-    fn how_sure(&self, member: &Ranked) -> (Severity, Sure, String) {
+    fn rate_stop(&self, member: &CommMember) -> (Severity, Confidence, String) {
         let alone = "it is ahead of no rank on any communicator";
         let process = self.names.found.sides[member.side].process;
-        let stop = self.stopped.get(&self.stops.job(process));
-        if self.end.failed && stop == Some(&Stop::Failed) {
+        let stop = self.stopped.get(&self.stops.job_of_process(process));
+        if self.end.failed && stop == Some(&StopEvidence::Failed) {
             let why = format!("{alone}, and the log reports that the job failed");
             // A process that dies takes the work of its GPU with it: those that wait may be behind it.
             let sure = match self.laggards {
-                1 if !self.end.lost => Sure::High,
-                _ => Sure::Medium,
+                1 if !self.end.lost => Confidence::High,
+                _ => Confidence::Medium,
             };
             (Severity::Error, sure, why)
-        } else if stop == Some(&Stop::Stalled) {
+        } else if stop == Some(&StopEvidence::Stalled) {
             let why = format!("{alone}, and no rank wrote anything more while the log was watched");
             let sure = match self.laggards {
-                1 => Sure::Medium,
-                _ => Sure::Low,
+                1 => Confidence::Medium,
+                _ => Confidence::Low,
             };
             (Severity::Error, sure, why)
-        } else if stop == Some(&Stop::Silent) {
+        } else if stop == Some(&StopEvidence::Silent) {
             let why = format!(
                 "{alone}; no line reports a failure, but it is further behind and has been silent \
                  for longer than any rank before"
             );
-            (Severity::Error, Sure::Medium, why)
-        } else if stop == Some(&Stop::Steps) {
+            (Severity::Error, Confidence::Medium, why)
+        } else if stop == Some(&StopEvidence::Steps) {
             let mut why = format!(
                 "{alone}; all others are at the same call, whole steps ahead; but no line reports \
                  a failure"
             );
-            let is_even = |uneven: &Uneven| uneven.sides.0 == uneven.sides.1;
+            let is_even = |uneven: &UnevenSides| uneven.sides.0 == uneven.sides.1;
             if self.uneven.is_some_and(is_even) {
                 why += "; both sides have the same number of ranks, so the others may have run too many";
             }
-            (Severity::Error, Sure::Medium, why)
-        } else if self.names.found.sides[member.side].state == State::Destroyed {
+            (Severity::Error, Confidence::Medium, why)
+        } else if self.names.found.sides[member.side].state == CommunicatorState::Destroyed {
             let why = format!("{alone}, and it ended the communicator");
-            (Severity::Error, Sure::High, why)
+            (Severity::Error, Confidence::High, why)
         } else {
             let why = format!(
                 "{alone}, and all others are at the same call; but no line reports a failure, and the log \
                  may have been copied while the job ran"
             );
-            (Severity::Warning, Sure::Low, why)
+            (Severity::Warning, Confidence::Low, why)
         }
     }
 }

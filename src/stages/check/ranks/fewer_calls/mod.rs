@@ -7,20 +7,20 @@
 
 mod ahead;
 mod behind;
-mod standing;
+mod progress;
 
-use super::last_calls::LastCalls;
-use super::names::Names;
-use super::stopped::whole_steps::Uneven;
-use super::stopped::{Now, Stop, Stops};
+use super::last_calls::LastCallByProcess;
+use super::names::RankNames;
+use super::stopped::whole_steps::UnevenSides;
+use super::stopped::{JobLiveness, StopDetector, StopEvidence};
 use crate::stages::check::finding::Finding;
-use crate::stages::check::streams::compare::{Apart, Unpaired};
-use standing::{Standing, standings};
+use crate::stages::check::streams::compare::{DifferingComm, UnpairedMessages};
+use progress::{ProcessProgress, compute_progress};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What else is known of how the job ended.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct End {
+pub(crate) struct JobEndSignals {
     /// PyTorch's watchdog or a WARN says that it failed.
     pub(crate) said: bool,
     /// That, or communicators were aborted, as some trainers also end healthy jobs.
@@ -32,7 +32,7 @@ pub(crate) struct End {
 }
 
 /// What was found of ranks that are behind.
-pub(crate) struct Behind {
+pub(crate) struct LaggardFindings {
     /// The findings.
     pub(crate) findings: Vec<Finding>,
     /// The processes that the others wait for, and on how many communicators and pairs.
@@ -47,33 +47,33 @@ pub(crate) struct Behind {
 
 /// The findings on ranks that are behind on `apart`, and on pairs; `waits` are processes that say
 /// themselves that they wait.
-pub(crate) fn behind(
-    apart: &[&Apart],
-    unpaired: &[Unpaired],
-    last: &LastCalls<'_>,
-    names: Names<'_>,
-    (end, stops): (End, Stops<'_>),
+pub(crate) fn find_laggards(
+    apart: &[&DifferingComm],
+    unpaired: &[UnpairedMessages],
+    last: &LastCallByProcess<'_>,
+    names: RankNames<'_>,
+    (end, stops): (JobEndSignals, StopDetector<'_>),
     waits: &BTreeSet<u32>,
-) -> Behind {
-    let standings = standings(apart, unpaired, names);
+) -> LaggardFindings {
+    let standings = compute_progress(apart, unpaired, names);
     let mut laggards: BTreeMap<u32, usize> = standings
         .iter()
         .filter(|(process, s)| !s.ahead && !s.behind.is_empty() && !waits.contains(process))
         .map(|(&process, s)| (process, s.behind.len()))
         .collect();
-    let jobs: BTreeSet<u32> = standings.keys().map(|&p| stops.job(p)).collect();
+    let jobs: BTreeSet<u32> = standings.keys().map(|&p| stops.job_of_process(p)).collect();
     let stop = |&job: &u32| {
-        let own = laggards.keys().filter(|&&p| stops.job(p) == job);
+        let own = laggards.keys().filter(|&&p| stops.job_of_process(p) == job);
         let own: Vec<u32> = own.copied().collect();
-        Some((job, stops.stop(job, &own, apart)?))
+        Some((job, stops.find_stop(job, &own, apart)?))
     };
-    let stopped: BTreeMap<u32, Stop> = jobs.iter().filter_map(stop).collect();
+    let stopped: BTreeMap<u32, StopEvidence> = jobs.iter().filter_map(stop).collect();
     let going_on: BTreeSet<u32> = jobs
         .into_iter()
         .filter(|job| !stopped.contains_key(job))
         .collect();
-    let findings = |stopped: &BTreeMap<u32, Stop>, laggards: &BTreeMap<u32, usize>| {
-        let told = Told {
+    let findings = |stopped: &BTreeMap<u32, StopEvidence>, laggards: &BTreeMap<u32, usize>| {
+        let told = LagContext {
             standings: &standings,
             last,
             names,
@@ -82,20 +82,22 @@ pub(crate) fn behind(
             stops,
             waiting: standings.values().filter(|s| s.ahead).count(),
             laggards: laggards.len(),
-            uneven: stops.uneven(apart.iter().copied()),
+            uneven: stops.uneven_job_sides(apart.iter().copied()),
         };
-        told.findings(apart, laggards.keys().copied())
+        told.report_laggards(apart, laggards.keys().copied())
     };
     let mut last_resort = Vec::new();
-    if stops.failures.now == Now::Stalled && !going_on.is_empty() {
-        let stalled = going_on.iter().map(|&job| (job, Stop::Stalled));
+    if stops.failures.now == JobLiveness::Stalled && !going_on.is_empty() {
+        let stalled = going_on.iter().map(|&job| (job, StopEvidence::Stalled));
         let all = stalled.chain(stopped.iter().map(|(&job, &stop)| (job, stop)));
         last_resort = findings(&all.collect(), &laggards);
     }
-    laggards.retain(|&process, _| !going_on.contains(&stops.job(process)));
-    Behind {
+    laggards.retain(|&process, _| !going_on.contains(&stops.job_of_process(process)));
+    LaggardFindings {
         findings: findings(&stopped, &laggards),
-        skipped: laggards.keys().any(|&process| stops.has_skipped(process)),
+        skipped: laggards
+            .keys()
+            .any(|&process| stops.has_skipped_step(process)),
         laggards,
         going_on,
         last_resort,
@@ -103,30 +105,34 @@ pub(crate) fn behind(
 }
 
 /// What is known of those that are behind and ahead.
-struct Told<'a> {
-    standings: &'a BTreeMap<u32, Standing>,
-    last: &'a LastCalls<'a>,
-    names: Names<'a>,
-    end: End,
-    stopped: &'a BTreeMap<u32, Stop>,
-    stops: Stops<'a>,
+struct LagContext<'a> {
+    standings: &'a BTreeMap<u32, ProcessProgress>,
+    last: &'a LastCallByProcess<'a>,
+    names: RankNames<'a>,
+    end: JobEndSignals,
+    stopped: &'a BTreeMap<u32, StopEvidence>,
+    stops: StopDetector<'a>,
     waiting: usize,
     /// Ranks that wait for nobody.
     laggards: usize,
     /// Two sides that are whole steps apart.
-    uneven: Option<&'a Uneven>,
+    uneven: Option<&'a UnevenSides>,
 }
 
-impl Told<'_> {
+impl LagContext<'_> {
     /// Where few are ahead of many, those called too much; else who is behind, host by host.
-    fn findings(&self, apart: &[&Apart], laggards: impl Iterator<Item = u32>) -> Vec<Finding> {
-        if let Some(finding) = self.ahead(apart) {
+    fn report_laggards(
+        &self,
+        apart: &[&DifferingComm],
+        laggards: impl Iterator<Item = u32>,
+    ) -> Vec<Finding> {
+        if let Some(finding) = self.report_ranks_ahead(apart) {
             return vec![finding];
         }
-        let hosts = self.hosts(laggards);
+        let hosts = self.group_laggards_by_host(laggards);
         hosts
             .iter()
-            .filter_map(|those| self.behind(those))
+            .filter_map(|those| self.report_host_behind(those))
             .collect()
     }
 }

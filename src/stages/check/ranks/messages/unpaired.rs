@@ -1,90 +1,93 @@
 //! Messages without another side: a Send that nobody receives, a Recv that nobody sends.
 
-use super::ADVICE;
-use crate::stages::check::finding::{About, Finding, Severity, Sure};
-use crate::stages::check::ranks::mismatch::{Calls, Details, spot};
-use crate::stages::check::ranks::names::{self, Names};
-use crate::stages::check::streams::compare::{Ranked, Unpaired};
-use crate::stages::check::streams::reread::Detail;
-use crate::stages::check::streams::{BLOCK, Caller, Way};
-use crate::stages::check::wording::times;
+use super::UNFIT_MESSAGE_ADVICE;
+use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::ranks::mismatch::{CallDetails, MemberCalls, show_call};
+use crate::stages::check::ranks::names::{self, RankNames};
+use crate::stages::check::streams::compare::{CommMember, UnpairedMessages};
+use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, ProcessComm, StreamKind};
+use crate::stages::check::wording::number_of_times;
 
 /// Sends that are not what the other side receives.
-pub(crate) fn unpaired(
-    pair: &Unpaired,
+pub(crate) fn report_unpaired(
+    pair: &UnpairedMessages,
     left_out: Option<u64>,
-    details: &Details,
-    caller: impl Fn(u32) -> Caller,
-    names: Names<'_>,
+    details: &CallDetails,
+    caller: impl Fn(u32) -> ProcessComm,
+    names: RankNames<'_>,
 ) -> Option<Finding> {
-    let of = |member: &Ranked, way: Way| {
+    let of = |member: &CommMember, way: StreamKind| {
         let list = member.caller.and_then(|c| details.get(&(caller(c), way)));
-        Calls {
+        MemberCalls {
             member: *member,
             list: list.map_or(&[][..], |list| list),
         }
     };
-    let sends = of(&pair.from, Way::Send(pair.to.peer()));
-    let receives = of(&pair.to, Way::Recv(pair.from.peer()));
-    let first = pair.block * BLOCK;
-    let last = pair.sent.max(pair.received).min(first + BLOCK);
-    let seq = (first..last).find(|&seq| match (sends.at(seq), receives.at(seq)) {
-        (Some(a), Some(b)) => size(a) != size(b),
+    let sends = of(&pair.from, StreamKind::Send(pair.to.peer_rank()));
+    let receives = of(&pair.to, StreamKind::Recv(pair.from.peer_rank()));
+    let first = pair.block * CALLS_PER_HASH_BLOCK;
+    let last = pair
+        .sent
+        .max(pair.received)
+        .min(first + CALLS_PER_HASH_BLOCK);
+    let seq = (first..last).find(|&seq| match (sends.call_at(seq), receives.call_at(seq)) {
+        (Some(a), Some(b)) => message_size(a) != message_size(b),
         _ => true,
     })?;
     let seq = left_out.unwrap_or(seq);
-    let (sent, received) = (sends.at(seq), receives.at(seq));
+    let (sent, received) = (sends.call_at(seq), receives.call_at(seq));
     let before = match seq {
         0 => "it is the first message of the two".to_owned(),
         1 => "the message before it fits".to_owned(),
         _ => format!("the {seq} messages before it fit"),
     };
-    let Said { id, says, who, why } = if pair.sent == pair.received {
+    let MessageVerdict { id, says, who, why } = if pair.sent == pair.received {
         let (sent, received) = ((&sends, sent?), (&receives, received?));
-        other_sizes(pair, sent, received, names)
+        describe_size_difference(pair, sent, received, names)
     } else {
-        missing(pair, seq, names)
+        describe_missing_call(pair, seq, names)
     };
     Some(Finding {
         id,
         severity: Severity::Error,
         says,
         about: match who {
-            Some(who) => names.about(who, pair.communicator, seq),
+            Some(who) => names.about_call(who, pair.communicator, seq),
             None => About {
-                comm_id: names.id(pair.communicator),
+                comm_id: names.communicator_id(pair.communicator),
                 seq: Some(seq),
                 ..About::default()
             },
         },
         sure: match who {
-            Some(_) => Sure::High,
-            None => Sure::Medium,
+            Some(_) => Confidence::High,
+            None => Confidence::Medium,
         },
         why: before + why,
-        advice: ADVICE.to_owned(),
-        evidence: sent.into_iter().chain(received).map(spot).collect(),
+        advice: UNFIT_MESSAGE_ADVICE.to_owned(),
+        evidence: sent.into_iter().chain(received).map(show_call).collect(),
     })
 }
 
 /// What a finding says, and of whom.
-struct Said<'p> {
+struct MessageVerdict<'p> {
     id: &'static str,
     says: String,
-    who: Option<&'p Ranked>,
+    who: Option<&'p CommMember>,
     why: &'static str,
 }
 
 /// The two calls have other sizes.
-fn other_sizes<'p>(
-    pair: &'p Unpaired,
-    sends: (&Calls<'_>, &Detail),
-    receives: (&Calls<'_>, &Detail),
-    names: Names<'_>,
-) -> Said<'p> {
+fn describe_size_difference<'p>(
+    pair: &'p UnpairedMessages,
+    sends: (&MemberCalls<'_>, &CallDetail),
+    receives: (&MemberCalls<'_>, &CallDetail),
+    names: RankNames<'_>,
+) -> MessageVerdict<'p> {
     let (sent, received) = (sends.1, receives.1);
-    let who = new_size(pair, sends, receives);
-    Said {
+    let who = find_side_with_new_size(pair, sends, receives);
+    MessageVerdict {
         id: match sent.count == received.count {
             true => "datatype_mismatch",
             false => "count_mismatch",
@@ -92,11 +95,11 @@ fn other_sizes<'p>(
         says: format!(
             "message {} on communicator {}: {} calls {}, {} calls {}",
             sent.seq,
-            names.communicator(pair.communicator),
-            names.rank(&pair.from),
-            names::call(sent),
-            names.rank(&pair.to),
-            names::call(received)
+            names.describe_communicator(pair.communicator),
+            names.describe_member(&pair.from),
+            names::describe_call(sent),
+            names.describe_member(&pair.to),
+            names::describe_call(received)
         ),
         who,
         why: match who {
@@ -107,42 +110,46 @@ fn other_sizes<'p>(
 }
 
 /// Who makes fewer calls is the one whose call is missing.
-fn missing<'p>(pair: &'p Unpaired, seq: u64, names: Names<'_>) -> Said<'p> {
+fn describe_missing_call<'p>(
+    pair: &'p UnpairedMessages,
+    seq: u64,
+    names: RankNames<'_>,
+) -> MessageVerdict<'p> {
     let (lacks, what) = if pair.sent < pair.received {
         (&pair.from, "Send")
     } else {
         (&pair.to, "Recv")
     };
-    Said {
+    MessageVerdict {
         id: "p2p_missing_counterpart",
         says: format!(
             "communicator {}: {} sends {} to {}, which receives {}: a {what} of {} is missing, message \
              {seq} or one like it before",
-            names.communicator(pair.communicator),
-            names.rank(&pair.from),
-            times(pair.sent),
-            names.rank(&pair.to),
-            times(pair.received),
-            names.rank(lacks)
+            names.describe_communicator(pair.communicator),
+            names.describe_member(&pair.from),
+            number_of_times(pair.sent),
+            names.describe_member(&pair.to),
+            number_of_times(pair.received),
+            names.describe_member(lacks)
         ),
         who: Some(lacks),
         why: "",
     }
 }
 
-fn size(call: &Detail) -> (u64, u32) {
+fn message_size(call: &CallDetail) -> (u64, u32) {
     (call.count, call.datatype)
 }
 
 /// The side whose size is new, where both had the same sizes before: it is wrong.
-fn new_size<'p>(
-    pair: &'p Unpaired,
-    (sends, sent): (&Calls<'_>, &Detail),
-    (receives, received): (&Calls<'_>, &Detail),
-) -> Option<&'p Ranked> {
-    let is_new = |calls: &Calls<'_>, own: &Detail| {
+fn find_side_with_new_size<'p>(
+    pair: &'p UnpairedMessages,
+    (sends, sent): (&MemberCalls<'_>, &CallDetail),
+    (receives, received): (&MemberCalls<'_>, &CallDetail),
+) -> Option<&'p CommMember> {
+    let is_new = |calls: &MemberCalls<'_>, own: &CallDetail| {
         let mut before = calls.list.iter().filter(|call| call.seq < own.seq);
-        !before.any(|call| size(call) == size(own))
+        !before.any(|call| message_size(call) == message_size(own))
     };
     match (is_new(sends, sent), is_new(receives, received)) {
         (true, false) => Some(&pair.from),

@@ -1,80 +1,80 @@
 //! Ranks that call different things: the first call at which a communicator's members part.
 
+mod after_difference;
 mod finding;
-mod parting;
+mod first_difference;
+mod majority;
 pub(super) mod same_kind;
-mod sequel;
-mod usual;
 
-use crate::stages::check::finding::{Evidence, Finding, Spot};
-use crate::stages::check::streams::compare::Ranked;
-use crate::stages::check::streams::reread::Detail;
-use crate::stages::check::streams::why::Why;
-use crate::stages::check::streams::{Caller, Way};
-pub(crate) use parting::parting;
+use crate::stages::check::finding::{Evidence, Finding, LineSpot};
+use crate::stages::check::streams::compare::CommMember;
+use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
+use crate::stages::check::streams::{ProcessComm, StreamKind};
+pub(crate) use first_difference::find_first_difference;
 use rustc_hash::FxHashMap;
 
 /// Stretches of streams that were read again.
-pub(crate) type Details = FxHashMap<(Caller, Way), Vec<Detail>>;
+pub(crate) type CallDetails = FxHashMap<(ProcessComm, StreamKind), Vec<CallDetail>>;
 
 /// Calls looked at behind a difference, to say what became of the call that is missing.
-pub(crate) const AHEAD: u64 = 16;
+pub(crate) const CALLS_READ_PAST_DIFFERENCE: u64 = 16;
 
 /// What a call must be the same in.
-type Mark<'a> = (&'a [u8], u64, u32, u64, i64);
+type CallMark<'a> = (&'a [u8], u64, u32, u64, i64);
 
 /// A reduction by the user has a number of its own in every process.
-const USERS: u64 = 5;
+const FIRST_USER_REDOP: u64 = 5;
 
-fn mark(call: &Detail) -> Mark<'_> {
-    let redop = call.redop.min(USERS);
+fn mark_of_call(call: &CallDetail) -> CallMark<'_> {
+    let redop = call.redop.min(FIRST_USER_REDOP);
     (&call.op, call.count, call.datatype, redop, call.root)
 }
 
 /// Where a communicator's members part.
 #[derive(Debug)]
-pub(crate) enum Parting {
+pub(crate) enum FirstDifference {
     /// They make different calls.
     Different(Box<Finding>),
     /// Some have made fewer calls, and the same ones so far.
     Behind,
     /// It may be the log that is not right.
-    Unknown(Why),
+    Unknown(UnjudgedReason),
 }
 
 /// A member's calls of the stretch that was read again.
-pub(crate) struct Calls<'a> {
-    pub(crate) member: Ranked,
-    pub(crate) list: &'a [Detail],
+pub(crate) struct MemberCalls<'a> {
+    pub(crate) member: CommMember,
+    pub(crate) list: &'a [CallDetail],
 }
 
-impl<'a> Calls<'a> {
-    pub(crate) fn at(&self, seq: u64) -> Option<&'a Detail> {
+impl<'a> MemberCalls<'a> {
+    pub(crate) fn call_at(&self, seq: u64) -> Option<&'a CallDetail> {
         let at = self.list.binary_search_by_key(&seq, |call| call.seq);
         self.list.get(at.ok()?)
     }
 
     /// The same operation at two places, of any size.
-    fn same_op(&self, seq: u64, other: &Calls<'_>, other_seq: u64) -> bool {
-        match (self.at(seq), other.at(other_seq)) {
+    fn is_same_operation(&self, seq: u64, other: &MemberCalls<'_>, other_seq: u64) -> bool {
+        match (self.call_at(seq), other.call_at(other_seq)) {
             (Some(a), Some(b)) => a.op == b.op,
             _ => false,
         }
     }
 
     /// The same call at two places.
-    pub(crate) fn same(&self, seq: u64, other: &Calls<'_>, other_seq: u64) -> bool {
-        match (self.at(seq), other.at(other_seq)) {
-            (Some(a), Some(b)) => mark(a) == mark(b),
+    pub(crate) fn is_same_call(&self, seq: u64, other: &MemberCalls<'_>, other_seq: u64) -> bool {
+        match (self.call_at(seq), other.call_at(other_seq)) {
+            (Some(a), Some(b)) => mark_of_call(a) == mark_of_call(b),
             _ => false,
         }
     }
 }
 
 /// The line of a call.
-pub(crate) fn spot(call: &Detail) -> Evidence {
+pub(crate) fn show_call(call: &CallDetail) -> Evidence {
     Evidence {
-        at: Spot::Byte {
+        at: LineSpot::Byte {
             input: call.input,
             at: call.at,
         },

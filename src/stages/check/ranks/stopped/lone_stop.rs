@@ -11,27 +11,27 @@
 //! It is the one with which most of its steps end. Where no line tells of steps, many others must have
 //! come to one and the same call.
 
-use crate::stages::check::finding::{About, Finding, Severity, Sure};
-use crate::stages::check::ranks::last_calls::LastCalls;
-use crate::stages::check::ranks::mismatch::spot;
-use crate::stages::check::ranks::names::{self, Names};
-use crate::stages::check::streams::last_calls::{Last, one_input};
-use crate::stages::check::streams::step_ends::Own;
+use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::ranks::last_calls::LastCallByProcess;
+use crate::stages::check::ranks::mismatch::show_call;
+use crate::stages::check::ranks::names::{self, RankNames};
+use crate::stages::check::streams::last_calls::{LastStreamCall, are_of_one_input};
+use crate::stages::check::streams::step_ends::ProcessStepEnds;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Where no steps are known, so many others must have come to the same call: fewer may by chance.
-const MOST: usize = 5;
+const MIN_OTHERS_AT_SAME_CALL: usize = 5;
 
 /// So many calls of the one must be known for what is usual.
-const ENOUGH: usize = 16;
+const MIN_CALLS_OF_LONE_RANK: usize = 16;
 
 /// And so many of its steps.
-const STEPS: usize = 3;
+const MIN_STEPS_OF_LONE_RANK: usize = 3;
 
 /// How it is known with which calls the processes end their steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+enum StepEndSource {
     /// By the steps that lines tell of.
     Steps,
     /// Many others came to the same call.
@@ -40,63 +40,65 @@ enum By {
 
 /// The process that alone stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lone {
+pub(crate) struct LoneStop {
     pub(crate) process: u32,
     /// By its steps, it was silent for more than twice as long as ever: no cut's doing.
     pub(crate) is_long: bool,
 }
 
 /// A call is known by its stream and what it is there.
-type Which = (u32, u64);
+type StreamCall = (u32, u64);
 
 /// A call of a job's.
 #[derive(Clone, Copy)]
-struct Made {
+struct JobCall {
     process: u32,
-    which: Which,
+    which: StreamCall,
 }
 
 /// Of an input and a process its steps.
-type StepsOf<'s> = Box<dyn Fn(u32, u32) -> Option<&'s Own> + 's>;
+type ProcessStepsLookup<'s> = Box<dyn Fn(u32, u32) -> Option<&'s ProcessStepEnds> + 's>;
 
 /// What a number stands for.
-type Of<'s, T> = Box<dyn Fn(u32) -> T + 's>;
+type NumberLookup<'s, T> = Box<dyn Fn(u32) -> T + 's>;
 
 /// What is looked through: the last calls, and whose they are.
-pub(crate) struct Tail<'s> {
-    pub(crate) calls: Vec<Last>,
-    pub(crate) steps: StepsOf<'s>,
+pub(crate) struct LoneStopSearch<'s> {
+    pub(crate) calls: Vec<LastStreamCall>,
+    pub(crate) steps: ProcessStepsLookup<'s>,
     /// The process of a stream.
-    pub(crate) process_of: Of<'s, Option<u32>>,
+    pub(crate) process_of: NumberLookup<'s, Option<u32>>,
     /// The job of a process.
-    pub(crate) job_of: Of<'s, u32>,
+    pub(crate) job_of: NumberLookup<'s, u32>,
 }
 
-impl Tail<'_> {
+impl LoneStopSearch<'_> {
     /// The process of each job that alone stopped.
-    pub(crate) fn alone(&self) -> BTreeMap<u32, Lone> {
-        self.each(|calls, input| Job::of(calls).alone(|process| (self.steps)(input, process)))
+    pub(crate) fn find_lone_stops_by_job(&self) -> BTreeMap<u32, LoneStop> {
+        self.search_each_job(|calls, input| {
+            JobLastCalls::from_calls(calls).find_lone_stop(|process| (self.steps)(input, process))
+        })
     }
 
     /// The process of each job that alone is in the middle of a step: all others wait for it, however far
     /// they came.
-    pub(crate) fn in_the_middle(&self) -> BTreeMap<u32, u32> {
-        self.each(|calls, input| {
-            let ends = step_ends(calls, |process| (self.steps)(input, process));
-            let job = Job::of(calls);
+    pub(crate) fn find_lone_mid_step_ranks(&self) -> BTreeMap<u32, u32> {
+        self.search_each_job(|calls, input| {
+            let ends = find_step_end_calls(calls, |process| (self.steps)(input, process));
+            let job = JobLastCalls::from_calls(calls);
             let by_steps = job
-                .in_the_middle(&ends)
+                .find_lone_mid_step_rank(&ends)
                 .filter(|_| ends.len() == job.last.len());
-            by_steps.or_else(|| job.in_the_middle(&job.common_end()?))
+            by_steps.or_else(|| job.find_lone_mid_step_rank(&job.find_common_end()?))
         })
     }
 
     /// What is found of each job whose calls have an order: only the lines of one input do.
-    fn each<T>(&self, find: impl Fn(&[Made], u32) -> Option<T>) -> BTreeMap<u32, T> {
-        let mut jobs: BTreeMap<u32, Vec<(Made, Last)>> = BTreeMap::new();
+    fn search_each_job<T>(&self, find: impl Fn(&[JobCall], u32) -> Option<T>) -> BTreeMap<u32, T> {
+        let mut jobs: BTreeMap<u32, Vec<(JobCall, LastStreamCall)>> = BTreeMap::new();
         for call in &self.calls {
             if let Some(process) = (self.process_of)(call.stream) {
-                let made = Made {
+                let made = JobCall {
                     process,
                     which: (call.stream, call.mark),
                 };
@@ -106,8 +108,8 @@ impl Tail<'_> {
         }
         let one = jobs.into_iter().filter_map(|(job, calls)| {
             let input = calls.first()?.1.input;
-            let is_ordered = one_input(calls.iter().map(|(_, call)| call));
-            let made: Vec<Made> = calls.into_iter().map(|(made, _)| made).collect();
+            let is_ordered = are_of_one_input(calls.iter().map(|(_, call)| call));
+            let made: Vec<JobCall> = calls.into_iter().map(|(made, _)| made).collect();
             let found = is_ordered.then(|| find(&made, input)).flatten();
             Some((job, found?))
         });
@@ -116,71 +118,86 @@ impl Tail<'_> {
 }
 
 /// One job's calls.
-struct Job<'c> {
-    calls: &'c [Made],
+struct JobLastCalls<'c> {
+    calls: &'c [JobCall],
     /// Each process's last.
-    last: BTreeMap<u32, Made>,
+    last: BTreeMap<u32, JobCall>,
 }
 
-impl Job<'_> {
-    fn of(calls: &[Made]) -> Job<'_> {
+impl JobLastCalls<'_> {
+    fn from_calls(calls: &[JobCall]) -> JobLastCalls<'_> {
         let last = calls.iter().map(|call| (call.process, *call));
         let last = last.collect();
-        Job { calls, last }
+        JobLastCalls { calls, last }
     }
 
     /// The process that alone stopped.
-    fn alone<'s>(&self, steps: impl Fn(u32) -> Option<&'s Own>) -> Option<Lone> {
-        let by_steps = self.lone(&step_ends(self.calls, steps), By::Steps);
-        by_steps.or_else(|| self.lone(&self.common_end()?, By::Call))
+    fn find_lone_stop<'s>(
+        &self,
+        steps: impl Fn(u32) -> Option<&'s ProcessStepEnds>,
+    ) -> Option<LoneStop> {
+        let by_steps = self.find_lone_stop_by_ends(
+            &find_step_end_calls(self.calls, steps),
+            StepEndSource::Steps,
+        );
+        by_steps
+            .or_else(|| self.find_lone_stop_by_ends(&self.find_common_end()?, StepEndSource::Call))
     }
 
     /// The process that alone is not at the call at which it waits.
-    fn in_the_middle(&self, ends: &BTreeMap<u32, Which>) -> Option<u32> {
-        let is_at_end = |call: &Made| ends.get(&call.process) == Some(&call.which);
+    fn find_lone_mid_step_rank(&self, ends: &BTreeMap<u32, StreamCall>) -> Option<u32> {
+        let is_at_end = |call: &JobCall| ends.get(&call.process) == Some(&call.which);
         let mut others = self.last.values().filter(|call| !is_at_end(call));
         let process = others.next().filter(|_| others.next().is_none())?.process;
         Some(process)
     }
 
     /// The process that alone stopped, where these are the calls at which the processes wait.
-    fn lone(&self, ends: &BTreeMap<u32, Which>, by: By) -> Option<Lone> {
-        let process = self.in_the_middle(ends)?;
-        let paces = paces(self.calls, ends);
+    fn find_lone_stop_by_ends(
+        &self,
+        ends: &BTreeMap<u32, StreamCall>,
+        by: StepEndSource,
+    ) -> Option<LoneStop> {
+        let process = self.find_lone_mid_step_rank(ends)?;
+        let paces = measure_paces(self.calls, ends);
         let own = paces.get(&process)?;
         let silence = self.calls.len() - own.last - 1;
         let others = paces.iter().filter(|(other, _)| **other != process);
         let longest = others.map(|(_, pace)| pace.longest).max()?;
         // More than its own: the silences of a healthy job are not all seen in its first steps.
         let is_longest = 4 * silence > 5 * own.longest && silence > longest;
-        let is_long = by == By::Steps && silence > 2 * own.longest;
+        let is_long = by == StepEndSource::Steps && silence > 2 * own.longest;
         // The others did not only end the call that it is late for.
-        let is_it = own.made >= ENOUGH && silence + 1 >= self.last.len();
-        (is_it && (is_long || is_longest)).then_some(Lone { process, is_long })
+        let is_it = own.made >= MIN_CALLS_OF_LONE_RANK && silence + 1 >= self.last.len();
+        (is_it && (is_long || is_longest)).then_some(LoneStop { process, is_long })
     }
 
     /// The call that all processes but one came to, where these are many: for each process its own.
-    fn common_end(&self) -> Option<BTreeMap<u32, Which>> {
+    fn find_common_end(&self) -> Option<BTreeMap<u32, StreamCall>> {
         let mut marks: BTreeMap<u64, usize> = BTreeMap::new();
         for call in self.last.values() {
             *marks.entry(call.which.1).or_default() += 1;
         }
         let (&end, &many) = marks.iter().max_by_key(|(_, many)| **many)?;
         let ends = self.calls.iter().filter(|call| call.which.1 == end);
-        (many >= MOST).then(|| ends.map(|call| (call.process, call.which)).collect())
+        (many >= MIN_OTHERS_AT_SAME_CALL)
+            .then(|| ends.map(|call| (call.process, call.which)).collect())
     }
 }
 
 /// The call with which most steps of each process end.
-fn step_ends<'s>(calls: &[Made], steps: impl Fn(u32) -> Option<&'s Own>) -> BTreeMap<u32, Which> {
-    let mut all: BTreeMap<u32, Vec<Which>> = BTreeMap::new();
+fn find_step_end_calls<'s>(
+    calls: &[JobCall],
+    steps: impl Fn(u32) -> Option<&'s ProcessStepEnds>,
+) -> BTreeMap<u32, StreamCall> {
+    let mut all: BTreeMap<u32, Vec<StreamCall>> = BTreeMap::new();
     for call in calls {
         all.entry(call.process).or_default().push(call.which);
     }
     let most = all.into_iter().filter_map(|(process, calls)| {
         let own = steps(process)?;
         let before = usize::try_from(own.made).ok()?.checked_sub(calls.len())?;
-        let mut counts: BTreeMap<Which, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<StreamCall, usize> = BTreeMap::new();
         for &end in &own.ends {
             let at = usize::try_from(end).ok()?.checked_sub(before + 1);
             if let Some(which) = at.and_then(|at| calls.get(at)) {
@@ -189,14 +206,14 @@ fn step_ends<'s>(calls: &[Made], steps: impl Fn(u32) -> Option<&'s Own>) -> BTre
         }
         let known: usize = counts.values().sum();
         let (which, _) = counts.into_iter().max_by_key(|(_, many)| *many)?;
-        (known >= STEPS).then_some((process, which))
+        (known >= MIN_STEPS_OF_LONE_RANK).then_some((process, which))
     });
     most.collect()
 }
 
 /// How a process makes its calls.
 #[derive(Default)]
-struct Pace {
+struct ProcessPace {
     made: usize,
     /// The place of its last call.
     last: usize,
@@ -205,8 +222,11 @@ struct Pace {
 }
 
 /// How each process makes its calls, where `ends` are those that end a step.
-fn paces(calls: &[Made], ends: &BTreeMap<u32, Which>) -> FxHashMap<u32, Pace> {
-    let mut paces: FxHashMap<u32, Pace> = FxHashMap::default();
+fn measure_paces(
+    calls: &[JobCall],
+    ends: &BTreeMap<u32, StreamCall>,
+) -> FxHashMap<u32, ProcessPace> {
+    let mut paces: FxHashMap<u32, ProcessPace> = FxHashMap::default();
     let mut at_end: FxHashMap<u32, bool> = FxHashMap::default();
     for (at, call) in calls.iter().enumerate() {
         let is_end = ends.get(&call.process) == Some(&call.which);
@@ -221,34 +241,34 @@ fn paces(calls: &[Made], ends: &BTreeMap<u32, Which>) -> FxHashMap<u32, Pace> {
 }
 
 /// Why one is taken to have stopped: nothing more was written while the log was watched.
-pub(crate) const WATCHED: &str = "no rank wrote anything more while the log was watched, and no other rank is \
+pub(crate) const REASON_LOG_STALLED: &str = "no rank wrote anything more while the log was watched, and no other rank is \
                                   in the middle of a step";
 
 /// The others went on without it.
-pub(crate) const SILENT: &str = "no line reports a failure, but the others went on without it, and no rank was \
+pub(crate) const REASON_RANK_SILENT: &str = "no line reports a failure, but the others went on without it, and no rank was \
                                  silent for as long in the middle of a step before";
 
 /// Connections to a process were lost.
-pub(crate) const DEAD: &str = "connections to a process that ended were lost, and all other ranks wait in the same \
+pub(crate) const REASON_CONNECTIONS_LOST: &str = "connections to a process that ended were lost, and all other ranks wait in the same \
                                call; a rank that dies may be ahead of those that wait for it";
 
 /// The finding on the process that alone stopped.
-pub(crate) fn finding(
+pub(crate) fn report_lone_stop(
     process: u32,
-    last: &LastCalls<'_>,
-    names: Names<'_>,
+    last: &LastCallByProcess<'_>,
+    names: RankNames<'_>,
     why: &str,
 ) -> Option<Finding> {
     let &(communicator, rank, call) = last.get(&process)?;
     let named = &names.found.processes[process as usize];
     let mut sides = names.found.communicators[communicator].sides.iter();
     let side = *sides.find(|&&side| names.found.sides[side].process == process)?;
-    let place = names::process(named);
+    let place = names::describe_process(named);
     let who = match rank {
         Some(rank) => format!(
             "rank {rank} of communicator {} ({place}{})",
-            names.communicator(communicator),
-            names.of_job(side, rank)
+            names.describe_communicator(communicator),
+            names.describe_job_rank(side, rank)
         ),
         None => place,
     };
@@ -258,23 +278,23 @@ pub(crate) fn finding(
         says: format!(
             "{who} stopped in the middle of a step, after {}, its call {}; all other ranks of its job are at \
              the end of a step, and wait: it hangs, or its process is dead",
-            names::call(call),
+            names::describe_call(call),
             call.seq
         ),
         about: About {
             host: Some(named.host.clone()),
             pid: named.pid,
             rank,
-            comm_id: names.id(communicator),
+            comm_id: names.communicator_id(communicator),
             seq: Some(call.seq),
             step: None,
         },
-        sure: Sure::Medium,
+        sure: Confidence::Medium,
         why: why.to_owned(),
         advice: "look at this process first: its own output, its host (dmesg), a stack if it is still there \
                  (py-spy dump)"
             .to_owned(),
-        evidence: vec![spot(call)],
+        evidence: vec![show_call(call)],
     })
 }
 
@@ -288,32 +308,35 @@ mod tests {
         calls: impl IntoIterator<Item = (u32, u64)>,
         ends: &[u64],
     ) -> (Option<u32>, Option<u32>) {
-        let last = |(stream, mark)| Last {
+        let last = |(stream, mark)| LastStreamCall {
             input: 0,
             stream,
             seq: 0,
             mark,
         };
-        let calls: Vec<Last> = calls.into_iter().map(last).collect();
+        let calls: Vec<LastStreamCall> = calls.into_iter().map(last).collect();
         let own = |process: u32| {
             let own = calls.iter().filter(|call| call.stream == process);
-            let is_end = |call: &Last| ends.get(process as usize) == Some(&call.mark);
+            let is_end = |call: &LastStreamCall| ends.get(process as usize) == Some(&call.mark);
             let ends = (1..).zip(own.clone());
-            Own {
+            ProcessStepEnds {
                 made: own.count() as u64,
                 ends: ends.filter(|(_, c)| is_end(c)).map(|(n, _)| n).collect(),
             }
         };
-        let steps: Vec<Own> = (0..8).map(own).collect();
+        let steps: Vec<ProcessStepEnds> = (0..8).map(own).collect();
         let steps = |_, process: u32| steps.get(process as usize);
-        let tail = Tail {
+        let tail = LoneStopSearch {
             calls: calls.clone(),
             steps: Box::new(steps),
             process_of: Box::new(Some),
             job_of: Box::new(|_| 0),
         };
-        let alone = tail.alone().get(&0).map(|lone| lone.process);
-        (alone, tail.in_the_middle().get(&0).copied())
+        let alone = tail
+            .find_lone_stops_by_job()
+            .get(&0)
+            .map(|lone| lone.process);
+        (alone, tail.find_lone_mid_step_ranks().get(&0).copied())
     }
 
     fn told(calls: impl IntoIterator<Item = (u32, u64)>, ends: &[u64]) -> Option<u32> {

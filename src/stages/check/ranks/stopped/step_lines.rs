@@ -1,35 +1,35 @@
 //! Where the step lines are among an input's calls.
 
-use crate::stages::check::walk::Walked;
+use crate::stages::check::walk::WalkedInput;
 
 /// No rank ends so many steps more without one that stopped: where more step lines follow, that rank's
 /// own lines are late.
-const AHEAD: usize = 6;
+const MAX_STEPS_AFTER_LAST_CALL: usize = 6;
 
 /// By input, how many of its calls come behind each of its step lines, in their order.
 #[derive(Debug, Default)]
-pub(crate) struct StepLines(Vec<Vec<u64>>);
+pub(crate) struct StepLinePositions(Vec<Vec<u64>>);
 
-impl StepLines {
+impl StepLinePositions {
     /// Those of these inputs.
-    pub(crate) fn of(inputs: &[Walked]) -> StepLines {
-        StepLines(inputs.iter().map(behind).collect())
+    pub(crate) fn from_inputs(inputs: &[WalkedInput]) -> StepLinePositions {
+        StepLinePositions(inputs.iter().map(count_calls_behind_lines).collect())
     }
 
     #[cfg(test)]
-    pub(super) fn new(lines: Vec<Vec<u64>>) -> StepLines {
-        StepLines(lines)
+    pub(super) fn new(lines: Vec<Vec<u64>>) -> StepLinePositions {
+        StepLinePositions(lines)
     }
 
     /// True where more steps end after a process's last call, behind which so many calls come, than
     /// can without it.
     pub(super) fn are_late(&self, input: u32, behind: u64) -> bool {
         let lines = self.0.get(input as usize).into_iter().flatten();
-        lines.filter(|line| **line <= behind).count() > AHEAD
+        lines.filter(|line| **line <= behind).count() > MAX_STEPS_AFTER_LAST_CALL
     }
 }
 
-fn behind(input: &Walked) -> Vec<u64> {
+fn count_calls_behind_lines(input: &WalkedInput) -> Vec<u64> {
     let all: u64 = input.sums.by_gap.iter().map(|(_, sum)| sum.calls).sum();
     let mut gaps = input.sums.by_gap.iter().peekable();
     let mut before = 0;

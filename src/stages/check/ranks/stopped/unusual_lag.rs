@@ -5,19 +5,19 @@
 //! hangs goes on only until all others wait, which takes more calls of theirs than a healthy
 //! job ever lets pass. So both the lag and the silence are held to the largest before.
 
-use super::made::Made;
-use super::step_lines::StepLines;
-use crate::stages::check::streams::last_calls::{Last, behind};
+use super::call_counts::MemberCallCounts;
+use super::step_lines::StepLinePositions;
+use crate::stages::check::streams::last_calls::{LastStreamCall, count_calls_behind};
 use rustc_hash::FxHashMap;
 
 /// So many calls of each member must be known for its lags to be.
-const ENOUGH: u64 = 16;
+const MIN_CALLS_TO_JUDGE_LAG: u64 = 16;
 
 /// One communicator's calls as they come.
 #[derive(Debug, Default)]
-struct Lag {
+struct CommLagTracker {
     /// How many calls each member made.
-    made: Made,
+    made: MemberCallCounts,
     /// When each made its last, and how many calls of its input come behind it.
     last: FxHashMap<u32, (u64, u64)>,
     /// Calls of all members together.
@@ -34,27 +34,27 @@ struct Lag {
     is_one: bool,
 }
 
-impl Lag {
+impl CommLagTracker {
     /// Members that have made so many calls before.
-    fn new(members: &[(u32, u64)]) -> Lag {
-        Lag {
-            made: Made::new(members.iter().copied()),
+    fn new(members: &[(u32, u64)]) -> CommLagTracker {
+        CommLagTracker {
+            made: MemberCallCounts::new(members.iter().copied()),
             all: members.iter().map(|(_, made)| made).sum(),
             is_one: true,
-            ..Lag::default()
+            ..CommLagTracker::default()
         }
     }
 
-    fn push(&mut self, member: u32, (input, behind): (u32, u64)) {
+    fn count_call(&mut self, member: u32, (input, behind): (u32, u64)) {
         self.is_one &= *self.input.get_or_insert(input) == input;
-        if !self.made.push(member) {
+        if !self.made.count_call(member) {
             return;
         }
         self.now += 1;
         self.all += 1;
         let last = self.last.insert(member, (self.now, behind));
         let gap = self.now - last.map_or(0, |last| last.0);
-        let ahead = self.ahead();
+        let ahead = self.excess_over_fewest();
         let larger = |list: &[(u64, u64)], value: u64| list.last().is_none_or(|l| value > l.1);
         if larger(&self.most, ahead) {
             self.most.push((self.now, ahead));
@@ -64,19 +64,22 @@ impl Lag {
         }
     }
 
-    fn ahead(&self) -> u64 {
-        self.all - self.made.least() * self.made.members()
+    fn excess_over_fewest(&self) -> u64 {
+        self.all - self.made.fewest_calls() * self.made.member_count()
     }
 
     /// The largest up to a call.
-    fn up_to(list: &[(u64, u64)], call: u64) -> u64 {
+    fn largest_up_to(list: &[(u64, u64)], call: u64) -> u64 {
         let at = list.partition_point(|(at, _)| *at <= call);
         at.checked_sub(1).map_or(0, |at| list[at].1)
     }
 
     /// True where the members with fewest calls stopped.
-    fn is_stopped(&self, lines: &StepLines) -> bool {
-        let fewest = self.made.each().filter(|m| m.1 == self.made.least());
+    fn is_stopped(&self, lines: &StepLinePositions) -> bool {
+        let fewest = self
+            .made
+            .iter_counts()
+            .filter(|m| m.1 == self.made.fewest_calls());
         // When the last of them made its last call.
         let last = fewest.map(|(member, _)| self.last.get(&member).copied());
         let Some((last, behind)) = last.map(Option::unwrap_or_default).max() else {
@@ -89,29 +92,34 @@ impl Lag {
             return false;
         }
         // A quarter more: the lags of a healthy job are not all seen in its first steps.
-        4 * self.ahead() > 5 * Lag::up_to(&self.most, last)
-            && self.now - last > Lag::up_to(&self.gaps, last)
+        4 * self.excess_over_fewest() > 5 * CommLagTracker::largest_up_to(&self.most, last)
+            && self.now - last > CommLagTracker::largest_up_to(&self.gaps, last)
     }
 }
 
 /// Whether a communicator's slowest members stopped, for those with enough calls to tell; `of` gives
 /// the communicator and the member of a stream, `begins` each communicator's members with how many
 /// calls they made before these. Only the lines of one input have an order.
-pub(crate) fn stopped(
-    calls: &[Last],
+pub(crate) fn find_stopped_communicators(
+    calls: &[LastStreamCall],
     of: impl Fn(u32) -> Option<(u32, u32)>,
     begins: &[Vec<(u32, u64)>],
-    lines: &StepLines,
+    lines: &StepLinePositions,
 ) -> FxHashMap<u32, bool> {
-    let mut all: Vec<Lag> = begins.iter().map(|members| Lag::new(members)).collect();
-    for (call, behind) in calls.iter().zip(behind(calls)) {
+    let mut all: Vec<CommLagTracker> = begins
+        .iter()
+        .map(|members| CommLagTracker::new(members))
+        .collect();
+    for (call, behind) in calls.iter().zip(count_calls_behind(calls)) {
         let lag =
             of(call.stream).and_then(|(at, member)| Some((all.get_mut(at as usize)?, member)));
         if let Some((lag, member)) = lag {
-            lag.push(member, (call.input, behind));
+            lag.count_call(member, (call.input, behind));
         }
     }
-    let tells = |lag: &&Lag| lag.is_one && lag.made.least() >= ENOUGH && lag.now > 0;
+    let tells = |lag: &&CommLagTracker| {
+        lag.is_one && lag.made.fewest_calls() >= MIN_CALLS_TO_JUDGE_LAG && lag.now > 0
+    };
     let told = (0..).zip(&all).filter(|(_, lag)| tells(lag));
     told.map(|(at, lag)| (at, lag.is_stopped(lines))).collect()
 }
@@ -125,9 +133,9 @@ mod tests {
     }
 
     fn is_stopped_with(order: &[u32], lines: &[u64]) -> bool {
-        let calls: Vec<Last> = order
+        let calls: Vec<LastStreamCall> = order
             .iter()
-            .map(|&stream| Last {
+            .map(|&stream| LastStreamCall {
                 input: 0,
                 stream,
                 seq: 0,
@@ -135,8 +143,9 @@ mod tests {
             })
             .collect();
         let begins = vec![(0..3).map(|member| (member, 17)).collect()];
-        let lines = StepLines::new(vec![lines.to_vec()]);
-        stopped(&calls, |stream| Some((0, stream)), &begins, &lines).get(&0) == Some(&true)
+        let lines = StepLinePositions::new(vec![lines.to_vec()]);
+        find_stopped_communicators(&calls, |stream| Some((0, stream)), &begins, &lines).get(&0)
+            == Some(&true)
     }
 
     #[test]

@@ -2,29 +2,30 @@
 //! NCCL prints as a job ends, or after its end; what ended the job; what is harmless; what is not
 //! known.
 
-pub(crate) mod by_end;
-mod of_kind;
+pub(crate) mod end_context;
+mod group_findings;
 
-use super::came_first::Clock;
-use super::known::{Known, Role, known};
-use super::warnings::{Seen, Warnings};
-use crate::grammar::ending::How;
-use crate::members::Process;
-use crate::stages::check::finding::{About, Evidence, Finding, Severity, Sure};
-use crate::stages::check::log::job_ends::Line;
+use super::known_warns::{WarnMeaning, WarnRole, look_up_warn};
+use super::warn_order::WarnOrder;
+use super::warnings::{WarningLines, Warnings};
+use crate::grammar::ending::FailureMode;
+use crate::members::SpeakerProcess;
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::log::job_ends::JobEndLine;
 use crate::stages::check::watchdog::timed_out;
 use crate::stages::check::wording::{
-    Folded, NAMED, folded as folded_words, lines, of_processes, text, times,
+    FollowerCounts, MAX_NAMES_LISTED, describe_followers as folded_words, number_of_lines,
+    number_of_processes, number_of_times, quote_text,
 };
-use of_kind::shown;
+use group_findings::warning_evidence;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many kinds of unknown bodies have a finding of their own.
-const UNKNOWN: usize = 10;
+const MAX_UNKNOWN_FINDINGS: usize = 10;
 
 /// What else is known of how the job ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct CommEndCounts {
     /// Communicators that INIT lines call destroyed.
     pub destroyed: u64,
     /// Communicators that INIT lines call aborted.
@@ -35,21 +36,21 @@ pub(crate) struct Ended {
 
 /// What one process says of a kind.
 #[derive(Clone, Copy)]
-struct Member<'a> {
+struct ProcessWarning<'a> {
     process: u32,
-    seen: &'a Seen,
+    seen: &'a WarningLines,
 }
 
 /// All lines of one kind.
 #[derive(Clone)]
-struct Group<'a> {
-    known: Option<&'static Known>,
+struct WarningGroup<'a> {
+    known: Option<&'static WarnMeaning>,
     /// The earliest first.
-    members: Vec<Member<'a>>,
+    members: Vec<ProcessWarning<'a>>,
 }
 
-impl<'a> Group<'a> {
-    fn first(&self) -> &'a Seen {
+impl<'a> WarningGroup<'a> {
+    fn first(&self) -> &'a WarningLines {
         self.members[0].seen
     }
 
@@ -67,23 +68,27 @@ impl<'a> Group<'a> {
 }
 
 /// The findings about WARN lines and the watchdog's; `processes[p]` names process p.
-pub(crate) fn findings(all: &Warnings, processes: &[Process], ended: Ended) -> Vec<Finding> {
-    let seen = all.seen();
+pub(crate) fn triage_warnings(
+    all: &Warnings,
+    processes: &[SpeakerProcess],
+    ended: CommEndCounts,
+) -> Vec<Finding> {
+    let seen = all.lines_in_order();
     let triage = Triage {
         all,
         processes,
-        addresses: addresses(all, processes),
+        addresses: hosts_by_address(all, processes),
         hosts: processes.iter().map(|process| &*process.host).collect(),
-        clock: Clock::of(&seen),
+        clock: WarnOrder::choose_order(&seen),
         ended,
     };
-    triage.findings(&seen)
+    triage.find_causes(&seen)
 }
 
 /// The one host of each address.
-fn addresses<'a>(
+fn hosts_by_address<'a>(
     all: &'a Warnings,
-    processes: &'a [Process],
+    processes: &'a [SpeakerProcess],
 ) -> BTreeMap<&'a [u8], Option<&'a [u8]>> {
     let mut hosts: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
     for (address, process) in all.addresses() {
@@ -101,70 +106,70 @@ fn addresses<'a>(
 
 struct Triage<'a> {
     all: &'a Warnings,
-    processes: &'a [Process],
+    processes: &'a [SpeakerProcess],
     /// The one host of each address.
     addresses: BTreeMap<&'a [u8], Option<&'a [u8]>>,
     hosts: BTreeSet<&'a [u8]>,
-    clock: Clock,
-    ended: Ended,
+    clock: WarnOrder,
+    ended: CommEndCounts,
 }
 
 impl<'a> Triage<'a> {
-    fn findings(&self, seen: &[(u32, u32, &'a Seen)]) -> Vec<Finding> {
-        let (late, groups) = self.late(self.groups(seen));
-        let of = |role: Role| -> Vec<Group<'a>> {
-            let is = |g: &&Group<'a>| g.known.is_some_and(|known| known.role == role);
+    fn find_causes(&self, seen: &[(u32, u32, &'a WarningLines)]) -> Vec<Finding> {
+        let (late, groups) = self.split_after_end(self.group_warnings(seen));
+        let of = |role: WarnRole| -> Vec<WarningGroup<'a>> {
+            let is = |g: &&WarningGroup<'a>| g.known.is_some_and(|known| known.role == role);
             groups.iter().filter(is).cloned().collect()
         };
-        let causes = of(Role::Cause);
-        let (mut folded, mut alone) = (vec![Folded::new(); causes.len()], Vec::new());
-        for group in of(Role::Consequence) {
+        let causes = of(WarnRole::Cause);
+        let (mut folded, mut alone) = (vec![FollowerCounts::new(); causes.len()], Vec::new());
+        for group in of(WarnRole::Consequence) {
             let mut left = Vec::new();
             for &member in &group.members {
                 match self.cause_of(member, &causes) {
-                    Some(at) => self.fold(&mut folded[at], group.id(), member),
+                    Some(at) => self.fold_follower(&mut folded[at], group.id(), member),
                     None => left.push(member),
                 }
             }
             if !left.is_empty() {
                 let known = group.known;
                 let members = left;
-                alone.push(Group { known, members });
+                alone.push(WarningGroup { known, members });
             }
         }
-        let watched = timed_out::findings(self.all.watchdog());
+        let watched = timed_out::find_timeouts(self.all.watchdog_lines());
         let mut out = Vec::new();
-        let teardown = of(Role::Teardown);
+        let teardown = of(WarnRole::Teardown);
         // An event of a NIC is a failure only where something follows from it.
         let errors = causes
             .iter()
             .filter(|cause| cause.severity() == Severity::Error);
         let failure = errors
             .chain(&alone)
-            .map(Group::first)
-            .min_by(|a, b| self.clock.order(a, b));
-        let (mut tail, mut before) = (Folded::new(), Vec::new());
+            .map(WarningGroup::first)
+            .min_by(|a, b| self.clock.compare(a, b));
+        let (mut tail, mut before) = (FollowerCounts::new(), Vec::new());
         for group in &teardown {
             let (known, mut members) = (group.known, Vec::new());
             for &member in &group.members {
                 let is_before = match failure {
-                    Some(failure) => self.clock.before(member.seen, failure),
+                    Some(failure) => self.clock.is_before(member.seen, failure),
                     None => watched.is_empty(),
                 };
                 if is_before {
                     members.push(member);
                 } else {
-                    self.fold(&mut tail, group.id(), member);
+                    self.fold_follower(&mut tail, group.id(), member);
                 }
             }
             if !members.is_empty() {
-                before.push(Group { known, members });
+                before.push(WarningGroup { known, members });
             }
         }
-        self.alone(&alone, &causes, &mut tail, &groups, &mut out);
+        self.followers_without_cause(&alone, &causes, &mut tail, &groups, &mut out);
         for (at, cause) in causes.iter().enumerate() {
             let tail = std::mem::take(&mut tail);
-            out.push(self.cause(cause, &folded[at], &tail, &causes[0]));
+            out.push(self.cause_finding(cause, &folded[at], &tail, &causes[0]));
         }
         for (at, mut finding) in watched.into_iter().enumerate() {
             if at == 0 && !tail.is_empty() {
@@ -176,54 +181,56 @@ impl<'a> Triage<'a> {
             self.note_after_end(&mut finding);
             out.push(finding);
         }
-        out.extend(self.shutdown(&before));
-        self.unknown(&groups, &mut out);
-        out.extend(late.iter().map(|group| self.after_end(group)));
-        for group in of(Role::Setback).iter().chain(&of(Role::Harmless)) {
-            let mut finding = self.finding(group, Vec::new());
-            self.judge_by_end(group, &mut finding);
+        out.extend(self.shutdown_finding(&before));
+        self.find_unknown(&groups, &mut out);
+        out.extend(late.iter().map(|group| self.after_end_finding(group)));
+        for group in of(WarnRole::Setback).iter().chain(&of(WarnRole::Harmless)) {
+            let mut finding = self.group_finding(group, Vec::new());
+            self.adjust_severity_by_end(group, &mut finding);
             out.push(finding);
         }
-        if self.all.uncounted() > 0 {
-            out.push(self.uncounted(&groups));
+        if self.all.uncounted_lines() > 0 {
+            out.push(self.uncounted_finding(&groups));
         }
         out.sort_by_key(|finding| finding.severity);
         out
     }
 
     /// Lines by kind; bodies that are not known each by itself. The earliest first.
-    fn groups(&self, seen: &[(u32, u32, &'a Seen)]) -> Vec<Group<'a>> {
-        let mut of_body: BTreeMap<u32, Option<&'static Known>> = BTreeMap::new();
-        let mut groups: BTreeMap<(Option<&str>, u32), Group<'a>> = BTreeMap::new();
+    fn group_warnings(&self, seen: &[(u32, u32, &'a WarningLines)]) -> Vec<WarningGroup<'a>> {
+        let mut of_body: BTreeMap<u32, Option<&'static WarnMeaning>> = BTreeMap::new();
+        let mut groups: BTreeMap<(Option<&str>, u32), WarningGroup<'a>> = BTreeMap::new();
         for &(process, body, seen) in seen {
-            let known = *of_body.entry(body).or_insert_with(|| known(seen.says()));
+            let known = *of_body
+                .entry(body)
+                .or_insert_with(|| look_up_warn(seen.nccl_text()));
             let key = match known {
                 Some(known) => (Some(known.id), 0),
                 None => (None, body),
             };
-            let group = groups.entry(key).or_insert_with(|| Group {
+            let group = groups.entry(key).or_insert_with(|| WarningGroup {
                 known,
                 members: Vec::new(),
             });
-            group.members.push(Member { process, seen });
+            group.members.push(ProcessWarning { process, seen });
         }
-        let mut groups: Vec<Group<'a>> = groups.into_values().collect();
+        let mut groups: Vec<WarningGroup<'a>> = groups.into_values().collect();
         for group in &mut groups {
             group
                 .members
-                .sort_by(|a, b| self.clock.order(a.seen, b.seen));
+                .sort_by(|a, b| self.clock.compare(a.seen, b.seen));
         }
-        groups.sort_by(|a, b| self.clock.order(a.first(), b.first()));
+        groups.sort_by(|a, b| self.clock.compare(a.first(), b.first()));
         groups
     }
 
-    fn host(&self, process: u32) -> &'a [u8] {
+    fn host_of_process(&self, process: u32) -> &'a [u8] {
         let process = self.processes.get(process as usize);
         process.map_or(&b""[..], |process| &process.host)
     }
 
     /// The host that a peer's address or name is of.
-    fn peer_host(&self, peer: &[u8]) -> Option<&'a [u8]> {
+    fn host_of_peer(&self, peer: &[u8]) -> Option<&'a [u8]> {
         if let Some(host) = self.addresses.get(peer) {
             return *host;
         }
@@ -234,14 +241,17 @@ impl<'a> Triage<'a> {
 
     /// The cause that a line follows from: the earliest on the host of its peer, or of all; an
     /// error before what is only a warning by itself.
-    fn cause_of(&self, member: Member<'_>, causes: &[Group<'a>]) -> Option<usize> {
-        let after = |cause: &Member<'a>| !self.clock.before(member.seen, cause.seen);
+    fn cause_of(&self, member: ProcessWarning<'_>, causes: &[WarningGroup<'a>]) -> Option<usize> {
+        let after = |cause: &ProcessWarning<'a>| !self.clock.is_before(member.seen, cause.seen);
         let peers = member.seen.peers.iter();
-        let peers: BTreeSet<&[u8]> = peers.filter_map(|(peer, _)| self.peer_host(peer)).collect();
-        let on_peer = |of: &Member<'a>| peers.contains(self.host(of.process));
-        let earliest = |fits: &dyn Fn(&Member<'a>) -> bool| {
-            let fit = |group: &Group<'a>| group.members.iter().any(|of| fits(of) && after(of));
-            let error = |group: &&Group<'a>| group.severity() == Severity::Error;
+        let peers: BTreeSet<&[u8]> = peers
+            .filter_map(|(peer, _)| self.host_of_peer(peer))
+            .collect();
+        let on_peer = |of: &ProcessWarning<'a>| peers.contains(self.host_of_process(of.process));
+        let earliest = |fits: &dyn Fn(&ProcessWarning<'a>) -> bool| {
+            let fit =
+                |group: &WarningGroup<'a>| group.members.iter().any(|of| fits(of) && after(of));
+            let error = |group: &&WarningGroup<'a>| group.severity() == Severity::Error;
             let all = || (0..).zip(causes);
             all()
                 .find(|(_, group)| error(group) && fit(group))
@@ -251,21 +261,31 @@ impl<'a> Triage<'a> {
         earliest(&on_peer).or_else(|| earliest(&|_| true))
     }
 
-    fn fold(&self, folded: &mut Folded<'a>, id: &'static str, member: Member<'_>) {
+    fn fold_follower(
+        &self,
+        folded: &mut FollowerCounts<'a>,
+        id: &'static str,
+        member: ProcessWarning<'_>,
+    ) {
         let hosts = folded.entry(id).or_default();
-        *hosts.entry(self.host(member.process)).or_default() += member.seen.count;
+        *hosts
+            .entry(self.host_of_process(member.process))
+            .or_default() += member.seen.count;
     }
 
-    fn cause(
+    fn cause_finding(
         &self,
-        group: &Group<'a>,
-        folded: &Folded<'a>,
-        tail: &Folded<'a>,
-        first: &Group<'a>,
+        group: &WarningGroup<'a>,
+        folded: &FollowerCounts<'a>,
+        tail: &FollowerCounts<'a>,
+        first: &WarningGroup<'a>,
     ) -> Finding {
         let is_first = std::ptr::eq(group.first(), first.first());
         let mut why = vec![if is_first {
-            format!("it is the first cause, {}", self.clock.why(group.first()))
+            format!(
+                "it is the first cause, {}",
+                self.clock.describe_order(group.first())
+            )
         } else {
             format!("it comes after {}, which may be its cause", first.id())
         }];
@@ -275,56 +295,56 @@ impl<'a> Triage<'a> {
         if !tail.is_empty() {
             why.push(format!("then NCCL was shut down: {}", folded_words(tail)));
         }
-        let mut finding = self.finding(group, why);
+        let mut finding = self.group_finding(group, why);
         if !folded.is_empty() {
             finding.severity = Severity::Error;
         }
-        self.judge_by_end(group, &mut finding);
+        self.adjust_severity_by_end(group, &mut finding);
         if !is_first {
-            finding.sure = finding.sure.max(Sure::Medium);
+            finding.sure = finding.sure.max(Confidence::Medium);
         }
         finding
     }
 
     /// Lines that follow from a failure of which there is no line.
-    fn alone(
+    fn followers_without_cause(
         &self,
-        alone: &[Group<'a>],
-        causes: &[Group<'a>],
-        tail: &mut Folded<'a>,
-        groups: &[Group<'a>],
+        alone: &[WarningGroup<'a>],
+        causes: &[WarningGroup<'a>],
+        tail: &mut FollowerCounts<'a>,
+        groups: &[WarningGroup<'a>],
         out: &mut Vec<Finding>,
     ) {
         let Some((lead, rest)) = alone.split_first() else {
             return;
         };
-        let mut folded = Folded::new();
+        let mut folded = FollowerCounts::new();
         for group in rest {
             for &member in &group.members {
-                self.fold(&mut folded, group.id(), member);
+                self.fold_follower(&mut folded, group.id(), member);
             }
         }
         // What the launcher reports of a process that ended is nearer to the cause; that NCCL failed
         // is the same failure once more.
-        let outside = |how: How| how != How::Nccl;
+        let outside = |how: FailureMode| how != FailureMode::Nccl;
         let all = || {
             std::iter::once(lead)
                 .chain(rest)
                 .flat_map(|group| &group.members)
         };
-        let ends = self.ends();
+        let ends = self.job_ends();
         let end = all()
-            .find_map(|m| ends.failed_behind(m.seen.first, outside))
-            .or_else(|| ends.failed_elsewhere(lead.first().first.input, outside));
+            .find_map(|m| ends.failure_after(m.seen.first, outside))
+            .or_else(|| ends.failure_in_other_input(lead.first().first.input, outside));
         let mut why = vec![
             format!(
                 "it is the first of its kind, {}",
-                self.clock.why(lead.first())
+                self.clock.describe_order(lead.first())
             ),
             match (causes.is_empty(), end) {
                 (true, Some(end)) => format!(
                     "it follows from a failure elsewhere; the log reports how the job ended: {}",
-                    end.quoted()
+                    end.quote()
                 ),
                 (true, None) => {
                     "it follows from a failure elsewhere; the cause is not in this log".to_owned()
@@ -333,10 +353,10 @@ impl<'a> Triage<'a> {
             },
         ];
         let unknown = groups.iter().find(|g| g.known.is_none());
-        if let Some(unknown) = unknown.filter(|g| self.clock.before(g.first(), lead.first())) {
+        if let Some(unknown) = unknown.filter(|g| self.clock.is_before(g.first(), lead.first())) {
             why.push(format!(
                 "an unknown WARN comes before it: {}",
-                text(unknown.first().says())
+                quote_text(unknown.first().nccl_text())
             ));
         }
         if !folded.is_empty() {
@@ -346,24 +366,28 @@ impl<'a> Triage<'a> {
             let tail = std::mem::take(tail);
             why.push(format!("then NCCL was shut down: {}", folded_words(&tail)));
         }
-        let mut finding = self.finding(lead, why);
-        finding.sure = finding.sure.max(Sure::Medium);
-        finding.evidence.extend(end.map(Line::shown));
-        self.judge_by_end(lead, &mut finding);
+        let mut finding = self.group_finding(lead, why);
+        finding.sure = finding.sure.max(Confidence::Medium);
+        finding.evidence.extend(end.map(JobEndLine::to_evidence));
+        self.adjust_severity_by_end(lead, &mut finding);
         out.push(finding);
     }
 
     /// What NCCL prints as its connections are taken down, where nothing failed before.
-    fn shutdown(&self, teardown: &[Group<'a>]) -> Option<Finding> {
+    fn shutdown_finding(&self, teardown: &[WarningGroup<'a>]) -> Option<Finding> {
         let lead = teardown.first()?;
         let members = || teardown.iter().flat_map(|group| &group.members);
-        let count: u64 = teardown.iter().map(Group::count).sum();
+        let count: u64 = teardown.iter().map(WarningGroup::count).sum();
         let processes: BTreeSet<u32> = members().map(|m| m.process).collect();
-        let mut evidence = self.evidence(lead);
-        evidence.extend(teardown.iter().skip(1).map(|g| shown(g.first())));
+        let mut evidence = self.group_evidence(lead);
+        evidence.extend(teardown.iter().skip(1).map(|g| warning_evidence(g.first())));
         let reference = lead.known.map_or("", |known| known.reference);
         let means = lead.known.map_or("", |known| known.means);
-        let of = format!("{} of {}", lines(count), of_processes(processes.len()));
+        let of = format!(
+            "{} of {}",
+            number_of_lines(count),
+            number_of_processes(processes.len())
+        );
         let going_on = members().filter(|m| m.seen.calls > 0).count();
         if going_on > 0 {
             return Some(Finding {
@@ -371,10 +395,10 @@ impl<'a> Triage<'a> {
                 severity: Severity::Warning,
                 says: format!(
                     "NCCL's connections were closed while {} made more calls: {of}",
-                    of_processes(going_on)
+                    number_of_processes(going_on)
                 ),
-                about: self.about(lead.members[0].process),
-                sure: Sure::Low,
+                about: self.about_process(lead.members[0].process),
+                sure: Confidence::Low,
                 why: format!("{means}, and calls of the same processes come after these lines"),
                 advice: format!(
                     "find out why a communicator was aborted before the job's end; see {reference}"
@@ -383,7 +407,7 @@ impl<'a> Triage<'a> {
             });
         }
         let (ends, end) = self.all.ordinary_ends();
-        let Ended {
+        let CommEndCounts {
             destroyed,
             aborted,
             communicators,
@@ -395,7 +419,7 @@ impl<'a> Triage<'a> {
         if ends > 0 {
             why.push(format!(
                 "PyTorch reports {} that a process ended normally",
-                times(ends)
+                number_of_times(ends)
             ));
         }
         if destroyed + aborted > 0 {
@@ -413,7 +437,11 @@ impl<'a> Triage<'a> {
             severity: Severity::Note,
             says: format!("these lines are harmless, they were printed as the job ended: {of}"),
             about: About::default(),
-            sure: if finished { Sure::High } else { Sure::Medium },
+            sure: if finished {
+                Confidence::High
+            } else {
+                Confidence::Medium
+            },
             why: why.join("; "),
             advice: format!(
                 "no action is needed; destroy_process_group() before the program ends avoids them; \
@@ -423,15 +451,18 @@ impl<'a> Triage<'a> {
         })
     }
 
-    fn unknown(&self, groups: &[Group<'a>], out: &mut Vec<Finding>) {
-        let unknown: Vec<&Group<'a>> = groups.iter().filter(|g| g.known.is_none()).collect();
-        for group in unknown.iter().take(UNKNOWN) {
-            let why = format!("its first line was found {}", self.clock.why(group.first()));
-            let mut finding = self.finding(group, vec![why]);
-            self.judge_by_end(group, &mut finding);
+    fn find_unknown(&self, groups: &[WarningGroup<'a>], out: &mut Vec<Finding>) {
+        let unknown: Vec<&WarningGroup<'a>> = groups.iter().filter(|g| g.known.is_none()).collect();
+        for group in unknown.iter().take(MAX_UNKNOWN_FINDINGS) {
+            let why = format!(
+                "its first line was found {}",
+                self.clock.describe_order(group.first())
+            );
+            let mut finding = self.group_finding(group, vec![why]);
+            self.adjust_severity_by_end(group, &mut finding);
             out.push(finding);
         }
-        let rest = unknown.get(UNKNOWN..).unwrap_or_default();
+        let rest = unknown.get(MAX_UNKNOWN_FINDINGS..).unwrap_or_default();
         if !rest.is_empty() {
             let count: u64 = rest.iter().map(|g| g.count()).sum();
             out.push(Finding {
@@ -440,28 +471,32 @@ impl<'a> Triage<'a> {
                 says: format!(
                     "{} more kinds of WARN lines are unknown: {}",
                     rest.len(),
-                    lines(count)
+                    number_of_lines(count)
                 ),
                 about: About::default(),
-                sure: Sure::Low,
+                sure: Confidence::Low,
                 why: "their text matches no known text".to_owned(),
                 advice: "read them: grep 'NCCL WARN'".to_owned(),
-                evidence: rest.iter().take(NAMED).map(|g| shown(g.first())).collect(),
+                evidence: rest
+                    .iter()
+                    .take(MAX_NAMES_LISTED)
+                    .map(|g| warning_evidence(g.first()))
+                    .collect(),
             });
         }
     }
 
-    fn uncounted(&self, groups: &[Group<'a>]) -> Finding {
-        let last = groups.last().map(|g| shown(g.first()));
+    fn uncounted_finding(&self, groups: &[WarningGroup<'a>]) -> Finding {
+        let last = groups.last().map(|g| warning_evidence(g.first()));
         Finding {
             id: "warn_uncounted",
             severity: Severity::Note,
             says: format!(
                 "{} were only counted, because there are too many kinds",
-                lines(self.all.uncounted())
+                number_of_lines(self.all.uncounted_lines())
             ),
             about: About::default(),
-            sure: Sure::High,
+            sure: Confidence::High,
             why: "the log has more kinds of WARN lines and processes than this program keeps"
                 .to_owned(),
             advice: "check the log in parts, a file for each host".to_owned(),

@@ -1,27 +1,32 @@
 //! The program's source, each line with how many accesses it makes, as gcov writes it.
 
-use super::runs::Runs;
-use super::views::place;
+use super::runs::SnoopieRuns;
+use super::views::source_place;
 use crate::error::{Error, Result};
-use crate::report::{Report, printable};
+use crate::report::{Report, escape_for_terminal};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// No source is longer.
-const LONGEST: u64 = 16 << 20;
+const MAX_SOURCE_BYTES: u64 = 16 << 20;
 
 /// Writes every file of which a line accesses memory, as it is found below `folder`.
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn write(runs: &Runs, folder: &Path, report: &Report, out: &mut dyn Write) -> Result<()> {
+pub fn write_annotated_sources(
+    runs: &SnoopieRuns,
+    folder: &Path,
+    report: &Report,
+    out: &mut dyn Write,
+) -> Result<()> {
     let mut files: BTreeMap<Box<[u8]>, BTreeMap<u64, u64>> = BTreeMap::new();
     let mut unknown = 0_u64;
     for run in runs.by.values() {
-        for (key, cell) in run.fold.cells() {
-            let (file, line, _) = place(&run.tables, key);
-            let n = runs.scaled(cell.accesses, key.kind);
+        for (key, cell) in run.fold.iter_cells() {
+            let (file, line, _) = source_place(&run.tables, key);
+            let n = runs.scale_sampled(cell.accesses, key.kind);
             match line {
                 Some(line) if !file.is_empty() => {
                     let of = files.entry(file).or_default().entry(line).or_default();
@@ -35,12 +40,12 @@ pub fn write(runs: &Runs, folder: &Path, report: &Report, out: &mut dyn Write) -
         report.note(&format!("{unknown} accesses have no line of a known file"));
     }
     for (name, lines) in files {
-        one(&name, &lines, folder, report, out).map_err(Error::Output)?;
+        write_annotated_file(&name, &lines, folder, report, out).map_err(Error::Output)?;
     }
     Ok(())
 }
 
-fn one(
+fn write_annotated_file(
     name: &[u8],
     lines: &BTreeMap<u64, u64>,
     folder: &Path,
@@ -49,10 +54,10 @@ fn one(
 ) -> std::io::Result<()> {
     let shown = String::from_utf8_lossy(name);
     let all = lines.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
-    let Some(text) = found(&shown, folder) else {
+    let Some(text) = find_source_text(&shown, folder) else {
         report.warn(&format!(
             "{} is not below {}: the table of lines (--by line) needs no source",
-            printable(&shown, false),
+            escape_for_terminal(&shown, false),
             folder.display()
         ));
         return Ok(());
@@ -62,7 +67,7 @@ fn one(
         "{:>14} {:>7}  {}",
         "accesses",
         "share",
-        printable(&shown, false)
+        escape_for_terminal(&shown, false)
     )?;
     let mut last = 0;
     for (number, line) in (1_u64..).zip(text.lines()) {
@@ -75,20 +80,20 @@ fn one(
         writeln!(
             out,
             "{counted:>14} {share:>7}  {number:>5}: {}",
-            printable(&line.replace('\t', "    "), false)
+            escape_for_terminal(&line.replace('\t', "    "), false)
         )?;
     }
     if let Some((line, _)) = lines.range(last + 1..).next() {
         report.warn(&format!(
             "{}: the file has {last} lines and line {line} makes accesses: it is not the one that was compiled",
-            printable(&shown, false)
+            escape_for_terminal(&shown, false)
         ));
     }
     writeln!(out)
 }
 
 /// The text of a file: with the path that the compiler had below the folder, or its name alone.
-fn found(name: &str, folder: &Path) -> Option<String> {
+fn find_source_text(name: &str, folder: &Path) -> Option<String> {
     let parts = Path::new(name).components().filter_map(|part| match part {
         std::path::Component::Normal(part) => Some(part),
         _ => None,
@@ -99,7 +104,7 @@ fn found(name: &str, folder: &Path) -> Option<String> {
         let path = folder.join(path);
         let is_file = path
             .metadata()
-            .is_ok_and(|meta| meta.is_file() && meta.len() <= LONGEST);
+            .is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_SOURCE_BYTES);
         is_file.then_some(path)
     })?;
     let bytes = std::fs::read(path).ok()?;

@@ -1,16 +1,16 @@
 //! Accesses counted by what tells them apart. Memory grows with the number of instructions, devices, lines
 //! and objects, not with that of accesses.
 
-use super::ranges::Ranges;
-use crate::formats::snoopie::access::Access;
-use crate::formats::snoopie::op::{self, Kind};
-use crate::formats::snoopie::tables::Range;
+use super::ranges::AddressRanges;
+use crate::formats::snoopie::access::SnoopieAccess;
+use crate::formats::snoopie::op::{self, AccessKind};
+use crate::formats::snoopie::tables::MemoryRange;
 use crate::members::Interner;
 use rustc_hash::FxHashMap;
 
 /// Whose memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Device {
+pub(super) enum MemoryOwner {
     /// A GPU, by its number in the process.
     Gpu(u64),
     /// Memory of the host (`cuMemHostAlloc`), or the owner was never set: the tool writes -1 for both.
@@ -19,33 +19,33 @@ pub(super) enum Device {
     Pinned,
 }
 
-impl Device {
-    fn of(number: i64) -> Device {
+impl MemoryOwner {
+    fn from_number(number: i64) -> MemoryOwner {
         match u64::try_from(number) {
-            Ok(999) => Device::Pinned,
-            Ok(gpu) => Device::Gpu(gpu),
-            Err(_) => Device::Host,
+            Ok(999) => MemoryOwner::Pinned,
+            Ok(gpu) => MemoryOwner::Gpu(gpu),
+            Err(_) => MemoryOwner::Host,
         }
     }
 
     /// As it is written.
-    pub(super) fn text(self) -> String {
+    pub(super) fn to_text(self) -> String {
         match self {
-            Device::Gpu(gpu) => format!("gpu{gpu}"),
-            Device::Host => "host".to_owned(),
-            Device::Pinned => "pinned host".to_owned(),
+            MemoryOwner::Gpu(gpu) => format!("gpu{gpu}"),
+            MemoryOwner::Host => "host".to_owned(),
+            MemoryOwner::Pinned => "pinned host".to_owned(),
         }
     }
 }
 
 /// What tells accesses apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct AccessKey {
     /// The instruction, by its number in [`Fold::ops`].
     pub(super) op: u32,
-    pub(super) kind: Option<Kind>,
-    pub(super) running: Device,
-    pub(super) owner: Device,
+    pub(super) kind: Option<AccessKind>,
+    pub(super) running: MemoryOwner,
+    pub(super) owner: MemoryOwner,
     pub(super) line: Option<u64>,
     pub(super) line_index: Option<u64>,
     pub(super) context: Option<u64>,
@@ -53,17 +53,17 @@ pub(super) struct Key {
     pub(super) range: Option<usize>,
 }
 
-impl Key {
+impl AccessKey {
     /// From whom to whom data goes; as a store does where that is not known.
-    pub(super) fn way(&self) -> (Device, Device) {
-        let kind = self.kind.unwrap_or(Kind::Store);
-        kind.way(self.running, self.owner)
+    pub(super) fn data_direction(&self) -> (MemoryOwner, MemoryOwner) {
+        let kind = self.kind.unwrap_or(AccessKind::Store);
+        kind.source_and_target(self.running, self.owner)
     }
 }
 
 /// How many accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Cell {
+pub(super) struct AccessCounts {
     /// Rows: an access of one lane, or a copy.
     pub(super) accesses: u64,
     pub(super) bytes: u128,
@@ -80,8 +80,8 @@ pub(super) struct Cell {
     pub(super) others: u64,
 }
 
-impl Cell {
-    pub(super) fn add(&mut self, other: &Cell) {
+impl AccessCounts {
+    pub(super) fn add_counts(&mut self, other: &AccessCounts) {
         self.accesses = self.accesses.saturating_add(other.accesses);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.unsized_ = self.unsized_.saturating_add(other.unsized_);
@@ -94,103 +94,104 @@ impl Cell {
 }
 
 /// Lanes of a warp.
-const LANES: usize = 32;
+const LANES_PER_WARP: usize = 32;
 /// Parts of a range of which accesses are counted.
-pub(super) const BINS: usize = 48;
+pub(super) const BINS_PER_RANGE: usize = 48;
 /// There are no more cells: those beyond were not written by the tool.
-const MOST: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+const MAX_ACCESS_CELLS: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 
 /// There are no more strips.
-const STRIPS: usize = 1 << 16;
+const MAX_ACCESS_STRIPS: usize = 1 << 16;
 
 /// The rows of one packet so far.
 #[derive(Debug)]
-struct Warp {
+struct WarpRows {
     /// Of the cell that its first row is of.
     cell: usize,
     thread: u64,
-    key: Key,
+    key: AccessKey,
     lanes: usize,
-    addrs: [u64; LANES],
+    addrs: [u64; LANES_PER_WARP],
 }
 
 /// Counted accesses of a process.
 #[derive(Debug, Default)]
-pub(super) struct Fold {
+pub(super) struct AccessFold {
     /// Instructions by number.
     pub(super) ops: Interner<Box<[u8]>>,
-    cells: Vec<(Key, Cell)>,
-    known: FxHashMap<Key, usize>,
+    cells: Vec<(AccessKey, AccessCounts)>,
+    known: FxHashMap<AccessKey, usize>,
     /// The cell of the row before.
     last: Option<usize>,
     last_op: Option<u32>,
-    warp: Option<Warp>,
-    ranges: Ranges,
-    list: Vec<Range>,
+    warp: Option<WarpRows>,
+    ranges: AddressRanges,
+    list: Vec<MemoryRange>,
     /// Accesses by part of a range, for who accesses it and how.
-    pub(super) strips: FxHashMap<(usize, Device, Option<Kind>), Box<[u64; BINS]>>,
+    pub(super) strips:
+        FxHashMap<(usize, MemoryOwner, Option<AccessKind>), Box<[u64; BINS_PER_RANGE]>>,
     /// Rows beyond the most cells.
     pub(super) left_out: u64,
 }
 
-impl Fold {
+impl AccessFold {
     /// Memory in which accesses may be.
-    pub(super) fn learn(&mut self, list: &[Range]) {
+    pub(super) fn add_ranges(&mut self, list: &[MemoryRange]) {
         if list.len() > self.list.len() {
             self.list = list.to_vec();
-            self.ranges = Ranges::of(list);
+            self.ranges = AddressRanges::from_list(list);
         }
     }
 
     /// All that was counted, in an order that depends on the keys alone.
-    pub(super) fn cells(&self) -> impl Iterator<Item = (&Key, &Cell)> {
+    pub(super) fn iter_cells(&self) -> impl Iterator<Item = (&AccessKey, &AccessCounts)> {
         self.cells.iter().map(|(key, cell)| (key, cell))
     }
 
     /// The memory of a range.
-    pub(super) fn range(&self, at: usize) -> Option<&Range> {
+    pub(super) fn range_at(&self, at: usize) -> Option<&MemoryRange> {
         self.list.get(at)
     }
 
     /// The next row.
     #[inline]
-    pub(super) fn access(&mut self, access: &Access<'_>) {
-        let op = self.op(access.op);
-        let kind = op::of(access.op).map(|(kind, _)| kind);
-        let range = self.ranges.find(access.addr);
-        let key = Key {
+    pub(super) fn add_access(&mut self, access: &SnoopieAccess<'_>) {
+        let op = self.intern_op(access.op);
+        let kind = op::parse_instruction(access.op).map(|(kind, _)| kind);
+        let range = self.ranges.find_range(access.addr);
+        let key = AccessKey {
             op,
             kind,
-            running: Device::of(access.running),
-            owner: Device::of(access.owner),
+            running: MemoryOwner::from_number(access.running),
+            owner: MemoryOwner::from_number(access.owner),
             line: access.line,
             line_index: access.line_index,
             context: access.context,
             range,
         };
-        let Some(at) = self.cell(key) else {
+        let Some(at) = self.cell_index(key) else {
             self.left_out = self.left_out.saturating_add(1);
             return;
         };
         let device = range
             .and_then(|at| self.list.get(at))
             .and_then(|range| range.device);
-        let is_other = device.is_some_and(|device| Device::of(device) != key.owner);
+        let is_other = device.is_some_and(|device| MemoryOwner::from_number(device) != key.owner);
         if let Some((_, cell)) = self.cells.get_mut(at) {
             cell.accesses = cell.accesses.saturating_add(1);
-            match access.bytes() {
+            match access.moved_bytes() {
                 Some(bytes) => cell.bytes = cell.bytes.saturating_add(bytes.into()),
                 None => cell.unsized_ = cell.unsized_.saturating_add(1),
             }
             cell.others = cell.others.saturating_add(is_other.into());
         }
         if let Some(at) = range {
-            self.strip((at, key.running, key.kind), access.addr);
+            self.count_in_strip((at, key.running, key.kind), access.addr);
         }
-        self.lane(at, key, access);
+        self.add_lane(at, key, access);
     }
 
-    fn op(&mut self, name: &[u8]) -> u32 {
+    fn intern_op(&mut self, name: &[u8]) -> u32 {
         if let Some(last) = self.last_op
             && **self.ops.get(last) == *name
         {
@@ -203,7 +204,7 @@ impl Fold {
 
     /// The place of a key's cell.
     #[inline]
-    fn cell(&mut self, key: Key) -> Option<usize> {
+    fn cell_index(&mut self, key: AccessKey) -> Option<usize> {
         if let Some(at) = self.last
             && self.cells.get(at).is_some_and(|(known, _)| *known == key)
         {
@@ -211,8 +212,8 @@ impl Fold {
         }
         let at = match self.known.get(&key) {
             Some(&at) => at,
-            None if self.cells.len() < MOST => {
-                self.cells.push((key, Cell::default()));
+            None if self.cells.len() < MAX_ACCESS_CELLS => {
+                self.cells.push((key, AccessCounts::default()));
                 self.known.insert(key, self.cells.len() - 1);
                 self.cells.len() - 1
             }
@@ -222,16 +223,19 @@ impl Fold {
         Some(at)
     }
 
-    fn strip(&mut self, of: (usize, Device, Option<Kind>), addr: u64) {
+    fn count_in_strip(&mut self, of: (usize, MemoryOwner, Option<AccessKind>), addr: u64) {
         let Some(range) = self.list.get(of.0) else {
             return;
         };
-        let part = u128::from(addr.saturating_sub(range.start)) * BINS as u128
+        let part = u128::from(addr.saturating_sub(range.start)) * BINS_PER_RANGE as u128
             / u128::from(range.size.max(1));
-        if self.strips.len() >= STRIPS && !self.strips.contains_key(&of) {
+        if self.strips.len() >= MAX_ACCESS_STRIPS && !self.strips.contains_key(&of) {
             return;
         }
-        let strip = self.strips.entry(of).or_insert_with(|| Box::new([0; BINS]));
+        let strip = self
+            .strips
+            .entry(of)
+            .or_insert_with(|| Box::new([0; BINS_PER_RANGE]));
         if let Some(bin) = strip.get_mut(part as usize) {
             *bin = bin.saturating_add(1);
         }
@@ -240,23 +244,25 @@ impl Fold {
     /// Puts a row to those of its packet: they come one after the other and have the thread of the
     /// warp's first lane.
     #[inline]
-    fn lane(&mut self, cell: usize, key: Key, access: &Access<'_>) {
+    fn add_lane(&mut self, cell: usize, key: AccessKey, access: &SnoopieAccess<'_>) {
         let Some(thread) = access.thread else {
             self.end_warp();
             return;
         };
         // The lanes of a warp may be in memory of several ranges.
-        let of_warp = Key { range: None, ..key };
+        let of_warp = AccessKey { range: None, ..key };
         match &mut self.warp {
-            Some(warp) if warp.thread == thread && warp.lanes < LANES && warp.key == of_warp => {
+            Some(warp)
+                if warp.thread == thread && warp.lanes < LANES_PER_WARP && warp.key == of_warp =>
+            {
                 warp.addrs[warp.lanes] = access.addr;
                 warp.lanes += 1;
             }
             _ => {
                 self.end_warp();
-                let mut addrs = [0; LANES];
+                let mut addrs = [0; LANES_PER_WARP];
                 addrs[0] = access.addr;
-                self.warp = Some(Warp {
+                self.warp = Some(WarpRows {
                     cell,
                     thread,
                     key: of_warp,

@@ -19,16 +19,16 @@ mod tests;
 mod unzip;
 pub mod views;
 
-pub use runs::{Runs, is_snoopie};
+pub use runs::{SnoopieRuns, is_snoopie};
 
-use super::cells::{Basis, Matrix, Sum};
-use super::ends::{End, Name};
-use crate::report::{Report, counted};
-use fold::Device;
+use super::cells::{TrafficBasis, TrafficMatrix, TrafficSum};
+use super::endpoints::{Endpoint, HostLabel};
+use crate::report::{Report, count_phrase};
+use fold::MemoryOwner;
 
 /// What the rows of a table are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum AccessGrouping {
     /// Instructions and functions that copy.
     Op,
     /// Data objects.
@@ -40,35 +40,45 @@ pub enum By {
 }
 
 /// Adds the accesses between GPUs; those to a host's memory are counted, and reported.
-pub fn add(matrix: &mut Matrix, runs: &Runs, report: &Report) {
+pub fn add_accesses(matrix: &mut TrafficMatrix, runs: &SnoopieRuns, report: &Report) {
     let mut elsewhere = 0_u64;
     for (place, run) in &runs.by {
-        let process = Name::of(runs.label(place).as_bytes());
-        for (key, cell) in run.fold.cells() {
-            let (from, to) = key.way();
-            let (Device::Gpu(from), Device::Gpu(to)) = (from, to) else {
+        let process = HostLabel::from_host(runs.label_run(place).as_bytes());
+        for (key, cell) in run.fold.iter_cells() {
+            let (from, to) = key.data_direction();
+            let (MemoryOwner::Gpu(from), MemoryOwner::Gpu(to)) = (from, to) else {
                 elsewhere = elsewhere.saturating_add(cell.accesses);
                 continue;
             };
-            let mut end = |gpu| matrix.end(End::Gpu(process.clone(), gpu), &Name::of(b""));
+            let mut end = |gpu| {
+                matrix.intern_endpoint(
+                    Endpoint::Gpu(process.clone(), gpu),
+                    &HostLabel::from_host(b""),
+                )
+            };
             let between = (end(from), end(to));
             let known = cell.accesses - cell.unsized_;
-            let bytes = runs.scaled(cell.bytes, key.kind);
-            matrix.add(
+            let bytes = runs.scale_sampled(cell.bytes, key.kind);
+            matrix.add_to_cell(
                 None,
                 between,
-                Basis::Accessed,
-                Sum::of(runs.scaled(known, key.kind), Some(bytes)),
+                TrafficBasis::Accessed,
+                TrafficSum::from_calls(runs.scale_sampled(known, key.kind), Some(bytes)),
             );
-            let unknown = runs.scaled(cell.unsized_, key.kind);
-            matrix.add(None, between, Basis::Accessed, Sum::of(unknown, None));
+            let unknown = runs.scale_sampled(cell.unsized_, key.kind);
+            matrix.add_to_cell(
+                None,
+                between,
+                TrafficBasis::Accessed,
+                TrafficSum::from_calls(unknown, None),
+            );
         }
     }
     if elsewhere > 0 {
         report.note(&format!(
             "{} to memory of the host, or to memory whose owner is not known: the matrix of GPUs is without \
              them, and --by op has them",
-            counted(elsewhere, "row")
+            count_phrase(elsewhere, "row")
         ));
     }
 }

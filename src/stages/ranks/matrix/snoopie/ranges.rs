@@ -1,21 +1,21 @@
 //! Whose memory an address is. The tool never takes a range off its list and takes the first that fits:
 //! where ranges overlap, memory was given back and used again.
 
-use crate::formats::snoopie::tables::Range;
+use crate::formats::snoopie::tables::MemoryRange;
 
 /// Ranges cut into parts that do not overlap, each with the first range that has it.
 #[derive(Debug, Default)]
-pub(super) struct Ranges {
+pub(super) struct AddressRanges {
     /// First byte, first byte after it, and which range; by rising address.
     parts: Vec<(u64, u64, usize)>,
     /// The part that was found last: accesses come in runs.
     last: usize,
 }
 
-impl Ranges {
+impl AddressRanges {
     /// Of the tool's list.
-    pub(super) fn of(list: &[Range]) -> Ranges {
-        let end = |range: &Range| range.start.saturating_add(range.size);
+    pub(super) fn from_list(list: &[MemoryRange]) -> AddressRanges {
+        let end = |range: &MemoryRange| range.start.saturating_add(range.size);
         let mut edges: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * list.len());
         for (at, range) in list.iter().enumerate().filter(|(_, range)| range.size > 0) {
             edges.push((range.start, true, at));
@@ -40,12 +40,12 @@ impl Ranges {
                 false => _ = open.remove(&at),
             }
         }
-        Ranges { parts, last: 0 }
+        AddressRanges { parts, last: 0 }
     }
 
     /// The range of an address.
     #[inline]
-    pub(super) fn find(&mut self, addr: u64) -> Option<usize> {
+    pub(super) fn find_range(&mut self, addr: u64) -> Option<usize> {
         if let Some(&(from, to, range)) = self.parts.get(self.last)
             && (from..to).contains(&addr)
         {
@@ -66,8 +66,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn range(start: u64, size: u64) -> Range {
-        Range {
+    fn range(start: u64, size: u64) -> MemoryRange {
+        MemoryRange {
             start,
             size,
             object: None,
@@ -82,18 +82,21 @@ mod tests {
             list in proptest::collection::vec((0..60_u64, 0..20_u64), 0..12),
             addrs in proptest::collection::vec(0..90_u64, 1..40),
         ) {
-            let list: Vec<Range> = list.into_iter().map(|(start, size)| range(start, size)).collect();
-            let mut ranges = Ranges::of(&list);
+            let list: Vec<MemoryRange> = list.into_iter().map(|(start, size)| range(start, size)).collect();
+            let mut ranges = AddressRanges::from_list(&list);
             for addr in addrs {
-                let has = |range: &Range| (range.start..range.start + range.size).contains(&addr);
-                prop_assert_eq!(ranges.find(addr), list.iter().position(has), "{}", addr);
+                let has = |range: &MemoryRange| (range.start..range.start + range.size).contains(&addr);
+                prop_assert_eq!(ranges.find_range(addr), list.iter().position(has), "{}", addr);
             }
         }
     }
 
     #[test]
     fn the_end_of_the_addresses_is_no_overflow() {
-        let mut ranges = Ranges::of(&[range(u64::MAX - 3, u64::MAX)]);
-        assert_eq!((ranges.find(u64::MAX - 1), ranges.find(0)), (Some(0), None));
+        let mut ranges = AddressRanges::from_list(&[range(u64::MAX - 3, u64::MAX)]);
+        assert_eq!(
+            (ranges.find_range(u64::MAX - 1), ranges.find_range(0)),
+            (Some(0), None)
+        );
     }
 }

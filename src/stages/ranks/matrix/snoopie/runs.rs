@@ -1,56 +1,57 @@
 //! The files of each process, read together: the process is in their names.
 
-use super::fold::Fold;
+use super::fold::AccessFold;
 use super::unzip;
 use crate::count::calls::Progress;
 use crate::error::{Error, Result};
-use crate::formats::Tells;
-use crate::formats::door::{self, Outcome};
-use crate::formats::snoopie::op::Kind;
-use crate::formats::snoopie::tables::Tables;
-use crate::formats::snoopie::{self, Read};
-use crate::report::{Report, counted};
-use crate::source::{self, Origin};
+use crate::formats::Provides;
+use crate::formats::open::{self, InputOutcomes};
+use crate::formats::snoopie::op::AccessKind;
+use crate::formats::snoopie::tables::SnoopieTables;
+use crate::formats::snoopie::{self, SnoopieFile};
+use crate::report::{Report, count_phrase};
+use crate::source::{self, InputName};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All processes.
 #[derive(Debug, Default)]
-pub struct Runs {
+pub struct SnoopieRuns {
     /// By folder and process; unknown where the file's name does not tell it. Containers and hosts have
     /// the same numbers of processes.
-    pub(super) by: BTreeMap<(String, Option<u64>), Run>,
+    pub(super) by: BTreeMap<(String, Option<u64>), SnoopieRun>,
     /// Every n-th packet was recorded.
     pub(super) sampling: u64,
 }
 
 /// A process.
 #[derive(Debug, Default)]
-pub(super) struct Run {
-    pub(super) tables: Tables,
-    pub(super) fold: Fold,
+pub(super) struct SnoopieRun {
+    pub(super) tables: SnoopieTables,
+    pub(super) fold: AccessFold,
     logs: u64,
     /// The files that were read, without what tells how they are packed.
     read: BTreeSet<String>,
 }
 
 /// True for a file of Snoopie. A pipe is none: it could not be read once more.
-pub fn is_snoopie(origin: &Origin, source: source::Options) -> bool {
+pub fn is_snoopie(origin: &InputName, source: source::Options) -> bool {
     let is_zip = || origin.path().is_some_and(unzip::is_zip);
-    !origin.is_piped() && (door::open::<()>(origin, source, Tells::ACCESSES).is_ok() || is_zip())
+    !origin.is_piped()
+        && (open::open_input::<()>(origin, source, Provides::ACCESSES).is_ok() || is_zip())
 }
 
-impl Runs {
+impl SnoopieRuns {
     /// Reads the files of Snoopie; every `sampling`th packet was recorded.
     ///
     /// # Errors
     /// One cannot be read; damage where it is `strict`.
     pub fn read(
-        origins: &[Origin],
+        origins: &[InputName],
         (source, strict, sampling): (source::Options, bool, u64),
         report: &mut Report,
         progress: &dyn Progress,
-    ) -> Result<Runs> {
-        let mut runs = Runs {
+    ) -> Result<SnoopieRuns> {
+        let mut runs = SnoopieRuns {
             by: BTreeMap::new(),
             sampling: sampling.max(1),
         };
@@ -58,7 +59,7 @@ impl Runs {
         let mut all = Vec::new();
         for origin in origins {
             let zip = origin.path().filter(|path| unzip::is_zip(path));
-            match zip.map(unzip::unzip).transpose()? {
+            match zip.map(unzip::unzip_run).transpose()? {
                 None => all.push(origin.clone()),
                 Some(None) => {
                     let name = origin.name();
@@ -72,49 +73,53 @@ impl Runs {
             }
         }
         let origins = &all[..];
-        let mut outcome = Outcome::of(origins);
+        let mut outcome = InputOutcomes::new(origins);
         // Whose memory an address is must be known when the accesses come.
         for wants_log in [false, true] {
             for origin in origins {
-                let known = door::open::<()>(origin, source, Tells::ACCESSES);
-                if known.as_ref().is_ok_and(|known| known.tells(Tells::CALLS)) != wants_log {
+                let known = open::open_input::<()>(origin, source, Provides::ACCESSES);
+                if known
+                    .as_ref()
+                    .is_ok_and(|known| known.provides(Provides::CALLS))
+                    != wants_log
+                {
                     continue;
                 }
                 let read = known.and_then(|known| {
-                    let run = runs.by.entry(place(origin)).or_default();
+                    let run = runs.by.entry(folder_and_process(origin)).or_default();
                     let name = known.name();
-                    if !run.is_first(origin) {
+                    if !run.is_first_form(origin) {
                         report.warn(&format!(
                             "{name}: left out: the same file was read unpacked, or packed in another way"
                         ));
                         return Ok(());
                     }
-                    let account = run.read(known.input(), (&name, report))?;
+                    let account = run.read_file(known.input(), (&name, report))?;
                     if strict {
-                        crate::log::first_damage(&name, &account)?;
+                        crate::log::first_damage_error(&name, &account)?;
                     }
-                    report.input(&name, &account);
+                    report.report_input(&name, &account);
                     Ok(())
                 });
-                outcome.add(origin, read, report)?;
+                outcome.add_result(origin, read, report)?;
             }
         }
         progress.finish();
-        outcome.end(report)?;
-        runs.note(report);
+        outcome.finish(report)?;
+        runs.report_run_notes(report);
         Ok(runs)
     }
 
     /// A number of recorded rows as one of all rows. Copies are all recorded.
-    pub(super) fn scaled<N: Scale>(&self, n: N, kind: Option<Kind>) -> N {
+    pub(super) fn scale_sampled<N: ScaleRows>(&self, n: N, kind: Option<AccessKind>) -> N {
         match kind {
-            Some(Kind::Copy) => n,
+            Some(AccessKind::Copy) => n,
             _ => n.times(self.sampling),
         }
     }
 
     /// How a run is named beside the others: by its process, if no other has the same.
-    pub(super) fn label(&self, run: &(String, Option<u64>)) -> String {
+    pub(super) fn label_run(&self, run: &(String, Option<u64>)) -> String {
         let pid = run.1.map_or(String::new(), |pid| pid.to_string());
         let alike = self.by.keys().filter(|other| other.1 == run.1).count();
         match (self.by.len(), alike) {
@@ -124,7 +129,7 @@ impl Runs {
         }
     }
 
-    fn note(&mut self, report: &Report) {
+    fn report_run_notes(&mut self, report: &Report) {
         // Tables alone have no accesses.
         self.by.retain(|_, run| run.logs > 0);
         for (place, run) in &self.by {
@@ -132,7 +137,7 @@ impl Runs {
                 (folder, Some(pid)) => format!("{folder}, process {pid}: "),
                 (folder, None) => format!("{folder}: "),
             };
-            run.note(&of, report);
+            run.report_notes(&of, report);
         }
         if self.sampling > 1 {
             report.note(&format!(
@@ -145,57 +150,57 @@ impl Runs {
 }
 
 /// The folder of a file, and the process that wrote it.
-fn place(origin: &Origin) -> (String, Option<u64>) {
+fn folder_and_process(origin: &InputName) -> (String, Option<u64>) {
     let name = origin.name();
     let folder = name.rsplit_once('/').map_or(".", |(folder, _)| folder);
-    (folder.to_owned(), snoopie::process(origin))
+    (folder.to_owned(), snoopie::process_of_name(origin))
 }
 
 /// A number that can be scaled.
-pub(super) trait Scale {
+pub(super) trait ScaleRows {
     fn times(self, n: u64) -> Self;
 }
 
-impl Scale for u64 {
+impl ScaleRows for u64 {
     fn times(self, n: u64) -> u64 {
         self.saturating_mul(n)
     }
 }
 
-impl Scale for u128 {
+impl ScaleRows for u128 {
     fn times(self, n: u64) -> u128 {
         self.saturating_mul(n.into())
     }
 }
 
-impl Run {
+impl SnoopieRun {
     /// False for a file that was read in another form: `zstd -d` leaves both.
-    fn is_first(&mut self, origin: &Origin) -> bool {
+    fn is_first_form(&mut self, origin: &InputName) -> bool {
         let name = origin.name();
         let file = name.rsplit('/').next().unwrap_or_default();
         let stem = file.split('.').next().unwrap_or_default();
-        snoopie::process(origin).is_none() || self.read.insert(stem.to_owned())
+        snoopie::process_of_name(origin).is_none() || self.read.insert(stem.to_owned())
     }
 
     /// Reads a file, and reports on it.
-    fn read(
+    fn read_file(
         &mut self,
         input: &source::Input,
         (name, report): (&str, &Report),
     ) -> Result<crate::report::account::Account> {
-        let Run {
+        let SnoopieRun {
             tables, fold, logs, ..
         } = self;
         let mut found = std::mem::take(fold);
-        found.learn(&tables.ranges);
-        let read = snoopie::read(input, tables, &mut |access| found.access(access));
+        found.add_ranges(&tables.ranges);
+        let read = snoopie::read_snoopie(input, tables, &mut |access| found.add_access(access));
         found.end_warp();
         // Of the version that wrote JSON the log itself has them.
-        found.learn(&tables.ranges);
+        found.add_ranges(&tables.ranges);
         *fold = found;
         Ok(match read? {
-            Read::Table(account) => account,
-            Read::Log(account, has_header) => {
+            SnoopieFile::Table(account) => account,
+            SnoopieFile::Log(account, has_header) => {
                 *logs += 1;
                 if account.calls == 0 {
                     report.warn(&format!("{name}: it has no accesses"));
@@ -210,9 +215,9 @@ impl Run {
         })
     }
 
-    fn note(&self, of: &str, report: &Report) {
+    fn report_notes(&self, of: &str, report: &Report) {
         let (mut others, mut ranged, mut all) = (0_u64, 0_u64, 0_u64);
-        for (key, cell) in self.fold.cells() {
+        for (key, cell) in self.fold.iter_cells() {
             others = others.saturating_add(cell.others);
             all = all.saturating_add(cell.accesses);
             if key.range.is_some() {
@@ -228,7 +233,7 @@ impl Run {
             report.warn(&format!(
                 "{of}{} of {all} are in memory that the address ranges give to another device than the \
                  log: the tool stamps a whole warp with one owner, and never forgets memory that was freed",
-                counted(others, "row")
+                count_phrase(others, "row")
             ));
         } else {
             report.note(&format!(
@@ -238,7 +243,7 @@ impl Run {
         if self.fold.left_out > 0 {
             report.warn(&format!(
                 "{of}{} are left out: there are more lines, objects and instructions than any program has",
-                counted(self.fold.left_out, "row")
+                count_phrase(self.fold.left_out, "row")
             ));
         }
     }

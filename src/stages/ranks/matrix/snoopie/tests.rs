@@ -1,12 +1,12 @@
 //! Snoopie's sample against the numbers of its own visualizer, hand-made files, and damage.
 
-use super::fold::{Cell, Device};
+use super::fold::{AccessCounts, MemoryOwner};
 use super::views;
-use super::{By, Runs};
-use crate::output::render::{Cell as Field, Grid};
+use super::{AccessGrouping, SnoopieRuns};
+use crate::output::render::{Grid, TableCell as Field};
 use crate::report::Report;
 use crate::shared::data;
-use crate::source::{self, Origin};
+use crate::source::{self, InputName};
 use crate::testing::Nobody;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -18,22 +18,22 @@ fn testdata(name: &str) -> PathBuf {
 }
 
 /// All files of a folder.
-fn files(folder: &Path) -> Vec<Origin> {
+fn files(folder: &Path) -> Vec<InputName> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    paths.into_iter().map(Origin::Path).collect()
+    paths.into_iter().map(InputName::Path).collect()
 }
 
-fn read(origins: &[Origin], sampling: u64) -> Runs {
+fn read(origins: &[InputName], sampling: u64) -> SnoopieRuns {
     let source = source::Options { mmap: true };
-    let mut report = Report::new("a", false, true).silent();
-    Runs::read(origins, (source, false, sampling), &mut report, &Nobody).unwrap()
+    let mut report = Report::new("a", false, true).silenced();
+    SnoopieRuns::read(origins, (source, false, sampling), &mut report, &Nobody).unwrap()
 }
 
 /// All cells of all processes.
-fn cells(runs: &Runs) -> impl Iterator<Item = (&super::fold::Key, &Cell)> {
-    runs.by.values().flat_map(|run| run.fold.cells())
+fn cells(runs: &SnoopieRuns) -> impl Iterator<Item = (&super::fold::AccessKey, &AccessCounts)> {
+    runs.by.values().flat_map(|run| run.fold.iter_cells())
 }
 
 fn column<'g>(grid: &'g Grid, name: &str) -> impl Iterator<Item = &'g Field<'static>> {
@@ -46,7 +46,10 @@ fn column<'g>(grid: &'g Grid, name: &str) -> impl Iterator<Item = &'g Field<'sta
 }
 
 /// Accesses by what `key` makes of a cell.
-fn sums<K: Ord>(runs: &Runs, key: impl Fn(&super::fold::Key) -> K) -> BTreeMap<K, u64> {
+fn sums<K: Ord>(
+    runs: &SnoopieRuns,
+    key: impl Fn(&super::fold::AccessKey) -> K,
+) -> BTreeMap<K, u64> {
     let mut sums = BTreeMap::new();
     for (of, cell) in cells(runs) {
         *sums.entry(key(of)).or_default() += cell.accesses;
@@ -66,7 +69,7 @@ fn the_sample_has_the_numbers_of_snoopies_visualizer() {
     let golden: serde_json::Value =
         serde_json::from_slice(&std::fs::read(golden).unwrap()).unwrap();
     let gpu = |device| match device {
-        Device::Gpu(gpu) => gpu,
+        MemoryOwner::Gpu(gpu) => gpu,
         _ => panic!("{device:?}"),
     };
     let matrix = sums(&runs, |key| (gpu(key.running), gpu(key.owner)));
@@ -90,7 +93,8 @@ fn the_sample_has_the_numbers_of_snoopies_visualizer() {
         (golden["rows"].as_u64().unwrap(), u128::from(4 * all))
     );
     let run = runs.by.values().next().unwrap();
-    let object = |key: &super::fold::Key| key.range.and_then(|at| run.fold.range(at)?.object);
+    let object =
+        |key: &super::fold::AccessKey| key.range.and_then(|at| run.fold.range_at(at)?.object);
     for (id, of) in golden["objects"].as_object().unwrap() {
         let id: u64 = id.parse().unwrap();
         let own = sums(&runs, |key| (object(key) == Some(id), gpu(key.owner)));
@@ -115,7 +119,7 @@ fn the_sample_has_the_numbers_of_snoopies_visualizer() {
 fn hand_made_files_are_read_as_they_are() {
     let runs = read(&files(&testdata("edge")), 1);
     let text = |by, name: &str| -> Vec<String> {
-        let grid = views::grid(&runs, by);
+        let grid = views::access_grid(&runs, by);
         let cells = column(&grid, name);
         cells
             .map(|cell| match cell {
@@ -127,7 +131,7 @@ fn hand_made_files_are_read_as_they_are() {
     };
     // A row before the header, and true widths.
     assert_eq!(
-        text(By::Op, "op"),
+        text(AccessGrouping::Op, "op"),
         [
             "LDG.E.128.SYS",
             "ST.E.U8",
@@ -136,32 +140,35 @@ fn hand_made_files_are_read_as_they_are() {
             "cuMemcpyDtoDAsync_v2"
         ]
     );
-    assert_eq!(text(By::Op, "bytes"), ["16", "1", "4", "4", "524288"]);
+    assert_eq!(
+        text(AccessGrouping::Op, "bytes"),
+        ["16", "1", "4", "4", "524288"]
+    );
     // A load brings the owner's data.
     assert_eq!(
-        text(By::Op, "from"),
+        text(AccessGrouping::Op, "from"),
         ["gpu0", "gpu1", "gpu1", "gpu1", "gpu1"]
     );
-    assert_eq!(text(By::Op, "owner")[3], "pinned host");
+    assert_eq!(text(AccessGrouping::Op, "owner")[3], "pinned host");
     // The quotes of these are never closed.
     assert_eq!(
-        text(By::Context, "launched_at")[0],
+        text(AccessGrouping::Context, "launched_at")[0],
         "/src/wave.py:7 < /src/run.py:20"
     );
     // A name with a comma, and a call stack of one frame.
-    let stacks = text(By::Object, "allocated_at");
+    let stacks = text(AccessGrouping::Object, "allocated_at");
     assert!(
         stacks.contains(&"pinned<float, 2>(unsigned long) pool.cu:6".to_owned()),
         "{stacks:?}"
     );
     assert!(stacks.contains(&"cudaMalloc < main wave.cu:19".to_owned()));
-    assert_eq!(text(By::Line, "file")[0], "/src/wave.cu");
+    assert_eq!(text(AccessGrouping::Line, "file")[0], "/src/wave.cu");
 }
 
 #[test]
 fn sampled_rows_are_scaled_with_their_error() {
     let runs = read(&files(&testdata("halo")), 10);
-    let grid = views::grid(&runs, By::Op);
+    let grid = views::access_grid(&runs, AccessGrouping::Op);
     assert!(column(&grid, "accesses").all(|n| *n == Field::Int(30_000)));
     // 96 warps, of which three have 8 lanes: the root of 10 * 9 * (93 * 32^2 + 3 * 8^2).
     let expect = (90.0 * (93.0 * 1024.0 + 3.0 * 64.0_f64)).sqrt();
@@ -176,7 +183,7 @@ fn sampled_rows_are_scaled_with_their_error() {
 #[test]
 fn copies_are_not_sampled() {
     let runs = read(&files(&testdata("edge")), 10);
-    let grid = views::grid(&runs, By::Op);
+    let grid = views::access_grid(&runs, AccessGrouping::Op);
     let numbers = |name: &str| column(&grid, name).cloned().collect::<Vec<_>>();
     let at = column(&grid, "kind")
         .position(|kind| *kind == "copy".into())
@@ -206,10 +213,14 @@ fn runs_of_one_number_in_two_folders_are_two() {
     let others = runs
         .by
         .values()
-        .map(|run| run.fold.cells().map(|(_, cell)| cell.others).sum());
+        .map(|run| run.fold.iter_cells().map(|(_, cell)| cell.others).sum());
     assert_eq!(others.collect::<Vec<u64>>(), [0, 4]);
-    let mut matrix = crate::stages::matrix::cells::Matrix::default();
-    super::add(&mut matrix, &runs, &Report::new("a", false, true).silent());
+    let mut matrix = crate::stages::matrix::cells::TrafficMatrix::default();
+    super::add_accesses(
+        &mut matrix,
+        &runs,
+        &Report::new("a", false, true).silenced(),
+    );
     assert_eq!(matrix.entries().len(), 4);
 }
 
@@ -234,9 +245,9 @@ fn a_cut_frame_has_its_whole_rows() {
     let mut before = 0;
     for cut in (0..whole.len()).step_by(whole.len() / 12) {
         std::fs::write(&path, &whole[..cut]).unwrap();
-        let mut report = Report::new("a", false, true).silent();
+        let mut report = Report::new("a", false, true).silenced();
         let how = (source::Options { mmap: true }, false, 1);
-        let runs = Runs::read(&[Origin::Path(path.clone())], how, &mut report, &Nobody);
+        let runs = SnoopieRuns::read(&[InputName::Path(path.clone())], how, &mut report, &Nobody);
         let n: u64 = cells(&runs.unwrap_or_default())
             .map(|(_, cell)| cell.accesses)
             .sum();
@@ -254,21 +265,21 @@ fn source_lines_have_their_accesses() {
     text.push_str("\tx[i] = y;\n");
     std::fs::write(dir.path().join("wave.cu"), text).unwrap();
     let mut out = Vec::new();
-    let report = Report::new("a", false, true).silent();
-    super::annotated::write(&runs, dir.path(), &report, &mut out).unwrap();
+    let report = Report::new("a", false, true).silenced();
+    super::annotated::write_annotated_sources(&runs, dir.path(), &report, &mut out).unwrap();
     let out = String::from_utf8(out).unwrap();
     assert!(out.contains("4 100.00 %     58:     x[i] = y;"), "{out}");
 }
 
 /// One log of these bytes.
-fn of(bytes: &[u8]) -> Runs {
+fn of(bytes: &[u8]) -> SnoopieRuns {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("snoopie_log_1.csv");
     std::fs::write(&path, bytes).unwrap();
-    let mut report = Report::new("a", false, true).silent();
+    let mut report = Report::new("a", false, true).silenced();
     let source = source::Options { mmap: true };
     let how = (source, false, 1);
-    Runs::read(&[Origin::Path(path)], how, &mut report, &Nobody).unwrap_or_default()
+    SnoopieRuns::read(&[InputName::Path(path)], how, &mut report, &Nobody).unwrap_or_default()
 }
 
 fn log() -> Vec<u8> {
@@ -315,8 +326,8 @@ proptest! {
         for (key, cell) in cells(&runs) {
             prop_assert!(key.kind.is_some() || cell.unsized_ == cell.accesses);
         }
-        for by in [By::Op, By::Object, By::Line, By::Context] {
-            views::grid(&runs, by);
+        for by in [AccessGrouping::Op, AccessGrouping::Object, AccessGrouping::Line, AccessGrouping::Context] {
+            views::access_grid(&runs, by);
         }
     }
 
@@ -339,9 +350,9 @@ proptest! {
             }
         }
         let runs = of(text.as_bytes());
-        let mut matrix = crate::stages::matrix::cells::Matrix::default();
-        super::add(&mut matrix, &runs, &Report::new("a", false, true).silent());
-        let text = |end: &crate::stages::matrix::ends::End| String::from_utf8(end.text()).unwrap();
+        let mut matrix = crate::stages::matrix::cells::TrafficMatrix::default();
+        super::add_accesses(&mut matrix, &runs, &Report::new("a", false, true).silenced());
+        let text = |end: &crate::stages::matrix::endpoints::Endpoint| String::from_utf8(end.to_text()).unwrap();
         let found: BTreeMap<(String, String), (u64, u64)> = matrix
             .entries()
             .iter()
@@ -375,11 +386,11 @@ fn a_packed_run_is_that_of_its_files() {
     }
     zip.finish().unwrap();
     let (packed, plain) = (
-        read(&[Origin::Path(path)], 1),
+        read(&[InputName::Path(path)], 1),
         read(&files(&testdata("halo")), 1),
     );
-    let rows = |runs: &Runs| {
-        let grid = views::grid(runs, By::Object);
+    let rows = |runs: &SnoopieRuns| {
+        let grid = views::access_grid(runs, AccessGrouping::Object);
         let rows = grid.rows.into_iter();
         rows.map(|row| row[1..].to_vec()).collect::<Vec<_>>()
     };

@@ -2,17 +2,17 @@
 //! folder, each by the last part of its name.
 
 use crate::error::{Error, Result};
-use crate::source::Origin;
+use crate::source::InputName;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A run has seven files; one may be for each of some processes.
-const FILES: usize = 1 << 12;
+const MAX_SNOOPIE_FILES: usize = 1 << 12;
 
 /// An archive of more bytes is not unpacked: a small one may be made of endless zeros.
-const MOST: u64 = 64 << 30;
+const MAX_UNZIPPED_BYTES: u64 = 64 << 30;
 
 /// True for a packed run.
 pub(super) fn is_zip(path: &Path) -> bool {
@@ -28,7 +28,7 @@ pub(super) fn is_zip(path: &Path) -> bool {
 ///
 /// # Errors
 /// The archive or a file in it is damaged; the folder cannot be written.
-pub(super) fn unzip(path: &Path) -> Result<Option<(TempDir, Vec<Origin>)>> {
+pub(super) fn unzip_run(path: &Path) -> Result<Option<(TempDir, Vec<InputName>)>> {
     let failed = |cause: io::Error| Error::Input {
         path: path.to_owned(),
         cause,
@@ -37,8 +37,8 @@ pub(super) fn unzip(path: &Path) -> Result<Option<(TempDir, Vec<Origin>)>> {
         .map_err(|error| failed(error.into()))?;
     let folder = tempfile::tempdir().map_err(failed)?;
     let mut origins = Vec::new();
-    let mut left = MOST;
-    for at in 0..archive.len().min(FILES) {
+    let mut left = MAX_UNZIPPED_BYTES;
+    for at in 0..archive.len().min(MAX_SNOOPIE_FILES) {
         let mut file = archive.by_index(at).map_err(|error| failed(error.into()))?;
         // No part of a name but the last: a name may lead out of the folder.
         let Ok(full) = file.name().map(|name| name.into_owned()) else {
@@ -63,7 +63,7 @@ pub(super) fn unzip(path: &Path) -> Result<Option<(TempDir, Vec<Origin>)>> {
             return Err(failed(io::Error::other(cause)));
         }
         let shown = format!("{}/{}", path.display(), full.trim_start_matches("../"));
-        origins.push(Origin::Copy(to, shown));
+        origins.push(InputName::Copy(to, shown));
     }
     Ok((!origins.is_empty()).then_some((folder, origins)))
 }

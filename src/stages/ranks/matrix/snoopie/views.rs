@@ -1,38 +1,38 @@
 //! The tables: accesses by instruction, data object, line or place of launch, and by who accesses whom.
 
-use super::By;
-use super::fold::{BINS, Cell as Counts, Device, Key};
-use super::runs::{Run, Runs};
-use crate::formats::snoopie::op::Kind;
-use crate::formats::snoopie::tables::{Site, Tables};
-use crate::output::render::{Cell, Grid};
+use super::AccessGrouping;
+use super::fold::{AccessCounts as Counts, AccessKey, BINS_PER_RANGE, MemoryOwner};
+use super::runs::{SnoopieRun, SnoopieRuns};
+use crate::formats::snoopie::op::AccessKind;
+use crate::formats::snoopie::tables::{CodeSite, SnoopieTables};
+use crate::output::render::{Grid, TableCell};
 use std::collections::BTreeMap;
 
 /// The rows of a table, those with the most accesses first.
-pub fn grid(runs: &Runs, by: By) -> Grid {
-    let mut found: Vec<(Counts, Vec<Cell<'static>>)> = Vec::new();
+pub fn access_grid(runs: &SnoopieRuns, by: AccessGrouping) -> Grid {
+    let mut found: Vec<(Counts, Vec<TableCell<'static>>)> = Vec::new();
     for ((folder, pid), run) in &runs.by {
-        let of = |key: &Key| subject(run, key, by);
-        let mut groups: BTreeMap<(Subject, Way), Counts> = BTreeMap::new();
-        for (key, counts) in run.fold.cells() {
+        let of = |key: &AccessKey| subject_of_access(run, key, by);
+        let mut groups: BTreeMap<(AccessSubject, AccessRoute), Counts> = BTreeMap::new();
+        for (key, counts) in run.fold.iter_cells() {
             let way = (key.running, key.owner, key.kind);
-            groups.entry((of(key), way)).or_default().add(counts);
+            groups.entry((of(key), way)).or_default().add_counts(counts);
         }
         let all: u64 = groups
             .values()
             .map(|counts| counts.accesses)
             .fold(0, u64::saturating_add);
         for ((subject, way), counts) in groups {
-            let mut row: Vec<Cell<'static>> = vec![folder.clone().into(), (*pid).into()];
-            row.extend(subject.cells(run));
-            row.extend(cells(runs, way, &counts, all));
+            let mut row: Vec<TableCell<'static>> = vec![folder.clone().into(), (*pid).into()];
+            row.extend(subject.subject_cells(run));
+            row.extend(count_cells(runs, way, &counts, all));
             found.push((counts, row));
         }
     }
     found.sort_by_key(|(counts, _)| std::cmp::Reverse(counts.accesses));
     let own: &[&str] = match by {
-        By::Op => &["op"],
-        By::Object => &[
+        AccessGrouping::Op => &["op"],
+        AccessGrouping::Object => &[
             "object",
             "device",
             "address",
@@ -40,8 +40,8 @@ pub fn grid(runs: &Runs, by: By) -> Grid {
             "strip",
             "allocated_at",
         ],
-        By::Line => &["file", "line", "estimated"],
-        By::Context => &["context", "launched_at"],
+        AccessGrouping::Line => &["file", "line", "estimated"],
+        AccessGrouping::Context => &["context", "launched_at"],
     };
     let shared = [
         "kind",
@@ -67,33 +67,36 @@ pub fn grid(runs: &Runs, by: By) -> Grid {
 }
 
 /// Who accesses whom, and how.
-type Way = (Device, Device, Option<Kind>);
+type AccessRoute = (MemoryOwner, MemoryOwner, Option<AccessKind>);
 
 /// What a row is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Subject {
+enum AccessSubject {
     Op(Box<[u8]>),
     /// A range of memory, by its place in the tool's list.
-    Range(Option<usize>, Device, Option<Kind>),
+    Range(Option<usize>, MemoryOwner, Option<AccessKind>),
     /// File, line, and whether the line is that of the instruction before.
     Line(Box<[u8]>, Option<u64>, bool),
     Context(Option<u64>),
 }
 
-fn subject(run: &Run, key: &Key, by: By) -> Subject {
+fn subject_of_access(run: &SnoopieRun, key: &AccessKey, by: AccessGrouping) -> AccessSubject {
     match by {
-        By::Op => Subject::Op(run.fold.ops.get(key.op).clone()),
-        By::Object => Subject::Range(key.range, key.running, key.kind),
-        By::Line => {
-            let (file, line, is_estimated) = place(&run.tables, key);
-            Subject::Line(file, line, is_estimated)
+        AccessGrouping::Op => AccessSubject::Op(run.fold.ops.get(key.op).clone()),
+        AccessGrouping::Object => AccessSubject::Range(key.range, key.running, key.kind),
+        AccessGrouping::Line => {
+            let (file, line, is_estimated) = source_place(&run.tables, key);
+            AccessSubject::Line(file, line, is_estimated)
         }
-        By::Context => Subject::Context(key.context),
+        AccessGrouping::Context => AccessSubject::Context(key.context),
     }
 }
 
 /// The file and the line of an access, as far as they are known.
-pub(super) fn place(tables: &Tables, key: &Key) -> (Box<[u8]>, Option<u64>, bool) {
+pub(super) fn source_place(
+    tables: &SnoopieTables,
+    key: &AccessKey,
+) -> (Box<[u8]>, Option<u64>, bool) {
     let known = key.line_index.and_then(|index| tables.lines.get(&index));
     match known {
         Some(known) if known.file.is_empty() => (
@@ -102,7 +105,7 @@ pub(super) fn place(tables: &Tables, key: &Key) -> (Box<[u8]>, Option<u64>, bool
             known.is_estimated,
         ),
         Some(known) => (
-            path(&known.dir, &known.file),
+            join_source_path(&known.dir, &known.file),
             Some(known.line),
             known.is_estimated,
         ),
@@ -110,25 +113,25 @@ pub(super) fn place(tables: &Tables, key: &Key) -> (Box<[u8]>, Option<u64>, bool
     }
 }
 
-fn path(dir: &[u8], file: &[u8]) -> Box<[u8]> {
+fn join_source_path(dir: &[u8], file: &[u8]) -> Box<[u8]> {
     match dir {
         b"" => file.into(),
         dir => [dir, b"/", file].concat().into(),
     }
 }
 
-impl Subject {
-    fn cells(&self, run: &Run) -> Vec<Cell<'static>> {
+impl AccessSubject {
+    fn subject_cells(&self, run: &SnoopieRun) -> Vec<TableCell<'static>> {
         let text = |bytes: &[u8]| (!bytes.is_empty()).then(|| bytes.to_vec()).into();
         match self {
-            Subject::Op(name) => vec![text(name)],
-            Subject::Range(None, ..) => vec![Cell::Empty; 6],
-            Subject::Range(Some(at), running, kind) => {
-                let range = run.fold.range(*at);
+            AccessSubject::Op(name) => vec![text(name)],
+            AccessSubject::Range(None, ..) => vec![TableCell::Empty; 6],
+            AccessSubject::Range(Some(at), running, kind) => {
+                let range = run.fold.range_at(*at);
                 let object = range.and_then(|range| range.object);
                 let device = range.and_then(|range| range.device);
                 let stack = object.and_then(|id| run.tables.objects.get(&id));
-                let frames = stack.map(|stack| frames(stack, &run.tables.sites));
+                let frames = stack.map(|stack| describe_call_stack(stack, &run.tables.sites));
                 vec![
                     object.into(),
                     device.map(|device| device.to_string()).into(),
@@ -137,23 +140,23 @@ impl Subject {
                     run.fold
                         .strips
                         .get(&(*at, *running, *kind))
-                        .map(|bins| strip(bins))
+                        .map(|bins| draw_strip(bins))
                         .into(),
                     frames.filter(|text| !text.is_empty()).into(),
                 ]
             }
-            Subject::Line(file, line, is_estimated) => vec![
+            AccessSubject::Line(file, line, is_estimated) => vec![
                 text(file),
                 (*line).into(),
                 match is_estimated {
                     true => "yes".into(),
                     false if line.is_some() => "no".into(),
-                    false => Cell::Empty,
+                    false => TableCell::Empty,
                 },
             ],
-            Subject::Context(context) => {
+            AccessSubject::Context(context) => {
                 let stack = context.and_then(|id| run.tables.contexts.get(&id));
-                let frames = stack.map(|stack| frames(stack, &run.tables.exec_sites));
+                let frames = stack.map(|stack| describe_call_stack(stack, &run.tables.exec_sites));
                 vec![(*context).into(), frames.into()]
             }
         }
@@ -161,7 +164,7 @@ impl Subject {
 }
 
 /// A call stack, the innermost frame first: `main a.cu:3 < ...`; a frame that is not known by its number.
-fn frames(stack: &[u64], sites: &rustc_hash::FxHashMap<u64, Site>) -> String {
+fn describe_call_stack(stack: &[u64], sites: &rustc_hash::FxHashMap<u64, CodeSite>) -> String {
     let frame = |number: &u64| match sites.get(number) {
         None => format!("{number:#x}"),
         Some(site) => {
@@ -183,7 +186,7 @@ fn frames(stack: &[u64], sites: &rustc_hash::FxHashMap<u64, Site>) -> String {
 }
 
 /// Accesses over the addresses of a range: a character for each part, blank where there are none.
-fn strip(bins: &[u64; BINS]) -> String {
+fn draw_strip(bins: &[u64; BINS_PER_RANGE]) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = bins.iter().copied().max().unwrap_or(0).max(1);
     let block = |&n: &u64| match n {
@@ -194,32 +197,34 @@ fn strip(bins: &[u64; BINS]) -> String {
 }
 
 /// What every table has of a row.
-fn cells(
-    runs: &Runs,
-    (running, owner, kind): Way,
+fn count_cells(
+    runs: &SnoopieRuns,
+    (running, owner, kind): AccessRoute,
     counts: &Counts,
     all: u64,
-) -> [Cell<'static>; 14] {
-    let (from, to) = kind.unwrap_or(Kind::Store).way(running, owner);
-    let known = |device: Device| kind.map(|_| device.text()).into();
+) -> [TableCell<'static>; 14] {
+    let (from, to) = kind
+        .unwrap_or(AccessKind::Store)
+        .source_and_target(running, owner);
+    let known = |device: MemoryOwner| kind.map(|_| device.to_text()).into();
     let warps = counts.warps;
     let each = |n: u64| (warps > 0).then(|| n as f64 / warps as f64);
-    let bytes = (counts.unsized_ == 0).then(|| runs.scaled(counts.bytes, kind));
+    let bytes = (counts.unsized_ == 0).then(|| runs.scale_sampled(counts.bytes, kind));
     // Each packet was recorded with the chance 1/n: the variance is n (n - 1) times the sum of squares.
     let n = runs.sampling as f64;
-    let is_sampled = n > 1.0 && kind != Some(Kind::Copy);
+    let is_sampled = n > 1.0 && kind != Some(AccessKind::Copy);
     let error = is_sampled.then(|| (n * (n - 1.0) * counts.squares as f64).sqrt());
     let lanes = counts.accesses.min(warps.saturating_mul(32));
     [
-        kind.map(Kind::name).into(),
-        running.text().into(),
-        owner.text().into(),
+        kind.map(AccessKind::name).into(),
+        running.to_text().into(),
+        owner.to_text().into(),
         known(from),
         known(to),
-        runs.scaled(counts.accesses, kind).into(),
+        runs.scale_sampled(counts.accesses, kind).into(),
         error.into(),
         bytes.into(),
-        Cell::share(counts.accesses as f64, all as f64),
+        TableCell::share_of(counts.accesses as f64, all as f64),
         warps.into(),
         each(lanes).into(),
         each(counts.sectors).into(),

@@ -1,44 +1,46 @@
 //! Calls of ranks of several hosts: the clocks of these are aligned stretch by stretch, and then who
 //! comes late is added up.
 
-use super::part::{Came, Cursors, NONE};
-use super::stretches::Stretch;
-use super::together::Comm;
-use crate::stages::skew::align::{Pairs, Reached, median, reach};
-use crate::stages::skew::late::{Own, middle};
+use super::by_communicator::SkewComm;
+use super::clock_stretches::ClockStretch;
+use super::matching::{CommCursors, NO_OP_NUMBER, OpArrival};
+use crate::stages::skew::align::{
+    HostPairOffsets, StretchOffsets, compute_host_offsets, lower_median,
+};
+use crate::stages::skew::lateness::{LatenessPartial, middle_and_last};
 use std::collections::BTreeMap;
 
 /// What some stretches show.
-pub(super) struct Aligned {
+pub(super) struct AlignedLateness {
     /// How far the hosts were ahead in each.
-    pub(super) reached: Vec<Reached>,
+    pub(super) reached: Vec<StretchOffsets>,
     /// By who makes calls.
-    pub(super) own: Vec<Own>,
+    pub(super) own: Vec<LatenessPartial>,
 }
 
 /// A communicator's ranks by the number of their host, rising.
-pub(super) struct Hosts(Vec<(u32, Vec<usize>)>);
+pub(super) struct RanksByHost(Vec<(u32, Vec<usize>)>);
 
 /// Some calls of a stretch.
-struct Calls {
+struct StretchCalls {
     comm: usize,
-    came: Vec<Came>,
+    came: Vec<OpArrival>,
     /// Up to which call they are of which step.
     steps: Vec<(usize, Option<u64>)>,
 }
 
-impl Hosts {
-    pub(super) fn of(comm: &Comm<'_>, host_of: &[u32]) -> Hosts {
+impl RanksByHost {
+    pub(super) fn from_comm(comm: &SkewComm<'_>, host_of: &[u32]) -> RanksByHost {
         let mut hosts: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (at, side) in comm.sides.iter().enumerate() {
             let host = host_of.get(side.who as usize).copied().unwrap_or(0);
             hosts.entry(host).or_default().push(at);
         }
-        Hosts(hosts.into_iter().collect())
+        RanksByHost(hosts.into_iter().collect())
     }
 
     /// How far hosts are apart at calls.
-    fn pairs(&self, came: &[Came], n: usize, pairs: &mut Pairs) {
+    fn add_host_offsets(&self, came: &[OpArrival], n: usize, pairs: &mut HostPairOffsets) {
         let [_, _, ..] = self.0[..] else { return };
         // Most calls have a rank of the first host.
         let mut apart: Vec<Vec<i64>> = vec![Vec::new(); self.0.len()];
@@ -48,11 +50,11 @@ impl Hosts {
             for (host, (_, sides)) in self.0.iter().enumerate() {
                 times.clear();
                 for &at in sides {
-                    if came[at].0 != NONE {
+                    if came[at].0 != NO_OP_NUMBER {
                         times.push(came[at].1);
                     }
                 }
-                if let Some(ns) = median(&mut times) {
+                if let Some(ns) = lower_median(&mut times) {
                     medians.push((host, ns));
                 }
             }
@@ -63,7 +65,7 @@ impl Hosts {
                 let ns = ns.saturating_sub(base);
                 match first {
                     0 => apart[other].push(ns),
-                    _ => self.pair(pairs, first, other).push(ns),
+                    _ => self.pair_of_hosts(pairs, first, other).push(ns),
                 }
             }
         }
@@ -72,16 +74,21 @@ impl Hosts {
             .enumerate()
             .filter(|(_, apart)| !apart.is_empty())
         {
-            self.pair(pairs, 0, other).extend(apart);
+            self.pair_of_hosts(pairs, 0, other).extend(apart);
         }
     }
 
-    fn pair<'p>(&self, pairs: &'p mut Pairs, first: usize, other: usize) -> &'p mut Vec<i64> {
+    fn pair_of_hosts<'p>(
+        &self,
+        pairs: &'p mut HostPairOffsets,
+        first: usize,
+        other: usize,
+    ) -> &'p mut Vec<i64> {
         pairs.entry((self.0[first].0, self.0[other].0)).or_default()
     }
 
     /// By how many ns each rank's clock is ahead.
-    fn ahead(&self, reached: &Reached, n: usize) -> Vec<i64> {
+    fn rank_clock_offsets(&self, reached: &StretchOffsets, n: usize) -> Vec<i64> {
         let mut ahead = vec![0; n];
         for (host, sides) in &self.0 {
             let by = reached.get(host).map_or(0, |(by, _)| *by);
@@ -93,29 +100,31 @@ impl Hosts {
 
 /// What stretches that follow each other show, by so many ranks; `None` where ranks make different calls,
 /// which would not wait for each other.
-pub(super) fn aligned(
-    stretches: &[Stretch],
-    (comms, hosts): (&[Comm<'_>], &[Hosts]),
+pub(super) fn align_stretches(
+    stretches: &[ClockStretch],
+    (comms, hosts): (&[SkewComm<'_>], &[RanksByHost]),
     (ranks, late_ns): (usize, u64),
-) -> Option<Aligned> {
-    let mut cursors: Vec<Option<Cursors<'_>>> = Vec::new();
+) -> Option<AlignedLateness> {
+    let mut cursors: Vec<Option<CommCursors<'_>>> = Vec::new();
     cursors.resize_with(comms.len(), || None);
-    let mut found = Aligned {
+    let mut found = AlignedLateness {
         reached: Vec::new(),
-        own: std::iter::repeat_with(Own::default).take(ranks).collect(),
+        own: std::iter::repeat_with(LatenessPartial::default)
+            .take(ranks)
+            .collect(),
     };
     for stretch in stretches {
-        let calls = calls(stretch, comms, &mut cursors)?;
-        let mut pairs = Pairs::new();
+        let calls = unpack_stretch_calls(stretch, comms, &mut cursors)?;
+        let mut pairs = HostPairOffsets::new();
         for calls in &calls {
             let n = comms[calls.comm].sides.len();
-            hosts[calls.comm].pairs(&calls.came, n, &mut pairs);
+            hosts[calls.comm].add_host_offsets(&calls.came, n, &mut pairs);
         }
-        let reached = reach(&mut pairs);
+        let reached = compute_host_offsets(&mut pairs);
         for calls in &calls {
             let comm = &comms[calls.comm];
-            let ahead = hosts[calls.comm].ahead(&reached, comm.sides.len());
-            late(calls, comm, &ahead, &mut found.own, late_ns);
+            let ahead = hosts[calls.comm].rank_clock_offsets(&reached, comm.sides.len());
+            add_lateness(calls, comm, &ahead, &mut found.own, late_ns);
         }
         found.reached.push(reached);
     }
@@ -123,17 +132,17 @@ pub(super) fn aligned(
 }
 
 /// The calls of a stretch.
-fn calls<'l>(
-    stretch: &Stretch,
-    comms: &'l [Comm<'l>],
-    cursors: &mut [Option<Cursors<'l>>],
-) -> Option<Vec<Calls>> {
-    let mut by_comm: BTreeMap<usize, Calls> = BTreeMap::new();
+fn unpack_stretch_calls<'l>(
+    stretch: &ClockStretch,
+    comms: &'l [SkewComm<'l>],
+    cursors: &mut [Option<CommCursors<'l>>],
+) -> Option<Vec<StretchCalls>> {
+    let mut by_comm: BTreeMap<usize, StretchCalls> = BTreeMap::new();
     let mut is_alike = true;
     for (comm, numbers) in stretch {
         let of = &comms[*comm];
         let n = of.sides.len();
-        let calls = by_comm.entry(*comm).or_insert_with(|| Calls {
+        let calls = by_comm.entry(*comm).or_insert_with(|| StretchCalls {
             comm: *comm,
             came: Vec::with_capacity(n * (numbers.end - numbers.start) as usize),
             steps: Vec::new(),
@@ -141,12 +150,12 @@ fn calls<'l>(
         let cursors = cursors.get_mut(*comm)?;
         if cursors
             .as_ref()
-            .is_none_or(|known| known.next() != numbers.start)
+            .is_none_or(|known| known.next_call_number() != numbers.start)
         {
-            *cursors = Some(Cursors::at(of, numbers.start));
+            *cursors = Some(CommCursors::at_call(of, numbers.start));
         }
-        cursors.as_mut()?.each(numbers.end, |came, step| {
-            is_alike &= came.chunks_exact(n).all(are_alike);
+        cursors.as_mut()?.for_each_block(numbers.end, |came, step| {
+            is_alike &= came.chunks_exact(n).all(are_same_op);
             calls.came.extend_from_slice(came);
             calls.steps.push((calls.came.len() / n, step));
         });
@@ -155,13 +164,22 @@ fn calls<'l>(
 }
 
 /// True where all who came made the same call.
-fn are_alike(came: &[Came]) -> bool {
-    let mut ops = came.iter().map(|came| came.0).filter(|op| *op != NONE);
+fn are_same_op(came: &[OpArrival]) -> bool {
+    let mut ops = came
+        .iter()
+        .map(|came| came.0)
+        .filter(|op| *op != NO_OP_NUMBER);
     ops.next().is_none_or(|first| ops.all(|op| op == first))
 }
 
 /// Adds who comes late to calls, by clocks that are this much ahead.
-fn late(calls: &Calls, comm: &Comm<'_>, ahead: &[i64], own: &mut [Own], late_ns: u64) {
+fn add_lateness(
+    calls: &StretchCalls,
+    comm: &SkewComm<'_>,
+    ahead: &[i64],
+    own: &mut [LatenessPartial],
+    late_ns: u64,
+) {
     let n = comm.sides.len();
     let mut times = Vec::with_capacity(n);
     let mut each = calls.came.chunks_exact(n);
@@ -170,20 +188,20 @@ fn late(calls: &Calls, comm: &Comm<'_>, ahead: &[i64], own: &mut [Own], late_ns:
         for came in each.by_ref().take(end - from) {
             times.clear();
             for at in 0..n {
-                if came[at].0 != NONE {
+                if came[at].0 != NO_OP_NUMBER {
                     times.push(came[at].1.saturating_sub(ahead[at]));
                 }
             }
-            let (middle, last) = middle(&mut times);
+            let (middle, last) = middle_and_last(&mut times);
             for (at, side) in comm.sides.iter().enumerate() {
-                if came[at].0 != NONE {
+                if came[at].0 != NO_OP_NUMBER {
                     let ns = came[at].1.saturating_sub(ahead[at]);
-                    own[side.who as usize].add(ns, middle, last, late_ns);
+                    own[side.who as usize].add_arrival(ns, middle, last, late_ns);
                 }
             }
         }
         for side in &comm.sides {
-            own[side.who as usize].end(step);
+            own[side.who as usize].end_step(step);
         }
         from = end;
     }

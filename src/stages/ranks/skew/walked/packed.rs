@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 
 /// A call, as the chunk numbers its member and operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct PackedCall {
     pub(super) member: u32,
     /// `None` for a Send or Recv: each peer has its own number of those, and no other rank waits.
-    pub(super) made: Option<Made>,
+    pub(super) made: Option<TimedCollective>,
 }
 
 /// A call that is one of the sequence of collectives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Made {
+pub(super) struct TimedCollective {
     pub(super) op: u32,
     /// When; `None` for a message between two ranks, and where the stamp tells nothing.
     pub(super) ns: Option<i64>,
@@ -21,17 +21,17 @@ pub(super) struct Made {
 
 /// The calls of a chunk.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Packed {
+pub(super) struct PackedCalls {
     /// The members in line order, twice each, plus one for a call that is in the member's stream.
     order: Vec<u8>,
-    streams: Vec<Stream>,
+    streams: Vec<PackedStream>,
     /// The members with times, in the order of their first.
     timed: Vec<u32>,
 }
 
 /// A member's calls in order.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Stream {
+pub(super) struct PackedStream {
     /// A number for each: see [`Stream::push`].
     bytes: Vec<u8>,
     last: i64,
@@ -42,58 +42,59 @@ pub(super) struct Stream {
 }
 
 /// The operations that need no second number.
-const FEW: u32 = 31;
+const OPS_OF_ONE_NUMBER: u32 = 31;
 
 /// Time stamps with microseconds are the finest that are usual.
-const US: i64 = 1000;
+const PACKED_NS_PER_US: i64 = 1000;
 
-impl Packed {
+impl PackedCalls {
     #[inline]
-    pub(super) fn push(&mut self, Kept { member, made }: Kept) {
+    pub(super) fn push(&mut self, PackedCall { member, made }: PackedCall) {
         let (who, at) = (u64::from(member) << 1, member as usize);
         if self.streams.len() <= at {
-            self.streams.resize_with(at + 1, Stream::default);
+            self.streams.resize_with(at + 1, PackedStream::default);
         }
         let stream = &mut self.streams[at];
         let Some(made) = made else {
             stream.messages += 1;
-            return number(&mut self.order, who);
+            return append_number(&mut self.order, who);
         };
-        number(&mut self.order, who | 1);
+        append_number(&mut self.order, who | 1);
         if made.ns.is_some() && stream.timed == 0 {
             self.timed.push(member);
         }
-        stream.push(made);
+        stream.push_collective(made);
     }
 
     /// The members of the calls in line order, each with whether the call is in its stream.
-    pub(super) fn order(&self) -> impl Iterator<Item = (u32, bool)> {
-        let mut rest = Numbers(&self.order);
-        std::iter::from_fn(move || rest.next()).map(|who| ((who >> 1) as u32, who & 1 == 1))
+    pub(super) fn iter_order(&self) -> impl Iterator<Item = (u32, bool)> {
+        let mut rest = PackedNumbers(&self.order);
+        std::iter::from_fn(move || rest.next_number()).map(|who| ((who >> 1) as u32, who & 1 == 1))
     }
 
     /// By the chunk's members.
-    pub(super) fn streams(&self) -> &[Stream] {
+    pub(super) fn streams(&self) -> &[PackedStream] {
         &self.streams
     }
 
     /// The members with times, in the order of their first.
-    pub(super) fn timed(&self) -> &[u32] {
+    pub(super) fn members_with_times(&self) -> &[u32] {
         &self.timed
     }
 
     /// The calls in line order.
-    pub(super) fn calls(&self) -> impl Iterator<Item = Kept> {
-        let mut streams: Vec<Unpacked<'_>> = self.streams.iter().map(Stream::calls).collect();
-        self.order().map(move |(member, is_made)| {
+    pub(super) fn iter_calls(&self) -> impl Iterator<Item = PackedCall> {
+        let mut streams: Vec<UnpackedCalls<'_>> =
+            self.streams.iter().map(PackedStream::iter_calls).collect();
+        self.iter_order().map(move |(member, is_made)| {
             let stream = is_made.then(|| streams.get_mut(member as usize));
             let made = stream.flatten().and_then(Iterator::next);
-            Kept { member, made }
+            PackedCall { member, made }
         })
     }
 
     /// Without the memory that is not used.
-    pub(super) fn trimmed(mut self) -> Packed {
+    pub(super) fn into_trimmed(mut self) -> PackedCalls {
         self.order.shrink_to_fit();
         let streams = self.streams.iter_mut();
         streams.for_each(|stream| stream.bytes.shrink_to_fit());
@@ -101,28 +102,31 @@ impl Packed {
     }
 }
 
-impl Stream {
+impl PackedStream {
     /// One number for most calls: the time after the last one, in microseconds where it is whole ones,
     /// the operation, and whether it is. Other calls have their operation's number and whether there is
     /// a time behind [`FEW`], and then the time.
     #[inline]
-    fn push(&mut self, Made { op, ns }: Made) {
+    fn push_collective(&mut self, TimedCollective { op, ns }: TimedCollective) {
         self.calls += 1;
         let after = ns.map(|ns| ns.wrapping_sub(self.last));
         if let Some(ns) = ns {
             self.timed += 1;
             self.last = ns;
-            let after = ns_or_us(after.unwrap_or(0));
-            if op < FEW && after.0 < 1 << 58 {
+            let after = encode_interval(after.unwrap_or(0));
+            if op < OPS_OF_ONE_NUMBER && after.0 < 1 << 58 {
                 let what = u64::from(op) << 1 | after.1;
-                return number(&mut self.bytes, after.0 << 6 | what);
+                return append_number(&mut self.bytes, after.0 << 6 | what);
             }
         }
         let has_time = u64::from(after.is_some());
         let what = u64::from(op) << 1 | has_time;
-        number(&mut self.bytes, what << 6 | u64::from(FEW) << 1);
+        append_number(
+            &mut self.bytes,
+            what << 6 | u64::from(OPS_OF_ONE_NUMBER) << 1,
+        );
         if let Some(after) = after {
-            number(&mut self.bytes, zigzag(after));
+            append_number(&mut self.bytes, encode_zigzag(after));
         }
     }
 
@@ -132,19 +136,19 @@ impl Stream {
     }
 
     /// How many of them have a time.
-    pub(super) fn timed(&self) -> u64 {
+    pub(super) fn timed_count(&self) -> u64 {
         self.timed
     }
 
     /// How many Sends and Recvs the member made besides.
-    pub(super) fn messages(&self) -> u64 {
+    pub(super) fn message_count(&self) -> u64 {
         self.messages
     }
 
     /// The calls.
-    pub(super) fn calls(&self) -> Unpacked<'_> {
-        Unpacked {
-            rest: Numbers(&self.bytes),
+    pub(super) fn iter_calls(&self) -> UnpackedCalls<'_> {
+        UnpackedCalls {
+            rest: PackedNumbers(&self.bytes),
             last: 0,
         }
     }
@@ -152,27 +156,27 @@ impl Stream {
 
 /// A difference of times as it is written, and 1 where that is in microseconds.
 #[inline]
-fn ns_or_us(after: i64) -> (u64, u64) {
-    match after % US {
-        0 => (zigzag(after / US), 1),
-        _ => (zigzag(after), 0),
+fn encode_interval(after: i64) -> (u64, u64) {
+    match after % PACKED_NS_PER_US {
+        0 => (encode_zigzag(after / PACKED_NS_PER_US), 1),
+        _ => (encode_zigzag(after), 0),
     }
 }
 
 /// Small numbers for what is near 0.
 #[inline]
-fn zigzag(n: i64) -> u64 {
+fn encode_zigzag(n: i64) -> u64 {
     (n << 1 ^ n >> 63).cast_unsigned()
 }
 
 #[inline]
-fn unzigzag(n: u64) -> i64 {
+fn decode_zigzag(n: u64) -> i64 {
     (n >> 1).cast_signed() ^ -(n & 1).cast_signed()
 }
 
 /// Appends a number: seven bits a byte, as many ones at the low end of the first byte as bytes follow it.
 #[inline(always)]
-fn number(bytes: &mut Vec<u8>, number: u64) {
+fn append_number(bytes: &mut Vec<u8>, number: u64) {
     if number < 1 << 7 {
         return bytes.push((number << 1) as u8);
     }
@@ -190,14 +194,14 @@ fn number(bytes: &mut Vec<u8>, number: u64) {
 }
 
 /// Numbers that are left.
-struct Numbers<'p>(&'p [u8]);
+struct PackedNumbers<'p>(&'p [u8]);
 
-impl Numbers<'_> {
+impl PackedNumbers<'_> {
     #[inline]
-    fn next(&mut self) -> Option<u64> {
+    fn next_number(&mut self) -> Option<u64> {
         let word = match self.0.first_chunk::<8>() {
             Some(word) => u64::from_le_bytes(*word),
-            None => self.end()?,
+            None => self.read_last_bytes()?,
         };
         let len = word.trailing_ones() as usize + 1;
         if len > 8 {
@@ -211,7 +215,7 @@ impl Numbers<'_> {
 
     /// The last few bytes.
     #[cold]
-    fn end(&self) -> Option<u64> {
+    fn read_last_bytes(&self) -> Option<u64> {
         let mut word = [0; 8];
         word.get_mut(..self.0.len())?.copy_from_slice(self.0);
         (!self.0.is_empty()).then(|| u64::from_le_bytes(word))
@@ -219,50 +223,50 @@ impl Numbers<'_> {
 }
 
 /// What is left of a member's calls.
-pub(super) struct Unpacked<'p> {
-    rest: Numbers<'p>,
+pub(super) struct UnpackedCalls<'p> {
+    rest: PackedNumbers<'p>,
     last: i64,
 }
 
-impl Iterator for Unpacked<'_> {
-    type Item = Made;
+impl Iterator for UnpackedCalls<'_> {
+    type Item = TimedCollective;
 
     #[inline]
-    fn next(&mut self) -> Option<Made> {
-        let number = self.rest.next()?;
-        let (op, what) = ((number >> 1) as u32 & FEW, number >> 6);
-        if op == FEW {
-            return self.odd(what);
+    fn next(&mut self) -> Option<TimedCollective> {
+        let number = self.rest.next_number()?;
+        let (op, what) = ((number >> 1) as u32 & OPS_OF_ONE_NUMBER, number >> 6);
+        if op == OPS_OF_ONE_NUMBER {
+            return self.decode_long_call(what);
         }
-        let after = unzigzag(what);
+        let after = decode_zigzag(what);
         let after = match number & 1 {
-            1 => after.wrapping_mul(US),
+            1 => after.wrapping_mul(PACKED_NS_PER_US),
             _ => after,
         };
         self.last = self.last.wrapping_add(after);
         let ns = Some(self.last);
-        Some(Made { op, ns })
+        Some(TimedCollective { op, ns })
     }
 }
 
-impl Unpacked<'_> {
+impl UnpackedCalls<'_> {
     /// Of no calls.
-    pub(super) fn none() -> Self {
-        let rest = Numbers(&[]);
-        Unpacked { rest, last: 0 }
+    pub(super) fn without_calls() -> Self {
+        let rest = PackedNumbers(&[]);
+        UnpackedCalls { rest, last: 0 }
     }
 
     /// A call that needs two numbers, or has no time.
     #[cold]
-    fn odd(&mut self, what: u64) -> Option<Made> {
+    fn decode_long_call(&mut self, what: u64) -> Option<TimedCollective> {
         let op = (what >> 1) as u32;
         if what & 1 == 0 {
-            return Some(Made { op, ns: None });
+            return Some(TimedCollective { op, ns: None });
         }
-        let after = unzigzag(self.rest.next()?);
+        let after = decode_zigzag(self.rest.next_number()?);
         self.last = self.last.wrapping_add(after);
         let ns = Some(self.last);
-        Some(Made { op, ns })
+        Some(TimedCollective { op, ns })
     }
 }
 
@@ -280,9 +284,9 @@ mod tests {
         #[test]
         fn numbers_are_read_as_they_were_written(list in proptest::collection::vec(sized(), 0..40)) {
             let mut bytes = Vec::new();
-            list.iter().for_each(|&n| number(&mut bytes, n));
-            let mut numbers = Numbers(&bytes);
-            let read: Vec<u64> = std::iter::from_fn(|| numbers.next()).collect();
+            list.iter().for_each(|&n| append_number(&mut bytes, n));
+            let mut numbers = PackedNumbers(&bytes);
+            let read: Vec<u64> = std::iter::from_fn(|| numbers.next_number()).collect();
             prop_assert_eq!(read, list);
         }
 
@@ -294,26 +298,26 @@ mod tests {
         ) {
             let calls = calls.into_iter().map(|(member, op, is_made, is_timed, ns)| {
                 let ns = is_timed.then_some(ns.cast_signed());
-                Kept { member, made: is_made.then_some(Made { op, ns }) }
+                PackedCall { member, made: is_made.then_some(TimedCollective { op, ns }) }
             });
-            let calls: Vec<Kept> = calls.collect();
-            let mut packed = Packed::default();
+            let calls: Vec<PackedCall> = calls.collect();
+            let mut packed = PackedCalls::default();
             calls.iter().for_each(|&call| packed.push(call));
-            let packed = packed.trimmed();
-            prop_assert_eq!(packed.calls().collect::<Vec<_>>(), calls.clone());
+            let packed = packed.into_trimmed();
+            prop_assert_eq!(packed.iter_calls().collect::<Vec<_>>(), calls.clone());
             let of = |member: u32| calls.iter().filter(move |c| c.member == member).filter_map(|c| c.made);
             for (member, stream) in (0..).zip(packed.streams()) {
-                prop_assert_eq!(stream.calls().collect::<Vec<_>>(), of(member).collect::<Vec<_>>());
+                prop_assert_eq!(stream.iter_calls().collect::<Vec<_>>(), of(member).collect::<Vec<_>>());
                 prop_assert_eq!(stream.len(), of(member).count() as u64);
-                prop_assert_eq!(stream.timed(), of(member).filter(|made| made.ns.is_some()).count() as u64);
+                prop_assert_eq!(stream.timed_count(), of(member).filter(|made| made.ns.is_some()).count() as u64);
             }
         }
 
         /// A state may come from another machine.
         #[test]
         fn any_bytes_are_numbers(bytes: Vec<u8>) {
-            let mut numbers = Numbers(&bytes);
-            while numbers.next().is_some() {}
+            let mut numbers = PackedNumbers(&bytes);
+            while numbers.next_number().is_some() {}
         }
     }
 }

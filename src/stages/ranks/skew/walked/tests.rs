@@ -1,6 +1,6 @@
 use super::*;
 use crate::stages::pieces::{read_after, stamped};
-use crate::stages::skew::skew;
+use crate::stages::skew::read_skew;
 use crate::testing::options;
 use proptest::prelude::*;
 use std::sync::LazyLock;
@@ -8,37 +8,39 @@ use std::sync::LazyLock;
 static STAMPED: LazyLock<Vec<u8>> = LazyLock::new(stamped);
 
 /// A log that is walked in pieces of about `size` bytes.
-fn times(log: &[u8], size: usize) -> (Times, Merged) {
-    let (read, mut merged) = (options(1, false), Merged::default());
-    let mut times = Times::new(1, true, 1);
+fn times(log: &[u8], size: usize) -> (SkewLogs, MergedMembers) {
+    let (read, mut merged) = (options(1, false), MergedMembers::default());
+    let mut times = SkewLogs::new(1, true, 1);
     times.begin_input();
-    let new = || Partial::new(true);
-    let log = read_after(&mut merged, log, size, new, |part| times.add(part, &read));
-    let taken = placement::Taken {
+    let new = || SkewPartial::new(true);
+    let log = read_after(&mut merged, log, size, new, |part| {
+        times.add_chunk(part, &read);
+    });
+    let taken = placement::TakenInput {
         held: None,
-        methods: placement::Methods::default(),
+        methods: placement::PlacementMethods::default(),
         too_many: None,
     };
     let placed = (Placement::default(), taken);
-    times.end_input(placed, &log.timeline(&read.timeline), &merged);
+    times.end_input(placed, &log.build_timeline(&read.timeline), &merged);
     (times, merged)
 }
 
 fn found(log: &[u8], size: usize) -> Option<Grid> {
     let (times, merged) = times(log, size);
-    let silent = Report::new("", false, true).silent();
-    times.grid(&merged, None, &silent).map(Result::unwrap)
+    let silent = Report::new("", false, true).silenced();
+    times.build_grid(&merged, None, &silent).map(Result::unwrap)
 }
 
 #[test]
 fn the_table_is_that_of_the_rows_of_nccl_comms() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &*STAMPED).unwrap();
-    let origins = [crate::source::Origin::Path(file.path().to_owned())];
-    let mut silent = Report::new("", false, true).silent();
+    let origins = [crate::source::InputName::Path(file.path().to_owned())];
+    let mut silent = Report::new("", false, true).silenced();
     let read = options(1, false);
     let progress = &crate::testing::Nobody;
-    let rows = skew(&origins, &read, &Options::default(), &mut silent, progress).unwrap();
+    let rows = read_skew(&origins, &read, &Options::default(), &mut silent, progress).unwrap();
     assert!(rows.rows.len() == 8, "{rows:?}");
     assert_eq!(found(&STAMPED, usize::MAX), Some(rows));
 }
@@ -160,11 +162,11 @@ fn plan(odd: bool) -> impl Strategy<Value = Vec<Planned>> {
 }
 
 /// All that is known of calls: numbers, the hosts' clocks, and the table.
-fn told(found: &Found) -> (String, Grid) {
+fn told(found: &SkewSummary) -> (String, Grid) {
     let numbers = (found.timed, found.matched, found.partly, found.alone);
     (
         format!("{numbers:?} {:?}", found.clocks),
-        found.late.grid(1_000_000),
+        found.late.to_grid(1_000_000),
     )
 }
 
@@ -184,8 +186,8 @@ proptest! {
         let log = mixed(lines(&plan, hosts, stops), &turns);
         let (times, merged) = times(&log, size);
         let options = Options { window, ..Options::default() };
-        let expect = told(&in_order(&times.logs, &merged, &options));
-        let together = together::found(&times.logs, &merged, jobs, &options);
+        let expect = told(&replay_in_line_order(&times.logs, &merged, &options));
+        let together = by_communicator::match_all_logs(&times.logs, &merged, jobs, &options);
         // Only what is odd, or too much to wait for, is met in line order.
         prop_assert!(together.is_some() || is_odd && hosts > 1 || window < 100);
         if let Some(together) = together {
@@ -211,9 +213,9 @@ fn many_calls_are_matched_as_few_are() {
         );
         let (times, merged) = times(&log, 400_000);
         let options = Options::default();
-        let expect = in_order(&times.logs, &merged, &options);
+        let expect = replay_in_line_order(&times.logs, &merged, &options);
         assert!(expect.matched > 40_000, "{}", expect.matched);
-        let together = together::found(&times.logs, &merged, 3, &options).unwrap();
+        let together = by_communicator::match_all_logs(&times.logs, &merged, 3, &options).unwrap();
         assert_eq!(told(&together), told(&expect));
     }
 }

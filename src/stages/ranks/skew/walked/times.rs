@@ -1,21 +1,21 @@
 //! When calls of a chunk were made, in a few bytes each: a log's calls wait until it is read to its
 //! end, since only then their steps are known.
 
-use super::packed::{Kept, Made, Packed};
-use crate::grammar::stamp::Reader;
-use crate::grammar::values::Kind;
-use crate::log::placement::Recorder;
-use crate::log::walk::{Call, Torn, Visit, put_in};
-use crate::members::Ops;
+use super::packed::{PackedCall, PackedCalls, TimedCollective};
+use crate::grammar::stamp::StampReader;
+use crate::grammar::values::OpKind;
+use crate::log::placement::CallRecorder;
+use crate::log::walk::{LogCall, LogVisitor, RepairedCall, insert_at_places};
+use crate::members::OpInterner;
 use serde::{Deserialize, Serialize};
 
 /// What is kept of a chunk. Where a call has no time stamp nothing is.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Partial {
+pub(crate) struct SkewPartial {
     /// A call has none.
     pub(super) is_bare: bool,
-    pub(super) ops: Ops,
-    pub(super) calls: Packed,
+    pub(super) ops: OpInterner,
+    pub(super) calls: PackedCalls,
     /// How many calls.
     len: usize,
     /// How fine their times are, in ns.
@@ -23,33 +23,33 @@ pub(crate) struct Partial {
     /// How many calls there were before each slot.
     slots: Vec<usize>,
     #[serde(skip)]
-    reader: Reader,
+    reader: StampReader,
     /// What their steps follow from, where nobody else keeps it.
-    pub(super) recorder: Option<Recorder>,
+    pub(super) recorder: Option<CallRecorder>,
 }
 
-impl Partial {
+impl SkewPartial {
     /// Nothing yet; `places` says that nobody else keeps what calls' steps follow from.
-    pub(crate) fn new(places: bool) -> Partial {
-        Partial {
+    pub(crate) fn new(places: bool) -> SkewPartial {
+        SkewPartial {
             is_bare: false,
-            ops: Ops::default(),
-            calls: Packed::default(),
+            ops: OpInterner::default(),
+            calls: PackedCalls::default(),
             len: 0,
             step: 0,
             slots: Vec::new(),
-            reader: Reader::default(),
-            recorder: places.then(Recorder::default),
+            reader: StampReader::default(),
+            recorder: places.then(CallRecorder::default),
         }
     }
 
     /// A call as it is kept.
     #[inline]
-    fn kept(&mut self, op: &[u8], member: u32, time: &[u8]) -> Kept {
+    fn pack_call(&mut self, op: &[u8], member: u32, time: &[u8]) -> PackedCall {
         let (number, kind) = self.ops.intern(op);
-        let is_message = kind == Kind::PointToPoint;
+        let is_message = kind == OpKind::PointToPoint;
         if is_message && matches!(op, b"Send" | b"Recv") {
-            return Kept { member, made: None };
+            return PackedCall { member, made: None };
         }
         let stamp = match is_message {
             true => None,
@@ -57,38 +57,38 @@ impl Partial {
         };
         self.step = self.step.max(stamp.map_or(0, |stamp| stamp.step));
         let ns = stamp.map(|stamp| stamp.ns);
-        let made = Some(Made { op: number, ns });
-        Kept { member, made }
+        let made = Some(TimedCollective { op: number, ns });
+        PackedCall { member, made }
     }
 
     // A log without stamps must not pay for what is done here.
     #[inline(never)]
-    fn keep(&mut self, op: &[u8], member: u32, time: &[u8]) {
-        let call = self.kept(op, member, time);
+    fn keep_call(&mut self, op: &[u8], member: u32, time: &[u8]) {
+        let call = self.pack_call(op, member, time);
         self.calls.push(call);
         self.len += 1;
     }
 
     /// A call has no stamp: what was kept is of no use.
     #[cold]
-    fn bare(&mut self) {
-        *self = Partial {
+    fn drop_all_calls(&mut self) {
+        *self = SkewPartial {
             is_bare: true,
-            ..Partial::new(false)
+            ..SkewPartial::new(false)
         };
     }
 }
 
-impl Visit for Partial {
+impl LogVisitor for SkewPartial {
     #[inline(always)]
-    fn call(&mut self, call: &Call<'_>) {
+    fn call(&mut self, call: &LogCall<'_>) {
         if self.is_bare {
             return;
         }
         if call.time.is_empty() {
-            return self.bare();
+            return self.drop_all_calls();
         }
-        self.keep(call.coll.op, call.member, call.time);
+        self.keep_call(call.coll.op, call.member, call.time);
         if let Some(recorder) = &mut self.recorder {
             recorder.call(call);
         }
@@ -103,28 +103,28 @@ impl Visit for Partial {
         self.recorder.slot();
     }
 
-    fn torn(&mut self, calls: &[Torn<'_>]) {
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         if self.is_bare || calls.is_empty() {
             return;
         }
         if calls.iter().any(|torn| torn.call.time.is_empty()) {
-            return self.bare();
+            return self.drop_all_calls();
         }
-        self.recorder.torn(calls);
-        let mut all: Vec<Kept> = self.calls.calls().collect();
-        let torn = calls.iter().map(|Torn { slot, call, .. }| {
+        self.recorder.insert_torn_calls(calls);
+        let mut all: Vec<PackedCall> = self.calls.iter_calls().collect();
+        let torn = calls.iter().map(|RepairedCall { slot, call, .. }| {
             let at = self.slots.get(*slot as usize).copied();
             (at.unwrap_or(self.len), call)
         });
-        let torn: Vec<(usize, &Call<'_>)> = torn.collect();
+        let torn: Vec<(usize, &LogCall<'_>)> = torn.collect();
         let kept = torn.into_iter().map(|(at, call)| {
-            let kept = self.kept(call.coll.op, call.member, call.time);
+            let kept = self.pack_call(call.coll.op, call.member, call.time);
             (at, kept)
         });
         let kept: Vec<_> = kept.collect();
-        put_in(&mut all, kept);
+        insert_at_places(&mut all, kept);
         self.len = all.len();
-        self.calls = Packed::default();
+        self.calls = PackedCalls::default();
         all.into_iter().for_each(|call| self.calls.push(call));
     }
 }

@@ -13,23 +13,23 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use super::made::Made;
-use crate::stages::check::streams::last_calls::{Last, one_input};
+use super::call_counts::MemberCallCounts;
+use crate::stages::check::streams::last_calls::{LastStreamCall, are_of_one_input};
 use rustc_hash::FxHashMap;
-use sides::{End, Sides, jobs};
+use sides::{JobSides, MemberPositions, group_into_jobs};
 
 /// So many ranks do not come to one place of two by chance.
-const MANY: usize = 4;
+const MIN_RANKS_AT_ONE_PLACE: usize = 4;
 
 /// Nor does a job of fewer ranks.
-const RANKS: usize = 6;
+const MIN_RANKS_OF_UNEVEN_JOB: usize = 6;
 
 /// Where the order of lines is not known, so many must be at one place, and fewer at the other.
-const MOST: usize = 5;
+const MIN_RANKS_WITHOUT_ORDER: usize = 5;
 
 /// Two sides of a job, whole steps apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Uneven {
+pub(crate) struct UnevenSides {
     /// The job's communicators.
     pub(crate) communicators: Vec<u32>,
     /// How many ranks made fewer calls, and how many made more.
@@ -41,14 +41,14 @@ pub(crate) struct Uneven {
 /// The jobs of which two sides are whole steps apart. `of` gives of a stream the communicator, if it is of
 /// collectives, and the member; `begins` each communicator's members with how many calls they made
 /// before these.
-pub(crate) fn uneven(
-    calls: &[Last],
+pub(crate) fn find_uneven_jobs(
+    calls: &[LastStreamCall],
     of: impl Fn(u32) -> Option<(Option<u32>, u32)>,
     begins: &[Vec<(u32, u64)>],
-) -> Vec<Uneven> {
+) -> Vec<UnevenSides> {
     let members = begins.iter().map(|members| members.iter().copied());
-    let mut end = End {
-        made: members.map(Made::new).collect(),
+    let mut end = MemberPositions {
+        made: members.map(MemberCallCounts::new).collect(),
         last: FxHashMap::default(),
     };
     for call in calls {
@@ -57,32 +57,38 @@ pub(crate) fn uneven(
         };
         end.last.insert(member, call.mark);
         if let Some(made) = at.and_then(|at| end.made.get_mut(at as usize)) {
-            made.push(member);
+            made.count_call(member);
         }
     }
-    let sides = jobs(begins).into_iter().filter_map(|job| end.sides(job));
-    let tail = Tail { calls, of, begins };
-    sides.filter_map(|sides| tail.judge(&sides)).collect()
+    let sides = group_into_jobs(begins)
+        .into_iter()
+        .filter_map(|job| end.find_sides(job));
+    let tail = WholeStepSearch { calls, of, begins };
+    sides.filter_map(|sides| tail.judge_sides(&sides)).collect()
 }
 
 /// The last calls, and whose they are.
-struct Tail<'a, F> {
-    calls: &'a [Last],
+struct WholeStepSearch<'a, F> {
+    calls: &'a [LastStreamCall],
     of: F,
     begins: &'a [Vec<(u32, u64)>],
 }
 
-impl<F: Fn(u32) -> Option<(Option<u32>, u32)>> Tail<'_, F> {
-    fn judge(&self, sides: &Sides) -> Option<Uneven> {
+impl<F: Fn(u32) -> Option<(Option<u32>, u32)>> WholeStepSearch<'_, F> {
+    fn judge_sides(&self, sides: &JobSides) -> Option<UnevenSides> {
         let (less, more) = (sides.behind.len(), sides.ahead.len());
-        if !self.repeats(sides) {
+        if !self.lacks_whole_steps(sides) {
             return None;
         }
-        let is_stop = match one_input(self.each(sides).map(|(.., call)| call)) {
-            true => less.max(more) >= MANY && less + more >= RANKS && self.is_new(sides),
-            false => less.max(more) >= MOST && less != more,
+        let is_stop = match are_of_one_input(self.iter_side_calls(sides).map(|(.., call)| call)) {
+            true => {
+                less.max(more) >= MIN_RANKS_AT_ONE_PLACE
+                    && less + more >= MIN_RANKS_OF_UNEVEN_JOB
+                    && self.kept_pace_before(sides)
+            }
+            false => less.max(more) >= MIN_RANKS_WITHOUT_ORDER && less != more,
         };
-        Some(Uneven {
+        Some(UnevenSides {
             communicators: sides.job.clone(),
             sides: (less, more),
             is_stop,
@@ -90,10 +96,10 @@ impl<F: Fn(u32) -> Option<(Option<u32>, u32)>> Tail<'_, F> {
     }
 
     /// Their calls in order: the communicator, the member, the mark.
-    fn each<'s>(
+    fn iter_side_calls<'s>(
         &'s self,
-        sides: &'s Sides,
-    ) -> impl Iterator<Item = (Option<u32>, u32, &'s Last)> + 's {
+        sides: &'s JobSides,
+    ) -> impl Iterator<Item = (Option<u32>, u32, &'s LastStreamCall)> + 's {
         self.calls.iter().filter_map(move |call| {
             let (at, member) = (self.of)(call.stream)?;
             let is_own = sides.members.contains(&member);

@@ -1,11 +1,11 @@
 //! The two sides of a job: those that made fewer calls, and those that made more.
 
-use crate::stages::check::ranks::stopped::made::Made;
+use crate::stages::check::ranks::stopped::call_counts::MemberCallCounts;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// Communicators that share members.
-pub(super) fn jobs(begins: &[Vec<(u32, u64)>]) -> Vec<Vec<u32>> {
+pub(super) fn group_into_jobs(begins: &[Vec<(u32, u64)>]) -> Vec<Vec<u32>> {
     let mut of_member: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
     for (at, members) in (0..).zip(begins) {
         for (member, _) in members {
@@ -35,15 +35,15 @@ pub(super) fn jobs(begins: &[Vec<(u32, u64)>]) -> Vec<Vec<u32>> {
 }
 
 /// How far all members came.
-pub(super) struct End {
+pub(super) struct MemberPositions {
     /// Of each communicator, how many calls each member made.
-    pub(super) made: Vec<Made>,
+    pub(super) made: Vec<MemberCallCounts>,
     /// Each member's last call.
     pub(super) last: FxHashMap<u32, u64>,
 }
 
 /// Two sides of a job that made the same call last.
-pub(super) struct Sides {
+pub(super) struct JobSides {
     pub(super) job: Vec<u32>,
     pub(super) behind: FxHashSet<u32>,
     pub(super) ahead: FxHashSet<u32>,
@@ -54,23 +54,23 @@ pub(super) struct Sides {
     pub(super) apart: BTreeMap<u32, (u64, u64)>,
 }
 
-impl End {
+impl MemberPositions {
     /// The sides of a job, if there are two.
-    pub(super) fn sides(&self, job: Vec<u32>) -> Option<Sides> {
+    pub(super) fn find_sides(&self, job: Vec<u32>) -> Option<JobSides> {
         let (mut behind, mut ahead) = (FxHashSet::default(), FxHashSet::default());
         let (mut members, mut apart) = (FxHashSet::default(), BTreeMap::new());
         for &at in &job {
             let made = &self.made[at as usize];
-            if made.members() == 0 {
+            if made.member_count() == 0 {
                 return None;
             }
-            members.extend(made.each().map(|(member, _)| member));
-            let (least, most) = (made.least(), made.most());
+            members.extend(made.iter_counts().map(|(member, _)| member));
+            let (least, most) = (made.fewest_calls(), made.most_calls());
             if least == most {
                 continue;
             }
             apart.insert(at, (least, most));
-            for (member, made) in made.each() {
+            for (member, made) in made.iter_counts() {
                 let side = match made {
                     made if made == least => &mut behind,
                     made if made == most => &mut ahead,
@@ -84,7 +84,7 @@ impl End {
         }
         let mark = *self.last.get(members.iter().next()?)?;
         let is_last = |member| self.last.get(member) == Some(&mark);
-        members.iter().all(is_last).then_some(Sides {
+        members.iter().all(is_last).then_some(JobSides {
             job,
             behind,
             ahead,

@@ -1,16 +1,16 @@
 //! Whether what one side of a job lacks is whole steps.
 
-use super::{Sides, Tail};
+use super::{JobSides, WholeStepSearch};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Calls that repeat sooner are of one layer, not of a step.
-const LEAST_STEP: usize = 4;
+const MIN_CALLS_OF_STEP: usize = 4;
 
-impl<F: Fn(u32) -> Option<(Option<u32>, u32)>> Tail<'_, F> {
+impl<F: Fn(u32) -> Option<(Option<u32>, u32)>> WholeStepSearch<'_, F> {
     /// True where the calls that one side lacks are whole steps, as far as a communicator's calls tell:
     /// they end with the call that is before them, and the same calls came after such a call before.
-    pub(super) fn repeats(&self, sides: &Sides) -> bool {
+    pub(super) fn lacks_whole_steps(&self, sides: &JobSides) -> bool {
         let one = |at: &u32| {
             let members = self.begins[*at as usize].iter().map(|(member, _)| *member);
             members.filter(|member| sides.ahead.contains(member)).min()
@@ -18,7 +18,7 @@ impl<F: Fn(u32) -> Option<(Option<u32>, u32)>> Tail<'_, F> {
         let those = sides.apart.keys();
         let one: FxHashMap<u32, u32> = those.filter_map(|at| Some((*at, one(at)?))).collect();
         let mut marks: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-        for (at, member, call) in self.each(sides) {
+        for (at, member, call) in self.iter_side_calls(sides) {
             if let Some(at) = at.filter(|at| one.get(at) == Some(&member)) {
                 marks.entry(at).or_default().push(call.mark);
             }
@@ -26,7 +26,7 @@ impl<F: Fn(u32) -> Option<(Option<u32>, u32)>> Tail<'_, F> {
         let mut is_told = false;
         for (at, (least, most)) in &sides.apart {
             let marks = marks.get(at).map_or(&[][..], |marks| marks);
-            match usize::try_from(most - least).map(|more| steps(marks, more)) {
+            match usize::try_from(most - least).map(|more| are_whole_steps(marks, more)) {
                 Ok(Some(true)) => is_told = true,
                 Ok(None) => {}
                 _ => return false,
@@ -37,7 +37,7 @@ impl<F: Fn(u32) -> Option<(Option<u32>, u32)>> Tail<'_, F> {
 }
 
 /// Whether a member's last calls, so many, are whole steps; `None` where calls repeat too soon to tell.
-pub(super) fn steps(marks: &[u64], more: usize) -> Option<bool> {
+pub(super) fn are_whole_steps(marks: &[u64], more: usize) -> Option<bool> {
     let from = marks.len().checked_sub(more).filter(|&from| from > 0);
     let Some(from) = from else { return Some(false) };
     let (before, extra) = marks.split_at(from);
@@ -47,5 +47,5 @@ pub(super) fn steps(marks: &[u64], more: usize) -> Option<bool> {
         return Some(false);
     }
     let sooner = |by: usize| extra.iter().zip(&extra[by..]).all(|(a, b)| a == b);
-    (!(1..LEAST_STEP.min(more + 1)).any(sooner)).then_some(true)
+    (!(1..MIN_CALLS_OF_STEP.min(more + 1)).any(sooner)).then_some(true)
 }

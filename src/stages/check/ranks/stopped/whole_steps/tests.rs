@@ -2,13 +2,17 @@ use super::*;
 
 /// One communicator's ranks, whose steps are the calls 1 to 5; each entry is a rank and how many steps it
 /// makes at once. A file each if they are not `ordered`.
-fn told(ranks: u32, order: impl IntoIterator<Item = (u32, u64)>, ordered: bool) -> Vec<Uneven> {
+fn told(
+    ranks: u32,
+    order: impl IntoIterator<Item = (u32, u64)>,
+    ordered: bool,
+) -> Vec<UnevenSides> {
     let mut made = vec![0; ranks as usize];
     let mut calls = Vec::new();
     for (rank, steps) in order {
         for mark in (0..steps).flat_map(|_| 1..=5) {
             let seq = &mut made[rank as usize];
-            calls.push(Last {
+            calls.push(LastStreamCall {
                 input: if ordered { 0 } else { rank },
                 stream: rank,
                 seq: *seq,
@@ -18,7 +22,7 @@ fn told(ranks: u32, order: impl IntoIterator<Item = (u32, u64)>, ordered: bool) 
         }
     }
     let begins = vec![(0..ranks).map(|rank| (rank, 0)).collect()];
-    uneven(&calls, |stream| Some((Some(0), stream)), &begins)
+    find_uneven_jobs(&calls, |stream| Some((Some(0), stream)), &begins)
 }
 
 /// So many steps of eight ranks, which are the first to the last in each.
@@ -66,7 +70,7 @@ fn a_rank_that_is_often_a_step_behind_is_how_the_job_runs() {
 #[test]
 fn few_ranks_or_files_in_no_order_need_a_majority() {
     let all = |ranks: u32, n: u64| (0..ranks).map(move |rank| (rank, n + u64::from(rank > 0)));
-    let is_stop = |told: Vec<Uneven>| told.iter().map(|one| one.is_stop).collect::<Vec<_>>();
+    let is_stop = |told: Vec<UnevenSides>| told.iter().map(|one| one.is_stop).collect::<Vec<_>>();
     assert_eq!(is_stop(told(6, all(6, 9), false)), [true]);
     assert_eq!(is_stop(told(4, all(4, 9), false)), [false]);
     assert_eq!(is_stop(told(4, all(4, 9), true)), [false]);
@@ -87,5 +91,5 @@ fn what_is_lacking_must_be_steps() {
 }
 
 fn steps_of(marks: &[u64], more: usize) -> Option<bool> {
-    steps::steps(marks, more)
+    steps::are_whole_steps(marks, more)
 }

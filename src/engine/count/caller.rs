@@ -1,0 +1,108 @@
+//! Who made calls, and what recorded them.
+
+use crate::members::comm_id::CommId;
+use crate::members::{MergedMembers, SpeakerComm};
+use crate::output::table::Timing;
+use serde::{Deserialize, Serialize};
+
+/// Who made a call, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Caller {
+    /// The host.
+    pub host: Box<[u8]>,
+    /// The process.
+    pub pid: Option<u64>,
+    /// The CUDA device.
+    pub dev: Option<u32>,
+    /// The communicator's address.
+    pub comm: Option<u64>,
+    /// The communicator's id.
+    pub comm_id: Option<CommId>,
+    /// The rank in it.
+    pub rank: Option<u32>,
+    /// What recorded its calls, where a tally is exact.
+    pub recorded: CallProvenance,
+}
+
+/// What recorded calls, as the call table says, and how they were served: times of one clock are
+/// not another's.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct CallProvenance {
+    /// What they come from.
+    pub src: Box<[u8]>,
+    /// Which clock their times are on.
+    pub clock: Box<[u8]>,
+    /// What limits their times.
+    pub quality: Box<[u8]>,
+    /// NCCL's algorithm.
+    pub algo: Box<[u8]>,
+    /// NCCL's protocol.
+    pub proto: Box<[u8]>,
+    /// NCCL's channels.
+    pub nchannels: Option<u32>,
+    /// PyTorch's name for the process group.
+    pub pg_name: Box<[u8]>,
+    /// What the program calls it.
+    pub pg_desc: Box<[u8]>,
+}
+
+impl CallProvenance {
+    pub(super) fn new(src: &[u8], timing: &Timing<'_>) -> CallProvenance {
+        CallProvenance {
+            src: src.into(),
+            clock: timing.clock.into(),
+            quality: timing.quality.into(),
+            algo: timing.algo.into(),
+            proto: timing.proto.into(),
+            nchannels: timing.nchannels,
+            pg_name: timing.pg_name.into(),
+            pg_desc: timing.pg_desc.into(),
+        }
+    }
+
+    /// The timing of calls that took `dur_ns` together.
+    pub fn timing_of_calls(&self, dur_ns: Option<u64>) -> Timing<'_> {
+        Timing {
+            dur_ns,
+            clock: &self.clock,
+            quality: &self.quality,
+            start_ns: None,
+            algo: &self.algo,
+            proto: &self.proto,
+            nchannels: self.nchannels,
+            pg_name: &self.pg_name,
+            pg_desc: &self.pg_desc,
+        }
+    }
+}
+
+/// A merged member as its columns.
+pub fn caller_of(merged: &MergedMembers, aliases: &[u32], member: &SpeakerComm) -> Caller {
+    caller_in(merged, merged, aliases, member)
+}
+
+/// The same where more is known than was merged so far: `all` is what a walk before this one
+/// merged ([`MergedMembers::with_names_after`]), and `aliases` are its.
+pub fn caller_in(
+    merged: &MergedMembers,
+    all: &MergedMembers,
+    aliases: &[u32],
+    member: &SpeakerComm,
+) -> Caller {
+    let place = merged.origins.places.get(member.place);
+    let process = place.process;
+    let real = aliases.get(process as usize).copied().unwrap_or(process);
+    let identity = merged
+        .identity_of(member)
+        .or_else(|| all.sole_identity(process, real, member.comm));
+    let process = merged.origins.processes.get(real);
+    Caller {
+        host: process.host.clone(),
+        pid: process.pid,
+        dev: place.dev,
+        comm: Some(member.comm),
+        comm_id: identity.and_then(|i| i.comm_id),
+        rank: identity.map(|i| i.rank),
+        recorded: CallProvenance::default(),
+    }
+}

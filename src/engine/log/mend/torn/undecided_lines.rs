@@ -1,0 +1,123 @@
+//! What becomes of the physical lines that pieces are on: a line is counted when its last piece
+//! is decided.
+
+use crate::log::walk::{LineDamage, LineFragment, TailLikeness, TornPiece};
+use crate::report::account::{Account, LineClass};
+use std::collections::BTreeMap;
+
+/// What became of a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PieceOutcome {
+    /// It is what it looks like: a part of the whole line that it is on.
+    Own,
+    /// It was put together with another.
+    Joined,
+    /// Its other half is not there.
+    Lost,
+    /// It is no piece of NCCL's.
+    Foreign,
+}
+
+/// Lines whose class depends on their pieces.
+#[derive(Debug, Default)]
+pub(super) struct UndecidedLines(BTreeMap<u64, UndecidedLine>);
+
+#[derive(Debug)]
+struct UndecidedLine {
+    column: usize,
+    left: usize,
+    /// It has one piece.
+    is_alone: bool,
+    /// Something else on it is lost already, and its place noted.
+    damaged: bool,
+    lost: bool,
+    joined: bool,
+    own: bool,
+    /// What it is without its pieces.
+    class: LineClass,
+    /// Its first pieces may be anybody's: nothing is lost with them.
+    weak: bool,
+    /// Where its last piece breaks off.
+    broken: Option<LineDamage>,
+}
+
+impl UndecidedLines {
+    /// A piece comes.
+    pub(super) fn add_piece(&mut self, fragment: &LineFragment) {
+        let weak = match &fragment.piece {
+            TornPiece::Heard { .. } => return,
+            TornPiece::Tail { looks, .. } => *looks != TailLikeness::Nccl,
+            TornPiece::Head(_) | TornPiece::Doubtful { .. } => false,
+        };
+        let pending = self
+            .0
+            .entry(fragment.line)
+            .or_insert_with(|| UndecidedLine {
+                column: fragment.column,
+                left: fragment.of_line,
+                is_alone: fragment.of_line == 1,
+                damaged: fragment.damaged,
+                lost: false,
+                joined: false,
+                own: false,
+                class: fragment.class,
+                weak,
+                broken: None,
+            });
+        if pending.weak && !weak {
+            (pending.weak, pending.column) = (false, fragment.column);
+        }
+        // A beginning and what is after it.
+        pending.left += usize::from(matches!(fragment.piece, TornPiece::Doubtful { .. }));
+    }
+
+    /// True where nothing else is on the line of a piece that is not decided.
+    pub(super) fn is_alone(&self, line: u64) -> bool {
+        self.0.get(&line).is_some_and(|pending| pending.is_alone)
+    }
+
+    /// The line's last piece breaks off.
+    pub(super) fn set_line_damage(&mut self, line: u64, broken: LineDamage) {
+        if let Some(pending) = self.0.get_mut(&line) {
+            pending.broken = Some(broken);
+        }
+    }
+
+    /// One piece of a line is decided; with its last one the line is counted.
+    pub(super) fn settle_piece(&mut self, line: u64, outcome: PieceOutcome, account: &mut Account) {
+        let Some(pending) = self.0.get_mut(&line) else {
+            return;
+        };
+        pending.left = pending.left.saturating_sub(1);
+        match outcome {
+            PieceOutcome::Own => pending.own = true,
+            PieceOutcome::Joined => pending.joined = true,
+            PieceOutcome::Lost => pending.lost = true,
+            PieceOutcome::Foreign => {}
+        }
+        if pending.left > 0 {
+            return;
+        }
+        let Some(pending) = self.0.remove(&line) else {
+            return;
+        };
+        match pending.broken {
+            _ if !pending.lost => {}
+            Some(LineDamage { at, what, text }) => account.add_damage_place(line, at, what, &text),
+            None => {
+                let what = "the other half of a torn NCCL line";
+                account.add_damage_place(line, pending.column, what, b"");
+            }
+        }
+        // The line itself was counted when it was met.
+        account.lines -= 1;
+        account.count_line(match pending {
+            UndecidedLine { damaged: true, .. } | UndecidedLine { lost: true, .. } => {
+                LineClass::Damaged
+            }
+            UndecidedLine { joined: true, .. } => LineClass::Repaired,
+            UndecidedLine { own: true, .. } => LineClass::Call,
+            UndecidedLine { class, .. } => class,
+        });
+    }
+}

@@ -1,0 +1,52 @@
+//! Rows that are handed over before the input ends.
+
+use crate::error::Result;
+
+/// What is handed over of an input that goes on.
+#[derive(Debug)]
+pub enum LiveBatch<T> {
+    /// The next rows. They come again when the input has ended, unless two turns came in between.
+    Rows(T),
+    /// A turn: the rows from before the last turn do not come again.
+    Turn,
+}
+
+/// Who takes rows before the input ends.
+pub struct LiveRows<'e, T> {
+    sink: &'e mut (dyn FnMut(LiveBatch<T>) -> Result<()> + Send),
+    keeps: bool,
+}
+
+impl<'e, T> LiveRows<'e, T> {
+    /// Gives rows to `sink`.
+    pub fn new(sink: &'e mut (dyn FnMut(LiveBatch<T>) -> Result<()> + Send)) -> LiveRows<'e, T> {
+        LiveRows { sink, keeps: false }
+    }
+
+    /// The same, where all rows must come again when the input has ended.
+    #[must_use]
+    pub fn keep_all(self, keeps: bool) -> LiveRows<'e, T> {
+        LiveRows { keeps, ..self }
+    }
+
+    /// Hands the next rows over.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn send_rows(&mut self, rows: T) -> Result<()> {
+        (self.sink)(LiveBatch::Rows(rows))
+    }
+
+    /// Whether there may be turns.
+    pub fn has_checkpoints(&self) -> bool {
+        !self.keeps
+    }
+
+    /// A turn.
+    ///
+    /// # Errors
+    /// Never: nothing is written.
+    pub fn send_checkpoint(&mut self) -> Result<()> {
+        (self.sink)(LiveBatch::Turn)
+    }
+}

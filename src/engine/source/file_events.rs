@@ -1,0 +1,118 @@
+//! Which files grew, as the system tells: nobody need look at those that did not.
+
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use rustc_hash::FxHashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// So many names are kept until they are asked for; beyond it any file may have grown.
+const MAX_CHANGED_PATHS: usize = 1 << 16;
+
+/// How long is waited for more of what is heard: a line is often written in pieces.
+const WRITE_SETTLE_TIME: Duration = Duration::from_millis(4);
+
+/// What was heard since it was last asked for.
+#[derive(Debug, Default)]
+pub(super) struct ChangedPaths {
+    paths: FxHashSet<PathBuf>,
+    /// Some was missed.
+    all: bool,
+}
+
+impl ChangedPaths {
+    /// The names; `None` where any file may have grown.
+    pub(super) fn paths(&self) -> Option<impl Iterator<Item = &Path>> {
+        (!self.all).then(|| self.paths.iter().map(PathBuf::as_path))
+    }
+
+    fn has_no_change(&self) -> bool {
+        !self.all && self.paths.is_empty()
+    }
+
+    fn record_event(&mut self, event: notify::Result<notify::Event>) {
+        match event {
+            Ok(event) if event.need_rescan() => self.all = true,
+            // Reading is an event, too.
+            Ok(event) if matches!(event.kind, EventKind::Access(_)) => {}
+            Ok(event) => self.paths.extend(event.paths),
+            Err(_) => self.all = true,
+        }
+        if self.paths.len() > MAX_CHANGED_PATHS {
+            *self = ChangedPaths {
+                all: true,
+                ..ChangedPaths::default()
+            };
+        }
+    }
+}
+
+/// What was heard, and who waits for it.
+#[derive(Debug, Default)]
+struct FileEventInbox {
+    heard: Mutex<ChangedPaths>,
+    news: Condvar,
+}
+
+impl FileEventInbox {
+    fn lock_changes(&self) -> MutexGuard<'_, ChangedPaths> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Hears what happens in folders.
+pub(super) struct FileEvents {
+    /// Where the system tells nothing there is none.
+    watcher: Option<RecommendedWatcher>,
+    heard: Arc<FileEventInbox>,
+    folders: FxHashSet<PathBuf>,
+}
+
+impl FileEvents {
+    pub(super) fn new() -> FileEvents {
+        let heard = Arc::new(FileEventInbox::default());
+        let to = Arc::clone(&heard);
+        let hear = move |event| {
+            let mut heard = to.lock_changes();
+            heard.record_event(event);
+            if !heard.has_no_change() {
+                to.news.notify_all();
+            }
+        };
+        FileEvents {
+            watcher: notify::recommended_watcher(hear).ok(),
+            heard,
+            folders: FxHashSet::default(),
+        }
+    }
+
+    /// Listens to a file, which need not exist, through its folder: a thousand files of a folder need
+    /// one watch. Gives the name that is heard, if anything can be.
+    pub(super) fn watch_file(&mut self, path: &Path) -> Option<PathBuf> {
+        let path = std::path::absolute(path).ok()?;
+        let folder = path.parent()?;
+        if !self.folders.contains(folder) {
+            let watcher = self.watcher.as_mut()?;
+            watcher.watch(folder, RecursiveMode::NonRecursive).ok()?;
+            self.folders.insert(folder.to_owned());
+        }
+        Some(path)
+    }
+
+    /// What was heard since the last call.
+    pub(super) fn take_changes(&self) -> ChangedPaths {
+        std::mem::take(&mut *self.heard.lock_changes())
+    }
+
+    /// Waits for so long until something is heard.
+    pub(super) fn wait_for_change(&self, most: Duration) {
+        let heard = self.heard.lock_changes();
+        let waits = |heard: &mut ChangedPaths| heard.has_no_change();
+        let waited = self.heard.news.wait_timeout_while(heard, most, waits);
+        let (heard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(heard);
+        if !waited.timed_out() {
+            std::thread::sleep(WRITE_SETTLE_TIME);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Files so small that opening them costs as much as walking them: they are read whole, by the
+//! worker that walks them, into memory that it uses again.
+
+use super::chunks::MIN_CHUNK_BYTES;
+use super::{InputName, LineRejoiner, fill_buffer, head_of, is_coded};
+use std::cell::RefCell;
+use std::fs::{self, File, Metadata};
+use std::io::Read;
+use std::ops::Range;
+
+/// Plain text files, each one chunk however it is read, that are one after the other.
+pub struct SmallFileTexts<'b> {
+    bytes: &'b [u8],
+    at: &'b [Range<usize>],
+}
+
+impl<'b> SmallFileTexts<'b> {
+    /// The memory they are in.
+    pub fn bytes(&self) -> &'b [u8] {
+        self.bytes
+    }
+
+    /// Where each is in it.
+    pub fn text_ranges(&self) -> &'b [Range<usize>] {
+        self.at
+    }
+
+    /// Each by itself.
+    pub fn iter_texts(&self) -> impl Iterator<Item = &'b [u8]> {
+        let bytes = self.bytes;
+        self.at.iter().map(|at| &bytes[at.clone()])
+    }
+}
+
+/// Texts are handed over when they have as many bytes: they should still be in a core's own cache.
+const SMALL_FILES_BATCH_BYTES: usize = MIN_CHUNK_BYTES;
+
+/// A text begins at such an address: the kernel copies slower to others.
+const TEXT_ALIGNMENT_BYTES: usize = 64;
+
+/// What a thread reads into.
+#[derive(Default)]
+struct SmallFileBuffer {
+    bytes: Vec<u8>,
+    at: Vec<Range<usize>>,
+}
+
+/// Reads `origins` and hands them to `take` in order: several with their texts, where these are
+/// small, none of their lines must be put together and `fits` checks this by their first bytes, as
+/// [`super::Input::read_head`] gives them; every other, one that cannot be read too, by itself without: then [`super::Input::open`] says what
+/// it is.
+pub fn read_small_files<'o>(
+    origins: &'o [InputName],
+    rejoin: LineRejoiner,
+    fits: impl Fn(&[u8]) -> bool,
+    mut take: impl FnMut(&'o [InputName], Option<SmallFileTexts<'_>>),
+) {
+    thread_local! {
+        static MEMORY: RefCell<SmallFileBuffer> = RefCell::default();
+    }
+    MEMORY.with_borrow_mut(|SmallFileBuffer { bytes, at }| {
+        let mut first = 0;
+        for (number, origin) in origins.iter().enumerate() {
+            let text = read_small_file(
+                origin,
+                bytes,
+                at.last().map_or(0, |last| last.end),
+                rejoin,
+                &fits,
+            );
+            let is_text = text.is_some();
+            at.extend(text);
+            let is_last = number + 1 == origins.len();
+            if is_text
+                && !is_last
+                && at
+                    .last()
+                    .is_some_and(|last| last.end < SMALL_FILES_BATCH_BYTES)
+            {
+                continue;
+            }
+            let to = first + at.len();
+            if first < to {
+                take(&origins[first..to], Some(SmallFileTexts { bytes, at }));
+                at.clear();
+            }
+            if !is_text {
+                take(&origins[number..=number], None);
+            }
+            first = number + 1;
+        }
+    });
+}
+
+/// Opens a small file; how long it says it is.
+fn open_small_file(origin: &InputName) -> Option<(File, usize)> {
+    let small = |meta: Metadata| {
+        let len = usize::try_from(meta.len()).ok();
+        len.filter(|&len| meta.is_file() && len <= MIN_CHUNK_BYTES)
+    };
+    match origin {
+        InputName::Stdin | InputName::Followed(_) | InputName::Inside(_) | InputName::Copy(..) => {
+            None
+        }
+        // Asked before it is opened: to open a pipe waits for its writer.
+        InputName::Path(path) => {
+            let len = small(fs::metadata(path).ok()?)?;
+            Some((File::open(path).ok()?, len))
+        }
+        // Here the path need not be looked up twice.
+        InputName::Listed(path) => {
+            let file = File::open(path).ok()?;
+            let len = small(file.metadata().ok()?)?;
+            Some((file, len))
+        }
+    }
+}
+
+/// Reads all of `origin` into `buffer` after what is `used` of it; where it is there.
+fn read_small_file(
+    origin: &InputName,
+    buffer: &mut Vec<u8>,
+    used: usize,
+    rejoin: LineRejoiner,
+    fits: impl Fn(&[u8]) -> bool,
+) -> Option<Range<usize>> {
+    let (mut file, len) = open_small_file(origin)?;
+    // Room for one byte more shows a file that is longer than it says.
+    let need = used + TEXT_ALIGNMENT_BYTES + len + 1;
+    if buffer.len() < need {
+        buffer.resize(need.next_power_of_two(), 0);
+    }
+    let used = used
+        + buffer[used..]
+            .as_ptr()
+            .align_offset(TEXT_ALIGNMENT_BYTES)
+            .min(TEXT_ALIGNMENT_BYTES);
+    let room = &mut buffer[used..];
+    // What is there at once and no more is as much as a map would have: no second look for the end.
+    let mut n = file.read(room).ok()?;
+    if n != len {
+        n += fill_buffer(&mut file, &mut room[n..]).ok()?;
+    }
+    let is_whole = n < room.len() && n <= MIN_CHUNK_BYTES;
+    let text = &room[..n];
+    let head = head_of(text);
+    let is_text = is_whole && !is_coded(head) && !(rejoin.is_blocks)(text) && fits(head);
+    is_text.then_some(used..used + n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::mend::blocks::BLOCK_REJOINER;
+    use std::path::Path;
+
+    fn bytes(path: &Path) -> Option<Vec<u8>> {
+        let mut found = None;
+        let origins = [InputName::Path(path.to_owned())];
+        read_small_files(
+            &origins,
+            BLOCK_REJOINER,
+            |_| true,
+            |_, texts| found = texts.map(|t| t.iter_texts().collect::<Vec<_>>().concat()),
+        );
+        found
+    }
+
+    #[test]
+    fn a_small_text_is_all_its_bytes_and_none_of_those_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        for len in [
+            0,
+            1,
+            5000,
+            10,
+            MIN_CHUNK_BYTES,
+            4095,
+            4096,
+            4097,
+            MIN_CHUNK_BYTES - 1,
+            0,
+        ] {
+            let text: Vec<u8> = b"line\n".iter().copied().cycle().take(len).collect();
+            fs::write(&path, &text).unwrap();
+            assert!(bytes(&path) == Some(text), "{len}");
+        }
+    }
+
+    #[test]
+    fn texts_come_in_order_and_all_else_by_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let large = vec![b'x'; SMALL_FILES_BATCH_BYTES - 1];
+        let files: [&[u8]; 7] = [b"a\n", b"", b"op,", b"b", &large, b"cd", b"\x1f\x8b"];
+        for (at, bytes) in files.iter().enumerate() {
+            fs::write(dir.path().join(at.to_string()), bytes).unwrap();
+        }
+        let origins = crate::source::expand_paths(&[dir.path().to_owned()], &[])
+            .unwrap()
+            .origins;
+        let mut got = Vec::new();
+        let fits = |head: &[u8]| !head.starts_with(b"op");
+        read_small_files(&origins, BLOCK_REJOINER, fits, |of, texts| {
+            let each = texts.map(|t| t.iter_texts().map(<[u8]>::to_vec).collect::<Vec<_>>());
+            got.push((of.len(), each));
+        });
+        let of = |files: &[&[u8]]| Some(files.iter().map(|f| f.to_vec()).collect::<Vec<_>>());
+        let want = [
+            (2, of(&files[..2])),
+            (1, None),
+            (2, of(&files[3..5])),
+            (1, of(&files[5..6])),
+            (1, None),
+        ];
+        assert!(got == want);
+    }
+
+    #[test]
+    fn what_is_not_a_small_text_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        assert!(bytes(&path).is_none() && bytes(dir.path()).is_none());
+        read_small_files(
+            &[InputName::Stdin],
+            BLOCK_REJOINER,
+            |_| true,
+            |_, texts| assert!(texts.is_none()),
+        );
+        let large = vec![b'x'; MIN_CHUNK_BYTES + 1];
+        for other in [&b"\x1f\x8b\x08\x00"[..], &large] {
+            fs::write(&path, other).unwrap();
+            assert!(bytes(&path).is_none());
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `-o FILE`: a file in the place of standard output, there only when it is whole.
+//!
+//! What is written goes into a temporary file beside it, which gets its name when the program has
+//! written all. What is no regular file, such as a device or a named pipe, is written as it is.
+
+use anyhow::Context;
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tempfile::{Builder, NamedTempFile};
+
+/// What gets its name at the end. Standard output is the process's, and so is this.
+static UNNAMED: Mutex<Option<(NamedTempFile, PathBuf)>> = Mutex::new(None);
+
+fn lock_pending_file() -> MutexGuard<'static, Option<(NamedTempFile, PathBuf)>> {
+    UNNAMED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lets standard output go into the file from here on.
+///
+/// # Errors
+/// It cannot be written there.
+pub(super) fn redirect_stdout(path: &Path) -> anyhow::Result<()> {
+    let failed = || format!("cannot write {}", path.display());
+    // The file that a link leads to is replaced, not the link.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let there = target.metadata().ok();
+    let is_special = |there: &Metadata| {
+        let kind = there.file_type();
+        kind.is_char_device() || kind.is_block_device() || kind.is_fifo() || kind.is_socket()
+    };
+    if there
+        .as_ref()
+        .is_some_and(|there| is_special(there) || there.is_dir())
+    {
+        let file = OpenOptions::new().write(true).open(path);
+        return replace_stdout(&file.with_context(failed)?).with_context(failed);
+    }
+    let folder = match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    // Like any new file; the umask is applied to it.
+    let access = there.map_or_else(|| Permissions::from_mode(0o666), |t| t.permissions());
+    let file = Builder::new()
+        .prefix(".nccl-pipe-")
+        .permissions(access)
+        .tempfile_in(folder)
+        .with_context(failed)?;
+    replace_stdout(file.as_file()).with_context(failed)?;
+    *lock_pending_file() = Some((file, target));
+    Ok(())
+}
+
+fn replace_stdout(file: &File) -> anyhow::Result<()> {
+    Ok(rustix::stdio::dup2_stdout(file)?)
+}
+
+/// Gives the file its name: all is written. A file system that notices only now that it is full, as
+/// one over a network may, is an error, too.
+///
+/// # Errors
+/// The last bytes cannot be written; it cannot be renamed.
+pub(super) fn name_output_file() -> anyhow::Result<()> {
+    let Some((file, path)) = lock_pending_file().take() else {
+        return Ok(());
+    };
+    let failed = || format!("cannot write {}", path.display());
+    std::io::stdout().flush().with_context(failed)?;
+    file.as_file().sync_all().with_context(failed)?;
+    file.persist(&path)
+        .map_err(|e| e.error)
+        .with_context(failed)?;
+    Ok(())
+}
+
+/// Removes what was written so far: a file with the name stays as it was.
+pub(super) fn discard_output_file() {
+    drop(lock_pending_file().take());
+}

@@ -1,0 +1,331 @@
+//! The second walk of a log: its rows.
+//!
+//! Chunks are walked on all cores, their calls numbered in order, and their rows made as text on
+//! all cores again, a block at a time: [`Work`] hands out both.
+
+use super::filter::{CallFilter, FilterWatch};
+use super::order::{ChunkRun as Calls, WholeLogOrder};
+use super::records::{CallInGap, CallSequences, ChunkRecords, RecordBuffers};
+use super::row_workers::{RowTask, RowTaskQueue};
+use super::text::{RowTextBuffer, SpeakerColumns};
+use super::{CommsRowOrder, CommsRowSink, LogPlan, RowForm, SecondWalk};
+use crate::count::caller;
+use crate::count::calls::Options as Read;
+use crate::error::{Error, Result};
+use crate::log;
+use crate::log::placement::GapCursor;
+use crate::log::timeline::{StepTimeline, StepWindow};
+use crate::log::walk::{self, ChunkResult};
+use crate::members::{MergedMembers, MergedNumbers};
+use crate::output::table::{Row, Timing};
+use crate::pool;
+use crate::source::InputChunk;
+use crate::stages::tuning::call_methods::{CallMethods, MethodColumns};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a chunk whose rows are made at a time: its calls are in memory.
+const ROW_CHUNK_BYTES: usize = 2 << 20;
+
+/// Rows that are written at a time: their text is still in a core's own cache when the kernel
+/// copies it. Writing 1 MB at a time took four times as long.
+const ROWS_PER_BLOCK: usize = 1024;
+
+/// How many threads a chunk has work for: one that walks it, or some that make its rows.
+const THREADS_PER_CHUNK: usize = 8;
+
+/// A chunk whose calls are numbered.
+struct NumberedChunk {
+    chunk: InputChunk,
+    records: ChunkRecords,
+    /// Who speaks, by the chunk's members.
+    speakers: Vec<Arc<SpeakerColumns>>,
+}
+
+impl NumberedChunk {
+    /// Gives the rows of some of its calls to `take`.
+    fn for_each_row(
+        &self,
+        wanted: &WantedRows<'_>,
+        calls: Range<usize>,
+        take: impl FnMut(&Row<'_>, &SpeakerColumns),
+    ) {
+        let known = (&self.records, self.chunk.bytes(), &self.speakers[..]);
+        wanted.each_row(known, self.records.placed_calls(calls), take);
+    }
+}
+
+/// Calls whose rows follow each other.
+type RowBlock = Vec<Calls<NumberedChunk>>;
+
+enum TaskResult {
+    Walked(Box<Result<(InputChunk, ChunkResult<ChunkRecords>)>>),
+    Made(Vec<u8>),
+}
+
+/// Which rows of a log are wanted, and what they have beside their calls.
+pub(super) struct WantedRows<'r> {
+    pub(super) read: &'r Read,
+    pub(super) filter: &'r CallFilter,
+    pub(super) watch: &'r FilterWatch,
+    pub(super) timeline: &'r StepTimeline,
+    /// By choice.
+    pub(super) timings: &'r [Timing<'r>],
+}
+
+impl WantedRows<'_> {
+    /// Gives the rows of some calls of a chunk to `take`.
+    #[inline]
+    pub(super) fn each_row(
+        &self,
+        (records, bytes, speakers): (&ChunkRecords, &[u8], &[Arc<SpeakerColumns>]),
+        calls: impl Iterator<Item = CallInGap>,
+        mut take: impl FnMut(&Row<'_>, &SpeakerColumns),
+    ) {
+        let in_window = |step: Option<u64>| {
+            let inside = |w: &StepWindow| step.is_some_and(|s| w.contains(s));
+            self.read.window.as_ref().is_none_or(inside)
+        };
+        let (mut passed, mut others) = (false, self.watch.new_part());
+        for (member, row) in records.build_rows(calls, bytes, self.timeline, self.timings) {
+            let speaker = &speakers[member];
+            let row = speaker.fill_row(row);
+            if !in_window(row.step) {
+                continue;
+            }
+            if self.filter.does_pass(&row) {
+                passed = true;
+                take(&row, speaker);
+            } else if let (false, Some(others)) = (passed, &mut others) {
+                others.add_call(&row, self.filter);
+            }
+        }
+        self.watch.add_part(others, passed);
+    }
+}
+
+/// Divides calls into blocks.
+fn split_into_blocks(runs: Vec<Calls<NumberedChunk>>) -> Vec<RowBlock> {
+    let (mut blocks, mut last, mut left) = (Vec::new(), Vec::new(), ROWS_PER_BLOCK);
+    for (part, calls) in runs {
+        let mut from = calls.start;
+        while from < calls.end {
+            let until = calls.end.min(from + left);
+            last.push((Arc::clone(&part), from..until));
+            left -= until - from;
+            from = until;
+            if left == 0 {
+                blocks.push(std::mem::take(&mut last));
+                left = ROWS_PER_BLOCK;
+            }
+        }
+    }
+    blocks.extend(Some(last).filter(|last| !last.is_empty()));
+    blocks
+}
+
+/// What the cores do: they walk chunks, and make rows.
+struct RowMaker<'r> {
+    wanted: &'r WantedRows<'r>,
+    form: RowForm,
+    /// Texts that were written, whose memory is used again.
+    spare: Mutex<Vec<Vec<u8>>>,
+    /// The same of chunks' calls: else each chunk's would be new pages to the kernel.
+    memories: Mutex<Vec<RecordBuffers>>,
+}
+
+fn lock_list<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl RowMaker<'_> {
+    fn run_task(&self, task: RowTask<Result<InputChunk>, RowBlock>) -> TaskResult {
+        match task {
+            RowTask::Walk(chunk) => TaskResult::Walked(Box::new(chunk.and_then(|chunk| {
+                let memory = lock_list(&self.memories).pop().unwrap_or_default();
+                let records = ChunkRecords::new(chunk.bytes(), memory);
+                let scanned = log::walk_one_chunk(&chunk, &self.wanted.read.log, records)?;
+                Ok((chunk, scanned))
+            }))),
+            RowTask::Make(block) => {
+                let spare = lock_list(&self.spare).pop().unwrap_or_default();
+                let mut text = RowTextBuffer::new(self.form, spare);
+                for (part, calls) in block {
+                    part.for_each_row(self.wanted, calls, |row, speaker| {
+                        text.push_row(row, speaker);
+                    });
+                    if let Some(part) = Arc::into_inner(part) {
+                        lock_list(&self.memories).push(part.records.into_memory());
+                    }
+                }
+                TaskResult::Made(text.out)
+            }
+        }
+    }
+}
+
+impl SecondWalk<'_> {
+    /// A log's rows.
+    pub(super) fn write_log_rows(
+        &mut self,
+        log: LogPlan,
+        sink: &mut CommsRowSink<'_, '_>,
+    ) -> Result<()> {
+        let LogPlan {
+            input,
+            survey,
+            aliases,
+            served,
+        } = log;
+        self.merged.begin_next_input();
+        let (options, read) = (self.options, self.read);
+        let choices = served
+            .as_ref()
+            .map(CallMethods::method_columns)
+            .unwrap_or_default();
+        let timings: Vec<Timing<'_>> = choices.iter().map(MethodColumns::timing).collect();
+        let wanted = WantedRows {
+            read,
+            filter: &options.filter,
+            watch: &self.watch,
+            timeline: &survey.timeline,
+            timings: &timings,
+        };
+        let maker = RowMaker {
+            wanted: &wanted,
+            form: options.form,
+            spare: Mutex::default(),
+            memories: Mutex::default(),
+        };
+        let chunks = input.open_chunks(ROW_CHUNK_BYTES, walk::classify_cut)?;
+        let all = read.log.jobs;
+        let jobs = chunks
+            .estimate_chunks_left()
+            .map_or(all, |n| all.min(n * THREADS_PER_CHUNK));
+        let work = RowTaskQueue::new(chunks);
+        let mut log = log::LogState::default();
+        // Another input's lines do not divide this one.
+        let is_in_lines = survey.is_settled || options.order == CommsRowOrder::Line;
+        let placed = (&*survey.timeline, &survey.placement);
+        let order = || WholeLogOrder::new(placed, options.order.max_row_move());
+        let mut order = (!is_in_lines).then(order);
+        let mut numbering = ChunkNumbering {
+            merged: &mut self.merged,
+            surveyed: &self.surveyed,
+            aliases: &aliases,
+            seqs: &mut self.seqs,
+            speakers: Vec::new(),
+            gaps: survey.placement.gap_cursor(),
+            served,
+        };
+        pool::map_without_sink_thread(
+            jobs,
+            &work,
+            |task| maker.run_task(task),
+            |done| {
+                let result = match (done, &mut *sink) {
+                    (TaskResult::Walked(walked), sink) => walked.and_then(|(chunk, scanned)| {
+                        let part = Arc::new(numbering.number_calls(&mut log, chunk, scanned));
+                        let all = 0..part.records.len();
+                        let runs = match (sink, &mut order) {
+                            (CommsRowSink::Counted(counting), _) => {
+                                part.for_each_row(&wanted, all, |row, _| counting.count_row(row));
+                                Vec::new()
+                            }
+                            (CommsRowSink::Text(_), Some(order)) => {
+                                let records = &part.records;
+                                order.add_chunk(
+                                    &part,
+                                    |call| records.gap_of_call(call),
+                                    &records.line_gaps(),
+                                );
+                                drop(part);
+                                order.take_ready_runs()
+                            }
+                            (CommsRowSink::Text(_), None) => vec![(part, all)],
+                        };
+                        work.add_blocks(split_into_blocks(runs).into_iter());
+                        Ok(())
+                    }),
+                    (TaskResult::Made(mut text), CommsRowSink::Text(out)) => {
+                        let written = out.write_all(&text).map_err(Error::Output);
+                        text.clear();
+                        lock_list(&maker.spare).push(text);
+                        written
+                    }
+                    (TaskResult::Made(_), CommsRowSink::Counted(_)) => Ok(()),
+                };
+                if result.is_err() {
+                    work.stop();
+                }
+                result
+            },
+        )?;
+        let rest = order
+            .map(WholeLogOrder::take_remaining_runs)
+            .unwrap_or_default();
+        for block in split_into_blocks(rest) {
+            if let (TaskResult::Made(text), CommsRowSink::Text(out)) =
+                (maker.run_task(RowTask::Make(block)), &mut *sink)
+            {
+                out.write_all(&text).map_err(Error::Output)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What numbers the calls of one chunk after another.
+struct ChunkNumbering<'r> {
+    merged: &'r mut MergedMembers,
+    surveyed: &'r MergedMembers,
+    aliases: &'r [u32],
+    seqs: &'r mut CallSequences,
+    /// Those met so far, by merged member.
+    speakers: Vec<Option<Arc<SpeakerColumns>>>,
+    /// The gaps that calls were made in.
+    gaps: GapCursor<'r>,
+    /// How calls were served, if that is wanted.
+    served: Option<CallMethods>,
+}
+
+impl ChunkNumbering<'_> {
+    fn number_calls(
+        &mut self,
+        log: &mut log::LogState,
+        chunk: InputChunk,
+        scanned: ChunkResult<ChunkRecords>,
+    ) -> NumberedChunk {
+        let mut to = MergedNumbers::default();
+        let part = log.add_chunk(scanned, self.merged, &mut to);
+        let (gap, mut records) = (part.gap, part.visit);
+        records.offset_sequences(&to, self.merged, self.seqs);
+        records.place_in_gaps(gap, &to, &mut self.gaps);
+        if let Some(served) = &mut self.served {
+            records.set_served_choices(self.merged, served);
+        }
+        let speakers = records
+            .members()
+            .iter()
+            .map(|&m| self.speaker_of_member(m))
+            .collect();
+        NumberedChunk {
+            chunk,
+            records,
+            speakers,
+        }
+    }
+
+    fn speaker_of_member(&mut self, member: u32) -> Arc<SpeakerColumns> {
+        let at = member as usize;
+        if self.speakers.len() <= at {
+            self.speakers.resize(at + 1, None);
+        }
+        let new = || {
+            let member = self.merged.origins.members.get(member);
+            let who = caller::caller_in(self.merged, self.surveyed, self.aliases, member);
+            Arc::new(SpeakerColumns::new(who, member.nranks))
+        };
+        Arc::clone(self.speakers[at].get_or_insert_with(new))
+    }
+}

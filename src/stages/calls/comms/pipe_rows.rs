@@ -1,0 +1,511 @@
+//! The rows of a pipe: a call's row is written as soon as its step is settled, in the order of [`super::order`].
+//!
+//! One walk is all there is of a pipe, so calls are held as records until they can be written. The
+//! last ones are written when the log has ended, and then its own steps are held against those that
+//! were written: a later line may tell something else.
+
+use super::call_spool::CallSpool;
+use super::filter::FilterWatch;
+use super::log_rows::WantedRows;
+use super::order::{CallGap, ChunkCall, KnownPlaces as Knows, LiveRowOrder as InOrder};
+use super::records::{CallInGap, CallSequences, ChunkRecords, GAP_OF_ITS_LINE};
+use super::text::{RowTextBuffer, SpeakerColumns};
+use super::{CommsRowOrder, Options, report_missing, report_placement};
+use crate::count::caller;
+use crate::count::calls::{Options as Read, Progress};
+use crate::error::{Error, Result};
+use crate::formats::Provides;
+use crate::formats::open::OpenInput;
+use crate::log::placement::{CallRecorder, FilesWithoutSteps};
+use crate::log::propose;
+use crate::log::timeline::{LiveTimeline, StepTimeline};
+use crate::log::{LogState, MergedChunk};
+use crate::members::MergedMembers;
+use crate::report::Report;
+use crate::source::InputName;
+use crate::stages::survey::{LogSurvey, SurveyBuilder};
+use crate::stages::{self, InputStage};
+use std::io::Write;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Writes the rows of a pipe.
+///
+/// # Errors
+/// As [`super::rows`].
+pub(super) fn write_pipe_rows(
+    origin: &InputName,
+    read: &Read,
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+    out: &mut (dyn Write + Send),
+) -> Result<Option<OpenInput<(CallRecorder, ChunkRecords)>>> {
+    let mut live = LiveTable {
+        read,
+        now: SurveyBuilder::default(),
+        growing: LiveTimeline::default(),
+        ended: None,
+        table: None,
+        writer: PipeWriter {
+            held: CallSpool::new(options.hold),
+            order: InOrder::new(options.order.max_row_move()),
+            seqs: CallSequences::default(),
+            rows: WrittenRows {
+                read,
+                options,
+                out: HeadedRowText {
+                    to: out,
+                    header: Some(options.form.header_text()),
+                },
+                made: Vec::new(),
+                is_otherwise: false,
+                watch: FilterWatch::default(),
+            },
+        },
+        outcome: Ok(()),
+    };
+    let origins = std::slice::from_ref(origin);
+    let new = || (CallRecorder::default(), ChunkRecords::new_without_bytes());
+    let merged = stages::read_stage(&mut live, origins, read, report, progress, new)?;
+    progress.finish();
+    let LiveTable {
+        growing,
+        ended,
+        table,
+        writer,
+        ..
+    } = live;
+    let Some(survey) = ended else {
+        return Ok(table);
+    };
+    if let Some(window) = &read.window {
+        let mut present = growing.forgotten_steps().clone();
+        present.add_timeline(&survey.timeline);
+        let missing =
+            |text| propose::reopened_missing_steps_error(text, &present, origins, read.source);
+        present.check_window(window).map_err(missing)?;
+    }
+    if growing.is_contradicted() {
+        report.warn_rows_changed();
+    }
+    writer.finish_log(&survey, &merged, report)?;
+    Ok(None)
+}
+
+/// A pipe while it is read.
+struct LiveTable<'r> {
+    read: &'r Read,
+    now: SurveyBuilder,
+    growing: LiveTimeline,
+    ended: Option<LogSurvey>,
+    /// It is no log.
+    table: Option<OpenInput<(CallRecorder, ChunkRecords)>>,
+    writer: PipeWriter<'r>,
+    outcome: Result<()>,
+}
+
+impl InputStage for LiveTable<'_> {
+    const NEEDS: Provides = Provides::CALLS;
+    type Visit = (CallRecorder, ChunkRecords);
+
+    fn begin_input(&mut self, _: String) {
+        self.now = SurveyBuilder::new(self.read, false);
+    }
+
+    fn add_chunk(&mut self, part: MergedChunk<'_, Self::Visit>) {
+        let ((calls, records), part) = part.take_visit();
+        self.outcome = self.writer.add_records(records, &part);
+        self.now.add_chunk(calls, &part, self.read);
+        if let (Some((log, _)), true) = (part.so_far, self.outcome.is_ok()) {
+            if self.read.timeline.none {
+                let nothing = StepTimeline::default();
+                let now = CallPositions {
+                    timeline: &nothing,
+                    settled: Some(u32::MAX),
+                    cut: |_, _| (CallGap::OfLine, u32::MAX),
+                };
+                self.outcome = self.writer.write_ready_rows(&now, part.merged);
+                return;
+            }
+            let timeline = log.update_growing_timeline(&mut self.growing, &self.read.timeline);
+            let found = self.now.live_placement(timeline, part.merged, u32::MAX);
+            let cut = |process, number| match found.cut_of_call(process, number) {
+                Some((gap, until)) => (CallGap::Of(gap), until),
+                None => (CallGap::Later, u32::MAX),
+            };
+            if let Some(settled) = found.settled {
+                let now = CallPositions {
+                    timeline,
+                    settled: found.settled,
+                    cut,
+                };
+                self.outcome = self.writer.write_ready_rows(&now, part.merged);
+                if self.outcome.is_ok() && self.writer.is_nothing_waiting(&self.growing) {
+                    self.forget_written(settled, log, &part);
+                }
+            }
+        }
+    }
+
+    fn check_output(&mut self) -> Result<()> {
+        std::mem::replace(&mut self.outcome, Ok(()))
+    }
+
+    fn end_input(
+        &mut self,
+        input: OpenInput<Self::Visit>,
+        log: LogState,
+        merged: &MergedMembers,
+        report: &mut Report,
+    ) {
+        let now = std::mem::take(&mut self.now);
+        let log = (log, &mut self.growing);
+        let survey = now.end_log(
+            log,
+            merged,
+            &mut FilesWithoutSteps::for_inputs(1),
+            self.read,
+        );
+        report_missing(&input.name(), &survey, self.read, report);
+        self.ended = Some(survey);
+    }
+
+    fn add_other_input(
+        &mut self,
+        input: OpenInput<Self::Visit>,
+        _: &mut MergedMembers,
+        _: &mut Report,
+        _: &dyn Progress,
+    ) -> Result<()> {
+        self.table = Some(input);
+        Ok(())
+    }
+}
+
+impl LiveTable<'_> {
+    /// All up to the end of gap `settled` is written: at a turn lets go of what is before the last one.
+    fn forget_written(&mut self, settled: u32, log: &LogState, part: &MergedChunk<'_, ()>) {
+        let Some(turn) = self.growing.checkpoint(settled) else {
+            return;
+        };
+        self.now.place_checkpoint(turn, part, self.read);
+        let now = &self.now;
+        let cuts = |process| now.cuts_of(process);
+        self.writer
+            .rows
+            .check_written_steps(self.growing.timeline(), cuts);
+        if let Some(before) = turn.before.map(|before| before.in_lines) {
+            self.now.forget_until(before);
+            self.growing.forget_until(before);
+            log.forget_gaps_until(before);
+        }
+    }
+}
+
+/// What is known so far of where calls were made.
+struct CallPositions<'t, G> {
+    timeline: &'t StepTimeline,
+    settled: Option<u32>,
+    /// By the process and the number of its call: see [`Knows::cut`].
+    cut: G,
+}
+
+impl<G: Fn(u32, u32) -> (CallGap, u32)> Knows for CallPositions<'_, G> {
+    fn last_settled_gap(&self) -> Option<u32> {
+        self.settled
+    }
+
+    fn stretch_end(&self, gap: u32) -> u32 {
+        self.timeline.stretch_end(gap)
+    }
+
+    fn find_cut(&self, process: u32, number: u32) -> (CallGap, u32) {
+        (self.cut)(process, number)
+    }
+}
+
+/// The calls of a process that were written.
+#[derive(Debug, Clone, Copy, Default)]
+struct WrittenCalls {
+    calls: u32,
+    /// How many of them were written before the last turn, and before the one before that.
+    turned: [u32; 2],
+    /// Hashes of the steps of those after each.
+    steps: [u64; 2],
+}
+
+impl WrittenCalls {
+    fn count_written(&mut self, step: Option<u64>) {
+        self.calls += 1;
+        self.steps[0] = hash_step(self.steps[0], step);
+    }
+
+    /// The last turn is the one before from now on.
+    fn age_written(&mut self) {
+        self.turned = [self.calls, self.turned[0]];
+        self.steps = [0, self.steps[0]];
+    }
+
+    /// True where those that were written before the last turn were made in other steps than they were
+    /// written with.
+    fn did_old_steps_change(&self, timeline: &StepTimeline, cuts: &[(u32, u32)]) -> bool {
+        hash_steps(timeline, cuts, self.turned[1]..self.turned[0]) != self.steps[1]
+    }
+
+    /// The same of those after it.
+    fn did_steps_change(&self, timeline: &StepTimeline, cuts: &[(u32, u32)]) -> bool {
+        hash_steps(timeline, cuts, self.turned[0]..self.calls) != self.steps[0]
+    }
+}
+
+/// A hash of steps with one more.
+fn hash_step(steps: u64, step: Option<u64>) -> u64 {
+    let step = step.map_or(u64::MAX, |step| step.wrapping_add(1));
+    (steps.rotate_left(5) ^ step).wrapping_mul(0x517c_c1b7_2722_0a95)
+}
+
+/// The hash of the steps of some calls of a process, by where its calls are cut.
+fn hash_steps(timeline: &StepTimeline, cuts: &[(u32, u32)], calls: Range<u32>) -> u64 {
+    let mut hash = 0;
+    let mut number = calls.start;
+    let first = cuts.partition_point(|cut| cut.1 <= number);
+    for &(gap, end) in &cuts[first..] {
+        let step = timeline.step_of(gap as usize).map(|step| step.step);
+        while number < end.min(calls.end) {
+            hash = hash_step(hash, step);
+            number += 1;
+        }
+    }
+    (number..calls.end).fold(hash, |hash, _| hash_step(hash, None))
+}
+
+/// Where rows go.
+struct HeadedRowText<'r> {
+    to: &'r mut (dyn Write + Send),
+    /// It goes before the first rows: a window that is not there leaves nothing.
+    header: Option<Vec<u8>>,
+}
+
+impl HeadedRowText<'_> {
+    fn write_rows(&mut self, rows: &[u8]) -> Result<()> {
+        let header = self.header.take().unwrap_or_default();
+        let header = self.to.write_all(&header);
+        let written = header.and_then(|()| self.to.write_all(rows));
+        written.map_err(Error::Output)
+    }
+}
+
+/// Writes rows: those that wait, in their order.
+struct PipeWriter<'r> {
+    held: CallSpool,
+    order: InOrder<Arc<ChunkRecords>>,
+    seqs: CallSequences,
+    rows: WrittenRows<'r>,
+}
+
+impl PipeWriter<'_> {
+    fn add_records(&mut self, mut records: ChunkRecords, part: &MergedChunk<'_, ()>) -> Result<()> {
+        records.offset_sequences(part.to, part.merged, &mut self.seqs);
+        records.set_merged_processes(part.gap, part.to);
+        match records.len() {
+            0 => Ok(()),
+            _ => self.held.push(records),
+        }
+    }
+
+    /// True where no call waits from before the last turn.
+    fn is_nothing_waiting(&self, growing: &LiveTimeline) -> bool {
+        let stretch = self.order.first_open_gap();
+        growing.last_checkpoint().is_none_or(|turn| stretch > turn)
+    }
+
+    /// Writes the rows of the calls whose turn has come by what is known now.
+    fn write_ready_rows(
+        &mut self,
+        now: &CallPositions<'_, impl Fn(u32, u32) -> (CallGap, u32)>,
+        merged: &MergedMembers,
+    ) -> Result<()> {
+        let mut writing = RowBatch::new_batch(&mut self.rows, now.timeline, merged);
+        let take = |of: &_, call, gap| writing.add_call(of, call, gap);
+        self.order.take_ready(&mut self.held, now, take)?;
+        writing.finish_batch()
+    }
+
+    /// The log has ended: writes the rest, and reports calls that were written with another step.
+    fn finish_log(
+        mut self,
+        survey: &LogSurvey,
+        merged: &MergedMembers,
+        report: &mut Report,
+    ) -> Result<()> {
+        let (timeline, placement) = (&*survey.timeline, &survey.placement);
+        let before = self.rows.made.clone();
+        let cut = |process, number| match placement.cut_of_call(process, number) {
+            Some((gap, until)) => (CallGap::Of(gap), until),
+            None => (CallGap::OfLine, u32::MAX),
+        };
+        let now = CallPositions {
+            timeline,
+            settled: Some(u32::MAX),
+            cut,
+        };
+        let mut rows = self.rows;
+        let mut writing = RowBatch::new_batch(&mut rows, timeline, merged);
+        let take = |of: &_, call, gap| writing.add_call(of, call, gap);
+        let is_in_order = self.order.take_remaining(&mut self.held, &now, take)?;
+        writing.finish_batch()?;
+        rows.out.write_rows(&[])?;
+        let is_other = |(process, made): (u32, &WrittenCalls)| {
+            let cuts = placement.cuts_of(process);
+            made.did_old_steps_change(timeline, cuts) || made.did_steps_change(timeline, cuts)
+        };
+        let is_moved = rows.options.order == CommsRowOrder::Step && !is_in_order;
+        if is_moved || rows.is_otherwise || (0_u32..).zip(&before).any(is_other) {
+            report.warn_rows_changed();
+        }
+        report_placement(rows.options, rows.read, survey.placement.methods, report);
+        rows.watch
+            .report_if_none_passed(&rows.options.filter, report);
+        Ok(())
+    }
+}
+
+/// Where rows go, and what is remembered of them.
+struct WrittenRows<'r> {
+    read: &'r Read,
+    options: &'r Options,
+    out: HeadedRowText<'r>,
+    /// By process.
+    made: Vec<WrittenCalls>,
+    /// Calls were written with other steps than are known now.
+    is_otherwise: bool,
+    watch: FilterWatch,
+}
+
+impl WrittenRows<'_> {
+    /// At a turn: holds the calls that were written before the last one against where they were made.
+    fn check_written_steps<'c>(
+        &mut self,
+        timeline: &StepTimeline,
+        cuts: impl Fn(u32) -> &'c [(u32, u32)],
+    ) {
+        for (process, made) in (0..).zip(&mut self.made) {
+            self.is_otherwise |= made.did_old_steps_change(timeline, cuts(process));
+            made.age_written();
+        }
+    }
+}
+
+/// Writes rows while no more is read.
+struct RowBatch<'w, 'r> {
+    rows: &'w mut WrittenRows<'r>,
+    timeline: &'w StepTimeline,
+    merged: &'w MergedMembers,
+    aliases: Vec<u32>,
+    /// By merged member.
+    speakers: Vec<Option<Arc<SpeakerColumns>>>,
+    /// Calls of one chunk that are written next.
+    chunk: Option<Arc<ChunkRecords>>,
+    calls: Vec<CallInGap>,
+    text: Vec<u8>,
+}
+
+impl<'w, 'r> RowBatch<'w, 'r> {
+    fn new_batch(
+        rows: &'w mut WrittenRows<'r>,
+        timeline: &'w StepTimeline,
+        merged: &'w MergedMembers,
+    ) -> Self {
+        RowBatch {
+            rows,
+            timeline,
+            merged,
+            aliases: merged.process_aliases(),
+            speakers: Vec::new(),
+            chunk: None,
+            calls: Vec::new(),
+            text: Vec::new(),
+        }
+    }
+
+    /// The next call, and the gap that it was made in; `None` where its line tells.
+    fn add_call(
+        &mut self,
+        chunk: &Arc<ChunkRecords>,
+        call: ChunkCall,
+        gap: Option<u32>,
+    ) -> Result<()> {
+        if !self
+            .chunk
+            .as_ref()
+            .is_some_and(|own| Arc::ptr_eq(own, chunk))
+        {
+            self.write_chunk_rows()?;
+            self.chunk = Some(Arc::clone(chunk));
+        }
+        let step = gap.and_then(|gap| self.timeline.step_of(gap as usize));
+        let rows = &mut *self.rows;
+        let process = call.process as usize;
+        if rows.made.len() <= process {
+            rows.made.resize(process + 1, WrittenCalls::default());
+        }
+        rows.made[process].count_written(step.map(|step| step.step));
+        rows.is_otherwise |=
+            gap.is_some_and(|gap| (gap as usize) < self.timeline.gaps.forgotten_count());
+        self.calls.push((call.at, gap.unwrap_or(GAP_OF_ITS_LINE)));
+        Ok(())
+    }
+
+    /// Writes what is left.
+    fn finish_batch(mut self) -> Result<()> {
+        self.write_chunk_rows()?;
+        if !self.text.is_empty() {
+            self.rows.out.write_rows(&self.text)?;
+        }
+        self.rows.out.to.flush().map_err(Error::Output)
+    }
+
+    /// Makes the rows of the chunk in hand.
+    fn write_chunk_rows(&mut self) -> Result<()> {
+        let Some(records) = self.chunk.take() else {
+            return Ok(());
+        };
+        let own = records.members().iter();
+        let own: Vec<Arc<SpeakerColumns>> =
+            own.map(|&member| self.speaker_of_member(member)).collect();
+        let wanted = WantedRows {
+            read: self.rows.read,
+            filter: &self.rows.options.filter,
+            watch: &self.rows.watch,
+            timeline: self.timeline,
+            timings: &[],
+        };
+        // What is written out once is of one chunk: it goes by the addresses of names.
+        let mut text = RowTextBuffer::new(self.rows.options.form, std::mem::take(&mut self.text));
+        let calls = self.calls.drain(..);
+        wanted.each_row((&records, &[], &own), calls, |row, speaker| {
+            text.push_row(row, speaker);
+        });
+        self.text = text.out;
+        if self.text.len() > 1 << 16 {
+            self.rows.out.write_rows(&self.text)?;
+            self.text.clear();
+        }
+        Ok(())
+    }
+
+    fn speaker_of_member(&mut self, member: u32) -> Arc<SpeakerColumns> {
+        let at = member as usize;
+        if self.speakers.len() <= at {
+            self.speakers.resize(at + 1, None);
+        }
+        let (merged, aliases) = (self.merged, &self.aliases);
+        let new = || {
+            let member = merged.origins.members.get(member);
+            let who = caller::caller_of(merged, aliases, member);
+            Arc::new(SpeakerColumns::new(who, member.nranks))
+        };
+        Arc::clone(self.speakers[at].get_or_insert_with(new))
+    }
+}

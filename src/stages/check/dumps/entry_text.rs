@@ -1,0 +1,75 @@
+//! How calls of a dump are named in a sentence.
+
+use crate::formats::flight::{self, DumpEntry, FlightOp};
+use crate::stages::check::wording::list_names;
+use std::collections::BTreeSet;
+
+/// `AllReduce of 4 fp32`; `Send of 4096 fp32 to 2`.
+pub(super) fn describe_entry(entry: &DumpEntry) -> String {
+    let name = match &entry.op {
+        FlightOp::Collective(name) => (*name).to_owned(),
+        FlightOp::Send { .. } => "Send".to_owned(),
+        FlightOp::Recv { .. } => "Recv".to_owned(),
+        FlightOp::Coalesced => "a coalesced group of calls".to_owned(),
+        FlightOp::Foreign | FlightOp::Unknown => entry.name.to_string(),
+    };
+    let tensors = match entry.inputs.shapes.is_empty() {
+        true => &entry.outputs,
+        false => &entry.inputs,
+    };
+    let elements = tensors
+        .element_counts()
+        .try_fold(0_u64, |sum, n| sum.checked_add(n?));
+    match (tensors.types.first(), elements) {
+        (Some(datatype), Some(n)) if !tensors.shapes.is_empty() => {
+            format!("{name} of {n} {}", short_datatype(datatype))
+        }
+        _ => name,
+    }
+}
+
+/// A type of PyTorch by the name that the other tables have for it.
+fn short_datatype(datatype: &str) -> String {
+    flight::find_datatype(datatype).map_or_else(|| datatype.to_owned(), |known| known.to_string())
+}
+
+/// ` at train.py:212`; nothing for a call that no line of the program made.
+pub(super) fn describe_source(entry: &DumpEntry) -> String {
+    let Some(frame) = entry.source_frame() else {
+        return String::new();
+    };
+    let file = frame.file.rsplit(['/', '\\']).next().unwrap_or_default();
+    format!(" at {file}:{}", frame.line)
+}
+
+/// The same, or why there is none.
+pub(super) fn describe_source_or_why(entry: &DumpEntry) -> String {
+    match describe_source(entry) {
+        none if none.is_empty() => " (its line is not recorded)".to_owned(),
+        place => place,
+    }
+}
+
+/// `rank 3`, `ranks 0, 1 and 2`, `ranks 0, 1, 2, 3 and 12 more`.
+pub(super) fn list_ranks(ranks: &BTreeSet<u32>) -> String {
+    let names: Vec<String> = ranks.iter().map(u32::to_string).collect();
+    let listed = list_names(&names);
+    match names.len() {
+        1 => format!("rank {listed}"),
+        _ => format!("ranks {listed}"),
+    }
+}
+
+/// A record as a line of evidence.
+pub(super) fn entry_line(entry: &DumpEntry) -> Vec<u8> {
+    format!(
+        "record {}: {}{}, {}, call {} of group {}",
+        entry.record_id,
+        describe_entry(entry),
+        describe_source(entry),
+        entry.reached_state().name(),
+        entry.collective_seq,
+        entry.group.name,
+    )
+    .into_bytes()
+}

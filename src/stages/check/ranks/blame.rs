@@ -1,0 +1,358 @@
+//! What the calls where ranks differ show: who is to blame, and where.
+
+use super::absent_members;
+use super::confidence::has_damage;
+use super::confidence::unjudged::{has_ended_ahead, list_running_communicators};
+use super::deadlock::Rendezvous;
+use super::difference_context::DifferenceContext;
+use super::fewer_calls::{self, JobEndSignals, LaggardFindings};
+use super::last_calls::find_odd_process;
+use super::messages::{MessageDifferences, wrong_peer};
+use super::mismatch::same_kind::SimilarCallers;
+use super::mismatch::{self, CallDetails, FirstDifference};
+use super::stopped::lone_stop::{self, LoneStop};
+use super::stopped::{JobLiveness, StopDetector};
+use crate::grammar::values::has_root;
+use crate::report::account::Account;
+use crate::stages::check::finding::{Confidence, Finding};
+use crate::stages::check::streams::compare::{
+    CommMember, DifferingComm, StreamComparison, UnpairedMessages,
+};
+use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
+use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, ProcessComm, StreamKind};
+use crate::stages::check::watchdog::{WatchdogRecord, nccl_call};
+use crate::stages::check::wording::number_and_noun;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// How the job ended, as far as lines other than the calls report it.
+#[derive(Clone, Copy)]
+pub(super) struct JobEndEvidence<'a> {
+    pub(super) watched: &'a [WatchdogRecord],
+    pub(super) end: JobEndSignals,
+    pub(super) stops: StopDetector<'a>,
+}
+
+/// What was judged.
+pub(super) struct BlameResult {
+    pub(super) findings: Vec<Finding>,
+    /// Communicators of which nothing can be judged.
+    pub(super) unjudged: Vec<(UnjudgedReason, usize)>,
+    /// What is missing at the end of the log was not cut off.
+    pub(super) uncut: bool,
+}
+
+/// Communicators whose members part, by how.
+#[derive(Default)]
+struct DifferencesByKind<'c> {
+    /// Members call different things.
+    different: Vec<(usize, Finding)>,
+    /// Some made fewer calls.
+    late: Vec<&'c DifferingComm>,
+    /// Nothing can be judged.
+    unjudged: Vec<(UnjudgedReason, usize)>,
+}
+
+impl DifferenceContext<'_> {
+    /// Who and where. Leaves those messages in `compared` that the job did not go on without.
+    pub(super) fn find_blamed(
+        &self,
+        compared: &mut StreamComparison,
+        kin: &SimilarCallers,
+        ending: JobEndEvidence<'_>,
+    ) -> BlameResult {
+        let JobEndEvidence {
+            watched,
+            end,
+            stops,
+        } = ending;
+        let names = self.names;
+        let now = stops.failures.now;
+        let parts = self.group_by_difference(&compared.apart, kin);
+        let mut unjudged = parts.unjudged;
+        compared.unpaired.retain(|pair| {
+            let is_held = !self.is_piped || self.are_messages_reread(pair);
+            if !is_held {
+                unjudged.push((UnjudgedReason::LetGo, pair.communicator));
+            }
+            is_held
+        });
+        let mut findings = keep_first_differences(self.met, parts.different);
+        let caller = |number: u32| self.caller_at(number);
+        findings.extend(self.met.report_circle(self.details, caller, names));
+        let mut behind = fewer_calls::find_laggards(
+            &parts.late,
+            &compared.unpaired,
+            self.last,
+            names,
+            (end, stops),
+            &nccl_call::processes_waiting(watched, names),
+        );
+        if end.lost {
+            self.blame_dead_process(&mut behind, stops, watched);
+        }
+        let (going_on, skipped) = (behind.going_on.clone(), behind.skipped);
+        let last_resort = std::mem::take(&mut behind.last_resort);
+        let goes_on = |communicator: usize| {
+            let job = stops.job_of_communicator(communicator);
+            job.is_some_and(|job| going_on.contains(&job))
+        };
+        unjudged.extend(list_running_communicators(
+            &parts.late,
+            &compared.unpaired,
+            goes_on,
+        ));
+        if findings.is_empty() {
+            findings.extend(wrong_peer::find_wrong_peers(
+                self,
+                &compared.unpaired,
+                goes_on,
+            ));
+        }
+        // That one side is behind another is no finding where nothing shows that the job stopped.
+        compared
+            .unpaired
+            .retain(|pair| pair.sent == pair.received || !goes_on(pair.communicator));
+        let messages = MessageDifferences {
+            unpaired: &compared.unpaired,
+            case: self,
+        };
+        let told = !findings.is_empty();
+        findings.extend(messages.report_missing_messages(behind, told));
+        // A log that is watched is not cut off.
+        let mut uncut = skipped || now == JobLiveness::Stalled;
+        if findings.is_empty() && now == JobLiveness::Unknown {
+            let lone = self.find_lone_stops(stops, &going_on);
+            uncut = lone.iter().all(|lone| lone.is_long);
+            let each = lone.iter().map(|lone| lone.process);
+            findings = each
+                .filter_map(|process| {
+                    lone_stop::report_lone_stop(
+                        process,
+                        self.last,
+                        names,
+                        lone_stop::REASON_RANK_SILENT,
+                    )
+                })
+                .collect();
+        }
+        // Of a job that stalled the one in the middle of a step is it, however long it was silent.
+        if findings.is_empty() && now == JobLiveness::Stalled {
+            let middle = stops.middle.iter();
+            let middle = middle.filter(|(job, _)| going_on.contains(job));
+            findings = middle
+                .filter_map(|(_, &process)| {
+                    lone_stop::report_lone_stop(
+                        process,
+                        self.last,
+                        names,
+                        lone_stop::REASON_LOG_STALLED,
+                    )
+                })
+                .collect();
+        }
+        // Nothing tells whom the others wait for but that it is behind.
+        if findings.is_empty() {
+            findings = last_resort;
+        }
+        BlameResult {
+            findings,
+            unjudged,
+            uncut,
+        }
+    }
+
+    /// True where the messages in which both sides differ could be read again.
+    fn are_messages_reread(&self, pair: &UnpairedMessages) -> bool {
+        let first = pair.block * CALLS_PER_HASH_BLOCK;
+        let is_held = |member: &CommMember, way: StreamKind, made: u64| {
+            let key = member.caller.map(|at| (self.caller_at(at), way));
+            key.is_none_or(|key| {
+                are_calls_reread(
+                    self.details,
+                    key,
+                    first..made.min(first + CALLS_PER_HASH_BLOCK),
+                )
+            })
+        };
+        is_held(&pair.from, StreamKind::Send(pair.to.peer_rank()), pair.sent)
+            && is_held(
+                &pair.to,
+                StreamKind::Recv(pair.from.peer_rank()),
+                pair.received,
+            )
+    }
+
+    /// Of a process that died others may be behind, as they wait for what its GPU did not do any more: all
+    /// but it wait in the same call.
+    fn blame_dead_process(
+        &self,
+        behind: &mut LaggardFindings,
+        stops: StopDetector<'_>,
+        watched: &[WatchdogRecord],
+    ) {
+        let Some(&laggard) = behind.laggards.keys().next() else {
+            return;
+        };
+        let job = stops.job_of_process(laggard);
+        let waits = nccl_call::processes_waiting(watched, self.names);
+        let odd = find_odd_process(self.last, self.found, |process| {
+            stops.job_of_process(process) == job
+        });
+        let Some(odd) = odd.filter(|odd| !waits.contains(odd)) else {
+            return;
+        };
+        let alone = behind.laggards.len() == 1 && odd == laggard;
+        match &mut behind.findings[..] {
+            [finding] if alone => {
+                finding.sure = Confidence::High;
+                finding.why += "; all others wait in the same call";
+            }
+            [] => {}
+            _ => {
+                let finding = lone_stop::report_lone_stop(
+                    odd,
+                    self.last,
+                    self.names,
+                    lone_stop::REASON_CONNECTIONS_LOST,
+                );
+                if let Some(finding) = finding {
+                    behind.findings = vec![finding];
+                    behind.laggards = BTreeMap::from([(odd, 1)]);
+                }
+            }
+        }
+    }
+
+    /// How the members of each communicator in `all` part.
+    fn group_by_difference<'c>(
+        &self,
+        all: &'c [DifferingComm],
+        kin: &SimilarCallers,
+    ) -> DifferencesByKind<'c> {
+        let caller = |number: u32| self.caller_at(number);
+        let mut parts = DifferencesByKind::default();
+        for apart in all {
+            let first = apart.block * CALLS_PER_HASH_BLOCK;
+            let stretch = (first, first + CALLS_PER_HASH_BLOCK);
+            let kin = kin.get(&apart.communicator).map_or(&[][..], |kin| kin);
+            let mut unjudged = |why| parts.unjudged.push((why, apart.communicator));
+            let is_held = |member: &CommMember| {
+                let last = member.calls.min(first + CALLS_PER_HASH_BLOCK);
+                let made = member.caller.map(|at| (caller(at), StreamKind::Collective));
+                made.is_none_or(|key| are_calls_reread(self.details, key, first..last))
+            };
+            if self.is_piped && !apart.members.iter().all(is_held) {
+                unjudged(UnjudgedReason::LetGo);
+                continue;
+            }
+            match mismatch::find_first_difference(
+                apart,
+                stretch,
+                self.details,
+                kin,
+                caller,
+                self.names,
+            ) {
+                FirstDifference::Different(mut finding) => {
+                    if let Some(doubt) = apart.reason_for_doubt() {
+                        finding.sure = finding.sure.max(Confidence::Medium);
+                        finding.why += doubt;
+                    }
+                    parts.different.push((apart.communicator, *finding));
+                }
+                // What those who are missing did is not known.
+                FirstDifference::Behind | FirstDifference::Unknown(_) if apart.is_partial => {}
+                FirstDifference::Behind if has_ended_ahead(apart, self.found) => {
+                    unjudged(UnjudgedReason::Ended);
+                }
+                FirstDifference::Behind if may_wait_in_rooted_call(apart, self.details, caller) => {
+                    unjudged(UnjudgedReason::Rooted);
+                }
+                FirstDifference::Behind => parts.late.push(apart),
+                FirstDifference::Unknown(why) => unjudged(why),
+            }
+        }
+        parts
+    }
+
+    /// What differs if sides are of one communicator that has more ranks than the log.
+    pub(super) fn note_absent_members(
+        &self,
+        compared: &StreamComparison,
+        accounts: &[Account],
+    ) -> Option<Finding> {
+        // Where lines are lost, only NCCL's own numbers say which call is which.
+        let sound = self.streams.counts || !accounts.iter().any(has_damage);
+        let few = compared.few.as_ref().filter(|_| sound)?;
+        absent_members::note_visible_differences(
+            few,
+            self.details,
+            |n| self.caller_at(n),
+            self.names,
+        )
+    }
+
+    /// Processes that alone stopped, of the jobs that otherwise seem to go on.
+    fn find_lone_stops(&self, stops: StopDetector<'_>, going_on: &BTreeSet<u32>) -> Vec<LoneStop> {
+        let alone = self
+            .lone_stop_search(stops.steps, |process| stops.job_of_process(process))
+            .find_lone_stops_by_job();
+        let alone = alone.into_iter().filter(|(job, _)| going_on.contains(job));
+        alone.map(|(_, lone)| lone).collect()
+    }
+}
+
+/// True where all these calls of a stream could be read again.
+pub(super) fn are_calls_reread(
+    details: &CallDetails,
+    key: (ProcessComm, StreamKind),
+    calls: Range<u64>,
+) -> bool {
+    let all = details.get(&key).map_or(&[][..], |all| all);
+    let known = all.partition_point(|call| call.seq < calls.end)
+        - all.partition_point(|call| call.seq < calls.start);
+    known as u64 == calls.end.saturating_sub(calls.start)
+}
+
+/// The differences before which nothing went wrong: what the ranks call afterwards follows from it.
+fn keep_first_differences(met: &Rendezvous, all: Vec<(usize, Finding)>) -> Vec<Finding> {
+    let is_first = |(communicator, finding): &(usize, Finding)| {
+        finding
+            .about
+            .seq
+            .is_none_or(|seq| met.is_first_difference(*communicator, seq))
+    };
+    let (mut first, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(is_first);
+    if first.is_empty() && !met.is_circle() {
+        first = rest;
+    } else if let (Some((_, finding)), more @ 1..) = (first.first_mut(), rest.len()) {
+        finding.why += &format!(
+            "; calls also differ on {} as a consequence",
+            number_and_noun(more as u64, "other communicator")
+        );
+    }
+    first.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// True where most members have made their last call with the others, who went on by one, and it is
+/// one that its root is done with before them: they may be in it still, and wait for what is wrong.
+fn may_wait_in_rooted_call(
+    apart: &DifferingComm,
+    details: &CallDetails,
+    caller: impl Fn(u32) -> ProcessComm,
+) -> bool {
+    let calls = || apart.members.iter().map(|m| m.before);
+    let (least, most) = (calls().min().unwrap_or(0), calls().max().unwrap_or(0));
+    let many = calls().filter(|&n| n == least).count();
+    let last = |member: &CommMember| {
+        let list = details.get(&(caller(member.caller?), StreamKind::Collective))?;
+        list.iter().find(|call| call.seq + 1 == least)
+    };
+    let call = apart
+        .members
+        .iter()
+        .find(|m| m.before == least)
+        .and_then(last);
+    least + 1 == most && 2 * many > apart.members.len() && call.is_some_and(|c| has_root(&c.op))
+}

@@ -1,0 +1,204 @@
+//! How sure a finding is: what the log itself may be to blame for is no finding.
+
+mod lost_lines;
+pub(super) mod unjudged;
+
+use super::difference_context::DifferenceContext;
+use super::fewer_calls::JobEndSignals;
+use super::{RereadInputs, unnamed_communicators};
+use crate::error::Result;
+use crate::report::account::Account;
+use crate::source::Input;
+use crate::stages::check::finding::{Confidence, Evidence, Finding, LineSpot, Severity};
+use crate::stages::check::streams::compare::StreamComparison;
+use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
+use crate::stages::check::walk::WalkedInput;
+use crate::stages::communicators::CommunicatorsSummary;
+use crate::stages::net::net_stage::FirstReportLine;
+use lost_lines::LostCallVerdict;
+use std::collections::BTreeSet;
+
+/// Drops the findings that the log may be to blame for, and says of the others how sure they are.
+///
+/// # Errors
+/// An input cannot be read again.
+pub(super) fn rate_confidence<F: Fn(u32) -> Result<Input>>(
+    findings: &mut Vec<Finding>,
+    compared: &mut StreamComparison,
+    doubts: &Option<(Confidence, String)>,
+    (case, inputs, end): (&DifferenceContext<'_>, &RereadInputs<'_, F>, JobEndSignals),
+) -> Result<()> {
+    let streams = case.streams;
+    let mut dropped: BTreeSet<UnjudgedReason> = BTreeSet::new();
+    let mut kept = Vec::new();
+    for mut finding in findings.drain(..) {
+        let loss = match inputs.accounts.iter().any(has_damage) {
+            true => lost_lines::judge_lost_lines(&finding, compared, case, inputs)?,
+            false => None,
+        };
+        let is_shown = matches!(loss, Some(LostCallVerdict::Elsewhere | LostCallVerdict::No));
+        if let Some(why) = find_log_fault(&finding, inputs, (streams.counts, is_shown), end) {
+            dropped.insert(why);
+            continue;
+        }
+        if loss != Some(LostCallVerdict::No) {
+            cap_by_damage(&mut finding, inputs.accounts);
+        }
+        kept.push(finding);
+    }
+    *findings = kept;
+    for finding in findings {
+        if !streams.counts {
+            cap_by_joined_parts(finding, inputs.walked);
+        }
+        cap_by_membership(finding, doubts, compared);
+    }
+    if let Some(why) = dropped.pop_first() {
+        let apart = compared.apart.drain(..).map(|apart| apart.communicator);
+        let pairs = compared.unpaired.drain(..).map(|pair| pair.communicator);
+        let those: BTreeSet<usize> = apart.chain(pairs).collect();
+        compared.unjudged.entry(why).or_default().extend(those);
+    }
+    Ok(())
+}
+
+/// Why it may be the log that is not right, if it may be. One that says itself that the job failed
+/// was not cut out of the log of a healthy one.
+fn find_log_fault<F: Fn(u32) -> Result<Input>>(
+    finding: &Finding,
+    inputs: &RereadInputs<'_, F>,
+    (counts, is_shown): (bool, bool),
+    end: JobEndSignals,
+) -> Option<UnjudgedReason> {
+    if !is_shown && !is_free_of_losses(finding, inputs) {
+        return Some(UnjudgedReason::Damaged);
+    }
+    if end.said {
+        return None;
+    }
+    let mut used = inputs.walked.iter().filter(|w| w.sums.last_gap().is_some());
+    if is_about_missing_call(finding) && !end.uncut && used.all(|input| input.cuts.at_end) {
+        return Some(UnjudgedReason::Edge);
+    }
+    let is_behind = |evidence: &Evidence| {
+        let input = inputs.walked.get(evidence.at.input() as usize);
+        let line = evidence.at.line();
+        input
+            .zip(line)
+            .is_some_and(|(input, line)| input.cuts.is_after_cut(line))
+    };
+    (!counts && finding.evidence.iter().any(is_behind)).then_some(UnjudgedReason::Seam)
+}
+
+/// True for a finding that something was not done: it shows at the end of the log.
+fn is_about_missing_call(finding: &Finding) -> bool {
+    matches!(
+        finding.id,
+        "rank_behind" | "rank_silent" | "p2p_missing_counterpart"
+    )
+}
+
+/// True where no call can have been lost in front of the lines that show the finding: calls are
+/// numbered from the start. What is missing may be lost on any damaged line; of a rank that stopped, on
+/// any after its last call.
+fn is_free_of_losses<F: Fn(u32) -> Result<Input>>(
+    finding: &Finding,
+    inputs: &RereadInputs<'_, F>,
+) -> bool {
+    if is_about_missing_call(finding) {
+        let is_over = |account: &Account| {
+            let last = finding.evidence.first().map(|evidence| evidence.at);
+            let places = lost_lines::damaged_places(account);
+            finding.id == "rank_behind"
+                && inputs.accounts.len() == 1
+                && places.zip(last).is_some_and(|(places, last)| {
+                    let line = last.line();
+                    places.iter().all(|place| Some(place.line) < line)
+                })
+        };
+        let mut damaged = inputs.accounts.iter().filter(|account| has_damage(account));
+        return damaged.all(is_over);
+    }
+    finding.evidence.iter().all(|evidence| {
+        let LineSpot::Line(FirstReportLine { input, line }) = evidence.at else {
+            return false;
+        };
+        inputs.accounts.get(input as usize).is_some_and(|account| {
+            let first = account.places.first().map(|place| place.line);
+            account.dropped == 0 && first.is_none_or(|first| line < first)
+        })
+    })
+}
+
+pub(super) fn has_damage(account: &Account) -> bool {
+    account.damaged > 0 || account.dropped > 0
+}
+
+/// How sure it is who the members are of what differs, and why: where no line says it, the least.
+pub(super) fn rate_membership(
+    compared: &StreamComparison,
+    found: &CommunicatorsSummary,
+) -> Option<(Confidence, String)> {
+    let apart = compared.apart.iter().map(|apart| apart.communicator);
+    let pairs = compared.unpaired.iter().map(|pair| pair.communicator);
+    let told = apart
+        .chain(pairs)
+        .filter_map(|at| unnamed_communicators::grouping_of(&found.communicators[at]));
+    let doubts =
+        told.map(|(told, nranks)| unnamed_communicators::confidence_of_grouping(told, nranks));
+    doubts.reduce(|a, b| if b.0 > a.0 { b } else { a })
+}
+
+/// Nothing is surer than who the members are; and who is behind may be known only by communicators
+/// that are not compared.
+fn cap_by_membership(
+    finding: &mut Finding,
+    doubts: &Option<(Confidence, String)>,
+    compared: &StreamComparison,
+) {
+    let Some((sure, why)) = doubts else { return };
+    let mut least = *sure;
+    finding.why += &format!("; {why}");
+    let untold = |why: &UnjudgedReason| {
+        matches!(
+            why,
+            UnjudgedReason::Unnamed | UnjudgedReason::Few(..) | UnjudgedReason::Several(..)
+        )
+    };
+    let lacks = matches!(finding.id, "rank_behind" | "rank_silent");
+    if lacks && compared.unjudged.keys().any(untold) {
+        least = Confidence::Low;
+        finding.why += "; another rank may be behind on communicators that are not compared";
+    }
+    finding.sure = finding.sure.max(least);
+    if *sure == Confidence::Low {
+        finding.severity = finding.severity.max(Severity::Warning);
+    }
+}
+
+/// A line may be damaged so that nothing shows that it was a call: where others are damaged, none of
+/// what is missing is sure.
+fn cap_by_damage(finding: &mut Finding, accounts: &[Account]) {
+    let is_damaged = |evidence: &Evidence| {
+        let account = accounts.get(evidence.at.input() as usize);
+        account.is_some_and(|account| account.damaged > 0)
+    };
+    if finding.sure == Confidence::High && finding.evidence.iter().any(is_damaged) {
+        finding.sure = Confidence::Medium;
+        finding.why += "; but other lines are damaged, and one of them may hide a call";
+    }
+}
+
+/// A file whose step number falls may be put together of parts; where NCCL does not count its calls,
+/// nothing else shows that some are missing between them.
+fn cap_by_joined_parts(finding: &mut Finding, walked: &[WalkedInput]) {
+    let is_of_parts = |evidence: &Evidence| {
+        let input = walked.get(evidence.at.input() as usize);
+        let last = input.and_then(|input| input.timeline.steps.last());
+        last.is_some_and(|step| step.segment > 0)
+    };
+    if finding.sure == Confidence::High && finding.evidence.iter().any(is_of_parts) {
+        finding.sure = Confidence::Medium;
+        finding.why += "; but the step number falls, so the file may consist of several parts";
+    }
+}

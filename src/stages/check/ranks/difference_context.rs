@@ -1,0 +1,71 @@
+//! What is known of the calls where ranks differ.
+
+use super::deadlock::Rendezvous;
+use super::last_calls::LastCallByProcess;
+use super::mismatch::CallDetails;
+use super::names::RankNames;
+use super::stopped::lone_stop::LoneStopSearch;
+use crate::stages::check::streams::compare::StreamOwner;
+use crate::stages::check::streams::step_ends::InputStepEnds;
+use crate::stages::check::streams::{CallStreams, ProcessComm, StreamKind};
+use crate::stages::communicators::CommunicatorsSummary;
+use rustc_hash::FxHashMap;
+
+/// What is known of the calls where ranks differ.
+#[derive(Clone, Copy)]
+pub(super) struct DifferenceContext<'a> {
+    pub(super) found: &'a CommunicatorsSummary,
+    pub(super) streams: &'a CallStreams,
+    pub(super) details: &'a CallDetails,
+    pub(super) met: &'a Rendezvous,
+    /// Calls that came through a pipe may have been let go.
+    pub(super) is_piped: bool,
+    pub(super) names: RankNames<'a>,
+    /// Whose calls a caller's are.
+    pub(super) whose: &'a FxHashMap<ProcessComm, StreamOwner>,
+    /// Each process's last call.
+    pub(super) last: &'a LastCallByProcess<'a>,
+}
+
+impl DifferenceContext<'_> {
+    /// The caller of a number.
+    pub(super) fn caller_at(&self, number: u32) -> ProcessComm {
+        *self.streams.callers.get(number)
+    }
+
+    /// The last calls, and whose they are; `steps` are the processes' own, `job_of` gives a process's job.
+    pub(super) fn lone_stop_search<'t>(
+        &'t self,
+        steps: &'t InputStepEnds,
+        job_of: impl Fn(u32) -> u32 + 't,
+    ) -> LoneStopSearch<'t> {
+        let mut process_of: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut made: FxHashMap<u32, u64> = FxHashMap::default();
+        for ((number, _), &stream) in &self.streams.at {
+            let caller = self.caller_at(*number);
+            *made.entry(caller.process).or_default() += self.streams.calls_until_hang(stream);
+            let own = self.whose.get(&caller);
+            process_of.extend(own.map(|own| (stream, own.process)));
+        }
+        // Calls that no stream has would move the others.
+        let own = move |input: u32, process: u32| {
+            let own = steps.steps_of_process(input, process)?;
+            (made.get(&process) == Some(&own.made)).then_some(own)
+        };
+        LoneStopSearch {
+            calls: self.streams.list_last_calls(),
+            steps: Box::new(own),
+            process_of: Box::new(move |stream| process_of.get(&stream).copied()),
+            job_of: Box::new(job_of),
+        }
+    }
+
+    /// How many collectives each caller made.
+    pub(super) fn count_collectives(&self) -> FxHashMap<ProcessComm, u64> {
+        let all = self.streams.at.iter();
+        let collectives = all.filter(|((_, way), _)| *way == StreamKind::Collective);
+        collectives
+            .map(|((number, _), &at)| (self.caller_at(*number), self.streams.calls_until_hang(at)))
+            .collect()
+    }
+}

@@ -1,0 +1,69 @@
+//! Which processes are behind others, and which ahead.
+
+use crate::stages::check::ranks::names::RankNames;
+use crate::stages::check::streams::compare::{CommMember, DifferingComm, UnpairedMessages};
+use std::collections::BTreeMap;
+
+/// Where a process stands on the communicators that are apart.
+#[derive(Debug, Default)]
+pub(super) struct ProcessProgress {
+    pub(super) behind: Vec<MemberLag>,
+    pub(super) ahead: bool,
+}
+
+/// That a member is behind others on a communicator.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MemberLag {
+    pub(super) communicator: usize,
+    pub(super) member: CommMember,
+    /// How many calls.
+    pub(super) by: u64,
+    /// The first collective that others made and it did not.
+    pub(super) lacks: Option<u64>,
+}
+
+/// Where each process stands.
+pub(super) fn compute_progress(
+    apart: &[&DifferingComm],
+    unpaired: &[UnpairedMessages],
+    names: RankNames<'_>,
+) -> BTreeMap<u32, ProcessProgress> {
+    let mut all: BTreeMap<u32, ProcessProgress> = BTreeMap::new();
+    let process = |member: &CommMember| names.found.sides[member.side].process;
+    for group in apart {
+        let calls = || group.members.iter().map(|m| m.before);
+        let (least, most) = (calls().min().unwrap_or(0), calls().max().unwrap_or(0));
+        for member in &group.members {
+            let standing = all.entry(process(member)).or_default();
+            standing.ahead |= member.before > least;
+            if member.before < most {
+                standing.behind.push(MemberLag {
+                    communicator: group.communicator,
+                    member: *member,
+                    by: most - member.before,
+                    lacks: Some(member.before),
+                });
+            }
+        }
+    }
+    for pair in unpaired {
+        let (sent, received) = pair.before;
+        let (ahead, behind) = if sent > received {
+            (&pair.from, &pair.to)
+        } else {
+            (&pair.to, &pair.from)
+        };
+        if sent == received {
+            continue;
+        }
+        all.entry(process(ahead)).or_default().ahead = true;
+        let standing = all.entry(process(behind)).or_default();
+        standing.behind.push(MemberLag {
+            communicator: pair.communicator,
+            member: *behind,
+            by: sent.abs_diff(received),
+            lacks: None,
+        });
+    }
+    all
+}

@@ -1,0 +1,180 @@
+//! Where a communicator's members part.
+
+use super::finding::{CallGroups, report_mismatch};
+use super::{CallDetails, CallMark, FirstDifference, MemberCalls, mark_of_call};
+use crate::grammar::values::is_known_op;
+use crate::stages::check::ranks::names::RankNames;
+use crate::stages::check::streams::compare::{CommMember, DifferingComm};
+use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
+use crate::stages::check::streams::{ProcessComm, StreamKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Finds where the members of `apart` part. `caller` gives the caller of a number, `kin` others that
+/// make the same calls.
+pub(crate) fn find_first_difference(
+    apart: &DifferingComm,
+    (from, to): (u64, u64),
+    details: &CallDetails,
+    kin: &[ProcessComm],
+    caller: impl Fn(u32) -> ProcessComm,
+    names: RankNames<'_>,
+) -> FirstDifference {
+    let stretch = DifferingStretch::new(apart, details, caller);
+    let all = &stretch.all;
+    for seq in from..to {
+        let groups = stretch.group_by_call(seq);
+        if groups.len() > 1 {
+            if let Some(why) = stretch.find_log_fault_at(seq, groups.keys()) {
+                return FirstDifference::Unknown(why);
+            }
+            let kin = kin
+                .iter()
+                .filter_map(|caller| details.get(&(*caller, StreamKind::Collective)));
+            let kin: Vec<&[CallDetail]> = kin.map(|list| &list[..]).collect();
+            let groups = CallGroups::new(seq, groups.into_values().collect(), all);
+            return match report_mismatch(apart, groups, &kin, names) {
+                Some(finding) => FirstDifference::Different(Box::new(finding)),
+                None => stretch.report_fewer_calls(seq),
+            };
+        }
+        if all.iter().any(|calls| calls.member.calls <= seq) {
+            return stretch.report_fewer_calls(seq);
+        }
+    }
+    stretch.report_fewer_calls(to)
+}
+
+/// The members' calls of the stretch in which they part.
+struct DifferingStretch<'a> {
+    all: Vec<MemberCalls<'a>>,
+    /// NCCL's number of a call is one for all members.
+    counted: bool,
+    /// The log begins in the middle of the job.
+    is_late: bool,
+}
+
+impl<'a> DifferingStretch<'a> {
+    fn new(
+        apart: &DifferingComm,
+        details: &'a CallDetails,
+        caller: impl Fn(u32) -> ProcessComm,
+    ) -> DifferingStretch<'a> {
+        let of = |member: &CommMember| {
+            let list = member
+                .caller
+                .and_then(|c| details.get(&(caller(c), StreamKind::Collective)));
+            MemberCalls {
+                member: *member,
+                list: list.map_or(&[][..], |list| list),
+            }
+        };
+        // Sends and receives count too, and each rank has its own.
+        let alone = |(of, way): &(ProcessComm, StreamKind)| {
+            let mut members = apart.members.iter().filter_map(|m| m.caller);
+            *way == StreamKind::Collective || !members.any(|member| caller(member) == *of)
+        };
+        DifferingStretch {
+            all: apart.members.iter().map(of).collect(),
+            counted: details.keys().all(alone),
+            is_late: apart.is_late,
+        }
+    }
+
+    /// The members that make the same call there, by the call.
+    fn group_by_call(&self, seq: u64) -> BTreeMap<CallMark<'a>, Vec<usize>> {
+        let mut groups: BTreeMap<CallMark<'_>, Vec<usize>> = BTreeMap::new();
+        for (at, calls) in self.all.iter().enumerate() {
+            if let Some(call) = calls.call_at(seq) {
+                groups.entry(mark_of_call(call)).or_default().push(at);
+            }
+        }
+        groups
+    }
+
+    /// Why it may be the log that is not right where members call different things.
+    fn find_log_fault_at<'m>(
+        &self,
+        seq: u64,
+        mut calls: impl Iterator<Item = &'m CallMark<'m>>,
+    ) -> Option<UnjudgedReason> {
+        // Both ranks have made as many calls before it.
+        if self.differ_in_call_numbers(seq) {
+            Some(UnjudgedReason::Numbers)
+        } else if self.is_late && !self.are_in_step(seq) {
+            Some(UnjudgedReason::Late)
+        } else if calls.any(|(op, ..)| !is_known_op(op)) || is_swapped_by_tear(seq, &self.all) {
+            Some(UnjudgedReason::Damaged)
+        } else {
+            None
+        }
+    }
+
+    /// Some have made fewer calls, if the log is right.
+    fn report_fewer_calls(&self, seq: u64) -> FirstDifference {
+        if self.is_late && !self.are_in_step(seq) {
+            FirstDifference::Unknown(UnjudgedReason::Late)
+        } else if seq
+            .checked_sub(1)
+            .is_some_and(|seq| self.differ_in_call_numbers(seq))
+        {
+            FirstDifference::Unknown(UnjudgedReason::Numbers)
+        } else {
+            FirstDifference::Behind
+        }
+    }
+
+    /// NCCL itself counted other calls of some members there: the log lacks lines.
+    fn differ_in_call_numbers(&self, seq: u64) -> bool {
+        self.counted && self.have_other_numbers(seq) && self.counts_every_call(seq)
+    }
+
+    /// The members' calls have different numbers there.
+    fn have_other_numbers(&self, seq: u64) -> bool {
+        let calls = || self.all.iter().filter_map(|calls| calls.call_at(seq));
+        let first = calls().next().map(|call| call.op_count);
+        calls().any(|call| Some(call.op_count) != first)
+    }
+
+    /// NCCL's numbers were the same before, and rose by one. NCCL does not count calls for which a
+    /// rank has no work on the network: where a host has several ranks, the number says nothing to
+    /// the others.
+    fn counts_every_call(&self, seq: u64) -> bool {
+        let lists = self.all.iter().flat_map(|calls| calls.list);
+        let before = lists.filter(|call| call.seq < seq);
+        let before: BTreeSet<u64> = before.map(|call| call.seq).collect();
+        let rises = |calls: &MemberCalls<'_>| {
+            let pairs = calls.list.windows(2).filter(|w| w[1].seq < seq);
+            let mut next = pairs.filter(|w| w[1].seq == w[0].seq + 1);
+            next.all(|w| w[1].op_count == w[0].op_count + 1)
+        };
+        !before.into_iter().any(|seq| self.have_other_numbers(seq)) && self.all.iter().all(rises)
+    }
+
+    /// A log that begins in the middle has ranks at different calls: where they were not in step,
+    /// one that is of another kind than the last shows it.
+    fn are_in_step(&self, seq: u64) -> bool {
+        let Some(calls) = self.all.iter().min_by_key(|calls| calls.list.len()) else {
+            return false;
+        };
+        let before = calls.list.windows(2).filter(|w| w[1].seq < seq);
+        before
+            .filter(|w| mark_of_call(&w[0]) != mark_of_call(&w[1]))
+            .count()
+            >= 2
+    }
+}
+
+/// True where a rank's two calls stand in the other order only because one of them was torn and the
+/// other stands between its pieces.
+fn is_swapped_by_tear(seq: u64, all: &[MemberCalls<'_>]) -> bool {
+    let torn = |calls: &MemberCalls<'_>| {
+        let both = calls.call_at(seq).zip(calls.call_at(seq + 1));
+        both.is_some_and(|(a, b)| a.joined || b.joined)
+    };
+    let swapped = |a: &MemberCalls<'_>, b: &MemberCalls<'_>| {
+        a.is_same_call(seq, b, seq + 1) && a.is_same_call(seq + 1, b, seq)
+    };
+    let mut those = all.iter().filter(|calls| torn(calls));
+    those.any(|calls| all.iter().any(|other| swapped(calls, other)))
+}

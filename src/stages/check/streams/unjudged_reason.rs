@@ -1,0 +1,105 @@
+//! Why a communicator's members are not compared, or a difference is not reported.
+
+use std::borrow::Cow;
+
+/// Why members' calls are not compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum UnjudgedReason {
+    /// No line says who else is a member.
+    Unnamed,
+    /// Nor does any, and only so many of so many ranks have lines in the log.
+    Few(u32, u32),
+    /// Nor does any, and each process uses so many communicators of so many ranks.
+    Several(u32, u32),
+    /// Members have no lines in the log.
+    Missing,
+    /// Processes wrote over each other's lines.
+    Overwritten,
+    /// Ray left lines out.
+    LeftOut,
+    /// Only some processes log their calls.
+    Quiet,
+    /// The log begins in the middle of the job.
+    Late,
+    /// A member's calls stand under two names, for lines are damaged.
+    TwoNames,
+    /// Lines are damaged before the place where calls differ.
+    Damaged,
+    /// By NCCL's own count, lines are missing, there twice, or in another order.
+    Numbers,
+    /// Lines may have been left out before: the step number falls or jumps.
+    Seam,
+    /// The log ends at a step line.
+    Edge,
+    /// Members that made more calls than others ended it in order, which no rank does that waits.
+    Ended,
+    /// Members made different numbers of calls, but nothing shows that they stopped.
+    Running,
+    /// Most members are one call behind, in one that its root leaves first.
+    Rooted,
+    /// The calls came through a pipe and were let go before it was known that they differ.
+    LetGo,
+}
+
+impl UnjudgedReason {
+    /// In words.
+    pub(crate) fn describe_reason(self) -> Cow<'static, str> {
+        let text = match self {
+            UnjudgedReason::Unnamed => "no line names the other members",
+            UnjudgedReason::Few(seen, nranks) => {
+                return format!(
+                    "no line names the other members, and the log has lines of {seen} of {nranks} \
+                     ranks"
+                )
+                .into();
+            }
+            UnjudgedReason::Several(many, nranks) => {
+                return format!(
+                    "no line names the other members, and each process uses {many} communicators \
+                     of {nranks} ranks"
+                )
+                .into();
+            }
+            UnjudgedReason::Missing => "some of its members have no lines in the log",
+            UnjudgedReason::Overwritten => "processes overwrote each other's lines",
+            UnjudgedReason::LeftOut => "Ray omitted lines",
+            UnjudgedReason::Quiet => "only some processes log their calls",
+            UnjudgedReason::Late => "the log begins in the middle of the job",
+            UnjudgedReason::TwoNames => {
+                "lines are damaged, and a member's calls appear under two names"
+            }
+            UnjudgedReason::Damaged => {
+                "lines are damaged before the place where its members' calls differ"
+            }
+            UnjudgedReason::Numbers => {
+                "by NCCL's own count (opCount) lines of calls are missing, repeated or in another \
+                 order"
+            }
+            UnjudgedReason::Seam => {
+                "the step number falls or jumps before the place where its members' calls differ: \
+                 lines may be missing there"
+            }
+            UnjudgedReason::Edge => {
+                "its members made different numbers of calls, and the log ends with a step line, \
+                 as if it was cut from a longer log"
+            }
+            UnjudgedReason::Ended => {
+                "some members' lines end early: the others made more calls and destroyed the \
+                 communicator in order"
+            }
+            UnjudgedReason::Running => {
+                "its members are at different calls where the log ends, and nothing shows that the \
+                 job stopped there: it may have been running, or was ended"
+            }
+            UnjudgedReason::Rooted => {
+                "most members are one call behind the others, in a call that its root leaves before \
+                 them: they may wait in it"
+            }
+            UnjudgedReason::LetGo => {
+                "its members' calls differ in a part of the pipe that is not held any more: name the log's \
+                 file instead of using a pipe"
+            }
+        };
+        text.into()
+    }
+}

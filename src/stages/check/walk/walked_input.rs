@@ -1,0 +1,126 @@
+//! What is known of one input that was walked.
+
+use crate::grammar::trainer::{StepLine, TrainerMark};
+use crate::log::LogState;
+use crate::log::timeline::{MarkList, StepTimeline, TrainStep};
+use crate::log::walk::MarkPosition;
+use crate::members::MergedMembers;
+use crate::stages::check::finding::Evidence;
+use crate::stages::check::log::missing_steps::InputCuts;
+use crate::stages::check::log::old_steps::OldSteps;
+use crate::stages::check::log::overwritten::HeaderRemains;
+use crate::stages::net::net_stage::FirstReportLine;
+use crate::stages::survey::GapSums;
+use crate::stages::survey::rhythm::OddStep;
+use std::borrow::Cow;
+use std::mem;
+
+/// What is known of one input.
+#[derive(Debug)]
+pub(crate) struct WalkedInput {
+    /// Its name.
+    pub(crate) name: String,
+    /// Where its step lines and the like are.
+    pub(crate) marks: MarkList,
+    /// What is remembered of its first steps, if there are more than are looked at.
+    pub(crate) old: OldSteps,
+    /// The steps that are looked at. Its gaps and marks are counted from where the old steps end.
+    pub(crate) timeline: StepTimeline,
+    /// The same with the values of each step's own line, also where lines lag behind the calls.
+    /// Only where it is asked for; of all steps.
+    pub(crate) printed: Vec<TrainStep>,
+    /// Its calls by gap.
+    pub(crate) sums: GapSums,
+    /// The gaps at whose end ranks were at different calls, where that is known.
+    pub(crate) apart: Option<Vec<usize>>,
+    /// Steps in which a communicator's ranks made another number of collectives.
+    pub(crate) odd: Vec<OddStep>,
+    /// Where lines may be missing.
+    pub(crate) cuts: InputCuts,
+    /// What is left of lines that were written over.
+    pub(crate) remains: HeaderRemains,
+}
+
+impl WalkedInput {
+    /// A log, its calls and what is left of its overwritten lines. Its marks are taken.
+    pub(super) fn from_log(
+        name: String,
+        log: &mut LogState,
+        (old, timeline, printed): (OldSteps, StepTimeline, Vec<TrainStep>),
+        (sums, remains): (GapSums, HeaderRemains),
+        merged: &MergedMembers,
+        printer: Option<u32>,
+    ) -> WalkedInput {
+        let marks = mem::take(&mut log.marks);
+        let apart = sums.gaps_apart(merged, &timeline);
+        WalkedInput {
+            name,
+            odd: sums.find_odd_steps(&log.account, merged, &timeline, printer),
+            cuts: InputCuts::find_cuts(&sums, apart.as_deref(), &marks, (&timeline, &old)),
+            apart,
+            marks,
+            old,
+            timeline,
+            printed,
+            sums,
+            remains,
+        }
+    }
+
+    /// True where the last step's line says that the run has so many steps. Where numbers begin again in
+    /// each epoch it is not the run's last.
+    pub(crate) fn ends_with_last_step(&self) -> bool {
+        let last = self.timeline.steps.last();
+        let mark = last.and_then(|step| self.mark_of_step(step));
+        let is_last = |line: &StepLine| line.total == Some(line.step) && line.epoch.is_none();
+        mark.is_some_and(|mark| matches!(&mark.mark, TrainerMark::Step(line) if is_last(line)))
+    }
+
+    /// The line of a step of those that are looked at, by its place among them; the input is the `number`th.
+    pub(crate) fn step_line_evidence(&self, number: u32, step: usize) -> Option<Evidence> {
+        let step = self.timeline.steps.get(step)?;
+        Some(self.line_evidence(number, self.mark_of_step(step)?.line))
+    }
+
+    /// A line of this input, the `number`th.
+    pub(crate) fn line_evidence(&self, number: u32, line: u64) -> Evidence {
+        let input = number;
+        FirstReportLine { input, line }.into()
+    }
+
+    /// The mark of a step's line.
+    fn mark_of_step(&self, step: &TrainStep) -> Option<Cow<'_, MarkPosition>> {
+        self.marks.as_slice().get(self.old.since.gap + step.mark)
+    }
+
+    /// The number of its first step.
+    pub(crate) fn first_step_number(&self) -> Option<u64> {
+        let first = self.timeline.steps.remaining().first();
+        self.old.first.or(first.map(|step| step.step))
+    }
+
+    /// The step that a line is in, if it is one of those that are looked at.
+    pub(crate) fn step_at_line(&self, line: u64) -> Option<u64> {
+        let gap = self
+            .marks
+            .as_slice()
+            .partition_point(|mark| mark.line < line);
+        let gap = gap.checked_sub(self.old.since.gap)?;
+        self.timeline.step_of(gap).map(|step| step.step)
+    }
+
+    /// The first line at which the step number falls, and the step line before it.
+    pub(crate) fn first_step_fall(&self) -> Option<Vec<u64>> {
+        if let Some(fall) = self.old.fall {
+            return Some(fall.into());
+        }
+        let steps = self.timeline.steps.remaining();
+        let fall = steps.iter().position(|step| step.segment > 0)?;
+        let line = |step: &TrainStep| self.mark_of_step(step).map(|mark| mark.line);
+        let before = match fall.checked_sub(1) {
+            Some(before) => line(&steps[before]),
+            None => self.old.last.map(|last| last.line),
+        };
+        Some(line(&steps[fall]).into_iter().chain(before).collect())
+    }
+}

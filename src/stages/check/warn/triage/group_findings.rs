@@ -1,0 +1,132 @@
+//! The finding of one kind of line.
+
+use super::{Triage, WarningGroup};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::warn::warnings::WarningLines;
+use crate::stages::check::wording::{
+    MAX_NAMES_LISTED, describe_hosts, most_frequent, name_result, number_of_lines,
+    number_of_processes, number_of_times, quote_text,
+};
+use crate::stages::net::net_stage::FirstReportLine;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl<'a> Triage<'a> {
+    /// A kind's finding; `why` comes before the words for the kind.
+    pub(super) fn group_finding(&self, group: &WarningGroup<'a>, mut why: Vec<String>) -> Finding {
+        let mut by_host: BTreeMap<&[u8], u64> = BTreeMap::new();
+        let mut peers: BTreeMap<&[u8], u64> = BTreeMap::new();
+        let mut results: BTreeSet<i32> = BTreeSet::new();
+        let mut processes: BTreeSet<u32> = BTreeSet::new();
+        for member in &group.members {
+            *by_host
+                .entry(self.host_of_process(member.process))
+                .or_default() += member.seen.count;
+            for (peer, count) in &member.seen.peers {
+                *peers.entry(peer).or_default() += count;
+            }
+            results.extend(member.seen.result);
+            processes.insert(member.process);
+        }
+        if let Some(result) = results.iter().find(|&&result| is_error_result(result)) {
+            why.push(format!(
+                "NCCL's functions returned {} after it",
+                name_result(*result)
+            ));
+        }
+        if !peers.is_empty() {
+            let peers = most_frequent(&peers).map(|(peer, count)| match self.host_of_peer(peer) {
+                Some(host) if host != peer => {
+                    format!(
+                        "{} ({}) {}",
+                        quote_text(peer),
+                        quote_text(host),
+                        number_of_times(count)
+                    )
+                }
+                _ => format!("{} {}", quote_text(peer), number_of_times(count)),
+            });
+            why.push(format!(
+                "it names the peer {}",
+                peers.collect::<Vec<_>>().join(", ")
+            ));
+        }
+        let first = group.first();
+        let count = number_of_lines(group.count());
+        let nobody = by_host.keys().all(|host| host.is_empty());
+        let on = match nobody {
+            true => format!("{count} of an unnamed process"),
+            false => format!(
+                "{count} of {} on {}",
+                number_of_processes(processes.len()),
+                describe_hosts(&by_host)
+            ),
+        };
+        let (says, advice, severity, sure) = match group.known {
+            Some(known) => (
+                format!("{}: {on}", known.means),
+                format!("{}; see {}", known.advice, known.reference),
+                known.severity,
+                known.sure,
+            ),
+            None => (
+                format!("unknown WARN: {}: {on}", quote_text(first.nccl_text())),
+                "search NVIDIA/nccl's issues for the text, or the source file that the line names"
+                    .to_owned(),
+                Severity::Warning,
+                // That a function gave an error after it is more than words.
+                match results.iter().any(|&result| is_error_result(result)) {
+                    true => Confidence::Medium,
+                    false => Confidence::Low,
+                },
+            ),
+        };
+        if why.is_empty() {
+            why.push("the lines report it".to_owned());
+        }
+        Finding {
+            id: group.id(),
+            severity,
+            says,
+            about: self.about_process(group.members[0].process),
+            sure,
+            why: why.join("; "),
+            advice,
+            evidence: self.group_evidence(group),
+        }
+    }
+
+    pub(super) fn about_process(&self, process: u32) -> About {
+        let process = self.processes.get(process as usize);
+        let process = process.filter(|process| process.pid.is_some());
+        About {
+            host: process.map(|process| process.host.clone()),
+            pid: process.and_then(|process| process.pid),
+            ..About::default()
+        }
+    }
+
+    /// The first lines of a kind, one of each host.
+    pub(super) fn group_evidence(&self, group: &WarningGroup<'a>) -> Vec<Evidence> {
+        let mut hosts = BTreeSet::new();
+        let one = group
+            .members
+            .iter()
+            .filter(|m| hosts.insert(self.host_of_process(m.process)));
+        one.take(MAX_NAMES_LISTED)
+            .map(|m| warning_evidence(m.seen))
+            .collect()
+    }
+}
+
+/// True for a result of NCCL's functions that is an error; 0 is success, 7 means not done yet.
+pub(super) fn is_error_result(result: i32) -> bool {
+    !matches!(result, 0 | 7)
+}
+
+pub(super) fn warning_evidence(seen: &WarningLines) -> Evidence {
+    let FirstReportLine { input, line } = seen.first;
+    Evidence {
+        at: FirstReportLine { input, line }.into(),
+        text: Some(seen.text.to_vec()),
+    }
+}

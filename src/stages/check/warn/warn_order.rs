@@ -1,0 +1,75 @@
+//! Which WARN came first, as far as stamps and places tell.
+
+use super::comparable_stamps::are_stamps_comparable;
+use super::warnings::WarningLines;
+use crate::stages::check::wording::quote_text;
+use std::cmp::Ordering;
+
+/// How lines are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WarnOrder {
+    /// By their stamps.
+    Stamps,
+    /// By their place in the one input they are in.
+    Lines,
+    /// Not between inputs.
+    Inputs,
+}
+
+impl WarnOrder {
+    /// The one that all lines allow.
+    pub(crate) fn choose_order(all: &[(u32, u32, &WarningLines)]) -> WarnOrder {
+        let Some((_, _, first)) = all.first() else {
+            return WarnOrder::Lines;
+        };
+        if all
+            .iter()
+            .all(|(_, _, seen)| are_stamps_comparable(&first.time, &seen.time))
+        {
+            return WarnOrder::Stamps;
+        }
+        let one = all
+            .iter()
+            .all(|(_, _, seen)| seen.first.input == first.first.input);
+        if one {
+            WarnOrder::Lines
+        } else {
+            WarnOrder::Inputs
+        }
+    }
+
+    /// The order in which lines are shown.
+    pub(crate) fn compare(self, a: &WarningLines, b: &WarningLines) -> Ordering {
+        let stamps = match self {
+            WarnOrder::Stamps => a.time.cmp(&b.time),
+            WarnOrder::Lines | WarnOrder::Inputs => Ordering::Equal,
+        };
+        stamps.then(a.first.cmp(&b.first))
+    }
+
+    /// True where `a` surely was printed before `b`.
+    pub(crate) fn is_before(self, a: &WarningLines, b: &WarningLines) -> bool {
+        match self {
+            WarnOrder::Stamps => a.time < b.time,
+            WarnOrder::Lines | WarnOrder::Inputs => {
+                a.first.input == b.first.input && a.first.line < b.first.line
+            }
+        }
+    }
+
+    /// By what the first line is called that.
+    pub(crate) fn describe_order(self, seen: &WarningLines) -> String {
+        match self {
+            WarnOrder::Stamps => format!(
+                "by its time stamp, {} (clocks of hosts may differ)",
+                quote_text(&seen.time)
+            ),
+            WarnOrder::Lines => "by its position in the log".to_owned(),
+            WarnOrder::Inputs => {
+                "by its position in its file; without time stamps the order between \
+                              files is unknown"
+                    .to_owned()
+            }
+        }
+    }
+}

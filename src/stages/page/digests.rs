@@ -1,0 +1,109 @@
+//! What a page lists, out of the other stages' tables: operations, communicators of a kind, changes.
+
+use super::{PageSection, ReportPage};
+use crate::output::render::cells::{GridRow, iter_rows};
+use std::collections::BTreeMap;
+
+/// The operations with the most bytes: those of nccl-ops, and their sizes of nccl-hist.
+pub(super) struct OperationDigest {
+    pub(super) op: String,
+    pub(super) calls: u128,
+    /// Unknown where those of some calls are.
+    pub(super) bytes: Option<u128>,
+    /// Of all operations.
+    pub(super) share: Option<f64>,
+    /// Calls by bucket, as nccl-hist names them.
+    pub(super) sizes: BTreeMap<String, u128>,
+}
+
+/// All operations, those with the most bytes first.
+pub(super) fn operations_by_bytes(page: &ReportPage) -> Vec<OperationDigest> {
+    let Some(grid) = page.grid(PageSection::Operations) else {
+        return Vec::new();
+    };
+    let bytes = |row: GridRow<'_>| row.whole_number_of("total_bytes");
+    let all: f64 = iter_rows(grid).filter_map(bytes).map(|n| n as f64).sum();
+    let mut list: Vec<OperationDigest> = iter_rows(grid)
+        .map(|row| {
+            let op = row.text_of("op");
+            let sizes = page
+                .grid(PageSection::Sizes)
+                .into_iter()
+                .flat_map(iter_rows);
+            let sizes = sizes.filter(|size| size.text_of("op") == op);
+            let of_size =
+                |size: GridRow<'_>| Some((size.text_of("bucket"), size.whole_number_of("calls")?));
+            OperationDigest {
+                calls: row.whole_number_of("calls").unwrap_or(0),
+                bytes: bytes(row),
+                share: bytes(row).filter(|_| all > 0.0).map(|n| n as f64 / all),
+                sizes: sizes.filter_map(of_size).collect(),
+                op,
+            }
+        })
+        .collect();
+    list.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.op.cmp(&b.op)));
+    list
+}
+
+/// The buckets of nccl-hist.
+pub(super) const SIZE_BUCKETS: [&str; 4] = ["<64KB", "64KB-1MB", "1MB-16MB", ">=16MB"];
+
+/// Communicators of one label and size.
+#[derive(Debug, Default)]
+pub(super) struct CommunicatorClass {
+    pub(super) number: u64,
+    pub(super) calls: u128,
+    pub(super) bytes: u128,
+}
+
+/// Communicators by label and size, those with the most bytes first.
+pub(super) fn communicators_by_label(
+    page: &ReportPage,
+) -> Vec<((String, String), CommunicatorClass)> {
+    let mut all: BTreeMap<(String, String), CommunicatorClass> = BTreeMap::new();
+    for row in page
+        .grid(PageSection::Communicators)
+        .into_iter()
+        .flat_map(iter_rows)
+    {
+        // Of one whose members are not known each process has a row.
+        let label = match row.text_of("host").is_empty() {
+            true => row.text_of("label"),
+            false => format!("{}, by process", row.text_of("label")),
+        };
+        let one = all.entry((label, row.text_of("nranks"))).or_default();
+        one.number += 1;
+        one.calls = one
+            .calls
+            .saturating_add(row.whole_number_of("calls").unwrap_or(0));
+        one.bytes = one
+            .bytes
+            .saturating_add(row.whole_number_of("total_bytes").unwrap_or(0));
+    }
+    let mut list: Vec<_> = all.into_iter().collect();
+    list.sort_by(|a, b| b.1.bytes.cmp(&a.1.bytes).then_with(|| a.0.cmp(&b.0)));
+    list
+}
+
+/// What changed, in a line each.
+pub(super) fn list_changes(page: &ReportPage) -> Vec<String> {
+    let grid = page.grid(PageSection::Changes).into_iter();
+    let line = |row: GridRow<'_>| {
+        let value = |column| match row.text_of(column) {
+            text if text.is_empty() => "none".to_owned(),
+            text => text,
+        };
+        let what = format!("{} {}", row.text_of("aspect"), row.text_of("subject"));
+        let times = row
+            .number_of("ratio")
+            .map_or(String::new(), |ratio| format!(", {ratio:.3} times"));
+        format!(
+            "{}: {} before, {} now{times}",
+            what.trim_end(),
+            value("a"),
+            value("b")
+        )
+    };
+    grid.flat_map(iter_rows).map(line).collect()
+}

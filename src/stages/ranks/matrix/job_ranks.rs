@@ -1,0 +1,66 @@
+//! The ranks of the job, by communicator.
+
+use super::gather::{self, TrafficGatherer};
+use super::list_rank_calls;
+use super::members::MatrixMembers;
+use crate::count::calls::{Options as Read, Progress};
+use crate::error::Result;
+use crate::members::comm_id::CommId;
+use crate::report::Report;
+use crate::source::InputName;
+use crate::stages::{self, run_snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The ranks of the job, by communicator.
+#[derive(Debug, Default)]
+pub(crate) struct JobRanks(BTreeMap<CommId, Vec<u32>>);
+
+impl JobRanks {
+    /// True where none is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those of a communicator's members, by their ranks in it.
+    pub(crate) fn ranks_of_members(&self, id: &CommId) -> Option<&[u32]> {
+        self.0.get(id).map(|members| &members[..])
+    }
+
+    /// All of them, in order.
+    pub(crate) fn iter_ranks(&self) -> impl Iterator<Item = u32> {
+        let all: BTreeSet<u32> = self.0.values().flatten().copied().collect();
+        all.into_iter()
+    }
+
+    /// The communicators, the largest first.
+    pub(crate) fn iter_communicators(&self) -> impl Iterator<Item = (CommId, &[u32])> {
+        let mut all: Vec<_> = self.0.iter().map(|(id, of)| (*id, &of[..])).collect();
+        all.sort_by_key(|(id, members)| (std::cmp::Reverse(members.len()), *members, *id));
+        all.into_iter()
+    }
+}
+
+/// Reads them off all `origins`: of communicators that calls are made on, and all of whose members are
+/// known.
+///
+/// # Errors
+/// No input could be read.
+pub(crate) fn read_job_ranks(
+    origins: &[InputName],
+    read: &Read,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<JobRanks> {
+    let tally = gather::matrix_tally_options(read.window.is_some());
+    let mut gather = TrafficGatherer::new(read, &tally, origins.len());
+    let new = || run_snapshot::empty_partial(&tally);
+    let merged = stages::read_stage(&mut gather, origins, read, report, progress, new)?;
+    gather.add_held_calls(&merged);
+    let found = gather.finish(&merged);
+    let calls = list_rank_calls(&found.calls);
+    let used: BTreeSet<CommId> = calls.iter().filter_map(|made| made.who.comm_id).collect();
+    let members = MatrixMembers::from_sides(found.sides, found.processes, &calls);
+    let mut all = members.whole_communicators();
+    all.retain(|id, _| used.contains(id));
+    Ok(JobRanks(all))
+}

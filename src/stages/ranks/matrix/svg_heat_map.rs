@@ -1,0 +1,57 @@
+//! The matrix as a heat map in SVG.
+
+use super::cells::{TrafficMatrix, TrafficUnit};
+use super::text_map::{FittedMatrix, describe_totals, short_number};
+use crate::output::svg::draw_picture;
+use crate::output::svg::plot::{Plot, PlotMark, PlotStrip, draw_map};
+
+/// Ends that a picture shows at most.
+const MAX_PICTURE_ENDPOINTS: usize = 256;
+
+/// The heat map, with lines for above it; none of an empty matrix. More ends than it can show are folded
+/// to hosts, or the busiest are shown.
+pub(crate) fn plot_matrix(
+    matrix: &TrafficMatrix,
+    unit: TrafficUnit,
+) -> (Vec<String>, Option<Plot>) {
+    let picture = FittedMatrix::fit_matrix(matrix, unit, |_| MAX_PICTURE_ENDPOINTS);
+    let mut notes = vec![describe_totals(matrix, unit)];
+    if picture.is_folded {
+        notes.push("ranks and GPUs are folded to hosts".to_owned());
+    }
+    if picture.left_out.0 > 0 {
+        notes.push(format!(
+            "the busiest; {} more are left out",
+            picture.left_out.0
+        ));
+    }
+    let names = &picture.names;
+    let mut rows: Vec<PlotStrip> = names
+        .iter()
+        .map(|name| PlotStrip {
+            name: name.clone(),
+            marks: vec![PlotMark::default(); names.len()],
+        })
+        .collect();
+    for (&(from, to), sum) in &picture.cells {
+        let mark = rows.get_mut(from).and_then(|row| row.marks.get_mut(to));
+        let (Some(mark), Some(sender), Some(receiver)) = (mark, names.get(from), names.get(to))
+        else {
+            continue;
+        };
+        let n = unit.value_of(sum);
+        mark.value = n as f64;
+        mark.class = "c1";
+        mark.text = short_number(n, unit);
+        mark.title = format!("{sender} to {receiver}: {n} {}", unit.name());
+    }
+    let name = format!("{} from each row to each column", unit.name());
+    (notes, draw_map(&name, &rows, names))
+}
+
+/// The heat map as a file of its own; of an empty matrix only its head.
+pub fn draw_matrix_svg(matrix: &TrafficMatrix, unit: TrafficUnit) -> String {
+    let (notes, plot) = plot_matrix(matrix, unit);
+    let plots: Vec<Plot> = plot.into_iter().collect();
+    draw_picture(&notes, &plots)
+}

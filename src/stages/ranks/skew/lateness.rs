@@ -1,0 +1,417 @@
+//! How late each rank comes, call by call and step by step.
+
+use super::align::{insertion_sort_few, lower_median};
+use super::window::SkewCall;
+use crate::count::durations::CallDurations;
+use crate::error::phrases::ranges_phrase;
+use crate::output::render::{Grid, TableCell};
+use std::collections::BTreeMap;
+
+/// Who a rank is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SkewRankName {
+    /// The rank in the communicator of all, where that is known.
+    pub(super) rank: Option<u32>,
+    pub(super) host: Vec<u8>,
+    pub(super) pid: Option<u64>,
+}
+
+/// What is known of a rank.
+#[derive(Debug, Default)]
+struct RankLateness {
+    /// How late it came to each call; 0 where it was not.
+    late: CallDurations,
+    /// To how many calls it came late by so much that it counts.
+    late_calls: u64,
+    /// To how many calls it came last.
+    last: u64,
+    steps: BTreeMap<u64, StepLateness>,
+    /// The step in hand: most calls are of the step of the call before.
+    now: Option<(u64, StepLateness)>,
+}
+
+/// A rank's calls of a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct StepLateness {
+    calls: u64,
+    /// Those to which it came late by so much that it counts.
+    late: u64,
+    /// How late it came at most.
+    most: i64,
+}
+
+impl Default for StepLateness {
+    fn default() -> StepLateness {
+        StepLateness::NONE
+    }
+}
+
+impl StepLateness {
+    /// A step without calls.
+    const NONE: StepLateness = StepLateness {
+        calls: 0,
+        late: 0,
+        most: i64::MIN,
+    };
+
+    #[inline]
+    fn merge(&mut self, other: StepLateness) {
+        self.calls += other.calls;
+        self.late += other.late;
+        self.most = other.most.max(self.most);
+    }
+}
+
+/// A rank's calls of one communicator, added up apart from others.
+#[derive(Debug, Default)]
+pub(super) struct LatenessPartial {
+    rank: RankLateness,
+    /// To how many calls it came no later than the median.
+    in_time: u64,
+    /// The calls since the last end of a step.
+    now: StepLateness,
+}
+
+/// All ranks.
+#[derive(Debug, Default)]
+pub(super) struct LatenessByRank {
+    ranks: Vec<RankLateness>,
+    /// By number; known at the end.
+    pub(super) names: Vec<SkewRankName>,
+    /// When the ranks of the call in hand came.
+    times: Vec<i64>,
+}
+
+/// A rank is always late where it is so in as large a share of the steps or calls.
+const MIN_SHARE_ALWAYS_LATE: f64 = 0.8;
+
+/// Without steps it is late at times where it is so in less than such a share of the calls: one of two
+/// ranks that come as they like is late to half of them.
+const MAX_SHARE_LATE_AT_TIMES: f64 = 1.0 / 3.0;
+
+impl LatenessByRank {
+    /// Adds a call whose times are on one clock.
+    pub(super) fn add_call(&mut self, call: &SkewCall, late_ns: u64) {
+        let times = &mut self.times;
+        times.clear();
+        times.extend(call.came.iter().map(|came| came.ns));
+        let (middle, last) = middle_and_last(times);
+        for came in &call.came {
+            let who = came.who as usize;
+            if self.ranks.len() <= who {
+                self.ranks.resize_with(who + 1, RankLateness::default);
+            }
+            let Some(rank) = self.ranks.get_mut(who) else {
+                continue;
+            };
+            let late = came.ns.saturating_sub(middle);
+            let ns = u64::try_from(late).unwrap_or(0);
+            rank.late.add_call(ns);
+            let counts = u64::from(ns >= late_ns.max(1));
+            rank.late_calls += counts;
+            rank.last += u64::from(last == Some(came.ns));
+            if let Some(step) = call.step {
+                rank.step_in_hand(step).merge(StepLateness {
+                    calls: 1,
+                    late: counts,
+                    most: late,
+                });
+            }
+        }
+    }
+
+    /// Adds a rank's calls that were added up apart.
+    pub(super) fn merge_rank(&mut self, who: u32, own: LatenessPartial) {
+        let who = who as usize;
+        if self.ranks.len() <= who {
+            self.ranks.resize_with(who + 1, RankLateness::default);
+        }
+        if let Some(rank) = self.ranks.get_mut(who) {
+            rank.merge_partial(own);
+        }
+    }
+
+    /// True where no two ranks have the same name.
+    pub(super) fn has_distinct_names(&self) -> bool {
+        let mut names: Vec<&SkewRankName> = self.names.iter().collect();
+        names.sort_unstable();
+        names.windows(2).all(|pair| pair[0] != pair[1])
+    }
+
+    /// All calls were added.
+    pub(super) fn close_steps(&mut self) {
+        self.ranks.iter_mut().for_each(RankLateness::close_step);
+    }
+
+    /// A row for each rank.
+    pub(super) fn to_grid(&self, late_ns: u64) -> Grid {
+        let columns = [
+            "rank",
+            "host",
+            "pid",
+            "pattern",
+            "calls",
+            "late_calls",
+            "last_share",
+            "p50_us",
+            "p95_us",
+            "max_us",
+            "steps",
+            "late_steps",
+            "late_us",
+            "every",
+            "which_steps",
+        ];
+        let named = self.names.iter().zip(&self.ranks);
+        let mut named: Vec<(&SkewRankName, &RankLateness)> =
+            named.filter(|(_, r)| r.late.count_calls() > 0).collect();
+        named.sort_by_key(|(name, _)| (name.rank.is_none(), *name));
+        Grid {
+            columns: columns.map(str::to_owned).to_vec(),
+            rows: named
+                .iter()
+                .map(|(name, rank)| rank.row_of_rank(name, late_ns))
+                .collect(),
+        }
+    }
+}
+
+/// The middle one of the times that ranks came at (of two, the earlier), and the last if one rank came
+/// after all others.
+#[inline]
+pub(super) fn middle_and_last(times: &mut [i64]) -> (i64, Option<i64>) {
+    if insertion_sort_few(times) {
+        let last = match *times {
+            [.., before, last] if before < last => Some(last),
+            [last] => Some(last),
+            _ => None,
+        };
+        let middle = times.get(times.len().saturating_sub(1) / 2);
+        return (middle.copied().unwrap_or(0), last);
+    }
+    let most = times.iter().copied().max();
+    let last = most.filter(|most| times.iter().filter(|ns| *ns == most).count() == 1);
+    (lower_median(times).unwrap_or(0), last)
+}
+
+impl LatenessPartial {
+    /// A rank comes to a call of which this is the middle, and this the last.
+    #[inline]
+    pub(super) fn add_arrival(&mut self, ns: i64, middle: i64, last: Option<i64>, late_ns: u64) {
+        let late = ns.saturating_sub(middle);
+        self.now.calls += 1;
+        self.now.most = self.now.most.max(late);
+        self.rank.last += u64::from(last == Some(ns));
+        if late <= 0 {
+            self.in_time += 1;
+            return;
+        }
+        let ns = late.unsigned_abs();
+        self.rank.late.add_call(ns);
+        self.now.late += u64::from(ns >= late_ns);
+    }
+
+    /// The calls since the last end are of this step.
+    #[inline]
+    pub(super) fn end_step(&mut self, step: Option<u64>) {
+        if self.now == StepLateness::NONE {
+            return;
+        }
+        self.rank.late_calls += self.now.late;
+        if let Some(step) = step {
+            self.rank.step_in_hand(step).merge(self.now);
+        }
+        self.now = StepLateness::NONE;
+    }
+}
+
+impl RankLateness {
+    /// Adds what was added up apart, and has ended.
+    fn merge_partial(
+        &mut self,
+        LatenessPartial {
+            mut rank, in_time, ..
+        }: LatenessPartial,
+    ) {
+        rank.close_step();
+        self.late.add_calls(0, in_time);
+        self.late.merge(&rank.late);
+        self.late_calls += rank.late_calls;
+        self.last += rank.last;
+        for (step, own) in rank.steps {
+            self.steps
+                .entry(step)
+                .or_insert(StepLateness::NONE)
+                .merge(own);
+        }
+    }
+
+    /// The step in hand, which is this one from now on.
+    fn step_in_hand(&mut self, step: u64) -> &mut StepLateness {
+        if self.now.as_ref().is_none_or(|(now, _)| *now != step) {
+            self.close_step();
+        }
+        &mut self.now.get_or_insert((step, StepLateness::NONE)).1
+    }
+
+    /// Puts the step in hand to the others.
+    fn close_step(&mut self) {
+        if let Some((step, own)) = self.now.take() {
+            self.steps
+                .entry(step)
+                .or_insert(StepLateness::NONE)
+                .merge(own);
+        }
+    }
+
+    fn row_of_rank(&self, name: &SkewRankName, late_ns: u64) -> Vec<TableCell<'static>> {
+        let us = |ns: i64| TableCell::from(ns as f64 / 1000.0);
+        let of_calls = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1000.0).into();
+        let [p50, p95] = self.late.percentiles([0.50, 0.95]);
+        let steps = LatenessOverSteps::from_steps(&self.steps, late_ns);
+        let has_steps = !self.steps.is_empty();
+        let (always, times) = match has_steps {
+            true => (steps.is_always, !steps.late.is_empty()),
+            false => {
+                let share = self.late_calls as f64 / self.late.count_calls() as f64;
+                (
+                    share >= MIN_SHARE_ALWAYS_LATE,
+                    share > 0.0 && share < MAX_SHARE_LATE_AT_TIMES,
+                )
+            }
+        };
+        let pattern = match (always, times) {
+            (true, true) => "always, at times more",
+            (true, false) => "always",
+            (false, true) => "at times",
+            (false, false) => "",
+        };
+        let of_steps = |cell: TableCell<'static>| if has_steps { cell } else { TableCell::Empty };
+        vec![
+            name.rank.map(u64::from).into(),
+            match &name.host[..] {
+                b"" => TableCell::Empty,
+                host => host.to_vec().into(),
+            },
+            name.pid.into(),
+            match pattern {
+                "" => TableCell::Empty,
+                pattern => pattern.into(),
+            },
+            self.late.count_calls().into(),
+            self.late_calls.into(),
+            TableCell::share_of(self.last as f64, self.late.count_calls() as f64),
+            of_calls(p50),
+            of_calls(p95),
+            of_calls(self.late.max_ns()),
+            of_steps((self.steps.len() as u64).into()),
+            of_steps((steps.late.len() as u64).into()),
+            steps.more.map(us).into(),
+            steps.every.into(),
+            match steps.late.is_empty() {
+                true => TableCell::Empty,
+                false => ranges_phrase(steps.late.iter().copied()).into(),
+            },
+        ]
+    }
+}
+
+/// How late a rank comes in steps.
+#[derive(Debug, Default, PartialEq)]
+struct LatenessOverSteps {
+    /// In most steps it is late to most calls.
+    is_always: bool,
+    /// The steps in which it comes later than in the others.
+    late: Vec<u64>,
+    /// How late in the median one of them.
+    more: Option<i64>,
+    /// The distance of most of them.
+    every: Option<u64>,
+}
+
+/// How many times what steps differ anyway a late one must be above them.
+const MIN_LATE_TO_SPREAD_RATIO: i64 = 4;
+
+impl LatenessOverSteps {
+    fn from_steps(steps: &BTreeMap<u64, StepLateness>, late_ns: u64) -> LatenessOverSteps {
+        let threshold = i64::try_from(late_ns).unwrap_or(i64::MAX);
+        let mut most: Vec<i64> = steps.values().map(|step| step.most).collect();
+        most.sort_unstable();
+        // The lower half of the steps is what it comes like where nothing is wrong.
+        let at = |share: usize| most.get(most.len().saturating_sub(1) / share).copied();
+        let (Some(usual), Some(low)) = (at(2), at(10)) else {
+            return LatenessOverSteps::default();
+        };
+        let noise = usual
+            .saturating_sub(low)
+            .saturating_mul(MIN_LATE_TO_SPREAD_RATIO);
+        let from = usual.max(0).saturating_add(threshold.max(noise));
+        let late = steps.iter().filter(|(_, step)| step.most >= from);
+        let late: Vec<u64> = late.map(|(step, _)| *step).collect();
+        let mut more: Vec<i64> = late
+            .iter()
+            .filter_map(|s| Some(steps.get(s)?.most))
+            .collect();
+        let always = steps.values().filter(|step| 2 * step.late >= step.calls);
+        LatenessOverSteps {
+            is_always: always.count() as f64 >= MIN_SHARE_ALWAYS_LATE * steps.len() as f64,
+            more: lower_median(&mut more),
+            every: find_step_interval(&late),
+            late,
+        }
+    }
+}
+
+/// The distance of steps, where three or more have one and most have the same.
+fn find_step_interval(steps: &[u64]) -> Option<u64> {
+    let mut apart: BTreeMap<u64, usize> = BTreeMap::new();
+    for pair in steps.windows(2) {
+        if let [a, b] = pair {
+            *apart.entry(b.saturating_sub(*a)).or_default() += 1;
+        }
+    }
+    let (&distance, &times) = apart.iter().max_by_key(|(_, times)| **times)?;
+    let all = steps.len() - 1;
+    (all >= 2 && times as f64 >= MIN_SHARE_ALWAYS_LATE * all as f64).then_some(distance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_that_comes_and_goes_is_told_from_what_is_always() {
+        let ms = 1_000_000;
+        let of = |late: &dyn Fn(u64) -> i64| {
+            let step = |step: u64| StepLateness {
+                calls: 5,
+                late: if late(step) > 0 { 5 } else { 0 },
+                most: late(step) * ms,
+            };
+            LatenessOverSteps::from_steps(&(1..=40).map(|n| (n, step(n))).collect(), ms as u64)
+        };
+        let at_times = of(&|step| if step % 10 == 0 { 20 } else { 0 });
+        assert!(!at_times.is_always);
+        assert_eq!(at_times.late, [10, 20, 30, 40]);
+        assert_eq!((at_times.every, at_times.more), (Some(10), Some(20 * ms)));
+        let always = of(&|_| 2);
+        assert!(always.is_always && always.late.is_empty());
+        let both = of(&|step| if step % 10 == 0 { 22 } else { 2 });
+        assert_eq!((both.is_always, both.every), (true, Some(10)));
+        assert_eq!(
+            of(&|step| if step % 2 == 0 { 20 } else { 0 }).every,
+            Some(2)
+        );
+        assert_eq!(of(&|_| -3), LatenessOverSteps::default());
+        // Steps that differ anyway have none that is late.
+        assert!(of(&|step| (step * 7 % 11) as i64 * 9).late.is_empty());
+    }
+
+    #[test]
+    fn a_distance_is_that_of_most() {
+        assert_eq!(find_step_interval(&[10, 20, 30, 40]), Some(10));
+        assert_eq!(find_step_interval(&[10, 20]), None);
+        assert_eq!(find_step_interval(&[1, 7, 9, 30]), None);
+        assert_eq!(find_step_interval(&[]), None);
+    }
+}

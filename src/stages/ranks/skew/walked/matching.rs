@@ -1,0 +1,303 @@
+//! Calls of one communicator, matched by their number.
+
+use super::by_communicator::{RankSequence, SkewComm};
+use super::packed::{TimedCollective, UnpackedCalls};
+use crate::stages::skew::lateness::{LatenessPartial, middle_and_last};
+use std::ops::Range;
+
+/// Some calls of a communicator, by their numbers.
+pub(super) struct MatchTask<'c> {
+    pub(super) comm: &'c SkewComm<'c>,
+    calls: Range<u64>,
+}
+
+/// What they show.
+pub(super) struct MatchPartial {
+    /// Calls that were found on two ranks or more, and those of which not on all.
+    pub(super) matched: u64,
+    pub(super) partly: u64,
+    /// Calls that were found on one rank.
+    pub(super) alone: u64,
+    /// How many ranks came to calls that not all came to.
+    pub(super) open: u64,
+    /// By rank.
+    pub(super) own: Vec<LatenessPartial>,
+}
+
+/// How many calls of ranks a task has, about.
+const CALLS_PER_MATCH_TASK: u64 = 1 << 17;
+
+/// How many calls of ranks are unpacked at a time: they stay in the core's cache.
+const CALLS_PER_UNPACKED_BLOCK: usize = 1 << 12;
+
+/// The work of all communicators.
+pub(super) fn split_into_tasks<'c>(comms: &'c [SkewComm<'c>]) -> Vec<MatchTask<'c>> {
+    let of = |comm: &'c SkewComm<'c>| {
+        let calls = comm.sides.iter().map(RankSequence::call_count);
+        let (most, all) = (calls.clone().max().unwrap_or(0), calls.sum::<u64>());
+        let each = most.div_ceil(all / CALLS_PER_MATCH_TASK + 1).max(1);
+        let starts = (0..most).step_by(each as usize);
+        starts.map(move |start| MatchTask {
+            comm,
+            calls: start..most.min(start + each),
+        })
+    };
+    comms.iter().flat_map(of).collect()
+}
+
+impl RankSequence<'_> {
+    fn call_count(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.stream.len()).sum()
+    }
+}
+
+/// A call of a rank: the operation's number, and when.
+pub(super) type OpArrival = (u32, i64);
+
+/// The number of what is no call, or has no time.
+pub(super) const NO_OP_NUMBER: u32 = u32::MAX;
+
+impl MatchTask<'_> {
+    /// Matches the calls.
+    pub(super) fn match_calls(&self, late_ns: u64) -> MatchPartial {
+        let n = self.comm.sides.len();
+        let mut met = CallMatcher {
+            part: MatchPartial {
+                matched: 0,
+                partly: 0,
+                alone: 0,
+                open: 0,
+                own: std::iter::repeat_with(LatenessPartial::default)
+                    .take(n)
+                    .collect(),
+            },
+            nranks: self.comm.nranks,
+            late_ns,
+            times: Vec::new(),
+            group: Vec::new(),
+        };
+        let mut cursors = CommCursors::at_call(self.comm, self.calls.start);
+        cursors.for_each_block(self.calls.end, |came, step| {
+            came.chunks_exact(n).for_each(|came| met.add_call(came));
+            met.part.own.iter_mut().for_each(|own| own.end_step(step));
+        });
+        met.part
+    }
+}
+
+/// Where the ranks of a communicator are in their calls.
+pub(super) struct CommCursors<'l> {
+    sides: Vec<RankCursor<'l>>,
+    /// The number of the next call.
+    next: u64,
+    came: Vec<OpArrival>,
+}
+
+impl<'l> CommCursors<'l> {
+    /// Before the call of this number.
+    pub(super) fn at_call(comm: &'l SkewComm<'l>, next: u64) -> CommCursors<'l> {
+        let sides = comm.sides.iter();
+        CommCursors {
+            sides: sides.map(|side| RankCursor::at_call(side, next)).collect(),
+            next,
+            came: Vec::new(),
+        }
+    }
+
+    /// The number of the next call.
+    pub(super) fn next_call_number(&self) -> u64 {
+        self.next
+    }
+
+    /// Gives the calls before the `end`th, call by call with all ranks of each, some of one step at a time.
+    pub(super) fn for_each_block(
+        &mut self,
+        end: u64,
+        mut sink: impl FnMut(&[OpArrival], Option<u64>),
+    ) {
+        let n = self.sides.len();
+        let block = (CALLS_PER_UNPACKED_BLOCK / n.max(1)).max(8) as u64;
+        self.came.resize(block as usize * n, (NO_OP_NUMBER, 0));
+        while self.next < end {
+            let most = block.min(end - self.next);
+            let len = self
+                .sides
+                .iter()
+                .map(RankCursor::left_in_step)
+                .fold(most, u64::min);
+            let mut step = None;
+            let came = &mut self.came[..len as usize * n];
+            for (at, side) in self.sides.iter_mut().enumerate() {
+                step = step.into_iter().chain(side.current_step()).min();
+                side.take_calls(came, (at, n));
+            }
+            sink(came, step);
+            self.next += len;
+        }
+    }
+}
+
+/// Where a rank is in its calls.
+struct RankCursor<'l> {
+    side: &'l RankSequence<'l>,
+    /// The piece in hand, what is left of it, and how many calls of it were taken.
+    piece: usize,
+    calls: UnpackedCalls<'l>,
+    taken: u64,
+    run: usize,
+}
+
+impl<'l> RankCursor<'l> {
+    /// Before the call of this number.
+    fn at_call(side: &'l RankSequence<'l>, number: u64) -> RankCursor<'l> {
+        let (mut piece, mut left) = (0, number);
+        while let Some(known) = side.pieces.get(piece)
+            && left >= known.stream.len()
+        {
+            left -= known.stream.len();
+            piece += 1;
+        }
+        let mut cursor = RankCursor {
+            side,
+            piece,
+            calls: UnpackedCalls::without_calls(),
+            taken: 0,
+            run: 0,
+        };
+        if let Some(known) = side.pieces.get(piece) {
+            cursor.calls = known.stream.iter_calls();
+            cursor.taken = cursor.calls.by_ref().take(left as usize).count() as u64;
+            cursor.run = known.runs.partition_point(|run| run.end <= left);
+        }
+        cursor
+    }
+
+    /// How many calls are of the step in hand.
+    fn left_in_step(&self) -> u64 {
+        let Some(piece) = self.side.pieces.get(self.piece) else {
+            return u64::MAX;
+        };
+        let run = piece.runs.get(self.run);
+        run.map_or(piece.stream.len(), |run| run.end) - self.taken
+    }
+
+    /// The step in hand.
+    fn current_step(&self) -> Option<u64> {
+        self.side.pieces.get(self.piece)?.runs.get(self.run)?.step
+    }
+
+    /// Takes as many calls as there are, each to the `at`th place of `n`.
+    fn take_calls(&mut self, to: &mut [OpArrival], (at, n): (usize, usize)) {
+        let Some(piece) = self.side.pieces.get(self.piece) else {
+            to.iter_mut()
+                .skip(at)
+                .step_by(n)
+                .for_each(|came| came.0 = NO_OP_NUMBER);
+            return;
+        };
+        self.taken += (to.len() / n) as u64;
+        let mut at = at;
+        while let Some(to) = to.get_mut(at) {
+            at += n;
+            *to = match self.calls.next() {
+                Some(TimedCollective { op, ns: Some(ns) }) => match piece.ops.get(op as usize) {
+                    Some(op) => (op.number, ns),
+                    None => (NO_OP_NUMBER, 0),
+                },
+                _ => (NO_OP_NUMBER, 0),
+            };
+        }
+        if piece
+            .runs
+            .get(self.run)
+            .is_some_and(|run| run.end <= self.taken)
+        {
+            self.run += 1;
+        }
+        if self.taken >= piece.stream.len() {
+            self.piece += 1;
+            (self.taken, self.run) = (0, 0);
+            if let Some(piece) = self.side.pieces.get(self.piece) {
+                self.calls = piece.stream.iter_calls();
+            }
+        }
+    }
+}
+
+/// What is added up.
+struct CallMatcher {
+    part: MatchPartial,
+    nranks: Option<u32>,
+    late_ns: u64,
+    /// Of the call in hand: when ranks came, and which.
+    times: Vec<i64>,
+    group: Vec<(u32, usize)>,
+}
+
+impl CallMatcher {
+    /// The calls of one number, a rank each.
+    #[inline]
+    fn add_call(&mut self, came: &[OpArrival]) {
+        let op = came[0].0;
+        let mut is_alike = op != NO_OP_NUMBER;
+        for came in came {
+            is_alike &= came.0 == op;
+        }
+        if !is_alike {
+            return self.add_unlike_call(came);
+        }
+        if !self.count_arrivals(came.len()) {
+            return;
+        }
+        self.times.resize(came.len(), 0);
+        for (at, time) in self.times.iter_mut().enumerate() {
+            *time = came[at].1;
+        }
+        let (middle, last) = middle_and_last(&mut self.times);
+        for (at, own) in self.part.own.iter_mut().enumerate() {
+            own.add_arrival(came[at].1, middle, last, self.late_ns);
+        }
+    }
+
+    /// The same where ranks make different calls, or some make none.
+    #[cold]
+    fn add_unlike_call(&mut self, came: &[OpArrival]) {
+        let mut group = std::mem::take(&mut self.group);
+        group.clear();
+        let known = came
+            .iter()
+            .enumerate()
+            .filter(|(_, came)| came.0 != NO_OP_NUMBER);
+        group.extend(known.map(|(at, came)| (came.0, at)));
+        group.sort_unstable();
+        for group in group.chunk_by(|a, b| a.0 == b.0) {
+            if !self.count_arrivals(group.len()) {
+                continue;
+            }
+            self.times.clear();
+            self.times.extend(group.iter().map(|&(_, at)| came[at].1));
+            let (middle, last) = middle_and_last(&mut self.times);
+            for &(_, at) in group {
+                self.part.own[at].add_arrival(came[at].1, middle, last, self.late_ns);
+            }
+        }
+        self.group = group;
+    }
+
+    /// Counts a call that so many ranks came to; false where that is one.
+    #[inline]
+    fn count_arrivals(&mut self, ranks: usize) -> bool {
+        let part = &mut self.part;
+        let is_whole = self.nranks.is_some_and(|n| ranks >= n as usize);
+        if !is_whole {
+            part.open += ranks as u64;
+        }
+        if ranks < 2 {
+            part.alone += u64::from(self.nranks != Some(1));
+            return false;
+        }
+        part.matched += 1;
+        part.partly += u64::from(!is_whole);
+        true
+    }
+}

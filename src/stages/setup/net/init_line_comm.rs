@@ -1,0 +1,32 @@
+//! A communicator as an INIT line names it.
+
+use crate::grammar::message::communicator::init::{self, CommInit};
+use serde::{Deserialize, Serialize};
+
+/// A communicator as an INIT line names it, and where the line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct InitLineComm {
+    /// Whether it begins or ends.
+    pub event: init::InitEvent,
+    /// Its address.
+    pub comm: u64,
+    /// The process's rank in it.
+    pub rank: u32,
+    /// Its size.
+    pub nranks: u32,
+    /// Where the line begins, in bytes of the input.
+    pub at: u64,
+}
+
+impl InitLineComm {
+    /// What the line at `at` names.
+    pub(crate) fn from_init(init: &CommInit, at: u64) -> InitLineComm {
+        InitLineComm {
+            event: init.event,
+            comm: init.comm,
+            rank: init.rank,
+            nranks: init.nranks,
+            at,
+        }
+    }
+}
