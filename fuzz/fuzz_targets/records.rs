@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::source;
-use nccl_pipe::stages::check::{self, Now};
+use nccl_pipe::stages::check::{self, JobLiveness};
 use nccl_pipe::stages::{comms, proxy};
 use nccl_pipe_fuzz::{Nobody, Work, alike, options, record, report, written};
 
@@ -14,16 +14,21 @@ fuzz_target!(|data: &[u8]| {
     alike(&record, |origins, options, report| {
         let mut table = Vec::new();
         let all = comms::Options::default();
-        comms::rows(origins, options, &all, report, &Nobody, &mut table)?;
+        comms::write_rows(origins, options, &all, report, &Nobody, &mut table)?;
         Ok(table)
     });
     let work = Work::default();
     let origins = [work.file("record", &record)];
     let source = source::Options { mmap: false };
-    if let Ok(found) = proxy::read(&origins, source, false, &mut report()) {
-        written(proxy::grid(&found, &proxy::Options::default()));
-        written(proxy::incomplete(&found));
+    if let Ok(found) = proxy::read_proxy_operations(&origins, source, false, &mut report()) {
+        written(proxy::proxy_sums_grid(&found, &proxy::Options::default()));
+        written(proxy::incomplete_ops_grid(&found));
     }
     let options = options(1, true);
-    let _ = check::check(&origins, (&options, Now::Unknown), &mut report(), &Nobody);
+    let _ = check::check(
+        &origins,
+        (&options, JobLiveness::Unknown),
+        &mut report(),
+        &Nobody,
+    );
 });
