@@ -73,7 +73,7 @@ struct SimulatedHost {
     before: u64,
     /// Steps since its last step line.
     since: Vec<StepFacts>,
-    /// MaxText: the step whose line waits.
+    /// MaxText: the step with a line that is not yet printed.
     queued: Option<StepFacts>,
     evaluated: bool,
 }
@@ -97,7 +97,7 @@ struct LifeSimulation<'r, 'a, 'j> {
 }
 
 impl SynthRun<'_> {
-    /// The job whose hosts may be so many steps ahead of their GPUs.
+    /// Runs a job with hosts that may be up to `lead` steps ahead of their GPUs.
     pub(crate) fn run_ahead(&mut self, lead: u64) -> Result<()> {
         self.mixer.truth.place_calls();
         let mut from = self.options.first_step();
@@ -245,7 +245,7 @@ impl<'r, 'a, 'j> LifeSimulation<'r, 'a, 'j> {
         })
     }
 
-    /// So many of the host's works must have ended before it goes on.
+    /// Returns whether the host must wait until `works` of its works have ended.
     fn wait_for_works(&mut self, rank: usize, works: u64) -> bool {
         let host = &mut self.hosts[rank];
         host.blocked = host.ended < works;
