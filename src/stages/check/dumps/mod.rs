@@ -257,6 +257,7 @@ impl<'d> DumpJudge<'_, 'd> {
                 },
                 advice: "compare the branches of the program that lead to these lines".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
+reasons: Vec::new(),
             },
             clause: clause + &shift,
         }
@@ -311,6 +312,7 @@ impl<'d> DumpJudge<'_, 'd> {
                 },
                 advice: "look at what that rank did after its last call: its stack (py-spy dump), its data, its GPU".to_owned(),
                 evidence: waiting.into_iter().chain(own).collect(),
+reasons: Vec::new(),
             },
             clause,
         }
@@ -367,6 +369,7 @@ impl<'d> DumpJudge<'_, 'd> {
                     .to_owned(),
                 advice: "use the two process groups in one order on all ranks".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
+                reasons: Vec::new(),
             },
             clause,
         }
@@ -426,6 +429,7 @@ impl<'d> DumpJudge<'_, 'd> {
                         .to_owned(),
                 advice: "check which peers that rank computes".to_owned(),
                 evidence: evidence.collect(),
+                reasons: Vec::new(),
             },
             clause,
         }
@@ -467,6 +471,7 @@ impl<'d> DumpJudge<'_, 'd> {
                 why: "the flight recorders of both ends have all their calls, and this one meets nothing".to_owned(),
                 advice: "check that both ends make as many calls with each other".to_owned(),
                 evidence: evidence.collect(),
+reasons: Vec::new(),
             },
             clause,
         })
@@ -508,6 +513,7 @@ impl<'d> DumpJudge<'_, 'd> {
                 why: "a process that died or is stuck outside of PyTorch writes no dump; its file may also not have been given".to_owned(),
                 advice: "look for the end of that process: its exit code, the kernel's log, its host".to_owned(),
                 evidence: waiting.into_iter().collect(),
+reasons: Vec::new(),
             },
             clause,
         }
