@@ -17,9 +17,9 @@ use crate::error::{Error, Result};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use tempfile::NamedTempFile;
 
 /// One opened input.
 pub struct Input {
@@ -258,15 +258,15 @@ impl Input {
         self.origin.path()
     }
 
-    /// A path of the plain bytes, for a library that opens files itself.
+    /// Returns the path of the plain bytes, for a library that opens files itself: of a pipe that was copied
+    /// the copy.
     pub fn plain_path(&self) -> Option<Cow<'_, Path>> {
-        let copied = self.origin.pipe_slot().and_then(|slot| slot.opened());
-        match (&self.data, copied.and_then(|pipe| pipe.file_copy())) {
-            (InputData::Map(_), Some(copy)) => {
-                Some(PathBuf::from(format!("/dev/fd/{}", copy.file.as_raw_fd())).into())
+        match self.origin.pipe_slot() {
+            Some(slot) => {
+                let copy = slot.opened().and_then(|pipe| pipe.file_copy());
+                copy.map(|copy| Cow::Owned(copy.path.to_path_buf()))
             }
-            (InputData::Pipe(..), _) => None,
-            _ => self.path().map(Cow::Borrowed),
+            None => self.path().map(Cow::Borrowed),
         }
     }
 
@@ -540,8 +540,8 @@ impl Input {
         Ok(self)
     }
 
-    /// Copies a pipe to an unnamed temporary file, for formats that are not read from first byte to last.
-    /// The name of the input keeps the copy.
+    /// Copies a pipe to a temporary file, for formats that are not read from first byte to last. The file
+    /// goes with the name of the input.
     ///
     /// # Errors
     /// The pipe cannot be read, or not be copied.
@@ -553,13 +553,12 @@ impl Input {
             let cause = pipe_copy_store::copy_failure(&e);
             Error::Content(format!("{}: {cause}", self.name()))
         };
-        let mut store = PipeCopyStore::new().map_err(failed)?;
-        io::copy(&mut self.open_document()?, &mut store).map_err(failed)?;
-        let file = store.clone_copy_file().map_err(failed)?;
-        let map = Arc::new(map_copy(&file, &self.origin)?);
+        let mut file = NamedTempFile::new().map_err(failed)?;
+        io::copy(&mut self.open_document()?, &mut file).map_err(failed)?;
+        let map = Arc::new(map_copy(file.as_file(), &self.origin)?);
         pipe.set_file_copy(PipeFileCopy {
             map: Arc::clone(&map),
-            file: Arc::new(file),
+            path: Arc::new(file.into_temp_path()),
         });
         let data = InputData::Map(map);
         Ok(Input { data, ..self })

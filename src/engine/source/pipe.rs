@@ -7,9 +7,9 @@ use super::packed::{PackCodec, UnpackDamageSlot, open_unpacker};
 use super::read::{FillEnd, fill_buffer, fill_until_idle};
 use super::{INPUT_HEAD_BYTES, utf16};
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tempfile::TempPath;
 
 /// Where the name of an input that can be read only once keeps it after it was opened. Not a part of the
 /// name: all slots are equal.
@@ -81,11 +81,11 @@ struct PipeState {
     copy: Option<PipeFileCopy>,
 }
 
-/// The whole of a pipe in an unnamed temporary file.
+/// The whole of a pipe in a temporary file.
 #[derive(Clone)]
 pub(super) struct PipeFileCopy {
     pub(super) map: Arc<FileMap>,
-    pub(super) file: Arc<File>,
+    pub(super) path: Arc<TempPath>,
 }
 
 /// The beginning of an input.
