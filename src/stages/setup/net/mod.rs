@@ -7,7 +7,8 @@
 //! | `connection` | connections |
 //! | `owner` | the communicator of a connection |
 //! | `lifetimes` | the communicators that a process had when it connected |
-//! | `pending_connections` | connections whose communicator is named after them |
+//! | `pending_connections` | connections that wait for the name of their communicator |
+//! | `resolve` | the owner of a chunk's connection |
 //! | `fold` | a chunk's part |
 //! | `net_stage` | all of them |
 //! | [`table`] | the facts by job and host |
@@ -23,6 +24,7 @@ pub(crate) mod net_stage;
 pub(crate) mod owner;
 pub mod pairs;
 pub(crate) mod pending_connections;
+mod resolve;
 pub mod table;
 
 use crate::count::calls::{Options, Progress};
