@@ -3,7 +3,7 @@
 /// Functions and intervals of nccl-cuda: flipped bytes make new names, which must not fill the memory.
 pub(super) const MAX_KEPT_APART: usize = 1 << 16;
 
-/// Names of kernels whose kind is remembered; further names are matched each time, which is slower.
+/// Names of kernels to remember the kind of; further names are matched each time, which is slower.
 pub(super) const MAX_REMEMBERED_NAMES: usize = 1 << 16;
 
 /// Names of kernels in a note.

@@ -6,12 +6,10 @@
 //! traffic (`purpose_rules`, `traffic`).
 
 mod attribution;
-mod facts;
+pub(crate) mod facts;
 mod fold;
 mod identity;
-mod kinds;
 mod limits;
-pub(crate) mod member;
 mod purpose;
 mod purpose_rules;
 mod rows;
@@ -46,10 +44,10 @@ pub(crate) use identity::{
     CommunicatorKey as Named, CountingEvidence, DisjointSets, JobGpu, MergedCommunicator,
     gpu_of_side, group_sides, natural_sort_key,
 };
-pub(crate) use kinds::CommunicatorKind;
 pub(crate) use purpose::CommunicatorPurpose;
 pub use rows::{build_communicator_grid, build_member_grid, build_terminal_grid};
 pub use totals::CommunicatorTotals;
+pub(crate) use view::CommunicatorKind;
 
 /// Communicators of all logs.
 #[derive(Debug, Default)]
@@ -202,7 +200,7 @@ impl InputStage for CommunicatorsStage<'_> {
     }
 }
 
-/// Reports what is missing, and the settings that print it.
+/// Reports missing lines, and the settings that print them.
 fn report_missing(sides: &[CommunicatorSide], all: &[MergedCommunicator], report: &mut Report) {
     const COMMUNICATORS_RERUN_SETTING: &str = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
     let calls = sides.iter().map(CommunicatorSide::count_calls).sum::<u64>();

@@ -160,7 +160,7 @@ impl CommunicatorTotals {
                 by_step.calls.push(step_of(gap), key, value);
             }
         });
-        // A count may stand for a few calls only, so all cores add them up.
+        // A count may cover only a few calls, so all cores add them up.
         let added = |pieces: ChunkCounts<usize>| {
             let pieces = pieces.rename_stretches(|gap| wanted(gap).then(|| step_of(gap)));
             let mut wide = Vec::new();

@@ -8,7 +8,7 @@
 //! | `owner` | the communicator of a connection |
 //! | `lifetimes` | the communicators that a process had when it connected |
 //! | `pending_connections` | connections that wait for the name of their communicator |
-//! | `resolve` | the owner of a chunk's connection |
+//! | `thread_states` | the state of threads between chunks, and owners by it |
 //! | `fold` | a chunk's part |
 //! | `net_stage` | all of them |
 //! | [`table`] | the facts by job and host |
@@ -24,8 +24,8 @@ pub(crate) mod net_stage;
 pub(crate) mod owner;
 pub mod pairs;
 pub(crate) mod pending_connections;
-mod resolve;
 pub mod table;
+pub(crate) mod thread_states;
 
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;

@@ -3,10 +3,10 @@
 use super::connection::{ConnectionChannels, ConnectionPath, ConnectionTransport, merge_channels};
 use super::fact::{NetFact, NetFactKind};
 use super::fold::{NetComm, NetLineCoverage, NetPartial};
-use super::lifetimes::{CommLifetimes, InitMoment};
+use super::lifetimes::InitMoment;
 use super::owner::OwnerClaim;
 use super::pending_connections::{self, InitWaitEvent, PendingConnections, ThreadPending};
-use super::resolve::NetChunkContext;
+use super::thread_states::{ConnectionOwner, NetChunkContext, ThreadStates};
 use crate::log::MergedChunk;
 use crate::members::{Interner, MergedMembers, MergedNumbers};
 use crate::stages::setup::thread::SpeakerThread;
@@ -48,17 +48,13 @@ pub struct NetStage {
         FxHashMap<(u32, ConnectionOwner, ConnectionPath), (ConnectionChannels, FirstReportLine)>,
     /// Communicators by process.
     pub comms: BTreeSet<(u32, NetComm)>,
-    pub(super) lives: CommLifetimes,
+    states: ThreadStates,
     /// The log has TUNING lines.
     pub tuned: bool,
     /// Counts of parsed lines.
     pub coverage: NetLineCoverage,
     /// The names of the inputs that were begun.
     pub(super) inputs: Vec<String>,
-    // State of threads at the end of the chunk added last.
-    pub(super) calls: FxHashMap<SpeakerThread, u32>,
-    pub(super) last: FxHashMap<u32, u32>,
-    pub(super) inits: FxHashMap<SpeakerThread, NetComm>,
     waiting: FxHashMap<SpeakerThread, OpenThreadConnections>,
 }
 
@@ -67,17 +63,6 @@ pub struct NetStage {
 struct OpenThreadConnections {
     state: pending_connections::InitThreadState,
     held: PendingConnections<ConnectionOwner, FirstReportLine>,
-}
-
-/// Owner of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum ConnectionOwner {
-    /// A known communicator.
-    Comm(NetComm),
-    /// The communicator at an address.
-    Address(u64),
-    /// A communicator that lived at this moment; once all is settled, the moment is the beginning.
-    Unknown(InitMoment),
 }
 
 impl NetStage {
@@ -103,11 +88,12 @@ impl NetStage {
             inits,
         } = visit;
         let known = NetChunkContext {
+            input: self.current_input(),
             merged,
             to,
             threads: &threads,
         };
-        let input = self.current_input();
+        let input = known.input;
         let first = |line| FirstReportLine {
             input,
             line: before + line,
@@ -131,7 +117,9 @@ impl NetStage {
         let mut found = Vec::with_capacity(links.len());
         for (link, (channels, line)) in links {
             let process = to.processes[link.process as usize];
-            let owner = self.resolve_owner(process, link.claim, &link.way, &known);
+            let owner = self
+                .states
+                .resolve_owner(process, link.claim, &link.way, &known);
             found.push(((process, owner, link.way), channels, first(line)));
         }
         for (key, channels, first) in found {
@@ -140,12 +128,13 @@ impl NetStage {
         for (thread, of) in waiting {
             self.join_thread(thread.renumber(to), of, &known, first);
         }
-        self.keep_threads(&known);
+        self.states.keep_chunk(&known);
         for (process, inits) in inits {
             let process = to.processes[process as usize];
             for (stage, named) in inits {
                 let comm = NetComm::from_init_line(&named, process, merged);
-                self.lives
+                self.states
+                    .lives
                     .add_init_line(process, input, stage, named.event, comm);
             }
         }
@@ -176,23 +165,13 @@ impl NetStage {
         let comms = other.comms.into_iter();
         self.comms
             .extend(comms.map(|(process, comm)| (here(process), comm)));
-        self.lives.merge(other.lives, here, before);
+        self.states.merge(other.states, to, before);
         self.tuned |= other.tuned;
         self.coverage.read += other.coverage.read;
         self.coverage.known += other.coverage.known;
         self.inputs.extend(other.inputs);
-        let thread = |thread: SpeakerThread| thread.renumber(to);
-        let calls = other.calls.into_iter();
-        self.calls
-            .extend(calls.map(|(of, member)| (thread(of), to.members[member as usize])));
-        let last = other.last.into_iter();
-        self.last
-            .extend(last.map(|(process, member)| (here(process), to.members[member as usize])));
-        let inits = other.inits.into_iter();
-        self.inits
-            .extend(inits.map(|(of, comm)| (thread(of), comm)));
         for (of, mut open) in other.waiting {
-            let of = thread(of);
+            let of = of.renumber(to);
             self.free_waiting(of, InitWaitEvent::Other, None);
             self.waiting.entry(of).or_default().state = open.state;
             for (owner, way, channels, first) in open.held.take_all() {
@@ -211,7 +190,7 @@ impl NetStage {
     ) {
         let wait = |all: &mut Self, held: &mut PendingConnections<OwnerClaim, u64>| {
             for (claim, way, channels, line) in held.take_all() {
-                let owner = all.resolve_owner(thread.process, claim, &way, known);
+                let owner = all.states.resolve_owner(thread.process, claim, &way, known);
                 all.add_waiting(thread, owner, way, channels, first(line));
             }
         };
@@ -282,41 +261,6 @@ impl NetStage {
         merge_channels(known, channels, first);
     }
 
-    /// Keeps the state of threads at the end of a chunk.
-    fn keep_threads(&mut self, known: &NetChunkContext<'_>) {
-        let NetChunkContext { to, threads, .. } = known;
-        let mut last: FxHashMap<u32, (u64, u32)> = FxHashMap::default();
-        let mut own: FxHashMap<SpeakerThread, (u64, u32)> = FxHashMap::default();
-        for (thread, at, member) in threads.last_calls() {
-            let thread = thread.renumber(to);
-            let call = (at, to.members[member as usize]);
-            let newest = last.entry(thread.process).or_insert(call);
-            *newest = call.max(*newest);
-            let newest = own.entry(thread).or_insert(call);
-            *newest = call.max(*newest);
-        }
-        for &thread in own.keys() {
-            self.inits.remove(&thread);
-        }
-        for (thread, at, init) in threads.open_inits() {
-            let thread = thread.renumber(to);
-            let called = own.get(&thread).map_or(0, |call| call.0);
-            match init {
-                Some(named) if at > called => {
-                    let comm = NetComm::from_init_line(&named, thread.process, known.merged);
-                    self.inits.insert(thread, comm);
-                }
-                _ => {
-                    self.inits.remove(&thread);
-                }
-            }
-        }
-        let newest = |(key, call): (SpeakerThread, (u64, u32))| (key, call.1);
-        self.calls.extend(own.into_iter().map(newest));
-        self.last
-            .extend(last.into_iter().map(|(p, call)| (p, call.1)));
-    }
-
     /// Begins input `number`; an earlier input of that number could not be read.
     pub(crate) fn begin_numbered_input(&mut self, number: usize, name: String) {
         self.inputs.truncate(number);
@@ -361,8 +305,8 @@ impl NetStage {
                 ConnectionOwner::Address(at) => comm.comm == at && comm.fits_path(&way),
                 ConnectionOwner::Comm(_) => false,
                 ConnectionOwner::Unknown(at) => {
-                    let lived =
-                        glued.contains(&process) || self.lives.may_live_at(process, comm, at);
+                    let lived = glued.contains(&process)
+                        || self.states.lives.may_live_at(process, comm, at);
                     comm.fits_path(&way) && lived
                 }
             });

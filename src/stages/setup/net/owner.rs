@@ -1,17 +1,17 @@
 //! Owners of connections: their lines do not name the communicator, and their thread is at work on one.
 //!
 //! 1. Between `Init START` and `Init COMPLETE` of a thread, connections are that communicator's.
-//! 2. NCCL up to 2.17 has no START: connections before a thread's `Init COMPLETE` are that communicator's
-//! ([`super::pending_connections`]).
+//! 2. NCCL up to 2.17 has no START: connections before a thread's `Init COMPLETE` are that
+//!    communicator's ([`super::pending_connections`]).
 //! 3. Later connections (since 2.22 ranks connect when first needed) belong to the communicator of the
-//! thread's last call, or of the process's if the thread makes no calls.
-//! 4. The printing rank must be this process's rank there, and both ends must fit. Otherwise the connection
-//! belongs to the only communicator of the process that fits and that had begun and not ended
-//! ([`super::lifetimes`]).
+//!    thread's last call, or of the process's if the thread makes no calls.
+//! 4. The printing rank must be this process's rank there, and both ends must fit. Otherwise the
+//!    connection belongs to the only communicator of the process that fits and that had begun and not
+//!    ended ([`super::lifetimes`]).
 //!
 //! Other connections have no owner. A chunk knows only its own lines: a state from before it is
-//! [`ChunkOwner::Before`], and the merge resolves it. The merge also resolves calls of torn lines, one of
-//! which may be the last ([`TornSlotRange`]).
+//! [`ChunkOwner::Before`], and the merge resolves it. The merge also resolves calls of torn lines, since
+//! one may be the last ([`TornSlotRange`]).
 
 use super::init_line_comm::InitLineComm;
 use crate::log::walk::RepairedCall;
