@@ -264,4 +264,3 @@ impl Provides {
         names.find_map(|(part, name)| is_lacking(part).then_some(name))
     }
 }
-

@@ -346,9 +346,9 @@ impl Input {
     /// The input cannot be read.
     pub fn read_more_head(&self) -> Result<()> {
         match &self.data {
-            InputData::Pipe(pipe, _) => pipe
-                .read_more_head()
-                .map_err(|e| self.origin.read_error(e)),
+            InputData::Pipe(pipe, _) => {
+                pipe.read_more_head().map_err(|e| self.origin.read_error(e))
+            }
             _ => Ok(()),
         }
     }

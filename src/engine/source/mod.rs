@@ -42,8 +42,8 @@ pub use name::InputName;
 pub use packed::UnpackDamage;
 pub use pipe::PipeSlot;
 pub(crate) use read::{FillEnd, fill_buffer, fill_until_idle};
-pub use rejoin::{LineRejoiner, RejoinCounts, STDIO_BUFFER_BYTES};
 pub(crate) use rejoin::RejoinCountsSlot;
+pub use rejoin::{LineRejoiner, RejoinCounts, STDIO_BUFFER_BYTES};
 pub use small_files::{SmallFileTexts, read_small_files};
 pub use spool::{NotedLines, PipeSpool};
 

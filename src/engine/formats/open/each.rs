@@ -162,4 +162,3 @@ pub fn report_no_calls(name: &str, lines: u64, report: &mut Report) {
         ));
     }
 }
-
