@@ -1,10 +1,9 @@
-//! The call table as a trace in Chrome's format, which Perfetto opens: what is written here as JSON
-//! lines goes on as events.
-//!
-//! A process of the trace is a process of the job on one clock: times of two clocks are not compared. A
-//! call with a duration is a slice, one with a start alone an instant. Slices of a track do not
-//! overlap: where calls do, there are as many tracks as it takes.
+//! The call table as a trace in Chrome's format, which Perfetto opens: JSON lines become events. A
+//! process of the trace is a process of the job on one clock: times of two clocks are not compared.
+//! A call with a duration is a slice, one with only a start an instant. Slices of a track do not
+//! overlap: overlapping calls get further tracks.
 
+use super::limits::MAX_LANES;
 use super::table::{JsonRow, Row};
 use crate::grammar::trainer::parse_stamp_millis;
 use rustc_hash::FxHashMap;
@@ -39,9 +38,6 @@ type TraceTrack = (Option<u64>, Option<String>);
 /// The tracks of calls that overlap: the number of each, and the end of its last slice.
 #[derive(Default)]
 struct TraceLanes(Vec<(u64, u64)>);
-
-/// More tracks are not made: what overlaps still is then on the last.
-const MAX_LANES: usize = 256;
 
 impl<'w> ChromeTrace<'w> {
     /// Writes to `out`.
@@ -179,7 +175,7 @@ impl<'w> ChromeTrace<'w> {
             + 1;
         let TraceLanes(lanes) = self.tracks.entry((pid, of)).or_default();
         let end = start.saturating_add(dur.unwrap_or(0));
-        // An instant is in nobody's way.
+        // An instant needs no room.
         let free = lanes
             .iter_mut()
             .find(|(_, last)| dur.is_none() || *last <= start);

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 
-/// What is handed over of an input that goes on.
+/// Rows of an input that goes on.
 #[derive(Debug)]
 pub enum LiveBatch<T> {
     /// The next rows. They come again when the input has ended, unless two turns came in between.
@@ -11,7 +11,7 @@ pub enum LiveBatch<T> {
     Turn,
 }
 
-/// Who takes rows before the input ends.
+/// A receiver of rows before the input ends.
 pub struct LiveRows<'e, T> {
     sink: &'e mut (dyn FnMut(LiveBatch<T>) -> Result<()> + Send),
     keeps: bool,

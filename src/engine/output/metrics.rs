@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-/// Metrics whose names begin alike.
+/// Metrics with a common beginning of their names.
 #[derive(Debug)]
 pub struct Metrics {
     prefix: &'static str,

@@ -280,7 +280,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the fields and the pieces, the csv crate reads the labels and the same fields.
+        /// For any fields and pieces, the csv crate reads the labels and the same fields.
         #[test]
         fn the_rows_are_the_same_behind_their_labels(
             rows in proptest::collection::vec(

@@ -1,4 +1,5 @@
-//! How many calls were placed how and why, and the sentence that reports it.
+//! Counts of calls by the way in which they were placed in steps, and the sentence that reports
+//! them.
 
 use crate::error::phrases::count_phrase;
 use serde::{Deserialize, Serialize};
@@ -12,11 +13,12 @@ pub struct PlacementMethods {
     pub order: u64,
     /// By the position of the line.
     pub position: u64,
-    /// Not at all: the file has no step lines, and nothing says where in another's they belong.
+    /// Without a step: the file has no step lines, and nothing shows to which step of another file
+    /// they belong.
     pub without: u64,
-    /// Why by position, where nothing else was tried.
+    /// Why by position, if nothing else was tried.
     pub why: Option<PositionOnlyReason>,
-    /// Why not at all, where other files have step lines.
+    /// Why without a step, if other files have step lines.
     pub apart: Option<NoStepReason>,
 }
 
@@ -54,7 +56,7 @@ impl PositionOnlyReason {
 /// Why calls of a file without step lines have no step, although another file has such lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum NoStepReason {
-    /// Nothing that they share with the rank that prints says in which step they were made.
+    /// Nothing that they share with the rank that prints shows their step.
     Strangers,
     /// The file with the step lines has no calls.
     NoCalls,
@@ -95,7 +97,7 @@ impl PlacementMethods {
         self.apart = self.apart.max(other.apart);
     }
 
-    /// What a run says of them; `None` where no call was placed.
+    /// Returns the sentence of a run; `None` if no call was placed.
     pub fn summary_text(self) -> Option<String> {
         let each = [
             (self.sequence, "by communicator and sequence"),
@@ -141,7 +143,7 @@ impl PlacementMethods {
         })
     }
 
-    /// Of `all` calls the share of `part`, rounded down but for the first method.
+    /// Scales the counts of `all` calls to `part` of them, rounded down but for the first method.
     pub(crate) fn scale_to_part(self, part: u64, all: u64) -> PlacementMethods {
         let of = |n: u64| {
             let share = u128::from(n) * u128::from(part) / u128::from(all.max(1));

@@ -1,5 +1,6 @@
 //! From a template and the place of its step to a pattern for `--step-regex`.
 
+use super::limits::MAX_SIDE_TEXT_BYTES;
 use super::table::LineTemplate;
 use super::template::{TemplatePart, TemplatePartKind};
 use regex::bytes::Regex;
@@ -26,11 +27,8 @@ pub(super) enum PatternWidth {
     Whole,
 }
 
-/// Longest text on one side of a number, in bytes.
-const MAX_SIDE_TEXT_BYTES: usize = 32;
-
-/// The pattern for the lines of a template whose `part` is the step. `others` are groups that a
-/// line may lack.
+/// Returns the pattern for the lines of a template, with the step at `part`. `others` are groups
+/// that a line may lack.
 pub(super) fn build_pattern(
     template: &LineTemplate,
     part: usize,

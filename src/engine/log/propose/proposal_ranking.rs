@@ -1,21 +1,16 @@
 //! The best few proposals of a log's templates, each with the pattern that takes it.
 
+use super::StepProposal;
+use super::limits::{
+    MAX_COMPARED_TEMPLATES, MAX_EXAMPLE_BYTES, MAX_PROPOSALS, MIN_PROPOSAL_POINTS,
+    NESTED_SERIES_POINTS,
+};
 use super::pattern::{PatternGroup, PatternWidth, build_pattern, group_position};
 use super::score::score_step_number;
 use super::series::{NumberSeries, iter_numbers};
 use super::step_time_units;
 use super::table::LineTemplate;
-use super::{MAX_EXAMPLE_BYTES, MAX_PROPOSALS, StepProposal};
 use regex::bytes::Regex;
-
-/// Fewest points of what is worth showing.
-const MIN_PROPOSAL_POINTS: f64 = 8.5;
-
-/// Points that a series loses which begins again while another goes on.
-const NESTED_SERIES_POINTS: f64 = 4.0;
-
-/// Templates that are asked whether they count the same.
-const MAX_COMPARED_TEMPLATES: usize = 64;
 
 /// A template and the place of its step.
 struct StepCandidate<'t> {

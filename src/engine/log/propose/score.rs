@@ -2,21 +2,16 @@
 //!
 //! No sign is enough. They are added up: that the number rises by a constant and does not begin
 //! again while the log goes on, that it is called a step, that its lines span the log, that a
-//! total, a time or a rate is beside it. [`super::best`] adds that other lines count the same.
+//! total, a time or a rate is beside it. [`super::proposal_ranking`] adds that other lines count the same.
 
+use super::limits::{MIN_REGULAR_SHARE, MIN_RISES};
 use super::pattern::name_start;
 use super::series::NumberSeries;
 use super::table::LineTemplate;
 use super::template::TemplatePartKind;
 use memchr::memmem;
 
-/// Fewest times a number has to rise: less is no series.
-const MIN_RISES: u64 = 2;
-
-/// Share of a number's changes that are by one increment, at least: a clock's are not.
-const MIN_REGULAR_SHARE: f64 = 0.25;
-
-/// Words of lines that count something else than training steps.
+/// Words of lines that count something other than training steps.
 const OTHER_COUNTER_WORDS: [&[u8]; 14] = [
     b"eval",
     b"evaluation",
@@ -34,13 +29,13 @@ const OTHER_COUNTER_WORDS: [&[u8]; 14] = [
     b"processing",
 ];
 
-/// What is beside a step's number in most step lines.
+/// Words beside a step's number in most step lines.
 const TIMING_WORDS: [&[u8]; 8] = [
     b"s/it", b"it/s", b"sec", b"/s ", b"time", b"ms", b"took", b"speed",
 ];
 
-/// How likely the number at `part` is the step, in a log of `lines` lines; `None` for what cannot
-/// be.
+/// Returns how likely the number at `part` is the step, in a log of `lines` lines; `None` if it
+/// cannot be.
 pub(super) fn score_step_number(
     template: &LineTemplate,
     part: usize,
@@ -151,7 +146,8 @@ fn is_timed(template: &LineTemplate) -> bool {
     })
 }
 
-/// True where the words before a number say that it counts something else than training steps.
+/// Returns true if the words before a number show that it counts something other than training
+/// steps.
 fn counts_something_else(template: &LineTemplate, part: usize) -> bool {
     let until = template.parts.get(part).map_or(0, |part| part.start);
     let before = template.example[..until].to_ascii_lowercase();

@@ -1,16 +1,11 @@
 //! The templates of a log's lines, as many as fit into a few megabytes.
 
+use super::limits::{MAX_FOLLOWED_PLACES, MAX_TEMPLATE_LINE_BYTES, MAX_TEMPLATES};
 use super::series::{NumberSeries, iter_numbers};
-use super::template::{self, MAX_TEMPLATE_LINE_BYTES, TemplatePart, TemplatePartKind};
+use super::template::{self, TemplatePart, TemplatePartKind};
 use crate::grammar::trainer::split_pieces;
 use crate::grammar::wrap::strip_escapes;
 use rustc_hash::FxHashMap;
-
-/// Most templates at a time. Where there are more, those that came least often are forgotten.
-const MAX_TEMPLATES: usize = 2048;
-
-/// Places of a line whose numbers are followed.
-const MAX_FOLLOWED_PLACES: usize = 24;
 
 /// Lines that have their words in common.
 #[derive(Debug)]
@@ -27,7 +22,7 @@ pub(super) struct LineTemplate {
     pub(super) clock: TemplateClock,
 }
 
-/// What the lines' own time of day tells.
+/// The lines' own time of day.
 #[derive(Debug, Default)]
 pub(super) struct TemplateClock {
     last: Option<f64>,
@@ -42,8 +37,8 @@ pub(super) struct TemplateClock {
 }
 
 impl TemplateClock {
-    /// True if the line's distance from the one before counts; `Err` if no earlier one does any
-    /// more.
+    /// Returns true if the line's distance from the one before counts; `Err` if no earlier one
+    /// counts any more.
     fn add_stamp(&mut self, stamp: &[u8]) -> Result<bool, ()> {
         let Some(now) = template::seconds_of_clock(stamp) else {
             return Ok(false);
@@ -76,12 +71,12 @@ impl TemplateClock {
 }
 
 impl LineTemplate {
-    /// The text right before a part, and the text after it.
+    /// Returns the text right before a part.
     pub(super) fn text_before(&self, part: usize) -> &[u8] {
         part.checked_sub(1).map_or(b"", |at| self.text_part(at))
     }
 
-    /// See [`Template::before`].
+    /// Returns the text right after a part.
     pub(super) fn text_after(&self, part: usize) -> &[u8] {
         self.text_part(part + 1)
     }
@@ -92,7 +87,7 @@ impl LineTemplate {
         part.map_or(b"", |part| part.slice_of(&self.example))
     }
 
-    /// True for progress bars.
+    /// Returns true for progress bars.
     pub(super) fn has_bar(&self) -> bool {
         let closes = |part: &TemplatePart| self.example.get(part.end) == Some(&b'|');
         let mut any = self

@@ -1,10 +1,6 @@
 //! What lines of one kind have in common: their words. Numbers, clocks and the like are places.
 
-/// Longest line that is looked at; the rest is left out.
-pub(super) const MAX_TEMPLATE_LINE_BYTES: usize = 1024;
-
-/// Most parts of a line that are told apart.
-const MAX_TEMPLATE_PARTS: usize = 96;
+use super::limits::MAX_TEMPLATE_PARTS;
 
 /// What a part of a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,8 @@ use super::TableCell;
 use super::fit::{self, FittedColumn};
 use super::units::{group_digits, percent_text, short_bytes, short_number};
 use crate::error::escape::escape_for_terminal;
+use crate::output::limits::COLUMN_SPACE;
+pub use crate::output::limits::MAX_TERMINAL_ROWS;
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -16,16 +18,13 @@ pub struct DrawStyle {
     /// The characters of a terminal's line. On a terminal columns are left out until rows fit, and
     /// bytes have units.
     pub width: Option<usize>,
-    /// Only so many rows are drawn.
+    /// Rows that are drawn.
     pub rows: Option<usize>,
     /// Whether colours are used.
     pub colour: bool,
 }
 
-/// How many rows a terminal gets: more than one looks at, and few enough to find the table's head.
-pub const MAX_TERMINAL_ROWS: usize = 100;
-
-/// A table whose rows come one after the other.
+/// A table with rows that come one after the other.
 #[derive(Debug)]
 pub struct DrawnTable<'c> {
     names: &'c [String],
@@ -61,9 +60,6 @@ const NAME_COLUMNS: [&str; 22] = [
     "from_rank",
     "to_rank",
 ];
-
-/// The space between two columns.
-const COLUMN_SPACE: usize = 2;
 
 impl<'c> DrawnTable<'c> {
     /// No rows yet, under these columns.
@@ -155,7 +151,7 @@ impl<'c> DrawnTable<'c> {
         out.push('\n');
     }
 
-    /// What is not drawn.
+    /// Rows and columns that are not drawn.
     fn push_left_out(&self, left_out: &[String], out: &mut String) {
         let mut notes = Vec::new();
         if self.more > 0 {
@@ -330,8 +326,8 @@ them)
     }
 
     proptest! {
-        /// Whatever is in the cells, no line is wider than the terminal, and no column vanishes
-        /// without a word.
+        /// For any cells, no line is wider than the terminal, and no column vanishes without a
+        /// note.
         #[test]
         fn no_line_is_wider_than_the_terminal(
             width in 1..220_usize,

@@ -1,5 +1,5 @@
-//! Rows as bytes: CSV, JSON lines, or a table drawn for a terminal. What is drawn never depends
-//! on whether someone looks, only on the format asked for.
+//! Rows as bytes: CSV, JSON lines, or a table drawn for a terminal. The bytes depend only on the
+//! format that was asked for, never on whether the output is a terminal.
 
 pub mod cells;
 mod fit;
@@ -10,6 +10,7 @@ pub mod units;
 pub mod wrap;
 
 use crate::error::{Error, Result};
+use crate::output::limits::ROWS_PER_PART;
 use crate::pool;
 use look::{DrawStyle, DrawnTable};
 use std::borrow::Cow;
@@ -141,7 +142,7 @@ impl<'a> From<&'a Grid> for Sheet<'a> {
 }
 
 impl<'a> Sheet<'a> {
-    /// So many rows, of which `row` makes each when it is written.
+    /// A number of rows; `row` makes each when it is written.
     pub fn from_rows(
         columns: Vec<String>,
         rows: usize,
@@ -160,9 +161,6 @@ impl<'a> Sheet<'a> {
     }
 }
 
-/// Rows that are made into text at a time.
-const ROWS_PER_PART: usize = 4096;
-
 fn split_rows(rows: usize) -> Vec<Range<usize>> {
     let from = (0..rows).step_by(ROWS_PER_PART);
     from.map(|from| from..rows.min(from + ROWS_PER_PART))
@@ -174,12 +172,11 @@ fn emit_rows(rows: &[Vec<TableCell<'static>>], sink: &mut dyn RowGroupSink) {
     sink.group(&[], &[], &mut |out| rows.iter().for_each(|row| out(row)));
 }
 
-/// Who takes the rows of a part, a group at a time.
+/// A receiver of the rows of a part, a group at a time.
 pub trait RowGroupSink {
-    /// The rows of a group: `columns` are in front of each, and `own` gives what follows
-    /// them, row by row. `made_of` is a number of the group, the same in all parts, and all that
-    /// the rows after the columns depend on: where equal words come again, so do equal rows. It
-    /// is empty where that is not said.
+    /// Takes the rows of a group: `columns` are in front of each, and `own` gives the rest, row by
+    /// row. `made_of` has a number of the group, which is equal in all parts, and everything that the
+    /// rest depends on: equal words give equal rows. It is empty if that is unknown.
     fn group(&mut self, columns: &[TableCell<'_>], made_of: &[u64], own: &mut OwnColumns<'_>);
 }
 
@@ -251,7 +248,7 @@ impl Sheet<'_> {
         self.write_rows(jobs, out, &CsvSyntax)
     }
 
-    /// Writes each row as a line of JSON with all columns; what is not known is null.
+    /// Writes each row as a line of JSON with all columns; unknown values are null.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -278,7 +275,7 @@ impl Sheet<'_> {
     ) -> Result<()> {
         // One part needs no threads.
         let jobs = jobs.min(self.parts.len());
-        // What is written leaves its memory and the texts it made to the next part.
+        // Writing leaves its memory and the texts it made to the next part.
         let spare = Mutex::new(Vec::<RenderedRows>::new());
         let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
         let text = |part: Range<usize>| {

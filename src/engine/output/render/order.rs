@@ -79,7 +79,7 @@ fn find_column(columns: &[String], name: &str) -> Result<usize> {
     })
 }
 
-/// Two values of a column; what is not known comes last.
+/// Compares two values of a column; unknown ones come last.
 fn compare_directed(a: Option<&TableCell<'_>>, b: Option<&TableCell<'_>>, falls: bool) -> Ordering {
     let known = |cell: Option<&TableCell<'_>>| !matches!(cell, None | Some(TableCell::Empty));
     match (a, b) {

@@ -1,7 +1,10 @@
-//! Groups of rows as text, each made once: the steps of a job are alike, and a group whose calls
-//! are those of an earlier step has the same rows after other columns.
+//! Groups of rows as text, each made once: the steps of a job are alike, and a group with the calls
+//! of an earlier step has the same rows after other columns.
 
 use super::{OwnColumns, TableCell};
+use crate::output::limits::{
+    MAX_CACHED_BYTES, MAX_CACHED_FRACTIONS, MAX_CACHED_GROUP_WORDS, MAX_CACHED_GROUPS,
+};
 use crate::output::table::push_csv_text;
 
 /// How a row is written.
@@ -97,13 +100,6 @@ struct CachedGroupRows {
     ends: Vec<usize>,
 }
 
-/// Groups from this number on are not kept.
-const MAX_CACHED_GROUPS: u64 = 1 << 14;
-/// Nor are groups that are made of more words.
-const MAX_CACHED_GROUP_WORDS: usize = 512;
-/// When so many bytes are kept, no more groups are.
-const MAX_CACHED_BYTES: usize = if cfg!(test) { 1 << 12 } else { 4 << 20 };
-
 impl CachedGroupRows {
     fn count_bytes(&self) -> usize {
         8 * (self.made_of.len() + self.ends.len()) + self.text.len()
@@ -193,16 +189,14 @@ pub(super) struct FractionCache {
 }
 
 impl FractionCache {
-    const PLACES: usize = 256;
-
     fn new() -> FractionCache {
         // No finite number has these bits.
         FractionCache {
-            known: vec![(u64::MAX, String::new()); FractionCache::PLACES],
+            known: vec![(u64::MAX, String::new()); MAX_CACHED_FRACTIONS],
         }
     }
 
-    /// Appends a number; nothing for what is none.
+    /// Appends a number, or nothing.
     fn append_number(&mut self, cell: &TableCell<'_>, out: &mut Vec<u8>) {
         match cell {
             TableCell::Int(n) => match u64::try_from(*n) {
@@ -262,7 +256,7 @@ mod tests {
     }
 
     proptest! {
-        /// Groups, some of which want the same place and some too large for it, in a few steps.
+        /// Groups of a few steps: some have the same slot, and some are too large to be kept.
         #[test]
         fn rows_that_come_again_are_those_that_are_made_anew(
             parts in proptest::collection::vec(proptest::collection::vec((
@@ -291,7 +285,7 @@ mod tests {
                     }
                 }),
             };
-            // A grid says nothing of what its rows are made of.
+            // A grid does not know what its rows are made of.
             let anew = Sheet::from(sheet.to_grid());
             let (mut got, mut want) = (Vec::new(), Vec::new());
             sheet.write_csv(jobs, &mut got).unwrap();

@@ -47,7 +47,7 @@ pub fn block_bar(share: f64, width: usize) -> String {
     text
 }
 
-/// A size in the largest unit of 1024 of which it has one.
+/// Formats a size in the largest unit of 1024 that it has one of.
 pub fn short_bytes(bytes: f64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024.0 {

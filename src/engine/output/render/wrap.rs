@@ -1,5 +1,5 @@
-//! Text in lines that fit a terminal: what is too long goes on below its own beginning, and the word
-//! that names how bad something is has its colour.
+//! Wraps text into lines that fit a terminal: a long line goes on below its own beginning, and the
+//! word that names its severity has its colour.
 
 use super::look::{DrawStyle, value_style, wrap_text};
 use crate::error::escape::escape_for_terminal;

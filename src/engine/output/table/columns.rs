@@ -39,7 +39,7 @@ macro_rules! columns {
             $( $( $about, )* $( $made_about, )* )* $( $tabout, )*
         ];
 
-        /// Whether each column holds whatever was printed: blanks at its end are its own.
+        /// For each column, whether it holds text as printed: blanks at its end are its own.
         pub const TEXTS: [bool; COLUMNS.len()] = [
             $( $( $kind::IS_TEXT, )* $( $made_kind::IS_TEXT, )* )* $( $tkind::IS_TEXT, )*
         ];
@@ -71,9 +71,9 @@ macro_rules! columns {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Row<'a> {
             $( $( #[doc = $about] pub $name: $type, )* )*
-            /// Its bytes, where a source tells them and not how many elements of which type they are.
+            /// Its bytes, if a source has them and not the number and type of elements.
             pub only_bytes: Option<u64>,
-            /// When, how and for whom it was served, where a source tells.
+            /// When, how and for which rank it was served, if a source has it.
             pub timing: Option<&'a Timing<'a>>,
         }
 
@@ -83,7 +83,7 @@ macro_rules! columns {
             $( #[doc = $tabout] pub $tname: $ttype, )*
         }
 
-        /// The timing of which nothing is known.
+        /// A timing without any known value.
         const UNKNOWN: &Timing<'static> = &Timing { $( $tname: Unknown::UNKNOWN, )* };
 
         impl<'a> Row<'a> {
@@ -104,7 +104,7 @@ macro_rules! columns {
                 }
             }
 
-            /// Appends the row as a line of JSON; what is not known is null, so that every line has
+            /// Appends the row as a line of JSON; unknown values are null, so that every line has
             /// the same keys.
             pub fn jsonl(&self, out: &mut Vec<u8>) {
                 let begin = out.len();
@@ -140,10 +140,10 @@ macro_rules! columns {
                 }
             }
 
-            /// Reads a row, and what is to be its timing.
+            /// Reads a row, and the parts of its timing.
             ///
             /// # Errors
-            /// The first column whose field has no value of its kind.
+            /// The first column with a field that has no value of its kind.
             #[inline]
             pub(crate) fn read(source: impl Source<'a>) -> Result<(Row<'a>, Timing<'a>), Lacks> {
                 let mut row = Row {
@@ -171,7 +171,7 @@ macro_rules! columns {
                 Ok((row, timing))
             }
 
-            /// A row of any values, and what is to be its timing.
+            /// Makes a row of any values, and the parts of its timing.
             #[cfg(test)]
             pub(crate) fn sample(from: &mut Samples<'a>) -> (Row<'a>, Timing<'a>) {
                 let mut row = Row {

@@ -25,7 +25,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Whatever was printed; empty where it is unknown.
+    /// Text as printed; empty if it is unknown.
     Text { const IS_TEXT: bool = true; }
     /// A name that every row has.
     Name {}

@@ -16,8 +16,7 @@ pub use kinds::{Readable, push_csv_text};
 pub(crate) type Lacks = &'static str;
 
 impl Row<'_> {
-    /// Bytes on the API basis: count × element size, or what the source tells where it tells no
-    /// count.
+    /// Bytes on the API basis: count × element size, or the source's own number if it has no count.
     pub fn bytes(&self) -> Option<u128> {
         let Some(count) = self.count else {
             return self.only_bytes.map(u128::from);

@@ -8,7 +8,7 @@ use crate::members::comm_id::CommId;
 pub(crate) struct Samples<'s> {
     /// Numbers, used one after the other, again and again.
     pub(crate) numbers: &'s [u64],
-    /// Texts, of which numbers choose.
+    /// Texts; numbers choose among them.
     pub(crate) texts: &'s [Vec<u8>],
     /// How many numbers are used.
     pub(crate) at: usize,

@@ -1,9 +1,9 @@
-//! What a recorder says, or its numbers show, that it has no record of.
+//! Calls without a record, by the recorder's own counters or by the numbers of its records.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Whose records: the id of the communicator, and the rank in it.
+/// The owner of records: the id of the communicator, and the rank in it.
 pub type RecordStream = (u64, u32);
 
 /// Numbers of records, which go from 0 up without gaps where nothing is missing.
@@ -42,9 +42,9 @@ pub type RecordDrops = [u64; 4];
 pub struct UnrecordedCalls {
     /// The input has a recorder's operations, not a log's lines.
     pub is_recorded: bool,
-    /// The numbers of collectives, by whose and name.
+    /// The numbers of collectives, by owner and name.
     series: BTreeMap<(RecordStream, Vec<u8>), RecordNumbers>,
-    /// What the recorder's own counters say.
+    /// The recorder's own counters.
     drops: BTreeMap<RecordStream, RecordDrops>,
 }
 
