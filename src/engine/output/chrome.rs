@@ -13,14 +13,14 @@ use std::io::{self, Write};
 /// Takes JSON lines of the call table, and writes events.
 pub struct ChromeTrace<'w> {
     out: &'w mut (dyn Write + Send),
-    /// A line that is not whole yet.
+    /// The first bytes of an incomplete line.
     open: Vec<u8>,
     processes: FxHashMap<TraceProcess, u64>,
     tracks: FxHashMap<(u64, TraceTrack), TraceLanes>,
     has_begun: bool,
-    /// Events written.
+    /// Counts events that were written.
     events: u64,
-    /// Calls without any time.
+    /// Counts calls without any time.
     untimed: u64,
 }
 
@@ -66,7 +66,7 @@ impl<'w> ChromeTrace<'w> {
         Ok(self.untimed)
     }
 
-    /// The beginning of the trace, if it is not there yet.
+    /// Writes the beginning of the trace, unless it was written.
     fn take_opening(&mut self) -> &'static [u8] {
         match std::mem::replace(&mut self.has_begun, true) {
             true => b"",
@@ -126,7 +126,7 @@ impl<'w> ChromeTrace<'w> {
         ))
     }
 
-    /// The number of the row's process; its name is written once.
+    /// Returns the number of the row's process; writes its name once.
     fn process_number(&mut self, row: &Row<'_>, clock: &[u8]) -> io::Result<u64> {
         let by_rank = match (row.host, row.pid) {
             (b"", None) => row.rank.map(|rank| (rank, row.nranks)),
@@ -152,7 +152,7 @@ impl<'w> ChromeTrace<'w> {
         Ok(next)
     }
 
-    /// The number of the track of a call.
+    /// Returns the number of a call's track.
     fn track_number(
         &mut self,
         row: &Row<'_>,
@@ -209,7 +209,8 @@ impl<'w> ChromeTrace<'w> {
     }
 }
 
-/// ns since 1970 of a log's stamp, as if it were UTC: the host's, by the second mostly.
+/// Returns the ns since 1970 of a log's stamp, as if it were UTC: the stamp is the host's, mostly
+/// in seconds.
 fn stamp_ns(time: &[u8]) -> Option<u64> {
     let seconds = u64::try_from(parse_stamp_millis(time)?).ok()? / 1000;
     let fraction = time.get(20..).unwrap_or_default();
@@ -218,7 +219,7 @@ fn stamp_ns(time: &[u8]) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
-/// ns in us, exactly.
+/// Formats ns as us, exactly.
 fn micros_text(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }

@@ -1,4 +1,4 @@
-//! Rows that are handed over before the input ends.
+//! Rows that are given out before the input ends.
 
 use crate::error::Result;
 
@@ -23,13 +23,13 @@ impl<'e, T> LiveRows<'e, T> {
         LiveRows { sink, keeps: false }
     }
 
-    /// The same, where all rows must come again when the input has ended.
+    /// Gives rows to `sink`; all rows must come again when the input has ended.
     #[must_use]
     pub fn keep_all(self, keeps: bool) -> LiveRows<'e, T> {
         LiveRows { keeps, ..self }
     }
 
-    /// Hands the next rows over.
+    /// Gives out the next rows.
     ///
     /// # Errors
     /// They cannot be written.
@@ -37,7 +37,7 @@ impl<'e, T> LiveRows<'e, T> {
         (self.sink)(LiveBatch::Rows(rows))
     }
 
-    /// Whether there may be turns.
+    /// Returns true if there may be turns.
     pub fn has_checkpoints(&self) -> bool {
         !self.keeps
     }

@@ -1,4 +1,4 @@
-//! Which columns of a table a terminal has room for.
+//! Decides which columns of a table fit into a terminal.
 
 use crate::output::limits::{MAX_TEXT_WIDTH, MIN_TEXT_WIDTH};
 use unicode_width::UnicodeWidthStr;
@@ -7,11 +7,11 @@ use unicode_width::UnicodeWidthStr;
 #[derive(Debug)]
 pub(super) struct FittedColumn {
     pub(super) name: String,
-    /// Of its header and its widest cell; then what it gets.
+    /// The width of its header and its widest cell; after fitting, the width that it gets.
     pub(super) width: usize,
     /// No row has a value.
     pub(super) is_empty: bool,
-    /// It has texts: they stand at the left, and may be cut.
+    /// It has texts: they are aligned to the left, and may be cut.
     pub(super) is_text: bool,
     pub(super) is_kept: bool,
 }
@@ -27,7 +27,8 @@ impl FittedColumn {
         }
     }
 
-    /// What it needs to be of use: a long text is cut before a column is left out for it.
+    /// Returns the width that it needs to be of use: a long text is cut before a column is left out
+    /// for it.
     fn min_width(&self, most: usize) -> usize {
         match self.is_text {
             true => self.width.min(most.max(self.name.width())),
@@ -39,7 +40,7 @@ impl FittedColumn {
 /// Pictures of what other columns have as numbers.
 const BAR_COLUMNS: [&str; 2] = ["share of calls", "strip"];
 
-/// Where a row is from, in columns at the end.
+/// Columns at the end that locate a row's source.
 const POSITION_COLUMNS: [&str; 4] = ["text", "line", "input", "file"];
 
 /// Columns that follow from others, or show less than they: the least missed is first.

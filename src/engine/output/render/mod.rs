@@ -26,11 +26,11 @@ pub enum TableCell<'a> {
     Int(u128),
     /// A number with a fraction, in its shortest form.
     Float(f64),
-    /// A part of a whole; in percent where people look at it.
+    /// A part of a whole; in percent for people.
     Share(f64),
     /// A text.
     Text(Cow<'a, [u8]>),
-    /// Not known.
+    /// An unknown value.
     Empty,
 }
 
@@ -87,7 +87,7 @@ impl From<f64> for TableCell<'_> {
 }
 
 impl TableCell<'_> {
-    /// What part `n` is of `whole`; not known where there is no whole.
+    /// Returns the part that `n` is of `whole`; unknown if there is no whole.
     pub fn share_of(n: f64, whole: f64) -> Self {
         let share = n / whole;
         if share.is_finite() {
@@ -99,7 +99,7 @@ impl TableCell<'_> {
 }
 
 impl TableCell<'_> {
-    /// The same, kept.
+    /// Returns an owned cell.
     pub fn into_owned(self) -> TableCell<'static> {
         match self {
             TableCell::Int(n) => TableCell::Int(n),
@@ -111,7 +111,7 @@ impl TableCell<'_> {
     }
 }
 
-/// Rows under named columns, kept.
+/// Owned rows under named columns.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Grid {
     /// The columns' names.
@@ -167,7 +167,7 @@ fn split_rows(rows: usize) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Gives rows that are there as they are.
+/// Gives owned rows as they are.
 fn emit_rows(rows: &[Vec<TableCell<'static>>], sink: &mut dyn RowGroupSink) {
     sink.group(&[], &[], &mut |out| rows.iter().for_each(|row| out(row)));
 }
@@ -180,7 +180,7 @@ pub trait RowGroupSink {
     fn group(&mut self, columns: &[TableCell<'_>], made_of: &[u64], own: &mut OwnColumns<'_>);
 }
 
-/// Gives each row to what it is handed.
+/// Gives each row to a function.
 pub type OwnColumns<'a> = dyn FnMut(&mut dyn FnMut(&[TableCell<'_>])) + 'a;
 
 /// Gives the rows of a part.
@@ -218,7 +218,7 @@ impl<F: RowSyntax> RowGroupSink for TextRowSink<'_, F> {
 }
 
 impl Sheet<'_> {
-    /// All rows.
+    /// Returns all rows.
     pub fn to_grid(&self) -> Grid {
         let mut rows = Vec::new();
         self.each_row(|columns, own| {
@@ -256,10 +256,10 @@ impl Sheet<'_> {
         self.write_rows(jobs, out, &JsonSyntax(&self.columns, b"\n"))
     }
 
-    /// The rows as one list of JSON.
+    /// Returns the rows as one list of JSON.
     pub fn to_json(&self, jobs: usize) -> Vec<u8> {
         let mut list = b"[".to_vec();
-        // There is no error in writing to memory.
+        // Writing to memory cannot fail.
         let _ = self.write_rows(jobs, &mut list, &JsonSyntax(&self.columns, b","));
         list.pop_if(|last| *last == b',');
         list.push(b']');
@@ -309,7 +309,7 @@ impl Sheet<'_> {
     }
 }
 
-/// A number as AWK prints it: whole ones in full, others with `%.6g`.
+/// Formats a number as AWK does: whole ones in full, others with `%.6g`.
 pub fn awk_number(x: f64) -> String {
     if x == x.trunc() && x.abs() < 1e16 {
         return format!("{x:.0}");

@@ -7,11 +7,11 @@ use crate::output::limits::{
 };
 use crate::output::table::push_csv_text;
 
-/// How a row is written.
+/// The format of a row.
 pub(super) trait RowSyntax {
     /// Begins a row.
     fn begin(&self, out: &mut Vec<u8>);
-    /// Appends the cell of the column `at`, with what parts it from the next.
+    /// Appends the cell of the column `at`, with the separator to the next.
     fn cell(&self, at: usize, cell: &TableCell<'_>, numbers: &mut FractionCache, out: &mut Vec<u8>);
     /// Ends a row.
     fn end(&self, out: &mut Vec<u8>);
@@ -37,7 +37,7 @@ impl RowSyntax for CsvSyntax {
     }
 }
 
-/// An object with a value under each column's name, and what follows it; null is not known.
+/// An object with a value under each column's name, and its separator; null is unknown.
 pub(super) struct JsonSyntax<'a>(pub(super) &'a [String], pub(super) &'static [u8]);
 
 impl RowSyntax for JsonSyntax<'_> {
@@ -57,11 +57,11 @@ impl RowSyntax for JsonSyntax<'_> {
         out.extend_from_slice(b"\":");
         match cell {
             TableCell::Empty => out.extend_from_slice(b"null"),
-            // As in CSV: an empty field is not known.
+            // As in CSV, an empty field is unknown.
             TableCell::Text(text) if text.is_empty() => out.extend_from_slice(b"null"),
             TableCell::Text(text) => {
                 let text = String::from_utf8_lossy(text);
-                // A string into a buffer: neither can fail.
+                // Writing a string to a buffer cannot fail.
                 let _ = serde_json::to_writer(&mut *out, &*text);
             }
             cell => numbers.append_number(cell, out),
@@ -76,14 +76,14 @@ impl RowSyntax for JsonSyntax<'_> {
     }
 }
 
-/// Rows as text, in memory that is used again.
+/// Rows as text, in memory that is reused.
 pub(super) struct RenderedRows {
     /// The rows.
     pub(super) text: Vec<u8>,
-    /// The columns in front of the group in hand.
+    /// The columns in front of the current group.
     front: Vec<u8>,
     numbers: FractionCache,
-    /// Groups as they were last, by their numbers.
+    /// The last form of each group, by number.
     known: Vec<CachedGroupRows>,
     /// How many bytes of them are kept.
     kept: usize,
@@ -96,7 +96,7 @@ pub(super) struct RenderedRows {
 struct CachedGroupRows {
     made_of: Vec<u64>,
     text: Vec<u8>,
-    /// Where each row's text ends.
+    /// The end of each row's text.
     ends: Vec<usize>,
 }
 
@@ -118,7 +118,7 @@ impl RenderedRows {
         }
     }
 
-    /// Appends the rows of a group; see [`super::Sink::group`].
+    /// Appends the rows of a group; see [`super::RowGroupSink::group`].
     pub(super) fn append_group(
         &mut self,
         form: &impl RowSyntax,
@@ -159,7 +159,7 @@ impl RenderedRows {
     }
 }
 
-/// Where the rows of a group are, or are to be.
+/// Returns the slot of a group's rows.
 fn cached_rows<'r>(
     known: &'r mut Vec<CachedGroupRows>,
     other: &'r mut CachedGroupRows,
@@ -182,8 +182,8 @@ fn cached_rows<'r>(
     }
 }
 
-/// Fractions as text. The steps of a job are alike and so are their shares: to look one up is
-/// cheaper than to find its shortest form again.
+/// Fractions as text. The steps of a job are alike and so are their shares: a lookup is cheaper
+/// than the search for the shortest form.
 pub(super) struct FractionCache {
     known: Vec<(u64, String)>,
 }
@@ -217,7 +217,8 @@ impl FractionCache {
     }
 }
 
-/// A number with at most nine significant digits, in its shortest form; a whole one in full.
+/// Formats a number with at most nine significant digits, in its shortest form; a whole one in
+/// full.
 pub(crate) fn nine_digits(x: f64) -> String {
     let is_whole = x.fract() == 0.0;
     let rounded = format!("{x:.8e}").parse().ok().filter(|_| !is_whole);
@@ -248,7 +249,7 @@ mod tests {
             "-0.1",
             "0.000000000666666667",
         ];
-        // Half of the last digit goes to the even one.
+        // Half of the last digit rounds to even.
         assert_eq!(
             of.map(nine_digits),
             expected.map(|text| text.replace("174.3", "174.2"))

@@ -1,5 +1,5 @@
-//! Bars, strips and maps as SVG. Colours are classes, which the style around sets for light and dark;
-//! each mark has its numbers in a title.
+//! Bars, strips and maps as SVG. Colours are classes, and the surrounding style sets them for light
+//! and dark; the title of each mark has its numbers.
 
 use crate::output::limits::{
     CHARACTER_WIDTH, COLUMNS_HEIGHT, HIGH_COLUMN_RATIO, HIGH_COLUMNS_ONE_IN, LABEL_WIDTH,
@@ -9,16 +9,16 @@ use crate::output::render::look::cut_text;
 use svg::node::element::Element;
 use svg::node::{Node, Text};
 
-/// A mark: how large, what it is, its class, and where it leads.
+/// A mark: its size, text, class and link.
 #[derive(Debug, Clone, Default)]
 pub struct PlotMark {
-    /// How large, in the plot's unit.
+    /// Its size, in the plot's unit.
     pub value: f64,
     /// The text under a pointer.
     pub title: String,
     /// The class that gives it its colour.
     pub class: &'static str,
-    /// Where it leads.
+    /// Its link.
     pub link: Option<String>,
     /// The text on it in a map, if there is room.
     pub text: String,
@@ -29,7 +29,7 @@ pub struct PlotMark {
 pub struct PlotStrip {
     /// The text at its left.
     pub name: String,
-    /// From left to right.
+    /// Its marks from left to right.
     pub marks: Vec<PlotMark>,
 }
 
@@ -75,13 +75,13 @@ impl Plot {
         self.svg.append(child);
     }
 
-    /// As a part of a page.
+    /// Returns the plot as a part of a page.
     pub fn inline_svg(&self) -> String {
         self.svg.to_string()
     }
 }
 
-/// A rectangle with its title, which may lead somewhere.
+/// Draws a rectangle with its title and link.
 fn svg_mark(of: &PlotMark, place: &[(&str, f64)]) -> Element {
     let mut shape = svg_element("rect", place);
     shape.assign("class", of.class);
@@ -120,7 +120,7 @@ pub fn draw_columns(
     let top = upper_edge(groups.clone().map(largest).collect());
     let wide = ((PLOT_WIDTH - LABEL_WIDTH) / groups.len() as f64).min(48.0);
     let end = LABEL_WIDTH + wide * groups.len() as f64;
-    // With links in it a plot is no single picture.
+    // A plot with links is no single picture.
     let is_linked = marks.iter().any(|mark| mark.link.is_some());
     let mut plot = Plot::new(name, COLUMNS_HEIGHT + 30.0);
     if is_linked {
@@ -144,7 +144,7 @@ pub fn draw_columns(
             &scale(top * part),
         ));
     }
-    // Where the last words beside a column end.
+    // The end of the last text beside a column.
     let mut written = 0.0;
     let groups_are_many = end - LABEL_WIDTH > 160.0;
     for (at, group) in groups.enumerate() {
@@ -202,7 +202,7 @@ fn mark_cut_column(plot: &mut Plot, x: f64, wide: f64, words: &str, written: &mu
     }
 }
 
-/// Strips under each other, each from the left, in one scale.
+/// Draws strips under each other, each from the left, in one scale.
 pub fn draw_strips(
     name: &str,
     strips: &[PlotStrip],
@@ -253,7 +253,7 @@ pub fn draw_strips(
     Some(plot)
 }
 
-/// Where each entry of a legend begins, and in which line: as many in a line as have room.
+/// Returns the place and line of each entry of a legend: as many in a line as fit.
 fn place_legend(legend: &[(&'static str, &str)]) -> Vec<(f64, f64)> {
     let (mut x, mut line) = (LABEL_WIDTH, 0.0);
     let place = |(_, words): &(&'static str, &str)| {
@@ -268,7 +268,7 @@ fn place_legend(legend: &[(&'static str, &str)]) -> Vec<(f64, f64)> {
     legend.iter().map(place).collect()
 }
 
-/// Cells in rows and columns, the darker the larger; a row's `marks` are its columns.
+/// Draws cells in rows and columns, darker for larger values; a row's `marks` are its columns.
 pub fn draw_map(name: &str, rows: &[PlotStrip], columns: &[String]) -> Option<Plot> {
     let most = rows.iter().flat_map(|row| &row.marks);
     let most = most.map(|mark| mark.value).fold(0.0, f64::max);
@@ -327,7 +327,7 @@ pub fn draw_map(name: &str, rows: &[PlotStrip], columns: &[String]) -> Option<Pl
     Some(plot)
 }
 
-/// A label that fits to the left of a plot.
+/// Draws a label that fits to the left of a plot.
 fn shorten_label(name: &str) -> String {
     cut_text(name, ((LABEL_WIDTH - 8.0) / CHARACTER_WIDTH) as usize).into_owned()
 }

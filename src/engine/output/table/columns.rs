@@ -1,6 +1,6 @@
-//! The columns of the call table, each declared once: name, type, kind of field, what it is. The
-//! row, its writers and its reader, the lines of `nccl-comms --help` and the table in
-//! `docs/formats.md` follow from it.
+//! The columns of the call table, each declared once: name, type, kind of field, meaning. The row,
+//! its writers and its reader, the lines of `nccl-comms --help` and the table in `docs/formats.md`
+//! follow from it.
 
 use super::Lacks;
 use super::kinds::{Id, Kind, Name, Number, Pointer, Readable, Text, Times, Word, Written};
@@ -9,9 +9,9 @@ use super::samples::{Sampled, Samples};
 use crate::grammar::values::{Datatype, RedOp};
 use crate::members::comm_id::CommId;
 
-/// Where a row is read from.
+/// The source of a row.
 pub trait Source<'r>: Copy {
-    /// The value of a column; `None` where the field has none of its kind.
+    /// Returns the value of a column; `None` if the field has no value of its kind.
     fn field<T: Readable<'r, K>, K>(self, column: Column) -> Option<T>;
 }
 
@@ -32,7 +32,7 @@ macro_rules! columns {
             $( $( stringify!($name), )* $( stringify!($made), )* )* $( stringify!($tname), )*
         ];
 
-        /// What each column is.
+        /// The meaning of each column.
         pub const MEANINGS: [&str; [
             $( $( $about, )* $( $made_about, )* )* $( $tabout, )*
         ].len()] = [
@@ -44,7 +44,7 @@ macro_rules! columns {
             $( $( $kind::IS_TEXT, )* $( $made_kind::IS_TEXT, )* )* $( $tkind::IS_TEXT, )*
         ];
 
-        /// A column's place in [`COLUMNS`].
+        /// Returns a column's place in [`COLUMNS`].
         #[allow(non_camel_case_types, reason = "these are the columns' names")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Column {
@@ -77,7 +77,7 @@ macro_rules! columns {
             pub timing: Option<&'a Timing<'a>>,
         }
 
-        /// When, how and for whom a call was served. An empty text and `None` mean not known.
+        /// Time, method and rank of a call, if known. An empty text and `None` mean unknown.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
         pub struct Timing<'a> {
             $( #[doc = $tabout] pub $tname: $ttype, )*
@@ -187,7 +187,7 @@ macro_rules! columns {
         }
 
         impl Column {
-            /// All of them.
+            /// Returns all of them.
             #[cfg(test)]
             pub(crate) const ALL: [Column; COLUMNS.len()] = [
                 $( $( Column::$name, )* $( Column::$made, )* )* $( Column::$tname, )*
@@ -197,14 +197,14 @@ macro_rules! columns {
 }
 
 impl<'a> Row<'a> {
-    /// Its timing, known or not.
+    /// Returns its timing, known or not.
     #[inline(always)]
     pub fn times(&self) -> &'a Timing<'a> {
         self.timing.unwrap_or(UNKNOWN)
     }
 }
 
-/// What a field is where nothing is known.
+/// Returns an unknown field.
 trait Unknown {
     const UNKNOWN: Self;
 }

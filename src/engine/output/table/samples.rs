@@ -4,7 +4,7 @@ use super::kinds::{Id, Name, Number, Pointer, Text, Times, Word};
 use crate::grammar::values::{Datatype, RedOp};
 use crate::members::comm_id::CommId;
 
-/// What values are made of.
+/// The source of values.
 pub(crate) struct Samples<'s> {
     /// Numbers, used one after the other, again and again.
     pub(crate) numbers: &'s [u64],
