@@ -87,8 +87,3 @@ pub struct LineFragment {
     /// Counts the pieces on its line.
     pub of_line: usize,
 }
-
-/// The length at which NCCL 2.29.2+ tears a line, in bytes. It prints with one `vfprintf`
-/// (`src/debug.cc`), and if standard output has no buffer glibc 2.37+ writes each 128 bytes by
-/// themselves (`PRINTF_BUFFER_SIZE_TO_FILE_STAGE` in `stdio-common/printf_buffer_to_file.h`).
-pub const TEAR_STRIDE_BYTES: usize = 128;

@@ -36,3 +36,8 @@ pub(super) const MAX_LABEL_BYTES: usize = 64;
 
 /// Longest text in front of a header that may be a known prefix (Ray's, CloudWatch's), in bytes.
 pub(super) const MAX_PREFIX_BYTES: usize = 160;
+
+/// The length at which NCCL 2.29.2+ tears a line, in bytes. It prints with one `vfprintf`
+/// (`src/debug.cc`), and if standard output has no buffer glibc 2.37+ writes each 128 bytes by
+/// themselves (`PRINTF_BUFFER_SIZE_TO_FILE_STAGE` in `stdio-common/printf_buffer_to_file.h`).
+pub const TEAR_STRIDE_BYTES: usize = 128;

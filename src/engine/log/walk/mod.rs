@@ -16,9 +16,8 @@ mod speaker;
 mod tear_position;
 mod visit;
 
-pub use fragment::{
-    LineDamage, LineFragment, LineHead, TEAR_STRIDE_BYTES, TailLikeness, TornPiece,
-};
+pub use fragment::{LineDamage, LineFragment, LineHead, TailLikeness, TornPiece};
+pub use limits::TEAR_STRIDE_BYTES;
 pub(crate) use limits::{CALL_END_WAIT_LINES, MESSAGE_END_WAIT_LINES};
 pub use line::classify_cut;
 pub(crate) use line::{is_call, is_call_tail};

@@ -1,7 +1,6 @@
 //! Where NCCL 2.29.2+ tears a line: at byte 128 of it, or at a multiple.
 
-use super::fragment::TEAR_STRIDE_BYTES;
-use super::limits::MAX_CHANCE_BYTES;
+use super::limits::{MAX_CHANCE_BYTES, TEAR_STRIDE_BYTES};
 use crate::grammar::coll;
 use crate::grammar::header::HeaderLevel;
 

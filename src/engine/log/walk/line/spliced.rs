@@ -5,7 +5,7 @@ use super::writer_spans::{WriterSpans, find_writer_spans};
 use crate::grammar::coll;
 use crate::grammar::header;
 use crate::grammar::trainer::TrainerRecord;
-use crate::log::walk::fragment::TEAR_STRIDE_BYTES;
+use crate::log::walk::limits::TEAR_STRIDE_BYTES;
 use crate::log::walk::{ChunkWalk, LogVisitor};
 use crate::report::account::LineClass;
 use memchr::memchr;
