@@ -247,7 +247,7 @@ impl ResultOrderState {
     }
 }
 
-/// A thread that leaves, also where its work panics.
+/// Notes that a thread ends, also if its work panics.
 struct WorkerExitGuard<'o>(&'o ResultOrder);
 
 impl Drop for WorkerExitGuard<'_> {
@@ -261,8 +261,8 @@ fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Pools at rest: a run shares out work many times. A run within a run (a large file among small
-/// ones) finds none here and gets its own.
+/// Idle pools: a run shares out work many times. A run within a run (a large file among small ones)
+/// finds none here and gets its own.
 static IDLE_POOLS: Mutex<Vec<IdlePool>> = Mutex::new(Vec::new());
 
 /// Threads that wait for work, and how many were asked for: the machine may have refused some.
@@ -272,8 +272,8 @@ struct IdlePool {
 }
 
 impl IdlePool {
-    /// A pool for the work of `jobs` threads; `None` where that is one, or where the machine starts
-    /// no thread at all (a container's limit): then the work is done here.
+    /// Takes a pool for `jobs` threads; `None` for one thread, or if the machine starts no thread
+    /// at all (a container's limit): then the caller does the work.
     fn with_threads(jobs: usize) -> Option<IdlePool> {
         if jobs <= 1 {
             return None;
@@ -292,7 +292,7 @@ impl IdlePool {
         Some(IdlePool { asked, threads })
     }
 
-    /// Gives the threads to `work`, and puts them to rest.
+    /// Gives the threads to `work`, and makes them idle again.
     fn run_work<R>(self, work: impl FnOnce(&rayon::ThreadPool) -> R) -> R {
         let result = work(&self.threads);
         lock_mutex(&IDLE_POOLS).push(self);

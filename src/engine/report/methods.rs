@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How many calls were placed by which method.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementMethods {
-    /// By communicator and sequence number, held against the rank that prints; its own calls too.
+    /// By communicator and sequence number, compared with the rank that prints; its own calls too.
     pub sequence: u64,
     /// By the rank's program order, between two calls that were placed by sequence.
     pub order: u64,
@@ -40,7 +40,7 @@ pub enum PositionOnlyReason {
 }
 
 impl PositionOnlyReason {
-    /// In words.
+    /// Returns the reason in words.
     pub fn reason_text(self) -> &'static str {
         match self {
             PositionOnlyReason::Asked => "--by-position",
@@ -87,7 +87,7 @@ impl NoStepReason {
 }
 
 impl PlacementMethods {
-    /// Adds another log's, or another stretch's.
+    /// Adds the counts of another log or stretch.
     pub fn add_counts(&mut self, other: PlacementMethods) {
         self.sequence += other.sequence;
         self.order += other.order;
@@ -160,7 +160,7 @@ impl PlacementMethods {
         }
     }
 
-    /// All calls.
+    /// Counts all calls.
     pub fn total_calls(self) -> u64 {
         self.sequence + self.order + self.position + self.without
     }

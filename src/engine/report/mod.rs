@@ -31,7 +31,7 @@ pub struct Report {
     total: Account,
     inputs: u64,
     damaged: bool,
-    /// The progress bar in the same place.
+    /// The progress bar on the same terminal.
     bar: ByteProgressBar,
     passed: FirstNames,
     again: FirstNames,

@@ -30,7 +30,7 @@ use table::TemplateTable;
 /// Lines that may be the trainer's.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StepProposal {
-    /// Counts them.
+    /// How many lines.
     pub lines: u64,
     /// The first step's number and the last one's.
     pub first: u64,

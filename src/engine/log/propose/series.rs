@@ -18,14 +18,14 @@ pub(super) struct NumberSeries {
     /// A number has a comma or a point in it.
     pub(super) grouped: bool,
     pub(super) pointed: bool,
-    /// Times that it rose, and that it fell, to begin again.
+    /// Counts rises, and falls, after which it begins again.
     pub(super) rises: u64,
     pub(super) falls: u64,
     increments: [(u64, u64); MAX_INCREMENTS],
-    /// The first and the last line of the run in hand, and those of it that are the template's.
+    /// The first and the last line of the current run, and how many lines of it are the template's.
     run: Option<(u64, u64)>,
     own: u64,
-    /// The log's other lines within runs and between them, and all that runs span.
+    /// The log's other lines within runs and between them, and all lines that runs span.
     pub(super) inside: u64,
     pub(super) outside: u64,
     pub(super) spans: u64,
@@ -34,7 +34,7 @@ pub(super) struct NumberSeries {
     pub(super) inverse: f64,
 }
 
-/// A whole number as trainers print one.
+/// Parses a whole number as trainers print one.
 pub(super) fn parse_trainer_integer(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -44,7 +44,7 @@ pub(super) fn parse_trainer_integer(text: &[u8]) -> Option<u64> {
         .flatten()
 }
 
-/// The value of a number.
+/// Parses the value of a number.
 pub(super) fn parse_trainer_number(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?.replace(',', "");
     text.parse::<f64>().ok().filter(|v| v.is_finite())
@@ -91,7 +91,7 @@ impl NumberSeries {
         self.most = self.most.max(now);
     }
 
-    /// Ends the run in hand.
+    /// Ends the current run.
     pub(super) fn end_run(&mut self) {
         if let Some((first, last)) = self.run.take() {
             let spans = last.saturating_sub(first) + 1;
@@ -110,7 +110,7 @@ impl NumberSeries {
         }
     }
 
-    /// The most frequent increment and how often it was seen, at least.
+    /// Returns the most frequent increment and how often it was seen, at least.
     pub(super) fn main_increment(&self) -> Option<(u64, u64)> {
         let seen = self.increments.iter().filter(|(_, n)| *n > 0);
         seen.copied()
@@ -135,7 +135,7 @@ impl NumberSeries {
     }
 }
 
-/// The numbers among the parts of a line.
+/// Iterates over the numbers among the parts of a line.
 pub(super) fn iter_numbers(parts: &[TemplatePart]) -> impl Iterator<Item = (usize, &TemplatePart)> {
     let all = parts.iter().enumerate();
     all.filter(|(_, part)| part.kind == TemplatePartKind::Number)

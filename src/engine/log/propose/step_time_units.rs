@@ -1,4 +1,4 @@
-//! Which numbers beside a step's are its time and its speed.
+//! Finds the numbers beside a step's that are its time and its speed.
 
 use super::limits::MAX_TIME_DEVIATION_SHARE;
 use super::pattern::PatternGroup;
@@ -19,7 +19,7 @@ fn words_at_number(template: &LineTemplate, part: usize) -> Vec<u8> {
     text[start.map_or(0, |at| at + 1)..].to_ascii_lowercase()
 }
 
-/// The unit after the number at `part`: `ms`, `s/it`, `[sec]`.
+/// Returns the unit after the number at `part`: `ms`, `s/it`, `[sec]`.
 fn unit_after(template: &LineTemplate, part: usize) -> Vec<u8> {
     let text = template.text_after(part).trim_ascii_start();
     let text = text.strip_prefix(b"[").unwrap_or(text);
@@ -71,7 +71,7 @@ pub(super) fn find_time_group(
 /// The meaning of a number's name and unit.
 #[derive(Debug, Clone, Copy)]
 struct StepTimeUnit {
-    /// Seconds that 1 represents, if the unit is printed.
+    /// Seconds of the value 1, if the unit is printed.
     seconds: Option<f64>,
     /// It is the time of a single step.
     per_step: bool,
@@ -80,7 +80,7 @@ struct StepTimeUnit {
 }
 
 impl StepTimeUnit {
-    /// `None` for a number that is no time.
+    /// Returns `None` for a number that is no time.
     fn parse_unit(phrase: &[u8], unit: &[u8]) -> Option<StepTimeUnit> {
         let named = |words: &[&[u8]]| {
             let mut all = phrase.split(|b| !b.is_ascii_alphabetic());
@@ -126,7 +126,7 @@ impl StepTimeUnit {
         })
     }
 
-    /// The group's name, if the values are times of a step: all of them together are as long as
+    /// Returns the group's name if the values are times of a step: together they are as long as
     /// `sum`, which is the time by the stamps over the steps of a line.
     fn time_group_name(self, series: &NumberSeries, sum: f64) -> Option<&'static str> {
         let near =

@@ -7,7 +7,7 @@ use crate::grammar::trainer::split_pieces;
 use crate::grammar::wrap::strip_escapes;
 use rustc_hash::FxHashMap;
 
-/// Lines that have their words in common.
+/// Lines with the same words.
 #[derive(Debug)]
 pub(super) struct LineTemplate {
     /// The first of them, and its parts.
@@ -30,7 +30,7 @@ pub(super) struct TemplateClock {
     shortest: Option<f64>,
     /// The sum of distances that are not much longer: without what came between steps.
     pub(super) sum: f64,
-    /// How many they are.
+    /// How many distances are in it.
     pub(super) lines: u64,
     /// Stamps have a fraction.
     fine: bool,
@@ -62,7 +62,7 @@ impl TemplateClock {
         if is_anew { Err(()) } else { Ok(true) }
     }
 
-    /// The sum of the distances, if stamps are fine enough for them.
+    /// Returns the sum of the distances if stamps are fine enough for them.
     pub(super) fn distance_sum(&self) -> Option<f64> {
         let step = if self.fine { 0.001 } else { 1.0 };
         let enough = self.lines >= 2 && self.sum >= 10.0 * step * self.lines as f64;
@@ -166,7 +166,7 @@ impl TemplateTable {
         (self.parts, self.key) = (parts, key);
     }
 
-    /// Makes room: of the templates that came least often, the older ones go.
+    /// Makes room: forgets the templates that came least often, the older ones of equals.
     fn forget_rare_templates(&mut self) {
         let mut all: Vec<(u64, u64)> = self.known.values().map(|t| (t.lines, t.line)).collect();
         all.sort_unstable();
@@ -176,10 +176,10 @@ impl TemplateTable {
         self.known.retain(|_, t| (t.lines, t.line) > middle);
     }
 
-    /// The templates in the order of their first lines.
+    /// Returns the templates in the order of their first lines.
     pub(super) fn finish(self) -> Vec<LineTemplate> {
         let mut all: Vec<LineTemplate> = self.known.into_values().collect();
-        // Pieces of one line have its number; their words differ.
+        // Pieces of one line have its number, but other words.
         all.sort_unstable_by(|a, b| (a.line, &a.example).cmp(&(b.line, &b.example)));
         for series in all.iter_mut().flat_map(|t| &mut t.series) {
             series.end_run();

@@ -162,7 +162,7 @@ pub(super) fn keep_likely_fits(
     merged: &MergedMembers,
 ) -> Vec<TailFit> {
     // If processes have equal addresses, others may have this one too.
-    let tells = |process: u32| merged.knows_addresses(process);
+    let is_distinct = |process: u32| merged.knows_addresses(process);
     let use_of = |fit: &TailFit| {
         let (Some(comm), Some(process)) = (fit.comm, process(fit.head)) else {
             return AddressUse::New;
@@ -172,7 +172,7 @@ pub(super) fn keep_likely_fits(
         }
         let is_used = merged.users_of_address(comm).next().is_some();
         match merged.uses_any_address(process) {
-            true if is_used && tells(process) => AddressUse::Others,
+            true if is_used && is_distinct(process) => AddressUse::Others,
             true if fit.split => AddressUse::Split,
             _ => AddressUse::New,
         }
@@ -182,7 +182,8 @@ pub(super) fn keep_likely_fits(
     let is_own = |fit: &TailFit| own == Some(fit.head);
     let known = |fit: &TailFit| {
         let mut known = all.iter().filter(|(_, of)| *of == AddressUse::Known);
-        known.any(|(of, _)| process(fit.head).is_some_and(tells) || is_own(of)) && !is_own(fit)
+        known.any(|(of, _)| process(fit.head).is_some_and(is_distinct) || is_own(of))
+            && !is_own(fit)
     };
     // Whole lines of processes that share a communicator's address are taken for what they look
     // like: a tail that changed places with one of the same communicator reads the same.
