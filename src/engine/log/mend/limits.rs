@@ -9,6 +9,10 @@ pub(super) const MAX_PENDING_PIECES: usize = 256;
 /// Lines for which a head waits for its tail: as long as walks look for one.
 pub(super) const HEAD_WAIT_LINES: u64 = CALL_END_WAIT_LINES;
 
+/// Longest tail, in bytes, that is looked for after more bytes of its own line: each place takes a pass
+/// over the rest of the line, and NCCL's lines are shorter.
+pub(super) const MAX_TAIL_BYTES: usize = 16 << 10;
+
 /// Addresses without a known user for which possible users are kept. More only cost memory.
 pub(super) const MAX_NARROWED_ADDRESSES: usize = 4096;
 

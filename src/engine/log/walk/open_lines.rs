@@ -1,6 +1,7 @@
 //! Lines without a tail so far: while there are some, a line is not simply what it looks like.
 
 use super::limits::{CALL_END_WAIT_LINES, MESSAGE_END_WAIT_LINES};
+use rustc_hash::FxHashSet;
 
 /// The heads that a walk met and that may still get their tails.
 ///
@@ -16,7 +17,7 @@ pub(super) struct OpenLines {
     /// Heads may come from before the chunk, or from a process with an uncertain name.
     anyone: bool,
     /// Processes that wrote a head and no line since.
-    open: Vec<u32>,
+    open: FxHashSet<u32>,
 }
 
 impl OpenLines {
@@ -78,17 +79,16 @@ impl OpenLines {
     pub(super) fn note_possible_head(&mut self, process: Option<u32>) {
         match process {
             None => self.anyone = true,
-            Some(process) if !self.open.contains(&process) => self.open.push(process),
-            Some(_) => {}
+            Some(process) => {
+                self.open.insert(process);
+            }
         }
     }
 
     /// Notes that a process writes its next line. Returns true if the merge must learn that its
     /// line before has its tail. After the last one, nothing waits any more.
     pub(super) fn end_line_of(&mut self, process: Option<u32>) -> bool {
-        let before = self.open.len();
-        self.open.retain(|&open| Some(open) != process);
-        let ended = self.open.len() < before;
+        let ended = process.is_some_and(|process| self.open.remove(&process));
         if self.anyone || process.is_none() {
             return true;
         }

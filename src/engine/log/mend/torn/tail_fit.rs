@@ -6,6 +6,7 @@ use crate::grammar::header;
 use crate::grammar::message::communicator::init;
 use crate::grammar::message::{self, NcclMessage};
 use crate::grammar::values::Datatype;
+use crate::log::mend::limits::MAX_TAIL_BYTES;
 use crate::log::walk::TEAR_STRIDE_BYTES;
 use crate::members::MergedMembers;
 use memchr::memmem;
@@ -104,7 +105,11 @@ pub(super) fn fit_tail_on_head(
         return Some(fit);
     }
     // More of its own line may be in front of it.
-    let more = (TEAR_STRIDE_BYTES..rest.len()).step_by(TEAR_STRIDE_BYTES);
+    let first = rest.len().saturating_sub(MAX_TAIL_BYTES);
+    let first = first
+        .next_multiple_of(TEAR_STRIDE_BYTES)
+        .max(TEAR_STRIDE_BYTES);
+    let more = (first..rest.len()).step_by(TEAR_STRIDE_BYTES);
     let follows_head = tail.follows_head() && !own;
     if let Some((fit, _)) = more.filter(|_| follows_head).find_map(&mut found) {
         return Some(fit);

@@ -42,11 +42,8 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         let mut label = if is_label { first } else { b"" };
         for (i, h) in headers.iter().enumerate() {
             // A step line after the message ends it.
-            let end = found
-                .iter()
-                .map(|f| f.start)
-                .find(|&s| s >= h.body && s < starts[i + 1])
-                .unwrap_or(starts[i + 1]);
+            let mark = found.get(found.partition_point(|mark| mark.start < h.body));
+            let end = mark.map_or(starts[i + 1], |mark| mark.start.min(starts[i + 1]));
             let spliced = end < starts[i + 1];
             let clean = if i == 0 && starts[0] == h.start {
                 is_label
