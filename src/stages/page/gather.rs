@@ -163,10 +163,10 @@ fn run_check(
         all.for_each(|of| parts.put_missing(of, NO_LOG_REASON));
         return Ok(CheckedFacts::default());
     }
-    let now = (options, JobLiveness::Unknown);
+    let now = JobLiveness::Unknown;
     let asked = Some(asked);
     let (checked, mut seen) =
-        check::check_and_keep_gathered(&inputs.checked, now, asked, report, progress)?;
+        check::check_and_keep_gathered(&inputs.checked, options, now, asked, report, progress)?;
     // What counting united is a finding's reason; no line tells it.
     seen.found.undo_unions();
     page.inputs.clone_from(&checked.inputs);

@@ -1,7 +1,8 @@
-//! Which process failed, by the job's other lines: Python's exceptions, the launcher's report, the
-//! scheduler, the system's out-of-memory killer; and the rank that alone says nothing any more.
+//! The process that failed, by the job's other lines: Python's exceptions, the launcher's report,
+//! the scheduler, the system's out-of-memory killer; and the only rank that printed nothing after
+//! the failure.
 //!
-//! The first failure is the cause. What follows is left out: processes that lost their peer,
+//! The first failure is the cause. Its consequences are left out: processes that lost their peer,
 //! that the launcher ended, or that PyTorch's watchdog took down.
 
 use super::job_ends::{JobEndLine, JobEnds, ReportedFailure};
@@ -24,7 +25,7 @@ pub(crate) struct FailureEvidence<'a> {
     pub(crate) ends: &'a JobEnds,
     /// PyTorch's watchdog's.
     pub(crate) watched: &'a [WatchdogRecord],
-    /// Who is which rank.
+    /// The rank of each process.
     pub(crate) found: &'a CommunicatorsSummary,
 }
 
@@ -100,8 +101,8 @@ impl FailureEvidence<'_> {
         lines.collect()
     }
 
-    /// True for an attempt that ended without a word why, by an exit code or an abort, and that a
-    /// later one outlived: nothing that it left shows what is wrong with the job.
+    /// True for an attempt that ended by an exit code or an abort without a reason, before a later
+    /// attempt that went on: nothing in it shows a fault of the job.
     fn is_outlived(&self, attempt: &JobAttempt) -> bool {
         attempt.outlived
             && self
@@ -109,9 +110,9 @@ impl FailureEvidence<'_> {
                 .is_some_and(|cause| cause.reasons.contains(&Reason::AnswersError))
     }
 
-    /// True where nothing but lost connections shows that processes ended, and no more than a few ranks say
-    /// so: those that outlive another print their own failure. In a job that is killed from outside
-    /// the first processes to end are lost to the others, which then end too.
+    /// True if only lost connections show that processes ended, and few ranks report that: ranks
+    /// that outlive another print their own failure. In a job that is killed from outside, the
+    /// other ranks lose the first processes to end, and then end too.
     pub(crate) fn ended_together(&self) -> bool {
         let is_lost =
             |f: &ReportedFailure| matches!(f.what, FailureCause::Nccl | FailureCause::Repeated);
@@ -216,8 +217,8 @@ impl FailureEvidence<'_> {
         begins.is_some_and(before) || self.ends.has_gone_on(from, to)
     }
 
-    /// The first line of each input by which PyTorch's watchdog, or an error that NCCL gave, says that
-    /// the job failed; of the last attempt that has one.
+    /// Returns the first line of each input by which PyTorch's watchdog, or an error from NCCL,
+    /// reports that the job failed; of the last attempt that has one.
     fn first_alarms(&self) -> Vec<JobEndLine> {
         let is_failure =
             |w: &&WatchdogRecord| matches!(w.what, Watch::Timeout(_) | Watch::Exception(_));
@@ -259,10 +260,10 @@ impl FailureEvidence<'_> {
             .map(|f| f.line.at);
         let alarm = self.watched.iter().map(|w| w.at).chain(lost).min();
         let is_own = |f: &&ReportedFailure| {
-            // Whoever lost a peer, or timed out, is taken down after it.
+            // A process that lost a peer, or timed out, is taken down after it.
             let taken = alarm.is_some_and(|alarm| alarm < f.line.at);
             let memory = || memmem::find(&f.says, b"OutOfMemory").is_some();
-            // Whoever reports that it lost a peer outlived it: what ends it then is a consequence.
+            // A process that reports a lost peer outlived it, so its own end is a consequence.
             let outlived = || {
                 let lost = |other: &ReportedFailure| {
                     other.what == FailureCause::Nccl
@@ -292,7 +293,7 @@ impl FailureEvidence<'_> {
         let Some(&cause) = own.first() else {
             return Some(attempt.judge_outcome(self.find_setup_failure(failures)?, false));
         };
-        // Who an exception without a rank is of, and which process a rank is, the launcher says.
+        // The launcher has the rank of an exception without one, and the process of a rank.
         let same = |f: &&ReportedFailure| {
             f.pid.is_some() && (cause.rank.is_none() || f.rank.is_none() || cause.rank == f.rank)
         };
@@ -404,7 +405,8 @@ impl FailureEvidence<'_> {
                 .filter(|(_, p)| p.pid == Some(pid))
                 .map(|p| p.0)
                 .collect();
-            // Launchers may name hosts as nobody else does, and pids are of a host only.
+            // Launchers may use names of hosts that no other line has, and a pid is valid on one
+            // host only.
             let on = |at: &u32| {
                 let host = &self.found.processes[*at as usize].host;
                 failure
@@ -456,8 +458,8 @@ impl FailureEvidence<'_> {
         sides.filter_map(|side| side.rank.map(|rank| (rank, side.process)))
     }
 
-    /// The one rank that says nothing behind a failure of which all others say something, or all ranks of
-    /// one host.
+    /// Returns the only rank, or the ranks of the only host, that printed nothing after a failure
+    /// when all others did.
     fn find_dead_process(&self, alarms: &[JobEndLine]) -> Option<Finding> {
         let alarm = alarms.first()?;
         let spoke = alarms
@@ -578,7 +580,7 @@ fn is_repeated(one: &Finding, other: &Finding) -> bool {
         && one.reasons == other.reasons
 }
 
-/// The kind of a failure of `who`, the sentence and the advice.
+/// Returns the kind of a failure, its sentence and the advice.
 fn describe_failure(failure: &ReportedFailure, who: &str) -> (Kind, String, &'static str) {
     let memory = "look for other users of the memory of the host, and at the size of the job's own \
                   buffers and workers there";

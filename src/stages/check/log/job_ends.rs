@@ -15,27 +15,17 @@ use crate::grammar::message::network::net::NetMessage;
 use crate::grammar::message::setup::version::Component;
 use crate::log::walk::MessageLine;
 use crate::stages::check::finding::Evidence;
-use crate::stages::check::wording::MAX_LINE_TEXT_BYTES;
+use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
+use crate::stages::check::log::limits::{
+    MAX_FAILURE_LINES, MAX_JOB_EVENTS, MAX_RANK_LABEL_BYTES, MAX_STEPS_RANKS_AHEAD,
+};
 use crate::stages::check::wording::quote_text;
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many stretches of lines of one kind are kept.
-const MAX_JOB_EVENTS: usize = 1 << 16;
-
-/// The most bytes in front of the rank that a line begins with.
-const MAX_RANK_LABEL_BYTES: usize = 80;
-
-/// How many lines that report failures are kept, and how many of ranks that spoke.
-const MAX_FAILURE_LINES: usize = 1 << 14;
-
-/// Ranks run so many steps ahead of each other, and print late: only more of them show that a job
-/// went on.
-const MAX_STEPS_RANKS_AHEAD: usize = 3;
-
-/// What a line tells of its job.
+/// The event that a line reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum JobEventKind {
     /// A process begins to use NCCL, or to make a communicator.
@@ -55,7 +45,7 @@ struct FailureLine {
     what: FailureLineText,
 }
 
-/// What such a line says.
+/// The parts of such a line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 enum FailureLineText {
     Traceback(Option<u32>),
@@ -129,7 +119,7 @@ impl ReportedFailure {
 pub(crate) struct JobEndLine {
     /// Where it is.
     pub(crate) at: FirstReportLine,
-    /// What it says; at most 300 bytes.
+    /// Its text; at most 300 bytes.
     pub(crate) text: Box<[u8]>,
 }
 
@@ -180,7 +170,7 @@ pub(crate) struct JobEnds {
     begins: BTreeMap<u32, (FirstReportLine, u64)>,
     /// By input, the first lines of processes that took over from others.
     again: Vec<(u32, Vec<u64>)>,
-    /// Lines that tell of failures.
+    /// Lines that report failures.
     told: Vec<FailureLine>,
     /// Lines that begin with a rank, `[rank3]:`.
     spoke: Vec<(FirstReportLine, u32)>,
@@ -296,8 +286,8 @@ impl JobEnds {
         }
     }
 
-    /// Adds those of a chunk that follows; `placed` says where its lines are, `merged` which
-    /// process one of the chunk's is.
+    /// Adds the lines of a chunk that follows; `placed` gives the position of its lines, `merged`
+    /// the number of its processes.
     pub(crate) fn add_chunk(
         &mut self,
         part: JobEnds,
@@ -494,8 +484,8 @@ impl JobEnds {
         self.stretches.partition_point(|s| s.last.at <= at)
     }
 
-    /// The job's own end that is in force at a line: the job did no work since, as far as the
-    /// input tells, and no end of another kind followed.
+    /// Returns the job's own end that is valid at a line: the input shows no work after it, and no
+    /// other kind of end.
     pub(crate) fn done_line_before(&self, at: FirstReportLine) -> Option<&JobEndLine> {
         let next = self.first_event_after(at);
         // The stretch around the line, or the one before it.
@@ -525,7 +515,7 @@ impl JobEnds {
         is_end.then_some(&next.first).filter(|line| line.at > at)
     }
 
-    /// True where the input tells of no work of the job after a line.
+    /// True if the input shows no work of the job after a line.
     pub(crate) fn is_idle_after(&self, at: FirstReportLine) -> bool {
         let mut next = self.stretches[self.first_event_after(at)..].iter();
         let works = next.any(|s| s.input_number() == at.input && s.kind == JobEventKind::GoesOn);
@@ -643,7 +633,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is left of the lines of old steps, let go of at once or bit by bit, answers as all of them would.
+        /// After lines of old steps are dropped, at once or bit by bit, the answers are as from all
+        /// lines.
         #[test]
         fn old_steps_tell_what_all_of_them_would(
             kinds in proptest::collection::vec((0..5_u8, 1..30_u64), 0..12),

@@ -41,7 +41,8 @@ pub(super) fn find_last_calls<'d>(
     last
 }
 
-/// The one process of a job whose last call is of another kind than that of all others, who made the same.
+/// Returns the one process of a job whose last call differs from the last call that all others
+/// made.
 pub(super) fn find_odd_process(
     last: &LastCallByProcess<'_>,
     found: &CommunicatorsSummary,

@@ -17,9 +17,6 @@ use rustc_hash::FxHashMap;
 /// Stretches of streams that were read again.
 pub(crate) type CallDetails = FxHashMap<(ProcessComm, StreamKind), Vec<CallDetail>>;
 
-/// Calls looked at behind a difference, to say what became of the call that is missing.
-pub(crate) const CALLS_READ_PAST_DIFFERENCE: u64 = 16;
-
 /// What a call must be the same in.
 type CallMark<'a> = (&'a [u8], u64, u32, u64, i64);
 
