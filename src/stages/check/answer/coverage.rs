@@ -23,9 +23,9 @@ impl Answerable {
     /// As printed.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Answerable::Yes => "yes",
-            Answerable::Partly => "partly",
-            Answerable::No => "no",
+            Yes => "yes",
+            Partly => "partly",
+            No => "no",
         }
     }
 }
