@@ -2,6 +2,7 @@
 
 pub(super) mod first_failure;
 pub(crate) mod hygiene;
+pub(super) mod job_end_lines;
 pub(super) mod job_ends;
 pub(crate) mod job_spans;
 pub(crate) mod limits;
@@ -11,4 +12,3 @@ pub(crate) mod odd_steps;
 pub(super) mod old_steps;
 pub(super) mod overwritten;
 mod resumed_jobs;
-mod setup;

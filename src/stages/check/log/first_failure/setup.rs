@@ -1,9 +1,9 @@
 //! Processes that could not set up a process group: they waited for a rank that did not come.
 
-use super::first_failure::FailureEvidence;
-use super::job_ends::ReportedFailure;
+use super::FailureEvidence;
 use crate::grammar::ending::{FailureCause, SetupFailure, find_setup_failure};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::log::job_end_lines::ReportedFailure;
 use crate::stages::check::log::limits::MAX_SETUP_LINES_SHOWN;
 use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named};
 use std::collections::BTreeSet;
