@@ -41,8 +41,7 @@ pub(super) fn find_last_calls<'d>(
     last
 }
 
-/// Returns the one process of a job whose last call differs from the last call that all others
-/// made.
+/// Returns the one process of a job with another last call than all others, which made the same one.
 pub(super) fn find_odd_process(
     last: &LastCallByProcess<'_>,
     found: &CommunicatorsSummary,

@@ -98,7 +98,7 @@ impl LastStepWithCalls {
 
 impl OldSteps {
     /// Returns, for a pipe that is read up to here, the first step that is kept, and the last gap
-    /// whose calls can be placed; `None` until enough more steps have come.
+    /// with calls that can be placed; `None` until enough more steps have come.
     pub(crate) fn steps_to_drop(&self, timeline: &StepTimeline) -> Option<(LastStepsStart, u32)> {
         let steps = &timeline.steps;
         let since = timeline.start_of_last(max_steps_kept() + EXTRA_STEPS_KEPT_OF_PIPE)?;

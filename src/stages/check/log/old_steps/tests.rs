@@ -110,7 +110,7 @@ fn what_is_told_of_the_first_steps_is_remembered() {
     let [file, piped] = both(cut.as_bytes());
     assert!(piped.1 > 1, "{}", piped.1);
     let stop = "steps continue after step 99 but their calls stop";
-    for told in ["several_runs", "calls_stop", stop] {
+    for told in ["SeveralRuns", "CallsStop", stop] {
         assert!(file.0.contains(told), "{told}: {}", file.0);
     }
     assert_eq!(piped.0, file.0);

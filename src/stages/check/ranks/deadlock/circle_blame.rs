@@ -107,8 +107,8 @@ impl Rendezvous {
         best
     }
 
-    /// Returns the ranks to blame: of two collectives whose members wait for the other one, the
-    /// fewer.
+    /// Returns the ranks to blame: of two collectives that wait for each other, those in the one
+    /// with fewer ranks.
     fn blame_of_two_collectives(
         &self,
         a: CollectiveId,

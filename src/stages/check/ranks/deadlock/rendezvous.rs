@@ -155,8 +155,8 @@ impl RendezvousRoster {
         owners
     }
 
-    /// Of each communicator its members, with how many calls they made before the last ones. Of what
-    /// is not kept of all members nothing is known.
+    /// Returns the members of each communicator, with the number of calls that they made before the
+    /// last ones; nothing for a communicator with members whose calls are not kept.
     fn count_calls_before(
         &self,
         calls: &[LastStreamCall],

@@ -193,7 +193,7 @@ impl LagContext<'_> {
         let stop = self.stopped.get(&self.stops.job_of_process(process));
         if self.end.over && stop == Some(&StopEvidence::Failed) {
             let why = format!("{alone}, and the log reports that the job failed");
-            // A process that dies takes the work of its GPU with it: those that wait may be behind it.
+            // A process that dies takes the work of its GPU with it: those that wait may lag even more.
             let sure = match self.laggards {
                 1 if !self.end.lost => Confidence::High,
                 _ => Confidence::Medium,

@@ -140,3 +140,42 @@ impl LagContext<'_> {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::JobLiveness;
+    use crate::report::Report;
+    use crate::source::InputName;
+    use crate::stages::check::check;
+    use crate::stages::check::kind::Kind;
+    use crate::testing::{Nobody, options};
+    use std::io::{BufRead, BufReader, Write};
+
+    /// A stall is no report of a failure: ranks that ran ahead are not to blame.
+    #[test]
+    fn a_rank_behind_is_blamed_where_the_log_stalled() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/testdata/captured/3d-stall/nccl.log.gz"
+        );
+        let packed = std::fs::File::open(path).unwrap();
+        let lines = BufReader::new(flate2::read::MultiGzDecoder::new(packed)).split(b'\n');
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        for line in lines.take(14_000) {
+            file.write_all(&line.unwrap()).unwrap();
+            file.write_all(b"\n").unwrap();
+        }
+        let origins = [InputName::Path(file.path().to_owned())];
+        let find = |now| {
+            let mut report = Report::new("test", false, true);
+            let read = options(1, false);
+            let checked = check(&origins, &read, now, &mut report, &Nobody).unwrap();
+            let bad = checked.is_wrong();
+            let first = checked.findings.first().map(|f| (f.kind, f.about.rank));
+            first.filter(|_| bad)
+        };
+        assert_eq!(find(JobLiveness::Unknown), None);
+        let behind = Some((Kind::RankBehind, Some(1)));
+        assert_eq!(find(JobLiveness::Stalled), behind);
+    }
+}

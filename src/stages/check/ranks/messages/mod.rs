@@ -34,17 +34,17 @@ fn side_with_fewer_calls(pair: &UnpairedMessages) -> &CommMember {
 }
 
 impl MessageDifferences<'_> {
-    /// Reports ranks that are behind, and messages without their other side; `told` if another
-    /// finding exists.
+    /// Reports ranks that are behind, and messages without their other side; `has_findings` if
+    /// there are other findings.
     pub(super) fn report_missing_messages(
         &self,
         behind: LaggardFindings,
-        told: bool,
+        has_findings: bool,
     ) -> Vec<Finding> {
-        let all = !told && behind.laggards.is_empty();
-        let missing = self.report_pairs(&behind, !told, all);
+        let all = !has_findings && behind.laggards.is_empty();
+        let missing = self.report_pairs(&behind, !has_findings, all);
         let mut findings = Vec::new();
-        if !told
+        if !has_findings
             && missing
                 .iter()
                 .all(|f| f.kind != Kind::P2pMissingCounterpart)

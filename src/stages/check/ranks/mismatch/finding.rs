@@ -2,7 +2,7 @@
 
 use super::after_difference::{CROSSED_ORDER_TEXT, explain_missing_call, repeats_earlier_step};
 use super::majority::{find_group_in_rhythm, find_usual_group, vote_of_similar_callers};
-use super::{FIRST_USER_REDOP, MemberCalls, show_call};
+use super::{MemberCalls, comparable_redop, show_call};
 use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
@@ -181,7 +181,7 @@ fn name_difference(expected: &CallDetail, made: &CallDetail) -> Kind {
         Kind::CountMismatch
     } else if expected.datatype != made.datatype {
         Kind::DatatypeMismatch
-    } else if expected.redop.min(FIRST_USER_REDOP) != made.redop.min(FIRST_USER_REDOP) {
+    } else if comparable_redop(expected) != comparable_redop(made) {
         Kind::RedopMismatch
     } else {
         Kind::RootMismatch

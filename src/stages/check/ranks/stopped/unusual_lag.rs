@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 struct CommLagTracker {
     /// How many calls each member made.
     made: MemberCallCounts,
-    /// When each made its last, and how many calls of its input come behind it.
+    /// When each made its last, and how many calls of its input follow.
     last: FxHashMap<u32, (u64, u64)>,
     /// Calls of all members together.
     all: u64,
