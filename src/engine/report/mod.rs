@@ -450,6 +450,12 @@ impl Report {
         self.print_message("error", text);
     }
 
+    /// A warning of damage that no account of lines has: the exit code remembers.
+    pub fn warn_damaged(&mut self, text: &str) {
+        self.damaged = true;
+        self.warn(text);
+    }
+
     /// A warning.
     pub fn warn(&self, text: &str) {
         self.print_message("warning", text);
