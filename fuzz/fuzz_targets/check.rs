@@ -10,7 +10,7 @@ use nccl_pipe_fuzz::{Nobody, alike, log, written};
 
 fuzz_target!(|data: &[u8]| {
     alike(&log(data), |origins, options, report| {
-        let checked = check::check(origins, (options, JobLiveness::Unknown), report, &Nobody)?;
+        let checked = check::check(origins, options, JobLiveness::Unknown, report, &Nobody)?;
         let mut text = Vec::new();
         table::write_findings_text(&checked, &[], &mut text).expect("memory");
         table::write_coverage_text(&checked, &mut text).expect("memory");

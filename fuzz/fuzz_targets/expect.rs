@@ -16,7 +16,8 @@ static FACTS: LazyLock<Vec<LogFacts>> = LazyLock::new(|| {
         let origin = work.file("x.log", &log(&[seed]));
         let checked = check::check(
             &[origin],
-            (&options(1, true), JobLiveness::Unknown),
+            &options(1, true),
+            JobLiveness::Unknown,
             &mut report(),
             &Nobody,
         );

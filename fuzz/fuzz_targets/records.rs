@@ -27,7 +27,8 @@ fuzz_target!(|data: &[u8]| {
     let options = options(1, true);
     let _ = check::check(
         &origins,
-        (&options, JobLiveness::Unknown),
+        &options,
+        JobLiveness::Unknown,
         &mut report(),
         &Nobody,
     );

@@ -40,7 +40,16 @@ fn lines(data: &[u8]) -> Vec<u8> {
 }
 
 fn hold(text: &[u8]) {
-    let scanned = walk::walk_bytes(text, (0, true), &RECOGNISER, false, ());
+    let scanned = walk::walk_bytes(
+        text,
+        walk::ChunkPlace {
+            offset: 0,
+            is_quiet: true,
+        },
+        &RECOGNISER,
+        false,
+        (),
+    );
     for (marker, as_printed) in [
         (MarkerSide::End, false),
         (MarkerSide::End, true),

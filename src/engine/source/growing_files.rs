@@ -258,7 +258,9 @@ impl GrowingFiles {
         match pipe {
             Some(live) => {
                 let waited = live.wait_until_readable(ACTIVE_POLL_INTERVAL);
-                waited.map(drop).map_err(|e| InputName::stdin().read_error(e))
+                waited
+                    .map(drop)
+                    .map_err(|e| InputName::stdin().read_error(e))
             }
             None => {
                 self.ear.wait_for_change(ACTIVE_POLL_INTERVAL);

@@ -42,8 +42,8 @@ pub use name::InputName;
 pub use packed::UnpackDamage;
 pub use pipe::PipeSlot;
 pub(crate) use read::{FillEnd, fill_buffer, fill_until_idle};
-pub use rejoin::{LineRejoiner, RejoinCounts, STDIO_BUFFER_BYTES};
 pub(crate) use rejoin::RejoinCountsSlot;
+pub use rejoin::{LineRejoiner, RejoinCounts, STDIO_BUFFER_BYTES};
 pub use small_files::{SmallFileTexts, read_small_files};
 pub use spool::{NotedLines, PipeSpool};
 
@@ -68,7 +68,7 @@ fn head_of(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(INPUT_HEAD_BYTES)]
 }
 
-/// True for a file whose bytes are not its text: packed, or UTF-16.
+/// True for a file that is packed or UTF-16: its bytes are not its text.
 fn is_coded(head: &[u8]) -> bool {
     packed::PackCodec::detect_codec(head).is_some() || utf16::detect_utf16(head).is_some()
 }

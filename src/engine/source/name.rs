@@ -1,7 +1,7 @@
 //! What the user named.
 
-use super::guard;
 use super::growing_stream::FollowTargets;
+use super::guard;
 use super::pipe::PipeSlot;
 use crate::error::Error;
 use crate::error::escape::shown_path;

@@ -6,10 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// Reads once; a signal that interrupts the call does not fail it.
-pub(crate) fn read_some(
-    reader: &mut (impl Read + ?Sized),
-    buffer: &mut [u8],
-) -> io::Result<usize> {
+pub(crate) fn read_some(reader: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match reader.read(buffer) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

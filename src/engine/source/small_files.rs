@@ -103,9 +103,7 @@ fn open_small_file(origin: &InputName) -> Option<(File, usize)> {
         | InputName::Followed(_)
         | InputName::Inside(_)
         | InputName::Pipe(..)
-        | InputName::Copy(..) => {
-            None
-        }
+        | InputName::Copy(..) => None,
         // Asked before it is opened: to open a pipe waits for its writer.
         InputName::Path(path) => {
             let len = small(fs::metadata(path).ok()?)?;

@@ -8,9 +8,7 @@ pub use each::{InputOpener, InputOutcomes, for_each_input, report_no_calls};
 pub use recognise::{RecorderKind, is_log, open_input, open_recorded, open_recorded_pipe};
 
 use super::lines::{self, RowVisitor};
-use super::{
-    FormatReader, InputFormat, Provides, RecognisedFormat, gpu, kineto, nsys, ordered,
-};
+use super::{FormatReader, InputFormat, Provides, RecognisedFormat, gpu, kineto, nsys, ordered};
 use crate::error::{Error, Result};
 use crate::log::walk::LogVisitor;
 use crate::log::{self, LogState, MergedChunk, StartedLog};
@@ -20,7 +18,7 @@ use crate::report::Report;
 use crate::report::account::Account;
 use crate::source::Input;
 
-/// An input whose format is known and provides what is needed.
+/// An input of a known format that provides all that is needed.
 pub struct OpenInput<V = ()> {
     input: Input,
     format: &'static InputFormat,
@@ -271,4 +269,3 @@ impl<V: LogVisitor + Send> OpenInput<V> {
         Ok(self)
     }
 }
-
