@@ -45,11 +45,11 @@ impl PageGatherer<'_> {
             }),
             late: self.inputs.are_walked(),
         };
-        let now = (self.order.options, JobLiveness::Unknown);
         let report = &mut *self.sections.report;
         let (checked, mut seen) = check::check_and_keep_gathered(
             &self.inputs.checked,
-            now,
+            self.order.options,
+            JobLiveness::Unknown,
             Some(&asked),
             report,
             self.progress,

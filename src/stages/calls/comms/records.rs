@@ -121,6 +121,8 @@ impl LogVisitor for ChunkRecords {
         self.slots.push((self.list.len(), self.gap));
     }
 
+    fn unify_processes(&mut self, _first: &[u32]) {}
+
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         self.is_torn = true;
         let mut torn = Vec::with_capacity(calls.len());

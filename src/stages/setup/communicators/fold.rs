@@ -204,6 +204,10 @@ impl LogVisitor for CommunicatorsPartial {
         self.tally.slot();
     }
 
+    fn unify_processes(&mut self, first: &[u32]) {
+        self.tally.unify_processes(first);
+    }
+
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         self.tally.insert_torn_calls(calls);
     }

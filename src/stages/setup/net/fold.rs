@@ -157,15 +157,15 @@ impl NetPartial {
             Some(comm) => (ChunkOwner::Address(comm), None),
             None => self.threads.find_owner(thread),
         };
-        if matches!(whose, ChunkOwner::Address(_) | ChunkOwner::Init(_)) {
-            return self.add_link(process, OwnerClaim::of_owner(whose), way, channels, line);
-        }
-        let inits = self.inits.get(&process).map_or(0, Vec::len);
+let inits = self.inits.get(&process).map_or(0, Vec::len);
         let claim = OwnerClaim {
             owner: whose,
             inits: u32::try_from(inits).unwrap_or(u32::MAX),
             late,
         };
+        if matches!(whose, ChunkOwner::Address(_) | ChunkOwner::Init(_)) {
+            return self.add_link(process, claim, way, channels, line);
+        }
         self.end_wait_by_call(thread);
         match self.waiting.entry(thread).or_default().pending_mut() {
             Some(held) => held.add_channels(claim, way, channels, line),
@@ -271,6 +271,9 @@ impl LogVisitor for NetPartial {
     fn slot(&mut self) {
         self.threads.add_slot();
     }
+
+    // Which of two names of a process printed a line first is not used (`NetStage::settle_owners`).
+    fn unify_processes(&mut self, _first: &[u32]) {}
 
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         self.threads.add_torn_calls(calls);

@@ -341,6 +341,7 @@ mod tests {
     use crate::stages::net::{NetSummary, pairs, table};
     use crate::stages::pieces::{made, walk};
     use crate::testing::sent;
+    use proptest::prelude::*;
 
     #[test]
     fn pieces_of_any_size_give_the_same_rows() {
@@ -373,6 +374,46 @@ mod tests {
             for size in [1, 500, 3000, 40_000] {
                 assert_eq!(rows(size), whole, "{nccl} {size}");
             }
+        }
+    }
+
+    proptest! {
+        /// A ring does not name its communicator: that follows from the lines before it.
+        #[test]
+        fn pieces_of_a_log_with_two_communicators_give_the_same_rings(
+            lines in proptest::collection::vec((0..6_u8, 0..2_u64), 1..25),
+            size in 1..800_usize,
+        ) {
+            let line = |&(kind, thread): &(u8, u64)| {
+                let (comm, place) = match kind % 2 {
+                    0 => ("0x259c", "rank 0 nranks 2"),
+                    _ => ("0x1de1", "rank 2 nranks 4"),
+                };
+                let message = match kind {
+                    0 | 1 => format!(
+                        "ncclCommInitRankConfig comm {comm} {place} cudaDev 0 nvmlDev 0 busId 60 \
+                         commId {comm}77 - Init START"
+                    ),
+                    2 | 3 => format!(
+                        "AllGather: opCount 0 sendbuff 0x7fd9 recvbuff 0x7fda count 40 datatype 7 \
+                         op 0 root 0 comm {comm} [nranks={}] stream (nil)",
+                        2 + 2 * (kind % 2)
+                    ),
+                    4 => "Channel 00/02 : 0 1".to_owned(),
+                    _ => "Channel 00/02 : 0 1 2 3".to_owned(),
+                };
+                format!("vm:2420:{} [0] NCCL INFO {message}\n", 2420 + thread)
+            };
+            let log: String = lines.iter().map(line).collect();
+            let rows = |size: usize| {
+                let mut all = NetStage::default();
+                let merged = walk(log.as_bytes(), size, NetPartial::default, |part| {
+                    all.add_chunk(part);
+                });
+                let net = NetSummary::from_stage(all, &merged);
+                hops::build_hop_grid(&net, HopGraph::Rings)
+            };
+            prop_assert_eq!(rows(size), rows(log.len()));
         }
     }
 }

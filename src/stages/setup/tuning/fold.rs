@@ -92,6 +92,12 @@ impl TuningPartial {
         self.in_order || !self.slots.is_empty()
     }
 
+    /// Leaves what comes from now on to the merge if a line's process is not sure: the merge may find
+    /// that it is another process of the chunk, and a burst may have lines under both names.
+    fn note_process(&mut self, is_sure: bool) {
+        self.in_order |= !is_sure;
+    }
+
     /// Returns a call for the join; `None` for Send and Recv.
     #[inline]
     fn tuned_call_of(&mut self, call: &LogCall<'_>) -> Option<TunedCall> {
@@ -150,6 +156,7 @@ impl LogVisitor for TuningPartial {
         let Some(made) = self.tuned_call_of(call) else {
             return;
         };
+        self.note_process(call.is_sure);
         let thread = SpeakerThread::new(call.process, call.tid);
         if !self.has_lines && !self.is_late() {
             let number = self.met.intern_value(ThreadCall { thread, made }) as usize;
@@ -186,6 +193,9 @@ impl LogVisitor for TuningPartial {
         insert_at_places(&mut self.late, late);
     }
 
+    // The merge numbers what is left to it.
+    fn unify_processes(&mut self, _first: &[u32]) {}
+
     fn message(&mut self, said: &MessageLine<'_>) {
         let NcclMessage::Tuning(tuning) = &said.message else {
             return;
@@ -220,6 +230,7 @@ impl LogVisitor for TuningPartial {
                 api: true,
             },
         };
+        self.note_process(said.is_sure);
         let thread = SpeakerThread::new(said.process, said.tid);
         if said.tid.is_none() {
             // The process of a kernel's line is unknown, so its calls are too.

@@ -375,6 +375,7 @@ mod tests {
     use crate::stages::pieces::{made, walk};
     use crate::stages::tuning::table::{self, Options};
     use crate::testing::sent;
+    use proptest::prelude::*;
 
     /// The log with some of its calls torn at byte 128, after which another process's line is.
     fn torn(log: &[u8]) -> (Vec<u8>, usize) {
@@ -469,6 +470,38 @@ mod tests {
             for size in [1, 500, 3000, 40_000] {
                 assert_eq!(rows(size), whole, "{nccl} {size}");
             }
+        }
+    }
+
+    proptest! {
+        /// Other text is glued to a host's name, and its name alone comes later, before or never.
+        #[test]
+        fn pieces_of_a_log_with_glued_names_give_the_same_rows(
+            lines in proptest::collection::vec((0..3_u8, 0..2_u64, any::<bool>()), 1..30),
+            size in 1..600_usize,
+        ) {
+            let line = |&(kind, thread, is_glued): &(u8, u64, bool)| {
+                let glued = if is_glued { "float     sum" } else { "" };
+                let message = match kind {
+                    0 => "64 Bytes -> Algo 0 proto 0 time 49.675526".to_owned(),
+                    kind => format!(
+                        "AllReduce: opCount 0 sendbuff 0x7f10 recvbuff 0x7f20 count {} datatype 7 \
+                         op 0 root 0 comm 0x7fa0 [nranks=32] stream 0x83e0",
+                        16 * kind
+                    ),
+                };
+                format!("{glued}one-27:4336:{} [5] NCCL INFO {message}\n", 4386 + thread)
+            };
+            let log: String = lines.iter().map(line).collect();
+            let rows = |size: usize| {
+                let mut all = TuningStage::default();
+                let merged = walk(log.as_bytes(), size, TuningPartial::default, |part| {
+                    all.add_chunk(part);
+                });
+                all.end_lines(&merged);
+                (table::build_crossover_grid(&all, &Options::default()), all.calls)
+            };
+            prop_assert_eq!(rows(size), rows(log.len()));
         }
     }
 }
