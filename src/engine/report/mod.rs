@@ -214,6 +214,12 @@ impl Report {
         self.print_message("error", text);
     }
 
+    /// Prints a warning of damage that no account of lines has: the exit code remembers it.
+    pub fn warn_damaged(&mut self, text: &str) {
+        self.damaged = true;
+        self.warn(text);
+    }
+
     /// Prints a warning.
     pub fn warn(&self, text: &str) {
         self.print_message("warning", text);

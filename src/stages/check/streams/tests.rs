@@ -337,7 +337,8 @@ fn checked(files: &[String], jobs: usize, mmap: bool) -> CheckSummary {
     let mut report = Report::new("test", false, true);
     check(
         &origins,
-        (&options, JobLiveness::Unknown),
+        &options,
+        JobLiveness::Unknown,
         &mut report,
         &Nobody,
     )
