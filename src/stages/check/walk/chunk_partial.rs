@@ -170,6 +170,12 @@ impl LogVisitor for CheckPartial {
         self.again.slot();
     }
 
+    fn unify_processes(&mut self, first: &[u32]) {
+        self.communicators.unify_processes(first);
+        self.times.unify_processes(first);
+        self.again.unify_processes(first);
+    }
+
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         self.communicators.insert_torn_calls(calls);
         self.net.insert_torn_calls(calls);
