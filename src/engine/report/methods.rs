@@ -33,7 +33,7 @@ pub enum PositionOnlyReason {
     Late,
     /// Several ranks print each line, each at its own time.
     Printers,
-    /// More calls lie between two lines than are held.
+    /// The calls between two lines take more memory than is given to calls that wait.
     Many,
 }
 
@@ -46,7 +46,9 @@ impl PositionOnlyReason {
             PositionOnlyReason::Lost => "calls are lost in damaged lines",
             PositionOnlyReason::Late => "the trainer prints its line after calls of the next step",
             PositionOnlyReason::Printers => "several ranks print each line",
-            PositionOnlyReason::Many => "too many calls are between two step lines",
+            PositionOnlyReason::Many => {
+                "between two step lines are more calls than the program holds (1 GiB)"
+            }
         }
     }
 }
@@ -60,7 +62,7 @@ pub enum NoStepReason {
     NoCalls,
     /// The calls of the file with the step lines are placed by position.
     ByPosition,
-    /// The files have more calls than are held until all are read.
+    /// The files' calls take more memory than is given to calls that wait.
     Many,
 }
 
@@ -78,7 +80,7 @@ impl NoStepReason {
             }
             NoStepReason::Many => {
                 "their files have no step lines, and all files together have more calls than the \
-                 program keeps"
+                 program holds (1 GiB)"
             }
         }
     }
@@ -95,7 +97,20 @@ impl PlacementMethods {
         self.apart = self.apart.max(other.apart);
     }
 
-    /// What a run says of them; `None` where no call was placed.
+    /// Counts the calls whose steps are lost because they take more memory than is given to them.
+    pub fn lost_calls(self) -> u64 {
+        let by_position = match self.why {
+            Some(PositionOnlyReason::Many) => self.position,
+            _ => 0,
+        };
+        let without = match self.apart {
+            Some(NoStepReason::Many) => self.without,
+            _ => 0,
+        };
+        by_position + without
+    }
+
+    /// Returns the sentence of a run about its calls; `None` where no call was placed.
     pub fn summary_text(self) -> Option<String> {
         let each = [
             (self.sequence, "by communicator and sequence"),

@@ -390,7 +390,7 @@ impl Report {
         );
     }
 
-    /// Calls were placed in steps: how is reported at the end.
+    /// Adds how calls were placed in steps: [`Report::finish`] reports it.
     pub fn add_placements(&mut self, methods: PlacementMethods) {
         self.methods.add_counts(methods);
     }
@@ -399,7 +399,10 @@ impl Report {
     /// damaged.
     pub fn finish(&self) {
         if let Some(words) = self.methods.summary_text() {
-            self.note(&words);
+            match self.methods.lost_calls() {
+                0 => self.note(&words),
+                _ => self.warn(&words),
+            }
         }
         if let Some(passed) = self.skipped_inputs() {
             self.note(&format!("files that are not logs were skipped: {passed}"));
@@ -469,6 +472,7 @@ impl Report {
             || self.total.damaged > 0
             || self.total.dropped > 0
             || self.total.calls == u64::MAX
+            || self.methods.lost_calls() > 0
             || !self.total.unknown_datatypes.is_empty()
     }
 

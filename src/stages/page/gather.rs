@@ -200,6 +200,13 @@ fn run_check(
         "",
     );
     let counted = seen.counted.take();
+    if let Some(methods) = counted.as_ref().map(|counted| counted.methods)
+        && methods.lost_calls() > 0
+    {
+        report.add_placements(methods);
+        let text = methods.summary_text().unwrap_or_default();
+        page.job.push(("steps of calls", text));
+    }
     let (calls, pairs) = match counted {
         Some(counted) => (Some((counted.calls, counted.by_step)), counted.pairs),
         None => (None, None),

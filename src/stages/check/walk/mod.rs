@@ -15,6 +15,7 @@ use crate::count::tally;
 use crate::error::{Error, Result};
 use crate::formats::Provides;
 use crate::formats::open::OpenInput;
+use crate::log::placement::PlacementMethods;
 use crate::log::timeline::{self, Checkpoint, LastStepsStart, LiveTimeline};
 use crate::log::{LogState, MergedChunk};
 use crate::members::MergedMembers;
@@ -84,6 +85,8 @@ pub(crate) struct RequestedCalls {
     pub(crate) by_step: Option<CountedCalls>,
     /// As nccl-matrix tells them apart, with the sides of communicators that lines tell of.
     pub(crate) pairs: Option<(CountedCalls, Vec<CommunicatorSide>)>,
+    /// How they were placed in steps.
+    pub(crate) methods: PlacementMethods,
 }
 
 /// Everything that was gathered.
@@ -434,6 +437,7 @@ impl<'o> Gatherer<'o> {
                 let calls = gathered.count_calls_by(&matrix::matrix_tally_options(false), merged);
                 (calls, gathered.sides_from_lines(merged))
             }),
+            methods: gathered.placement_methods(),
         });
         if let Some(tuning) = &mut self.tuning {
             tuning.end_lines(merged);

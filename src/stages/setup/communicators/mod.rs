@@ -29,7 +29,7 @@ use crate::error::Result;
 use crate::formats::Provides;
 use crate::formats::open::OpenInput;
 use crate::grammar::values::ByteBasis;
-use crate::log::placement::{PlacedCalls, Placement, TakenInput};
+use crate::log::placement::{PlacedCalls, Placement, PlacementMethods, TakenInput};
 use crate::log::propose;
 use crate::log::timeline::{self, PresentSteps, StepTimeline, StepWindow};
 use crate::log::{LogState, MergedChunk};
@@ -218,6 +218,8 @@ pub struct CommunicatorTotals {
     steps: u64,
     /// The inputs' names.
     inputs: Vec<String>,
+    /// How calls were placed in steps, where the chunks tell steps apart.
+    methods: PlacementMethods,
     /// The calls by step, where that is asked for.
     #[serde(skip)]
     by_step: Option<CommunicatorStepCalls>,
@@ -241,6 +243,7 @@ impl CommunicatorTotals {
             calls: SortBuffer::default(),
             steps: 0,
             inputs: Vec::new(),
+            methods: PlacementMethods::default(),
             by_step: None,
         }
     }
@@ -283,7 +286,9 @@ impl CommunicatorTotals {
         self.sides.merge(other.sides, here, before);
         self.inputs.extend(other.inputs);
         self.steps = self.steps.max(other.steps);
-        self.tally.merge(other.tally, to);
+        self.methods.add_counts(other.methods);
+        let methods = self.tally.merge(other.tally, to);
+        self.methods.add_counts(methods);
         let (calls, all) = (&mut self.calls, window.is_none());
         self.tally
             .drain_wanted(|_| all, |_, key, value| calls.push((), key, value));
@@ -326,6 +331,7 @@ impl CommunicatorTotals {
         self.steps = self.steps.max(steps);
         let wanted = |gap: usize| is_gap_wanted(window, timeline, gap);
         let placed = self.tally.end_input((timeline, merged), wanted);
+        self.methods.add_counts(placed.1.methods);
         self.take_tally(timeline, window);
         placed
     }
@@ -392,8 +398,14 @@ impl CommunicatorTotals {
     ) -> Option<PlacedCalls> {
         let wanted = |timeline: &StepTimeline, gap: usize| is_gap_wanted(window, timeline, gap);
         let placed = self.tally.place_held(merged, wanted)?;
+        self.methods.add_counts(placed.methods);
         self.take_tally(&placed.timeline, window);
         Some(placed)
+    }
+
+    /// How the calls were placed in steps, where the chunks tell steps apart.
+    pub(crate) fn placement_methods(&self) -> PlacementMethods {
+        self.methods
     }
 
     /// The calls by step; `None` where that was not asked for.
