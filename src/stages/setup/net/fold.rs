@@ -157,7 +157,7 @@ impl NetPartial {
             Some(comm) => (ChunkOwner::Address(comm), None),
             None => self.threads.find_owner(thread),
         };
-let inits = self.inits.get(&process).map_or(0, Vec::len);
+        let inits = self.inits.get(&process).map_or(0, Vec::len);
         let claim = OwnerClaim {
             owner: whose,
             inits: u32::try_from(inits).unwrap_or(u32::MAX),
