@@ -50,6 +50,8 @@ impl LogVisitor for Keep {
         self.slots.push((self.told.len(), self.gap));
     }
 
+    fn unify_processes(&mut self, _: &[u32]) {}
+
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         for RepairedCall { slot, call, .. } in calls.iter().rev() {
             let (at, gap) = self.slots[*slot as usize];
