@@ -217,7 +217,7 @@ impl ChunkRecords {
     #[inline(always)]
     fn number_call(&mut self, record: &mut CallRecord, kind: OpKind) {
         let known = match kind {
-            OpKind::PointToPoint => None,
+            OpKind::Send | OpKind::Recv => None,
             _ => self.collectives.get(record.member as usize).copied(),
         };
         let at = known

@@ -116,7 +116,7 @@ impl TrafficTotals {
     ) {
         self.traffic.calls = self.traffic.calls.saturating_add(value.calls);
         let kind = op_kind(name);
-        if kind == OpKind::PointToPoint {
+        if kind.is_message() {
             self.peers
                 .add_message(side, name == b"Send", key.root, key.size);
             self.bytes.point += value.bytes;

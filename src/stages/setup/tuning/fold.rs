@@ -99,7 +99,7 @@ impl TuningPartial {
     fn tuned_call_of(&mut self, call: &LogCall<'_>) -> Option<TunedCall> {
         let coll = &call.coll;
         let (op, kind) = self.names.intern(coll.op);
-        if kind == OpKind::PointToPoint {
+        if kind.is_message() {
             return None;
         }
         Some(TunedCall {

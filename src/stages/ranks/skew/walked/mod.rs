@@ -186,7 +186,7 @@ impl SkewChunk {
     fn resolve_ops(&self, taken: &mut SkewBuilder) -> Vec<SkewOp> {
         let ops = self.ops.op_names().map(|name| SkewOp {
             number: taken.intern_op(name),
-            compared: op_kind(name) != OpKind::PointToPoint,
+            compared: !op_kind(name).is_message(),
         });
         ops.collect()
     }

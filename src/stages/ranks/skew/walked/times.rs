@@ -47,7 +47,7 @@ impl SkewPartial {
     #[inline]
     fn pack_call(&mut self, op: &[u8], member: u32, time: &[u8]) -> PackedCall {
         let (number, kind) = self.ops.intern(op);
-        let is_message = kind == OpKind::PointToPoint;
+        let is_message = kind.is_message();
         if is_message && matches!(op, b"Send" | b"Recv") {
             return PackedCall { member, made: None };
         }
