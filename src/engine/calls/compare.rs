@@ -115,7 +115,9 @@ where
     B: KnownCalls<Content = A::Content>,
 {
     if own.content_at(seq).is_none() {
-        let missing = usual.last_seq().map_or(0, |last| last.saturating_sub(seq) + 1);
+        let missing = usual
+            .last_seq()
+            .map_or(0, |last| last.saturating_sub(seq) + 1);
         return Deviation::Behind(missing);
     }
     let left_out = find_shift(own, usual, seq);
@@ -150,7 +152,9 @@ where
     (1..=MAX_CALL_SHIFT).find_map(|calls| {
         let mut agreed = 0;
         loop {
-            let Some(at) = seq.checked_add(agreed) else { break };
+            let Some(at) = seq.checked_add(agreed) else {
+                break;
+            };
             let Some(theirs) = at.checked_add(calls).and_then(|at| other.content_at(at)) else {
                 break;
             };
@@ -191,7 +195,10 @@ pub(super) mod tests {
     use super::*;
 
     /// Calls by one letter each, from number `.0` on.
-    pub(in crate::calls) struct Letters(pub(in crate::calls) u64, pub(in crate::calls) &'static [u8]);
+    pub(in crate::calls) struct Letters(
+        pub(in crate::calls) u64,
+        pub(in crate::calls) &'static [u8],
+    );
 
     impl KnownCalls for Letters {
         type Content = u8;
@@ -237,9 +244,17 @@ pub(super) mod tests {
 
     #[test]
     fn numbers_that_only_one_member_has_are_not_compared() {
-        let calls = [vec![(0, 8), (1, 4), (2, 4)], vec![(0, 8), (1, 16), (3, 4)], vec![(2, 8)]];
+        let calls = [
+            vec![(0, 8), (1, 4), (2, 4)],
+            vec![(0, 8), (1, 16), (3, 4)],
+            vec![(2, 8)],
+        ];
         let compared = compare_numbered(calls.clone());
-        let expected = NumberedDifference { first: Some(1), compared: 2, shared: 3 };
+        let expected = NumberedDifference {
+            first: Some(1),
+            compared: 2,
+            shared: 3,
+        };
         assert_eq!(compared, expected);
         let alike = compare_numbered(calls.into_iter().take(1));
         assert_eq!((alike.first, alike.shared), (None, 0));

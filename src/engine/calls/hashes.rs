@@ -77,7 +77,10 @@ mod tests {
             assert_eq!(block, Some(at / CALLS_PER_HASH_BLOCK), "{at}");
         }
         // Fewer calls differ where they end.
-        assert_eq!(find_first_unequal_block(&[&usual, &hashed(0..600)]), Some(2));
+        assert_eq!(
+            find_first_unequal_block(&[&usual, &hashed(0..600)]),
+            Some(2)
+        );
         assert_eq!(find_first_unequal_block(&[]), None);
     }
 }

@@ -152,7 +152,9 @@ impl<'a> Content<'a> {
             (self.redop != other.redop, ContentDifference::Redop),
             (self.root != other.root, ContentDifference::Root),
         ];
-        differs.into_iter().find_map(|(is, what)| is.then_some(what))
+        differs
+            .into_iter()
+            .find_map(|(is, what)| is.then_some(what))
     }
 }
 
@@ -193,7 +195,13 @@ mod tests {
 
     #[test]
     fn both_ends_of_a_message_are_one_sequence_with_one_content() {
-        let (send, recv) = (coll(b"Send"), Coll { root: 2, ..coll(b"Recv") });
+        let (send, recv) = (
+            coll(b"Send"),
+            Coll {
+                root: 2,
+                ..coll(b"Recv")
+            },
+        );
         let [to, from] = [&send, &recv].map(|coll| StreamKind::of_coll(coll).unwrap());
         assert_eq!(to.sequence_of(0, 2), from.sequence_of(0, 3));
         let [a, b] = [(&send, to), (&recv, from)].map(|(coll, kind)| Content::of_call(coll, kind));
@@ -206,17 +214,24 @@ mod tests {
             assert_eq!(StreamKind::of_coll(&coll(name)), None);
             assert!(!is_collective_name(name));
         }
-        assert_eq!(StreamKind::of_coll(&coll(b"New")), Some(StreamKind::Collective));
+        assert_eq!(
+            StreamKind::of_coll(&coll(b"New")),
+            Some(StreamKind::Collective)
+        );
         assert!(is_collective_name(b"New") && is_collective_name(b"AllReduce"));
     }
 
     #[test]
     fn reductions_of_users_are_one() {
-        let by = |redop| Coll { redop, ..coll(b"AllReduce") };
+        let by = |redop| Coll {
+            redop,
+            ..coll(b"AllReduce")
+        };
         let of = |coll: &Coll<'_>| Content::of_collective(coll).mark();
         assert_eq!(of(&by(9)), of(&by(17)));
         let (sum, max) = (by(0), by(2));
-        let difference = Content::of_collective(&sum).find_difference(&Content::of_collective(&max));
+        let difference =
+            Content::of_collective(&sum).find_difference(&Content::of_collective(&max));
         assert_eq!(difference, Some(ContentDifference::Redop));
     }
 }

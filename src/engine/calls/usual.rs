@@ -54,7 +54,9 @@ where
         }
         let size = first.len();
         let tied = groups.iter().take_while(|group| group.len() == size);
-        let members: Vec<&K> = tied.filter_map(|group| self.all.get(*group.first()?)).collect();
+        let members: Vec<&K> = tied
+            .filter_map(|group| self.all.get(*group.first()?))
+            .collect();
         let found = self.vote_of_similar(&members).or_else(|| {
             let rhythm = self.find_rhythm(&members).map(|at| (at, Basis::Rhythm));
             rhythm.or_else(|| self.find_repeated(&members))
@@ -158,7 +160,10 @@ where
         members: &[&K],
         repeated: impl Fn(&K) -> Option<usize>,
     ) -> Option<usize> {
-        let alike: Vec<usize> = members.iter().map(|own| repeated(own).unwrap_or(0)).collect();
+        let alike: Vec<usize> = members
+            .iter()
+            .map(|own| repeated(own).unwrap_or(0))
+            .collect();
         let most = alike.iter().max().copied().filter(|&most| most >= 2)?;
         find_only(&alike, |&many| many == most)
     }
@@ -233,7 +238,11 @@ mod tests {
         let mut groups = vec![vec![1, 2], vec![0]];
         let all = [Letters(0, b"A"), Letters(0, b"B"), Letters(0, b"B")];
         let none: &[Letters] = &[];
-        let outliers = Outliers { seq: 0, all: &all, similar: none };
+        let outliers = Outliers {
+            seq: 0,
+            all: &all,
+            similar: none,
+        };
         assert_eq!(outliers.put_right_group_first(&mut groups), Basis::Majority);
     }
 }

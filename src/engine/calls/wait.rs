@@ -391,7 +391,10 @@ mod tests {
         // Rank 3 lacks both calls and waits in none; rank 2 lacks one and waits for rank 3.
         let waits = [wait(&[0, 1], &[2, 3], 5), wait(&[2], &[3], 4)];
         let ranks = BTreeSet::from([3]);
-        assert_eq!(find_blocker(&waits), Some(Blocker::Lacking { wait: 1, ranks }));
+        assert_eq!(
+            find_blocker(&waits),
+            Some(Blocker::Lacking { wait: 1, ranks })
+        );
         assert_eq!(find_blocker(&[wait(&[0, 1], &[], 1)]), None);
     }
 
@@ -399,7 +402,11 @@ mod tests {
     fn ranks_that_wait_for_each_other_are_a_circle_of_any_length() {
         let two = [wait(&[0], &[1], 1), wait(&[1], &[0], 2)];
         assert_eq!(find_blocker(&two), Some(Blocker::Circle(vec![0, 1])));
-        let three = [wait(&[0], &[1], 1), wait(&[1], &[2], 2), wait(&[2], &[0], 3)];
+        let three = [
+            wait(&[0], &[1], 1),
+            wait(&[1], &[2], 2),
+            wait(&[2], &[0], 3),
+        ];
         assert_eq!(find_blocker(&three), Some(Blocker::Circle(vec![0, 1, 2])));
     }
 }

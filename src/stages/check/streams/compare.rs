@@ -4,7 +4,8 @@
 //! no bytes overwritten, the job logged from its start. Otherwise the reason is reported.
 
 use super::unjudged_reason::UnjudgedReason;
-use super::{CALLS_PER_HASH_BLOCK, CallStream, CallStreams, ProcessComm, StreamKind};
+use super::{CallStream, CallStreams, ProcessComm, StreamKind};
+use crate::calls::hashes::{HashedCalls, find_first_unequal_block};
 use crate::report::account::Account;
 use crate::stages::check::ranks::unnamed_communicators::{self, UnnamedComms};
 use crate::stages::communicators::{CommunicatorsSummary, MergedCommunicator, Named};
@@ -351,7 +352,7 @@ impl CommSides<'_> {
                 rank: self.found.sides[side].rank,
                 side,
                 caller,
-                calls: stream.map_or(0, |at| self.streams.list[at as usize].calls),
+                calls: stream.map_or(0, |at| self.streams.list[at as usize].hashed.calls),
                 before: stream.map_or(0, |at| self.streams.calls_until_hang(at)),
             });
         }
@@ -387,17 +388,19 @@ impl CommSides<'_> {
         self.streams.list.get(at as usize)
     }
 
-    /// The first block of collectives that is not the same for all.
+    fn hashed_calls(&self, member: &CommMember, way: StreamKind) -> Option<&HashedCalls> {
+        Some(&self.find_stream(member.caller?, way)?.hashed)
+    }
+
+    /// The first block of collectives in which members differ.
     fn first_differing_block(&self, members: &[CommMember]) -> Option<u64> {
-        let none = CallStream::default();
+        let none = HashedCalls::default();
         let of = |m: &CommMember| {
-            let stream = m
-                .caller
-                .and_then(|c| self.find_stream(c, StreamKind::Collective));
-            stream.unwrap_or(&none)
+            self.hashed_calls(m, StreamKind::Collective)
+                .unwrap_or(&none)
         };
-        let all: Vec<&CallStream> = members.iter().map(of).collect();
-        first_unequal_block(&all)
+        let all: Vec<&HashedCalls> = members.iter().map(of).collect();
+        find_first_unequal_block(&all)
     }
 
     /// Sends that are not what is received.
@@ -424,21 +427,17 @@ impl CommSides<'_> {
                 }
             }
         }
-        let none = CallStream::default();
+        let none = HashedCalls::default();
         let before = |member: &CommMember, way: StreamKind| {
             let at = member.caller.and_then(|c| self.stream_number(c, way));
             at.map_or(0, |at| self.streams.calls_until_hang(at))
         };
         for (from, to) in ways {
             let (from, to) = (members[from as usize], members[to as usize]);
-            let sends = from
-                .caller
-                .and_then(|c| self.find_stream(c, StreamKind::Send(to.peer_rank())));
-            let receives = to
-                .caller
-                .and_then(|c| self.find_stream(c, StreamKind::Recv(from.peer_rank())));
+            let sends = self.hashed_calls(&from, StreamKind::Send(to.peer_rank()));
+            let receives = self.hashed_calls(&to, StreamKind::Recv(from.peer_rank()));
             let (sends, receives) = (sends.unwrap_or(&none), receives.unwrap_or(&none));
-            if let Some(block) = first_unequal_block(&[sends, receives]) {
+            if let Some(block) = find_first_unequal_block(&[sends, receives]) {
                 all.push(UnpairedMessages {
                     communicator,
                     from,
@@ -483,32 +482,4 @@ impl CommSides<'_> {
             None
         }
     }
-}
-
-/// The first block in which the streams are not all the same; `None` where they are.
-fn first_unequal_block(all: &[&CallStream]) -> Option<u64> {
-    let first = all.first()?;
-    if all
-        .iter()
-        .all(|s| (s.calls, s.hash) == (first.calls, first.hash))
-    {
-        return None;
-    }
-    let shortest = all.iter().map(|s| s.calls).min().unwrap_or(0);
-    let longest = all.iter().max_by_key(|s| s.blocks.len())?;
-    let differs = |block: usize| {
-        let those = all.iter().filter_map(|s| s.blocks.get(block));
-        those
-            .clone()
-            .any(|hash| Some(hash) != longest.blocks.get(block))
-    };
-    // What is forgotten was compared.
-    let begin = all
-        .iter()
-        .map(|s| s.blocks.forgotten_count())
-        .max()
-        .unwrap_or(0);
-    let whole = (begin..longest.blocks.len()).find(|&block| differs(block));
-    let short = shortest / CALLS_PER_HASH_BLOCK;
-    Some(whole.map_or(short, |block| short.min(block as u64)))
 }

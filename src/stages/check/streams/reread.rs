@@ -2,7 +2,8 @@
 
 use super::piped::PipeRecord;
 use super::step_ends::{InputStepEnds, StepEndTracker};
-use super::{CallStreams, ProcessComm, StreamKind, caller_of_member, stream_kind_of};
+use super::{CallStreams, ProcessComm, StreamKind, caller_of_member};
+use crate::calls::same::Content;
 use crate::count::calls::Options;
 use crate::error::Result;
 use crate::grammar::coll::Coll;
@@ -113,7 +114,7 @@ pub(crate) fn reread_wanted(
                 for call in &list {
                     let coll = call.to_coll(ops.name_of_op(call.op));
                     let member = part.to.members[call.member as usize];
-                    let Some(way) = stream_kind_of(&coll) else {
+                    let Some(way) = StreamKind::of_coll(&coll) else {
                         continue;
                     };
                     let stream = *known.entry((member, way)).or_insert_with(|| {
@@ -155,6 +156,21 @@ fn name_stream(member: u32, way: StreamKind, merged: &MergedMembers) -> StreamNa
 }
 
 impl CallDetail {
+    /// What the callers of this call must agree on, if it is a collective.
+    pub(crate) fn content(&self) -> Content<'_> {
+        Content::of_collective(&Coll {
+            op: &self.op,
+            op_count: self.op_count,
+            count: self.count,
+            datatype: self.datatype,
+            redop: self.redop,
+            root: self.root,
+            comm: 0,
+            nranks: None,
+            stream: 0,
+        })
+    }
+
     fn from_call(coll: &Coll<'_>, (input, at): (u32, u64), nth: u64) -> CallDetail {
         CallDetail {
             seq: 0,

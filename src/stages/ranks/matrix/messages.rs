@@ -42,9 +42,7 @@ pub(super) fn add_messages(
     let mut pairs: BTreeMap<(MatrixComm, u32, u32), PairRecords> = BTreeMap::new();
     let mut receives: BTreeSet<(MatrixComm, u32)> = BTreeSet::new();
     let mut nobodys = 0_u64;
-    let those = calls
-        .iter()
-        .filter(|m| op_kind(m.op).is_message());
+    let those = calls.iter().filter(|m| op_kind(m.op).is_message());
     for made in those {
         let sum = TrafficSum::from_calls(made.calls, made.all_bytes());
         let (comm, rank) = members.caller_of(made);

@@ -1,7 +1,7 @@
 //! Who is to blame for a circle.
 
 use super::Rendezvous;
-use super::replay::{CollectiveId, ProgramCall, WaitCircle};
+use crate::calls::wait::{CollectiveId, ProgramCall, WaitCircle};
 use std::cmp::Ordering;
 
 /// So many calls before one show clearly whether it is usual there.

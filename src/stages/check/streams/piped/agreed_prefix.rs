@@ -118,7 +118,7 @@ impl AgreedPrefix {
             let gone = |group: &StreamGroup| {
                 group
                     .iter_streams(streams)
-                    .map(|own| own.blocks.forgotten_count())
+                    .map(|own| own.hashed.blocks.forgotten_count())
                     .max()
             };
             for group in &mut self.named {
@@ -160,7 +160,12 @@ impl AgreedPrefix {
         for group in self.named.iter().filter(whole) {
             for &stream in &group.streams {
                 if let Some(stream) = streams.get_mut(stream as usize) {
-                    drop(stream.blocks.forget_before(group.agreed.saturating_sub(1)));
+                    drop(
+                        stream
+                            .hashed
+                            .blocks
+                            .forget_before(group.agreed.saturating_sub(1)),
+                    );
                 }
             }
         }
@@ -172,7 +177,7 @@ impl AgreedPrefix {
             streams
                 .list
                 .get(stream as usize)
-                .map_or(0, |own| own.blocks.len())
+                .map_or(0, |own| own.hashed.blocks.len())
         };
         for (keep, stream) in self.keep.iter_mut().zip(0..) {
             let blocks = match self.gives_up {
@@ -222,7 +227,7 @@ impl AgreedPrefix {
         }
         let mut new: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
         for (&(caller, _), &stream) in &streams.at {
-            let first = streams.list[stream as usize].begin;
+            let first = streams.list[stream as usize].hashed.begin;
             if let Some(first) = first.filter(|_| is_unnamed(caller))
                 && self.classed.insert(stream)
             {
@@ -236,7 +241,7 @@ impl AgreedPrefix {
                 let own = group
                     .streams
                     .first()
-                    .and_then(|&own| streams.list[own as usize].begin);
+                    .and_then(|&own| streams.list[own as usize].hashed.begin);
                 group.agreed <= 1 && own == Some(first)
             };
             match self.unnamed.iter_mut().find(is_it) {
@@ -309,7 +314,7 @@ impl StreamGroup {
 
     /// Its size and its first block, where others may be asked what is usual.
     fn size_and_first_block(&self, streams: &CallStreams) -> Option<(usize, u64)> {
-        let block = self.iter_streams(streams).next()?.begin;
+        let block = self.iter_streams(streams).next()?.hashed.begin;
         let block = block.filter(|_| (1..=MAX_RANKS_TO_ASK_KIND).contains(&self.ranks));
         block.map(|block| (self.ranks, block))
     }
@@ -318,7 +323,7 @@ impl StreamGroup {
     fn is_next_block_equal(&self, streams: &CallStreams) -> Option<bool> {
         let mut blocks = self
             .iter_streams(streams)
-            .map(|stream| stream.blocks.get(self.agreed));
+            .map(|stream| stream.hashed.blocks.get(self.agreed));
         let first = blocks.next()??;
         let mut is_same = true;
         for block in blocks {
@@ -331,7 +336,7 @@ impl StreamGroup {
     fn compare_blocks(&mut self, streams: &CallStreams) -> Option<usize> {
         let most = self
             .iter_streams(streams)
-            .map(|stream| stream.calls)
+            .map(|stream| stream.hashed.calls)
             .max()
             .unwrap_or(0);
         self.idle = match most == self.calls {
@@ -365,7 +370,7 @@ impl StreamGroup {
                 parted(&self.streams, self.agreed);
                 let mut parts: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
                 for &stream in &self.streams {
-                    let block = streams.list[stream as usize].blocks.get(self.agreed);
+                    let block = streams.list[stream as usize].hashed.blocks.get(self.agreed);
                     parts
                         .entry(block.copied().unwrap_or(0))
                         .or_default()

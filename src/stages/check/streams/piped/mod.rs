@@ -12,7 +12,7 @@ mod tests;
 
 use super::reread::{CallDetail, RereadChunk, StreamReread};
 use super::step_ends::{InputStepEnds, StepEndTracker};
-use super::{CallStreams, ProcessComm, StreamKind, caller_of_member, stream_kind_of};
+use super::{CallStreams, ProcessComm, StreamKind, caller_of_member};
 use crate::count::calls::Options;
 use crate::error::{Error, Result};
 use crate::log::MergedChunk;
@@ -131,13 +131,17 @@ impl<'o> PipeRecorder<'o> {
         let mut made: FxHashMap<u32, u64> = FxHashMap::default();
         for ((caller, _), &stream) in &streams.at {
             let process = streams.callers.get(*caller).process;
-            *made.entry(process).or_default() += streams.list[stream as usize].calls;
+            *made.entry(process).or_default() += streams.list[stream as usize].hashed.calls;
         }
         let piped = PipeRecord {
             thin,
             ops: OpInterner::default(),
             torn: Vec::new(),
-            calls: streams.list.iter().map(|stream| stream.calls).collect(),
+            calls: streams
+                .list
+                .iter()
+                .map(|stream| stream.hashed.calls)
+                .collect(),
             made,
             spans: FxHashMap::default(),
             all: 0,
@@ -187,7 +191,7 @@ impl<'o> PipeRecorder<'o> {
         self.piped.calls.resize(streams.list.len(), 0);
         for small in &calls.list {
             let member = small.member as usize;
-            let Some(way) = stream_kind_of(&small.to_coll(calls.ops.name_of_op(small.op))) else {
+            let Some(way) = StreamKind::of_call(calls.ops.op_kind(small.op), small.root) else {
                 continue;
             };
             let Some(&Some((number, ProcessComm { process, .. }))) = callers.get(member) else {
