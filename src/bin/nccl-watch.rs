@@ -14,6 +14,7 @@ use nccl_pipe::report::progress::Progress;
 use nccl_pipe::source::GrowingFiles;
 use nccl_pipe::stages::check::CheckSummary;
 use nccl_pipe::stages::check::answer::table;
+use nccl_pipe::stages::check::kind::Kind;
 use nccl_pipe::stages::watch::page::{WatchHistory, WatchPage, draw_page};
 use nccl_pipe::stages::watch::processes::ALL_ENDED;
 use nccl_pipe::stages::watch::run::{Options, WatchEnd, WatchListener, run_watch};
@@ -299,7 +300,7 @@ impl WatchPrinter<'_> {
             watch.calls(),
         ))?;
         self.print_findings(watch, found)?;
-        let is_over = found.findings.iter().any(|f| f.id == ALL_ENDED);
+        let is_over = found.findings.iter().any(|f| f.kind == ALL_ENDED);
         let is_open = !found.is_wrong() && !is_over && watch.calls().total().calls > 0;
         match is_open && watch.ranks().are_level() {
             true => self.print_line(messages::EQUAL_CALLS_TEXT),
@@ -308,8 +309,8 @@ impl WatchPrinter<'_> {
     }
 
     fn print_findings(&mut self, watch: &JobWatch<'_>, found: &CheckSummary) -> Result<()> {
-        let is_told = |id| id == "shortened" || id == ALL_ENDED && !found.is_wrong();
-        for note in found.findings.iter().filter(|f| is_told(f.id)) {
+        let is_told = |id| id == Kind::Shortened || id == ALL_ENDED && !found.is_wrong();
+        for note in found.findings.iter().filter(|f| is_told(f.kind)) {
             self.print_line(&format!("note: {}", note.says))?;
         }
         if !found.is_wrong() {

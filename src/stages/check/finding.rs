@@ -1,5 +1,6 @@
 //! What nccl-check says: one finding, with its evidence.
 
+pub(crate) use super::kind::{Kind, WarnKind};
 use crate::stages::net::net_stage::FirstReportLine;
 
 /// How bad a finding is. The worst comes first.
@@ -122,8 +123,8 @@ pub struct About {
 /// Something that is wrong, or worth knowing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Its kind, a stable word: `op_mismatch`, `socket_fallback`.
-    pub id: &'static str,
+    /// Its kind.
+    pub kind: Kind,
     /// How bad it is.
     pub severity: Severity,
     /// One sentence, without a full stop.

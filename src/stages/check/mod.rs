@@ -20,6 +20,7 @@ mod dumps;
 pub(crate) mod evidence;
 pub(crate) mod finding;
 pub(crate) mod hosts;
+pub mod kind;
 mod log;
 pub(crate) mod ranks;
 mod records;
@@ -40,7 +41,7 @@ use crate::stages::communicators::{CommunicatorState, CommunicatorsSummary};
 use crate::stages::net::{self, fact::NetFactKind};
 use answer::{coverage::LineKinds, expect::LogFacts, summary};
 use dumps::FlightDumps;
-use finding::{About, Confidence, Evidence, Finding, LineSpot, Severity};
+use finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Severity, WarnKind};
 use hosts::{channels, initialisation, transport};
 use log::first_failure::{self, FailureEvidence};
 use log::hygiene;
@@ -80,9 +81,7 @@ impl CheckSummary {
 
     /// True where nothing of NCCL's work is in the log.
     pub fn is_empty(&self) -> bool {
-        self.findings
-            .iter()
-            .any(|f| f.id == nothing_to_check::NOT_CHECKED_ID)
+        self.findings.iter().any(|f| f.kind == Kind::NotChecked)
     }
 }
 
@@ -298,12 +297,17 @@ fn is_connection_lost_first(seen: &CheckGathered, findings: &[Finding]) -> bool 
     let timed_out = watched
         .iter()
         .any(|w| matches!(w.what, watchdog::WatchdogMessage::Timeout(_)));
-    !timed_out && findings.iter().any(|f| f.id == "warn_peer_closed")
+    !timed_out
+        && findings
+            .iter()
+            .any(|f| f.kind == Kind::Warn(WarnKind::PEER_CLOSED))
 }
 
 /// Connections that were closed as all processes ended are no failure.
 fn excuse_closed_connections(findings: &mut [Finding]) {
-    let closed = |f: &&mut Finding| f.id == "warn_peer_closed" && f.severity != Severity::Note;
+    let closed = |f: &&mut Finding| {
+        f.kind == Kind::Warn(WarnKind::PEER_CLOSED) && f.severity != Severity::Note
+    };
     for finding in findings.iter_mut().filter(closed) {
         finding.severity = Severity::Note;
         finding.sure = finding.sure.max(Confidence::Medium);
@@ -325,7 +329,7 @@ fn fold_followers_of_causes(
 
 /// The rank that the others wait for is the one that fell silent: that is one finding.
 fn fold_dead_process(findings: &mut Vec<Finding>) {
-    let dead = |f: &Finding| f.id == "dead_process" && f.severity == Severity::Error;
+    let dead = |f: &Finding| f.kind == Kind::DeadProcess && f.severity == Severity::Error;
     let whose = |f: &Finding| (f.about.host.clone(), f.about.pid);
     if let Some(at) = findings.iter().position(dead) {
         let who = whose(&findings[at]);
@@ -338,7 +342,7 @@ fn fold_dead_process(findings: &mut Vec<Finding>) {
         // Of a host of which no rank said anything more, the calls show which one stopped.
         let of_host = findings[at].says.starts_with("ranks ");
         let behind = |f: &&mut Finding| {
-            matches!(f.id, "rank_behind" | "rank_silent")
+            matches!(f.kind, Kind::RankBehind | Kind::RankSilent)
                 && f.severity == Severity::Error
                 && (whose(f) == who || of_host && f.about.host == who.0)
         };
@@ -362,63 +366,64 @@ fn fold_dead_process(findings: &mut Vec<Finding>) {
 /// What follows from something else becomes a note.
 fn demote_followers(findings: &mut [Finding]) {
     let calls = |f: &Finding| {
-        let is_call = f.id.ends_with("_mismatch") && f.about.seq.is_some();
-        is_call || matches!(f.id, "deadlock" | "p2p_wrong_peer")
+        let is_call = f.kind.is_mismatch() && f.about.seq.is_some();
+        is_call || matches!(f.kind, Kind::Deadlock | Kind::P2pWrongPeer)
     };
     let lacks = |f: &Finding| {
         matches!(
-            f.id,
-            "rank_behind" | "rank_silent" | "rank_ahead" | "p2p_missing_counterpart"
+            f.kind,
+            Kind::RankBehind | Kind::RankSilent | Kind::RankAhead | Kind::P2pMissingCounterpart
         )
     };
     let error = |f: &&Finding| f.severity == Severity::Error;
     // A process that NCCL gave an error ends by it.
-    let warned = |f: &&Finding| f.id.starts_with("warn_") && !known_warns::is_follower(f.id);
-    let warned = findings.iter().filter(error).find(warned).map(|f| f.id);
+    let warned = |f: &&Finding| f.kind.is_warn() && !known_warns::is_follower(f.kind);
+    let warned = findings.iter().filter(error).find(warned).map(|f| f.kind);
     for finding in findings
         .iter_mut()
         .filter(|f| first_failure::is_answer_to_error(f))
     {
         if let Some(cause) = warned {
             finding.severity = Severity::Note;
-            finding.why += &format!("; it follows from {cause}");
+            finding.why += &format!("; it follows from {}", cause.id());
         }
     }
     let differ = findings
         .iter()
         .filter(error)
         .find(|f| calls(f))
-        .map(|f| f.id);
+        .map(|f| f.kind);
     let failed = findings
         .iter()
         .find(|f| first_failure::is_failure_cause(f))
-        .map(|f| f.id);
+        .map(|f| f.kind);
     let behind = findings
         .iter()
         .filter(error)
         .find(|f| lacks(f))
-        .map(|f| f.id);
+        .map(|f| f.kind);
     // Where the calls show which message is wrong, its receiver's error follows from it.
-    let unmet = |f: &&Finding| f.id == "p2p_missing_counterpart";
-    let unmet = findings.iter().filter(error).find(unmet).map(|f| f.id);
+    let unmet = |f: &&Finding| f.kind == Kind::P2pMissingCounterpart;
+    let unmet = findings.iter().filter(error).find(unmet).map(|f| f.kind);
     // What C++ says of a watchdog whose process is taken down.
-    let is_end = |f: &Finding| f.id == "watchdog_exception" && f.says.contains("Broken promise");
+    let is_end =
+        |f: &Finding| f.kind == Kind::WatchdogException && f.says.contains("Broken promise");
     for finding in findings.iter_mut() {
-        let follows = match finding.id {
-            "watchdog_timeout" | "setup_failed" => true,
-            id => known_warns::is_follower(id) || is_end(finding),
+        let follows = match finding.kind {
+            Kind::WatchdogTimeout | Kind::SetupFailed => true,
+            kind => known_warns::is_follower(kind) || is_end(finding),
         };
         // A rank that calls something else falls silent; one that fails leaves its calls out.
-        let cause = match finding.id {
-            "dead_process" => differ,
-            "warn_message_truncated" => differ.or(unmet),
+        let cause = match finding.kind {
+            Kind::DeadProcess => differ,
+            Kind::Warn(WarnKind::MESSAGE_TRUNCATED) => differ.or(unmet),
             _ if lacks(finding) => failed,
             _ if follows => differ.or(failed).or(behind),
             _ => None,
         };
         if let Some(cause) = cause {
             finding.severity = Severity::Note;
-            finding.why += &format!("; it follows from {cause}");
+            finding.why += &format!("; it follows from {}", cause.id());
         }
     }
 }
@@ -433,7 +438,7 @@ fn name_unnamed_failure(findings: &mut [Finding], rank_in_job: impl Fn(&Finding)
         first_failure::is_failure_cause(f) && f.severity == Severity::Error && is_nobody
     };
     let is_behind = |f: &&Finding| {
-        matches!(f.id, "rank_behind" | "rank_silent") && f.severity == Severity::Error
+        matches!(f.kind, Kind::RankBehind | Kind::RankSilent) && f.severity == Severity::Error
     };
     let mut behind = findings.iter().filter(is_behind);
     let (Some(one), None) = (behind.next(), behind.next()) else {
@@ -481,5 +486,5 @@ fn count_comm_ends(seen: &CheckGathered) -> CommEndCounts {
 /// The order in which findings are reported.
 fn severity_order(finding: &Finding) -> (Severity, Confidence, Option<LineSpot>, &'static str) {
     let first = finding.evidence.first().map(|Evidence { at, .. }| *at);
-    (finding.severity, finding.sure, first, finding.id)
+    (finding.severity, finding.sure, first, finding.kind.id())
 }

@@ -5,7 +5,7 @@
 //! records a call when it ends, and writes at intervals: a call without a record need not hang.
 
 use super::dumps::is_call_finding;
-use super::finding::{About, Confidence, Finding, Severity};
+use super::finding::{About, Confidence, Finding, Kind, Severity};
 use super::wording::{number_and_noun, quote_text, rank_ranges, verb_form};
 use crate::count::calls::Options;
 use crate::error::Result;
@@ -220,7 +220,7 @@ impl CollectiveRecords {
             ));
         }
         for finding in findings.iter_mut() {
-            let is = finding.severity == Severity::Error && is_call_finding(finding.id);
+            let is = finding.severity == Severity::Error && is_call_finding(finding.kind);
             let id = finding.about.comm_id.as_deref().filter(|_| is);
             let Some(id) = id.and_then(|id| CommId::parse(id.as_bytes())) else {
                 continue;
@@ -256,7 +256,7 @@ impl CollectiveRecords {
             format!("; the last wait that began is for {}", wait.name())
         });
         Some(Finding {
-            id: "unfinished_traffic",
+            kind: Kind::UnfinishedTraffic,
             severity: Severity::Note,
             says: format!(
                 "{} of NCCL's proxy thread did not end in the traces, the first is a {side} of rank {} \
@@ -361,7 +361,7 @@ impl SizeDifference<'_> {
             others.next().filter(|_| others.next().is_none()).copied()
         });
         Finding {
-            id: "count_mismatch",
+            kind: Kind::CountMismatch,
             severity: Severity::Error,
             says: format!(
                 "ranks of communicator {id} passed different sizes: {}",
@@ -425,8 +425,8 @@ mod tests {
             panic!("{findings:?}");
         };
         assert_eq!(
-            (finding.id, finding.about.rank),
-            ("count_mismatch", Some(1))
+            (finding.kind, finding.about.rank),
+            (Kind::CountMismatch, Some(1))
         );
         assert_eq!(
             finding.says,

@@ -246,7 +246,7 @@ fn build_finding(finding: &check::finding::Finding, checked: &CheckSummary) -> P
     };
     PageFinding {
         severity: finding.severity.name(),
-        id: finding.id,
+        id: finding.kind.id(),
         says: finding.says.clone(),
         step: finding.about.step,
         sure: format!("{}: {}", finding.sure.name(), finding.why),

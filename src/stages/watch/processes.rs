@@ -7,7 +7,7 @@ use super::CollectiveCounts;
 use crate::error::phrases::count_phrase;
 use crate::members::SpeakerProcess;
 use crate::members::comm_id::CommId;
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -131,12 +131,12 @@ fn judge_processes(own: &[HostProcessSeat<'_>]) -> Vec<Finding> {
 }
 
 /// The finding where no process is left, as where an old log is followed.
-pub const ALL_ENDED: &str = "processes_ended";
+pub const ALL_ENDED: Kind = Kind::ProcessesEnded;
 
 fn find_all_ended(own: &[HostProcessSeat<'_>]) -> Option<Finding> {
     let many = count_phrase(own.len() as u64, "rank");
     own.first().map(|_| Finding {
-        id: ALL_ENDED,
+        kind: ALL_ENDED,
         severity: Severity::Note,
         says: format!("none of the {many} of this log on this host runs any more"),
         about: About::default(),
@@ -148,7 +148,7 @@ fn find_all_ended(own: &[HostProcessSeat<'_>]) -> Option<Finding> {
 }
 
 impl HostProcessSeat<'_> {
-    fn build_finding(&self, id: &'static str, does: &str) -> Finding {
+    fn build_finding(&self, kind: Kind, does: &str) -> Finding {
         let HostProcessSeat {
             rank,
             comm_id,
@@ -158,7 +158,7 @@ impl HostProcessSeat<'_> {
         } = self;
         let name = String::from_utf8_lossy(host);
         Finding {
-            id,
+            kind,
             severity: Severity::Error,
             says: format!("rank {rank} of communicator {comm_id} ({name}:{pid}) {does}"),
             about: About {
@@ -181,7 +181,7 @@ impl HostProcessSeat<'_> {
                 "the other ranks wait for it; if nobody stopped it on purpose: kill -CONT {}",
                 self.pid
             ),
-            ..self.build_finding("process_stopped", how)
+            ..self.build_finding(Kind::ProcessStopped, how)
         }
     }
 
@@ -190,7 +190,7 @@ impl HostProcessSeat<'_> {
         let does = format!("has ended, and {others} of the job on this host did not");
         Finding {
             advice: "look at its own output and exit code, and at dmesg (out of memory)".to_owned(),
-            ..self.build_finding("process_ended", &does)
+            ..self.build_finding(Kind::ProcessEnded, &does)
         }
     }
 }
@@ -220,14 +220,14 @@ mod tests {
         ranks
     }
 
-    fn told(hosts: &[&str], states: &[(u64, ProcessState)]) -> Vec<(&'static str, Option<u32>)> {
+    fn told(hosts: &[&str], states: &[(u64, ProcessState)]) -> Vec<(Kind, Option<u32>)> {
         let ranks = ranks(hosts);
         let state = |pid| {
             let known = states.iter().find(|(own, _)| *own == pid);
             Some(known.map_or(ProcessState::Runs, |(_, state)| *state))
         };
         let findings = judge_processes(&processes_on_host(b"node1.cluster", &ranks, state));
-        findings.iter().map(|f| (f.id, f.about.rank)).collect()
+        findings.iter().map(|f| (f.kind, f.about.rank)).collect()
     }
 
     #[test]
@@ -241,9 +241,9 @@ mod tests {
             (103, ProcessState::Traced),
         ];
         let expected = [
-            ("process_stopped", Some(1)),
-            ("process_stopped", Some(3)),
-            ("process_ended", Some(0)),
+            (Kind::ProcessStopped, Some(1)),
+            (Kind::ProcessStopped, Some(3)),
+            (Kind::ProcessEnded, Some(0)),
         ];
         // Of another host nothing is known.
         assert_eq!(told(&hosts, &states), expected);

@@ -9,7 +9,7 @@ use super::JobWatch;
 use crate::error::phrases::count_phrase;
 use crate::source::AppendedBytes;
 use crate::stages::check::JobLiveness;
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use std::io::{self, Seek, Write};
 use std::path::Path;
 use tempfile::NamedTempFile;
@@ -91,8 +91,8 @@ impl WatchSpool {
         watch: &JobWatch<'_>,
         now: JobLiveness,
     ) -> Vec<Finding> {
-        let finding = |id, severity, says, about| Finding {
-            id,
+        let finding = |kind, severity, says, about| Finding {
+            kind,
             severity,
             says,
             about,
@@ -123,7 +123,7 @@ impl WatchSpool {
                     comm_id: Some(id.to_string()),
                     ..About::default()
                 };
-                all.push(finding("rank_behind", Severity::Error, says, about));
+                all.push(finding(Kind::RankBehind, Severity::Error, says, about));
             }
         }
         let says = match (self.is_lost, self.begins) {
@@ -134,7 +134,12 @@ impl WatchSpool {
             ),
             (_, None) => return all,
         };
-        all.push(finding("shortened", Severity::Note, says, About::default()));
+        all.push(finding(
+            Kind::Shortened,
+            Severity::Note,
+            says,
+            About::default(),
+        ));
         all
     }
 }

@@ -14,7 +14,7 @@ mod waits;
 
 pub(super) use merge_with_log::{is_call_finding, merge_dump_finding};
 
-use super::finding::{About, Confidence, Evidence, Finding, LineSpot, Severity};
+use super::finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Severity};
 use crate::error::{Error, Result};
 use crate::formats::flight::{self, DumpEntry, FlightDump};
 use crate::report::{Report, count_phrase};
@@ -186,7 +186,7 @@ impl<'d> DumpJudge<'_, 'd> {
         differs: &DumpCallDifference<'_>,
     ) -> DumpFinding {
         let (odd, other) = differs.sides;
-        let is_line = differs.id == "line_mismatch";
+        let is_line = differs.kind == Kind::LineMismatch;
         let seq = differs.seq;
         let shift = match differs.shift {
             _ if differs.odd.len() > 1 => String::new(),
@@ -232,7 +232,7 @@ impl<'d> DumpJudge<'_, 'd> {
         DumpFinding {
             ranks: who,
             finding: Finding {
-                id: differs.id,
+                kind: differs.kind,
                 severity: Severity::Error,
                 says: format!(
                     "PyTorch's call {seq} of {} differs between ranks: {clause}{shift}",
@@ -300,7 +300,7 @@ impl<'d> DumpJudge<'_, 'd> {
         DumpFinding {
             ranks: who.clone(),
             finding: Finding {
-                id: "rank_behind",
+                kind: Kind::RankBehind,
                 severity: Severity::Error,
                 says: clause.clone(),
                 about: About { rank: Some(first).filter(|_| who.len() == 1), seq: seq.checked_sub(1), ..About::default() },
@@ -354,7 +354,7 @@ impl<'d> DumpJudge<'_, 'd> {
         DumpFinding {
             ranks: few.waiting.clone(),
             finding: Finding {
-                id: "deadlock",
+                kind: Kind::Deadlock,
                 severity: Severity::Error,
                 says: format!("deadlock: {clause}"),
                 about: About {
@@ -413,7 +413,7 @@ impl<'d> DumpJudge<'_, 'd> {
         DumpFinding {
             ranks: BTreeSet::from([odd]),
             finding: Finding {
-                id: "p2p_wrong_peer",
+                kind: Kind::P2pWrongPeer,
                 severity: Severity::Error,
                 says: clause.clone(),
                 about: About {
@@ -459,7 +459,7 @@ impl<'d> DumpJudge<'_, 'd> {
         Some(DumpFinding {
             ranks: BTreeSet::from([*peer]),
             finding: Finding {
-                id: "p2p_missing_counterpart",
+                kind: Kind::P2pMissingCounterpart,
                 severity: Severity::Error,
                 says: clause.clone(),
                 about: About { rank: Some(*peer), ..About::default() },
@@ -496,7 +496,7 @@ impl<'d> DumpJudge<'_, 'd> {
         DumpFinding {
             ranks: wait.silent.clone(),
             finding: Finding {
-                id: "dead_process",
+                kind: Kind::DeadProcess,
                 severity: if few { Severity::Error } else { Severity::Note },
                 says: clause.clone(),
                 about: About {

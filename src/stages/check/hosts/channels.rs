@@ -5,7 +5,7 @@
 //! first four GPUs of a host may well be better connected than the last four.
 
 use super::odd_hosts::{MAX_EVIDENCE_LINES, about_hosts, evidence_of_lines};
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
@@ -95,7 +95,7 @@ fn fewer_channels_finding(
         _ => String::new(),
     };
     Some(Finding {
-        id: "channels_fewer",
+        kind: Kind::ChannelsFewer,
         severity: Severity::Warning,
         says: format!(
             "communicators of {nranks} ranks{on} have {} on {} where {} of that kind {} {usual}",

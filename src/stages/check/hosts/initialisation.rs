@@ -12,7 +12,7 @@
 
 use super::odd_hosts::{about_hosts, evidence_of_lines};
 use crate::count::spread::SortedValues;
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::communicators::member::CommunicatorMember;
@@ -247,7 +247,7 @@ fn slow_init_finding(
     let one = odd.first().filter(|_| odd.len() == 1);
     let lines = odd.iter().take(3).copied().chain(other);
     Finding {
-        id: "init_slow",
+        kind: Kind::InitSlow,
         severity,
         says,
         about: About {

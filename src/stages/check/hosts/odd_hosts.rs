@@ -1,6 +1,6 @@
 //! Hosts and values in a sentence, and who a finding is about.
 
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::net::fact::{NetFact, NetFactKind};
 use crate::stages::net::net_stage::FirstReportLine;
@@ -98,12 +98,12 @@ impl<'a> HostSplit<'a> {
     /// The finding that `what` differs.
     pub(crate) fn difference_finding(
         &self,
-        (id, severity): (&'static str, Severity),
+        (kind, severity): (Kind, Severity),
         what: &str,
         (why, advice): (&str, &str),
     ) -> Finding {
         Finding {
-            id,
+            kind,
             severity,
             says: format!("{what}: {}", self.describe_values()),
             about: about_hosts(&self.odd_host_names()),

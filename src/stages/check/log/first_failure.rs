@@ -7,7 +7,9 @@
 use super::job_ends::{JobEndLine, JobEnds, ReportedFailure};
 use super::resumed_jobs::ResumedInputs;
 use crate::grammar::ending::FailureCause;
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, LineSpot, Severity};
+use crate::stages::check::finding::{
+    About, Confidence, Evidence, Finding, Kind, LineSpot, Severity,
+};
 use crate::stages::check::ranks::names;
 use crate::stages::check::watchdog::{WatchdogMessage as Watch, WatchdogRecord};
 use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named, verb_form};
@@ -17,26 +19,26 @@ use memchr::memmem;
 use std::collections::BTreeSet;
 
 /// Kinds of findings that name the process that failed first.
-const FAILURE_CAUSE_IDS: [&str; 6] = [
-    "rank_exception",
-    "rank_killed",
-    "rank_crashed",
-    "rank_exited",
-    "host_out_of_memory",
-    "dead_process",
+const FAILURE_CAUSE_KINDS: [Kind; 6] = [
+    Kind::RankException,
+    Kind::RankKilled,
+    Kind::RankCrashed,
+    Kind::RankExited,
+    Kind::HostOutOfMemory,
+    Kind::DeadProcess,
 ];
 
 /// True for a finding that names the process that failed first.
 pub(crate) fn is_failure_cause(finding: &Finding) -> bool {
-    finding.severity != Severity::Note && FAILURE_CAUSE_IDS.contains(&finding.id)
+    finding.severity != Severity::Note && FAILURE_CAUSE_KINDS.contains(&finding.kind)
 }
 
 /// True for an end that may have been a process's own answer to an error: an exit code, an abort.
 pub(crate) fn is_answer_to_error(finding: &Finding) -> bool {
-    let aborted = finding.id == "rank_crashed"
+    let aborted = finding.kind == Kind::RankCrashed
         && !finding.says.contains("SIGSEGV")
         && !finding.says.contains("SIGBUS");
-    finding.id == "rank_exited" || aborted
+    finding.kind == Kind::RankExited || aborted
 }
 
 /// What lines report of the ends of processes and jobs.
@@ -90,7 +92,7 @@ impl FailureEvidence<'_> {
         let mut findings: Vec<Finding> = causes.collect();
         // The lines of a launcher may be in a file of their own, once for each host.
         let mut told = BTreeSet::new();
-        findings.retain(|f| told.insert((f.id, f.about.pid, f.says.clone())));
+        findings.retain(|f| told.insert((f.kind.id(), f.about.pid, f.says.clone())));
         let alarms = self.first_alarms();
         let is_known = |at: FirstReportLine| {
             let mut lines = findings.iter().filter_map(|f| f.evidence.first());
@@ -155,7 +157,7 @@ impl FailureEvidence<'_> {
                     LineSpot::Byte { .. } => None,
                 });
             let after = lines.min().is_some_and(|at| self.is_after_job_end(at));
-            if after && (finding.id.starts_with("warn_") || finding.id.starts_with("watchdog_")) {
+            if after && (finding.kind.is_warn() || finding.kind.is_watchdog()) {
                 finding.severity = Severity::Note;
                 finding.why +=
                     "; it comes after the job was cancelled, or before it was started again";
@@ -351,10 +353,10 @@ impl FailureEvidence<'_> {
             None => format!("the scheduler cancelled the job at {}", words.trim()),
         };
         Finding {
-            id: if interrupted {
-                "job_interrupted"
+            kind: if interrupted {
+                Kind::JobInterrupted
             } else {
-                "job_cancelled"
+                Kind::JobCancelled
             },
             severity: Severity::Note,
             says,
@@ -393,9 +395,9 @@ impl FailureEvidence<'_> {
             (None, false) => format!("a process {place}"),
             (None, true) => "a process".to_owned(),
         };
-        let (id, says, advice) = describe_failure(failure, &who);
+        let (kind, says, advice) = describe_failure(failure, &who);
         Finding {
-            id,
+            kind,
             severity: Severity::Error,
             says,
             about: About {
@@ -530,7 +532,7 @@ impl FailureEvidence<'_> {
                 .map(|f| f.line.to_evidence()),
         );
         Some(Finding {
-            id: "dead_process",
+            kind: Kind::DeadProcess,
             severity: Severity::Error,
             says: format!(
                 "{who} printed nothing after the job failed, and all other ranks did ({}): {is}{elsewhere}",
@@ -592,43 +594,43 @@ fn describe_signal(number: i32) -> String {
 }
 
 /// The kind of a failure of `who`, the sentence and the advice.
-fn describe_failure(failure: &ReportedFailure, who: &str) -> (&'static str, String, &'static str) {
+fn describe_failure(failure: &ReportedFailure, who: &str) -> (Kind, String, &'static str) {
     let memory = "look for other users of the memory of the host, and at the size of the job's own \
                   buffers and workers there";
     match failure.what {
         FailureCause::Exception => (
-            "rank_exception",
+            Kind::RankException,
             format!("{who} raised {}", quote_text(failure.says.trim_ascii())),
             "look at its traceback: the other ranks only lost this peer",
         ),
         FailureCause::OutOfMemory => (
-            "host_out_of_memory",
+            Kind::HostOutOfMemory,
             format!("{who} was killed: the host was out of memory"),
             memory,
         ),
         FailureCause::Signal(9) => (
-            "rank_killed",
+            Kind::RankKilled,
             format!("{who} was killed by {}", describe_signal(9)),
             "look at the kernel log of its host (dmesg) for the out-of-memory killer, and for \
              another process that may have killed it",
         ),
         FailureCause::Signal(number) => (
-            "rank_crashed",
+            Kind::RankCrashed,
             format!("{who} crashed with {}", describe_signal(number)),
             "look at its own output (a stack may follow the line) and its core file",
         ),
         FailureCause::Exit(code) => (
-            "rank_exited",
+            Kind::RankExited,
             format!("{who} ended with exit code {code}"),
             "look at its own output",
         ),
         FailureCause::Crash if !failure.says.is_empty() => (
-            "rank_crashed",
+            Kind::RankCrashed,
             quote_text(&failure.says),
             "look at the lines before this one for the first process that reports an error",
         ),
         _ => (
-            "rank_crashed",
+            Kind::RankCrashed,
             format!("{who} crashed: {}", failure.line.quote()),
             "look at its own output and its core file",
         ),

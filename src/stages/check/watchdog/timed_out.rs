@@ -2,7 +2,7 @@
 //! and who is behind.
 
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,7 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
         let ranks: BTreeSet<u32> = lines.iter().filter_map(|line| line.known_rank()).collect();
         let rank = ranks.first().copied().filter(|_| ranks.len() == 1);
         Finding {
-            id: "watchdog_exception",
+            kind: Kind::WatchdogException,
             severity: Severity::Error,
             says: format!(
                 "PyTorch's watchdog failed{}: {}",
@@ -161,7 +161,7 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Opt
         },
     };
     Some(Finding {
-        id: "watchdog_timeout",
+        kind: Kind::WatchdogTimeout,
         severity: Severity::Error,
         says: describe_wait(waited, timeout) + &describe_on_ranks(&ranks) + &odd.describe_odd(),
         about: About {

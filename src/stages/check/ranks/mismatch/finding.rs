@@ -4,7 +4,7 @@ use super::after_difference::{CROSSED_ORDER_TEXT, explain_missing_call, repeats_
 use super::{MemberCalls, show_call};
 use crate::calls::same::ContentDifference;
 use crate::calls::usual::{Basis, Outliers};
-use crate::stages::check::finding::{Confidence, Evidence, Finding, Severity};
+use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
 use crate::stages::check::streams::reread::CallDetail;
@@ -155,7 +155,7 @@ pub(super) fn report_mismatch(
     let (right, wrong, seq) = (groups.right_calls(), groups.wrong_calls(), groups.seq);
     let calls = right.call_at(seq).zip(wrong.call_at(seq))?;
     Some(Finding {
-        id: difference_id(calls.0.content().find_difference(&calls.1.content())?),
+        kind: difference_kind(calls.0.content().find_difference(&calls.1.content())?),
         severity: Severity::Error,
         says: groups.describe_groups(apart.communicator, calls, names)
             + &groups.explain_by_later_calls(calls),
@@ -170,12 +170,12 @@ pub(super) fn report_mismatch(
 }
 
 /// The finding on a difference, by FlagScale's words.
-pub(crate) fn difference_id(difference: ContentDifference) -> &'static str {
+pub(crate) fn difference_kind(difference: ContentDifference) -> Kind {
     match difference {
-        ContentDifference::Op => "op_mismatch",
-        ContentDifference::Count => "count_mismatch",
-        ContentDifference::Datatype => "datatype_mismatch",
-        ContentDifference::Redop => "redop_mismatch",
-        ContentDifference::Root => "root_mismatch",
+        ContentDifference::Op => Kind::OpMismatch,
+        ContentDifference::Count => Kind::CountMismatch,
+        ContentDifference::Datatype => Kind::DatatypeMismatch,
+        ContentDifference::Redop => Kind::RedopMismatch,
+        ContentDifference::Root => Kind::RootMismatch,
     }
 }

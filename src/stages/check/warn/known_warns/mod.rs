@@ -6,7 +6,7 @@
 pub(crate) mod table;
 
 use crate::grammar::message::warn::{WarnCause, WarnMessage, parse_warn};
-use crate::stages::check::finding::{Confidence, Severity};
+use crate::stages::check::finding::{Confidence, Kind, Severity, WarnKind};
 use memchr::memmem;
 
 use table::{CUDA_ERRORS, CUDA_OTHER_ERROR, IB_OTHER_STATUS, IB_STATUS, WARNS_BY_TEXT};
@@ -46,7 +46,10 @@ pub(crate) struct WarnMeaning {
 }
 
 /// True for a kind of WARN that only follows from a failure elsewhere.
-pub(crate) fn is_follower(id: &str) -> bool {
+pub(crate) fn is_follower(kind: Kind) -> bool {
+    let Kind::Warn(WarnKind(id)) = kind else {
+        return false;
+    };
     let known = all_meanings().find(|known| known.id == id);
     known.is_some_and(|known| matches!(known.role, WarnRole::Consequence | WarnRole::Teardown))
 }

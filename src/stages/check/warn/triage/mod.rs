@@ -10,7 +10,9 @@ use super::warn_order::WarnOrder;
 use super::warnings::{WarningLines, Warnings};
 use crate::grammar::ending::FailureMode;
 use crate::members::SpeakerProcess;
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::finding::{
+    About, Confidence, Evidence, Finding, Kind, Severity, WarnKind,
+};
 use crate::stages::check::log::job_ends::JobEndLine;
 use crate::stages::check::watchdog::timed_out;
 use crate::stages::check::wording::{
@@ -63,7 +65,7 @@ impl<'a> WarningGroup<'a> {
     }
 
     fn id(&self) -> &'static str {
-        self.known.map_or("warn_unknown", |known| known.id)
+        self.known.map_or(WarnKind::UNKNOWN.0, |known| known.id)
     }
 }
 
@@ -391,7 +393,7 @@ impl<'a> Triage<'a> {
         let going_on = members().filter(|m| m.seen.calls > 0).count();
         if going_on > 0 {
             return Some(Finding {
-                id: "warn_proxy_midway",
+                kind: Kind::Warn(WarnKind::PROXY_MIDWAY),
                 severity: Severity::Warning,
                 says: format!(
                     "NCCL's connections were closed while {} made more calls: {of}",
@@ -433,7 +435,7 @@ impl<'a> Triage<'a> {
         }));
         let finished = ends > 0 || destroyed > 0;
         Some(Finding {
-            id: "shutdown_warns",
+            kind: Kind::ShutdownWarns,
             severity: Severity::Note,
             says: format!("these lines are harmless, they were printed as the job ended: {of}"),
             about: About::default(),
@@ -466,7 +468,7 @@ impl<'a> Triage<'a> {
         if !rest.is_empty() {
             let count: u64 = rest.iter().map(|g| g.count()).sum();
             out.push(Finding {
-                id: "warn_unknown",
+                kind: Kind::Warn(WarnKind::UNKNOWN),
                 severity: Severity::Warning,
                 says: format!(
                     "{} more kinds of WARN lines are unknown: {}",
@@ -489,7 +491,7 @@ impl<'a> Triage<'a> {
     fn uncounted_finding(&self, groups: &[WarningGroup<'a>]) -> Finding {
         let last = groups.last().map(|g| warning_evidence(g.first()));
         Finding {
-            id: "warn_uncounted",
+            kind: Kind::Warn(WarnKind::UNCOUNTED),
             severity: Severity::Note,
             says: format!(
                 "{} were only counted, because there are too many kinds",
