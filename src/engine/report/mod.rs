@@ -370,6 +370,12 @@ impl Report {
         self.print_message("error", text);
     }
 
+    /// A warning of damage, which the exit code shows.
+    pub fn warn_of_damage(&mut self, text: &str) {
+        self.damaged = true;
+        self.warn(text);
+    }
+
     /// A warning.
     pub fn warn(&self, text: &str) {
         self.print_message("warning", text);

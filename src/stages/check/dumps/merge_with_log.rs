@@ -42,8 +42,13 @@ pub(in crate::stages::check) fn merge_dump_finding(
         finding.evidence.extend(shown.finding.evidence);
         return;
     }
-    // What the log says of who failed is not contradicted by who lacks a dump.
     let mut own = shown.finding;
+    // Any error of the log says more than that all ranks wait.
+    let is_error = |f: &Finding| f.severity == Severity::Error;
+    if own.kind == Kind::WatchdogTimeout && findings.iter().any(is_error) {
+        return;
+    }
+    // A missing dump does not contradict the log's finding of the rank that failed first.
     let cause = findings
         .iter()
         .find(|f| f.severity == Severity::Error && is_call_finding(f.kind));

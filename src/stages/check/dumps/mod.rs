@@ -15,17 +15,21 @@ mod waits;
 pub(super) use merge_with_log::{is_call_finding, merge_dump_finding};
 
 use super::finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Severity};
+use super::wording::verb_form;
+use crate::calls::compare::Deviation;
+use crate::calls::usual::Basis;
+use crate::calls::wait::{self, Blocker};
 use crate::error::{Error, Result};
 use crate::formats::flight::{self, DumpEntry, FlightDump};
 use crate::report::{Report, count_phrase};
 use crate::source::Input;
 use crate::stages::net::net_stage::FirstReportLine;
-use compare::{CallShift, CompareScope, DumpCallDifference};
+use compare::{CompareScope, DumpCallDifference};
 use entry_text::{describe_entry, describe_source, describe_source_or_why, entry_line, list_ranks};
 use job::{DumpedJob, GroupDumpCalls};
 use messages::UnmatchedMessages;
 use std::collections::BTreeSet;
-use waits::{GroupWait, JobBlocker};
+use waits::{CommonWait, GroupWait};
 
 /// The dumps among the inputs of a check.
 #[derive(Debug, Default)]
@@ -53,7 +57,7 @@ impl FlightDumps {
         let (dump, is_cut) = match flight::load_dump(input) {
             Ok((dump, cut)) => {
                 if let Some(cut) = &cut {
-                    report.warn(&format!("{name}: the dump is cut at {}", cut.place));
+                    report.warn_of_damage(&format!("{name}: the dump is cut at {}", cut.place));
                 }
                 (dump, cut.is_some())
             }
@@ -66,7 +70,7 @@ impl FlightDumps {
         };
         if dump.damaged > 0 {
             let records = count_phrase(dump.damaged, "record");
-            report.warn(&format!(
+            report.warn_of_damage(&format!(
                 "{name}: {records} of calls are damaged and not compared"
             ));
         }
@@ -114,7 +118,15 @@ struct DumpJudge<'j, 'd> {
 impl<'d> DumpJudge<'_, 'd> {
     /// The one cause that the dumps show.
     fn find_cause(&self) -> Option<DumpFinding> {
-        let by = |by| move |grouped| Some((grouped, compare::find_first_difference(grouped, by)?));
+        let groups = self.groups;
+        let by = |scope| {
+            move |grouped| {
+                Some((
+                    grouped,
+                    compare::find_first_difference(grouped, groups, scope)?,
+                ))
+            }
+        };
         let calls = self.groups.iter().filter_map(by(CompareScope::Calls));
         let differs = calls.chain(self.groups.iter().filter_map(by(CompareScope::Lines)));
         let made = |differs: &DumpCallDifference<'_>| {
@@ -137,9 +149,15 @@ impl<'d> DumpJudge<'_, 'd> {
             return Some(self.wrong_peer_finding(grouped, unmet, odd));
         }
         let waits = waits::find_group_waits(self.job, self.groups);
-        match waits::find_blocker(&waits) {
-            Some(JobBlocker::By(wait, who)) => return Some(self.behind_finding(wait, &who)),
-            Some(JobBlocker::Circle(one, other)) => return Some(self.deadlock_finding(one, other)),
+        let ranks: Vec<wait::GroupWait> = waits.iter().map(|wait| wait.ranks.clone()).collect();
+        match wait::find_blocker(&ranks) {
+            Some(Blocker::Lacking { wait, ranks }) => {
+                return Some(self.behind_finding(&waits[wait], &ranks));
+            }
+            Some(Blocker::Circle(circle)) => {
+                let circle: Vec<&GroupWait<'_>> = circle.iter().map(|&at| &waits[at]).collect();
+                return self.deadlock_finding(circle);
+            }
             None => {}
         }
         if let Some((grouped, unmet)) = &unmet {
@@ -151,7 +169,10 @@ impl<'d> DumpJudge<'_, 'd> {
         let silent = waits
             .iter()
             .min_by_key(|wait| wait.call.created_ns.unwrap_or(u64::MAX));
-        silent.map(|wait| self.silent_finding(wait))
+        silent.map(|wait| self.silent_finding(wait)).or_else(|| {
+            let wait = waits::find_common_wait(self.job, self.groups)?;
+            Some(self.common_wait_finding(&wait))
+        })
     }
 
     /// A record of a rank, as evidence.
@@ -188,23 +209,23 @@ impl<'d> DumpJudge<'_, 'd> {
         let (odd, other) = differs.sides;
         let is_line = differs.kind == Kind::LineMismatch;
         let seq = differs.seq;
-        let shift = match differs.shift {
+        let shift = match differs.deviation {
             _ if differs.odd.len() > 1 => String::new(),
-            Some(CallShift::LeftOut(n)) => format!(
+            Deviation::LeftOut(n) => format!(
                 "; {} left out {}: its later calls are the others', {n} further on",
                 list_ranks(&differs.odd),
                 count_phrase(n, "call")
             ),
-            Some(CallShift::Added(n)) => format!(
+            Deviation::Added(n) => format!(
                 "; {} made {} more than the others",
                 list_ranks(&differs.odd),
                 count_phrase(n, "call")
             ),
-            Some(CallShift::Past) => format!(
+            Deviation::Skipped => format!(
                 "; {} left calls out: it makes those that follow later",
                 list_ranks(&differs.odd)
             ),
-            None => String::new(),
+            Deviation::Behind(_) | Deviation::Other => String::new(),
         };
         let clause = format!(
             "{} called {}{}, {} {}{}",
@@ -215,14 +236,15 @@ impl<'d> DumpJudge<'_, 'd> {
             describe_entry(other),
             describe_source_or_why(other),
         );
-        let who = match differs.is_told {
+        let is_known = differs.is_odd_side_known();
+        let who = match is_known {
             true => differs.odd.clone(),
             false => &differs.odd | &differs.others,
         };
         let rank = differs
             .odd
             .first()
-            .filter(|_| differs.is_told && differs.odd.len() == 1)
+            .filter(|_| is_known && differs.odd.len() == 1)
             .copied();
         let first = |ranks: &BTreeSet<u32>| ranks.first().copied().unwrap_or_default();
         let evidence = [
@@ -243,14 +265,25 @@ impl<'d> DumpJudge<'_, 'd> {
                     seq: seq.checked_sub(1),
                     ..About::default()
                 },
-                sure: if differs.is_told && !is_line { Confidence::High } else { Confidence::Medium },
-                why: match differs.is_told {
+                sure: match differs.basis {
+                    Basis::Majority | Basis::Similar(_) if !is_line => Confidence::High,
+                    _ => Confidence::Medium,
+                },
+                why: match differs.basis {
                     _ if is_line => "equal calls are made by another line of the program than on the other ranks, and so are all later ones".to_owned(),
-                    true => {
+                    Basis::Majority => {
                         "the flight recorder of each rank has this call, and most made the same"
                             .to_owned()
                     }
-                    false => {
+                    Basis::Similar(votes) => format!(
+                        "the flight recorder of each rank has this call, and the ranks of {} of the same kind made the same as the others",
+                        count_phrase(votes as u64, "process group")
+                    ),
+                    _ if is_known => {
+                        "the flight recorder of each rank has this call, and the others' call fits the calls before and after it"
+                            .to_owned()
+                    }
+                    _ => {
                         "the flight recorder shows that the calls differ, not which side is wrong"
                             .to_owned()
                     }
@@ -263,7 +296,6 @@ impl<'d> DumpJudge<'_, 'd> {
     }
 
     fn behind_finding(&self, wait: &GroupWait<'_>, who: &BTreeSet<u32>) -> DumpFinding {
-        let grouped = &self.groups[wait.group];
         let (seq, call) = (wait.seq, wait.call);
         let first = who.first().copied().unwrap_or_default();
         let last = self.last_call(first);
@@ -278,19 +310,14 @@ impl<'d> DumpJudge<'_, 'd> {
             _ => String::new(),
         };
         let clause = format!(
-            "{} never made PyTorch's call {seq} of {}, {}{}; {} made it and {} in it{last}",
+            "{} never made {}; {} made it and {} in it{last}",
             list_ranks(who),
-            grouped.describe_group(),
-            describe_entry(call),
-            describe_source_or_why(call),
-            list_ranks(&wait.waiting),
-            if wait.waiting.len() == 1 {
-                "waits"
-            } else {
-                "wait"
-            },
+            self.describe_wait(wait),
+            list_ranks(&wait.ranks.waiting),
+            verb_form(wait.ranks.waiting.len(), "waits", "wait"),
         );
         let waiting = wait
+            .ranks
             .waiting
             .first()
             .and_then(|rank| self.entry_evidence(*rank, call));
@@ -316,49 +343,40 @@ impl<'d> DumpJudge<'_, 'd> {
         }
     }
 
-    fn deadlock_finding(&self, one: &GroupWait<'_>, other: &GroupWait<'_>) -> DumpFinding {
-        let side = |wait: &GroupWait<'_>| {
+    /// The finding on waits in a circle. The side of fewest ranks comes first: it is the one to look at.
+    fn deadlock_finding(&self, mut circle: Vec<&GroupWait<'_>>) -> Option<DumpFinding> {
+        circle.sort_by_key(|wait| wait.ranks.waiting.len());
+        let (few, many) = (*circle.first()?, *circle.get(1)?);
+        let sides = circle.iter().map(|wait| {
+            let waiting = &wait.ranks.waiting;
             format!(
-                "{} {} in PyTorch's call {} of {}, {}{}",
-                list_ranks(&wait.waiting),
-                if wait.waiting.len() == 1 {
-                    "waits"
-                } else {
-                    "wait"
-                },
-                wait.seq,
-                self.groups[wait.group].describe_group(),
-                describe_entry(wait.call),
-                describe_source_or_why(wait.call),
+                "{} {} in {}",
+                list_ranks(waiting),
+                verb_form(waiting.len(), "waits", "wait"),
+                self.describe_wait(wait)
             )
-        };
-        let (few, many) = match one.waiting.len() <= other.waiting.len() {
-            true => (one, other),
-            false => (other, one),
-        };
-        let clause = format!(
-            "{}; {}; neither made the other's call",
-            side(few),
-            side(many)
-        );
-        let rank = few
-            .waiting
-            .first()
-            .copied()
-            .filter(|_| few.waiting.len() == 1 && many.waiting.len() > 1);
-        let evidence = [few, many].map(|wait| {
-            wait.waiting
-                .first()
-                .and_then(|rank| self.entry_evidence(*rank, wait.call))
         });
-        DumpFinding {
-            ranks: few.waiting.clone(),
+        let sides: Vec<String> = sides.collect();
+        let crossed = match circle.len() {
+            2 => "neither made the other's call",
+            _ => "none made the call that the next one waits in",
+        };
+        let clause = format!("{}; {crossed}", sides.join("; "));
+        let waiting = &few.ranks.waiting;
+        let rank = waiting.first().copied();
+        let is_one = waiting.len() == 1 && many.ranks.waiting.len() > 1;
+        let evidence = [few, many].map(|wait| {
+            let first = wait.ranks.waiting.first();
+            first.and_then(|rank| self.entry_evidence(*rank, wait.call))
+        });
+        Some(DumpFinding {
+            ranks: waiting.clone(),
             finding: Finding {
                 kind: Kind::Deadlock,
                 severity: Severity::Error,
                 says: format!("deadlock: {clause}"),
                 about: About {
-                    rank,
+                    rank: rank.filter(|_| is_one),
                     seq: few.seq.checked_sub(1),
                     ..About::default()
                 },
@@ -367,6 +385,50 @@ impl<'d> DumpJudge<'_, 'd> {
                     .to_owned(),
                 advice: "use the two process groups in one order on all ranks".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
+            },
+            clause,
+        })
+    }
+
+    /// `PyTorch's call 7 of process group 0, AllReduce of 4 fp32 at train.py:10`.
+    fn describe_wait(&self, wait: &GroupWait<'_>) -> String {
+        format!(
+            "PyTorch's call {} of {}, {}{}",
+            wait.seq,
+            self.groups[wait.group].describe_group(),
+            describe_entry(wait.call),
+            describe_source_or_why(wait.call),
+        )
+    }
+
+    /// The finding on a call that all ranks made and none completed.
+    fn common_wait_finding(&self, wait: &CommonWait<'_>) -> DumpFinding {
+        let grouped = &self.groups[wait.group];
+        let ranks: BTreeSet<u32> = grouped.group.ranks.iter().copied().collect();
+        let clause = format!(
+            "all {} of {} wait in PyTorch's call {}, {}{}, which PyTorch's watchdog gave up",
+            count_phrase(ranks.len() as u64, "rank"),
+            grouped.describe_group(),
+            wait.seq,
+            describe_entry(wait.call),
+            describe_source_or_why(wait.call),
+        );
+        let first = ranks.first().copied();
+        let evidence = first.and_then(|rank| self.entry_evidence(rank, wait.call));
+        DumpFinding {
+            ranks,
+            finding: Finding {
+                kind: Kind::WatchdogTimeout,
+                severity: Severity::Error,
+                says: format!("{clause}; their operation, type and elements agree"),
+                about: About {
+                    seq: wait.seq.checked_sub(1),
+                    ..About::default()
+                },
+                sure: Confidence::High,
+                why: "the flight recorder of each rank has this call; a dump has neither the root nor the reduction of a call".to_owned(),
+                advice: "compare the root and the reduction that the ranks pass (NCCL_DEBUG_SUBSYS=COLL prints them), and look at the network".to_owned(),
+                evidence: evidence.into_iter().collect(),
             },
             clause,
         }
@@ -475,21 +537,15 @@ impl<'d> DumpJudge<'_, 'd> {
     /// Those who left no dump.
     fn silent_finding(&self, wait: &GroupWait<'_>) -> DumpFinding {
         let clause = format!(
-            "{} left no dump; {} {} in PyTorch's call {} of {}, {}{}",
+            "{} left no dump; {} {} in {}",
             list_ranks(&wait.silent),
-            list_ranks(&wait.waiting),
-            if wait.waiting.len() == 1 {
-                "waits"
-            } else {
-                "wait"
-            },
-            wait.seq,
-            self.groups[wait.group].describe_group(),
-            describe_entry(wait.call),
-            describe_source_or_why(wait.call),
+            list_ranks(&wait.ranks.waiting),
+            verb_form(wait.ranks.waiting.len(), "waits", "wait"),
+            self.describe_wait(wait),
         );
         let few = 2 * wait.silent.len() <= self.job.ranks_in_groups().len();
         let waiting = wait
+            .ranks
             .waiting
             .first()
             .and_then(|rank| self.entry_evidence(*rank, wait.call));
