@@ -55,6 +55,7 @@ use std::borrow::Cow;
 use walk::{CheckGathered, Requested};
 use warn::triage::{self, CommEndCounts};
 use warn::{known_warns, settings};
+use watchdog::mismatch;
 
 /// What a check came to.
 #[derive(Debug)]
@@ -193,6 +194,7 @@ fn judge_gathered(
     let told = (watched, end, &failures);
     let ranks = ranks::compare_ranks(&seen.found, &untold, &seen.streams, told, &inputs)?;
     findings.extend(ranks.findings);
+    mismatch::merge_mismatch(&mut findings, mismatch::find_mismatch(watched));
     fold_followers_of_causes(&mut findings, |finding| {
         find_rank_in_job(&seen.found, finding)
     });

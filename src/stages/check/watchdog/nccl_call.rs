@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Calls of each stream that are looked through: those before the end of a hung job.
 pub(crate) const CALLS_BEFORE_HANG: u64 = 64;
 
-/// NCCL's operation for PyTorch's, and its elements.
-fn nccl_op_and_count(timeout: &TimedOutCall) -> Option<(&'static [u8], u64)> {
+/// NCCL's operation for PyTorch's, and its elements, if all members give equally many.
+pub(super) fn nccl_op_and_count(timeout: &TimedOutCall) -> Option<(&'static [u8], u64)> {
     let (name, count): (&[u8], _) = match &timeout.op[..] {
         b"ALLREDUCE" | b"_ALLREDUCE_SPARSE" => (b"AllReduce", timeout.numel_in),
         b"BROADCAST" | b"_BROADCAST_OOP" => (b"Broadcast", timeout.numel_in),

@@ -118,7 +118,7 @@ impl TrafficTotals {
         let kind = op_kind(name);
         if kind.is_message() {
             self.peers
-                .add_message(side, name == b"Send", key.root, key.size);
+                .add_message(side, kind == OpKind::Send, key.root, key.size);
             self.bytes.point += value.bytes;
             return;
         }

@@ -12,6 +12,7 @@ use crate::stages::check::streams::compare::CommMember;
 use crate::stages::check::streams::reread::CallDetail;
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::streams::{ProcessComm, StreamKind};
+pub(crate) use finding::difference_kind;
 pub(crate) use first_difference::find_first_difference;
 use rustc_hash::FxHashMap;
 

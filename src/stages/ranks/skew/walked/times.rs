@@ -3,7 +3,6 @@
 
 use super::packed::{PackedCall, PackedCalls, TimedCollective};
 use crate::grammar::stamp::StampReader;
-use crate::grammar::values::OpKind;
 use crate::log::placement::CallRecorder;
 use crate::log::walk::{LogCall, LogVisitor, RepairedCall, insert_at_places};
 use crate::members::OpInterner;
