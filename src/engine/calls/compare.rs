@@ -2,16 +2,10 @@
 //!
 //! Generic over the source of the calls: lines of a log, a dump's entries, records, lines of a watchdog.
 
+use super::limits::{MAX_CALL_SHIFT, MIN_SHIFTED_CALLS};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-
-/// Shifts that are tried between two members' calls. More would cost time on calls that repeat, and a
-/// rank that skips a step leaves out more than this only in jobs whose steps repeat anyway.
-const MAX_CALL_SHIFT: u64 = 64;
-
-/// Calls that must agree after a shift: one may agree by chance.
-const MIN_SHIFTED_CALLS: u64 = 2;
 
 /// The known calls of one member in a sequence, by number.
 pub trait KnownCalls {

@@ -1,12 +1,9 @@
 //! Calls as a running hash: equal hashes are equal streams, and where they differ, the hash after each
 //! block shows the block in which they begin to.
 
+pub use super::limits::CALLS_PER_HASH_BLOCK;
 use super::same::mix_bits;
 use crate::log::timeline::ForgettingList;
-
-/// Calls between two kept hashes of a stream. A smaller block keeps more hashes, a larger one makes more
-/// calls be read again where streams differ.
-pub const CALLS_PER_HASH_BLOCK: u64 = 256;
 
 /// A stream's calls, hashed.
 #[derive(Debug, Clone, Default)]

@@ -11,6 +11,7 @@
 
 pub mod compare;
 pub mod hashes;
+mod limits;
 pub mod same;
 pub mod usual;
 pub mod wait;

@@ -75,13 +75,10 @@ pub fn is_collective_name(op: &[u8]) -> bool {
     !matches!(op.last_chunk::<4>(), Some(b"Send" | b"Recv" | b"gnal"))
 }
 
-/// Codes of NCCL's own reductions. Each process numbers those of the user for itself.
-const BUILTIN_REDOP_COUNT: u64 = 5;
-
 /// What the callers of a call must agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Content<'a> {
-    /// The operation; empty for a message, whose ends have different ones.
+    /// The operation; empty for a message: its ends have different ones.
     pub op: &'a [u8],
     /// Elements.
     pub count: u64,
@@ -89,7 +86,7 @@ pub struct Content<'a> {
     pub datatype: u32,
     /// The reduction's code, one for all reductions of users; 0 for a message.
     pub redop: u64,
-    /// The root; 0 for a message, whose ends name each other.
+    /// The root; 0 for a message: its ends name each other.
     pub root: i64,
 }
 
@@ -109,6 +106,9 @@ pub enum ContentDifference {
 }
 
 impl<'a> Content<'a> {
+    /// The number of NCCL's own reductions. Each process numbers those of the user for itself.
+    const BUILTIN_REDOPS: u64 = 5;
+
     /// The content of a collective.
     #[inline(always)]
     pub fn of_collective(coll: &Coll<'a>) -> Content<'a> {
@@ -116,7 +116,7 @@ impl<'a> Content<'a> {
             op: coll.op,
             count: coll.count,
             datatype: coll.datatype,
-            redop: coll.redop.min(BUILTIN_REDOP_COUNT),
+            redop: coll.redop.min(Self::BUILTIN_REDOPS),
             root: coll.root,
         }
     }

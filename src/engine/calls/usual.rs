@@ -4,9 +4,7 @@
 //! communicators; the rhythm in which the call came before; the calls around it; the longer match.
 
 use super::compare::{KnownCalls, find_shift, is_same_call};
-
-/// Calls that are compared around a place. Longer runs of a batch's calls rarely repeat exactly.
-const MAX_CALLS_AROUND: u64 = 16;
+use super::limits::{MAX_CALLS_AROUND, MIN_CALLS_AROUND};
 
 /// How the right group is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +25,7 @@ pub enum Basis {
     Unknown,
 }
 
-/// Members' groups at the first call that differs, and what is known of their calls.
+/// The first call that differs, and the members' known calls.
 #[derive(Debug)]
 pub struct Outliers<'a, K, S> {
     /// The number of the call.
@@ -69,7 +67,7 @@ where
         basis
     }
 
-    /// The member whose call similar communicators make there, if they make only one of the calls.
+    /// The member with the call that similar communicators make there, if they make only one of the calls.
     fn vote_of_similar(&self, members: &[&K]) -> Option<(usize, Basis)> {
         let votes = members.iter().map(|own| {
             let is_same = |list: &&S| {
@@ -83,9 +81,8 @@ where
         Some((at, Basis::Similar(votes[at])))
     }
 
-    /// Of two members the one that keeps the rhythm of a call that one of them makes: it comes once in so many
-    /// calls. If it comes sooner than ever, calls before it were left out; if it comes as before, the other
-    /// member made some in addition.
+    /// Of two members the one that keeps the rhythm of the rarer call. If that call comes sooner than ever, calls
+    /// before it were left out; if it comes as before, the other member made some in addition.
     fn find_rhythm(&self, members: &[&K]) -> Option<usize> {
         let [a, b] = members else { return None };
         let (a, b) = (self.rhythm_of(a)?, self.rhythm_of(b)?);
@@ -115,8 +112,8 @@ where
         })
     }
 
-    /// The member whose call has most calls in common with another place of its own: calls before it, of any
-    /// size if not of its own size, or calls around it.
+    /// The member that made its call elsewhere with most of the same calls before it, of any size if not of the
+    /// same size. If no earlier place decides, later ones do.
     fn find_repeated(&self, members: &[&K]) -> Option<(usize, Basis)> {
         let before = |same: &Same<'_, K>| {
             self.find_most_repeated(members, |own| {
@@ -164,12 +161,16 @@ where
             .iter()
             .map(|own| repeated(own).unwrap_or(0))
             .collect();
-        let most = alike.iter().max().copied().filter(|&most| most >= 2)?;
+        let most = alike
+            .iter()
+            .max()
+            .copied()
+            .filter(|&most| most >= MIN_CALLS_AROUND)?;
         find_only(&alike, |&many| many == most)
     }
 
-    /// Of two members the one whose later calls the other makes too early, if that explains more calls than
-    /// the opposite.
+    /// Of two members the right one if the other makes its later calls too early, and that explains more calls
+    /// than the opposite.
     fn find_longer_match(&self, members: &[&K]) -> Option<(usize, Basis)> {
         let [a, b] = members else { return None };
         let agreed = |own: &K, other: &K| find_shift(own, other, self.seq).map_or(0, |s| s.agreed);

@@ -1,8 +1,8 @@
 //! Which ranks wait for which others.
 //!
 //! [`CollectiveReplay`] lets the ranks' collectives meet: a collective is done once all its members come to
-//! it. The collectives of a healthy job have one order that every rank keeps, whatever communicators they are
-//! on. So wherever its log ends, the replay ends only at ranks that have no further call, and the others wait
+//! it. The collectives of a healthy job have one order that every rank keeps, across all communicators. So
+//! wherever its log ends, the replay ends only at ranks that have no further call, and the others wait
 //! for those. If ranks wait for each other in a circle, or come to one collective with different calls, no
 //! such order exists: that is a deadlock or a mismatch, and the first of its kind, since all that is done
 //! before has met.
@@ -11,6 +11,7 @@
 //!
 //! Sends and receives are left out: they are made ahead, in groups, and in any order.
 
+use super::limits::MAX_CIRCLE_RELEASES;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -31,7 +32,7 @@ pub struct ProgramCall {
 pub struct WaitCircle {
     /// The collectives, with the ranks that wait in each and the place of their call in their program.
     pub waits: BTreeMap<CollectiveId, Vec<(u32, usize)>>,
-    /// All members of all these collectives made them, in whatever order.
+    /// All members of all these collectives made them, in any order.
     pub is_made: bool,
 }
 
@@ -47,10 +48,6 @@ pub struct ReplayOutcome {
     pub at: Vec<usize>,
 }
 
-/// Times that ranks are let out of a circle. Ranks that come into circles more often use their
-/// communicators in no order, and each time costs a search.
-const MAX_CIRCLE_RELEASES: usize = 256;
-
 /// The calls that are to meet.
 pub struct CollectiveReplay<'a> {
     /// The members of each communicator, by number of their program.
@@ -65,7 +62,7 @@ struct ReplayState<'a> {
     stuck: ReplayOutcome,
     /// Ranks at each collective that is not done.
     here: FxHashMap<CollectiveId, Vec<u32>>,
-    /// Collectives whose ranks were let go.
+    /// Collectives that no longer hold their ranks.
     open: FxHashSet<CollectiveId>,
 }
 
@@ -155,7 +152,7 @@ impl ReplayState<'_> {
         self.advance_ranks(ranks);
     }
 
-    /// Groups of collectives whose waiting ranks wait for each other.
+    /// Groups of collectives in which ranks wait for each other.
     fn find_circles(&self) -> Vec<WaitCircle> {
         // For each collective those in which its missing members wait.
         let mut kept: BTreeMap<CollectiveId, Vec<CollectiveId>> = BTreeMap::new();
@@ -232,7 +229,7 @@ impl ReplayState<'_> {
 
 /// Ranks that wait in one call, and those that have not made it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct GroupWait {
+pub struct CallWait {
     /// Ranks that wait in the call.
     pub waiting: BTreeSet<u32>,
     /// Ranks that have not made it.
@@ -257,14 +254,14 @@ pub enum Blocker {
 
 /// Finds what holds up a job: the call that was made first of those that free ranks lack, else the shortest
 /// circle.
-pub fn find_blocker(waits: &[GroupWait]) -> Option<Blocker> {
+pub fn find_blocker(waits: &[CallWait]) -> Option<Blocker> {
     let mut is_held: BTreeMap<u32, bool> = BTreeMap::new();
     for wait in waits {
         for rank in &wait.waiting {
             *is_held.entry(*rank).or_default() |= !wait.lacking.is_empty();
         }
     }
-    let free_ranks = |wait: &GroupWait| -> BTreeSet<u32> {
+    let free_ranks = |wait: &CallWait| -> BTreeSet<u32> {
         let is_free = |rank: &&u32| !is_held.get(rank).copied().unwrap_or(false);
         wait.lacking.iter().filter(is_free).copied().collect()
     };
@@ -280,7 +277,7 @@ pub fn find_blocker(waits: &[GroupWait]) -> Option<Blocker> {
 }
 
 /// The shortest circle of waits that begins at one.
-fn find_circle_through(waits: &[GroupWait], from: usize) -> Option<Vec<usize>> {
+fn find_circle_through(waits: &[CallWait], from: usize) -> Option<Vec<usize>> {
     let mut before: FxHashMap<usize, usize> = FxHashMap::default();
     let mut open = VecDeque::from([from]);
     while let Some(at) = open.pop_front() {
@@ -378,8 +375,8 @@ mod tests {
         assert!(stuck.different.contains(&(0, 1)) && stuck.circles.is_empty());
     }
 
-    fn wait(waiting: &[u32], lacking: &[u32], made_at: u64) -> GroupWait {
-        GroupWait {
+    fn wait(waiting: &[u32], lacking: &[u32], made_at: u64) -> CallWait {
+        CallWait {
             waiting: waiting.iter().copied().collect(),
             lacking: lacking.iter().copied().collect(),
             made_at,

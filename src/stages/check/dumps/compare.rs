@@ -1,6 +1,7 @@
 //! The members' collectives of one process group: the first call that differs.
 
 use super::job::{DumpCallsBySeq, GroupDumpCalls};
+use super::limits::MIN_EQUAL_CALLS_BEFORE;
 use crate::calls::compare::{
     Deviation, KnownCalls, compare_numbered, find_deviation, group_members,
 };
@@ -9,10 +10,6 @@ use crate::formats::flight::{DumpEntry, FlightOp};
 use crate::stages::check::finding::Kind;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// Calls that must be equal before the lines of the program are compared: ranks that make equal calls in
-/// different lines do so from the start.
-const MIN_EQUAL_CALLS_BEFORE: u64 = 2;
 
 /// The properties of calls that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +137,7 @@ impl KnownCalls for ScopedCalls<'_, '_> {
     }
 }
 
-/// Finds the first call of a group that differs. `groups` are all groups of the job: those of the same kind tell
+/// Finds the first call of a group that differs. `groups` are all groups of the job: those of the same kind show
 /// which call is usual.
 pub(super) fn find_first_difference<'d>(
     grouped: &GroupDumpCalls<'d>,

@@ -6,13 +6,13 @@ use crate::formats::flight::DumpEntry;
 use std::collections::BTreeSet;
 
 /// A call that some members of a group have made and wait in, and others have not made.
-pub(super) struct GroupWait<'d> {
+pub(super) struct DumpWait<'d> {
     /// The group's place in the list of groups.
     pub(super) group: usize,
     /// The call's number in the group.
     pub(super) seq: u64,
     /// The ranks that wait in it, and those that left a dump without it.
-    pub(super) ranks: wait::GroupWait,
+    pub(super) ranks: wait::CallWait,
     /// The record of the first rank that waits.
     pub(super) call: &'d DumpEntry,
     /// The ranks without a dump.
@@ -25,7 +25,7 @@ pub(super) struct GroupWait<'d> {
 pub(super) fn find_group_waits<'d>(
     job: &DumpedJob,
     groups: &[GroupDumpCalls<'d>],
-) -> Vec<GroupWait<'d>> {
+) -> Vec<DumpWait<'d>> {
     let each = groups.iter().enumerate();
     each.filter_map(|(at, grouped)| find_group_wait(job, at, grouped))
         .collect()
@@ -35,7 +35,7 @@ fn find_group_wait<'d>(
     job: &DumpedJob,
     group: usize,
     grouped: &GroupDumpCalls<'d>,
-) -> Option<GroupWait<'d>> {
+) -> Option<DumpWait<'d>> {
     let members = &grouped.members;
     let reached = |rank: &u32| {
         let calls = members.get(rank);
@@ -75,13 +75,13 @@ fn find_group_wait<'d>(
         .filter(|rank| is_whole(rank) && reached(rank) < seq)
         .copied()
         .collect();
-    Some(GroupWait {
+    Some(DumpWait {
         group,
         seq,
         call,
         silent,
         is_given_up: is_given_up(calls),
-        ranks: wait::GroupWait {
+        ranks: wait::CallWait {
             waiting,
             lacking,
             made_at: call.created_ns.unwrap_or(u64::MAX),

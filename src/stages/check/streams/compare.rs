@@ -1,7 +1,7 @@
-//! Which communicators' members made different calls, by the hashes of their streams.
+//! Finds the communicators with members that made different calls, by the hashes of their streams.
 //!
-//! A difference is judged only where the log can be trusted to show all calls: all members seen,
-//! no bytes overwritten, the job logged from its start. Otherwise the reason is reported.
+//! A difference is judged only if the log shows all calls: all members seen, no bytes overwritten, the job
+//! logged from its start. Otherwise the reason is reported.
 
 use super::unjudged_reason::UnjudgedReason;
 use super::{CallStream, CallStreams, ProcessComm, StreamKind};
@@ -17,40 +17,40 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct CommMember {
     /// Its rank, if it is known.
     pub(crate) rank: Option<u32>,
-    /// Its side.
+    /// Its place in the list of sides.
     pub(crate) side: usize,
-    /// Who it is among the callers, if it made a call.
+    /// Its number among the callers, if it made a call.
     pub(crate) caller: Option<u32>,
-    /// Its collectives.
+    /// The number of its collectives.
     pub(crate) calls: u64,
-    /// Those it had made when the job hung.
+    /// Collectives before the hang.
     pub(crate) before: u64,
 }
 
 impl CommMember {
-    /// What others call it as the other side of a message.
+    /// Its rank as the peer of a message, or -1.
     pub(crate) fn peer_rank(&self) -> i64 {
         self.rank.map_or(-1, i64::from)
     }
 }
 
-/// A communicator whose members' collectives differ.
+/// A communicator with members that made different collectives.
 #[derive(Debug)]
 pub(crate) struct DifferingComm {
-    /// Its number.
+    /// The communicator's number.
     pub(crate) communicator: usize,
     /// Its members by rank.
     pub(crate) members: Vec<CommMember>,
     /// The block of calls in which they begin to differ.
     pub(crate) block: u64,
-    /// Other members have no lines in the log.
+    /// True if other members have no lines in the log.
     pub(crate) is_partial: bool,
-    /// The log may begin in the middle of the job.
+    /// True if the log may begin in the middle of the job.
     pub(crate) is_late: bool,
 }
 
 impl DifferingComm {
-    /// Why a difference is not quite sure.
+    /// The reason for doubt, as a clause.
     pub(crate) fn reason_for_doubt(&self) -> Option<&'static str> {
         match (self.is_partial, self.is_late) {
             (true, _) => Some("; but not all members' lines are in the log"),
@@ -63,55 +63,55 @@ impl DifferingComm {
     }
 }
 
-/// Sends that are not what the other side receives.
+/// Sends of a rank that differ from the receives of its peer.
 #[derive(Debug, Clone)]
 pub(crate) struct UnpairedMessages {
     /// The communicator.
     pub(crate) communicator: usize,
-    /// Who sends.
+    /// The sender.
     pub(crate) from: CommMember,
-    /// Who receives.
+    /// The receiver.
     pub(crate) to: CommMember,
-    /// How many are sent.
+    /// The number of sends.
     pub(crate) sent: u64,
-    /// How many are received.
+    /// The number of receives.
     pub(crate) received: u64,
-    /// Both when the job hung.
+    /// Both before the hang.
     pub(crate) before: (u64, u64),
     /// The block in which they begin to differ.
     pub(crate) block: u64,
 }
 
-/// What the hashes say.
+/// The result of comparing hashes.
 #[derive(Debug, Default)]
 pub(crate) struct StreamComparison {
-    /// Communicators whose members made the same calls.
+    /// The number of communicators with equal members.
     pub(crate) same: u64,
-    /// Those whose members did not.
+    /// Communicators with members that differ.
     pub(crate) apart: Vec<DifferingComm>,
-    /// All communicators that can be judged, and their members.
+    /// All communicators that can be judged, with their members.
     pub(crate) judged: Vec<(usize, Vec<CommMember>)>,
-    /// Pairs that do not fit.
+    /// Pairs of ranks with messages that differ.
     pub(crate) unpaired: Vec<UnpairedMessages>,
-    /// Communicators that are not judged.
+    /// Communicators that are not judged, by reason.
     pub(crate) unjudged: BTreeMap<UnjudgedReason, Vec<usize>>,
-    /// What differs if sides are of one communicator that has more ranks than the log.
+    /// The difference if sides belong to one communicator with more ranks than the log.
     pub(crate) few: Option<DifferingComm>,
 }
 
-/// Where a log begins.
+/// The place in the job at which a log begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogStart {
-    /// With the job's first calls, as far as it tells.
+    /// The job's first calls, as far as the log shows.
     First,
-    /// Perhaps behind them.
+    /// Perhaps later.
     Unsure,
-    /// Behind them, by NCCL's own count.
+    /// Later, by NCCL's own count.
     Late,
 }
 
-/// Compares all communicators' members; `open` is what counting leaves of those without a name,
-/// `accounts` are the inputs'; `late` is where the log begins.
+/// Compares the members of all communicators. `open` has the communicators without a name that counting could
+/// not group, `accounts` those of the inputs.
 pub(crate) fn compare_communicators(
     found: &CommunicatorsSummary,
     open: &UnnamedComms,
@@ -198,8 +198,7 @@ pub(crate) fn compare_communicators(
     compared
 }
 
-/// The communicators' addresses in calls of nobody that is known: what is left of a call whose
-/// header is damaged.
+/// Finds the communicators' addresses in calls of unknown callers: such calls have a damaged header.
 fn find_stray_addresses(found: &CommunicatorsSummary, streams: &CallStreams) -> FxHashSet<u64> {
     let counted: FxHashSet<usize> = found
         .communicators
@@ -240,7 +239,7 @@ pub(crate) struct StreamOwner {
     pub(crate) rank: Option<u32>,
 }
 
-/// Whose each caller's calls are, as far as it is known.
+/// Finds the owner of each caller's calls, if it is known.
 pub(crate) fn find_stream_owners(
     found: &CommunicatorsSummary,
     streams: &CallStreams,
@@ -274,8 +273,7 @@ pub(crate) fn find_stream_owners(
     all
 }
 
-/// True where most processes with a communicator log no call at all: then it is the setting, and
-/// no hang.
+/// True if most processes with a communicator log no call at all, which a setting causes and no hang.
 fn are_most_silent(found: &CommunicatorsSummary, streams: &CallStreams) -> bool {
     let shared = found
         .communicators
@@ -299,7 +297,7 @@ struct CommSides<'a> {
 }
 
 impl CommSides<'_> {
-    /// The members by rank, if all are there once.
+    /// The members by rank, if each is there once.
     fn all_members(
         &self,
         communicator: &MergedCommunicator,
@@ -322,7 +320,7 @@ impl CommSides<'_> {
         }
     }
 
-    /// The members that are there, where others' lines are missing.
+    /// The members with lines, if other members have none.
     fn present_members(
         &self,
         communicator: &MergedCommunicator,
@@ -337,7 +335,7 @@ impl CommSides<'_> {
         (members.len() > 2 && ranks.len() == members.len()).then_some(members)
     }
 
-    /// Sides with their streams.
+    /// The members of some sides.
     fn members_of_sides(&self, sides: &[usize]) -> Result<Vec<CommMember>, UnjudgedReason> {
         let mut members = Vec::with_capacity(sides.len());
         for &side in sides {
@@ -359,7 +357,7 @@ impl CommSides<'_> {
         Ok(members)
     }
 
-    /// Where the calls of sides differ that may be some of one communicator's.
+    /// Compares sides that may belong to one communicator.
     fn compare_present_sides(&self, sides: &[usize]) -> Option<DifferingComm> {
         let members = self.members_of_sides(sides).ok()?;
         let mut callers = members.iter().filter_map(|m| m.caller);
@@ -403,7 +401,7 @@ impl CommSides<'_> {
         find_first_unequal_block(&all)
     }
 
-    /// Sends that are not what is received.
+    /// Finds pairs with sends that differ from the receives.
     fn find_unpaired(&self, communicator: usize, members: &[CommMember]) -> Vec<UnpairedMessages> {
         let mut all = Vec::new();
         let mut ways: BTreeSet<(u32, u32)> = BTreeSet::new();
@@ -455,7 +453,7 @@ impl CommSides<'_> {
         all
     }
 
-    /// Why some of the members' lines may not be there.
+    /// The reason for which lines of the members may be missing.
     fn reason_for_hidden_lines(&self, members: &[CommMember]) -> Option<UnjudgedReason> {
         let silent = members.iter().any(|m| m.caller.is_none());
         let callers = members.iter().filter_map(|m| m.caller);

@@ -109,7 +109,7 @@ impl StreamsPartial {
         self.slots.push(self.end_place());
     }
 
-    /// Inserts calls whose lines were torn.
+    /// Inserts calls from torn lines.
     pub(crate) fn insert_torn_calls(&mut self, torn: &[RepairedCall<'_>]) {
         let (mut calls, mut between) = (Vec::new(), Vec::new());
         let mut moved = 0;

@@ -1,4 +1,4 @@
-//! The lines of PyTorch's watchdog: which call of which process group timed out, and how far each rank was.
+//! The lines of PyTorch's watchdog: the calls of process groups that timed out, and each rank's last calls.
 
 mod limits;
 pub(super) mod mismatch;
@@ -218,7 +218,7 @@ impl Watchdog {
         }
     }
 
-    /// Names the process groups of timeouts, whose own lines do not.
+    /// Names the process groups of timeouts, which their own lines leave out.
     pub(super) fn name_timeout_groups(&mut self) {
         self.name_groups_by_rank();
         self.drop_quotes();
@@ -244,8 +244,8 @@ impl Watchdog {
         }
     }
 
-    /// Takes the only group that has an equal call of the same number: the line of a rank that names its group
-    /// may be cut, and the rank is not a group of its own.
+    /// Takes the only group that has an equal call of the same number: the line that names a rank's group may be
+    /// cut, and the rank is not a group of its own.
     fn name_groups_by_call(&mut self) {
         let mut groups: BTreeMap<NumberedCall, Option<Box<[u8]>>> = BTreeMap::new();
         for record in &self.records {
