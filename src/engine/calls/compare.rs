@@ -111,7 +111,7 @@ where
     if own.content_at(seq).is_none() {
         let missing = usual
             .last_seq()
-            .map_or(0, |last| last.saturating_sub(seq) + 1);
+            .map_or(0, |last| last.saturating_sub(seq).saturating_add(1));
         return Deviation::Behind(missing);
     }
     let left_out = find_shift(own, usual, seq);

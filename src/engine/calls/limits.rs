@@ -20,3 +20,6 @@ pub(super) const MIN_CALLS_AROUND: usize = 2;
 /// Times that ranks are let out of a circle. Ranks that come into circles more often use their communicators
 /// in no order, and each time costs a search.
 pub(super) const MAX_CIRCLE_RELEASES: usize = 256;
+
+/// Calls before and after a difference that are searched for equal ones. Numbers in a damaged dump may be any.
+pub(super) const MAX_CALLS_SEARCHED: u64 = 1 << 12;

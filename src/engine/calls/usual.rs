@@ -4,7 +4,7 @@
 //! communicators; the rhythm in which the call came before; the calls around it; the longer match.
 
 use super::compare::{KnownCalls, find_shift, is_same_call};
-use super::limits::{MAX_CALLS_AROUND, MIN_CALLS_AROUND};
+use super::limits::{MAX_CALLS_AROUND, MAX_CALLS_SEARCHED, MIN_CALLS_AROUND};
 
 /// How the right group is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,8 +98,14 @@ where
         }
     }
 
+    /// The first call of a member that is searched.
+    fn first_searched(&self, own: &K) -> Option<u64> {
+        let first = self.seq.saturating_sub(MAX_CALLS_SEARCHED);
+        Some(first.max(own.first_seq()?))
+    }
+
     fn rhythm_of(&self, own: &K) -> Option<Rhythm> {
-        let (first, seq) = (own.first_seq()?, self.seq);
+        let (first, seq) = (self.first_searched(own)?, self.seq);
         let came = (first..seq).filter(|&at| is_same_call(own, at, own, seq));
         // The first call of a communicator comes after its beginning.
         let begin = (first == 0).then_some(0);
@@ -108,7 +114,7 @@ where
         Some(Rhythm {
             least: apart().min()?,
             most: apart().max()?,
-            now: seq + 1 - places.last()?,
+            now: seq.saturating_add(1) - places.last()?,
         })
     }
 
@@ -117,7 +123,7 @@ where
     fn find_repeated(&self, members: &[&K]) -> Option<(usize, Basis)> {
         let before = |same: &Same<'_, K>| {
             self.find_most_repeated(members, |own| {
-                let first = own.first_seq().unwrap_or(self.seq);
+                let first = self.first_searched(own)?;
                 (first..self.seq)
                     .filter(|&at| same(own, at, self.seq))
                     .map(|at| self.calls_before(own, at, first, same))
@@ -132,7 +138,9 @@ where
         let at = before(&same_call).or_else(|| before(&same_op));
         at.map(|at| (at, Basis::Before)).or_else(|| {
             let around = self.find_most_repeated(members, |own| {
-                let (first, last) = (own.first_seq()?, own.last_seq()?);
+                let first = self.first_searched(own)?;
+                let last = self.seq.saturating_add(MAX_CALLS_SEARCHED);
+                let last = last.min(own.last_seq()?);
                 (self.seq.saturating_add(1)..=last)
                     .filter(|&at| same_call(own, at, self.seq))
                     .map(|at| self.calls_before(own, at, first, &same_call))

@@ -1,5 +1,6 @@
 //! Counts the calls between two marks by operation, and keeps the texts of NCCL's WARN lines.
 
+use crate::calls::same::StreamKind;
 use crate::grammar::coll::Coll;
 use crate::grammar::message::NcclMessage;
 use crate::grammar::values::Datatype;
@@ -117,11 +118,12 @@ impl LogVisitor for WatchChunk {
                 .resize(member + 1, WatchedMemberCalls::default());
         }
         let turns = &mut self.by_member[member];
-        *match call.coll.op {
-            b"Send" => &mut turns.sent,
-            b"Recv" => &mut turns.received,
-            _ => &mut turns.collectives,
-        } += 1;
+        match StreamKind::of_coll(&call.coll) {
+            Some(StreamKind::Send(_)) => turns.sent += 1,
+            Some(StreamKind::Recv(_)) => turns.received += 1,
+            Some(StreamKind::Collective) => turns.collectives += 1,
+            None => {}
+        }
     }
 
     fn mark(&mut self) {

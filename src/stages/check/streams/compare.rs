@@ -162,19 +162,16 @@ pub(crate) fn compare_communicators(
             compared.judged.push((at, members));
             continue;
         }
-        let addresses = members.iter().filter_map(|m| m.caller);
-        let mut addresses = addresses.map(|caller| streams.callers.get(caller).comm);
-        let why = match (
-            group.reason_for_hidden_lines(&members),
-            quiet,
-            late == LogStart::Late,
-        ) {
-            (Some(why), ..) => Some(why),
-            _ if addresses.any(|comm| strays.contains(&comm)) => Some(UnjudgedReason::TwoNames),
-            (_, true, _) => Some(UnjudgedReason::Quiet),
-            (_, _, true) => Some(UnjudgedReason::Late),
-            _ => None,
-        };
+        let why = group.reason_for_hidden_lines(&members).or_else(|| {
+            let mut callers = members.iter().filter_map(|m| m.caller);
+            if callers.any(|caller| strays.contains(&streams.callers.get(caller).comm)) {
+                Some(UnjudgedReason::TwoNames)
+            } else if quiet {
+                Some(UnjudgedReason::Quiet)
+            } else {
+                (late == LogStart::Late).then_some(UnjudgedReason::Late)
+            }
+        });
         if let Some(why) = why {
             if !is_partial {
                 compared.unjudged.entry(why).or_default().push(at);
