@@ -106,9 +106,6 @@ pub enum ContentDifference {
 }
 
 impl<'a> Content<'a> {
-    /// The number of NCCL's own reductions. Each process numbers those of the user for itself.
-    const BUILTIN_REDOPS: u64 = 5;
-
     /// The content of a collective.
     #[inline(always)]
     pub fn of_collective(coll: &Coll<'a>) -> Content<'a> {
@@ -116,7 +113,8 @@ impl<'a> Content<'a> {
             op: coll.op,
             count: coll.count,
             datatype: coll.datatype,
-            redop: coll.redop.min(Self::BUILTIN_REDOPS),
+            // NCCL has reductions 0 to 4. Each process numbers those of the user for itself.
+            redop: coll.redop.min(5),
             root: coll.root,
         }
     }

@@ -185,6 +185,19 @@ impl Kind {
         )
     }
 
+    /// True if it is about the process that failed first.
+    pub(crate) fn is_first_failure(self) -> bool {
+        matches!(
+            self,
+            Kind::RankException
+                | Kind::RankKilled
+                | Kind::RankCrashed
+                | Kind::RankExited
+                | Kind::HostOutOfMemory
+                | Kind::DeadProcess
+        )
+    }
+
     /// True for a WARN line of NCCL.
     pub(crate) fn is_warn(self) -> bool {
         matches!(self, Kind::Warn(_))

@@ -3,7 +3,9 @@
 //!
 //! | room | the questions it answers |
 //! |---|---|
-//! | `finding`, `evidence` | what is reported: a finding, and the lines that show it |
+//! | `kind`, `finding`, `evidence` | what is reported: a finding, its facts, and the lines that show it |
+//! | `causes` | which findings follow from which: one table, and one pass that folds by it |
+//! | `words` | facts become words, as the last step |
 //! | `walk` | one walk over all inputs that gathers what every check needs |
 //! | `streams` | every rank's calls as hashes, and which communicators' members differ |
 //! | `ranks` | which ranks call different things or fewer, stopped, or wait in a circle |
@@ -16,6 +18,7 @@
 //! | [`answer`] | what must hold (`--expect`), what the log can answer, findings as rows |
 
 pub mod answer;
+mod causes;
 mod dumps;
 pub(crate) mod evidence;
 pub(crate) mod finding;
@@ -31,6 +34,7 @@ pub(crate) mod walk;
 pub(crate) mod warn;
 pub(crate) mod watchdog;
 mod wording;
+mod words;
 
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
@@ -43,7 +47,7 @@ use answer::{coverage::LineKinds, expect::LogFacts, summary};
 use dumps::FlightDumps;
 use finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Severity, WarnKind};
 use hosts::{channels, initialisation, transport};
-use log::first_failure::{self, FailureEvidence};
+use log::first_failure::FailureEvidence;
 use log::hygiene;
 use log::{nothing_to_check, odd_steps};
 use ranks::names::RankNames;
@@ -53,8 +57,8 @@ use ranks::{fewer_calls::JobEndSignals, unnamed_communicators};
 use records::CollectiveRecords;
 use std::borrow::Cow;
 use walk::{CheckGathered, Requested};
+use warn::settings;
 use warn::triage::{self, CommEndCounts};
-use warn::{known_warns, settings};
 use watchdog::mismatch;
 
 /// What a check came to.
@@ -175,7 +179,7 @@ fn judge_gathered(
     failed.excuse_after_end(&mut findings);
     let together = failed.ended_together();
     if together {
-        excuse_closed_connections(&mut findings);
+        causes::excuse_closed_connections(&mut findings);
     }
     let mut failures = collect_failures(seen, &findings, now);
     if !together {
@@ -186,7 +190,8 @@ fn judge_gathered(
     let said = seen.lines.hung || findings.iter().any(|f| f.severity == Severity::Error);
     let end = JobEndSignals {
         said,
-        failed: said || ended.aborted > 0 || now == JobLiveness::Stalled,
+        failed: said || ended.aborted > 0,
+        over: said || ended.aborted > 0 || now == JobLiveness::Stalled,
         uncut: false,
         lost: is_connection_lost_first(seen, &findings),
     };
@@ -195,7 +200,7 @@ fn judge_gathered(
     let ranks = ranks::compare_ranks(&seen.found, &untold, &seen.streams, told, &inputs)?;
     findings.extend(ranks.findings);
     mismatch::merge_mismatch(&mut findings, mismatch::find_mismatch(watched));
-    fold_followers_of_causes(&mut findings, |finding| {
+    causes::fold_consequences(&mut findings, |finding| {
         find_rank_in_job(&seen.found, finding)
     });
     let names: Vec<String> = dumps.names().chain(records.names()).cloned().collect();
@@ -208,6 +213,7 @@ fn judge_gathered(
     if names.is_empty() {
         findings.extend(nothing_to_check::find_nothing_to_check(seen));
     }
+    words::write_reasons(&mut findings);
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
     let compared = ranks.compared;
@@ -303,172 +309,6 @@ fn is_connection_lost_first(seen: &CheckGathered, findings: &[Finding]) -> bool 
         && findings
             .iter()
             .any(|f| f.kind == Kind::Warn(WarnKind::PEER_CLOSED))
-}
-
-/// Connections that were closed as all processes ended are no failure.
-fn excuse_closed_connections(findings: &mut [Finding]) {
-    let closed = |f: &&mut Finding| {
-        f.kind == Kind::Warn(WarnKind::PEER_CLOSED) && f.severity != Severity::Note
-    };
-    for finding in findings.iter_mut().filter(closed) {
-        finding.severity = Severity::Note;
-        finding.sure = finding.sure.max(Confidence::Medium);
-        finding.why += "; no process reports a failure after it, so all may have ended together";
-    }
-}
-
-/// What only follows from a cause that is known is a note: where the ranks' calls say what is wrong, or
-/// who failed first, that PyTorch timed out, and that connections of processes that were then taken
-/// down broke; where a process failed, that it is behind others, or others behind it.
-fn fold_followers_of_causes(
-    findings: &mut Vec<Finding>,
-    rank_in_job: impl Fn(&Finding) -> Option<u32>,
-) {
-    fold_dead_process(findings);
-    name_unnamed_failure(findings, rank_in_job);
-    demote_followers(findings);
-}
-
-/// The rank that the others wait for is the one that fell silent: that is one finding.
-fn fold_dead_process(findings: &mut Vec<Finding>) {
-    let dead = |f: &Finding| f.kind == Kind::DeadProcess && f.severity == Severity::Error;
-    let whose = |f: &Finding| (f.about.host.clone(), f.about.pid);
-    if let Some(at) = findings.iter().position(dead) {
-        let who = whose(&findings[at]);
-        let is = findings[at]
-            .says
-            .rsplit(": ")
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        // Of a host of which no rank said anything more, the calls show which one stopped.
-        let of_host = findings[at].says.starts_with("ranks ");
-        let behind = |f: &&mut Finding| {
-            matches!(f.kind, Kind::RankBehind | Kind::RankSilent)
-                && f.severity == Severity::Error
-                && (whose(f) == who || of_host && f.about.host == who.0)
-        };
-        let sure = findings[at].sure;
-        if let Some(behind) = findings.iter_mut().find(behind) {
-            let silent = match of_host {
-                true => "no rank of its host",
-                false => "it alone",
-            };
-            let printed = match of_host {
-                true => "printed anything",
-                false => "printed nothing",
-            };
-            behind.says += &format!("; {silent} {printed} after the job failed: {is}");
-            behind.sure = behind.sure.min(sure);
-            findings.remove(at);
-        }
-    }
-}
-
-/// What follows from something else becomes a note.
-fn demote_followers(findings: &mut [Finding]) {
-    let calls = |f: &Finding| {
-        let is_call = f.kind.is_mismatch() && f.about.seq.is_some();
-        is_call || matches!(f.kind, Kind::Deadlock | Kind::P2pWrongPeer)
-    };
-    let lacks = |f: &Finding| {
-        matches!(
-            f.kind,
-            Kind::RankBehind | Kind::RankSilent | Kind::RankAhead | Kind::P2pMissingCounterpart
-        )
-    };
-    let error = |f: &&Finding| f.severity == Severity::Error;
-    // A process that NCCL gave an error ends by it.
-    let warned = |f: &&Finding| f.kind.is_warn() && !known_warns::is_follower(f.kind);
-    let warned = findings.iter().filter(error).find(warned).map(|f| f.kind);
-    for finding in findings
-        .iter_mut()
-        .filter(|f| first_failure::is_answer_to_error(f))
-    {
-        if let Some(cause) = warned {
-            finding.severity = Severity::Note;
-            finding.why += &format!("; it follows from {}", cause.id());
-        }
-    }
-    let differ = findings
-        .iter()
-        .filter(error)
-        .find(|f| calls(f))
-        .map(|f| f.kind);
-    let failed = findings
-        .iter()
-        .find(|f| first_failure::is_failure_cause(f))
-        .map(|f| f.kind);
-    let behind = findings
-        .iter()
-        .filter(error)
-        .find(|f| lacks(f))
-        .map(|f| f.kind);
-    // Where the calls show which message is wrong, its receiver's error follows from it.
-    let unmet = |f: &&Finding| f.kind == Kind::P2pMissingCounterpart;
-    let unmet = findings.iter().filter(error).find(unmet).map(|f| f.kind);
-    // What C++ says of a watchdog whose process is taken down.
-    let is_end =
-        |f: &Finding| f.kind == Kind::WatchdogException && f.says.contains("Broken promise");
-    for finding in findings.iter_mut() {
-        let follows = match finding.kind {
-            Kind::WatchdogTimeout | Kind::SetupFailed => true,
-            kind => known_warns::is_follower(kind) || is_end(finding),
-        };
-        // A rank that calls something else falls silent; one that fails leaves its calls out.
-        let cause = match finding.kind {
-            Kind::DeadProcess => differ,
-            Kind::Warn(WarnKind::MESSAGE_TRUNCATED) => differ.or(unmet),
-            _ if lacks(finding) => failed,
-            _ if follows => differ.or(failed).or(behind),
-            _ => None,
-        };
-        if let Some(cause) = cause {
-            finding.severity = Severity::Note;
-            finding.why += &format!("; it follows from {}", cause.id());
-        }
-    }
-}
-
-/// Where one process failed that no line names, and the others wait for one, that is it.
-fn name_unnamed_failure(findings: &mut [Finding], rank_in_job: impl Fn(&Finding) -> Option<u32>) {
-    let is_unnamed = |f: &&mut Finding| {
-        let About {
-            host, pid, rank, ..
-        } = &f.about;
-        let is_nobody = host.is_none() && pid.is_none() && rank.is_none();
-        first_failure::is_failure_cause(f) && f.severity == Severity::Error && is_nobody
-    };
-    let is_behind = |f: &&Finding| {
-        matches!(f.kind, Kind::RankBehind | Kind::RankSilent) && f.severity == Severity::Error
-    };
-    let mut behind = findings.iter().filter(is_behind);
-    let (Some(one), None) = (behind.next(), behind.next()) else {
-        return;
-    };
-    let about = About {
-        host: one.about.host.clone(),
-        pid: one.about.pid,
-        rank: rank_in_job(one),
-        ..About::default()
-    };
-    let sure = one.sure;
-    let mut unnamed = findings.iter_mut().filter(is_unnamed);
-    if let (Some(cause), None, Some(host), Some(pid)) =
-        (unnamed.next(), unnamed.next(), &about.host, about.pid)
-    {
-        let rank = about
-            .rank
-            .map(|rank| format!("rank {rank}, "))
-            .unwrap_or_default();
-        cause.says += &format!(
-            "; it is {rank}{}:{pid}, for which the others wait",
-            wording::quote_text(host)
-        );
-        cause.why += "; whose line it is is known by the calls only";
-        cause.sure = sure.max(Confidence::Medium);
-        cause.about = about;
-    }
 }
 
 fn count_comm_ends(seen: &CheckGathered) -> CommEndCounts {

@@ -144,6 +144,7 @@ fn find_all_ended(own: &[HostProcessSeat<'_>]) -> Option<Finding> {
         why: "/proc does not have them; a job in another container has other numbers there".into(),
         advice: String::new(),
         evidence: Vec::new(),
+        reasons: Vec::new(),
     })
 }
 
@@ -172,6 +173,7 @@ impl HostProcessSeat<'_> {
             why: "/proc of this host shows it at the stall".to_owned(),
             advice: String::new(),
             evidence: Vec::new(),
+            reasons: Vec::new(),
         }
     }
 

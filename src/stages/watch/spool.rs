@@ -101,6 +101,7 @@ impl WatchSpool {
             advice: "name the log's file instead of using a pipe, or give a larger --keep"
                 .to_owned(),
             evidence: Vec::new(),
+            reasons: Vec::new(),
         };
         let mut all = Vec::new();
         if self.is_lost && now == JobLiveness::Stalled {

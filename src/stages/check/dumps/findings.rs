@@ -69,6 +69,7 @@ impl DumpJudge<'_, '_> {
                 why: explain_basis(differs),
                 advice: "compare the branches of the program that lead to these lines".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
+                reasons: Vec::new(),
             },
             clause: clause + &shift,
         }
@@ -117,6 +118,7 @@ impl DumpJudge<'_, '_> {
                 },
                 advice: "look at what that rank did after its last call: its stack (py-spy dump), its data, its GPU".to_owned(),
                 evidence: waiting.into_iter().chain(own).collect(),
+                reasons: Vec::new(),
             },
             clause,
         }
@@ -164,6 +166,7 @@ impl DumpJudge<'_, '_> {
                     .to_owned(),
                 advice: "use the two process groups in one order on all ranks".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
+                reasons: Vec::new(),
             },
             clause,
         })
@@ -208,6 +211,7 @@ impl DumpJudge<'_, '_> {
                 why: "the flight recorder of each rank has this call; a dump has neither the root nor the reduction of a call".to_owned(),
                 advice: "compare the root and the reduction that the ranks pass (NCCL_DEBUG_SUBSYS=COLL prints them), and look at the network".to_owned(),
                 evidence: evidence.into_iter().collect(),
+                reasons: Vec::new(),
             },
             clause,
         }
@@ -269,6 +273,7 @@ impl DumpJudge<'_, '_> {
                         .to_owned(),
                 advice: "check which peers that rank computes".to_owned(),
                 evidence: evidence.collect(),
+                reasons: Vec::new(),
             },
             clause,
         }
@@ -311,6 +316,7 @@ impl DumpJudge<'_, '_> {
                 why: "the flight recorders of both ends have all their calls, and this one meets nothing".to_owned(),
                 advice: "check that both ends make as many calls with each other".to_owned(),
                 evidence: evidence.collect(),
+                reasons: Vec::new(),
             },
             clause,
         })
@@ -346,6 +352,7 @@ impl DumpJudge<'_, '_> {
                 why: "a process that died or is stuck outside of PyTorch writes no dump; its file may also not have been given".to_owned(),
                 advice: "look for the end of that process: its exit code, the kernel's log, its host".to_owned(),
                 evidence: waiting.into_iter().collect(),
+                reasons: Vec::new(),
             },
             clause,
         }

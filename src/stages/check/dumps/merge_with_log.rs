@@ -1,7 +1,7 @@
 //! Merges the finding of the dumps with the log's: one cause, one headline.
 
 use super::DumpFinding;
-use crate::stages::check::finding::{Confidence, Finding, Kind, Severity, WarnKind};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Reason, Severity, WarnKind};
 use std::collections::BTreeSet;
 
 /// True for findings on the ranks' calls, from any source.
@@ -37,8 +37,7 @@ pub(in crate::stages::check) fn merge_dump_finding(
     let is_error = |f: &&mut Finding| f.severity == Severity::Error && is_call_finding(f.kind);
     let same = |f: &&mut Finding| rank(f).is_some_and(|rank| shown.ranks == BTreeSet::from([rank]));
     if let Some(finding) = findings.iter_mut().filter(is_error).find(same) {
-        finding.says += &format!("; by the flight recorder {}", shown.clause);
-        finding.why += "; the dumps of the flight recorder agree";
+        finding.reasons.push(Reason::DumpsShow(shown.clause));
         finding.evidence.extend(shown.finding.evidence);
         return;
     }
@@ -53,9 +52,8 @@ pub(in crate::stages::check) fn merge_dump_finding(
         .iter()
         .find(|f| f.severity == Severity::Error && is_call_finding(f.kind));
     if let (Some(cause), Kind::DeadProcess | Kind::RankBehind) = (cause, own.kind) {
-        own.severity = Severity::Note;
         own.sure = own.sure.max(Confidence::Medium);
-        own.why += &format!("; the log has {}", cause.kind.id());
+        own.excuse(Reason::LogHas(cause.kind));
     }
     findings.push(own);
 }

@@ -124,5 +124,6 @@ fn fewer_channels_finding(
              the NICs, and NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS on the named hosts"
                 .to_owned(),
         evidence: evidence_of_lines(few.iter().take(3).map(|(_, most)| most.1).chain([peer.1])),
+        reasons: Vec::new(),
     })
 }

@@ -183,6 +183,7 @@ fn gdr_connections_finding(
         why: why.to_owned(),
         advice: GDR_ADVICE.to_owned(),
         evidence: evidence_of_lines(first_lines(who, 3).into_iter().chain(first_lines(other, 2))),
+        reasons: Vec::new(),
     }
 }
 
@@ -221,5 +222,6 @@ fn gdr_nics_finding(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
         why: "the NICs report it; no line reports a connection".to_owned(),
         advice: GDR_ADVICE.to_owned(),
         evidence: evidence_of_lines(first_lines(&off, 3).into_iter().chain(first_lines(&on, 2))),
+        reasons: Vec::new(),
     })
 }

@@ -260,6 +260,7 @@ fn slow_init_finding(
         why: why.to_owned(),
         advice: phase_advice(phase).to_owned(),
         evidence: evidence_of_lines(lines.filter_map(|seat| seat.init_s().map(|(_, at)| at))),
+        reasons: Vec::new(),
     }
 }
 

@@ -207,6 +207,7 @@ fn find_missing_nics(facts: &NetFacts, subjects: &[NetSubject<'_>], all: &mut Ve
                     .filter_map(|host| of[host].first)
                     .chain(peer.first),
             ),
+            reasons: Vec::new(),
         });
     }
     let is = |s: &&NetSubject<'_>| s.kind == NetFactKind::Provider && s.name == b"nics";
@@ -434,6 +435,7 @@ fn only_some_hosts_finding(
                  /etc/nccl.conf"
             .to_owned(),
         evidence: evidence_of_lines(has.take(3).chain(lacks)),
+        reasons: Vec::new(),
     }
 }
 

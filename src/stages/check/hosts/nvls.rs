@@ -144,6 +144,7 @@ fn nvls_mixed_finding(
              some ranks do so"
                 .to_owned(),
         evidence: evidence_of_lines(first_lines(odd, 3).into_iter().chain(first_lines(other, 2))),
+        reasons: Vec::new(),
     }
 }
 

@@ -111,6 +111,7 @@ impl<'a> HostSplit<'a> {
             why: why.to_owned(),
             advice: advice.to_owned(),
             evidence: self.evidence_lines(),
+            reasons: Vec::new(),
         }
     }
 

@@ -158,6 +158,7 @@ fn socket_finding(
                 .into_iter()
                 .chain(first_lines(other, 2)),
         ),
+        reasons: Vec::new(),
     }
 }
 
@@ -258,6 +259,7 @@ fn find_uneven_pxn(net: &NetSummary) -> Option<Finding> {
             .to_owned(),
         advice: "compare the NICs, the GPUs' order and NCCL_PXN_DISABLE on these hosts".to_owned(),
         evidence: evidence_of_lines(first_lines(odd, 3).into_iter().chain(first_lines(other, 2))),
+        reasons: Vec::new(),
     })
 }
 
@@ -291,6 +293,7 @@ fn find_p2p_off(facts: &NetFacts) -> Vec<Finding> {
                      GPUs are sold without peer-to-peer"
                     .to_owned(),
             evidence: evidence_of_lines([said.first]),
+            reasons: Vec::new(),
         })
     };
     cases.into_iter().filter_map(case).collect()
@@ -362,5 +365,6 @@ fn find_shm_off(facts: &NetFacts) -> Option<Finding> {
                  NCCL_P2P_LEVEL, and check that each container sees all GPUs of its host"
             .to_owned(),
         evidence: evidence_of_lines(first_lines(&shm, 3).into_iter().chain(first_lines(&p2p, 2))),
+        reasons: Vec::new(),
     })
 }

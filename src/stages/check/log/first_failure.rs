@@ -8,38 +8,15 @@ use super::job_ends::{JobEndLine, JobEnds, ReportedFailure};
 use super::resumed_jobs::ResumedInputs;
 use crate::grammar::ending::FailureCause;
 use crate::stages::check::finding::{
-    About, Confidence, Evidence, Finding, Kind, LineSpot, Severity,
+    About, Confidence, DeadRanks, Evidence, Finding, Kind, LineSpot, Reason, Severity,
 };
 use crate::stages::check::ranks::names;
 use crate::stages::check::watchdog::{WatchdogMessage as Watch, WatchdogRecord};
-use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named, verb_form};
+use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named};
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use std::collections::BTreeSet;
-
-/// Kinds of findings that name the process that failed first.
-const FAILURE_CAUSE_KINDS: [Kind; 6] = [
-    Kind::RankException,
-    Kind::RankKilled,
-    Kind::RankCrashed,
-    Kind::RankExited,
-    Kind::HostOutOfMemory,
-    Kind::DeadProcess,
-];
-
-/// True for a finding that names the process that failed first.
-pub(crate) fn is_failure_cause(finding: &Finding) -> bool {
-    finding.severity != Severity::Note && FAILURE_CAUSE_KINDS.contains(&finding.kind)
-}
-
-/// True for an end that may have been a process's own answer to an error: an exit code, an abort.
-pub(crate) fn is_answer_to_error(finding: &Finding) -> bool {
-    let aborted = finding.kind == Kind::RankCrashed
-        && !finding.says.contains("SIGSEGV")
-        && !finding.says.contains("SIGBUS");
-    finding.kind == Kind::RankExited || aborted
-}
 
 /// What lines report of the ends of processes and jobs.
 pub(crate) struct FailureEvidence<'a> {
@@ -65,18 +42,17 @@ struct JobAttempt {
 impl JobAttempt {
     /// What the attempt's failure came to: it is less than an error where the job went on.
     fn judge_outcome(&self, mut finding: Finding, uncaught: bool) -> Finding {
-        if self.outlived && is_answer_to_error(&finding) {
-            finding.severity = Severity::Note;
-            finding.says += "; the job was started again and went on";
+        if self.outlived && finding.reasons.contains(&Reason::AnswersError) {
+            finding.excuse(Reason::OutlivedByRestart);
         } else if self.again {
             finding.severity = Severity::Warning;
-            finding.says += match self.went_on {
-                true => "; the job went on",
-                false => "; the job was started again",
-            };
+            finding.reasons.push(match self.went_on {
+                true => Reason::WentOn,
+                false => Reason::StartedAgain,
+            });
         } else if self.went_on && !uncaught {
             finding.severity = Severity::Warning;
-            finding.says += "; the job went on";
+            finding.reasons.push(Reason::WentOn);
         }
         finding
     }
@@ -91,8 +67,13 @@ impl FailureEvidence<'_> {
             .filter_map(|attempt| self.find_cause_of_attempt(attempt));
         let mut findings: Vec<Finding> = causes.collect();
         // The lines of a launcher may be in a file of their own, once for each host.
-        let mut told = BTreeSet::new();
-        findings.retain(|f| told.insert((f.kind.id(), f.about.pid, f.says.clone())));
+        let mut known: Vec<Finding> = Vec::new();
+        for finding in std::mem::take(&mut findings) {
+            if !known.iter().any(|other| is_repeated(&finding, other)) {
+                known.push(finding);
+            }
+        }
+        findings = known;
         let alarms = self.first_alarms();
         let is_known = |at: FirstReportLine| {
             let mut lines = findings.iter().filter_map(|f| f.evidence.first());
@@ -125,7 +106,7 @@ impl FailureEvidence<'_> {
         attempt.outlived
             && self
                 .find_cause_of_attempt(attempt)
-                .is_some_and(|cause| is_answer_to_error(&cause))
+                .is_some_and(|cause| cause.reasons.contains(&Reason::AnswersError))
     }
 
     /// True where nothing but lost connections shows that processes ended, and no more than a few ranks say
@@ -158,9 +139,7 @@ impl FailureEvidence<'_> {
                 });
             let after = lines.min().is_some_and(|at| self.is_after_job_end(at));
             if after && (finding.kind.is_warn() || finding.kind.is_watchdog()) {
-                finding.severity = Severity::Note;
-                finding.why +=
-                    "; it comes after the job was cancelled, or before it was started again";
+                finding.excuse(Reason::AfterJobEnd);
             }
         }
     }
@@ -325,10 +304,7 @@ impl FailureEvidence<'_> {
         let others: BTreeSet<u32> = alike.filter_map(|f| f.rank).collect();
         if cause.what == FailureCause::Exception && others.len() > 1 {
             let n = others.len() - 1;
-            finding.says += &format!(
-                "; {n} other {} raised an exception too",
-                verb_form(n, "rank", "ranks")
-            );
+            finding.reasons.push(Reason::AlsoRaised(n));
         }
         finding = attempt.judge_outcome(finding, is_uncaught(cause));
         if let Some(report) = report.filter(|f| f.line.at != cause.line.at) {
@@ -367,6 +343,7 @@ impl FailureEvidence<'_> {
                 "no action is needed for the ranks: different calls at this point are not a fault"
                     .to_owned(),
             evidence: vec![end.line.to_evidence()],
+            reasons: Vec::new(),
         }
     }
 
@@ -410,6 +387,7 @@ impl FailureEvidence<'_> {
             why: "the line reports it, and no failure comes before it".to_owned(),
             advice: advice.to_owned(),
             evidence: vec![failure.line.to_evidence()],
+            reasons: Vec::from_iter(failure.may_answer_error().then_some(Reason::AnswersError)),
         }
     }
 
@@ -504,27 +482,24 @@ impl FailureEvidence<'_> {
             let gone = |words: &[u8]| memmem::find(&f.line.text, words).is_some();
             f.what == FailureCause::Nccl && gone(b"ncclRemoteError")
         });
-        let (who, is) = match (named, silent.len()) {
-            (Some(process), 1) => (
-                format!("rank {rank} ({})", names::describe_process(process)),
-                "its process is dead",
-            ),
-            (Some(process), _) => (
-                format!(
-                    "ranks {}, all of host {},",
-                    ranks_named(&silent),
-                    quote_text(&process.host)
-                ),
-                "the host or all its processes are dead",
-            ),
-            (None, _) => (format!("rank {rank}"), "its process is dead"),
+        let dead = DeadRanks {
+            is_host: named.is_some() && silent.len() > 1,
+            are_many: silent.len() > 1,
+            is_connection_lost: lost.is_some(),
         };
-        let (elsewhere, sure) = match lost {
-            Some(_) if silent.len() == 1 => ("", Confidence::High),
-            // The lines of a host may be elsewhere.
-            Some(_) => ("", Confidence::Medium),
-            None if silent.len() == 1 => (" or waits elsewhere", Confidence::Medium),
-            None => (" or wait elsewhere", Confidence::Medium),
+        let who = match named {
+            Some(process) if dead.is_host => format!(
+                "ranks {}, all of host {},",
+                ranks_named(&silent),
+                quote_text(&process.host)
+            ),
+            Some(process) => format!("rank {rank} ({})", names::describe_process(process)),
+            None => format!("rank {rank}"),
+        };
+        // The lines of a host may be elsewhere.
+        let sure = match dead.is_connection_lost && !dead.are_many {
+            true => Confidence::High,
+            false => Confidence::Medium,
         };
         let mut evidence: Vec<Evidence> = vec![alarm.to_evidence()];
         evidence.extend(
@@ -535,8 +510,9 @@ impl FailureEvidence<'_> {
             kind: Kind::DeadProcess,
             severity: Severity::Error,
             says: format!(
-                "{who} printed nothing after the job failed, and all other ranks did ({}): {is}{elsewhere}",
-                ranks_named(&spoke)
+                "{who} printed nothing after the job failed, and all other ranks did ({}): {}",
+                ranks_named(&spoke),
+                dead.describe_outcome()
             ),
             about: About {
                 host: named.map(|p| p.host.clone()),
@@ -550,6 +526,7 @@ impl FailureEvidence<'_> {
                      it is still there (py-spy dump)"
                 .to_owned(),
             evidence,
+            reasons: vec![Reason::Dead(dead)],
         })
     }
 
@@ -591,6 +568,14 @@ fn describe_signal(number: i32) -> String {
         _ => return format!("signal {number}"),
     };
     format!("signal {number} ({name})")
+}
+
+/// True if two attempts report one failure.
+fn is_repeated(one: &Finding, other: &Finding) -> bool {
+    one.kind == other.kind
+        && one.about.pid == other.about.pid
+        && one.says == other.says
+        && one.reasons == other.reasons
 }
 
 /// The kind of a failure of `who`, the sentence and the advice.

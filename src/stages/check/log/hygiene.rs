@@ -115,6 +115,7 @@ impl InputHygiene<'_> {
             why: why.to_owned(),
             advice: advice.to_owned(),
             evidence: evidence.into_iter().collect(),
+            reasons: Vec::new(),
         }
     }
 

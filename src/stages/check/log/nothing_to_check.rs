@@ -82,5 +82,6 @@ pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
                 .unwrap_or(FirstReportLine { input: 0, line: 0 })
                 .into(),
         ],
+        reasons: Vec::new(),
     })
 }

@@ -77,6 +77,7 @@ impl InputStepSums<'_> {
                 .step_line_evidence(self.number, step)
                 .into_iter()
                 .collect(),
+            reasons: Vec::new(),
         }
     }
 

@@ -67,6 +67,7 @@ impl FailureEvidence<'_> {
             why: "PyTorch reports it, and no failure comes before it".to_owned(),
             advice,
             evidence: shown.collect(),
+            reasons: Vec::new(),
         };
         let look =
             "its own output, whether it waits for a download or an input, a stack (py-spy dump)";

@@ -74,5 +74,6 @@ fn note_fewer_calls(apart: &DifferingComm, begins: &str, names: RankNames<'_>) -
         why: String::new(),
         advice: String::new(),
         evidence: Vec::new(),
+        reasons: Vec::new(),
     })
 }

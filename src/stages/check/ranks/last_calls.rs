@@ -113,5 +113,6 @@ pub(super) fn list_last_calls(
                 .to_owned(),
         advice: "look first at the calls of the fewest ranks".to_owned(),
         evidence,
+        reasons: Vec::new(),
     })
 }

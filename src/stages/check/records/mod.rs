@@ -7,7 +7,7 @@
 mod limits;
 
 use super::dumps::is_call_finding;
-use super::finding::{About, Confidence, Finding, Kind, Severity};
+use super::finding::{About, Confidence, Finding, Kind, Reason, Severity};
 use super::wording::{number_and_noun, quote_text, rank_ranges, verb_form};
 use crate::calls::compare::compare_numbered;
 use crate::count::calls::Options;
@@ -227,10 +227,12 @@ impl CollectiveRecords {
                 continue;
             };
             if let Some(differs) = differing.remove(&id.as_inspector_prints()) {
-                finding.says += &format!("; by the records {}", differs.describe_sizes());
+                finding
+                    .reasons
+                    .push(Reason::RecordsShow(differs.describe_sizes()));
             }
             if let Some(ended) = self.describe_ended(id.as_inspector_prints()) {
-                finding.says += &format!("; the records have the ends of {ended}");
+                finding.reasons.push(Reason::RecordsEnd(ended));
             }
         }
         findings.extend(
@@ -277,6 +279,7 @@ impl CollectiveRecords {
                 .to_owned(),
             advice: "nccl-proxy --incomplete lists them, and how far each came".to_owned(),
             evidence: Vec::new(),
+            reasons: Vec::new(),
         })
     }
 }
@@ -369,6 +372,7 @@ impl SizeDifference<'_> {
                 .to_owned(),
             advice: "compare what these ranks pass to that call".to_owned(),
             evidence: Vec::new(),
+reasons: Vec::new(),
         }
     }
 }
@@ -438,6 +442,7 @@ mod tests {
         let records = records(&[(0, 1, 4), (1, 0, 4), (2, 1, 4)]);
         records.merge_record_findings(&mut findings, &Report::new("test", false, true).silenced());
         assert_eq!(findings.len(), 1);
+        crate::stages::check::words::write_reasons(&mut findings);
         assert_eq!(
             findings[0].says,
             "rank 1 differs; the records have the ends of 1 AllReduce on rank 1, 2 AllReduce on \

@@ -98,29 +98,14 @@ pub(crate) fn reread_wanted(
     sources: RereadSources<'_>,
     found: &mut RereadSinks<'_>,
 ) -> Result<FxHashMap<(ProcessComm, StreamKind), Vec<CallDetail>>> {
-    let RereadSources {
-        options,
-        streams: all,
-        piped,
-    } = sources;
-    let name = |(caller, way): &(ProcessComm, StreamKind)| -> StreamName {
-        let process = processes[caller.process as usize].clone();
-        (process, caller.comm, caller.identity, *way)
-    };
+    let RereadSources { options, piped, .. } = sources;
     let mut streams: Vec<StreamReread> = Vec::with_capacity(wanted.len());
     let mut index: FxHashMap<StreamName, usize> = FxHashMap::default();
     for (key, ranges) in wanted {
-        index.insert(name(key), streams.len());
+        index.insert(identify_stream(key, processes), streams.len());
         streams.push(StreamReread::from_ranges(ranges));
     }
-    let place = |(&(caller, way), &stream): (&(u32, StreamKind), &u32)| {
-        let at = index.get(&name(&(*all.callers.get(caller), way)))?;
-        Some((stream, *at))
-    };
-    let which: FxHashMap<u32, usize> = match piped.is_empty() {
-        true => FxHashMap::default(),
-        false => all.at.iter().filter_map(place).collect(),
-    };
+    let places = sources.place_piped_streams(&index, processes);
     // Addresses are compared first, which is cheaper than names.
     let comms: FxHashSet<u64> = wanted.keys().map(|(caller, _)| caller.comm).collect();
     let mut merged = MergedMembers::with_process_names(processes);
@@ -131,7 +116,7 @@ pub(crate) fn reread_wanted(
     for number in inputs {
         if let Some(piped) = piped.get(&number) {
             let mut takers = StreamTakers {
-                places: &which,
+                places: &places,
                 streams: &mut streams,
             };
             piped.reread_calls(number, &mut takers, &mut made, found)?;
@@ -183,6 +168,33 @@ pub(crate) fn reread_wanted(
     }
     let kept = streams.into_iter().map(StreamReread::into_kept_calls);
     Ok(wanted.keys().copied().zip(kept).collect())
+}
+
+impl RereadSources<'_> {
+    /// The place of each wanted stream, if any input came through a pipe.
+    fn place_piped_streams(
+        &self,
+        index: &FxHashMap<StreamName, usize>,
+        processes: &[SpeakerProcess],
+    ) -> FxHashMap<u32, usize> {
+        let mut places = FxHashMap::default();
+        if self.piped.is_empty() {
+            return places;
+        }
+        for (&(caller, way), &stream) in &self.streams.at {
+            let key = (*self.streams.callers.get(caller), way);
+            let place = index.get(&identify_stream(&key, processes));
+            places.extend(place.map(|&place| (stream, place)));
+        }
+        places
+    }
+}
+
+/// The identity of a caller's stream.
+fn identify_stream(key: &(ProcessComm, StreamKind), processes: &[SpeakerProcess]) -> StreamName {
+    let (caller, way) = key;
+    let process = processes[caller.process as usize].clone();
+    (process, caller.comm, caller.identity, *way)
 }
 
 /// The identity of a merged member's stream.

@@ -261,6 +261,7 @@ fn judge_setting(job: &JobSetup<'_>, fact: &NetFact, said: &FactSpeakers, all: &
         why: why.to_owned(),
         advice: advice.to_owned(),
         evidence: evidence_of_lines([said.first]),
+        reasons: Vec::new(),
     };
     if let Some(given) = value.strip_suffix(INVALID_VALUE_MARK) {
         let says = match memchr::memmem::find(given, b" as `") {
@@ -437,5 +438,6 @@ fn find_overruled(fact: &NetFact, said: &FactSpeakers, all: &mut Vec<Finding>) {
         why: "NCCL reports it".to_owned(),
         advice: "unset the variable if the program's value is intended".to_owned(),
         evidence: evidence_of_lines([said.first]),
+        reasons: Vec::new(),
     });
 }

@@ -5,9 +5,9 @@ use super::timed_out::{
 };
 use super::{TimedOutCall, WatchdogRecord};
 use crate::calls::compare::group_members;
-use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason, Severity};
 use crate::stages::check::ranks::mismatch::difference_kind;
-use crate::stages::check::wording::quote_text;
+use crate::stages::check::wording::{quote_text, verb_form};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A finding on different calls, and its calls as a clause for another finding of the same cause.
@@ -56,7 +56,11 @@ fn mismatch_of_wait(wait: &TimedOutWait<'_>) -> Option<WatchdogMismatch> {
         let (record, timeout) = calls.get(ranks.first()?)?;
         let named = describe_ranks(&ranks.iter().copied().collect::<BTreeSet<u32>>());
         let call = describe_timed_out_call(timeout);
-        Some((format!("{named} in {call}"), watchdog_evidence(record)))
+        let wait = verb_form(ranks.len(), "waits", "wait");
+        Some((
+            format!("{named} {wait} in {call}"),
+            watchdog_evidence(record),
+        ))
     });
     let (sides, evidence): (Vec<String>, Vec<_>) = sides.unzip();
     let clause = format!("call {} differs: {}", wait.seq, sides.join(", "));
@@ -91,11 +95,12 @@ fn mismatch_of_wait(wait: &TimedOutWait<'_>) -> Option<WatchdogMismatch> {
         },
         advice: "compare the branches of the program that lead to these calls".to_owned(),
         evidence,
+        reasons: Vec::new(),
     };
     Some(WatchdogMismatch { finding, clause })
 }
 
-/// Adds what the watchdog's lines show: to an error of the log's own calls, else as a finding.
+/// Adds the finding on the watchdog's lines: to an error of the log's own calls, else as one of its own.
 pub(in crate::stages::check) fn merge_mismatch(
     findings: &mut Vec<Finding>,
     found: Option<WatchdogMismatch>,
@@ -116,7 +121,9 @@ pub(in crate::stages::check) fn merge_mismatch(
         f.severity == Severity::Error && (is_compared || f.kind.is_mismatch())
     };
     match findings.iter_mut().find(is_of_calls) {
-        Some(finding) => finding.says += &format!("; by PyTorch's watchdog {}", found.clause),
+        // The log's own calls have more detail.
+        Some(finding) if finding.kind.is_mismatch() => {}
+        Some(finding) => finding.reasons.push(Reason::WatchdogShows(found.clause)),
         None => findings.push(found.finding),
     }
 }

@@ -74,6 +74,28 @@ pub(crate) struct TimedOutCall {
     pub ran_ms: f64,
 }
 
+/// The group of each key that has only one.
+struct OnlyGroups<K>(BTreeMap<K, Option<Box<[u8]>>>);
+
+impl<K> Default for OnlyGroups<K> {
+    fn default() -> Self {
+        OnlyGroups(BTreeMap::new())
+    }
+}
+
+impl<K: Ord> OnlyGroups<K> {
+    fn add(&mut self, key: K, group: &[u8]) {
+        let known = self.0.entry(key).or_insert_with(|| Some(group.into()));
+        if known.as_deref() != Some(group) {
+            *known = None;
+        }
+    }
+
+    fn get(&self, key: &K) -> Option<&Box<[u8]>> {
+        self.0.get(key)?.as_ref()
+    }
+}
+
 /// A call of a process group: number, operation, elements in and out.
 type NumberedCall = (u64, Box<[u8]>, Option<u64>, Option<u64>);
 
@@ -225,21 +247,27 @@ impl Watchdog {
         self.name_groups_by_call();
     }
 
-    /// Takes the group of another line of the same rank about the same call.
+    /// Takes the group of another line of the same process about the same call. The rank in the line of a timeout
+    /// may be that of the job, so the process decides if its lines name only one group.
     fn name_groups_by_rank(&mut self) {
-        let mut groups = BTreeMap::new();
+        let mut by_rank = OnlyGroups::default();
+        let mut by_process = OnlyGroups::default();
         for record in &self.records {
             if let (Some(group), WatchdogMessage::Work { at: Some(at), .. }) =
                 (&record.group, &record.what)
             {
-                let call = (record.rank, record.global, *at);
-                groups.entry(call).or_insert_with(|| group.clone());
+                by_rank.add((record.rank, record.global, *at), group);
+                by_process.add((record.global, *at), group);
             }
         }
         for record in &mut self.records {
             if let (None, WatchdogMessage::Timeout(timeout)) = (&record.group, &record.what) {
-                let call = (record.rank, record.global, timeout.seq as i64);
-                record.group = groups.get(&call).cloned();
+                let at = timeout.seq.cast_signed();
+                let of_process = record
+                    .global
+                    .and_then(|_| by_process.get(&(record.global, at)));
+                let of_rank = by_rank.get(&(record.rank, record.global, at));
+                record.group = of_rank.or(of_process).cloned();
             }
         }
     }
@@ -247,20 +275,19 @@ impl Watchdog {
     /// Takes the only group that has an equal call of the same number: the line that names a rank's group may be
     /// cut, and the rank is not a group of its own.
     fn name_groups_by_call(&mut self) {
-        let mut groups: BTreeMap<NumberedCall, Option<Box<[u8]>>> = BTreeMap::new();
+        let mut groups = OnlyGroups::default();
         for record in &self.records {
             if let (Some(group), WatchdogMessage::Timeout(timeout)) = (&record.group, &record.what)
             {
-                let known = groups.entry(timeout.numbered_call());
-                let known = known.or_insert_with(|| Some(group.clone()));
-                if known.as_ref() != Some(group) {
-                    *known = None;
-                }
+                groups.add(timeout.numbered_call(), group);
             }
         }
         for record in &mut self.records {
             if let (None, WatchdogMessage::Timeout(timeout)) = (&record.group, &record.what) {
-                record.group = groups.get(&timeout.numbered_call()).cloned().flatten();
+                let is_too_high = |size| record.rank.is_some_and(|rank| rank >= size);
+                if !timeout.group_size().is_some_and(is_too_high) {
+                    record.group = groups.get(&timeout.numbered_call()).cloned();
+                }
             }
         }
     }

@@ -161,6 +161,7 @@ fn nccl_call_finding(
                 text: Some(record.text.to_vec()),
             },
         ],
+        reasons: Vec::new(),
     })
 }
 

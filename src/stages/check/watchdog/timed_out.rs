@@ -3,9 +3,10 @@
 
 use super::limits::{MAX_GROUP_RANKS, MAX_RANKS_DESCRIBED};
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason, Severity};
 use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
+use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The numbers of a rank's last calls.
@@ -117,6 +118,10 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
                 .take(3)
                 .map(|line| watchdog_evidence(line))
                 .collect(),
+            // C++ reports this of a watchdog in a process that is taken down.
+            reasons: Vec::from_iter(
+                memmem::find(what, b"Broken promise").map(|_| Reason::BrokenPromise),
+            ),
         }
     };
     all.iter().map(finding).collect()
@@ -206,6 +211,7 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Fin
                  NCCL (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp of pytorch/pytorch)"
             .to_owned(),
         evidence,
+        reasons: Vec::new(),
     }
 }
 

@@ -59,6 +59,7 @@ impl Rendezvous {
                 .filter_map(|side| side.call)
                 .map(mismatch::show_call)
                 .collect(),
+            reasons: Vec::new(),
         })
     }
 

@@ -71,6 +71,7 @@ impl LagContext<'_> {
                      condition on local data), and for uneven data (a rank with one more batch)"
                 .to_owned(),
             evidence: last.map(|(_, _, call)| show_call(call)).into_iter().collect(),
+reasons: Vec::new(),
         })
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct JobEndSignals {
     pub(crate) said: bool,
     /// That, or communicators were aborted, as some trainers also end healthy jobs.
     pub(crate) failed: bool,
+    /// That, or the job stalled while its log was watched.
+    pub(crate) over: bool,
     /// What is missing at the end of the log was not cut off.
     pub(crate) uncut: bool,
     /// Connections to a process that ended were lost, and nothing timed out before.

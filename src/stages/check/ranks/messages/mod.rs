@@ -7,7 +7,7 @@ pub(super) mod wrong_peer;
 use super::difference_context::DifferenceContext;
 use super::fewer_calls::LaggardFindings;
 use super::names::RankNames;
-use crate::stages::check::finding::{Confidence, Finding, Kind};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Reason};
 use crate::stages::check::streams::compare::{CommMember, UnpairedMessages};
 use omitted_message::find_omitted_message;
 use std::collections::BTreeMap;
@@ -118,10 +118,10 @@ fn merge_size_differences<'p>(
         let many = those.len();
         those.sort_by_key(|(_, finding)| finding.about.seq);
         if let Some((pair, mut finding)) = those.into_iter().next() {
-            finding.says += &format!(
-                "; {} is in all {many} pairs of ranks whose messages differ",
-                names.describe_member(who)
-            );
+            finding.reasons.push(Reason::InAllPairs {
+                member: names.describe_member(who),
+                pairs: many,
+            });
             let seq = finding.about.seq.unwrap_or(0);
             finding.about = names.about_call(who, pair.communicator, seq);
             finding.sure = Confidence::High;

@@ -72,6 +72,7 @@ pub(crate) fn report_unpaired(
         why: before + why,
         advice: UNFIT_MESSAGE_ADVICE.to_owned(),
         evidence: sent.into_iter().chain(received).map(show_call).collect(),
+        reasons: Vec::new(),
     })
 }
 

@@ -191,6 +191,7 @@ fn report_communicator(
             .take(MAX_PAIRS_SHOWN)
             .filter_map(|odd| show_unmet_call(odd, case))
             .collect(),
+        reasons: Vec::new(),
     })
 }
 

@@ -166,6 +166,7 @@ pub(super) fn report_mismatch(
                  the code for a branch that only some ranks take before this call"
             .to_owned(),
         evidence: groups.show_both_sides(),
+        reasons: Vec::new(),
     })
 }
 

@@ -295,6 +295,7 @@ pub(crate) fn report_lone_stop(
                  (py-spy dump)"
             .to_owned(),
         evidence: vec![show_call(call)],
+reasons: Vec::new(),
     })
 }
 

@@ -445,7 +445,7 @@ fn add_groups_of_communicator(
                 (None, _) => (vec![stream], StreamGroupKind::Free),
                 (_, None) => (vec![stream], StreamGroupKind::Open),
                 _ if !is_whole => (vec![stream], StreamGroupKind::Open),
-                // The sender's stream stands for the pair.
+                // The sender's stream adds the pair.
                 (_, Some(other)) if matches!(way, StreamKind::Send(_)) => {
                     (vec![stream, other], StreamGroupKind::Whole)
                 }

@@ -94,6 +94,7 @@ impl<'a> Triage<'a> {
             why: why.join("; "),
             advice,
             evidence: self.group_evidence(group),
+            reasons: Vec::new(),
         }
     }
 

@@ -406,6 +406,7 @@ impl<'a> Triage<'a> {
                     "find out why a communicator was aborted before the job's end; see {reference}"
                 ),
                 evidence,
+                reasons: Vec::new(),
             });
         }
         let (ends, end) = self.all.ordinary_ends();
@@ -450,6 +451,7 @@ impl<'a> Triage<'a> {
                  see {reference}"
             ),
             evidence,
+            reasons: Vec::new(),
         })
     }
 
@@ -484,6 +486,7 @@ impl<'a> Triage<'a> {
                     .take(MAX_NAMES_LISTED)
                     .map(|g| warning_evidence(g.first()))
                     .collect(),
+                reasons: Vec::new(),
             });
         }
     }
@@ -503,6 +506,7 @@ impl<'a> Triage<'a> {
                 .to_owned(),
             advice: "check the log in parts, a file for each host".to_owned(),
             evidence: last.into_iter().collect(),
+            reasons: Vec::new(),
         }
     }
 }

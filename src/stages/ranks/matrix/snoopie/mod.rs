@@ -19,7 +19,7 @@ mod tests;
 mod unzip;
 pub mod views;
 
-pub use runs::{SnoopieRuns, is_snoopie};
+pub use runs::{SnoopieRuns, split_snoopie_files};
 
 use super::cells::{TrafficBasis, TrafficMatrix, TrafficSum};
 use super::endpoints::{Endpoint, HostLabel};
