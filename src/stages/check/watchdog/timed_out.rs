@@ -74,7 +74,12 @@ pub(super) fn collect_waits(records: &[WatchdogRecord]) -> Vec<TimedOutWait<'_>>
 
 /// Makes one finding for each call of each process group that timed out.
 pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
-    let waits = collect_waits(records);
+    let mut waits = collect_waits(records);
+    // A line that has only the number of a call repeats others, unless it is all that is left of them.
+    let is_full = |record: &WatchdogRecord| !matches!(record.what, WatchdogMessage::Work { .. });
+    if records.iter().any(is_full) {
+        waits.retain(|wait| !wait.timeouts.is_empty());
+    }
     let timeouts = waits.iter().map(|wait| timeout_finding(wait, records));
     find_watchdog_exceptions(records)
         .into_iter()
