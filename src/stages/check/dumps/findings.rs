@@ -8,7 +8,7 @@ use super::waits::{CommonWait, DumpWait};
 use super::{DumpFinding, DumpJudge};
 use crate::calls::compare::Deviation;
 use crate::calls::usual::Basis;
-use crate::formats::FlightOp;
+use crate::formats::flight::FlightOp;
 use crate::report::count_phrase;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::wording::verb_form;

@@ -16,10 +16,7 @@ mod waits;
 
 pub(super) use merge_with_log::{is_call_finding, merge_dump_finding};
 
-use super::finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Severity};
-use super::wording::verb_form;
-use crate::calls::compare::Deviation;
-use crate::calls::usual::Basis;
+use super::finding::{Evidence, Finding, LineSpot};
 use crate::calls::wait::{self, Blocker};
 use crate::error::{Error, Result};
 use crate::formats::flight::{self, DumpEntry, FlightDump};
@@ -27,11 +24,10 @@ use crate::report::{Report, count_phrase};
 use crate::source::Input;
 use crate::stages::net::net_stage::FirstReportLine;
 use compare::{CompareScope, DumpCallDifference};
-use entry_text::{describe_entry, describe_source, describe_source_or_why, entry_line, list_ranks};
+use entry_text::{describe_entry, describe_source_or_why, entry_line};
 use job::{DumpedJob, GroupDumpCalls};
-use messages::UnmatchedMessages;
 use std::collections::BTreeSet;
-use waits::{CommonWait, DumpWait};
+use waits::DumpWait;
 
 /// The dumps among the inputs of a check.
 #[derive(Debug, Default)]
