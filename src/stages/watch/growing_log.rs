@@ -103,7 +103,10 @@ impl GrowingLog {
         piece: &[u8],
         (options, steps): (&Options, &timeline::Options),
     ) -> GrowthNews {
-        let place = (self.offset, self.quiet);
+        let place = walk::ChunkPlace {
+            offset: self.offset,
+            is_quiet: self.quiet,
+        };
         let scanned = walk::walk_bytes(
             piece,
             place,
@@ -113,7 +116,7 @@ impl GrowingLog {
         );
         let mut inits = Vec::new();
         for (begin, end) in &scanned.init_lines {
-            let within = |at: &u64| usize::try_from(at.saturating_sub(place.0)).ok();
+            let within = |at: &u64| usize::try_from(at.saturating_sub(place.offset)).ok();
             let line = within(begin)
                 .zip(within(end))
                 .map(|(begin, end)| begin..end);

@@ -175,7 +175,8 @@ impl WatchedLogs {
         let mut report = Report::new("nccl-watch", false, true).silenced();
         let mut found = check::check(
             &origins,
-            (read, now),
+            read,
+            now,
             &mut report,
             &ByteProgressBar::default(),
         )?;

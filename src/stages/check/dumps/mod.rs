@@ -55,7 +55,7 @@ impl FlightDumps {
         let (dump, is_cut) = match flight::load_dump(input) {
             Ok((dump, cut)) => {
                 if let Some(cut) = &cut {
-                    report.warn_of_damage(&format!("{name}: the dump is cut at {}", cut.place));
+                    report.warn_damaged(&format!("{name}: the dump is cut at {}", cut.place));
                 }
                 (dump, cut.is_some())
             }
@@ -68,7 +68,7 @@ impl FlightDumps {
         };
         if dump.damaged > 0 {
             let records = count_phrase(dump.damaged, "record");
-            report.warn_of_damage(&format!(
+            report.warn_damaged(&format!(
                 "{name}: {records} of calls are damaged and not compared"
             ));
         }

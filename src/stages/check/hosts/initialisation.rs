@@ -15,7 +15,7 @@ use crate::count::spread::SortedValues;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::communicators::CommunicatorsSummary;
-use crate::stages::communicators::member::CommunicatorMember;
+use crate::stages::communicators::facts::CommunicatorMember;
 use crate::stages::communicators::view::CommunicatorView;
 use std::collections::{BTreeMap, BTreeSet};
 

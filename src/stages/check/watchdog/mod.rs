@@ -5,9 +5,9 @@ pub(super) mod mismatch;
 pub(super) mod nccl_call;
 pub(super) mod timed_out;
 
-use super::wording::MAX_LINE_TEXT_BYTES;
 use crate::calls::same::Content;
 use crate::grammar::message::c10d::C10dMessage;
+use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
 use crate::stages::net::net_stage::FirstReportLine;
 use limits::MAX_WATCHDOG_LINES;
 use rustc_hash::FxHashSet;

@@ -79,11 +79,12 @@ impl<'a> CallGroups<'a> {
         group.map(|&at| self.all[at].member).collect()
     }
 
-    /// Who calls what.
+    /// Describes the groups and their calls.
     fn describe_groups(
         &self,
         communicator: usize,
-        (expected, made): (&CallDetail, &CallDetail),
+        expected: &CallDetail,
+        made: &CallDetail,
         names: RankNames<'_>,
     ) -> String {
         let (right, wrong) = (&self.groups[0], &self.groups[1]);
@@ -108,7 +109,7 @@ impl<'a> CallGroups<'a> {
 
     /// How it came about, by the calls after it. Where one side goes on with a step as before and
     /// the other does not, one made a step more.
-    fn explain_by_later_calls(&self, (expected, made): (&CallDetail, &CallDetail)) -> String {
+    fn explain_by_later_calls(&self, expected: &CallDetail, made: &CallDetail) -> String {
         let (right, wrong, seq) = (self.right_calls(), self.wrong_calls(), self.seq);
         let many = self.groups[1].len();
         let how = explain_missing_call(seq, right, wrong);
@@ -157,8 +158,8 @@ pub(super) fn report_mismatch(
     Some(Finding {
         kind: difference_kind(calls.0.content().find_difference(&calls.1.content())?),
         severity: Severity::Error,
-        says: groups.describe_groups(apart.communicator, calls, names)
-            + &groups.explain_by_later_calls(calls),
+        says: groups.describe_groups(apart.communicator, calls.0, calls.1, names)
+            + &groups.explain_by_later_calls(calls.0, calls.1),
         about: names.about_call(&wrong.member, apart.communicator, seq),
         sure,
         why,

@@ -19,9 +19,6 @@ use rustc_hash::FxHashMap;
 /// Stretches of streams that were read again.
 pub(crate) type CallDetails = FxHashMap<(ProcessComm, StreamKind), Vec<CallDetail>>;
 
-/// Calls looked at behind a difference, to say what became of the call that is missing.
-pub(crate) const CALLS_READ_PAST_DIFFERENCE: u64 = 16;
-
 /// Where a communicator's members part.
 #[derive(Debug)]
 pub(crate) enum FirstDifference {

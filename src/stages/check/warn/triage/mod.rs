@@ -13,11 +13,12 @@ use crate::members::SpeakerProcess;
 use crate::stages::check::finding::{
     About, Confidence, Evidence, Finding, Kind, Severity, WarnKind,
 };
-use crate::stages::check::log::job_ends::JobEndLine;
+use crate::stages::check::limits::MAX_NAMES_LISTED;
+use crate::stages::check::log::job_end_lines::JobEndLine;
 use crate::stages::check::watchdog::timed_out;
 use crate::stages::check::wording::{
-    FollowerCounts, MAX_NAMES_LISTED, describe_followers as folded_words, number_of_lines,
-    number_of_processes, number_of_times, quote_text,
+    FollowerCounts, describe_followers as folded_words, number_of_lines, number_of_processes,
+    number_of_times, quote_text,
 };
 use group_findings::warning_evidence;
 use std::collections::{BTreeMap, BTreeSet};

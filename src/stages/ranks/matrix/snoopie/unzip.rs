@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A run has seven files; one may be for each of some processes.
+/// More files of one archive are refused: a run has seven, and some for each process.
 const MAX_SNOOPIE_FILES: usize = 1 << 12;
 
 /// An archive of more bytes is not unpacked: a small one may be made of endless zeros.
@@ -38,7 +38,7 @@ pub(super) fn unzip_run(path: &Path) -> Result<Option<(TempDir, Vec<InputName>)>
     let folder = tempfile::tempdir().map_err(failed)?;
     let mut origins = Vec::new();
     let mut left = MAX_UNZIPPED_BYTES;
-    for at in 0..archive.len().min(MAX_SNOOPIE_FILES) {
+    for at in 0..archive.len() {
         let mut file = archive.by_index(at).map_err(|error| failed(error.into()))?;
         // No part of a name but the last: a name may lead out of the folder.
         let Ok(full) = file.name().map(|name| name.into_owned()) else {
@@ -50,6 +50,10 @@ pub(super) fn unzip_run(path: &Path) -> Result<Option<(TempDir, Vec<InputName>)>
         };
         if file.is_dir() || !name.contains("_log_") {
             continue;
+        }
+        if origins.len() == MAX_SNOOPIE_FILES {
+            let cause = "it has more than 4096 files of Snoopie: unpack it, and name the folder";
+            return Err(failed(io::Error::other(cause)));
         }
         // Files of one name may come from several runs.
         let to = folder.path().join(at.to_string());

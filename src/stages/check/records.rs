@@ -4,8 +4,6 @@
 //! A recorder numbers the calls of each operation on a communicator from 0, by rank. NCCL Inspector
 //! records a call when it ends, and writes at intervals: a call without a record need not hang.
 
-mod limits;
-
 use super::dumps::is_call_finding;
 use super::finding::{About, Confidence, Finding, Kind, Reason, Severity};
 use super::wording::{number_and_noun, quote_text, rank_ranges, verb_form};
@@ -21,7 +19,7 @@ use crate::members::comm_id::CommId;
 use crate::members::duplicate_inputs::DuplicateInputs;
 use crate::output::table::Row;
 use crate::report::Report;
-use limits::{MAX_OPEN_PROXY_OPS, MAX_PARTS_LISTED, MAX_SIZES_HELD};
+use crate::stages::check::limits::{MAX_OPEN_PROXY_OPS, MAX_PARTS_LISTED, MAX_SIZES_HELD};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,18 +1,20 @@
-//! Which process failed, by the job's other lines: Python's exceptions, the launcher's report, the
-//! scheduler, the system's out-of-memory killer; and the rank that alone says nothing any more.
+//! The process that failed, by the job's other lines: Python's exceptions, the launcher's report,
+//! the scheduler, the system's out-of-memory killer; and the only rank that printed nothing after
+//! the failure.
 //!
-//! The first failure is the cause. What follows is left out: processes that lost their peer,
+//! The first failure is the cause. Its consequences are left out: processes that lost their peer,
 //! that the launcher ended, or that PyTorch's watchdog took down.
 
-use super::job_ends::{JobEndLine, JobEnds, ReportedFailure};
+mod dead_process;
+mod failed_process;
+mod setup;
+
+use super::job_end_lines::{JobEndLine, ReportedFailure};
+use super::job_ends::JobEnds;
 use super::resumed_jobs::ResumedInputs;
 use crate::grammar::ending::FailureCause;
-use crate::stages::check::finding::{
-    About, Confidence, DeadRanks, Evidence, Finding, Kind, LineSpot, Reason, Severity,
-};
-use crate::stages::check::ranks::names;
+use crate::stages::check::finding::{Finding, LineSpot, Reason, Severity};
 use crate::stages::check::watchdog::{WatchdogMessage as Watch, WatchdogRecord};
-use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named};
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
@@ -24,7 +26,7 @@ pub(crate) struct FailureEvidence<'a> {
     pub(crate) ends: &'a JobEnds,
     /// PyTorch's watchdog's.
     pub(crate) watched: &'a [WatchdogRecord],
-    /// Who is which rank.
+    /// The rank of each process.
     pub(crate) found: &'a CommunicatorsSummary,
 }
 
@@ -100,8 +102,8 @@ impl FailureEvidence<'_> {
         lines.collect()
     }
 
-    /// True for an attempt that ended without a word why, by an exit code or an abort, and that a
-    /// later one outlived: nothing that it left shows what is wrong with the job.
+    /// True for an attempt that ended by an exit code or an abort without a reason, before a later
+    /// attempt that went on: nothing in it shows a fault of the job.
     fn is_outlived(&self, attempt: &JobAttempt) -> bool {
         attempt.outlived
             && self
@@ -109,9 +111,9 @@ impl FailureEvidence<'_> {
                 .is_some_and(|cause| cause.reasons.contains(&Reason::AnswersError))
     }
 
-    /// True where nothing but lost connections shows that processes ended, and no more than a few ranks say
-    /// so: those that outlive another print their own failure. In a job that is killed from outside
-    /// the first processes to end are lost to the others, which then end too.
+    /// True if only lost connections show that processes ended, and few ranks report that: ranks
+    /// that outlive another print their own failure. In a job that is killed from outside, the
+    /// other ranks lose the first processes to end, and then end too.
     pub(crate) fn ended_together(&self) -> bool {
         let is_lost =
             |f: &ReportedFailure| matches!(f.what, FailureCause::Nccl | FailureCause::Repeated);
@@ -216,8 +218,8 @@ impl FailureEvidence<'_> {
         begins.is_some_and(before) || self.ends.has_gone_on(from, to)
     }
 
-    /// The first line of each input by which PyTorch's watchdog, or an error that NCCL gave, says that
-    /// the job failed; of the last attempt that has one.
+    /// Returns the first line of each input by which PyTorch's watchdog, or an error from NCCL,
+    /// reports that the job failed; of the last attempt that has one.
     fn first_alarms(&self) -> Vec<JobEndLine> {
         let is_failure =
             |w: &&WatchdogRecord| matches!(w.what, Watch::Timeout(_) | Watch::Exception(_));
@@ -259,10 +261,10 @@ impl FailureEvidence<'_> {
             .map(|f| f.line.at);
         let alarm = self.watched.iter().map(|w| w.at).chain(lost).min();
         let is_own = |f: &&ReportedFailure| {
-            // Whoever lost a peer, or timed out, is taken down after it.
+            // A process that lost a peer, or timed out, is taken down after it.
             let taken = alarm.is_some_and(|alarm| alarm < f.line.at);
             let memory = || memmem::find(&f.says, b"OutOfMemory").is_some();
-            // Whoever reports that it lost a peer outlived it: what ends it then is a consequence.
+            // A process that reports a lost peer outlived it, so its own end is a consequence.
             let outlived = || {
                 let lost = |other: &ReportedFailure| {
                     other.what == FailureCause::Nccl
@@ -292,7 +294,7 @@ impl FailureEvidence<'_> {
         let Some(&cause) = own.first() else {
             return Some(attempt.judge_outcome(self.find_setup_failure(failures)?, false));
         };
-        // Who an exception without a rank is of, and which process a rank is, the launcher says.
+        // The launcher has the rank of an exception without one, and the process of a rank.
         let same = |f: &&ReportedFailure| {
             f.pid.is_some() && (cause.rank.is_none() || f.rank.is_none() || cause.rank == f.rank)
         };
@@ -312,239 +314,6 @@ impl FailureEvidence<'_> {
         }
         Some(finding)
     }
-
-    /// A scheduler or a person ended the job.
-    fn ended_from_outside(&self, end: &ReportedFailure) -> Finding {
-        let interrupted = end.what == FailureCause::Interrupted;
-        let words = quote_text(&end.says);
-        let says = match words.split_once(" DUE TO ") {
-            _ if interrupted => "the job was interrupted (SIGINT, Ctrl-C)".to_owned(),
-            _ if words.is_empty() => "the job was ended from outside".to_owned(),
-            Some((at, why)) => {
-                format!(
-                    "the scheduler cancelled the job at {at}: {}",
-                    why.to_lowercase()
-                )
-            }
-            None => format!("the scheduler cancelled the job at {}", words.trim()),
-        };
-        Finding {
-            kind: if interrupted {
-                Kind::JobInterrupted
-            } else {
-                Kind::JobCancelled
-            },
-            severity: Severity::Note,
-            says,
-            about: About::default(),
-            sure: Confidence::High,
-            why: "its line is before that of any other failure".to_owned(),
-            advice:
-                "no action is needed for the ranks: different calls at this point are not a fault"
-                    .to_owned(),
-            evidence: vec![end.line.to_evidence()],
-            reasons: Vec::new(),
-        }
-    }
-
-    fn failure_finding(
-        &self,
-        failure: &ReportedFailure,
-        rank: Option<u32>,
-        pid: Option<u64>,
-    ) -> Finding {
-        let process = self.failed_process(failure, rank, pid);
-        let rank = rank.or_else(|| process.and_then(|process| self.rank_of(process)));
-        let named = process.map(|at| &self.found.processes[at as usize]);
-        let host = named.map(|p| p.host.clone()).or(failure.host.clone());
-        let pid = named.and_then(|p| p.pid).or(pid);
-        let place = match (named, pid, &host) {
-            (Some(process), ..) => names::describe_process(process),
-            (None, Some(pid), Some(host)) => format!("{}:{pid}", quote_text(host)),
-            (None, Some(pid), None) => format!("process {pid}"),
-            (None, None, Some(host)) => format!("on {}", quote_text(host)),
-            (None, None, None) => String::new(),
-        };
-        let who = match (rank, place.is_empty()) {
-            (Some(rank), false) => format!("rank {rank} ({place})"),
-            (Some(rank), true) => format!("rank {rank}"),
-            (None, false) if pid.is_some() => place,
-            (None, false) => format!("a process {place}"),
-            (None, true) => "a process".to_owned(),
-        };
-        let (kind, says, advice) = describe_failure(failure, &who);
-        Finding {
-            kind,
-            severity: Severity::Error,
-            says,
-            about: About {
-                host,
-                pid,
-                rank,
-                ..About::default()
-            },
-            sure: Confidence::High,
-            why: "the line reports it, and no failure comes before it".to_owned(),
-            advice: advice.to_owned(),
-            evidence: vec![failure.line.to_evidence()],
-            reasons: Vec::from_iter(failure.may_answer_error().then_some(Reason::AnswersError)),
-        }
-    }
-
-    /// The process that a failure is of.
-    fn failed_process(
-        &self,
-        failure: &ReportedFailure,
-        rank: Option<u32>,
-        pid: Option<u64>,
-    ) -> Option<u32> {
-        let all = || (0_u32..).zip(&self.found.processes);
-        let of_pid = pid.map(|pid| {
-            let mut those: Vec<u32> = all()
-                .filter(|(_, p)| p.pid == Some(pid))
-                .map(|p| p.0)
-                .collect();
-            // Launchers may name hosts as nobody else does, and pids are of a host only.
-            let on = |at: &u32| {
-                let host = &self.found.processes[*at as usize].host;
-                failure
-                    .host
-                    .as_ref()
-                    .is_some_and(|named| named.starts_with(host))
-            };
-            if those.len() > 1 {
-                those.retain(on);
-            }
-            those
-        });
-        match of_pid.as_deref() {
-            Some([one]) => return Some(*one),
-            Some([_, ..]) => return None,
-            _ => {}
-        }
-        self.process_of_rank(rank?, failure.line.at)
-    }
-
-    /// The process of a rank of the job, of the attempt that was at work at a line.
-    fn process_of_rank(&self, rank: u32, at: FirstReportLine) -> Option<u32> {
-        let begins = self.ends.first_messages();
-        let begin = |process: &u32| {
-            begins
-                .get(process)
-                .filter(|b| b.input == at.input && **b <= at)
-        };
-        let those = self
-            .ranks_and_processes()
-            .filter(|(of, _)| *of == rank)
-            .map(|(_, process)| process);
-        those.max_by_key(|process| begin(process).copied())
-    }
-
-    /// The rank in the job of a process.
-    fn rank_of(&self, process: u32) -> Option<u32> {
-        let own = self.ranks_and_processes().find(|(_, of)| *of == process);
-        own.map(|(rank, _)| rank)
-    }
-
-    /// The job's ranks and their processes, of each attempt.
-    fn ranks_and_processes(&self) -> impl Iterator<Item = (u32, u32)> {
-        let all = self.found.communicators.iter();
-        let world = all.filter(|c| c.place.has_all_job_ranks() && c.place.sure);
-        let sides = world
-            .flat_map(|c| &c.sides)
-            .map(|&side| &self.found.sides[side]);
-        sides.filter_map(|side| side.rank.map(|rank| (rank, side.process)))
-    }
-
-    /// The one rank that says nothing behind a failure of which all others say something, or all ranks of
-    /// one host.
-    fn find_dead_process(&self, alarms: &[JobEndLine]) -> Option<Finding> {
-        let alarm = alarms.first()?;
-        let spoke = alarms
-            .iter()
-            .flat_map(|alarm| self.ends.ranks_speaking_after(alarm.at));
-        let spoke: BTreeSet<u32> = spoke.collect();
-        let worlds = self
-            .found
-            .communicators
-            .iter()
-            .filter(|c| c.place.has_all_job_ranks());
-        let world = worlds.filter_map(|c| c.nranks).max()?;
-        let silent: BTreeSet<u32> = (0..world).filter(|rank| !spoke.contains(rank)).collect();
-        let rank = *silent.first()?;
-        let is_one = silent.len() == 1 || self.are_all_of_a_host(&silent, alarm.at);
-        if !is_one || spoke.len() < 2 {
-            return None;
-        }
-        let process = self.process_of_rank(rank, alarm.at);
-        let named = process.map(|at| &self.found.processes[at as usize]);
-        let lost = self.ends.collect_reported().into_iter().find(|f| {
-            let gone = |words: &[u8]| memmem::find(&f.line.text, words).is_some();
-            f.what == FailureCause::Nccl && gone(b"ncclRemoteError")
-        });
-        let dead = DeadRanks {
-            is_host: named.is_some() && silent.len() > 1,
-            are_many: silent.len() > 1,
-            is_connection_lost: lost.is_some(),
-        };
-        let who = match named {
-            Some(process) if dead.is_host => format!(
-                "ranks {}, all of host {},",
-                ranks_named(&silent),
-                quote_text(&process.host)
-            ),
-            Some(process) => format!("rank {rank} ({})", names::describe_process(process)),
-            None => format!("rank {rank}"),
-        };
-        // The lines of a host may be elsewhere.
-        let sure = match dead.is_connection_lost && !dead.are_many {
-            true => Confidence::High,
-            false => Confidence::Medium,
-        };
-        let mut evidence: Vec<Evidence> = vec![alarm.to_evidence()];
-        evidence.extend(
-            lost.filter(|f| f.line.at != alarm.at)
-                .map(|f| f.line.to_evidence()),
-        );
-        Some(Finding {
-            kind: Kind::DeadProcess,
-            severity: Severity::Error,
-            says: format!(
-                "{who} printed nothing after the job failed, and all other ranks did ({}): {}",
-                ranks_named(&spoke),
-                dead.describe_outcome()
-            ),
-            about: About {
-                host: named.map(|p| p.host.clone()),
-                pid: named.and_then(|p| p.pid),
-                rank: Some(rank),
-                ..About::default()
-            },
-            sure,
-            why: "PyTorch prints a line for each rank that is alive".to_owned(),
-            advice: "look at this process first: its own output, its host (dmesg, power, GPU), a stack if \
-                     it is still there (py-spy dump)"
-                .to_owned(),
-            evidence,
-            reasons: vec![Reason::Dead(dead)],
-        })
-    }
-
-    /// True for ranks that are all those of one host.
-    fn are_all_of_a_host(&self, ranks: &BTreeSet<u32>, at: FirstReportLine) -> bool {
-        let host = |rank: u32| {
-            let process = self.process_of_rank(rank, at)?;
-            Some(&self.found.processes[process as usize].host)
-        };
-        let Some(own) = ranks.first().and_then(|&rank| host(rank)) else {
-            return false;
-        };
-        let there = self
-            .ranks_and_processes()
-            .filter(|(rank, _)| host(*rank) == Some(own));
-        let there: BTreeSet<u32> = there.map(|(rank, _)| rank).collect();
-        *ranks == there
-    }
 }
 
 /// True for an exception that nothing caught: PyTorch puts `[rank3]: ` in front of its lines then. A
@@ -556,68 +325,10 @@ fn is_uncaught(failure: &ReportedFailure) -> bool {
     })
 }
 
-/// `signal 9 (SIGKILL)`.
-fn describe_signal(number: i32) -> String {
-    let name = match number {
-        4 => "SIGILL",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        _ => return format!("signal {number}"),
-    };
-    format!("signal {number} ({name})")
-}
-
 /// True if two attempts report one failure.
 fn is_repeated(one: &Finding, other: &Finding) -> bool {
     one.kind == other.kind
         && one.about.pid == other.about.pid
         && one.says == other.says
         && one.reasons == other.reasons
-}
-
-/// The kind of a failure of `who`, the sentence and the advice.
-fn describe_failure(failure: &ReportedFailure, who: &str) -> (Kind, String, &'static str) {
-    let memory = "look for other users of the memory of the host, and at the size of the job's own \
-                  buffers and workers there";
-    match failure.what {
-        FailureCause::Exception => (
-            Kind::RankException,
-            format!("{who} raised {}", quote_text(failure.says.trim_ascii())),
-            "look at its traceback: the other ranks only lost this peer",
-        ),
-        FailureCause::OutOfMemory => (
-            Kind::HostOutOfMemory,
-            format!("{who} was killed: the host was out of memory"),
-            memory,
-        ),
-        FailureCause::Signal(9) => (
-            Kind::RankKilled,
-            format!("{who} was killed by {}", describe_signal(9)),
-            "look at the kernel log of its host (dmesg) for the out-of-memory killer, and for \
-             another process that may have killed it",
-        ),
-        FailureCause::Signal(number) => (
-            Kind::RankCrashed,
-            format!("{who} crashed with {}", describe_signal(number)),
-            "look at its own output (a stack may follow the line) and its core file",
-        ),
-        FailureCause::Exit(code) => (
-            Kind::RankExited,
-            format!("{who} ended with exit code {code}"),
-            "look at its own output",
-        ),
-        FailureCause::Crash if !failure.says.is_empty() => (
-            Kind::RankCrashed,
-            quote_text(&failure.says),
-            "look at the lines before this one for the first process that reports an error",
-        ),
-        _ => (
-            Kind::RankCrashed,
-            format!("{who} crashed: {}", failure.line.quote()),
-            "look at its own output and its core file",
-        ),
-    }
 }
