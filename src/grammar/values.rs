@@ -111,10 +111,21 @@ pub enum OpKind {
     Broadcast,
     /// The root receives from all, or gives each its own part.
     Rooted,
-    /// `Send` and `Recv`: `root` is the peer.
-    PointToPoint,
-    /// One-sided operations and names this version does not know.
+    /// One rank gives to another; `root` is the receiver.
+    Send,
+    /// One rank takes from another; `root` is the sender.
+    Recv,
+    /// `PutSignal`, `Signal` and `WaitSignal`: the other rank makes no call.
+    OneSided,
+    /// Names that this version does not know.
     Other,
+}
+
+impl OpKind {
+    /// True for `Send` and `Recv`.
+    pub fn is_message(self) -> bool {
+        matches!(self, OpKind::Send | OpKind::Recv)
+    }
 }
 
 /// The kind of the operation `name`.
@@ -125,14 +136,16 @@ pub fn op_kind(name: &[u8]) -> OpKind {
         b"Reduce" => OpKind::Reduce,
         b"Broadcast" => OpKind::Broadcast,
         b"Gather" | b"Scatter" => OpKind::Rooted,
-        b"Send" | b"Recv" => OpKind::PointToPoint,
+        b"Send" => OpKind::Send,
+        b"Recv" => OpKind::Recv,
+        b"PutSignal" | b"Signal" | b"WaitSignal" => OpKind::OneSided,
         _ => OpKind::Other,
     }
 }
 
 /// True for the names that NCCL 2.30 and RCCL print (`src/collectives.cc`, `src/rma`).
 pub fn is_known_op(name: &[u8]) -> bool {
-    op_kind(name) != OpKind::Other || matches!(name, b"PutSignal" | b"Signal" | b"WaitSignal")
+    op_kind(name) != OpKind::Other
 }
 
 /// True where the reduction printed with operation `name` means something.
@@ -171,7 +184,7 @@ impl ByteBasis {
         }
         let n = || nranks.filter(|&n| n > 0).map(u128::from);
         match (self, op) {
-            (_, OpKind::Other) => None,
+            (_, OpKind::OneSided | OpKind::Other) => None,
             (ByteBasis::Message, OpKind::PerRank | OpKind::Rooted) => api.checked_mul(n()?),
             (ByteBasis::Wire, OpKind::PerRank | OpKind::Rooted) => api.checked_mul(n()? - 1),
             (ByteBasis::Wire, OpKind::AllReduce) => {
@@ -210,7 +223,8 @@ mod tests {
             OpKind::AllReduce,
             OpKind::PerRank,
             OpKind::Broadcast,
-            OpKind::PointToPoint,
+            OpKind::Send,
+            OpKind::Recv,
         ];
         let of = |basis: ByteBasis| kinds.map(|k| basis.bytes_on_basis(k, 1000, Some(4)));
         assert_eq!(of(ByteBasis::Api), [Some(1000); 4]);

@@ -100,7 +100,7 @@ impl OpInterner {
     }
 
     /// The kind of a number.
-    pub(crate) fn op_kind(&self, op: u32) -> OpKind {
+    pub fn op_kind(&self, op: u32) -> OpKind {
         self.names.get(op as usize).map_or(OpKind::Other, |n| n.2)
     }
 

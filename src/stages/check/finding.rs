@@ -183,6 +183,8 @@ pub enum Reason {
     },
     /// The dumps of the flight recorder show it too: a clause.
     DumpsShow(String),
+    /// The lines of PyTorch's watchdog show it too: a clause.
+    WatchdogShows(String),
     /// The records show different sizes.
     RecordsShow(String),
     /// The records have the ends of calls: a clause.

@@ -6,10 +6,10 @@ pub(crate) const MAX_EVIDENCE_LINE_BYTES: usize = 300;
 /// Bytes read at a time.
 pub(crate) const EVIDENCE_READ_BYTES: usize = 1 << 20;
 
-/// Sizes that are held: 24 bytes each.
+/// Sizes that are held, at 24 bytes each: 100 MB. Later calls are not compared, and a note reports it.
 pub(crate) const MAX_SIZES_HELD: usize = 1 << 22;
 
-/// How many of these are kept.
+/// Operations of the proxy thread that are kept. The finding names the first and counts the others.
 pub(crate) const MAX_OPEN_PROXY_OPS: usize = 1000;
 
 /// How many bytes of a line are kept.
@@ -17,3 +17,6 @@ pub(crate) const MAX_LINE_TEXT_BYTES: usize = 300;
 
 /// How many hosts, peers or kinds a sentence names.
 pub(crate) const MAX_NAMES_LISTED: usize = 4;
+
+/// Parts of a list in a sentence, which stays readable.
+pub(crate) const MAX_PARTS_LISTED: usize = 6;

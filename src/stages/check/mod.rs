@@ -60,6 +60,7 @@ use std::borrow::Cow;
 use walk::{CheckGathered, Requested};
 use warn::settings;
 use warn::triage::{self, CommEndCounts};
+use watchdog::mismatch;
 
 /// What a check came to.
 #[derive(Debug)]
@@ -203,6 +204,7 @@ fn judge_gathered(
     let told = (watched, end, &failures);
     let ranks = ranks::compare_ranks(&seen.found, &untold, &seen.streams, told, &inputs)?;
     findings.extend(ranks.findings);
+    mismatch::merge_mismatch(&mut findings, mismatch::find_mismatch(watched));
     causes::fold_consequences(&mut findings, |finding| {
         find_rank_in_job(&seen.found, finding)
     });

@@ -1,5 +1,5 @@
-//! What records of calls show, NCCL Inspector's and those in traces of NCCL's profiler plugin: how many
-//! calls ended, and whether all ranks of a communicator passed the same sizes.
+//! The findings on records of calls, by NCCL Inspector and in traces of NCCL's profiler plugin: how many calls
+//! ended, and whether all ranks of a communicator passed the same sizes.
 //!
 //! A recorder numbers the calls of each operation on a communicator from 0, by rank. NCCL Inspector
 //! records a call when it ends, and writes at intervals: a call without a record need not hang.
@@ -7,6 +7,7 @@
 use super::dumps::is_call_finding;
 use super::finding::{About, Confidence, Finding, Kind, Reason, Severity};
 use super::wording::{number_and_noun, quote_text, rank_ranges, verb_form};
+use crate::calls::compare::compare_numbered;
 use crate::count::calls::Options;
 use crate::error::Result;
 use crate::formats::Provides;
@@ -18,7 +19,7 @@ use crate::members::comm_id::CommId;
 use crate::members::duplicate_inputs::DuplicateInputs;
 use crate::output::table::Row;
 use crate::report::Report;
-use crate::stages::check::limits::{MAX_OPEN_PROXY_OPS, MAX_SIZES_HELD};
+use crate::stages::check::limits::{MAX_OPEN_PROXY_OPS, MAX_PARTS_LISTED, MAX_SIZES_HELD};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,19 +28,20 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct CollectiveRecords {
     /// Their names.
     names: Vec<String>,
-    /// By communicator, as Inspector prints its id, and operation.
+    /// Calls by communicator, as Inspector prints its id, and operation.
     series: BTreeMap<(CommId, Box<[u8]>), RankRecordsByRank>,
     /// Operations of the proxy thread that did not end.
     open: Vec<ProxyOp>,
-    /// Sizes that are held, and whether some are not.
+    /// The number of sizes that are held.
     held: usize,
+    /// True if some sizes are not held.
     is_full: bool,
 }
 
 /// The calls of an operation on a communicator, by rank.
 type RankRecordsByRank = BTreeMap<u32, RankRecords>;
 
-/// A rank's.
+/// A rank's calls.
 #[derive(Debug, Default)]
 struct RankRecords {
     /// The number of the last one that ended.
@@ -59,10 +61,10 @@ struct RecordedCollective {
     is_ended: bool,
 }
 
-/// Those of a part of an input.
+/// The calls of a part of an input.
 #[derive(Debug, Default)]
 struct RecordsPartial {
-    /// How many calls it has of any kind.
+    /// The number of calls of any kind.
     rows: u64,
     calls: Vec<RecordedCollective>,
     /// Operations of the proxy thread that did not end.
@@ -72,8 +74,11 @@ struct RecordsPartial {
 impl RowVisitor for RecordsPartial {
     fn visit_row(&mut self, row: &Row<'_>) {
         self.rows += 1;
-        // Send and Recv are numbered by process, not by what they meet.
-        let is_collective = !matches!(op_kind(row.op), OpKind::PointToPoint | OpKind::Other);
+        // Send and Recv are numbered by process, not by pair.
+        let is_collective = !matches!(
+            op_kind(row.op),
+            OpKind::Send | OpKind::Recv | OpKind::OneSided | OpKind::Other
+        );
         if let (true, Some(id), Some(rank), Some(seq)) =
             (is_collective, row.comm_id, row.rank, row.seq)
         {
@@ -159,8 +164,8 @@ impl CollectiveRecords {
         }
     }
 
-    /// Where ranks passed different sizes to the same call, the first of each communicator; and how many
-    /// calls have the records of more than one rank.
+    /// Finds the first call of each communicator to which ranks passed different sizes, and counts the calls with
+    /// records of more than one rank.
     fn find_size_differences(&self) -> (BTreeMap<CommId, SizeDifference<'_>>, u64) {
         let mut first: BTreeMap<CommId, SizeDifference<'_>> = BTreeMap::new();
         let mut all = 0;
@@ -178,7 +183,7 @@ impl CollectiveRecords {
         (first, all)
     }
 
-    /// What ended on a communicator, as a clause: `13 AllReduce on ranks 0-3`.
+    /// Describes the calls that ended on a communicator: `13 AllReduce on ranks 0-3`.
     fn describe_ended(&self, id: CommId) -> Option<String> {
         let of = self.series.range((id, Box::default())..);
         let of = of.take_while(|((other, _), _)| *other == id);
@@ -193,13 +198,12 @@ impl CollectiveRecords {
                 format!("{made} {} {}", quote_text(op), describe_on_ranks(who))
             }));
         }
-        // A communicator of the whole job has few operations.
-        parts.truncate(6);
+        parts.truncate(MAX_PARTS_LISTED);
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    /// Adds what the records show: to the log's findings about the calls of a communicator how many of them
-    /// ended, and where its ranks passed different sizes, else findings of their own.
+    /// Adds the calls that ended and the different sizes to the log's findings about the calls of a communicator;
+    /// other differences become findings of their own.
     pub(super) fn merge_record_findings(&self, findings: &mut Vec<Finding>, report: &Report) {
         if self.is_full {
             report.note(&format!(
@@ -237,7 +241,7 @@ impl CollectiveRecords {
         findings.extend(self.find_open_proxy_ops());
     }
 
-    /// The operations of the proxy thread that did not end.
+    /// Makes a finding on the operations of the proxy thread that did not end.
     fn find_open_proxy_ops(&self) -> Option<Finding> {
         let first = self.open.first()?;
         let number = |n: Option<u64>| n.map_or_else(|| "unknown".to_owned(), |n| n.to_string());
@@ -292,31 +296,21 @@ fn describe_on_ranks(who: &BTreeSet<u32>) -> String {
 struct SizeDifference<'r> {
     op: &'r [u8],
     seq: u64,
-    /// Who passed which size.
+    /// The ranks by the size that they passed.
     by: BTreeMap<u128, BTreeSet<u32>>,
 }
 
-/// That of a series, and how many of its calls have the records of more than one rank.
+/// Finds the first difference of a series, and counts its calls with records of more than one rank.
 fn first_size_difference<'r>(
     op: &'r [u8],
     series: &'r RankRecordsByRank,
 ) -> (Option<SizeDifference<'r>>, u64) {
-    let mut sizes: FxHashMap<u64, (u128, bool)> = FxHashMap::default();
-    let (mut least, mut compared): (Option<u64>, u64) = (None, 0);
-    for member in series.values() {
-        for (&seq, &bytes) in &member.sizes {
-            let Some((first, is_compared)) = sizes.get_mut(&seq) else {
-                sizes.insert(seq, (bytes, false));
-                continue;
-            };
-            compared += u64::from(!std::mem::replace(is_compared, true));
-            if *first != bytes && least.is_none_or(|least| seq < least) {
-                least = Some(seq);
-            }
-        }
-    }
-    let Some(seq) = least else {
-        return (None, compared);
+    let sizes = series
+        .values()
+        .map(|member| member.sizes.iter().map(|(&seq, &bytes)| (seq, bytes)));
+    let compared = compare_numbered(sizes);
+    let Some(seq) = compared.first else {
+        return (None, compared.shared);
     };
     let mut by: BTreeMap<u128, BTreeSet<u32>> = BTreeMap::new();
     for (rank, member) in series {
@@ -324,7 +318,7 @@ fn first_size_difference<'r>(
             by.entry(*bytes).or_default().insert(*rank);
         }
     }
-    (Some(SizeDifference { op, seq, by }), compared)
+    (Some(SizeDifference { op, seq, by }), compared.shared)
 }
 
 impl SizeDifference<'_> {
@@ -337,7 +331,7 @@ impl SizeDifference<'_> {
                 describe_on_ranks(who)
             )
         });
-        let each: Vec<String> = each.take(6).collect();
+        let each: Vec<String> = each.take(MAX_PARTS_LISTED).collect();
         format!(
             "{} number {} has {}",
             quote_text(self.op),
@@ -348,7 +342,7 @@ impl SizeDifference<'_> {
 
     fn size_finding(&self, id: CommId) -> Finding {
         let all: usize = self.by.values().map(BTreeSet::len).sum();
-        // The one that is not with most.
+        // The only rank outside of the majority.
         let most = self.by.values().find(|who| 2 * who.len() > all);
         let odd = most.and_then(|most| {
             let mut others = self
@@ -432,13 +426,13 @@ mod tests {
             "ranks of communicator 0xe62dedaa97644a passed different sizes: AllReduce number 1 has \
              4 bytes on ranks 0, 2, 16 bytes on rank 1"
         );
-        // Of two nobody knows who is wrong.
+        // Of two ranks either may be wrong.
         let two = found(&records(&[(0, 1, 4), (1, 1, 16)]));
         assert_eq!(two.first().map(|f| f.about.rank), Some(None));
     }
 
     #[test]
-    fn a_finding_of_the_log_is_told_what_ended() {
+    fn a_finding_of_the_log_gets_the_calls_that_ended() {
         let mut findings = found(&records(&[(0, 1, 4), (1, 1, 16)]));
         let of_log = &mut findings[0];
         of_log.about.comm_id = Some("0xe62dedaa97644a12".to_owned());

@@ -1,5 +1,6 @@
-//! What was called between two marks, by operation; and what NCCL warned of.
+//! Counts the calls between two marks by operation, and keeps the texts of NCCL's WARN lines.
 
+use crate::calls::same::StreamKind;
 use crate::grammar::coll::Coll;
 use crate::grammar::message::NcclMessage;
 use crate::grammar::values::Datatype;
@@ -9,11 +10,11 @@ use std::collections::BTreeMap;
 /// Calls of one operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpCallTotals {
-    /// How many.
+    /// The number of calls.
     pub calls: u64,
     /// Their bytes: elements × the datatype's size.
     pub bytes: u128,
-    /// The calls among them whose datatype's size is unknown: they have no bytes.
+    /// Calls of datatypes with an unknown size: they have no bytes.
     pub unsized_calls: u64,
 }
 
@@ -53,20 +54,20 @@ impl CallsByOp {
         }
     }
 
-    /// All of them together.
+    /// The sum over all operations.
     pub fn total(&self) -> OpCallTotals {
         let mut all = OpCallTotals::default();
         self.0.values().for_each(|made| all.add_totals(*made));
         all
     }
 
-    /// By operation, in the order of their names.
+    /// The totals of each operation, in the order of their names.
     pub fn each_op(&self) -> impl Iterator<Item = (&[u8], OpCallTotals)> {
         self.0.iter().map(|(op, made)| (&**op, *made))
     }
 }
 
-/// What is kept of a piece of a log.
+/// The counts of a piece of a log.
 #[derive(Debug)]
 pub(super) struct WatchChunk {
     /// The calls before the first mark, between it and the next, and so on.
@@ -77,14 +78,14 @@ pub(super) struct WatchChunk {
     pub(super) by_member: Vec<WatchedMemberCalls>,
 }
 
-/// How often a member called.
+/// The calls of a member.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct WatchedMemberCalls {
-    /// Collectives: all ranks of a communicator make the same number of them.
+    /// Collectives: all ranks of a communicator make equally many.
     pub(super) collectives: u64,
-    /// `Send`: of all ranks together as many as `Recv`.
+    /// `Send` calls: all ranks together make as many as `Recv` calls.
     pub(super) sent: u64,
-    /// `Recv`.
+    /// `Recv` calls.
     pub(super) received: u64,
 }
 
@@ -117,11 +118,12 @@ impl LogVisitor for WatchChunk {
                 .resize(member + 1, WatchedMemberCalls::default());
         }
         let turns = &mut self.by_member[member];
-        *match call.coll.op {
-            b"Send" => &mut turns.sent,
-            b"Recv" => &mut turns.received,
-            _ => &mut turns.collectives,
-        } += 1;
+        match StreamKind::of_coll(&call.coll) {
+            Some(StreamKind::Send(_)) => turns.sent += 1,
+            Some(StreamKind::Recv(_)) => turns.received += 1,
+            Some(StreamKind::Collective) => turns.collectives += 1,
+            None => {}
+        }
     }
 
     fn mark(&mut self) {

@@ -1,6 +1,7 @@
 //! How many collectives each rank has made on each communicator.
 
 use super::calls::WatchedMemberCalls;
+use crate::calls::compare::members_behind;
 use crate::members::comm_id::CommId;
 use crate::members::{CommIdentity, SpeakerProcess};
 use std::collections::BTreeMap;
@@ -45,14 +46,7 @@ impl WatchedComm {
     /// The ranks that have made fewer collectives than the one that has made most, with how many fewer,
     /// the ones that are furthest behind first. Ranks that have made none are not known to exist.
     pub fn ranks_behind(&self) -> Vec<(u32, u64)> {
-        let most = self.by_rank.values().map(|seat| seat.calls).max();
-        let fewer = |(&rank, seat): (&u32, &WatchedRank)| {
-            let fewer = most.unwrap_or(0).saturating_sub(seat.calls);
-            (fewer > 0).then_some((rank, fewer))
-        };
-        let mut behind: Vec<_> = self.by_rank.iter().filter_map(fewer).collect();
-        behind.sort_by_key(|&(rank, by)| (std::cmp::Reverse(by), rank));
-        behind
+        members_behind(self.by_rank.iter().map(|(&rank, seat)| (rank, seat.calls)))
     }
 
     /// The process of a rank.

@@ -220,7 +220,7 @@ impl ChunkRecords {
     #[inline(always)]
     fn number_call(&mut self, record: &mut CallRecord, kind: OpKind) {
         let known = match kind {
-            OpKind::PointToPoint => None,
+            OpKind::Send | OpKind::Recv => None,
             _ => self.collectives.get(record.member as usize).copied(),
         };
         let at = known
@@ -232,9 +232,9 @@ impl ChunkRecords {
     }
 
     fn find_sequence(&mut self, record: &CallRecord) -> u32 {
-        let peer = match self.ops.name_of_op(record.op) {
-            b"Send" => Some((true, record.root)),
-            b"Recv" => Some((false, record.root)),
+        let peer = match self.ops.op_kind(record.op) {
+            OpKind::Send => Some((true, record.root)),
+            OpKind::Recv => Some((false, record.root)),
             _ => None,
         };
         let key = (record.member, peer);

@@ -1,4 +1,4 @@
-//! How calls of a dump are named in a sentence.
+//! Texts for calls of a dump.
 
 use crate::formats::flight::{self, DumpEntry, FlightOp};
 use crate::stages::check::wording::list_names;
@@ -28,12 +28,12 @@ pub(super) fn describe_entry(entry: &DumpEntry) -> String {
     }
 }
 
-/// A type of PyTorch by the name that the other tables have for it.
+/// The name that the other tables have for a type of PyTorch.
 fn short_datatype(datatype: &str) -> String {
     flight::find_datatype(datatype).map_or_else(|| datatype.to_owned(), |known| known.to_string())
 }
 
-/// ` at train.py:212`; nothing for a call that no line of the program made.
+/// ` at train.py:212`, or nothing if no line of the program made the call.
 pub(super) fn describe_source(entry: &DumpEntry) -> String {
     let Some(frame) = entry.source_frame() else {
         return String::new();
@@ -42,7 +42,7 @@ pub(super) fn describe_source(entry: &DumpEntry) -> String {
     format!(" at {file}:{}", frame.line)
 }
 
-/// The same, or why there is none.
+/// ` at train.py:212`, or the reason for no line.
 pub(super) fn describe_source_or_why(entry: &DumpEntry) -> String {
     match describe_source(entry) {
         none if none.is_empty() => " (its line is not recorded)".to_owned(),

@@ -1,4 +1,4 @@
-//! The dumps of one job: which ranks left one, and their calls by process group.
+//! The dumps of one job by rank, and their calls by process group.
 
 use crate::formats::flight::{DumpEntry, FlightCallState, FlightDump, FlightGroup, FlightOp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ pub(super) struct RankDump {
     /// The number of its input.
     pub(super) input: u32,
     pub(super) dump: FlightDump,
-    /// Nothing of it is cut off or damaged.
+    /// True if nothing of it is cut off or damaged.
     pub(super) is_whole: bool,
 }
 
@@ -17,11 +17,11 @@ pub(super) struct RankDump {
 #[derive(Debug, Default)]
 pub(super) struct DumpedJob {
     pub(super) ranks: BTreeMap<u32, RankDump>,
-    /// How many dumps do not tell their rank, or are another one's of the same rank.
+    /// The number of dumps without a rank, and of earlier dumps of a rank.
     pub(super) unused: u64,
 }
 
-/// A collective that a rank made: its record or, where several were coalesced, their records.
+/// The collectives of a rank by number: the record of each, or the records of several that were coalesced.
 pub(super) type DumpCallsBySeq<'d> = BTreeMap<u64, Vec<&'d DumpEntry>>;
 
 /// A process group with the calls of those members that left a dump.
@@ -34,8 +34,8 @@ pub(super) struct GroupDumpCalls<'d> {
 }
 
 impl DumpedJob {
-    /// The job of some dumps, each with the number of its input. Of two of one rank the one with the
-    /// later calls is taken: a job that was started again writes to the same files.
+    /// Collects dumps, each with the number of its input. Of two dumps of one rank it takes the one with the later
+    /// calls: a job that was started again writes to the same files.
     pub(super) fn from_dumps(
         dumps: impl IntoIterator<Item = (u32, (FlightDump, bool))>,
     ) -> DumpedJob {
@@ -71,13 +71,13 @@ impl DumpedJob {
             .collect()
     }
 
-    /// The process groups, by name and members: new groups may have the name of one that was destroyed.
+    /// Groups the calls by the group's name and members: a new group may have the name of one that was destroyed.
     pub(super) fn group_calls(&self) -> Vec<GroupDumpCalls<'_>> {
         let mut all: BTreeMap<(&str, &[u32]), GroupDumpCalls<'_>> = BTreeMap::new();
         for (&rank, left) in &self.ranks {
             for entry in &left.dump.entries {
                 let group = &*entry.group;
-                // A group's own ranks are not always told; then its calls cannot be compared.
+                // Some groups have no ranks; their calls cannot be compared.
                 if !group.ranks.contains(&rank) || entry.op == FlightOp::Foreign {
                     continue;
                 }
@@ -119,7 +119,7 @@ impl GroupDumpCalls<'_> {
     /// `process group 0 (default_pg)`.
     pub(super) fn describe_group(&self) -> String {
         let FlightGroup { name, desc, .. } = self.group;
-        // A hash says nothing to a reader.
+        // A long name is a hash, which means nothing to a reader.
         let is_short = name.len() <= 8;
         match (is_short, &**desc) {
             (true, "" | "undefined") => format!("process group {name}"),
@@ -130,7 +130,7 @@ impl GroupDumpCalls<'_> {
     }
 }
 
-/// When the last call of a dump was made.
+/// The time of the last call of a dump.
 fn last_created_ns(dump: &FlightDump) -> Option<u64> {
     dump.entries
         .iter()
@@ -138,14 +138,14 @@ fn last_created_ns(dump: &FlightDump) -> Option<u64> {
         .max()
 }
 
-/// True where a call did not end.
+/// True if a call did not end.
 pub(super) fn is_open(calls: &[&DumpEntry]) -> bool {
     calls
         .iter()
         .any(|entry| entry.reached_state() != FlightCallState::Completed)
 }
 
-/// True where the watchdog gave a call up: it does not watch it any more, and it did not end.
+/// True if the watchdog gave a call up: it stopped to watch it, and the call did not end.
 pub(super) fn is_given_up(calls: &[&DumpEntry]) -> bool {
     calls
         .iter()

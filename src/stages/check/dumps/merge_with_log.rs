@@ -1,10 +1,10 @@
-//! The findings of the log and of the dumps as one: one cause, one headline.
+//! Merges the finding of the dumps with the log's: one cause, one headline.
 
 use super::DumpFinding;
 use crate::stages::check::finding::{Confidence, Finding, Kind, Reason, Severity, WarnKind};
 use std::collections::BTreeSet;
 
-/// Findings that are about the ranks' calls, whoever tells them.
+/// True for findings on the ranks' calls, from any source.
 pub(in crate::stages::check) fn is_call_finding(kind: Kind) -> bool {
     let waits = matches!(
         kind,
@@ -24,8 +24,8 @@ pub(in crate::stages::check) fn is_call_finding(kind: Kind) -> bool {
     waits || kind.is_mismatch()
 }
 
-/// Adds what the dumps show: to the log's finding about the same rank, else as one of its own. `rank`
-/// gives the rank in the job that a finding of the log is about.
+/// Adds the finding of the dumps: to the log's finding about the same rank, else as one of its own. `rank` gives
+/// the rank in the job that a finding of the log is about.
 pub(in crate::stages::check) fn merge_dump_finding(
     findings: &mut Vec<Finding>,
     shown: Option<DumpFinding>,
@@ -41,8 +41,13 @@ pub(in crate::stages::check) fn merge_dump_finding(
         finding.evidence.extend(shown.finding.evidence);
         return;
     }
-    // What the log says of who failed is not contradicted by who lacks a dump.
     let mut own = shown.finding;
+    // Any error of the log is more precise.
+    let is_error = |f: &Finding| f.severity == Severity::Error;
+    if own.kind == Kind::WatchdogTimeout && findings.iter().any(is_error) {
+        return;
+    }
+    // A missing dump does not contradict the log's finding of the rank that failed first.
     let cause = findings
         .iter()
         .find(|f| f.severity == Severity::Error && is_call_finding(f.kind));

@@ -4,18 +4,28 @@ use super::job::{DumpedJob, GroupDumpCalls};
 use crate::formats::flight::{DumpEntry, FlightCallState, FlightOp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Messages of one group that do not meet.
+/// Messages of one group without a counterpart.
 pub(super) struct UnmatchedMessages<'d> {
-    /// The sends and receives without a counterpart: who made each, and with whom.
-    pub(super) calls: Vec<(u32, u32, &'d DumpEntry)>,
-    /// The one rank that all of them have in common, as one of both ends.
+    /// The sends and receives without a counterpart.
+    pub(super) calls: Vec<UnmatchedCall<'d>>,
+    /// The only rank that is an end of all of them.
     pub(super) odd: Option<u32>,
 }
 
-/// A message's ends: who sends, who receives.
+/// One end of a message.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UnmatchedCall<'d> {
+    /// The caller's rank in the job.
+    pub(super) rank: u32,
+    /// Its peer's rank in the job.
+    pub(super) peer: u32,
+    pub(super) entry: &'d DumpEntry,
+}
+
+/// A message's ends: the sender and the receiver.
 type MessageEndpoints = (u32, u32);
 
-/// What does not meet in a group, of members whose dumps are all there and hold all their calls.
+/// Finds a group's messages without a counterpart, between members with whole dumps of all their calls.
 pub(super) fn find_unmatched<'d>(
     job: &DumpedJob,
     grouped: &GroupDumpCalls<'d>,
@@ -28,7 +38,7 @@ pub(super) fn find_unmatched<'d>(
             left.is_whole && first.is_none_or(|entry| entry.record_id == 0)
         })
     };
-    // Ranks in the group, as the calls have them, by rank in the job.
+    // The rank in the job of a rank in the group.
     let global = |at: u32| ranks.get(at as usize).copied();
     let (mut sent, mut received) = (MessagesByEndpoints::new(), MessagesByEndpoints::new());
     for (&rank, calls) in &grouped.messages {
@@ -36,14 +46,21 @@ pub(super) fn find_unmatched<'d>(
             match entry.op {
                 FlightOp::Send { to, .. } => {
                     let to = global(to)?;
-                    sent.entry((rank, to)).or_default().push((rank, to, entry));
+                    let call = UnmatchedCall {
+                        rank,
+                        peer: to,
+                        entry,
+                    };
+                    sent.entry((rank, to)).or_default().push(call);
                 }
                 FlightOp::Recv { from, .. } => {
                     let from = global(from)?;
-                    received
-                        .entry((from, rank))
-                        .or_default()
-                        .push((rank, from, entry));
+                    let call = UnmatchedCall {
+                        rank,
+                        peer: from,
+                        entry,
+                    };
+                    received.entry((from, rank)).or_default().push(call);
                 }
                 _ => {}
             }
@@ -63,14 +80,13 @@ pub(super) fn find_unmatched<'d>(
         let met = sends.len().min(receives.len());
         calls.extend(sends[met..].iter().chain(&receives[met..]));
     }
-    // That one has ended may only say that it was launched, but of what waits one has not.
-    let is_open = |(_, _, entry): &(u32, u32, &DumpEntry)| {
-        entry.reached_state() != FlightCallState::Completed
-    };
+    // An ended message may only have been launched; at least one end of a wait is open.
+    let is_open =
+        |call: &UnmatchedCall<'_>| call.entry.reached_state() != FlightCallState::Completed;
     if !calls.iter().any(is_open) {
         return None;
     }
-    let ends = |&(a, b, _): &(u32, u32, &DumpEntry)| BTreeSet::from([a, b]);
+    let ends = |call: &UnmatchedCall<'_>| BTreeSet::from([call.rank, call.peer]);
     let common = calls.iter().map(ends).reduce(|all, two| &all & &two)?;
     let odd = match common.len() {
         1 => common.first().copied(),
@@ -79,4 +95,4 @@ pub(super) fn find_unmatched<'d>(
     Some(UnmatchedMessages { calls, odd })
 }
 
-type MessagesByEndpoints<'d> = BTreeMap<MessageEndpoints, Vec<(u32, u32, &'d DumpEntry)>>;
+type MessagesByEndpoints<'d> = BTreeMap<MessageEndpoints, Vec<UnmatchedCall<'d>>>;

@@ -236,3 +236,46 @@ fn numbers_as_large_as_can_be_end_in_time() {
         .unwrap();
     assert_eq!(shown.finding.kind.id(), "dead_process");
 }
+
+/// Two ranks of one group, each with calls by letter: `A` and `R`.
+fn alternating(first: &str, second: &str) -> Vec<(u32, Vec<Call<'static>>)> {
+    let calls = |letters: &str| {
+        let each = letters.chars().map(|letter| match letter {
+            'A' => ("pair", "_all_gather_base/64", 11, false),
+            _ => ("pair", "_reduce_scatter_base/64", 12, false),
+        });
+        each.collect::<Vec<Call<'static>>>()
+    };
+    vec![(0, calls(first)), (1, calls(second))]
+}
+
+#[test]
+fn of_two_ranks_the_one_whose_calls_stop_alternating_is_odd() {
+    let (id, rank, says) = shown(&alternating("ARARARARAR", "ARRARARARA")).unwrap();
+    assert_eq!((id, rank), ("op_mismatch", Some(1)), "{says}");
+    assert!(says.contains("rank 1 left out 1 call"), "{says}");
+    let (_, rank, says) = shown(&alternating("ARRARARARA", "ARARARARAR")).unwrap();
+    assert_eq!(rank, Some(0), "{says}");
+    // The pair beside them calls what rank 0 does.
+    let mut four = alternating("ARRARARARA", "ARARARARAR");
+    let others = alternating("ARRARARARA", "ARRARARARA");
+    four.extend(others.into_iter().map(|(rank, calls)| (rank + 2, calls)));
+    let (_, rank, _) = shown(&four).unwrap();
+    assert_eq!(rank, Some(1));
+}
+
+#[test]
+fn a_call_that_all_made_and_the_watchdog_gave_up_is_an_error() {
+    let mut dumps = FlightDumps::default();
+    for (rank, calls) in job(9, |_| {}) {
+        let mut dump = dump(rank, 4, &calls);
+        dump.entries
+            .iter_mut()
+            .for_each(|entry| entry.is_retired = true);
+        dumps.read.push((dump, true));
+    }
+    let report = Report::new("nccl-check", false, false);
+    let shown = dumps.into_finding(0, &report).unwrap();
+    assert_eq!(shown.finding.kind.id(), "watchdog_timeout");
+    assert!(shown.clause.contains("all 4 ranks"), "{}", shown.clause);
+}

@@ -1,32 +1,31 @@
-//! Who waits for whom: members of a process group that made fewer calls than the others, those that
-//! left no dump, and circles.
+//! The waits of a job: in each process group the first call that members wait in and others have not made.
 
 use super::job::{DumpedJob, GroupDumpCalls, is_given_up, is_open};
+use crate::calls::wait;
 use crate::formats::flight::DumpEntry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A call that some members of a group have made and wait in, and others have not made.
-pub(super) struct GroupWait<'d> {
+pub(super) struct DumpWait<'d> {
     /// The group's place in the list of groups.
     pub(super) group: usize,
     /// The call's number in the group.
     pub(super) seq: u64,
-    /// Who waits in it, and the record of the first of them.
-    pub(super) waiting: BTreeSet<u32>,
+    /// The ranks that wait in it, and those that left a dump without it.
+    pub(super) ranks: wait::CallWait,
+    /// The record of the first rank that waits.
     pub(super) call: &'d DumpEntry,
-    /// Who has not made it and left a dump.
-    pub(super) lacking: BTreeSet<u32>,
-    /// Who left none.
+    /// The ranks without a dump.
     pub(super) silent: BTreeSet<u32>,
-    /// The watchdog gave it up.
+    /// PyTorch's watchdog gave the call up.
     pub(super) is_given_up: bool,
 }
 
-/// The first call of each group that some members wait in and others have not made.
+/// Finds the first call of each group that some members wait in and others have not made.
 pub(super) fn find_group_waits<'d>(
     job: &DumpedJob,
     groups: &[GroupDumpCalls<'d>],
-) -> Vec<GroupWait<'d>> {
+) -> Vec<DumpWait<'d>> {
     let each = groups.iter().enumerate();
     each.filter_map(|(at, grouped)| find_group_wait(job, at, grouped))
         .collect()
@@ -36,7 +35,7 @@ fn find_group_wait<'d>(
     job: &DumpedJob,
     group: usize,
     grouped: &GroupDumpCalls<'d>,
-) -> Option<GroupWait<'d>> {
+) -> Option<DumpWait<'d>> {
     let members = &grouped.members;
     let reached = |rank: &u32| {
         let calls = members.get(rank);
@@ -47,7 +46,7 @@ fn find_group_wait<'d>(
     let ranks = grouped.group.ranks.iter().copied();
     let (known, silent): (BTreeSet<u32>, BTreeSet<u32>) =
         ranks.partition(|rank| job.ranks.contains_key(rank));
-    // Of a dump that is cut nobody knows what came last.
+    // The last calls of a cut dump are unknown.
     let is_whole = |rank: &&u32| job.ranks.get(rank).is_some_and(|left| left.is_whole);
     let least = known.iter().filter(is_whole).map(&reached).min()?;
     let most = known.iter().map(&reached).max()?;
@@ -58,7 +57,7 @@ fn find_group_wait<'d>(
             .filter(|rank| of(rank).is_some_and(|calls| is_open(calls)));
         open.copied().collect::<BTreeSet<u32>>()
     };
-    // What all have made, and some have not ended, waits for those without a dump alone.
+    // A call that all made, and some have not ended, can only wait for ranks without a dump.
     let seq = match least < most {
         true => least + 1,
         false if silent.is_empty() => return None,
@@ -70,60 +69,58 @@ fn find_group_wait<'d>(
     };
     let waiting = open_at(seq);
     let calls = members.get(waiting.first()?)?.get(&seq)?;
+    let call = calls.first()?;
     let lacking = known
         .iter()
         .filter(|rank| is_whole(rank) && reached(rank) < seq)
         .copied()
         .collect();
-    Some(GroupWait {
+    Some(DumpWait {
         group,
         seq,
-        call: calls.first()?,
-        lacking,
+        call,
         silent,
         is_given_up: is_given_up(calls),
-        waiting,
+        ranks: wait::CallWait {
+            waiting,
+            lacking,
+            made_at: call.created_ns.unwrap_or(u64::MAX),
+        },
     })
 }
 
-/// Who holds up the job: those who lack a call and wait for nobody, or the circle of all.
-pub(super) enum JobBlocker<'w, 'd> {
-    /// One call, and who has not made it.
-    By(&'w GroupWait<'d>, BTreeSet<u32>),
-    /// Ranks that wait for each other: two of their calls.
-    Circle(&'w GroupWait<'d>, &'w GroupWait<'d>),
+/// A call in which all members of a group wait, and which PyTorch's watchdog gave up.
+pub(super) struct CommonWait<'d> {
+    /// The group's place in the list of groups.
+    pub(super) group: usize,
+    /// The call's number in the group.
+    pub(super) seq: u64,
+    pub(super) call: &'d DumpEntry,
 }
 
-/// What follows from all waits.
-pub(super) fn find_blocker<'w, 'd>(waits: &'w [GroupWait<'d>]) -> Option<JobBlocker<'w, 'd>> {
-    // Whom each rank waits for, in any group.
-    let mut awaits: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-    for wait in waits {
-        for rank in &wait.waiting {
-            awaits.entry(*rank).or_default().extend(&wait.lacking);
-        }
-    }
-    let is_free = |rank: &&u32| awaits.get(rank).is_none_or(BTreeSet::is_empty);
-    let lacks = |wait: &GroupWait<'_>| -> BTreeSet<u32> {
-        wait.lacking.iter().filter(is_free).copied().collect()
-    };
-    // The call that was made first is what came to a stop first.
-    let first = |wait: &&GroupWait<'_>| wait.call.created_ns.unwrap_or(u64::MAX);
-    let by = waits
-        .iter()
-        .filter(|wait| !lacks(wait).is_empty())
-        .min_by_key(first);
-    if let Some(wait) = by {
-        return Some(JobBlocker::By(wait, lacks(wait)));
-    }
-    // Everyone who lacks a call waits in another: two groups used in different orders.
-    for one in waits {
-        let crossed = waits.iter().find(|other| {
-            !one.lacking.is_disjoint(&other.waiting) && !other.lacking.is_disjoint(&one.waiting)
-        });
-        if let Some(other) = crossed {
-            return Some(JobBlocker::Circle(one, other));
-        }
-    }
-    None
+/// Finds the first call that was given up although all members of its group made it.
+pub(super) fn find_common_wait<'d>(
+    job: &DumpedJob,
+    groups: &[GroupDumpCalls<'d>],
+) -> Option<CommonWait<'d>> {
+    let waits = groups.iter().enumerate().filter_map(|(group, grouped)| {
+        let ranks = &grouped.group.ranks;
+        let calls = |rank: &u32| {
+            job.ranks.get(rank).filter(|left| left.is_whole)?;
+            grouped.members.get(rank)
+        };
+        let first = calls(ranks.first()?)?;
+        let given_up = |seq: &u64| {
+            let mut members = ranks.iter();
+            members.all(|rank| {
+                calls(rank)
+                    .and_then(|own| own.get(seq))
+                    .is_some_and(|c| is_given_up(c))
+            })
+        };
+        let seq = first.keys().copied().find(given_up)?;
+        let call = first.get(&seq)?.first()?;
+        Some(CommonWait { group, seq, call })
+    });
+    waits.min_by_key(|wait| wait.call.created_ns.unwrap_or(u64::MAX))
 }

@@ -11,10 +11,6 @@ pub(crate) const MAX_CALLS_COMPARED: usize = 1 << 10;
 /// This many ranks wait in one collective for a reason.
 pub(crate) const MIN_COMMON_WAITERS: usize = 2;
 
-/// How often ranks may be let out of a circle: those that are in one again and again use their
-/// communicators in no order.
-pub(crate) const MAX_CIRCLE_RELEASES: usize = 256;
-
 /// How many pairs are in a finding's words and lines.
 pub(crate) const MAX_PAIRS_SHOWN: usize = 4;
 

@@ -9,7 +9,9 @@ use crate::source::Input;
 use crate::stages::check::log::job_spans::JobCallSpans;
 use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
 use crate::stages::check::streams::compare::{CommMember, StreamComparison};
-use crate::stages::check::streams::reread::{WantedCalls, reread_wanted};
+use crate::stages::check::streams::reread::{
+    RereadSinks, RereadSources, WantedCalls, reread_wanted,
+};
 use crate::stages::check::streams::step_ends::InputStepEnds;
 use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, CallStreams, ProcessComm, StreamKind};
 use crate::stages::check::watchdog::nccl_call;
@@ -73,7 +75,14 @@ pub(super) fn reread_differences<F: Fn(u32) -> Result<Input>>(
         &found.processes,
         those,
         &inputs.open,
-        (inputs.options, streams, inputs.piped),
-        (silence, ends),
+        RereadSources {
+            options: inputs.options,
+            streams,
+            piped: inputs.piped,
+        },
+        &mut RereadSinks {
+            spans: silence,
+            ends,
+        },
     )
 }

@@ -1,10 +1,11 @@
-//! Which communicators' members made different calls, by the hashes of their streams.
+//! Finds the communicators with members that made different calls, by the hashes of their streams.
 //!
-//! A difference is judged only where the log can be trusted to show all calls: all members seen,
-//! no bytes overwritten, the job logged from its start. Otherwise the reason is reported.
+//! A difference is judged only if the log shows all calls: all members seen, no bytes overwritten, the job
+//! logged from its start. Otherwise the reason is reported.
 
 use super::unjudged_reason::UnjudgedReason;
-use super::{CALLS_PER_HASH_BLOCK, CallStream, CallStreams, ProcessComm, StreamKind};
+use super::{CallStream, CallStreams, ProcessComm, StreamKind};
+use crate::calls::hashes::{HashedCalls, find_first_unequal_block};
 use crate::report::account::Account;
 use crate::stages::check::finding::Reason;
 use crate::stages::check::ranks::unnamed_communicators::{self, UnnamedComms};
@@ -17,40 +18,40 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct CommMember {
     /// Its rank, if it is known.
     pub(crate) rank: Option<u32>,
-    /// Its side.
+    /// Its place in the list of sides.
     pub(crate) side: usize,
-    /// Who it is among the callers, if it made a call.
+    /// Its number among the callers, if it made a call.
     pub(crate) caller: Option<u32>,
-    /// Its collectives.
+    /// The number of its collectives.
     pub(crate) calls: u64,
-    /// Those it had made when the job hung.
+    /// Collectives before the hang.
     pub(crate) before: u64,
 }
 
 impl CommMember {
-    /// What others call it as the other side of a message.
+    /// Its rank as the peer of a message, or -1.
     pub(crate) fn peer_rank(&self) -> i64 {
         self.rank.map_or(-1, i64::from)
     }
 }
 
-/// A communicator whose members' collectives differ.
+/// A communicator with members that made different collectives.
 #[derive(Debug)]
 pub(crate) struct DifferingComm {
-    /// Its number.
+    /// The communicator's number.
     pub(crate) communicator: usize,
     /// Its members by rank.
     pub(crate) members: Vec<CommMember>,
     /// The block of calls in which they begin to differ.
     pub(crate) block: u64,
-    /// Other members have no lines in the log.
+    /// True if other members have no lines in the log.
     pub(crate) is_partial: bool,
-    /// The log may begin in the middle of the job.
+    /// True if the log may begin in the middle of the job.
     pub(crate) is_late: bool,
 }
 
 impl DifferingComm {
-    /// Why a difference is not quite sure.
+    /// The reason for doubt.
     pub(crate) fn reason_for_doubt(&self) -> Option<Reason> {
         match (self.is_partial, self.is_late) {
             (true, _) => Some(Reason::MembersMissing),
@@ -60,55 +61,55 @@ impl DifferingComm {
     }
 }
 
-/// Sends that are not what the other side receives.
+/// Sends of a rank that differ from the receives of its peer.
 #[derive(Debug, Clone)]
 pub(crate) struct UnpairedMessages {
     /// The communicator.
     pub(crate) communicator: usize,
-    /// Who sends.
+    /// The sender.
     pub(crate) from: CommMember,
-    /// Who receives.
+    /// The receiver.
     pub(crate) to: CommMember,
-    /// How many are sent.
+    /// The number of sends.
     pub(crate) sent: u64,
-    /// How many are received.
+    /// The number of receives.
     pub(crate) received: u64,
-    /// Both when the job hung.
+    /// Both before the hang.
     pub(crate) before: (u64, u64),
     /// The block in which they begin to differ.
     pub(crate) block: u64,
 }
 
-/// What the hashes say.
+/// The result of comparing hashes.
 #[derive(Debug, Default)]
 pub(crate) struct StreamComparison {
-    /// Communicators whose members made the same calls.
+    /// The number of communicators with equal members.
     pub(crate) same: u64,
-    /// Those whose members did not.
+    /// Communicators with members that differ.
     pub(crate) apart: Vec<DifferingComm>,
-    /// All communicators that can be judged, and their members.
+    /// All communicators that can be judged, with their members.
     pub(crate) judged: Vec<(usize, Vec<CommMember>)>,
-    /// Pairs that do not fit.
+    /// Pairs of ranks with messages that differ.
     pub(crate) unpaired: Vec<UnpairedMessages>,
-    /// Communicators that are not judged.
+    /// Communicators that are not judged, by reason.
     pub(crate) unjudged: BTreeMap<UnjudgedReason, Vec<usize>>,
-    /// What differs if sides are of one communicator that has more ranks than the log.
+    /// The difference if sides belong to one communicator with more ranks than the log.
     pub(crate) few: Option<DifferingComm>,
 }
 
-/// Where a log begins.
+/// The place in the job at which a log begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogStart {
-    /// With the job's first calls, as far as it tells.
+    /// The job's first calls, as far as the log shows.
     First,
-    /// Perhaps behind them.
+    /// Perhaps later.
     Unsure,
-    /// Behind them, by NCCL's own count.
+    /// Later, by NCCL's own count.
     Late,
 }
 
-/// Compares all communicators' members; `open` is what counting leaves of those without a name,
-/// `accounts` are the inputs'; `late` is where the log begins.
+/// Compares the members of all communicators. `open` has the communicators without a name that counting could
+/// not group, `accounts` those of the inputs.
 pub(crate) fn compare_communicators(
     found: &CommunicatorsSummary,
     open: &UnnamedComms,
@@ -159,19 +160,16 @@ pub(crate) fn compare_communicators(
             compared.judged.push((at, members));
             continue;
         }
-        let addresses = members.iter().filter_map(|m| m.caller);
-        let mut addresses = addresses.map(|caller| streams.callers.get(caller).comm);
-        let why = match (
-            group.reason_for_hidden_lines(&members),
-            quiet,
-            late == LogStart::Late,
-        ) {
-            (Some(why), ..) => Some(why),
-            _ if addresses.any(|comm| strays.contains(&comm)) => Some(UnjudgedReason::TwoNames),
-            (_, true, _) => Some(UnjudgedReason::Quiet),
-            (_, _, true) => Some(UnjudgedReason::Late),
-            _ => None,
-        };
+        let why = group.reason_for_hidden_lines(&members).or_else(|| {
+            let mut callers = members.iter().filter_map(|m| m.caller);
+            if callers.any(|caller| strays.contains(&streams.callers.get(caller).comm)) {
+                Some(UnjudgedReason::TwoNames)
+            } else if quiet {
+                Some(UnjudgedReason::Quiet)
+            } else {
+                (late == LogStart::Late).then_some(UnjudgedReason::Late)
+            }
+        });
         if let Some(why) = why {
             if !is_partial {
                 compared.unjudged.entry(why).or_default().push(at);
@@ -195,8 +193,7 @@ pub(crate) fn compare_communicators(
     compared
 }
 
-/// The communicators' addresses in calls of nobody that is known: what is left of a call whose
-/// header is damaged.
+/// Finds the communicators' addresses in calls of unknown callers: such calls have a damaged header.
 fn find_stray_addresses(found: &CommunicatorsSummary, streams: &CallStreams) -> FxHashSet<u64> {
     let counted: FxHashSet<usize> = found
         .communicators
@@ -237,7 +234,7 @@ pub(crate) struct StreamOwner {
     pub(crate) rank: Option<u32>,
 }
 
-/// Whose each caller's calls are, as far as it is known.
+/// Finds the owner of each caller's calls, if it is known.
 pub(crate) fn find_stream_owners(
     found: &CommunicatorsSummary,
     streams: &CallStreams,
@@ -271,8 +268,7 @@ pub(crate) fn find_stream_owners(
     all
 }
 
-/// True where most processes with a communicator log no call at all: then it is the setting, and
-/// no hang.
+/// True if most processes with a communicator log no call at all, which a setting causes and no hang.
 fn are_most_silent(found: &CommunicatorsSummary, streams: &CallStreams) -> bool {
     let shared = found
         .communicators
@@ -296,7 +292,7 @@ struct CommSides<'a> {
 }
 
 impl CommSides<'_> {
-    /// The members by rank, if all are there once.
+    /// The members by rank, if each is there once.
     fn all_members(
         &self,
         communicator: &MergedCommunicator,
@@ -319,7 +315,7 @@ impl CommSides<'_> {
         }
     }
 
-    /// The members that are there, where others' lines are missing.
+    /// The members with lines, if other members have none.
     fn present_members(
         &self,
         communicator: &MergedCommunicator,
@@ -334,7 +330,7 @@ impl CommSides<'_> {
         (members.len() > 2 && ranks.len() == members.len()).then_some(members)
     }
 
-    /// Sides with their streams.
+    /// The members of some sides.
     fn members_of_sides(&self, sides: &[usize]) -> Result<Vec<CommMember>, UnjudgedReason> {
         let mut members = Vec::with_capacity(sides.len());
         for &side in sides {
@@ -349,14 +345,14 @@ impl CommSides<'_> {
                 rank: self.found.sides[side].rank,
                 side,
                 caller,
-                calls: stream.map_or(0, |at| self.streams.list[at as usize].calls),
+                calls: stream.map_or(0, |at| self.streams.list[at as usize].hashed.calls),
                 before: stream.map_or(0, |at| self.streams.calls_until_hang(at)),
             });
         }
         Ok(members)
     }
 
-    /// Where the calls of sides differ that may be some of one communicator's.
+    /// Compares sides that may belong to one communicator.
     fn compare_present_sides(&self, sides: &[usize]) -> Option<DifferingComm> {
         let members = self.members_of_sides(sides).ok()?;
         let mut callers = members.iter().filter_map(|m| m.caller);
@@ -385,20 +381,22 @@ impl CommSides<'_> {
         self.streams.list.get(at as usize)
     }
 
-    /// The first block of collectives that is not the same for all.
-    fn first_differing_block(&self, members: &[CommMember]) -> Option<u64> {
-        let none = CallStream::default();
-        let of = |m: &CommMember| {
-            let stream = m
-                .caller
-                .and_then(|c| self.find_stream(c, StreamKind::Collective));
-            stream.unwrap_or(&none)
-        };
-        let all: Vec<&CallStream> = members.iter().map(of).collect();
-        first_unequal_block(&all)
+    fn hashed_calls(&self, member: &CommMember, way: StreamKind) -> Option<&HashedCalls> {
+        Some(&self.find_stream(member.caller?, way)?.hashed)
     }
 
-    /// Sends that are not what is received.
+    /// The first block of collectives in which members differ.
+    fn first_differing_block(&self, members: &[CommMember]) -> Option<u64> {
+        let none = HashedCalls::default();
+        let of = |m: &CommMember| {
+            self.hashed_calls(m, StreamKind::Collective)
+                .unwrap_or(&none)
+        };
+        let all: Vec<&HashedCalls> = members.iter().map(of).collect();
+        find_first_unequal_block(&all)
+    }
+
+    /// Finds pairs with sends that differ from the receives.
     fn find_unpaired(&self, communicator: usize, members: &[CommMember]) -> Vec<UnpairedMessages> {
         let mut all = Vec::new();
         let mut ways: BTreeSet<(u32, u32)> = BTreeSet::new();
@@ -422,21 +420,17 @@ impl CommSides<'_> {
                 }
             }
         }
-        let none = CallStream::default();
+        let none = HashedCalls::default();
         let before = |member: &CommMember, way: StreamKind| {
             let at = member.caller.and_then(|c| self.stream_number(c, way));
             at.map_or(0, |at| self.streams.calls_until_hang(at))
         };
         for (from, to) in ways {
             let (from, to) = (members[from as usize], members[to as usize]);
-            let sends = from
-                .caller
-                .and_then(|c| self.find_stream(c, StreamKind::Send(to.peer_rank())));
-            let receives = to
-                .caller
-                .and_then(|c| self.find_stream(c, StreamKind::Recv(from.peer_rank())));
+            let sends = self.hashed_calls(&from, StreamKind::Send(to.peer_rank()));
+            let receives = self.hashed_calls(&to, StreamKind::Recv(from.peer_rank()));
             let (sends, receives) = (sends.unwrap_or(&none), receives.unwrap_or(&none));
-            if let Some(block) = first_unequal_block(&[sends, receives]) {
+            if let Some(block) = find_first_unequal_block(&[sends, receives]) {
                 all.push(UnpairedMessages {
                     communicator,
                     from,
@@ -454,7 +448,7 @@ impl CommSides<'_> {
         all
     }
 
-    /// Why some of the members' lines may not be there.
+    /// The reason for which lines of the members may be missing.
     fn reason_for_hidden_lines(&self, members: &[CommMember]) -> Option<UnjudgedReason> {
         let silent = members.iter().any(|m| m.caller.is_none());
         let callers = members.iter().filter_map(|m| m.caller);
@@ -481,32 +475,4 @@ impl CommSides<'_> {
             None
         }
     }
-}
-
-/// The first block in which the streams are not all the same; `None` where they are.
-fn first_unequal_block(all: &[&CallStream]) -> Option<u64> {
-    let first = all.first()?;
-    if all
-        .iter()
-        .all(|s| (s.calls, s.hash) == (first.calls, first.hash))
-    {
-        return None;
-    }
-    let shortest = all.iter().map(|s| s.calls).min().unwrap_or(0);
-    let longest = all.iter().max_by_key(|s| s.blocks.len())?;
-    let differs = |block: usize| {
-        let those = all.iter().filter_map(|s| s.blocks.get(block));
-        those
-            .clone()
-            .any(|hash| Some(hash) != longest.blocks.get(block))
-    };
-    // What is forgotten was compared.
-    let begin = all
-        .iter()
-        .map(|s| s.blocks.forgotten_count())
-        .max()
-        .unwrap_or(0);
-    let whole = (begin..longest.blocks.len()).find(|&block| differs(block));
-    let short = shortest / CALLS_PER_HASH_BLOCK;
-    Some(whole.map_or(short, |block| short.min(block as u64)))
 }

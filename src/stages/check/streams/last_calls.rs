@@ -1,33 +1,26 @@
 //! The last calls of every process, in the order of their lines.
 //!
-//! A hang is at the end of a log: what the ranks do there, on all their communicators together,
-//! shows who waits for whom (`ranks::replay`). The calls of the last chunks are kept as their
-//! walk left them, which costs a call nothing; they are put in order only where they are asked
-//! for.
+//! A hang is at the end of a log: the ranks' last calls on all their communicators together show which rank
+//! waits for which other ([`crate::calls::wait`]). The calls of the last chunks are kept as the walk left them,
+//! which costs a call nothing; they are put in order only when they are needed.
 
+use super::limits::{LAST_CALLS_PER_PROCESS, MIN_LAST_CALLS_PER_INPUT};
 use super::{CallStreams, StreamKind};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-
-/// So many calls of an input are kept at least.
-const MIN_LAST_CALLS_PER_INPUT: usize = 1 << 13;
-
-/// And so many of each of its processes: no rank is further ahead of the others, for CUDA's queue
-/// of launches holds 1,024.
-const LAST_CALLS_PER_PROCESS: usize = 512;
 
 /// A send or a receive.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct PeerCall {
     /// The member.
     pub(crate) member: u32,
-    /// To or from whom.
+    /// To or from which rank.
     pub(crate) way: StreamKind,
-    /// What it is to the other side.
+    /// The mark of its content.
     pub(crate) mark: u64,
-    /// How many collectives of the chunk stand before it.
-    pub(crate) behind: usize,
+    /// Collectives of the chunk before it.
+    pub(crate) collectives_before: usize,
 }
 
 /// One chunk's calls.
@@ -39,9 +32,9 @@ pub(crate) struct LastChunkCalls {
     pub(crate) calls: Vec<(u32, u64)>,
     /// Sends and receives in line order.
     pub(crate) between: Vec<PeerCall>,
-    /// Of each member the stream of its collectives.
+    /// The stream of each member's collectives.
     pub(crate) own: Vec<u32>,
-    /// Of each member the caller it is.
+    /// Each member's caller.
     pub(crate) callers: Vec<u32>,
 }
 
@@ -50,7 +43,7 @@ impl LastChunkCalls {
         self.calls.len() + self.between.len()
     }
 
-    /// Its calls in line order: the stream and the mark.
+    /// Gives its calls in line order: the stream and the mark.
     fn for_each_call(&self, streams: &CallStreams, mut sink: impl FnMut(u32, u64)) {
         let mut between = self.between.iter().peekable();
         let other = |call: &PeerCall, sink: &mut dyn FnMut(u32, u64)| {
@@ -60,7 +53,7 @@ impl LastChunkCalls {
             }
         };
         for (done, &(member, mark)) in self.calls.iter().enumerate() {
-            while let Some(call) = between.next_if(|call| call.behind <= done) {
+            while let Some(call) = between.next_if(|call| call.collectives_before <= done) {
                 other(call, &mut sink);
             }
             sink(self.own[member as usize], mark);
@@ -78,23 +71,23 @@ pub(crate) struct LastStreamCall {
     pub(crate) stream: u32,
     /// Its number in the stream.
     pub(crate) seq: u64,
-    /// What it must agree in with the other ranks' calls.
+    /// The mark of its content.
     pub(crate) mark: u64,
 }
 
 /// The last chunks of all inputs.
 #[derive(Debug, Default)]
 pub(crate) struct LastChunks {
-    /// Of the inputs that were read.
+    /// Chunks of the inputs that were read.
     done: Vec<LastChunkCalls>,
-    /// Of the input in hand.
+    /// Chunks of the current input.
     now: VecDeque<LastChunkCalls>,
-    /// How many calls these are.
+    /// The calls of the current input's chunks.
     calls: usize,
 }
 
 impl LastChunks {
-    /// Keeps a chunk that follows those before, of an input with lines of so many processes.
+    /// Keeps the next chunk, of an input with lines of `processes` processes.
     pub(crate) fn push_chunk(&mut self, kept: LastChunkCalls, processes: usize) {
         if self.now.back().is_some_and(|last| last.input != kept.input) {
             self.done.extend(self.now.drain(..));
@@ -111,19 +104,19 @@ impl LastChunks {
         }
     }
 
-    /// How many calls of the input in hand are kept.
+    /// Counts the kept calls of the current input.
     pub(super) fn kept_of_current_input(&self) -> u64 {
         self.calls as u64
     }
 
-    /// The calls in order, those up to the line that says that the job hangs.
+    /// The calls in order, up to the line that reports a hang.
     pub(crate) fn calls_before_hang(&self, streams: &CallStreams) -> Vec<LastStreamCall> {
         let all = || self.done.iter().chain(&self.now);
         let mut kept: Vec<u64> = vec![0; streams.list.len()];
         for chunk in all() {
             chunk.for_each_call(streams, |stream, _| kept[stream as usize] += 1);
         }
-        let made = streams.list.iter().map(|stream| stream.calls);
+        let made = streams.list.iter().map(|stream| stream.hashed.calls);
         let mut next: Vec<u64> = made.zip(kept).map(|(all, kept)| all - kept).collect();
         let mut calls = Vec::new();
         for chunk in all() {
@@ -144,7 +137,7 @@ impl LastChunks {
     }
 }
 
-/// How many calls of its input come behind each of these.
+/// For each of these calls the number of its input's calls after it.
 pub(crate) fn count_calls_behind(calls: &[LastStreamCall]) -> Vec<u64> {
     let mut seen: FxHashMap<u32, u64> = FxHashMap::default();
     let later = calls.iter().rev().map(|call| {
@@ -157,7 +150,7 @@ pub(crate) fn count_calls_behind(calls: &[LastStreamCall]) -> Vec<u64> {
     later
 }
 
-/// True where all calls are of one input: only its lines have an order.
+/// True if all calls are of one input: lines of different inputs have no order.
 pub(crate) fn are_of_one_input<'c>(calls: impl IntoIterator<Item = &'c LastStreamCall>) -> bool {
     let mut inputs = calls.into_iter().map(|call| call.input);
     let first = inputs.next();

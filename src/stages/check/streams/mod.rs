@@ -1,14 +1,13 @@
-//! Every rank's calls on every communicator, as hashes: enough to tell where ranks begin to call
-//! different things, without keeping a call.
+//! Every rank's calls on every communicator, as hashes: enough to find where ranks begin to call different
+//! things, without keeping a call.
 //!
-//! The members of a communicator make the same collectives in the same order; what one sends,
-//! its peer receives. So a member's collectives are one *stream*, its sends to a peer another, its
-//! receives from a peer a third. Of a stream a running hash is kept, and what it was behind every
-//! [`BLOCK`] calls: equal hashes are equal streams, and where they differ, the block in which they
-//! begin to is read again ([`reread`]).
+//! A member's collectives are one stream, its sends to a peer another, its receives from a peer a third
+//! ([`crate::calls::same`]). Where streams that must be equal differ, the block in which they begin to differ is
+//! read again ([`reread`]).
 
 pub(crate) mod compare;
 pub(super) mod last_calls;
+mod limits;
 pub(crate) mod piped;
 pub(crate) mod reread;
 pub(crate) mod step_ends;
@@ -16,19 +15,15 @@ pub(crate) mod step_ends;
 mod tests;
 pub(crate) mod unjudged_reason;
 
-use crate::grammar::coll::Coll;
-use crate::log::timeline::ForgettingList;
+pub(crate) use crate::calls::hashes::CALLS_PER_HASH_BLOCK;
+use crate::calls::hashes::HashedCalls;
+pub(crate) use crate::calls::same::StreamKind;
+use crate::calls::same::{Content, is_collective_name};
 use crate::log::walk::{LogCall, RepairedCall, insert_at_places};
 use crate::members::{CommIdentity, Interner, MergedMembers, MergedNumbers};
 use last_calls::{LastChunkCalls, LastChunks, LastStreamCall, PeerCall};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
-
-/// Calls between two kept hashes of a stream: what is read again where streams differ.
-pub(crate) const CALLS_PER_HASH_BLOCK: u64 = 256;
-
-/// Codes of NCCL's own reductions; those of the user are numbered by each process for itself.
-const BUILTIN_REDOP_COUNT: u64 = 5;
 
 /// One process's use of one communicator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,67 +32,23 @@ pub(crate) struct ProcessComm {
     pub(crate) process: u32,
     /// The communicator's address there.
     pub(crate) comm: u64,
-    /// What INIT lines say the address is.
+    /// The communicator at that address, by INIT lines.
     pub(crate) identity: Option<CommIdentity>,
 }
 
-/// Which of a caller's calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum StreamKind {
-    /// Its collectives.
-    Collective,
-    /// What it sends to this rank.
-    Send(i64),
-    /// What it receives from this rank.
-    Recv(i64),
+/// A place in a chunk: the calls before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct ChunkPlace {
+    collectives: usize,
+    messages: usize,
 }
 
-/// What a call is to the other ranks, as far as they must agree on it.
-fn call_mark(coll: &Coll<'_>, way: StreamKind) -> u64 {
-    match way {
-        StreamKind::Collective => {
-            let root = coll.root.cast_unsigned().rotate_left(20);
-            let kind = u64::from(coll.datatype) << 8 ^ coll.redop.min(BUILTIN_REDOP_COUNT) ^ root;
-            mix_bits(mix_bits(hash_op_name(coll.op) ^ coll.count) ^ kind)
-        }
-        // The rank is the other's own, and the name the other's opposite.
-        StreamKind::Send(_) | StreamKind::Recv(_) => {
-            mix_bits(mix_bits(coll.count) ^ u64::from(coll.datatype))
-        }
-    }
-}
-
-/// An operation's name as a number.
-fn hash_op_name(op: &[u8]) -> u64 {
-    op.chunks(8).fold(op.len() as u64, |hash, part| {
-        let mut word = [0; 8];
-        word[..part.len()].copy_from_slice(part);
-        mix_bits(hash ^ u64::from_le_bytes(word))
-    })
-}
-
-fn mix_bits(x: u64) -> u64 {
-    let x = (x ^ x >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x ^ x >> 29
-}
-
-/// Which stream a call belongs to; `None` for what no other rank must do too.
-pub(crate) fn stream_kind_of(coll: &Coll<'_>) -> Option<StreamKind> {
-    match coll.op {
-        b"Send" => Some(StreamKind::Send(coll.root)),
-        b"Recv" => Some(StreamKind::Recv(coll.root)),
-        // One-sided: the other rank need not say anything.
-        b"PutSignal" | b"Signal" | b"WaitSignal" => None,
-        _ => Some(StreamKind::Collective),
-    }
-}
-
-/// A moment in a chunk.
+/// The first line of a chunk that reports a hang.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct HangAlarm {
-    /// How many collectives there were before it, and how many sends and receives.
-    calls: (usize, usize),
-    /// How many slots.
+    /// Where the line is among the calls.
+    place: ChunkPlace,
+    /// The number of slots before it.
     slots: usize,
 }
 
@@ -108,15 +59,14 @@ pub(crate) struct StreamsPartial {
     calls: Vec<(u32, u64)>,
     /// Sends and receives in line order.
     between: Vec<PeerCall>,
-    /// How many of both there were before each slot.
-    slots: Vec<(usize, usize)>,
-    /// opCount of each member's first collective.
+    /// The place of each slot.
+    slots: Vec<ChunkPlace>,
+    /// The opCount of each member's first collective.
     first: Vec<Option<u64>>,
-    /// The same of its first send or receive.
+    /// The opCount of each member's first send or receive.
     first_between: Vec<Option<u64>>,
     /// The bits that any opCount has.
     counts: u64,
-    /// When something first said that the job hangs.
     alarm: Option<HangAlarm>,
 }
 
@@ -125,83 +75,87 @@ impl StreamsPartial {
     pub(crate) fn add_call(&mut self, call: &LogCall<'_>) {
         let coll = &call.coll;
         self.counts |= coll.op_count;
-        // No other operation's name has four letters.
-        if coll.op.len() == b"Send".len() || coll.op.ends_with(b"Signal") {
-            if let Some(way) = stream_kind_of(coll) {
-                keep_first_op_count(&mut self.first_between, call);
-                self.between.push(PeerCall {
-                    member: call.member,
-                    way,
-                    mark: call_mark(coll, way),
-                    behind: self.calls.len(),
-                });
-            }
+        if !is_collective_name(coll.op) {
+            self.add_message(call);
             return;
         }
         keep_first_op_count(&mut self.first, call);
-        let mark = call_mark(coll, StreamKind::Collective);
+        let mark = Content::of_collective(coll).mark();
         self.calls.push((call.member, mark));
     }
 
-    pub(crate) fn add_slot(&mut self) {
-        self.slots.push((self.calls.len(), self.between.len()));
+    fn add_message(&mut self, call: &LogCall<'_>) {
+        let coll = &call.coll;
+        let Some(way) = StreamKind::of_coll(coll) else {
+            return;
+        };
+        keep_first_op_count(&mut self.first_between, call);
+        self.between.push(PeerCall {
+            member: call.member,
+            way,
+            mark: Content::of_call(coll, way).mark(),
+            collectives_before: self.calls.len(),
+        });
     }
 
-    /// Puts calls in whose lines were torn.
+    fn end_place(&self) -> ChunkPlace {
+        ChunkPlace {
+            collectives: self.calls.len(),
+            messages: self.between.len(),
+        }
+    }
+
+    pub(crate) fn add_slot(&mut self) {
+        self.slots.push(self.end_place());
+    }
+
+    /// Inserts calls from torn lines.
     pub(crate) fn insert_torn_calls(&mut self, torn: &[RepairedCall<'_>]) {
         let (mut calls, mut between) = (Vec::new(), Vec::new());
-        let mut done = 0;
+        let mut moved = 0;
         for &RepairedCall { slot, call, .. } in torn {
-            let Some(way) = stream_kind_of(&call.coll) else {
+            let Some(way) = StreamKind::of_coll(&call.coll) else {
                 continue;
             };
             let at = self.slots.get(slot as usize).copied();
-            let at = at.unwrap_or((self.calls.len(), self.between.len()));
-            let rest = self.between[done..at.1].iter_mut();
-            rest.for_each(|call| call.behind += calls.len());
-            done = at.1;
+            let at = at.unwrap_or_else(|| self.end_place());
+            let rest = self.between[moved..at.messages].iter_mut();
+            rest.for_each(|call| call.collectives_before += calls.len());
+            moved = at.messages;
             self.counts |= call.coll.op_count;
-            let is_before = self
-                .alarm
-                .is_some_and(|alarm| (slot as usize) < alarm.slots);
-            let (member, mark) = (call.member, call_mark(&call.coll, way));
+            let alarm = self.alarm.as_mut();
+            let alarm = alarm.filter(|alarm| (slot as usize) < alarm.slots);
+            let (member, mark) = (call.member, Content::of_call(&call.coll, way).mark());
             if way == StreamKind::Collective {
                 keep_least_op_count(&mut self.first, &call);
-                calls.push((at.0, (member, mark)));
-                self.alarm
-                    .iter_mut()
-                    .filter(|_| is_before)
-                    .for_each(|alarm| alarm.calls.0 += 1);
+                calls.push((at.collectives, (member, mark)));
+                alarm
+                    .into_iter()
+                    .for_each(|alarm| alarm.place.collectives += 1);
             } else {
                 keep_least_op_count(&mut self.first_between, &call);
-                let behind = at.0 + calls.len();
-                between.push((
-                    at.1,
-                    PeerCall {
-                        member,
-                        way,
-                        mark,
-                        behind,
-                    },
-                ));
-                self.alarm
-                    .iter_mut()
-                    .filter(|_| is_before)
-                    .for_each(|alarm| alarm.calls.1 += 1);
+                let message = PeerCall {
+                    member,
+                    way,
+                    mark,
+                    collectives_before: at.collectives + calls.len(),
+                };
+                between.push((at.messages, message));
+                alarm
+                    .into_iter()
+                    .for_each(|alarm| alarm.place.messages += 1);
             }
         }
-        let rest = self.between[done..].iter_mut();
-        rest.for_each(|call| call.behind += calls.len());
+        let rest = self.between[moved..].iter_mut();
+        rest.for_each(|call| call.collectives_before += calls.len());
         insert_at_places(&mut self.calls, calls);
         insert_at_places(&mut self.between, between);
     }
 
-    /// A line says that the job hangs.
+    /// Notes a line that reports a hang.
     pub(crate) fn note_hang(&mut self) {
-        self.alarm.get_or_insert(HangAlarm {
-            calls: (self.calls.len(), self.between.len()),
-            slots: self.slots.len(),
-        });
+        let (place, slots) = (self.end_place(), self.slots.len());
+        self.alarm.get_or_insert(HangAlarm { place, slots });
     }
 }
 
@@ -215,76 +169,59 @@ fn keep_first_op_count(first: &mut Vec<Option<u64>>, call: &LogCall<'_>) {
     first[member].get_or_insert(call.coll.op_count);
 }
 
-/// The same of a call that may have been made before those that are known.
+/// Keeps the smaller opCount: the call may be earlier than the known ones.
 fn keep_least_op_count(first: &mut Vec<Option<u64>>, call: &LogCall<'_>) {
     keep_first_op_count(first, call);
     let (member, count) = (call.member as usize, call.coll.op_count);
     first[member] = first[member].map(|first| first.min(count));
 }
 
-/// Calls of one caller and one way, in their order.
+/// One stream of one caller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CallStream {
-    /// How many.
-    pub(crate) calls: u64,
-    /// The hash of all of them.
-    pub(crate) hash: u64,
-    /// What it was behind each whole block. Of a pipe those are forgotten in which all streams that are to be
-    /// the same are.
-    pub(crate) blocks: ForgettingList<u64>,
-    /// The first one of them.
-    pub(crate) begin: Option<u64>,
-    /// The first and the last input with any of them.
+    /// Its calls.
+    pub(crate) hashed: HashedCalls,
+    /// The first and the last input that have any of them.
     pub(crate) inputs: Option<(u32, u32)>,
-    /// How many it had when a line of the same input first said that the job hangs.
+    /// The calls before the first line of the same input that reports a hang.
     before_alarm: Option<u64>,
 }
 
 impl CallStream {
-    #[inline]
-    fn push_mark(&mut self, mark: u64) {
-        self.hash = mix_bits(self.hash ^ mark);
-        self.calls += 1;
-        if self.calls.is_multiple_of(CALLS_PER_HASH_BLOCK) {
-            self.blocks.push(self.hash);
-            self.begin.get_or_insert(self.hash);
-        }
-    }
-
     fn note_input(&mut self, input: u32) {
         let (first, _) = self.inputs.unwrap_or((input, input));
         self.inputs = Some((first, input));
     }
 
-    /// What comes is no part of the hang.
+    /// Marks later calls as made after the hang.
     fn mark_hang(&mut self) {
-        self.before_alarm.get_or_insert(self.calls);
+        self.before_alarm.get_or_insert(self.hashed.calls);
     }
 }
 
 /// The streams of all inputs.
 #[derive(Debug, Default)]
 pub(crate) struct CallStreams {
-    /// Who calls.
+    /// The callers.
     pub(crate) callers: Interner<ProcessComm>,
-    /// Their streams, by number.
+    /// The streams, by number.
     pub(crate) list: Vec<CallStream>,
-    /// The stream of a caller's calls of a way.
+    /// The number of a caller's stream.
     pub(crate) at: FxHashMap<(u32, StreamKind), u32>,
     /// One merged member of each caller.
     pub(crate) member: Vec<u32>,
-    /// The ways of each caller's streams.
+    /// The kinds of each caller's streams.
     ways: Vec<Vec<StreamKind>>,
     /// The smallest opCount of the first calls of each caller: a communicator's first call has 0.
     first: Vec<u64>,
-    /// NCCL counts its calls in opCount; where it does not, all are 0.
+    /// True if NCCL counts its calls in opCount; in some versions all are 0.
     pub(crate) counts: bool,
-    /// The last input of which a line said that the job hangs: what its ranks do afterwards is no
-    /// part of the hang. Of other inputs' calls it is not known whether they came before or after.
+    /// The last input with a line that reports a hang. Later calls of this input are no part of the hang;
+    /// calls of other inputs have no order with the line.
     alarmed: Option<u32>,
     /// The last calls of every process.
     tail: LastChunks,
-    /// The input in hand, and the processes with calls in it.
+    /// The current input, and the processes with calls in it.
     speakers: (u32, FxHashSet<u32>),
 }
 
@@ -294,7 +231,7 @@ impl CallStreams {
         self.tail.calls_before_hang(self)
     }
 
-    /// How many calls at the end of the input in hand are kept for what they show together.
+    /// Counts the kept calls at the end of the current input.
     fn count_last_calls(&self) -> u64 {
         self.tail.kept_of_current_input()
     }
@@ -307,6 +244,7 @@ impl CallStreams {
         merged: &MergedMembers,
         input: u32,
     ) {
+        let end = part.end_place();
         let StreamsPartial {
             calls,
             between,
@@ -328,23 +266,24 @@ impl CallStreams {
                 self.note_op_count(caller, count);
             }
         }
-        let mut done = (0, 0);
-        // Takes the calls up to there.
-        let mut put = |all: &mut CallStreams, to: (usize, usize)| {
-            for &(member, mark) in &calls[done.0..to.0] {
-                all.list[own[member as usize] as usize].push_mark(mark);
+        let mut done = ChunkPlace::default();
+        let mut add_until = |all: &mut CallStreams, to: ChunkPlace| {
+            for &(member, mark) in &calls[done.collectives..to.collectives] {
+                all.list[own[member as usize] as usize]
+                    .hashed
+                    .push_mark(mark);
             }
-            for call in &between[done.1..to.1] {
+            for call in &between[done.messages..to.messages] {
                 let at = all.intern_stream(callers[call.member as usize], call.way, input);
-                all.list[at as usize].push_mark(call.mark);
+                all.list[at as usize].hashed.push_mark(call.mark);
             }
             done = to;
         };
         if let Some(alarm) = alarm.filter(|_| self.alarmed != Some(input)) {
-            put(self, alarm.calls);
+            add_until(self, alarm.place);
             self.note_hang_in_input(input);
         }
-        put(self, (calls.len(), between.len()));
+        add_until(self, end);
         if self.speakers.0 != input {
             self.speakers = (input, FxHashSet::default());
         }
@@ -360,7 +299,7 @@ impl CallStreams {
         self.tail.push_chunk(kept, self.speakers.1.len());
     }
 
-    /// Of each member of a chunk the stream of its collectives; `first` is the opCount of its first.
+    /// The stream of collectives of each member of a chunk; `first` has the opCount of its first one.
     fn collective_streams(
         &mut self,
         callers: &[u32],
@@ -376,7 +315,7 @@ impl CallStreams {
         own
     }
 
-    /// A line of the input says that the job hangs.
+    /// Notes that a line of the input reports a hang.
     fn note_hang_in_input(&mut self, input: u32) {
         self.alarmed = Some(input);
         let here = |stream: &&mut CallStream| stream.inputs.is_some_and(|(_, last)| last == input);
@@ -385,32 +324,34 @@ impl CallStreams {
         }
     }
 
-    /// A caller has a call with this opCount: they rise.
+    /// Keeps a caller's smallest opCount, which its first call has.
     fn note_op_count(&mut self, caller: u32, op_count: u64) {
         let first = &mut self.first[caller as usize];
         *first = op_count.min(*first);
     }
 
-    /// True where some communicator's first calls are not there, by NCCL's own count.
+    /// True if the first calls of some communicator are missing, by NCCL's own count.
     pub(crate) fn lacks_first_calls(&self) -> bool {
         self.first
             .iter()
             .any(|&first| first > 0 && first < u64::MAX)
     }
 
-    /// True where a caller's first call has NCCL's number 0, or NCCL does not count.
+    /// True if a caller's first call has NCCL's number 0, or NCCL does not count.
     pub(crate) fn begins_at_first_call(&self, caller: u32) -> bool {
         let first = self.first.get(caller as usize).copied();
         first.is_none_or(|first| first == 0 || first == u64::MAX)
     }
 
-    /// How many calls a stream had when the job hung, or has in all.
+    /// Counts a stream's calls up to the hang, or all if no line reports one.
     pub(crate) fn calls_until_hang(&self, stream: u32) -> u64 {
         let stream = self.list.get(stream as usize);
-        stream.map_or(0, |stream| stream.before_alarm.unwrap_or(stream.calls))
+        stream.map_or(0, |stream| {
+            stream.before_alarm.unwrap_or(stream.hashed.calls)
+        })
     }
 
-    /// The caller that a merged member is.
+    /// The number of a merged member's caller.
     fn intern_caller(&mut self, member: u32, merged: &MergedMembers) -> u32 {
         let of = caller_of_member(member, merged);
         let at = self.callers.intern(of);
@@ -422,7 +363,7 @@ impl CallStreams {
         at
     }
 
-    /// The ways that a caller has calls of.
+    /// The kinds of streams that a caller has.
     pub(crate) fn kinds_of_caller(&self, caller: u32) -> &[StreamKind] {
         self.ways.get(caller as usize).map_or(&[], |ways| ways)
     }
@@ -444,7 +385,7 @@ impl CallStreams {
     }
 }
 
-/// Who a merged member is.
+/// The caller of a merged member.
 pub(crate) fn caller_of_member(member: u32, merged: &MergedMembers) -> ProcessComm {
     let member = merged.origins.members.get(member);
     ProcessComm {

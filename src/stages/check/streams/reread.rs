@@ -1,8 +1,9 @@
-//! Stretches of streams, read again: what the calls are and where they stand.
+//! Reads parts of streams again: the calls and the places of their lines.
 
 use super::piped::PipeRecord;
 use super::step_ends::{InputStepEnds, StepEndTracker};
-use super::{CallStreams, ProcessComm, StreamKind, caller_of_member, stream_kind_of};
+use super::{CallStreams, ProcessComm, StreamKind, caller_of_member};
+use crate::calls::same::Content;
 use crate::count::calls::Options;
 use crate::error::Result;
 use crate::grammar::coll::Coll;
@@ -22,7 +23,7 @@ use std::ops::Range;
 pub(crate) struct CallDetail {
     /// Its number in the stream.
     pub(crate) seq: u64,
-    /// Its number among all of the process's calls on the communicators that are read.
+    /// Its number among all calls of the process on the communicators that are read.
     pub(crate) nth: u64,
     /// The operation.
     pub(crate) op: Box<[u8]>,
@@ -36,24 +37,56 @@ pub(crate) struct CallDetail {
     pub(crate) root: i64,
     /// The input.
     pub(crate) input: u32,
-    /// Its line's first byte.
+    /// The first byte of its line.
     pub(crate) at: u64,
-    /// The number that NCCL gave it; all 0 in some versions.
+    /// NCCL's number of it; 0 for all calls in some versions.
     pub(crate) op_count: u64,
-    /// It was put together from pieces: another call's line stands between them, and which of the
-    /// two was made first is not known.
+    /// True if it was joined from pieces with another call's line between them: which of the two was made first
+    /// is unknown.
     pub(crate) joined: bool,
 }
 
-/// Which calls of which streams; ranges in order.
+/// Calls to read again: ranges in order, by stream.
 pub(crate) type WantedCalls = FxHashMap<(ProcessComm, StreamKind), Vec<Range<u64>>>;
 
-/// A stream as it is known in every walk: a walk's own numbers mean nothing in another.
+/// The identity of a stream in every walk; numbers are those of one walk.
 type StreamName = (SpeakerProcess, u64, Option<CommIdentity>, StreamKind);
 
-/// Reads the calls of the streams in `wanted` again. `open` opens an input by its number; `inputs`
-/// are those to read, in order: all that the streams' processes have lines in. Of those that came through
-/// a pipe `piped` has what was kept. `silence` hears of every call.
+/// The sources of the first walk.
+#[derive(Clone, Copy)]
+pub(crate) struct RereadSources<'a> {
+    pub(crate) options: &'a Options,
+    /// The streams of all inputs.
+    pub(crate) streams: &'a CallStreams,
+    /// The kept calls of inputs that came through a pipe.
+    pub(crate) piped: &'a BTreeMap<u32, PipeRecord>,
+}
+
+/// The other results of reading calls again.
+pub(crate) struct RereadSinks<'a> {
+    /// Every call of each process.
+    pub(crate) spans: &'a mut JobCallSpans,
+    /// The ends of the processes' steps, if they are needed.
+    pub(crate) ends: Option<&'a mut InputStepEnds>,
+}
+
+/// The streams that take calls, by place.
+pub(super) struct StreamTakers<'a> {
+    /// The place of each stream that is wanted.
+    places: &'a FxHashMap<u32, usize>,
+    streams: &'a mut [StreamReread],
+}
+
+impl StreamTakers<'_> {
+    /// A stream by its number, if it is wanted.
+    pub(super) fn stream_mut(&mut self, stream: u32) -> Option<&mut StreamReread> {
+        let place = *self.places.get(&stream)?;
+        self.streams.get_mut(place)
+    }
+}
+
+/// Reads the calls of the streams in `wanted` again. `open` opens an input by its number; `inputs` are those to
+/// read, in order: all in which the streams' processes have lines.
 ///
 /// # Errors
 /// An input cannot be read.
@@ -62,43 +95,37 @@ pub(crate) fn reread_wanted(
     processes: &[SpeakerProcess],
     inputs: impl Iterator<Item = u32>,
     open: impl Fn(u32) -> Result<Input>,
-    (options, all, piped): (&Options, &CallStreams, &BTreeMap<u32, PipeRecord>),
-    (silence, mut ends): (&mut JobCallSpans, Option<&mut InputStepEnds>),
+    sources: RereadSources<'_>,
+    found: &mut RereadSinks<'_>,
 ) -> Result<FxHashMap<(ProcessComm, StreamKind), Vec<CallDetail>>> {
-    let name = |(caller, way): &(ProcessComm, StreamKind)| -> StreamName {
-        let process = processes[caller.process as usize].clone();
-        (process, caller.comm, caller.identity, *way)
-    };
+    let RereadSources { options, piped, .. } = sources;
     let mut streams: Vec<StreamReread> = Vec::with_capacity(wanted.len());
     let mut index: FxHashMap<StreamName, usize> = FxHashMap::default();
     for (key, ranges) in wanted {
-        index.insert(name(key), streams.len());
+        index.insert(identify_stream(key, processes), streams.len());
         streams.push(StreamReread::from_ranges(ranges));
     }
-    let place = |(&(caller, way), &stream): (&(u32, StreamKind), &u32)| {
-        let at = index.get(&name(&(*all.callers.get(caller), way)))?;
-        Some((stream, *at))
-    };
-    let which: FxHashMap<u32, usize> = match piped.is_empty() {
-        true => FxHashMap::default(),
-        false => all.at.iter().filter_map(place).collect(),
-    };
-    // Who has any is found by the address, before anything of a name is looked at.
+    let places = sources.place_piped_streams(&index, processes);
+    // Addresses are compared first, which is cheaper than names.
     let comms: FxHashSet<u64> = wanted.keys().map(|(caller, _)| caller.comm).collect();
     let mut merged = MergedMembers::with_process_names(processes);
-    // How many calls each process made.
+    // Calls of each process so far.
     let mut made: FxHashMap<u32, u64> = FxHashMap::default();
-    // The stream of a merged member's calls of a way, if it is wanted.
+    // The place of a merged member's stream, if it is wanted.
     let mut known: FxHashMap<(u32, StreamKind), Option<usize>> = FxHashMap::default();
     for number in inputs {
         if let Some(piped) = piped.get(&number) {
-            let streams = (&which, &mut streams[..]);
-            piped.reread_calls(number, streams, &mut made, (silence, ends.as_deref_mut()))?;
+            let mut takers = StreamTakers {
+                places: &places,
+                streams: &mut streams,
+            };
+            piped.reread_calls(number, &mut takers, &mut made, found)?;
             continue;
         }
         let input = open(number)?;
-        let mut steps = ends.is_some().then(|| StepEndTracker::new(options));
-        let recorder = || ends.is_some().then(CallRecorder::default);
+        let mut steps = found.ends.is_some().then(|| StepEndTracker::new(options));
+        let has_ends = found.ends.is_some();
+        let recorder = || has_ends.then(CallRecorder::default);
         let log = log::read_log(
             &input,
             &options.log,
@@ -113,7 +140,7 @@ pub(crate) fn reread_wanted(
                 for call in &list {
                     let coll = call.to_coll(ops.name_of_op(call.op));
                     let member = part.to.members[call.member as usize];
-                    let Some(way) = stream_kind_of(&coll) else {
+                    let Some(way) = StreamKind::of_coll(&coll) else {
                         continue;
                     };
                     let stream = *known.entry((member, way)).or_insert_with(|| {
@@ -126,24 +153,51 @@ pub(crate) fn reread_wanted(
                         let nth = made.entry(process).or_default();
                         streams[stream].take_next_call(|| CallDetail {
                             joined: call.joined,
-                            ..CallDetail::from_call(&coll, (number, call.at), *nth)
+                            ..CallDetail::from_call(&coll, number, call.at, *nth)
                         });
                         *nth += 1;
-                        silence.count_call(process, number);
+                        found.spans.count_call(process, number);
                     }
                 }
                 Ok(())
             },
         )?;
-        if let (Some(steps), Some(ends)) = (steps, &mut ends) {
-            steps.finish_log((number, &log), &merged, ends);
+        if let (Some(steps), Some(ends)) = (steps, &mut found.ends) {
+            steps.finish_log(number, &log, &merged, ends);
         }
     }
     let kept = streams.into_iter().map(StreamReread::into_kept_calls);
     Ok(wanted.keys().copied().zip(kept).collect())
 }
 
-/// What a merged member's stream is called in every walk.
+impl RereadSources<'_> {
+    /// The place of each wanted stream, if any input came through a pipe.
+    fn place_piped_streams(
+        &self,
+        index: &FxHashMap<StreamName, usize>,
+        processes: &[SpeakerProcess],
+    ) -> FxHashMap<u32, usize> {
+        let mut places = FxHashMap::default();
+        if self.piped.is_empty() {
+            return places;
+        }
+        for (&(caller, way), &stream) in &self.streams.at {
+            let key = (*self.streams.callers.get(caller), way);
+            let place = index.get(&identify_stream(&key, processes));
+            places.extend(place.map(|&place| (stream, place)));
+        }
+        places
+    }
+}
+
+/// The identity of a caller's stream.
+fn identify_stream(key: &(ProcessComm, StreamKind), processes: &[SpeakerProcess]) -> StreamName {
+    let (caller, way) = key;
+    let process = processes[caller.process as usize].clone();
+    (process, caller.comm, caller.identity, *way)
+}
+
+/// The identity of a merged member's stream.
 fn name_stream(member: u32, way: StreamKind, merged: &MergedMembers) -> StreamName {
     let ProcessComm {
         process,
@@ -155,7 +209,22 @@ fn name_stream(member: u32, way: StreamKind, merged: &MergedMembers) -> StreamNa
 }
 
 impl CallDetail {
-    fn from_call(coll: &Coll<'_>, (input, at): (u32, u64), nth: u64) -> CallDetail {
+    /// What the callers of this call must agree on, if it is a collective.
+    pub(crate) fn content(&self) -> Content<'_> {
+        Content::of_collective(&Coll {
+            op: &self.op,
+            op_count: self.op_count,
+            count: self.count,
+            datatype: self.datatype,
+            redop: self.redop,
+            root: self.root,
+            comm: 0,
+            nranks: None,
+            stream: 0,
+        })
+    }
+
+    fn from_call(coll: &Coll<'_>, input: u32, at: u64, nth: u64) -> CallDetail {
         CallDetail {
             seq: 0,
             nth,
@@ -172,7 +241,7 @@ impl CallDetail {
     }
 }
 
-/// A stream as it is read: how far it is, and what of it is kept.
+/// A stream while it is read: the calls so far, and the kept ones.
 #[derive(Debug, Default)]
 pub(super) struct StreamReread {
     ranges: Vec<Range<u64>>,
@@ -194,35 +263,35 @@ impl StreamReread {
         self.take_call(seq, call);
     }
 
-    /// Takes the call of this number.
+    /// Keeps the call of this number if it is wanted.
     pub(super) fn take_call(&mut self, seq: u64, call: impl FnOnce() -> CallDetail) {
         if self.ranges.iter().any(|range| range.contains(&seq)) {
             self.kept.push(CallDetail { seq, ..call() });
         }
     }
 
-    /// So many calls were made by now.
+    /// Sets the number of calls so far.
     pub(super) fn set_calls_made(&mut self, calls: u64) {
         self.calls = calls;
     }
 
-    /// What was kept, in order: calls that were put together from pieces may have come late.
+    /// The kept calls in order: calls that were joined from pieces may have come late.
     fn into_kept_calls(mut self) -> Vec<CallDetail> {
         self.kept.sort_by_key(|call| call.seq);
         self.kept
     }
 }
 
-/// A chunk's calls, all or on some addresses.
+/// A chunk's calls: all, or those on some addresses.
 pub(crate) struct RereadChunk<'w> {
     comms: Option<&'w FxHashSet<u64>>,
     pub(super) ops: OpInterner,
     pub(super) list: Vec<CompactCall>,
-    /// How many there were before each slot.
+    /// The number of calls before each slot.
     slots: Vec<usize>,
 }
 
-/// A call, small.
+/// A call with numbers for names.
 pub(super) struct CompactCall {
     pub(super) member: u32,
     pub(super) op: u32,
@@ -263,7 +332,7 @@ impl<'w> RereadChunk<'w> {
 }
 
 impl RereadChunk<'_> {
-    /// A call, if it is on one of the addresses.
+    /// Makes a call compact if it is on one of the addresses.
     fn compact_call(&mut self, call: &LogCall<'_>, joined: bool) -> Option<CompactCall> {
         let coll = &call.coll;
         let is_wanted = self.comms.is_none_or(|comms| comms.contains(&coll.comm));

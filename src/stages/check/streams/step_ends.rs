@@ -1,5 +1,5 @@
-//! After how many of its calls each process ended its steps, by the steps that the calls were made in
-//! ([`placement`](crate::log::placement)), wherever their lines are.
+//! The number of calls after which each process ended each of its steps, by the steps in which the calls were
+//! made ([`placement`](crate::log::placement)), not by their lines.
 
 use crate::count::calls::Options;
 use crate::log::placement::{CallPlacer, CallRecorder};
@@ -9,24 +9,21 @@ use crate::members::MergedMembers;
 use crate::stages::check::log::old_steps;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A gap of steps that are not looked at: of no timeline.
-const UNPLACED_GAP: u32 = u32::MAX;
-
 /// One process's steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProcessStepEnds {
-    /// How many calls it made.
+    /// The number of its calls.
     pub(crate) made: u64,
-    /// How many it had made when each of its steps ended; rising.
+    /// The number of calls at the end of each of its steps, rising.
     pub(crate) ends: Vec<u64>,
 }
 
 /// The steps of all inputs.
 #[derive(Debug, Default)]
 pub(crate) struct InputStepEnds {
-    /// By input and process.
+    /// Steps by input and process.
     of: BTreeMap<u32, Vec<ProcessStepEnds>>,
-    /// Ranks that print the step lines, and made no call in one of the steps.
+    /// Ranks that print the step lines and made no call in one of the steps.
     pub(crate) skipped: BTreeSet<u32>,
 }
 
@@ -62,7 +59,7 @@ impl<'o> StepEndTracker<'o> {
             .add_chunk(calls, part, &self.options.timeline, |_, _| {});
     }
 
-    /// At a turn: places what came up to it, and forgets where calls were made before gap `old`.
+    /// Places the calls up to a checkpoint, and forgets the places of calls before gap `old`.
     pub(super) fn place_and_forget(
         &mut self,
         turn: Checkpoint,
@@ -76,21 +73,23 @@ impl<'o> StepEndTracker<'o> {
             .forget_until(u32::try_from(last).unwrap_or(u32::MAX));
     }
 
-    /// The file is read to its end.
+    /// Adds the steps of a file that was read to its end.
     pub(super) fn finish_log(
         self,
-        (input, log): (u32, &LogState),
+        input: u32,
+        log: &LogState,
         merged: &MergedMembers,
         to: &mut InputStepEnds,
     ) {
         let timeline = log.build_timeline(&self.options.timeline);
-        self.finish_input((input, &timeline), merged, to);
+        self.finish_input(input, &timeline, merged, to);
     }
 
-    /// The input is read to its end, and these are its steps: those that are looked at count.
+    /// Adds the steps of an input that was read to its end, as far as they are counted.
     pub(super) fn finish_input(
         self,
-        (input, timeline): (u32, &StepTimeline),
+        input: u32,
+        timeline: &StepTimeline,
         merged: &MergedMembers,
         to: &mut InputStepEnds,
     ) {
@@ -115,17 +114,18 @@ impl<'o> StepEndTracker<'o> {
     }
 }
 
-/// Counts the gaps of a process's cuts from `gap`: of those before it, it counts only how many calls it made.
+/// Renumbers the gaps of a process's cuts from `gap` on; earlier cuts get a gap that no
+/// timeline has, and keep only their number of calls.
 fn keep_cuts_from_gap(cuts: &mut Vec<(u32, u32)>, gap: usize) {
     let gap = u32::try_from(gap).unwrap_or(u32::MAX);
     let old = cuts.partition_point(|cut| cut.0 < gap);
     cuts.drain(..old.saturating_sub(1));
     for (at, _) in cuts {
-        *at = at.checked_sub(gap).unwrap_or(UNPLACED_GAP);
+        *at = at.checked_sub(gap).unwrap_or(u32::MAX);
     }
 }
 
-/// True where a rank has calls in all steps between its first and its last, but for one.
+/// True if a rank has calls in all steps between its first and its last but one.
 fn has_one_empty_step(cuts: &[(u32, u32)], timeline: &StepTimeline) -> bool {
     let with_calls = cuts.windows(2).filter(|w| w[1].1 > w[0].1).map(|w| w[1].0);
     let first = cuts.first().map(|cut| cut.0);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_are_not_looked_at_end_nothing() {
+    fn steps_that_are_not_counted_have_no_end() {
         let cuts = vec![(0, 4), (1, 6), (2, 8), (3, 11)];
         let gaps = [GapKind::Step(0), GapKind::Step(1)];
         let own = ProcessStepEnds {
@@ -218,7 +218,7 @@ mod tests {
         assert!(is(&[(0, 4), (1, 8), (3, 12), (4, 16)]));
         assert!(is(&[(0, 4), (1, 8), (2, 8), (3, 12)]));
         assert!(!is(&[(0, 4), (1, 8), (2, 12), (3, 16)]));
-        // Two of them, or at the end.
+        // Two empty steps, or an empty step at the end.
         assert!(!is(&[(0, 4), (2, 8), (4, 12)]));
         assert!(!is(&[(0, 4), (3, 8), (4, 12)]));
         assert!(!is(&[]));

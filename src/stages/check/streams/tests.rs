@@ -523,8 +523,8 @@ proptest! {
         partial.insert_torn_calls(&torn);
         let told = |partial: super::StreamsPartial| {
             let between = partial.between.iter();
-            let between: Vec<_> = between.map(|b| (b.member, b.way, b.mark, b.behind)).collect();
-            let alarm = partial.alarm.map(|alarm| alarm.calls);
+            let between: Vec<_> = between.map(|b| (b.member, b.way, b.mark, b.collectives_before)).collect();
+            let alarm = partial.alarm.map(|alarm| alarm.place);
             let known = |first: Vec<Option<u64>>| {
                 let all = first.into_iter().enumerate();
                 all.filter(|(_, count)| count.is_some()).collect::<Vec<_>>()

@@ -1,15 +1,15 @@
-//! Why a communicator's members are not compared, or a difference is not reported.
+//! Reasons for which a communicator's members are not compared, or a difference is not reported.
 
 use std::borrow::Cow;
 
-/// Why members' calls are not compared.
+/// A reason for which members' calls are not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum UnjudgedReason {
-    /// No line says who else is a member.
+    /// No line names the other members.
     Unnamed,
-    /// Nor does any, and only so many of so many ranks have lines in the log.
+    /// No line names the other members, and the log has lines of `.0` of `.1` ranks.
     Few(u32, u32),
-    /// Nor does any, and each process uses so many communicators of so many ranks.
+    /// No line names the other members, and each process uses `.0` communicators of `.1` ranks.
     Several(u32, u32),
     /// Members have no lines in the log.
     Missing,
@@ -21,28 +21,28 @@ pub(crate) enum UnjudgedReason {
     Quiet,
     /// The log begins in the middle of the job.
     Late,
-    /// A member's calls stand under two names, for lines are damaged.
+    /// A member's calls appear under two names, since lines are damaged.
     TwoNames,
-    /// Lines are damaged before the place where calls differ.
+    /// Lines are damaged before the first call that differs.
     Damaged,
-    /// By NCCL's own count, lines are missing, there twice, or in another order.
+    /// By NCCL's own count, lines are missing, repeated or in another order.
     Numbers,
-    /// Lines may have been left out before: the step number falls or jumps.
+    /// The step number falls or jumps before: lines may be missing there.
     Seam,
     /// The log ends at a step line.
     Edge,
-    /// Members that made more calls than others ended it in order, which no rank does that waits.
+    /// Members that made more calls destroyed the communicator in order, which a rank that waits does not.
     Ended,
     /// Members made different numbers of calls, but nothing shows that they stopped.
     Running,
-    /// Most members are one call behind, in one that its root leaves first.
+    /// Most members are one call behind, in a call that its root leaves first.
     Rooted,
-    /// The calls came through a pipe and were let go before it was known that they differ.
+    /// The calls came through a pipe and were dropped before the difference was known.
     LetGo,
 }
 
 impl UnjudgedReason {
-    /// In words.
+    /// The reason as text.
     pub(crate) fn describe_reason(self) -> Cow<'static, str> {
         let text = match self {
             UnjudgedReason::Unnamed => "no line names the other members",

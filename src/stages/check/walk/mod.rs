@@ -254,7 +254,8 @@ impl<'o> InputStage for Gatherer<'o> {
             .add_chunk(part.with_visit(visit.communicators), &self.options.timeline);
         self.streams.add_chunk(visit.streams, to, merged, number);
         if let (Some(piping), Some(again)) = (&mut now.piping, visit.again) {
-            piping.add_chunk(again, &part, &self.streams);
+            let (calls, placed) = again;
+            piping.add_chunk(calls, placed, &part, &self.streams);
         }
         now.sums.add_chunk(visit.sums, part.gap, to, merged);
         if let (Some(tuning), Some(own)) = (&mut self.tuning, visit.tuning) {
@@ -375,7 +376,7 @@ impl<'o> Gatherer<'o> {
         self.is_piped.store(false, Ordering::Relaxed);
         let options = &self.options.timeline;
         let mut timeline = log.build_final_timeline(&mut growing.unwrap_or_default(), options);
-        match piping.map(|piping| piping.finish_pipe((number, &timeline), merged)) {
+        match piping.map(|piping| piping.finish_pipe(number, &timeline, merged)) {
             Some(Ok(piped)) => drop(self.piped.insert(number, piped)),
             Some(Err(error)) => self.failed = Err(error),
             None => {}

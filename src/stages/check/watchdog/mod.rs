@@ -1,18 +1,18 @@
-//! What PyTorch's watchdog says: which call of which process group timed out, and
-//! how far each rank was.
+//! The lines of PyTorch's watchdog: the calls of process groups that timed out, and each rank's last calls.
 
+mod limits;
+pub(super) mod mismatch;
 pub(super) mod nccl_call;
 pub(super) mod timed_out;
 
+use crate::calls::same::Content;
 use crate::grammar::message::c10d::C10dMessage;
 use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
 use crate::stages::net::net_stage::FirstReportLine;
+use limits::MAX_WATCHDOG_LINES;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// How many lines that differ are kept; more are only counted.
-const MAX_WATCHDOG_LINES: usize = 1 << 14;
 
 /// A line of the watchdog; one that only repeats another is left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,39 +21,39 @@ pub(crate) struct WatchdogRecord {
     pub at: FirstReportLine,
     /// The line, at most 300 bytes of it.
     pub text: Box<[u8]>,
-    /// The process group as printed, `ID 0 PG GUID 0(default_pg)`; of a timeout, what another
-    /// line of the same rank says of it.
+    /// The process group as printed, `ID 0 PG GUID 0(default_pg)`. Timeouts do not print it: it is that of another
+    /// line about the call.
     pub group: Option<Box<[u8]>>,
     /// The rank in it.
     pub rank: Option<u32>,
     /// The rank in the job.
     pub global: Option<u32>,
-    /// What it says.
+    /// Its message.
     pub what: WatchdogMessage,
 }
 
 impl WatchdogRecord {
-    /// The rank by which people know it: in the job, or else in the group.
+    /// The rank in the job, or else in the group.
     pub(crate) fn known_rank(&self) -> Option<u32> {
         self.global.or(self.rank)
     }
 }
 
-/// What a line of the watchdog says.
+/// The message of a line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum WatchdogMessage {
     /// A call took too long.
     Timeout(TimedOutCall),
-    /// How far the rank is.
+    /// The rank's last calls.
     Work {
-        /// The call that failed.
+        /// The call that was given up.
         at: Option<i64>,
         /// The call enqueued last.
         enqueued: i64,
         /// The call completed last.
         completed: i64,
     },
-    /// The watchdog failed with these words.
+    /// The watchdog failed with this text.
     Exception(Box<[u8]>),
 }
 
@@ -68,13 +68,73 @@ pub(crate) struct TimedOutCall {
     pub numel_in: Option<u64>,
     /// Elements out.
     pub numel_out: Option<u64>,
-    /// How long it may take, in milliseconds.
+    /// The limit, in milliseconds.
     pub timeout_ms: u64,
-    /// How long it took, in milliseconds.
+    /// The time that it took, in milliseconds.
     pub ran_ms: f64,
 }
 
-/// What makes two lines differ.
+/// The group of each key that has only one.
+struct OnlyGroups<K>(BTreeMap<K, Option<Box<[u8]>>>);
+
+impl<K> Default for OnlyGroups<K> {
+    fn default() -> Self {
+        OnlyGroups(BTreeMap::new())
+    }
+}
+
+impl<K: Ord> OnlyGroups<K> {
+    fn add(&mut self, key: K, group: &[u8]) {
+        let known = self.0.entry(key).or_insert_with(|| Some(group.into()));
+        if known.as_deref() != Some(group) {
+            *known = None;
+        }
+    }
+
+    fn get(&self, key: &K) -> Option<&Box<[u8]>> {
+        self.0.get(key)?.as_ref()
+    }
+}
+
+/// A call of a process group: number, operation, elements in and out.
+type NumberedCall = (u64, Box<[u8]>, Option<u64>, Option<u64>);
+
+impl TimedOutCall {
+    fn numbered_call(&self) -> NumberedCall {
+        (self.seq, self.op.clone(), self.numel_in, self.numel_out)
+    }
+
+    /// What the members must agree on: the operation, and the elements if all give equally many.
+    fn content(&self) -> Content<'_> {
+        Content {
+            op: &self.op,
+            count: nccl_call::nccl_op_and_count(self).map_or(0, |(_, count)| count),
+            datatype: 0,
+            redop: 0,
+            root: 0,
+        }
+    }
+
+    /// True for calls between two ranks, which PyTorch numbers apart.
+    fn is_message(&self) -> bool {
+        matches!(&*self.op, b"SEND" | b"RECV" | b"COALESCED")
+    }
+
+    /// The number of members: a call that gathers has the elements of all of them on one side.
+    fn group_size(&self) -> Option<u32> {
+        let (one, all) = match &*self.op {
+            b"ALLGATHER" | b"_ALLGATHER_BASE" => (self.numel_in?, self.numel_out?),
+            b"REDUCE_SCATTER" | b"_REDUCE_SCATTER_BASE" => (self.numel_out?, self.numel_in?),
+            _ => return None,
+        };
+        let size = all
+            .checked_div(one)
+            .filter(|size| size * one == all && *size > 1);
+        u32::try_from(size?).ok()
+    }
+}
+
+/// The properties in which lines differ.
 type WatchdogLineKey = (
     Option<Box<[u8]>>,
     Option<u32>,
@@ -82,7 +142,7 @@ type WatchdogLineKey = (
     WatchdogMessageKey,
 );
 
-/// A record without what only repeats.
+/// A message without the properties that only repeat.
 #[derive(Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 enum WatchdogMessageKey {
     Timeout(u64),
@@ -146,7 +206,7 @@ impl Watchdog {
     }
 
     fn keep_line(&mut self, record: WatchdogRecord) {
-        let said = match &record.what {
+        let message = match &record.what {
             WatchdogMessage::Timeout(timeout) => WatchdogMessageKey::Timeout(timeout.seq),
             WatchdogMessage::Work {
                 at,
@@ -155,13 +215,13 @@ impl Watchdog {
             } => WatchdogMessageKey::Work(*at, *enqueued, *completed),
             WatchdogMessage::Exception(what) => WatchdogMessageKey::Exception(what.clone()),
         };
-        let key = (record.group.clone(), record.rank, record.global, said);
+        let key = (record.group.clone(), record.rank, record.global, message);
         if self.records.len() < MAX_WATCHDOG_LINES && self.known.insert(key) {
             self.records.push(record);
         }
     }
 
-    /// Adds a chunk's; `placed` says where its lines are.
+    /// Adds a chunk's lines; `placed` gives their places in the input.
     pub(super) fn add_chunk(
         &mut self,
         part: Watchdog,
@@ -180,28 +240,60 @@ impl Watchdog {
         }
     }
 
-    /// Names the process groups of timeouts, whose own lines do not.
+    /// Names the process groups of timeouts, which their own lines leave out.
     pub(super) fn name_timeout_groups(&mut self) {
-        let mut groups = BTreeMap::new();
+        self.name_groups_by_rank();
+        self.drop_quotes();
+        self.name_groups_by_call();
+    }
+
+    /// Takes the group of another line of the same process about the same call. The rank in the line of a timeout
+    /// may be that of the job, so the process decides if its lines name only one group.
+    fn name_groups_by_rank(&mut self) {
+        let mut by_rank = OnlyGroups::default();
+        let mut by_process = OnlyGroups::default();
         for record in &self.records {
             if let (Some(group), WatchdogMessage::Work { at: Some(at), .. }) =
                 (&record.group, &record.what)
             {
-                let call = (record.rank, record.global, *at);
-                groups.entry(call).or_insert_with(|| group.clone());
+                by_rank.add((record.rank, record.global, *at), group);
+                by_process.add((record.global, *at), group);
             }
         }
         for record in &mut self.records {
             if let (None, WatchdogMessage::Timeout(timeout)) = (&record.group, &record.what) {
-                let call = (record.rank, record.global, timeout.seq as i64);
-                record.group = groups.get(&call).cloned();
+                let at = timeout.seq.cast_signed();
+                let of_process = record
+                    .global
+                    .and_then(|_| by_process.get(&(record.global, at)));
+                let of_rank = by_rank.get(&(record.rank, record.global, at));
+                record.group = of_rank.or(of_process).cloned();
             }
         }
-        self.drop_quotes();
     }
 
-    /// Leaves out lines that quote a timeout of the same rank, as the exception's `what():` does:
-    /// they do not say whose process it is, and all else is the same to the millisecond.
+    /// Takes the only group that has an equal call of the same number: the line that names a rank's group may be
+    /// cut, and the rank is not a group of its own.
+    fn name_groups_by_call(&mut self) {
+        let mut groups = OnlyGroups::default();
+        for record in &self.records {
+            if let (Some(group), WatchdogMessage::Timeout(timeout)) = (&record.group, &record.what)
+            {
+                groups.add(timeout.numbered_call(), group);
+            }
+        }
+        for record in &mut self.records {
+            if let (None, WatchdogMessage::Timeout(timeout)) = (&record.group, &record.what) {
+                let is_too_high = |size| record.rank.is_some_and(|rank| rank >= size);
+                if !timeout.group_size().is_some_and(is_too_high) {
+                    record.group = groups.get(&timeout.numbered_call()).cloned();
+                }
+            }
+        }
+    }
+
+    /// Drops lines that quote a timeout of the same rank, as the exception's `what():` does: they do not name
+    /// the rank in the job, and agree in all else to the millisecond.
     fn drop_quotes(&mut self) {
         type Quote = (Option<u32>, u64, Box<[u8]>, u64);
         let key = |record: &WatchdogRecord, timeout: &TimedOutCall| -> Quote {

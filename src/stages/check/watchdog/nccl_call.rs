@@ -1,5 +1,5 @@
-//! PyTorch's call that took too long, as NCCL's: its watchdog numbers works of a process group, NCCL
-//! prints calls of a communicator. Operation and elements join them.
+//! Finds NCCL's call for PyTorch's call that timed out. PyTorch's watchdog numbers works of a process group, NCCL
+//! prints calls of a communicator; operation and elements join them.
 
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
@@ -12,11 +12,10 @@ use crate::stages::check::wording::{list_names, quote_text};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Calls of each stream that are looked through: those before the end of a hung job.
-pub(crate) const CALLS_BEFORE_HANG: u64 = 64;
+pub(crate) use super::limits::CALLS_BEFORE_HANG;
 
-/// NCCL's operation for PyTorch's, and its elements.
-fn nccl_op_and_count(timeout: &TimedOutCall) -> Option<(&'static [u8], u64)> {
+/// NCCL's operation for PyTorch's, and its elements, if all members give equally many.
+pub(super) fn nccl_op_and_count(timeout: &TimedOutCall) -> Option<(&'static [u8], u64)> {
     let (name, count): (&[u8], _) = match &timeout.op[..] {
         b"ALLREDUCE" | b"_ALLREDUCE_SPARSE" => (b"AllReduce", timeout.numel_in),
         b"BROADCAST" | b"_BROADCAST_OOP" => (b"Broadcast", timeout.numel_in),
@@ -30,14 +29,22 @@ fn nccl_op_and_count(timeout: &TimedOutCall) -> Option<(&'static [u8], u64)> {
     Some((name, count?))
 }
 
-/// A call that both print: PyTorch's number and operation, NCCL's communicator and number.
-type TimedOutCallKey<'a> = (u64, &'a [u8], usize, u64);
+/// A call that both print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct TimedOutCallKey<'a> {
+    /// PyTorch's number and operation.
+    number: u64,
+    op: &'a [u8],
+    /// NCCL's communicator and number.
+    communicator: usize,
+    seq: u64,
+}
 
-/// A line of the watchdog, the call that it speaks of, and whose.
+/// A line of the watchdog, its call, and the call's caller.
 type TimedOutCallMatch<'a> = (&'a WatchdogRecord, &'a CallDetail, ProcessComm);
 
-/// The findings: for each work that timed out the call it is, and who made it; `made`
-/// has how many collectives each caller had made when the job hung.
+/// Makes a finding for each work that timed out: the call, and the ranks that made it. `made` has the number of
+/// collectives that each caller made before the hang.
 pub(crate) fn find_timed_out_nccl_calls(
     watched: &[WatchdogRecord],
     details: &CallDetails,
@@ -56,7 +63,7 @@ pub(crate) fn find_timed_out_nccl_calls(
             continue;
         };
         let fits = |call: &&CallDetail| *call.op == *op && call.count == count;
-        // PyTorch counts from 1; where other works were no calls, the nearest is meant.
+        // PyTorch counts from 1. Some of its works are no calls: the nearest number is meant.
         let own = details
             .iter()
             .filter(|((caller, _), _)| whose.get(caller).is_some_and(|w| w.process == *process));
@@ -71,7 +78,12 @@ pub(crate) fn find_timed_out_nccl_calls(
         if let Some((caller, _, call)) = near
             && let Some(whose) = whose.get(caller)
         {
-            let both = (timeout.seq, &timeout.op[..], whose.communicator, call.seq);
+            let both = TimedOutCallKey {
+                number: timeout.seq,
+                op: &timeout.op,
+                communicator: whose.communicator,
+                seq: call.seq,
+            };
             joined
                 .entry(both)
                 .or_default()
@@ -85,14 +97,20 @@ pub(crate) fn find_timed_out_nccl_calls(
 }
 
 fn nccl_call_finding(
-    (number, op, communicator, seq): TimedOutCallKey<'_>,
+    call_key: TimedOutCallKey<'_>,
     lines: &[TimedOutCallMatch<'_>],
     made: &FxHashMap<ProcessComm, u64>,
     whose: &FxHashMap<ProcessComm, StreamOwner>,
     names: RankNames<'_>,
 ) -> Option<Finding> {
+    let TimedOutCallKey {
+        number,
+        op,
+        communicator,
+        seq,
+    } = call_key;
     let (record, call, _) = lines.first()?;
-    // Who waits for it has made it, if later than the first that waited for another.
+    // A rank that waits for the call has made it, perhaps after another rank's watchdog fired.
     let waits = |caller: &ProcessComm| lines.iter().any(|(_, _, waiting)| waiting == caller);
     let mut without: Vec<u32> = whose
         .iter()
@@ -147,8 +165,8 @@ fn nccl_call_finding(
     })
 }
 
-/// The processes that say themselves that they time out, where others of the job say nothing: who
-/// waits for a call has made it, and it is the others that keep it waiting.
+/// The processes that report a timeout, if others of the job report none: a rank that waits for a call has made
+/// it, and the others keep it waiting.
 pub(crate) fn processes_waiting(watched: &[WatchdogRecord], names: RankNames<'_>) -> BTreeSet<u32> {
     let processes = processes_by_rank(names);
     let late = watched
@@ -162,7 +180,7 @@ pub(crate) fn processes_waiting(watched: &[WatchdogRecord], names: RankNames<'_>
     }
 }
 
-/// The job's ranks, by the communicator that has all of them.
+/// The processes of the job's ranks, by the communicator that has all of them.
 fn processes_by_rank(names: RankNames<'_>) -> BTreeMap<u32, u32> {
     let all = &names.found.communicators;
     let world = all

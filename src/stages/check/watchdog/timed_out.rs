@@ -1,6 +1,7 @@
-//! What the watchdog's lines mean together: for each call that timed out, who waited
-//! and who is behind.
+//! The findings on the watchdog's lines: for each call that timed out the ranks that waited, and those that are
+//! behind, silent or ahead.
 
+use super::limits::{MAX_GROUP_RANKS, MAX_RANKS_DESCRIBED};
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason, Severity};
 use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named, verb_form};
@@ -8,7 +9,7 @@ use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How far a rank is.
+/// The numbers of a rank's last calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct WatchdogProgress {
     enqueued: i64,
@@ -16,39 +17,77 @@ struct WatchdogProgress {
 }
 
 /// A call that ranks of one process group waited for in vain.
-struct TimedOutWait<'a> {
-    group: Option<&'a [u8]>,
-    seq: u64,
-    lines: Vec<(&'a WatchdogRecord, &'a TimedOutCall)>,
+pub(super) struct TimedOutWait<'a> {
+    pub(super) group: Option<&'a [u8]>,
+    pub(super) seq: u64,
+    /// Lines that name the call's operation.
+    pub(super) timeouts: Vec<(&'a WatchdogRecord, &'a TimedOutCall)>,
+    /// Lines that have only the call's number.
+    given_up: Vec<&'a WatchdogRecord>,
 }
 
-/// One finding for each call of each process group that timed out.
-pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
-    // Process groups as they speak, and the calls of each in their order.
+impl<'a> TimedOutWait<'a> {
+    fn new(group: Option<&'a [u8]>, seq: u64) -> TimedOutWait<'a> {
+        TimedOutWait {
+            group,
+            seq,
+            timeouts: Vec::new(),
+            given_up: Vec::new(),
+        }
+    }
+
+    /// All lines, those that name the operation first.
+    fn lines(&self) -> impl Iterator<Item = &WatchdogRecord> {
+        let timeouts = self.timeouts.iter().map(|(record, _)| *record);
+        timeouts.chain(self.given_up.iter().copied())
+    }
+}
+
+/// The calls that timed out: groups by their first line, and the calls of each in order.
+pub(super) fn collect_waits(records: &[WatchdogRecord]) -> Vec<TimedOutWait<'_>> {
     let mut groups: BTreeMap<Option<&[u8]>, FirstReportLine> = BTreeMap::new();
     let mut calls: BTreeMap<(FirstReportLine, u64), TimedOutWait<'_>> = BTreeMap::new();
     for record in records {
         if let WatchdogMessage::Timeout(timeout) = &record.what {
             let group = record.group.as_deref();
             let key = (*groups.entry(group).or_insert(record.at), timeout.seq);
-            let waited = calls.entry(key).or_insert_with(|| TimedOutWait {
-                group,
-                seq: timeout.seq,
-                lines: Vec::new(),
-            });
-            waited.lines.push((record, timeout));
+            let wait = calls
+                .entry(key)
+                .or_insert_with(|| TimedOutWait::new(group, timeout.seq));
+            wait.timeouts.push((record, timeout));
         }
     }
-    let waits = calls
-        .values()
-        .filter_map(|waited| timeout_finding(waited, records));
+    for record in records {
+        if let WatchdogMessage::Work { at: Some(at), .. } = record.what
+            && let Ok(seq) = u64::try_from(at)
+        {
+            let group = record.group.as_deref();
+            let key = (*groups.entry(group).or_insert(record.at), seq);
+            let wait = calls
+                .entry(key)
+                .or_insert_with(|| TimedOutWait::new(group, seq));
+            wait.given_up.push(record);
+        }
+    }
+    calls.into_values().collect()
+}
+
+/// Makes one finding for each call of each process group that timed out.
+pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
+    let mut waits = collect_waits(records);
+    // A line that has only the number of a call repeats others, unless it is all that is left of them.
+    let is_full = |record: &WatchdogRecord| !matches!(record.what, WatchdogMessage::Work { .. });
+    if records.iter().any(is_full) {
+        waits.retain(|wait| !wait.timeouts.is_empty());
+    }
+    let timeouts = waits.iter().map(|wait| timeout_finding(wait, records));
     find_watchdog_exceptions(records)
         .into_iter()
-        .chain(waits)
+        .chain(timeouts)
         .collect()
 }
 
-/// One finding for each error that the watchdog itself failed with.
+/// Makes one finding for each error with which the watchdog itself failed.
 fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
     let mut all: BTreeMap<(FirstReportLine, &[u8]), Vec<&WatchdogRecord>> = BTreeMap::new();
     let mut first: BTreeMap<&[u8], FirstReportLine> = BTreeMap::new();
@@ -84,7 +123,7 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
                 .take(3)
                 .map(|line| watchdog_evidence(line))
                 .collect(),
-            // C++ reports this of a watchdog whose process is taken down.
+            // C++ reports this of a watchdog in a process that is taken down.
             reasons: Vec::from_iter(
                 memmem::find(what, b"Broken promise").map(|_| Reason::BrokenPromise),
             ),
@@ -93,7 +132,7 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
     all.iter().map(finding).collect()
 }
 
-/// ` on rank 1`, ` on ranks 0-2`.
+/// ` on rank 1`, ` on ranks 0-2`, or nothing.
 fn describe_on_ranks(ranks: &BTreeSet<u32>) -> String {
     match ranks.len() {
         0 => String::new(),
@@ -102,12 +141,12 @@ fn describe_on_ranks(ranks: &BTreeSet<u32>) -> String {
 }
 
 /// `rank 1`, `ranks 0-2`.
-fn describe_ranks(ranks: &BTreeSet<u32>) -> String {
+pub(super) fn describe_ranks(ranks: &BTreeSet<u32>) -> String {
     let rank = verb_form(ranks.len(), "rank", "ranks");
     format!("{rank} {}", ranks_named(ranks))
 }
 
-/// How far each rank of a process group says it is; a rank's last word counts.
+/// The progress that each rank of a process group reports, by its last line.
 fn progress_by_rank<'a>(
     group: Option<&[u8]>,
     records: &'a [WatchdogRecord],
@@ -134,17 +173,14 @@ fn progress_by_rank<'a>(
     far
 }
 
-fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Option<Finding> {
-    let (_, timeout) = waited.lines.first()?;
+fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Finding {
     let ranks: BTreeSet<u32> = waited
-        .lines
-        .iter()
-        .filter_map(|(w, _)| w.known_rank())
+        .lines()
+        .filter_map(WatchdogRecord::known_rank)
         .collect();
     let mut far = progress_by_rank(waited.group, records);
     let why = describe_progress(&far);
-    // Who says that it completed this call is behind no one who waits for it: it came to it later, or
-    // was let through.
+    // A rank that completed this call is not behind those that wait for it: it came later, or was let through.
     let is_past = |rank: &u32, far: &WatchdogProgress| {
         !ranks.contains(rank) && u64::try_from(far.completed).is_ok_and(|n| n >= waited.seq)
     };
@@ -162,13 +198,13 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Opt
         _ => match ranks_ahead(&far) {
             ahead if !ahead.is_empty() => OddGroupRanks::Ahead(ahead),
             _ if !past.is_empty() => OddGroupRanks::Past(past),
-            _ => OddGroupRanks::Nobody,
+            _ => ranks_with_fewest_calls(&far),
         },
     };
-    Some(Finding {
+    Finding {
         kind: Kind::WatchdogTimeout,
         severity: Severity::Error,
-        says: describe_wait(waited, timeout) + &describe_on_ranks(&ranks) + &odd.describe_odd(),
+        says: describe_wait(waited) + &describe_on_ranks(&ranks) + &odd.describe_odd(),
         about: About {
             rank: odd.rank_to_blame(&ranks),
             ..About::default()
@@ -181,37 +217,45 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Opt
             .to_owned(),
         evidence,
         reasons: Vec::new(),
-    })
+    }
 }
 
-/// What was waited for, and how long.
-fn describe_wait(waited: &TimedOutWait<'_>, timeout: &TimedOutCall) -> String {
+/// The call, and how long ranks waited for it.
+fn describe_wait(waited: &TimedOutWait<'_>) -> String {
     let group = match waited.group {
         Some(group) => format!(" of process group {}", quote_text(group)),
         None => String::new(),
     };
+    let seq = waited.seq;
+    let Some((_, timeout)) = waited.timeouts.first() else {
+        return format!("PyTorch's watchdog gave up call {seq}{group}");
+    };
+    let after = timeout.timeout_ms;
+    let wait = format!("PyTorch's wait for call {seq}{group} timed out after {after} ms");
+    let mut contents = waited.timeouts.iter().map(|(_, timeout)| timeout.content());
+    let first = contents.next();
+    match contents.all(|content| Some(content) == first) {
+        true => format!("{wait}: {}", describe_timed_out_call(timeout)),
+        false => wait,
+    }
+}
+
+/// `ALLREDUCE of 4 elements`, `_ALLGATHER_BASE of 4 elements in and 16 out`.
+pub(super) fn describe_timed_out_call(timeout: &TimedOutCall) -> String {
     let elements = match (timeout.numel_in, timeout.numel_out) {
         (Some(from), Some(to)) if from == to => format!(" of {from} elements"),
         (Some(from), Some(to)) => format!(" of {from} elements in and {to} out"),
         _ => String::new(),
     };
-    format!(
-        "PyTorch's wait for call {}{group} timed out after {} ms: {}{elements}",
-        waited.seq,
-        timeout.timeout_ms,
-        quote_text(&timeout.op),
-    )
+    format!("{}{elements}", quote_text(&timeout.op))
 }
 
-/// The first line of those that waited, those of ranks that are `behind`, and more that waited.
+/// The first line of those that waited, lines of ranks that are `behind`, and more that waited.
 fn timeout_evidence<'a>(
     waited: &TimedOutWait<'_>,
     behind: impl Iterator<Item = &'a (WatchdogProgress, &'a WatchdogRecord)>,
 ) -> Vec<Evidence> {
-    let mut waits = waited
-        .lines
-        .iter()
-        .map(|(watched, _)| watchdog_evidence(watched));
+    let mut waits = waited.lines().map(watchdog_evidence);
     let first = waits.next();
     let behind = behind
         .map(|(_, watched)| watchdog_evidence(watched))
@@ -225,13 +269,20 @@ fn timeout_evidence<'a>(
 enum OddGroupRanks {
     /// They have not made the call.
     Behind(BTreeSet<u32>),
-    /// Nothing is known of them; the ranks are those of the job.
+    /// They printed nothing; true if the group's ranks are those of the job.
     Silent(BTreeSet<u32>, bool),
     /// All have made the call, and these went on.
     Ahead(BTreeSet<u32>),
     /// These completed it.
     Past(BTreeSet<u32>),
-    Nobody,
+    /// All have made the call, and these have enqueued the fewest.
+    Fewest {
+        ranks: BTreeSet<u32>,
+        fewest: i64,
+        most: i64,
+    },
+    /// None differs.
+    Unknown,
 }
 
 impl OddGroupRanks {
@@ -242,8 +293,8 @@ impl OddGroupRanks {
                 format!("; {} {is} behind", describe_ranks(ranks))
             }
             OddGroupRanks::Silent(ranks, of_job) => {
-                let whose = if *of_job { "" } else { " of the group" };
-                format!("; {}{whose} printed no such line", describe_ranks(ranks))
+                let group = if *of_job { "" } else { " of the group" };
+                format!("; {}{group} printed no such line", describe_ranks(ranks))
             }
             OddGroupRanks::Ahead(ranks) => {
                 let has = verb_form(ranks.len(), "has", "have");
@@ -253,14 +304,28 @@ impl OddGroupRanks {
                 )
             }
             OddGroupRanks::Past(ranks) => format!("; {} went past it", describe_ranks(ranks)),
-            OddGroupRanks::Nobody => String::new(),
+            OddGroupRanks::Fewest {
+                ranks,
+                fewest,
+                most,
+            } => {
+                let has = verb_form(ranks.len(), "has", "have");
+                format!(
+                    "; all have made it, and {} {has} enqueued the fewest calls ({fewest}, the others \
+                     up to {most})",
+                    describe_ranks(ranks)
+                )
+            }
+            OddGroupRanks::Unknown => String::new(),
         }
     }
 
     /// The one rank to look at, if it is one, where the ranks `waiting` wait.
     fn rank_to_blame(&self, waiting: &BTreeSet<u32>) -> Option<u32> {
         let ranks = match self {
-            OddGroupRanks::Silent(_, false) | OddGroupRanks::Nobody => return None,
+            OddGroupRanks::Silent(_, false)
+            | OddGroupRanks::Fewest { .. }
+            | OddGroupRanks::Unknown => return None,
             OddGroupRanks::Past(past) if past.len() >= waiting.len() => waiting,
             OddGroupRanks::Behind(ranks)
             | OddGroupRanks::Silent(ranks, _)
@@ -271,11 +336,11 @@ impl OddGroupRanks {
     }
 }
 
-/// How far each rank says it is.
+/// Describes the progress that ranks report.
 fn describe_progress(far: &BTreeMap<u32, (WatchdogProgress, &WatchdogRecord)>) -> String {
     let each: Vec<String> = far
         .iter()
-        .take(16)
+        .take(MAX_RANKS_DESCRIBED)
         .map(|(rank, (far, _))| format!("{rank} ({}, {})", far.enqueued, far.completed))
         .collect();
     let more = far.len().saturating_sub(each.len());
@@ -299,7 +364,7 @@ fn ranks_behind(
     behind.map(|(&rank, _)| rank).collect()
 }
 
-/// The few that made more calls than most, which all made as many.
+/// The few ranks that made more calls than the others, which all made equally many.
 fn ranks_ahead(far: &BTreeMap<u32, (WatchdogProgress, &WatchdogRecord)>) -> BTreeSet<u32> {
     let least = far.values().map(|(far, _)| far.enqueued).min().unwrap_or(0);
     let ahead = far.iter().filter(|(_, (far, _))| far.enqueued > least);
@@ -310,8 +375,29 @@ fn ranks_ahead(far: &BTreeMap<u32, (WatchdogProgress, &WatchdogRecord)>) -> BTre
     }
 }
 
-/// The ranks of the group, up to the highest that spoke, of which there is no line; and true where
-/// its ranks are those of the job.
+/// The ranks with the fewest calls, if at least as many ranks made more.
+fn ranks_with_fewest_calls(
+    far: &BTreeMap<u32, (WatchdogProgress, &WatchdogRecord)>,
+) -> OddGroupRanks {
+    let enqueued = far.iter().map(|(rank, (far, _))| (*rank, far.enqueued));
+    let calls = enqueued.clone().map(|(_, calls)| calls);
+    let (fewest, most) = (calls.clone().min(), calls.max());
+    let (Some(fewest), Some(most)) = (fewest, most) else {
+        return OddGroupRanks::Unknown;
+    };
+    let ranks = enqueued.filter(|(_, calls)| *calls == fewest);
+    let ranks: BTreeSet<u32> = ranks.map(|(rank, _)| rank).collect();
+    if 2 * ranks.len() > far.len() {
+        return OddGroupRanks::Unknown;
+    }
+    OddGroupRanks::Fewest {
+        ranks,
+        fewest,
+        most,
+    }
+}
+
+/// The ranks of the group without a line; and true if its ranks are those of the job.
 fn silent_ranks(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> (BTreeSet<u32>, bool) {
     let of_group = |record: &&WatchdogRecord| record.group.as_deref() == waited.group;
     let spoke: BTreeSet<u32> = records
@@ -321,16 +407,29 @@ fn silent_ranks(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> (BTree
         .collect();
     let of_job = |r: &WatchdogRecord| r.global.is_none_or(|global| r.rank == Some(global));
     let of_job = records.iter().filter(of_group).all(of_job);
-    // One rank's word alone says nothing of who else there is.
-    let most = spoke.last().copied().filter(|_| spoke.len() > 1);
-    let silent = match most {
-        Some(most) if most < 1 << 20 => (0..most).filter(|r| !spoke.contains(r)).collect(),
+    // A single line may be all that was pasted.
+    let last = spoke.last().copied().filter(|_| spoke.len() > 1);
+    let size = group_size(waited).or_else(|| last?.checked_add(1));
+    let silent = match (last, size) {
+        (Some(_), Some(size)) if size <= MAX_GROUP_RANKS => {
+            (0..size).filter(|r| !spoke.contains(r)).collect()
+        }
         _ => BTreeSet::new(),
     };
     (silent, of_job)
 }
 
-fn watchdog_evidence(watched: &WatchdogRecord) -> Evidence {
+/// The number of a group's members, by the elements of a call that gathers or scatters.
+fn group_size(waited: &TimedOutWait<'_>) -> Option<u32> {
+    let mut sizes = waited
+        .timeouts
+        .iter()
+        .map(|(_, timeout)| timeout.group_size());
+    let first = sizes.next()??;
+    sizes.all(|size| size == Some(first)).then_some(first)
+}
+
+pub(super) fn watchdog_evidence(watched: &WatchdogRecord) -> Evidence {
     Evidence {
         at: watched.at.into(),
         text: Some(watched.text.to_vec()),

@@ -49,6 +49,7 @@ impl Reason {
                 format!("{member} is in all {pairs} pairs of ranks whose messages differ")
             }
             Reason::DumpsShow(clause) => format!("by the flight recorder {clause}"),
+            Reason::WatchdogShows(clause) => format!("by PyTorch's watchdog {clause}"),
             Reason::RecordsShow(sizes) => format!("by the records {sizes}"),
             Reason::RecordsEnd(ended) => format!("the records have the ends of {ended}"),
             _ => return None,

@@ -42,14 +42,12 @@ pub(super) fn add_messages(
     let mut pairs: BTreeMap<(MatrixComm, u32, u32), PairRecords> = BTreeMap::new();
     let mut receives: BTreeSet<(MatrixComm, u32)> = BTreeSet::new();
     let mut nobodys = 0_u64;
-    let those = calls
-        .iter()
-        .filter(|m| op_kind(m.op) == OpKind::PointToPoint);
+    let those = calls.iter().filter(|m| op_kind(m.op).is_message());
     for made in those {
         let sum = TrafficSum::from_calls(made.calls, made.all_bytes());
         let (comm, rank) = members.caller_of(made);
         let peer = made.peer();
-        if strip_mscclpp_prefix(made.op) == b"Send" {
+        if op_kind(made.op) == OpKind::Send {
             let from = members.endpoint_of_caller(matrix, ends, made);
             let to = members.endpoint_of_rank(matrix, ends, &comm, peer);
             matrix.add_to_cell(made.step, (from, to), TrafficBasis::Sent, sum);

@@ -131,7 +131,9 @@ fn model_collectives(
             kind @ (OpKind::AllReduce | OpKind::PerRank | OpKind::Broadcast | OpKind::Reduce) => {
                 kind
             }
-            OpKind::Rooted | OpKind::PointToPoint | OpKind::Other => continue,
+            OpKind::Rooted | OpKind::Send | OpKind::Recv | OpKind::OneSided | OpKind::Other => {
+                continue;
+            }
         };
         if made.nranks == Some(1) {
             continue;

@@ -61,7 +61,7 @@ impl SkewBuilder {
     pub(super) fn add_row(&mut self, row: &Row<'_>, options: &Options) {
         // Each peer has its own number of those.
         let op = op_kind(row.op);
-        if op == OpKind::PointToPoint || row.calls != 1 {
+        if op.is_message() || row.calls != 1 {
             return;
         }
         let Some(ns) = self.arrival_time(row, op, options) else {

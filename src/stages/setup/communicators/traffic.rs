@@ -106,9 +106,9 @@ impl TrafficTotals {
     ) {
         self.traffic.calls = self.traffic.calls.saturating_add(value.calls);
         let kind = op_kind(name);
-        if kind == OpKind::PointToPoint {
+        if kind.is_message() {
             self.peers
-                .add_message(side, name == b"Send", key.root, key.size);
+                .add_message(side, kind == OpKind::Send, key.root, key.size);
             self.bytes.point += value.bytes;
             return;
         }

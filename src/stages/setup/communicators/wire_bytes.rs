@@ -93,8 +93,8 @@ fn compute_moved_bytes(
             even(all, part(all, across - 1, n - 1)?)
         }
         // Sent bytes equal received bytes and count once.
-        OpKind::PointToPoint if of.operation_name(key) == b"Recv" => WireBytes::default(),
-        OpKind::PointToPoint => {
+        OpKind::Recv => WireBytes::default(),
+        OpKind::Send => {
             let far = across > 1 && of.is_on_other_node(side, u32::try_from(key.root).ok()?)?;
             even(bytes, if far { bytes } else { 0 })
         }
@@ -107,6 +107,6 @@ fn compute_moved_bytes(
             let far = across > 1 && of.is_on_other_node(side, root)?;
             even(bytes, if far { bytes } else { 0 })
         }
-        OpKind::Other => return None,
+        OpKind::OneSided | OpKind::Other => return None,
     })
 }

@@ -259,7 +259,7 @@ fn printed_bytes(made: &TunedCall, kind: OpKind, api: bool) -> Option<u64> {
     let size = Datatype(made.datatype).size()?;
     let passed = u128::from(made.count) * u128::from(size);
     let bytes = match (kind, api) {
-        (OpKind::PointToPoint, _) => return None,
+        (OpKind::Send | OpKind::Recv, _) => return None,
         (OpKind::PerRank, false) => ByteBasis::Message.bytes_on_basis(kind, passed, made.nranks)?,
         _ => passed,
     };

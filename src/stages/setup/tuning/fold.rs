@@ -4,7 +4,7 @@
 use super::burst::{ServingMethod, TunedCall, TuningBurst, TuningLine, TuningMatch};
 use crate::grammar::message::NcclMessage;
 use crate::grammar::message::tuning::TuningMessage;
-use crate::grammar::values::{OpKind, op_kind};
+use crate::grammar::values::op_kind;
 use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall, insert_at_places};
 use crate::members::OpInterner;
 use crate::members::recent_interner::{MixedHashKey, RecentInterner};
@@ -103,7 +103,7 @@ impl TuningPartial {
     fn tuned_call_of(&mut self, call: &LogCall<'_>) -> Option<TunedCall> {
         let coll = &call.coll;
         let (op, kind) = self.names.intern(coll.op);
-        if kind == OpKind::PointToPoint {
+        if kind.is_message() {
             return None;
         }
         Some(TunedCall {

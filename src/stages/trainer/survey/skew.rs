@@ -4,6 +4,7 @@
 //! be ahead or behind. The members of a communicator make the same collectives in the same order, so
 //! what these numbers are apart is how far the ranks are.
 
+use crate::calls::same::is_collective_name;
 use crate::log::timeline::StepTimeline;
 use crate::log::walk::LogCall;
 use crate::members::MergedMembers;
@@ -29,7 +30,7 @@ impl ChunkCollectives {
     /// operation's name has four letters.
     #[inline(always)]
     pub(crate) fn count_call(&mut self, call: &LogCall<'_>) {
-        if call.coll.op.len() == b"Send".len() {
+        if !is_collective_name(call.coll.op) {
             return;
         }
         let member = call.member as usize;

@@ -12,8 +12,8 @@ use super::timeline::{self, NVTX_PUSH_POP, tid_of_global};
 use crate::error::Result;
 use crate::formats::gpu::RecorderSession;
 use crate::formats::ordered::RowTaker;
+use crate::grammar::kernel;
 use crate::grammar::values::{RedOp, has_redop, has_root, is_known_op, op_kind};
-use crate::grammar::{kernel, values};
 use crate::members::comm_id::CommId;
 use crate::output::table::{Row, Timing};
 use crate::report::account::LineClass;
@@ -434,7 +434,7 @@ fn emit_row(
     let facts = call.facts;
     let of = pid_of_global(call.thread);
     let member = facts.comm.and_then(|comm| members.get(&(of, comm)));
-    let is_pair = op_kind(op) == values::OpKind::PointToPoint;
+    let is_pair = op_kind(op).is_message();
     let seq = facts.comm.map(|comm| {
         let pair = is_pair.then_some((call.op, facts.root));
         let next = seqs.entry((of, comm, pair)).or_default();

@@ -1,7 +1,7 @@
 //! Which ranks are to blame for a circle.
 
 use super::Rendezvous;
-use super::replay::{CollectiveId, ProgramCall, WaitCircle};
+use crate::calls::wait::{CollectiveId, ProgramCall, WaitCircle};
 use crate::stages::check::ranks::limits::{
     CALLS_TO_JUDGE_HABIT, MAX_CALLS_COMPARED, MIN_COMMON_WAITERS,
 };

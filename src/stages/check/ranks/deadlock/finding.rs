@@ -2,7 +2,7 @@
 
 use super::Rendezvous;
 use super::circle_blame::CircleBlame;
-use super::replay::{CollectiveId, WaitCircle};
+use crate::calls::wait::{CollectiveId, WaitCircle};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::mismatch::{self, CallDetails};
 use crate::stages::check::ranks::names::{self, RankNames};

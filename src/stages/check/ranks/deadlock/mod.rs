@@ -4,15 +4,14 @@
 mod circle_blame;
 mod finding;
 mod rendezvous;
-mod replay;
 
 use super::stopped::whole_steps::UnevenSides;
+use crate::calls::wait::{CollectiveId, ReplayOutcome, WaitCircle};
 use crate::stages::check::streams::compare::{CommMember, UnpairedMessages};
 use crate::stages::check::streams::{CallStreams, StreamKind};
 use crate::stages::communicators::{CommunicatorsSummary, gpu_of_side};
 pub(crate) use rendezvous::replay_last_calls;
 use rendezvous::{RankPrograms, RendezvousRoster};
-use replay::{CollectiveId, ReplayOutcome, WaitCircle};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Lets the ranks' last calls on all communicators meet.
 
 use super::Rendezvous;
-use super::replay::{CollectiveReplay, ProgramCall};
+use crate::calls::wait::{CollectiveReplay, ProgramCall};
 use crate::stages::check::ranks::stopped::step_lines::StepLinePositions;
 use crate::stages::check::ranks::stopped::{unusual_lag, whole_steps};
 use crate::stages::check::streams::compare::{CommMember, StreamComparison};

@@ -1,21 +1,21 @@
 //! The finding on ranks that call different things.
 
 use super::after_difference::{CROSSED_ORDER_TEXT, explain_missing_call, repeats_earlier_step};
-use super::majority::{find_group_in_rhythm, find_usual_group, vote_of_similar_callers};
-use super::{MemberCalls, comparable_redop, show_call};
+use super::{MemberCalls, show_call};
+use crate::calls::same::ContentDifference;
+use crate::calls::usual::{Basis, Outliers};
 use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
 use crate::stages::check::streams::reread::CallDetail;
 use crate::stages::check::wording::{number_and_noun, verb_form};
-use std::cmp::Reverse;
 
 /// The members of a communicator by what they call there.
 pub(super) struct CallGroups<'a> {
-    seq: u64,
+    pub(super) seq: u64,
     /// Those that are right first, as far as it is known; of the others the largest group first.
-    groups: Vec<Vec<usize>>,
-    all: &'a [MemberCalls<'a>],
+    pub(super) groups: Vec<Vec<usize>>,
+    pub(super) all: &'a [MemberCalls<'a>],
 }
 
 /// Which side is right, and how that is known.
@@ -25,47 +25,45 @@ struct MismatchVerdict {
 }
 
 impl<'a> CallGroups<'a> {
-    pub(super) fn new(
-        seq: u64,
-        mut groups: Vec<Vec<usize>>,
-        all: &'a [MemberCalls<'a>],
-    ) -> CallGroups<'a> {
-        groups.sort_by_key(|group| (Reverse(group.len()), group[0]));
-        CallGroups { seq, groups, all }
-    }
-
-    /// Puts those first that are right.
-    fn decide_right_group(&mut self, kin: &[&[CallDetail]]) -> MismatchVerdict {
-        let (seq, groups, all) = (self.seq, &mut self.groups, self.all);
+    /// Puts the right group first, as far as it is known.
+    fn decide_right_group(&mut self, similar: &[MemberCalls<'_>]) -> MismatchVerdict {
+        let (seq, all) = (self.seq, self.all);
+        let basis = Outliers { seq, all, similar }.put_right_group_first(&mut self.groups);
         let of_all = format!("on all {} ranks", all.len());
-        let mut why = match seq {
+        let before = match seq {
             0 => format!("it is the communicator's first call {of_all}"),
             1 => format!("the call before it is the same {of_all}"),
             _ => format!("the {seq} calls before it are the same {of_all}"),
         };
-        if groups[0].len() > groups[1].len() {
-            let sure = Confidence::High;
-            return MismatchVerdict { sure, why };
-        }
-        let mut sure = Confidence::Medium;
-        if let Some((of_kin, votes)) = vote_of_similar_callers(seq, groups, all, kin) {
-            groups.swap(0, of_kin);
-            sure = Confidence::High;
-            why += &format!(
+        let why = match basis {
+            Basis::Majority => String::new(),
+            Basis::Similar(votes) => format!(
                 "; {} of the same kind {} the same as the others there",
                 number_and_noun(votes, "communicator"),
                 verb_form(votes, "calls", "call")
-            );
-        } else if let Some(rhythmic) = find_group_in_rhythm(seq, groups, all) {
-            groups.swap(0, rhythmic);
-            why += "; the others keep the rhythm in which these calls came before";
-        } else if let Some(usual) = find_usual_group(seq, groups, all) {
-            groups.swap(0, usual);
-            why += "; the call of the others has followed the same calls before";
-        } else {
-            why += "; no side has a majority, so the wrong side is unknown";
+            ),
+            Basis::Rhythm => {
+                "; the others keep the rhythm in which these calls came before".to_owned()
+            }
+            Basis::Before => {
+                "; the call of the others has followed the same calls before".to_owned()
+            }
+            Basis::Around => {
+                "; the call of the others has the same calls around it elsewhere".to_owned()
+            }
+            Basis::LongerMatch => {
+                "; with a call left out, more of the later calls agree".to_owned()
+            }
+            Basis::Unknown => "; no side has a majority, so the wrong side is unknown".to_owned(),
+        };
+        let sure = match basis {
+            Basis::Majority | Basis::Similar(_) => Confidence::High,
+            _ => Confidence::Medium,
+        };
+        MismatchVerdict {
+            sure,
+            why: before + &why,
         }
-        MismatchVerdict { sure, why }
     }
 
     fn right_calls(&self) -> &MemberCalls<'a> {
@@ -151,14 +149,14 @@ impl<'a> CallGroups<'a> {
 pub(super) fn report_mismatch(
     apart: &DifferingComm,
     mut groups: CallGroups<'_>,
-    kin: &[&[CallDetail]],
+    similar: &[MemberCalls<'_>],
     names: RankNames<'_>,
 ) -> Option<Finding> {
-    let MismatchVerdict { sure, why } = groups.decide_right_group(kin);
+    let MismatchVerdict { sure, why } = groups.decide_right_group(similar);
     let (right, wrong, seq) = (groups.right_calls(), groups.wrong_calls(), groups.seq);
     let calls = right.call_at(seq).zip(wrong.call_at(seq))?;
     Some(Finding {
-        kind: name_difference(calls.0, calls.1),
+        kind: difference_kind(calls.0.content().find_difference(&calls.1.content())?),
         severity: Severity::Error,
         says: groups.describe_groups(apart.communicator, calls.0, calls.1, names)
             + &groups.explain_by_later_calls(calls.0, calls.1),
@@ -173,17 +171,13 @@ pub(super) fn report_mismatch(
     })
 }
 
-/// What two calls differ in, by FlagScale's words.
-fn name_difference(expected: &CallDetail, made: &CallDetail) -> Kind {
-    if expected.op != made.op {
-        Kind::OpMismatch
-    } else if expected.count != made.count {
-        Kind::CountMismatch
-    } else if expected.datatype != made.datatype {
-        Kind::DatatypeMismatch
-    } else if comparable_redop(expected) != comparable_redop(made) {
-        Kind::RedopMismatch
-    } else {
-        Kind::RootMismatch
+/// The finding on a difference, by FlagScale's words.
+pub(crate) fn difference_kind(difference: ContentDifference) -> Kind {
+    match difference {
+        ContentDifference::Op => Kind::OpMismatch,
+        ContentDifference::Count => Kind::CountMismatch,
+        ContentDifference::Datatype => Kind::DatatypeMismatch,
+        ContentDifference::Redop => Kind::RedopMismatch,
+        ContentDifference::Root => Kind::RootMismatch,
     }
 }

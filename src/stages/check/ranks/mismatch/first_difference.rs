@@ -1,14 +1,15 @@
 //! Where a communicator's members part.
 
 use super::finding::{CallGroups, report_mismatch};
-use super::{CallDetails, CallMark, FirstDifference, MemberCalls, mark_of_call};
+use super::{CallDetails, FirstDifference, MemberCalls};
+use crate::calls::compare::{KnownCalls, group_members};
+use crate::calls::same::Content;
 use crate::grammar::values::is_known_op;
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
-use crate::stages::check::streams::reread::CallDetail;
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::streams::{ProcessComm, StreamKind};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Finds where the members of `apart` part. `caller` gives the caller of a number, `kin` others that
@@ -26,15 +27,21 @@ pub(crate) fn find_first_difference(
     for seq in calls.clone() {
         let groups = stretch.group_by_call(seq);
         if groups.len() > 1 {
-            if let Some(why) = stretch.find_log_fault_at(seq, groups.keys()) {
+            if let Some(why) = stretch.find_log_fault_at(seq, &groups) {
                 return FirstDifference::Unknown(why);
             }
             let kin = kin
                 .iter()
                 .filter_map(|caller| details.get(&(*caller, StreamKind::Collective)));
-            let kin: Vec<&[CallDetail]> = kin.map(|list| &list[..]).collect();
-            let groups = CallGroups::new(seq, groups.into_values().collect(), all);
-            return match report_mismatch(apart, groups, &kin, names) {
+            let similar: Vec<MemberCalls<'_>> = kin
+                .map(|list| MemberCalls {
+                    member: all[0].member,
+                    list,
+                })
+                .collect();
+            let groups = groups.into_iter().map(|(_, group)| group).collect();
+            let groups = CallGroups { seq, groups, all };
+            return match report_mismatch(apart, groups, &similar, names) {
                 Some(finding) => FirstDifference::Different(Box::new(finding)),
                 None => stretch.report_fewer_calls(seq),
             };
@@ -83,28 +90,25 @@ impl<'a> DifferingStretch<'a> {
     }
 
     /// The members that make the same call there, by the call.
-    fn group_by_call(&self, seq: u64) -> BTreeMap<CallMark<'a>, Vec<usize>> {
-        let mut groups: BTreeMap<CallMark<'_>, Vec<usize>> = BTreeMap::new();
-        for (at, calls) in self.all.iter().enumerate() {
-            if let Some(call) = calls.call_at(seq) {
-                groups.entry(mark_of_call(call)).or_default().push(at);
-            }
-        }
-        groups
+    fn group_by_call(&self, seq: u64) -> Vec<(Content<'a>, Vec<usize>)> {
+        let calls = self.all.iter().enumerate();
+        group_members(calls.filter_map(|(at, calls)| Some((at, calls.content_at(seq)?))))
     }
 
     /// Why it may be the log that is not right where members call different things.
-    fn find_log_fault_at<'m>(
+    fn find_log_fault_at(
         &self,
         seq: u64,
-        mut calls: impl Iterator<Item = &'m CallMark<'m>>,
+        groups: &[(Content<'_>, Vec<usize>)],
     ) -> Option<UnjudgedReason> {
         // Both ranks have made as many calls before it.
         if self.differ_in_call_numbers(seq) {
             Some(UnjudgedReason::Numbers)
         } else if self.is_late && !self.are_in_step(seq) {
             Some(UnjudgedReason::Late)
-        } else if calls.any(|(op, ..)| !is_known_op(op)) || is_swapped_by_tear(seq, &self.all) {
+        } else if groups.iter().any(|(content, _)| !is_known_op(content.op))
+            || is_swapped_by_tear(seq, &self.all)
+        {
             Some(UnjudgedReason::Damaged)
         } else {
             None
@@ -159,10 +163,7 @@ impl<'a> DifferingStretch<'a> {
             return false;
         };
         let before = calls.list.windows(2).filter(|w| w[1].seq < seq);
-        before
-            .filter(|w| mark_of_call(&w[0]) != mark_of_call(&w[1]))
-            .count()
-            >= 2
+        before.filter(|w| w[0].content() != w[1].content()).count() >= 2
     }
 }
 

@@ -3,33 +3,21 @@
 mod after_difference;
 mod finding;
 mod first_difference;
-mod majority;
 pub(super) mod same_kind;
 
+use crate::calls::compare::{self, KnownCalls};
+use crate::calls::same::Content;
 use crate::stages::check::finding::{Evidence, Finding, LineSpot};
 use crate::stages::check::streams::compare::CommMember;
 use crate::stages::check::streams::reread::CallDetail;
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::streams::{ProcessComm, StreamKind};
+pub(crate) use finding::difference_kind;
 pub(crate) use first_difference::find_first_difference;
 use rustc_hash::FxHashMap;
 
 /// Stretches of streams that were read again.
 pub(crate) type CallDetails = FxHashMap<(ProcessComm, StreamKind), Vec<CallDetail>>;
-
-/// What a call must be the same in.
-type CallMark<'a> = (&'a [u8], u64, u32, u64, i64);
-
-/// Returns the reduction as a number that members can compare: from 5 on (`ncclNumOps`) numbers are
-/// of reductions by the user, and each process numbers its own.
-fn comparable_redop(call: &CallDetail) -> u64 {
-    call.redop.min(5)
-}
-
-fn mark_of_call(call: &CallDetail) -> CallMark<'_> {
-    let redop = comparable_redop(call);
-    (&call.op, call.count, call.datatype, redop, call.root)
-}
 
 /// Where a communicator's members part.
 #[derive(Debug)]
@@ -54,20 +42,30 @@ impl<'a> MemberCalls<'a> {
         self.list.get(at.ok()?)
     }
 
-    /// The same operation at two places, of any size.
-    fn is_same_operation(&self, seq: u64, other: &MemberCalls<'_>, other_seq: u64) -> bool {
-        match (self.call_at(seq), other.call_at(other_seq)) {
-            (Some(a), Some(b)) => a.op == b.op,
-            _ => false,
-        }
+    /// True if two members make the same call at two places.
+    pub(crate) fn is_same_call(&self, seq: u64, other: &MemberCalls<'_>, other_seq: u64) -> bool {
+        compare::is_same_call(self, seq, other, other_seq)
+    }
+}
+
+impl<'a> KnownCalls for MemberCalls<'a> {
+    type Content = Content<'a>;
+    type Op = &'a [u8];
+
+    fn content_at(&self, seq: u64) -> Option<Content<'a>> {
+        self.call_at(seq).map(CallDetail::content)
     }
 
-    /// The same call at two places.
-    pub(crate) fn is_same_call(&self, seq: u64, other: &MemberCalls<'_>, other_seq: u64) -> bool {
-        match (self.call_at(seq), other.call_at(other_seq)) {
-            (Some(a), Some(b)) => mark_of_call(a) == mark_of_call(b),
-            _ => false,
-        }
+    fn op_at(&self, seq: u64) -> Option<&'a [u8]> {
+        self.call_at(seq).map(|call| &*call.op)
+    }
+
+    fn first_seq(&self) -> Option<u64> {
+        self.list.first().map(|call| call.seq)
+    }
+
+    fn last_seq(&self) -> Option<u64> {
+        self.list.last().map(|call| call.seq)
     }
 }
 

@@ -1,15 +1,16 @@
-//! How far the members of each communicator agree, while a log is read: the calls before that will not be
-//! asked for again.
+//! The calls up to which the members of each communicator agree, while a pipe is read: they are not read again.
 //!
-//! Where streams differ, the block in which they begin to is read again, and the block before it
-//! ([`Wanted`](crate::stages::check::streams::reread::Wanted)): these are *pinned*, and what comes behind them
-//! is not asked for. Whole blocks that are the same for all are only read where a communicator of the same
-//! kind differs in the same block: so those whose calls begin alike let go of their calls together.
+//! If streams differ, the block in which they begin to differ and the block before it are read again
+//! ([`WantedCalls`](crate::stages::check::streams::reread::WantedCalls)): these are *pinned*, and later calls are
+//! not needed. An equal block is read again only if a communicator of the same kind differs in that block. So
+//! communicators that begin with the same block drop their calls together.
 //!
-//! Nothing is let go of a communicator whose members have not all come: the logs of ranks may follow each
-//! other in one pipe. Only where too much is held would that grow with the log; then it is let go
-//! ([`Agreed::give_up`]), and what is asked for later may be missing.
+//! A communicator with missing members keeps all its calls: logs of ranks may follow each other in one pipe. If
+//! too much is held, its calls are dropped as well ([`AgreedPrefix::stop_waiting`]), and may be missing later.
 
+use super::super::limits::{
+    MARGIN_BLOCKS, MAX_IDLE_LOOKS, MAX_PINS_PER_STREAM, MAX_RANKS_TO_ASK_KIND,
+};
 use super::super::{CALLS_PER_HASH_BLOCK, CallStream, CallStreams, ProcessComm, StreamKind};
 use crate::members::comm_id::CommId;
 use crate::members::{CommIdentity, MergedMembers};
@@ -18,80 +19,67 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Of calls that are compared with nothing so many blocks are kept, and where it was given up to wait: no rank
-/// is further ahead of the others than CUDA's queue of launches is long.
-const MARGIN_BLOCKS: usize = 1 + 1024 / CALLS_PER_HASH_BLOCK as usize;
-
-/// A communicator that did not make a call for so many looks does not hold others up.
-const MAX_IDLE_LOOKS: u32 = 64;
-
-/// Communicators of more ranks have a majority: no other is asked what is usual.
-const MAX_RANKS_TO_ASK_KIND: usize = 4;
-
-/// Stretches of a stream that are pinned, at most.
-const MAX_PINS_PER_STREAM: usize = 64;
-
-/// How far streams agree.
+/// The calls up to which streams agree.
 #[derive(Debug, Default)]
 pub(super) struct AgreedPrefix {
-    /// Of those that lines name.
+    /// Streams that lines name.
     named: Vec<StreamGroup>,
-    /// Of the others.
+    /// Other streams.
     unnamed: Vec<StreamGroup>,
-    /// The streams that are in one of those.
+    /// The streams in `unnamed`.
     classed: FxHashSet<u32>,
-    /// The callers and the streams by which the named were made.
+    /// The numbers of callers and streams when `named` was made.
     made_of: (usize, usize),
-    /// By stream.
+    /// Kept calls by stream.
     keep: Vec<KeptStreamRange>,
-    /// Too much is held.
+    /// True if too much is held.
     gives_up: bool,
 }
 
-/// Which calls of a stream may be asked for again.
+/// Calls of a stream that may be read again.
 #[derive(Debug, Clone, Default)]
 struct KeptStreamRange {
-    /// Those from this one on.
+    /// Calls from this number on.
     from: u64,
-    /// And these.
+    /// Further calls.
     pins: Vec<Range<u64>>,
 }
 
-/// Streams that are to be the same.
+/// Streams that must be equal.
 #[derive(Debug)]
 struct StreamGroup {
     streams: Vec<u32>,
     kind: StreamGroupKind,
-    /// The ranks that may make these calls, where others may be asked what is usual.
+    /// The ranks of a communicator that others of its kind may resemble, or 0.
     ranks: usize,
-    /// Whole blocks that all have, and that were compared.
+    /// Whole blocks that all have and that were compared.
     agreed: usize,
-    /// They are known to differ.
+    /// True if they differ.
     parted: bool,
-    /// The most calls of a stream when it was last looked at, and how often that was the same.
+    /// The most calls of a stream at the last look, and the looks since they rose.
     calls: u64,
     idle: u32,
 }
 
-/// What is compared.
+/// How a group is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StreamGroupKind {
-    /// All of them are there.
+    /// All streams are there.
     Whole,
-    /// Others are to come, or it is not clear which.
+    /// Other streams may come.
     Open,
-    /// They are compared with nothing.
+    /// The streams have nothing to compare with.
     Free,
 }
 
 impl AgreedPrefix {
-    /// Whether a call of a stream may be asked for again.
+    /// True if a call of a stream may be read again.
     pub(super) fn may_be_wanted(&self, stream: u32, seq: u64) -> bool {
         let keep = self.keep.get(stream as usize);
         keep.is_none_or(|keep| seq >= keep.from || keep.pins.iter().any(|pin| pin.contains(&seq)))
     }
 
-    /// How many of the first calls of a stream may be.
+    /// Counts those of a stream's first `calls` calls that may be read again.
     pub(super) fn count_kept_calls(&self, stream: u32, calls: u64) -> u64 {
         let Some(keep) = self.keep.get(stream as usize) else {
             return calls;
@@ -103,22 +91,22 @@ impl AgreedPrefix {
         calls.saturating_sub(keep.from) + pins.sum::<u64>()
     }
 
-    /// Does not wait for members any more that did not come.
+    /// Stops to wait for missing members.
     pub(super) fn stop_waiting(&mut self) {
         self.gives_up = true;
     }
 
-    /// Looks how far the streams agree by now.
+    /// Compares the blocks that came since the last look.
     pub(super) fn compare_new_blocks(&mut self, streams: &CallStreams, merged: &MergedMembers) {
         let made_of = (streams.callers.items().len(), streams.list.len());
         if self.made_of != made_of {
             self.made_of = made_of;
             self.named = group_named_streams(streams);
-            // What was forgotten was the same for all.
+            // Forgotten blocks were equal.
             let gone = |group: &StreamGroup| {
                 group
                     .iter_streams(streams)
-                    .map(|own| own.blocks.forgotten_count())
+                    .map(|own| own.hashed.blocks.forgotten_count())
                     .max()
             };
             for group in &mut self.named {
@@ -142,7 +130,7 @@ impl AgreedPrefix {
             });
         }
         self.unnamed.append(&mut more);
-        // Others may be asked what is usual there.
+        // Communicators of the same kind show which call is usual there.
         for (first, block) in parted {
             let is_like = |group: &&StreamGroup| {
                 first.is_some() && group.size_and_first_block(streams) == first
@@ -154,25 +142,30 @@ impl AgreedPrefix {
         self.update_kept_ranges(streams);
     }
 
-    /// Forgets the hashes of blocks that are the same in all streams that are to be the same, as lines say.
+    /// Forgets the hashes of blocks that are equal in all streams of a named group.
     pub(super) fn drop_agreed_hashes(&self, streams: &mut [CallStream]) {
         let whole = |group: &&StreamGroup| group.kind == StreamGroupKind::Whole && !group.parted;
         for group in self.named.iter().filter(whole) {
             for &stream in &group.streams {
                 if let Some(stream) = streams.get_mut(stream as usize) {
-                    drop(stream.blocks.forget_before(group.agreed.saturating_sub(1)));
+                    drop(
+                        stream
+                            .hashed
+                            .blocks
+                            .forget_before(group.agreed.saturating_sub(1)),
+                    );
                 }
             }
         }
     }
 
-    /// Sets from where on calls are kept.
+    /// Sets the first call that each stream keeps.
     fn update_kept_ranges(&mut self, streams: &CallStreams) {
         let own = |stream: u32| {
             streams
                 .list
                 .get(stream as usize)
-                .map_or(0, |own| own.blocks.len())
+                .map_or(0, |own| own.hashed.blocks.len())
         };
         for (keep, stream) in self.keep.iter_mut().zip(0..) {
             let blocks = match self.gives_up {
@@ -199,8 +192,8 @@ impl AgreedPrefix {
         }
     }
 
-    /// Puts streams that no line names together that begin alike, once the ranks of the largest communicator
-    /// are all there: whoever makes the same calls is then among them.
+    /// Groups unnamed streams that begin alike, once all ranks of the largest communicator are there: then no
+    /// member of a group is missing.
     fn group_unnamed_streams(&mut self, streams: &CallStreams, merged: &MergedMembers) {
         let is_unnamed = |caller: u32| !has_comm_id(streams.callers.get(caller));
         if !(0..)
@@ -222,7 +215,7 @@ impl AgreedPrefix {
         }
         let mut new: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
         for (&(caller, _), &stream) in &streams.at {
-            let first = streams.list[stream as usize].begin;
+            let first = streams.list[stream as usize].hashed.begin;
             if let Some(first) = first.filter(|_| is_unnamed(caller))
                 && self.classed.insert(stream)
             {
@@ -236,7 +229,7 @@ impl AgreedPrefix {
                 let own = group
                     .streams
                     .first()
-                    .and_then(|&own| streams.list[own as usize].begin);
+                    .and_then(|&own| streams.list[own as usize].hashed.begin);
                 group.agreed <= 1 && own == Some(first)
             };
             match self.unnamed.iter_mut().find(is_it) {
@@ -249,7 +242,7 @@ impl AgreedPrefix {
     }
 }
 
-/// Keeps what is read where streams begin to differ in a block.
+/// Keeps the calls that are read again if streams begin to differ in a block.
 fn pin_around_block(keep: &mut [KeptStreamRange], streams: &[u32], block: usize) {
     let block = block as u64;
     let pin = block.saturating_sub(1) * CALLS_PER_HASH_BLOCK
@@ -264,13 +257,13 @@ fn pin_around_block(keep: &mut [KeptStreamRange], streams: &[u32], block: usize)
     }
 }
 
-/// True for a caller of whose communicator lines tell the id.
+/// True if lines name the id of a caller's communicator.
 fn has_comm_id(caller: &ProcessComm) -> bool {
     caller.identity.is_some_and(|known| known.comm_id.is_some())
 }
 
-/// For small communicators that begin with the same block how far all of them agree, by their size and that
-/// block; but for those that make no more calls.
+/// The blocks up to which all small communicators agree that begin with one block, by size and that block.
+/// Idle communicators do not count.
 fn blocks_agreed_by_alike(
     groups: &[StreamGroup],
     streams: &CallStreams,
@@ -307,18 +300,18 @@ impl StreamGroup {
         all.filter_map(|&stream| streams.list.get(stream as usize))
     }
 
-    /// Its size and its first block, where others may be asked what is usual.
+    /// Its size and its first block, if communicators of its kind are compared.
     fn size_and_first_block(&self, streams: &CallStreams) -> Option<(usize, u64)> {
-        let block = self.iter_streams(streams).next()?.begin;
+        let block = self.iter_streams(streams).next()?.hashed.begin;
         let block = block.filter(|_| (1..=MAX_RANKS_TO_ASK_KIND).contains(&self.ranks));
         block.map(|block| (self.ranks, block))
     }
 
-    /// Whether the next block is the same for all, if all have it.
+    /// Whether the next block is equal in all streams, if all have it.
     fn is_next_block_equal(&self, streams: &CallStreams) -> Option<bool> {
         let mut blocks = self
             .iter_streams(streams)
-            .map(|stream| stream.blocks.get(self.agreed));
+            .map(|stream| stream.hashed.blocks.get(self.agreed));
         let first = blocks.next()??;
         let mut is_same = true;
         for block in blocks {
@@ -327,11 +320,11 @@ impl StreamGroup {
         Some(is_same)
     }
 
-    /// Compares the blocks that came; gives the first one that differs, once.
+    /// Compares the new blocks, and returns the first that differs, once.
     fn compare_blocks(&mut self, streams: &CallStreams) -> Option<usize> {
         let most = self
             .iter_streams(streams)
-            .map(|stream| stream.calls)
+            .map(|stream| stream.hashed.calls)
             .max()
             .unwrap_or(0);
         self.idle = match most == self.calls {
@@ -352,8 +345,8 @@ impl StreamGroup {
         parted
     }
 
-    /// The same of streams that begin alike: where they part they are several groups from there on, the others
-    /// of which go to `more`.
+    /// Compares the new blocks of unnamed streams. If they differ, the streams are several groups from there on:
+    /// this one, and those that go to `more`.
     fn split_by_block(
         &mut self,
         streams: &CallStreams,
@@ -365,7 +358,7 @@ impl StreamGroup {
                 parted(&self.streams, self.agreed);
                 let mut parts: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
                 for &stream in &self.streams {
-                    let block = streams.list[stream as usize].blocks.get(self.agreed);
+                    let block = streams.list[stream as usize].hashed.blocks.get(self.agreed);
                     parts
                         .entry(block.copied().unwrap_or(0))
                         .or_default()
@@ -383,7 +376,7 @@ impl StreamGroup {
     }
 }
 
-/// The streams that are to be the same, by what INIT lines say.
+/// Groups streams by the communicators that INIT lines name.
 fn group_named_streams(streams: &CallStreams) -> Vec<StreamGroup> {
     let mut members: FxHashMap<(CommId, u32), Vec<(u32, u32)>> = FxHashMap::default();
     let mut order = Vec::new();
@@ -406,7 +399,7 @@ fn group_named_streams(streams: &CallStreams) -> Vec<StreamGroup> {
     for key in order {
         let mut own = members.remove(&key).unwrap_or_default();
         own.sort_unstable();
-        // Two with one rank: whose calls are whose is not known.
+        // If two callers have one rank, the owner of its calls is unknown.
         if own.windows(2).all(|two| two[0].0 != two[1].0) {
             add_groups_of_communicator(&own, key.1, streams, &mut groups);
         }
@@ -414,7 +407,7 @@ fn group_named_streams(streams: &CallStreams) -> Vec<StreamGroup> {
     groups
 }
 
-/// The same of a communicator of so many ranks, of which these members are known: rank and caller.
+/// Adds the groups of a communicator; `own` has the rank and the caller of its known members.
 fn add_groups_of_communicator(
     own: &[(u32, u32)],
     nranks: u32,
@@ -452,7 +445,7 @@ fn add_groups_of_communicator(
                 (None, _) => (vec![stream], StreamGroupKind::Free),
                 (_, None) => (vec![stream], StreamGroupKind::Open),
                 _ if !is_whole => (vec![stream], StreamGroupKind::Open),
-                // Both are one pair: it is that of the side that sends.
+                // The sender's stream adds the pair.
                 (_, Some(other)) if matches!(way, StreamKind::Send(_)) => {
                     (vec![stream, other], StreamGroupKind::Whole)
                 }

@@ -1,4 +1,4 @@
-//! The lines of calls, as the copy of a pipe gets them: what is noted of those that are kept.
+//! The lines of calls for the copy of a pipe, with the notes on lines that are kept.
 
 use super::PipedCall;
 use crate::source::NotedLines;
@@ -7,7 +7,7 @@ use std::collections::{VecDeque, vec_deque};
 use std::iter::Peekable;
 use std::sync::LazyLock;
 
-/// The calls that a note has.
+/// Gives the calls of a note.
 pub(super) fn for_each_noted_call(mut note: &[u8], mut sink: impl FnMut(PipedCall)) {
     while let Ok((made, rest)) = postcard::take_from_bytes(note) {
         sink(made);
@@ -15,12 +15,12 @@ pub(super) fn for_each_noted_call(mut note: &[u8], mut sink: impl FnMut(PipedCal
     }
 }
 
-/// Lines of calls, and what is noted of those that are kept.
+/// Lines of calls, and the notes on lines that are kept.
 pub(super) struct PipedCallLines<'c, F> {
     calls: Peekable<vec_deque::Iter<'c, PipedCall>>,
     is_wanted: &'c F,
     note: Vec<u8>,
-    /// How many calls are kept.
+    /// The number of kept calls.
     pub(super) kept: u64,
 }
 
@@ -72,12 +72,11 @@ impl<F: Fn(&PipedCall) -> bool> NotedLines for PipedCallLines<'_, F> {
     }
 }
 
-/// True for a line that ends where its call ends: a line of another kind may have been written right
-/// behind it, without an end between them.
+/// True if a line ends where its call ends: the next line may follow without a line break.
 fn ends_at_call_end(line: &[u8]) -> bool {
     static STREAM: LazyLock<FinderRev<'static>> = LazyLock::new(|| FinderRev::new(b"] stream "));
     let line = line.trim_ascii_end();
-    // Most end with an address.
+    // Most lines end with an address.
     let digits = line
         .iter()
         .rev()
@@ -110,7 +109,7 @@ fn ends_at_call_end(line: &[u8]) -> bool {
         };
         words.split(|&byte| byte == b' ').all(is_known)
     };
-    // What collects lines as JSON writes more behind each.
+    // Collectors that write JSON add text after each line.
     let is_json = behind.starts_with(b"\\n\"") || behind.starts_with(b"\"");
     is_rccl(behind) || is_json && behind.ends_with(b"}")
 }

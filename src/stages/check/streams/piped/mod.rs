@@ -1,18 +1,22 @@
-//! The calls of a log that comes through a pipe, kept while it is read as far as they may be asked for
-//! again: [`reread`](super::reread) reads a file again, and a pipe can be read only once.
+//! The calls of a pipe that may be read again, kept while the pipe is read: [`reread`](super::reread) reads a file
+//! again, and a pipe can be read only once.
 //!
-//! A call whose members agree is let go, and its line with it ([`Thin`]). What the second walk over a file
-//! finds out beside calls is gathered here, too. So what is kept is as long as ranks may be apart, and
-//! not as long as the log.
+//! A call on which all members agree is dropped with its line ([`PipeSpool`]). The other results of the second
+//! walk over a file are gathered here, too. So the memory depends on the distance between ranks, and not on the
+//! length of the log.
 
 mod agreed_prefix;
 mod call_lines;
 #[cfg(test)]
 mod tests;
 
-use super::reread::{CallDetail, RereadChunk, StreamReread};
+use super::limits::{
+    BYTES_BETWEEN_LOOKS, MAX_FEW_TORN_CALLS, MAX_PACKED_PIPE_BYTES, MIN_CALLS_TO_REPACK,
+    PIPE_WINDOW_BYTES,
+};
+use super::reread::{CallDetail, RereadChunk, RereadSinks, StreamTakers};
 use super::step_ends::{InputStepEnds, StepEndTracker};
-use super::{CallStreams, ProcessComm, StreamKind, caller_of_member, stream_kind_of};
+use super::{CallStreams, ProcessComm, StreamKind, caller_of_member};
 use crate::count::calls::Options;
 use crate::error::{Error, Result};
 use crate::log::MergedChunk;
@@ -20,7 +24,7 @@ use crate::log::placement::CallRecorder;
 use crate::log::timeline::{Checkpoint, StepTimeline};
 use crate::members::{MergedMembers, OpInterner};
 use crate::source::PipeSpool;
-use crate::stages::check::log::job_spans::{JobCallSpans, ProcessCallSpan};
+use crate::stages::check::log::job_spans::ProcessCallSpan;
 use agreed_prefix::AgreedPrefix;
 use call_lines::{PipedCallLines, for_each_noted_call};
 use rustc_hash::FxHashMap;
@@ -28,23 +32,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io;
 
-/// So many bytes of text lie in memory as they are: most of what is let go is let go of these, and never packed.
-/// With half of it most lines are packed first.
-const PIPE_WINDOW_BYTES: u64 = 16 << 20;
-
-/// And so many more before they are looked through.
-const BYTES_BETWEEN_LOOKS: u64 = 4 << 20;
-
-/// What is kept is packed anew once so many calls are kept in vain, and more than are not.
-const MIN_CALLS_TO_REPACK: u64 = 1 << 16;
-
-/// So many calls that were put together from pieces are few.
-const MAX_FEW_TORN_CALLS: usize = 1 << 10;
-
-/// More of it is not held, packed, of communicators whose members did not all come.
-const MAX_PACKED_PIPE_BYTES: u64 = 1 << 30;
-
-/// The bytes that lie in memory as they are; tests let go of all at once.
+/// The bytes that are held unpacked; tests set a smaller number.
 fn pipe_window_bytes() -> u64 {
     #[cfg(test)]
     if let Some(window) = tests::WINDOW.get() {
@@ -56,13 +44,13 @@ fn pipe_window_bytes() -> u64 {
 /// A call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct PipedCall {
-    /// Its line's first byte.
+    /// The first byte of its line.
     at: u64,
     /// Its number among all calls of the input.
     index: u64,
     /// Its number in its stream.
     seq: u64,
-    /// The same among all of its process.
+    /// Its number among all calls of its process.
     nth: u64,
     stream: u32,
     op: u32,
@@ -80,40 +68,40 @@ pub(crate) struct PipeRecorder<'o> {
     steps: StepEndTracker<'o>,
     piped: PipeRecord,
     agreed: AgreedPrefix,
-    /// Calls whose lines were not looked through, in order.
+    /// Calls on lines that were not scanned, in order.
     fresh: VecDeque<PipedCall>,
-    /// By stream, how many of its calls were looked through.
+    /// Scanned calls by stream.
     done: Vec<u64>,
-    /// The same of all streams.
+    /// Scanned calls of all streams.
     all_done: u64,
-    /// Calls whose lines are kept.
+    /// Calls on kept lines.
     kept: u64,
-    /// How many calls that were put together were left when they were last gone through.
+    /// Joined calls that were left at the last scan.
     torn: usize,
-    /// How many bytes lie in memory as they are.
+    /// The bytes that are held unpacked.
     window: u64,
 }
 
-/// What is kept of a pipe that was read.
+/// The kept parts of a pipe that was read.
 pub(crate) struct PipeRecord {
     thin: PipeSpool,
     ops: OpInterner,
-    /// Calls that were put together from pieces: which lines they are is not clear.
+    /// Calls that were joined from pieces of several lines.
     torn: Vec<PipedCall>,
-    /// How many calls each stream has, with those of inputs before.
+    /// Calls of each stream, with those of earlier inputs.
     calls: Vec<u64>,
-    /// The same of each process.
+    /// Calls of each process, with those of earlier inputs.
     made: FxHashMap<u32, u64>,
-    /// Each process's calls here.
+    /// Each process's calls in this input.
     spans: FxHashMap<u32, ProcessCallSpan>,
-    /// All calls.
+    /// All calls of this input.
     all: u64,
-    /// When processes ended their steps.
+    /// The ends of the processes' steps.
     ends: InputStepEnds,
 }
 
 impl<'o> PipeRecorder<'o> {
-    /// Begins with a pipe; `streams` are those of the inputs before it.
+    /// Begins with a pipe; `streams` has those of earlier inputs.
     pub(crate) fn new(
         name: String,
         thin: PipeSpool,
@@ -123,13 +111,17 @@ impl<'o> PipeRecorder<'o> {
         let mut made: FxHashMap<u32, u64> = FxHashMap::default();
         for ((caller, _), &stream) in &streams.at {
             let process = streams.callers.get(*caller).process;
-            *made.entry(process).or_default() += streams.list[stream as usize].calls;
+            *made.entry(process).or_default() += streams.list[stream as usize].hashed.calls;
         }
         let piped = PipeRecord {
             thin,
             ops: OpInterner::default(),
             torn: Vec::new(),
-            calls: streams.list.iter().map(|stream| stream.calls).collect(),
+            calls: streams
+                .list
+                .iter()
+                .map(|stream| stream.hashed.calls)
+                .collect(),
             made,
             spans: FxHashMap::default(),
             all: 0,
@@ -149,10 +141,11 @@ impl<'o> PipeRecorder<'o> {
         }
     }
 
-    /// Adds a chunk, of which `streams` has the calls already.
+    /// Adds a chunk; `streams` has its calls already.
     pub(crate) fn add_chunk(
         &mut self,
-        (calls, placed): (RereadChunk<'_>, CallRecorder),
+        calls: RereadChunk<'_>,
+        placed: CallRecorder,
         part: &MergedChunk<'_, ()>,
         streams: &CallStreams,
     ) {
@@ -179,7 +172,7 @@ impl<'o> PipeRecorder<'o> {
         self.piped.calls.resize(streams.list.len(), 0);
         for small in &calls.list {
             let member = small.member as usize;
-            let Some(way) = stream_kind_of(&small.to_coll(calls.ops.name_of_op(small.op))) else {
+            let Some(way) = StreamKind::of_call(calls.ops.op_kind(small.op), small.root) else {
                 continue;
             };
             let Some(&Some((number, ProcessComm { process, .. }))) = callers.get(member) else {
@@ -205,7 +198,7 @@ impl<'o> PipeRecorder<'o> {
                 op_count: small.op_count,
                 joined: small.joined,
             };
-            // Lines are looked through in their order.
+            // Lines are scanned in order.
             let is_behind = self.fresh.back().is_some_and(|last| last.at > made.at);
             match made.joined || is_behind {
                 true => self.piped.torn.push(made),
@@ -214,7 +207,7 @@ impl<'o> PipeRecorder<'o> {
         }
     }
 
-    /// At a turn: steps before gap `old` are not asked for any more.
+    /// At a checkpoint: drops the steps before gap `old`, which are not needed any more.
     pub(crate) fn drop_steps_before_gap(
         &mut self,
         turn: Checkpoint,
@@ -224,11 +217,10 @@ impl<'o> PipeRecorder<'o> {
         self.steps.place_and_forget(turn, old, part);
     }
 
-    /// The input is read up to there, and all calls before it are known: lets go of what will not be asked
-    /// for again.
+    /// Drops the calls before byte `until` that will not be read again; all of them are known.
     ///
     /// # Errors
-    /// What is kept cannot be written.
+    /// The copy cannot be written.
     pub(crate) fn release_agreed_calls(
         &mut self,
         until: u64,
@@ -244,7 +236,7 @@ impl<'o> PipeRecorder<'o> {
         }
         self.agreed.compare_new_blocks(streams, merged);
         self.agreed.drop_agreed_hashes(&mut streams.list);
-        // What the last calls of all ranks show, they may be asked for.
+        // The last calls of all ranks may be read again.
         let last = self.piped.all.saturating_sub(streams.count_last_calls());
         let until = until.min(self.piped.thin.unscanned_start() + waiting - self.window);
         let agreed = &self.agreed;
@@ -262,7 +254,7 @@ impl<'o> PipeRecorder<'o> {
         self.repack_if_wasteful(last)
     }
 
-    /// The lines before `at` were looked through.
+    /// Marks the lines before `at` as scanned.
     fn pass_lines_before(&mut self, at: u64) {
         self.done.resize(self.piped.calls.len(), 0);
         let many = self.fresh.partition_point(|made| made.at < at);
@@ -272,7 +264,7 @@ impl<'o> PipeRecorder<'o> {
         }
     }
 
-    /// Packs what is kept anew, if much of it is kept in vain.
+    /// Packs the kept lines again if too many of them are not needed any more.
     fn repack_if_wasteful(&mut self, last: u64) -> Result<()> {
         let agreed = &self.agreed;
         let streams = (0..).zip(&self.done);
@@ -301,26 +293,27 @@ impl<'o> PipeRecorder<'o> {
         Ok(())
     }
 
-    /// The input is read to its end.
+    /// Ends the input.
     ///
     /// # Errors
-    /// What is kept cannot be written.
+    /// The copy cannot be written.
     pub(crate) fn finish_pipe(
         mut self,
-        (number, timeline): (u32, &StepTimeline),
+        number: u32,
+        timeline: &StepTimeline,
         merged: &MergedMembers,
     ) -> Result<PipeRecord> {
         let mut lines = PipedCallLines::new(&self.fresh, &|_| true);
         let looked = self.piped.thin.scan_to_end(&mut lines);
         looked.map_err(|cause| pipe_copy_error(&self.name, cause))?;
         let ends = &mut self.piped.ends;
-        self.steps.finish_input((number, timeline), merged, ends);
+        self.steps.finish_input(number, timeline, merged, ends);
         Ok(self.piped)
     }
 }
 
 impl PipeRecord {
-    /// The numbers of the next call: in its stream, of its process, and in the input.
+    /// Numbers the next call: in its stream, in its process, and in the input.
     fn number_next_call(&mut self, stream: u32, process: u32) -> (u64, u64, u64) {
         let index = self.all;
         self.all += 1;
@@ -337,22 +330,22 @@ impl PipeRecord {
         (*calls - 1, nth, index)
     }
 
-    /// Does for the input `number` what reading a file again does: gives the calls that are wanted;
-    /// `which` has the place of a stream among `streams`.
+    /// Gives the wanted calls of the input `number`, as if a file was read again.
     ///
     /// # Errors
-    /// What is kept cannot be read.
+    /// The copy cannot be read.
     pub(super) fn reread_calls(
         &self,
         number: u32,
-        (which, streams): (&FxHashMap<u32, usize>, &mut [StreamReread]),
+        takers: &mut StreamTakers<'_>,
         made: &mut FxHashMap<u32, u64>,
-        (silence, ends): (&mut JobCallSpans, Option<&mut InputStepEnds>),
+        found: &mut RereadSinks<'_>,
     ) -> Result<()> {
         let mut take = |call: PipedCall| {
-            let stretch = which.get(&call.stream).and_then(|&at| streams.get_mut(at));
-            let Some(stretch) = stretch else { return };
-            stretch.take_call(call.seq, || CallDetail {
+            let Some(stream) = takers.stream_mut(call.stream) else {
+                return;
+            };
+            stream.take_call(call.seq, || CallDetail {
                 seq: call.seq,
                 nth: call.nth,
                 op: self.ops.name_of_op(call.op).into(),
@@ -370,15 +363,15 @@ impl PipeRecord {
             .thin
             .for_each_note(|note| for_each_noted_call(note, &mut take));
         noted.map_err(|cause| pipe_copy_error("the copy of the pipe", cause))?;
-        self.torn.iter().cloned().for_each(take);
+        self.torn.iter().cloned().for_each(&mut take);
         for (stream, &calls) in (0..).zip(&self.calls) {
-            if let Some(stretch) = which.get(&stream).and_then(|&at| streams.get_mut(at)) {
-                stretch.set_calls_made(calls);
+            if let Some(stream) = takers.stream_mut(stream) {
+                stream.set_calls_made(calls);
             }
         }
         made.extend(&self.made);
-        silence.count_input_calls(number, &self.spans, self.all);
-        if let Some(ends) = ends {
+        found.spans.count_input_calls(number, &self.spans, self.all);
+        if let Some(ends) = &mut found.ends {
             ends.add_inputs(&self.ends);
         }
         Ok(())

@@ -19,7 +19,7 @@ use super::rows::SkewBuilder;
 use super::{Options, SkewSummary, build_skew_table};
 use crate::count::calls::Options as Read;
 use crate::error::Result;
-use crate::grammar::values::{OpKind, op_kind};
+use crate::grammar::values::op_kind;
 use crate::log::MergedChunk;
 use crate::log::placement::{self, CallPlacer, FilesWithoutSteps, PlacedCalls, Placement};
 use crate::log::timeline::StepTimeline;
@@ -186,7 +186,7 @@ impl SkewChunk {
     fn resolve_ops(&self, taken: &mut SkewBuilder) -> Vec<SkewOp> {
         let ops = self.ops.op_names().map(|name| SkewOp {
             number: taken.intern_op(name),
-            compared: op_kind(name) != OpKind::PointToPoint,
+            compared: !op_kind(name).is_message(),
         });
         ops.collect()
     }

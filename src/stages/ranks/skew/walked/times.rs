@@ -3,7 +3,6 @@
 
 use super::packed::{PackedCall, PackedCalls, TimedCollective};
 use crate::grammar::stamp::StampReader;
-use crate::grammar::values::OpKind;
 use crate::log::placement::CallRecorder;
 use crate::log::walk::{LogCall, LogVisitor, RepairedCall, insert_at_places};
 use crate::members::OpInterner;
@@ -47,7 +46,7 @@ impl SkewPartial {
     #[inline]
     fn pack_call(&mut self, op: &[u8], member: u32, time: &[u8]) -> PackedCall {
         let (number, kind) = self.ops.intern(op);
-        let is_message = kind == OpKind::PointToPoint;
+        let is_message = kind.is_message();
         if is_message && matches!(op, b"Send" | b"Recv") {
             return PackedCall { member, made: None };
         }

@@ -1,71 +1,74 @@
-//! Replays the ranks' collectives: a collective is done when all its members come to it.
+//! Which ranks wait for which others.
 //!
-//! A healthy job's collectives have one order that every rank keeps on all communicators. So
-//! wherever its log ends, the replay ends only at ranks without a further call: the others wait for
-//! those. If ranks wait for each other in a circle, or come to one collective with different calls,
-//! there is no such order: that is a deadlock or a mismatch, and the first one, since all calls
-//! before it were completed.
+//! [`CollectiveReplay`] lets the ranks' collectives meet: a collective is done once all its members come to
+//! it. The collectives of a healthy job have one order that every rank keeps, across all communicators. So
+//! wherever its log ends, the replay ends only at ranks that have no further call, and the others wait
+//! for those. If ranks wait for each other in a circle, or come to one collective with different calls, no
+//! such order exists: that is a deadlock or a mismatch, and the first of its kind, since all that is done
+//! before has met.
+//!
+//! [`find_blocker`] needs only one call for each group of ranks: dumps forget their first calls.
 //!
 //! Sends and receives are left out: they are made ahead, in groups, and in any order.
 
-use crate::stages::check::ranks::limits::MAX_CIRCLE_RELEASES;
+use super::limits::MAX_CIRCLE_RELEASES;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A collective: the communicator and the number of the call on it.
-pub(crate) type CollectiveId = (u32, u64);
+pub type CollectiveId = (u32, u64);
 
 /// A rank's call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProgramCall {
+pub struct ProgramCall {
     /// The collective.
-    pub(crate) event: CollectiveId,
+    pub event: CollectiveId,
     /// What all members must agree on.
-    pub(crate) mark: u64,
+    pub mark: u64,
 }
 
 /// Ranks that wait for each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WaitCircle {
-    /// The collectives, and which ranks wait in each: the place of their call in their program.
-    pub(crate) waits: BTreeMap<CollectiveId, Vec<(u32, usize)>>,
-    /// All members of these collectives made them, in any order.
-    pub(crate) is_made: bool,
+pub struct WaitCircle {
+    /// The collectives, with the ranks that wait in each and the place of their call in their program.
+    pub waits: BTreeMap<CollectiveId, Vec<(u32, usize)>>,
+    /// All members of all these collectives made them, in any order.
+    pub is_made: bool,
 }
 
-/// Where the ranks come to, and what keeps them there.
+/// How far the ranks come, and what keeps them there.
 #[derive(Debug, Default)]
-pub(crate) struct ReplayOutcome {
-    /// Collectives to which the members came with different calls.
-    pub(crate) different: FxHashSet<CollectiveId>,
-    /// Circles, in the order in which they were come to. Where all calls were made, the ranks may
-    /// have gone on, and were let go on.
-    pub(crate) circles: Vec<WaitCircle>,
+pub struct ReplayOutcome {
+    /// Collectives to which members came with different calls.
+    pub different: FxHashSet<CollectiveId>,
+    /// Circles, in the order in which ranks came to them. If all their calls were made, the ranks may have gone
+    /// on, and the replay goes on.
+    pub circles: Vec<WaitCircle>,
     /// How far each rank came in its program.
-    pub(crate) at: Vec<usize>,
+    pub at: Vec<usize>,
 }
 
-/// The calls to replay.
-pub(crate) struct CollectiveReplay<'a> {
+/// The calls that are to meet.
+pub struct CollectiveReplay<'a> {
     /// The members of each communicator, by number of their program.
-    pub(crate) members: &'a [Vec<u32>],
+    pub members: &'a [Vec<u32>],
     /// Each rank's collectives in order.
-    pub(crate) programs: &'a [Vec<ProgramCall>],
+    pub programs: &'a [Vec<ProgramCall>],
 }
 
-/// How far it is.
+/// A replay in progress.
 struct ReplayState<'a> {
     job: &'a CollectiveReplay<'a>,
     stuck: ReplayOutcome,
-    /// The ranks that wait at a collective.
+    /// Ranks at each collective that is not done.
     here: FxHashMap<CollectiveId, Vec<u32>>,
-    /// Collectives without waiting ranks.
+    /// Collectives that no longer hold their ranks.
     open: FxHashSet<CollectiveId>,
 }
 
 impl CollectiveReplay<'_> {
-    /// Lets all calls meet that do.
-    pub(crate) fn replay_calls(&self) -> ReplayOutcome {
+    /// Lets all calls meet that can.
+    pub fn replay_calls(&self) -> ReplayOutcome {
         let at = vec![0; self.programs.len()];
         let mut run = ReplayState {
             job: self,
@@ -107,7 +110,7 @@ impl ReplayState<'_> {
         self.job.call_at(rank, self.stuck.at[rank as usize])
     }
 
-    /// Advances these ranks, and the ranks that they release, as far as possible.
+    /// Advances these ranks, and the ranks that they meet, as far as possible.
     fn advance_ranks(&mut self, mut ranks: Vec<u32>) {
         while let Some(rank) = ranks.pop() {
             let Some(&ProgramCall { event, mark }) = self.next_call(rank) else {
@@ -120,7 +123,7 @@ impl ReplayState<'_> {
             }
             let here = self.here.entry(event).or_default();
             here.push(rank);
-            // Two different calls are enough: that others may never come follows from it.
+            // Two different calls are enough: the others may never come.
             let first = self.job.call_at(here[0], self.stuck.at[here[0] as usize]);
             if first.is_some_and(|first| first.mark != mark) {
                 self.stuck.different.insert(event);
@@ -136,7 +139,7 @@ impl ReplayState<'_> {
         }
     }
 
-    /// Returns the collectives without waiting ranks.
+    /// Lets the ranks go that wait in these collectives.
     fn release_waiters(&mut self, events: &[CollectiveId]) {
         let mut ranks = Vec::new();
         for event in events {
@@ -149,9 +152,9 @@ impl ReplayState<'_> {
         self.advance_ranks(ranks);
     }
 
-    /// The collectives in which ranks wait that wait for each other, those that hang together.
+    /// Groups of collectives in which ranks wait for each other.
     fn find_circles(&self) -> Vec<WaitCircle> {
-        // Which other collectives keep a collective's members.
+        // For each collective those in which its missing members wait.
         let mut kept: BTreeMap<CollectiveId, Vec<CollectiveId>> = BTreeMap::new();
         for &event in self.here.keys() {
             if self.stuck.different.contains(&event) {
@@ -168,7 +171,7 @@ impl ReplayState<'_> {
             by.dedup();
             kept.insert(event, by);
         }
-        // A collective that waits for no other, or for which no other waits, is in no circle.
+        // A collective without a predecessor or a successor is in no circle.
         loop {
             let keeps: FxHashSet<CollectiveId> = kept.values().flatten().copied().collect();
             let before = kept.len();
@@ -222,6 +225,84 @@ impl ReplayState<'_> {
             is_made: events.iter().all(made),
         }
     }
+}
+
+/// Ranks that wait in one call, and those that have not made it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallWait {
+    /// Ranks that wait in the call.
+    pub waiting: BTreeSet<u32>,
+    /// Ranks that have not made it.
+    pub lacking: BTreeSet<u32>,
+    /// When the call was made, on any clock that the waits share.
+    pub made_at: u64,
+}
+
+/// What holds up a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Blocker {
+    /// Ranks that lack the call of a wait, and wait for no rank themselves.
+    Lacking {
+        /// The wait's place in the list.
+        wait: usize,
+        /// The ranks.
+        ranks: BTreeSet<u32>,
+    },
+    /// Waits in a circle: ranks that lack the call of each wait in the next one.
+    Circle(Vec<usize>),
+}
+
+/// Finds what holds up a job: the call that was made first of those that free ranks lack, else the shortest
+/// circle.
+pub fn find_blocker(waits: &[CallWait]) -> Option<Blocker> {
+    let mut is_held: BTreeMap<u32, bool> = BTreeMap::new();
+    for wait in waits {
+        for rank in &wait.waiting {
+            *is_held.entry(*rank).or_default() |= !wait.lacking.is_empty();
+        }
+    }
+    let free_ranks = |wait: &CallWait| -> BTreeSet<u32> {
+        let is_free = |rank: &&u32| !is_held.get(rank).copied().unwrap_or(false);
+        wait.lacking.iter().filter(is_free).copied().collect()
+    };
+    let lacking = waits.iter().enumerate().filter_map(|(at, wait)| {
+        let ranks = free_ranks(wait);
+        (!ranks.is_empty()).then_some((wait.made_at, at, ranks))
+    });
+    if let Some((_, wait, ranks)) = lacking.min_by_key(|(made_at, at, _)| (*made_at, *at)) {
+        return Some(Blocker::Lacking { wait, ranks });
+    }
+    let circles = (0..waits.len()).filter_map(|from| find_circle_through(waits, from));
+    circles.min_by_key(Vec::len).map(Blocker::Circle)
+}
+
+/// The shortest circle of waits that begins at one.
+fn find_circle_through(waits: &[CallWait], from: usize) -> Option<Vec<usize>> {
+    let mut before: FxHashMap<usize, usize> = FxHashMap::default();
+    let mut open = VecDeque::from([from]);
+    while let Some(at) = open.pop_front() {
+        let lacking = &waits[at].lacking;
+        for (next, wait) in waits.iter().enumerate() {
+            if next == at || lacking.is_disjoint(&wait.waiting) {
+                continue;
+            }
+            if next == from {
+                let mut circle = vec![at];
+                let mut last = at;
+                while let Some(&earlier) = before.get(&last) {
+                    circle.push(earlier);
+                    last = earlier;
+                }
+                circle.reverse();
+                return Some(circle);
+            }
+            if !before.contains_key(&next) {
+                before.insert(next, at);
+                open.push_back(next);
+            }
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -288,9 +369,41 @@ mod tests {
         let stuck = run(&members, &[&[A, A, B], &[A, (0, 2), A, B]]);
         assert!(stuck.different.contains(&(0, 1)) && stuck.circles.is_empty());
         assert_eq!(stuck.at, [1, 1]);
-        // A third that waits elsewhere, for one of the two, makes it no circle.
+        // A third rank that waits elsewhere for one of the two makes no circle.
         let members = [vec![0, 1, 2], vec![0, 2]];
         let stuck = run(&members, &[&[A, (0, 2), B], &[A, A], &[A, B]]);
         assert!(stuck.different.contains(&(0, 1)) && stuck.circles.is_empty());
+    }
+
+    fn wait(waiting: &[u32], lacking: &[u32], made_at: u64) -> CallWait {
+        CallWait {
+            waiting: waiting.iter().copied().collect(),
+            lacking: lacking.iter().copied().collect(),
+            made_at,
+        }
+    }
+
+    #[test]
+    fn ranks_that_wait_for_no_rank_hold_up_the_job() {
+        // Rank 3 lacks both calls and waits in none; rank 2 lacks one and waits for rank 3.
+        let waits = [wait(&[0, 1], &[2, 3], 5), wait(&[2], &[3], 4)];
+        let ranks = BTreeSet::from([3]);
+        assert_eq!(
+            find_blocker(&waits),
+            Some(Blocker::Lacking { wait: 1, ranks })
+        );
+        assert_eq!(find_blocker(&[wait(&[0, 1], &[], 1)]), None);
+    }
+
+    #[test]
+    fn ranks_that_wait_for_each_other_are_a_circle_of_any_length() {
+        let two = [wait(&[0], &[1], 1), wait(&[1], &[0], 2)];
+        assert_eq!(find_blocker(&two), Some(Blocker::Circle(vec![0, 1])));
+        let three = [
+            wait(&[0], &[1], 1),
+            wait(&[1], &[2], 2),
+            wait(&[2], &[0], 3),
+        ];
+        assert_eq!(find_blocker(&three), Some(Blocker::Circle(vec![0, 1, 2])));
     }
 }

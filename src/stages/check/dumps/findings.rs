@@ -1,0 +1,406 @@
+//! The sentences of the findings on dumps.
+
+use super::compare::DumpCallDifference;
+use super::entry_text::{describe_entry, describe_source, describe_source_or_why, list_ranks};
+use super::job::GroupDumpCalls;
+use super::messages::{UnmatchedCall, UnmatchedMessages};
+use super::waits::{CommonWait, DumpWait};
+use super::{DumpFinding, DumpJudge};
+use crate::calls::compare::Deviation;
+use crate::calls::usual::Basis;
+use crate::formats::flight::FlightOp;
+use crate::report::count_phrase;
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::wording::verb_form;
+use std::collections::BTreeSet;
+
+impl DumpJudge<'_, '_> {
+    pub(super) fn mismatch_finding(
+        &self,
+        grouped: &GroupDumpCalls<'_>,
+        differs: &DumpCallDifference<'_>,
+    ) -> DumpFinding {
+        let (odd, other) = differs.sides;
+        let is_line = differs.kind == Kind::LineMismatch;
+        let seq = differs.seq;
+        let shift = describe_deviation(differs);
+        let clause = format!(
+            "{} called {}{}, {} {}{}",
+            list_ranks(&differs.odd),
+            describe_entry(odd),
+            describe_source_or_why(odd),
+            list_ranks(&differs.others),
+            describe_entry(other),
+            describe_source_or_why(other),
+        );
+        let is_known = differs.is_odd_side_known();
+        let who = match is_known {
+            true => differs.odd.clone(),
+            false => &differs.odd | &differs.others,
+        };
+        let rank = differs
+            .odd
+            .first()
+            .filter(|_| is_known && differs.odd.len() == 1)
+            .copied();
+        let first = |ranks: &BTreeSet<u32>| ranks.first().copied().unwrap_or_default();
+        let evidence = [
+            self.entry_evidence(first(&differs.odd), odd),
+            self.entry_evidence(first(&differs.others), other),
+        ];
+        DumpFinding {
+            ranks: who,
+            finding: Finding {
+                kind: differs.kind,
+                severity: Severity::Error,
+                says: format!(
+                    "PyTorch's call {seq} of {} differs between ranks: {clause}{shift}",
+                    grouped.describe_group()
+                ),
+                about: About {
+                    rank,
+                    seq: seq.checked_sub(1),
+                    ..About::default()
+                },
+                sure: match differs.basis {
+                    Basis::Majority | Basis::Similar(_) if !is_line => Confidence::High,
+                    _ => Confidence::Medium,
+                },
+                why: explain_basis(differs),
+                advice: "compare the branches of the program that lead to these lines".to_owned(),
+                evidence: evidence.into_iter().flatten().collect(),
+                reasons: Vec::new(),
+            },
+            clause: clause + &shift,
+        }
+    }
+
+    pub(super) fn behind_finding(&self, wait: &DumpWait<'_>, who: &BTreeSet<u32>) -> DumpFinding {
+        let (seq, call) = (wait.seq, wait.call);
+        let first = who.first().copied().unwrap_or_default();
+        let last = self.last_call(first);
+        let last = match (last, who.len()) {
+            (Some((entry, last)), 1) if entry.created_ns > call.created_ns => {
+                format!(
+                    "; {} went on without it: its last call is {last}",
+                    list_ranks(who)
+                )
+            }
+            (Some((_, last)), 1) => format!("; the last call of {} is {last}", list_ranks(who)),
+            _ => String::new(),
+        };
+        let clause = format!(
+            "{} never made {}; {} made it and {} in it{last}",
+            list_ranks(who),
+            self.describe_wait(wait),
+            list_ranks(&wait.ranks.waiting),
+            verb_form(wait.ranks.waiting.len(), "waits", "wait"),
+        );
+        let waiting = wait
+            .ranks
+            .waiting
+            .first()
+            .and_then(|rank| self.entry_evidence(*rank, call));
+        let own = self
+            .last_call(first)
+            .and_then(|(entry, _)| self.entry_evidence(first, entry));
+        DumpFinding {
+            ranks: who.clone(),
+            finding: Finding {
+                kind: Kind::RankBehind,
+                severity: Severity::Error,
+                says: clause.clone(),
+                about: About { rank: Some(first).filter(|_| who.len() == 1), seq: seq.checked_sub(1), ..About::default() },
+                sure: if wait.is_given_up { Confidence::High } else { Confidence::Medium },
+                why: match wait.is_given_up {
+                    true => "PyTorch's watchdog gave this call up, and the dump of that rank does not have it".to_owned(),
+                    false => "the dump of that rank does not have the call; a dump does not show whether the job still ran".to_owned(),
+                },
+                advice: "look at what that rank did after its last call: its stack (py-spy dump), its data, its GPU".to_owned(),
+                evidence: waiting.into_iter().chain(own).collect(),
+                reasons: Vec::new(),
+            },
+            clause,
+        }
+    }
+
+    /// The finding on waits in a circle. The side of fewest ranks comes first: it is the one to look at.
+    pub(super) fn deadlock_finding(&self, mut circle: Vec<&DumpWait<'_>>) -> Option<DumpFinding> {
+        circle.sort_by_key(|wait| wait.ranks.waiting.len());
+        let (few, many) = (*circle.first()?, *circle.get(1)?);
+        let sides = circle.iter().map(|wait| {
+            let waiting = &wait.ranks.waiting;
+            format!(
+                "{} {} in {}",
+                list_ranks(waiting),
+                verb_form(waiting.len(), "waits", "wait"),
+                self.describe_wait(wait)
+            )
+        });
+        let sides: Vec<String> = sides.collect();
+        let crossed = match circle.len() {
+            2 => "neither made the other's call",
+            _ => "none made the call that the next one waits in",
+        };
+        let clause = format!("{}; {crossed}", sides.join("; "));
+        let waiting = &few.ranks.waiting;
+        let rank = waiting.first().copied();
+        let is_one = waiting.len() == 1 && many.ranks.waiting.len() > 1;
+        let evidence = [few, many].map(|wait| {
+            let first = wait.ranks.waiting.first();
+            first.and_then(|rank| self.entry_evidence(*rank, wait.call))
+        });
+        Some(DumpFinding {
+            ranks: waiting.clone(),
+            finding: Finding {
+                kind: Kind::Deadlock,
+                severity: Severity::Error,
+                says: format!("deadlock: {clause}"),
+                about: About {
+                    rank: rank.filter(|_| is_one),
+                    seq: few.seq.checked_sub(1),
+                    ..About::default()
+                },
+                sure: Confidence::Medium,
+                why: "each side lacks the call that the other waits in, by the dumps of both"
+                    .to_owned(),
+                advice: "use the two process groups in one order on all ranks".to_owned(),
+                evidence: evidence.into_iter().flatten().collect(),
+                reasons: Vec::new(),
+            },
+            clause,
+        })
+    }
+
+    /// `PyTorch's call 7 of process group 0, AllReduce of 4 fp32 at train.py:10`.
+    fn describe_wait(&self, wait: &DumpWait<'_>) -> String {
+        format!(
+            "PyTorch's call {} of {}, {}{}",
+            wait.seq,
+            self.groups[wait.group].describe_group(),
+            describe_entry(wait.call),
+            describe_source_or_why(wait.call),
+        )
+    }
+
+    /// The finding on a call that all ranks made and none completed.
+    pub(super) fn common_wait_finding(&self, wait: &CommonWait<'_>) -> DumpFinding {
+        let grouped = &self.groups[wait.group];
+        let ranks: BTreeSet<u32> = grouped.group.ranks.iter().copied().collect();
+        let clause = format!(
+            "all {} of {} wait in PyTorch's call {}, {}{}, which PyTorch's watchdog gave up",
+            count_phrase(ranks.len() as u64, "rank"),
+            grouped.describe_group(),
+            wait.seq,
+            describe_entry(wait.call),
+            describe_source_or_why(wait.call),
+        );
+        let first = ranks.first().copied();
+        let evidence = first.and_then(|rank| self.entry_evidence(rank, wait.call));
+        DumpFinding {
+            ranks,
+            finding: Finding {
+                kind: Kind::WatchdogTimeout,
+                severity: Severity::Error,
+                says: format!("{clause}; their operation, type and elements agree"),
+                about: About {
+                    seq: wait.seq.checked_sub(1),
+                    ..About::default()
+                },
+                sure: Confidence::High,
+                why: "the flight recorder of each rank has this call; a dump has neither the root nor the reduction of a call".to_owned(),
+                advice: "compare the root and the reduction that the ranks pass (NCCL_DEBUG_SUBSYS=COLL prints them), and look at the network".to_owned(),
+                evidence: evidence.into_iter().collect(),
+                reasons: Vec::new(),
+            },
+            clause,
+        }
+    }
+
+    /// `Send of 4096 fp32 from rank 1 to rank 0 at train.py:12`.
+    fn describe_message(call: &UnmatchedCall<'_>) -> String {
+        let toward = match call.entry.op {
+            FlightOp::Send { .. } => "to",
+            _ => "from",
+        };
+        format!(
+            "{} of rank {} {toward} rank {}{}",
+            describe_entry(call.entry),
+            call.rank,
+            call.peer,
+            describe_source(call.entry)
+        )
+    }
+
+    pub(super) fn wrong_peer_finding(
+        &self,
+        grouped: &GroupDumpCalls<'_>,
+        unmet: &UnmatchedMessages<'_>,
+        odd: u32,
+    ) -> DumpFinding {
+        let own: Vec<_> = unmet
+            .calls
+            .iter()
+            .filter(|call| call.rank == odd)
+            .take(2)
+            .collect();
+        let calls: Vec<String> = own
+            .iter()
+            .map(|call| Self::describe_message(call))
+            .collect();
+        let clause = format!(
+            "{} of {} without a counterpart: {}; rank {odd} is an end of all of them",
+            count_phrase(unmet.calls.len() as u64, "message"),
+            grouped.describe_group(),
+            calls.join(", "),
+        );
+        let evidence = own
+            .iter()
+            .filter_map(|call| self.entry_evidence(call.rank, call.entry));
+        DumpFinding {
+            ranks: BTreeSet::from([odd]),
+            finding: Finding {
+                kind: Kind::P2pWrongPeer,
+                severity: Severity::Error,
+                says: clause.clone(),
+                about: About {
+                    rank: Some(odd),
+                    ..About::default()
+                },
+                sure: Confidence::Medium,
+                why:
+                    "the flight recorders of both ends have all their calls, and these meet nothing"
+                        .to_owned(),
+                advice: "check which peers that rank computes".to_owned(),
+                evidence: evidence.collect(),
+                reasons: Vec::new(),
+            },
+            clause,
+        }
+    }
+
+    pub(super) fn missing_message_finding(
+        &self,
+        grouped: &GroupDumpCalls<'_>,
+        unmet: &UnmatchedMessages<'_>,
+    ) -> Option<DumpFinding> {
+        let call = unmet
+            .calls
+            .iter()
+            .min_by_key(|call| call.entry.created_ns)?;
+        let (entry, peer) = (call.entry, &call.peer);
+        let counterpart = match entry.op {
+            FlightOp::Send { .. } => "receive",
+            _ => "send",
+        };
+        let last = self.last_call(*peer).map_or_else(String::new, |(_, last)| {
+            format!("; the last call of rank {peer} is {last}")
+        });
+        let clause = format!(
+            "{} of {} waits: rank {peer} made no {counterpart} for it{last}",
+            Self::describe_message(call),
+            grouped.describe_group(),
+        );
+        let own = self
+            .last_call(*peer)
+            .and_then(|(entry, _)| self.entry_evidence(*peer, entry));
+        let evidence = self.entry_evidence(call.rank, entry).into_iter().chain(own);
+        Some(DumpFinding {
+            ranks: BTreeSet::from([*peer]),
+            finding: Finding {
+                kind: Kind::P2pMissingCounterpart,
+                severity: Severity::Error,
+                says: clause.clone(),
+                about: About { rank: Some(*peer), ..About::default() },
+                sure: Confidence::Medium,
+                why: "the flight recorders of both ends have all their calls, and this one meets nothing".to_owned(),
+                advice: "check that both ends make as many calls with each other".to_owned(),
+                evidence: evidence.collect(),
+                reasons: Vec::new(),
+            },
+            clause,
+        })
+    }
+
+    /// The finding on ranks without a dump.
+    pub(super) fn silent_finding(&self, wait: &DumpWait<'_>) -> DumpFinding {
+        let clause = format!(
+            "{} left no dump; {} {} in {}",
+            list_ranks(&wait.silent),
+            list_ranks(&wait.ranks.waiting),
+            verb_form(wait.ranks.waiting.len(), "waits", "wait"),
+            self.describe_wait(wait),
+        );
+        let few = 2 * wait.silent.len() <= self.job.ranks_in_groups().len();
+        let waiting = wait
+            .ranks
+            .waiting
+            .first()
+            .and_then(|rank| self.entry_evidence(*rank, wait.call));
+        DumpFinding {
+            ranks: wait.silent.clone(),
+            finding: Finding {
+                kind: Kind::DeadProcess,
+                severity: if few { Severity::Error } else { Severity::Note },
+                says: clause.clone(),
+                about: About {
+                    rank: wait.silent.first().copied().filter(|_| wait.silent.len() == 1),
+                    seq: wait.seq.checked_sub(1),
+                    ..About::default()
+                },
+                sure: if wait.silent.len() == 1 { Confidence::Medium } else { Confidence::Low },
+                why: "a process that died or is stuck outside of PyTorch writes no dump; its file may also not have been given".to_owned(),
+                advice: "look for the end of that process: its exit code, the kernel's log, its host".to_owned(),
+                evidence: waiting.into_iter().collect(),
+                reasons: Vec::new(),
+            },
+            clause,
+        }
+    }
+}
+
+/// What the odd rank did, as a clause; empty if that is unknown or several are odd.
+fn describe_deviation(differs: &DumpCallDifference<'_>) -> String {
+    match differs.deviation {
+        _ if differs.odd.len() > 1 => String::new(),
+        Deviation::LeftOut(n) => format!(
+            "; {} left out {}: its later calls are the others', {n} further on",
+            list_ranks(&differs.odd),
+            count_phrase(n, "call")
+        ),
+        Deviation::Added(n) => format!(
+            "; {} made {} more than the others",
+            list_ranks(&differs.odd),
+            count_phrase(n, "call")
+        ),
+        Deviation::Skipped => format!(
+            "; {} left calls out: it makes those that follow later",
+            list_ranks(&differs.odd)
+        ),
+        Deviation::Behind(_) | Deviation::Other => String::new(),
+    }
+}
+
+/// Explains how the odd side is known.
+fn explain_basis(differs: &DumpCallDifference<'_>) -> String {
+    let is_line = differs.kind == Kind::LineMismatch;
+    match differs.basis {
+                    _ if is_line => "equal calls are made by another line of the program than on the other ranks, and so are all later ones".to_owned(),
+                    Basis::Majority => {
+                        "the flight recorder of each rank has this call, and most made the same"
+                            .to_owned()
+                    }
+                    Basis::Similar(votes) => format!(
+                        "the flight recorder of each rank has this call, and the ranks of {} of the same kind made the same as the others",
+                        count_phrase(votes as u64, "process group")
+                    ),
+                    _ if differs.is_odd_side_known() => {
+                        "the flight recorder of each rank has this call, and the others' call fits the calls before and after it"
+                            .to_owned()
+                    }
+                    _ => {
+                        "the flight recorder shows that the calls differ, not which side is wrong"
+                            .to_owned()
+                    }
+                }
+}

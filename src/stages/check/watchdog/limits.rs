@@ -1,0 +1,13 @@
+//! Thresholds of this room.
+
+/// Lines that differ and are kept, of any job. More are dropped: each costs some 500 bytes.
+pub(super) const MAX_WATCHDOG_LINES: usize = 1 << 14;
+
+/// Ranks of a process group that are listed as silent. A damaged line may have any number.
+pub(super) const MAX_GROUP_RANKS: u32 = 1 << 20;
+
+/// Ranks in a description of their progress, which stays readable.
+pub(super) const MAX_RANKS_DESCRIBED: usize = 16;
+
+/// Calls of each stream that are searched for the one that timed out: those before the end of a hung job.
+pub(crate) const CALLS_BEFORE_HANG: u64 = 64;

@@ -1,0 +1,216 @@
+//! Ranks that wait in different calls of one number: the watchdog's lines are calls of ranks.
+
+use super::timed_out::{
+    TimedOutWait, collect_waits, describe_ranks, describe_timed_out_call, watchdog_evidence,
+};
+use super::{TimedOutCall, WatchdogRecord};
+use crate::calls::compare::group_members;
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason, Severity};
+use crate::stages::check::ranks::mismatch::difference_kind;
+use crate::stages::check::wording::{quote_text, verb_form};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A finding on different calls, and its calls as a clause for another finding of the same cause.
+pub(in crate::stages::check) struct WatchdogMismatch {
+    finding: Finding,
+    clause: String,
+}
+
+/// Finds the first call that timed out in which ranks of one process group differ.
+pub(in crate::stages::check) fn find_mismatch(
+    records: &[WatchdogRecord],
+) -> Option<WatchdogMismatch> {
+    let are_groups_named = are_groups_named(records);
+    let waits = collect_waits(records);
+    let mut comparable = waits
+        .iter()
+        .filter(|wait| wait.group.is_some() || !are_groups_named);
+    comparable.find_map(mismatch_of_wait)
+}
+
+/// True if lines show that the job has several process groups: lines that name none may be of any.
+fn are_groups_named(records: &[WatchdogRecord]) -> bool {
+    records.iter().any(|record| {
+        let is_other_rank = record.global.is_some() && record.rank != record.global;
+        record.group.is_some() || is_other_rank && record.rank.is_some()
+    })
+}
+
+fn mismatch_of_wait(wait: &TimedOutWait<'_>) -> Option<WatchdogMismatch> {
+    let mut calls: BTreeMap<u32, (&WatchdogRecord, &TimedOutCall)> = BTreeMap::new();
+    for &(record, timeout) in &wait.timeouts {
+        if let (Some(rank), false) = (record.known_rank(), timeout.is_message()) {
+            calls.entry(rank).or_insert((record, timeout));
+        }
+    }
+    let contents = calls
+        .iter()
+        .map(|(&rank, (_, timeout))| (rank, timeout.content()));
+    let groups = group_members(contents);
+    let [(usual, others), (content, odd), ..] = &groups[..] else {
+        return None;
+    };
+    let is_odd_known = others.len() > odd.len();
+    // The ranks in the minority come first.
+    let sides = groups.iter().rev().filter_map(|(_, ranks)| {
+        let (record, timeout) = calls.get(ranks.first()?)?;
+        let named = describe_ranks(&ranks.iter().copied().collect::<BTreeSet<u32>>());
+        let call = describe_timed_out_call(timeout);
+        let wait = verb_form(ranks.len(), "waits", "wait");
+        Some((
+            format!("{named} {wait} in {call}"),
+            watchdog_evidence(record),
+        ))
+    });
+    let (sides, evidence): (Vec<String>, Vec<_>) = sides.unzip();
+    let clause = format!("call {} differs: {}", wait.seq, sides.join(", "));
+    let group = wait.group.map_or_else(String::new, |group| {
+        format!(" of process group {}", quote_text(group))
+    });
+    let finding = Finding {
+        kind: difference_kind(content.find_difference(usual)?),
+        severity: Severity::Error,
+        says: format!(
+            "PyTorch's call {}{group} differs between ranks: {}",
+            wait.seq,
+            sides.join(", ")
+        ),
+        about: About {
+            rank: odd
+                .first()
+                .copied()
+                .filter(|_| is_odd_known && odd.len() == 1),
+            seq: wait.seq.checked_sub(1),
+            ..About::default()
+        },
+        sure: match wait.group {
+            Some(_) => Confidence::High,
+            None => Confidence::Medium,
+        },
+        why: match wait.group {
+            Some(_) => "the watchdog's lines of these ranks name different calls".to_owned(),
+            None => "the watchdog's lines of these ranks name different calls of one number; they \
+                     do not name the process group"
+                .to_owned(),
+        },
+        advice: "compare the branches of the program that lead to these calls".to_owned(),
+        evidence,
+        reasons: Vec::new(),
+    };
+    Some(WatchdogMismatch { finding, clause })
+}
+
+/// Adds the finding on the watchdog's lines: to an error of the log's own calls, else as one of its own.
+pub(in crate::stages::check) fn merge_mismatch(
+    findings: &mut Vec<Finding>,
+    found: Option<WatchdogMismatch>,
+) {
+    let Some(found) = found else {
+        return;
+    };
+    let is_of_calls = |f: &&mut Finding| {
+        let is_compared = matches!(
+            f.kind,
+            Kind::RankBehind
+                | Kind::RankAhead
+                | Kind::RankSilent
+                | Kind::Deadlock
+                | Kind::P2pWrongPeer
+                | Kind::P2pMissingCounterpart
+        );
+        f.severity == Severity::Error && (is_compared || f.kind.is_mismatch())
+    };
+    match findings.iter_mut().find(is_of_calls) {
+        // The log's own calls have more detail.
+        Some(finding) if finding.kind.is_mismatch() => {}
+        Some(finding) => finding.reasons.push(Reason::WatchdogShows(found.clause)),
+        None => findings.push(found.finding),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::message::c10d::parse_c10d_line;
+    use crate::stages::check::watchdog::Watchdog;
+    use crate::stages::net::net_stage::FirstReportLine;
+
+    fn watched(lines: &[String]) -> Watchdog {
+        let mut watchdog = Watchdog::default();
+        for (line, at) in lines.iter().zip(0..) {
+            let message = parse_c10d_line(line.as_bytes()).unwrap();
+            watchdog.take_line(
+                line.as_bytes(),
+                &message,
+                FirstReportLine { input: 0, line: at },
+            );
+        }
+        watchdog.name_timeout_groups();
+        watchdog
+    }
+
+    fn timeout(rank: u32, seq: u64, op: &str, elements: &str) -> String {
+        format!(
+            "[rank{rank}]:[E1 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective \
+             operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, {elements}, Timeout(ms)=1000) \
+             ran for 1001 milliseconds before timing out."
+        )
+    }
+
+    #[test]
+    fn different_calls_of_one_number_are_found() {
+        let found = |lines: &[String]| find_mismatch(watched(lines).kept_records());
+        let by = |rank, op, n| timeout(rank, 39, op, &format!("NumelIn={n}, NumelOut={n}"));
+        let two = found(&[by(1, "BROADCAST", 64), by(0, "BROADCAST", 4000)]).unwrap();
+        assert_eq!(
+            (two.finding.kind, two.finding.about.rank),
+            (Kind::CountMismatch, None)
+        );
+        let three = [
+            by(0, "ALLREDUCE", 64),
+            by(1, "BROADCAST", 64),
+            by(2, "ALLREDUCE", 64),
+        ];
+        let three = found(&three).unwrap();
+        assert_eq!(
+            (three.finding.kind, three.finding.about.rank),
+            (Kind::OpMismatch, Some(1))
+        );
+        assert!(found(&[by(0, "ALLREDUCE", 64), by(1, "ALLREDUCE", 64)]).is_none());
+        // Parts of an all-to-all may be uneven, and messages are numbered apart.
+        assert!(found(&[by(0, "ALLTOALL_BASE", 64), by(1, "ALLTOALL_BASE", 9)]).is_none());
+        assert!(found(&[by(0, "SEND", 64), by(1, "RECV", 9)]).is_none());
+        // Lines of several groups that name none may be of any.
+        let other =
+            timeout(5, 7, "ALLREDUCE", "NumelIn=1, NumelOut=1").replace("[Rank 5]", "[Rank 1]");
+        assert!(found(&[by(1, "BROADCAST", 64), by(0, "BROADCAST", 4000), other]).is_none());
+    }
+
+    #[test]
+    fn a_rank_whose_group_is_cut_is_in_the_group_of_its_call() {
+        let elements = "NumelIn=64, NumelOut=8";
+        let mut lines: Vec<String> = [0, 4, 3]
+            .map(|rank| timeout(rank, 9, "_REDUCE_SCATTER_BASE", elements))
+            .into();
+        for rank in [0, 4] {
+            lines.push(format!(
+                "[rank{rank}]:[E1 ProcessGroupNCCL.cpp:1664] [PG 1 Rank {rank}] Exception (either an \
+                 error or timeout) detected by watchdog at work: 9, last enqueued NCCL work: 11, last \
+                 completed NCCL work: 8."
+            ));
+        }
+        let watchdog = watched(&lines);
+        let findings = super::super::timed_out::find_timeouts(watchdog.kept_records());
+        let [finding] = &findings[..] else {
+            panic!("{findings:?}");
+        };
+        // Eight ranks, by the elements.
+        assert!(
+            finding
+                .says
+                .ends_with("on ranks 0, 3-4; ranks 1-2, 5-7 printed no such line"),
+            "{}",
+            finding.says
+        );
+    }
+}
