@@ -121,9 +121,9 @@ impl DifferenceContext<'_> {
         findings.extend(messages.report_missing_messages(behind, told));
         // A log that is watched is not cut off.
         let mut uncut = skipped || now == JobLiveness::Stalled;
-        if findings.is_empty() && now == JobLiveness::Unknown {
+        if findings.is_empty() && now != JobLiveness::Running {
             let lone = self.find_lone_stops(stops, &going_on);
-            uncut = lone.iter().all(|lone| lone.is_long);
+            uncut = now == JobLiveness::Stalled || lone.iter().all(|lone| lone.is_long);
             let each = lone.iter().map(|lone| lone.process);
             findings = each
                 .filter_map(|process| {

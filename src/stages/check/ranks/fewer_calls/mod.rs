@@ -90,7 +90,13 @@ pub(crate) fn find_laggards(
     if stops.failures.now == JobLiveness::Stalled && !going_on.is_empty() {
         let stalled = going_on.iter().map(|&job| (job, StopEvidence::Stalled));
         let all = stalled.chain(stopped.iter().map(|(&job, &stop)| (job, stop)));
-        last_resort = findings(&all.collect(), &laggards);
+        // The rank that prints step lines waits for its GPU at the end of each step, as the others do not.
+        let mut accused = laggards.clone();
+        accused.retain(|process, _| !stops.steps.printers.contains(process));
+        let waiting = standings.values().filter(|s| s.ahead).count();
+        if accused.len() <= waiting {
+            last_resort = findings(&all.collect(), &accused);
+        }
     }
     laggards.retain(|&process, _| !going_on.contains(&stops.job_of_process(process)));
     LaggardFindings {
