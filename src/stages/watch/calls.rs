@@ -13,7 +13,7 @@ pub struct OpCallTotals {
     pub calls: u64,
     /// Their bytes: elements × the datatype's size.
     pub bytes: u128,
-    /// Calls whose datatype has no known size: they add no bytes.
+    /// Calls with a datatype of unknown size: they add no bytes.
     pub unsized_calls: u64,
 }
 

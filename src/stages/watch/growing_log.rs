@@ -1,4 +1,4 @@
-//! A growing log, of which whole lines are walked as they come.
+//! A growing log: whole lines are walked as they come.
 
 use super::calls::{CallsByOp, WatchChunk, WatchedMemberCalls};
 use crate::log::timeline::{self, StepTimeline, TrainStep};
@@ -21,7 +21,7 @@ pub struct StepEvent {
 /// The contents of new lines.
 #[derive(Debug, Default)]
 pub(super) struct GrowthNews {
-    /// Steps whose lines have come, in order, each with the calls of this log before its line.
+    /// Steps that have ended, in order, each with the calls of this log before its line.
     pub(super) ended: Vec<StepEvent>,
     /// Calls after the last of them.
     pub(super) calls: CallsByOp,
@@ -62,7 +62,7 @@ pub(super) struct GrowingLog {
     offset: u64,
     /// The last piece ends between lines.
     quiet: bool,
-    /// Marks whose steps were reported.
+    /// Marks of steps that were reported.
     reported_marks: usize,
 }
 
@@ -202,7 +202,7 @@ fn copy_lines(piece: &[u8], offset: u64, lines: &[(u64, u64)]) -> Vec<u8> {
     copy
 }
 
-/// Returns the step whose first line is the mark `at`.
+/// Returns the step that begins with the mark `at`.
 fn step_of_mark(timeline: &StepTimeline, at: usize) -> Option<&TrainStep> {
     let steps = timeline.steps.remaining();
     let found = steps.binary_search_by_key(&at, |step| step.mark);

@@ -92,8 +92,8 @@ fn find_labels(paths: &[PathBuf], read: &Read) -> Option<CommLabels> {
     Some(found.communicators.iter().filter_map(label).collect())
 }
 
-/// Copies a long log's first bytes to a file without a name, of which nothing is left however the program ends;
-/// `None` if the log is not longer.
+/// Copies a long log's first bytes to a file without a name, which leaves nothing behind however the program
+/// ends; `None` if the log is not longer.
 fn copy_first_bytes(path: &Path, most: u64) -> io::Result<Option<File>> {
     let file = File::open(path)?;
     if file.metadata()?.len() <= most {

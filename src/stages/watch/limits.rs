@@ -9,10 +9,10 @@ pub(super) const MAX_WARN_KINDS: usize = 256;
 /// Bytes of a line without an end. A longer one is read in pieces.
 pub(super) const MAX_WAITING_LINE_BYTES: usize = 16 << 20;
 
-/// Step lines of which the numbers of the next steps are found.
+/// Step lines that are kept to find the numbers of the next steps.
 pub(super) const MARKS_KEPT: usize = 512;
 
-/// Step times of which the usual one is the median.
+/// Step times that are kept for their median.
 pub(super) const STEP_TIMES_KEPT: usize = 64;
 
 /// A job has stalled after this many usual steps without a call or a step line. Fewer accuse evaluations.

@@ -229,12 +229,12 @@ impl<'o> JobWatch<'o> {
             .map_or(&[], GrowingLog::unfinished_line)
     }
 
-    /// The number of the last step whose line came.
+    /// The number of the last step with a line.
     pub fn last_step(&self) -> Option<u64> {
         self.last.map(|(_, step)| step)
     }
 
-    /// The number of steps whose lines came.
+    /// The number of steps with a line.
     pub fn count_steps(&self) -> u64 {
         self.steps
     }

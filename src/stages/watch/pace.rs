@@ -200,7 +200,7 @@ mod tests {
             (pace.usual_step_time(), pace.stall_limit()),
             (None, SETUP_STALL_TIME)
         );
-        // Its first calls do not tell how long a step takes.
+        // Its first calls do not show the usual time of a step.
         pace.note_first_call();
         assert_eq!(pace.stall_limit(), SETUP_STALL_TIME);
         for (asked, limit) in [(3, 30), (90, 300), (3600, 3600)] {

@@ -1,7 +1,7 @@
 //! Clocks of hosts, aligned by the medians of many calls.
 //!
-//! A host whose clock is ahead looks as if it were always late. So the median difference of hosts at their common
-//! calls is taken as the difference of their clocks, stretch by stretch, and reported.
+//! A host with a clock that is ahead looks as if it were always late. So the median difference of hosts at
+//! their common calls is taken as the difference of their clocks, stretch by stretch, and reported.
 
 use super::window::SkewCall;
 use crate::report::Report;

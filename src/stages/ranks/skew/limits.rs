@@ -17,7 +17,7 @@ pub(super) const MAX_SHARE_LATE_AT_TIMES: f64 = 1.0 / 3.0;
 /// Multiple of the usual spread of a rank's steps by which a late step exceeds the others.
 pub(super) const MIN_LATE_TO_SPREAD_RATIO: i64 = 4;
 
-/// Calls whose clocks are aligned together: more give a better median and follow a drifting clock later.
+/// Calls in a stretch with aligned clocks: more give a better median and follow a drifting clock later.
 pub(super) const CALLS_PER_CLOCK_STRETCH: usize = 4096;
 
 /// Stretches that a thread aligns one after another. Few keep each rank's lateness a short list, which is

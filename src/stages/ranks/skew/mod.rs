@@ -1,7 +1,7 @@
 //! nccl-skew: how late each rank comes to the collectives of its communicators, and how often.
 //!
-//! It reads the rows of the call table, which nccl-comms' stage makes of any input. A page, whose logs are
-//! walked anyway, takes the calls from that walk (`walked`). Rows of one call are put together in a window
+//! It reads the rows of the call table, which nccl-comms' stage makes of any input. A page walks its
+//! logs anyway, and takes the calls from that walk (`walked`). Rows of one call are put together in a window
 //! (`window`), the clocks of hosts are aligned by the medians of many calls (`align`), and each rank's lateness
 //! is kept by step (`lateness`).
 //!

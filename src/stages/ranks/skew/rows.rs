@@ -42,7 +42,7 @@ pub(super) struct SkewBuilder {
     ops: Interner<Vec<u8>>,
     who: Interner<SkewProcess>,
     hosts: Interner<Vec<u8>>,
-    /// The host of each of `who`.
+    /// The host of each caller.
     host_of: Vec<u32>,
     /// The size of each one's largest communicator, and its rank there.
     ranks: FxHashMap<u32, (u32, u32)>,

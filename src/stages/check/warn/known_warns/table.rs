@@ -1,4 +1,4 @@
-//! The table of known bodies, read from `known_warns.txt`, whose beginning describes its rows.
+//! The table of known bodies, read from `known_warns.txt`. The beginning of that file describes its rows.
 
 use super::{WarnMeaning, WarnRole};
 use crate::stages::check::finding::{Confidence, Severity};

@@ -179,7 +179,7 @@ fn are_same_op(came: &[OpArrival]) -> bool {
     ops.next().is_none_or(|first| ops.all(|op| op == first))
 }
 
-/// Adds the lateness of ranks whose clocks are `ahead` by these times, ns.
+/// Adds the lateness of ranks. Their clocks are `ahead` by these times, ns.
 fn add_lateness(
     calls: &StretchCalls,
     comm: &SkewComm<'_>,

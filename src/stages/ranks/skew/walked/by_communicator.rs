@@ -150,7 +150,7 @@ fn run_match_task<'c>(task: MatchTask<'c>, options: &Options) -> (&'c SkewComm<'
 }
 
 impl SkewBuilder {
-    /// Adds matched calls of a communicator whose ranks are `who`.
+    /// Adds matched calls of a communicator with these ranks.
     fn add_match(&mut self, part: MatchPartial, who: impl Iterator<Item = u32>) {
         let found = self.summary_mut();
         found.matched += part.matched;

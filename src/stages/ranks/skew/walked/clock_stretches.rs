@@ -4,7 +4,8 @@ use super::communicators::{ChunkMembers, SequencePlaces, SkewComm};
 use crate::stages::skew::limits::{CALLS_PER_CLOCK_STRETCH, MIN_WHOLE_CALLS_TO_DROP};
 use std::ops::Range;
 
-/// Calls whose clocks are aligned together: communicators and numbers of calls, which rise for each communicator.
+/// Calls with clocks that are aligned together: communicators and numbers of calls, which rise for each
+/// communicator.
 pub(super) type ClockStretch = Vec<(usize, Range<u64>)>;
 
 /// All calls of two ranks or more.

@@ -40,7 +40,7 @@ impl<'m> LogMembers<'m> {
         }
     }
 
-    /// Begins the next log, whose lines name its members.
+    /// Begins the next log. Its lines name its members.
     pub(super) fn begin_log(&mut self) {
         self.members.clear();
     }

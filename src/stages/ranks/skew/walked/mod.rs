@@ -48,7 +48,7 @@ struct SkewLog {
     placement: Placement,
     timeline: Arc<StepTimeline>,
     aliases: Vec<u32>,
-    /// Its number among the logs whose calls are placed after all are read.
+    /// Its number among the logs with calls that are placed after all are read.
     held: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! The steps of each member's calls in a chunk. The ends of a process's steps are known by the number of its calls,
-//! each of which one of its members made.
+//! The steps of each member's calls in a chunk. The ends of a process's steps are known by the number of its
+//! calls, and each call is one member's.
 
 use super::{SkewChunk, SkewLog};
 use crate::log::timeline::StepTimeline;
