@@ -77,7 +77,8 @@ struct Cli {
     /// step lines, the last rows of a step come from a pipe a step earlier
     #[arg(long, value_enum, default_value = "line", conflicts_with_all = ["unique", "no_steps"], hide_short_help = true)]
     order: CommsOrderArg,
-    /// How much of a pipe's calls may wait for their step in memory; more goes to a temporary file
+    /// How much of a pipe's calls may wait for their step in memory, such as 64MB (of 1024); more goes to a
+    /// temporary file
     #[arg(
         long,
         value_name = "SIZE",

@@ -238,7 +238,8 @@ fn write_accesses(
         );
     }
     let source = run.options.source;
-    if let Some(other) = run.origins.iter().find(|o| !snoopie::is_snoopie(o, source)) {
+    let (_, others) = snoopie::split_snoopie_files(&run.origins, source)?;
+    if let Some(other) = others.first() {
         bail!(
             "{}: --by op, object, line and context, and --source, need the files of Snoopie",
             other.name()

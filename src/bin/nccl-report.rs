@@ -7,7 +7,7 @@ use nccl_pipe::program::cli::{
 };
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::stages::page::{self, ReportPage, html, json, markdown, summary, text};
+use nccl_pipe::stages::page::{self, PageOrder, ReportPage, html, json, markdown, summary, text};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -155,9 +155,13 @@ pub(crate) fn main() -> ExitCode {
         };
         // The inputs are read more than once.
         let copies = run.copy_pipes_to_files()?;
-        let both = (&run.origins[..], &against[..]);
-        let whole = matches!(shape, ReportFormat::Html | ReportFormat::Json);
-        let page = page::gather_page(both, whole, &run.options, &mut run.report, &run.bar)?;
+        let order = PageOrder {
+            origins: &run.origins,
+            against: &against,
+            whole: matches!(shape, ReportFormat::Html | ReportFormat::Json),
+            options: &run.options,
+        };
+        let page = page::gather_page(order, &mut run.report, &run.bar)?;
         drop(copies);
         if let Some(format) = shape.row_format() {
             let output = cli.around.output(format);

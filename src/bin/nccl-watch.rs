@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use nccl_pipe::error::{Error, Result};
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{InputArgs, ProgramRun, StepArgs, StepLineArgs};
+use nccl_pipe::program::cli::{ByteSize, InputArgs, ProgramRun, StepArgs, StepLineArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::program::on_stall;
@@ -14,6 +14,7 @@ use nccl_pipe::report::progress::Progress;
 use nccl_pipe::source::GrowingFiles;
 use nccl_pipe::stages::check::CheckSummary;
 use nccl_pipe::stages::check::answer::table;
+use nccl_pipe::stages::check::kind::Kind;
 use nccl_pipe::stages::watch::page::{WatchHistory, WatchPage, draw_page};
 use nccl_pipe::stages::watch::processes::ALL_ENDED;
 use nccl_pipe::stages::watch::run::{Options, WatchEnd, WatchListener, run_watch};
@@ -64,17 +65,16 @@ struct Cli {
     /// End at the first stall, with exit code 1
     #[arg(long)]
     exit_on_stall: bool,
-    /// Keep so much of a pipe in a temporary file, such as 500M or 8G: beyond it the oldest part is let
-    /// go where all ranks have made the same calls
+    /// Keep so much of a pipe in a temporary file, such as 500M or 8G (of 1024): beyond it the oldest part
+    /// is let go where all ranks have made the same calls
     #[arg(
         long,
         value_name = "SIZE",
-        value_parser = size,
         default_value = "4G",
         help_heading = "Input",
         hide_short_help = true
     )]
-    keep: u64,
+    keep: ByteSize,
     /// Write lines on a terminal, too, instead of a page that renews itself
     #[arg(long, help_heading = "Output")]
     plain: bool,
@@ -118,19 +118,6 @@ fn seconds(text: &str) -> std::result::Result<Duration, String> {
         Ok(time) if !time.is_zero() => Ok(time),
         _ => Err(format!("invalid time {text}: expected more than 0")),
     }
-}
-
-/// `1000`, `64k`, `500M`, `8G`, in units of 1000.
-fn size(text: &str) -> std::result::Result<u64, String> {
-    let (number, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
-        Some(at) => text.split_at(at),
-        None => (text, ""),
-    };
-    let unit = ["", "k", "M", "G", "T"].iter().position(|&u| u == unit);
-    let power = unit.and_then(|unit| 1000_u64.checked_pow(u32::try_from(unit).ok()?));
-    let bytes = number.parse::<u64>().ok().zip(power);
-    let bytes = bytes.and_then(|(number, power)| number.checked_mul(power));
-    bytes.ok_or_else(|| format!("invalid size {text}: expected a number with k, M, G or T"))
 }
 
 pub(crate) fn main() -> ExitCode {
@@ -183,7 +170,7 @@ pub(crate) fn main() -> ExitCode {
         let options = Options {
             stall: cli.stall,
             exit_on_stall: cli.exit_on_stall,
-            keep: cli.keep,
+            keep: cli.keep.bytes(),
             labels: teller.page.is_some(),
         };
         let ended = run_watch(&mut follow, &set.options, options, &mut teller)?;
@@ -299,7 +286,7 @@ impl WatchPrinter<'_> {
             watch.calls(),
         ))?;
         self.print_findings(watch, found)?;
-        let is_over = found.findings.iter().any(|f| f.id == ALL_ENDED);
+        let is_over = found.findings.iter().any(|f| f.kind == ALL_ENDED);
         let is_open = !found.is_wrong() && !is_over && watch.calls().total().calls > 0;
         match is_open && watch.ranks().are_level() {
             true => self.print_line(messages::EQUAL_CALLS_TEXT),
@@ -308,8 +295,8 @@ impl WatchPrinter<'_> {
     }
 
     fn print_findings(&mut self, watch: &JobWatch<'_>, found: &CheckSummary) -> Result<()> {
-        let is_told = |id| id == "shortened" || id == ALL_ENDED && !found.is_wrong();
-        for note in found.findings.iter().filter(|f| is_told(f.id)) {
+        let is_told = |id| id == Kind::Shortened || id == ALL_ENDED && !found.is_wrong();
+        for note in found.findings.iter().filter(|f| is_told(f.kind)) {
             self.print_line(&format!("note: {}", note.says))?;
         }
         if !found.is_wrong() {

@@ -25,7 +25,7 @@ pub fn start_stall_command(command: &str, found: &CheckSummary, shown: bool) -> 
         let about = &first.about;
         let host = about.host.as_deref().map(String::from_utf8_lossy);
         let each = [
-            ("FINDING", Some(first.id.to_owned())),
+            ("FINDING", Some(first.kind.id().to_owned())),
             // No byte of a log that ends a text early.
             ("HOST", host.map(|host| host.replace('\0', ""))),
             ("PID", about.pid.map(|pid| pid.to_string())),

@@ -1,20 +1,18 @@
-//! One file or folder a stage, in rooms by question. Each has `Options` (plain, no clap), reads inputs and gives rows or bytes;
-//! none knows of argv, standard output or exit codes.
+//! Stages: a file or folder each, in rooms by question. A stage has `Options` (plain, no clap), reads
+//! inputs, and returns rows or bytes; it does not know argv, standard output or exit codes.
 //!
-//! Those that read logs have one shape: what it needs, what it keeps of a chunk, and how chunks add
-//! up (`Stage`). A call whose line was torn is no matter there: it is in its chunk's part before that
-//! is added ([`LogVisitor::insert_torn_calls`]). Where calls or lines are written by their steps, which are known only
-//! when a log is read to its end, that is the first walk, and both stages keep a [`survey`] of it.
+//! Stages that read logs implement [`InputStage`]: what they need, what they keep of a chunk, and how
+//! chunks add up. Calls of torn lines are in their chunk's part before it is added
+//! ([`LogVisitor::insert_torn_calls`]). nccl-steps and nccl-comms write calls or lines by steps that are
+//! known only at the end of a log: they walk it twice, and keep a [`survey`] of the first walk.
 //!
-//! Two walks have a shape of their own. nccl-comms writes rows while it walks a log again: rows of
-//! one chunk are made on other threads than the next chunk is walked on, so there is no part to add.
-//! nccl-check reads some inputs again for single calls: they are open, recognised and reported
-//! already, and processes keep the names that they have.
+//! Two walks differ. nccl-comms writes rows while it walks a log again: other threads make the rows of one
+//! chunk while the next is walked, so there is no part to add. nccl-check reads some inputs again for
+//! single calls: they are open, recognised and reported already, and processes keep their names.
 //!
-//! nccl-watch has no walk of a whole input: it walks what comes, as it comes.
+//! nccl-watch walks input as it arrives.
 //!
-//! nccl-ops, nccl-hist and nccl-agg share one fold, [`crate::count::calls::count_calls`], and differ in what
-//! they make of it.
+//! nccl-ops, nccl-hist and nccl-agg share one fold, [`crate::count::calls::count_calls`].
 
 pub mod calls;
 pub mod check;
@@ -30,7 +28,7 @@ pub mod setup;
 pub mod trainer;
 pub mod watch;
 
-// A stage has the name of its program, wherever its folder is.
+// A stage has the name of its program, independent of its folder.
 pub use calls::{agg, comms, hist, ops, timed};
 pub use gpus::{cuda, kernels, overlap};
 pub use ranks::{matrix, proxy, skew};
@@ -48,43 +46,43 @@ use crate::report::Report;
 use crate::source::{Input, InputName, PipeCopy, PipeSpool};
 use std::cell::Cell;
 
-/// A stage, while its inputs are read.
+/// A stage that reads inputs.
 pub(crate) trait InputStage {
-    /// What each input must tell.
+    /// What each input must provide.
     const NEEDS: Provides;
-    /// Inputs are read again afterwards.
+    /// Inputs are read a second time afterwards.
     const SECOND_PASS: bool = false;
-    /// Then it says of a pipe while it is read what will not be asked for again: it is only read from its
-    /// beginning on.
+    /// With a second pass: releases lines of a pipe while it is read, so that the pipe is kept only in
+    /// part.
     const RELEASES_PIPE_LINES: bool = false;
-    /// Takes records of calls from a pipe, too.
+    /// Also takes records of calls from a pipe.
     const TAKES_PIPED_RECORDS: bool = false;
-    /// Something is asked of steps.
+    /// Uses steps.
     const USES_STEPS: bool = true;
-    /// What is kept of a chunk.
+    /// Part of a chunk.
     type Visit: LogVisitor + Send;
 
-    /// The next log begins.
+    /// Begins the next log.
     fn begin_input(&mut self, _name: String) {}
 
-    /// Whether this input is to be read again.
+    /// True if this input is read a second time.
     fn needs_second_pass(&self, _input: &Input) -> bool {
         Self::SECOND_PASS
     }
 
-    /// It is a pipe, of which this copy is made while it is read.
+    /// Takes the copy of a pipe that is made while it is read.
     fn take_pipe_copy(&mut self, _copy: PipeCopy) {}
 
-    /// The same, of which lines may be let go.
+    /// Takes the copy of a pipe whose lines can be released.
     fn take_pipe_spool(&mut self, _name: String, _thin: PipeSpool) {}
 
-    /// The input is read up to there, and what comes before is added.
+    /// Notes how many bytes of the input are read and added.
     fn note_read_to(&mut self, _bytes: u64, _merged: &MergedMembers) {}
 
     /// Adds a chunk that follows what was added before.
     fn add_chunk(&mut self, part: MergedChunk<'_, Self::Visit>);
 
-    /// Whether the last chunk could be added: a stage that writes rows while it reads may fail.
+    /// Fails if the last chunk could not be added: a stage may write rows while it reads.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -92,7 +90,7 @@ pub(crate) trait InputStage {
         Ok(())
     }
 
-    /// The log is read to its end.
+    /// Ends a log.
     fn end_input(
         &mut self,
         _input: OpenInput<Self::Visit>,
@@ -102,10 +100,10 @@ pub(crate) trait InputStage {
     ) {
     }
 
-    /// Takes an input that is no log, where a stage does not need one.
+    /// Takes an input that is no log, for stages that do not need one.
     ///
     /// # Errors
-    /// It cannot be read, or is of no use here.
+    /// The input cannot be read, or has nothing for this stage.
     fn add_other_input(
         &mut self,
         input: OpenInput<Self::Visit>,
@@ -117,11 +115,10 @@ pub(crate) trait InputStage {
     }
 }
 
-/// Reads all `origins` into a stage that nothing is asked of but its inputs. Gives everyone who was
-/// met, too.
+/// Reads all `origins` into a new stage. Returns it with all members.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read_stage`].
 pub(crate) fn gather_stage<S>(
     origins: &[InputName],
     options: &Options,
@@ -138,10 +135,10 @@ where
     Ok((stage, merged))
 }
 
-/// Reads all `origins`; `new` keeps nothing of a chunk yet. Gives everyone who was met.
+/// Reads all `origins`; `new` makes an empty part. Returns all members.
 ///
 /// # Errors
-/// No input could be read, or tells what is needed; damage under `--strict`.
+/// No input could be read, or has what the stage needs; damage under `--strict`.
 pub(crate) fn read_stage<S: InputStage>(
     stage: &mut S,
     origins: &[InputName],

@@ -388,3 +388,22 @@ fn no_program_and_no_page_uses_a_hard_phrase() {
     assert!(words > 10_000, "only {words} words in the texts of src");
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
+
+#[test]
+fn the_map_names_what_is_there() {
+    let map = std::fs::read_to_string(root().join("docs/internals.md")).unwrap();
+    let path = Regex::new(r"`((?:src|tests|docs|testdata|benches)/[\w./-]*)`").unwrap();
+    let named: Vec<String> = path
+        .captures_iter(&map)
+        .map(|found| found[1].to_owned())
+        .collect();
+    assert!(named.len() > 40, "only {} paths in the map", named.len());
+    let gone: Vec<&String> = named
+        .iter()
+        .filter(|path| !root().join(path).exists())
+        .collect();
+    assert!(
+        gone.is_empty(),
+        "docs/internals.md names what is not there: {gone:?}"
+    );
+}

@@ -24,7 +24,13 @@ pub(super) const REPORT: InputFormat = InputFormat {
 };
 
 pub(super) const ELF: InputFormat = magic!(b"\x7fELF", "an ELF program or library");
-pub(super) const SQLITE: InputFormat = magic!(b"SQLite format 3\0", "an SQLite database");
+/// A database that is no export of Nsight Systems.
+pub(super) const SQLITE: InputFormat = InputFormat {
+    name: "",
+    what: "an SQLite database",
+    tells: Provides::NOTHING,
+    probe: |head| head.yes_once_closed(head.bytes.starts_with(super::nsys::SQLITE_MAGIC)),
+};
 pub(super) const ZIP: InputFormat = magic!(b"PK\x03\x04", "a zip archive");
 pub(super) const BZIP2: InputFormat = magic!(b"BZh", "a bzip2 file");
 pub(super) const XZ: InputFormat = magic!(b"\xfd7zXZ\0", "an xz file");
@@ -37,7 +43,7 @@ pub(super) const PICKLE: InputFormat = InputFormat {
     name: "",
     what: "a Python pickle",
     tells: Provides::NOTHING,
-    probe: |head| ProbeAnswer::yes_or_no(is_pickle(head)),
+    probe: |head| head.yes_once_closed(is_pickle(head)),
 };
 
 /// Anything else that is no text.
@@ -45,7 +51,7 @@ pub(super) const OTHER: InputFormat = InputFormat {
     name: "",
     what: "a binary file",
     tells: Provides::NOTHING,
-    probe: |head| ProbeAnswer::yes_or_no(is_binary(head.bytes)),
+    probe: |head| head.yes_once_closed(is_binary(head.bytes)),
 };
 
 pub(super) fn is_pickle(head: &InputHead<'_>) -> bool {
@@ -73,8 +79,8 @@ mod tests {
     use super::*;
 
     fn kind(bytes: &[u8]) -> Option<&'static str> {
-        let (format, _) =
-            crate::formats::recognise_format(&InputHead::from_bytes(bytes), Provides::CALLS);
+        let head = InputHead::from_bytes(bytes);
+        let format = crate::formats::recognise_format(&head, Provides::CALLS)?.format;
         (format.name != "log").then_some(format.what)
     }
 

@@ -15,10 +15,10 @@ pub(super) const JSON: InputFormat = InputFormat {
         let is_document = match text.first() {
             Some(b'[') => true,
             // A configuration may be printed before the lines of a log.
-            Some(b'{') => head.is_whole && text.contains(&b'\n'),
+            Some(b'{') => head.is_whole() && text.contains(&b'\n'),
             _ => false,
         };
-        let is_data = || is_json(text, head.is_whole) && !json_strings(text).any(is_log_text);
+        let is_data = || is_json(text, head.is_whole()) && !json_strings(text).any(is_log_text);
         ProbeAnswer::perhaps_or_no(is_document && is_data())
     },
 };
@@ -83,7 +83,7 @@ fn is_header(line: &[u8]) -> bool {
 
 /// True where all records have as many fields as the header, and no field is a text.
 fn is_table(head: &InputHead<'_>) -> bool {
-    let whole = match head.is_whole {
+    let whole = match head.is_whole() {
         true => head.bytes,
         // The last record is cut.
         false => &head.bytes[..memchr::memrchr(b'\n', head.bytes).unwrap_or(0)],
@@ -98,7 +98,7 @@ fn is_table(head: &InputHead<'_>) -> bool {
             _ => return false,
         }
     }
-    records > 1
+    records > 1 || head.is_open()
 }
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
         let long = format!("[{}", "[1, \"a\"],".repeat(9));
         let head = |bytes: &[u8]| {
             (JSON.probe)(&InputHead {
-                is_whole: false,
+                end: HeadEnd::Cut,
                 ..InputHead::from_bytes(bytes)
             })
         };

@@ -8,7 +8,7 @@ pub mod timeline;
 pub mod walk;
 
 use crate::error::{Error, Result};
-use crate::formats::{InputFormat, InputHead, ProbeAnswer, Provides};
+use crate::formats::format::{InputFormat, InputHead, ProbeAnswer, Provides};
 use crate::grammar::trainer::{Recogniser, TrainerMark};
 use crate::log::attempts::{AttemptFinder, AttemptStart};
 use crate::log::mend::torn::{JoinedCall, TornLineJoiner};
@@ -47,7 +47,7 @@ pub(crate) const PLAIN_TEXT_FORMAT: InputFormat = InputFormat {
 
 /// True for a whole text, of which none is NCCL's.
 pub(super) fn is_other(head: &InputHead<'_>) -> bool {
-    head.is_whole && memchr::memmem::find(head.bytes, b"NCCL").is_none()
+    head.is_whole() && memchr::memmem::find(head.bytes, b"NCCL").is_none()
 }
 
 /// How a log is read.

@@ -11,9 +11,40 @@ use crate::report::progress::ByteProgressBar;
 use crate::source::{InputListing, STDIO_BUFFER_BYTES};
 use account::Account;
 use methods::PlacementMethods;
+use rustc_hash::FxHashSet;
 use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 
 pub use crate::error::escape::{EscapingWriter, escape_for_terminal};
+
+/// A message as it was reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportMessage {
+    /// The stage that reported it, for messages of [`Report::absorb`].
+    pub stage: Option<&'static str>,
+    /// `error`, `warning` or `note`.
+    pub severity: &'static str,
+    /// The message without the program's name.
+    pub text: String,
+}
+
+/// Messages without repeats, in their order.
+#[derive(Debug, Default)]
+struct KeptMessages {
+    list: Vec<ReportMessage>,
+    known: FxHashSet<(&'static str, String)>,
+}
+
+impl KeptMessages {
+    /// Adds a message; `false` if it is known.
+    fn push(&mut self, message: &ReportMessage) -> bool {
+        let is_new = self.known.insert((message.severity, message.text.clone()));
+        if is_new {
+            self.list.push(message.clone());
+        }
+        is_new
+    }
+}
 
 /// Collects what is to be reported about each input, and reports it at the end.
 #[derive(Debug)]
@@ -31,6 +62,8 @@ pub struct Report {
     twice: usize,
     unfinished: usize,
     silent: bool,
+    /// The messages so far, if they are kept.
+    kept: Option<Mutex<KeptMessages>>,
     /// How calls were placed in steps.
     methods: PlacementMethods,
     /// The first input that has calls: of logs or tables, and of a recorder.
@@ -81,6 +114,7 @@ impl Report {
             twice: 0,
             unfinished: 0,
             silent: false,
+            kept: None,
             methods: PlacementMethods::default(),
             sources: [None, None],
         }
@@ -92,6 +126,52 @@ impl Report {
             silent: true,
             ..self
         }
+    }
+
+    /// A report that prints nothing and keeps its messages: that of a stage whose table another program
+    /// shows ([`Report::absorb`]).
+    pub fn of_section() -> Report {
+        let mut report = Report::new("", false, false).silenced();
+        report.keep_messages();
+        report
+    }
+
+    /// Keeps all messages from now on, besides printing them.
+    pub fn keep_messages(&mut self) {
+        self.kept.get_or_insert_default();
+    }
+
+    /// The messages kept so far, and those that [`Report::finish`] will add.
+    pub fn messages(&self) -> Vec<ReportMessage> {
+        let messages = self.with_kept(|kept| {
+            for (severity, text) in self.end_messages() {
+                kept.push(&ReportMessage {
+                    stage: None,
+                    severity,
+                    text,
+                });
+            }
+            kept.list.clone()
+        });
+        messages.unwrap_or_default()
+    }
+
+    /// Takes over how the run of `stage` ended: this report is damaged if that one is, keeps its messages,
+    /// and prints its warnings and errors if they are new.
+    pub fn absorb(&mut self, stage: &'static str, ended: &Report) {
+        self.damaged |= ended.is_damaged();
+        for mut message in ended.messages() {
+            message.stage = message.stage.or(Some(stage));
+            let is_new = self.with_kept(|kept| kept.push(&message));
+            if is_new != Some(false) && message.severity != "note" {
+                self.print_line(&format!("{}: {}", message.severity, message.text));
+            }
+        }
+    }
+
+    fn with_kept<T>(&self, use_kept: impl FnOnce(&mut KeptMessages) -> T) -> Option<T> {
+        let kept = self.kept.as_ref()?.lock();
+        Some(use_kept(&mut kept.unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// The same beside a bar, which makes room for each line.
@@ -375,11 +455,9 @@ impl Report {
         self.print_message("warning", text);
     }
 
-    /// A note; not under `--quiet`.
+    /// A note; not printed under `--quiet`.
     pub fn note(&self, text: &str) {
-        if !self.quiet {
-            self.print_message("note", text);
-        }
+        self.print_message("note", text);
     }
 
     /// Rows were written before the input ended that would not be written so now.
@@ -395,30 +473,38 @@ impl Report {
         self.methods.add_counts(methods);
     }
 
-    /// Says what was not read, and the account of all lines, if asked for or if anything was
-    /// damaged.
-    pub fn finish(&self) {
-        if let Some(words) = self.methods.summary_text() {
-            self.note(&words);
+    /// What is reported at the end of a run: how calls were placed, and what was not read.
+    fn end_messages(&self) -> Vec<(&'static str, String)> {
+        let mut messages = Vec::new();
+        if let Some(text) = self.methods.summary_text() {
+            messages.push(("note", text));
         }
         if let Some(passed) = self.skipped_inputs() {
-            self.note(&format!("files that are not logs were skipped: {passed}"));
+            let text = format!("files that are not logs were skipped: {passed}");
+            messages.push(("note", text));
         }
         if self.unfinished > MAX_LISTED_NAMES {
             let more = self.unfinished - MAX_LISTED_NAMES;
-            self.note(&format!(
-                "{more} more inputs have a last line without an end"
-            ));
+            let text = format!("{more} more inputs have a last line without an end");
+            messages.push(("note", text));
         }
         if self.twice > MAX_LISTED_NAMES {
             let more = self.twice - MAX_LISTED_NAMES;
-            self.warn(&format!(
-                "{more} more inputs have calls that are counted twice"
-            ));
+            let text = format!("{more} more inputs have calls that are counted twice");
+            messages.push(("warning", text));
         }
         if self.again.all > 0 {
             let again = self.again.list_names();
-            self.note(&format!("files with several names were read once: {again}"));
+            let text = format!("files with several names were read once: {again}");
+            messages.push(("note", text));
+        }
+        messages
+    }
+
+    /// Reports what was not read, and the account of all lines if any was damaged or under `-v`.
+    pub fn finish(&self) {
+        for (severity, text) in self.end_messages() {
+            self.print_message(severity, &text);
         }
         let t = &self.total;
         if self.verbose || t.damaged > 0 {
@@ -472,8 +558,18 @@ impl Report {
             || !self.total.unknown_datatypes.is_empty()
     }
 
-    fn print_message(&self, severity: &str, text: &str) {
-        self.print_line(&format!("{severity}: {text}"));
+    fn print_message(&self, severity: &'static str, text: &str) {
+        self.with_kept(|kept| {
+            let (stage, text) = (None, text.to_owned());
+            kept.push(&ReportMessage {
+                stage,
+                severity,
+                text,
+            })
+        });
+        if !(self.quiet && severity == "note") {
+            self.print_line(&format!("{severity}: {text}"));
+        }
     }
 
     fn print_line(&self, text: &str) {

@@ -3,7 +3,7 @@
 //! that is not as it was: a log that has grown since is read as far as it was, one that was
 //! truncated or written anew is an error.
 
-use super::fill_buffer;
+use super::read::fill_buffer;
 use crate::error::{Error, Result};
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,7 +2,7 @@
 
 use super::change_check::InputFingerprint;
 use super::guard::FileMap;
-use super::{FillEnd, fill_until_idle};
+use super::read::{FillEnd, fill_until_idle};
 use crate::error::{Error, Result};
 use memchr::{memchr, memrchr};
 use serde::{Deserialize, Serialize};

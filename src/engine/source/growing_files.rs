@@ -10,6 +10,7 @@ use super::file_events::FileEvents;
 use super::list::{FilePattern, expand_paths};
 use super::live_reader::LiveReader;
 use super::packed::PackCodec;
+use super::read::read_some;
 use super::{InputName, guard};
 use crate::error::{Error, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -107,7 +108,7 @@ impl GrowingFiles {
             piece: vec![0; GROWTH_READ_BYTES],
         };
         if paths.is_empty() || paths.iter().any(|path| path.as_os_str() == "-") {
-            let file = guard::stdin_file().map_err(|e| InputName::Stdin.read_error(e))?;
+            let file = guard::stdin_file().map_err(|e| InputName::stdin().read_error(e))?;
             follow.inputs.push(GrowingInput::Pipe {
                 live: LiveReader::new(file),
                 ended: false,
@@ -191,7 +192,7 @@ impl GrowingFiles {
                         true => live.read(&mut self.piece).map(Some),
                         false => Ok(None),
                     };
-                    let n = read().map_err(|e| InputName::Stdin.read_error(e))?;
+                    let n = read().map_err(|e| InputName::stdin().read_error(e))?;
                     *ended = n == Some(0);
                     (n.unwrap_or(0), false)
                 }
@@ -257,7 +258,9 @@ impl GrowingFiles {
         match pipe {
             Some(live) => {
                 let waited = live.wait_until_readable(ACTIVE_POLL_INTERVAL);
-                waited.map(drop).map_err(|e| InputName::Stdin.read_error(e))
+                waited
+                    .map(drop)
+                    .map_err(|e| InputName::stdin().read_error(e))
             }
             None => {
                 self.ear.wait_for_change(ACTIVE_POLL_INTERVAL);
@@ -387,9 +390,12 @@ impl FollowedFile {
 
 /// What is there from a place on; what cannot be read there, as a pipe, is read as it comes.
 fn read_at(mut file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
-    match file.read_at(to, at) {
-        Err(e) if e.raw_os_error() == Some(libc::ESPIPE) => file.read(to),
-        read => read,
+    loop {
+        match file.read_at(to, at) {
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if e.raw_os_error() == Some(libc::ESPIPE) => return read_some(&mut file, to),
+            read => return read,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the user named, as a list of inputs: folders become the files in them, and a file that
 //! has several names is read once.
 
-use super::InputName;
+use super::{InputName, PipeSlot};
 use crate::error::escape::shown_path;
 use crate::error::{Error, Result};
 use globset::{GlobBuilder, GlobMatcher};
@@ -62,7 +62,7 @@ pub struct InputListing {
 pub fn expand_paths(paths: &[PathBuf], patterns: &[FilePattern]) -> Result<InputListing> {
     let mut found = InputListing::default();
     if paths.is_empty() {
-        found.origins.push(InputName::Stdin);
+        found.origins.push(InputName::stdin());
         return Ok(found);
     }
     let mut lister = FolderLister {
@@ -94,16 +94,24 @@ impl FolderLister<'_> {
     /// A path that the user named.
     fn add_named_path(&mut self, path: &Path) {
         if path.as_os_str() == "-" {
-            return self.found.origins.push(InputName::Stdin);
+            return self.found.origins.push(InputName::stdin());
         }
         match path.metadata() {
             Ok(meta) if meta.is_dir() => self.add_named_folder(path, &meta),
-            // A terminal, /dev/null.
+            // Several of them may be one device: a terminal, /dev/null.
             Ok(meta) if meta.file_type().is_char_device() => {
-                self.found.origins.push(InputName::Path(path.to_owned()));
+                let slot = PipeSlot::default();
+                self.found
+                    .origins
+                    .push(InputName::Pipe(path.to_owned(), slot));
             }
             Ok(meta) => {
-                self.add_file(InputName::Path(path.to_owned()), (meta.dev(), meta.ino()));
+                let path = path.to_owned();
+                let name = match meta.is_file() {
+                    true => InputName::Path(path),
+                    false => InputName::Pipe(path, PipeSlot::default()),
+                };
+                self.add_file(name, (meta.dev(), meta.ino()));
             }
             // What is wrong is said when it is opened.
             Err(_) => self.found.origins.push(InputName::Path(path.to_owned())),
@@ -263,7 +271,7 @@ mod tests {
         let twice = [at("b.log"), at("b.log"), at("."), PathBuf::from("-")];
         let found = expand_paths(&twice, &[]).unwrap();
         assert_eq!((found.origins.len(), found.again.len()), (3, 4));
-        assert_eq!(found.origins[2], InputName::Stdin);
+        assert_eq!(found.origins[2], InputName::stdin());
     }
 
     #[test]

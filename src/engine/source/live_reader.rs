@@ -1,6 +1,7 @@
 //! Reading what another process still writes: a signal ends the input, not the program, which then
 //! writes what it has.
 
+use super::read::read_some;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -218,7 +219,7 @@ impl LiveReader {
 impl Read for LiveReader {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let Some(Some(stop)) = STOP.get() else {
-            return self.file.read(to);
+            return read_some(&mut self.file, to);
         };
         let mut n = 0;
         let is_wanted = self.idles.are_wanted();
@@ -237,7 +238,7 @@ impl Read for LiveReader {
             } else {
                 to.len()
             };
-            n = self.file.read(&mut to[..most])?;
+            n = read_some(&mut self.file, &mut to[..most])?;
             self.came.add_bytes(n);
             if stop.has_signal() {
                 self.last = self.last.saturating_sub(n);

@@ -14,7 +14,10 @@ pub(super) enum PackCodec {
 }
 
 impl PackCodec {
-    /// The codec of what begins with `magic`.
+    /// Bytes that decide the codec.
+    pub(super) const MAGIC_BYTES: usize = 4;
+
+    /// Returns the codec of an input that begins with `magic`.
     pub(super) fn detect_codec(magic: &[u8]) -> Option<PackCodec> {
         match magic {
             [0x1f, 0x8b, ..] => Some(PackCodec::Gzip),

@@ -2,10 +2,10 @@
 //! worker that walks them, into memory that it uses again.
 
 use super::chunks::MIN_CHUNK_BYTES;
-use super::{InputName, LineRejoiner, fill_buffer, head_of, is_coded};
+use super::read::{fill_buffer, read_some};
+use super::{InputName, LineRejoiner, head_of, is_coded};
 use std::cell::RefCell;
 use std::fs::{self, File, Metadata};
-use std::io::Read;
 use std::ops::Range;
 
 /// Plain text files, each one chunk however it is read, that are one after the other.
@@ -99,9 +99,11 @@ fn open_small_file(origin: &InputName) -> Option<(File, usize)> {
         len.filter(|&len| meta.is_file() && len <= MIN_CHUNK_BYTES)
     };
     match origin {
-        InputName::Stdin | InputName::Followed(_) | InputName::Inside(_) | InputName::Copy(..) => {
-            None
-        }
+        InputName::Stdin(_)
+        | InputName::Followed(_)
+        | InputName::Inside(_)
+        | InputName::Pipe(..)
+        | InputName::Copy(..) => None,
         // Asked before it is opened: to open a pipe waits for its writer.
         InputName::Path(path) => {
             let len = small(fs::metadata(path).ok()?)?;
@@ -137,7 +139,7 @@ fn read_small_file(
             .min(TEXT_ALIGNMENT_BYTES);
     let room = &mut buffer[used..];
     // What is there at once and no more is as much as a map would have: no second look for the end.
-    let mut n = file.read(room).ok()?;
+    let mut n = read_some(&mut file, room).ok()?;
     if n != len {
         n += fill_buffer(&mut file, &mut room[n..]).ok()?;
     }
@@ -222,7 +224,7 @@ mod tests {
         let path = dir.path().join("log");
         assert!(bytes(&path).is_none() && bytes(dir.path()).is_none());
         read_small_files(
-            &[InputName::Stdin],
+            &[InputName::stdin()],
             BLOCK_REJOINER,
             |_| true,
             |_, texts| assert!(texts.is_none()),

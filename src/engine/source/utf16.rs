@@ -1,17 +1,18 @@
 //! Text in UTF-16, as the `>` of Windows' PowerShell writes it, read as UTF-8.
 
-use super::fill_buffer;
+use super::read::fill_buffer;
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use encoding_rs_io::DecodeReaderBytesBuilder;
 use std::io::{self, Cursor, Read};
 
-/// So many bytes are looked at: without a byte order mark a few letters are no proof.
+/// Bytes that decide the encoding, wherever the input comes from. Fewer letters without a byte order mark
+/// prove nothing; a live pipe must not wait for more.
 pub(super) const ENCODING_HEAD_BYTES: usize = 32;
 
-/// A reader of text that was looked at.
+/// A reader of text whose encoding is known.
 pub(super) type DecodedTextReader = Box<dyn Read + Send>;
 
-/// What `reader` gives, in UTF-8, and whether it is UTF-16.
+/// Returns the text of `reader` in UTF-8, and whether it is UTF-16.
 pub(super) fn decode_utf16(mut reader: DecodedTextReader) -> io::Result<(DecodedTextReader, bool)> {
     let mut head = vec![0; ENCODING_HEAD_BYTES];
     let n = fill_buffer(&mut *reader, &mut head)?;
@@ -30,36 +31,53 @@ pub(super) fn decode_utf16(mut reader: DecodedTextReader) -> io::Result<(Decoded
     Ok((text, encoding.is_some()))
 }
 
-/// UTF-16 if `head`, the first bytes, begins with its mark, or has a zero beside each letter.
-pub(super) fn detect_utf16(head: &[u8]) -> Option<&'static Encoding> {
-    match head {
+/// Returns the encoding of text that begins with `bytes`, if it is UTF-16: text after a byte order mark, or
+/// ASCII with a zero beside each letter. No byte beyond the first [`ENCODING_HEAD_BYTES`] counts, so that
+/// all callers get one answer.
+pub(super) fn detect_utf16(bytes: &[u8]) -> Option<&'static Encoding> {
+    let head = &bytes[..bytes.len().min(ENCODING_HEAD_BYTES)];
+    let (encoding, rest) = match head {
         // UTF-32 begins as UTF-16 does.
-        [0xff, 0xfe, 0, 0, ..] => None,
-        // The mark alone proves nothing: in a log most letters have a zero beside them.
-        [0xff, 0xfe, rest @ ..] if is_mostly_zero(rest, 1) => Some(UTF_16LE),
-        [0xfe, 0xff, rest @ ..] if is_mostly_zero(rest, 0) => Some(UTF_16BE),
-        _ => {
-            let head = &head[..head.len().min(ENCODING_HEAD_BYTES)];
-            let is_letter = |&b: &u8| matches!(b, b'\t' | b'\n' | b'\r' | 0x1b | 0x20..0x7f);
-            let are = |of: fn([u8; 2]) -> (u8, u8)| {
-                let mut pairs = head.chunks_exact(2).map(|pair| of([pair[0], pair[1]]));
-                head.len() == ENCODING_HEAD_BYTES
-                    && pairs.all(|(letter, zero)| is_letter(&letter) && zero == 0)
-            };
-            if are(|[a, b]| (a, b)) {
-                Some(UTF_16LE)
-            } else {
-                are(|[a, b]| (b, a)).then_some(UTF_16BE)
-            }
+        [0xff, 0xfe, 0, 0, ..] => return None,
+        [0xff, 0xfe, rest @ ..] => (UTF_16LE, rest),
+        [0xfe, 0xff, rest @ ..] => (UTF_16BE, rest),
+        _ if head.len() < ENCODING_HEAD_BYTES => return None,
+        [_, 0, ..] => (UTF_16LE, head),
+        _ => (UTF_16BE, head),
+    };
+    let has_mark = rest.len() < head.len();
+    let units = rest.chunks_exact(2).map(|pair| match encoding == UTF_16LE {
+        true => u16::from_le_bytes([pair[0], pair[1]]),
+        false => u16::from_be_bytes([pair[0], pair[1]]),
+    });
+    let is_text = match has_mark {
+        true => is_text(units),
+        false => {
+            let mut units = units;
+            units.all(is_ascii_text)
         }
-    }
+    };
+    is_text.then_some(encoding)
 }
 
-/// True where at least half of the pairs of `bytes` have a zero at `place`.
-fn is_mostly_zero(bytes: &[u8], place: usize) -> bool {
-    let pairs = bytes.chunks_exact(2);
-    let all = pairs.len();
-    2 * pairs.filter(|pair| pair[place] == 0).count() >= all
+/// True for text without a control character or half of a surrogate pair. The last unit may be the first
+/// half of a pair that is cut.
+fn is_text(units: impl Iterator<Item = u16>) -> bool {
+    let mut letters = char::decode_utf16(units).peekable();
+    while let Some(letter) = letters.next() {
+        let is_sound = match letter {
+            Ok(letter) => !letter.is_control() || matches!(letter, '\t' | '\n' | '\r' | '\x1b'),
+            Err(half) => letters.peek().is_none() && half.unpaired_surrogate() < 0xdc00,
+        };
+        if !is_sound {
+            return false;
+        }
+    }
+    true
+}
+
+fn is_ascii_text(unit: u16) -> bool {
+    matches!(unit, 0x09 | 0x0a | 0x0d | 0x1b | 0x20..=0x7e)
 }
 
 #[cfg(test)]
@@ -94,6 +112,12 @@ mod tests {
                 assert_eq!((text.as_slice(), is_utf16), (TEXT.as_bytes(), true));
             }
         }
+        // Few of its letters have a zero beside them.
+        let far = "\u{feff}训练日志：第一步开始了，请等待。\nhost:1:2 [0] NCCL INFO x\n";
+        for text in [far, &format!("{far}{TEXT}")] {
+            let (read, is_utf16) = read(&bytes(text, false));
+            assert_eq!((&read[..], is_utf16), (text[3..].as_bytes(), true));
+        }
         // A byte too many is no letter.
         let mut cut = bytes(TEXT, false);
         cut.push(b'x');
@@ -105,7 +129,9 @@ mod tests {
         let zeros = [&[0; 100][..], TEXT.as_bytes()].concat();
         let utf32: Vec<u8> = [0xff, 0xfe, 0, 0, b'h', 0, 0, 0].to_vec();
         let few = bytes("NCCL", false);
-        for text in [TEXT.as_bytes(), b"", b"h", &zeros, &utf32, &few] {
+        // Numbers after a mark.
+        let numbers = [&[0xff, 0xfe][..], &[0x01, 0xd8].repeat(20)].concat();
+        for text in [TEXT.as_bytes(), b"", b"h", &zeros, &utf32, &few, &numbers] {
             assert_eq!(read(text), (text.to_vec(), false));
         }
     }

@@ -20,82 +20,107 @@ mod registry;
 mod tests;
 mod user_pattern;
 
+pub use facts::SampleLine;
+use facts::TrainerFacts;
 pub use parts::prefix::parse_stamp_millis;
 pub use recogniser::Recogniser;
 pub use recogniser::split_pieces;
 use serde::{Deserialize, Serialize};
 
-/// A training framework whose step lines are known.
-///
-/// Declared in order of priority: when lines of several are in one log, the smallest is the one
-/// that counts the steps. DeepSpeed's lines are beside Megatron-DeepSpeed's, a progress bar beside
-/// either. Megatron-Bridge prints Megatron-LM's line and is [`Trainer::Megatron`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Trainer {
+/// Declares [`Trainer`] from rows of documentation, name and facts.
+macro_rules! trainers {
+    ($($(#[$doc:meta])* $trainer:ident = $facts:path,)*) => {
+        /// A training framework whose step lines are known.
+        ///
+        /// Declared in order of priority: when lines of several are in one log, the smallest is the
+        /// one that counts the steps. DeepSpeed's lines are beside Megatron-DeepSpeed's, a progress
+        /// bar beside either. Megatron-Bridge prints Megatron-LM's line and is [`Trainer::Megatron`].
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        pub enum Trainer {
+            $($(#[$doc])* $trainer,)*
+            /// The user's own pattern.
+            Custom,
+        }
+
+        impl Trainer {
+            const KNOWN: &[Trainer] = &[$(Trainer::$trainer),*];
+
+            fn facts(self) -> &'static TrainerFacts {
+                match self {
+                    $(Trainer::$trainer => &$facts,)*
+                    Trainer::Custom => &registry::CUSTOM,
+                }
+            }
+        }
+    };
+}
+
+// A new trainer is a file with its facts and a row here, at the place of its priority.
+trainers! {
     /// NeMo 2, `Training epoch 0, iteration 45/99` (`progress_printer.py` @8cfedd72).
-    Nemo2,
+    Nemo2 = language::nemo::FACTS,
     /// NeMo 1 and NeMo 2's progress bar, `Epoch 0: :  3%|` (`nlp_overrides.py` @v1.23.0).
-    Nemo1,
+    Nemo1 = bar::described_bars::NEMO,
     /// Megatron-LM and Megatron-Bridge, ` iteration 43/ 100 |` (`training.py` @d98e8a64).
-    Megatron,
+    Megatron = language::megatron::FACTS,
     /// Megatron-DeepSpeed, Megatron-LM's line with ` TFLOPs: ` (`training.py` @4efb479).
-    MegatronDeepSpeed,
+    MegatronDeepSpeed = language::megatron::DEEPSPEED,
     /// GPT-NeoX, Megatron-LM's line with ` approx flops per GPU: ` (`logging.py` @ea7aefd).
-    GptNeox,
+    GptNeox = language::megatron::NEOX,
     /// MaxText, `completed step: 9, seconds: 5.667` (`metric_logger.py` @e591f30).
-    MaxText,
+    MaxText = language::maxtext::FACTS,
     /// torchtitan, `step:  4  loss:  7.62585` (`metrics.py` @b5bcd76).
-    Torchtitan,
+    Torchtitan = language::torchtitan::FACTS,
     /// nanotron, `iteration: 991 / 1000 |` (`trainer.py` @2411b02).
-    Nanotron,
+    Nanotron = language::nanotron::FACTS,
     /// OLMo-core and OLMo, `[step=1/7,epoch=1]` (`console_logger.py` @fa6c501).
-    OlmoCore,
+    OlmoCore = language::other_frameworks::OLMO,
     /// Composer and LLM-Foundry, `[batch=1/10]:` (`console_logger.py` @6405188).
-    Composer,
+    Composer = language::other_frameworks::COMPOSER,
     /// verl, `step:2 - actor/grad_norm:0.069` (`aggregate_logger.py` @b178a3c).
-    Verl,
+    Verl = language::reinforce::VERL,
     /// OpenRLHF, `Global step 1: {` (`ppo_trainer.py` @3c3be62).
-    OpenRlhf,
+    OpenRlhf = language::reinforce::OPENRLHF,
     /// fairseq and metaseq, `num_updates=2800` (`progress_bar.py` @3d262bb).
-    Fairseq,
+    Fairseq = language::fairseq::FACTS,
     /// litGPT, `iter 3050700 step 610140 |` (`pretrain.py` @2685705), and nanoGPT's sibling form.
-    LitGpt,
+    LitGpt = language::litgpt::FACTS,
     /// MXNet's speedometer, `Epoch[0] Batch [0-20]\tSpeed: 20461.75 samples/sec` (`callback.py`), and
     /// NVIDIA's single-shot detector on it.
-    Mxnet,
+    Mxnet = benchmark::mxnet::FACTS,
     /// maskrcnn_benchmark and detectron2, `eta: 0:41:22  iter: 50` (`trainer.py`, `events.py`).
-    MaskRcnn,
+    MaskRcnn = benchmark::eta::MASKRCNN,
     /// torchvision's references and their kin, `Epoch: [0]  [1020/4572]  eta: 0:16:47`
     /// (`references/detection/utils.py`).
-    TorchVision,
+    TorchVision = benchmark::eta::TORCHVISION,
     /// HugeCTR, `Iter: 1000 Time(1000 iters): 3.118911s` (`model.cpp`).
-    HugeCtr,
+    HugeCtr = benchmark::hugectr::FACTS,
     /// NVIDIA's DLLogger, `DLL 2025-04-27 22:27:25.391486 - Iteration 0 |`.
-    DlLogger,
+    DlLogger = benchmark::dllogger::FACTS,
     /// PyTorch's ImageNet example and NVIDIA's GNMT, `Epoch: [0][  10/5005]\tTime  0.512 ( 0.630)`.
-    ImageNet,
+    ImageNet = benchmark::reference::IMAGENET,
     /// MLPerf's single-shot detector, `Iteration:   1000, Loss function: 5.234`.
-    Ssd,
+    Ssd = benchmark::reference::SSD,
     /// MLPerf's BERT, `{'training_steps': 12,`.
-    Bert,
+    Bert = benchmark::reference::BERT,
     /// DLRM, Meta's `Finished training it 128/128028 of epoch 0, 71.86 ms/it` and NVIDIA's.
-    Dlrm,
+    Dlrm = benchmark::reference::DLRM,
     /// dlrover's ATorch, `[#step] [END] {"global_step": 177019`.
-    Dlrover,
+    Dlrover = benchmark::reference::DLROVER,
     /// MLPerf's `:::MLLOG` records (`mllog.py` @7bbf792).
-    MlPerf,
+    MlPerf = benchmark::mlperf::FACTS,
     /// ColossalAI, `[3/10] Loss:1.2, Step time: 0.5s` (`train_gpt_demo.py` @4f9953b).
-    ColossalAi,
+    ColossalAi = language::other_frameworks::COLOSSAL,
     /// torchtune, a bar described `1|2|Loss: ` (`full_finetune_distributed.py` @bd2a0fc).
-    Torchtune,
+    Torchtune = language::other_frameworks::TORCHTUNE,
     /// DeepSpeed's engine, `step=40, skipped=2` (`engine.py` @edaa722).
-    DeepSpeed,
+    DeepSpeed = language::deepspeed::FACTS,
     /// Lightning, `Epoch 0:   2%|▎| 1/40 [..., 3.04it/s]` (`tqdm_progress.py`, 2.6).
-    Lightning,
+    Lightning = bar::described_bars::LIGHTNING,
     /// The Hugging Face trainer and its kin, a bare tqdm bar (`trainer_callback.py`, 5.23.0).
-    Hf,
-    /// The user's own pattern.
-    Custom,
+    Hf = bar::FACTS,
 }
 
 /// What one step line says.

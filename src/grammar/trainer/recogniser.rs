@@ -24,11 +24,8 @@ impl StepFilter {
             StepFilter::Every => Some(mark),
             StepFilter::Matching(_) => None,
             StepFilter::Of(wanted) => {
-                // A fork of Megatron-LM may add a field that looks like its descendants'.
-                let descends =
-                    matches!(line.trainer, Trainer::MegatronDeepSpeed | Trainer::GptNeox);
-                if *wanted == Trainer::Megatron && descends {
-                    line.trainer = Trainer::Megatron;
+                if line.trainer.fork_of() == Some(*wanted) {
+                    line.trainer = *wanted;
                 }
                 (line.trainer == *wanted).then_some(TrainerMark::Step(line))
             }

@@ -131,7 +131,7 @@ impl ProgramRun {
             listed.push(found.origins);
         }
         let origins = listed.concat();
-        if origins.iter().filter(|&o| *o == InputName::Stdin).count() > 1 {
+        if origins.iter().filter(|o| o.is_stdin()).count() > 1 {
             bail!("standard input (-) can be named only once");
         }
         let marker = match (steps.compat, steps.lines.marker) {

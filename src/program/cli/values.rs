@@ -30,6 +30,11 @@ impl std::str::FromStr for ByteSize {
 }
 
 impl ByteSize {
+    /// The number of bytes, or the largest one that fits.
+    pub fn bytes(self) -> u64 {
+        u64::try_from(self.0).unwrap_or(u64::MAX)
+    }
+
     /// The sizes as edges of buckets.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! What nccl-check says: one finding, with its evidence.
 
+pub(crate) use super::kind::{Kind, WarnKind};
 use crate::stages::net::net_stage::FirstReportLine;
 
 /// How bad a finding is. The worst comes first.
@@ -122,8 +123,8 @@ pub struct About {
 /// Something that is wrong, or worth knowing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Its kind, a stable word: `op_mismatch`, `socket_fallback`.
-    pub id: &'static str,
+    /// Its kind.
+    pub kind: Kind,
     /// How bad it is.
     pub severity: Severity,
     /// One sentence, without a full stop.
@@ -138,4 +139,87 @@ pub struct Finding {
     pub advice: String,
     /// The lines that show it, the most telling first; a few.
     pub evidence: Vec<Evidence>,
+    /// What else is known of it, as facts: [`words::write_reasons`] puts them into words last.
+    ///
+    /// [`words::write_reasons`]: super::words::write_reasons
+    pub reasons: Vec<Reason>,
+}
+
+/// A fact about a finding. The folding of findings reads facts, never a sentence; the words for them
+/// are in [`words`](super::words).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// The process may have ended itself because of an error: an exit code, an abort.
+    AnswersError,
+    /// The ranks that printed nothing after the job failed.
+    Dead(DeadRanks),
+    /// C++ reports it of a watchdog whose process is taken down.
+    BrokenPromise,
+    /// The job went on after the failure.
+    WentOn,
+    /// The job was started again after the failure.
+    StartedAgain,
+    /// The job was started again after the failure, and went on.
+    OutlivedByRestart,
+    /// Other ranks raised an exception too.
+    AlsoRaised(usize),
+    /// The ranks that are behind also printed nothing after the failure.
+    PrintedNothing(DeadRanks),
+    /// Only the calls show which process failed.
+    NamedByCalls {
+        /// Its rank in the job.
+        rank: Option<u32>,
+        /// Its host.
+        host: Box<[u8]>,
+        /// Its process id.
+        pid: u64,
+    },
+    /// One member is in all pairs whose messages differ.
+    InAllPairs {
+        /// The member, as printed.
+        member: String,
+        /// The pairs.
+        pairs: usize,
+    },
+    /// The dumps of the flight recorder show it too: a clause.
+    DumpsShow(String),
+    /// The records show different sizes.
+    RecordsShow(String),
+    /// The calls whose ends the records have.
+    RecordsEnd(String),
+    /// Another finding explains it.
+    FollowsFrom(Kind),
+    /// The log has an error of its own.
+    LogHas(Kind),
+    /// How the members of a communicator that no line names are known.
+    Grouped(String),
+    /// Calls differ on other communicators too.
+    AlsoDiffer(u64),
+    /// No process reports a failure after it.
+    EndedTogether,
+    /// It comes after the end of the job or of the attempt.
+    AfterJobEnd,
+    /// All other ranks wait in one call.
+    OthersWaitInOneCall,
+    /// Some communicators are not compared.
+    OthersNotCompared,
+    /// Some members have no lines.
+    MembersMissing,
+    /// The log may begin in the middle of the job.
+    LogBeginsLate,
+    /// Other lines are damaged.
+    LinesDamaged,
+    /// The step number falls.
+    StepNumberFalls,
+}
+
+/// Ranks that printed nothing after the job failed, when all others did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeadRanks {
+    /// They are all ranks of a host.
+    pub is_host: bool,
+    /// There are several.
+    pub are_many: bool,
+    /// Another rank lost its connection to them.
+    pub is_connection_lost: bool,
 }

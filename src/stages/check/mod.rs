@@ -3,7 +3,9 @@
 //!
 //! | room | the questions it answers |
 //! |---|---|
-//! | `finding`, `evidence` | what is reported: a finding, and the lines that show it |
+//! | `kind`, `finding`, `evidence` | what is reported: a finding, its facts, and the lines that show it |
+//! | `causes` | which findings follow from which: one table, and one pass that folds by it |
+//! | `words` | facts become words, as the last step |
 //! | `walk` | one walk over all inputs that gathers what every check needs |
 //! | `streams` | every rank's calls as hashes, and which communicators' members differ |
 //! | `ranks` | which ranks call different things or fewer, stopped, or wait in a circle |
@@ -16,10 +18,12 @@
 //! | [`answer`] | what must hold (`--expect`), what the log can answer, findings as rows |
 
 pub mod answer;
+mod causes;
 mod dumps;
 pub(crate) mod evidence;
 pub(crate) mod finding;
 pub(crate) mod hosts;
+pub mod kind;
 mod log;
 pub(crate) mod ranks;
 mod records;
@@ -30,6 +34,7 @@ pub(crate) mod walk;
 pub(crate) mod warn;
 pub(crate) mod watchdog;
 mod wording;
+mod words;
 
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
@@ -40,9 +45,9 @@ use crate::stages::communicators::{CommunicatorState, CommunicatorsSummary};
 use crate::stages::net::{self, fact::NetFactKind};
 use answer::{coverage::LineKinds, expect::LogFacts, summary};
 use dumps::FlightDumps;
-use finding::{About, Confidence, Evidence, Finding, LineSpot, Severity};
+use finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Severity, WarnKind};
 use hosts::{channels, initialisation, transport};
-use log::first_failure::{self, FailureEvidence};
+use log::first_failure::FailureEvidence;
 use log::hygiene;
 use log::{nothing_to_check, odd_steps};
 use ranks::names::RankNames;
@@ -52,8 +57,8 @@ use ranks::{fewer_calls::JobEndSignals, unnamed_communicators};
 use records::CollectiveRecords;
 use std::borrow::Cow;
 use walk::{CheckGathered, Requested};
+use warn::settings;
 use warn::triage::{self, CommEndCounts};
-use warn::{known_warns, settings};
 
 /// What a check came to.
 #[derive(Debug)]
@@ -80,9 +85,7 @@ impl CheckSummary {
 
     /// True where nothing of NCCL's work is in the log.
     pub fn is_empty(&self) -> bool {
-        self.findings
-            .iter()
-            .any(|f| f.id == nothing_to_check::NOT_CHECKED_ID)
+        self.findings.iter().any(|f| f.kind == Kind::NotChecked)
     }
 }
 
@@ -175,7 +178,7 @@ fn judge_gathered(
     failed.excuse_after_end(&mut findings);
     let together = failed.ended_together();
     if together {
-        excuse_closed_connections(&mut findings);
+        causes::excuse_closed_connections(&mut findings);
     }
     let mut failures = collect_failures(seen, &findings, now);
     if !together {
@@ -194,7 +197,7 @@ fn judge_gathered(
     let told = (watched, end, &failures);
     let ranks = ranks::compare_ranks(&seen.found, &untold, &seen.streams, told, &inputs)?;
     findings.extend(ranks.findings);
-    fold_followers_of_causes(&mut findings, |finding| {
+    causes::fold_consequences(&mut findings, |finding| {
         find_rank_in_job(&seen.found, finding)
     });
     let names: Vec<String> = dumps.names().chain(records.names()).cloned().collect();
@@ -207,7 +210,8 @@ fn judge_gathered(
     if names.is_empty() {
         findings.extend(nothing_to_check::find_nothing_to_check(seen));
     }
-    first_failure::correct_end_advice(&mut findings);
+    log::first_failure::correct_end_advice(&mut findings);
+    words::write_reasons(&mut findings);
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
     let compared = ranks.compared;
@@ -299,170 +303,10 @@ fn is_connection_lost_first(seen: &CheckGathered, findings: &[Finding]) -> bool 
     let timed_out = watched
         .iter()
         .any(|w| matches!(w.what, watchdog::WatchdogMessage::Timeout(_)));
-    !timed_out && findings.iter().any(|f| f.id == "warn_peer_closed")
-}
-
-/// Connections that were closed as all processes ended are no failure.
-fn excuse_closed_connections(findings: &mut [Finding]) {
-    let closed = |f: &&mut Finding| f.id == "warn_peer_closed" && f.severity != Severity::Note;
-    for finding in findings.iter_mut().filter(closed) {
-        finding.severity = Severity::Note;
-        finding.sure = finding.sure.max(Confidence::Medium);
-        finding.why += "; no process reports a failure after it, so all may have ended together";
-    }
-}
-
-/// What only follows from a cause that is known is a note: where the ranks' calls say what is wrong, or
-/// who failed first, that PyTorch timed out, and that connections of processes that were then taken
-/// down broke; where a process failed, that it is behind others, or others behind it.
-fn fold_followers_of_causes(
-    findings: &mut Vec<Finding>,
-    rank_in_job: impl Fn(&Finding) -> Option<u32>,
-) {
-    fold_dead_process(findings);
-    name_unnamed_failure(findings, rank_in_job);
-    demote_followers(findings);
-}
-
-/// The rank that the others wait for is the one that fell silent: that is one finding.
-fn fold_dead_process(findings: &mut Vec<Finding>) {
-    let dead = |f: &Finding| f.id == "dead_process" && f.severity == Severity::Error;
-    let whose = |f: &Finding| (f.about.host.clone(), f.about.pid);
-    if let Some(at) = findings.iter().position(dead) {
-        let who = whose(&findings[at]);
-        let is = findings[at]
-            .says
-            .rsplit(": ")
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        // Of a host of which no rank said anything more, the calls show which one stopped.
-        let of_host = findings[at].says.starts_with("ranks ");
-        let behind = |f: &&mut Finding| {
-            matches!(f.id, "rank_behind" | "rank_silent")
-                && f.severity == Severity::Error
-                && (whose(f) == who || of_host && f.about.host == who.0)
-        };
-        let sure = findings[at].sure;
-        if let Some(behind) = findings.iter_mut().find(behind) {
-            let silent = match of_host {
-                true => "no rank of its host",
-                false => "it alone",
-            };
-            let printed = match of_host {
-                true => "printed anything",
-                false => "printed nothing",
-            };
-            behind.says += &format!("; {silent} {printed} after the job failed: {is}");
-            behind.sure = behind.sure.min(sure);
-            findings.remove(at);
-        }
-    }
-}
-
-/// What follows from something else becomes a note.
-fn demote_followers(findings: &mut [Finding]) {
-    let calls = |f: &Finding| {
-        let is_call = f.id.ends_with("_mismatch") && f.about.seq.is_some();
-        is_call || matches!(f.id, "deadlock" | "p2p_wrong_peer")
-    };
-    let lacks = |f: &Finding| {
-        matches!(
-            f.id,
-            "rank_behind" | "rank_silent" | "rank_ahead" | "p2p_missing_counterpart"
-        )
-    };
-    let error = |f: &&Finding| f.severity == Severity::Error;
-    // A process that NCCL gave an error ends by it.
-    let warned = |f: &&Finding| f.id.starts_with("warn_") && !known_warns::is_follower(f.id);
-    let warned = findings.iter().filter(error).find(warned).map(|f| f.id);
-    for finding in findings
-        .iter_mut()
-        .filter(|f| first_failure::is_answer_to_error(f))
-    {
-        if let Some(cause) = warned {
-            finding.severity = Severity::Note;
-            finding.why += &format!("; it follows from {cause}");
-        }
-    }
-    let differ = findings
-        .iter()
-        .filter(error)
-        .find(|f| calls(f))
-        .map(|f| f.id);
-    let failed = findings
-        .iter()
-        .find(|f| first_failure::is_failure_cause(f))
-        .map(|f| f.id);
-    let behind = findings
-        .iter()
-        .filter(error)
-        .find(|f| lacks(f))
-        .map(|f| f.id);
-    // Where the calls show which message is wrong, its receiver's error follows from it.
-    let unmet = |f: &&Finding| f.id == "p2p_missing_counterpart";
-    let unmet = findings.iter().filter(error).find(unmet).map(|f| f.id);
-    // What C++ says of a watchdog whose process is taken down.
-    let is_end = |f: &Finding| f.id == "watchdog_exception" && f.says.contains("Broken promise");
-    for finding in findings.iter_mut() {
-        let follows = match finding.id {
-            "watchdog_timeout" | "setup_failed" => true,
-            id => known_warns::is_follower(id) || is_end(finding),
-        };
-        // A rank that calls something else falls silent; one that fails leaves its calls out.
-        let cause = match finding.id {
-            "dead_process" => differ,
-            "warn_message_truncated" => differ.or(unmet),
-            _ if lacks(finding) => failed,
-            _ if follows => differ.or(failed).or(behind),
-            _ => None,
-        };
-        if let Some(cause) = cause {
-            finding.severity = Severity::Note;
-            finding.why += &format!("; it follows from {cause}");
-        }
-    }
-}
-
-/// Where one process failed that no line names, and the others wait for one, that is it.
-fn name_unnamed_failure(findings: &mut [Finding], rank_in_job: impl Fn(&Finding) -> Option<u32>) {
-    let is_unnamed = |f: &&mut Finding| {
-        let About {
-            host, pid, rank, ..
-        } = &f.about;
-        let is_nobody = host.is_none() && pid.is_none() && rank.is_none();
-        first_failure::is_failure_cause(f) && f.severity == Severity::Error && is_nobody
-    };
-    let is_behind = |f: &&Finding| {
-        matches!(f.id, "rank_behind" | "rank_silent") && f.severity == Severity::Error
-    };
-    let mut behind = findings.iter().filter(is_behind);
-    let (Some(one), None) = (behind.next(), behind.next()) else {
-        return;
-    };
-    let about = About {
-        host: one.about.host.clone(),
-        pid: one.about.pid,
-        rank: rank_in_job(one),
-        ..About::default()
-    };
-    let sure = one.sure;
-    let mut unnamed = findings.iter_mut().filter(is_unnamed);
-    if let (Some(cause), None, Some(host), Some(pid)) =
-        (unnamed.next(), unnamed.next(), &about.host, about.pid)
-    {
-        let rank = about
-            .rank
-            .map(|rank| format!("rank {rank}, "))
-            .unwrap_or_default();
-        cause.says += &format!(
-            "; it is {rank}{}:{pid}, for which the others wait",
-            wording::quote_text(host)
-        );
-        cause.why += "; whose line it is is known by the calls only";
-        cause.sure = sure.max(Confidence::Medium);
-        cause.about = about;
-    }
+    !timed_out
+        && findings
+            .iter()
+            .any(|f| f.kind == Kind::Warn(WarnKind::PEER_CLOSED))
 }
 
 fn count_comm_ends(seen: &CheckGathered) -> CommEndCounts {
@@ -482,5 +326,5 @@ fn count_comm_ends(seen: &CheckGathered) -> CommEndCounts {
 /// The order in which findings are reported.
 fn severity_order(finding: &Finding) -> (Severity, Confidence, Option<LineSpot>, &'static str) {
     let first = finding.evidence.first().map(|Evidence { at, .. }| *at);
-    (finding.severity, finding.sure, first, finding.id)
+    (finding.severity, finding.sure, first, finding.kind.id())
 }

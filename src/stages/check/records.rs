@@ -5,7 +5,7 @@
 //! records a call when it ends, and writes at intervals: a call without a record need not hang.
 
 use super::dumps::is_call_finding;
-use super::finding::{About, Confidence, Finding, Severity};
+use super::finding::{About, Confidence, Finding, Kind, Reason, Severity};
 use super::wording::{number_and_noun, quote_text, rank_ranges, verb_form};
 use crate::count::calls::Options;
 use crate::error::Result;
@@ -220,16 +220,18 @@ impl CollectiveRecords {
             ));
         }
         for finding in findings.iter_mut() {
-            let is = finding.severity == Severity::Error && is_call_finding(finding.id);
+            let is = finding.severity == Severity::Error && is_call_finding(finding.kind);
             let id = finding.about.comm_id.as_deref().filter(|_| is);
             let Some(id) = id.and_then(|id| CommId::parse(id.as_bytes())) else {
                 continue;
             };
             if let Some(differs) = differing.remove(&id.as_inspector_prints()) {
-                finding.says += &format!("; by the records {}", differs.describe_sizes());
+                finding
+                    .reasons
+                    .push(Reason::RecordsShow(differs.describe_sizes()));
             }
             if let Some(ended) = self.describe_ended(id.as_inspector_prints()) {
-                finding.says += &format!("; the records have the ends of {ended}");
+                finding.reasons.push(Reason::RecordsEnd(ended));
             }
         }
         findings.extend(
@@ -256,7 +258,7 @@ impl CollectiveRecords {
             format!("; the last wait that began is for {}", wait.name())
         });
         Some(Finding {
-            id: "unfinished_traffic",
+            kind: Kind::UnfinishedTraffic,
             severity: Severity::Note,
             says: format!(
                 "{} of NCCL's proxy thread did not end in the traces, the first is a {side} of rank {} \
@@ -276,6 +278,7 @@ impl CollectiveRecords {
                 .to_owned(),
             advice: "nccl-proxy --incomplete lists them, and how far each came".to_owned(),
             evidence: Vec::new(),
+            reasons: Vec::new(),
         })
     }
 }
@@ -361,7 +364,7 @@ impl SizeDifference<'_> {
             others.next().filter(|_| others.next().is_none()).copied()
         });
         Finding {
-            id: "count_mismatch",
+            kind: Kind::CountMismatch,
             severity: Severity::Error,
             says: format!(
                 "ranks of communicator {id} passed different sizes: {}",
@@ -378,6 +381,7 @@ impl SizeDifference<'_> {
                 .to_owned(),
             advice: "compare what these ranks pass to that call".to_owned(),
             evidence: Vec::new(),
+reasons: Vec::new(),
         }
     }
 }
@@ -425,8 +429,8 @@ mod tests {
             panic!("{findings:?}");
         };
         assert_eq!(
-            (finding.id, finding.about.rank),
-            ("count_mismatch", Some(1))
+            (finding.kind, finding.about.rank),
+            (Kind::CountMismatch, Some(1))
         );
         assert_eq!(
             finding.says,
@@ -447,6 +451,7 @@ mod tests {
         let records = records(&[(0, 1, 4), (1, 0, 4), (2, 1, 4)]);
         records.merge_record_findings(&mut findings, &Report::new("test", false, true).silenced());
         assert_eq!(findings.len(), 1);
+        crate::stages::check::words::write_reasons(&mut findings);
         assert_eq!(
             findings[0].says,
             "rank 1 differs; the records have the ends of 1 AllReduce on rank 1, 2 AllReduce on \

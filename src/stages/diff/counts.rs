@@ -1,14 +1,14 @@
-//! One run's calls: how many a step, by what tells them apart.
+//! Calls of a run: by step, operation, datatype, bucket and member.
 
 use super::measure::Measure;
 use crate::count::tally::{CallVolume, SortBuffer};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// What tells a run's calls apart; numbers are the run's own.
+/// Key of a run's calls; numbers are the run's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct DiffCall {
-    /// Who made them.
+    /// The number of the member.
     pub(super) member: u32,
     /// The operation's number.
     pub(super) op: u32,
@@ -21,11 +21,11 @@ pub(super) struct DiffCall {
 /// A step whose calls count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DiffStep {
-    /// How often the number fell before.
+    /// How often the step number fell before it.
     pub(super) segment: u32,
     /// Its number.
     pub(super) step: u64,
-    /// How many steps its line represents.
+    /// Number of steps that its line represents.
     pub(super) steps: u64,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct DiffStep {
 pub(super) struct CallsAndBytes {
     /// Calls.
     pub(super) calls: Measure,
-    /// Their bytes, of those whose bytes are known.
+    /// Bytes of the calls with known bytes.
     pub(super) bytes: Measure,
 }
 
@@ -45,7 +45,7 @@ impl CallsAndBytes {
     }
 }
 
-/// What a step has of something.
+/// Sums and extremes of a value over steps.
 #[derive(Debug, Clone, Copy)]
 struct PerStepSum {
     sum: u128,
@@ -74,8 +74,7 @@ impl PerStepSum {
         self.seen += 1;
     }
 
-    /// The sum, with how far it may be off where `lines` step lines of up to `widest` steps were
-    /// looked at.
+    /// Returns the sum, and its possible error: `lines` step lines of up to `widest` steps were counted.
     fn measure(&self, lines: usize, widest: u64) -> Measure {
         let least = if self.seen < lines { 0.0 } else { self.least };
         Measure {
@@ -89,16 +88,16 @@ impl PerStepSum {
 /// Calls of a run.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct RunCounts {
-    /// Of the steps that count.
+    /// Calls of the steps that count.
     stepped: FxHashMap<DiffCall, CallsAndBytes>,
-    /// Of the whole.
+    /// Calls of the whole run.
     whole: FxHashMap<DiffCall, CallsAndBytes>,
-    /// The steps that count, with how many each line represents.
+    /// The steps that count, with the number of steps of each line.
     steps: BTreeMap<(u32, u64), u64>,
 }
 
 impl RunCounts {
-    /// Adds calls, wherever they are.
+    /// Adds calls of any step.
     pub(super) fn add_calls(&mut self, call: DiffCall, value: &CallVolume) {
         let numbers = self.whole.entry(call).or_default();
         let exact = |sum| Measure {
@@ -141,35 +140,35 @@ impl RunCounts {
         }
     }
 
-    /// How many steps count.
+    /// Counts the steps.
     pub(super) fn step_count(&self) -> u64 {
         self.steps
             .values()
             .fold(0, |sum, &n| sum.saturating_add(n.max(1)))
     }
 
-    /// True where calls are in steps.
+    /// True if calls are in steps.
     pub(super) fn has_steps(&self) -> bool {
         !self.steps.is_empty() && !self.stepped.is_empty()
     }
 
-    /// How often the step's number falls.
+    /// Counts how often the step number falls.
     pub(super) fn count_falls(&self) -> u32 {
         self.steps.keys().map(|step| step.0).max().unwrap_or(0)
     }
 
-    /// The first and the last step that count.
+    /// Returns the first and the last step that count.
     pub(super) fn step_range(&self) -> Option<(u64, u64)> {
         let steps = || self.steps.keys().map(|(_, step)| *step);
         Some((steps().min()?, steps().max()?))
     }
 
-    /// True where there are no calls at all.
+    /// True if there are no calls.
     pub(super) fn is_empty(&self) -> bool {
         self.whole.is_empty()
     }
 
-    /// The calls by what `name` makes of what tells them apart: of a step, or of the whole.
+    /// Sums up calls by a key that `name` makes: of a step, or of the whole.
     pub(super) fn group_by<K: Ord>(
         &self,
         per_step: bool,

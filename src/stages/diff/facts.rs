@@ -1,4 +1,4 @@
-//! What the processes of two runs say of network, versions, plugins and settings.
+//! Facts of two runs: network, versions, plugins and settings.
 
 use super::row::{DiffAspect, DiffRow, DiffValue};
 use super::run::DiffRun;
@@ -16,17 +16,18 @@ const RUN_SETTINGS: [&[u8]; 5] = [
     b"NCCL_TOPO_DUMP_FILE",
 ];
 
-/// A kind, and which of the kind.
+/// Kind and name of a fact.
 type FactSubject = (NetFactKind, Box<[u8]>);
 
-/// What a run says, by kind and subject.
+/// Facts of a run.
 pub(super) struct RunFacts {
     facts: BTreeMap<FactSubject, BTreeSet<Box<[u8]>>>,
-    /// What it comes to, where that is known.
+    /// Summaries of the job, if known.
     job: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// Facts compared as they are printed; of transports and NVLink switches only what it comes to.
+/// Returns the aspect of facts that are compared as printed; transports and NVLink switches are compared as
+/// summaries.
 fn aspect_of_kind(kind: NetFactKind) -> Option<DiffAspect> {
     Some(match kind {
         NetFactKind::Network => DiffAspect::Network,
@@ -41,14 +42,14 @@ fn aspect_of_kind(kind: NetFactKind) -> Option<DiffAspect> {
         NetFactKind::Plugin => DiffAspect::Plugin,
         NetFactKind::Setting => DiffAspect::Setting,
         NetFactKind::Config => DiffAspect::Config,
-        // Addresses never agree; the others are what the job comes to, or show in its transports.
+        // Addresses always differ; the others are in summaries or show in the transports.
         NetFactKind::Address | NetFactKind::Pxn | NetFactKind::Nvls | NetFactKind::P2p => {
             return None;
         }
     })
 }
 
-/// What a whole job comes to.
+/// Summaries of a job.
 const JOB_FACTS: [(&str, DiffAspect); 4] = [
     ("gpudirect", DiffAspect::GpuDirect),
     ("pxn", DiffAspect::Pxn),
@@ -56,10 +57,10 @@ const JOB_FACTS: [(&str, DiffAspect); 4] = [
     ("nvls", DiffAspect::Nvls),
 ];
 
-/// Where there are none there is nothing to hold against the other run's: it has other transports.
+/// A run without network connections cannot be compared: it has other transports.
 const NO_NETWORK: &[u8] = b"no network connections";
 
-/// What a summary says of connections, without what NICs could do and for how many it is so.
+/// Returns the part of a summary about connections, without what NICs support and without counts.
 fn essential_part(value: &[u8]) -> &[u8] {
     let ends = [&b"; NICs"[..], b" at the ends of"];
     let end = ends.iter().filter_map(|end| memmem::find(value, end)).min();
@@ -67,7 +68,7 @@ fn essential_part(value: &[u8]) -> &[u8] {
 }
 
 impl RunFacts {
-    /// What the processes of a run say.
+    /// Collects the facts of a run.
     pub(super) fn from_run(run: &DiffRun) -> RunFacts {
         let NetFactsSummary { facts, job } = NetFactsSummary::from_net(&run.net);
         let mut all: BTreeMap<FactSubject, BTreeSet<_>> = BTreeMap::new();
@@ -75,7 +76,7 @@ impl RunFacts {
             if kind == NetFactKind::Setting && RUN_SETTINGS.contains(&&*name) {
                 continue;
             }
-            // Each way is one that is there or not.
+            // Each path is a fact of its own.
             let (name, value) = match kind {
                 NetFactKind::Transport => (value.clone(), value),
                 _ => (name, value),
@@ -98,7 +99,7 @@ impl RunFacts {
         self.facts.keys().any(|(known, _)| *known == kind)
     }
 
-    /// What it says nothing of and `other` does.
+    /// Lists the kinds that only `other` has.
     pub(super) fn missing_kinds(&self, other: &RunFacts) -> Vec<&'static str> {
         let kinds: BTreeSet<NetFactKind> = other.facts.keys().map(|(kind, _)| *kind).collect();
         let lacking = kinds
@@ -116,8 +117,8 @@ impl RunFacts {
         names
     }
 
-    /// What differs. A subject that one run does not name is compared where that means something:
-    /// it has no such NIC, does not set that variable, makes no such connection.
+    /// Compares two runs. A subject that only one run has is a change if its absence means something: no
+    /// such NIC, variable or connection.
     pub(super) fn compare_facts(&self, other: &RunFacts, rows: &mut Vec<DiffRow>) {
         let subjects: BTreeSet<_> = self.facts.keys().chain(other.facts.keys()).collect();
         for subject in subjects {
@@ -166,7 +167,7 @@ impl RunFacts {
     }
 }
 
-/// All that hosts say of one subject.
+/// Joins all values of one subject.
 fn join_values(values: &BTreeSet<Box<[u8]>>) -> DiffValue {
     let values: Vec<&[u8]> = values.iter().map(|value| &value[..]).collect();
     DiffValue::Text(values.join(&b"; "[..]))

@@ -1,4 +1,4 @@
-//! The communicators of two runs, by what they are for and how large they are.
+//! Communicators of two runs by purpose and size.
 
 use super::measure::Measure;
 use super::row::{DiffAspect, DiffRow, DiffValue};
@@ -7,14 +7,14 @@ use crate::grammar::message::graph::ChannelCounts;
 use crate::stages::communicators::{CommunicatorKind, CommunicatorsSummary};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The size of a communicator, and what it is for.
+/// Size and purpose of a communicator.
 type CommunicatorUse = (Option<u32>, &'static str);
 
-/// Communicators of one size and use.
+/// Communicators of one size and purpose.
 #[derive(Debug, Default)]
 struct SimilarCommunicators {
     count: u64,
-    /// How many nodes they span.
+    /// Numbers of nodes that they span.
     nodes: BTreeSet<u32>,
 }
 
@@ -22,9 +22,9 @@ struct SimilarCommunicators {
 #[derive(Debug, Default)]
 pub(super) struct RunCommunicators {
     sized: BTreeMap<CommunicatorUse, SimilarCommunicators>,
-    /// By size and nodes: the numbers of channels.
+    /// Numbers of channels, by size and nodes.
     channels: BTreeMap<(Option<u32>, Option<u32>), BTreeSet<ChannelCounts>>,
-    /// Some are one process's side only.
+    /// Some are only one process's side.
     is_unnamed: bool,
 }
 
@@ -51,15 +51,15 @@ impl RunCommunicators {
         groups
     }
 
-    /// True where what one is for is known.
+    /// True if the purpose of a communicator is known.
     pub(super) fn has_labels(&self) -> bool {
         self.sized.keys().any(|(_, label)| *label != "unknown")
     }
 
-    /// What differs. How many there are is compared where both runs name theirs.
+    /// Compares two runs; numbers of communicators only if both runs name their members.
     pub(super) fn compare_communicators(&self, other: &RunCommunicators, rows: &mut Vec<DiffRow>) {
         if self.are_named() && other.are_named() {
-            // Where one does not know what they are for, they are compared by size alone.
+            // If one run has no labels, only sizes are compared.
             let labels = self.has_labels() && other.has_labels();
             let (a, b) = (self.group_by_size(labels), other.group_by_size(labels));
             compare_counts(&a, &b, rows);
@@ -72,12 +72,12 @@ impl RunCommunicators {
         }
     }
 
-    /// True where all members of each are known to be its members.
+    /// True if all members of each communicator are known.
     pub(super) fn are_named(&self) -> bool {
         !self.sized.is_empty() && !self.is_unnamed
     }
 
-    /// The communicators by size, and by label if `labels`.
+    /// Groups communicators by size, and by label if `labels`.
     fn group_by_size(&self, labels: bool) -> BTreeMap<CommunicatorUse, SimilarCommunicators> {
         let mut all: BTreeMap<CommunicatorUse, SimilarCommunicators> = BTreeMap::new();
         for (&(nranks, label), more) in &self.sized {

@@ -1,26 +1,26 @@
-//! Numbers of two runs held against each other.
+//! Comparison of numbers of two runs.
 
 use crate::count::spread::SortedValues;
 use crate::output::render::TableCell;
 
-/// A number that was counted: a sum over some steps, and how far it may be off.
+/// A sum over some steps, and its possible error.
 ///
-/// A log's step lines are where the rank that prints them is; other ranks' calls lie up to some
-/// on the wrong side. What one step has too many its neighbour lacks, so that over a stretch of
-/// steps only its two ends count: the sum is off by no more than steps differ among each other. Nor
-/// do a few steps show what is done every tenth one. Where all steps are alike the number is exact.
+/// Step lines appear where their rank prints them, so some calls of other ranks are on the wrong side. A
+/// call too many in one step is missing in its neighbour: over a range of steps only its two ends matter,
+/// and the error is at most the difference between steps. A few steps also miss work that is done every
+/// tenth step. If all steps are equal, the number is exact.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Measure {
     /// The sum.
     pub(super) sum: u128,
-    /// Over how many steps; 1 for what is no mean.
+    /// Number of steps; 1 if it is no mean.
     pub(super) over: u64,
-    /// The most of a step less the least.
+    /// The largest value of a step minus the smallest.
     pub(super) spread: f64,
 }
 
 impl Measure {
-    /// A whole number that is exact.
+    /// Makes an exact number.
     pub(super) fn exact(n: u64) -> Measure {
         Measure {
             sum: n.into(),
@@ -29,12 +29,12 @@ impl Measure {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     pub(super) fn value(&self) -> f64 {
         self.sum as f64 / self.over.max(1) as f64
     }
 
-    /// The number as it is shown: whole where it is.
+    /// Returns the cell; whole numbers have no fraction.
     pub(super) fn cell(&self) -> TableCell<'static> {
         let over = u128::from(self.over.max(1));
         if self.sum.is_multiple_of(over) {
@@ -44,17 +44,17 @@ impl Measure {
         }
     }
 
-    /// True where the two differ by more than a share of `tolerance` of the smaller, and by more
-    /// than they may be off.
+    /// True if both differ by more than a share of `tolerance` of the smaller, and by more than their
+    /// possible errors.
     pub(super) fn differs(&self, other: &Measure, tolerance: f64) -> bool {
         let (over, others) = (u128::from(self.over.max(1)), u128::from(other.over.max(1)));
-        // What one run's steps differ by the other's may too.
+        // Steps of either run may differ as much as those of the other.
         let spread = self.spread.max(other.spread);
         let products = (self.sum.checked_mul(others), other.sum.checked_mul(over));
         if let (Some(a), Some(b)) = products
             && (a == b || tolerance == 0.0 && spread == 0.0)
         {
-            // Exactly: a fraction would not tell large sums apart.
+            // Compares exactly: fractions of large sums round.
             return a != b;
         }
         let (a, b) = (self.value(), other.value());
@@ -62,7 +62,7 @@ impl Measure {
         is_beyond(a, b, tolerance) && (a - b).abs() > off
     }
 
-    /// Adds another's to it, of the same steps.
+    /// Adds a measure of the same steps.
     pub(super) fn add_measure(&mut self, other: &Measure) {
         self.sum = self.sum.saturating_add(other.sum);
         self.over = self.over.max(other.over);
@@ -70,22 +70,22 @@ impl Measure {
     }
 }
 
-/// True where the larger is more than `1 + tolerance` times the smaller: whichever comes first.
+/// True if the larger is more than `1 + tolerance` times the smaller, in either order.
 pub(super) fn is_beyond(a: f64, b: f64, tolerance: f64) -> bool {
     a.max(b) > a.min(b) * (1.0 + tolerance)
 }
 
-/// The distribution of what steps print.
+/// Distribution of values of steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Quartiles {
     low: f64,
-    /// The median, a value that was printed.
+    /// The median, which is a printed value.
     pub(super) median: f64,
     high: f64,
 }
 
 impl Quartiles {
-    /// Of values in any order; `None` of none.
+    /// Computes the quartiles of values in any order; `None` without values.
     pub(super) fn from_values(values: &[f64]) -> Option<Quartiles> {
         let sorted = SortedValues::new(values.iter().copied());
         Some(Quartiles {
@@ -95,8 +95,8 @@ impl Quartiles {
         })
     }
 
-    /// True where the medians differ by more than a share of `tolerance`, and neither is within
-    /// the middle half of the other's values.
+    /// True if the medians differ by more than a share of `tolerance`, and neither is within the middle
+    /// half of the other's values.
     pub(super) fn differs(&self, other: &Quartiles, tolerance: f64) -> bool {
         let inside = |a: &Quartiles, b: &Quartiles| (a.low..=a.high).contains(&b.median);
         is_beyond(self.median, other.median, tolerance)

@@ -1,17 +1,16 @@
 //! nccl-diff: what changed between two runs.
 //!
-//! Each run is read in one walk over its inputs, which keeps what nccl-hist, nccl-communicators,
-//! nccl-net, nccl-tuning and nccl-timing keep ([`run`]). What two runs never agree in is
-//! left out: hosts' names, processes, addresses, ids, ports. What one run does not tell is no
-//! change; a note reports it.
+//! Each run is read in one walk over its inputs, which gathers for nccl-hist, nccl-communicators, nccl-net,
+//! nccl-tuning and nccl-timing ([`run`]). Values that always differ between runs are left out: hosts'
+//! names, processes, addresses, ids, ports. A value that only one run has is no change; a note reports it.
 //!
 //! | | |
 //! |---|---|
 //! | [`run`] | all inputs of a run |
-//! | `whole` | which of its steps count |
+//! | `whole_steps` | which of its steps count |
 //! | `counts` | its calls, of a step and in all |
 //! | `measure` | numbers compared |
-//! | `traffic`, `facts`, `groups`, `tuned` | what differs in calls, words, communicators, choices |
+//! | `traffic`, `facts`, `groups`, `tuning_choices` | differences in calls, facts, communicators, choices |
 //! | [`row`] | changes as rows |
 //! | `notes` | which parts were compared, and which were not |
 
@@ -34,12 +33,12 @@ use row::{DiffAspect, DiffRow, DiffValue};
 use run::DiffRun;
 use std::collections::BTreeSet;
 
-/// What is no change. Shares are of the smaller of two numbers.
+/// Differences that are no change, as shares of the smaller of two numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Of counts; default 0.
+    /// Share of counts; default 0.
     pub tolerance: f64,
-    /// Of times; default 0.05.
+    /// Share of times; default 0.05.
     pub time_tolerance: f64,
 }
 
@@ -52,7 +51,7 @@ impl Default for Options {
     }
 }
 
-/// What changed from `a` to `b`, by what it is about, the largest first.
+/// Lists the changes from `a` to `b` by aspect, the largest first.
 pub fn diff_runs(a: &DiffRun, b: &DiffRun, options: &Options, report: &Report) -> Vec<DiffRow> {
     let mut rows = Vec::new();
     compare_times(a, b, options, &mut rows);
@@ -79,7 +78,7 @@ pub fn diff_runs(a: &DiffRun, b: &DiffRun, options: &Options, report: &Report) -
     rows
 }
 
-/// Medians of what the step lines print.
+/// Compares medians of the step lines' values.
 fn compare_times(a: &DiffRun, b: &DiffRun, options: &Options, rows: &mut Vec<DiffRow>) {
     for (aspect, a, b) in [
         (DiffAspect::StepTime, &a.times, &b.times),
@@ -97,7 +96,7 @@ fn compare_times(a: &DiffRun, b: &DiffRun, options: &Options, rows: &mut Vec<Dif
     }
 }
 
-/// How large the job is, and whose step lines it prints.
+/// Compares the sizes of the jobs, and the trainers of their step lines.
 fn compare_jobs(a: &DiffRun, b: &DiffRun, rows: &mut Vec<DiffRow>) {
     let hosts = |run: &DiffRun| {
         let all: BTreeSet<&[u8]> = run.processes().map(|p| &p.host[..]).collect();
@@ -108,7 +107,7 @@ fn compare_jobs(a: &DiffRun, b: &DiffRun, rows: &mut Vec<DiffRow>) {
         ("hosts", hosts(a), hosts(b)),
         ("processes", processes(a), processes(b)),
     ] {
-        // A call table does not say, and lines without a header do not.
+        // Call tables and lines without a header have no hosts.
         if a != b && a > 0 && b > 0 {
             let number = |n| DiffValue::Number(Measure::exact(n));
             rows.push(DiffRow::new(DiffAspect::Job, subject, number(a), number(b)));

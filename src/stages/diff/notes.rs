@@ -1,11 +1,11 @@
-//! What a reader of the table must know: what was compared, and what a run does not tell.
+//! Notes: which parts were compared, and which a run lacks.
 
 use super::facts::RunFacts;
 use super::groups::RunCommunicators;
 use super::run::DiffRun;
 use crate::report::Report;
 
-/// One of the two, as far as notes are about it.
+/// A run, as far as notes are about it.
 struct RunSide<'r> {
     name: &'static str,
     run: &'r DiffRun,
@@ -13,7 +13,7 @@ struct RunSide<'r> {
     groups: &'r RunCommunicators,
 }
 
-/// Says what was compared, and what one of the two does not tell.
+/// Reports which parts were compared, and which one of the runs lacks.
 pub(super) fn report_notes(
     runs: (&DiffRun, &DiffRun),
     said: &(RunFacts, RunFacts),
@@ -69,7 +69,7 @@ impl RunSide<'_> {
         format!("{n} whole {steps} ({first}..{last}{falls})")
     }
 
-    /// Says so where calls of the job's start are counted to a step.
+    /// Reports if calls of the job's start are counted in a step.
     fn report_start(&self, report: &Report) {
         if self.run.start_counts && self.run.has_steps() {
             report.note(&format!(
@@ -80,7 +80,7 @@ impl RunSide<'_> {
         }
     }
 
-    /// Whether there is anything to compare, besides what processes say.
+    /// Returns the parts of a run, and whether it has them.
     fn known_parts(&self) -> [(&'static str, bool); 6] {
         let (run, groups) = (self.run, self.groups);
         [
@@ -93,7 +93,7 @@ impl RunSide<'_> {
         ]
     }
 
-    /// What this one does not tell and the other does.
+    /// Reports the parts that only the other run has.
     fn report_missing(&self, other: &RunSide<'_>, report: &Report) {
         let mut lacks = self.said.missing_kinds(other.said);
         for ((what, own), (_, others)) in self.known_parts().into_iter().zip(other.known_parts()) {

@@ -1,10 +1,10 @@
-//! A change: what, what it was, what it is.
+//! Changes, and their table.
 
 use super::measure::Measure;
 use crate::output::render::{Grid, TableCell};
 use std::cmp::Ordering;
 
-/// What a change is about, in the order of the output.
+/// Aspects of changes, in the order of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiffAspect {
     /// Seconds of a step.
@@ -17,7 +17,7 @@ pub enum DiffAspect {
     Version,
     /// The network.
     Network,
-    /// What connections go over.
+    /// Transports of connections.
     Transport,
     /// Whether the network reaches the GPUs' memory.
     GpuDirect,
@@ -25,7 +25,7 @@ pub enum DiffAspect {
     Pxn,
     /// Whether NICs of one number talk to each other.
     Rails,
-    /// How far the NVLink switches are used.
+    /// Use of the NVLink switches.
     Nvls,
     /// NVLink between nodes.
     Mnnvl,
@@ -33,9 +33,9 @@ pub enum DiffAspect {
     Nic,
     /// The NICs that connections use.
     NicUsed,
-    /// What aws-ofi-nccl found.
+    /// Provider that aws-ofi-nccl found.
     Provider,
-    /// The interface for what is not data.
+    /// The interface for traffic other than data.
     Interface,
     /// A plugin.
     Plugin,
@@ -43,11 +43,11 @@ pub enum DiffAspect {
     Setting,
     /// The program's `ncclConfig_t`.
     Config,
-    /// How many communicators of a kind.
+    /// Numbers of communicators of a kind.
     Communicators,
-    /// What serves an operation and size.
+    /// Algorithm and protocol of an operation and size.
     Algorithm,
-    /// On how many channels.
+    /// Number of channels.
     Channels,
     /// Bytes.
     Bytes,
@@ -56,7 +56,7 @@ pub enum DiffAspect {
 }
 
 impl DiffAspect {
-    /// The word in the table.
+    /// Returns the word in the table.
     pub fn name(self) -> &'static str {
         match self {
             DiffAspect::StepTime => "step_time_s",
@@ -85,7 +85,7 @@ impl DiffAspect {
         }
     }
 
-    /// Calls and bytes are together.
+    /// Returns the aspect to sort by: calls and bytes are sorted together.
     fn sort_class(self) -> DiffAspect {
         match self {
             DiffAspect::Calls => DiffAspect::Bytes,
@@ -94,16 +94,16 @@ impl DiffAspect {
     }
 }
 
-/// What one of the runs has.
+/// Value of one of the runs.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum DiffValue {
-    /// Nothing of it.
+    /// No value.
     Nothing,
-    /// So much of it.
+    /// A counted number.
     Number(Measure),
-    /// So much of it, as printed.
+    /// A printed number.
     Printed(f64),
-    /// This.
+    /// A text.
     Text(Vec<u8>),
 }
 
@@ -116,7 +116,7 @@ impl DiffValue {
         }
     }
 
-    /// True where there is none of it; what is printed may be a small number that was rounded.
+    /// True if the value is nothing; a printed number may be small and rounded to 0.
     fn is_nothing(&self) -> bool {
         match self {
             DiffValue::Nothing => true,
@@ -138,20 +138,20 @@ impl DiffValue {
 /// A change.
 #[derive(Debug, Clone)]
 pub struct DiffRow {
-    /// What it is about.
+    /// Its aspect.
     pub aspect: DiffAspect,
-    /// Which of those.
+    /// Its subject.
     pub(super) subject: Vec<u8>,
     pub(super) a: DiffValue,
     pub(super) b: DiffValue,
-    /// What the numbers are of.
+    /// The basis of its numbers.
     pub(super) basis: &'static str,
-    /// How large it is among those of its kind.
+    /// Its size among changes of its aspect.
     pub(super) weight: f64,
 }
 
 impl DiffRow {
-    /// A change of words, or of what is or is not there.
+    /// Makes a change of texts or of presence.
     pub(super) fn new(
         aspect: DiffAspect,
         subject: impl AsRef<[u8]>,
@@ -168,7 +168,7 @@ impl DiffRow {
         }
     }
 
-    /// `b` over `a`, where both are numbers and `a` is something.
+    /// Returns `b` over `a`, if both are numbers and `a` is not 0.
     fn ratio(&self) -> Option<f64> {
         let (a, b) = (self.a.as_number()?, self.b.as_number()?);
         (a != 0.0).then_some(b / a)
@@ -196,12 +196,12 @@ impl DiffRow {
     }
 }
 
-/// Puts changes in the order of the output: by what they are about, the largest first.
+/// Sorts changes by aspect, the largest first.
 pub(super) fn sort_rows(rows: &mut [DiffRow]) {
     rows.sort_by(DiffRow::compare_order);
 }
 
-/// The changes as rows.
+/// Builds the table.
 pub fn build_grid(rows: &[DiffRow]) -> Grid {
     let columns = ["aspect", "subject", "a", "b", "ratio", "change", "basis"];
     let text = |text: &[u8]| match text.is_empty() {

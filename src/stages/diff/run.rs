@@ -1,4 +1,4 @@
-//! One of the two runs: everything that is compared, from one walk over each of its inputs.
+//! A run: everything that is compared, from one walk over each input.
 
 use super::counts::{DiffCall, DiffStep, RunCounts};
 use super::whole_steps::{counted_steps, table_steps};
@@ -35,19 +35,19 @@ pub struct DiffRun {
     pub(super) found: CommunicatorsSummary,
     pub(super) net: NetSummary,
     pub(super) tuning: Tuning,
-    /// Whose step lines there are.
+    /// Trainers that printed step lines.
     pub(super) trainers: BTreeSet<&'static str>,
     /// Seconds of the steps.
     pub(super) times: Vec<f64>,
     /// Their TFLOP/s per GPU.
     pub(super) tflops: Vec<f64>,
-    /// An input has one step only, with what is before it.
+    /// An input has only one step, which includes everything before it.
     pub(super) start_counts: bool,
     /// Calls of inputs without steps.
     pub(super) without_steps: u64,
 }
 
-/// Reads a run's `origins`; the steps of `window` count, or all but those that are not whole.
+/// Reads a run's `origins`; the steps of `window` count, or else all whole steps.
 ///
 /// # Errors
 /// No input could be read, the window is not there, damage under `--strict`.
@@ -80,7 +80,7 @@ struct RunGatherer<'o> {
     window: Option<StepWindow>,
     kept: RunSnapshot,
     edges: Vec<u128>,
-    /// By merged member.
+    /// Calls by merged member.
     calls: SortBuffer<(), CallKey>,
     counts: RunCounts,
     present: PresentSteps,
@@ -167,7 +167,7 @@ impl InputStage for RunGatherer<'_> {
 }
 
 impl<'o> RunGatherer<'o> {
-    /// Nothing of a run of so many inputs yet.
+    /// Makes an empty run of `inputs` inputs.
     fn new(read: &'o Read, window: Option<StepWindow>, inputs: usize) -> RunGatherer<'o> {
         let tally = communicators::tally_options(true);
         RunGatherer {
@@ -188,7 +188,7 @@ impl<'o> RunGatherer<'o> {
         }
     }
 
-    /// A log is read to its end.
+    /// Adds a log that is read to its end.
     fn add_log(&mut self, log: &LogState, name: &str, merged: &MergedMembers, report: &Report) {
         let timeline = log.build_timeline(&self.read.timeline);
         let methods = self.kept.tally.place_input(&timeline, merged, |_| true);
@@ -203,7 +203,7 @@ impl<'o> RunGatherer<'o> {
         self.add_stepped(&timeline);
     }
 
-    /// All inputs are read: counts the calls that were held until now.
+    /// Counts the calls that were held until all inputs were read.
     fn add_remaining(&mut self, merged: &MergedMembers) {
         if let Some((timeline, methods)) = self.kept.tally.count_held(merged, |_, _| true) {
             self.methods.add_counts(methods);
@@ -212,9 +212,9 @@ impl<'o> RunGatherer<'o> {
         }
     }
 
-    /// What the step lines print.
+    /// Adds the values of the step lines.
     fn add_step_values(&mut self, log: &LogState, name: &str, report: &Report) {
-        // The values of a line are its own step's, also where the line lags behind the calls.
+        // Values belong to the printed step, even if the line comes late.
         let as_printed = timeline::Options {
             as_printed: true,
             ..self.read.timeline.clone()
@@ -292,7 +292,7 @@ impl<'o> RunGatherer<'o> {
     }
 }
 
-/// The calls of a part of a call table.
+/// Calls of a part of a call table.
 struct TableCounts<'o> {
     edges: &'o [u128],
     ops: OpInterner,
@@ -326,16 +326,15 @@ impl RowVisitor for TableCounts<'_> {
     }
 }
 
-/// Who makes the calls of a table: it does not say what communicators are for.
 const NO_PROCESS: u32 = u32::MAX;
 
 impl DiffRun {
-    /// True where all calls are in inputs with steps: only then are a step's calls known.
+    /// True if all calls are in inputs with steps: only then are a step's calls known.
     pub(super) fn has_steps(&self) -> bool {
         self.counts.has_steps() && self.without_steps == 0
     }
 
-    /// The processes that spoke, without those whose lines have no header.
+    /// Returns the processes of lines with a header.
     pub(super) fn processes(&self) -> impl Iterator<Item = &SpeakerProcess> {
         let all = self.net.real.iter();
         all.filter_map(|&at| self.net.processes.get(at as usize))

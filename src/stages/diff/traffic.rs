@@ -8,18 +8,18 @@ use crate::grammar::values::Datatype;
 use crate::stages::hist;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is compared, and how exactly.
+/// Basis of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DiffTrafficBasis {
-    /// Means of a step; else the whole.
+    /// Compares means of a step, or else the whole.
     pub(super) per_step: bool,
-    /// By what communicators are for too.
+    /// Distinguishes calls by the purpose of their communicators.
     pub(super) labels: bool,
-    /// What may differ.
+    /// Share that may differ.
     pub(super) tolerance: f64,
 }
 
-/// An operation, a bucket, a datatype and what the communicator is for.
+/// Operation, bucket, datatype and purpose of the communicator.
 type TrafficKey = (Vec<u8>, u64, String, &'static str);
 
 fn traffic_by_name(run: &DiffRun, basis: DiffTrafficBasis) -> BTreeMap<TrafficKey, CallsAndBytes> {
@@ -37,7 +37,7 @@ fn traffic_by_name(run: &DiffRun, basis: DiffTrafficBasis) -> BTreeMap<TrafficKe
     })
 }
 
-/// What differs.
+/// Compares the calls and bytes of two runs.
 pub(super) fn compare_traffic(
     a: &DiffRun,
     b: &DiffRun,

@@ -1,4 +1,4 @@
-//! What served which operation and size, of two runs.
+//! Algorithms and protocols by operation and size, of two runs.
 
 use super::measure::Measure;
 use super::row::{DiffAspect, DiffRow, DiffValue};
@@ -6,17 +6,17 @@ use crate::grammar::values::{OpKind, op_kind};
 use crate::stages::tuning::tuning_stage::{TuningKey, TuningStage};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An operation, where it is known, and the size of the communicator.
+/// Operation, if known, and size of the communicator.
 type TuningSubject<'t> = (Option<&'t [u8]>, Option<u32>);
 
-/// What serves a size.
+/// Choices for a size.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct TuningChoice {
     how: BTreeSet<Vec<u8>>,
     channels: BTreeSet<u32>,
 }
 
-/// Sizes in a row that change in the same way.
+/// Successive sizes with equal changes.
 struct SizeRange<'c> {
     from: u64,
     to: u64,
@@ -41,7 +41,7 @@ fn tuning_choices(all: &TuningStage) -> BTreeMap<TuningSubject<'_>, BTreeMap<u64
     of
 }
 
-/// What the caller passed: up to NCCL 2.23 the lines give all ranks' bytes of a gather.
+/// Returns the caller's bytes: up to NCCL 2.23 lines have all ranks' bytes of a gather.
 fn caller_bytes(key: &TuningKey, op: Option<&[u8]>) -> Option<u64> {
     match op.map(op_kind) {
         Some(OpKind::PerRank) if !key.is_api() => {
@@ -52,7 +52,7 @@ fn caller_bytes(key: &TuningKey, op: Option<&[u8]>) -> Option<u64> {
     }
 }
 
-/// What differs for the operations and sizes that both runs have.
+/// Compares the operations and sizes that both runs have.
 pub(super) fn compare_tuning(a: &TuningStage, b: &TuningStage, rows: &mut Vec<DiffRow>) {
     let (a, b) = (tuning_choices(a), tuning_choices(b));
     for (of, sizes) in &a {
@@ -93,7 +93,7 @@ pub(super) fn compare_tuning(a: &TuningStage, b: &TuningStage, rows: &mut Vec<Di
     }
 }
 
-/// Neighbouring sizes whose change is the same; those that `same` says do not change end a range.
+/// Joins successive sizes with equal changes; a size that `same` finds unchanged ends a range.
 fn merge_ranges<'c>(
     sizes: impl Iterator<Item = (u64, &'c TuningChoice, &'c TuningChoice)>,
     same: impl Fn(&TuningChoice, &TuningChoice) -> bool,
@@ -132,7 +132,7 @@ fn describe_subject((op, nranks): TuningSubject<'_>, range: &SizeRange<'_>) -> V
     text
 }
 
-/// A number, or several as a text.
+/// Returns a number, or several as a text.
 pub(super) fn numbers_value(all: &BTreeSet<u32>) -> DiffValue {
     match (all.first(), all.len()) {
         (Some(&n), 1) => DiffValue::Number(Measure::exact(n.into())),

@@ -1,21 +1,21 @@
-//! Which steps of an input are whole.
+//! Finds the whole steps of an input.
 
 use super::counts::DiffStep;
 use crate::log::timeline::{MarkerSide, StepTimeline, StepWindow};
 use std::collections::BTreeSet;
 
-/// The steps of a log whose calls count, and whether one of them has the job's start in it.
+/// Returns the steps of a log that count, and whether one of them includes the job's start.
 ///
-/// Before the first line of a segment is the start too, after the last (where lines begin
-/// steps) the end: these are no whole steps. They count where there is no other, and where a
-/// window asks for them.
+/// The part before the first line of a segment includes the start, and the part after the last (if lines
+/// begin steps) the end: neither is a whole step. They count only if there is no other step, or if a window
+/// asks for them.
 pub(super) fn counted_steps(
     timeline: &StepTimeline,
     window: Option<StepWindow>,
     marker: MarkerSide,
 ) -> (Vec<u32>, bool) {
     let steps = timeline.steps.remaining();
-    // The steps of several inputs may follow each other.
+    // Steps may continue in the next input.
     let goes_on = |at: usize| {
         let pair = steps.get(at..at + 2);
         pair.is_some_and(|pair| pair[0].segment == pair[1].segment && pair[0].step < pair[1].step)
@@ -41,7 +41,7 @@ pub(super) fn counted_steps(
     (whole, false)
 }
 
-/// The same for a call table with these steps.
+/// Returns the steps of a call table that count.
 pub(super) fn table_steps(
     numbers: &BTreeSet<u64>,
     window: Option<StepWindow>,
@@ -57,7 +57,7 @@ pub(super) fn table_steps(
             steps: steps_of_line,
         });
     }
-    // The first line represents as many steps as the second, or for one.
+    // The first line represents as many steps as the second.
     let second = steps.get(1).map_or(1, |s| s.steps);
     if let Some(first) = steps.first_mut() {
         first.steps = second.min(first.step.max(1));

@@ -1,4 +1,4 @@
-//! What GPUs and their driver did, from the records of profilers.
+//! GPUs and their driver, from the records of profilers.
 
 pub mod cuda;
 pub mod kernels;

@@ -1,22 +1,22 @@
-//! What a page lists, out of the other stages' tables: operations, communicators of a kind, changes.
+//! Lists that a page makes from the other stages' tables: operations, communicators of a kind, changes.
 
 use super::{PageSection, ReportPage};
 use crate::output::render::cells::{GridRow, iter_rows};
 use std::collections::BTreeMap;
 
-/// The operations with the most bytes: those of nccl-ops, and their sizes of nccl-hist.
+/// An operation of nccl-ops with its sizes of nccl-hist.
 pub(super) struct OperationDigest {
     pub(super) op: String,
     pub(super) calls: u128,
-    /// Unknown where those of some calls are.
+    /// `None` if the bytes of some calls are unknown.
     pub(super) bytes: Option<u128>,
-    /// Of all operations.
+    /// The share of its bytes among all operations.
     pub(super) share: Option<f64>,
     /// Calls by bucket, as nccl-hist names them.
     pub(super) sizes: BTreeMap<String, u128>,
 }
 
-/// All operations, those with the most bytes first.
+/// Lists all operations, those with the most bytes first.
 pub(super) fn operations_by_bytes(page: &ReportPage) -> Vec<OperationDigest> {
     let Some(grid) = page.grid(PageSection::Operations) else {
         return Vec::new();
@@ -57,7 +57,7 @@ pub(super) struct CommunicatorClass {
     pub(super) bytes: u128,
 }
 
-/// Communicators by label and size, those with the most bytes first.
+/// Lists communicators by label and size, those with the most bytes first.
 pub(super) fn communicators_by_label(
     page: &ReportPage,
 ) -> Vec<((String, String), CommunicatorClass)> {
@@ -67,7 +67,7 @@ pub(super) fn communicators_by_label(
         .into_iter()
         .flat_map(iter_rows)
     {
-        // Of one whose members are not known each process has a row.
+        // A communicator with unknown members has a row for each process.
         let label = match row.text_of("host").is_empty() {
             true => row.text_of("label"),
             false => format!("{}, by process", row.text_of("label")),
@@ -86,7 +86,7 @@ pub(super) fn communicators_by_label(
     list
 }
 
-/// What changed, in a line each.
+/// Describes each change in a line.
 pub(super) fn list_changes(page: &ReportPage) -> Vec<String> {
     let grid = page.grid(PageSection::Changes).into_iter();
     let line = |row: GridRow<'_>| {

@@ -1,113 +1,91 @@
-//! What the stages find, put together.
+//! Runs the stages of a page, one after the other.
 
 use super::inputs::PageInputs;
+use super::sections::{PageSections, SectionNeed};
 use super::series::StepSeries;
-use super::{PageFinding, PageSection, ReportPage, SectionContent, SectionRows, job};
+use super::{PageFinding, PageSection, ReportPage, SectionRows, job};
 use crate::count::calls::{self, CountedCalls, Options, Progress};
 use crate::count::groups::GroupBy;
 use crate::count::tally;
 use crate::error::{Error, Result};
 use crate::output::render::Grid;
-use crate::output::svg::plot::Plot;
 use crate::report::Report;
 use crate::source::InputName;
 use crate::stages::check::answer::coverage::{self, StampCoverage};
 use crate::stages::check::answer::table as answers;
 use crate::stages::check::walk::{CheckGathered, PageRequest, Requested};
 use crate::stages::check::{self, CheckSummary, JobLiveness};
-use crate::stages::communicators::CommunicatorSide;
 use crate::stages::matrix::cells::{TrafficMatrix, TrafficUnit};
 use crate::stages::tuning::table as choices;
-use crate::stages::{communicators, diff, hist, matrix, net, ops, overlap, skew, timing};
+use crate::stages::{communicators, diff, hist, matrix, net, ops, overlap, skew, timed, timing};
 
-/// Shows nothing: the bar is for the first walk.
+/// Shows nothing: only the first walk has a progress bar.
 struct HiddenProgress;
 
 impl Progress for HiddenProgress {
     fn advance(&self, _: u64) {}
 }
 
-/// Makes the page of all `origins`; `against` is another run, if one is given. Calls by step, and
-/// who sends to whom, are on a `whole` page.
+/// A page that is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct PageOrder<'a> {
+    /// The inputs of the job.
+    pub origins: &'a [InputName],
+    /// Those of another run, to compare with.
+    pub against: &'a [InputName],
+    /// The page has calls by step, and who sends to whom.
+    pub whole: bool,
+    /// How inputs are read.
+    pub options: &'a Options,
+}
+
+/// Makes a page.
 ///
 /// # Errors
-/// An input that was named tells nothing of what is on the page, or cannot be read; damage under
-/// `--strict`.
+/// An input that was named has nothing for the page, or cannot be read; damage under `--strict`.
 pub fn gather_page(
-    (origins, against): (&[InputName], &[InputName]),
-    whole: bool,
-    options: &Options,
+    order: PageOrder<'_>,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<ReportPage> {
-    let inputs = PageInputs::sort_inputs(origins, options.source, report)?;
+    report.keep_messages();
+    let inputs = PageInputs::sort_inputs(order.origins, order.options.source, report)?;
     if inputs.checked.is_empty() && inputs.timed.is_empty() {
         let none = "none of the inputs is a log or a record of calls";
         return Err(Error::Content(none.to_owned()));
     }
-    let mut page = ReportPage {
+    let page = ReportPage {
         rerun: coverage::rerun_environment(),
         ..ReportPage::default()
     };
-    let mut parts = PageSections::default();
-    let asked = Requested {
-        calls: tally_options(),
-        whole: whole.then(|| PageRequest {
-            by_step: by_step_options().tally(),
-        }),
-        late: inputs.are_walked(),
+    let sections = PageSections {
+        report,
+        list: Vec::new(),
     };
-    let both = (&mut page, &mut parts);
-    let known = run_check(&inputs, (options, &asked), both, report, progress)?;
-    add_counted(
-        &inputs,
-        (options, whole),
-        known.calls,
-        &mut parts,
-        (report, progress),
-    );
-    progress.finish();
-    add_timelines(&inputs, options, &mut parts, report);
-    if whole {
-        page.map = build_call_matrix(&inputs, options, known.matrix, &mut parts);
-    }
-    add_late_ranks(&inputs, (options, known.is_stamped), known.late, &mut parts);
-    add_changes((origins, against), options, &mut parts);
+    let mut gatherer = PageGatherer {
+        order,
+        inputs,
+        page,
+        sections,
+        progress,
+    };
+    gatherer.gather_all()?;
+    let PageGatherer {
+        inputs,
+        mut page,
+        sections,
+        ..
+    } = gatherer;
     if page.inputs.is_empty() {
-        page.inputs = inputs
-            .counted_inputs()
-            .iter()
-            .map(InputName::name)
-            .collect();
+        let counted = inputs.counted_inputs().iter();
+        page.inputs = counted.map(InputName::name).collect();
     }
-    page.parts = parts.0;
+    page.parts = sections.list;
+    page.caveats = sections.report.messages();
     Ok(page)
 }
 
-/// The tables so far.
-#[derive(Default)]
-struct PageSections(Vec<SectionContent>);
-
-impl PageSections {
-    /// A table, or why there is none; one without rows has none because of `empty`.
-    fn add_grid(&mut self, of: PageSection, table: Result<Grid, String>, empty: &str) {
-        self.put_table(of, table.map(SectionRows::Kept), empty);
-    }
-
-    fn put_table(&mut self, of: PageSection, table: Result<SectionRows, String>, empty: &str) {
-        let table = match table {
-            Ok(table) if table.is_empty() => Err(empty.to_owned()),
-            table => table,
-        };
-        self.0.push(SectionContent { of, table });
-    }
-
-    fn put_missing(&mut self, of: PageSection, why: &str) {
-        self.add_grid(of, Err(why.to_owned()), "");
-    }
-}
-
-/// The calls as nccl-ops counts them by step.
+/// Options of calls as nccl-ops counts them by step.
 pub(super) fn by_step_options() -> ops::Options {
     ops::Options {
         by: vec![GroupBy::Step],
@@ -115,7 +93,7 @@ pub(super) fn by_step_options() -> ops::Options {
     }
 }
 
-/// What distinguishes calls over all steps: what nccl-ops and nccl-hist need.
+/// Distinguishes calls over all steps as far as nccl-ops and nccl-hist need it.
 fn tally_options() -> tally::Options {
     tally::Options {
         members: true,
@@ -123,114 +101,392 @@ fn tally_options() -> tally::Options {
     }
 }
 
-/// What nccl-check's walk knows for other parts.
+/// Calls over all steps and, on a whole page, by step.
+struct PageCalls {
+    all: CountedCalls,
+    by_step: Option<CountedCalls>,
+}
+
+/// Results of nccl-check's walk that other sections use.
 #[derive(Default)]
-struct CheckedFacts {
+struct WalkedFacts {
     /// All calls have time stamps.
     is_stamped: bool,
-    /// The calls of logs, over all steps and by step.
-    calls: Option<(CountedCalls, Option<CountedCalls>)>,
-    /// Who sends to whom, by logs.
+    /// The calls of logs.
+    calls: Option<PageCalls>,
+    /// The traffic by logs.
     matrix: Option<TrafficMatrix>,
-    /// Who comes late, by logs alone.
-    late: Option<Result<Grid>>,
+    /// The late ranks by logs alone.
+    late: Option<(Result<Grid>, Report)>,
 }
 
-/// Why there is nothing of what only lines tell ...
 const NO_LOG_REASON: &str = "there is no log among the inputs: it is in NCCL's own lines";
-/// ... which is this.
-const SECTIONS_OF_LINES: [PageSection; 6] = [
-    PageSection::Net,
-    PageSection::Timing,
-    PageSection::Steps,
-    PageSection::Communicators,
-    PageSection::Members,
-    PageSection::Tuning,
-];
+const NO_DURATIONS_REASON: &str = "a log has no durations: NCCL Inspector, NCCL's profiler plugin, nsys or \
+                                   torch.profiler record them";
+const NO_TIMES_REASON: &str = "the calls have no times: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL (NCCL 2.26), or a \
+                               record with times";
 
-/// What nccl-check's walk finds.
-fn run_check(
-    inputs: &PageInputs,
-    (options, asked): (&Options, &Requested),
-    (page, parts): (&mut ReportPage, &mut PageSections),
-    report: &mut Report,
-    progress: &dyn Progress,
-) -> Result<CheckedFacts> {
-    if inputs.checked.is_empty() {
-        let all = SECTIONS_OF_LINES
-            .into_iter()
-            .chain([PageSection::Findings, PageSection::Questions]);
-        all.for_each(|of| parts.put_missing(of, NO_LOG_REASON));
-        return Ok(CheckedFacts::default());
-    }
-    let now = (options, JobLiveness::Unknown);
-    let asked = Some(asked);
-    let (checked, mut seen) =
-        check::check_and_keep_gathered(&inputs.checked, now, asked, report, progress)?;
-    // What counting united is a finding's reason; no line tells it.
-    seen.found.undo_unions();
-    page.inputs.clone_from(&checked.inputs);
-    if inputs.has_lines() {
-        page.job = job::job_facts(&checked, &seen);
-    }
-    let steps = seen.inputs.iter().flat_map(|input| &input.printed).cloned();
-    page.steps = StepSeries::from_steps(steps.collect());
-    page.findings = checked
-        .findings
-        .iter()
-        .map(|f| build_finding(f, &checked))
-        .collect();
-    page.compared = Some(answers::describe_compared(&checked));
-    let is_stamped = checked.known.stamps == StampCoverage::All;
-    match inputs.has_lines() {
-        true => add_line_tables(&seen, &page.steps, parts),
-        false => SECTIONS_OF_LINES
-            .into_iter()
-            .for_each(|of| parts.put_missing(of, NO_LOG_REASON)),
-    }
-    let no_findings = "nothing was found to be wrong";
-    parts.add_grid(
-        PageSection::Findings,
-        Ok(answers::findings_grid(&checked)),
-        no_findings,
-    );
-    parts.add_grid(
-        PageSection::Questions,
-        Ok(answers::coverage_grid(&checked)),
-        "",
-    );
-    let counted = seen.counted.take();
-    let (calls, pairs) = match counted {
-        Some(counted) => (Some((counted.calls, counted.by_step)), counted.pairs),
-        None => (None, None),
-    };
-    let pairs = pairs.filter(|_| inputs.are_logs());
-    Ok(CheckedFacts {
-        is_stamped,
-        matrix: pairs.and_then(|pairs| build_matrix(&seen, pairs)),
-        calls,
-        late: seen.late.take(),
-    })
+/// Makes the sections of a page.
+struct PageGatherer<'a> {
+    order: PageOrder<'a>,
+    inputs: PageInputs,
+    page: ReportPage,
+    sections: PageSections<'a>,
+    progress: &'a dyn Progress,
 }
 
-/// Who sends to whom, by what the walk has counted.
-fn build_matrix(
-    seen: &CheckGathered,
-    (calls, sides): (CountedCalls, Vec<CommunicatorSide>),
-) -> Option<TrafficMatrix> {
-    let told = matrix::TrafficSources {
-        calls: &calls,
-        sides,
-        processes: seen.found.processes.clone(),
-        net: &seen.net,
-        tuning: seen.tuning.as_ref()?,
-    };
-    let silent = Report::new("", false, true).silenced();
-    Some(matrix::build_matrix(
-        told,
-        &matrix::Options::default(),
-        &silent,
-    ))
+impl PageGatherer<'_> {
+    fn gather_all(&mut self) -> Result<()> {
+        let walked = self.run_check()?;
+        self.add_counted(walked.calls)?;
+        self.progress.finish();
+        self.add_timelines()?;
+        if self.order.whole {
+            self.add_matrix(walked.matrix)?;
+        }
+        self.add_late_ranks(walked.is_stamped, walked.late)?;
+        self.add_changes()
+    }
+
+    /// Runs nccl-check's walk.
+    fn run_check(&mut self) -> Result<WalkedFacts> {
+        if self.inputs.checked.is_empty() {
+            self.leave_out_lines();
+            let of_check = [PageSection::Findings, PageSection::Questions];
+            self.sections.leave_out(&of_check, NO_LOG_REASON);
+            return Ok(WalkedFacts::default());
+        }
+        let asked = Requested {
+            calls: tally_options(),
+            whole: self.order.whole.then(|| PageRequest {
+                by_step: by_step_options().tally(),
+            }),
+            late: self.inputs.are_walked(),
+        };
+        let now = (self.order.options, JobLiveness::Unknown);
+        let report = &mut *self.sections.report;
+        let (checked, mut seen) = check::check_and_keep_gathered(
+            &self.inputs.checked,
+            now,
+            Some(&asked),
+            report,
+            self.progress,
+        )?;
+        // Communicators united by counting are a finding's reason; the tables show those of the lines.
+        seen.found.undo_unions();
+        self.page.inputs.clone_from(&checked.inputs);
+        let steps = seen.inputs.iter().flat_map(|input| &input.printed).cloned();
+        self.page.steps = StepSeries::from_steps(steps.collect());
+        let findings = checked.findings.iter();
+        self.page.findings = findings.map(|f| build_finding(f, &checked)).collect();
+        self.page.compared = Some(answers::describe_compared(&checked));
+        match self.inputs.has_lines() {
+            true => {
+                self.page.job = job::job_facts(&checked, &seen);
+                self.add_line_tables(&seen);
+            }
+            false => self.leave_out_lines(),
+        }
+        let findings = answers::findings_grid(&checked);
+        let none = "nothing was found to be wrong";
+        self.sections
+            .add_grid(PageSection::Findings, Ok(findings), none);
+        let questions = answers::coverage_grid(&checked);
+        self.sections
+            .add_grid(PageSection::Questions, Ok(questions), "");
+        self.take_walked(checked.known.stamps == StampCoverage::All, seen)
+    }
+
+    /// Takes the walk's calls, with what their stages report.
+    fn take_walked(&mut self, is_stamped: bool, mut seen: CheckGathered) -> Result<WalkedFacts> {
+        let mut walked = WalkedFacts {
+            is_stamped,
+            late: seen.late.take().map(|late| (late, seen.late_report)),
+            ..WalkedFacts::default()
+        };
+        let Some(counted) = seen.counted.take() else {
+            return Ok(walked);
+        };
+        if counted.by_step.is_some() && !self.inputs.logs.is_empty() {
+            self.sections
+                .report
+                .absorb(PageSection::StepCalls.key(), &seen.steps_report);
+        }
+        walked.calls = Some(PageCalls {
+            all: counted.calls,
+            by_step: counted.by_step,
+        });
+        let tuning = seen.tuning.as_ref().filter(|_| self.inputs.are_logs());
+        if let (Some((calls, sides)), Some(tuning)) = (counted.pairs, tuning) {
+            let sources = matrix::TrafficSources {
+                calls: &calls,
+                sides,
+                processes: seen.found.processes.clone(),
+                net: &seen.net,
+                tuning,
+            };
+            let of = matrix::Options::default();
+            let matrix =
+                self.sections
+                    .run_stage(PageSection::Matrix, SectionNeed::Given, |report| {
+                        Ok(matrix::build_matrix(sources, &of, report))
+                    })?;
+            walked.matrix = matrix.ok();
+        }
+        Ok(walked)
+    }
+
+    /// Leaves out the tables that only lines have.
+    fn leave_out_lines(&mut self) {
+        let of_lines = [
+            PageSection::Net,
+            PageSection::Timing,
+            PageSection::Steps,
+            PageSection::Communicators,
+            PageSection::Members,
+            PageSection::Tuning,
+        ];
+        self.sections.leave_out(&of_lines, NO_LOG_REASON);
+    }
+
+    /// Adds the tables that only lines have.
+    fn add_line_tables(&mut self, seen: &CheckGathered) {
+        let sections = &mut self.sections;
+        let facts = net::table::build_net_grid(&seen.net, &net::table::Options::default());
+        let none = "no line has a network, a version or a setting";
+        sections.add_grid(PageSection::Net, Ok(facts), none);
+        let steps = &self.page.steps.list;
+        let none = "the log has no step lines of a trainer";
+        match steps.is_empty() {
+            true => sections.leave_out(&[PageSection::Timing, PageSection::Steps], none),
+            false => {
+                let all = timing::summarise_steps(steps);
+                sections.add_grid(PageSection::Timing, Ok(all), none);
+                let each = timing::grid_per_step(steps);
+                sections.add_grid(PageSection::Steps, Ok(each), none);
+            }
+        }
+        let none = "no line names a communicator: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
+        let communicators = communicators::build_communicator_grid(&seen.found);
+        sections.add_grid(PageSection::Communicators, Ok(communicators), none);
+        let members = communicators::build_member_grid(&seen.found);
+        sections.add_grid(PageSection::Members, Ok(members), none);
+        let none = "the log has no TUNING lines: NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING on rank 0";
+        let of = choices::Options::default();
+        let tuning = seen.tuning.as_ref();
+        let tuning = tuning.map(|all| choices::build_crossover_grid(all, &of));
+        sections.add_grid(PageSection::Tuning, Ok(tuning.unwrap_or_default()), none);
+    }
+
+    /// Adds calls as nccl-ops and nccl-hist count them; those of logs are `known`.
+    fn add_counted(&mut self, known: Option<PageCalls>) -> Result<()> {
+        let known = known.filter(|_| !self.inputs.logs.is_empty());
+        let counted = match known {
+            Some(calls) => Ok(calls),
+            None => self.count_recorded()?,
+        };
+        let sections = &mut self.sections;
+        let no_calls = "the input has no calls: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
+        match counted {
+            Ok(PageCalls { all, by_step }) => {
+                match by_step {
+                    None => {}
+                    Some(calls) if calls.has_steps => {
+                        let rows = SectionRows::Steps(Box::new(calls));
+                        sections.add_table(PageSection::StepCalls, Ok(rows), no_calls);
+                    }
+                    Some(_) => {
+                        let none = "no step lines tell which step a call belongs to";
+                        sections.leave_out(&[PageSection::StepCalls], none);
+                    }
+                }
+                let grid = ops::ops_sheet(&all, &ops::Options::default()).to_grid();
+                sections.add_grid(PageSection::Operations, Ok(grid), no_calls);
+                let sizes = hist::Options::default();
+                let in_buckets = hist::put_in_buckets(&all, &sizes.edges);
+                let grid = hist::hist_sheet(&in_buckets, &sizes, false).to_grid();
+                sections.add_grid(PageSection::Sizes, Ok(grid), no_calls);
+            }
+            Err(why) => {
+                let all = [
+                    PageSection::StepCalls,
+                    PageSection::Operations,
+                    PageSection::Sizes,
+                ];
+                sections.leave_out(&all, &why);
+            }
+        }
+        // Metrics have durations although they have no calls.
+        self.add_durations()
+    }
+
+    /// Counts the calls of records.
+    fn count_recorded(&mut self) -> Result<Result<PageCalls, String>> {
+        let (inputs, options) = (self.inputs.counted_inputs(), self.order.options);
+        // An export of nsys may have calls of its own, which have no steps, beside the log in it.
+        let tally = match self.order.whole {
+            true => by_step_options().tally(),
+            false => tally_options(),
+        };
+        let report = &mut *self.sections.report;
+        let first = calls::count_calls(inputs, options, &tally, report, self.progress);
+        let (of, possible) = (PageSection::Operations, SectionNeed::Possible);
+        let own = Report::of_section();
+        let first = match self.sections.end_stage(of, possible, first, &own)? {
+            Ok(first) => first,
+            Err(why) => return Ok(Err(why)),
+        };
+        if !self.order.whole {
+            return Ok(Ok(PageCalls {
+                all: first,
+                by_step: None,
+            }));
+        }
+        let all = self.sections.run_stage(of, possible, |report| {
+            calls::count_calls(inputs, options, &tally_options(), report, &HiddenProgress)
+        })?;
+        Ok(all.map(|all| PageCalls {
+            all,
+            by_step: Some(first),
+        }))
+    }
+
+    /// Adds durations, if a record has them.
+    fn add_durations(&mut self) -> Result<()> {
+        let of = PageSection::Durations;
+        if self.inputs.timed.is_empty() {
+            self.sections.leave_out(&[of], NO_DURATIONS_REASON);
+            return Ok(());
+        }
+        let times = ops::Options {
+            time: true,
+            ..ops::Options::default()
+        };
+        let (inputs, options) = (&self.inputs.timed, self.order.options);
+        let grid = self
+            .sections
+            .run_stage(of, SectionNeed::Possible, |report| {
+                let tally = times.tally();
+                let calls = calls::count_calls(inputs, options, &tally, report, &HiddenProgress)?;
+                timed::report_untimed_calls(&calls, report)?;
+                Ok(ops::ops_times_sheet(&calls, &times).to_grid())
+            })?;
+        self.sections.add_grid(of, grid, NO_DURATIONS_REASON);
+        Ok(())
+    }
+
+    /// Adds the activity of GPUs.
+    fn add_timelines(&mut self) -> Result<()> {
+        let of = PageSection::Overlap;
+        if self.inputs.timelines.is_empty() {
+            let none = "it needs a record of what GPUs did: an export of nsys or a trace of torch.profiler";
+            self.sections.leave_out(&[of], none);
+            return Ok(());
+        }
+        let (inputs, options) = (&self.inputs.timelines, self.order.options);
+        let overlap = overlap::Options::default();
+        let grid = self.sections.run_stage(of, SectionNeed::Given, |report| {
+            let strict = options.log.strict;
+            let rows = overlap::read_overlap(inputs, options.source, &overlap, strict, report)?;
+            Ok(overlap::build_grid(&rows, &overlap))
+        })?;
+        self.sections.add_grid(of, grid, "the GPUs did nothing");
+        Ok(())
+    }
+
+    /// Adds the traffic of calls and the copies of GPUs; that of logs alone is `known`.
+    fn add_matrix(&mut self, known: Option<TrafficMatrix>) -> Result<()> {
+        let of = PageSection::Matrix;
+        let matrix = match known {
+            Some(matrix) => Ok(matrix),
+            None => {
+                let counted = self.inputs.counted_inputs();
+                let mut origins = counted.to_vec();
+                let is_new = |origin: &&InputName| !counted.contains(origin);
+                origins.extend(self.inputs.timelines.iter().filter(is_new).cloned());
+                let options = self.order.options;
+                self.sections
+                    .run_stage(of, SectionNeed::Possible, |report| {
+                        let default = matrix::Options::default();
+                        matrix::read_matrix(&origins, options, &default, report, &HiddenProgress)
+                    })?
+            }
+        };
+        if let Ok(matrix) = &matrix {
+            self.page.map = matrix::svg_heat_map::plot_matrix(matrix, TrafficUnit::Bytes);
+        }
+        let empty = "no input tells who sends to whom";
+        self.sections
+            .add_table(of, matrix.map(SectionRows::Pairs), empty);
+        Ok(())
+    }
+
+    /// Adds late ranks; those of logs alone are `known` if the walk looked for them.
+    fn add_late_ranks(
+        &mut self,
+        is_stamped: bool,
+        known: Option<(Result<Grid>, Report)>,
+    ) -> Result<()> {
+        let (of, possible) = (PageSection::Skew, SectionNeed::Possible);
+        let options = self.order.options;
+        let read = |origins: &[InputName], report: &mut Report| {
+            let of = skew::Options::default();
+            skew::read_skew(origins, options, &of, report, &HiddenProgress)
+        };
+        // A record beside a log may have no times, and the log may have them.
+        let recorded = match self.inputs.timed.is_empty() {
+            true => None,
+            false => {
+                let inputs = &self.inputs.timed;
+                let run = |report: &mut Report| read(inputs, report);
+                Some(self.sections.run_stage(of, possible, run)?)
+            }
+        };
+        let is_logged = is_stamped && !self.inputs.logs.is_empty();
+        let grid = match recorded {
+            Some(Ok(grid)) => Ok(grid),
+            _ if is_logged => match known {
+                Some((late, own)) => self.sections.end_stage(of, possible, late, &own)?,
+                None => {
+                    let inputs = &self.inputs.logs;
+                    let run = |report: &mut Report| read(inputs, report);
+                    self.sections.run_stage(of, possible, run)?
+                }
+            },
+            Some(Err(why)) => Err(why),
+            None => {
+                self.sections.leave_out(&[of], NO_TIMES_REASON);
+                return Ok(());
+            }
+        };
+        let none = "no call is one of several ranks";
+        self.sections.add_grid(of, grid, none);
+        Ok(())
+    }
+
+    /// Adds the changes from another run to this one.
+    fn add_changes(&mut self) -> Result<()> {
+        let PageOrder {
+            origins,
+            against,
+            options,
+            ..
+        } = self.order;
+        if against.is_empty() {
+            return Ok(());
+        }
+        let of = PageSection::Changes;
+        let grid = self
+            .sections
+            .run_stage(of, SectionNeed::Possible, |report| {
+                let before = diff::run::read_run(against, options, None, report, &HiddenProgress)?;
+                let now = diff::run::read_run(origins, options, None, report, &HiddenProgress)?;
+                let changes = diff::diff_runs(&before, &now, &diff::Options::default(), report);
+                Ok(diff::row::build_grid(&changes))
+            })?;
+        self.sections.add_grid(of, grid, "nothing changed");
+        Ok(())
+    }
 }
 
 /// A finding with its lines.
@@ -239,312 +495,16 @@ fn build_finding(finding: &check::finding::Finding, checked: &CheckSummary) -> P
         let (name, line) = answers::evidence_place(checked, evidence);
         let line = line.map_or(String::new(), |line| format!(":{line}"));
         let shown = evidence.text.as_deref().unwrap_or_default();
-        (
-            format!("{name}{line}"),
-            String::from_utf8_lossy(shown).into_owned(),
-        )
+        let shown = String::from_utf8_lossy(shown).into_owned();
+        (format!("{name}{line}"), shown)
     };
     PageFinding {
         severity: finding.severity.name(),
-        id: finding.id,
+        id: finding.kind.id(),
         says: finding.says.clone(),
         step: finding.about.step,
         sure: format!("{}: {}", finding.sure.name(), finding.why),
         advice: finding.advice.clone(),
         lines: finding.evidence.iter().map(line).collect(),
     }
-}
-
-/// The tables of what lines tell.
-fn add_line_tables(seen: &CheckGathered, steps: &StepSeries, parts: &mut PageSections) {
-    let facts = net::table::build_net_grid(&seen.net, &net::table::Options::default());
-    parts.add_grid(
-        PageSection::Net,
-        Ok(facts),
-        "no line has a network, a version or a setting",
-    );
-    let no_steps = "the log has no step lines of a trainer";
-    match steps.list.is_empty() {
-        true => [PageSection::Timing, PageSection::Steps]
-            .into_iter()
-            .for_each(|of| parts.put_missing(of, no_steps)),
-        false => {
-            parts.add_grid(
-                PageSection::Timing,
-                Ok(timing::summarise_steps(&steps.list)),
-                no_steps,
-            );
-            parts.add_grid(
-                PageSection::Steps,
-                Ok(timing::grid_per_step(&steps.list)),
-                no_steps,
-            );
-        }
-    }
-    let no_init = "no line names a communicator: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
-    parts.add_grid(
-        PageSection::Communicators,
-        Ok(communicators::build_communicator_grid(&seen.found)),
-        no_init,
-    );
-    parts.add_grid(
-        PageSection::Members,
-        Ok(communicators::build_member_grid(&seen.found)),
-        no_init,
-    );
-    let no_tuning = "the log has no TUNING lines: NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING on rank 0";
-    let tuning = seen.tuning.as_ref();
-    let tuning = tuning.map(|all| choices::build_crossover_grid(all, &choices::Options::default()));
-    parts.add_grid(
-        PageSection::Tuning,
-        Ok(tuning.unwrap_or_default()),
-        no_tuning,
-    );
-}
-
-/// The calls as nccl-ops and nccl-hist count them: those of logs are counted.
-fn add_counted(
-    inputs: &PageInputs,
-    (options, whole): (&Options, bool),
-    known: Option<(CountedCalls, Option<CountedCalls>)>,
-    parts: &mut PageSections,
-    (report, progress): (&mut Report, &dyn Progress),
-) {
-    let all = [
-        PageSection::StepCalls,
-        PageSection::Operations,
-        PageSection::Sizes,
-    ];
-    let known = known.filter(|_| !inputs.logs.is_empty());
-    let count = || {
-        let of = (inputs.counted_inputs(), options);
-        count_recorded(of, whole, (report, progress))
-    };
-    let (calls, by_step) = match known.map_or_else(count, Ok) {
-        Ok(counted) => counted,
-        Err(error) => {
-            all.into_iter()
-                .for_each(|of| parts.put_missing(of, &error.to_string()));
-            // Metrics have times and no calls.
-            add_durations(inputs, options, parts);
-            return;
-        }
-    };
-    let no_calls = "the input has no calls: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
-    match by_step {
-        None => {}
-        Some(calls) if calls.has_steps => {
-            parts.put_table(
-                PageSection::StepCalls,
-                Ok(SectionRows::Steps(Box::new(calls))),
-                no_calls,
-            );
-        }
-        Some(_) => parts.put_missing(
-            PageSection::StepCalls,
-            "no step lines tell which step a call belongs to",
-        ),
-    }
-    let grid = ops::ops_sheet(&calls, &ops::Options::default()).to_grid();
-    parts.add_grid(PageSection::Operations, Ok(grid), no_calls);
-    let sizes = hist::Options::default();
-    let in_buckets = hist::put_in_buckets(&calls, &sizes.edges);
-    let grid = hist::hist_sheet(&in_buckets, &sizes, false).to_grid();
-    parts.add_grid(PageSection::Sizes, Ok(grid), no_calls);
-    add_durations(inputs, options, parts);
-}
-
-/// The calls of records, over all steps and, on a whole page, by step.
-///
-/// # Errors
-/// They cannot be read.
-fn count_recorded(
-    (origins, options): (&[InputName], &Options),
-    whole: bool,
-    (report, progress): (&mut Report, &dyn Progress),
-) -> Result<(CountedCalls, Option<CountedCalls>)> {
-    if !whole {
-        let calls = calls::count_calls(origins, options, &tally_options(), report, progress)?;
-        return Ok((calls, None));
-    }
-    // An export of nsys may have calls of its own, which have no steps, beside the log in it.
-    let by_step = calls::count_calls(
-        origins,
-        options,
-        &by_step_options().tally(),
-        report,
-        progress,
-    )?;
-    let mut silent = Report::new("", false, true).silenced();
-    let calls = calls::count_calls(
-        origins,
-        options,
-        &tally_options(),
-        &mut silent,
-        &HiddenProgress,
-    )?;
-    Ok((calls, Some(by_step)))
-}
-
-/// How long calls took, where a record has it.
-fn add_durations(inputs: &PageInputs, options: &Options, parts: &mut PageSections) {
-    const NO_DURATIONS_REASON: &str = "a log has no durations: NCCL Inspector, NCCL's profiler plugin, nsys or \
-                        torch.profiler record them";
-    if inputs.timed.is_empty() {
-        parts.put_missing(PageSection::Durations, NO_DURATIONS_REASON);
-        return;
-    }
-    let of = ops::Options {
-        time: true,
-        ..ops::Options::default()
-    };
-    let mut silent = Report::new("", false, true).silenced();
-    let calls = calls::count_calls(
-        &inputs.timed,
-        options,
-        &of.tally(),
-        &mut silent,
-        &HiddenProgress,
-    );
-    let grid = calls.and_then(|calls| {
-        crate::stages::timed::report_untimed_calls(&calls, &silent)?;
-        Ok(ops::ops_times_sheet(&calls, &of).to_grid())
-    });
-    parts.add_grid(
-        PageSection::Durations,
-        grid.map_err(|error| error.to_string()),
-        NO_DURATIONS_REASON,
-    );
-}
-
-/// What GPUs did.
-fn add_timelines(
-    inputs: &PageInputs,
-    options: &Options,
-    parts: &mut PageSections,
-    report: &mut Report,
-) {
-    if inputs.timelines.is_empty() {
-        let none =
-            "it needs a record of what GPUs did: an export of nsys or a trace of torch.profiler";
-        parts.put_missing(PageSection::Overlap, none);
-        return;
-    }
-    let of = overlap::Options::default();
-    let strict = options.log.strict;
-    // They were reported on where calls were counted of them.
-    let mut silent = Report::new("", false, true).silenced();
-    let report = if inputs.logs.is_empty() {
-        &mut silent
-    } else {
-        report
-    };
-    let rows = overlap::read_overlap(&inputs.timelines, options.source, &of, strict, report);
-    let grid = rows.map(|rows| overlap::build_grid(&rows, &of));
-    let none = "the GPUs did nothing";
-    parts.add_grid(
-        PageSection::Overlap,
-        grid.map_err(|error| error.to_string()),
-        none,
-    );
-}
-
-/// Who sends to whom: the calls that are counted, and the copies of GPUs. Of logs alone that is
-/// `known`.
-fn build_call_matrix(
-    inputs: &PageInputs,
-    options: &Options,
-    known: Option<TrafficMatrix>,
-    parts: &mut PageSections,
-) -> (Vec<String>, Option<Plot>) {
-    match known.map_or_else(|| matrix_of_all(inputs, options), Ok) {
-        Ok(matrix) => {
-            let map = matrix::svg_heat_map::plot_matrix(&matrix, TrafficUnit::Bytes);
-            let empty = "no input tells who sends to whom";
-            parts.put_table(PageSection::Matrix, Ok(SectionRows::Pairs(matrix)), empty);
-            map
-        }
-        Err(error) => {
-            parts.put_missing(PageSection::Matrix, &error.to_string());
-            (Vec::new(), None)
-        }
-    }
-}
-
-/// Who sends to whom, by all inputs.
-///
-/// # Errors
-/// They cannot be read.
-fn matrix_of_all(inputs: &PageInputs, options: &Options) -> Result<TrafficMatrix> {
-    let mut origins = inputs.counted_inputs().to_vec();
-    let known = |origin: &&InputName| !inputs.counted_inputs().contains(origin);
-    origins.extend(inputs.timelines.iter().filter(known).cloned());
-    let of = matrix::Options::default();
-    let mut silent = Report::new("", false, true).silenced();
-    matrix::read_matrix(&origins, options, &of, &mut silent, &HiddenProgress)
-}
-
-/// Who comes late; `known` is what the walk found, if it was asked.
-fn add_late_ranks(
-    inputs: &PageInputs,
-    (options, is_stamped): (&Options, bool),
-    known: Option<Result<Grid>>,
-    parts: &mut PageSections,
-) {
-    const NO_TIMES_REASON: &str = "the calls have no times: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL (NCCL 2.26), or a \
-                            record with times";
-    let read = |origins: &[InputName]| {
-        let mut silent = Report::new("", false, true).silenced();
-        let of = skew::Options::default();
-        skew::read_skew(origins, options, &of, &mut silent, &HiddenProgress)
-    };
-    // A record beside a log may have no times, and the log may have them.
-    let recorded = (!inputs.timed.is_empty()).then(|| read(&inputs.timed));
-    let logged = || {
-        let is_stamped = is_stamped && !inputs.logs.is_empty();
-        is_stamped.then(|| known.unwrap_or_else(|| read(&inputs.logs)))
-    };
-    let grid = match recorded {
-        Some(Ok(grid)) => Ok(grid),
-        Some(Err(error)) => logged().unwrap_or(Err(error)),
-        None => match logged() {
-            Some(grid) => grid,
-            None => return parts.put_missing(PageSection::Skew, NO_TIMES_REASON),
-        },
-    };
-    let none = "no call is one of several ranks";
-    parts.add_grid(
-        PageSection::Skew,
-        grid.map_err(|error| error.to_string()),
-        none,
-    );
-}
-
-/// What changed from another run to this one.
-fn add_changes(
-    (origins, against): (&[InputName], &[InputName]),
-    options: &Options,
-    parts: &mut PageSections,
-) {
-    if against.is_empty() {
-        return;
-    }
-    let mut silent = Report::new("", false, true).silenced();
-    let mut side =
-        |origins| diff::run::read_run(origins, options, None, &mut silent, &HiddenProgress);
-    let rows = side(against).and_then(|before| Ok((before, side(origins)?)));
-    let grid = rows.map(|(before, now)| {
-        let report = Report::new("", false, true).silenced();
-        diff::row::build_grid(&diff::diff_runs(
-            &before,
-            &now,
-            &diff::Options::default(),
-            &report,
-        ))
-    });
-    parts.add_grid(
-        PageSection::Changes,
-        grid.map_err(|error| error.to_string()),
-        "nothing changed",
-    );
 }

@@ -1,4 +1,4 @@
-//! Which stage reads which input, by its content.
+//! Sorts the inputs by content to the stages that read them.
 
 use crate::error::Result;
 use crate::formats::Provides;
@@ -6,7 +6,7 @@ use crate::formats::open;
 use crate::report::Report;
 use crate::source::{self, InputName};
 
-/// The inputs by what they are.
+/// The inputs by kind.
 #[derive(Debug, Default)]
 pub(super) struct PageInputs {
     /// Logs, exports with a log in them, and records that lie beside them: dumps of the flight recorder,
@@ -14,7 +14,7 @@ pub(super) struct PageInputs {
     pub(super) checked: Vec<InputName>,
     /// Logs alone.
     pub(super) logs: Vec<InputName>,
-    /// What has calls with durations, or may have.
+    /// Inputs whose calls have durations, or may have.
     pub(super) timed: Vec<InputName>,
     /// Timelines of GPUs.
     pub(super) timelines: Vec<InputName>,
@@ -23,10 +23,10 @@ pub(super) struct PageInputs {
 }
 
 impl PageInputs {
-    /// Sorts the inputs. What is in a folder and is none of these is left out, and counted.
+    /// Sorts the inputs. A file of a folder that is none of these is reported as skipped.
     ///
     /// # Errors
-    /// An input that was named is none of these.
+    /// An input that the user named is none of these.
     pub(super) fn sort_inputs(
         origins: &[InputName],
         source: source::Options,
@@ -54,7 +54,7 @@ impl PageInputs {
             }
             if known.provides(Provides::GPU) {
                 inputs.timelines.push(origin.clone());
-                // An export of nsys may have what the job printed.
+                // An export of nsys may have the job's output.
                 let inside = open::open_input::<()>(origin, source, Provides::LINES);
                 if inside.is_ok_and(|log| log.provides(Provides::LINES)) {
                     inputs.checked.push(origin.clone());
@@ -66,22 +66,22 @@ impl PageInputs {
         Ok(inputs)
     }
 
-    /// True where there are lines of NCCL or of a trainer.
+    /// True if there are lines of NCCL or of a trainer.
     pub(super) fn has_lines(&self) -> bool {
         self.is_log_inside || !self.logs.is_empty()
     }
 
-    /// True where the logs are all that nccl-check walks.
+    /// True if nccl-check walks plain logs only.
     pub(super) fn are_walked(&self) -> bool {
         !self.is_log_inside
     }
 
-    /// True where all that is counted is in logs.
+    /// True if all calls and copies are in logs.
     pub(super) fn are_logs(&self) -> bool {
         !self.logs.is_empty() && self.timelines.is_empty()
     }
 
-    /// What calls are counted of: of records beside a log they would be counted twice.
+    /// The inputs whose calls are counted: with records beside a log they would be counted twice.
     pub(super) fn counted_inputs(&self) -> &[InputName] {
         match self.logs.is_empty() {
             true => &self.timed,

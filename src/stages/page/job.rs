@@ -1,4 +1,4 @@
-//! The job in a few words, each out of lines of the log.
+//! The job in a few words, all from lines of the log.
 
 use crate::stages::check::CheckSummary;
 use crate::stages::check::walk::CheckGathered;
@@ -6,7 +6,10 @@ use crate::stages::net::fact::NetFactKind;
 use crate::stages::net::table;
 use std::collections::BTreeSet;
 
-/// What is known, in the order in which it is shown; `unknown` where no line has it.
+/// Collects the facts in the order in which they are shown; `unknown` if no line has one.
+///
+/// Hosts are those with lines, as nccl-net counts them. NCCL counts nodes: the log may lack hosts, and
+/// `NCCL_HOSTID` may split one. Nodes are shown if they are another number.
 pub(super) fn job_facts(
     checked: &CheckSummary,
     seen: &CheckGathered,
@@ -26,22 +29,26 @@ pub(super) fn job_facts(
         let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
         those.map(|fact| text(&fact.value)).collect::<BTreeSet<_>>()
     };
-    let said = &checked.facts;
+    let known = &checked.facts;
     let word = |word: &Option<String>| word.clone().unwrap_or_else(unknown);
     let trainers = seen
         .inputs
         .iter()
         .filter_map(|input| input.timeline.trainer);
     let trainers: BTreeSet<String> = trainers.map(|t| t.name().to_owned()).collect();
-    let networks = said.networks.clone().unwrap_or_default();
-    let links = said.links.clone().unwrap_or_default();
+    let networks = known.networks.clone().unwrap_or_default();
+    let links = known.links.clone().unwrap_or_default();
     let network = match (links.is_empty(), listed(networks)) {
         (false, networks) if networks == "IB" => listed(links),
         (_, networks) => networks,
     };
-    vec![
-        ("hosts", number(said.nodes)),
-        ("ranks", number(said.ranks)),
+    let hosts = Some(seen.net.hosts().len() as u64).filter(|&n| n > 0);
+    let mut all = vec![("hosts", number(hosts.or(known.nodes)))];
+    if hosts.is_some() && known.nodes != hosts {
+        all.push(("nodes", number(known.nodes)));
+    }
+    all.extend([
+        ("ranks", number(known.ranks)),
         (
             "nccl",
             listed(values(NetFactKind::Version, &["nccl", "rccl"])),
@@ -51,8 +58,9 @@ pub(super) fn job_facts(
             listed(values(NetFactKind::Version, &["cuda", "hip"])),
         ),
         ("network", network),
-        ("gpudirect", word(&said.gdr)),
-        ("nvls", word(&said.nvls)),
+        ("gpudirect", word(&known.gdr)),
+        ("nvls", word(&known.nvls)),
         ("trainer", listed(trainers)),
-    ]
+    ]);
+    all
 }

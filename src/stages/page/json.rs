@@ -1,14 +1,11 @@
-//! The page as one object of JSON. Its keys are in `docs/nccl-report.md`; a table's rows are those that
-//! its program writes as JSON lines.
+//! The page as one object of JSON. `docs/nccl-report.md` describes its keys; the rows of a table are those
+//! that its program writes as JSON lines.
 
 use super::{PageSection, ReportPage};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The number of the schema: one more where a key changes its meaning or goes.
-pub const PAGE_SCHEMA_VERSION: u64 = 1;
-
-/// The page, with a line end; tables are written on `jobs` threads.
+/// Writes the page with a line end; tables are written on `jobs` threads.
 pub fn render_json(page: &ReportPage, jobs: usize) -> Vec<u8> {
     let mut all: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     let job: Map<String, Value> = page
@@ -30,8 +27,14 @@ pub fn render_json(page: &ReportPage, jobs: usize) -> Vec<u8> {
         let rows = table.map(|table| table.sheet().to_json(jobs));
         all.insert(of.key(), rows.unwrap_or_else(|| b"null".to_vec()));
     }
+    let caveats: Vec<Value> = page
+        .caveats
+        .iter()
+        .map(|c| json!({"table": c.stage, "severity": c.severity, "text": c.text}))
+        .collect();
     for (key, value) in [
-        ("schema", json!(PAGE_SCHEMA_VERSION)),
+        ("caveats", json!(caveats)),
+        ("schema", json!(ReportPage::JSON_SCHEMA)),
         ("version", json!(env!("CARGO_PKG_VERSION"))),
         ("inputs", json!(page.inputs)),
         ("job", Value::Object(job)),

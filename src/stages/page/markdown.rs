@@ -1,6 +1,7 @@
 //! The page for a ticket, as Markdown.
 
 use super::digests::{SIZE_BUCKETS, communicators_by_label, list_changes, operations_by_bytes};
+use super::limits::MAX_MARKDOWN_CHANGES;
 use super::text::headline;
 use super::{PageSection, ReportPage};
 use crate::output::render::cells::iter_rows;
@@ -8,7 +9,7 @@ use crate::output::render::units::{group_digits, seconds_text, short_bytes};
 use crate::report::escape_for_terminal;
 use std::fmt::Write as _;
 
-/// The page.
+/// Writes the page.
 pub fn render_markdown(page: &ReportPage) -> String {
     let mut out = format!("## {}\n", escape_markdown(&headline(page)));
     if !page.job.is_empty() {
@@ -22,11 +23,12 @@ pub fn render_markdown(page: &ReportPage) -> String {
     write_operations(page, &mut out);
     write_communicators(page, &mut out);
     write_findings(page, &mut out);
+    write_caveats(page, &mut out);
     write_changes(page, &mut out);
     out
 }
 
-/// A text of a log in Markdown: none of its characters means anything.
+/// Escapes all punctuation that has a meaning in Markdown.
 fn escape_markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in escape_for_terminal(text, false).chars() {
@@ -138,8 +140,20 @@ fn write_communicators(page: &ReportPage, out: &mut String) {
     }
 }
 
-/// Changes that are listed: a ticket is read, not searched.
-const MAX_MARKDOWN_CHANGES: usize = 30;
+/// Writes the messages of the stages.
+fn write_caveats(page: &ReportPage, out: &mut String) {
+    if page.caveats.is_empty() {
+        return;
+    }
+    out.push_str("\n### Warnings and notes about these numbers\n\n");
+    for one in page.caveats.iter().take(MAX_MARKDOWN_CHANGES) {
+        let _ = writeln!(out, "- {}: {}", one.severity, escape_markdown(&one.text));
+    }
+    if page.caveats.len() > MAX_MARKDOWN_CHANGES {
+        let more = page.caveats.len() - MAX_MARKDOWN_CHANGES;
+        let _ = writeln!(out, "\n{more} more: `nccl-report --format html`");
+    }
+}
 
 fn write_changes(page: &ReportPage, out: &mut String) {
     let list = list_changes(page);

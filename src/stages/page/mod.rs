@@ -1,17 +1,18 @@
-//! nccl-report: one page about a job, made of what the other stages find.
+//! nccl-report: one page about a job, made of the tables of other stages.
 //!
-//! Nothing is counted here. Every table is another stage's, as that stage's program writes it, and every
-//! number of the page is out of one of them. A log is walked once: nccl-check's walk keeps what
-//! nccl-communicators, nccl-net, nccl-tuning and nccl-timing need too, and counts calls as nccl-ops and
-//! nccl-hist do.
+//! The page counts nothing itself: each table is another stage's, as that stage's program writes it. A log
+//! is walked once: nccl-check's walk also gathers for nccl-communicators, nccl-net, nccl-tuning,
+//! nccl-timing, nccl-ops and nccl-hist.
 //!
 //! | | |
 //! |---|---|
 //! | `inputs` | which stage reads which input |
-//! | `gather` | the stages' tables |
+//! | `gather` | runs the stages |
+//! | `sections` | keeps their tables, messages and outcomes |
 //! | `job` | the job in a few words |
-//! | `lists` | operations, communicators and changes, as the page lists them |
-//! | [`series`] | the steps, the outliers among them, and what is drawn of them |
+//! | `digests` | operations, communicators and changes, as the page lists them |
+//! | `limits` | how much a page shows |
+//! | [`series`] | the steps, the outliers among them, and their plot |
 //! | [`text`], [`markdown`], [`json`], [`html`] | the page in each form |
 //! | [`summary`] | the page as one row |
 
@@ -21,38 +22,43 @@ pub mod html;
 mod inputs;
 mod job;
 pub mod json;
+pub mod limits;
 pub mod markdown;
+mod sections;
 pub mod series;
 pub mod summary;
 pub mod text;
 
-pub use gather::gather_page;
+pub use gather::{PageOrder, gather_page};
 
 use crate::count::calls::CountedCalls;
 use crate::output::render::{Grid, Sheet};
 use crate::output::svg::plot::Plot;
+use crate::report::ReportMessage;
 use crate::stages::matrix::cells::TrafficMatrix;
 use crate::stages::ops;
 use series::StepSeries;
 
-/// What a page shows.
+/// The content of a page.
 #[derive(Debug, Default)]
 pub struct ReportPage {
     /// The inputs' names.
     pub inputs: Vec<String>,
-    /// What the job is, in the order in which it is shown: name and value.
+    /// Names and values of the job, in the order in which they are shown.
     pub job: Vec<(&'static str, String)>,
     /// Its steps.
     pub steps: StepSeries,
-    /// What is wrong.
+    /// The findings.
     pub findings: Vec<PageFinding>,
-    /// How findings came about: how many calls were compared, and which were not.
+    /// How many calls were compared, and why others were not.
     pub compared: Option<String>,
-    /// The settings under which a log answers more.
+    /// The settings for a log that answers more questions.
     pub rerun: String,
     /// The other stages' tables.
     pub parts: Vec<SectionContent>,
-    /// Who sends to whom, drawn, and lines for above it.
+    /// Messages of the stages; `stage` is the key of a section ([`PageSection::key`]).
+    pub caveats: Vec<ReportMessage>,
+    /// The plot of the matrix, and the lines above it.
     pub(crate) map: (Vec<String>, Option<Plot>),
 }
 
@@ -67,36 +73,36 @@ pub struct PageFinding {
     pub says: String,
     /// The step it is about.
     pub step: Option<u64>,
-    /// How sure it is, and why.
+    /// Its confidence, and why.
     pub sure: String,
-    /// What to do.
+    /// The advice.
     pub advice: String,
-    /// Where the lines are that show it, and the lines.
+    /// The lines of evidence: place and text.
     pub lines: Vec<(String, String)>,
 }
 
-/// A table of another stage, or why there is none.
+/// A section of the page.
 #[derive(Debug)]
 pub struct SectionContent {
-    /// Which one.
+    /// Its kind.
     pub of: PageSection,
-    /// Its rows, or a sentence.
+    /// Its rows, or why there are none.
     pub table: Result<SectionRows, String>,
 }
 
-/// The rows of a table: there may be one for each pair of ranks, or several for each step.
+/// The rows of a table. Tables with a row for each pair of ranks or several for each step can be large.
 #[derive(Debug)]
 pub enum SectionRows {
     /// Rows that are kept.
     Kept(Grid),
-    /// Calls by step, of which rows are made as they are written.
+    /// Calls by step: rows are made while they are written.
     Steps(Box<CountedCalls>),
-    /// The same of a matrix.
+    /// A matrix: rows are made while they are written.
     Pairs(TrafficMatrix),
 }
 
 impl SectionRows {
-    /// The rows.
+    /// Returns the rows.
     pub fn sheet(&self) -> Sheet<'_> {
         match self {
             SectionRows::Kept(grid) => grid.into(),
@@ -105,7 +111,7 @@ impl SectionRows {
         }
     }
 
-    /// True where there is no row.
+    /// True if there is no row.
     pub fn is_empty(&self) -> bool {
         match self {
             SectionRows::Kept(grid) => grid.rows.is_empty(),
@@ -115,14 +121,14 @@ impl SectionRows {
     }
 }
 
-/// Which table.
+/// Kinds of sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageSection {
     /// Facts of the network, versions and settings.
     Net,
-    /// Step time and TFLOP/s in all.
+    /// Step time and TFLOP/s over all steps.
     Timing,
-    /// The same by step.
+    /// Step time and TFLOP/s by step.
     Steps,
     /// Calls and bytes by step.
     StepCalls,
@@ -132,7 +138,7 @@ pub enum PageSection {
     Sizes,
     /// Communicators.
     Communicators,
-    /// Their members.
+    /// Members of communicators.
     Members,
     /// Algorithms and protocols.
     Tuning,
@@ -140,15 +146,15 @@ pub enum PageSection {
     Durations,
     /// Computation and communication of GPUs.
     Overlap,
-    /// Who sends to whom.
+    /// Traffic between ranks.
     Matrix,
-    /// How late ranks come.
+    /// Lateness of ranks.
     Skew,
     /// Findings.
     Findings,
-    /// What the log can answer.
+    /// Questions that the log can answer.
     Questions,
-    /// What changed against another run.
+    /// Changes against another run.
     Changes,
 }
 
@@ -173,80 +179,62 @@ impl PageSection {
         PageSection::Changes,
     ];
 
-    /// Its key in JSON.
-    pub fn key(self) -> &'static str {
+    /// Its key in JSON, the command that writes its rows, and its heading.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            PageSection::Net => "net",
-            PageSection::Timing => "timing",
-            PageSection::Steps => "steps",
-            PageSection::StepCalls => "step_calls",
-            PageSection::Operations => "operations",
-            PageSection::Sizes => "sizes",
-            PageSection::Communicators => "communicators",
-            PageSection::Members => "members",
-            PageSection::Tuning => "tuning",
-            PageSection::Durations => "durations",
-            PageSection::Overlap => "overlap",
-            PageSection::Matrix => "matrix",
-            PageSection::Skew => "skew",
-            PageSection::Findings => "findings",
-            PageSection::Questions => "questions",
-            PageSection::Changes => "changes",
+            PageSection::Net => ("net", "nccl-net", "Network, versions and settings"),
+            PageSection::Timing => ("timing", "nccl-timing", "Step time"),
+            PageSection::Steps => ("steps", "nccl-timing --per-step", "Time of each step"),
+            PageSection::StepCalls => ("step_calls", "nccl-ops --by step", "Calls by step"),
+            PageSection::Operations => ("operations", "nccl-ops", "Operations"),
+            PageSection::Sizes => ("sizes", "nccl-hist", "Message sizes"),
+            PageSection::Communicators => ("communicators", "nccl-communicators", "Communicators"),
+            PageSection::Members => (
+                "members",
+                "nccl-communicators --members",
+                "Members of communicators",
+            ),
+            PageSection::Tuning => ("tuning", "nccl-tuning", "Algorithms and protocols"),
+            PageSection::Durations => ("durations", "nccl-ops --time", "Durations"),
+            PageSection::Overlap => ("overlap", "nccl-overlap", "Computation and communication"),
+            PageSection::Matrix => ("matrix", "nccl-matrix", "Who sends to whom"),
+            PageSection::Skew => ("skew", "nccl-skew", "Late ranks"),
+            PageSection::Findings => ("findings", "nccl-check", "Findings"),
+            PageSection::Questions => (
+                "questions",
+                "nccl-check --coverage",
+                "What this log can answer",
+            ),
+            PageSection::Changes => ("changes", "nccl-diff", "Changes"),
         }
     }
 
-    /// The command that writes the same rows.
+    /// Its key in JSON.
+    pub fn key(self) -> &'static str {
+        self.names().0
+    }
+
+    /// The command that writes its rows.
     pub fn command(self) -> &'static str {
-        match self {
-            PageSection::Net => "nccl-net",
-            PageSection::Timing => "nccl-timing",
-            PageSection::Steps => "nccl-timing --per-step",
-            PageSection::StepCalls => "nccl-ops --by step",
-            PageSection::Operations => "nccl-ops",
-            PageSection::Sizes => "nccl-hist",
-            PageSection::Communicators => "nccl-communicators",
-            PageSection::Members => "nccl-communicators --members",
-            PageSection::Tuning => "nccl-tuning",
-            PageSection::Durations => "nccl-ops --time",
-            PageSection::Overlap => "nccl-overlap",
-            PageSection::Matrix => "nccl-matrix",
-            PageSection::Skew => "nccl-skew",
-            PageSection::Findings => "nccl-check",
-            PageSection::Questions => "nccl-check --coverage",
-            PageSection::Changes => "nccl-diff",
-        }
+        self.names().1
     }
 
     /// Its heading.
     pub fn title(self) -> &'static str {
-        match self {
-            PageSection::Net => "Network, versions and settings",
-            PageSection::Timing => "Step time",
-            PageSection::Steps => "Time of each step",
-            PageSection::StepCalls => "Calls by step",
-            PageSection::Operations => "Operations",
-            PageSection::Sizes => "Message sizes",
-            PageSection::Communicators => "Communicators",
-            PageSection::Members => "Members of communicators",
-            PageSection::Tuning => "Algorithms and protocols",
-            PageSection::Durations => "Durations",
-            PageSection::Overlap => "Computation and communication",
-            PageSection::Matrix => "Who sends to whom",
-            PageSection::Skew => "Late ranks",
-            PageSection::Findings => "Findings",
-            PageSection::Questions => "What this log can answer",
-            PageSection::Changes => "Changes",
-        }
+        self.names().2
     }
 }
 
 impl ReportPage {
-    /// A stage's table; `None` where there is none.
+    /// Number of the JSON object's schema: it rises if a key goes or changes its meaning.
+    pub const JSON_SCHEMA: u64 = 1;
+
+    /// Returns a section's table; `None` if it has none.
     pub fn table(&self, of: PageSection) -> Option<&SectionRows> {
         self.find_section(of)?.table.as_ref().ok()
     }
 
-    /// A stage's rows, of those that are kept.
+    /// Returns a section's rows if they are kept.
     pub fn grid(&self, of: PageSection) -> Option<&Grid> {
         match self.table(of)? {
             SectionRows::Kept(grid) => Some(grid),
@@ -254,22 +242,30 @@ impl ReportPage {
         }
     }
 
-    /// Why a stage has no rows.
+    /// Returns why a section has no rows.
     pub fn missing_reason(&self, of: PageSection) -> Option<&str> {
-        self.find_section(of)?
-            .table
-            .as_ref()
-            .err()
-            .map(String::as_str)
+        let table = self.find_section(of)?.table.as_ref();
+        table.err().map(String::as_str)
     }
 
     fn find_section(&self, of: PageSection) -> Option<&SectionContent> {
         self.parts.iter().find(|part| part.of == of)
     }
 
-    /// How many findings are of a severity.
+    /// Counts the findings of a severity.
     pub fn count_findings(&self, severity: &str) -> usize {
         let of = |finding: &&PageFinding| finding.severity == severity;
         self.findings.iter().filter(of).count()
+    }
+
+    /// The messages about a section, or about the inputs in general.
+    fn caveats_of(&self, of: Option<PageSection>) -> impl Iterator<Item = &ReportMessage> {
+        let stage = of.map(PageSection::key);
+        self.caveats.iter().filter(move |c| c.stage == stage)
+    }
+
+    /// The warnings and errors of all stages.
+    fn warnings(&self) -> impl Iterator<Item = &ReportMessage> {
+        self.caveats.iter().filter(|c| c.severity != "note")
     }
 }

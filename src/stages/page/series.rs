@@ -1,16 +1,17 @@
 //! The steps of a job in their order.
 
+use super::limits::{MIN_STEPS_TO_COMPARE, OUTLIER_MEDIAN_RATIO};
 use crate::count::spread::ValueSpread;
 use crate::log::timeline::TrainStep;
 
-/// The steps, as nccl-timing has them.
+/// The steps of nccl-timing, with the spread of their values.
 #[derive(Debug, Default, Clone)]
 pub struct StepSeries {
-    /// In the order of their lines.
+    /// The steps in the order of their lines.
     pub list: Vec<TrainStep>,
-    /// Of their seconds.
+    /// The spread of their seconds.
     pub times: Option<ValueSpread>,
-    /// Of TFLOP/s per GPU.
+    /// The spread of TFLOP/s per GPU.
     pub tflops: Option<ValueSpread>,
 }
 
@@ -25,13 +26,8 @@ pub struct StepOutlier {
     pub time_s: f64,
 }
 
-/// A step is an outlier where it took so many times the median ...
-const OUTLIER_MEDIAN_RATIO: f64 = 1.5;
-/// ... and where there are so many others to compare it with.
-const MIN_STEPS_TO_COMPARE: usize = 5;
-
 impl StepSeries {
-    /// Of these steps.
+    /// Computes the spreads.
     pub fn from_steps(list: Vec<TrainStep>) -> StepSeries {
         let spread = |value: fn(&TrainStep) -> Option<f64>| {
             ValueSpread::from_values(list.iter().filter_map(value).collect())
@@ -43,7 +39,7 @@ impl StepSeries {
         }
     }
 
-    /// The steps that took 1.5 times the median or more, the longest first.
+    /// Finds the steps that took 1.5 times the median or more, the longest first.
     pub fn find_outliers(&self) -> Vec<StepOutlier> {
         let Some(times) = self
             .times
@@ -65,20 +61,20 @@ impl StepSeries {
         all
     }
 
-    /// The first and last step.
+    /// Returns the first and last step.
     pub fn step_range(&self) -> Option<(u64, u64)> {
         let steps = || self.list.iter().map(|step| step.step);
         Some((steps().min()?, steps().max()?))
     }
 
-    /// The seconds of the steps as at most `width` characters, each the longest of as many steps.
+    /// Draws the seconds of the steps in at most `width` characters; each is the longest of its steps.
     pub fn sparkline(&self, width: usize) -> String {
         let times: Vec<f64> = self.list.iter().filter_map(|step| step.time_s).collect();
         render_sparkline(&times, width)
     }
 }
 
-/// Values from 0 to their largest as block characters: of several in one character the largest.
+/// Draws values as block characters from 0 to the largest; each shows the largest of its values.
 pub(crate) fn render_sparkline(values: &[f64], width: usize) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = values.iter().copied().fold(0.0, f64::max);

@@ -4,7 +4,7 @@ use super::{PageSection, ReportPage};
 use crate::output::render::cells::iter_rows;
 use crate::output::render::{Grid, TableCell};
 
-/// The row; what is not known is empty.
+/// Makes the row; unknown values are empty.
 pub fn build_summary(page: &ReportPage) -> Grid {
     let mut columns = Vec::new();
     let mut row: Vec<TableCell<'static>> = Vec::new();
@@ -12,7 +12,7 @@ pub fn build_summary(page: &ReportPage) -> Grid {
         columns.push(name.to_owned());
         row.push(cell);
     };
-    // Also of an input that is no log, so that rows of different jobs are alike.
+    // An input without a log has these columns too, so that the rows of different jobs fit together.
     for name in [
         "hosts",
         "ranks",
@@ -57,13 +57,19 @@ pub fn build_summary(page: &ReportPage) -> Grid {
         let count = is_checked.then(|| page.count_findings(severity) as u64);
         put(name, count.into());
     }
+    let nodes = |name: &str| page.job.iter().find(|(is, _)| *is == name);
+    let nodes = nodes("nodes").or_else(|| nodes("hosts"));
+    put(
+        "nodes",
+        nodes.map_or(TableCell::Empty, |(_, value)| job_cell(value)),
+    );
     Grid {
         columns,
         rows: vec![row],
     }
 }
 
-/// A value of the job as a cell.
+/// Turns a value of the job into a cell.
 fn job_cell(value: &str) -> TableCell<'static> {
     match value.parse::<u64>() {
         Ok(n) => n.into(),
@@ -72,7 +78,7 @@ fn job_cell(value: &str) -> TableCell<'static> {
     }
 }
 
-/// The sum of a column over all operations; not known where it is not of one.
+/// Sums a column over all operations; unknown if one of its values is.
 fn sum_column(page: &ReportPage, column: &str) -> TableCell<'static> {
     let grid = page.grid(PageSection::Operations);
     let all = grid.and_then(|grid| {
@@ -82,7 +88,7 @@ fn sum_column(page: &ReportPage, column: &str) -> TableCell<'static> {
     all.into()
 }
 
-/// The share of the time of all GPUs in which they communicate but do not compute.
+/// Returns the share of the time of all GPUs in which they communicate and do not compute.
 fn exposed_share(page: &ReportPage) -> TableCell<'static> {
     let grid = page.grid(PageSection::Overlap);
     let all = grid.and_then(|grid| iter_rows(grid).last());

@@ -1,6 +1,7 @@
 //! The page for a terminal: at most 80 columns, about 40 lines.
 
 use super::digests::{SIZE_BUCKETS, communicators_by_label, list_changes, operations_by_bytes};
+use super::limits::{MAX_LISTED_FINDINGS, MAX_LISTED_ROWS, MAX_TEXT_CHANGES};
 use super::series::StepOutlier;
 use super::{PageSection, ReportPage};
 use crate::output::render::cells::iter_rows;
@@ -9,14 +10,9 @@ use crate::output::render::units::{block_bar, group_digits, seconds_text, short_
 use crate::report::{count_phrase, escape_for_terminal};
 use std::fmt::Write as _;
 
-/// How wide the page is.
-pub const PAGE_WIDTH_CHARS: usize = 80;
-/// How many operations it has, and how many labels of communicators.
-const MAX_LISTED_ROWS: usize = 5;
-/// How many findings.
-const MAX_LISTED_FINDINGS: usize = 8;
+pub use super::limits::PAGE_WIDTH_CHARS;
 
-/// The page.
+/// Writes the page.
 pub fn render_text(page: &ReportPage, width: usize) -> String {
     let mut out = PageLines::new(width);
     out.push(fit_headline(page, width));
@@ -27,6 +23,7 @@ pub fn render_text(page: &ReportPage, width: usize) -> String {
     write_communicators(page, &mut out);
     write_timeline(page, &mut out);
     write_findings(page, &mut out);
+    write_warnings(page, &mut out);
     write_changes(page, &mut out);
     write_unknown(page, &mut out);
     let lines = out
@@ -53,18 +50,18 @@ impl PageLines {
     }
 }
 
-/// A line that fits: what is too much is cut, and shown to be.
+/// Cuts a line to a width; a cut line ends in `…`.
 pub(super) fn cut_to_width(line: &str, width: usize) -> String {
     look::cut_text(escape_for_terminal(line, false).trim_end(), width).into_owned()
 }
 
-/// What the page is about, in a line.
+/// Describes the inputs and the findings in a line.
 pub(super) fn headline(page: &ReportPage) -> String {
     let (inputs, found) = describe_inputs(page);
     format!("{inputs}: {found}")
 }
 
-/// The same in so many characters: of a long name the end is kept.
+/// Fits the headline into `width` characters: of a long name it keeps the end.
 fn fit_headline(page: &ReportPage, width: usize) -> String {
     let (inputs, found) = describe_inputs(page);
     let (inputs, free) = (
@@ -81,7 +78,7 @@ fn fit_headline(page: &ReportPage, width: usize) -> String {
     }
 }
 
-/// The inputs, and what was found.
+/// Describes the inputs, and the findings.
 fn describe_inputs(page: &ReportPage) -> (String, String) {
     let inputs = match &page.inputs[..] {
         [] => "no input".to_owned(),
@@ -175,7 +172,7 @@ fn write_steps(page: &ReportPage, out: &mut PageLines) {
     out.push(String::new());
 }
 
-/// A share that is not 0 does not look like it.
+/// Formats a share; one above 0 is never `0.0%`.
 fn format_percent(share: f64) -> String {
     match share {
         _ if share > 0.0 && share < 0.0005 => "<0.1%".to_owned(),
@@ -235,7 +232,7 @@ fn write_operations(page: &ReportPage, out: &mut PageLines) {
     out.push(String::new());
 }
 
-/// Says of a list how much of it is left out.
+/// Writes how many entries of a list are left out.
 fn write_left_out(all: usize, shown: usize, thing: &str, of: PageSection, out: &mut PageLines) {
     if all > shown {
         let rest = count_phrase((all - shown) as u64, &format!("more {thing}"));
@@ -283,7 +280,7 @@ fn write_timeline(page: &ReportPage, out: &mut PageLines) {
     }
     write_heading("Time on the GPU", out);
     let devices: Vec<_> = overlap.into_iter().flat_map(iter_rows).collect();
-    // The last row is that of all devices, where there are several.
+    // Of several devices the last row is their sum.
     if let Some(row) = devices.last() {
         let share = |column| {
             let share = row.number_of(column);
@@ -331,7 +328,7 @@ fn write_findings(page: &ReportPage, out: &mut PageLines) {
         }
         Some(_) => {
             for (at, finding) in page.findings.iter().take(MAX_LISTED_FINDINGS).enumerate() {
-                // The worst is read whole, of what is only worth knowing a line.
+                // Only the first errors and warnings get several lines.
                 let most = if at < 3 && finding.severity != "note" {
                     4
                 } else {
@@ -352,10 +349,24 @@ fn write_findings(page: &ReportPage, out: &mut PageLines) {
     out.push(String::new());
 }
 
-/// Changes that are shown.
-const MAX_TEXT_CHANGES: usize = 6;
+/// Writes the warnings of the stages: an HTML or JSON page has their notes too.
+fn write_warnings(page: &ReportPage, out: &mut PageLines) {
+    let all: Vec<&str> = page.warnings().map(|one| &*one.text).collect();
+    if all.is_empty() {
+        return;
+    }
+    write_heading("Warnings about these numbers", out);
+    for text in all.iter().take(MAX_LISTED_FINDINGS) {
+        write_wrapped("  ", text, 2, out);
+    }
+    if all.len() > MAX_LISTED_FINDINGS {
+        let rest = count_phrase((all.len() - MAX_LISTED_FINDINGS) as u64, "more warning");
+        out.push(format!("  ... {rest}: --format html"));
+    }
+    out.push(String::new());
+}
 
-/// What changed from the other run to this one.
+/// Writes the changes from the other run to this one.
 fn write_changes(page: &ReportPage, out: &mut PageLines) {
     if page.grid(PageSection::Changes).is_none()
         && page.missing_reason(PageSection::Changes).is_none()
@@ -380,7 +391,7 @@ fn write_changes(page: &ReportPage, out: &mut PageLines) {
     out.push(String::new());
 }
 
-/// `text` after `begin`, on at most so many lines; what is too much is cut with the last.
+/// Writes `text` after `begin` on at most `most` lines; the last one may be too long and is cut later.
 fn write_wrapped(begin: &str, text: &str, most: usize, out: &mut PageLines) {
     let under = " ".repeat(begin.chars().count());
     let text = escape_for_terminal(text, false);
@@ -417,7 +428,7 @@ fn write_unknown(page: &ReportPage, out: &mut PageLines) {
     }
     write_left_out(no.len(), 3, "question", PageSection::Questions, out);
     out.push("  for a log that tells more, set for the next run:".to_owned());
-    // It is to be copied, so it is not cut: its words are on as many lines as they need.
+    // Users copy this, so it is never cut.
     let mut line = "   ".to_owned();
     for word in page.rerun.split(' ') {
         if line.chars().count() + word.chars().count() + 3 > out.width && line.trim() != "" {

@@ -7,13 +7,16 @@
 //! | `operations` | bytes, or time, by operation (nccl-ops) |
 //! | `skew` | how late each rank comes (nccl-skew) |
 //! | `overlap` | what each GPU did (nccl-overlap) |
+//! | `limits` | how much a picture shows |
 
+mod limits;
 mod operations;
 mod overlap;
 mod sizes;
 mod skew;
 mod steps;
 
+pub(crate) use limits::MAX_PICTURE_ROWS;
 pub(crate) use operations::operations_plot;
 pub(crate) use overlap::overlap_plot;
 pub(crate) use sizes::sizes_plot;
@@ -28,10 +31,8 @@ use steps::StepSeries;
 
 /// The classes of the colours.
 pub(crate) const COLOUR_CLASSES: [&str; 6] = ["c1", "c2", "c3", "c4", "c5", "c6"];
-/// A picture has no more rows.
-pub(crate) const MAX_PICTURE_ROWS: usize = 64;
 
-/// Which table a picture is of.
+/// Tables that can be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PictureTable {
     /// nccl-hist's.
@@ -44,7 +45,7 @@ pub enum PictureTable {
     Overlap,
 }
 
-/// The picture of a table, as a file of its own; none where the table has nothing to draw.
+/// Draws a table as a file of its own; `None` if the table has nothing to draw.
 pub fn draw_table(table: PictureTable, grid: &Grid) -> Option<String> {
     let plot = match table {
         PictureTable::Sizes => sizes_plot(grid),
@@ -56,7 +57,7 @@ pub fn draw_table(table: PictureTable, grid: &Grid) -> Option<String> {
     Some(draw_picture(&notes, &[plot?]))
 }
 
-/// The picture of steps, as a file of its own: their times, and TFLOP/s per GPU where they are known.
+/// Draws the times of steps, and TFLOP/s per GPU if known, as a file of its own.
 pub fn draw_steps(steps: &[TrainStep]) -> Option<String> {
     let steps = StepSeries::from_steps(steps.to_vec());
     let none = |_: usize| None;
@@ -67,7 +68,7 @@ pub fn draw_steps(steps: &[TrainStep]) -> Option<String> {
     (!plots.is_empty()).then(|| draw_picture(&[], &plots))
 }
 
-/// What a picture with fewer rows than its table has to tell.
+/// Describes how many rows of its table a picture leaves out.
 fn describe_left_out(rows: usize) -> Option<String> {
     let more = rows
         .checked_sub(MAX_PICTURE_ROWS)

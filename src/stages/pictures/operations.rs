@@ -7,7 +7,7 @@ use crate::output::render::cells::{GridRow, iter_rows};
 use crate::output::render::units::{group_digits, seconds_text, short_bytes};
 use crate::output::svg::plot::{Plot, PlotMark, PlotStrip, draw_strips};
 
-/// A bar for each row of nccl-ops: its bytes, or how long its calls took.
+/// Draws a bar for each row of nccl-ops: bytes, or time.
 pub(crate) fn operations_plot(grid: &Grid) -> Option<Plot> {
     let is_time = grid.columns.iter().any(|column| column == "total_us");
     let column = if is_time { "total_us" } else { "total_bytes" };

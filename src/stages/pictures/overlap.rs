@@ -1,11 +1,11 @@
-//! What each GPU did, as parts of its time.
+//! The time of each GPU by activity.
 
 use super::MAX_PICTURE_ROWS;
 use crate::output::render::Grid;
 use crate::output::render::cells::{GridRow, iter_rows};
 use crate::output::svg::plot::{Plot, PlotMark, PlotStrip, draw_strips};
 
-/// A strip for each GPU.
+/// Draws a strip for each GPU.
 pub(crate) fn overlap_plot(grid: &Grid) -> Option<Plot> {
     const OVERLAP_PARTS: [(&str, &str); 5] = [
         ("c1", "computation alone"),
@@ -33,7 +33,7 @@ pub(crate) fn overlap_plot(grid: &Grid) -> Option<Plot> {
         let marks = values.into_iter().zip(OVERLAP_PARTS).map(mark).collect();
         PlotStrip { name, marks }
     };
-    // The row of all devices is as long as all of them.
+    // The row of all devices would be as long as all others.
     let one = iter_rows(grid).filter(|row| row.text_of("device") != "all");
     let list: Vec<PlotStrip> = one.take(MAX_PICTURE_ROWS).map(strip).collect();
     draw_strips("What each GPU did", &list, &OVERLAP_PARTS)

@@ -6,7 +6,7 @@ use crate::output::render::cells::{GridRow, iter_rows};
 use crate::output::render::units::group_digits;
 use crate::output::svg::plot::{Plot, PlotMark, PlotStrip, draw_map, draw_strips};
 
-/// What a row is of: the columns up to `last`, which has the operation.
+/// Names a row by its columns up to `last`, which has the operation.
 pub(super) fn row_name(grid: &Grid, row: GridRow<'_>, last: &str) -> String {
     let end = grid.columns.iter().position(|name| name == last);
     let columns = grid.columns.iter().take(end.unwrap_or(0));
@@ -15,7 +15,7 @@ pub(super) fn row_name(grid: &Grid, row: GridRow<'_>, last: &str) -> String {
     parts.join(" ")
 }
 
-/// A strip for each operation, with a part for each bucket; of many buckets a map.
+/// Draws a strip for each operation, with a part for each bucket; a map if there are many buckets.
 pub(crate) fn sizes_plot(grid: &Grid) -> Option<Plot> {
     let mut buckets: Vec<(u128, String)> = iter_rows(grid)
         .map(|row| {

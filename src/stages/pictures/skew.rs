@@ -1,11 +1,11 @@
-//! How late each rank comes.
+//! Lateness of each rank.
 
 use crate::output::render::Grid;
 use crate::output::render::cells::iter_rows;
 use crate::output::render::units::seconds_text;
 use crate::output::svg::plot::{Plot, PlotMark, draw_columns};
 
-/// How late each rank came, of its calls 95 in 100.
+/// Draws the lateness of each rank at the 95th percentile of its calls.
 pub(crate) fn skew_plot(grid: &Grid) -> Option<Plot> {
     let mut list: Vec<(f64, PlotMark)> = Vec::new();
     for row in iter_rows(grid) {

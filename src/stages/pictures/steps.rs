@@ -5,7 +5,7 @@ use crate::output::svg::plot::{Plot, PlotMark, draw_columns};
 pub(super) use crate::stages::page::series::StepSeries;
 use std::collections::BTreeSet;
 
-/// The time of each step; `link` names where a long one leads.
+/// Draws the time of each step; `link` gives the target of a long step.
 pub(crate) fn times_plot(
     steps: &StepSeries,
     link: &dyn Fn(usize) -> Option<String>,
@@ -27,7 +27,7 @@ pub(crate) fn times_plot(
     draw_columns(&name, &marks, seconds_text, end_labels(first, last))
 }
 
-/// TFLOP/s per GPU of each step.
+/// Draws TFLOP/s per GPU of each step.
 pub(super) fn tflops_plot(steps: &StepSeries) -> Option<Plot> {
     let marks = steps.list.iter().filter_map(|step| {
         let tflops = step.tflops?;
@@ -44,7 +44,7 @@ pub(super) fn tflops_plot(steps: &StepSeries) -> Option<Plot> {
     draw_columns("TFLOP/s per GPU", &marks, words, end_labels(first, last))
 }
 
-/// What is under the first and the last step.
+/// Returns the labels below the first and the last step.
 pub(crate) fn end_labels(first: u64, last: u64) -> (String, String) {
     (format!("step {first}"), format!("step {last}"))
 }

@@ -58,7 +58,8 @@ pub fn format_metrics(watch: &JobWatch<'_>, found: Option<&CheckSummary>, now: I
     if let Some(found) = found {
         let mut by: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for finding in &found.findings {
-            *by.entry((finding.severity.name(), finding.id)).or_default() += 1;
+            *by.entry((finding.severity.name(), finding.kind.id()))
+                .or_default() += 1;
         }
         all.begin_metric("findings", "gauge", "Findings of the last check.");
         for ((severity, id), n) in by {

@@ -8,7 +8,7 @@ use crate::error::phrases::count_phrase;
 use crate::members::SpeakerProcess;
 use crate::members::comm_id::CommId;
 use crate::stages::check::CheckSummary;
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::watch::limits::MAX_NAMED_PROCESSES;
 use std::collections::BTreeSet;
 use std::fs;
@@ -58,7 +58,8 @@ pub(super) fn add_process_findings(ranks: &CollectiveCounts, findings: &mut Vec<
 /// Adds the errors on processes that a stall's check found, to be reported again at the end of the pipe: by
 /// then the processes have ended.
 pub(super) fn keep_process_findings(stalled: CheckSummary, findings: &mut Vec<Finding>) {
-    let of_processes = |finding: &Finding| [PROCESS_STOPPED, PROCESS_ENDED].contains(&finding.id);
+    let of_processes =
+        |finding: &Finding| matches!(finding.kind, Kind::ProcessStopped | Kind::ProcessEnded);
     let kept = stalled.findings.into_iter().filter(of_processes);
     findings.splice(0..0, kept);
 }
@@ -138,18 +139,12 @@ fn judge_processes(own: &[HostProcessSeat<'_>]) -> Vec<Finding> {
 }
 
 /// The kind of the finding that no process is left, as when an old log is followed.
-pub const ALL_ENDED: &str = "processes_ended";
-
-/// The kind of the finding on a process that is stopped.
-const PROCESS_STOPPED: &str = "process_stopped";
-
-/// The kind of the finding on a process that ended before others.
-const PROCESS_ENDED: &str = "process_ended";
+pub const ALL_ENDED: Kind = Kind::ProcessesEnded;
 
 fn find_all_ended(own: &[HostProcessSeat<'_>]) -> Option<Finding> {
     let many = count_phrase(own.len() as u64, "rank");
     own.first().map(|_| Finding {
-        id: ALL_ENDED,
+        kind: ALL_ENDED,
         severity: Severity::Note,
         says: format!("none of the {many} of this log on this host runs any more"),
         about: About::default(),
@@ -157,11 +152,12 @@ fn find_all_ended(own: &[HostProcessSeat<'_>]) -> Option<Finding> {
         why: "/proc does not have them; a job in another container has other numbers there".into(),
         advice: String::new(),
         evidence: Vec::new(),
+        reasons: Vec::new(),
     })
 }
 
 impl HostProcessSeat<'_> {
-    fn build_finding(&self, id: &'static str, does: &str) -> Finding {
+    fn build_finding(&self, kind: Kind, does: &str) -> Finding {
         let HostProcessSeat {
             rank,
             comm_id,
@@ -171,7 +167,7 @@ impl HostProcessSeat<'_> {
         } = self;
         let name = String::from_utf8_lossy(host);
         Finding {
-            id,
+            kind,
             severity: Severity::Error,
             says: format!("rank {rank} of communicator {comm_id} ({name}:{pid}) {does}"),
             about: About {
@@ -185,6 +181,7 @@ impl HostProcessSeat<'_> {
             why: "/proc of this host shows it at the stall".to_owned(),
             advice: String::new(),
             evidence: Vec::new(),
+            reasons: Vec::new(),
         }
     }
 
@@ -194,7 +191,7 @@ impl HostProcessSeat<'_> {
                 "the other ranks wait for it; if nobody stopped it on purpose: kill -CONT {}",
                 self.pid
             ),
-            ..self.build_finding(PROCESS_STOPPED, how)
+            ..self.build_finding(Kind::ProcessStopped, how)
         }
     }
 
@@ -203,7 +200,7 @@ impl HostProcessSeat<'_> {
         let does = format!("has ended, and {others} of the job on this host did not");
         Finding {
             advice: "look at its own output and exit code, and at dmesg (out of memory)".to_owned(),
-            ..self.build_finding(PROCESS_ENDED, &does)
+            ..self.build_finding(Kind::ProcessEnded, &does)
         }
     }
 }
@@ -238,14 +235,14 @@ mod tests {
         ranks
     }
 
-    fn told(hosts: &[&str], states: &[(u64, ProcessState)]) -> Vec<(&'static str, Option<u32>)> {
+    fn told(hosts: &[&str], states: &[(u64, ProcessState)]) -> Vec<(Kind, Option<u32>)> {
         let ranks = ranks(hosts);
         let state = |pid| {
             let known = states.iter().find(|(own, _)| *own == pid);
             Some(known.map_or(ProcessState::Runs, |(_, state)| *state))
         };
         let findings = judge_processes(&processes_on_host(b"node1.cluster", &ranks, state));
-        findings.iter().map(|f| (f.id, f.about.rank)).collect()
+        findings.iter().map(|f| (f.kind, f.about.rank)).collect()
     }
 
     #[test]
@@ -259,9 +256,9 @@ mod tests {
             (103, ProcessState::Traced),
         ];
         let expected = [
-            ("process_stopped", Some(1)),
-            ("process_stopped", Some(3)),
-            ("process_ended", Some(0)),
+            (Kind::ProcessStopped, Some(1)),
+            (Kind::ProcessStopped, Some(3)),
+            (Kind::ProcessEnded, Some(0)),
         ];
         // Processes of another host are unknown.
         assert_eq!(told(&hosts, &states), expected);

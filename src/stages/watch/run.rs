@@ -224,7 +224,7 @@ fn spool_error(cause: std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stages::check::finding::{Confidence, Finding, Severity};
+    use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
     use crate::testing::options;
     use std::io::Write;
     use std::process::Command;
@@ -266,7 +266,7 @@ mod tests {
                 let place = format!("{} at {end}", packed.display());
                 let is_in = |all: &[Finding], one: &Finding| {
                     all.iter()
-                        .any(|other| (other.id, &other.says) == (one.id, &one.says))
+                        .any(|other| (other.kind, &other.says) == (one.kind, &one.says))
                 };
                 for finding in checked.iter().filter(is_wrong) {
                     assert!(is_in(&watched, finding), "{place}: {finding:?}");
@@ -278,7 +278,7 @@ mod tests {
                     }
                     assert!(!has_error, "{place}: {finding:?}");
                     assert!(
-                        ["rank_behind", "rank_silent"].contains(&finding.id),
+                        matches!(finding.kind, Kind::RankBehind | Kind::RankSilent),
                         "{place}: {finding:?}"
                     );
                     assert!(finding.sure > Confidence::High, "{place}: {finding:?}");

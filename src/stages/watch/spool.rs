@@ -9,7 +9,7 @@ use super::JobWatch;
 use crate::error::phrases::count_phrase;
 use crate::source::AppendedBytes;
 use crate::stages::check::JobLiveness;
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::watch::limits::MAX_INIT_LINES_BYTES;
 use std::io::{self, Seek, Write};
 use std::path::Path;
@@ -89,8 +89,8 @@ impl WatchSpool {
         watch: &JobWatch<'_>,
         now: JobLiveness,
     ) -> Vec<Finding> {
-        let finding = |id, severity, says, about| Finding {
-            id,
+        let finding = |kind, severity, says, about| Finding {
+            kind,
             severity,
             says,
             about,
@@ -99,6 +99,7 @@ impl WatchSpool {
             advice: "name the log's file instead of using a pipe, or give a larger --keep"
                 .to_owned(),
             evidence: Vec::new(),
+            reasons: Vec::new(),
         };
         let mut all = Vec::new();
         if self.is_lost && now == JobLiveness::Stalled {
@@ -121,7 +122,7 @@ impl WatchSpool {
                     comm_id: Some(id.to_string()),
                     ..About::default()
                 };
-                all.push(finding("rank_behind", Severity::Error, says, about));
+                all.push(finding(Kind::RankBehind, Severity::Error, says, about));
             }
         }
         let says = match (self.is_lost, self.begins) {
@@ -132,7 +133,12 @@ impl WatchSpool {
             ),
             (_, None) => return all,
         };
-        all.push(finding("shortened", Severity::Note, says, About::default()));
+        all.push(finding(
+            Kind::Shortened,
+            Severity::Note,
+            says,
+            About::default(),
+        ));
         all
     }
 }

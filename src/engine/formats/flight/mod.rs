@@ -42,9 +42,11 @@ pub(super) const PICKLE: InputFormat = InputFormat {
         // Protocols 0 and 1 have no number.
         let is_plain = || [&b"(dp0\nVversion"[..], b"}q\0(X\x07\0\0\0version"];
         let begins = |with: [&[u8]; 2]| with.iter().any(|with| head.bytes.starts_with(with));
-        ProbeAnswer::yes_or_no(
-            (binary::is_pickle(head) || begins(is_plain())) && has_dump_keys(head),
-        )
+        let is_pickle = binary::is_pickle(head) || begins(is_plain());
+        match is_pickle && has_dump_keys(head) {
+            true => ProbeAnswer::Yes,
+            false => head.no_once_closed(is_pickle),
+        }
     },
 };
 
@@ -53,7 +55,7 @@ pub(super) const JSON: InputFormat = InputFormat {
     probe: |head| {
         let text = head.bytes.trim_ascii_start();
         let has = |key: &[u8]| memmem::find(head.bytes, key).is_some();
-        ProbeAnswer::yes_or_no(
+        head.yes_once_closed(
             text.starts_with(b"{")
                 && has(b"\"version\"") | has(b"\"entries\"")
                 && has_dump_keys(head)
@@ -66,7 +68,10 @@ pub(super) const JSON: InputFormat = InputFormat {
 /// Keys of a dump; which come first depends on the version.
 fn has_dump_keys(head: &InputHead<'_>) -> bool {
     let has = |key: &[u8]| memmem::find(head.bytes, key).is_some();
-    let has_groups = || has(b"pg_config") && (has(b"pg_status") || has(b"comm_lib_version"));
+    // A group of 10,000 ranks and more fills all bytes that are looked at.
+    let has_group = || has(b"version") && has(b"desc") && has(b"ranks");
+    let has_status = || has(b"pg_status") || has(b"comm_lib_version");
+    let has_groups = || has(b"pg_config") && (has_status() || has_group());
     let has_calls = || has(b"entries") && (has(b"pg_config") || has(b"nccl_version"));
     let has_records = || has(b"profiling_name") && has(b"time_created_ns");
     has_groups() || has_calls() || has_records()

@@ -37,13 +37,17 @@ pub(super) const FORMAT: InputFormat = InputFormat {
         .and(Provides::ALGORITHMS),
     probe: |head| {
         // The first lines of a file that was cut may be without a header.
-        let mut lines = head.lines().take(MAX_PROBED_LINES);
+        let lines = || head.lines().take(MAX_PROBED_LINES);
         let is = |line: &[u8]| {
             line.starts_with(b"{")
                 && (memmem::find(line, b"\"inspector_output_format_version\"").is_some()
                     || is_headless(line))
         };
-        head.probe_recorder(lines.any(is))
+        let may_be = || lines().count() < MAX_PROBED_LINES && lines().all(|l| l.starts_with(b"{"));
+        match lines().any(is) {
+            true => head.probe_recorder(true),
+            false => head.no_once_closed(may_be()),
+        }
     },
 };
 

@@ -37,7 +37,8 @@ pub(super) const FORMAT: InputFormat = InputFormat {
         let event = text.strip_prefix(b"[").unwrap_or(text).trim_ascii_start();
         let line = event.split(|&b| b == b'\n').next().unwrap_or_default();
         head.probe_recorder(
-            (head.is_whole && is_bare) || matches!(event::parse_line(line), ProfilerLine::Event(_)),
+            (head.is_whole() && is_bare)
+                || matches!(event::parse_line(line), ProfilerLine::Event(_)),
         )
     },
 };

@@ -84,7 +84,7 @@ pub fn read_snoopie(
 ) -> Result<SnoopieFile> {
     let table = {
         let head = input.read_head()?;
-        tables::table_of_header(InputHead::from_bytes(&head).first_line())
+        tables::table_of_header(InputHead::from_bytes(&head.bytes).first_line())
     };
     let mut account = Account::default();
     let mut reader = BufReader::with_capacity(1 << 18, input.open_unmapped_reader()?);

@@ -167,7 +167,11 @@ pub fn reopened_missing_steps_error(
     origins: &[InputName],
     options: source::Options,
 ) -> Error {
-    if present.is_empty() && origins.contains(&InputName::Stdin) {
+    if present.is_empty()
+        && origins
+            .iter()
+            .any(|origin| origin.is_stdin() && origin.is_piped())
+    {
         let more = "for a pipe, nccl-steps --list shows lines that may be step lines";
         return Error::Content(format!("{missing}; {more}"));
     }

@@ -21,7 +21,7 @@ pub(super) struct LineShape {
 
 impl LineShape {
     fn shape_of(line: &StepLine) -> LineShape {
-        let is_bar = line.trainer == Trainer::Hf;
+        let is_bar = line.trainer.is_told_apart_by_total();
         LineShape {
             trainer: line.trainer,
             bar: line.total.filter(|_| is_bar),

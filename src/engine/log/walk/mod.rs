@@ -113,18 +113,18 @@ fn find_last_call(text: &[u8]) -> Option<CommOpCount> {
     Some(duplicate_inputs::fingerprint_call_line(&text[line..]).count)
 }
 
-/// The same without the short way.
+/// Walks `bytes` like [`walk_bytes`], without its fast path.
 #[cfg(fuzzing)]
-pub fn scan_slowly<V: LogVisitor>(
+pub fn walk_bytes_slowly<V: LogVisitor>(
     bytes: &[u8],
     (offset, quietly): (u64, bool),
     recogniser: &Recogniser,
     keep_init_lines: bool,
     visit: V,
 ) -> ChunkResult<V> {
-    let mut scan = ChunkWalk::new(bytes, offset, recogniser, keep_init_lines, visit);
-    walk_bytes.long_only = true;
-    walk_bytes.whole(quietly)
+    let mut walk = ChunkWalk::new(bytes, offset, recogniser, keep_init_lines, visit);
+    walk.long_only = true;
+    walk.walk_all(quietly)
 }
 
 struct ChunkWalk<'a, V> {

@@ -8,7 +8,7 @@ use nom::{IResult, Parser};
 
 use super::{BarStatus, MAX_POSTFIX_BYTES};
 use crate::trainer::facts::STEP;
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{number_after, parse_count, prefix_len, suffix_len};
 use crate::trainer::parts::piece::LinePiece;
 use crate::trainer::{StepLine, Trainer, TrainerRecord};
@@ -18,13 +18,31 @@ const NEMO_STEP_TIMING: &[u8] = b"train_step_timing in s=";
 
 /// NeMo 1, whose bars have a rate only where they have no timing.
 pub(crate) const NEMO: TrainerFacts = TrainerFacts {
+    words: &[(STEP, super::read_bar)],
     first: 0,
-    ..TrainerFacts::counted_from_one(Trainer::Nemo1, "nemo1", &[(STEP, super::read_bar)])
+    samples: &[
+        SampleLine::new(
+            "Epoch 0: :   3%|▎ | 9000/3015 [1:42<55:37, global_step=9e+3, train_step_timing in s=0.6]x",
+            8999,
+            Some(0.6),
+        ),
+        SampleLine::new(
+            "Epoch 1: : 1it [00:04, 4.36s/it, global_step=0.0, train_step_timing in s=4.3]",
+            0,
+            Some(4.3),
+        ),
+    ],
+    ..TrainerFacts::named("nemo1")
 };
 /// Lightning; the words of its bar are those of every bar.
 pub(crate) const LIGHTNING: TrainerFacts = TrainerFacts {
     aliases: &["pytorch-lightning"],
-    ..TrainerFacts::counted_from_one(Trainer::Lightning, "lightning", &[])
+    samples: &[SampleLine::new(
+        "Epoch 0:   5%|▌         | 2/40 [00:00<00:07,  5.39it/s, train_loss=0.00235]",
+        2,
+        None,
+    )],
+    ..TrainerFacts::named("lightning")
 };
 
 /// A bar with one of the descriptions trainers set; `text` is it without its colon.

@@ -13,7 +13,7 @@ use nom::character::complete::space0;
 use nom::combinator::opt;
 use nom::{IResult, Parser};
 
-use super::facts::TrainerFacts;
+use super::facts::{SampleLine, TrainerFacts};
 use super::parts::number::{parse_count, parse_float, prefix_len, skip_blanks, suffix_len};
 use super::parts::piece::LinePiece;
 use super::{StepLine, Trainer, TrainerClock, TrainerPace, TrainerRecord};
@@ -24,15 +24,19 @@ pub(super) const SECONDS_PER_ITERATION: &[u8] = b"s/it";
 pub(super) const ITERATIONS_PER_SECOND: &[u8] = b"it/s";
 /// The Hugging Face trainer and its kin.
 pub(super) const FACTS: TrainerFacts = TrainerFacts {
+    words: &[
+        (SECONDS_PER_ITERATION, read_bar),
+        (ITERATIONS_PER_SECOND, read_bar),
+    ],
     aliases: &["accelerate", "axolotl", "tqdm"],
-    ..TrainerFacts::counted_from_one(
-        Trainer::Hf,
-        "hf",
-        &[
-            (SECONDS_PER_ITERATION, read_bar),
-            (ITERATIONS_PER_SECOND, read_bar),
-        ],
-    )
+    late: true,
+    any_program: true,
+    samples: &[SampleLine::new(
+        " 40%|████      | 2/5 [00:00<00:00,  6.65it/s]",
+        2,
+        None,
+    )],
+    ..TrainerFacts::named("hf")
 };
 /// Between the percentage and the bar.
 const PERCENT: &[u8] = b"%|";

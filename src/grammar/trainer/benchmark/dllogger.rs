@@ -7,7 +7,7 @@ use nom::combinator::opt;
 use nom::{IResult, Parser};
 
 use crate::trainer::facts::ITER;
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{
     bytes_after, parse_count, parse_float, parse_millis, skip_blanks, suffix_len,
 };
@@ -22,12 +22,21 @@ const RNNT_TOOK_FIELD: &[u8] = b"| took ";
 
 /// DLLogger; the programs count from 0 or from 1.
 pub(crate) const FACTS: TrainerFacts = TrainerFacts {
+    words: &[(ITER, read_dllogger), (RNNT_TOOK_FIELD, read_dllogger)],
     aliases: &["rnnt", "rgat"],
-    ..TrainerFacts::counted_from_one(
-        Trainer::DlLogger,
-        "dllogger",
-        &[(ITER, read_dllogger), (RNNT_TOOK_FIELD, read_dllogger)],
-    )
+    samples: &[
+        SampleLine::new(
+            "DLL 2025-04-27 22:27:25.391486 - Iteration 0 | iteration_time : 194.40 ms | x : 8.0078",
+            0,
+            Some(0.1944),
+        ),
+        SampleLine::new(
+            "DLL 2021-05-19 10:33:11.034765 - epoch   10 | iter  101/272 | loss 5.1 | took  0.30 s | l 4e-03",
+            101,
+            None,
+        ),
+    ],
+    ..TrainerFacts::named("dllogger")
 };
 
 /// What follows the stamp.

@@ -5,7 +5,7 @@
 //! (maskrcnn_benchmark `utils/metric_logger.py`) or the mean (torchvision
 //! `references/detection/utils.py`) of the last 20 steps.
 
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{
     bytes_after, number_after, parse_count, parse_float, parse_millis, prefix_len, suffix_len,
 };
@@ -18,22 +18,26 @@ const ETA_FIELD: &[u8] = b"eta: ";
 
 /// maskrcnn_benchmark and detectron2.
 pub(crate) const MASKRCNN: TrainerFacts = TrainerFacts {
+    words: &[(ETA_FIELD, read_detection_iteration)],
     aliases: &["maskrcnn_benchmark", "detectron2"],
-    ..TrainerFacts::counted_from_one(
-        Trainer::MaskRcnn,
-        "maskrcnn",
-        &[(ETA_FIELD, read_detection_iteration)],
-    )
+    samples: &[SampleLine::new(
+        "2020-06-25 16:26:13,365 maskrcnn_benchmark.trainer INFO: eta: 4:58:35  iter: 40  time: 0.1 (0.2)",
+        40,
+        Some(0.1),
+    )],
+    ..TrainerFacts::named("maskrcnn")
 };
 /// torchvision's references and their kin, which count from 0 in each epoch.
 pub(crate) const TORCHVISION: TrainerFacts = TrainerFacts {
+    words: &[(ETA_FIELD, read_torchvision_epoch)],
     aliases: &["detr", "mae", "dino"],
     first: 0,
-    ..TrainerFacts::counted_from_one(
-        Trainer::TorchVision,
-        "torchvision",
-        &[(ETA_FIELD, read_torchvision_epoch)],
-    )
+    samples: &[SampleLine::new(
+        "Epoch: [0]  [1020/4572]  eta: 0:16:47    time: 0.2830  data: 0.0009  max mem: 20783",
+        1020,
+        Some(0.283),
+    )],
+    ..TrainerFacts::named("torchvision")
 };
 
 fn is_space(b: u8) -> bool {

@@ -7,7 +7,7 @@ use nom::bytes::complete::tag;
 use nom::{IResult, Parser};
 
 use crate::trainer::facts::ITER;
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{parse_count, parse_float};
 use crate::trainer::parts::piece::LinePiece;
 use crate::trainer::{EvaluationLine, StepLine, Trainer, TrainerMark, TrainerPace, TrainerRecord};
@@ -16,14 +16,18 @@ use crate::trainer::{EvaluationLine, StepLine, Trainer, TrainerMark, TrainerPace
 const HUGECTR_EVAL_TIME: &[u8] = b"Eval Time for ";
 
 /// HugeCTR.
-pub(crate) const FACTS: TrainerFacts = TrainerFacts::counted_from_one(
-    Trainer::HugeCtr,
-    "hugectr",
-    &[
+pub(crate) const FACTS: TrainerFacts = TrainerFacts {
+    words: &[
         (ITER, read_hugectr_iterations),
         (HUGECTR_EVAL_TIME, read_hugectr_evaluation),
     ],
-);
+    samples: &[SampleLine::new(
+        "[HCTR][06:43:51.335][INFO][RK0][main]: Iter: 1000 Time(1000 iters): 3.118911s Loss: 0.1 lr:0.4",
+        1000,
+        None,
+    )],
+    ..TrainerFacts::named("hugectr")
+};
 
 /// Length of `text` without `[HUGECTR][00:08:24][INFO][RANK0]: ` at its end, or
 /// `[20d02h08m31s][HUGECTR][INFO]: `, or `[HCTR][06:43:51.335][INFO][RK0][main]: `.

@@ -7,7 +7,7 @@
 
 use memchr::memmem;
 
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{
     bytes_after, number_after, parse_count, parse_float, prefix_len,
 };
@@ -20,11 +20,15 @@ use crate::trainer::{
 pub(crate) const MLPERF_ANCHOR: &[u8] = b":::MLL";
 
 /// MLPerf's records.
-pub(crate) const FACTS: TrainerFacts = TrainerFacts::counted_from_one(
-    Trainer::MlPerf,
-    "mlperf",
-    &[(MLPERF_ANCHOR, read_mlperf_record)],
-);
+pub(crate) const FACTS: TrainerFacts = TrainerFacts {
+    words: &[(MLPERF_ANCHOR, read_mlperf_record)],
+    samples: &[SampleLine::new(
+        r#":::MLLOG {"time_ms": 1, "key": "train_loss", "samples_count": 2000}"#,
+        2000,
+        None,
+    )],
+    ..TrainerFacts::named("mlperf")
+};
 
 /// Longest record; a record cut short must not make each anchor look at the whole line.
 const MAX_MLPERF_RECORD_BYTES: usize = 4096;

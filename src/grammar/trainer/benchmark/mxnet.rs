@@ -8,7 +8,7 @@ use nom::bytes::complete::tag;
 use nom::{IResult, Parser};
 
 use crate::trainer::facts::ITER;
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{
     bytes_after, parse_count, parse_float, parse_millis, suffix_len,
 };
@@ -23,17 +23,26 @@ const MXNET_VALIDATION: &[u8] = b"] Validation-";
 
 /// MXNet, whose every worker prints.
 pub(crate) const FACTS: TrainerFacts = TrainerFacts {
+    words: &[
+        (MXNET_SPEED_FIELD, read_mxnet_speed),
+        (ITER, read_mxnet_training),
+        (MXNET_VALIDATION, read_mxnet_validation),
+    ],
     first: 0,
     every_rank: true,
-    ..TrainerFacts::counted_from_one(
-        Trainer::Mxnet,
-        "mxnet",
-        &[
-            (MXNET_SPEED_FIELD, read_mxnet_speed),
-            (ITER, read_mxnet_training),
-            (MXNET_VALIDATION, read_mxnet_validation),
-        ],
-    )
+    samples: &[
+        SampleLine::new(
+            "2020-07-10 18:52:44,594 Node[0] Epoch[0] Batch [0-20]\tSpeed: 20461.75 samples/sec\tx=0.1",
+            20,
+            None,
+        ),
+        SampleLine::new(
+            "INFO:root:[Training][Iteration 200][Epoch 2, Batch 85/115] lr: 0.06, training time: 229.3 [ms]",
+            200,
+            Some(0.2293),
+        ),
+    ],
+    ..TrainerFacts::named("mxnet")
 };
 
 const METRICS: [FieldSyntax; 2] = [

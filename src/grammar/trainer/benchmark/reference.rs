@@ -4,8 +4,8 @@
 use nom::bytes::complete::tag;
 use nom::{IResult, Parser};
 
-use crate::trainer::facts::TrainerFacts;
 use crate::trainer::facts::{ITER, STEP};
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{
     bytes_after, number_after, parse_count, parse_float, parse_millis, prefix_len, skip_blanks,
 };
@@ -19,36 +19,66 @@ const BATCH_TIME_METER: &[u8] = b"\tTime ";
 /// PyTorch's ImageNet example and what grew from it; it counts from 0 in each epoch, since 2022
 /// from 1.
 pub(crate) const IMAGENET: TrainerFacts = TrainerFacts {
+    words: &[(BATCH_TIME_METER, read_imagenet_meter)],
     aliases: &["gnmt"],
     first: 0,
-    ..TrainerFacts::counted_from_one(
-        Trainer::ImageNet,
-        "imagenet",
-        &[(BATCH_TIME_METER, read_imagenet_meter)],
-    )
+    samples: &[SampleLine::new(
+        "TRAIN [0][10/321]\tTime 0.071 (0.081)\tData 6.87e-05 (2.28e-02)",
+        10,
+        Some(0.071),
+    )],
+    ..TrainerFacts::named("imagenet")
 };
 /// The single-shot detector, whose every node prints.
 pub(crate) const SSD: TrainerFacts = TrainerFacts {
+    words: &[(ITER, read_ssd_iteration)],
     every_rank: true,
-    ..TrainerFacts::counted_from_one(Trainer::Ssd, "ssd", &[(ITER, read_ssd_iteration)])
+    samples: &[SampleLine::new(
+        "Iteration:   1000, Loss function: 5.234, Average Loss: 4.36, avg. samples / sec: 54561.02",
+        1000,
+        None,
+    )],
+    ..TrainerFacts::named("ssd")
 };
 /// BERT.
-pub(crate) const BERT: TrainerFacts =
-    TrainerFacts::counted_from_one(Trainer::Bert, "bert", &[(STEP, read_bert_steps)]);
+pub(crate) const BERT: TrainerFacts = TrainerFacts {
+    words: &[(STEP, read_bert_steps)],
+    samples: &[SampleLine::new(
+        "{'training_steps': 12, 'seq/s': 393.85, 'timestamp': 1593152764.6}",
+        12,
+        None,
+    )],
+    ..TrainerFacts::named("bert")
+};
 /// DLRM, Meta's and NVIDIA's.
 pub(crate) const DLRM: TrainerFacts = TrainerFacts {
+    words: &[(bar::SECONDS_PER_ITERATION, read_dlrm_iteration)],
     every_rank: true,
-    ..TrainerFacts::counted_from_one(
-        Trainer::Dlrm,
-        "dlrm",
-        &[(bar::SECONDS_PER_ITERATION, read_dlrm_iteration)],
-    )
+    samples: &[
+        SampleLine::new(
+            "Finished training it 128/128028 of epoch 0, 71.86 ms/it, loss 0.200952, accuracy 91.433 %",
+            128,
+            Some(0.07186),
+        ),
+        SampleLine::new(
+            "Epoch:[0/1] [1184/75869]  eta: 0:04:18  loss: 0.1346  step_time: 3.4589 ms  lr: 10.341818",
+            1184,
+            Some(0.0034589),
+        ),
+    ],
+    ..TrainerFacts::named("dlrm")
 };
 /// dlrover's ATorch.
 pub(crate) const DLROVER: TrainerFacts = TrainerFacts {
+    words: &[(STEP, read_dlrover_event)],
     aliases: &["atorch"],
     every_rank: true,
-    ..TrainerFacts::counted_from_one(Trainer::Dlrover, "dlrover", &[(STEP, read_dlrover_event)])
+    samples: &[SampleLine::new(
+        r#"[2025-04-21T23:53:35.596206] [4] [2] [Atorch] [#step] [END] {"global_step": 177019}"#,
+        177019,
+        None,
+    )],
+    ..TrainerFacts::named("dlrover")
 };
 
 /// `Epoch: [0][  10/5005]\tTime  0.512 ( 0.630)\tData ..` (`imagenet/main.py` of PyTorch's

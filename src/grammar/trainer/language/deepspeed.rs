@@ -4,7 +4,7 @@
 //! step, and both are found (@edaa722; since 066d91205 only when the level is raised).
 
 use crate::trainer::facts::STEP;
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{
     bytes_after, parse_count, parse_float, prefix_len, suffix_len,
 };
@@ -16,16 +16,32 @@ use crate::trainer::{StepLine, Trainer, TrainerRecord};
 pub(crate) const SAMPLES: &[u8] = b", SamplesPerSec=";
 
 /// DeepSpeed.
-pub(crate) const FACTS: TrainerFacts = TrainerFacts::counted_from_one(
-    Trainer::DeepSpeed,
-    "deepspeed",
-    &[
+pub(crate) const FACTS: TrainerFacts = TrainerFacts {
+    words: &[
         (STEP, read_engine_step),
         (STEP, read_timer),
         (SAMPLES, read_old_timer),
         (STEP, read_pipeline),
     ],
-);
+    samples: &[
+        SampleLine::new(
+            "[2022-03-11 02:06:58,985] [INFO] [l.py:6:d] [Rank 0] step=40, skipped=2, lr=[5e-05], mom=[[0.9]]",
+            40,
+            None,
+        ),
+        SampleLine::new(
+            "epoch=0/micro_step=3/global_step=34, RunningAvgSamplesPerSec=7.8, MemAllocated=5.6GB",
+            34,
+            None,
+        ),
+        SampleLine::new(
+            "steps: 200 loss: 5.5 iter time (s): 0.936 samples/sec: 136.7",
+            200,
+            Some(0.936),
+        ),
+    ],
+    ..TrainerFacts::named("deepspeed")
+};
 
 /// How the timer writes its numbers.
 const FIELDS: FieldSyntax = FieldSyntax {

@@ -3,7 +3,7 @@
 //! `num_updates` counts; `2800 / 160368` is the place in the epoch and runs ahead after an overflow
 //! is skipped. `ups` has two digits, so the stamp replaces the time (@3d262bb).
 
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{number_after, parse_count, prefix_len};
 use crate::trainer::parts::piece::{FieldSyntax, LinePiece};
 use crate::trainer::parts::prefix::find_logger_prefix;
@@ -13,11 +13,18 @@ use crate::trainer::{StepLine, Trainer, TrainerClock, TrainerRecord};
 pub(crate) const NUM_UPDATES_FIELD: &[u8] = b"num_updates";
 
 /// fairseq and metaseq.
-pub(crate) const FACTS: TrainerFacts = TrainerFacts::counted_from_one(
-    Trainer::Fairseq,
-    "fairseq",
-    &[(NUM_UPDATES_FIELD, read_fairseq_updates)],
-);
+pub(crate) const FACTS: TrainerFacts = TrainerFacts {
+    words: &[(NUM_UPDATES_FIELD, read_fairseq_updates)],
+    samples: &[
+        SampleLine::new(
+            "2020-07-17 07:11:02 | INFO | train_inner | epoch 001:  5 / 6 loss=9.2, num_updates=28",
+            28,
+            None,
+        ),
+        SampleLine::new(r#"{"epoch": 27, "num_updates": "33700"}"#, 33700, None),
+    ],
+    ..TrainerFacts::named("fairseq")
+};
 
 /// metaseq prints hundreds of norms before the count.
 const METASEQ_LOOKBACK_BYTES: usize = 8192;

@@ -8,7 +8,7 @@ use nom::bytes::complete::tag;
 use nom::{IResult, Parser};
 
 use crate::trainer::facts::LOSS;
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{
     parse_count, parse_float, parse_millis, prefix_len, skip_blanks, suffix_len,
 };
@@ -19,15 +19,22 @@ use crate::trainer::{StepLine, Trainer, TrainerMark, TrainerRecord};
 pub(crate) const ITER_TIME_FIELD: &[u8] = b"iter time: ";
 
 /// litGPT and nanoGPT.
-pub(crate) const FACTS: TrainerFacts = TrainerFacts::counted_from_one(
-    Trainer::LitGpt,
-    "litgpt",
-    &[
+pub(crate) const FACTS: TrainerFacts = TrainerFacts {
+    words: &[
         (ITER_TIME_FIELD, read_litgpt_iteration),
         (LOSS, read_nanogpt_iteration),
         (LOSS, read_litgpt_validation),
     ],
-);
+    samples: &[
+        SampleLine::new(
+            "Epoch 34 | iter 30 step 6 | loss | iter time: 1.2 ms (step) remaining time: 0:01:54",
+            6,
+            None,
+        ),
+        SampleLine::new("iter 16: loss 4.0, time 5.9ms, mfu 1.0%", 16, Some(0.0059)),
+    ],
+    ..TrainerFacts::named("litgpt")
+};
 
 fn head(input: &[u8]) -> IResult<&[u8], u64> {
     let (rest, (_, _, _, step)) = (

@@ -1,7 +1,7 @@
 //! MaxText's step line, printed one step late (390c5d561, 2024-01-31).
 
 use crate::trainer::facts::STEP;
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{number_after, parse_count};
 use crate::trainer::parts::piece::{FieldSyntax, LinePiece};
 use crate::trainer::parts::prefix::find_logger_prefix;
@@ -9,10 +9,16 @@ use crate::trainer::{StepLine, Trainer, TrainerRecord};
 
 /// MaxText, which flushes line N from a buffer one step deep (390c5d561, 2024-01-31).
 pub(crate) const FACTS: TrainerFacts = TrainerFacts {
+    words: &[(STEP, read_maxtext_step)],
     first: 0,
     every_rank: true,
     lags: true,
-    ..TrainerFacts::counted_from_one(Trainer::MaxText, "maxtext", &[(STEP, read_maxtext_step)])
+    samples: &[SampleLine::new(
+        "I0811 21:54:55.531340 1383 metric_logger.py:226] completed step: 1, seconds: 0.6, loss: 1.0",
+        1,
+        Some(0.6),
+    )],
+    ..TrainerFacts::named("maxtext")
 };
 
 /// How MaxText writes its metrics.

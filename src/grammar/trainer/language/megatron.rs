@@ -8,7 +8,7 @@ use nom::character::complete::space0;
 use nom::{IResult, Parser};
 
 use crate::trainer::facts::STEP_BEGINS;
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{
     bytes_after, number_after, parse_count, parse_float, parse_millis, parse_tera_flops,
     prefix_len, suffix_len,
@@ -27,24 +27,41 @@ const STEP_TIME: &[u8] = b"Step Time ";
 
 /// Megatron-LM and Megatron-Bridge.
 pub(crate) const FACTS: TrainerFacts = TrainerFacts {
+    words: &[
+        (ELAPSED_FIELD, read_megatron_iteration),
+        (CONSUMED_FIELD, read_megatron_iteration),
+        (STEP_BEGINS, read_megatron_step_time),
+    ],
     aliases: &["megatron-lm", "megatron-bridge"],
-    ..TrainerFacts::counted_from_one(
-        Trainer::Megatron,
-        "megatron",
-        &[
-            (ELAPSED_FIELD, read_megatron_iteration),
-            (CONSUMED_FIELD, read_megatron_iteration),
-            (STEP_BEGINS, read_megatron_step_time),
-        ],
-    )
+    last_rank: true,
+    samples: &[SampleLine::new(
+        " [2024-04-06 02:59:36.123456] iteration 43/ 100 | consumed samples: 5 | elapsed time per iteration (ms): 5444.9 | lr: 1 |",
+        43,
+        Some(5.4449),
+    )],
+    ..TrainerFacts::named("megatron")
 };
 /// Megatron-DeepSpeed; its words are Megatron-LM's.
-pub(crate) const DEEPSPEED: TrainerFacts =
-    TrainerFacts::counted_from_one(Trainer::MegatronDeepSpeed, "megatron-deepspeed", &[]);
+pub(crate) const DEEPSPEED: TrainerFacts = TrainerFacts {
+    fork_of: Some(Trainer::Megatron),
+    last_rank: true,
+    samples: &[SampleLine::new(
+        " [2024-04-06 02:59:36.123456] iteration 43/ 100 | consumed samples: 5 | elapsed time per iteration (ms): 5444.9 | TFLOPs: 2.1 |",
+        43,
+        Some(5.4449),
+    )],
+    ..TrainerFacts::named("megatron-deepspeed")
+};
 /// GPT-NeoX; its words are Megatron-LM's.
 pub(crate) const NEOX: TrainerFacts = TrainerFacts {
     aliases: &["neox"],
-    ..TrainerFacts::counted_from_one(Trainer::GptNeox, "gpt-neox", &[])
+    fork_of: Some(Trainer::Megatron),
+    samples: &[SampleLine::new(
+        " samples/sec: 2.9 | iteration 1/ 5 | elapsed time per iteration (ms): 1.0 | approx flops per GPU: 9.8TFLOPS |",
+        1,
+        Some(0.001),
+    )],
+    ..TrainerFacts::named("gpt-neox")
 };
 
 fn head(input: &[u8]) -> IResult<&[u8], (u64, u64)> {

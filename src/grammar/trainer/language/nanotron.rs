@@ -3,7 +3,7 @@
 use nom::bytes::complete::tag;
 use nom::{IResult, Parser};
 
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{bytes_after, parse_count, parse_human_number};
 use crate::trainer::parts::piece::{FieldSyntax, LinePiece};
 use crate::trainer::parts::prefix::find_logger_prefix;
@@ -13,11 +13,16 @@ use crate::trainer::{StepLine, Trainer, TrainerRecord};
 pub(crate) const TIME_PER_ITERATION_FIELD: &[u8] = b"time_per_iteration_ms: ";
 
 /// nanotron.
-pub(crate) const FACTS: TrainerFacts = TrainerFacts::counted_from_one(
-    Trainer::Nanotron,
-    "nanotron",
-    &[(TIME_PER_ITERATION_FIELD, read_nanotron_iteration)],
-);
+pub(crate) const FACTS: TrainerFacts = TrainerFacts {
+    words: &[(TIME_PER_ITERATION_FIELD, read_nanotron_iteration)],
+    last_rank: true,
+    samples: &[SampleLine::new(
+        "01/17/2024 13:47:27 [INFO|DP=0]: iteration: 1 / 5 | elapsed_time_per_iteration_ms: 4.7K",
+        1,
+        Some(4.7),
+    )],
+    ..TrainerFacts::named("nanotron")
+};
 
 /// How nanotron writes its metrics; `eta: 1:02:03` is a clock.
 const FIELDS: FieldSyntax = FieldSyntax {

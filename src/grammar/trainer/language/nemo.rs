@@ -6,7 +6,7 @@
 use nom::bytes::complete::tag;
 use nom::{IResult, Parser};
 
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{number_after, parse_count};
 use crate::trainer::parts::piece::{FieldSyntax, LinePiece};
 use crate::trainer::{StepLine, Trainer, TrainerRecord};
@@ -16,13 +16,15 @@ pub(crate) const TRAINING_EPOCH: &[u8] = b"Training epoch ";
 
 /// NeMo 2.
 pub(crate) const FACTS: TrainerFacts = TrainerFacts {
+    words: &[(TRAINING_EPOCH, read_nemo_iteration)],
     aliases: &["nemo"],
     first: 0,
-    ..TrainerFacts::counted_from_one(
-        Trainer::Nemo2,
-        "nemo2",
-        &[(TRAINING_EPOCH, read_nemo_iteration)],
-    )
+    samples: &[SampleLine::new(
+        "0: Training epoch 0, iteration 45/99 | global_step: 45 | train_step_timing in s: 6.08",
+        45,
+        Some(6.08),
+    )],
+    ..TrainerFacts::named("nemo2")
 };
 
 /// How NeMo's printer writes its metrics.

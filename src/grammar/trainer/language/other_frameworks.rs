@@ -6,8 +6,8 @@ use nom::bytes::complete::tag;
 use nom::combinator::map;
 use nom::{IResult, Parser};
 
-use crate::trainer::facts::TrainerFacts;
 use crate::trainer::facts::{STEP, STEP_BEGINS};
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{
     number_after, parse_count, parse_float, prefix_len, skip_blanks, suffix_len,
 };
@@ -21,35 +21,53 @@ pub(crate) const COMPOSER_BATCH_FIELD: &[u8] = b"batch=";
 const COMPOSER_RATE_FIELD: &[u8] = b"er_sec: ";
 
 /// OLMo-core and OLMo.
-pub(crate) const OLMO: TrainerFacts =
-    TrainerFacts::counted_from_one(Trainer::OlmoCore, "olmo-core", &[(STEP, read_olmo_step)]);
+pub(crate) const OLMO: TrainerFacts = TrainerFacts {
+    words: &[(STEP, read_olmo_step)],
+    samples: &[SampleLine::new(
+        "[2025-02-20 15:18:04] INFO     [x:62, rank=0] [step=1/7,epoch=1]",
+        1,
+        None,
+    )],
+    ..TrainerFacts::named("olmo-core")
+};
 /// Composer and LLM-Foundry.
 pub(crate) const COMPOSER: TrainerFacts = TrainerFacts {
+    words: &[
+        (COMPOSER_BATCH_FIELD, read_composer_batch),
+        (COMPOSER_RATE_FIELD, read_composer_rate),
+    ],
     every_rank: true,
-    ..TrainerFacts::counted_from_one(
-        Trainer::Composer,
-        "composer",
-        &[
-            (COMPOSER_BATCH_FIELD, read_composer_batch),
-            (COMPOSER_RATE_FIELD, read_composer_rate),
-        ],
-    )
+    samples: &[SampleLine::new(
+        "[epoch=1][batch=5/5]:  Train loss: 1",
+        5,
+        None,
+    )],
+    ..TrainerFacts::named("composer")
 };
 /// ColossalAI, whose pipeline demo prints on every rank.
 pub(crate) const COLOSSAL: TrainerFacts = TrainerFacts {
+    words: &[(STEP_BEGINS, read_colossal_step)],
     every_rank: true,
-    ..TrainerFacts::counted_from_one(
-        Trainer::ColossalAi,
-        "colossalai",
-        &[(STEP_BEGINS, read_colossal_step)],
-    )
+    samples: &[SampleLine::new(
+        "[3/10] Loss:1.2, Step time: 0.5s, TFLOPS: 167.4",
+        3,
+        Some(0.5),
+    )],
+    ..TrainerFacts::named("colossalai")
 };
 /// torchtune.
-pub(crate) const TORCHTUNE: TrainerFacts = TrainerFacts::counted_from_one(
-    Trainer::Torchtune,
-    "torchtune",
-    &[(STEP_BEGINS, read_torchtune_step)],
-);
+pub(crate) const TORCHTUNE: TrainerFacts = TrainerFacts {
+    words: &[(STEP_BEGINS, read_torchtune_step)],
+    samples: &[
+        SampleLine::new(
+            "1|2|Loss: 1.25:   0%|  | 2/1367 [05:03<49:53:19, 131.58s/it]",
+            2,
+            None,
+        ),
+        SampleLine::new("Step 7 | loss:1.75 lr:2e-05 ", 7, None),
+    ],
+    ..TrainerFacts::named("torchtune")
+};
 
 fn step_and_total(input: &[u8]) -> IResult<&[u8], (u64, Option<u64>)> {
     let (rest, (n, _, total)) = (

@@ -4,18 +4,32 @@
 //! processes.
 
 use crate::trainer::facts::STEP;
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{number_after, parse_count, prefix_len};
 use crate::trainer::parts::piece::LinePiece;
 use crate::trainer::parts::prefix::find_logger_prefix;
 use crate::trainer::{StepLine, Trainer, TrainerMark, TrainerRecord};
 
 /// verl.
-pub(crate) const VERL: TrainerFacts =
-    TrainerFacts::counted_from_one(Trainer::Verl, "verl", &[(STEP, read_verl_step)]);
+pub(crate) const VERL: TrainerFacts = TrainerFacts {
+    words: &[(STEP, read_verl_step)],
+    samples: &[SampleLine::new(
+        "\x1b[36m(R pid=1)\x1b[0m step:2 - timing_s/step:96.5",
+        2,
+        Some(96.5),
+    )],
+    ..TrainerFacts::named("verl")
+};
 /// OpenRLHF.
-pub(crate) const OPENRLHF: TrainerFacts =
-    TrainerFacts::counted_from_one(Trainer::OpenRlhf, "openrlhf", &[(STEP, read_openrlhf_step)]);
+pub(crate) const OPENRLHF: TrainerFacts = TrainerFacts {
+    words: &[(STEP, read_openrlhf_step)],
+    samples: &[SampleLine::new(
+        "✨ Global step 1: {'timing/step_total': 5.0}",
+        1,
+        Some(5.0),
+    )],
+    ..TrainerFacts::named("openrlhf")
+};
 
 /// `step:2 - actor/grad_norm:0.069 - timing_s/step:96.551`, values perhaps `np.float64(0.31)`
 /// (@b178a3c). The record is free-form and ends with the piece.

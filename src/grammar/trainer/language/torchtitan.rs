@@ -4,7 +4,7 @@
 //! their steps (@b5bcd76). The same words after `validate ` end a validation.
 
 use crate::trainer::facts::STEP;
-use crate::trainer::facts::TrainerFacts;
+use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{number_after, parse_count, prefix_len, skip_blanks};
 use crate::trainer::parts::piece::LinePiece;
 use crate::trainer::parts::prefix::find_logger_prefix;
@@ -12,12 +12,14 @@ use crate::trainer::{StepLine, Trainer, TrainerMark, TrainerRecord};
 
 /// torchtitan.
 pub(crate) const FACTS: TrainerFacts = TrainerFacts {
+    words: &[(STEP, read_torchtitan_step)],
     every_rank: true,
-    ..TrainerFacts::counted_from_one(
-        Trainer::Torchtitan,
-        "torchtitan",
-        &[(STEP, read_torchtitan_step)],
-    )
+    samples: &[SampleLine::new(
+        "[titan] 2026-04-03 13:00:48,267 - root - INFO - \x1b[31mstep: 97  \x1b[32mloss:  2.8  tps: 1,542",
+        97,
+        None,
+    )],
+    ..TrainerFacts::named("torchtitan")
 };
 
 /// Length of `  name: value` fields; two blanks tell them from what others print after.

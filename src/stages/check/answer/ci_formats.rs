@@ -52,7 +52,7 @@ pub fn write_junit(
                     Severity::Error | Severity::Warning => Some("failure"),
                 };
                 failures += u64::from(kind.is_some());
-                let name = (finding.id, finding.says.as_str());
+                let name = (finding.kind.id(), finding.says.as_str());
                 let body = format_failure_body(checked, finding);
                 let what = (finding.severity.name(), finding.says.as_str(), &body[..]);
                 write_junit_case(name, kind, what, &mut cases);
@@ -138,7 +138,7 @@ pub fn write_github(checked: &CheckSummary, expected: Option<&[ExpectAnswer]>) -
         let _ = write!(
             out,
             "::{level} title={}",
-            escape_github_property(finding.id)
+            escape_github_property(finding.kind.id())
         );
         if let Some(evidence) = finding.evidence.first() {
             let (name, line) = evidence_place(checked, evidence);
@@ -194,7 +194,8 @@ pub fn write_prometheus(
     };
     let mut by: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for finding in &checked.findings {
-        *by.entry((finding.severity.name(), finding.id)).or_default() += 1;
+        *by.entry((finding.severity.name(), finding.kind.id()))
+            .or_default() += 1;
     }
     let mut metrics = Metrics::new("nccl_check");
     metrics.begin_metric("findings", "gauge", "Findings by severity and kind.");

@@ -5,7 +5,7 @@ use super::expect::LogFacts;
 use crate::count::spread::ValueSpread;
 use crate::count::values::ValueCounts;
 use crate::log::timeline::TrainStep;
-use crate::stages::check::finding::{Finding, Severity};
+use crate::stages::check::finding::{Finding, Kind, Severity};
 use crate::stages::check::log::old_steps::OldSteps;
 use crate::stages::check::streams::compare::StreamComparison;
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
@@ -22,8 +22,8 @@ pub(crate) fn collect_facts(
     facts.add_net(&seen.net);
     facts.add_communicators(&seen.found);
     let is_mismatch = |f: &&Finding| {
-        f.id.ends_with("_mismatch") && f.about.seq.is_some()
-            || matches!(f.id, "p2p_missing_counterpart" | "p2p_wrong_peer")
+        f.kind.is_mismatch() && f.about.seq.is_some()
+            || matches!(f.kind, Kind::P2pMissingCounterpart | Kind::P2pWrongPeer)
     };
     let mismatch = findings.iter().filter(is_mismatch).count() as u64;
     // Communicators that could not be compared may hide some; the calls that all members made before a
@@ -46,7 +46,7 @@ pub(crate) fn collect_facts(
     let each = each.collect::<Vec<_>>().join("; ");
     facts.unjudged = Some(each).filter(|each| !each.is_empty());
     facts.mismatch = (all || mismatch > 0).then_some(mismatch);
-    let is_warn = |f: &&Finding| f.id.starts_with("warn_") && f.severity != Severity::Note;
+    let is_warn = |f: &&Finding| f.kind.is_warn() && f.severity != Severity::Note;
     let lines = seen.accounts.iter().any(|account| {
         account.other + account.truncated + account.repaired + account.call_lines > 0
     });

@@ -28,7 +28,7 @@ pub fn findings_grid(checked: &CheckSummary) -> Grid {
         };
         vec![
             finding.severity.name().into(),
-            finding.id.into(),
+            finding.kind.id().into(),
             text(&finding.says),
             about
                 .host
@@ -170,7 +170,12 @@ fn describe_unjudged(checked: &CheckSummary) -> String {
 
 fn write_finding(checked: &CheckSummary, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
     let says = escape_for_terminal(&finding.says, false);
-    writeln!(out, "{}: {says} [{}]", finding.severity.name(), finding.id)?;
+    writeln!(
+        out,
+        "{}: {says} [{}]",
+        finding.severity.name(),
+        finding.kind.id()
+    )?;
     if let Some(step) = finding.about.step.filter(|_| finding.about.seq.is_some()) {
         writeln!(out, "    step  {step}")?;
     }

@@ -3,6 +3,7 @@
 
 use super::job::{DumpCallsBySeq, GroupDumpCalls};
 use crate::formats::flight::{DumpEntry, FlightOp};
+use crate::stages::check::finding::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -62,15 +63,15 @@ impl DumpCallShape {
     }
 
     /// In what it differs from another, as the finding of logs is called.
-    pub(super) fn difference_id(&self, other: &DumpCallShape) -> &'static str {
+    pub(super) fn difference_kind(&self, other: &DumpCallShape) -> Kind {
         if self.op != other.op {
-            "op_mismatch"
+            Kind::OpMismatch
         } else if self.types != other.types {
-            "datatype_mismatch"
+            Kind::DatatypeMismatch
         } else if self.counts != other.counts {
-            "count_mismatch"
+            Kind::CountMismatch
         } else {
-            "line_mismatch"
+            Kind::LineMismatch
         }
     }
 }
@@ -84,7 +85,7 @@ pub(super) struct DumpCallDifference<'d> {
     pub(super) others: BTreeSet<u32>,
     /// One record of each side.
     pub(super) sides: (&'d DumpEntry, &'d DumpEntry),
-    pub(super) id: &'static str,
+    pub(super) kind: Kind,
     /// What the odd ones did, if their other calls show it.
     pub(super) shift: Option<CallShift>,
     /// Which side is odd is known.
@@ -191,7 +192,7 @@ fn difference_at<'d>(
     Some(DumpCallDifference {
         seq,
         sides: (record(&odd)?, record(&others)?),
-        id: odd_kind.difference_id(usual),
+        kind: odd_kind.difference_kind(usual),
         shift: moved,
         is_told: told,
         odd,

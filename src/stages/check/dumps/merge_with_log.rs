@@ -1,26 +1,27 @@
 //! The findings of the log and of the dumps as one: one cause, one headline.
 
 use super::DumpFinding;
-use crate::stages::check::finding::{Confidence, Finding, Severity};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Reason, Severity, WarnKind};
 use std::collections::BTreeSet;
 
 /// Findings that are about the ranks' calls, whoever tells them.
-pub(in crate::stages::check) fn is_call_finding(id: &str) -> bool {
+pub(in crate::stages::check) fn is_call_finding(kind: Kind) -> bool {
     let waits = matches!(
-        id,
-        "rank_behind"
-            | "rank_ahead"
-            | "rank_silent"
-            | "dead_process"
-            | "deadlock"
-            | "p2p_wrong_peer"
-            | "p2p_missing_counterpart"
-            | "rank_exception"
-            | "rank_killed"
-            | "rank_crashed"
-            | "rank_exited"
+        kind,
+        Kind::RankBehind
+            | Kind::RankAhead
+            | Kind::RankSilent
+            | Kind::DeadProcess
+            | Kind::Deadlock
+            | Kind::P2pWrongPeer
+            | Kind::P2pMissingCounterpart
+            | Kind::RankException
+            | Kind::RankKilled
+            | Kind::RankCrashed
+            | Kind::RankExited
+            | Kind::Warn(WarnKind::COLLECTIVE_MISMATCH)
     );
-    waits || id.ends_with("_mismatch")
+    waits || kind.is_mismatch()
 }
 
 /// Adds what the dumps show: to the log's finding about the same rank, else as one of its own. `rank`
@@ -33,11 +34,10 @@ pub(in crate::stages::check) fn merge_dump_finding(
     let Some(shown) = shown else {
         return;
     };
-    let is_error = |f: &&mut Finding| f.severity == Severity::Error && is_call_finding(f.id);
+    let is_error = |f: &&mut Finding| f.severity == Severity::Error && is_call_finding(f.kind);
     let same = |f: &&mut Finding| rank(f).is_some_and(|rank| shown.ranks == BTreeSet::from([rank]));
     if let Some(finding) = findings.iter_mut().filter(is_error).find(same) {
-        finding.says += &format!("; by the flight recorder {}", shown.clause);
-        finding.why += "; the dumps of the flight recorder agree";
+        finding.reasons.push(Reason::DumpsShow(shown.clause));
         finding.evidence.extend(shown.finding.evidence);
         return;
     }
@@ -45,11 +45,10 @@ pub(in crate::stages::check) fn merge_dump_finding(
     let mut own = shown.finding;
     let cause = findings
         .iter()
-        .find(|f| f.severity == Severity::Error && is_call_finding(f.id));
-    if let (Some(cause), "dead_process" | "rank_behind") = (cause, own.id) {
-        own.severity = Severity::Note;
+        .find(|f| f.severity == Severity::Error && is_call_finding(f.kind));
+    if let (Some(cause), Kind::DeadProcess | Kind::RankBehind) = (cause, own.kind) {
         own.sure = own.sure.max(Confidence::Medium);
-        own.why += &format!("; the log has {}", cause.id);
+        own.excuse(Reason::LogHas(cause.kind));
     }
     findings.push(own);
 }

@@ -14,7 +14,7 @@ mod waits;
 
 pub(super) use merge_with_log::{is_call_finding, merge_dump_finding};
 
-use super::finding::{About, Confidence, Evidence, Finding, LineSpot, Severity};
+use super::finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Severity};
 use crate::error::{Error, Result};
 use crate::formats::flight::{self, DumpEntry, FlightDump};
 use crate::report::{Report, count_phrase};
@@ -186,7 +186,7 @@ impl<'d> DumpJudge<'_, 'd> {
         differs: &DumpCallDifference<'_>,
     ) -> DumpFinding {
         let (odd, other) = differs.sides;
-        let is_line = differs.id == "line_mismatch";
+        let is_line = differs.kind == Kind::LineMismatch;
         let seq = differs.seq;
         let shift = match differs.shift {
             _ if differs.odd.len() > 1 => String::new(),
@@ -232,7 +232,7 @@ impl<'d> DumpJudge<'_, 'd> {
         DumpFinding {
             ranks: who,
             finding: Finding {
-                id: differs.id,
+                kind: differs.kind,
                 severity: Severity::Error,
                 says: format!(
                     "PyTorch's call {seq} of {} differs between ranks: {clause}{shift}",
@@ -257,6 +257,7 @@ impl<'d> DumpJudge<'_, 'd> {
                 },
                 advice: "compare the branches of the program that lead to these lines".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
+reasons: Vec::new(),
             },
             clause: clause + &shift,
         }
@@ -300,7 +301,7 @@ impl<'d> DumpJudge<'_, 'd> {
         DumpFinding {
             ranks: who.clone(),
             finding: Finding {
-                id: "rank_behind",
+                kind: Kind::RankBehind,
                 severity: Severity::Error,
                 says: clause.clone(),
                 about: About { rank: Some(first).filter(|_| who.len() == 1), seq: seq.checked_sub(1), ..About::default() },
@@ -311,6 +312,7 @@ impl<'d> DumpJudge<'_, 'd> {
                 },
                 advice: "look at what that rank did after its last call: its stack (py-spy dump), its data, its GPU".to_owned(),
                 evidence: waiting.into_iter().chain(own).collect(),
+reasons: Vec::new(),
             },
             clause,
         }
@@ -354,7 +356,7 @@ impl<'d> DumpJudge<'_, 'd> {
         DumpFinding {
             ranks: few.waiting.clone(),
             finding: Finding {
-                id: "deadlock",
+                kind: Kind::Deadlock,
                 severity: Severity::Error,
                 says: format!("deadlock: {clause}"),
                 about: About {
@@ -367,6 +369,7 @@ impl<'d> DumpJudge<'_, 'd> {
                     .to_owned(),
                 advice: "use the two process groups in one order on all ranks".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
+                reasons: Vec::new(),
             },
             clause,
         }
@@ -413,7 +416,7 @@ impl<'d> DumpJudge<'_, 'd> {
         DumpFinding {
             ranks: BTreeSet::from([odd]),
             finding: Finding {
-                id: "p2p_wrong_peer",
+                kind: Kind::P2pWrongPeer,
                 severity: Severity::Error,
                 says: clause.clone(),
                 about: About {
@@ -426,6 +429,7 @@ impl<'d> DumpJudge<'_, 'd> {
                         .to_owned(),
                 advice: "check which peers that rank computes".to_owned(),
                 evidence: evidence.collect(),
+                reasons: Vec::new(),
             },
             clause,
         }
@@ -459,7 +463,7 @@ impl<'d> DumpJudge<'_, 'd> {
         Some(DumpFinding {
             ranks: BTreeSet::from([*peer]),
             finding: Finding {
-                id: "p2p_missing_counterpart",
+                kind: Kind::P2pMissingCounterpart,
                 severity: Severity::Error,
                 says: clause.clone(),
                 about: About { rank: Some(*peer), ..About::default() },
@@ -467,6 +471,7 @@ impl<'d> DumpJudge<'_, 'd> {
                 why: "the flight recorders of both ends have all their calls, and this one meets nothing".to_owned(),
                 advice: "check that both ends make as many calls with each other".to_owned(),
                 evidence: evidence.collect(),
+reasons: Vec::new(),
             },
             clause,
         })
@@ -496,7 +501,7 @@ impl<'d> DumpJudge<'_, 'd> {
         DumpFinding {
             ranks: wait.silent.clone(),
             finding: Finding {
-                id: "dead_process",
+                kind: Kind::DeadProcess,
                 severity: if few { Severity::Error } else { Severity::Note },
                 says: clause.clone(),
                 about: About {
@@ -508,6 +513,7 @@ impl<'d> DumpJudge<'_, 'd> {
                 why: "a process that died or is stuck outside of PyTorch writes no dump; its file may also not have been given".to_owned(),
                 advice: "look for the end of that process: its exit code, the kernel's log, its host".to_owned(),
                 evidence: waiting.into_iter().collect(),
+reasons: Vec::new(),
             },
             clause,
         }

@@ -51,7 +51,7 @@ fn shown(ranks: &[(u32, Vec<Call<'_>>)]) -> Option<(&'static str, Option<u32>, S
     }
     let report = Report::new("nccl-check", false, false);
     let DumpFinding { finding, .. } = dumps.into_finding(0, &report)?;
-    Some((finding.id, finding.about.rank, finding.says))
+    Some((finding.kind.id(), finding.about.rank, finding.says))
 }
 
 /// Four ranks that make three steps, the last of them open; `change` changes one rank's calls.
@@ -196,7 +196,7 @@ fn a_recorder_that_forgot_the_first_calls_is_compared_from_what_it_has() {
     let shown = dumps
         .into_finding(0, &Report::new("nccl-check", false, false))
         .unwrap();
-    assert_eq!(shown.finding.id, "rank_behind");
+    assert_eq!(shown.finding.kind.id(), "rank_behind");
     assert_eq!(shown.finding.about.rank, Some(0));
 }
 
@@ -234,5 +234,5 @@ fn numbers_as_large_as_can_be_end_in_time() {
     let shown = dumps
         .into_finding(0, &Report::new("nccl-check", false, false))
         .unwrap();
-    assert_eq!(shown.finding.id, "dead_process");
+    assert_eq!(shown.finding.kind.id(), "dead_process");
 }

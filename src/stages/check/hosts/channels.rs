@@ -6,7 +6,7 @@
 
 use super::limits::MAX_EVIDENCE_LINES;
 use super::odd_hosts::{about_hosts, evidence_of_lines};
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
@@ -96,7 +96,7 @@ fn fewer_channels_finding(
         _ => String::new(),
     };
     Some(Finding {
-        id: "channels_fewer",
+        kind: Kind::ChannelsFewer,
         severity: Severity::Warning,
         says: format!(
             "communicators of {nranks} ranks{on} have {} on {} where {} of that kind {} {usual}",
@@ -125,5 +125,6 @@ fn fewer_channels_finding(
              the NICs, and NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS on the named hosts"
                 .to_owned(),
         evidence: evidence_of_lines(few.iter().take(3).map(|(_, most)| most.1).chain([peer.1])),
+        reasons: Vec::new(),
     })
 }

@@ -4,7 +4,7 @@ use super::fact_meaning::{
     FirstLineByHost, first_lines, host_names, hosts_saying, is_fast_network, is_socket_network,
 };
 use super::odd_hosts::{about_hosts, evidence_of_lines};
-use crate::stages::check::finding::{Confidence, Finding, Severity};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::{NetFact, NetFactKind};
@@ -99,7 +99,7 @@ fn gdr_off_everywhere(facts: &NetFacts, off: &FirstLineByHost<'_>) -> Finding {
         }
     };
     Finding {
-        id: "gpudirect_off",
+        kind: Kind::GpudirectOff,
         severity: gdr_off_severity(facts, off),
         ..gdr_connections_finding(says, off, &disabled, why)
     }
@@ -175,7 +175,7 @@ fn gdr_connections_finding(
     why: &str,
 ) -> Finding {
     Finding {
-        id: "gpudirect_mixed",
+        kind: Kind::GpudirectMixed,
         severity: Severity::Warning,
         says,
         about: about_hosts(&host_names(who)),
@@ -183,6 +183,7 @@ fn gdr_connections_finding(
         why: why.to_owned(),
         advice: GDR_ADVICE.to_owned(),
         evidence: evidence_of_lines(first_lines(who, 3).into_iter().chain(first_lines(other, 2))),
+        reasons: Vec::new(),
     }
 }
 
@@ -195,16 +196,16 @@ fn gdr_nics_finding(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
     if off.is_empty() || net.hosts().len() < 2 {
         return None;
     }
-    let (id, says) = match on.len() {
+    let (kind, says) = match on.len() {
         0 => (
-            "gpudirect_off",
+            Kind::GpudirectOff,
             format!(
                 "no NIC of {} can access GPU memory",
                 list_names(host_names(&off))
             ),
         ),
         n => (
-            "gpudirect_mixed",
+            Kind::GpudirectMixed,
             format!(
                 "no NIC of {} can access GPU memory, and those of {} can",
                 list_names(host_names(&off)),
@@ -213,7 +214,7 @@ fn gdr_nics_finding(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
         ),
     };
     Some(Finding {
-        id,
+        kind,
         severity: Severity::Warning,
         says,
         about: about_hosts(&host_names(&off)),
@@ -221,5 +222,6 @@ fn gdr_nics_finding(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
         why: "the NICs report it; no line reports a connection".to_owned(),
         advice: GDR_ADVICE.to_owned(),
         evidence: evidence_of_lines(first_lines(&off, 3).into_iter().chain(first_lines(&on, 2))),
+        reasons: Vec::new(),
     })
 }

@@ -12,7 +12,7 @@
 
 use super::odd_hosts::{about_hosts, evidence_of_lines};
 use crate::count::spread::SortedValues;
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::hosts::limits::{
     LATE_RANKS_WARNING_S, SLOW_INIT_S, SLOW_RANK_PHASE_S, SLOW_RANK_TIMES_MEDIAN,
 };
@@ -248,7 +248,7 @@ fn slow_init_finding(
     let one = odd.first().filter(|_| odd.len() == 1);
     let lines = odd.iter().take(3).copied().chain(other);
     Finding {
-        id: "init_slow",
+        kind: Kind::InitSlow,
         severity,
         says,
         about: About {
@@ -261,6 +261,7 @@ fn slow_init_finding(
         why: why.to_owned(),
         advice: phase_advice(phase).to_owned(),
         evidence: evidence_of_lines(lines.filter_map(|seat| seat.init_s().map(|(_, at)| at))),
+        reasons: Vec::new(),
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) mod odd_hosts;
 mod tests;
 pub(crate) mod transport;
 
-use super::finding::{Confidence, Finding, Severity};
+use super::finding::{Confidence, Finding, Kind, Severity};
 use super::wording::{list_names, number_and_noun, quote_text, verb_form};
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::NetFactKind;
@@ -37,52 +37,62 @@ pub(crate) fn find_host_differences(net: &NetSummary) -> Vec<Finding> {
 }
 
 /// A version that must be alike: its name in [`NetFactKind::Version`], the finding, its meaning, its severity.
-type VersionRule = (&'static str, &'static str, &'static str, Severity);
+type VersionRule = (&'static str, Kind, &'static str, Severity);
 
 /// Since 2.23, NCCL refuses ranks of other versions in one communicator (`Mismatched NCCL version detected` in
 /// `src/init.cc`); before, and for all others, nothing reports it.
 const VERSION_RULES: [VersionRule; 11] = [
-    ("nccl", "version_mixed", "NCCL", Severity::Warning),
-    ("nccl_git", "version_mixed", "NCCL's source", Severity::Note),
-    ("rccl", "version_mixed", "RCCL", Severity::Warning),
+    ("nccl", Kind::VersionMixed, "NCCL", Severity::Warning),
+    (
+        "nccl_git",
+        Kind::VersionMixed,
+        "NCCL's source",
+        Severity::Note,
+    ),
+    ("rccl", Kind::VersionMixed, "RCCL", Severity::Warning),
     (
         "cuda",
-        "cuda_version_mixed",
+        Kind::CudaVersionMixed,
         "the CUDA that NCCL was built for",
         Severity::Warning,
     ),
     (
         "cuda_runtime",
-        "cuda_version_mixed",
+        Kind::CudaVersionMixed,
         "the CUDA runtime",
         Severity::Warning,
     ),
     (
         "driver",
-        "driver_version_mixed",
+        Kind::DriverVersionMixed,
         "the CUDA driver",
         Severity::Warning,
     ),
-    ("hip", "driver_version_mixed", "HIP", Severity::Warning),
-    ("rocm", "driver_version_mixed", "ROCm", Severity::Warning),
+    ("hip", Kind::DriverVersionMixed, "HIP", Severity::Warning),
+    ("rocm", Kind::DriverVersionMixed, "ROCm", Severity::Warning),
     (
         "kernel",
-        "driver_version_mixed",
+        Kind::DriverVersionMixed,
         "the operating system's kernel",
         Severity::Note,
     ),
     (
         "aws-ofi-nccl",
-        "plugin_mixed",
+        Kind::PluginMixed,
         "aws-ofi-nccl",
         Severity::Warning,
     ),
-    ("libfabric", "plugin_mixed", "Libfabric", Severity::Warning),
+    (
+        "libfabric",
+        Kind::PluginMixed,
+        "Libfabric",
+        Severity::Warning,
+    ),
 ];
 
 fn find_version_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>) {
     let mut odd_builds: Option<BTreeSet<&[u8]>> = None;
-    for (name, id, what, severity) in VERSION_RULES {
+    for (name, kind, what, severity) in VERSION_RULES {
         let is = |s: &&NetSubject<'_>| s.kind == NetFactKind::Version && s.name == name.as_bytes();
         let Some(split) = subjects.iter().find(is).and_then(split_hosts) else {
             continue;
@@ -97,7 +107,7 @@ fn find_version_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>)
         let what = format!("the version of {what} differs");
         let why = "the processes of these hosts print it themselves";
         let advice = "use one image, or one set of libraries, on all hosts";
-        all.push(split.difference_finding(id, severity, &what, why, advice));
+        all.push(split.difference_finding(kind, severity, &what, why, advice));
     }
 }
 
@@ -119,7 +129,7 @@ fn find_plugin_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>) 
         let why = "the processes of these hosts report its state";
         let advice = "look for the library and its dependencies on the named hosts; compare \
                       LD_LIBRARY_PATH and NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN";
-        all.push(split.difference_finding("plugin_mixed", severity, &what, why, advice));
+        all.push(split.difference_finding(Kind::PluginMixed, severity, &what, why, advice));
     }
 }
 
@@ -167,7 +177,7 @@ fn find_missing_nics(facts: &NetFacts, subjects: &[NetSubject<'_>], all: &mut Ve
         let hosts: BTreeSet<&[u8]> = few.iter().copied().collect();
         let more = if few.len() > 1 { " or fewer" } else { "" };
         all.push(Finding {
-            id: "nic_differs",
+            kind: Kind::NicDiffers,
             severity: Severity::Warning,
             says: format!(
                 "{} {} {}{more} where {} {usual}; {} has no {}",
@@ -197,6 +207,7 @@ fn find_missing_nics(facts: &NetFacts, subjects: &[NetSubject<'_>], all: &mut Ve
                     .filter_map(|host| of[host].first)
                     .chain(peer.first),
             ),
+            reasons: Vec::new(),
         });
     }
     let is = |s: &&NetSubject<'_>| s.kind == NetFactKind::Provider && s.name == b"nics";
@@ -204,7 +215,7 @@ fn find_missing_nics(facts: &NetFacts, subjects: &[NetSubject<'_>], all: &mut Ve
         let what = "the provider's number of NICs differs";
         let why = "aws-ofi-nccl reports how many it found";
         let advice = "compare the NICs of the hosts or containers (fi_info -p efa)";
-        all.push(split.difference_finding("nic_differs", Severity::Warning, what, why, advice));
+        all.push(split.difference_finding(Kind::NicDiffers, Severity::Warning, what, why, advice));
     }
 }
 
@@ -400,7 +411,7 @@ fn only_some_hosts_finding(
         .filter_map(|s| s.values.first())
         .map(|(_, said)| said.first);
     Finding {
-        id: "setting_differs",
+        kind: Kind::SettingDiffers,
         severity: if at_start {
             Severity::Warning
         } else {
@@ -420,6 +431,7 @@ fn only_some_hosts_finding(
                  /etc/nccl.conf"
             .to_owned(),
         evidence: evidence_of_lines(has.take(3).chain(lacks)),
+        reasons: Vec::new(),
     }
 }
 
@@ -444,5 +456,5 @@ fn find_subject_difference(subject: &NetSubject<'_>, all: &mut Vec<Finding>) {
     let why = "the processes of these hosts print the value they use";
     let advice = "set it to the same value on all hosts unless the difference is intended; compare \
                   the environment and /etc/nccl.conf";
-    all.push(split.difference_finding("setting_differs", severity, &what, why, advice));
+    all.push(split.difference_finding(Kind::SettingDiffers, severity, &what, why, advice));
 }

@@ -2,7 +2,7 @@
 
 use super::fact_meaning::{FirstLineByHost, first_lines, host_names, hosts_saying, ranks_by_host};
 use super::odd_hosts::{about_hosts, evidence_of_lines};
-use crate::stages::check::finding::{Confidence, Finding, Severity};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::{NetFact, NetFactKind};
@@ -116,7 +116,7 @@ fn nvls_never_set_up(
         ),
     };
     Some(Finding {
-        id: "nvls_not_created",
+        kind: Kind::NvlsNotCreated,
         severity,
         ..nvls_mixed_finding(says, &not_made, &FirstLineByHost::new(), why)
     })
@@ -130,7 +130,7 @@ fn nvls_mixed_finding(
     why: &str,
 ) -> Finding {
     Finding {
-        id: "nvls_mixed",
+        kind: Kind::NvlsMixed,
         severity: Severity::Warning,
         says,
         about: about_hosts(&host_names(odd)),
@@ -144,6 +144,7 @@ fn nvls_mixed_finding(
              some ranks do so"
                 .to_owned(),
         evidence: evidence_of_lines(first_lines(odd, 3).into_iter().chain(first_lines(other, 2))),
+        reasons: Vec::new(),
     }
 }
 

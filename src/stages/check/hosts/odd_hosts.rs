@@ -1,6 +1,6 @@
 //! Hosts and values in a sentence, and the subject of a finding.
 
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::hosts::limits::MAX_EVIDENCE_LINES;
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::net::fact::{NetFact, NetFactKind};
@@ -96,14 +96,14 @@ impl<'a> HostSplit<'a> {
     /// Returns the finding that `what` differs.
     pub(crate) fn difference_finding(
         &self,
-        id: &'static str,
+        kind: Kind,
         severity: Severity,
         what: &str,
         why: &str,
         advice: &str,
     ) -> Finding {
         Finding {
-            id,
+            kind,
             severity,
             says: format!("{what}: {}", self.describe_values()),
             about: about_hosts(&self.odd_host_names()),
@@ -111,6 +111,7 @@ impl<'a> HostSplit<'a> {
             why: why.to_owned(),
             advice: advice.to_owned(),
             evidence: self.evidence_lines(),
+            reasons: Vec::new(),
         }
     }
 

@@ -76,7 +76,7 @@ fn of(log: &str) -> Vec<Finding> {
 
 /// `warning version_mixed` of each.
 fn ids(all: &[Finding]) -> Vec<String> {
-    let id = |f: &Finding| format!("{} {}", f.severity.name(), f.id);
+    let id = |f: &Finding| format!("{} {}", f.severity.name(), f.kind.id());
     all.iter().map(id).collect()
 }
 
@@ -177,7 +177,7 @@ fn a_healthy_job_has_no_warning() {
         let mut all = of(&log);
         // Several hosts that have nothing but sockets are slow, and well.
         if words.contains("--nodes") && log.contains("Using network Socket") {
-            let only = all.iter().position(|f| f.id == "sockets_only");
+            let only = all.iter().position(|f| f.kind.id() == "sockets_only");
             all.remove(only.unwrap_or_else(|| panic!("{words}: {all:#?}")));
         }
         let bad: Vec<&Finding> = all.iter().filter(|f| is_bad(f)).collect();
@@ -207,8 +207,8 @@ fn captured_jobs_have_no_warning_but_of_what_they_were_told() {
         // NCCL_P2P_DISABLE where GPUs have NVLink, on a machine that other jobs used meanwhile.
         if command.contains("NCCL_P2P_DISABLE") {
             let known = ["setting", "init_slow"];
-            assert_eq!(bad.first().map(|f| f.id), Some("setting"));
-            assert!(bad.iter().all(|f| known.contains(&f.id)), "{bad:#?}");
+            assert_eq!(bad.first().map(|f| f.kind.id()), Some("setting"));
+            assert!(bad.iter().all(|f| known.contains(&f.kind.id())), "{bad:#?}");
             continue;
         }
         assert!(bad.is_empty(), "{}: {bad:#?}", job.display());
@@ -223,11 +223,14 @@ const JOB: &str = "--ranks 16 --nodes 4 --tp 4 --layers 2 --net ib --nvls --tuni
 #[track_caller]
 fn alone(log: &str, severity: Severity, id: &str, host: &str, says: &str) {
     let all = of(log);
-    let bad: Vec<&Finding> = all.iter().filter(|f| is_bad(f) || f.id == id).collect();
+    let bad: Vec<&Finding> = all
+        .iter()
+        .filter(|f| is_bad(f) || f.kind.id() == id)
+        .collect();
     let [found] = &bad[..] else {
         panic!("{id}: {all:#?}");
     };
-    assert_eq!((found.id, found.severity), (id, severity));
+    assert_eq!((found.kind.id(), found.severity), (id, severity));
     assert_eq!(
         found.about.host.as_deref(),
         Some(host.as_bytes()),
@@ -383,7 +386,7 @@ fn settings_say_what_they_do() {
             .collect();
         let all = of(&log);
         all.iter()
-            .map(|f| format!("{} {}: {}", f.severity.name(), f.id, f.says))
+            .map(|f| format!("{} {}: {}", f.severity.name(), f.kind.id(), f.says))
             .collect::<Vec<_>>()
     };
     let one = |text: &str, says: &str| {

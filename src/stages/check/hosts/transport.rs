@@ -9,7 +9,7 @@ use super::fact_meaning::{
 };
 use super::odd_hosts::{about_hosts, evidence_of_lines, find_saying, hosts_of};
 use super::{gpudirect, nvls};
-use crate::stages::check::finding::{Confidence, Finding, Severity};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::hosts::fact_meaning::is_nonzero_number;
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::net::NetSummary;
@@ -120,7 +120,7 @@ fn sockets_without_fast_nics(
         ),
     };
     Finding {
-        id: "sockets_only",
+        kind: Kind::SocketsOnly,
         sure,
         advice: "look for NICs on these hosts (ibv_devinfo, fi_info -p efa), for their devices in \
                  the container (/dev/infiniband), and for a network plugin of the provider; \
@@ -143,7 +143,7 @@ fn socket_finding(
         false => (Severity::Warning, ""),
     };
     Finding {
-        id: "socket_fallback",
+        kind: Kind::SocketFallback,
         severity,
         says: says + as_it_was_set,
         about: about_hosts(&host_names(slow)),
@@ -158,6 +158,7 @@ fn socket_finding(
                 .into_iter()
                 .chain(first_lines(other, 2)),
         ),
+        reasons: Vec::new(),
     }
 }
 
@@ -239,7 +240,7 @@ fn find_uneven_pxn(net: &NetSummary) -> Option<Finding> {
         &without
     };
     (!odd.is_empty()).then(|| Finding {
-        id: "pxn_mixed",
+        kind: Kind::PxnMixed,
         severity: Severity::Note,
         says: format!(
             "of the hosts of a communicator, {} to other hosts through another GPU's NIC (PXN) and \
@@ -258,6 +259,7 @@ fn find_uneven_pxn(net: &NetSummary) -> Option<Finding> {
             .to_owned(),
         advice: "compare the NICs, the GPUs' order and NCCL_PXN_DISABLE on these hosts".to_owned(),
         evidence: evidence_of_lines(first_lines(odd, 3).into_iter().chain(first_lines(other, 2))),
+        reasons: Vec::new(),
     })
 }
 
@@ -277,7 +279,7 @@ fn find_p2p_off(facts: &NetFacts) -> Vec<Finding> {
     let case = |(value, severity, which): (&str, Severity, &str)| {
         let said = find_saying(facts, NetFactKind::P2p, "", value)?;
         Some(Finding {
-            id: "p2p_disabled",
+            kind: Kind::P2pDisabled,
             severity,
             says: format!(
                 "peer-to-peer access between GPUs {which} is disabled on {}",
@@ -291,6 +293,7 @@ fn find_p2p_off(facts: &NetFacts) -> Vec<Finding> {
                      GPUs are sold without peer-to-peer"
                     .to_owned(),
             evidence: evidence_of_lines([said.first]),
+            reasons: Vec::new(),
         })
     };
     cases.into_iter().filter_map(case).collect()
@@ -337,7 +340,7 @@ fn find_shm_off(facts: &NetFacts) -> Option<Finding> {
         ),
     };
     Some(Finding {
-        id: "shm_instead_of_p2p",
+        kind: Kind::ShmInsteadOfP2p,
         severity: if mixed {
             Severity::Warning
         } else {
@@ -362,5 +365,6 @@ fn find_shm_off(facts: &NetFacts) -> Option<Finding> {
                  NCCL_P2P_LEVEL, and check that each container sees all GPUs of its host"
             .to_owned(),
         evidence: evidence_of_lines(first_lines(&shm, 3).into_iter().chain(first_lines(&p2p, 2))),
+        reasons: Vec::new(),
     })
 }

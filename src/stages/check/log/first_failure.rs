@@ -7,37 +7,16 @@
 use super::job_ends::{JobEndLine, JobEnds, ReportedFailure};
 use super::resumed_jobs::ResumedInputs;
 use crate::grammar::ending::FailureCause;
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, LineSpot, Severity};
+use crate::stages::check::finding::{
+    About, Confidence, DeadRanks, Evidence, Finding, Kind, LineSpot, Reason, Severity,
+};
 use crate::stages::check::ranks::names;
 use crate::stages::check::watchdog::{WatchdogMessage as Watch, WatchdogRecord};
-use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named, verb_form};
+use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named};
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use std::collections::BTreeSet;
-
-/// Kinds of findings that name the process that failed first.
-const FAILURE_CAUSE_IDS: [&str; 6] = [
-    "rank_exception",
-    "rank_killed",
-    "rank_crashed",
-    "rank_exited",
-    "host_out_of_memory",
-    "dead_process",
-];
-
-/// True for a finding that names the process that failed first.
-pub(crate) fn is_failure_cause(finding: &Finding) -> bool {
-    finding.severity != Severity::Note && FAILURE_CAUSE_IDS.contains(&finding.id)
-}
-
-/// True for an end that may have been a process's own answer to an error: an exit code, an abort.
-pub(crate) fn is_answer_to_error(finding: &Finding) -> bool {
-    let aborted = finding.id == "rank_crashed"
-        && !finding.says.contains("SIGSEGV")
-        && !finding.says.contains("SIGBUS");
-    finding.id == "rank_exited" || aborted
-}
 
 /// What lines report of the ends of processes and jobs.
 pub(crate) struct FailureEvidence<'a> {
@@ -63,18 +42,17 @@ struct JobAttempt {
 impl JobAttempt {
     /// What the attempt's failure came to: it is less than an error where the job went on.
     fn judge_outcome(&self, mut finding: Finding, uncaught: bool) -> Finding {
-        if self.outlived && is_answer_to_error(&finding) {
-            finding.severity = Severity::Note;
-            finding.says += "; the job was started again and went on";
+        if self.outlived && finding.reasons.contains(&Reason::AnswersError) {
+            finding.excuse(Reason::OutlivedByRestart);
         } else if self.again {
             finding.severity = Severity::Warning;
-            finding.says += match self.went_on {
-                true => "; the job went on",
-                false => "; the job was started again",
-            };
+            finding.reasons.push(match self.went_on {
+                true => Reason::WentOn,
+                false => Reason::StartedAgain,
+            });
         } else if self.went_on && !uncaught {
             finding.severity = Severity::Warning;
-            finding.says += "; the job went on";
+            finding.reasons.push(Reason::WentOn);
         }
         finding
     }
@@ -89,8 +67,13 @@ impl FailureEvidence<'_> {
             .filter_map(|attempt| self.find_cause_of_attempt(attempt));
         let mut findings: Vec<Finding> = causes.collect();
         // The lines of a launcher may be in a file of their own, once for each host.
-        let mut told = BTreeSet::new();
-        findings.retain(|f| told.insert((f.id, f.about.pid, f.says.clone())));
+        let mut known: Vec<Finding> = Vec::new();
+        for finding in std::mem::take(&mut findings) {
+            if !known.iter().any(|other| is_repeated(&finding, other)) {
+                known.push(finding);
+            }
+        }
+        findings = known;
         let alarms = self.first_alarms();
         let is_known = |at: FirstReportLine| {
             let mut lines = findings.iter().filter_map(|f| f.evidence.first());
@@ -123,7 +106,7 @@ impl FailureEvidence<'_> {
         attempt.outlived
             && self
                 .find_cause_of_attempt(attempt)
-                .is_some_and(|cause| is_answer_to_error(&cause))
+                .is_some_and(|cause| cause.reasons.contains(&Reason::AnswersError))
     }
 
     /// True where nothing but lost connections shows that processes ended, and no more than a few ranks say
@@ -155,10 +138,8 @@ impl FailureEvidence<'_> {
                     LineSpot::Byte { .. } => None,
                 });
             let after = lines.min().is_some_and(|at| self.is_after_job_end(at));
-            if after && (finding.id.starts_with("warn_") || finding.id.starts_with("watchdog_")) {
-                finding.severity = Severity::Note;
-                finding.why +=
-                    "; it comes after the job was cancelled, or before it was started again";
+            if after && (finding.kind.is_warn() || finding.kind.is_watchdog()) {
+                finding.excuse(Reason::AfterJobEnd);
             }
         }
     }
@@ -323,10 +304,7 @@ impl FailureEvidence<'_> {
         let others: BTreeSet<u32> = alike.filter_map(|f| f.rank).collect();
         if cause.what == FailureCause::Exception && others.len() > 1 {
             let n = others.len() - 1;
-            finding.says += &format!(
-                "; {n} other {} raised an exception too",
-                verb_form(n, "rank", "ranks")
-            );
+            finding.reasons.push(Reason::AlsoRaised(n));
         }
         finding = attempt.judge_outcome(finding, is_uncaught(cause));
         if let Some(report) = report.filter(|f| f.line.at != cause.line.at) {
@@ -351,10 +329,10 @@ impl FailureEvidence<'_> {
             None => format!("the scheduler cancelled the job at {}", words.trim()),
         };
         Finding {
-            id: if interrupted {
-                "job_interrupted"
+            kind: if interrupted {
+                Kind::JobInterrupted
             } else {
-                "job_cancelled"
+                Kind::JobCancelled
             },
             severity: Severity::Note,
             says,
@@ -363,6 +341,7 @@ impl FailureEvidence<'_> {
             why: "its line is before that of any other failure".to_owned(),
             advice: NO_ACTION_AFTER_END.to_owned(),
             evidence: vec![end.line.to_evidence()],
+            reasons: Vec::new(),
         }
     }
 
@@ -391,9 +370,9 @@ impl FailureEvidence<'_> {
             (None, false) => format!("a process {place}"),
             (None, true) => "a process".to_owned(),
         };
-        let (id, says, advice) = describe_failure(failure, &who);
+        let (kind, says, advice) = describe_failure(failure, &who);
         Finding {
-            id,
+            kind,
             severity: Severity::Error,
             says,
             about: About {
@@ -406,6 +385,7 @@ impl FailureEvidence<'_> {
             why: "the line reports it, and no failure comes before it".to_owned(),
             advice: advice.to_owned(),
             evidence: vec![failure.line.to_evidence()],
+            reasons: Vec::from_iter(failure.may_answer_error().then_some(Reason::AnswersError)),
         }
     }
 
@@ -500,27 +480,24 @@ impl FailureEvidence<'_> {
             let gone = |words: &[u8]| memmem::find(&f.line.text, words).is_some();
             f.what == FailureCause::Nccl && gone(b"ncclRemoteError")
         });
-        let (who, is) = match (named, silent.len()) {
-            (Some(process), 1) => (
-                format!("rank {rank} ({})", names::describe_process(process)),
-                "its process is dead",
-            ),
-            (Some(process), _) => (
-                format!(
-                    "ranks {}, all of host {},",
-                    ranks_named(&silent),
-                    quote_text(&process.host)
-                ),
-                "the host or all its processes are dead",
-            ),
-            (None, _) => (format!("rank {rank}"), "its process is dead"),
+        let dead = DeadRanks {
+            is_host: named.is_some() && silent.len() > 1,
+            are_many: silent.len() > 1,
+            is_connection_lost: lost.is_some(),
         };
-        let (elsewhere, sure) = match lost {
-            Some(_) if silent.len() == 1 => ("", Confidence::High),
-            // The lines of a host may be elsewhere.
-            Some(_) => ("", Confidence::Medium),
-            None if silent.len() == 1 => (" or waits elsewhere", Confidence::Medium),
-            None => (" or wait elsewhere", Confidence::Medium),
+        let who = match named {
+            Some(process) if dead.is_host => format!(
+                "ranks {}, all of host {},",
+                ranks_named(&silent),
+                quote_text(&process.host)
+            ),
+            Some(process) => format!("rank {rank} ({})", names::describe_process(process)),
+            None => format!("rank {rank}"),
+        };
+        // The lines of a host may be elsewhere.
+        let sure = match dead.is_connection_lost && !dead.are_many {
+            true => Confidence::High,
+            false => Confidence::Medium,
         };
         let mut evidence: Vec<Evidence> = vec![alarm.to_evidence()];
         evidence.extend(
@@ -528,11 +505,12 @@ impl FailureEvidence<'_> {
                 .map(|f| f.line.to_evidence()),
         );
         Some(Finding {
-            id: "dead_process",
+            kind: Kind::DeadProcess,
             severity: Severity::Error,
             says: format!(
-                "{who} printed nothing after the job failed, and all other ranks did ({}): {is}{elsewhere}",
-                ranks_named(&spoke)
+                "{who} printed nothing after the job failed, and all other ranks did ({}): {}",
+                ranks_named(&spoke),
+                dead.describe_outcome()
             ),
             about: About {
                 host: named.map(|p| p.host.clone()),
@@ -546,6 +524,7 @@ impl FailureEvidence<'_> {
                      it is still there (py-spy dump)"
                 .to_owned(),
             evidence,
+            reasons: vec![Reason::Dead(dead)],
         })
     }
 
@@ -589,6 +568,14 @@ fn describe_signal(number: i32) -> String {
     format!("signal {number} ({name})")
 }
 
+/// True if two attempts report one failure.
+fn is_repeated(one: &Finding, other: &Finding) -> bool {
+    one.kind == other.kind
+        && one.about.pid == other.about.pid
+        && one.says == other.says
+        && one.reasons == other.reasons
+}
+
 /// The advice where a job was ended from outside.
 const NO_ACTION_AFTER_END: &str =
     "no action is needed for the ranks: different calls at this point are not a fault";
@@ -608,43 +595,43 @@ pub(crate) fn correct_end_advice(findings: &mut [Finding]) {
 }
 
 /// The kind of a failure of `who`, the sentence and the advice.
-fn describe_failure(failure: &ReportedFailure, who: &str) -> (&'static str, String, &'static str) {
+fn describe_failure(failure: &ReportedFailure, who: &str) -> (Kind, String, &'static str) {
     let memory = "look for other users of the memory of the host, and at the size of the job's own \
                   buffers and workers there";
     match failure.what {
         FailureCause::Exception => (
-            "rank_exception",
+            Kind::RankException,
             format!("{who} raised {}", quote_text(failure.says.trim_ascii())),
             "look at its traceback: the other ranks only lost this peer",
         ),
         FailureCause::OutOfMemory => (
-            "host_out_of_memory",
+            Kind::HostOutOfMemory,
             format!("{who} was killed: the host was out of memory"),
             memory,
         ),
         FailureCause::Signal(9) => (
-            "rank_killed",
+            Kind::RankKilled,
             format!("{who} was killed by {}", describe_signal(9)),
             "look at the kernel log of its host (dmesg) for the out-of-memory killer, and for \
              another process that may have killed it",
         ),
         FailureCause::Signal(number) => (
-            "rank_crashed",
+            Kind::RankCrashed,
             format!("{who} crashed with {}", describe_signal(number)),
             "look at its own output (a stack may follow the line) and its core file",
         ),
         FailureCause::Exit(code) => (
-            "rank_exited",
+            Kind::RankExited,
             format!("{who} ended with exit code {code}"),
             "look at its own output",
         ),
         FailureCause::Crash if !failure.says.is_empty() => (
-            "rank_crashed",
+            Kind::RankCrashed,
             quote_text(&failure.says),
             "look at the lines before this one for the first process that reports an error",
         ),
         _ => (
-            "rank_crashed",
+            Kind::RankCrashed,
             format!("{who} crashed: {}", failure.line.quote()),
             "look at its own output and its core file",
         ),

@@ -1,7 +1,9 @@
 //! How the log was written, where that spoils it.
 
 use crate::report::account::{Account, MAX_DAMAGE_PLACES};
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, LineSpot, Severity};
+use crate::stages::check::finding::{
+    About, Confidence, Evidence, Finding, Kind, LineSpot, Severity,
+};
 use crate::stages::check::walk::WalkedInput;
 use crate::stages::check::wording::number_and_noun;
 use crate::stages::net::net_stage::FirstReportLine;
@@ -11,7 +13,7 @@ const OWN_FILES_ADVICE: &str = "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a fil
 
 /// A kind of lines of which nothing is to be reported but their number.
 struct HygieneKind {
-    id: &'static str,
+    kind: Kind,
     /// What there is of one line, and of more.
     says: [&'static str; 2],
     why: &'static str,
@@ -22,7 +24,7 @@ struct HygieneKind {
 
 const HYGIENE_KINDS: [HygieneKind; 4] = [
     HygieneKind {
-        id: "damaged_lines",
+        kind: Kind::DamagedLines,
         says: ["{} is damaged", "{} are damaged"],
         why: "they begin like NCCL's lines and do not end like them",
         advice: OWN_FILES_ADVICE,
@@ -33,7 +35,7 @@ const HYGIENE_KINDS: [HygieneKind; 4] = [
     },
     // NCCL's own buffer was too short for a line.
     HygieneKind {
-        id: "lines_truncated",
+        kind: Kind::LinesTruncated,
         says: ["NCCL itself truncated {}; no call is affected"; 2],
         why: "they end where NCCL's own buffer ends: NCCL prints at most 1,023 bytes of a line, \
               RCCL about 2,100",
@@ -48,7 +50,7 @@ const HYGIENE_KINDS: [HygieneKind; 4] = [
     },
     // Pieces of lines of several processes were written between each other.
     HygieneKind {
-        id: "lines_torn",
+        kind: Kind::LinesTorn,
         says: ["{} was torn and rejoined", "{} were torn and rejoined"],
         why: "they end at byte 128, where NCCL 2.29.2 and later ends a write to a pipe that \
               processes share, and exactly one other piece fits each of them",
@@ -57,7 +59,7 @@ const HYGIENE_KINDS: [HygieneKind; 4] = [
     },
     // Ray left out what several processes printed alike.
     HygieneKind {
-        id: "ray_dedup",
+        kind: Kind::RayDedup,
         says: ["Ray omitted {}: counts are too low"; 2],
         why: "lines end in `[repeated Nx across cluster]`",
         advice: "rerun with RAY_DEDUP_LOGS=0",
@@ -99,13 +101,13 @@ struct InputHygiene<'a> {
 impl InputHygiene<'_> {
     fn input_finding(
         &self,
-        id: &'static str,
+        kind: Kind,
         says: String,
         (why, advice): (&str, &str),
         evidence: impl IntoIterator<Item = Evidence>,
     ) -> Finding {
         Finding {
-            id,
+            kind,
             severity: Severity::Note,
             says: format!("{}: {says}", self.input.name),
             about: About::default(),
@@ -113,6 +115,7 @@ impl InputHygiene<'_> {
             why: why.to_owned(),
             advice: advice.to_owned(),
             evidence: evidence.into_iter().collect(),
+            reasons: Vec::new(),
         }
     }
 
@@ -157,7 +160,7 @@ impl InputHygiene<'_> {
         let rest = ends.chain(self.damaged_evidence());
         let rest = rest.filter(|place| Some(place) != first.as_ref());
         let evidence = first.iter().cloned().chain(rest).take(MAX_DAMAGE_PLACES);
-        Some(self.input_finding("shared_file", says, (why, OWN_FILES_ADVICE), evidence))
+        Some(self.input_finding(Kind::SharedFile, says, (why, OWN_FILES_ADVICE), evidence))
     }
 
     fn find_kind(&self, kind: &HygieneKind) -> Option<Finding> {
@@ -166,7 +169,7 @@ impl InputHygiene<'_> {
         let says = if n == 1 { one } else { more };
         let says = says.replace("{}", &number_and_noun(n, "line"));
         let first = first.into_iter().map(|line| self.evidence_at(line));
-        any.then(|| self.input_finding(kind.id, says, (kind.why, kind.advice), first))
+        any.then(|| self.input_finding(kind.kind, says, (kind.why, kind.advice), first))
     }
 
     fn find_buffered(&self) -> Option<Finding> {
@@ -188,7 +191,7 @@ impl InputHygiene<'_> {
         });
         let spliced = account.firsts.spliced.map(|line| self.evidence_at(line));
         let evidence = joined.into_iter().chain(spliced);
-        Some(self.input_finding("block_buffered", says, (why, advice), evidence))
+        Some(self.input_finding(Kind::BlockBuffered, says, (why, advice), evidence))
     }
 
     fn find_several_runs(&self) -> Option<Finding> {
@@ -203,6 +206,6 @@ impl InputHygiene<'_> {
         let advice = "nccl-steps --list shows the runs (column segment)";
         let lines = self.input.first_step_fall()?;
         let lines = lines.into_iter().map(|line| self.evidence_at(line));
-        (falls > 0).then(|| self.input_finding("several_runs", says, (why, advice), lines))
+        (falls > 0).then(|| self.input_finding(Kind::SeveralRuns, says, (why, advice), lines))
     }
 }

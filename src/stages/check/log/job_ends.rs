@@ -104,6 +104,26 @@ pub(crate) struct ReportedFailure {
     pub(crate) listed: bool,
 }
 
+impl ReportedFailure {
+    /// True if the process may have ended itself because of an error: by an exit code, or by an abort,
+    /// which is a crash without an access to memory that failed.
+    pub(crate) fn may_answer_error(&self) -> bool {
+        match self.what {
+            FailureCause::Exit(_) => true,
+            FailureCause::Signal(number) => !matches!(number, 7 | 9 | 11),
+            FailureCause::Crash => {
+                let text = match self.says.is_empty() {
+                    true => &self.line.text,
+                    false => &self.says,
+                };
+                let names = |signal: &[u8]| memmem::find(text, signal).is_some();
+                !names(b"SIGSEGV") && !names(b"SIGBUS")
+            }
+            _ => false,
+        }
+    }
+}
+
 /// A line that reports an end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobEndLine {

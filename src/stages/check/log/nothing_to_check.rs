@@ -1,13 +1,10 @@
 //! Where a log has nothing that could be checked: then no finding means nothing.
 
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::check::wording::number_and_noun;
 use crate::stages::communicators::CommunicatorState;
 use crate::stages::net::net_stage::FirstReportLine;
-
-/// The finding's kind.
-pub(crate) const NOT_CHECKED_ID: &str = "not_checked";
 
 /// The finding, if nothing of NCCL's work is in the log.
 pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
@@ -73,7 +70,7 @@ pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
         ),
     };
     Some(Finding {
-        id: NOT_CHECKED_ID,
+        kind: Kind::NotChecked,
         severity: Severity::Note,
         says,
         about: About::default(),
@@ -85,5 +82,6 @@ pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
                 .unwrap_or(FirstReportLine { input: 0, line: 0 })
                 .into(),
         ],
+        reasons: Vec::new(),
     })
 }

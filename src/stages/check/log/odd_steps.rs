@@ -2,7 +2,7 @@
 
 use crate::count::spread::SortedValues;
 use crate::log::timeline::{GapKind, TrainStep};
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::walk::WalkedInput;
 use crate::stages::check::wording::{list_names, number_and_noun};
@@ -60,9 +60,9 @@ impl InputStepSums<'_> {
         rhythm::inner_steps(self.steps)
     }
 
-    fn step_finding(&self, id: &'static str, step: usize, says: String) -> Finding {
+    fn step_finding(&self, kind: Kind, step: usize, says: String) -> Finding {
         Finding {
-            id,
+            kind,
             severity: Severity::Note,
             says,
             about: About {
@@ -77,6 +77,7 @@ impl InputStepSums<'_> {
                 .step_line_evidence(self.number, step)
                 .into_iter()
                 .collect(),
+            reasons: Vec::new(),
         }
     }
 
@@ -145,7 +146,7 @@ impl InputStepSums<'_> {
                 advice: "look at the job's other work at that time (a checkpoint, an evaluation, \
                      data), and at the host that was late"
                     .to_owned(),
-                ..self.step_finding("slow_step", at, says)
+                ..self.step_finding(Kind::SlowStep, at, says)
             }
         };
         slow.into_iter().map(told).collect()
@@ -178,7 +179,7 @@ impl InputStepSums<'_> {
                 ),
             };
             let finding = self.step_finding(
-                "odd_step",
+                Kind::OddStep,
                 last,
                 format!(
                     "in {which} each rank of communicator {communicator} made {}, in the other \
@@ -237,12 +238,12 @@ impl InputStepSums<'_> {
                     ..About::default()
                 },
                 evidence: vec![self.input.line_evidence(self.number, line)],
-                ..self.step_finding("calls_stop", 0, says)
+                ..self.step_finding(Kind::CallsStop, 0, says)
             },
             // Of those that are looked at, the last ones have none.
             None => {
                 let first = self.steps.len().saturating_sub(without);
-                self.step_finding("calls_stop", first, says)
+                self.step_finding(Kind::CallsStop, first, says)
             }
         };
         Some(Finding {

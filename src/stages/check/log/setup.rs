@@ -3,7 +3,7 @@
 use super::first_failure::FailureEvidence;
 use super::job_ends::ReportedFailure;
 use crate::grammar::ending::{FailureCause, SetupFailure, find_setup_failure};
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named};
 use std::collections::BTreeSet;
 
@@ -56,7 +56,7 @@ impl FailureEvidence<'_> {
         // Who it is among the processes is not known: it may have no line of NCCL's, and a smaller
         // communicator may then be taken for that of all ranks.
         let finding = |says, rank: Option<u32>, advice| Finding {
-            id: "setup_failed",
+            kind: Kind::SetupFailed,
             severity: Severity::Error,
             says,
             about: About {
@@ -67,6 +67,7 @@ impl FailureEvidence<'_> {
             why: "PyTorch reports it, and no failure comes before it".to_owned(),
             advice,
             evidence: shown.collect(),
+            reasons: Vec::new(),
         };
         let look =
             "its own output, whether it waits for a download or an input, a stack (py-spy dump)";

@@ -6,7 +6,7 @@
 
 use super::mismatch::{self, CallDetails, FirstDifference};
 use super::names::RankNames;
-use crate::stages::check::finding::{Confidence, Finding, Severity};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
 use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, ProcessComm};
 use crate::stages::check::wording::number_and_noun;
@@ -41,7 +41,7 @@ pub(crate) fn note_visible_differences(
         FirstDifference::Unknown(_) => return None,
     };
     Some(Finding {
-        id: "ranks_part",
+        kind: Kind::RanksPart,
         severity: Severity::Note,
         sure: Confidence::Low,
         why: "no line names the members, and the lines of the other ranks are missing".to_owned(),
@@ -61,7 +61,7 @@ fn note_fewer_calls(apart: &DifferingComm, begins: &str, names: RankNames<'_>) -
         .copied()
         .collect();
     (least < most).then(|| Finding {
-        id: "",
+        kind: Kind::RanksPart,
         severity: Severity::Note,
         says: format!(
             "{begins} {} made {} on {}, and others made up to {most}",
@@ -74,5 +74,6 @@ fn note_fewer_calls(apart: &DifferingComm, begins: &str, names: RankNames<'_>) -
         why: String::new(),
         advice: String::new(),
         evidence: Vec::new(),
+        reasons: Vec::new(),
     })
 }

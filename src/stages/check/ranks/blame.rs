@@ -14,14 +14,13 @@ use super::stopped::lone_stop::{self, LoneStop};
 use super::stopped::{JobLiveness, StopDetector};
 use crate::grammar::values::has_root;
 use crate::report::account::Account;
-use crate::stages::check::finding::{Confidence, Finding};
+use crate::stages::check::finding::{Confidence, Finding, Reason};
 use crate::stages::check::streams::compare::{
     CommMember, DifferingComm, StreamComparison, UnpairedMessages,
 };
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, ProcessComm, StreamKind};
 use crate::stages::check::watchdog::{WatchdogRecord, nccl_call};
-use crate::stages::check::wording::number_and_noun;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -51,6 +50,14 @@ struct DifferencesByKind<'c> {
     late: Vec<&'c DifferingComm>,
     /// Nothing can be judged.
     unjudged: Vec<(UnjudgedReason, usize)>,
+}
+
+/// Ranks that stopped by themselves.
+#[derive(Default)]
+struct StoppedRanks {
+    findings: Vec<Finding>,
+    /// They were silent for long enough that no cut explains it, if that was asked.
+    is_long: Option<bool>,
 }
 
 impl DifferenceContext<'_> {
@@ -121,37 +128,12 @@ impl DifferenceContext<'_> {
         findings.extend(messages.report_missing_messages(behind, told));
         // A log that is watched is not cut off.
         let mut uncut = skipped || now == JobLiveness::Stalled;
-        if findings.is_empty() && now != JobLiveness::Running {
-            let lone = self.find_lone_stops(stops, &going_on);
-            uncut = now == JobLiveness::Stalled || lone.iter().all(|lone| lone.is_long);
-            let each = lone.iter().map(|lone| lone.process);
-            findings = each
-                .filter_map(|process| {
-                    lone_stop::report_lone_stop(
-                        process,
-                        self.last,
-                        names,
-                        lone_stop::REASON_RANK_SILENT,
-                    )
-                })
-                .collect();
+        if findings.is_empty() {
+            let stop = self.find_stopped_ranks(stops, &going_on);
+            uncut = stop.is_long.unwrap_or(uncut);
+            findings = stop.findings;
         }
-        // Of a job that stalled the one in the middle of a step is it, however long it was silent.
-        if findings.is_empty() && now == JobLiveness::Stalled {
-            let middle = stops.middle.iter();
-            let middle = middle.filter(|(job, _)| going_on.contains(job));
-            findings = middle
-                .filter_map(|(_, &process)| {
-                    lone_stop::report_lone_stop(
-                        process,
-                        self.last,
-                        names,
-                        lone_stop::REASON_LOG_STALLED,
-                    )
-                })
-                .collect();
-        }
-        // Nothing tells whom the others wait for but that it is behind.
+        // Nothing shows for whom the others wait but that it is behind.
         if findings.is_empty() {
             findings = last_resort;
         }
@@ -159,6 +141,36 @@ impl DifferenceContext<'_> {
             findings,
             unjudged,
             uncut,
+        }
+    }
+
+    /// Ranks that stopped although no call of theirs is missing: alone, by their silence; of a job that
+    /// stalled, those in the middle of a step, however long they are silent.
+    fn find_stopped_ranks(
+        &self,
+        stops: StopDetector<'_>,
+        going_on: &BTreeSet<u32>,
+    ) -> StoppedRanks {
+        let now = stops.failures.now;
+        if now == JobLiveness::Running {
+            return StoppedRanks::default();
+        }
+        let report =
+            |process, reason| lone_stop::report_lone_stop(process, self.last, self.names, reason);
+        let lone = self.find_lone_stops(stops, going_on);
+        let silent = lone.iter().map(|lone| lone.process);
+        let silent = silent.filter_map(|process| report(process, lone_stop::REASON_RANK_SILENT));
+        let mut findings: Vec<Finding> = silent.collect();
+        if findings.is_empty() && now == JobLiveness::Stalled {
+            let middle = stops.middle.iter();
+            let middle = middle.filter(|(job, _)| going_on.contains(job));
+            let stalled =
+                middle.filter_map(|(_, &process)| report(process, lone_stop::REASON_LOG_STALLED));
+            findings.extend(stalled);
+        }
+        StoppedRanks {
+            findings,
+            is_long: (now == JobLiveness::Unknown).then(|| lone.iter().all(|lone| lone.is_long)),
         }
     }
 
@@ -206,7 +218,7 @@ impl DifferenceContext<'_> {
         match &mut behind.findings[..] {
             [finding] if alone => {
                 finding.sure = Confidence::High;
-                finding.why += "; all others wait in the same call";
+                finding.reasons.push(Reason::OthersWaitInOneCall);
             }
             [] => {}
             _ => {
@@ -257,7 +269,7 @@ impl DifferenceContext<'_> {
                 FirstDifference::Different(mut finding) => {
                     if let Some(doubt) = apart.reason_for_doubt() {
                         finding.sure = finding.sure.max(Confidence::Medium);
-                        finding.why += doubt;
+                        finding.reasons.push(doubt);
                     }
                     parts.different.push((apart.communicator, *finding));
                 }
@@ -327,10 +339,7 @@ fn keep_first_differences(met: &Rendezvous, all: Vec<(usize, Finding)>) -> Vec<F
     if first.is_empty() && !met.is_circle() {
         first = rest;
     } else if let (Some((_, finding)), more @ 1..) = (first.first_mut(), rest.len()) {
-        finding.why += &format!(
-            "; calls also differ on {} as a consequence",
-            number_and_noun(more as u64, "other communicator")
-        );
+        finding.reasons.push(Reason::AlsoDiffer(more as u64));
     }
     first.into_iter().map(|(_, finding)| finding).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::mismatch::{self, CallDetails};
 use super::names;
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::streams::compare::StreamOwner;
 use crate::stages::check::streams::reread::CallDetail;
 use crate::stages::check::streams::{CallStreams, ProcessComm};
@@ -102,7 +102,7 @@ pub(super) fn list_last_calls(
         .filter_map(|(_, group)| Some(mismatch::show_call(group.first()?.2)))
         .collect();
     Some(Finding {
-        id: "last_calls",
+        kind: Kind::LastCalls,
         severity: Severity::Note,
         says: format!("the ranks' last calls: {}", list_names(&told)),
         about: About::default(),
@@ -113,5 +113,6 @@ pub(super) fn list_last_calls(
                 .to_owned(),
         advice: "look first at the calls of the fewest ranks".to_owned(),
         evidence,
+        reasons: Vec::new(),
     })
 }

@@ -6,6 +6,7 @@
 use super::unjudged_reason::UnjudgedReason;
 use super::{CALLS_PER_HASH_BLOCK, CallStream, CallStreams, ProcessComm, StreamKind};
 use crate::report::account::Account;
+use crate::stages::check::finding::Reason;
 use crate::stages::check::ranks::unnamed_communicators::{self, UnnamedComms};
 use crate::stages::communicators::{CommunicatorsSummary, MergedCommunicator, Named};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -50,13 +51,10 @@ pub(crate) struct DifferingComm {
 
 impl DifferingComm {
     /// Why a difference is not quite sure.
-    pub(crate) fn reason_for_doubt(&self) -> Option<&'static str> {
+    pub(crate) fn reason_for_doubt(&self) -> Option<Reason> {
         match (self.is_partial, self.is_late) {
-            (true, _) => Some("; but not all members' lines are in the log"),
-            (_, true) => Some(
-                "; but the log may begin in the middle of the job: the calls themselves show the \
-                 ranks at the same place",
-            ),
+            (true, _) => Some(Reason::MembersMissing),
+            (_, true) => Some(Reason::LogBeginsLate),
             _ => None,
         }
     }

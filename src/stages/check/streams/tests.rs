@@ -346,12 +346,12 @@ fn checked(files: &[String], jobs: usize, mmap: bool) -> CheckSummary {
 fn told(checked: &CheckSummary) -> Vec<(&'static str, String, String, Option<u64>)> {
     let of = |f: &Finding| {
         let id = f.about.comm_id.clone().unwrap_or_default();
-        (f.id, f.says.clone(), id, f.about.seq)
+        (f.kind.id(), f.says.clone(), id, f.about.seq)
     };
     let mut told: Vec<_> = checked
         .findings
         .iter()
-        .filter(|f| !["last_calls", "damaged_lines", "lines_torn"].contains(&f.id))
+        .filter(|f| !["last_calls", "damaged_lines", "lines_torn"].contains(&f.kind.id()))
         .map(of)
         .collect();
     told.sort();
@@ -361,7 +361,7 @@ fn told(checked: &CheckSummary) -> Vec<(&'static str, String, String, Option<u64
 /// Where mismatches are: (communicator, call); those whose sentence begins so.
 fn places(checked: &CheckSummary, begin: &str) -> BTreeSet<(usize, u64)> {
     let those = checked.findings.iter();
-    let those = those.filter(|f| f.id.ends_with("_mismatch") && f.says.starts_with(begin));
+    let those = those.filter(|f| f.kind.id().ends_with("_mismatch") && f.says.starts_with(begin));
     let place = |f: &Finding| {
         let id = f.about.comm_id.clone().unwrap();
         let at = usize::from_str_radix(&id[2..], 16).unwrap() - 0xab00;
@@ -397,7 +397,7 @@ fn agrees(job: &Job, log: &str, files: &[String], torn: bool) -> Result<(), Test
     // Sizes of messages are left out where something was found that they may follow from: ranks that
     // call different things, a deadlock, a call that one of two never made.
     let sizes = places(&one, "message ");
-    let is_cause = |f: &Finding| f.id == "deadlock" || f.id.starts_with("p2p_");
+    let is_cause = |f: &Finding| f.kind.id() == "deadlock" || f.kind.id().starts_with("p2p_");
     let is_first = expected.different.is_empty() && !one.findings.iter().any(is_cause);
     prop_assert!(sizes.is_subset(&expected.sizes), "{:?}", told(&one));
     prop_assert!(
@@ -412,7 +412,7 @@ fn agrees(job: &Job, log: &str, files: &[String], torn: bool) -> Result<(), Test
     let doubtful = doubts.iter().map(|(_, n)| *n as usize).sum::<usize>();
     prop_assert!(found.is_subset(&expected.different), "{:?}", told(&one));
     // At least one difference is reported: others may follow from it.
-    let any = !found.is_empty() || one.findings.iter().any(|f| f.id == "deadlock");
+    let any = !found.is_empty() || one.findings.iter().any(|f| f.kind.id() == "deadlock");
     prop_assert!(
         expected.different.is_empty() || any || doubtful > 0,
         "{:?} {:?}",
@@ -429,7 +429,7 @@ fn agrees(job: &Job, log: &str, files: &[String], torn: bool) -> Result<(), Test
     }
     // The order of lines shows who is behind, which files do not have.
     let lacks = |f: &Finding| {
-        let id = f.id;
+        let id = f.kind.id();
         id.starts_with("rank_") || id.starts_with("p2p_") || id == "deadlock"
     };
     if !open && !one.findings.iter().any(lacks) {

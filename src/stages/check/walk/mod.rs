@@ -11,6 +11,7 @@ use super::streams::CallStreams;
 use super::streams::piped::{PipeRecord, PipeRecorder};
 use super::warn::warnings::Warnings;
 use crate::count::calls::{CountedCalls, Options, Progress};
+use crate::count::notes::report_step_notes;
 use crate::count::tally;
 use crate::error::{Error, Result};
 use crate::formats::Provides;
@@ -114,6 +115,10 @@ pub(crate) struct CheckGathered {
     pub(crate) counted: Option<RequestedCalls>,
     /// Who comes late, where it was asked for and all calls have time stamps.
     pub(crate) late: Option<Result<Grid>>,
+    /// What nccl-ops reports of the calls by step.
+    pub(crate) steps_report: Report,
+    /// What nccl-skew reports of the late ranks.
+    pub(crate) late_report: Report,
 }
 
 impl CheckGathered {
@@ -174,6 +179,7 @@ struct Gatherer<'o> {
     tuning: Option<Tuning>,
     times: Option<SkewLogs>,
     asked: Option<&'o Requested>,
+    steps_report: Report,
 }
 
 /// What is known of the input in hand.
@@ -312,6 +318,7 @@ impl<'o> Gatherer<'o> {
             times: Requested::skew_placement(asked)
                 .map(|places| SkewLogs::new(inputs, places, jobs)),
             asked,
+            steps_report: Report::of_section(),
         }
     }
 
@@ -377,6 +384,8 @@ impl<'o> Gatherer<'o> {
         let printed = self.asked.map(|_| log.build_timeline(&as_printed()).steps);
         let printed = printed.into_iter().flatten().collect();
         let placed = self.gathered.end_input(&timeline, merged, None);
+        self.steps_report.add_placements(placed.1.methods);
+        report_step_notes(&input.name(), &timeline, &self.steps_report);
         if let Some(times) = &mut self.times {
             times.end_input(placed, &timeline, merged);
         }
@@ -422,10 +431,13 @@ impl<'o> Gatherer<'o> {
     fn finish_gathering(mut self, merged: &MergedMembers) -> CheckGathered {
         self.warnings.resolve_aliases(&merged.process_aliases());
         let placed = self.gathered.take_rest(merged, None);
-        let silent = Report::new("", false, true).silenced();
+        if let Some(placed) = &placed {
+            self.steps_report.add_placements(placed.methods);
+        }
+        let late_report = Report::of_section();
         let late = self
             .times
-            .and_then(|times| times.build_grid(merged, placed, &silent));
+            .and_then(|times| times.build_grid(merged, placed, &late_report));
         let gathered = &mut self.gathered;
         let counted = self.asked.map(|asked| RequestedCalls {
             calls: gathered.count_calls_by(&asked.calls, merged),
@@ -452,6 +464,8 @@ impl<'o> Gatherer<'o> {
             tuning: self.tuning,
             counted,
             late,
+            steps_report: self.steps_report,
+            late_report,
         }
     }
 }

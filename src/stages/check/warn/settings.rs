@@ -5,7 +5,7 @@
 //! (`docs/userguide/source/env.rst` of NCCL 2.30.7). NCCL prints only variables that it reads: an unknown name
 //! never appears.
 
-use crate::stages::check::finding::{Confidence, Finding, Severity};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::hosts::fact_meaning::is_nonzero_number;
 use crate::stages::check::hosts::odd_hosts::{about_hosts, evidence_of_lines, hosts_of};
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
@@ -252,8 +252,8 @@ fn judge_setting(job: &JobSetup<'_>, fact: &NetFact, said: &FactSpeakers, all: &
     let (name, value) = (quote_text(&fact.name), &fact.value[..]);
     let here: BTreeSet<&[u8]> = hosts_of(said).collect();
     let on = describe_hosts_of_setting(job, &here);
-    let finding = |id, severity, says: String, why: &str, advice: &str| Finding {
-        id,
+    let finding = |kind, severity, says: String, why: &str, advice: &str| Finding {
+        kind,
         severity,
         says,
         about: about_hosts(&here),
@@ -261,6 +261,7 @@ fn judge_setting(job: &JobSetup<'_>, fact: &NetFact, said: &FactSpeakers, all: &
         why: why.to_owned(),
         advice: advice.to_owned(),
         evidence: evidence_of_lines([said.first]),
+        reasons: Vec::new(),
     };
     if let Some(given) = value.strip_suffix(INVALID_VALUE_MARK) {
         let says = match memchr::memmem::find(given, b" as `") {
@@ -273,7 +274,7 @@ fn judge_setting(job: &JobSetup<'_>, fact: &NetFact, said: &FactSpeakers, all: &
         };
         let why = "NCCL reports it";
         all.push(finding(
-            "setting_ignored",
+            Kind::SettingIgnored,
             Severity::Warning,
             says,
             why,
@@ -293,7 +294,7 @@ fn judge_setting(job: &JobSetup<'_>, fact: &NetFact, said: &FactSpeakers, all: &
             _ => ("NCCL reports that nothing reads it", "unset it"),
         };
         all.push(finding(
-            "setting_ignored",
+            Kind::SettingIgnored,
             Severity::Note,
             says,
             why,
@@ -303,7 +304,13 @@ fn judge_setting(job: &JobSetup<'_>, fact: &NetFact, said: &FactSpeakers, all: &
     }
     if let Some((says, advice)) = setting_contradiction(job, &name, value, &here) {
         let why = "the setting contradicts the facts that the same processes report";
-        all.push(finding("setting_bad", Severity::Warning, says, why, advice));
+        all.push(finding(
+            Kind::SettingBad,
+            Severity::Warning,
+            says,
+            why,
+            advice,
+        ));
         return;
     }
     let known = SETTING_EFFECTS
@@ -312,7 +319,7 @@ fn judge_setting(job: &JobSetup<'_>, fact: &NetFact, said: &FactSpeakers, all: &
     if let Some((_, _, effect, advice)) = known {
         let says = format!("{name}={}{on}: {effect}", quote_text(value));
         let why = "this effect of the variable is documented";
-        let mut found = finding("setting", Severity::Note, says, why, advice);
+        let mut found = finding(Kind::Setting, Severity::Note, says, why, advice);
         if let Some((path, first)) = slower_path_on_hosts(job, fact, &here) {
             found.severity = Severity::Warning;
             found.says = format!("{}; connections within a host use {path}", found.says);
@@ -418,7 +425,7 @@ fn find_overruled(fact: &NetFact, said: &FactSpeakers, all: &mut Vec<Finding>) {
     let (value, by) = (&fact.value[..at], &fact.value[at + 4..]);
     let here: BTreeSet<&[u8]> = hosts_of(said).collect();
     all.push(Finding {
-        id: "setting_ignored",
+        kind: Kind::SettingIgnored,
         severity: Severity::Note,
         says: format!(
             "the program's {} is overridden: {} sets it to {}",
@@ -431,5 +438,6 @@ fn find_overruled(fact: &NetFact, said: &FactSpeakers, all: &mut Vec<Finding>) {
         why: "NCCL reports it".to_owned(),
         advice: "unset the variable if the program's value is intended".to_owned(),
         evidence: evidence_of_lines([said.first]),
+        reasons: Vec::new(),
     });
 }

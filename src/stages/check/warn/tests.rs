@@ -60,11 +60,11 @@ fn check(inputs: &[&[u8]], size: usize) -> Vec<Finding> {
     }
     all.resolve_aliases(&aliases);
     for finding in triage_warnings(&all, &processes, CommEndCounts::default()) {
-        assert!(!finding.evidence.is_empty(), "{}", finding.id);
+        assert!(!finding.evidence.is_empty(), "{}", finding.kind.id());
         assert!(
             finding.evidence.iter().all(|e| e.text.is_some()),
             "{}",
-            finding.id
+            finding.kind.id()
         );
         for sentence in [&finding.says, &finding.why, &finding.advice] {
             assert!(
@@ -82,7 +82,7 @@ fn whole(log: &[u8]) -> Vec<Finding> {
 
 /// Kinds and severities, in their order.
 fn kinds(findings: &[Finding]) -> Vec<(&'static str, Severity)> {
-    findings.iter().map(|f| (f.id, f.severity)).collect()
+    findings.iter().map(|f| (f.kind.id(), f.severity)).collect()
 }
 
 fn read(path: &Path) -> Vec<u8> {
@@ -260,7 +260,7 @@ fn the_watchdog_names_the_call_and_who_is_behind() {
         let found = whole(&read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path)));
         let first = &found[0];
         assert_eq!(
-            (first.id, first.says.as_str()),
+            (first.kind.id(), first.says.as_str()),
             ("watchdog_timeout", says),
             "{job}"
         );
@@ -558,7 +558,7 @@ fn more_kinds_than_are_told_apart_are_counted() {
     }
     let found = whole(log.as_bytes());
     let last = found.last().unwrap();
-    assert_eq!(last.id, "warn_uncounted");
+    assert_eq!(last.kind.id(), "warn_uncounted");
     assert!(last.says.starts_with("3616 WARN lines"), "{}", last.says);
     assert_eq!(check(&[log.as_bytes()], 5000), found);
 }

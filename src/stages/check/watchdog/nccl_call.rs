@@ -2,7 +2,7 @@
 //! prints calls of a communicator. Operation and elements join them.
 
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::mismatch::{CallDetails, show_call};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::ProcessComm;
@@ -110,7 +110,7 @@ fn nccl_call_finding(
     };
     let exact = seq + 1 == number;
     Some(Finding {
-        id: "watchdog_call",
+        kind: Kind::WatchdogCall,
         severity: Severity::Note,
         says: format!(
             "PyTorch's call {number}, {}, is NCCL's call {seq} on communicator {}: {}; {lacking}",
@@ -143,6 +143,7 @@ fn nccl_call_finding(
                 text: Some(record.text.to_vec()),
             },
         ],
+        reasons: Vec::new(),
     })
 }
 

@@ -2,9 +2,10 @@
 //! and who is behind.
 
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason, Severity};
 use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
+use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How far a rank is.
@@ -61,7 +62,7 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
         let ranks: BTreeSet<u32> = lines.iter().filter_map(|line| line.known_rank()).collect();
         let rank = ranks.first().copied().filter(|_| ranks.len() == 1);
         Finding {
-            id: "watchdog_exception",
+            kind: Kind::WatchdogException,
             severity: Severity::Error,
             says: format!(
                 "PyTorch's watchdog failed{}: {}",
@@ -83,6 +84,10 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
                 .take(3)
                 .map(|line| watchdog_evidence(line))
                 .collect(),
+            // C++ reports this of a watchdog whose process is taken down.
+            reasons: Vec::from_iter(
+                memmem::find(what, b"Broken promise").map(|_| Reason::BrokenPromise),
+            ),
         }
     };
     all.iter().map(finding).collect()
@@ -161,7 +166,7 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Opt
         },
     };
     Some(Finding {
-        id: "watchdog_timeout",
+        kind: Kind::WatchdogTimeout,
         severity: Severity::Error,
         says: describe_wait(waited, timeout) + &describe_on_ranks(&ranks) + &odd.describe_odd(),
         about: About {
@@ -175,6 +180,7 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Opt
                  NCCL (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp of pytorch/pytorch)"
             .to_owned(),
         evidence,
+        reasons: Vec::new(),
     })
 }
 

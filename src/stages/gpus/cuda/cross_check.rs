@@ -1,25 +1,25 @@
-//! Whether the timeline and the sums agree: for each function both have as many calls, and as many µs. A
-//! difference is a tail that was lost, a snapshot that was caught early, or another process's.
+//! Compares the timeline with the sums: both must have the same calls and µs for each function. A
+//! difference is a lost tail, a snapshot that was taken early, or another process.
 
 use super::CudaSummary;
 use crate::formats::cuda::CudaSnapshot;
 use crate::report::{Report, count_phrase};
 use std::collections::BTreeMap;
 
-/// What the sums of a function have beside the timeline.
+/// Result of comparing a function's sums with the timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SumsAgreement {
-    /// The same.
+    /// Both are equal.
     Equal,
-    /// The timeline never has the function.
+    /// The timeline has no line for the function.
     Untold,
-    /// Lookups of the function are counted too: more calls in the same time.
+    /// The sums also count lookups of the function: more calls in equal time.
     Lookups(u64),
-    /// So many calls are not in the timeline.
+    /// This many calls are missing from the timeline.
     Lost(u64),
-    /// So many calls of the timeline are not in the sums.
+    /// This many calls of the timeline are missing from the sums.
     More(u64),
-    /// As many calls, and another time.
+    /// The numbers of calls are equal, and the times differ.
     Time,
 }
 
@@ -36,7 +36,7 @@ impl SumsAgreement {
     }
 }
 
-/// The calls and µs of each function in the timelines.
+/// Sums up calls and µs of each function in the timelines.
 pub(super) fn sum_timeline(found: &CudaSummary) -> BTreeMap<&[u8], (u64, u128)> {
     let mut all: BTreeMap<&[u8], (u64, u128)> = BTreeMap::new();
     for ((name, _), stats) in &found.by {
@@ -47,7 +47,7 @@ pub(super) fn sum_timeline(found: &CudaSummary) -> BTreeMap<&[u8], (u64, u128)> 
     all
 }
 
-/// The only snapshot; of several none is that of the timelines.
+/// Returns the only snapshot; with several, none belongs to the timelines.
 pub(super) fn only_snapshot(found: &CudaSummary) -> Option<&CudaSnapshot> {
     match &found.sums[..] {
         [sums] => Some(sums),
@@ -62,7 +62,7 @@ pub(super) fn compare_sums(
     timeline: (u64, u128),
 ) -> SumsAgreement {
     let ((count, us), (calls, of_calls)) = (sums, timeline);
-    // The interposer has no line for these.
+    // The interposer prints no line for these.
     if matches!(name, b"cuLaunchKernel" | b"cuGetProcAddress") {
         return SumsAgreement::Untold;
     }
@@ -77,7 +77,7 @@ pub(super) fn compare_sums(
     }
 }
 
-/// Reports what the logs do not agree in, and what cannot be right in them.
+/// Reports differences between the logs, and impossible values.
 pub fn report_differences(found: &CudaSummary, report: &Report) {
     if found.emptied > 0 {
         report.note(&format!(

@@ -1,7 +1,7 @@
-//! nccl-cuda: calls of CUDA's interfaces, from the logs of Alnair's interposer: how often each function was
-//! called, how much it copied, when nothing was called, and whether the two logs agree.
+//! nccl-cuda: calls of CUDA's interfaces, from the logs of Alnair's interposer: calls and copied bytes of
+//! each function, gaps without calls, and whether the two logs agree.
 //!
-//! No rate of bytes is given: the host's time in a call is not the time of the copy.
+//! There is no rate of bytes: the host's time in a call is not the time of the copy.
 
 mod cross_check;
 mod table;
@@ -18,31 +18,31 @@ use crate::report::Report;
 use crate::source::{self, InputName};
 use std::collections::BTreeMap;
 
-/// What is known of the calls of a function, of one direction.
+/// Calls of a function and direction.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CudaFunctionStats {
     pub(crate) calls: u64,
-    /// The sum, and of how many calls it is known.
+    /// The sum of known bytes, and its number of calls.
     pub(crate) bytes: u128,
     pub(crate) sized: u64,
-    /// The host's time in them.
+    /// The host's times of the calls.
     pub(crate) times: CallDurations,
-    /// Calls whose printed time cannot be one.
+    /// Calls with an impossible time.
     pub(crate) untimed: u64,
 }
 
-/// A stretch without a call.
+/// A gap without calls.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CudaGap {
     pub(crate) ns: u64,
-    /// Where it begins: ns since 1970.
+    /// Its begin in ns since 1970.
     pub(crate) from_ns: u64,
     /// The functions before and after it.
     pub(crate) before: Box<[u8]>,
     pub(crate) after: Box<[u8]>,
 }
 
-/// What was called in a stretch of time.
+/// Calls of an interval.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CudaTimeSlice {
     pub(crate) calls: u64,
@@ -50,12 +50,12 @@ pub(crate) struct CudaTimeSlice {
     pub(crate) host_ns: u128,
 }
 
-/// What is asked for.
+/// Options of the tables.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How long the stretches of [`rate_grid`] are, in ns.
+    /// Length of the intervals of [`rate_grid`], in ns.
     pub every_ns: u64,
-    /// How many gaps are kept.
+    /// Number of gaps to keep.
     pub gaps: usize,
 }
 
@@ -64,21 +64,20 @@ pub struct Options {
 pub struct CudaSummary {
     pub(crate) by: BTreeMap<(Box<[u8]>, Option<MemcpyDirection>), CudaFunctionStats>,
     pub(crate) sums: Vec<CudaSnapshot>,
-    /// Snapshots that were caught between being emptied and being written.
+    /// Snapshots taken between emptying and writing.
     pub(crate) emptied: u64,
     /// The longest gaps, longest last.
     pub(crate) gaps: Vec<CudaGap>,
     pub(crate) slices: BTreeMap<u64, CudaTimeSlice>,
     /// The first call's start and the last call's end.
     pub(crate) span: Option<(u64, u64)>,
-    /// Calls that begin before one of a line above them ended, and by how much at most: ns.
+    /// Calls that begin before a call of a line above ended, and the largest overlap in ns.
     pub(crate) earlier: u64,
-    /// How many timelines.
+    /// Number of timelines.
     pub(crate) timelines: u64,
     last: Option<(u64, Box<[u8]>)>,
 }
 
-/// The most functions and stretches that are kept apart: flipped bytes must not fill the memory.
 const MAX_KEPT_APART: usize = 1 << 16;
 
 impl CudaSummary {
@@ -109,7 +108,7 @@ impl CudaSummary {
         }
     }
 
-    /// Lines are in the order in which calls returned.
+    /// Adds the gap before a call; lines are in the order in which calls returned.
     fn add_gap(&mut self, call: &CudaCall<'_>, end: u64, options: Options) {
         let Some((until, before)) = &mut self.last else {
             self.last = Some((end, call.name.into()));
@@ -168,13 +167,13 @@ pub fn read_cuda_logs(
             continue;
         }
         let known = open::open_input::<()>(origin, source, Provides::CUDA);
-        // In a folder there are other files too.
+        // A folder may have other files.
         if origin.is_listed() && matches!(known, Err(Error::Content(_))) {
             continue;
         }
         let read = known.and_then(|known| {
             let name = known.name();
-            // Files are one after another: between them is no gap.
+            // There is no gap between two files.
             found.last = None;
             let read = cuda::read_cuda(known.input(), &mut |call| found.add_call(call, options))?;
             let account = match read {

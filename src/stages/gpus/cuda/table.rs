@@ -1,11 +1,11 @@
-//! The tables: by function, by time, and the longest stretches without a call.
+//! The tables: by function, by time, and the longest gaps without a call.
 
 use super::cross_check::{compare_sums, only_snapshot, sum_timeline};
 use super::{CudaFunctionStats, CudaSummary, Options};
 use crate::output::render::{Grid, TableCell};
 use std::collections::BTreeSet;
 
-/// ns as µs.
+/// Converts ns to µs.
 fn ns_to_us(ns: u128) -> f64 {
     ns as f64 / 1e3
 }
@@ -25,7 +25,7 @@ fn time_cells(stats: &CudaFunctionStats) -> [TableCell<'static>; 5] {
     ]
 }
 
-/// A row for each function and direction. The sums are in the first row of their function.
+/// Builds a row for each function and direction; sums are in the first row of their function.
 pub fn functions_grid(found: &CudaSummary) -> Grid {
     let names = [
         "function",
@@ -90,7 +90,7 @@ fn grid_of_columns(names: &[&str], rows: Vec<Vec<TableCell<'static>>>) -> Grid {
     Grid { columns, rows }
 }
 
-/// A row for each stretch of time in which something was called: seconds from the first call on.
+/// Builds a row for each interval with calls, in seconds from the first call.
 pub fn rate_grid(found: &CudaSummary, options: &Options) -> Grid {
     let mut rows = Vec::new();
     let first = found.slices.keys().next().copied().unwrap_or(0);
@@ -106,7 +106,7 @@ pub fn rate_grid(found: &CudaSummary, options: &Options) -> Grid {
     grid_of_columns(&["from_s", "calls", "bytes", "host_us"], rows)
 }
 
-/// The longest stretches in which nothing was called, longest first.
+/// Builds the table of the longest gaps without a call, longest first.
 pub fn gaps_grid(found: &CudaSummary) -> Grid {
     let mut rows = Vec::new();
     let first = found.span.map_or(0, |(first, _)| first);

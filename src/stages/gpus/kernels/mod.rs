@@ -1,4 +1,4 @@
-//! nccl-kernels: which kernels the GPUs ran, and for how long, as `nsys stats` sums them up.
+//! nccl-kernels: kernels of the GPUs and their times, summed up as `nsys stats` does.
 
 mod sums;
 mod table;
@@ -16,7 +16,7 @@ use crate::source::{self, InputName};
 use rustc_hash::FxHashMap;
 use sums::KernelTimes;
 
-/// What tells rows apart.
+/// Columns that separate rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelGrouping {
     /// NCCL's kernels by operation, not by name.
@@ -28,7 +28,7 @@ pub enum KernelGrouping {
 }
 
 impl KernelGrouping {
-    /// All, by name.
+    /// All, with their names.
     pub const ALL: [(KernelGrouping, &str); 3] = [
         (KernelGrouping::Op, "op"),
         (KernelGrouping::Grid, "grid"),
@@ -36,10 +36,10 @@ impl KernelGrouping {
     ];
 }
 
-/// Which rows.
+/// Options of the table.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What tells rows apart beside the name.
+    /// Columns that separate rows besides the name.
     pub by: Vec<KernelGrouping>,
 }
 
@@ -52,18 +52,18 @@ impl Options {
 /// A grid or a block.
 type LaunchSize = [u32; 3];
 
-/// What kernels of a row have in common.
+/// Key of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 struct KernelKey {
     /// The kernel's name, by number.
     name: usize,
-    /// Where a name was cut when it was printed: that row of that input.
+    /// Number of the input's row if the printed name was cut.
     row: u64,
     device: Option<u32>,
     launched: Option<(LaunchSize, LaunchSize)>,
 }
 
-/// What the inputs have.
+/// Kernels of all inputs.
 #[derive(Debug, Default)]
 pub struct KernelInventory {
     names: Vec<Box<[u8]>>,
@@ -72,7 +72,7 @@ pub struct KernelInventory {
     places: FxHashMap<KernelKey, usize>,
     by_grid: bool,
     by_device: bool,
-    /// Names that were cut when they were printed.
+    /// Names that were cut when printed.
     clipped: u64,
     notes: Vec<String>,
 }
@@ -142,12 +142,12 @@ impl GpuVisitor for KernelInventory {
     }
 }
 
-/// How inputs are read.
+/// Options of reading.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelReadOptions {
     /// How bytes come in.
     pub source: source::Options,
-    /// Stop at the first damage.
+    /// Stops at the first damage.
     pub strict: bool,
 }
 
@@ -200,7 +200,7 @@ fn read_input(
         }
         account
     } else if known.is_stats() || known.is_log() && !origin.is_listed() {
-        // What nsys prints at the end of a job is in its log.
+        // A log has what nsys prints at the end of a job.
         let read = stats::read_stats(known.input(), options.groups_by(KernelGrouping::Grid))?;
         read.kernels
             .iter()
@@ -222,7 +222,7 @@ fn read_input(
     Ok(())
 }
 
-/// The error of an input without kernels.
+/// Makes the error of an input without kernels.
 fn no_kernels_error(known: &OpenInput, origin: &InputName) -> Error {
     let (name, what) = (known.name(), known.describe_format());
     match origin.is_listed() {

@@ -1,40 +1,40 @@
-//! The times of kernels that are summed up together.
+//! Times of the kernels of a row.
 
 use crate::formats::stats::StatsSummary;
 
-/// Times of kernels, each or as a profiler summed them up.
+/// Times of kernels, single or summed up by a profiler.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct KernelTimes {
-    /// Each kernel's ns.
+    /// The ns of each kernel.
     pub(super) each: Vec<u64>,
-    /// What `nsys stats` printed.
+    /// Summaries that `nsys stats` printed.
     pub(super) parts: Vec<StatsSummary>,
 }
 
-/// What a row says.
+/// Values of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct KernelSums {
-    /// ns.
+    /// In ns.
     pub(super) total: u128,
     pub(super) instances: u64,
     pub(super) median: Option<f64>,
-    /// ns.
+    /// In ns.
     pub(super) min: Option<u64>,
     pub(super) max: Option<u64>,
-    /// Of a sample (n - 1).
+    /// The deviation of a sample (n - 1).
     pub(super) deviation: Option<f64>,
-    /// As it was printed, where nothing was added to it.
+    /// The printed average, if nothing was added.
     pub(super) average: Option<f64>,
 }
 
 impl KernelTimes {
-    /// Takes in what another has.
+    /// Adds other times.
     pub(super) fn append(&mut self, mut other: KernelTimes) {
         self.each.append(&mut other.each);
         self.parts.append(&mut other.parts);
     }
 
-    /// ns in all.
+    /// Returns the total in ns.
     pub(super) fn total_ns(&self) -> u128 {
         let each: u128 = self.each.iter().map(|&ns| u128::from(ns)).sum();
         self.parts
@@ -42,7 +42,7 @@ impl KernelTimes {
             .fold(each, |sum, part| sum.saturating_add(part.total.into()))
     }
 
-    /// The sums. What several summaries do not tell together is not known.
+    /// Computes the sums. Values that do not follow from several summaries are unknown.
     pub(super) fn compute_sums(&mut self) -> KernelSums {
         let own = self.each.len() as u64;
         let parts = &self.parts;
@@ -73,14 +73,14 @@ impl KernelTimes {
 }
 
 impl KernelSums {
-    /// ns of one in the mean.
+    /// Returns the mean in ns.
     pub(super) fn mean_ns(&self) -> Option<f64> {
         let mean = (self.instances > 0).then(|| self.total as f64 / self.instances as f64);
         self.average.or(mean)
     }
 }
 
-/// The value in the middle, or the mean of the two there.
+/// Returns the median.
 fn median(each: &mut [u64]) -> Option<f64> {
     let at = each.len() / 2;
     if each.is_empty() {
@@ -95,13 +95,13 @@ fn median(each: &mut [u64]) -> Option<f64> {
     Some((u128::from(lower) + u128::from(upper)) as f64 / 2.0)
 }
 
-/// The deviation of a sample. The sums are exact: only the last division and the root round.
+/// Returns the deviation of a sample. The sums are exact: only the last division and the root round.
 fn deviation(each: &[u64]) -> Option<f64> {
     let n = each.len() as u128;
     if n < 2 {
         return None;
     }
-    // Differences from one of them keep the squares small.
+    // Differences from the first value keep the squares small.
     let first = each.first().copied().unwrap_or_default();
     let (mut sum, mut squares) = (0_i128, 0_u128);
     for &ns in each {

@@ -1,4 +1,4 @@
-//! The tables: our own, and as `nsys stats` prints it.
+//! The tables: nccl-kernels' own, and that of `nsys stats`.
 
 use super::sums::{KernelSums, KernelTimes};
 use super::{KernelGrouping, KernelInventory, KernelKey, LaunchSize, Options};
@@ -7,21 +7,21 @@ use crate::output::render::{Grid, TableCell};
 use crate::output::table::push_csv_text;
 use std::collections::BTreeMap;
 
-/// A row: what its kernels have in common, and their times.
+/// A row of kernels and their times.
 struct KernelRow<'f> {
-    /// NCCL's operation.
+    /// The operation of NCCL.
     op: Option<&'f [u8]>,
-    /// The name; none where rows are operations.
+    /// The name; `None` if rows are operations.
     name: Option<&'f [u8]>,
     device: Option<u32>,
     launched: Option<(LaunchSize, LaunchSize)>,
     sums: KernelSums,
 }
 
-/// What tells rows apart: the operation, the name, and the rest.
+/// Key of a row: operation, name and the rest.
 type KernelRowKey<'f> = (Option<&'f [u8]>, Option<&'f [u8]>, KernelKey);
 
-/// The rows, the longest in all first, and ns of all kernels.
+/// Builds the rows, the longest first, and the ns of all kernels.
 fn build_rows<'f>(found: &'f mut KernelInventory, options: &Options) -> (Vec<KernelRow<'f>>, u128) {
     let KernelInventory { names, rows, .. } = found;
     let names: &'f [Box<[u8]>] = names;
@@ -57,12 +57,12 @@ fn build_rows<'f>(found: &'f mut KernelInventory, options: &Options) -> (Vec<Ker
         }
     };
     let mut rows: Vec<KernelRow<'f>> = of.into_iter().map(row).collect();
-    // Equal ones stay in the order of their names.
+    // The sort is stable: equal rows stay in the order of their names.
     rows.sort_by_key(|row| std::cmp::Reverse(row.sums.total));
     (rows, all)
 }
 
-/// Our own table.
+/// Builds nccl-kernels' own table.
 pub fn build_grid(mut found: KernelInventory, options: &Options) -> Grid {
     let mut columns = vec![
         "share",
@@ -117,7 +117,7 @@ pub fn build_grid(mut found: KernelInventory, options: &Options) -> Grid {
     }
 }
 
-/// The table as `nsys stats --format csv` prints it, to the last digit.
+/// Writes the table as `nsys stats --format csv` prints it, to the last digit.
 pub fn render_nsys_csv(mut found: KernelInventory, options: &Options) -> Vec<u8> {
     let has = |by| options.groups_by(by);
     let sizes = if has(KernelGrouping::Grid) {
@@ -142,7 +142,7 @@ pub fn render_nsys_csv(mut found: KernelInventory, options: &Options) -> Vec<u8>
             Some(printed) => round_tenth(printed),
             None => quotient_tenths(sums.total, sums.instances.into()),
         };
-        // nsys writes a deviation of 0 for one kernel.
+        // nsys writes a deviation of 0 for a single kernel.
         let deviation = match (sums.deviation, sums.instances) {
             (None, 1) => Some(0.0),
             (deviation, _) => deviation,
@@ -178,7 +178,7 @@ pub fn render_nsys_csv(mut found: KernelInventory, options: &Options) -> Vec<u8>
     out
 }
 
-/// A quotient with one decimal; a half is rounded up, as SQLite does.
+/// Formats a quotient with one decimal; a half is rounded up, as SQLite does.
 fn quotient_tenths(n: u128, of: u128) -> String {
     match n.checked_mul(20).zip(of.checked_mul(2)).filter(|_| of > 0) {
         Some((twenty, two)) => {
@@ -189,7 +189,7 @@ fn quotient_tenths(n: u128, of: u128) -> String {
     }
 }
 
-/// A number with one decimal, a half rounded up.
+/// Formats a number with one decimal; a half is rounded up.
 fn round_tenth(x: f64) -> String {
     let up = (x * 10.0 + 0.5).floor() / 10.0;
     format!("{up:.1}")

@@ -1,4 +1,4 @@
-//! All devices as one, as the founding script has them.
+//! All devices as one, as in the founding script.
 
 use super::device::{OverlapDevice, OverlapSums};
 use super::gather::{OverlapGatherer, no_session_error};
@@ -13,7 +13,7 @@ pub(super) struct AllDevices {
     /// The sessions, on the same clock as the device.
     window: Option<Interval>,
     inputs: u64,
-    /// All inputs so far have a clock that is common to them.
+    /// All inputs so far share a clock.
     is_common: bool,
 }
 
@@ -21,7 +21,7 @@ impl AllDevices {
     /// Adds an input's devices.
     ///
     /// # Errors
-    /// It does not tell its session, or is on another clock than those before.
+    /// The input has no session, or another clock than those before.
     pub(super) fn add_input(&mut self, of: &mut OverlapGatherer<'_>, name: &str) -> Result<()> {
         self.is_common = of.session.utc_ns.is_some() && (self.inputs == 0 || self.is_common);
         self.inputs += 1;
@@ -50,7 +50,7 @@ impl AllDevices {
         Ok(())
     }
 
-    /// The row of all. What lies outside of the session is counted too, as the founding script does.
+    /// Makes the row of all devices. Activity outside the session counts too, as in the founding script.
     pub(super) fn into_row(mut self) -> OverlapRow {
         self.device.finish();
         let mut sums =

@@ -1,10 +1,10 @@
-//! Which kernels communicate, by their names.
+//! Recognises kernels that communicate by their names.
 
 use crate::error::{Error, Result};
 use regex::bytes::Regex;
 use rustc_hash::FxHashMap;
 
-/// Names of kernels that communicate: who has them, and a pattern of them, whatever the case.
+/// Libraries with kernels that communicate, and patterns of their names (case is ignored).
 pub const KNOWN_COMM_KERNELS: [(&str, &str); 10] = [
     (
         "NCCL and RCCL (ncclDevKernel_*, ncclKernel_*, ncclSymkDevKernel_*)",
@@ -36,13 +36,11 @@ pub const KNOWN_COMM_KERNELS: [(&str, &str); 10] = [
     ),
 ];
 
-/// How many names are remembered; more are looked at each time.
 const MAX_REMEMBERED_NAMES: usize = 1 << 16;
 
-/// How many names a note has.
 const MAX_NAMES_IN_NOTE: usize = 5;
 
-/// Tells kernels that communicate from others.
+/// Recognises kernels that communicate.
 #[derive(Debug)]
 pub struct CommKernels {
     pattern: Regex,
@@ -50,7 +48,7 @@ pub struct CommKernels {
 }
 
 impl CommKernels {
-    /// By a pattern, or the known ones.
+    /// Uses a pattern, or the known ones.
     ///
     /// # Errors
     /// The pattern does not compile.
@@ -69,7 +67,7 @@ impl CommKernels {
         Ok(CommKernels { pattern, known })
     }
 
-    /// True for a kernel that communicates.
+    /// True if a kernel communicates.
     pub fn is_comm(&mut self, name: &[u8]) -> bool {
         if let Some((is, n)) = self.known.get_mut(name) {
             *n += 1;
@@ -82,7 +80,7 @@ impl CommKernels {
         is
     }
 
-    /// A sentence about those that communicated, the most frequent first.
+    /// Describes the kernels that communicated, the most frequent first.
     pub fn describe_comm(&self) -> String {
         let mut names: FxHashMap<Vec<u8>, u64> = FxHashMap::default();
         for (name, (_, n)) in self.known.iter().filter(|(_, (is, _))| *is) {
@@ -108,7 +106,7 @@ impl CommKernels {
     }
 }
 
-/// A kernel's name without its arguments: `void f<int>(int*)` is `f`.
+/// Returns a kernel's name without its arguments: `void f<int>(int*)` is `f`.
 fn strip_arguments(name: &[u8]) -> &[u8] {
     let name = name.strip_prefix(b"void ").unwrap_or(name);
     let end = name.iter().position(|b| matches!(b, b'(' | b'<'));

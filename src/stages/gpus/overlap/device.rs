@@ -1,4 +1,4 @@
-//! One device: what it did, and the times that this takes.
+//! A device: its activity, and its times.
 
 use super::comm::CommKernels;
 use super::intervals::{
@@ -6,15 +6,15 @@ use super::intervals::{
 };
 use crate::formats::gpu::{ActivityKind, GpuActivity};
 
-/// What one device did. Disjoint intervals once it is all there.
+/// Activity of a device; intervals are disjoint once it is complete.
 #[derive(Debug, Default)]
 pub(crate) struct OverlapDevice {
     compute: Vec<Interval>,
     comm: Vec<Interval>,
     memory: Vec<Interval>,
-    /// CUDA graphs that are recorded as a whole: what is in them is not known.
+    /// CUDA graphs recorded as a whole, with unknown contents.
     pub(super) graphs: Vec<Interval>,
-    /// From its first activity to its last.
+    /// Begin of its first activity and end of its last.
     pub(super) span: Option<Interval>,
 }
 
@@ -32,19 +32,19 @@ impl OverlapDevice {
         self.span = Some((from.min(interval.0), to.max(interval.1)));
     }
 
-    /// It is all there.
+    /// Makes the intervals disjoint once the activity is complete.
     pub(super) fn finish(&mut self) {
         for list in self.interval_lists_mut() {
             union(list);
         }
     }
 
-    /// All four lists.
+    /// Returns all four lists.
     pub(super) fn interval_lists(&self) -> [&[Interval]; 4] {
         [&self.compute, &self.comm, &self.memory, &self.graphs]
     }
 
-    /// The same, to be changed.
+    /// Returns all four lists for changes.
     pub(super) fn interval_lists_mut(&mut self) -> [&mut Vec<Interval>; 4] {
         [
             &mut self.compute,
@@ -54,7 +54,7 @@ impl OverlapDevice {
         ]
     }
 
-    /// Its times within disjoint intervals.
+    /// Computes its times within disjoint intervals.
     pub(super) fn compute_sums(&self, window: &[Interval]) -> OverlapSums {
         let is_all = match (window, self.span) {
             (&[(from, to)], Some((first, last))) => from <= first && last <= to,
@@ -73,9 +73,9 @@ impl OverlapDevice {
 /// Times in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OverlapSums {
-    /// What shares are parts of.
+    /// The window.
     pub window: u64,
-    /// Of any activity.
+    /// Any activity.
     pub active: u64,
     /// Kernels that do not communicate.
     pub compute: u64,
@@ -83,16 +83,16 @@ pub struct OverlapSums {
     pub comm: u64,
     /// Copies and sets.
     pub memory: u64,
-    /// Of two at the same time.
+    /// Computation and communication at the same time.
     pub compute_comm: u64,
-    /// See `compute_comm`.
+    /// Two kinds of activity at the same time.
     pub compute_memory: u64,
-    /// See `compute_comm`.
+    /// Two kinds of activity at the same time.
     pub comm_memory: u64,
 }
 
 impl OverlapSums {
-    /// The times of disjoint intervals within a window: computing, communicating, memory, graphs.
+    /// Computes the times of disjoint intervals within a window: computing, communicating, memory, graphs.
     pub(super) fn from_intervals(lists: [&[Interval]; 4], window: &[Interval]) -> OverlapSums {
         let [compute, comm, memory, _] = lists;
         OverlapSums {
@@ -107,12 +107,12 @@ impl OverlapSums {
         }
     }
 
-    /// Without any activity.
+    /// Returns the ns without activity.
     pub fn idle_ns(&self) -> u64 {
         self.window.saturating_sub(self.active)
     }
 
-    /// Communication while nothing is computed.
+    /// Returns the ns of communication without computation.
     pub fn exposed_ns(&self) -> u64 {
         self.comm.saturating_sub(self.compute_comm)
     }

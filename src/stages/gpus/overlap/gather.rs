@@ -1,4 +1,4 @@
-//! What is kept of an input: its devices, and the ranges that are windows.
+//! Devices of an input, and the ranges that are windows.
 
 use super::comm::CommKernels;
 use super::device::OverlapDevice;
@@ -18,20 +18,19 @@ struct WindowRange {
     span: Interval,
 }
 
-/// What takes the timeline of an input.
+/// Gathers the timeline of an input.
 pub(super) struct OverlapGatherer<'g> {
     options: &'g Options,
     comm: &'g mut CommKernels,
     pub(super) devices: BTreeMap<(Option<u64>, u32), OverlapDevice>,
     labels: FxHashMap<RangeLabel, u32>,
     kept: Vec<WindowRange>,
-    /// Ranges that are left out, because there are too many names.
+    /// Ranges left out because there are too many names.
     pub(super) left_out: u64,
     pub(super) session: RecorderSession,
     pub(super) notes: Vec<String>,
 }
 
-/// The most names of ranges.
 pub(super) const MAX_RANGE_NAMES: usize = 1 << 14;
 
 impl GpuVisitor for OverlapGatherer<'_> {
@@ -94,12 +93,12 @@ impl<'g> OverlapGatherer<'g> {
         }
     }
 
-    /// The window of a device: what it is made of, and the intervals of each label.
+    /// Returns the windows of a device by label: their basis, and their intervals.
     fn device_windows(
         &self,
         (pid, device): (Option<u64>, u32),
     ) -> BTreeMap<&RangeLabel, (&'static str, Vec<Interval>)> {
-        // A range is of the device's process, if both are known.
+        // A range belongs to the device's process, if both are known.
         let is_of = |kept: &&WindowRange| kept.pid.is_none() || pid.is_none() || kept.pid == pid;
         let mut all: Vec<(bool, Vec<Interval>)> = vec![(false, Vec::new()); self.labels.len()];
         for kept in self.kept.iter().filter(is_of) {
@@ -108,7 +107,7 @@ impl<'g> OverlapGatherer<'g> {
                 continue;
             };
             match (kept.device.is_none_or(|of| of == device), is_gpu, *has_gpu) {
-                // What the GPU itself shows of a range is nearer to what it did.
+                // Ranges recorded on the GPU are closer to its activity.
                 (true, true, false) => (*has_gpu, *list) = (true, vec![kept.span]),
                 (true, of_gpu, has_gpu) if of_gpu == has_gpu => list.push(kept.span),
                 _ => {}
@@ -126,10 +125,10 @@ impl<'g> OverlapGatherer<'g> {
         named.collect()
     }
 
-    /// The rows of an input's devices.
+    /// Builds the rows of an input's devices.
     ///
     /// # Errors
-    /// The window is the session, and the input does not tell it.
+    /// The window is the session, and the input has none.
     pub(super) fn build_rows(&self, name: &str) -> Result<Vec<OverlapRow>> {
         let mut rows = Vec::new();
         let whole = RangeLabel::Whole;

@@ -1,9 +1,9 @@
-//! Sets of intervals of time: unions, and how long they and what they share are. Exact in ns.
+//! Sets of time intervals: unions, intersections and their lengths, exact in ns.
 
-/// From, and to, which is not in it.
+/// Begin, and exclusive end.
 pub type Interval = (i64, i64);
 
-/// Makes disjoint intervals of any, in order: those that touch become one.
+/// Makes intervals disjoint and sorted; intervals that touch become one.
 pub fn union(intervals: &mut Vec<Interval>) {
     intervals.retain(|(from, to)| from < to);
     if !intervals.is_sorted() {
@@ -22,18 +22,18 @@ pub fn union(intervals: &mut Vec<Interval>) {
     intervals.truncate(kept + 1);
 }
 
-/// How long disjoint intervals are together.
+/// Returns the total length of disjoint intervals.
 pub fn total_length(intervals: &[Interval]) -> u64 {
     let one = |(from, to): &Interval| to.abs_diff(*from);
     intervals.iter().map(one).fold(0, u64::saturating_add)
 }
 
-/// What two lists of disjoint intervals share, in order.
+/// Returns the intersections of two lists of disjoint intervals, in order.
 pub fn shared_intervals<'i>(
     a: &'i [Interval],
     b: &'i [Interval],
 ) -> impl Iterator<Item = Interval> + 'i {
-    // Of a long list only what the other may reach is looked at.
+    // Only the part of a long list within the other's range is searched.
     let (mut a, mut b) = (clip_to_reach(a, b), clip_to_reach(b, a));
     std::iter::from_fn(move || {
         loop {
@@ -51,7 +51,7 @@ pub fn shared_intervals<'i>(
     })
 }
 
-/// The part of `of` that may share anything with `with`.
+/// Returns the part of `of` that may intersect `with`.
 fn clip_to_reach<'i>(of: &'i [Interval], with: &[Interval]) -> &'i [Interval] {
     let (Some((from, _)), Some((_, to))) = (with.first(), with.last()) else {
         return &[];
@@ -61,13 +61,13 @@ fn clip_to_reach<'i>(of: &'i [Interval], with: &[Interval]) -> &'i [Interval] {
     of.get(begin..end).unwrap_or_default()
 }
 
-/// How long that is.
+/// Returns the total length of the intersections.
 pub fn shared_length(a: &[Interval], b: &[Interval]) -> u64 {
     let one = |(from, to): Interval| to.abs_diff(from);
     shared_intervals(a, b).map(one).fold(0, u64::saturating_add)
 }
 
-/// How long what is in any of some lists of disjoint intervals is, each of them within `window`.
+/// Returns the length of the union of lists of disjoint intervals, each within `window`.
 pub fn union_length<const N: usize>(lists: [&[Interval]; N], window: &[Interval]) -> u64 {
     let mut ends = lists.map(|list| shared_intervals(list, window).peekable());
     let (mut sum, mut until) = (0_u64, i64::MIN);

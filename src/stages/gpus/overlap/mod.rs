@@ -1,8 +1,8 @@
-//! nccl-overlap: how long GPUs compute, communicate and move memory, how much of it at the same time,
-//! and how much communication nothing hides.
+//! nccl-overlap: times in which GPUs compute, communicate and move memory, their overlap, and communication
+//! that nothing hides.
 //!
-//! Times are those of unions of intervals, device by device, exact in ns. A device is one GPU as one
-//! process of one input sees it.
+//! Times are unions of intervals by device, exact in ns. A device is a GPU as one process of one input sees
+//! it.
 
 mod all_devices;
 pub mod comm;
@@ -32,14 +32,14 @@ pub enum ShareWindow {
     Gpu,
     /// The recorder's session.
     Session,
-    /// The steps (`ProfilerStep#N`), without what is between them.
+    /// The steps (`ProfilerStep#N`), without the time between them.
     Step,
     /// The ranges of this name.
     Range(Vec<u8>),
 }
 
 impl ShareWindow {
-    /// That of an argument.
+    /// Parses an argument.
     pub fn parse(text: &str) -> ShareWindow {
         match text {
             "gpu" => ShareWindow::Gpu,
@@ -50,7 +50,7 @@ impl ShareWindow {
     }
 }
 
-/// What separates rows.
+/// Columns that separate rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OverlapGrouping {
     /// Steps.
@@ -59,23 +59,23 @@ pub enum OverlapGrouping {
     Range,
 }
 
-/// What is asked for.
+/// Options of the table.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What shares are parts of.
+    /// The window.
     pub window: ShareWindow,
     /// Rows for each step or range, which then is the window.
     pub by: Option<OverlapGrouping>,
-    /// All devices as one, as the founding script has them: parts of the session.
+    /// All devices as one, as in the founding script: shares of the session.
     pub merge: bool,
     /// Names of kernels that communicate, as a pattern; default [`comm::KNOWN_COMM_KERNELS`].
     pub comm: Option<String>,
 }
 
-/// What a range is to the table.
+/// Label of a window.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum RangeLabel {
-    /// All ranges that the window is of.
+    /// All ranges of the window.
     Whole,
     Step(u64),
     Name(Box<[u8]>),
@@ -88,9 +88,9 @@ pub struct OverlapRow {
     pub(crate) host: Box<[u8]>,
     pub(crate) rank: Option<u32>,
     pub(crate) pid: Option<u64>,
-    /// `None` for all of them.
+    /// `None` for all devices.
     pub(crate) device: Option<u32>,
-    /// What the window is made of.
+    /// The basis of the window.
     pub(crate) basis: &'static str,
     /// Its times.
     pub sums: OverlapSums,
@@ -107,14 +107,14 @@ pub fn read_overlap(
     strict: bool,
     report: &mut Report,
 ) -> Result<Vec<OverlapRow>> {
-    // The founding script looks for this in kernels' names.
+    // The founding script searches kernels' names for this.
     let script = options.merge.then_some("(?i)nccl");
     let mut comm = CommKernels::new(options.comm.as_deref().or(script))?;
     let (mut rows, mut merged) = (Vec::new(), AllDevices::default());
     let mut outcome = InputOutcomes::new(origins);
     for origin in origins {
         let known = open::open_input::<()>(origin, source, Provides::GPU);
-        // In a folder there are logs too.
+        // A folder may have logs too.
         if origin.is_listed() && matches!(known, Err(Error::Content(_))) {
             continue;
         }
@@ -167,8 +167,7 @@ pub fn read_overlap(
     })
 }
 
-/// The rows in the order of their labels, each label's with one of all devices behind it, where there
-/// are several.
+/// Sorts the rows by label, and adds a row of all devices after each label with several.
 fn with_totals(mut rows: Vec<OverlapRow>) -> Vec<OverlapRow> {
     rows.sort_by(|a, b| a.label.cmp(&b.label));
     let mut all = Vec::with_capacity(rows.len() * 2);

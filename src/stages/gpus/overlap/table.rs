@@ -3,12 +3,12 @@
 use super::{Options, OverlapGrouping, OverlapRow, RangeLabel};
 use crate::output::render::{Grid, TableCell};
 
-/// ns in ms.
+/// Converts ns to ms.
 fn ns_to_ms(ns: u64) -> TableCell<'static> {
     (ns as f64 / 1e6).into()
 }
 
-/// The rows, by the columns of `options`.
+/// Builds the table with the columns of `options`.
 pub fn build_grid(rows: &[OverlapRow], options: &Options) -> Grid {
     let by = options.by.map(|by| match by {
         OverlapGrouping::Step => "step",

@@ -1,21 +1,23 @@
 //! The page as one HTML file: plots, findings with their lines, and every table. It needs nothing but
-//! itself: a policy in it forbids whatever is not in the file.
+//! itself: its policy forbids loading anything else.
 //!
 //! | | |
 //! |---|---|
-//! | `plots` | which plots there are, and of which tables |
+//! | `plots` | the plots of the tables |
 //! | `tables` | the stages' tables |
 //! | `style.css`, `script.js` | light and dark, screen and paper; sorting and saving of tables |
 
 mod plots;
 mod tables;
 
+use super::limits::MAX_HTML_ROWS;
 use super::text::headline;
 use super::{PageFinding, PageSection, ReportPage};
 use crate::error::escape::escape_markup as escaped;
+use crate::report::{ReportMessage, count_phrase};
 use std::fmt::Write as _;
 
-/// The page.
+/// Writes the page.
 pub fn render_html(page: &ReportPage) -> String {
     let title = escaped(&headline(page));
     let mut out = String::with_capacity(1 << 16);
@@ -33,6 +35,7 @@ pub fn render_html(page: &ReportPage) -> String {
     write_contents(page, &mut out);
     out.push_str("</header>\n<main>\n");
     write_findings(page, &mut out);
+    write_caveats(page, None, &mut out);
     let is_there =
         |of: &PageSection| page.table(*of).is_some() || page.missing_reason(*of).is_some();
     for of in PageSection::ALL.into_iter().filter(is_there) {
@@ -59,7 +62,7 @@ fn write_job(page: &ReportPage, out: &mut String) {
     out.push_str("</dl>\n");
 }
 
-/// Links to the parts that have something.
+/// Writes links to the sections that have a table.
 fn write_contents(page: &ReportPage, out: &mut String) {
     out.push_str("<nav aria-label=\"Parts of the page\"><ul>");
     for of in PageSection::ALL
@@ -89,7 +92,7 @@ fn write_findings(page: &ReportPage, out: &mut String) {
     );
 }
 
-/// A finding; its lines are folded.
+/// Writes a finding with its lines folded.
 fn write_finding(at: usize, one: &PageFinding, out: &mut String) {
     let PageFinding { severity, id, .. } = one;
     let _ = write!(
@@ -107,7 +110,7 @@ fn write_finding(at: usize, one: &PageFinding, out: &mut String) {
         escaped(&one.sure)
     );
     if !one.lines.is_empty() {
-        let n = crate::report::count_phrase(one.lines.len() as u64, "line");
+        let n = count_phrase(one.lines.len() as u64, "line");
         let _ = write!(out, "<details><summary>{n} of the log</summary><dl>");
         for (place, line) in &one.lines {
             let _ = write!(
@@ -122,7 +125,7 @@ fn write_finding(at: usize, one: &PageFinding, out: &mut String) {
     out.push_str("</article>\n");
 }
 
-/// A part: its plots and its table, or why it is not there.
+/// Writes a section: its plots and its table, or why it has none, and the messages of its stage.
 fn write_section(page: &ReportPage, of: PageSection, out: &mut String) {
     let (key, title, command) = (of.key(), of.title(), of.command());
     let _ = writeln!(
@@ -139,6 +142,7 @@ fn write_section(page: &ReportPage, of: PageSection, out: &mut String) {
             let _ = writeln!(out, "<p class=\"note\">None: {why}.</p>");
         }
     }
+    write_caveats(page, Some(of), out);
     if of == PageSection::Questions {
         let _ = writeln!(
             out,
@@ -147,4 +151,30 @@ fn write_section(page: &ReportPage, of: PageSection, out: &mut String) {
         );
     }
     out.push_str("</section>\n");
+}
+
+/// Writes the messages of a section's stage, or those about the inputs: warnings first, notes folded.
+fn write_caveats(page: &ReportPage, of: Option<PageSection>, out: &mut String) {
+    let (notes, warnings): (Vec<&ReportMessage>, Vec<&ReportMessage>) =
+        page.caveats_of(of).partition(|one| one.severity == "note");
+    for one in warnings.iter().take(MAX_HTML_ROWS) {
+        let (severity, text) = (one.severity, escaped(&one.text));
+        let _ = writeln!(
+            out,
+            "<p class=\"note\"><strong>{severity}</strong> {text}.</p>"
+        );
+    }
+    if warnings.len() > MAX_HTML_ROWS {
+        let more = count_phrase((warnings.len() - MAX_HTML_ROWS) as u64, "more warning");
+        let _ = writeln!(out, "<p class=\"note\">... {more}</p>");
+    }
+    if notes.is_empty() {
+        return;
+    }
+    let n = count_phrase(notes.len() as u64, "note");
+    let _ = write!(out, "<details><summary>{n} on these numbers</summary><ul>");
+    for one in notes.iter().take(MAX_HTML_ROWS) {
+        let _ = write!(out, "<li>{}</li>", escaped(&one.text));
+    }
+    out.push_str("</ul></details>\n");
 }

@@ -1,4 +1,4 @@
-//! Which plots the page has, and of which tables they are.
+//! The plots of the page's tables.
 
 use super::super::{PageSection, ReportPage, SectionRows};
 use crate::count::tally::CallVolume;
@@ -13,9 +13,10 @@ use crate::stages::pictures::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// Adds the plots of a part.
+/// Adds the plots of a section. Lateness that nccl-skew warns about is not drawn: a plot has no caveats.
 pub(super) fn add_plots(page: &ReportPage, of: PageSection, out: &mut String) {
     let grid = page.grid(of);
+    let is_doubted = page.caveats_of(Some(of)).any(|c| c.severity != "note");
     let plots: Vec<Option<Plot>> = match of {
         PageSection::Steps => vec![step_times_plot(page)],
         PageSection::StepCalls => step_calls_plots(page),
@@ -25,7 +26,7 @@ pub(super) fn add_plots(page: &ReportPage, of: PageSection, out: &mut String) {
         PageSection::Tuning => vec![tuning_plot(page)],
         PageSection::Overlap => vec![grid.and_then(overlap_plot)],
         PageSection::Matrix => vec![page.map.1.clone()],
-        PageSection::Skew => vec![grid.and_then(skew_plot)],
+        PageSection::Skew if !is_doubted => vec![grid.and_then(skew_plot)],
         _ => Vec::new(),
     };
     if of == PageSection::Matrix {
@@ -38,7 +39,7 @@ pub(super) fn add_plots(page: &ReportPage, of: PageSection, out: &mut String) {
     }
 }
 
-/// The time of each step; a long one leads to its finding.
+/// Draws the time of each step; a long one links to its finding.
 fn step_times_plot(page: &ReportPage) -> Option<Plot> {
     let link = |at: usize| {
         let step = page.steps.list.get(at)?.step;
@@ -49,7 +50,7 @@ fn step_times_plot(page: &ReportPage) -> Option<Plot> {
     times_plot(&page.steps, &link)
 }
 
-/// Calls and bytes of each step, over all operations.
+/// Draws calls and bytes of each step, over all operations.
 fn step_calls_plots(page: &ReportPage) -> Vec<Option<Plot>> {
     let Some(SectionRows::Steps(calls)) = page.table(PageSection::StepCalls) else {
         return Vec::new();
@@ -87,7 +88,7 @@ fn step_calls_plots(page: &ReportPage) -> Vec<Option<Plot>> {
     ]
 }
 
-/// Who is in which communicator: by rank of the job, or by host where there are too many.
+/// Draws the members of communicators by rank of the job, or by host if there are too many ranks.
 fn members_plot(page: &ReportPage) -> Option<Plot> {
     let grid = page.grid(PageSection::Members)?;
     let is_by_rank = iter_rows(grid).all(|row| {
@@ -144,7 +145,7 @@ fn members_plot(page: &ReportPage) -> Option<Plot> {
     draw_map(name, &strips, &columns)
 }
 
-/// Which algorithm and protocol serve which sizes, by powers of two.
+/// Draws the algorithm and protocol of each size, by powers of two.
 fn tuning_plot(page: &ReportPage) -> Option<Plot> {
     let grid = page.grid(PageSection::Tuning)?;
     let power = |bytes: u128| bytes.max(1).ilog2();

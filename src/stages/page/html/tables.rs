@@ -2,18 +2,13 @@
 //! groups of three.
 
 use super::super::PageSection;
+use super::super::limits::{MAX_HTML_ROWS, MIN_SENTENCE_BYTES};
 use crate::error::escape::escape_markup as escaped;
 use crate::output::render::cells::plain_text;
 use crate::output::render::{Sheet, TableCell};
 use std::fmt::Write as _;
 
-/// A longer table is cut: the program that makes it has all rows.
-pub(super) const MAX_HTML_ROWS: usize = 300;
-
-/// A longer text has room for several words in a line.
-const MIN_SENTENCE_CHARS: usize = 40;
-
-/// Columns that are empty in every row are left out of the page, and named.
+/// Writes a table. Columns that are empty in every row are left out, and named.
 pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, out: &mut String) {
     let (mut rows, mut all) = (Vec::new(), 0);
     let mut is_known = vec![false; sheet.columns.len()];
@@ -59,8 +54,8 @@ pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, out: &mut String) 
             let text = plain_text(cell);
             out.push_str(match is_number {
                 true => "<td class=n>",
-                // A sentence is not to be a column of single words.
-                false if text.len() > MIN_SENTENCE_CHARS => "<td class=w>",
+                // Class `w` keeps a sentence from becoming a column of single words.
+                false if text.len() > MIN_SENTENCE_BYTES => "<td class=w>",
                 false => "<td>",
             });
             out.push_str(&escaped(&text));

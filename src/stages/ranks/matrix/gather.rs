@@ -20,7 +20,6 @@ use crate::stages::communicators::{self, CommunicatorSide};
 use crate::stages::net::NetSummary;
 use crate::stages::run_snapshot::{RunSnapshot, SnapshotPartial};
 use crate::stages::tuning::tuning_stage::TuningStage as Tuning;
-use std::path::PathBuf;
 
 /// Returns the tally options of the matrix.
 pub(crate) fn matrix_tally_options(steps: bool) -> tally::Options {
@@ -79,10 +78,7 @@ impl InputStage for TrafficGatherer<'_> {
         if log.account.calls == 0 && log.account.lines > 0 && !input.input().is_inside() {
             open::report_no_calls(&input.name(), log.account.lines, report);
         }
-        if input.input().is_inside() {
-            self.around
-                .push(InputName::Path(PathBuf::from(input.name())));
-        }
+        self.around.extend(input.input().outer_name().cloned());
         let mut timeline = StepTimeline::default();
         if self.options.steps {
             timeline = log.build_timeline(&self.read.timeline);

@@ -139,9 +139,7 @@ pub fn read_matrix(
     progress: &dyn Progress,
 ) -> Result<TrafficMatrix> {
     let mut matrix = TrafficMatrix::default();
-    let is_snoopie = |origin: &InputName| snoopie::is_snoopie(origin, read.source);
-    let (accessed, origins): (Vec<InputName>, Vec<InputName>) =
-        origins.iter().cloned().partition(is_snoopie);
+    let (accessed, origins) = snoopie::split_snoopie_files(origins, read.source)?;
     if !accessed.is_empty() {
         if options.by_step || read.window.is_some() {
             return Err(Error::Content(

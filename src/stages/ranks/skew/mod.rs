@@ -79,9 +79,14 @@ pub fn read_skew(
     progress: &dyn Progress,
 ) -> Result<Grid> {
     let (mut taken, mut others) = (SkewBuilder::default(), Vec::new());
+    // One of several pipes is opened in its turn.
+    let open_recorded = match origins {
+        [_] => open::open_recorded_pipe,
+        _ => open::open_recorded,
+    };
     for origin in source::sort_by_name(origins) {
-        // In a folder dumps are beside a job's logs.
-        match open::open_recorded(&origin, read.source).filter(|_| !origin.is_listed()) {
+        // In a folder dumps lie beside a job's logs.
+        match open_recorded(&origin, read.source).filter(|_| !origin.is_listed()) {
             Some((known, RecorderKind::Flight)) => {
                 dumps::add_dump_calls(&mut taken, known.input(), options, report)?;
             }

@@ -1,4 +1,4 @@
-//! What a row says of a communicator, from all its sides.
+//! Values of a communicator's row, from all its sides.
 
 use super::CommunicatorsSummary;
 use super::fold::{CommunicatorSide, CommunicatorState};
@@ -9,7 +9,7 @@ use crate::count::tally::UNKNOWN_SIZE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// What a row says of a communicator.
+/// Values of a communicator's row.
 pub(super) struct CommunicatorFacts<'f> {
     found: &'f CommunicatorsSummary,
     communicator: &'f MergedCommunicator,
@@ -39,7 +39,7 @@ impl<'f> CommunicatorFacts<'f> {
         })
     }
 
-    /// The only side of one that has no id.
+    /// Returns the only side of a communicator without an id.
     pub(super) fn only_side(&self) -> Option<&'f CommunicatorSide> {
         let own = matches!(self.communicator.key, CommunicatorKey::Own(_));
         self.sides().next().filter(|_| own)
@@ -66,7 +66,7 @@ impl<'f> CommunicatorFacts<'f> {
         self.sides().filter_map(|side| side.rank).collect()
     }
 
-    /// Distinct ranks seen.
+    /// Counts the distinct ranks seen.
     pub(super) fn count_ranks_seen(&self) -> Option<usize> {
         let ranks = self.ranks();
         (!ranks.is_empty()).then_some(ranks.len())
@@ -77,7 +77,7 @@ impl<'f> CommunicatorFacts<'f> {
         size.is_some() && self.count_ranks_seen() == size
     }
 
-    /// The ranks not seen, `none` where all were.
+    /// Lists the ranks not seen; `none` if all were.
     pub(super) fn list_missing_ranks(&self) -> Option<String> {
         let (ranks, nranks) = (self.ranks(), self.communicator.nranks?);
         if ranks.is_empty() {
@@ -101,7 +101,7 @@ impl<'f> CommunicatorFacts<'f> {
         Some(text)
     }
 
-    /// Ranks by host, where every rank is known.
+    /// Counts ranks by host, if every rank is known.
     fn count_ranks_by_host(&self) -> Option<BTreeMap<&'f [u8], usize>> {
         if !self.has_all_ranks() {
             return None;
@@ -114,7 +114,7 @@ impl<'f> CommunicatorFacts<'f> {
         Some(hosts)
     }
 
-    /// NCCL's own number, or else the hosts of all ranks.
+    /// Returns NCCL's number of nodes, or else the number of hosts of all ranks.
     pub(super) fn count_nodes(&self) -> Option<u32> {
         let printed = self.sides().find_map(|side| side.layout);
         let one = (self.communicator.nranks == Some(1)).then_some(1);
@@ -128,7 +128,7 @@ impl<'f> CommunicatorFacts<'f> {
         self.communicator.nranks.filter(|&n| n > 0)
     }
 
-    /// How many ranks each node has. NCCL may take ranks of one host for different nodes
+    /// Returns the number of ranks on each node. NCCL may take ranks of one host for different nodes
     /// (`NCCL_HOSTID`): then only one rank on each is sure.
     pub(super) fn ranks_by_node(&self) -> Option<Vec<u128>> {
         let (nodes, nranks) = (self.count_nodes()?, self.nranks()?);
@@ -139,7 +139,7 @@ impl<'f> CommunicatorFacts<'f> {
         (nodes == nranks).then(|| vec![1; nodes as usize])
     }
 
-    /// Whether a rank is on another node than a member.
+    /// Returns whether a rank is on another node than a member.
     pub(super) fn is_on_other_node(&self, side: &CommunicatorSide, rank: u32) -> Option<bool> {
         let peer = self.sides().find(|s| s.rank == Some(rank))?;
         let alone = self.count_nodes()? == self.nranks()?;
@@ -193,14 +193,14 @@ impl<'f> CommunicatorFacts<'f> {
         self.sides().find_map(|side| side.call.as_deref())
     }
 
-    /// What whoever made it called it, if all members that report it say the same.
+    /// Returns the name that the program gave it, if all members that report one agree.
     pub(super) fn name(&self) -> Option<&'f [u8]> {
         let mut names = self.sides().filter_map(|side| side.name.as_deref());
         let first = names.next()?;
         names.all(|name| name == first).then_some(first)
     }
 
-    /// The member whose initialisation took longest; the first of equals.
+    /// Returns the member with the longest initialisation; the first of equals.
     pub(super) fn find_slowest_init(&self) -> Option<(&'f CommunicatorSide, f64)> {
         let times = self
             .sides()
@@ -230,7 +230,7 @@ impl<'f> CommunicatorFacts<'f> {
             .fold(0, |n, (_, value)| n.saturating_add(value.bytes))
     }
 
-    /// Calls and bytes by operation; no bytes where some are not known.
+    /// Sums calls and bytes by operation; bytes are unknown if some are.
     fn sum_by_operation(&self) -> BTreeMap<&'f [u8], (u64, Option<u128>)> {
         let mut ops: BTreeMap<&[u8], (u64, Option<u128>)> = BTreeMap::new();
         for (key, value) in self.sides().flat_map(|side| &side.uses) {
@@ -245,7 +245,7 @@ impl<'f> CommunicatorFacts<'f> {
         ops
     }
 
-    /// The operations with most bytes, and their shares.
+    /// Formats the operations with the most bytes, and their shares.
     pub(super) fn format_byte_shares(&self) -> String {
         let all = self.sum_bytes();
         let mut ops: Vec<(u128, &[u8])> = self
@@ -258,14 +258,14 @@ impl<'f> CommunicatorFacts<'f> {
             let share = 100.0 * *bytes as f64 / all as f64;
             format!("{} {share:.0}%", String::from_utf8_lossy(name))
         };
-        // What is nothing beside the others is left out.
+        // Operations below 0.5 % of the bytes are left out.
         let shown = ops
             .iter()
             .filter(|(bytes, _)| bytes.saturating_mul(200) >= all.max(1));
         shown.map(text).collect::<Vec<_>>().join(" ")
     }
 
-    /// `AllReduce=120:480000000`: calls and bytes by operation.
+    /// Formats calls and bytes by operation: `AllReduce=120:480000000`.
     pub(super) fn format_operations(&self) -> String {
         let text = |(name, (calls, bytes)): (&[u8], (u64, Option<u128>))| {
             let bytes = bytes.map_or(String::new(), |bytes| bytes.to_string());
@@ -278,7 +278,7 @@ impl<'f> CommunicatorFacts<'f> {
             .join(" ")
     }
 
-    /// How far its life is: of all members, or of how many each.
+    /// Formats the state of all members, or the number of members in each.
     pub(super) fn format_state(&self) -> String {
         let mut states: BTreeMap<CommunicatorState, usize> = BTreeMap::new();
         for side in self

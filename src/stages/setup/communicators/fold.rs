@@ -1,4 +1,4 @@
-//! What is kept of a log: the calls by who made them, and the lines about communicators.
+//! Parts of a chunk: calls by member, and lines about communicators.
 
 use crate::count::tally;
 use crate::grammar::message::NcclMessage;
@@ -13,21 +13,21 @@ use crate::stages::net::net_stage::FirstReportLine;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// One chunk's part.
+/// Calls and lines of a chunk.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct CommunicatorsPartial {
     tally: tally::TallyPartial,
     heard: Vec<CommunicatorLine>,
 }
 
-/// A line about a communicator; its process is the chunk's.
+/// A line about a communicator; the process number is the chunk's.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct CommunicatorLine {
     process: u32,
     tid: Option<u64>,
-    /// Its line in the chunk.
+    /// Number of the line in the chunk.
     line: u64,
-    /// Where it begins, in bytes of the input.
+    /// Position of its begin in bytes of the input.
     at: u64,
     what: CommunicatorLineKind,
 }
@@ -41,7 +41,7 @@ enum CommunicatorLineKind {
     Name(CommunicatorNameLine),
 }
 
-/// A communicator's name, kept.
+/// Name of a communicator.
 #[derive(Serialize, Deserialize)]
 struct CommunicatorNameLine {
     name: Box<[u8]>,
@@ -50,7 +50,7 @@ struct CommunicatorNameLine {
     nranks: u32,
 }
 
-/// What an INIT line says, kept.
+/// Contents of an INIT line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct CommunicatorInitLine {
     stage: InitStage,
@@ -59,18 +59,18 @@ struct CommunicatorInitLine {
     parent: Option<u64>,
 }
 
-/// How long an initialisation took.
+/// Times of an initialisation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CommunicatorInitTiming {
-    /// All of it, in seconds.
+    /// The whole time in seconds.
     pub(crate) total: f64,
-    /// Its parts as printed.
+    /// Its phases as printed, in seconds.
     pub(crate) parts: Vec<(Box<[u8]>, f64)>,
     /// Its line.
     pub(crate) at: FirstReportLine,
 }
 
-/// How far a communicator's life is, to one process.
+/// State of a communicator in one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub(crate) enum CommunicatorState {
     /// No INIT line names it.
@@ -78,11 +78,11 @@ pub(crate) enum CommunicatorState {
     Unknown,
     /// `Init START` is its last line.
     Started,
-    /// `Init COMPLETE` was.
+    /// `Init COMPLETE` is its last line.
     Ready,
-    /// `Destroy COMPLETE`.
+    /// `Destroy COMPLETE` is its last line.
     Destroyed,
-    /// `Abort COMPLETE`.
+    /// `Abort COMPLETE` is its last line.
     Aborted,
 }
 
@@ -105,10 +105,10 @@ impl CommunicatorState {
     }
 }
 
-/// One process's side of a communicator.
+/// A process's side of a communicator.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct CommunicatorSide {
-    /// The merged process.
+    /// The number of the merged process.
     pub(crate) process: u32,
     /// Its address there.
     pub(crate) comm: u64,
@@ -116,7 +116,7 @@ pub(crate) struct CommunicatorSide {
     pub(crate) rank: Option<u32>,
     /// Its size.
     pub(crate) nranks: Option<u32>,
-    /// The id all members share.
+    /// The id that all members share.
     pub(crate) comm_id: Option<CommId>,
     /// The CUDA device.
     pub(crate) dev: Option<u32>,
@@ -130,15 +130,15 @@ pub(crate) struct CommunicatorSide {
     pub(crate) parent: Option<usize>,
     /// The split's color.
     pub(crate) color: Option<i64>,
-    /// The line that says where its ranks are.
+    /// Nodes, and ranks on this node.
     pub(crate) layout: Option<(u32, u32)>,
-    /// How long it took to make.
+    /// Times of its initialisation.
     pub(crate) timing: Option<CommunicatorInitTiming>,
-    /// How many channels it has, and the line that reports it.
+    /// Its channels, and the line that reports them.
     pub(crate) channels: Option<(ChannelCounts, FirstReportLine)>,
-    /// What whoever made it called it.
+    /// The name that the program gave it.
     pub(crate) name: Option<Box<[u8]>>,
-    /// How far it is.
+    /// Its state.
     pub(crate) state: CommunicatorState,
     /// The calls made on it.
     pub(crate) uses: Vec<(tally::CallKey, tally::CallVolume)>,
@@ -234,22 +234,21 @@ fn keep_timings(timing: &timing::InitTimings<'_>) -> Vec<(Box<[u8]>, f64)> {
     timing.parts().map(|(name, s)| (name.into(), s)).collect()
 }
 
-/// All sides met so far, in the order of their first INIT lines.
+/// All sides so far, in the order of their first INIT lines.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CommunicatorSides {
     pub(crate) list: Vec<CommunicatorSide>,
-    /// What an address of a process names, or named last.
+    /// The side at an address of a process, or the last one there.
     live: FxHashMap<(u32, u64), usize>,
-    /// The side that a thread's last INIT line is about.
+    /// The side of a thread's last INIT line.
     last: FxHashMap<(u32, Option<u64>), usize>,
-    /// A thread's channels, said before the line that names the communicator: without `Init START`,
-    /// before 2.18, that line is the last.
+    /// Channels printed before the line that names the communicator: before 2.18, without `Init START`,
+    /// that line is the last.
     channels: FxHashMap<(u32, Option<u64>), (ChannelCounts, FirstReportLine)>,
 }
 
 impl CommunicatorSides {
-    /// Adds a chunk's lines, in order; `from` is its first line, and `merged` knows what it says of
-    /// communicators.
+    /// Adds the lines of a chunk in order; `from` is its first line.
     pub(crate) fn add_lines(
         &mut self,
         heard: Vec<CommunicatorLine>,
@@ -307,8 +306,8 @@ impl CommunicatorSides {
         }
     }
 
-    /// Adds those of inputs that were read elsewhere, and that come after `before` others; `here`
-    /// gives a process its number. A process's lines are in inputs that are read together.
+    /// Adds later inputs that were read elsewhere, after `before` others; `here` renumbers processes. The
+    /// lines of a process are in inputs read together.
     pub(crate) fn merge(
         &mut self,
         other: CommunicatorSides,
@@ -341,8 +340,8 @@ impl CommunicatorSides {
             .extend(open.map(|(of, open)| (thread(of), channels(open))));
     }
 
-    /// A name is of the communicator that the thread initialises: its rank and size must be the
-    /// same, and its id where the hash is one.
+    /// Assigns a name to the communicator that the thread initialises if its rank and size fit, and its id
+    /// if the hash is one.
     fn assign_name(&mut self, process: u32, tid: Option<u64>, named: CommunicatorNameLine) {
         let Some(&at) = self.last.get(&(process, tid)) else {
             return;
@@ -350,7 +349,7 @@ impl CommunicatorSides {
         let own = |side: &CommunicatorSide| {
             (side.rank, side.nranks) == (Some(named.rank), Some(named.nranks))
         };
-        // Up to 2.26.1 the hash is another one: then the thread alone says which it is.
+        // Up to 2.26.1 the hash is not the id: then only the thread decides.
         let is = |side: &CommunicatorSide| side.comm_id.is_some_and(|id| id.is_printed(named.hash));
         let other = !is(&self.list[at])
             && self
@@ -411,15 +410,14 @@ impl CommunicatorSides {
 }
 
 impl CommunicatorSide {
-    /// True where a line is about this life of the address and not the next.
+    /// True if a line is about the current communicator at the address and not the next one.
     fn is_same_life(&self, line: &CommunicatorSide, stage: InitStage) -> bool {
         let is_end = matches!(stage, InitStage::DestroyComplete | InitStage::AbortComplete);
         let same_id = match (self.comm_id, line.comm_id) {
             (Some(a), Some(b)) => a == b,
             _ => true,
         };
-        // An id that comes again is the same line again; without one an address that begins again
-        // is another communicator.
+        // A repeated id is a repeated line; without an id a reused address is another communicator.
         let again = self.comm_id.is_some() && self.comm_id == line.comm_id;
         let follows = match stage {
             InitStage::InitStart => again,
@@ -446,7 +444,7 @@ impl CommunicatorSide {
         }
     }
 
-    /// Takes in another account of the same side.
+    /// Merges another account of the same side.
     pub(crate) fn merge_account(&mut self, other: CommunicatorSide) {
         self.state = self.state.max(other.state);
         self.layout = self.layout.or(other.layout);
@@ -458,7 +456,7 @@ impl CommunicatorSide {
         self.fill_from_line(other);
     }
 
-    /// Calls made on it.
+    /// Counts the calls made on it.
     pub(crate) fn count_calls(&self) -> u64 {
         self.uses
             .iter()

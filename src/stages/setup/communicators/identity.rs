@@ -1,4 +1,4 @@
-//! Which sides are one communicator, and where its members are.
+//! Groups sides to communicators, and finds their members' places in the job.
 
 use super::fold::CommunicatorSide;
 use super::purpose::PurposeLabel;
@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 /// A communicator.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct MergedCommunicator {
-    /// What tells it from all others.
+    /// Its identity.
     pub(crate) key: CommunicatorKey,
     /// Its sides, by rank.
     pub(crate) sides: Vec<usize>,
@@ -17,24 +17,24 @@ pub(crate) struct MergedCommunicator {
     pub(crate) nranks: Option<u32>,
     /// The communicator it was split from.
     pub(crate) parent: Option<usize>,
-    /// What it is for.
+    /// Its purpose.
     pub(crate) label: PurposeLabel,
     /// Its members' ranks in the job.
     pub(crate) place: CommunicatorJobRanks,
 }
 
-/// What all members of a communicator know it by.
+/// Identity of a communicator that all its members know.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum CommunicatorKey {
-    /// The id that they share, and the size.
+    /// The shared id, and the size.
     Id(CommId, u32),
-    /// Nothing: one process's address.
+    /// No shared identity: the address in one process.
     Own(usize),
-    /// Nothing, but counting leaves no other way: the first of its sides.
+    /// No printed identity, but counting leaves one possibility: the first of its sides.
     Counted(usize, CountingEvidence),
 }
 
-/// How counting tells that sides are one communicator.
+/// How counting shows that sides are one communicator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum CountingEvidence {
     /// Each process has this one and no other.
@@ -43,7 +43,7 @@ pub(crate) enum CountingEvidence {
     Ranks,
     /// Each process has one of this size, which is the largest.
     Largest,
-    /// Each process has so many of this size, made in this order.
+    /// Each process has this many of the size, made in this order.
     Order(u32),
 }
 
@@ -54,7 +54,7 @@ impl Default for CommunicatorKey {
 }
 
 impl CommunicatorKey {
-    /// The id as a text.
+    /// Formats the id.
     pub(crate) fn format_id(&self) -> Option<String> {
         match self {
             CommunicatorKey::Id(id, _) => Some(id.to_string()),
@@ -66,14 +66,14 @@ impl CommunicatorKey {
 /// A GPU of the job: a process and the device its communicators are on.
 pub(crate) type JobGpu = (u32, Option<u32>);
 
-/// Where a communicator's members are in the job.
+/// Places of a communicator's members in the job.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct CommunicatorJobRanks {
-    /// Its members' ranks in the job, by their rank in it, as far as they are known.
+    /// The members' ranks in the job, in the order of their ranks in it, as far as known.
     pub(crate) ranks: Vec<u32>,
-    /// Ranks of the job.
+    /// Number of ranks in the job.
     pub(crate) world: u32,
-    /// The ranks are those of a communicator that has all others' members; else they are only the
+    /// The ranks are those of a communicator that has all members of the others; otherwise they follow the
     /// order of hosts and devices.
     pub(crate) sure: bool,
     /// All its members are known.
@@ -81,7 +81,7 @@ pub(crate) struct CommunicatorJobRanks {
 }
 
 impl CommunicatorJobRanks {
-    /// The distance between neighbours, if it is the same for all.
+    /// Returns the distance between neighbours, if all distances are equal.
     pub(crate) fn stride(&self) -> Option<u32> {
         if !self.whole {
             return None;
@@ -91,13 +91,13 @@ impl CommunicatorJobRanks {
         (first > 0 && steps.all(|step| step == Some(first))).then_some(first)
     }
 
-    /// It has every rank of the job.
+    /// True if it has every rank of the job.
     pub(crate) fn has_all_job_ranks(&self) -> bool {
         self.whole && self.world > 0 && self.ranks.len() == self.world as usize
     }
 }
 
-/// The communicators of the sides, in the order of their first side.
+/// Groups sides to communicators, in the order of their first sides.
 pub(crate) fn group_sides(sides: &[CommunicatorSide]) -> Vec<MergedCommunicator> {
     let mut keys: Vec<CommunicatorKey> = Vec::with_capacity(sides.len());
     let mut index: FxHashMap<CommunicatorKey, usize> = FxHashMap::default();
@@ -128,15 +128,15 @@ pub(crate) fn group_sides(sides: &[CommunicatorSide]) -> Vec<MergedCommunicator>
     all
 }
 
-/// The GPU that a side is on.
+/// Returns the GPU of a side.
 pub(crate) fn gpu_of_side(side: &CommunicatorSide) -> JobGpu {
     (side.process, side.dev)
 }
 
 /// Finds every communicator's members in the job.
 ///
-/// A job is what communicators connect. Where one of them has all GPUs of its job, its ranks are
-/// the job's. Where none has, GPUs are counted by host and device, which is only likely.
+/// Communicators connect the GPUs of a job. If one of them has all GPUs of its job, its ranks are the
+/// job's. Otherwise GPUs are numbered by host and device, which is only likely.
 pub(crate) fn place_in_job(
     all: &mut [MergedCommunicator],
     sides: &[CommunicatorSide],
@@ -165,7 +165,7 @@ pub(crate) fn place_in_job(
     for at in 0..gpus.len() {
         *size.entry(job.find_root(at)).or_default() += 1;
     }
-    // The largest of a job that has all its GPUs; the first of equals.
+    // The first communicator that has all GPUs of its job.
     let mut rank: FxHashMap<usize, u32> = FxHashMap::default();
     let mut world: FxHashMap<usize, u32> = FxHashMap::default();
     for communicator in all.iter().filter(|c| named(c)) {
@@ -186,7 +186,7 @@ pub(crate) fn place_in_job(
             rank.extend(of.map(|of| (gpu, of)));
         }
     }
-    // All others in the order of hosts and devices.
+    // All others follow the order of hosts and devices.
     let mut rest: Vec<usize> = (0..gpus.len())
         .filter(|&at| !world.contains_key(&job.find_root(at)))
         .collect();
@@ -224,7 +224,7 @@ pub(crate) fn place_in_job(
     }
 }
 
-/// A name in parts that sort as people count: `node2` before `node10`.
+/// Splits a name for sorting as people count: `node2` before `node10`.
 pub(crate) fn natural_sort_key(name: &[u8]) -> Vec<(u64, Vec<u8>)> {
     name.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
         .map(|part| match std::str::from_utf8(part).map(str::parse) {
@@ -234,17 +234,17 @@ pub(crate) fn natural_sort_key(name: &[u8]) -> Vec<(u64, Vec<u8>)> {
         .collect()
 }
 
-/// Sets that can be joined.
+/// Disjoint sets that can be joined.
 #[derive(Debug, Default)]
 pub(crate) struct DisjointSets(Vec<usize>);
 
 impl DisjointSets {
-    /// `n` sets of one.
+    /// Makes `n` sets of one.
     pub(crate) fn new(n: usize) -> DisjointSets {
         DisjointSets((0..n).collect())
     }
 
-    /// The set that `at` is in.
+    /// Returns the root of the set of `at`.
     pub(crate) fn find_root(&mut self, at: usize) -> usize {
         let mut root = at;
         while self.0[root] != root {
@@ -254,7 +254,7 @@ impl DisjointSets {
         root
     }
 
-    /// Makes two sets one, named by the lower of the two.
+    /// Joins two sets; the lower root remains.
     pub(crate) fn join_sets(&mut self, a: usize, b: usize) {
         let (a, b) = (self.find_root(a), self.find_root(b));
         self.0[a.max(b)] = a.min(b);

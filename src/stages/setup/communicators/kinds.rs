@@ -1,5 +1,4 @@
-//! The communicators by what they are for and how large they are: what two jobs can be held
-//! against each other in, whose ids and addresses never agree.
+//! Communicators by purpose and size, to compare jobs: their ids and addresses always differ.
 
 use super::CommunicatorsSummary;
 use super::facts::CommunicatorFacts;
@@ -8,23 +7,23 @@ use crate::grammar::message::graph::ChannelCounts;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// A communicator without its name.
+/// A communicator without its identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommunicatorKind {
-    /// What it is for: `tensor`, `unknown`.
+    /// Its purpose: `tensor`, `unknown`.
     pub(crate) label: &'static str,
     /// Its size.
     pub(crate) nranks: Option<u32>,
-    /// Nodes it spans.
+    /// Number of nodes.
     pub(crate) nodes: Option<u32>,
-    /// Its members name it: it is one, and not one process's side.
+    /// Its members share an identity; otherwise it is one process's side.
     pub(crate) named: bool,
-    /// The numbers of channels that its members say it has.
+    /// Numbers of channels that its members report.
     pub(crate) channels: BTreeSet<ChannelCounts>,
 }
 
 impl CommunicatorsSummary {
-    /// All communicators, in the order they first appear.
+    /// Lists all communicators in the order in which they first appear.
     pub(crate) fn communicator_kinds(&self) -> impl Iterator<Item = CommunicatorKind> {
         self.communicators.iter().map(|communicator| {
             let of = CommunicatorFacts::new(self, communicator);
@@ -42,7 +41,7 @@ impl CommunicatorsSummary {
         })
     }
 
-    /// What the communicator is for that a merged member makes its calls on.
+    /// Returns the purpose of the communicator of each merged member's calls.
     pub(crate) fn member_purposes(&self) -> FxHashMap<u32, &'static str> {
         let mut of_side: FxHashMap<usize, &'static str> = FxHashMap::default();
         for communicator in &self.communicators {
@@ -53,7 +52,7 @@ impl CommunicatorsSummary {
         self.side_of.iter().filter_map(label).collect()
     }
 
-    /// The name of an operation.
+    /// Returns the name of an operation.
     pub(crate) fn op_name(&self, op: u32) -> &[u8] {
         self.ops.name_of_op(op)
     }

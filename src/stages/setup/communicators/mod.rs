@@ -1,9 +1,9 @@
 //! nccl-communicators: one row for each communicator, its members and its purpose.
 //!
-//! Chunks keep their calls ([`crate::count::tally`]) and their lines about communicators (`fold`). At
-//! the merge these become *sides*: one process's view of one communicator, from the line that
-//! begins it to the one that ends it. Sides of one id are a communicator (`identity`); what it is
-//! for is read from where its members are and what they send (`label`, `traffic`).
+//! Chunks keep their calls ([`crate::count::tally`]) and their lines about communicators (`fold`). The
+//! merge turns them into *sides*: one process's view of one communicator, from its first line to its last.
+//! Sides of one id are a communicator (`identity`); its purpose follows from its members' places and their
+//! traffic (`purpose_rules`, `traffic`).
 
 mod facts;
 mod fold;
@@ -56,7 +56,7 @@ pub(crate) use kinds::CommunicatorKind;
 pub(crate) use purpose::CommunicatorPurpose;
 pub use rows::{build_communicator_grid, build_member_grid, build_terminal_grid};
 
-/// What the logs say about communicators.
+/// Communicators of all logs.
 #[derive(Debug, Default)]
 pub struct CommunicatorsSummary {
     /// Operations by number.
@@ -67,7 +67,7 @@ pub struct CommunicatorsSummary {
     pub(crate) communicators: Vec<MergedCommunicator>,
     /// The sides, by number.
     pub(crate) sides: Vec<CommunicatorSide>,
-    /// Whose side a merged member's calls were made on.
+    /// The side on which a merged member makes its calls.
     pub(crate) side_of: FxHashMap<u32, usize>,
     /// The inputs' names.
     pub inputs: Vec<String>,
@@ -76,14 +76,14 @@ pub struct CommunicatorsSummary {
 }
 
 impl CommunicatorsSummary {
-    /// Takes back what was united: each communicator is what lines tell of it.
+    /// Undoes unions: each communicator is again as its lines show it.
     pub(crate) fn undo_unions(&mut self) {
         if let Some(apart) = self.apart.take() {
             self.communicators = apart;
         }
     }
 
-    /// Makes one communicator of sides that are each one of their own.
+    /// Unites sides that are each a communicator of their own.
     pub(crate) fn unite_sides(
         &mut self,
         nranks: u32,
@@ -103,7 +103,7 @@ impl CommunicatorsSummary {
         });
         let all: FxHashSet<usize> = sides.iter().copied().collect();
         let is_one = |c: &MergedCommunicator| matches!(c.key, Named::Own(at) if all.contains(&at));
-        // Where each is when they are one, the last.
+        // The place of each communicator afterwards; the united one is last.
         let rest = self.communicators.iter().filter(|c| !is_one(c)).count();
         let mut next = 0..rest;
         let place = |c: &MergedCommunicator| {
@@ -124,7 +124,7 @@ impl CommunicatorsSummary {
     }
 }
 
-/// What the counting tells apart: every call but its buffers, sizes to three digits.
+/// Returns how calls are distinguished: by everything but their buffers, with sizes to three digits.
 pub(crate) fn tally_options(steps: bool) -> tally::Options {
     tally::Options {
         sizing: SizeKey::Digits,
@@ -171,7 +171,7 @@ pub fn read_communicators(
     Ok(found)
 }
 
-/// What was read so far.
+/// The stage.
 struct CommunicatorsStage<'o> {
     all: CommunicatorTotals,
     present: PresentSteps,

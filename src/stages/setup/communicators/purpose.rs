@@ -1,27 +1,27 @@
-//! What a communicator is for, as it is printed.
+//! Purposes of communicators, as they are printed.
 
-/// What a communicator is for, and why.
+/// Purpose of a communicator, and why.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct PurposeLabel {
-    /// What.
+    /// The purpose.
     pub(crate) of: CommunicatorPurpose,
     /// Use and place agree, and nothing else fits.
     pub(crate) high: bool,
-    /// Why.
+    /// The reasons.
     pub(crate) evidence: Vec<String>,
 }
 
 impl PurposeLabel {
-    /// True where something is known.
+    /// True if the purpose is known.
     pub(crate) fn is_known(&self) -> bool {
         self.of != CommunicatorPurpose::Unknown
     }
 }
 
-/// What a communicator is for.
+/// Purpose of a communicator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum CommunicatorPurpose {
-    /// Not known.
+    /// Unknown.
     #[default]
     Unknown,
     /// A layer's tensors are spread over it.
@@ -41,7 +41,7 @@ pub(crate) enum CommunicatorPurpose {
 }
 
 impl CommunicatorPurpose {
-    /// The word in the table.
+    /// Returns the word in the table.
     pub(crate) fn name(self) -> &'static str {
         match self {
             CommunicatorPurpose::Unknown => "unknown",

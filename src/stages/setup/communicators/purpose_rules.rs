@@ -1,7 +1,7 @@
-//! What a communicator is for, from where its members are and what they send.
+//! Finds the purpose of communicators from their members' places and their traffic.
 //!
-//! Use and place are judged apart. A label is *high* only where both say the same and nothing else
-//! fits; what one of them says alone is *low*; where neither says anything it is unknown.
+//! Use and place are judged separately. A label is *high* if both agree and nothing else fits, *low* if
+//! only one of them shows it, and unknown otherwise.
 //!
 //! | label | use | place |
 //! |---|---|---|
@@ -22,7 +22,7 @@ use super::traffic::{CommunicatorTraffic, TrafficClass};
 use crate::members::OpInterner;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Labels all communicators of the logs, which hold `steps` steps (0: not known).
+/// Labels all communicators of logs with `steps` steps (0: unknown).
 pub(crate) fn label_communicators(
     all: &mut [MergedCommunicator],
     sides: &[CommunicatorSide],
@@ -34,7 +34,7 @@ pub(crate) fn label_communicators(
         .map(|c| CommunicatorTraffic::from_calls(c, sides, ops, steps))
         .collect();
     let job = JobCommunicators::new(all, sides, &traffic);
-    // First what needs no other label, then what others are held against.
+    // Labels that need no other label come first.
     let mut labels: Vec<PurposeLabel> = (0..all.len()).map(|at| job.label_alone(at)).collect();
     job.label_gradient_sums(&mut labels);
     job.label_chains(&mut labels);
@@ -55,20 +55,20 @@ pub(crate) fn label_communicators(
     }
 }
 
-/// The communicators of a job beside each other.
+/// Communicators of a job.
 struct JobCommunicators<'c> {
     all: &'c [MergedCommunicator],
     traffic: &'c [CommunicatorTraffic],
     /// The GPUs of each.
     gpus: Vec<FxHashSet<JobGpu>>,
-    /// For each those that share a GPU with it and have other members.
+    /// For each: communicators that share a GPU with it and have other members.
     beside: Vec<Vec<usize>>,
-    /// For each those that have the same members.
+    /// For each: communicators with the same members.
     same: Vec<Vec<usize>>,
-    /// Those that sum the gradients of layers that both ends of a pipeline have: no dimension of
-    /// their own.
+    /// Communicators that sum the gradients of layers at both ends of a pipeline: they are no dimension of
+    /// the job.
     ends: Vec<bool>,
-    /// The GPUs of each that connects neighbours, by rank.
+    /// GPUs by rank of each communicator that connects neighbours.
     chains: Vec<Vec<JobGpu>>,
 }
 
@@ -87,7 +87,7 @@ impl<'c> JobCommunicators<'c> {
             .collect();
         let mut of: FxHashMap<JobGpu, Vec<usize>> = FxHashMap::default();
         for (at, gpus) in gpus.iter().enumerate() {
-            // One with traffic can say something of another.
+            // Only communicators with traffic help to label another.
             if traffic[at].class != TrafficClass::Control {
                 for &gpu in gpus {
                     of.entry(gpu).or_default().push(at);
@@ -129,14 +129,14 @@ impl<'c> JobCommunicators<'c> {
         }
     }
 
-    /// GPUs that two communicators share.
+    /// Counts the GPUs that two communicators share.
     fn count_shared_gpus(&self, a: usize, b: usize) -> usize {
         let (a, b) = (&self.gpus[a], &self.gpus[b]);
         let (few, many) = if a.len() < b.len() { (a, b) } else { (b, a) };
         few.iter().filter(|gpu| many.contains(gpu)).count()
     }
 
-    /// Those beside it that sum, and cross it at one GPU: another dimension of the job.
+    /// Returns the communicators that sum and cross it at one GPU: other dimensions of the job.
     fn crossing_dimensions(&self, at: usize) -> impl Iterator<Item = usize> {
         self.beside[at].iter().copied().filter(move |&other| {
             self.traffic[other].class == TrafficClass::Sums
@@ -145,7 +145,7 @@ impl<'c> JobCommunicators<'c> {
         })
     }
 
-    /// What a communicator says by itself.
+    /// Labels a communicator by itself.
     fn label_alone(&self, at: usize) -> PurposeLabel {
         let (own, traffic) = (&self.all[at], &self.traffic[at]);
         let mut named = self
@@ -170,7 +170,7 @@ impl<'c> JobCommunicators<'c> {
         };
         match traffic.class {
             TrafficClass::Exchange => of(CommunicatorPurpose::Expert, traffic.is_uneven, None),
-            // Of those that are not used the first with all ranks is the one that every job has.
+            // The first unused communicator with all ranks is the one that every job has.
             TrafficClass::Control
                 if own.place.has_all_job_ranks()
                     && (traffic.calls > 0
@@ -204,7 +204,7 @@ impl<'c> JobCommunicators<'c> {
         }
     }
 
-    /// Those that sum, with more than one GPU.
+    /// Returns the communicators that sum, with more than one GPU.
     fn summing_communicators(&self) -> impl Iterator<Item = usize> {
         (0..self.all.len()).filter(|&at| {
             self.traffic[at].class == TrafficClass::Sums
@@ -213,7 +213,7 @@ impl<'c> JobCommunicators<'c> {
         })
     }
 
-    /// Communicators that sum gradients.
+    /// Labels communicators that sum gradients.
     fn label_gradient_sums(&self, labels: &mut [PurposeLabel]) {
         for at in self.summing_communicators() {
             let traffic = &self.traffic[at];
@@ -222,17 +222,17 @@ impl<'c> JobCommunicators<'c> {
                 .crossing_dimensions(at)
                 .any(|other| self.traffic[other].sums > 4.0 * traffic.sums);
             let stride = place.stride();
-            // Gradients are summed across the copies of a model, which lie outside its shards.
+            // Gradients are summed across the copies of a model, which are outside its shards.
             let inside = self
                 .crossing_dimensions(at)
                 .any(|other| self.all[other].place.stride() > stride);
             let fits = place.has_all_job_ranks() || stride.is_some() && !inside;
-            // What one that crosses it scattered is summed over the copies of a model (HSDP).
+            // Gradients scattered by a crossing communicator are summed over the copies of a model (HSDP).
             let again = traffic.only_reduces()
                 && self
                     .crossing_dimensions(at)
                     .any(|other| traffic.sums_scattered_by(&self.traffic[other]));
-            // Where there is nothing else to share out, all ranks train on different data.
+            // Without another dimension all ranks train on different data.
             let zero = place.has_all_job_ranks()
                 && traffic.is_zero()
                 && self.crossing_dimensions(at).next().is_none();
@@ -262,7 +262,7 @@ impl<'c> JobCommunicators<'c> {
         }
     }
 
-    /// Communicators of Send and Recv between neighbours.
+    /// Labels communicators of Send and Recv between neighbours.
     fn label_chains(&self, labels: &mut [PurposeLabel]) {
         for at in 0..self.all.len() {
             let (TrafficClass::Chain { ring }, place) =
@@ -272,11 +272,11 @@ impl<'c> JobCommunicators<'c> {
             };
             let data = |&other: &usize| labels[other].of == CommunicatorPurpose::Data;
             let beside = || self.beside[at].iter().copied().filter(data);
-            // Ranks that sum gradients together have the same layers: they are no pipeline.
+            // Ranks that sum gradients together have the same layers, so they are no pipeline.
             let inside = beside().any(|other| self.count_shared_gpus(at, other) > 1)
                 || self.same[at].iter().any(data);
-            // The pipeline is the outermost dimension: its neighbours are further apart than a
-            // whole communicator of gradients is wide.
+            // The pipeline is the outermost dimension: its neighbours are further apart than a communicator
+            // of gradients is wide.
             let outside = beside().any(|other| {
                 let of = &self.all[other];
                 self.count_shared_gpus(at, other) == 1
@@ -310,7 +310,7 @@ impl<'c> JobCommunicators<'c> {
         }
     }
 
-    /// Communicators that sum activations.
+    /// Labels communicators that sum activations.
     fn label_tensor_groups(&self, labels: &mut [PurposeLabel]) {
         for at in self.summing_communicators() {
             let (own, traffic) = (&self.all[at], &self.traffic[at]);
@@ -326,12 +326,13 @@ impl<'c> JobCommunicators<'c> {
                 labels[other].of == CommunicatorPurpose::Data
                     && self.traffic[other].sums_gradients()
             });
-            // A shard's sums come again in what sums them over the copies (HSDP).
+            // Sums of a shard are repeated by the communicator that sums them over the copies (HSDP).
             let again = crossing
                 .iter()
                 .any(|&other| self.traffic[other].sums_scattered_by(traffic));
             let busiest = busiest && !crossing.is_empty();
-            // Where steps are not known, others show what is many, or that a few tokens come alone.
+            // Without steps, other communicators show whether calls are frequent, or whether tokens come
+            // alone.
             let tokens = traffic.again == 0.0 && own.place.has_all_job_ranks() && traffic.is_tokens;
             let many = traffic.again >= 4.0 || traffic.again == 0.0 && busiest || tokens;
             if again || !(many || beside_gradients || busiest) {
@@ -339,7 +340,7 @@ impl<'c> JobCommunicators<'c> {
             }
             let place = &own.place;
             let near = place.stride() == Some(1);
-            // Another dimension begins where this one ends.
+            // Another dimension begins after the last rank of this one.
             let next = self.beside[at].iter().any(|&other| {
                 matches!(
                     labels[other].of,
@@ -375,7 +376,7 @@ impl<'c> JobCommunicators<'c> {
         }
     }
 
-    /// The length of the pipeline of which its members are the first and the last rank.
+    /// Returns the length of the pipeline whose first and last ranks are its members.
     fn find_pipeline_length(&self, at: usize) -> Option<usize> {
         let own = &self.gpus[at];
         let is_own = |all: &&Vec<JobGpu>| {
@@ -386,7 +387,7 @@ impl<'c> JobCommunicators<'c> {
         self.chains.iter().find(is_own).map(Vec::len)
     }
 
-    /// Where a communicator's ranks are.
+    /// Describes the places of a communicator's ranks.
     fn describe_ranks(&self, at: usize) -> String {
         let place = &self.all[at].place;
         match place.stride() {
@@ -398,7 +399,7 @@ impl<'c> JobCommunicators<'c> {
     }
 }
 
-/// Which communicators only reduce, and all between ranks of one pipeline.
+/// Finds communicators that only reduce, all between ranks of one pipeline.
 fn find_pipeline_ends(gpus: &[FxHashSet<JobGpu>], traffic: &[CommunicatorTraffic]) -> Vec<bool> {
     let mut numbers: FxHashMap<JobGpu, usize> = FxHashMap::default();
     for gpu in gpus.iter().flatten() {

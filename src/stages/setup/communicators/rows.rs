@@ -38,7 +38,7 @@ const COMMUNICATOR_COLUMNS: [&str; 27] = [
     "name",
 ];
 
-/// One row a communicator.
+/// Builds a row for each communicator.
 pub fn build_communicator_grid(found: &CommunicatorsSummary) -> Grid {
     let row = |communicator: &MergedCommunicator| {
         let of = CommunicatorFacts::new(found, communicator);
@@ -97,7 +97,7 @@ pub fn build_communicator_grid(found: &CommunicatorsSummary) -> Grid {
     }
 }
 
-/// The host of a side; a line without a header has none.
+/// Returns the host of a side; empty without a header.
 fn build_host_cell(of: &CommunicatorFacts<'_>, side: &CommunicatorSide) -> TableCell<'static> {
     match of.host(side) {
         host if host.is_empty() => TableCell::Empty,
@@ -105,7 +105,7 @@ fn build_host_cell(of: &CommunicatorFacts<'_>, side: &CommunicatorSide) -> Table
     }
 }
 
-/// One row a member.
+/// Builds a row for each member.
 pub fn build_member_grid(found: &CommunicatorsSummary) -> Grid {
     let columns = [
         "comm_id",
@@ -162,7 +162,7 @@ pub fn build_member_grid(found: &CommunicatorsSummary) -> Grid {
     }
 }
 
-/// The rows as they are looked at: the columns that say something, the longest last.
+/// Builds the rows for a terminal: only columns with values, the longest last.
 pub fn build_terminal_grid(found: &CommunicatorsSummary) -> Grid {
     let columns = [
         "communicator",

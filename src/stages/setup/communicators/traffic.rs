@@ -23,17 +23,17 @@ fn is_half_precision(datatype: u64) -> bool {
     Datatype::from_code(datatype).and_then(Datatype::size) == Some(2)
 }
 
-/// The bulk of a communicator's bytes.
+/// Most of a communicator's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum TrafficClass {
-    /// Nothing but small calls and broadcasts.
+    /// Only small calls and broadcasts.
     #[default]
     Control,
     /// From every rank to every rank.
     Exchange,
-    /// Between neighbours; in one direction, round.
+    /// Between neighbours.
     Chain {
-        /// All send to the next and receive from the previous.
+        /// All send to the next rank and receive from the previous.
         ring: bool,
     },
     /// Gathers and sums.
@@ -42,26 +42,24 @@ pub(super) enum TrafficClass {
     Mixed,
 }
 
-/// What a communicator's calls say.
+/// Traffic of a communicator.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CommunicatorTraffic {
-    /// The bulk of it.
+    /// The class of most bytes.
     pub(super) class: TrafficClass,
     /// Calls of all members.
     pub(super) calls: u64,
-    /// Exchanged parts differ in size from call to call, as tokens for experts do.
+    /// Parts of exchanges differ in size from call to call, as tokens for experts do.
     pub(super) is_uneven: bool,
     /// Large gathers and sums of a member.
     pub(super) sums: f64,
-    /// How often a member makes its most frequent large call in a step; 0 where steps are not
-    /// known.
+    /// Number of times a member makes its most frequent large call in a step; 0 if steps are unknown.
     pub(super) again: f64,
-    /// AllReduces of several sizes, each made as often as the others, hardly more than once a step.
+    /// AllReduces have several sizes, all about as frequent, and hardly more than one a step.
     pub(super) is_buckets: bool,
-    /// Besides gathers of what comes of them, AllReduces of several sizes, each made as often as the
-    /// others.
+    /// Besides gathers, AllReduces have several sizes, all about as frequent.
     is_even: bool,
-    /// AllReduces of halves, large and small: of a sequence and of a few tokens.
+    /// AllReduces of half-precision values are large and small: of a sequence and of a few tokens.
     pub(super) is_tokens: bool,
     /// Sums are averages, or scaled.
     is_average: bool,
@@ -70,14 +68,14 @@ pub(super) struct CommunicatorTraffic {
     /// A member's large gathers and scatters.
     gathers: f64,
     scatters: f64,
-    /// What is summed: datatype and size.
+    /// Datatype and size of ReduceScatters, and of AllReduces.
     scattered: BTreeSet<(u64, u64)>,
     reduced: BTreeSet<(u64, u64)>,
-    /// The name for a person.
+    /// Reasons, in words.
     pub(super) evidence: Vec<String>,
 }
 
-/// Bytes by what they are for.
+/// Bytes by class.
 #[derive(Debug, Default)]
 struct TrafficBytes {
     exchange: u128,
@@ -86,10 +84,10 @@ struct TrafficBytes {
     other: u128,
 }
 
-/// What the calls of a communicator's members add up to.
+/// Sums over the calls of a communicator's members.
 #[derive(Debug, Default)]
 struct TrafficTotals {
-    /// The parts of it that are sums.
+    /// The values that are sums.
     traffic: CommunicatorTraffic,
     bytes: TrafficBytes,
     peers: TrafficPeers,
@@ -98,7 +96,7 @@ struct TrafficTotals {
     /// Large calls that sum, and those that average.
     summed: u64,
     averaged: u64,
-    /// AllReduces of halves: of a few tokens, and of all sizes.
+    /// AllReduces of half-precision values: number with a few tokens, and all sizes.
     few: u64,
     halves: BTreeSet<u64>,
     gather_types: BTreeSet<u64>,
@@ -106,7 +104,7 @@ struct TrafficTotals {
 }
 
 impl TrafficTotals {
-    /// Adds the calls of `side`, one of so many `members`, that are alike.
+    /// Adds equal calls of `side`, one of `members` members.
     fn add_calls(
         &mut self,
         side: &CommunicatorSide,
@@ -176,7 +174,7 @@ impl TrafficTotals {
         *equal = equal.saturating_add(value.calls);
     }
 
-    /// What that says of a communicator of `nranks` ranks (0: not known).
+    /// Turns the sums into traffic of a communicator of `nranks` ranks (0: unknown).
     fn into_traffic(self, nranks: u32, members: f64, steps: u64) -> CommunicatorTraffic {
         let TrafficTotals {
             mut traffic,
@@ -199,7 +197,7 @@ impl TrafficTotals {
             < self.scatter_types.iter().filter_map(size).min()
             && !self.gather_types.is_empty();
         let most = large.values().max().copied().unwrap_or(0);
-        // What is made once, at the start, is no bucket.
+        // A call made once, at the start, is no bucket.
         let regular = || large.values().filter(|&&n| n.saturating_mul(8) > most);
         let least = regular().min().copied().unwrap_or(0);
         if steps > 0 {
@@ -224,7 +222,7 @@ impl TrafficTotals {
 }
 
 impl CommunicatorTraffic {
-    /// What the calls of a communicator say; the log holds `steps` steps (0: not known).
+    /// Computes a communicator's traffic; the log holds `steps` steps (0: unknown).
     pub(super) fn from_calls(
         own: &MergedCommunicator,
         sides: &[CommunicatorSide],
@@ -241,32 +239,32 @@ impl CommunicatorTraffic {
         totals.into_traffic(own.nranks.unwrap_or(0), members, steps)
     }
 
-    /// Its sums are of gradients, whatever else.
+    /// True if it sums gradients.
     pub(super) fn sums_gradients(&self) -> bool {
         self.is_average || self.is_master
     }
 
-    /// It gathers parameters twice and scatters gradients once: shards of a model.
+    /// True if it gathers parameters twice and scatters gradients once: shards of a model.
     pub(super) fn is_sharded(&self) -> bool {
         let ratio = self.gathers / self.scatters;
         (1.8..=2.2).contains(&ratio)
     }
 
-    /// By its calls alone it may be one of all ranks that train on different data: buckets of
-    /// gradients and gathers of what was updated with them (ZeRO-1, ZeRO-2), or gathers of parameters
-    /// and scatters of their gradients (ZeRO-3).
+    /// True if its calls fit ranks that train on different data: buckets of gradients and gathers of the
+    /// updated parameters (ZeRO-1, ZeRO-2), or gathers of parameters and scatters of their gradients
+    /// (ZeRO-3).
     pub(super) fn is_zero(&self) -> bool {
         let ratio = self.gathers / self.scatters;
         let is_sharded = self.reduced.is_empty() && (1.75..=2.5).contains(&ratio);
         !self.is_tokens && (self.is_even || is_sharded)
     }
 
-    /// It sums, and neither gathers nor scatters.
+    /// True if it sums, and neither gathers nor scatters.
     pub(super) fn only_reduces(&self) -> bool {
         self.gathers + self.scatters == 0.0
     }
 
-    /// It sums what the other scattered.
+    /// True if it sums the results that the other scattered.
     pub(super) fn sums_scattered_by(&self, other: &CommunicatorTraffic) -> bool {
         !other.scattered.is_empty() && !self.reduced.is_disjoint(&other.scattered)
     }
@@ -321,7 +319,7 @@ impl CommunicatorTraffic {
 impl TrafficBytes {
     fn classify(&self, chain: Option<bool>) -> TrafficClass {
         let all = self.exchange + self.point + self.sums + self.other;
-        // A loss and a flag in between do not count.
+        // A few other calls, such as a loss or a flag, do not change the class.
         let is_most = |part: u128| part > 0 && part.saturating_mul(4) >= all.saturating_mul(3);
         if all == 0 {
             TrafficClass::Control
@@ -337,14 +335,14 @@ impl TrafficBytes {
     }
 }
 
-/// Who sends to whom.
+/// Peers of Send and Recv.
 #[derive(Debug, Default)]
 struct TrafficPeers {
-    /// Rank, peer.
+    /// Rank and peer.
     sent: BTreeSet<(u32, i64)>,
     received: BTreeSet<(u32, i64)>,
     sizes: BTreeSet<u64>,
-    /// How many sizes there are of each rank and peer, in all.
+    /// Number of distinct sizes over all ranks and peers.
     parts: usize,
     to_itself: bool,
 }
@@ -362,13 +360,13 @@ impl TrafficPeers {
         }
     }
 
-    /// What a rank sends to a peer differs from call to call. The parts of a layer's sequence are of a
-    /// few sizes, that come again.
+    /// True if the messages of a rank to a peer differ in size. The parts of a layer's sequence have a few
+    /// sizes that repeat.
     fn has_varying_sizes(&self) -> bool {
         self.sizes.len() > 2 && self.parts >= MIN_BUCKET_SIZES * self.sent.len()
     }
 
-    /// Every rank that sends does so to every other; of two ranks to itself too.
+    /// True if every sending rank sends to every other; of two ranks, also to itself.
     fn is_all_to_all(&self, nranks: u32) -> bool {
         let senders: BTreeSet<u32> = self.sent.iter().map(|s| s.0).collect();
         let each = nranks.saturating_sub(1) as usize + usize::from(self.to_itself);
@@ -377,7 +375,7 @@ impl TrafficPeers {
             && self.sent.len() >= senders.len() * each
     }
 
-    /// Whether all peers are neighbours, and if so, whether all send only to the next.
+    /// Returns whether all send only to the next rank; `None` if some peers are not neighbours.
     fn find_chain(&self, nranks: u32) -> Option<bool> {
         let n = i64::from(nranks);
         let step = |&(rank, peer): &(u32, i64)| (peer - i64::from(rank)).rem_euclid(n.max(1));

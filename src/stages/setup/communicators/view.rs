@@ -11,12 +11,12 @@ pub struct CommunicatorView<'f> {
     pub comm_id: Option<String>,
     /// Its size.
     pub nranks: Option<u32>,
-    /// How many nodes it is on.
+    /// Its number of nodes.
     pub nodes: Option<u32>,
 }
 
 impl CommunicatorsSummary {
-    /// All communicators, in the order they were first seen.
+    /// Lists all communicators, in the order in which they were first seen.
     pub fn views(&self) -> impl Iterator<Item = CommunicatorView<'_>> {
         self.communicators.iter().map(|communicator| {
             let facts = CommunicatorFacts::new(self, communicator);
@@ -31,7 +31,7 @@ impl CommunicatorsSummary {
 }
 
 impl<'f> CommunicatorView<'f> {
-    /// The members seen, by rank.
+    /// Returns the members seen, by rank.
     pub fn members(&self) -> impl Iterator<Item = CommunicatorMember<'f>> {
         self.facts.members()
     }

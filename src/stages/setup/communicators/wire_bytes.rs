@@ -1,9 +1,8 @@
-//! A model of what a communicator's calls move between ranks, and how much of it between nodes.
+//! A model of the bytes that a communicator's calls move between ranks and between nodes.
 //!
-//! NCCL does not print what goes over a wire. The model: a ring enters and leaves each node once,
-//! a tree has one edge less than it has nodes between them, and each edge carries what it has to
-//! at best (nccl-tests `doc/PERFORMANCE.md`). With n ranks on N nodes, a call of S bytes a rank
-//! (API basis) moves
+//! NCCL does not print bytes on the wire. The model: a ring enters and leaves each node once, a tree has
+//! one edge fewer between nodes than there are nodes, and each edge carries its best-case bytes (nccl-tests
+//! `doc/PERFORMANCE.md`). With n ranks on N nodes, a call of S bytes a rank (API basis) moves
 //!
 //! | operation | in all | of it between nodes, ring | tree |
 //! |---|---|---|---|
@@ -14,16 +13,15 @@
 //! | Gather, Scatter | (n-1) S | what ranks on other nodes than the root's send or receive | the same |
 //! | Send | S | all, if the peer is on another node | the same |
 //!
-//! Gather and Scatter are a Send and a Recv between the root and every other rank (`src/enqueue.cc`
-//! since 2.28): a star, whose parts do not go from rank to rank. Each rank's part is rounded down to
-//! a whole byte.
+//! Gather and Scatter are a Send and a Recv between the root and each other rank (`src/enqueue.cc` since
+//! 2.28): a star, not a ring. Each rank's part is rounded down to a whole byte.
 
 use super::facts::CommunicatorFacts;
 use super::fold::CommunicatorSide;
 use crate::count::tally::{CallKey, CallVolume, UNKNOWN_SIZE};
 use crate::grammar::values::{OpKind, op_kind};
 
-/// Bytes of all ranks' calls together.
+/// Bytes of all ranks' calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct WireBytes {
     /// Between ranks.
@@ -34,8 +32,8 @@ pub(super) struct WireBytes {
     pub(super) tree: u128,
 }
 
-/// What a communicator's calls move, where all its ranks and their nodes are known and every
-/// operation is one of the model's.
+/// Computes the bytes of a communicator's calls, if all its ranks and their nodes are known and the model
+/// has all its operations.
 pub(super) fn compute_wire_bytes(of: &CommunicatorFacts<'_>) -> Option<WireBytes> {
     let n = u128::from(of.nranks()?);
     let nodes = of.ranks_by_node()?;
@@ -51,7 +49,7 @@ pub(super) fn compute_wire_bytes(of: &CommunicatorFacts<'_>) -> Option<WireBytes
     Some(sum)
 }
 
-/// What one rank's calls add: its part of what all ranks' equal calls move.
+/// Returns the part of one rank in the bytes of all ranks' equal calls.
 fn compute_moved_bytes(
     of: &CommunicatorFacts<'_>,
     side: &CommunicatorSide,
@@ -64,7 +62,7 @@ fn compute_moved_bytes(
         return None;
     }
     let (bytes, across) = (value.bytes, nodes.len() as u128);
-    // A part of `all`; nothing where a communicator of one rank would divide by it.
+    // A part of `all`; 0 for a communicator of one rank.
     let part = |all: u128, n: u128, of: u128| all.checked_mul(n).map(|x| x / of.max(1));
     let crossing = if across > 1 { across } else { 0 };
     let even = |all: u128, between: u128| WireBytes {
@@ -94,7 +92,7 @@ fn compute_moved_bytes(
             let all = part(bytes, n - 1, n)?;
             even(all, part(all, across - 1, n - 1)?)
         }
-        // What is sent is what is received: it is counted once.
+        // Sent bytes equal received bytes and count once.
         OpKind::PointToPoint if of.operation_name(key) == b"Recv" => WireBytes::default(),
         OpKind::PointToPoint => {
             let far = across > 1 && of.is_on_other_node(side, u32::try_from(key.root).ok()?)?;

@@ -1,4 +1,4 @@
-//! Connections as their lines give them, and what they come to: who reaches whom over what.
+//! Connections of ranks, as lines report them.
 
 use super::owner::OwnerClaim;
 use crate::grammar::message::network::channel::{ChannelConnection, ConnectionSide};
@@ -9,17 +9,17 @@ use std::collections::BTreeSet;
 /// A connection without its channel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ConnectionPath {
-    /// The rank that sends; of a COLLNET connection the one that prints.
+    /// The rank that sends; for COLLNET the rank that prints.
     pub from: u32,
     /// The rank that receives.
     pub to: Option<u32>,
-    /// Which end prints the line, where both do.
+    /// True if the receiving end prints the line; unknown for transports with one line.
     pub receives: Option<bool>,
-    /// What it goes over.
+    /// Its transport.
     pub via: ConnectionTransport,
 }
 
-/// What a connection goes over.
+/// Transport of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ConnectionTransport {
     /// From GPU to GPU: how, and whether the receiver reads.
@@ -30,19 +30,18 @@ pub enum ConnectionTransport {
     Net(ConnectionNic),
     /// Through the network's switches.
     CollNet(ConnectionNic),
-    /// The next rank on a ring, or the rank above in a tree: what the ranks are arranged in, and no
-    /// connection.
+    /// A hop to the next rank on a ring or the parent in a tree; it is an arrangement and no connection.
     Hop(GraphHop),
 }
 
 /// A hop of a ring or a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum GraphHop {
-    /// By the line of the rank that it begins at.
+    /// A ring's hop, from the line of the rank where it begins.
     Ring,
-    /// By rank 0, which prints whole rings.
+    /// A ring's hop, from rank 0, which prints whole rings.
     RingOfAll,
-    /// From a rank to the one it hands on to.
+    /// A tree's hop to the parent.
     Tree,
 }
 
@@ -55,19 +54,19 @@ pub struct ConnectionNic {
     pub nic: u32,
     /// It reaches the GPU's memory.
     pub gdr: bool,
-    /// The rank whose proxy sends, if that is another one's (PXN).
+    /// The rank of the proxy that sends, if it is another rank (PXN).
     pub proxy: Option<u32>,
     /// The buffers are shared.
     pub shared: bool,
 }
 
 impl ConnectionPath {
-    /// True where a communicator's rank can print a line of it.
+    /// True if `rank` of a communicator of `nranks` can print a line of it.
     pub fn can_be_printed_by(&self, rank: u32, nranks: u32) -> bool {
         rank == self.printing_rank() && self.highest_rank() < nranks
     }
 
-    /// The way of a line.
+    /// Returns the path of a line.
     pub fn from_connection(c: &ChannelConnection<'_>) -> ConnectionPath {
         let via = match c.via {
             Transport::P2p { how, read } => ConnectionTransport::P2p(how.into(), read),
@@ -103,7 +102,7 @@ impl ConnectionPath {
         }
     }
 
-    /// The hop from a rank to another.
+    /// Returns the path of a hop.
     pub fn from_hop(hop: GraphHop, from: u32, to: u32) -> ConnectionPath {
         ConnectionPath {
             from,
@@ -113,7 +112,7 @@ impl ConnectionPath {
         }
     }
 
-    /// The rank that prints the line.
+    /// Returns the rank that prints the line.
     pub fn printing_rank(&self) -> u32 {
         match (self.receives, self.to) {
             _ if self.via == ConnectionTransport::Hop(GraphHop::RingOfAll) => 0,
@@ -122,14 +121,14 @@ impl ConnectionPath {
         }
     }
 
-    /// The higher rank: a communicator has more than that.
+    /// Returns the higher rank: the communicator is larger.
     pub fn highest_rank(&self) -> u32 {
         self.from.max(self.to.unwrap_or(0))
     }
 }
 
 impl ConnectionTransport {
-    /// The NIC, where there is one.
+    /// Returns the NIC, if there is one.
     pub fn nic(&self) -> Option<&ConnectionNic> {
         match self {
             ConnectionTransport::Net(card) | ConnectionTransport::CollNet(card) => Some(card),
@@ -137,7 +136,7 @@ impl ConnectionTransport {
         }
     }
 
-    /// `P2P`, `SHM`, `NET`, `COLLNET`.
+    /// Returns `P2P`, `SHM`, `NET` or `COLLNET`.
     pub fn word(&self) -> &'static str {
         match self {
             ConnectionTransport::P2p(..) => "P2P",
@@ -149,7 +148,7 @@ impl ConnectionTransport {
         }
     }
 
-    /// What follows the word: `CUMEM/read`, `direct`, `IB`.
+    /// Formats the part after the word: `CUMEM/read`, `direct`, `IB`.
     pub fn format_detail(&self) -> Vec<u8> {
         match self {
             ConnectionTransport::P2p(how, true) => [how, &b"/read"[..]].concat(),
@@ -162,7 +161,7 @@ impl ConnectionTransport {
         }
     }
 
-    /// Both, with GPUDirect: `NET/IB GDRDMA`.
+    /// Formats word and detail with GPUDirect: `NET/IB GDRDMA`.
     pub fn format_transport(&self) -> Vec<u8> {
         let gdr: &[u8] = match self.nic() {
             Some(card) if card.gdr => b" GDRDMA",
@@ -172,16 +171,16 @@ impl ConnectionTransport {
     }
 }
 
-/// A connection's lines in a chunk.
+/// Lines of a connection in a chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct ConnectionLines {
     /// The process that prints them.
     pub process: u32,
-    /// Whose connection it is.
+    /// Its possible owners.
     pub claim: OwnerClaim,
-    /// From where to where, over what.
+    /// Its path.
     pub way: ConnectionPath,
 }
 
-/// Channels, each with the number of its connection.
+/// Channels with the numbers of their connections.
 pub(crate) type ConnectionChannels = BTreeSet<(u32, u32)>;

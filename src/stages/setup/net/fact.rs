@@ -1,5 +1,5 @@
-//! What a message says of the network, the versions and the settings, as facts: a subject and a
-//! value, both in words.
+//! Turns messages about the network, the versions and the settings into facts: a subject and a value, both
+//! in words.
 
 use crate::grammar::message::graph::GraphMessage;
 use crate::grammar::message::graph::nvls::NvlsMessage;
@@ -11,26 +11,26 @@ use crate::grammar::message::setup::version::{Component, ComponentVersion};
 use crate::grammar::message::{MessageFamily, NcclMessage};
 use serde::{Deserialize, Serialize};
 
-/// What a fact is about, in the order of the output.
+/// Kinds of facts, in the order of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum NetFactKind {
     /// The network that communicators use.
     Network,
-    /// The interface for what is not data.
+    /// The interface for traffic other than data.
     Interface,
-    /// Its address; by host only, for no two are alike.
+    /// Its address; not compared, since no two are alike.
     Address,
     /// A NIC.
     Nic,
-    /// What aws-ofi-nccl found.
+    /// Provider that aws-ofi-nccl found.
     Provider,
-    /// Whether a NIC reaches the GPUs' memory.
+    /// Whether a NIC reaches the GPUs' memory (GPUDirect RDMA).
     GpuDirect,
-    /// What connections go over.
+    /// Transports of connections.
     Transport,
     /// The NICs that connections use.
     NicUsed,
-    /// GPUs that could reach each other and may not.
+    /// GPUs that could reach each other and must not.
     P2p,
     /// Connections through another rank's NIC.
     Pxn,
@@ -49,7 +49,7 @@ pub enum NetFactKind {
 }
 
 impl NetFactKind {
-    /// The first word of its subject.
+    /// Returns the first word of a subject.
     pub fn word(self) -> &'static str {
         match self {
             NetFactKind::Network => "network",
@@ -71,8 +71,8 @@ impl NetFactKind {
         }
     }
 
-    /// True where a host that says something of the kind, but not of this subject, lacks it: it
-    /// has no such NIC, or does not set that variable.
+    /// True if a host that reports other facts of the kind, but not this subject, lacks it: it has no such
+    /// NIC, or does not set that variable.
     pub fn is_listed(self) -> bool {
         matches!(self, NetFactKind::Nic | NetFactKind::Setting)
     }
@@ -81,16 +81,16 @@ impl NetFactKind {
 /// A fact.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NetFact {
-    /// What it is about.
+    /// Its kind.
     pub kind: NetFactKind,
-    /// Which of the kind; may be empty.
+    /// Its name within the kind; may be empty.
     pub name: Box<[u8]>,
-    /// The fact itself.
+    /// The value.
     pub value: Box<[u8]>,
 }
 
 impl NetFact {
-    /// A fact in words.
+    /// Makes a fact of words.
     pub fn new(kind: NetFactKind, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> NetFact {
         NetFact {
             kind,
@@ -99,25 +99,25 @@ impl NetFact {
         }
     }
 
-    /// Its subject: `setting.NCCL_ALGO`.
+    /// Returns its subject, such as `setting.NCCL_ALGO`.
     pub fn subject(&self) -> Vec<u8> {
         join_parts(&[self.kind.word().as_bytes(), &self.name])
     }
 
-    /// True where hosts can be held against each other in it: rank 0 alone says what was tuned.
+    /// True if hosts can be compared in it: only rank 0 prints tuning.
     pub fn is_compared(&self) -> bool {
         self.kind != NetFactKind::Address
             && !(self.kind == NetFactKind::Nvls && *self.name == *b"used")
     }
 }
 
-/// Parts that are not empty, with full stops between.
+/// Joins the parts that are not empty with full stops.
 fn join_parts(parts: &[&[u8]]) -> Vec<u8> {
     let parts: Vec<&[u8]> = parts.iter().filter(|p| !p.is_empty()).copied().collect();
     parts.join(&b'.')
 }
 
-/// The facts of a message; connections and tuning are not among them.
+/// Collects the facts of a message, without connections and tuning.
 pub(crate) fn collect_facts(message: &NcclMessage<'_>, mut add: impl FnMut(NetFact)) {
     match message {
         NcclMessage::Setting(setting) => add(setting_to_fact(setting)),
@@ -188,7 +188,7 @@ fn setting_to_fact(setting: &Setting<'_>) -> NetFact {
 fn version_to_facts(version: &ComponentVersion<'_>, mut add: impl FnMut(NetFact)) {
     let name = match version.of {
         Component::Nccl => {
-            // `2.29.2+cuda13.1`: what it was built for.
+            // `2.29.2+cuda13.1` has the CUDA version that it was built for.
             let at = memchr::memmem::find(version.text, b"+cuda");
             let (nccl, cuda) = version.text.split_at(at.unwrap_or(version.text.len()));
             add(NetFact::new(NetFactKind::Version, "nccl", nccl));
@@ -211,7 +211,7 @@ fn version_to_facts(version: &ComponentVersion<'_>, mut add: impl FnMut(NetFact)
         Component::Host => return,
     };
     let fact = match version.cuda() {
-        // The CUDA version that the driver or the runtime speaks.
+        // The CUDA version of the driver or the runtime.
         Some((major, minor)) => {
             NetFact::new(NetFactKind::Version, name, format!("{major}.{minor}"))
         }
@@ -220,7 +220,7 @@ fn version_to_facts(version: &ComponentVersion<'_>, mut add: impl FnMut(NetFact)
     add(fact);
 }
 
-/// What became of a plugin; not how it ended.
+/// Describes how a plugin was loaded, and not how it ended.
 fn plugin_to_fact(plugin: &PluginMessage<'_>) -> Option<NetFact> {
     let event: &[u8] = match plugin.event {
         PluginEvent::NotFound => b"not found",
@@ -255,7 +255,7 @@ fn net_to_facts(net: &NetMessage<'_>, mut add: impl FnMut(NetFact)) {
         NetMessage::DmaBuf(_) => add(NetFact::new(NetFactKind::GpuDirect, "dmabuf", "available")),
         NetMessage::GdrCopy => add(NetFact::new(NetFactKind::GpuDirect, "gdrcopy", "enabled")),
         NetMessage::QueuePair(pair) => {
-            // The code of verbs: 1 is 256 bytes.
+            // verbs code MTUs as powers of two: 1 is 256 bytes.
             let mtu = 128_u64.checked_shl(pair.mtu).unwrap_or(0);
             let name = join_parts(&[pair.dev.to_string().as_bytes(), b"mtu"]);
             add(NetFact::new(NetFactKind::Nic, name, mtu.to_string()));
@@ -319,7 +319,8 @@ fn family_name(ipv6: bool) -> &'static [u8] {
     if ipv6 { b"IPv6" } else { b"IPv4" }
 }
 
-/// A NIC that is reached in one of several ways is on; each way that fails is reported separately.
+/// Adds GPUDirect of a NIC. It is on if one of several ways works; each way that fails is a line of its
+/// own.
 fn gdr_to_facts(gdr: &GdrSupport<'_>, mut add: impl FnMut(NetFact)) {
     let card = match gdr.name {
         Some(name) if !name.is_empty() => name.to_vec(),

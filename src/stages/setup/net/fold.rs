@@ -1,4 +1,4 @@
-//! What a chunk says.
+//! Facts and connections of one chunk.
 
 use super::connection::{ConnectionChannels, ConnectionLines, ConnectionPath, GraphHop};
 use super::fact::{NetFact, collect_facts};
@@ -18,10 +18,10 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// One chunk's facts and connections.
+/// Facts and connections of one chunk.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct NetPartial {
-    /// By process and fact: the first line that reports it.
+    /// The first line that reports a fact, by process and fact.
     pub(super) facts: FxHashMap<(u32, NetFact), u64>,
     pub(super) links: FxHashMap<ConnectionLines, (ConnectionChannels, u64)>,
     pub(super) threads: ThreadActivity,
@@ -32,24 +32,24 @@ pub struct NetPartial {
     /// Communicators that INIT lines name.
     pub(super) comms: BTreeSet<(u32, InitLineComm)>,
     pub(super) tuned: bool,
-    /// Processes whose calls the NVLink switches served, with the first line.
+    /// The first call that the NVLink switches served, by process.
     pub(super) nvls: FxHashMap<(u32, Algorithm), u64>,
     pub(super) coverage: NetLineCoverage,
 }
 
-/// How many of NCCL's lines that are no calls were understood.
+/// Counts of NCCL's lines that are not calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetLineCoverage {
-    /// What they say was read.
+    /// Lines that were parsed.
     pub read: u64,
-    /// Only what they are about is known.
+    /// Lines of a known kind that are not parsed.
     pub known: u64,
 }
 
 /// A communicator as a process knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NetComm {
-    /// The id its members share.
+    /// The id that its members share.
     pub comm_id: Option<CommId>,
     /// Its address.
     pub comm: u64,
@@ -60,7 +60,7 @@ pub struct NetComm {
 }
 
 impl NetComm {
-    /// The communicator of an INIT line of the chunk added last.
+    /// Returns the communicator of an INIT line of the chunk added last.
     pub(super) fn from_init_line(
         named: &InitLineComm,
         process: u32,
@@ -75,7 +75,7 @@ impl NetComm {
         }
     }
 
-    /// True where the process can print a line of this way for it.
+    /// True if the process can print a line of this path for it.
     pub fn fits_path(&self, way: &ConnectionPath) -> bool {
         way.can_be_printed_by(self.rank, self.nranks)
     }
@@ -97,7 +97,7 @@ impl NetPartial {
         );
     }
 
-    /// The hops of rings and trees that a line has.
+    /// Adds the hops of a line about rings and trees.
     fn add_hops(&mut self, thread: NetThread, graph: &GraphMessage<'_>, line: u64) {
         let mut hop = |of: Option<u64>, hop, (from, to), index| {
             self.add_path(
@@ -187,7 +187,7 @@ impl NetPartial {
         known.extend(channels);
     }
 
-    /// The chunk is over.
+    /// Ends the chunk.
     pub(super) fn end_chunk(&mut self) {
         let called: BTreeSet<NetThread> =
             self.threads.last_whole_calls().map(|call| call.0).collect();
@@ -196,7 +196,7 @@ impl NetPartial {
         }
     }
 
-    /// Ends the waiting of a thread that has called since it began.
+    /// Frees a thread's pending connections if it has called since they began to wait.
     fn end_wait_by_call(&mut self, thread: NetThread) {
         let called = self.threads.last_call_time(thread);
         let waiting = self.waiting.entry(thread).or_default();
@@ -205,7 +205,7 @@ impl NetPartial {
         }
     }
 
-    /// What waited belongs to the communicator that is named now, if one is and it fits.
+    /// Assigns pending connections to the communicator that is named now, if one is and it fits.
     fn free_waiting(
         &mut self,
         (process, _): NetThread,
@@ -234,7 +234,7 @@ impl NetPartial {
             self.comms.insert((process, named));
         }
         self.end_wait_by_call(thread);
-        // Since there are ids there is a START.
+        // Versions that print ids print a START too.
         let names = line.stage == InitStage::InitComplete
             && line.init.comm_id.is_none()
             && !self.threads.is_begun(thread);

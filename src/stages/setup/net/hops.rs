@@ -1,4 +1,4 @@
-//! The rings and trees that NCCL built, a row a hop, with the transport of the connection that serves it.
+//! Rings and trees that NCCL built: a row for each hop, with the transport of its connection.
 
 use super::NetSummary;
 use super::connection::{ConnectionChannels, ConnectionPath, ConnectionTransport, GraphHop};
@@ -6,7 +6,7 @@ use super::pairs::{PairOwner, RankPairs, SharedCommunicator};
 use crate::output::render::{Grid, TableCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the ranks of a communicator are arranged in.
+/// Arrangements of the ranks of a communicator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HopGraph {
     /// Each rank sends to the next.
@@ -27,7 +27,7 @@ impl HopGraph {
     }
 }
 
-/// All hops: whose, on which ring or tree, from which rank to which.
+/// Collects all hops: owner, ring or tree, from rank, to rank.
 fn collect_hops(net: &NetSummary, graph: HopGraph) -> BTreeSet<(PairOwner, u32, u32, u32)> {
     let mut hops = BTreeSet::new();
     for ((process, owner, way), (channels, _)) in &net.all.hops {
@@ -43,7 +43,7 @@ fn collect_hops(net: &NetSummary, graph: HopGraph) -> BTreeSet<(PairOwner, u32, 
     hops
 }
 
-/// The hops of communicators that are known.
+/// Lists the hops of known communicators.
 pub(crate) fn list_known_hops(
     net: &NetSummary,
     graph: HopGraph,
@@ -55,8 +55,8 @@ pub(crate) fn list_known_hops(
     collect_hops(net, graph).into_iter().filter_map(known)
 }
 
-/// A row for each hop of the rings or trees of all communicators. Where several ranks print a hop, or one
-/// prints it twice, it is one row.
+/// Builds a row for each hop of the rings or trees of all communicators. A hop that several lines report is
+/// one row.
 pub fn build_hop_grid(net: &NetSummary, graph: HopGraph) -> Grid {
     let index = match graph {
         HopGraph::Rings => "ring",
@@ -106,7 +106,7 @@ pub fn build_hop_grid(net: &NetSummary, graph: HopGraph) -> Grid {
     }
 }
 
-/// The connections from a rank to another, each with its channels.
+/// Connections from a rank to another, each with its channels.
 type HopConnections<'p> =
     BTreeMap<(PairOwner, u32, u32), Vec<(&'p ConnectionPath, &'p ConnectionChannels)>>;
 
@@ -122,7 +122,7 @@ fn group_connections<'p>(pairs: &'p RankPairs<'_>) -> HopConnections<'p> {
     all
 }
 
-/// The first of these on a channel: the sender's line of a connection is before the receiver's.
+/// Finds the first connection on a channel: the sender's line precedes the receiver's.
 fn find_on_channel<'p>(
     all: &[(&'p ConnectionPath, &'p ConnectionChannels)],
     channel: u32,

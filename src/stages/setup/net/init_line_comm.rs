@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A communicator as an INIT line names it, and where the line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct InitLineComm {
-    /// Whether it begins or ends.
+    /// Whether the line begins or ends it.
     pub event: init::InitEvent,
     /// Its address.
     pub comm: u64,
@@ -19,7 +19,7 @@ pub(crate) struct InitLineComm {
 }
 
 impl InitLineComm {
-    /// What the line at `at` names.
+    /// Returns the communicator of the line at `at`.
     pub(crate) fn from_init(init: &CommInit, at: u64) -> InitLineComm {
         InitLineComm {
             event: init.event,

@@ -1,27 +1,27 @@
-//! When a process's communicators lived: between which of its INIT lines.
+//! Lifetimes of a process's communicators, bounded by its INIT lines.
 //!
-//! A line that does not name its communicator can only be about one that had begun and not ended
-//! when it was printed. Lines of one process keep their order in one input, whatever is
-//! between them.
+//! A line that does not name its communicator can only be about one that had begun and not ended when it
+//! was printed. The lines of a process keep their order within an input, even with lines of others between
+//! them.
 
 use super::fold::NetComm;
 use crate::grammar::message::communicator::init::{InitEvent, InitStage};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// A moment of a process.
+/// Moment in the log of a process.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 pub struct InitMoment {
     /// The input's number.
     pub input: u32,
-    /// How many INIT lines it had printed.
+    /// Number of INIT lines printed before.
     pub inits: u32,
 }
 
 impl InitMoment {
-    /// The same where so many inputs come before.
+    /// Renumbers the input if `inputs` others come before.
     pub(crate) fn shift_inputs(self, inputs: u32) -> InitMoment {
         InitMoment {
             input: self.input.saturating_add(inputs),
@@ -30,14 +30,14 @@ impl InitMoment {
     }
 }
 
-/// From when to when a communicator lived, as far as lines say.
+/// Lifetime of a communicator, as far as its lines show it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct CommLifetime {
     begun: Option<InitMoment>,
     ended: Option<InitMoment>,
 }
 
-/// The lives of all processes' communicators.
+/// Lifetimes of all processes' communicators.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CommLifetimes {
     printed: FxHashMap<u32, u32>,
@@ -46,7 +46,7 @@ pub(crate) struct CommLifetimes {
 }
 
 impl CommLifetimes {
-    /// The moment when a process had printed so many INIT lines in the chunk that is added.
+    /// Returns the moment of a process after `inits` INIT lines of the current chunk.
     pub(crate) fn moment(&self, process: u32, input: u32, inits: u32) -> InitMoment {
         let before = self.printed.get(&process).copied().unwrap_or(0);
         InitMoment {
@@ -55,7 +55,7 @@ impl CommLifetimes {
         }
     }
 
-    /// Adds a process's next INIT line, of this communicator.
+    /// Adds the next INIT line of a process.
     pub(crate) fn add_init_line(
         &mut self,
         process: u32,
@@ -82,7 +82,7 @@ impl CommLifetimes {
         let begun = (stage == InitStage::InitStart).then_some(now);
         self.of
             .entry((process, comm))
-            // An address without an id that begins again is not told from itself.
+            // Without an id, a reused address looks like the same communicator.
             .and_modify(|life| {
                 if begun.is_some() {
                     *life = CommLifetime::default();
@@ -91,7 +91,7 @@ impl CommLifetimes {
             .or_insert(CommLifetime { begun, ended: None });
     }
 
-    /// Adds those of inputs that come after `before` others; `here` gives a process its number.
+    /// Adds inputs that come after `before` others; `here` renumbers processes.
     pub(crate) fn merge(&mut self, other: CommLifetimes, here: impl Fn(u32) -> u32, before: u32) {
         for (process, printed) in other.printed {
             let known = self.printed.entry(here(process)).or_default();
@@ -112,12 +112,12 @@ impl CommLifetimes {
             .extend(last.map(|((process, at), comm)| ((here(process), at), comm)));
     }
 
-    /// Whether a communicator may have lived then.
+    /// True if a communicator may have lived at that moment.
     pub(crate) fn may_live_at(&self, process: u32, comm: &NetComm, at: InitMoment) -> bool {
         let Some(life) = self.of.get(&(process, *comm)) else {
             return true;
         };
-        // Which of two inputs came first is not known.
+        // The order of two inputs is unknown.
         let edge = |edge: Option<InitMoment>| edge.filter(|edge| edge.input == at.input);
         edge(life.begun).is_none_or(|begun| begun.inits <= at.inits)
             && edge(life.ended).is_none_or(|ended| at.inits < ended.inits)

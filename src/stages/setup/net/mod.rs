@@ -1,17 +1,17 @@
-//! nccl-net: what a job's processes report about the network, the versions and the settings, who
-//! reaches whom over what, and which hosts differ from the others.
+//! nccl-net: network, versions, settings and connections of a job as its processes report them, and the
+//! hosts that differ from the others.
 //!
 //! | | |
 //! |---|---|
-//! | `fact` | what a message reports, as subject and value |
-//! | `owner` | which communicator a connection belongs to |
-//! | `lifetimes` | which communicators a process had when it connected |
-//! | `named_later` | connections whose communicator is named after them |
-//! | `link` | connections |
+//! | `fact` | facts of messages: subject and value |
+//! | `connection` | connections |
+//! | `owner` | the communicator of a connection |
+//! | `lifetimes` | the communicators that a process had when it connected |
+//! | `pending_connections` | connections whose communicator is named after them |
 //! | `fold` | a chunk's part |
-//! | `all` | all of them |
+//! | `net_stage` | all of them |
 //! | [`table`] | the facts by job and host |
-//! | [`pairs`] | the connections by pair of ranks, as rows and for Graphviz |
+//! | [`pairs`], [`hops`] | connections by pair of ranks, and hops of rings and trees |
 
 pub(crate) mod connection;
 pub(crate) mod fact;
@@ -39,18 +39,18 @@ use fold::{NetLineCoverage, NetPartial};
 use net_stage::NetStage;
 use std::collections::BTreeSet;
 
-/// The setting under which NCCL prints all of it.
+/// Settings for all lines that nccl-net reads.
 pub const NET_RERUN_SETTING: &str =
     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,P2P,SHM,GRAPH,NVLS,TUNING";
 
-/// All that the inputs say.
+/// Facts and connections of all inputs.
 #[derive(Debug)]
 pub struct NetSummary {
-    /// What was said, settled.
+    /// Facts and connections with their owners settled.
     pub all: NetStage,
     /// The processes by number.
     pub processes: Vec<SpeakerProcess>,
-    /// Those that are real, and no glued name of another.
+    /// Numbers of real processes: no damaged name of another.
     pub real: BTreeSet<u32>,
     /// The inputs' names.
     pub inputs: Vec<String>,
@@ -70,7 +70,7 @@ pub fn read_net(
     let net = NetSummary::from_stage(all, &merged);
     let NetLineCoverage { read, known } = net.all.coverage;
     let account = report.total_account();
-    // A damaged line may have something to read.
+    // A damaged line may have parsed parts.
     let lines = account.other.max(read + known);
     if lines > 0 {
         report.note(&format!(
@@ -105,7 +105,7 @@ impl InputStage for NetStage {
 }
 
 impl NetSummary {
-    /// What was read of all inputs.
+    /// Settles what was read of all inputs.
     pub(crate) fn from_stage(mut all: NetStage, merged: &MergedMembers) -> NetSummary {
         let aliases = merged.process_aliases();
         all.settle_owners(&aliases);
@@ -117,19 +117,19 @@ impl NetSummary {
         }
     }
 
-    /// The process that printed something; none where its line had no header.
+    /// Returns a process; `None` if its lines have no header.
     pub fn process(&self, process: u32) -> Option<&SpeakerProcess> {
         let process = self.processes.get(process as usize)?;
         process.pid.map(|_| process)
     }
 
-    /// The hosts whose processes print something.
+    /// Returns the hosts of all processes.
     pub fn hosts(&self) -> BTreeSet<&[u8]> {
         let processes = self.real.iter().filter_map(|&p| self.process(p));
         processes.map(|p| &p.host[..]).collect()
     }
 
-    /// The hosts of which a process made a communicator, or connected one.
+    /// Returns the hosts with a process that made or connected a communicator.
     pub fn hosts_with_communicators(&self) -> BTreeSet<&[u8]> {
         let comms = self.all.comms.iter().map(|(process, _)| *process);
         let links = self.all.links.keys().map(|(process, ..)| *process);
@@ -138,7 +138,7 @@ impl NetSummary {
         processes.map(|p| &p.host[..]).collect()
     }
 
-    /// Reports which settings' values are hidden.
+    /// Reports settings with hidden values.
     pub(crate) fn note_hidden(&self, report: &Report) {
         let facts = self.all.facts.items().iter();
         let hidden = facts.filter(|f| matches!(f.kind, NetFactKind::Setting | NetFactKind::Config));
@@ -153,7 +153,7 @@ impl NetSummary {
         }
     }
 
-    /// The subjects that no line reports.
+    /// Lists the subjects that no line reports.
     fn list_missing_subjects(&self) -> Vec<&'static str> {
         let kinds: BTreeSet<NetFactKind> = self.all.facts.items().iter().map(|f| f.kind).collect();
         let said = |kind: NetFactKind| kinds.contains(&kind);

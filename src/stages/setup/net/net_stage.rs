@@ -1,4 +1,4 @@
-//! All chunks together.
+//! Facts and connections of all inputs.
 
 use super::connection::{ConnectionChannels, ConnectionPath, ConnectionTransport};
 use super::fact::{NetFact, NetFactKind};
@@ -23,7 +23,7 @@ pub struct FirstReportLine {
 }
 
 impl FirstReportLine {
-    /// The same where so many inputs come before.
+    /// Renumbers the input if `inputs` others come before.
     pub(crate) fn shift_inputs(self, inputs: u32) -> FirstReportLine {
         FirstReportLine {
             input: self.input.saturating_add(inputs),
@@ -32,43 +32,43 @@ impl FirstReportLine {
     }
 }
 
-/// Everything that was said, by merged process.
+/// Facts and connections, by merged process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct NetStage {
     /// The facts, in the order they came.
     pub facts: Interner<NetFact>,
-    /// Who says which fact, and where first.
+    /// The first line of each fact, by fact and process.
     pub said: FxHashMap<(u32, u32), FirstReportLine>,
-    /// Connections, with what is known of whose they are.
+    /// Connections, with their possible owners.
     pub links:
         FxHashMap<(u32, ConnectionOwner, ConnectionPath), (ConnectionChannels, FirstReportLine)>,
-    /// Hops of rings and trees, in the same way.
+    /// Hops of rings and trees, with their possible owners.
     pub hops:
         FxHashMap<(u32, ConnectionOwner, ConnectionPath), (ConnectionChannels, FirstReportLine)>,
     /// Communicators by process.
     pub comms: BTreeSet<(u32, NetComm)>,
     lives: CommLifetimes,
-    /// There are TUNING lines.
+    /// The log has TUNING lines.
     pub tuned: bool,
-    /// Lines understood.
+    /// Counts of parsed lines.
     pub coverage: NetLineCoverage,
     /// The names of the inputs that were begun.
     pub(super) inputs: Vec<String>,
-    // What threads were doing when the chunk added last ended.
+    // State of threads at the end of the chunk added last.
     calls: FxHashMap<NetThread, u32>,
     last: FxHashMap<u32, u32>,
     inits: FxHashMap<NetThread, NetComm>,
     waiting: FxHashMap<NetThread, OpenThreadConnections>,
 }
 
-/// A thread's connections that wait at the end of the chunks added.
+/// Pending connections of a thread at the end of the chunks added.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct OpenThreadConnections {
     state: pending_connections::InitThreadState,
     held: PendingConnections<ConnectionOwner, FirstReportLine>,
 }
 
-/// What is known of a chunk.
+/// The chunk that is added.
 struct NetChunkContext<'a> {
     merged: &'a MergedMembers,
     to: &'a MergedNumbers,
@@ -76,7 +76,7 @@ struct NetChunkContext<'a> {
 }
 
 impl NetChunkContext<'_> {
-    /// The last torn call of a process, or of one thread of it, in some slots.
+    /// Finds the last torn call of a process, or of one of its threads, in a range of slots.
     fn last_torn_member(
         &self,
         process: u32,
@@ -90,14 +90,14 @@ impl NetChunkContext<'_> {
     }
 }
 
-/// The owner of a connection.
+/// Owner of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ConnectionOwner {
-    /// This communicator's.
+    /// A known communicator.
     Comm(NetComm),
-    /// The one at this address.
+    /// The communicator at an address.
     Address(u64),
-    /// Not known: one that lived then; when all is settled, the beginning.
+    /// A communicator that lived at this moment; once all is settled, the moment is the beginning.
     Unknown(InitMoment),
 }
 
@@ -175,9 +175,8 @@ impl NetStage {
         }
     }
 
-    /// Adds what was said in inputs that were read elsewhere, and that come after these; `to` is how
-    /// processes are numbered here. A thread says what belongs together in inputs that are read
-    /// together.
+    /// Adds later inputs that were read elsewhere; `to` has the numbers of their processes here. All lines
+    /// of a thread that belong together are in inputs read together.
     pub fn merge(&mut self, other: NetStage, to: &MergedNumbers) {
         let before = u32::try_from(self.inputs.len()).unwrap_or(u32::MAX);
         let here = |process: u32| to.processes[process as usize];
@@ -228,7 +227,7 @@ impl NetStage {
         }
     }
 
-    /// What a thread said in a chunk meets what waited before it; the last lines wait on.
+    /// Joins a thread's lines of a chunk to its pending connections; the last ones stay pending.
     fn join_thread(
         &mut self,
         thread: NetThread,
@@ -252,7 +251,7 @@ impl NetStage {
         wait(self, &mut said.open);
     }
 
-    /// A connection waits for what its thread says next, unless the thread calls.
+    /// Keeps a connection pending until its thread's next INIT line, unless the thread calls first.
     fn add_waiting(
         &mut self,
         thread: NetThread,
@@ -272,7 +271,7 @@ impl NetStage {
         }
     }
 
-    /// What waited belongs to the communicator that is named now, if one is and it fits.
+    /// Assigns pending connections to the communicator that is named now, if one is and it fits.
     fn free_waiting(
         &mut self,
         thread: NetThread,
@@ -310,7 +309,7 @@ impl NetStage {
         known.1 = first.min(known.1);
     }
 
-    /// The owner of a chunk's connection.
+    /// Returns the owner of a connection of the chunk.
     fn resolve_owner(
         &self,
         process: u32,
@@ -366,7 +365,7 @@ impl NetStage {
         }
     }
 
-    /// Keeps what threads were doing at the end of a chunk.
+    /// Keeps the state of threads at the end of a chunk.
     fn keep_threads(&mut self, known: &NetChunkContext<'_>) {
         let NetChunkContext { to, threads, .. } = known;
         let mut last: FxHashMap<u32, (u64, u32)> = FxHashMap::default();
@@ -401,20 +400,20 @@ impl NetStage {
             .extend(last.into_iter().map(|(p, call)| (p, call.1)));
     }
 
-    /// The input `number` begins; one that had this number before could not be read.
+    /// Begins input `number`; an earlier input of that number could not be read.
     pub(crate) fn begin_numbered_input(&mut self, number: usize, name: String) {
         self.inputs.truncate(number);
         self.inputs.push(name);
     }
 
-    /// The number of the input in hand.
+    /// Returns the number of the current input.
     pub(crate) fn current_input(&self) -> u32 {
         u32::try_from(self.inputs.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
-    /// Decides what only the whole can: a connection whose owner is not known belongs to the one
-    /// communicator of the process that it fits and that may have lived when it was made. `aliases`
-    /// says which process each really is.
+    /// Decides owners that need the whole log: a connection without an owner belongs to the only
+    /// communicator of its process that it fits and that may have lived then. `aliases` has the real number
+    /// of each process.
     pub fn settle_owners(&mut self, aliases: &[u32]) {
         let waiting: Vec<NetThread> = self.waiting.keys().copied().collect();
         for thread in waiting {
@@ -431,7 +430,7 @@ impl NetStage {
         for &(process, comm) in &self.comms {
             of.entry(process).or_default().push(comm);
         }
-        // Of a process that goes by two names it is not known how its lines follow each other.
+        // If a process has two names, the order of their lines is unknown.
         let glued: BTreeSet<u32> = (0..)
             .zip(aliases)
             .filter(|(p, real)| p != *real)

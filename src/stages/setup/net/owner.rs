@@ -1,54 +1,51 @@
-//! Which communicator a connection belongs to. Its line does not say: its thread is at work on
-//! one.
+//! Owners of connections: their lines do not name the communicator, and their thread is at work on one.
 //!
-//! 1. Between `Init START` and `Init COMPLETE` of a thread its connections are that
-//!    communicator's.
-//! 2. Up to 2.17 there is no START: those before a thread's `Init COMPLETE` are that
-//!    communicator's ([`super::named_later`]).
-//! 3. Later ones (since 2.22 ranks connect when first needed) belong to the communicator of the
-//!    call that the thread made last; of a thread that makes no calls, of the process.
-//! 4. The rank that prints the line must be this process's rank there, and both ends must fit in
-//!    it. Else the connection belongs to the one communicator of the process where that holds and
-//!    that had begun and not ended ([`super::lifetimes`]).
+//! 1. Between `Init START` and `Init COMPLETE` of a thread, connections are that communicator's.
+//! 2. NCCL up to 2.17 has no START: connections before a thread's `Init COMPLETE` are that communicator's
+//! ([`super::pending_connections`]).
+//! 3. Later connections (since 2.22 ranks connect when first needed) belong to the communicator of the
+//! thread's last call, or of the process's if the thread makes no calls.
+//! 4. The printing rank must be this process's rank there, and both ends must fit. Otherwise the connection
+//! belongs to the only communicator of the process that fits and that had begun and not ended
+//! ([`super::lifetimes`]).
 //!
-//! What is left is not known. A chunk knows only its own lines: what began before it is
-//! [`Whose::Before`], which the merge knows. So it does the calls whose lines were torn: where one
-//! may be the last ([`Late`]), the merge decides.
+//! Other connections have no owner. A chunk knows only its own lines: a state from before it is
+//! [`ChunkOwner::Before`], and the merge resolves it. The merge also resolves calls of torn lines, one of
+//! which may be the last ([`TornSlotRange`]).
 
 use super::init_line_comm::InitLineComm;
 use crate::log::walk::RepairedCall;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// Possible owners of a connection, after how many INIT lines of its process in the chunk, and which
-/// torn lines may say otherwise.
+/// Possible owner of a connection, the number of INIT lines of its process before it in the chunk, and torn
+/// lines that may change it.
 pub(crate) type OwnerClaim = (ChunkOwner, u32, Option<TornSlotRange>);
 
-/// A thread: its process, and its number where the line has one.
+/// A thread: its process, and its number if the line has one.
 pub(crate) type NetThread = (u32, Option<u64>);
 
-/// The owner of a connection, as far as a chunk knows.
+/// Owner of a connection, as far as the chunk shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum ChunkOwner {
     /// The communicator that the thread initialises.
     Init(InitLineComm),
-    /// The communicator of the call made last: a member of the chunk.
+    /// The communicator of the last call: a member of the chunk.
     Call(u32),
-    /// What the thread was doing before the chunk.
+    /// The state of the thread before the chunk.
     Before {
         /// The thread.
         tid: Option<u64>,
-        /// It has not ended an initialisation in the chunk.
+        /// It ended no initialisation in the chunk.
         init: bool,
-        /// The process's last call in the chunk, and how many slots were before it.
+        /// The process's last call in the chunk, and the number of slots before it.
         call: Option<(u32, u32)>,
     },
     /// The communicator at this address, which the line names.
     Address(u64),
 }
 
-/// Between the call that a connection goes by and its own line torn lines may hold a later call:
-/// in the slots from the first to before the second.
+/// Slots between a connection and the call that decides its owner: torn lines there may hold a later call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct TornSlotRange {
     /// The thread.
@@ -59,7 +56,7 @@ pub(crate) struct TornSlotRange {
     pub to: u32,
 }
 
-/// A call whose line was torn.
+/// Call of a torn line.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct OwnerTornCall {
     slot: u32,
@@ -67,25 +64,25 @@ struct OwnerTornCall {
     member: u32,
 }
 
-/// What threads are doing, in a chunk.
+/// Activity of threads in a chunk.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ThreadActivity {
-    /// Counts calls, INIT lines and slots.
+    /// Counter of calls, INIT lines and slots.
     now: u64,
-    /// When each slot was.
+    /// Counter value of each slot.
     slots: Vec<u64>,
-    /// In the order of their slots.
+    /// Torn calls in the order of their slots.
     torn: Vec<OwnerTornCall>,
-    /// For each member: when each thread called it last; the thread of the last call first.
+    /// Counter value of each thread's last call, by member; the thread of the last call first.
     called: Vec<Vec<(u64, Option<u64>)>>,
-    /// The members of each process.
+    /// Members of each process.
     members: FxHashMap<u32, Vec<u32>>,
-    /// What a thread initialises, if anything, since when.
+    /// The communicator that a thread initialises, if any, and since when.
     init: FxHashMap<NetThread, (u64, Option<InitLineComm>)>,
 }
 
 impl ThreadActivity {
-    /// A call.
+    /// Adds a call.
     #[inline(always)]
     pub(crate) fn add_call(&mut self, member: u32, process: u32, tid: Option<u64>) {
         self.now += 1;
@@ -122,13 +119,13 @@ impl ThreadActivity {
         }
     }
 
-    /// A place where the merge may put a call.
+    /// Adds a slot: the merge may put a call there.
     pub(crate) fn add_slot(&mut self) {
         self.now += 1;
         self.slots.push(self.now);
     }
 
-    /// Keeps calls whose lines were torn.
+    /// Keeps the calls of torn lines.
     pub(crate) fn add_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         let torn = calls.iter().map(|torn| OwnerTornCall {
             slot: torn.slot,
@@ -138,7 +135,7 @@ impl ThreadActivity {
         self.torn.extend(torn);
     }
 
-    /// The member of the last torn call in some slots of those threads that are `own`.
+    /// Returns the member of the last torn call of `own` threads in a range of slots.
     pub(crate) fn last_torn(
         &self,
         late: TornSlotRange,
@@ -149,7 +146,7 @@ impl ThreadActivity {
         those.find(|call| own(call.thread)).map(|call| call.member)
     }
 
-    /// The slots that may hold a later call of a thread than the one at `since`, if there are any.
+    /// Returns the slots that may hold a later call of a thread than the one at `since`.
     fn slots_since(&self, tid: Option<u64>, since: u64) -> Option<TornSlotRange> {
         let from = self.slots.partition_point(|&at| at <= since);
         let of = |slot: usize| u32::try_from(slot).unwrap_or(u32::MAX);
@@ -157,30 +154,30 @@ impl ThreadActivity {
         (from < to).then_some(TornSlotRange { tid, from, to })
     }
 
-    /// A thread begins to initialise a communicator, or goes on.
+    /// A thread begins or continues to initialise a communicator.
     pub(crate) fn begin_init(&mut self, thread: NetThread, init: InitLineComm) {
         self.now += 1;
         self.init.insert(thread, (self.now, Some(init)));
     }
 
-    /// A thread's initialisation is over.
+    /// A thread ends an initialisation.
     pub(crate) fn end_init(&mut self, thread: NetThread) {
         self.now += 1;
         self.init.insert(thread, (self.now, None));
     }
 
-    /// Counts a line that is neither.
+    /// Counts any other line.
     pub(crate) fn count_line(&mut self) -> u64 {
         self.now += 1;
         self.now
     }
 
-    /// True where the thread has begun an initialisation, in this chunk, and not ended it.
+    /// True if the thread began an initialisation in this chunk and did not end it.
     pub(crate) fn is_begun(&self, thread: NetThread) -> bool {
         matches!(self.init.get(&thread), Some((_, Some(_))))
     }
 
-    /// When the thread called last; 0 where it did not.
+    /// Returns the counter value of the thread's last call; 0 without one.
     pub(crate) fn last_call_time(&self, (process, tid): NetThread) -> u64 {
         let members = self.members.get(&process).into_iter().flatten();
         let called = members.flat_map(|&member| &self.called[member as usize]);
@@ -188,7 +185,8 @@ impl ThreadActivity {
         own.map(|(at, _)| *at).max().unwrap_or(0)
     }
 
-    /// Whose connection a thread makes now, if no torn line holds a later call.
+    /// Returns the owner of a connection that the thread makes now, and the slots with calls that may
+    /// change it.
     pub(crate) fn find_owner(&self, thread: NetThread) -> (ChunkOwner, Option<TornSlotRange>) {
         let (process, tid) = thread;
         let mut own = (0, None);
@@ -221,8 +219,7 @@ impl ThreadActivity {
         u32::try_from(before).unwrap_or(u32::MAX)
     }
 
-    /// What the chunk's end leaves to the next: for each thread its last call, for each process
-    /// too, with when.
+    /// Returns the last call of each thread and each process, with its counter value.
     pub(crate) fn last_calls(&self) -> impl Iterator<Item = (NetThread, u64, u32)> {
         let torn = self.torn.iter().map(|call| {
             let at = self.slots.get(call.slot as usize).copied();
@@ -231,7 +228,7 @@ impl ThreadActivity {
         self.last_whole_calls().chain(torn)
     }
 
-    /// The same of those whose lines were whole.
+    /// Returns the last calls of whole lines.
     pub(crate) fn last_whole_calls(&self) -> impl Iterator<Item = (NetThread, u64, u32)> {
         let all = &self.called;
         self.members.iter().flat_map(move |(&process, members)| {
@@ -242,7 +239,7 @@ impl ThreadActivity {
         })
     }
 
-    /// For each thread what it initialises at the chunk's end, with when.
+    /// Returns what each thread initialises at the end of the chunk.
     pub(crate) fn open_inits(
         &self,
     ) -> impl Iterator<Item = (NetThread, u64, Option<InitLineComm>)> {

@@ -1,4 +1,4 @@
-//! Who reaches whom over what: a row for each pair of ranks and way, and the same for Graphviz.
+//! Connections by pair of ranks and path: as rows, and as a graph for Graphviz.
 
 use super::NetSummary;
 use super::connection::{ConnectionChannels, ConnectionPath};
@@ -9,17 +9,16 @@ use crate::output::render::{Grid, TableCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-/// A communicator as all its members know it: by its id; or, where none is known, as one process
-/// knows it.
+/// A communicator as all members know it: by its id or, without one, as one process knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SharedCommunicator {
-    /// By its id and size.
+    /// Its id and size.
     Id(CommId, u32),
-    /// By process, address and size.
+    /// Process, address and size.
     Own(u32, u64, u32),
 }
 
-/// The communicator of a connection, if it is known.
+/// Returns the communicator of a connection, if it is known.
 pub fn find_shared_comm(process: u32, owner: &ConnectionOwner) -> Option<SharedCommunicator> {
     match owner {
         ConnectionOwner::Comm(comm) => Some(match comm.comm_id {
@@ -30,7 +29,7 @@ pub fn find_shared_comm(process: u32, owner: &ConnectionOwner) -> Option<SharedC
     }
 }
 
-/// The owner of a pair: its communicator, or the process that alone speaks of it.
+/// Owner of a pair: its communicator, or the one process that reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PairOwner {
     Comm(SharedCommunicator),
@@ -38,12 +37,12 @@ pub(super) enum PairOwner {
 }
 
 impl PairOwner {
-    /// The owner of a connection or a hop.
+    /// Returns the owner of a connection or a hop.
     pub(super) fn new(process: u32, owner: &ConnectionOwner) -> PairOwner {
         find_shared_comm(process, owner).map_or(PairOwner::Process(process), PairOwner::Comm)
     }
 
-    /// `comm_id`, `comm` and `nranks`.
+    /// Returns the cells `comm_id`, `comm` and `nranks`.
     pub(super) fn owner_cells(self) -> [TableCell<'static>; 3] {
         let (id, comm, nranks) = match self {
             PairOwner::Comm(SharedCommunicator::Id(id, nranks)) => {
@@ -72,7 +71,7 @@ impl<'a> RankPairs<'a> {
             let host = net.process(process).map(|p| &p.host[..]);
             let known = hosts.entry((of, rank)).or_insert(host);
             if *known != host {
-                // Two hosts say they are this rank: an id that came twice.
+                // Two hosts have this rank: the id came twice.
                 *known = None;
             }
         };
@@ -91,8 +90,8 @@ impl<'a> RankPairs<'a> {
         pairs
     }
 
-    /// Where it is not known which communicator of a process a connection belongs to, the far
-    /// rank's host is still known if it is the same in all that fit.
+    /// Fills in the host of far ranks. Without a known communicator it is still known if all communicators
+    /// that fit agree.
     fn fill_far_hosts(&mut self, net: &NetSummary) {
         let mut of_process: BTreeMap<u32, Vec<NetComm>> = BTreeMap::new();
         for &(process, comm) in &net.all.comms {
@@ -129,7 +128,7 @@ impl<'a> RankPairs<'a> {
     }
 }
 
-/// A row for each pair of ranks and way.
+/// Builds a row for each pair of ranks and path.
 pub fn build_pair_grid(net: &NetSummary) -> Grid {
     let columns = [
         "comm_id",
@@ -180,7 +179,7 @@ pub fn build_pair_grid(net: &NetSummary) -> Grid {
     }
 }
 
-/// The pairs as a graph for Graphviz: a cluster for each communicator and host, an edge for each
+/// Writes the pairs as a graph for Graphviz: a cluster for each communicator and host, an edge for each
 /// pair and transport with its channels.
 ///
 /// # Errors
@@ -221,7 +220,7 @@ pub fn write_dot(net: &NetSummary, out: &mut dyn Write) -> std::io::Result<()> {
             }
             writeln!(out, "    }}")?;
         }
-        // Both ends of a network connection print it: the ends of one text are one edge.
+        // Both ends of a network connection print it; equal texts are one edge.
         let mut edges: BTreeMap<(u32, Option<u32>, Vec<u8>), [usize; 2]> = BTreeMap::new();
         for (way, channels) in ways {
             let edge = (way.from, way.to, way.via.format_transport());
@@ -250,7 +249,7 @@ fn transport_colour(text: &[u8]) -> &'static str {
     }
 }
 
-/// Log text inside a quoted string of Graphviz.
+/// Quotes text of a log for Graphviz.
 fn quote_label(text: &[u8]) -> String {
     let text = crate::report::escape_for_terminal(&String::from_utf8_lossy(text), false);
     text.replace('\\', "\\\\").replace('"', "\\\"")

@@ -1,12 +1,12 @@
-//! Connections whose communicator is named only after them.
+//! Connections that wait for the name of their communicator.
 //!
-//! Up to 2.17 NCCL prints no `Init START`: a thread connects, and then says `Init COMPLETE` of
-//! which communicator. Its connections wait for that line, unless the thread has called since its
-//! last INIT line and no rings or trees show that it begins to initialise another. Anything else
-//! that comes first gives them back to what they would be without it.
+//! NCCL up to 2.17 prints no `Init START`: a thread connects and then prints `Init COMPLETE` of a
+//! communicator. Its connections wait for that line, unless the thread has called since its last INIT line
+//! and no rings or trees show that it initialises another. Any other event returns them to the owner that
+//! they would have without it.
 //!
-//! A chunk does not know what its threads did before: what comes before a thread's first event
-//! waits for the merge ([`Waiting::lead`]).
+//! A chunk does not know earlier events of its threads: connections before a thread's first event wait for
+//! the merge ([`ThreadPending::lead`]).
 
 use super::connection::{ConnectionChannels, ConnectionPath};
 use super::init_line_comm::InitLineComm;
@@ -14,26 +14,26 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// What ends the waiting of a thread.
+/// Event that ends the wait of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum InitWaitEvent {
-    /// `Init COMPLETE` of a communicator that no line said to begin.
+    /// `Init COMPLETE` of a communicator without an `Init START`.
     Complete(InitLineComm),
     /// A call, or another INIT line.
     Other,
 }
 
-/// What a thread is at.
+/// Activity of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) enum InitThreadState {
-    /// What it connects may be what it initialises.
+    /// Its connections may be of a communicator that it initialises.
     #[default]
     Waits,
-    /// It calls.
+    /// It makes calls.
     Calls,
 }
 
-/// Connections by owner, if nothing names another, and way; with the first line that reports each.
+/// Connections by path and the owner that they have unless another is named, with the first line of each.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(bound(deserialize = "O: Deserialize<'de> + Ord, L: Deserialize<'de>"))]
 pub(crate) struct PendingConnections<O, L>(BTreeMap<(O, ConnectionPath), (ConnectionChannels, L)>);
@@ -45,7 +45,7 @@ impl<O, L> Default for PendingConnections<O, L> {
 }
 
 impl<O: Ord, L: Ord + Copy> PendingConnections<O, L> {
-    /// Adds channels of a way, said at `line`.
+    /// Adds channels of a path, from `line`.
     pub(crate) fn add_channels(
         &mut self,
         owner: O,
@@ -65,7 +65,7 @@ impl<O: Ord, L: Ord + Copy> PendingConnections<O, L> {
         }
     }
 
-    /// All of them, and none is left.
+    /// Takes all connections.
     pub(crate) fn take_all(
         &mut self,
     ) -> impl Iterator<Item = (O, ConnectionPath, ConnectionChannels, L)> + use<O, L> {
@@ -75,19 +75,19 @@ impl<O: Ord, L: Ord + Copy> PendingConnections<O, L> {
     }
 }
 
-/// A thread's connections that wait, in a chunk.
+/// Pending connections of a thread in a chunk.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(bound(deserialize = "O: Deserialize<'de> + Ord"))]
 pub(crate) struct ThreadPending<O> {
-    /// Those before its first event in the chunk.
+    /// Connections before the thread's first event in the chunk.
     pub lead: PendingConnections<O, u64>,
-    /// What ended the waiting first.
+    /// The event that ended the first wait.
     pub first: Option<InitWaitEvent>,
-    /// What it is at; none: what it was at before the chunk.
+    /// Its activity; `None` if unchanged since before the chunk.
     pub state: Option<InitThreadState>,
-    /// Those that wait at the chunk's end, after the lead.
+    /// Connections after the lead that wait at the end of the chunk.
     pub open: PendingConnections<O, u64>,
-    /// When it came to its state, as [`super::owner::Threads`] counts.
+    /// Counter value of its last change of activity ([`super::owner::ThreadActivity`]).
     since: u64,
 }
 
@@ -104,7 +104,7 @@ impl<O> Default for ThreadPending<O> {
 }
 
 impl<O: Ord> ThreadPending<O> {
-    /// Where a connection waits; `None` where it does not.
+    /// Returns where a connection waits; `None` if it does not.
     pub(crate) fn pending_mut(&mut self) -> Option<&mut PendingConnections<O, u64>> {
         match self.state {
             None => Some(&mut self.lead),
@@ -113,8 +113,7 @@ impl<O: Ord> ThreadPending<O> {
         }
     }
 
-    /// The thread called last at `called`, and nothing else of it has come since: gives what does
-    /// not wait any more.
+    /// Ends the wait if the thread called at `called` after its last event. Returns the connections.
     pub(crate) fn end_by_call(&mut self, called: u64) -> Option<PendingConnections<O, u64>> {
         (called > self.since).then(|| {
             self.since = called;
@@ -122,13 +121,13 @@ impl<O: Ord> ThreadPending<O> {
         })
     }
 
-    /// Rings or trees: the thread begins to initialise.
+    /// Rings or trees show that the thread begins to initialise.
     pub(crate) fn begin_init(&mut self, now: u64) {
         self.since = now;
         self.state = Some(InitThreadState::Waits);
     }
 
-    /// An INIT line: gives what waited for it.
+    /// An INIT line ends the wait. Returns the connections that waited for it.
     pub(crate) fn end_by_init_line(
         &mut self,
         event: InitWaitEvent,

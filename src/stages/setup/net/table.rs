@@ -1,11 +1,9 @@
-//! The facts as a table: of each subject what the job says, and right after it the hosts that
-//! differ.
+//! The facts as a table: for each subject the job's value, and after it the hosts that differ.
 //!
-//! A host differs where it says what at most half of the hosts say (`yes`), or says nothing else
-//! of the subject and not what more than half say (`lacks`). Only hosts that say something of the
-//! subject count; of NICs and settings those that list any, for who lists some and not this one
-//! lacks it. NCCL reads most settings when a communicator is made: a host that made none had no
-//! occasion to print them.
+//! A host differs if at most half of the hosts have its value (`yes`), or if it has no other value of the
+//! subject and lacks the majority's (`lacks`). Only hosts with a value of the subject count; for NICs and
+//! settings those that list any, since a host that lists some and not this one lacks it. NCCL reads most
+//! settings when a communicator is made, so a host that made none lacks no setting.
 
 use super::NetSummary;
 use super::connection::ConnectionTransport;
@@ -14,25 +12,25 @@ use super::net_stage::FirstReportLine;
 use crate::output::render::{Grid, TableCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is asked for.
+/// Options of the table.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Every host's facts, instead of the job's and of those hosts that differ; default no.
+    /// Shows every host's facts instead of the job's and those of hosts that differ; default no.
     pub hosts: bool,
 }
 
-/// Who says a fact.
+/// Speakers of a fact.
 #[derive(Debug, Clone)]
 pub struct FactSpeakers {
-    /// By host: the processes, and where one says it first.
+    /// Processes of each host, and the first line.
     pub hosts: BTreeMap<Box<[u8]>, (BTreeSet<u32>, FirstReportLine)>,
-    /// Where anyone says it first.
+    /// The first line of all.
     pub first: FirstReportLine,
-    /// Processes that say it, those without a header not among them.
+    /// Processes that report it; lines without a header have none.
     pub processes: BTreeSet<u32>,
 }
 
-/// A row in words, before it is one.
+/// A row in words.
 struct NetFactRow<'a> {
     host: Option<&'a [u8]>,
     subject: Vec<u8>,
@@ -44,7 +42,7 @@ struct NetFactRow<'a> {
     first: Option<FirstReportLine>,
 }
 
-/// The rows of the table.
+/// Builds the table.
 pub fn build_net_grid(net: &NetSummary, options: &Options) -> Grid {
     let columns = [
         "scope",
@@ -93,20 +91,20 @@ pub fn build_net_grid(net: &NetSummary, options: &Options) -> Grid {
     }
 }
 
-/// The facts with who says them.
+/// Facts with their speakers.
 pub type NetFacts = BTreeMap<NetFact, FactSpeakers>;
 
-/// All facts, of all speakers.
+/// All facts of a job.
 #[derive(Debug)]
 pub(in crate::stages) struct NetFactsSummary {
     /// The facts.
     pub(in crate::stages) facts: BTreeSet<NetFact>,
-    /// What the whole comes to: `job.gpudirect`, ...
+    /// Summaries of the job: `job.gpudirect`, ...
     pub(in crate::stages) job: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl NetFactsSummary {
-    /// What the processes of a job say.
+    /// Collects the facts of a job.
     pub(in crate::stages) fn from_net(net: &NetSummary) -> NetFactsSummary {
         let facts = collect_net_facts(net);
         let summary = summarize_job(net, &facts).into_iter();
@@ -117,31 +115,31 @@ impl NetFactsSummary {
     }
 }
 
-/// What is reported of one subject.
+/// Facts of one subject.
 type SubjectFacts<'a> = Vec<(&'a NetFact, &'a FactSpeakers)>;
 
-/// What is reported of one subject, and the hosts that count.
+/// Facts of one subject, and the hosts that count.
 #[derive(Debug)]
 pub struct NetSubject<'a> {
-    /// What it is about.
+    /// Its kind.
     pub kind: NetFactKind,
-    /// Which of the kind; may be empty.
+    /// Its name within the kind; may be empty.
     pub name: &'a [u8],
     /// The hosts that count.
     pub of: BTreeSet<&'a [u8]>,
-    /// The facts. Those of most hosts come first.
+    /// The facts, those of most hosts first.
     pub values: SubjectFacts<'a>,
 }
 
 impl NetSubject<'_> {
-    /// True for what more than half of the hosts say, and where hosts cannot be held against each
-    /// other: lines without a header are nobody's.
+    /// True if more than half of the hosts report the fact, and if hosts cannot be compared because lines
+    /// have no headers.
     pub fn is_majority(&self, fact: &NetFact, said: &FactSpeakers) -> bool {
         2 * said.hosts.len() > self.of.len() || !fact.is_compared() || said.hosts.is_empty()
     }
 }
 
-/// The facts by subject.
+/// Groups the facts by subject.
 pub fn group_by_subject<'f>(net: &'f NetSummary, facts: &'f NetFacts) -> Vec<NetSubject<'f>> {
     let made = net.hosts_with_communicators();
     let mut listing: BTreeMap<NetFactKind, BTreeSet<&[u8]>> = BTreeMap::new();
@@ -185,9 +183,8 @@ pub fn group_by_subject<'f>(net: &'f NetSummary, facts: &'f NetFacts) -> Vec<Net
     all
 }
 
-/// The facts with who says them; those of connections too. A process that names no network (NCCL
-/// has a line for it since 2.6, of the subsystem INIT) uses the one that its
-/// connections go over.
+/// Collects facts with their speakers, including facts of connections. A process that names no network
+/// (NCCL has a line for it since 2.6, of the subsystem INIT) uses the one of its connections.
 pub fn collect_net_facts(net: &NetSummary) -> NetFacts {
     let mut all = NetFacts::new();
     let mut naming: BTreeSet<u32> = BTreeSet::new();
@@ -241,7 +238,7 @@ pub fn collect_net_facts(net: &NetSummary) -> NetFacts {
     all
 }
 
-/// Every host's facts.
+/// Lists every host's facts.
 fn list_by_host(facts: &NetFacts) -> Vec<NetFactRow<'_>> {
     let mut lines: BTreeMap<&[u8], Vec<NetFactRow<'_>>> = BTreeMap::new();
     for (fact, said) in facts {
@@ -261,12 +258,12 @@ fn list_by_host(facts: &NetFacts) -> Vec<NetFactRow<'_>> {
     lines.into_values().flatten().collect()
 }
 
-/// The job's facts, each with the hosts that differ after it.
+/// Lists the job's facts, each followed by the hosts that differ.
 fn list_by_job<'f>(net: &'f NetSummary, facts: &'f NetFacts) -> Vec<NetFactRow<'f>> {
     let mut lines = Vec::new();
     for subject in group_by_subject(net, facts) {
         let (of, values) = (&subject.of, &subject.values);
-        // Who says something else need not be said to lack what most say.
+        // A host with another value is not listed again as lacking the majority's.
         let others = values
             .iter()
             .filter(|(fact, said)| !subject.is_majority(fact, said));
@@ -309,12 +306,12 @@ fn list_by_job<'f>(net: &'f NetSummary, facts: &'f NetFacts) -> Vec<NetFactRow<'
     lines
 }
 
-/// A count; 0 where it is not known, for the lines had no headers.
+/// Returns a count; `None` for 0, since lines without headers have no count.
 fn nonzero_count(n: usize) -> Option<u64> {
     (n > 0).then_some(n as u64)
 }
 
-/// What the whole job comes to, in words.
+/// Summarises the job in words.
 fn summarize_job<'a>(net: &'a NetSummary, facts: &'a NetFacts) -> Vec<NetFactRow<'a>> {
     let processes: Vec<_> = net.real.iter().filter_map(|&p| net.process(p)).collect();
     let hosts = net.hosts();
@@ -348,7 +345,7 @@ fn summarize_job<'a>(net: &'a NetSummary, facts: &'a NetFacts) -> Vec<NetFactRow
     lines
 }
 
-/// Whether the network's connections reach the GPUs' memory.
+/// Describes whether network connections reach the GPUs' memory.
 pub fn describe_gpudirect(net: &NetSummary, facts: &NetFacts) -> String {
     let mut all = (0, 0);
     for ((_, _, way), (channels, _)) in &net.all.links {
@@ -378,7 +375,7 @@ pub fn describe_gpudirect(net: &NetSummary, facts: &NetFacts) -> String {
     }
 }
 
-/// Whether GPUs use other GPUs' NICs.
+/// Describes whether GPUs use other GPUs' NICs.
 pub fn describe_pxn(net: &NetSummary) -> String {
     let cards = || net.all.links.keys().filter_map(|link| link.2.via.nic());
     let word = match (net.all.links.is_empty(), cards().count()) {
@@ -390,7 +387,7 @@ pub fn describe_pxn(net: &NetSummary) -> String {
     word.to_owned()
 }
 
-/// Whether connections have the NIC of one number at both ends.
+/// Describes whether connections have the same NIC number at both ends.
 fn describe_rails(net: &NetSummary) -> String {
     type Cards = (BTreeSet<u32>, BTreeSet<u32>);
     let mut ends: BTreeMap<_, Cards> = BTreeMap::new();
@@ -421,7 +418,7 @@ fn describe_rails(net: &NetSummary) -> String {
     }
 }
 
-/// How far the NVLink switches are used.
+/// Describes the use of NVLink switches.
 pub fn describe_nvls(net: &NetSummary, facts: &NetFacts) -> String {
     let says = |name: &str, value: &str| {
         let fact = NetFact::new(NetFactKind::Nvls, name, value);

@@ -1,15 +1,15 @@
 //! Calls and the TUNING lines after them.
 //!
-//! NCCL prints a COLL line when it is given a call, and a TUNING line when it launches it: of
-//! several calls in a group first all COLL lines, then all TUNING lines. A burst is what a thread
-//! prints up to the next COLL line after a TUNING line. In it a TUNING line belongs to a call of
-//! its operation (any, where it names none) and its bytes: what the caller passed since 2.24, and
-//! before times the ranks for AllGather and ReduceScatter.
+//! NCCL prints a COLL line when it is given a call, and a TUNING line when it launches the call. For calls
+//! of a group it prints all COLL lines first, then all TUNING lines. A burst is the lines of a thread up to
+//! the next COLL line after a TUNING line. A TUNING line belongs to a call of its burst with its operation
+//! (any, if it names none) and its bytes: since 2.24 those of the caller; before, for AllGather and
+//! ReduceScatter, these times the ranks.
 //!
-//! Up to 2.23 NCCL prints one line for several calls of a group that it puts together, with their
-//! bytes together: calls of one communicator, operation and datatype, in 2.22 and 2.23 those within
-//! four times the smallest's bytes, before all of them (`src/enqueue.cc`). A line that fits such a
-//! sum belongs to its calls.
+//! Up to 2.23 NCCL prints one line for several calls of a group that it combines, with the sum of their
+//! bytes: calls of one communicator, operation and datatype; in 2.22 and 2.23 only those within four times
+//! the bytes of the smallest, before all of them (`src/enqueue.cc`). A line with such a sum belongs to its
+//! calls.
 
 use crate::grammar::message::tuning::{Algorithm, Protocol};
 use crate::grammar::values::{ByteBasis, Datatype, OpKind};
@@ -19,19 +19,19 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a call is served.
+/// Method that serves a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ServingMethod {
-    /// By an algorithm and a protocol.
+    /// An algorithm and a protocol.
     By(Algorithm, Protocol),
-    /// By a kernel on symmetric memory, by its number.
+    /// A kernel on symmetric memory, by its number.
     Kernel(u32),
-    /// By the copy engines.
+    /// The copy engines.
     CopyEngine,
 }
 
 impl ServingMethod {
-    /// The algorithm and the protocol in NCCL's words; `names` are those of kernels.
+    /// Returns algorithm and protocol in NCCL's words; `names` has the names of kernels.
     pub(in crate::stages) fn algorithm_and_protocol(
         self,
         names: &OpInterner,
@@ -51,22 +51,22 @@ impl ServingMethod {
 /// A TUNING line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct TuningLine {
-    /// The operation's number, where the line names one.
+    /// The operation's number, if the line names one.
     pub op: Option<u32>,
     /// The bytes, as printed.
     pub bytes: u64,
     /// How the call is served.
     pub how: ServingMethod,
-    /// How many channels, where they are printed.
+    /// Number of channels, if printed.
     pub channels: Option<u32>,
-    /// The bytes are the caller's, as since 2.24.
+    /// The bytes are the caller's (NCCL 2.24 or newer).
     pub api: bool,
 }
 
-/// A call, but for its time and buffers.
+/// A call without its time and buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct TunedCall {
-    /// Who made it: a member's number.
+    /// The number of the member that made it.
     pub member: u32,
     /// The operation's number.
     pub op: u32,
@@ -78,23 +78,23 @@ pub(crate) struct TunedCall {
     pub nranks: Option<u32>,
 }
 
-/// What a thread printed since the burst before.
+/// Lines of a thread since its last burst.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct TuningBurst {
-    /// Calls, with how often.
+    /// Calls, with their number.
     pub calls: FxHashMap<TunedCall, u64>,
-    /// TUNING lines, with how often.
+    /// TUNING lines, with their number.
     pub lines: FxHashMap<TuningLine, u64>,
 }
 
 /// Calls that a TUNING line fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct TuningFit {
-    /// The call; of several that are put together, the smallest.
+    /// The call; the smallest of combined calls.
     pub made: TunedCall,
-    /// How many calls one line serves.
+    /// Number of calls that one line serves.
     pub each: u64,
-    /// How often there are so many, up to the lines.
+    /// How often so many calls occur up to the lines.
     pub times: u64,
 }
 
@@ -103,14 +103,14 @@ pub(crate) struct TuningFit {
 pub(crate) struct TuningMatch {
     /// The line.
     pub line: TuningLine,
-    /// How many of it there are.
+    /// Number of equal lines.
     pub lines: u64,
-    /// What fits.
+    /// The calls that fit.
     pub fit: Vec<TuningFit>,
 }
 
 impl TuningMatch {
-    /// The calls that may be its line's: those by a rank 0 if ranks are known.
+    /// Returns the calls that may belong to the line: those by a rank 0 if ranks are known.
     pub(super) fn fits_by_rank_zero(&self, merged: &MergedMembers) -> Vec<&TuningFit> {
         let by = |first: Option<bool>| {
             let fit = self.fit.iter();
@@ -121,19 +121,19 @@ impl TuningMatch {
     }
 }
 
-/// Whether a member is rank 0 of more than one, if its rank is known.
+/// Returns whether a member is rank 0 of several ranks; `None` if its rank is unknown.
 pub(super) fn is_rank_zero(merged: &MergedMembers, member: u32) -> Option<bool> {
     let identity = merged.identity_of(merged.origins.members.get(member))?;
     Some(identity.rank == 0 && identity.nranks > 1)
 }
 
 impl TuningBurst {
-    /// True where a call now begins the next burst.
+    /// True if the next call begins a new burst.
     pub(crate) fn is_over(&self) -> bool {
         !self.lines.is_empty()
     }
 
-    /// What each line of the burst may belong to. `kind` says what an operation is.
+    /// Matches each line of the burst to the calls it may belong to. `kind` gives an operation's kind.
     pub(crate) fn match_lines(
         &self,
         kind: impl Fn(u32) -> OpKind,
@@ -171,7 +171,7 @@ impl TuningBurst {
         })
     }
 
-    /// The calls that a line of `bytes` serves where `fit` is what it fits.
+    /// Returns the calls that a line of `bytes` serves if it fits `fit`.
     pub(crate) fn calls_served_by(
         &self,
         fit: &TuningFit,
@@ -186,9 +186,9 @@ impl TuningBurst {
         all.filter(of).flat_map(|of| of.all).collect()
     }
 
-    /// Calls that NCCL up to 2.23 may have put together.
+    /// Lists sets of calls that NCCL up to 2.23 may have combined.
     fn combine_calls(&self, kind: &impl Fn(u32) -> OpKind) -> BTreeSet<CombinedCalls> {
-        // By member, operation and datatype; the smallest first.
+        // Calls by member, operation and datatype, the smallest first.
         let mut classes: BTreeMap<(u32, u32, u32), Vec<EqualCallBytes>> = BTreeMap::new();
         for (&made, &n) in &self.calls {
             let Some(bytes) = printed_bytes(&made, kind(made.op), false) else {
@@ -204,7 +204,7 @@ impl TuningBurst {
         for class in classes.values_mut() {
             class.sort_unstable();
             sums.extend(combine_equal_calls(class));
-            // Runs of those within four times the first one's bytes.
+            // Runs of calls within four times the bytes of the first one.
             let mut rest = &class[..];
             while let Some(first) = rest.first() {
                 let most = first.bytes.saturating_mul(4);
@@ -220,13 +220,13 @@ impl TuningBurst {
 /// Several calls that one line may serve.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct CombinedCalls {
-    /// The smallest.
+    /// The smallest call.
     made: TunedCall,
-    /// How many.
+    /// Number of calls.
     each: u64,
-    /// Their bytes.
+    /// Sum of their bytes.
     bytes: u64,
-    /// All of them, each once.
+    /// The distinct calls.
     all: Vec<TunedCall>,
 }
 
@@ -238,7 +238,7 @@ struct EqualCallBytes {
     n: u64,
 }
 
-/// Several calls together; one alone is none.
+/// Combines several calls; `None` for a single one.
 fn combine_equal_calls(calls: &[EqualCallBytes]) -> Option<CombinedCalls> {
     let first = calls.first()?;
     let (mut each, mut bytes) = (0_u64, 0_u64);
@@ -254,7 +254,7 @@ fn combine_equal_calls(calls: &[EqualCallBytes]) -> Option<CombinedCalls> {
     })
 }
 
-/// The bytes a TUNING line prints for a call.
+/// Returns the bytes that a TUNING line prints for a call.
 fn printed_bytes(made: &TunedCall, kind: OpKind, api: bool) -> Option<u64> {
     let size = Datatype(made.datatype).size()?;
     let passed = u128::from(made.count) * u128::from(size);

@@ -1,7 +1,7 @@
-//! How each call was served: for a stage that writes calls one by one, and meets them a second time.
+//! Method of each call, for stages that write calls one by one in a second pass.
 //!
-//! NCCL chooses by operation, size and communicator, so equal calls of a thread are mostly served
-//! alike: kept is from which of them on they are served otherwise.
+//! NCCL chooses by operation, size and communicator, so equal calls of a thread mostly have the same
+//! method: only its changes are kept.
 
 use super::burst::{ServingMethod, TunedCall, TuningBurst, TuningMatch};
 use super::fold::TuningThread;
@@ -12,20 +12,20 @@ use crate::output::table::Timing;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// Equal calls of a thread: communicator's address, operation, elements, datatype.
+/// Key of equal calls of a thread: communicator's address, operation, elements, datatype.
 type EqualCallsKey = (TuningThread, u64, u32, u64, u32);
 
-/// How calls were served: its number; `None` where that is not known.
+/// Number of a method; `None` if it is unknown.
 type MethodNumber = Option<u32>;
 
-/// Equal calls, in their order.
+/// Methods of equal calls, in their order.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct MethodSeries {
-    /// How many there are.
+    /// Number of calls.
     calls: u64,
-    /// From which of them on they are served how.
+    /// Numbers of the calls from which on the method changes.
     changes: Vec<(u64, MethodNumber)>,
-    /// How many were met again, and which change comes next.
+    /// Number of calls of the second pass so far, and of the next change.
     again: (u64, usize),
 }
 
@@ -48,7 +48,7 @@ impl MethodSeries {
     }
 }
 
-/// How the calls of one input were served.
+/// Methods of the calls of one input.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CallMethods {
     names: OpInterner,
@@ -58,8 +58,8 @@ pub(crate) struct CallMethods {
 }
 
 impl CallMethods {
-    /// The next burst of a thread: every call of it is known to be served alike, or it is not
-    /// known how.
+    /// Adds the next burst of a thread. The calls of a burst have a known method only if all equal calls
+    /// have the same.
     pub(super) fn add_burst(
         &mut self,
         thread: TuningThread,
@@ -76,7 +76,7 @@ impl CallMethods {
                 .iter()
                 .map(|fit| burst.calls_served_by(fit, found.line.bytes, kind))
                 .collect();
-            // Fewer lines than there are calls for them: which calls they serve is not known.
+            // With fewer lines than calls it is unknown which calls they serve.
             let wanted: u64 = match fit.iter().all(|fit| fit.each == 1) {
                 true => fit
                     .iter()
@@ -117,24 +117,23 @@ impl CallMethods {
         })
     }
 
-    /// All lines are read: the operations have these names.
+    /// Sets the names of operations after all lines are read.
     pub(super) fn with_names(self, names: OpInterner) -> CallMethods {
         CallMethods { names, ..self }
     }
 
-    /// The number of an operation.
+    /// Returns the number of an operation.
     pub(crate) fn op_number(&mut self, name: &[u8]) -> u32 {
         self.names.intern(name).0
     }
 
-    /// How the next call of a thread is served, of all its equals: by communicator's address,
-    /// operation ([`Served::op`]), elements and datatype.
+    /// Returns the method of the next of a thread's equal calls.
     pub(crate) fn next_method(&mut self, call: EqualCallsKey) -> MethodNumber {
         self.series.get_mut(&call)?.next_method()
     }
 
-    /// The choices by number, as columns; an algorithm or protocol that NCCL's name is not known of
-    /// is empty.
+    /// Returns the methods by number as columns; algorithms and protocols that have no name in NCCL are
+    /// empty.
     pub(crate) fn method_columns(&self) -> Vec<MethodColumns> {
         let columns = |&(how, nchannels): &(ServingMethod, Option<u32>)| {
             let known = |name: Vec<u8>| match &name[..] {
@@ -152,7 +151,7 @@ impl CallMethods {
     }
 }
 
-/// A choice as columns of the call table.
+/// A method as columns of the call table.
 #[derive(Debug)]
 pub(crate) struct MethodColumns {
     algo: Vec<u8>,
@@ -161,7 +160,7 @@ pub(crate) struct MethodColumns {
 }
 
 impl MethodColumns {
-    /// What a row has of it.
+    /// Returns the columns of a row.
     pub(crate) fn timing(&self) -> Timing<'_> {
         Timing {
             algo: &self.algo,

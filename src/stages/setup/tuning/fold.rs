@@ -1,5 +1,5 @@
-//! A chunk's bursts. One that the chunk's edge cuts is put together at the merge, so that the
-//! result does not depend on where the edges are.
+//! Bursts of a chunk. The merge joins a burst that the edge of a chunk cuts, so the result does not depend
+//! on the edges.
 
 use super::burst::{ServingMethod, TunedCall, TuningBurst, TuningLine, TuningMatch};
 use crate::grammar::message::NcclMessage;
@@ -11,19 +11,19 @@ use crate::members::recent_interner::{MixedHashKey, RecentInterner};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// A thread: its process, and its number where the line has one.
+/// A thread: its process, and its number if the line has one.
 pub(super) type TuningThread = (u32, Option<u64>);
 
-/// What a thread printed in a chunk.
+/// Bursts of a thread in a chunk that may be cut.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct ThreadBursts {
-    /// The burst that the chunk's beginning may have cut, if another follows.
+    /// The first burst, which the chunk's beginning may cut, if another follows.
     pub(super) lead: Option<TuningBurst>,
-    /// The last one, which may go on after the chunk.
+    /// The last burst, which may continue after the chunk.
     pub(super) open: TuningBurst,
 }
 
-/// What NCCL tunes: AlltoAll, Gather and Scatter are sent and received.
+/// Operations that NCCL tunes; AlltoAll, Gather and Scatter are made of Send and Recv.
 const TUNED_OPERATIONS: [&[u8]; 5] = [
     b"AllReduce",
     b"AllGather",
@@ -32,25 +32,25 @@ const TUNED_OPERATIONS: [&[u8]; 5] = [
     b"Reduce",
 ];
 
-/// One chunk's bursts.
+/// Bursts of a chunk.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct TuningPartial {
     pub(super) names: OpInterner,
     pub(super) threads: FxHashMap<TuningThread, ThreadBursts>,
     pub(super) matches: FxHashMap<TuningMatch, u64>,
-    /// Calls of each member that NCCL tunes.
+    /// Number of tuned calls by member.
     pub(super) calls: FxHashMap<u32, u64>,
-    /// How much was late at each slot.
+    /// Number of late lines at each slot.
     slots: Vec<usize>,
-    /// What comes after the first slot: where a torn call comes in decides which burst it is in.
+    /// Lines after the first slot: a torn call inserted there may change their burst.
     pub(super) late: Vec<TuningSlotLine>,
-    /// All is late: which burst comes after which is wanted.
+    /// All lines are late because the order of bursts is wanted.
     in_order: bool,
-    /// Calls before the first TUNING line, which may be all: only how often each was made counts.
+    /// Calls before the first TUNING line, often all calls: only their numbers matter.
     met: RecentInterner<ThreadCall>,
-    /// How often.
+    /// Number of each of these calls.
     times: Vec<u64>,
-    /// A TUNING line was met.
+    /// The chunk has a TUNING line.
     has_lines: bool,
 }
 
@@ -81,7 +81,7 @@ pub(super) enum TuningSlotLine {
 }
 
 impl TuningPartial {
-    /// For [`super::all::All::in_order`].
+    /// Makes parts for [`super::tuning_stage::TuningStage::in_order`].
     pub(crate) fn in_order() -> TuningPartial {
         TuningPartial {
             in_order: true,
@@ -89,12 +89,12 @@ impl TuningPartial {
         }
     }
 
-    /// Whether what comes now is left to the merge.
+    /// True if the merge decides the burst of the next line.
     fn is_late(&self) -> bool {
         self.in_order || !self.slots.is_empty()
     }
 
-    /// What a call is to the join, if it is no Send or Recv.
+    /// Returns a call for the join; `None` for Send and Recv.
     #[inline]
     fn tuned_call_of(&mut self, call: &LogCall<'_>) -> Option<TunedCall> {
         let coll = &call.coll;
@@ -118,7 +118,7 @@ impl TuningPartial {
         }
     }
 
-    /// Adds the calls that were only counted to their threads' bursts: before a line, and at the end.
+    /// Adds counted calls to their threads' bursts: before a line, and at the end.
     pub(super) fn settle_counted_calls(&mut self) {
         let (met, times) = (
             std::mem::take(&mut self.met),
@@ -223,7 +223,7 @@ impl LogVisitor for TuningPartial {
         };
         let thread = (said.process, said.tid);
         if said.tid.is_none() {
-            // Who printed it is not known, nor therefore which calls are its own.
+            // The process of a kernel's line is unknown, so its calls are too.
             let (lines, fit) = (1, Vec::new());
             *self
                 .matches

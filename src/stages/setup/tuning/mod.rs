@@ -1,8 +1,7 @@
-//! nccl-tuning: which algorithm and protocol, on how many channels, served which operation and
-//! size.
+//! nccl-tuning: algorithm, protocol and channels by operation and size.
 //!
-//! `burst` joins TUNING lines to calls, `fold` does so for a chunk, `all` for all of them;
-//! [`table`] makes ranges of sizes with the same choice, `served` has it call by call.
+//! `burst` joins TUNING lines to calls, `fold` does it for a chunk and `tuning_stage` for all chunks;
+//! [`table`] makes ranges of sizes with the same choice, and `call_methods` has the choice of each call.
 
 pub(crate) mod burst;
 pub(crate) mod call_methods;
@@ -37,7 +36,7 @@ pub fn read_tuning(
     Ok(all)
 }
 
-// A thread's calls and lines may go on in the next input: nothing is done at the end of one.
+// The calls and lines of a thread may continue in the next input, so the end of an input changes nothing.
 impl InputStage for TuningStage {
     const NEEDS: Provides = Provides::ALGORITHMS;
     const USES_STEPS: bool = false;
@@ -48,7 +47,7 @@ impl InputStage for TuningStage {
     }
 }
 
-/// Reports which of the `calls` of ranks 0 have no TUNING line.
+/// Reports how many of the `calls` of ranks 0 have no TUNING line.
 pub(crate) fn report_unmatched_calls(sum: TuningLineCounts, calls: u64, report: &Report) {
     if sum.lines == 0 {
         report.warn(

@@ -1,24 +1,23 @@
-//! The crossover table: of each operation and size of communicator the ranges of bytes with the
-//! same choice.
+//! The crossover table: ranges of bytes with the same choice, by operation and size of communicator.
 
 use super::burst::ServingMethod;
 use super::tuning_stage::{TuningLineCounts, TuningStage};
 use crate::output::render::{Grid, TableCell};
 use std::collections::BTreeMap;
 
-/// What is asked for.
+/// Options of the table.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Another number of channels is another choice; default no.
+    /// Choices with different numbers of channels differ; default no.
     pub channels: bool,
-    /// One row a size instead of ranges; default no.
+    /// Writes one row for each size instead of ranges; default no.
     pub sizes: bool,
 }
 
-/// What is chosen.
+/// A choice.
 type MethodAndChannels = (ServingMethod, Option<u32>);
 
-/// How often something is chosen, on how many channels.
+/// Number of times of a choice, and its channels.
 #[derive(Debug, Clone, Copy, Default)]
 struct MethodCounts {
     counts: TuningLineCounts,
@@ -35,7 +34,7 @@ impl MethodCounts {
     }
 }
 
-/// Sizes in a row with the same choices.
+/// Successive sizes with the same choices.
 #[derive(Debug)]
 struct CrossoverRange {
     from: u64,
@@ -43,7 +42,7 @@ struct CrossoverRange {
     chosen: BTreeMap<MethodAndChannels, MethodCounts>,
 }
 
-/// The rows of the table.
+/// Builds the table.
 pub fn build_crossover_grid(all: &TuningStage, options: &Options) -> Grid {
     let columns = [
         "op",
@@ -59,7 +58,7 @@ pub fn build_crossover_grid(all: &TuningStage, options: &Options) -> Grid {
         "ambiguous",
         "without_call",
     ];
-    // What is not known comes last.
+    // Unknown values come last.
     let known = |n: Option<u32>| (n.is_none(), n);
     let mut groups: BTreeMap<_, BTreeMap<u64, BTreeMap<MethodAndChannels, MethodCounts>>> =
         BTreeMap::new();
@@ -104,7 +103,7 @@ pub fn build_crossover_grid(all: &TuningStage, options: &Options) -> Grid {
     }
 }
 
-/// Sizes with the same choices as the size before are one range.
+/// Joins successive sizes with the same choices to ranges.
 fn group_ranges(
     sizes: BTreeMap<u64, BTreeMap<MethodAndChannels, MethodCounts>>,
     each: bool,

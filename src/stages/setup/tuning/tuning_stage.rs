@@ -1,4 +1,4 @@
-//! All chunks together.
+//! TUNING lines of all inputs, joined to their calls.
 
 use super::burst::{
     ServingMethod, TunedCall, TuningBurst, TuningFit, TuningLine, TuningMatch, is_rank_zero,
@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Which calls a line serves, as far as it is known.
+/// Calls that a line serves, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TuningKey {
     /// The operation's number.
@@ -22,28 +22,28 @@ pub struct TuningKey {
     pub nranks: Option<u32>,
     /// The bytes, as printed.
     pub bytes: u64,
-    /// How the call is served.
+    /// The method.
     pub how: ServingMethod,
-    /// How many channels.
+    /// Number of channels.
     pub channels: Option<u32>,
 }
 
 impl TuningKey {
-    /// True where the bytes are what the caller passed, as since NCCL 2.24, whose lines name the
-    /// channels; before they are those of all ranks for AllGather and ReduceScatter.
+    /// True if the bytes are the caller's: since NCCL 2.24 lines name the channels; before, the bytes of
+    /// AllGather and ReduceScatter are those of all ranks.
     pub fn is_api(&self) -> bool {
         self.channels.is_some() || !matches!(self.how, ServingMethod::By(..))
     }
 }
 
-/// How often.
+/// Counts of lines and calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TuningLineCounts {
     /// TUNING lines.
     pub lines: u64,
-    /// Those whose calls were found.
+    /// Lines with known calls.
     pub joined: u64,
-    /// These calls: up to 2.23 a line may serve several.
+    /// Calls of these lines; up to NCCL 2.23 a line may serve several.
     pub calls: u64,
     /// Lines that fit calls of several operations or sizes of communicator.
     pub ambiguous: u64,
@@ -52,7 +52,7 @@ pub struct TuningLineCounts {
 }
 
 impl TuningLineCounts {
-    /// Adds others.
+    /// Adds other counts.
     pub fn add_counts(&mut self, other: TuningLineCounts) {
         self.lines += other.lines;
         self.joined += other.joined;
@@ -67,18 +67,17 @@ impl TuningLineCounts {
 pub struct TuningStage {
     /// Names of operations and kernels.
     pub names: OpInterner,
-    /// The lines by what they say and serve.
+    /// Counts by line and calls.
     pub found: BTreeMap<TuningKey, TuningLineCounts>,
-    /// Collective calls by ranks 0, which print TUNING lines; those of one rank alone are not
-    /// tuned.
+    /// Collective calls by ranks 0, which print TUNING lines, of communicators with several ranks.
     pub calls: u64,
     open: FxHashMap<TuningThread, TuningBurst>,
-    /// Which call was served how, if that is wanted.
+    /// The method of each call, if wanted.
     pub(super) served: Option<CallMethods>,
 }
 
 impl TuningStage {
-    /// For parts of [`Partial::in_order`]: also keeps how each call was served.
+    /// Also keeps the method of each call, for parts of [`TuningPartial::in_order`].
     pub(crate) fn in_order() -> TuningStage {
         TuningStage {
             served: Some(CallMethods::default()),
@@ -86,12 +85,12 @@ impl TuningStage {
         }
     }
 
-    /// No more lines come, as after [`All::end`]: how each call was served.
+    /// Returns the method of each call, after [`TuningStage::end_lines`].
     pub(crate) fn into_served(self) -> CallMethods {
         self.served.unwrap_or_default().with_names(self.names)
     }
 
-    /// How all lines and calls were joined.
+    /// Sums up the counts of all lines.
     pub fn sum_counts(&self) -> TuningLineCounts {
         let mut sum = TuningLineCounts::default();
         self.found
@@ -162,9 +161,9 @@ impl TuningStage {
         }
     }
 
-    /// Adds the lines and calls of inputs that were read elsewhere, and that come after these; `to`
-    /// is how processes and members are numbered here. What belongs together is in inputs that are
-    /// read together. How each call was served is known where it is read, and not merged.
+    /// Adds later inputs that were read elsewhere; `to` has the numbers of their processes and members
+    /// here. Lines and calls of a thread are in inputs read together. Methods of single calls are not
+    /// merged.
     pub fn merge(&mut self, other: TuningStage, to: &MergedNumbers, merged: &MergedMembers) {
         let mut numbers = TuningRenumbering {
             whole: &mut self.names,
@@ -200,7 +199,7 @@ impl TuningStage {
         *burst.calls.entry(made).or_default() += 1;
     }
 
-    /// A thread's next burst, or the rest of the one before.
+    /// Adds the next burst of a thread, or the rest of its last one.
     fn join_burst(&mut self, thread: TuningThread, burst: TuningBurst, merged: &MergedMembers) {
         let before = self.open.entry(thread).or_default();
         if before.is_over() && !burst.calls.is_empty() {
@@ -216,7 +215,7 @@ impl TuningStage {
         }
     }
 
-    /// No more lines come.
+    /// Ends all bursts: no more lines come.
     pub fn end_lines(&mut self, merged: &MergedMembers) {
         for (thread, burst) in std::mem::take(&mut self.open) {
             self.close_burst(thread, &burst, merged);
@@ -236,11 +235,11 @@ impl TuningStage {
         }
     }
 
-    /// Counts a line for the calls it serves: those by a rank 0 if ranks are known, for no other
-    /// prints it.
+    /// Counts a line for the calls it serves. Only ranks 0 print TUNING lines, so others' calls do not
+    /// count if ranks are known.
     fn count_match(&mut self, found: &TuningMatch, times: u64, merged: &MergedMembers) {
         let fit = found.fits_by_rank_zero(merged);
-        // What all of them share.
+        // The value that all calls share.
         let same = |of: fn(&TunedCall) -> Option<u32>| {
             let first = of(&fit.first()?.made);
             fit.iter()
@@ -294,7 +293,7 @@ impl TuningStage {
     }
 }
 
-/// From a chunk's numbers to those of the whole.
+/// Maps a chunk's numbers to those of the whole.
 struct TuningRenumbering<'a> {
     whole: &'a mut OpInterner,
     chunk: &'a OpInterner,

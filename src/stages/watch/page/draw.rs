@@ -248,7 +248,7 @@ fn finding_lines(page: &WatchPage<'_>) -> Vec<Line<'static>> {
             Severity::Note => Color::Reset,
         };
         let name = Span::styled(finding.severity.name(), Style::new().fg(colour));
-        let says = escaped_span(&format!(": {} [{}]", finding.says, finding.id));
+        let says = escaped_span(&format!(": {} [{}]", finding.says, finding.kind.id()));
         Line::from(vec![name, says])
     };
     let lines: Vec<_> = found.findings.iter().filter(wrong).map(line).collect();

@@ -52,7 +52,7 @@ const MAX_SNAPSHOT_BYTES: usize = 1 << 20;
 pub fn read_cuda(input: &Input, take: &mut dyn FnMut(&CudaCall<'_>)) -> Result<CudaInput> {
     let is_timeline = {
         let head = input.read_head()?;
-        (TIMELINE.probe)(&crate::formats::InputHead::from_bytes(&head))
+        (TIMELINE.probe)(&crate::formats::InputHead::from_bytes(&head.bytes))
             == crate::formats::ProbeAnswer::Yes
     };
     let mut account = Account::default();

@@ -74,12 +74,12 @@ impl NsysExport {
     /// It is no database, or nothing of it can be read.
     pub(super) fn open_export(input: &Input) -> Result<NsysExport> {
         let name = input.name();
-        let plain = input.path().filter(|path| is_database(path));
+        let plain = input.plain_path().filter(|path| is_database(path));
         let copy = match plain {
             Some(_) => None,
             None => Some(copy_input(input)?),
         };
-        let path = match (plain, &copy) {
+        let path = match (&plain, &copy) {
             (Some(path), _) => path,
             (None, Some(copy)) => copy.path(),
             (None, None) => Path::new(""),

@@ -204,16 +204,14 @@ impl PrintingRankRule {
     }
 }
 
-/// Megatron-LM and what descends from it print on the last rank (`print_rank_last`,
-/// `megatron/training/utils.py`); nanotron on the first rank of the last pipeline stage, which its lines
-/// name (`logger_ranks` in `trainer.py` @2411b02, whose stages are the outermost of the ranks' order).
+/// Returns the rank that prints the trainer's lines. nanotron prints on the first rank of the last
+/// pipeline stage, which its lines name (`logger_ranks` in `trainer.py` @2411b02); the stages are the
+/// outermost dimension of the ranks' order.
 pub fn printing_rank_rule(trainer: Option<Trainer>, stage: Option<u32>) -> PrintingRankRule {
-    match (trainer, stage) {
-        (_, Some(stage)) => PrintingRankRule::Stage(stage),
-        (Some(Trainer::Megatron | Trainer::MegatronDeepSpeed | Trainer::Nanotron), None) => {
-            PrintingRankRule::Last
-        }
-        _ => PrintingRankRule::First,
+    match stage {
+        Some(stage) => PrintingRankRule::Stage(stage),
+        None if trainer.is_some_and(Trainer::printed_by_last_rank) => PrintingRankRule::Last,
+        None => PrintingRankRule::First,
     }
 }
 

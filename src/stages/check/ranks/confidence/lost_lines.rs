@@ -43,7 +43,7 @@ pub(super) fn judge_lost_lines<F: Fn(u32) -> Result<Input>>(
         id.is_some() && id == finding.about.comm_id
     };
     let seq = finding.about.seq;
-    let seq = seq.filter(|_| finding.id.ends_with("_mismatch"));
+    let seq = seq.filter(|_| finding.kind.is_mismatch());
     let apart = compared.apart.iter().find(is_it);
     let Some((apart, seq)) = apart.zip(seq) else {
         return Ok(None);

@@ -9,7 +9,9 @@ use super::{RereadInputs, unnamed_communicators};
 use crate::error::Result;
 use crate::report::account::Account;
 use crate::source::Input;
-use crate::stages::check::finding::{Confidence, Evidence, Finding, LineSpot, Severity};
+use crate::stages::check::finding::{
+    Confidence, Evidence, Finding, Kind, LineSpot, Reason, Severity,
+};
 use crate::stages::check::streams::compare::StreamComparison;
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::walk::WalkedInput;
@@ -93,8 +95,8 @@ fn find_log_fault<F: Fn(u32) -> Result<Input>>(
 /// True for a finding that something was not done: it shows at the end of the log.
 fn is_about_missing_call(finding: &Finding) -> bool {
     matches!(
-        finding.id,
-        "rank_behind" | "rank_silent" | "p2p_missing_counterpart"
+        finding.kind,
+        Kind::RankBehind | Kind::RankSilent | Kind::P2pMissingCounterpart
     )
 }
 
@@ -109,7 +111,7 @@ fn is_free_of_losses<F: Fn(u32) -> Result<Input>>(
         let is_over = |account: &Account| {
             let last = finding.evidence.first().map(|evidence| evidence.at);
             let places = lost_lines::damaged_places(account);
-            finding.id == "rank_behind"
+            finding.kind == Kind::RankBehind
                 && inputs.accounts.len() == 1
                 && places.zip(last).is_some_and(|(places, last)| {
                     let line = last.line();
@@ -158,17 +160,17 @@ fn cap_by_membership(
 ) {
     let Some((sure, why)) = doubts else { return };
     let mut least = *sure;
-    finding.why += &format!("; {why}");
+    finding.reasons.push(Reason::Grouped(why.clone()));
     let untold = |why: &UnjudgedReason| {
         matches!(
             why,
             UnjudgedReason::Unnamed | UnjudgedReason::Few(..) | UnjudgedReason::Several(..)
         )
     };
-    let lacks = matches!(finding.id, "rank_behind" | "rank_silent");
+    let lacks = matches!(finding.kind, Kind::RankBehind | Kind::RankSilent);
     if lacks && compared.unjudged.keys().any(untold) {
         least = Confidence::Low;
-        finding.why += "; another rank may be behind on communicators that are not compared";
+        finding.reasons.push(Reason::OthersNotCompared);
     }
     finding.sure = finding.sure.max(least);
     if *sure == Confidence::Low {
@@ -185,7 +187,7 @@ fn cap_by_damage(finding: &mut Finding, accounts: &[Account]) {
     };
     if finding.sure == Confidence::High && finding.evidence.iter().any(is_damaged) {
         finding.sure = Confidence::Medium;
-        finding.why += "; but other lines are damaged, and one of them may hide a call";
+        finding.reasons.push(Reason::LinesDamaged);
     }
 }
 
@@ -199,6 +201,6 @@ fn cap_by_joined_parts(finding: &mut Finding, walked: &[WalkedInput]) {
     };
     if finding.sure == Confidence::High && finding.evidence.iter().any(is_of_parts) {
         finding.sure = Confidence::Medium;
-        finding.why += "; but the step number falls, so the file may consist of several parts";
+        finding.reasons.push(Reason::StepNumberFalls);
     }
 }

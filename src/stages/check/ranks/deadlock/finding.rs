@@ -3,7 +3,7 @@
 use super::Rendezvous;
 use super::circle_blame::CircleBlame;
 use super::replay::{CollectiveId, WaitCircle};
-use crate::stages::check::finding::{Confidence, Finding, Severity};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::mismatch::{self, CallDetails};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::compare::CommMember;
@@ -37,7 +37,7 @@ impl Rendezvous {
             why += "; both sides have the same number of ranks, so the wrong side is unknown";
         }
         Some(Finding {
-            id: "deadlock",
+            kind: Kind::Deadlock,
             severity: Severity::Error,
             says: match lacks {
                 Some(_) => describe_lacking_members(&own, &others, names),
@@ -59,6 +59,7 @@ impl Rendezvous {
                 .filter_map(|side| side.call)
                 .map(mismatch::show_call)
                 .collect(),
+            reasons: Vec::new(),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Few ranks that made calls which most others did not.
 
 use super::{LagContext, ProcessProgress};
-use crate::stages::check::finding::{Confidence, Finding, Severity};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names;
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
@@ -48,7 +48,7 @@ impl LagContext<'_> {
         });
         let communicator = group.communicator;
         Some(Finding {
-            id: "rank_ahead",
+            kind: Kind::RankAhead,
             severity: Severity::Error,
             says: format!(
                 "{} made {} on communicator {} that {} did not make{steps}{made}",
@@ -71,6 +71,7 @@ impl LagContext<'_> {
                      condition on local data), and for uneven data (a rank with one more batch)"
                 .to_owned(),
             evidence: last.map(|(_, _, call)| show_call(call)).into_iter().collect(),
+reasons: Vec::new(),
         })
     }
 }

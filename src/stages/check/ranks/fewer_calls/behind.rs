@@ -2,7 +2,7 @@
 
 use super::progress::MemberLag;
 use super::{LagContext, ProcessProgress};
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names;
 use crate::stages::check::ranks::stopped::StopEvidence;
@@ -104,9 +104,9 @@ impl LagContext<'_> {
         };
         let shown = laggard.last.or_else(went_on);
         Some(Finding {
-            id: match laggard.all_silent {
-                true => "rank_silent",
-                false => "rank_behind",
+            kind: match laggard.all_silent {
+                true => Kind::RankSilent,
+                false => Kind::RankBehind,
             },
             severity,
             says: self.describe_laggards(&laggard),
@@ -127,6 +127,7 @@ impl LagContext<'_> {
                 .map(|(_, _, call)| show_call(call))
                 .into_iter()
                 .collect(),
+            reasons: Vec::new(),
         })
     }
 

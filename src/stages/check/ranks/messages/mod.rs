@@ -7,7 +7,7 @@ pub(super) mod wrong_peer;
 use super::difference_context::DifferenceContext;
 use super::fewer_calls::LaggardFindings;
 use super::names::RankNames;
-use crate::stages::check::finding::{Confidence, Finding};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Reason};
 use crate::stages::check::streams::compare::{CommMember, UnpairedMessages};
 use omitted_message::find_omitted_message;
 use std::collections::BTreeMap;
@@ -43,7 +43,11 @@ impl MessageDifferences<'_> {
         let all = !told && behind.laggards.is_empty();
         let missing = self.report_pairs(&behind, (!told, all));
         let mut findings = Vec::new();
-        if !told && missing.iter().all(|f| f.id != "p2p_missing_counterpart") {
+        if !told
+            && missing
+                .iter()
+                .all(|f| f.kind != Kind::P2pMissingCounterpart)
+        {
             findings.extend(behind.findings);
         }
         findings.extend(missing);
@@ -114,10 +118,10 @@ fn merge_size_differences<'p>(
         let many = those.len();
         those.sort_by_key(|(_, finding)| finding.about.seq);
         if let Some((pair, mut finding)) = those.into_iter().next() {
-            finding.says += &format!(
-                "; {} is in all {many} pairs of ranks whose messages differ",
-                names.describe_member(who)
-            );
+            finding.reasons.push(Reason::InAllPairs {
+                member: names.describe_member(who),
+                pairs: many,
+            });
             let seq = finding.about.seq.unwrap_or(0);
             finding.about = names.about_call(who, pair.communicator, seq);
             finding.sure = Confidence::High;

@@ -1,7 +1,7 @@
 //! Messages without another side: a Send that nobody receives, a Recv that nobody sends.
 
 use super::UNFIT_MESSAGE_ADVICE;
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::mismatch::{CallDetails, MemberCalls, show_call};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::compare::{CommMember, UnpairedMessages};
@@ -42,14 +42,19 @@ pub(crate) fn report_unpaired(
         1 => "the message before it fits".to_owned(),
         _ => format!("the {seq} messages before it fit"),
     };
-    let MessageVerdict { id, says, who, why } = if pair.sent == pair.received {
+    let MessageVerdict {
+        kind,
+        says,
+        who,
+        why,
+    } = if pair.sent == pair.received {
         let (sent, received) = ((&sends, sent?), (&receives, received?));
         describe_size_difference(pair, sent, received, names)
     } else {
         describe_missing_call(pair, seq, names)
     };
     Some(Finding {
-        id,
+        kind,
         severity: Severity::Error,
         says,
         about: match who {
@@ -67,12 +72,13 @@ pub(crate) fn report_unpaired(
         why: before + why,
         advice: UNFIT_MESSAGE_ADVICE.to_owned(),
         evidence: sent.into_iter().chain(received).map(show_call).collect(),
+        reasons: Vec::new(),
     })
 }
 
 /// What a finding says, and of whom.
 struct MessageVerdict<'p> {
-    id: &'static str,
+    kind: Kind,
     says: String,
     who: Option<&'p CommMember>,
     why: &'static str,
@@ -88,9 +94,9 @@ fn describe_size_difference<'p>(
     let (sent, received) = (sends.1, receives.1);
     let who = find_side_with_new_size(pair, sends, receives);
     MessageVerdict {
-        id: match sent.count == received.count {
-            true => "datatype_mismatch",
-            false => "count_mismatch",
+        kind: match sent.count == received.count {
+            true => Kind::DatatypeMismatch,
+            false => Kind::CountMismatch,
         },
         says: format!(
             "message {} on communicator {}: {} calls {}, {} calls {}",
@@ -121,7 +127,7 @@ fn describe_missing_call<'p>(
         (&pair.to, "Recv")
     };
     MessageVerdict {
-        id: "p2p_missing_counterpart",
+        kind: Kind::P2pMissingCounterpart,
         says: format!(
             "communicator {}: {} sends {} to {}, which receives {}: a {what} of {} is missing, message \
              {seq} or one like it before",

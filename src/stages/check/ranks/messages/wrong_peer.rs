@@ -5,7 +5,7 @@
 //! Of one that goes to a wrong peer two pairs do not fit, or more; the rank in all of them is to blame.
 
 use super::UNFIT_MESSAGE_ADVICE;
-use crate::stages::check::finding::{Confidence, Evidence, Finding, Severity};
+use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::difference_context::DifferenceContext;
 use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names::RankNames;
@@ -155,9 +155,9 @@ fn report_communicator(
         _ => odds.to_vec(),
     };
     let seq = own.first().map_or(0, |odd| odd.counts.0.min(odd.counts.1));
-    let (id, who, says) = match wrong {
+    let (kind, who, says) = match wrong {
         Some(who) => (
-            "p2p_wrong_peer",
+            Kind::P2pWrongPeer,
             who,
             describe_wrong_peer(&who, &own, names),
         ),
@@ -166,14 +166,14 @@ fn report_communicator(
             let (who, says) = describe_extra_or_missing(odds, seq, case)?;
             let who = who.or(common.map(|part| part.member));
             (
-                "p2p_missing_counterpart",
+                Kind::P2pMissingCounterpart,
                 who.unwrap_or(*first.side_behind()),
                 says,
             )
         }
     };
     Some(Finding {
-        id,
+        kind,
         severity: Severity::Error,
         says: format!(
             "communicator {}: {says}",
@@ -191,6 +191,7 @@ fn report_communicator(
             .take(MAX_PAIRS_SHOWN)
             .filter_map(|odd| show_unmet_call(odd, case))
             .collect(),
+        reasons: Vec::new(),
     })
 }
 

@@ -3,7 +3,7 @@
 use super::after_difference::{CROSSED_ORDER_TEXT, explain_missing_call, repeats_earlier_step};
 use super::majority::{find_group_in_rhythm, find_usual_group, vote_of_similar_callers};
 use super::{FIRST_USER_REDOP, MemberCalls, show_call};
-use crate::stages::check::finding::{Confidence, Evidence, Finding, Severity};
+use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
 use crate::stages::check::streams::reread::CallDetail;
@@ -157,7 +157,7 @@ pub(super) fn report_mismatch(
     let (right, wrong, seq) = (groups.right_calls(), groups.wrong_calls(), groups.seq);
     let calls = right.call_at(seq).zip(wrong.call_at(seq))?;
     Some(Finding {
-        id: name_difference(calls.0, calls.1),
+        kind: name_difference(calls.0, calls.1),
         severity: Severity::Error,
         says: groups.describe_groups(apart.communicator, calls, names)
             + &groups.explain_by_later_calls(calls),
@@ -168,20 +168,21 @@ pub(super) fn report_mismatch(
                  the code for a branch that only some ranks take before this call"
             .to_owned(),
         evidence: groups.show_both_sides(),
+        reasons: Vec::new(),
     })
 }
 
 /// What two calls differ in, by FlagScale's words.
-fn name_difference(expected: &CallDetail, made: &CallDetail) -> &'static str {
+fn name_difference(expected: &CallDetail, made: &CallDetail) -> Kind {
     if expected.op != made.op {
-        "op_mismatch"
+        Kind::OpMismatch
     } else if expected.count != made.count {
-        "count_mismatch"
+        Kind::CountMismatch
     } else if expected.datatype != made.datatype {
-        "datatype_mismatch"
+        Kind::DatatypeMismatch
     } else if expected.redop.min(FIRST_USER_REDOP) != made.redop.min(FIRST_USER_REDOP) {
-        "redop_mismatch"
+        Kind::RedopMismatch
     } else {
-        "root_mismatch"
+        Kind::RootMismatch
     }
 }

@@ -11,7 +11,7 @@
 //! It is the one with which most of its steps end. Where no line tells of steps, many others must have
 //! come to one and the same call.
 
-use crate::stages::check::finding::{About, Confidence, Finding, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::last_calls::LastCallByProcess;
 use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names::{self, RankNames};
@@ -273,7 +273,7 @@ pub(crate) fn report_lone_stop(
         None => place,
     };
     Some(Finding {
-        id: "rank_behind",
+        kind: Kind::RankBehind,
         severity: Severity::Error,
         says: format!(
             "{who} stopped in the middle of a step, after {}, its call {}; all other ranks of its job are at \
@@ -295,6 +295,7 @@ pub(crate) fn report_lone_stop(
                  (py-spy dump)"
             .to_owned(),
         evidence: vec![show_call(call)],
+reasons: Vec::new(),
     })
 }
 

@@ -6,7 +6,7 @@
 mod table;
 
 use crate::grammar::message::warn::{WarnCause, WarnMessage, parse_warn};
-use crate::stages::check::finding::{Confidence, Severity};
+use crate::stages::check::finding::{Confidence, Kind, Severity, WarnKind};
 use memchr::memmem;
 use table::{KNOWN_WARNS, WarnPattern};
 
@@ -45,7 +45,10 @@ pub(crate) struct WarnMeaning {
 }
 
 /// True for a kind of WARN that only follows from a failure elsewhere.
-pub(crate) fn is_follower(id: &str) -> bool {
+pub(crate) fn is_follower(kind: Kind) -> bool {
+    let Kind::Warn(WarnKind(id)) = kind else {
+        return false;
+    };
     let known = KNOWN_WARNS.iter().find(|known| known.meaning.id == id);
     known.is_some_and(|known| {
         matches!(

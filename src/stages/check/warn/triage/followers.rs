@@ -3,7 +3,9 @@
 use super::group_findings::warning_evidence;
 use super::{CommEndCounts, Triage, WarningGroup};
 use crate::grammar::ending::FailureMode;
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::finding::{
+    About, Confidence, Evidence, Finding, Kind, Severity, WarnKind,
+};
 use crate::stages::check::log::job_ends::JobEndLine;
 use crate::stages::check::wording::{
     FollowerCounts, describe_followers as folded_words, number_of_lines, number_of_processes,
@@ -97,7 +99,8 @@ impl<'a> Triage<'a> {
         let going_on = members().filter(|m| m.seen.calls > 0).count();
         if going_on > 0 {
             return Some(Finding {
-                id: "warn_proxy_midway",
+                kind: Kind::Warn(WarnKind::PROXY_MIDWAY),
+                reasons: Vec::new(),
                 severity: Severity::Warning,
                 says: format!(
                     "NCCL's connections were closed while {} made more calls: {of}",
@@ -139,7 +142,8 @@ impl<'a> Triage<'a> {
         }));
         let finished = ends > 0 || destroyed > 0;
         Some(Finding {
-            id: "shutdown_warns",
+            kind: Kind::ShutdownWarns,
+            reasons: Vec::new(),
             severity: Severity::Note,
             says: format!("these lines are harmless, they were printed as the job ended: {of}"),
             about: About::default(),

@@ -1,7 +1,9 @@
 //! The finding of one kind of line.
 
 use super::{Triage, WarningGroup};
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
+use crate::stages::check::finding::{
+    About, Confidence, Evidence, Finding, Kind, Severity, WarnKind,
+};
 use crate::stages::check::warn::warnings::WarningLines;
 use crate::stages::check::wording::{
     MAX_NAMES_LISTED, describe_hosts, most_frequent, name_result, number_of_lines,
@@ -68,7 +70,7 @@ impl<'a> Triage<'a> {
             why.push("the lines report it".to_owned());
         }
         Finding {
-            id: group.id(),
+            kind: Kind::Warn(WarnKind(group.id())),
             severity,
             says,
             about: self.about_process(group.members[0].process),
@@ -76,6 +78,7 @@ impl<'a> Triage<'a> {
             why: why.join("; "),
             advice,
             evidence: self.group_evidence(group),
+            reasons: Vec::new(),
         }
     }
 

@@ -8,15 +8,12 @@ mod group_findings;
 use super::known_warns::{WarnMeaning, WarnRole, look_up_warn};
 use super::warn_order::WarnOrder;
 use super::warnings::{WarningLines, Warnings};
-use crate::grammar::ending::FailureMode;
 use crate::members::SpeakerProcess;
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Severity};
-use crate::stages::check::log::job_ends::JobEndLine;
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity, WarnKind};
 use crate::stages::check::warn::limits::MAX_UNKNOWN_FINDINGS;
 use crate::stages::check::watchdog::timed_out;
 use crate::stages::check::wording::{
     FollowerCounts, MAX_NAMES_LISTED, describe_followers as folded_words, number_of_lines,
-    number_of_processes, number_of_times, quote_text,
 };
 use group_findings::warning_evidence;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +58,7 @@ impl<'a> WarningGroup<'a> {
     }
 
     fn id(&self) -> &'static str {
-        self.known.map_or("warn_unknown", |known| known.id)
+        self.known.map_or(WarnKind::UNKNOWN.0, |known| known.id)
     }
 }
 
@@ -319,7 +316,7 @@ impl<'a> Triage<'a> {
         if !rest.is_empty() {
             let count: u64 = rest.iter().map(|g| g.count()).sum();
             out.push(Finding {
-                id: "warn_unknown",
+                kind: Kind::Warn(WarnKind::UNKNOWN),
                 severity: Severity::Warning,
                 says: format!(
                     "{} more kinds of WARN lines are unknown: {}",
@@ -335,6 +332,7 @@ impl<'a> Triage<'a> {
                     .take(MAX_NAMES_LISTED)
                     .map(|g| warning_evidence(g.first()))
                     .collect(),
+                reasons: Vec::new(),
             });
         }
     }
@@ -342,7 +340,7 @@ impl<'a> Triage<'a> {
     fn uncounted_finding(&self, groups: &[WarningGroup<'a>]) -> Finding {
         let last = groups.last().map(|g| warning_evidence(g.first()));
         Finding {
-            id: "warn_uncounted",
+            kind: Kind::Warn(WarnKind::UNCOUNTED),
             severity: Severity::Note,
             says: format!(
                 "{} were only counted, because there are too many kinds",
@@ -354,6 +352,7 @@ impl<'a> Triage<'a> {
                 .to_owned(),
             advice: "check the log in parts, a file for each host".to_owned(),
             evidence: last.into_iter().collect(),
+            reasons: Vec::new(),
         }
     }
 }

@@ -33,11 +33,39 @@ pub(super) struct SnoopieRun {
     read: BTreeSet<String>,
 }
 
-/// True for a file of Snoopie. A pipe is not one: it cannot be read twice.
-pub fn is_snoopie(origin: &InputName, source: source::Options) -> bool {
-    let is_zip = || origin.path().is_some_and(unzip::is_zip);
-    !origin.is_piped()
-        && (open::open_input::<()>(origin, source, Provides::ACCESSES).is_ok() || is_zip())
+/// Splits inputs into files of Snoopie and others. A single pipe is recognised by its first bytes. One of
+/// several pipes is none of Snoopie's, since it must be opened in its turn, and no file that is followed.
+///
+/// # Errors
+/// The only input cannot be read.
+pub fn split_snoopie_files(
+    origins: &[InputName],
+    source: source::Options,
+) -> Result<(Vec<InputName>, Vec<InputName>)> {
+    let (mut accessed, mut others) = (Vec::new(), Vec::new());
+    for origin in origins {
+        let is_zip = || origin.path().is_some_and(unzip::is_zip);
+        let is_followed = matches!(origin, InputName::Followed(_));
+        let is_opened = !is_followed && (origins.len() == 1 || !origin.is_piped());
+        let is_snoopie = match is_opened.then(|| is_snoopie(origin, source)) {
+            Some(Err(e)) if origins.len() == 1 => return Err(e),
+            is => is.and_then(Result::ok).unwrap_or(false),
+        };
+        match is_snoopie || is_zip() {
+            true => accessed.push(origin.clone()),
+            false => others.push(origin.clone()),
+        }
+    }
+    Ok((accessed, others))
+}
+
+/// True for a file of Snoopie.
+fn is_snoopie(origin: &InputName, source: source::Options) -> Result<bool> {
+    match open::open_input::<()>(origin, source, Provides::ACCESSES) {
+        Ok(_) => Ok(true),
+        Err(e @ Error::Input { .. }) => Err(e),
+        Err(_) => Ok(false),
+    }
 }
 
 /// How Snoopie's files are read.

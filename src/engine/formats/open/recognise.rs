@@ -1,0 +1,307 @@
+//! What an input is, decided once: its first bytes are looked at, of a pipe as many as decide it.
+
+use super::OpenInput;
+use crate::error::{Error, Result};
+use crate::formats::{
+    FormatReader, InputFormat, InputHead, Provides, RecognisedFormat, binary, cuda, inspector,
+    nsys, profiler, recognise_format, snoopie,
+};
+use crate::log;
+use crate::log::mend::blocks::BLOCK_REJOINER;
+use crate::source::{self, Input, InputName};
+use std::fs::File;
+
+/// Opens an input, which must provide what a stage `needs`.
+///
+/// # Errors
+/// It cannot be read, or does not provide that.
+pub fn open_input<V>(
+    origin: &InputName,
+    source: source::Options,
+    needs: Provides,
+) -> Result<OpenInput<V>> {
+    recognise_input(origin, Input::open(origin, source, BLOCK_REJOINER)?, needs)
+}
+
+/// Waits until the bytes that have come decide what the input is.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn wait_for_format(input: &Input, needs: Provides) -> Result<RecognisedFormat> {
+    loop {
+        let head = input.read_head()?;
+        match recognise_format(&InputHead::from_beginning(&head), needs) {
+            Some(found) => return Ok(found),
+            None => input.read_more_head()?,
+        }
+    }
+}
+
+/// Recognises an input that is open, and refuses it if it lacks what is needed.
+pub(super) fn recognise_input<V>(
+    origin: &InputName,
+    mut input: Input,
+    needs: Provides,
+) -> Result<OpenInput<V>> {
+    let is_by_step = needs.has(Provides::BY_STEP);
+    let needs = needs.without(Provides::BY_STEP);
+    let mut found = wait_for_format(&input, needs)?;
+    let is_empty = input.read_head()?.bytes.is_empty();
+    if origin.is_listed() && is_empty {
+        let (name, what) = (input.name(), "empty");
+        return Err(Error::NoText { name, what });
+    }
+    if [nsys::FORMAT.what, binary::SQLITE.what].contains(&found.format.what) {
+        input = input.into_file_copy()?;
+    }
+    // The names of a database's tables may be beyond its first bytes.
+    if found.format.what == binary::SQLITE.what && nsys::is_export(&input) {
+        found = RecognisedFormat {
+            format: &nsys::FORMAT,
+            reader: FormatReader::Ordered(nsys::read_calls),
+        };
+    }
+    let is_log = matches!(found.reader, FormatReader::Log);
+    if is_log && !is_empty && !input.is_utf16() {
+        // A short text in a file of any name is read as a log, but need not be one.
+        let is_refused = !log::FORMAT.tells.has(needs);
+        while is_refused && input.read_head()?.is_open {
+            input.read_more_head()?;
+        }
+        if log::is_other(&InputHead::from_beginning(&input.read_head()?)) {
+            found.format = &log::PLAIN_TEXT_FORMAT;
+        }
+    }
+    check_wanted(origin, found, needs)?;
+    if found.format.name == nsys::FORMAT.name
+        && needs != Provides::NOTHING
+        && log::FORMAT.tells.has(needs)
+    {
+        let has_parts = found.format.tells.has(needs) && !is_by_step;
+        if let Some(log) = nsys::extract_log(&input, has_parts)? {
+            let found = RecognisedFormat {
+                format: &log::FORMAT,
+                reader: FormatReader::Log,
+            };
+            return Ok(OpenInput::new(log, found));
+        }
+    }
+    match found.format.tells.first_missing(needs) {
+        Some(_) if is_empty => Err(Error::Content(format!("{} is empty", input.name()))),
+        Some(part) => Err(missing_part_error(&input.name(), found.format, part)),
+        None => Ok(OpenInput::new(input, found)),
+    }
+}
+
+/// Refuses an input that is never read, and a file of a folder that is not what the stage looks for.
+fn check_wanted(origin: &InputName, found: RecognisedFormat, needs: Provides) -> Result<()> {
+    let format = found.format;
+    // Beside records of the same calls they would be counted twice.
+    let is_means = format.name == inspector::METRICS.name;
+    let is_unwanted = is_means && (origin.is_listed() || !format.tells.has(needs));
+    let is_beside = origin.is_listed() && is_beside_logs(found, needs);
+    if !(matches!(found.reader, FormatReader::None) || is_beside || is_unwanted) {
+        return Ok(());
+    }
+    let (name, what) = (origin.name(), format.what);
+    Err(match format.name {
+        "report" if !origin.is_listed() => Error::Content(format!(
+            "{name} is {what}: it must be exported first, with nsys export --type sqlite \
+             --include-blobs=true {name}"
+        )),
+        "" => Error::NoText { name, what },
+        _ if is_means => Error::NoCalls { name, what },
+        _ => Error::Unread { name, what },
+    })
+}
+
+/// True for a file that lies in the folder of a job's logs: it repeats the log's calls, or does not provide
+/// what is needed.
+fn is_beside_logs(found: RecognisedFormat, needs: Provides) -> bool {
+    let tells = found.format.tells;
+    // Accesses of kernels are no calls of NCCL.
+    if tells.has(Provides::ACCESSES) && !needs.has(Provides::ACCESSES) {
+        return needs != Provides::NOTHING;
+    }
+    match found.reader {
+        FormatReader::Ordered(_) => {
+            let own = [
+                Provides::PROXY,
+                Provides::GPU,
+                Provides::CUDA,
+                Provides::ACCESSES,
+            ];
+            let is_wanted = own.iter().any(|part| needs.has(*part));
+            !is_wanted && needs != Provides::NOTHING
+        }
+        _ => tells.has(Provides::RECORDED) && !tells.has(needs),
+    }
+}
+
+/// The error of an input that lacks a part.
+pub(super) fn missing_part_error(name: &str, format: &InputFormat, part: &str) -> Error {
+    let has = match part {
+        Provides::PROXY_PART_NAME => profiler::FORMAT.what,
+        Provides::CUDA_PART_NAME => cuda::TIMELINE.what,
+        Provides::ACCESSES_PART_NAME => snoopie::LOG.what,
+        Provides::GPU_PART_NAME => "an Nsight Systems export, or a trace of torch.profiler,",
+        _ => log::FORMAT.what,
+    };
+    Error::Content(format!(
+        "{name} is {}: it has no {part}; {has} has them",
+        format.what
+    ))
+}
+
+/// The tool that recorded calls beside a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecorderKind {
+    /// PyTorch's flight recorder.
+    Flight,
+    /// NCCL Inspector, or NCCL's profiler plugin.
+    Nccl,
+}
+
+/// Opens a plain file that is a record of calls; `None` for any other input, which is then opened as what it
+/// is. A pipe is opened in its turn ([`open_recorded_pipe`]).
+pub fn open_recorded(
+    origin: &InputName,
+    source: source::Options,
+) -> Option<(OpenInput, RecorderKind)> {
+    if !origin.is_file() {
+        return None;
+    }
+    // Of 10,000 logs only the first bytes are read here.
+    if let Some(path) = origin.path() {
+        let mut first = [0; 4];
+        let n = source::fill_buffer(&mut File::open(path).ok()?, &mut first).ok()?;
+        if !may_be_recorded(&first[..n]) {
+            return None;
+        }
+    }
+    open_record(origin, source)
+}
+
+/// Opens an input that is a record of calls, also if it is a pipe: waits for its first bytes. They stay
+/// there for later openings.
+pub fn open_recorded_pipe(
+    origin: &InputName,
+    source: source::Options,
+) -> Option<(OpenInput, RecorderKind)> {
+    match origin {
+        InputName::Stdin(_) | InputName::Pipe(..) if !origin.is_file() => {
+            open_record(origin, source)
+        }
+        _ => open_recorded(origin, source),
+    }
+}
+
+fn open_record(origin: &InputName, source: source::Options) -> Option<(OpenInput, RecorderKind)> {
+    let input = Input::open(origin, source, BLOCK_REJOINER).ok()?;
+    let found = wait_for_format(&input, Provides::CALLS).ok()?;
+    let known = OpenInput::new(input, found);
+    let recorder = known.recorder()?;
+    Some((known, recorder))
+}
+
+/// True for a file that begins as records do: packed, a pickle or JSON.
+fn may_be_recorded(first: &[u8]) -> bool {
+    let begins = |with: &[u8]| first.starts_with(with);
+    let is_packed = begins(b"\x1f\x8b") || begins(b"\x28\xb5\x2f\xfd");
+    let is_pickle = begins(b"\x80") || begins(b"(dp0") || begins(b"}q");
+    let text = first.trim_ascii_start();
+    is_packed || is_pickle || matches!(text, [b'{' | b'[', ..] | [])
+}
+
+pub(super) fn recorder_of_format(format: &InputFormat) -> Option<RecorderKind> {
+    match format.name {
+        "flight" => Some(RecorderKind::Flight),
+        "inspector" | "profiler" => Some(RecorderKind::Nccl),
+        _ => None,
+    }
+}
+
+/// True if a small file that begins with `head` is a log.
+pub fn is_log(head: &[u8]) -> bool {
+    let found = recognise_format(&InputHead::from_bytes(head), Provides::CALLS);
+    found.is_some_and(|found| matches!(found.reader, FormatReader::Log))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    /// The files below `path`, but for what describes them.
+    fn files(path: &Path, all: &mut Vec<PathBuf>) {
+        let Ok(entries) = std::fs::read_dir(path) else {
+            println!("skipped: {} is not at hand", path.display());
+            return;
+        };
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+            let begins = |begins: &[&str]| begins.iter().any(|begin| name.starts_with(begin));
+            let is_other = ends(&[".json", ".json.gz", ".csv.gz", ".sqlite.gz", ".pkl.gz", ".tar.zst"])
+                || ends(&[".py", ".c", ".tsv", "README.md"])
+                || begins(&["nccl_trace_rank_", "times.", "trace_", "vm-pid"])
+                // What the chain prints is a table.
+                || name.ends_with("2-comm_analyzer.out");
+            if path.is_dir() {
+                if !begins(&[
+                    "inspector",
+                    "expect",
+                    "flight",
+                    "profiler",
+                    "cuda",
+                    "snoopie",
+                ]) {
+                    files(&path, all);
+                }
+            } else if !is_other {
+                all.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn no_log_is_refused_wherever_it_is_cut() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut all = Vec::new();
+        files(&here.join("../../testdata"), &mut all);
+        for folder in ["wild", "nccl-logs", "jobs", "gpu", "trainers", "awk-chain"] {
+            if let Some(folder) = crate::shared::data(folder) {
+                files(&folder, &mut all);
+            }
+        }
+        assert!(all.len() > 100);
+        let mut refused = Vec::new();
+        for path in all {
+            let origin = InputName::Path(path.clone());
+            let input = Input::open(&origin, source::Options::default(), BLOCK_REJOINER).unwrap();
+            let head = input.read_head().unwrap().bytes;
+            for cut in [0, 1, 40, 128, 300, 1023, 5000] {
+                let rest = head.get(cut..).unwrap_or_default();
+                let head = InputHead::from_bytes(rest);
+                let found = recognise_format(&head, Provides::CALLS).unwrap();
+                let what = found.format.what;
+                if !matches!(found.reader, FormatReader::Log) {
+                    refused.push(format!("{}: {what} from {cut}", path.display()));
+                }
+            }
+        }
+        assert!(refused.is_empty(), "{refused:#?}");
+    }
+
+    #[test]
+    fn what_is_lacking_is_named() {
+        let error = |needs| {
+            let csv = &crate::formats::rows::CSV;
+            let part = csv.tells.first_missing(needs)?;
+            Some(missing_part_error("calls.csv", csv, part).to_string())
+        };
+        assert_eq!(error(Provides::CALLS.and(Provides::STEPS)), None);
+        let text = "calls.csv is a call table: it has no step lines; an NCCL log has them";
+        assert_eq!(error(Provides::STEP_LINES).as_deref(), Some(text));
+    }
+}

@@ -1,0 +1,195 @@
+//! Inputs that can be read only once. Such an input is opened once: its name keeps it ([`PipeSlot`]), and
+//! its first bytes stay readable until a pass takes the stream, so that several stages may recognise it.
+
+use super::guard::FileMap;
+use super::live_reader::IdleReports;
+use super::packed::{PackCodec, UnpackDamageSlot, open_unpacker};
+use super::read::{FillEnd, fill_buffer, fill_until_idle};
+use super::{INPUT_HEAD_BYTES, utf16};
+use std::fmt;
+use std::io::{self, Cursor, Read};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tempfile::TempPath;
+
+/// Where the name of an input that can be read only once keeps it after it was opened. Not a part of the
+/// name: all slots are equal.
+#[derive(Clone, Default)]
+pub struct PipeSlot(Arc<Mutex<Option<Arc<SharedPipe>>>>);
+
+impl PipeSlot {
+    /// The input, which `open` opens the first time.
+    pub(super) fn get_or_open<E>(
+        &self,
+        open: impl FnOnce() -> Result<SharedPipe, E>,
+    ) -> Result<Arc<SharedPipe>, E> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pipe) = &*slot {
+            return Ok(Arc::clone(pipe));
+        }
+        let pipe = Arc::new(open()?);
+        *slot = Some(Arc::clone(&pipe));
+        Ok(pipe)
+    }
+
+    /// The input, if it was opened before.
+    pub(super) fn opened(&self) -> Option<Arc<SharedPipe>> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl fmt::Debug for PipeSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PipeSlot").finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for PipeSlot {
+    fn eq(&self, _: &PipeSlot) -> bool {
+        true
+    }
+}
+
+impl Eq for PipeSlot {}
+
+/// A stream of bytes, and the switch of its reports that it is idle, if it has one.
+pub(super) struct LiveStream {
+    pub(super) reader: Box<dyn Read + Send>,
+    pub(super) idles: Option<IdleReports>,
+}
+
+/// An input that can be read only once.
+pub(super) struct SharedPipe {
+    state: Mutex<PipeState>,
+    /// The text is UTF-16, and is read as UTF-8.
+    pub(super) is_utf16: bool,
+    /// Reports of an idle input, if it can give them.
+    pub(super) idles: Option<IdleReports>,
+    pub(super) damage: UnpackDamageSlot,
+}
+
+struct PipeState {
+    /// `None` once a pass has taken it.
+    reader: Option<Box<dyn Read + Send>>,
+    /// The bytes read to recognise it.
+    head: Vec<u8>,
+    /// The input has no bytes after the head.
+    is_ended: bool,
+    /// The whole input, if it was copied to be recognised.
+    copy: Option<PipeFileCopy>,
+}
+
+/// The whole of a pipe in a temporary file.
+#[derive(Clone)]
+pub(super) struct PipeFileCopy {
+    pub(super) map: Arc<FileMap>,
+    pub(super) path: Arc<TempPath>,
+}
+
+/// The beginning of an input.
+pub(super) struct PipeHead {
+    pub(super) bytes: Vec<u8>,
+    /// More bytes of the head may come.
+    pub(super) is_open: bool,
+}
+
+impl SharedPipe {
+    /// Begins a stream, unpacked and decoded; waits for its first bytes.
+    pub(super) fn new(stream: LiveStream) -> io::Result<SharedPipe> {
+        let LiveStream { mut reader, idles } = stream;
+        let damage = UnpackDamageSlot::default();
+        let mut magic = vec![0; PackCodec::MAGIC_BYTES];
+        let n = fill_buffer(&mut *reader, &mut magic)?;
+        magic.truncate(n);
+        let codec = PackCodec::detect_codec(&magic);
+        let whole: Box<dyn Read + Send> = Box::new(Cursor::new(magic).chain(reader));
+        let unpacked = open_unpacker(codec, whole, &damage)?;
+        let (reader, is_utf16) = utf16::decode_utf16(unpacked)?;
+        let pipe = SharedPipe {
+            state: Mutex::new(PipeState {
+                reader: Some(reader),
+                head: Vec::new(),
+                is_ended: false,
+                copy: None,
+            }),
+            is_utf16,
+            // A decoder fails for good if its input reports that it is idle.
+            idles: idles.filter(|_| codec.is_none() && !is_utf16),
+            damage,
+        };
+        pipe.read_more_head()?;
+        Ok(pipe)
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, PipeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was read of the beginning so far.
+    pub(super) fn head(&self) -> PipeHead {
+        let state = self.lock_state();
+        PipeHead {
+            bytes: state.head.clone(),
+            is_open: !state.is_ended
+                && state.head.len() < INPUT_HEAD_BYTES
+                && state.reader.is_some(),
+        }
+    }
+
+    /// True if the input has no bytes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock_state().head.is_empty()
+    }
+
+    /// Waits until more of the head has come, or its end.
+    pub(super) fn read_more_head(&self) -> io::Result<()> {
+        let mut state = self.lock_state();
+        let state = &mut *state;
+        let Some(reader) = &mut state.reader else {
+            return Ok(());
+        };
+        let switch = |on: bool| {
+            if let Some(idles) = &self.idles {
+                idles.switch_reports(on);
+            }
+        };
+        let had = state.head.len();
+        state.head.resize(INPUT_HEAD_BYTES, 0);
+        let mut n = had;
+        switch(true);
+        let end = loop {
+            match fill_until_idle(&mut **reader, &mut state.head[n..]) {
+                Ok((more, end)) => {
+                    n += more;
+                    if end != FillEnd::Idle || n > had {
+                        break Ok(end);
+                    }
+                }
+                Err(e) => break Err(e),
+            }
+        };
+        switch(false);
+        state.head.truncate(n);
+        state.is_ended |= end? == FillEnd::Ended;
+        Ok(())
+    }
+
+    /// The stream from its first byte; `None` if a pass has taken it before.
+    pub(super) fn take_reader(&self) -> Option<Box<dyn Read + Send>> {
+        let mut state = self.lock_state();
+        let reader = state.reader.take()?;
+        Some(Box::new(Cursor::new(state.head.clone()).chain(reader)))
+    }
+
+    /// The copy of the whole input, if one was made.
+    pub(super) fn file_copy(&self) -> Option<PipeFileCopy> {
+        self.lock_state().copy.clone()
+    }
+
+    /// Keeps the copy of the whole input for later openings by name.
+    pub(super) fn set_file_copy(&self, copy: PipeFileCopy) {
+        self.lock_state().copy = Some(copy);
+    }
+}

@@ -1,0 +1,80 @@
+//! Reads that a signal does not end, and reads of a file from a place.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// Reads once; a signal that interrupts the call does not fail it.
+pub(crate) fn read_some(reader: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match reader.read(buffer) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
+/// Reads until `buffer` is full or the input ends; returns the number of bytes read.
+pub(crate) fn fill_buffer(
+    reader: &mut (impl Read + ?Sized),
+    buffer: &mut [u8],
+) -> io::Result<usize> {
+    let mut n = 0;
+    while n < buffer.len() {
+        match read_some(reader, &mut buffer[n..])? {
+            0 => break,
+            k => n += k,
+        }
+    }
+    Ok(n)
+}
+
+/// How a read into a buffer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FillEnd {
+    /// The buffer is full.
+    Full,
+    /// The input ended.
+    Ended,
+    /// Nothing more has come for a while, or bytes have come slowly for a while.
+    Idle,
+}
+
+/// Reads until `buffer` is full, the input ends or it is idle; returns the number of bytes read.
+pub(crate) fn fill_until_idle(
+    reader: &mut (impl Read + ?Sized),
+    buffer: &mut [u8],
+) -> io::Result<(usize, FillEnd)> {
+    let mut n = 0;
+    while n < buffer.len() {
+        match read_some(reader, &mut buffer[n..]) {
+            Ok(0) => return Ok((n, FillEnd::Ended)),
+            Ok(k) => n += k,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok((n, FillEnd::Idle)),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok((n, FillEnd::Full))
+}
+
+/// Reads an open file from a place, without the position that all its readers share.
+pub(super) struct PositionedReader {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl PositionedReader {
+    /// Begins at byte `from`.
+    pub(super) fn new(file: Arc<File>, from: u64) -> PositionedReader {
+        PositionedReader { file, at: from }
+    }
+}
+
+impl Read for PositionedReader {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read_at(to, self.at)?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}

@@ -1,0 +1,316 @@
+//! Which findings follow from which: one table, and one pass that folds by it.
+
+use super::finding::{About, Confidence, DeadRanks, Finding, Kind, Reason, Severity, WarnKind};
+use super::warn::known_warns;
+
+/// A set of findings: one side of a row of [`CAUSES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FindingSet {
+    /// The calls themselves are wrong.
+    CallsDiffer,
+    /// Calls are missing, or there are too many.
+    CallsMissing,
+    /// A rank for which the others wait.
+    RankBehind,
+    /// A rank that printed nothing after the failure.
+    DeadProcess,
+    /// A message without its other side.
+    UnpairedMessage,
+    /// NCCL received more than fits.
+    MessageTruncated,
+    /// A process that failed first.
+    FirstFailure,
+    /// A process that failed first, and no line says which it is.
+    UnnamedFailure,
+    /// A process that may have ended itself because of an error.
+    ErrorAnswer,
+    /// NCCL's own report of a cause.
+    WarnedCause,
+    /// A report of what waited for, or lost, another process.
+    Follower,
+}
+
+impl FindingSet {
+    fn contains(self, finding: &Finding) -> bool {
+        let kind = finding.kind;
+        match self {
+            FindingSet::CallsDiffer => {
+                kind.is_mismatch() && finding.about.seq.is_some()
+                    || matches!(kind, Kind::Deadlock | Kind::P2pWrongPeer)
+            }
+            FindingSet::CallsMissing => matches!(
+                kind,
+                Kind::RankBehind | Kind::RankSilent | Kind::RankAhead | Kind::P2pMissingCounterpart
+            ),
+            FindingSet::RankBehind => matches!(kind, Kind::RankBehind | Kind::RankSilent),
+            FindingSet::DeadProcess => kind == Kind::DeadProcess,
+            FindingSet::UnpairedMessage => kind == Kind::P2pMissingCounterpart,
+            FindingSet::MessageTruncated => kind == Kind::Warn(WarnKind::MESSAGE_TRUNCATED),
+            FindingSet::FirstFailure => kind.is_first_failure(),
+            FindingSet::UnnamedFailure => {
+                let About {
+                    host, pid, rank, ..
+                } = &finding.about;
+                let is_named = host.is_some() || pid.is_some() || rank.is_some();
+                kind.is_first_failure() && !is_named
+            }
+            FindingSet::ErrorAnswer => finding.reasons.contains(&Reason::AnswersError),
+            FindingSet::WarnedCause => kind.is_warn() && !known_warns::is_follower(kind),
+            FindingSet::Follower => {
+                matches!(kind, Kind::WatchdogTimeout | Kind::SetupFailed)
+                    || known_warns::is_follower(kind)
+                    || finding.reasons.contains(&Reason::BrokenPromise)
+            }
+        }
+    }
+
+    /// True for a finding of the set that is bad enough to explain others.
+    fn has_cause(self, finding: &Finding) -> bool {
+        let is_bad = match self {
+            FindingSet::FirstFailure => finding.severity != Severity::Note,
+            _ => finding.severity == Severity::Error,
+        };
+        is_bad && self.contains(finding)
+    }
+}
+
+/// Where the cause must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// On the same process; on the same host if all its ranks are dead.
+    Process,
+    /// Anywhere in the job.
+    Job,
+}
+
+/// What becomes of a finding that is explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fold {
+    /// It is left out, and its cause gets what it knows.
+    Merge,
+    /// It gets the process of its cause.
+    Name,
+    /// It becomes a note that names its cause.
+    Demote,
+}
+
+/// A row: `effect` follows from the first of `causes` that is among the findings.
+struct CauseRow {
+    effect: FindingSet,
+    causes: &'static [FindingSet],
+    scope: Scope,
+    fold: Fold,
+}
+
+const fn row(
+    effect: FindingSet,
+    causes: &'static [FindingSet],
+    scope: Scope,
+    fold: Fold,
+) -> CauseRow {
+    CauseRow {
+        effect,
+        causes,
+        scope,
+        fold,
+    }
+}
+
+/// What explains what. Each row reads the findings as the rows before it left them, so a row that
+/// makes notes of possible causes stands after the rows that use them.
+const CAUSES: [CauseRow; 7] = {
+    use FindingSet::*;
+    [
+        // The rank for which the others wait is the one that fell silent.
+        row(DeadProcess, &[RankBehind], Scope::Process, Fold::Merge),
+        // A failure without a name is that of the only rank for which the others wait.
+        row(UnnamedFailure, &[RankBehind], Scope::Job, Fold::Name),
+        // A process that NCCL gave an error ends by it.
+        row(ErrorAnswer, &[WarnedCause], Scope::Job, Fold::Demote),
+        // Whoever waits for a rank, or loses it, reports that.
+        row(
+            Follower,
+            &[CallsDiffer, FirstFailure, CallsMissing],
+            Scope::Job,
+            Fold::Demote,
+        ),
+        // Where the calls show which message is wrong, the error of its receiver follows.
+        row(
+            MessageTruncated,
+            &[CallsDiffer, UnpairedMessage],
+            Scope::Job,
+            Fold::Demote,
+        ),
+        // A process that fails leaves its calls out.
+        row(CallsMissing, &[FirstFailure], Scope::Job, Fold::Demote),
+        // A rank that calls something else falls silent.
+        row(DeadProcess, &[CallsDiffer], Scope::Job, Fold::Demote),
+    ]
+};
+
+/// Folds findings that follow from others. `rank_in_job` returns the rank in the job that a finding
+/// is about.
+pub(super) fn fold_consequences(
+    findings: &mut Vec<Finding>,
+    rank_in_job: impl Fn(&Finding) -> Option<u32>,
+) {
+    for row in &CAUSES {
+        match row.fold {
+            Fold::Merge => row.merge_effect(findings),
+            Fold::Name => row.name_effect(findings, &rank_in_job),
+            Fold::Demote => row.demote_effects(findings),
+        }
+    }
+}
+
+impl CauseRow {
+    /// True if `cause` is where the row asks for it.
+    fn is_in_scope(&self, effect: &Finding, cause: &Finding) -> bool {
+        let (of, by) = (&effect.about, &cause.about);
+        match self.scope {
+            Scope::Job => true,
+            Scope::Process => {
+                of.host == by.host
+                    && (of.pid == by.pid || effect.dead_ranks().is_some_and(|dead| dead.is_host))
+            }
+        }
+    }
+
+    /// Leaves out the first effect if its cause is there.
+    fn merge_effect(&self, findings: &mut Vec<Finding>) {
+        let is_cause = |of: &Finding, by: &Finding| {
+            self.causes.iter().any(|set| set.has_cause(by)) && self.is_in_scope(of, by)
+        };
+        let Some(at) = findings.iter().position(|f| self.effect.has_cause(f)) else {
+            return;
+        };
+        let Some(cause) = findings.iter().position(|f| is_cause(&findings[at], f)) else {
+            return;
+        };
+        let (dead, sure) = (findings[at].dead_ranks(), findings[at].sure);
+        let cause = &mut findings[cause];
+        cause.reasons.extend(dead.map(Reason::PrintedNothing));
+        cause.sure = cause.sure.min(sure);
+        findings.remove(at);
+    }
+
+    /// Gives the one effect the process of the one cause.
+    fn name_effect(&self, findings: &mut [Finding], rank_in_job: impl Fn(&Finding) -> Option<u32>) {
+        let is_cause = |f: &&Finding| self.causes.iter().any(|set| set.has_cause(f));
+        let mut causes = findings.iter().filter(is_cause);
+        let (Some(cause), None) = (causes.next(), causes.next()) else {
+            return;
+        };
+        let (sure, rank) = (cause.sure, rank_in_job(cause));
+        let (Some(host), Some(pid)) = (cause.about.host.clone(), cause.about.pid) else {
+            return;
+        };
+        let mut effects = findings.iter_mut().filter(|f| self.effect.has_cause(f));
+        if let (Some(effect), None) = (effects.next(), effects.next()) {
+            effect.about = About {
+                host: Some(host.clone()),
+                pid: Some(pid),
+                rank,
+                ..About::default()
+            };
+            effect.sure = sure.max(Confidence::Medium);
+            effect
+                .reasons
+                .push(Reason::NamedByCalls { rank, host, pid });
+        }
+    }
+
+    /// Makes notes of the effects if a cause is there.
+    fn demote_effects(&self, findings: &mut [Finding]) {
+        let first = |set: &FindingSet| findings.iter().find(|f| set.has_cause(f));
+        let Some(cause) = self.causes.iter().find_map(first).map(|f| f.kind) else {
+            return;
+        };
+        let effects = findings.iter_mut().filter(|f| self.effect.contains(f));
+        effects.for_each(|finding| finding.excuse(Reason::FollowsFrom(cause)));
+    }
+}
+
+/// Makes notes of connections that were closed as all processes ended: that is no failure.
+pub(super) fn excuse_closed_connections(findings: &mut [Finding]) {
+    let is_closed = |f: &&mut Finding| {
+        f.kind == Kind::Warn(WarnKind::PEER_CLOSED) && f.severity != Severity::Note
+    };
+    for finding in findings.iter_mut().filter(is_closed) {
+        finding.excuse(Reason::EndedTogether);
+        finding.sure = finding.sure.max(Confidence::Medium);
+    }
+}
+
+impl Finding {
+    /// Makes a note of it, for a reason.
+    pub(super) fn excuse(&mut self, reason: Reason) {
+        self.severity = Severity::Note;
+        self.reasons.push(reason);
+    }
+
+    /// Returns the ranks that are dead, if it is about such.
+    fn dead_ranks(&self) -> Option<DeadRanks> {
+        self.reasons.iter().find_map(|reason| match reason {
+            Reason::Dead(dead) => Some(*dead),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(kind: Kind, pid: u64, reasons: Vec<Reason>) -> Finding {
+        Finding {
+            kind,
+            severity: Severity::Error,
+            says: String::new(),
+            about: About {
+                host: Some((*b"node1").into()),
+                pid: Some(pid),
+                ..About::default()
+            },
+            sure: Confidence::Medium,
+            why: String::new(),
+            advice: String::new(),
+            evidence: Vec::new(),
+            reasons,
+        }
+    }
+
+    fn fold(mut findings: Vec<Finding>) -> Vec<(Kind, Severity)> {
+        fold_consequences(&mut findings, |_| None);
+        findings.iter().map(|f| (f.kind, f.severity)).collect()
+    }
+
+    #[test]
+    fn what_follows_from_a_crash_is_a_note() {
+        let all = [Kind::RankBehind, Kind::RankCrashed, Kind::WatchdogTimeout];
+        let folded = fold(all.map(|kind| finding(kind, 1, Vec::new())).into());
+        let [behind, crashed, timeout] = &folded[..] else {
+            panic!("{folded:?}");
+        };
+        assert_eq!(crashed.1, Severity::Error);
+        assert_eq!((behind.1, timeout.1), (Severity::Note, Severity::Note));
+    }
+
+    #[test]
+    fn a_dead_process_is_merged_on_its_process_or_its_host() {
+        let dead = |is_host| {
+            let dead = DeadRanks {
+                is_host,
+                are_many: is_host,
+                is_connection_lost: true,
+            };
+            finding(Kind::DeadProcess, 1, vec![Reason::Dead(dead)])
+        };
+        let behind = |pid| finding(Kind::RankBehind, pid, Vec::new());
+        let number = |is_host, pid| fold(vec![dead(is_host), behind(pid)]).len();
+        assert_eq!(
+            [number(false, 1), number(false, 2), number(true, 2)],
+            [1, 2, 1]
+        );
+    }
+}
