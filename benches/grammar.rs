@@ -119,13 +119,18 @@ impl LogVisitor for Count {
         self.slots += 1;
     }
 
+    fn unify_processes(&mut self, _: &[u32]) {}
+
     fn insert_torn_calls(&mut self, _: &[RepairedCall<'_>]) {}
 }
 
 fn walk(log: &[u8], recogniser: &Recogniser) -> ChunkResult<Count> {
     walk::walk_bytes(
         black_box(log),
-        (0, true),
+        walk::ChunkPlace {
+            offset: 0,
+            is_quiet: true,
+        },
         recogniser,
         false,
         Count::default(),

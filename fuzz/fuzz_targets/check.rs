@@ -5,12 +5,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::stages::check::answer::table;
-use nccl_pipe::stages::check::{self, Now};
+use nccl_pipe::stages::check::{self, JobLiveness};
 use nccl_pipe_fuzz::{Nobody, alike, log, written};
 
 fuzz_target!(|data: &[u8]| {
     alike(&log(data), |origins, options, report| {
-        let checked = check::check(origins, (options, Now::Unknown), report, &Nobody)?;
+        let checked = check::check(origins, options, JobLiveness::Unknown, report, &Nobody)?;
         let mut text = Vec::new();
         table::text(&checked, &[], &mut text).expect("memory");
         table::coverage_text(&checked, &mut text).expect("memory");

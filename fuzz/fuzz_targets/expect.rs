@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::stages::check::answer::expect::{Expectations, Facts, Verdict, answers};
 use nccl_pipe::stages::check::answer::table;
-use nccl_pipe::stages::check::{self, Now};
+use nccl_pipe::stages::check::{self, JobLiveness};
 use nccl_pipe_fuzz::{Nobody, Work, log, options, report, written};
 use std::sync::LazyLock;
 
@@ -16,7 +16,8 @@ static FACTS: LazyLock<Vec<Facts>> = LazyLock::new(|| {
         let origin = work.file("x.log", &log(&[seed]));
         let checked = check::check(
             &[origin],
-            (&options(1, true), Now::Unknown),
+            &options(1, true),
+            JobLiveness::Unknown,
             &mut report(),
             &Nobody,
         );

@@ -22,8 +22,8 @@ fuzz_target!(|data: &[u8]| {
     }
     for text in [data, &log(data)] {
         let (fast, slow) = (
-            read(text, &[], walk::scan),
-            read(text, &[], walk::scan_slowly),
+            read(text, &[], walk::walk_bytes),
+            read(text, &[], walk::walk_bytes_slowly),
         );
         for (fast, slow) in fast.told.iter().zip(&slow.told) {
             assert_eq!(fast, slow);

@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::source;
-use nccl_pipe::stages::check::{self, Now};
+use nccl_pipe::stages::check::{self, JobLiveness};
 use nccl_pipe::stages::{comms, proxy};
 use nccl_pipe_fuzz::{Nobody, Work, alike, options, record, report, written};
 
@@ -25,5 +25,5 @@ fuzz_target!(|data: &[u8]| {
         written(proxy::incomplete(&found));
     }
     let options = options(1, true);
-    let _ = check::check(&origins, (&options, Now::Unknown), &mut report(), &Nobody);
+    let _ = check::check(&origins, &options, JobLiveness::Unknown, &mut report(), &Nobody);
 });

@@ -77,7 +77,7 @@ pub struct Answer {
 pub fn read(
     bytes: &[u8],
     cuts: &[usize],
-    scan: impl Fn(&[u8], (u64, bool), &Recogniser, bool, Keep) -> Scanned<Keep>,
+    scan: impl Fn(&[u8], walk::ChunkPlace, &Recogniser, bool, Keep) -> Scanned<Keep>,
 ) -> Answer {
     let (mut log, mut merged) = (Log::default(), Merged::default());
     merged.next_input();
@@ -88,7 +88,7 @@ pub fn read(
         let is_quiet = walk::place(&bytes[..from], true) == Place::Quiet;
         let scanned = scan(
             part,
-            (from as u64, is_quiet),
+            walk::ChunkPlace { offset: from as u64, is_quiet },
             &RECOGNISER,
             true,
             Keep::default(),

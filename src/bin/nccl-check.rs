@@ -146,7 +146,7 @@ pub(crate) fn main() -> ExitCode {
             true => JobLiveness::Running,
             false => JobLiveness::Unknown,
         };
-        let checked = check::check(&run.origins, (&run.options, now), &mut run.report, &run.bar)?;
+        let checked = check::check(&run.origins, &run.options, now, &mut run.report, &run.bar)?;
         let expected = Expectations::join_lists(&cli.expect);
         let expected = expected.map(|expect| answer_all(&expect, &checked.facts));
         write_findings(&cli, &checked, expected.as_deref(), &run.report)?;

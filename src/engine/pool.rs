@@ -1,22 +1,19 @@
-//! Tasks in, results out in the same order, with the work between on all cores.
+//! A pool of threads: tasks in, results out in the same order, with the work between on all cores.
 
 use crate::error::Result;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How many threads a core is given at most: some may wait for a slow disk, more only for each
-/// other.
-const MAX_THREADS_PER_CORE: usize = 4;
-
-/// How many threads there are where the user asks for `asked`: by default as many as there are
-/// cores that we may use, and never more than four times as many.
+/// Returns how many threads to use if the user asks for `asked`: by default one for each core that
+/// the process may use, and never more than four times as many.
 pub fn thread_count(asked: Option<usize>) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    asked.map_or(cores, |asked| asked.min(MAX_THREADS_PER_CORE * cores))
+    // Some threads may wait for a slow disk; more would only wait for each other.
+    asked.map_or(cores, |asked| asked.min(4 * cores))
 }
 
-/// Runs `map` over `tasks` on `jobs` threads and gives the results to `sink` in the order of
-/// the tasks. Tasks are taken one at a time, so a reader behind them reads while others work; at
-/// most `4 × jobs` results wait at any time.
+/// Runs `map` over `tasks` on `jobs` threads and gives the results to `sink` in the order of the
+/// tasks. Tasks are taken one at a time, so the iterator may read the next one while threads work;
+/// at most `4 × jobs` results wait at any time.
 ///
 /// # Errors
 /// The first error of `sink`; no further task is begun then.
@@ -39,7 +36,8 @@ pub fn map_in_order<T: Send, R: Send>(
     map_as_they_come(jobs, tasks, map, sink)
 }
 
-/// The same, where each task is done as soon as it is there: the next one may come much later.
+/// Like [`map_in_order`], but does each task as soon as it is there: the next one may come much
+/// later.
 ///
 /// # Errors
 /// As [`map_in_order`].
@@ -80,11 +78,11 @@ pub fn map_as_they_come<T: Send, R: Send>(
 }
 
 /// Runs `map` over `tasks` on `jobs` threads and gives the results to `sink` in the order of the
-/// tasks. No thread is there for the sink: who has the next result hands it over, so that what it
-/// made is still in its core's cache, and no core has more threads than it can run. No task is
-/// taken before a thread is there to do it, so the iterator may wait for what `sink` makes. The
-/// sink must not share out work itself: a thread that waits for that may be given the work of one
-/// that waits for the sink.
+/// tasks. No thread is reserved for the sink: the worker that has the next result calls it, so that
+/// the result is still in its core's cache, and no core has more threads than it can run. No task
+/// is taken before a thread is free for it, so the iterator may wait for what `sink` makes. The
+/// sink must not share out work itself: a thread that waits for that may get the work of one that
+/// waits for the sink.
 ///
 /// # Errors
 /// The first error of `sink`; no further task is begun then.
@@ -122,13 +120,13 @@ pub fn map_without_sink_thread<T: Send, R: Send>(
     sink.into_inner().unwrap_or_else(PoisonError::into_inner).1
 }
 
-/// The next task with its number.
+/// Returns the next task with its number.
 fn take_task<T>(tasks: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
     lock_mutex(tasks).next()
 }
 
-/// Which result is next, and which are there. It does not know what results are: what waits and wakes
-/// threads is compiled once.
+/// Counts which result is next and which have arrived. It does not know the results' type, so that
+/// the code that waits and wakes threads is compiled once.
 struct ResultOrder {
     state: Mutex<ResultOrderState>,
     moved: Condvar,
@@ -139,18 +137,18 @@ struct ResultOrder {
 struct ResultOrderState {
     /// How many results the sink has had.
     next: usize,
-    /// Which results are there, by place.
+    /// Results that have arrived, by place.
     there: Vec<bool>,
-    /// Threads that may still give some.
+    /// Threads that may still give results.
     workers: usize,
-    /// A result is at the sink.
+    /// The sink has a result.
     busy: bool,
     /// The sink failed.
     failed: bool,
 }
 
 impl ResultOrder {
-    /// Nothing done yet by `jobs` threads.
+    /// Begins with no results of `jobs` threads.
     fn with_jobs(jobs: usize) -> ResultOrder {
         let ahead = 4 * jobs;
         ResultOrder {
@@ -166,12 +164,12 @@ impl ResultOrder {
         }
     }
 
-    /// A place for each result that may wait.
+    /// Makes a place for each result that may wait.
     fn new_places<R>(&self) -> Vec<Mutex<Option<R>>> {
         (0..self.ahead).map(|_| Mutex::new(None)).collect()
     }
 
-    /// The place of a result.
+    /// Returns the place of a result.
     fn place_of<'p, R>(
         &self,
         places: &'p [Mutex<Option<R>>],
@@ -180,7 +178,8 @@ impl ResultOrder {
         lock_mutex(&places[index % self.ahead])
     }
 
-    /// Waits until there is a place for the result of a task; false if the sink failed before.
+    /// Waits until there is a place for the result of a task; returns false if the sink failed
+    /// before.
     fn wait_for_place(&self, index: usize) -> bool {
         let mut state = lock_mutex(&self.state);
         while !state.failed && index - state.next >= self.ahead {
@@ -192,19 +191,19 @@ impl ResultOrder {
         !state.failed
     }
 
-    /// A result is in its place.
+    /// Notes that a result is in its place.
     fn result_arrived(&self, index: usize) {
         lock_mutex(&self.state).there[index % self.ahead] = true;
         self.moved.notify_all();
     }
 
-    /// A thread will give no more results.
+    /// Notes that a thread will give no more results.
     fn worker_left(&self) {
         lock_mutex(&self.state).workers -= 1;
         self.moved.notify_all();
     }
 
-    /// Waits for the next result; `None` where none will come.
+    /// Waits for the next result; `None` if none will come.
     fn wait_for_result(&self) -> Option<usize> {
         let mut state = lock_mutex(&self.state);
         while !state.has_result(self.ahead) && state.workers > 0 {
@@ -216,12 +215,12 @@ impl ResultOrder {
         state.take_next(self.ahead)
     }
 
-    /// The next result, if it is there and none is at the sink.
+    /// Takes the next result if it has arrived and the sink has none.
     fn try_next_result(&self) -> Option<usize> {
         lock_mutex(&self.state).take_next(self.ahead)
     }
 
-    /// The sink has had the next result, and `failed` or not.
+    /// Notes that the sink has had the next result, and whether it failed.
     fn sink_done(&self, failed: bool) {
         let mut state = lock_mutex(&self.state);
         state.next += 1;
@@ -248,7 +247,7 @@ impl ResultOrderState {
     }
 }
 
-/// A thread that leaves, also where its work panics.
+/// Notes that a thread ends, also if its work panics.
 struct WorkerExitGuard<'o>(&'o ResultOrder);
 
 impl Drop for WorkerExitGuard<'_> {
@@ -262,8 +261,8 @@ fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Pools at rest: a run shares out work many times. A run within a run (a large file among small
-/// ones) finds none here and gets its own.
+/// Idle pools: a run shares out work many times. A run within a run (a large file among small ones)
+/// finds none here and gets its own.
 static IDLE_POOLS: Mutex<Vec<IdlePool>> = Mutex::new(Vec::new());
 
 /// Threads that wait for work, and how many were asked for: the machine may have refused some.
@@ -273,8 +272,8 @@ struct IdlePool {
 }
 
 impl IdlePool {
-    /// A pool for the work of `jobs` threads; `None` where that is one, or where the machine starts
-    /// no thread at all (a container's limit): then the work is done here.
+    /// Takes a pool for `jobs` threads; `None` for one thread, or if the machine starts no thread
+    /// at all (a container's limit): then the caller does the work.
     fn with_threads(jobs: usize) -> Option<IdlePool> {
         if jobs <= 1 {
             return None;
@@ -293,7 +292,7 @@ impl IdlePool {
         Some(IdlePool { asked, threads })
     }
 
-    /// Gives the threads to `work`, and puts them to rest.
+    /// Gives the threads to `work`, and makes them idle again.
     fn run_work<R>(self, work: impl FnOnce(&rayon::ThreadPool) -> R) -> R {
         let result = work(&self.threads);
         lock_mutex(&IDLE_POOLS).push(self);

@@ -1,4 +1,4 @@
-//! What tests of this crate and of the stages share: the stages have this file too.
+//! Helpers that the tests of this crate and of the stages share: the stages include this file too.
 
 use crate::count::calls::{Options, Progress};
 use crate::grammar::trainer::Recogniser;
@@ -7,14 +7,14 @@ use crate::source;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Nobody looks at the progress.
+/// A progress that is not shown.
 pub(crate) struct Nobody;
 
 impl Progress for Nobody {
     fn advance(&self, _: u64) {}
 }
 
-/// Every trainer's steps, on `jobs` threads.
+/// Options with every trainer's steps, on `jobs` threads.
 pub(crate) fn options(jobs: usize, strict: bool) -> Options {
     Options {
         source: source::Options::default(),
@@ -30,7 +30,7 @@ pub(crate) fn options(jobs: usize, strict: bool) -> Options {
     }
 }
 
-/// What another machine would read of what was written here.
+/// Returns `state` as another machine reads what was written here.
 pub(crate) fn sent<T: Serialize + DeserializeOwned>(state: &T) -> T {
     let mut bytes = Vec::new();
     ciborium::into_writer(state, &mut bytes).unwrap();

@@ -73,7 +73,7 @@ pub(crate) trait InputStage {
     /// Takes the copy of a pipe that is made while it is read.
     fn take_pipe_copy(&mut self, _copy: PipeCopy) {}
 
-    /// Takes the copy of a pipe whose lines can be released.
+    /// Takes the copy of a pipe that can release lines.
     fn take_pipe_spool(&mut self, _name: String, _thin: PipeSpool) {}
 
     /// Notes how many bytes of the input are read and added.

@@ -103,10 +103,13 @@ pub(crate) fn read_after<V: LogVisitor + Serialize + DeserializeOwned>(
         let near = (from + size).min(log.len());
         let end = log[near..].iter().position(|&b| b == b'\n');
         let end = end.map_or(log.len(), |at| near + at + 1);
-        let (piece, offset) = (&log[from..end], from as u64);
-        let quiet = walk::classify_cut(&log[..from], true) == CutPlace::Quiet;
+        let piece = &log[from..end];
+        let place = walk::ChunkPlace {
+            offset: from as u64,
+            is_quiet: walk::classify_cut(&log[..from], true) == CutPlace::Quiet,
+        };
         let scanned: ChunkResult<V> =
-            walk::walk_bytes(piece, (offset, quiet), &Recogniser::all(), false, new());
+            walk::walk_bytes(piece, place, &Recogniser::all(), false, new());
         let scanned = match size < log.len() && log.len() / size < SENT {
             true => sent(&scanned),
             false => scanned,

@@ -11,7 +11,7 @@ pub struct InputFormat {
     pub name: &'static str,
     /// What it is, with its article: `an NCCL log`.
     pub what: &'static str,
-    /// What it tells; nothing where it is only recognised, to be refused.
+    /// What it provides; nothing if it is only recognised, to be refused.
     pub tells: Provides,
     /// Whether an input that begins so is one.
     pub probe: fn(&InputHead<'_>) -> ProbeAnswer,
@@ -167,7 +167,7 @@ impl<'h> InputHead<'h> {
     }
 }
 
-/// Parts of what an input may tell.
+/// Parts that an input may provide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provides(u16);
 
@@ -252,12 +252,12 @@ impl Provides {
         Provides(self.0 & !other.0)
     }
 
-    /// True where all of `parts` are told.
+    /// True if it has all of `parts`.
     pub const fn has(self, parts: Provides) -> bool {
         self.0 & parts.0 == parts.0
     }
 
-    /// The first of `needs` that is not told, by its name.
+    /// The name of the first of `needs` that is missing.
     pub(super) fn first_missing(self, needs: Provides) -> Option<&'static str> {
         let mut names = Provides::PART_NAMES.into_iter();
         let is_lacking = |part: Provides| needs.has(part) && !self.has(part);

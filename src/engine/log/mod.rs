@@ -483,7 +483,11 @@ pub fn walk_file_ahead<V: LogVisitor>(
     new: impl Fn() -> V,
 ) -> WalkedLog<V> {
     let (recogniser, keep) = (&options.recogniser, options.keep_init_lines);
-    let walk = || walk::walk_bytes(bytes, (0, true), recogniser, keep, new());
+    let place = walk::ChunkPlace {
+        offset: 0,
+        is_quiet: true,
+    };
+    let walk = || walk::walk_bytes(bytes, place, recogniser, keep, new());
     WalkedLog((!bytes.is_empty()).then(|| (walk(), bytes.len() as u64)))
 }
 
@@ -627,7 +631,10 @@ pub fn walk_one_chunk<V: LogVisitor>(
 ) -> Result<ChunkResult<V>> {
     let mut scanned = walk::walk_bytes(
         chunk.bytes(),
-        (chunk.offset, chunk.quiet),
+        walk::ChunkPlace {
+            offset: chunk.offset,
+            is_quiet: chunk.quiet,
+        },
         &options.recogniser,
         options.keep_init_lines,
         visit,

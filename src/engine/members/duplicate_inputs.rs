@@ -8,9 +8,9 @@
 //! are the same text: a second part of a rotated log may begin with the call that the first began
 //! with. So a first call counts only where something else speaks for it: see `Shared::is_twice`.
 
+use super::speakers::SpeakerProcess;
 use crate::grammar::coll;
 use crate::grammar::message::communicator::init::{CommInit, InitEvent};
-use crate::members::SpeakerProcess;
 use rustc_hash::{FxHashMap, FxHasher};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

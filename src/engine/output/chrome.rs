@@ -1,10 +1,9 @@
-//! The call table as a trace in Chrome's format, which Perfetto opens: what is written here as JSON
-//! lines goes on as events.
-//!
-//! A process of the trace is a process of the job on one clock: times of two clocks are not compared. A
-//! call with a duration is a slice, one with a start alone an instant. Slices of a track do not
-//! overlap: where calls do, there are as many tracks as it takes.
+//! The call table as a trace in Chrome's format, which Perfetto opens: JSON lines become events. A
+//! process of the trace is a process of the job on one clock: times of two clocks are not compared.
+//! A call with a duration is a slice, one with only a start an instant. Slices of a track do not
+//! overlap: overlapping calls get further tracks.
 
+use super::limits::MAX_LANES;
 use super::table::{JsonRow, Row};
 use crate::grammar::trainer::parse_stamp_millis;
 use rustc_hash::FxHashMap;
@@ -14,14 +13,14 @@ use std::io::{self, Write};
 /// Takes JSON lines of the call table, and writes events.
 pub struct ChromeTrace<'w> {
     out: &'w mut (dyn Write + Send),
-    /// A line that is not whole yet.
+    /// The first bytes of an incomplete line.
     open: Vec<u8>,
     processes: FxHashMap<TraceProcess, u64>,
     tracks: FxHashMap<(u64, TraceTrack), TraceLanes>,
     has_begun: bool,
-    /// Events written.
+    /// Counts events that were written.
     events: u64,
-    /// Calls without any time.
+    /// Counts calls without any time.
     untimed: u64,
 }
 
@@ -39,9 +38,6 @@ type TraceTrack = (Option<u64>, Option<String>);
 /// The tracks of calls that overlap: the number of each, and the end of its last slice.
 #[derive(Default)]
 struct TraceLanes(Vec<(u64, u64)>);
-
-/// More tracks are not made: what overlaps still is then on the last.
-const MAX_LANES: usize = 256;
 
 impl<'w> ChromeTrace<'w> {
     /// Writes to `out`.
@@ -70,7 +66,7 @@ impl<'w> ChromeTrace<'w> {
         Ok(self.untimed)
     }
 
-    /// The beginning of the trace, if it is not there yet.
+    /// Writes the beginning of the trace, unless it was written.
     fn take_opening(&mut self) -> &'static [u8] {
         match std::mem::replace(&mut self.has_begun, true) {
             true => b"",
@@ -130,7 +126,7 @@ impl<'w> ChromeTrace<'w> {
         ))
     }
 
-    /// The number of the row's process; its name is written once.
+    /// Returns the number of the row's process; writes its name once.
     fn process_number(&mut self, row: &Row<'_>, clock: &[u8]) -> io::Result<u64> {
         let by_rank = match (row.host, row.pid) {
             (b"", None) => row.rank.map(|rank| (rank, row.nranks)),
@@ -156,7 +152,7 @@ impl<'w> ChromeTrace<'w> {
         Ok(next)
     }
 
-    /// The number of the track of a call.
+    /// Returns the number of a call's track.
     fn track_number(
         &mut self,
         row: &Row<'_>,
@@ -179,7 +175,7 @@ impl<'w> ChromeTrace<'w> {
             + 1;
         let TraceLanes(lanes) = self.tracks.entry((pid, of)).or_default();
         let end = start.saturating_add(dur.unwrap_or(0));
-        // An instant is in nobody's way.
+        // An instant needs no room.
         let free = lanes
             .iter_mut()
             .find(|(_, last)| dur.is_none() || *last <= start);
@@ -213,7 +209,8 @@ impl<'w> ChromeTrace<'w> {
     }
 }
 
-/// ns since 1970 of a log's stamp, as if it were UTC: the host's, by the second mostly.
+/// Returns the ns since 1970 of a log's stamp, as if it were UTC: the stamp is the host's, mostly
+/// in seconds.
 fn stamp_ns(time: &[u8]) -> Option<u64> {
     let seconds = u64::try_from(parse_stamp_millis(time)?).ok()? / 1000;
     let fraction = time.get(20..).unwrap_or_default();
@@ -222,7 +219,7 @@ fn stamp_ns(time: &[u8]) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
-/// ns in us, exactly.
+/// Formats ns as us, exactly.
 fn micros_text(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }

@@ -3,7 +3,7 @@
 use csv_core::{ReadRecordResult, Reader};
 use std::io;
 
-/// What of a row has arrived.
+/// The part of a row that has arrived.
 #[derive(Debug)]
 pub(super) struct CsvRecords {
     reader: Reader,

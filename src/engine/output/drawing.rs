@@ -1,4 +1,4 @@
-//! A table for people of rows that come as CSV, as the call table does.
+//! Draws a table for people from rows that come as CSV, such as the call table.
 
 use crate::output::csv_records::{CsvFields, CsvRecords};
 use crate::output::render::TableCell;
@@ -15,7 +15,7 @@ pub struct CsvDrawing<'c> {
 #[derive(Debug)]
 struct CsvTable<'c> {
     wanted: &'c [String],
-    /// Where each of them is in a row, once the header is known.
+    /// The place of each of them in a row, once the header is known.
     places: Option<Vec<Option<usize>>>,
     drawn: DrawnTable<'c>,
 }
@@ -68,7 +68,7 @@ impl CsvTable<'_> {
     }
 }
 
-/// A field as a value.
+/// Reads a field as a value.
 fn parse_cell(field: &[u8]) -> TableCell<'_> {
     let number = std::str::from_utf8(field).ok().map(str::parse);
     match number {

@@ -1,8 +1,8 @@
-//! Rows that are handed over before the input ends.
+//! Rows that are given out before the input ends.
 
 use crate::error::Result;
 
-/// What is handed over of an input that goes on.
+/// Rows of an input that goes on.
 #[derive(Debug)]
 pub enum LiveBatch<T> {
     /// The next rows. They come again when the input has ended, unless two turns came in between.
@@ -11,7 +11,7 @@ pub enum LiveBatch<T> {
     Turn,
 }
 
-/// Who takes rows before the input ends.
+/// A receiver of rows before the input ends.
 pub struct LiveRows<'e, T> {
     sink: &'e mut (dyn FnMut(LiveBatch<T>) -> Result<()> + Send),
     keeps: bool,
@@ -23,13 +23,13 @@ impl<'e, T> LiveRows<'e, T> {
         LiveRows { sink, keeps: false }
     }
 
-    /// The same, where all rows must come again when the input has ended.
+    /// Gives rows to `sink`; all rows must come again when the input has ended.
     #[must_use]
     pub fn keep_all(self, keeps: bool) -> LiveRows<'e, T> {
         LiveRows { keeps, ..self }
     }
 
-    /// Hands the next rows over.
+    /// Gives out the next rows.
     ///
     /// # Errors
     /// They cannot be written.
@@ -37,7 +37,7 @@ impl<'e, T> LiveRows<'e, T> {
         (self.sink)(LiveBatch::Rows(rows))
     }
 
-    /// Whether there may be turns.
+    /// Returns true if there may be turns.
     pub fn has_checkpoints(&self) -> bool {
         !self.keeps
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-/// Metrics whose names begin alike.
+/// Metrics with a common beginning of their names.
 #[derive(Debug)]
 pub struct Metrics {
     prefix: &'static str,
@@ -10,20 +10,20 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// None yet; all names begin with `prefix`.
+    /// Begins without metrics; all names begin with `prefix`.
     pub fn new(prefix: &'static str) -> Metrics {
         let text = String::new();
         Metrics { prefix, text }
     }
 
-    /// The next metric.
+    /// Begins the next metric.
     pub fn begin_metric(&mut self, name: &str, kind: &str, help: &str) {
         let prefix = self.prefix;
         let _ = writeln!(self.text, "# HELP {prefix}_{name} {help}");
         let _ = writeln!(self.text, "# TYPE {prefix}_{name} {kind}");
     }
 
-    /// A value of it.
+    /// Adds a value of it.
     pub fn add_sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         let _ = write!(self.text, "{}_{name}", self.prefix);
         for (at, (label, value)) in labels.iter().enumerate() {
@@ -36,13 +36,13 @@ impl Metrics {
         let _ = writeln!(self.text, "{end} {value}");
     }
 
-    /// A metric with one value.
+    /// Adds a metric with one value.
     pub fn add_single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
         self.begin_metric(name, kind, help);
         self.add_sample(name, &[], value);
     }
 
-    /// All of them.
+    /// Returns all of them.
     pub fn finish(self) -> String {
         self.text
     }

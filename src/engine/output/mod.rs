@@ -1,8 +1,9 @@
-//! What is written: the call table, rows as CSV, JSON lines or a drawn table, text safe for a terminal.
+//! Output: the call table, rows as CSV, JSON lines or a drawn table, text safe for a terminal.
 
 pub mod chrome;
 mod csv_records;
 pub mod drawing;
+mod limits;
 pub mod live_rows;
 pub mod metrics;
 pub mod render;

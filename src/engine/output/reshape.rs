@@ -1,5 +1,5 @@
-//! Rows with labels in front, without their header, or with tabs between their fields: made of the
-//! CSV or the JSON lines that every program writes, as they pass.
+//! Adds labels in front of rows, leaves out their header, or separates their fields by tabs: it
+//! reads the CSV or JSON lines that every program writes, as they pass.
 
 use crate::output::csv_records::{CsvFields, CsvRecords};
 use crate::output::table::push_csv_text;
@@ -36,21 +36,21 @@ impl std::str::FromStr for LabelColumn {
     }
 }
 
-/// What becomes of rows.
+/// The changes to rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RowReshape {
     /// Columns in front.
     pub labels: Vec<LabelColumn>,
-    /// Whether the header is left out.
+    /// Leaves the header out.
     pub no_header: bool,
-    /// Whether tabs part the fields.
+    /// Separates the fields by tabs.
     pub tabs: bool,
-    /// Whether the rows are lines of JSON.
+    /// The rows are lines of JSON.
     pub json: bool,
 }
 
 impl RowReshape {
-    /// Refuses what only rows can have, where something else is written.
+    /// Refuses options that only rows can have if something else is written.
     ///
     /// # Errors
     /// There are labels, or the header is to be left out.
@@ -63,14 +63,14 @@ impl RowReshape {
         }
     }
 
-    /// True where rows stay as they are.
+    /// Returns true if rows stay as they are.
     pub fn is_nothing(&self) -> bool {
         let header = self.no_header && !self.json;
         self.labels.is_empty() && !header && !self.tabs
     }
 }
 
-/// Writes rows to `out` as they are wanted.
+/// Writes rows to `out` with the changes.
 pub struct ReshapeWriter<'r> {
     rows: ReshapedRows<'r>,
     records: CsvRecords,
@@ -83,13 +83,13 @@ pub struct ReshapeWriter<'r> {
 struct ReshapedRows<'r> {
     reshape: &'r RowReshape,
     out: &'r mut (dyn Write + Send),
-    /// Whether the next row is the header.
+    /// The next row is the header.
     has_header: bool,
     row: Vec<u8>,
 }
 
 impl<'r> ReshapeWriter<'r> {
-    /// Writes to `out`; of CSV the header comes first where it `has_header`.
+    /// Writes to `out`; CSV begins with the header if it `has_header`.
     pub fn new(
         reshape: &'r RowReshape,
         has_header: bool,
@@ -109,7 +109,7 @@ impl<'r> ReshapeWriter<'r> {
         }
     }
 
-    /// The last row, if it has no line end.
+    /// Writes the last row, if it has no line end.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -122,7 +122,7 @@ impl<'r> ReshapeWriter<'r> {
         self.rows.out.flush()
     }
 
-    /// Labels behind the brace of each line.
+    /// Writes labels after the brace of each line.
     fn write_json(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let rows = &mut self.rows;
         while !bytes.is_empty() {
@@ -130,7 +130,7 @@ impl<'r> ReshapeWriter<'r> {
                 rows.row.clear();
                 rows.row.push(b'{');
                 for label in &rows.reshape.labels {
-                    // Strings into a buffer: neither can fail.
+                    // Writing strings to a buffer cannot fail.
                     let _ = serde_json::to_writer(&mut rows.row, &label.name);
                     rows.row.push(b':');
                     let _ = serde_json::to_writer(&mut rows.row, &label.value);
@@ -203,7 +203,7 @@ fn refuse_known_column(labels: &[LabelColumn], column: &[u8]) -> io::Result<()> 
     }
 }
 
-/// A field with what parts it from the next.
+/// Writes a field with the separator to the next.
 fn push_field(text: &[u8], parted: u8, row: &mut Vec<u8>) {
     if parted == b'\t'
         && text.contains(&b'\t')
@@ -280,7 +280,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the fields and the pieces, the csv crate reads the labels and the same fields.
+        /// For any fields and pieces, the csv crate reads the labels and the same fields.
         #[test]
         fn the_rows_are_the_same_behind_their_labels(
             rows in proptest::collection::vec(

@@ -1,4 +1,4 @@
-//! What was written, to be held against what would be written now.
+//! A digest of the output, to compare it with what would be written now.
 
 use std::io::{self, Write};
 

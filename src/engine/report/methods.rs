@@ -1,4 +1,5 @@
-//! How many calls were placed how and why, and the sentence that reports it.
+//! Counts of calls by the way in which they were placed in steps, and the sentence that reports
+//! them.
 
 use crate::error::phrases::count_phrase;
 use serde::{Deserialize, Serialize};
@@ -6,17 +7,18 @@ use serde::{Deserialize, Serialize};
 /// How many calls were placed by which method.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementMethods {
-    /// By communicator and sequence number, held against the rank that prints; its own calls too.
+    /// By communicator and sequence number, compared with the rank that prints; its own calls too.
     pub sequence: u64,
     /// By the rank's program order, between two calls that were placed by sequence.
     pub order: u64,
     /// By the position of the line.
     pub position: u64,
-    /// Not at all: the file has no step lines, and nothing says where in another's they belong.
+    /// Without a step: the file has no step lines, and nothing shows to which step of another file
+    /// they belong.
     pub without: u64,
-    /// Why by position, where nothing else was tried.
+    /// Why by position, if nothing else was tried.
     pub why: Option<PositionOnlyReason>,
-    /// Why not at all, where other files have step lines.
+    /// Why without a step, if other files have step lines.
     pub apart: Option<NoStepReason>,
 }
 
@@ -38,7 +40,7 @@ pub enum PositionOnlyReason {
 }
 
 impl PositionOnlyReason {
-    /// In words.
+    /// Returns the reason in words.
     pub fn reason_text(self) -> &'static str {
         match self {
             PositionOnlyReason::Asked => "--by-position",
@@ -54,7 +56,7 @@ impl PositionOnlyReason {
 /// Why calls of a file without step lines have no step, although another file has such lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum NoStepReason {
-    /// Nothing that they share with the rank that prints says in which step they were made.
+    /// Nothing that they share with the rank that prints shows their step.
     Strangers,
     /// The file with the step lines has no calls.
     NoCalls,
@@ -85,7 +87,7 @@ impl NoStepReason {
 }
 
 impl PlacementMethods {
-    /// Adds another log's, or another stretch's.
+    /// Adds the counts of another log or stretch.
     pub fn add_counts(&mut self, other: PlacementMethods) {
         self.sequence += other.sequence;
         self.order += other.order;
@@ -95,7 +97,7 @@ impl PlacementMethods {
         self.apart = self.apart.max(other.apart);
     }
 
-    /// What a run says of them; `None` where no call was placed.
+    /// Returns the sentence of a run; `None` if no call was placed.
     pub fn summary_text(self) -> Option<String> {
         let each = [
             (self.sequence, "by communicator and sequence"),
@@ -141,7 +143,7 @@ impl PlacementMethods {
         })
     }
 
-    /// Of `all` calls the share of `part`, rounded down but for the first method.
+    /// Scales the counts of `all` calls to `part` of them, rounded down but for the first method.
     pub(crate) fn scale_to_part(self, part: u64, all: u64) -> PlacementMethods {
         let of = |n: u64| {
             let share = u128::from(n) * u128::from(part) / u128::from(all.max(1));
@@ -158,7 +160,7 @@ impl PlacementMethods {
         }
     }
 
-    /// All calls.
+    /// Counts all calls.
     pub fn total_calls(self) -> u64 {
         self.sequence + self.order + self.position + self.without
     }

@@ -1,52 +1,28 @@
-//! Everything a person reads about bad input, on stderr: the account of all lines, the first
-//! damaged places, how calls were placed in steps, and what a log does not show.
+//! Messages to a person on stderr: the account of all lines, the first damaged places, how calls
+//! were placed in steps, and what a log does not show.
 
 pub mod account;
+mod input_report;
+mod limits;
+mod messages;
 pub mod methods;
 pub mod progress;
 
 pub use crate::error::phrases::{count_phrase, names_phrase, ranges_phrase};
 use crate::members::duplicate_inputs::EarlierInputs;
 use crate::report::progress::ByteProgressBar;
-use crate::source::{InputListing, STDIO_BUFFER_BYTES};
+use crate::source::InputListing;
 use account::Account;
+use limits::MAX_LISTED_NAMES;
+use messages::KeptMessages;
+pub use messages::ReportMessage;
 use methods::PlacementMethods;
-use rustc_hash::FxHashSet;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
 pub use crate::error::escape::{EscapingWriter, escape_for_terminal};
 
-/// A message as it was reported.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReportMessage {
-    /// The stage that reported it, for messages of [`Report::absorb`].
-    pub stage: Option<&'static str>,
-    /// `error`, `warning` or `note`.
-    pub severity: &'static str,
-    /// The message without the program's name.
-    pub text: String,
-}
-
-/// Messages without repeats, in their order.
-#[derive(Debug, Default)]
-struct KeptMessages {
-    list: Vec<ReportMessage>,
-    known: FxHashSet<(&'static str, String)>,
-}
-
-impl KeptMessages {
-    /// Adds a message; `false` if it is known.
-    fn push(&mut self, message: &ReportMessage) -> bool {
-        let is_new = self.known.insert((message.severity, message.text.clone()));
-        if is_new {
-            self.list.push(message.clone());
-        }
-        is_new
-    }
-}
-
-/// Collects what is to be reported about each input, and reports it at the end.
+/// Collects the messages about each input, and prints the account at the end.
 #[derive(Debug)]
 pub struct Report {
     name: &'static str,
@@ -55,7 +31,7 @@ pub struct Report {
     total: Account,
     inputs: u64,
     damaged: bool,
-    /// What is shown where these lines go.
+    /// The progress bar on the same terminal.
     bar: ByteProgressBar,
     passed: FirstNames,
     again: FirstNames,
@@ -77,9 +53,6 @@ struct FirstNames {
     all: usize,
 }
 
-/// How many names are told.
-const MAX_LISTED_NAMES: usize = 5;
-
 impl FirstNames {
     fn push(&mut self, name: String) {
         self.all += 1;
@@ -88,7 +61,7 @@ impl FirstNames {
         }
     }
 
-    /// The names, and how many more there are.
+    /// Returns the names, and how many more there are.
     fn list_names(&self) -> String {
         let names = self.first.join(", ");
         match self.all - self.first.len() {
@@ -99,7 +72,7 @@ impl FirstNames {
 }
 
 impl Report {
-    /// A report of the program `name`.
+    /// Begins a report of the program `name`.
     pub fn new(name: &'static str, verbose: bool, quiet: bool) -> Report {
         Report {
             name,
@@ -120,7 +93,7 @@ impl Report {
         }
     }
 
-    /// The same, printed nowhere: what is to be said is counted all the same.
+    /// Returns the report without printing: messages are counted all the same.
     pub fn silenced(self) -> Report {
         Report {
             silent: true,
@@ -128,8 +101,8 @@ impl Report {
         }
     }
 
-    /// A report that prints nothing and keeps its messages: that of a stage whose table another program
-    /// shows ([`Report::absorb`]).
+    /// Begins a report that prints nothing and keeps its messages, for a stage with a table that
+    /// another program shows ([`Report::absorb`]).
     pub fn of_section() -> Report {
         let mut report = Report::new("", false, false).silenced();
         report.keep_messages();
@@ -141,7 +114,7 @@ impl Report {
         self.kept.get_or_insert_default();
     }
 
-    /// The messages kept so far, and those that [`Report::finish`] will add.
+    /// Returns the messages kept so far, and those that [`Report::finish`] will add.
     pub fn messages(&self) -> Vec<ReportMessage> {
         let messages = self.with_kept(|kept| {
             for (severity, text) in self.end_messages() {
@@ -156,8 +129,8 @@ impl Report {
         messages.unwrap_or_default()
     }
 
-    /// Takes over how the run of `stage` ended: this report is damaged if that one is, keeps its messages,
-    /// and prints its warnings and errors if they are new.
+    /// Adds the end of the run of `stage`: this report is damaged if that one is, keeps its
+    /// messages, and prints its warnings and errors if they are new.
     pub fn absorb(&mut self, stage: &'static str, ended: &Report) {
         self.damaged |= ended.is_damaged();
         for mut message in ended.messages() {
@@ -174,7 +147,7 @@ impl Report {
         Some(use_kept(&mut kept.unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// The same beside a bar, which makes room for each line.
+    /// Returns the report beside a bar, which makes room for each line.
     pub fn with_bar(self, bar: &ByteProgressBar) -> Report {
         Report {
             bar: bar.clone(),
@@ -182,7 +155,7 @@ impl Report {
         }
     }
 
-    /// What was listed and is no input.
+    /// Reports files that were listed and are no inputs.
     pub fn report_listing(&mut self, found: &InputListing) {
         for (name, what) in &found.passed {
             self.report_skipped(name, what);
@@ -195,7 +168,7 @@ impl Report {
         }
     }
 
-    /// An input whose calls are in others too.
+    /// Reports an input with calls that other inputs have too.
     pub fn report_duplicate(&mut self, input: &str, again: &EarlierInputs) {
         self.twice += 1;
         if self.twice <= MAX_LISTED_NAMES {
@@ -212,231 +185,22 @@ impl Report {
         }
     }
 
-    /// Something in a folder that is no log.
+    /// Reports a file in a folder that is not a log.
     pub fn report_skipped(&mut self, name: &str, what: &str) {
         self.passed.push(format!("{name} ({what})"));
     }
 
-    /// The inputs that were skipped so far, if any.
+    /// Returns the inputs that were skipped so far, if any.
     pub fn skipped_inputs(&self) -> Option<String> {
         (self.passed.all > 0).then(|| self.passed.list_names())
     }
 
-    /// Takes in one input's account and reports what was found in it.
-    pub fn report_input(&mut self, input: &str, account: &Account) {
-        self.inputs += 1;
-        self.total.add_totals(account);
-        self.report_damage(input, account);
-        self.report_input_end(input, account);
-        if account.overwritten >= 2 {
-            self.warn(&format!(
-                "{input}: several processes overwrote each other's bytes on {}: they shared one \
-                 NCCL_DEBUG_FILE. A missing line is therefore not a missing call; rerun with \
-                 NCCL_DEBUG_FILE=nccl.%h.%p.log",
-                count_phrase(account.overwritten, "line")
-            ));
-        }
-        if let Some(again) = &account.again {
-            self.report_duplicate(input, again);
-        }
-        self.report_recorder(input, account);
-        self.report_deduplication(input, account);
-        self.report_buffering(input, account);
-        if account.truncated > 0 {
-            self.note(&format!(
-                "{input}: NCCL itself truncated {} line{}: it prints at most 1,023 bytes of a line \
-                 before 2.29.2, RCCL about 2,100; no call is affected",
-                account.truncated,
-                if account.truncated == 1 { "" } else { "s" }
-            ));
-        }
-        if account.dropped > 0 {
-            self.warn(&format!(
-                "{input}: {} bytes of lines over 16 MiB were not read",
-                account.dropped
-            ));
-        }
-        self.report_missing_sums(input, account);
-        self.report_unrecorded(input, account);
-        self.warn_about_sources(input, account);
-    }
-
-    /// Its damaged lines: the first ones with their places.
-    fn report_damage(&self, input: &str, account: &Account) {
-        for place in &account.places {
-            let text = escape_for_terminal(&String::from_utf8_lossy(&place.text), false);
-            let shown = if self.verbose && !text.is_empty() {
-                format!(", found `{text}`")
-            } else {
-                String::new()
-            };
-            self.warn(&format!(
-                "{input}:{}:{}: damaged: expected {}{shown}",
-                place.line + 1,
-                place.column,
-                place.what
-            ));
-        }
-        if account.damaged > account.places.len() as u64 {
-            let more = account.damaged - account.places.len() as u64;
-            self.warn(&format!(
-                "{input}: {}",
-                count_phrase(more, "more damaged line")
-            ));
-        }
-    }
-
-    /// How it ends: in the middle of a line, or where it could not be read on.
-    fn report_input_end(&mut self, input: &str, account: &Account) {
-        if let Some(broken) = &account.broken {
-            self.damaged |= broken.is_lost;
-            self.warn(&format!("{input}: {}", broken.what));
-        } else if account.is_unfinished {
-            self.unfinished += 1;
-            if self.unfinished <= MAX_LISTED_NAMES {
-                self.note(&format!(
-                    "{input}: the last line has no end, as in a log that is still being written or \
-                     of a job that was killed: it is not counted"
-                ));
-            }
-        }
-    }
-
-    /// What the program that wrote it got wrong, and what it left out.
-    fn report_recorder(&self, input: &str, account: &Account) {
-        for remark in &account.remarks {
-            self.note(&format!("{input}: {remark}"));
-        }
-        if !account.repairs.is_empty() {
-            let all = account
-                .repairs
-                .iter()
-                .map(|(what, n)| format!("{n} {what}"));
-            let all: Vec<String> = all.collect();
-            self.note(&format!(
-                "{input}: mistakes of the recorder were repaired: {}",
-                all.join(", ")
-            ));
-        }
-        if account.missing > 0 {
-            self.note(&format!(
-                "{input}: the recorder dropped {} (gaps in their numbers): its pools hold only a few",
-                count_phrase(account.missing, "call")
-            ));
-        }
-    }
-
-    /// Lines that were left out before the log was written.
-    fn report_deduplication(&self, input: &str, account: &Account) {
-        if account.ray_lines > 0 {
-            self.warn(&format!(
-                "{input}: Ray omitted {} ([repeated Nx across cluster] on {}): counts are too low; \
-                 rerun with RAY_DEDUP_LOGS=0",
-                count_phrase(account.ray_repeats, "line"),
-                count_phrase(account.ray_lines, "line")
-            ));
-        }
-    }
-
-    /// Standard output came in blocks, so lines are cut at their ends.
-    fn report_buffering(&self, input: &str, account: &Account) {
-        if account.block_writers > 0 {
-            let unended = match account.block_unended {
-                0 => String::new(),
-                n => format!(" (the ends of {n} more are not in the log)"),
-            };
-            self.note(&format!(
-                "{input}: standard output was block-buffered: {} process{} wrote in blocks of \
-                 {STDIO_BUFFER_BYTES} bytes; {} lines cut at block ends were rejoined{unended}. Calls may be \
-                 counted in a later step, since step lines overtook them: rerun with \
-                 PYTHONUNBUFFERED=1",
-                account.block_writers,
-                if account.block_writers == 1 { "" } else { "es" },
-                account.block_lines
-            ));
-        } else if account.spliced > 0 {
-            self.warn(&format!(
-                "{input}: step lines appear inside NCCL lines ({} of them): standard output was \
-                 block-buffered, so up to 4 KiB of calls may be counted in the step after theirs; \
-                 rerun with PYTHONUNBUFFERED=1",
-                account.spliced
-            ));
-        }
-    }
-
-    /// What its sums lack.
-    fn report_missing_sums(&self, input: &str, account: &Account) {
-        if account.calls == u64::MAX {
-            self.warn(&format!(
-                "{input}: the column calls adds up to more than 2^64 - 1: the numbers of calls are \
-                 too low"
-            ));
-        }
-        for (code, calls) in &account.unknown_datatypes {
-            self.warn(&format!(
-                "{input}: datatype {code} is unknown: the sums of bytes omit {}",
-                count_phrase(*calls, "call")
-            ));
-        }
-    }
-
-    /// The inputs so far are not counted: they only tell more of the calls of those to come.
+    /// Does not count the inputs so far: they only add facts about the calls of later ones.
     pub fn restart_input_count(&mut self) {
         self.sources = [None, None];
     }
 
-    /// Warns where a log and records may be of the same calls.
-    fn warn_about_sources(&mut self, input: &str, account: &Account) {
-        let [logged, recorded] = &mut self.sources;
-        let (own, other) = match account.unrecorded.is_recorded {
-            true => (recorded, logged),
-            false => (logged, recorded),
-        };
-        if account.calls == 0 || own.is_some() {
-            return;
-        }
-        *own = Some(input.to_owned());
-        if let Some(other) = other {
-            let text = format!(
-                "{other} and {input}: one has a log's calls, one what a recorder saw of calls: what is \
-                 in both is counted twice; read one kind at a time (--glob)"
-            );
-            self.warn(&text);
-        }
-    }
-
-    /// What its recorder has no record of.
-    fn report_unrecorded(&self, input: &str, account: &Account) {
-        let kinds = [
-            "collective",
-            "Send or Recv",
-            "proxy step",
-            "proxy operation",
-        ];
-        let dropped = account.unrecorded.sum_drops();
-        let dropped = dropped.into_iter().zip(kinds).filter(|(n, _)| *n > 0);
-        let dropped = dropped.map(|(n, kind)| format!("{n} x {kind}"));
-        let dropped: Vec<String> = dropped.collect();
-        if !dropped.is_empty() {
-            self.warn(&format!(
-                "{input}: NCCL Inspector counted what it dropped ({}): the numbers of calls are too \
-                 low",
-                dropped.join(", ")
-            ));
-        }
-        let missing = account.unrecorded.count_missing_calls();
-        if missing > 0 {
-            self.warn(&format!(
-                "{input}: {} up to the last recorded ones have no record, as their numbers (coll_sn) \
-                 show: between two dumps NCCL 2.28 keeps the last collective of a communicator, later \
-                 ones leave out what is small (NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES) or timed by the CPU",
-                count_phrase(missing, "collective")
-            ));
-        }
-    }
-
-    /// Takes in the account of several inputs, of which nothing is to be said
-    /// ([`Account::is_plain`]).
+    /// Adds the account of several inputs without anything to report ([`Account::is_plain`]).
     pub fn add_plain_inputs(&mut self, inputs: u64, account: &Account) {
         debug_assert!(account.is_plain());
         self.inputs += inputs;
@@ -444,23 +208,29 @@ impl Report {
         self.warn_about_sources("other inputs", account);
     }
 
-    /// A soft error: the run goes on, the exit code remembers.
+    /// Prints an error; the run goes on, and the exit code shows it.
     pub fn error(&mut self, text: &str) {
         self.damaged = true;
         self.print_message("error", text);
     }
 
-    /// A warning.
+    /// Prints a warning of damage that no account of lines has: the exit code remembers it.
+    pub fn warn_damaged(&mut self, text: &str) {
+        self.damaged = true;
+        self.warn(text);
+    }
+
+    /// Prints a warning.
     pub fn warn(&self, text: &str) {
         self.print_message("warning", text);
     }
 
-    /// A note; not printed under `--quiet`.
+    /// Prints a note, but not under `--quiet`.
     pub fn note(&self, text: &str) {
         self.print_message("note", text);
     }
 
-    /// Rows were written before the input ended that would not be written so now.
+    /// Warns that rows were written before the input ended that would now be different.
     pub fn warn_rows_changed(&self) {
         self.warn(
             "rows were written before a later line of the log changed their steps: read the whole log \
@@ -468,12 +238,12 @@ impl Report {
         );
     }
 
-    /// Calls were placed in steps: how is reported at the end.
+    /// Adds counts of placed calls, which are reported at the end.
     pub fn add_placements(&mut self, methods: PlacementMethods) {
         self.methods.add_counts(methods);
     }
 
-    /// What is reported at the end of a run: how calls were placed, and what was not read.
+    /// Returns the messages at the end of a run: how calls were placed, and what was not read.
     fn end_messages(&self) -> Vec<(&'static str, String)> {
         let mut messages = Vec::new();
         if let Some(text) = self.methods.summary_text() {
@@ -529,7 +299,7 @@ impl Report {
         }
     }
 
-    /// Lines and calls are the same number but for glued, torn and table lines.
+    /// Returns the number of calls if it differs from that of lines: glued, torn and table lines.
     fn calls_beyond_lines(&self) -> String {
         let t = &self.total;
         if t.calls == t.call_lines {
@@ -539,17 +309,17 @@ impl Report {
         }
     }
 
-    /// How many inputs were read.
+    /// Returns how many inputs were read.
     pub fn count_inputs(&self) -> u64 {
         self.inputs
     }
 
-    /// What all inputs hold together.
+    /// Returns the account of all inputs.
     pub fn total_account(&self) -> &Account {
         &self.total
     }
 
-    /// True where an input was damaged or unreadable, or a number is known to be incomplete.
+    /// Returns true if an input was damaged or unreadable, or a number is known to be incomplete.
     pub fn is_damaged(&self) -> bool {
         self.damaged
             || self.total.damaged > 0

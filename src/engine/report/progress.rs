@@ -3,22 +3,22 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
-/// Progress of a run: told of bytes read.
+/// Receives the progress of a run.
 pub trait Progress: Sync {
-    /// `bytes` more were read.
+    /// Adds bytes that were read.
     fn advance(&self, bytes: u64);
-    /// All is read: output begins.
+    /// Ends the progress: everything is read, and output begins.
     fn finish(&self) {}
 }
 
-/// A line on stderr that shows bytes read, if someone can see it.
+/// A line on stderr that shows the bytes read, if stderr is a terminal.
 #[derive(Debug, Clone)]
 pub struct ByteProgressBar {
     bar: ProgressBar,
 }
 
 impl Default for ByteProgressBar {
-    /// One that is never shown.
+    /// Returns a bar that is never shown.
     fn default() -> ByteProgressBar {
         let bar = ProgressBar::hidden();
         ByteProgressBar { bar }
@@ -26,8 +26,9 @@ impl Default for ByteProgressBar {
 }
 
 impl ByteProgressBar {
-    /// A bar, shown only where stderr is a terminal and `wanted`. `total` is the bytes of all
-    /// inputs, where known: asked for only if it is shown, since it costs a call for each file.
+    /// Returns a bar, which is shown only if it is `wanted` and stderr is a terminal. `total` gives
+    /// the bytes of all inputs, if known; it costs a system call for each file and is called only
+    /// if the bar is shown.
     pub fn new(total: impl FnOnce() -> Option<u64>, wanted: bool) -> ByteProgressBar {
         if !wanted || !std::io::stderr().is_terminal() {
             return ByteProgressBar::default();

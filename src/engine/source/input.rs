@@ -35,7 +35,7 @@ pub struct Input {
 
 pub(super) enum InputData {
     Map(Arc<FileMap>),
-    /// A map whose lines must be put together.
+    /// A map with lines that must be put together.
     Blocks(Arc<FileMap>),
     /// A file that is read anew for each pass, unpacked if it is packed.
     Again(FileSource),
@@ -45,7 +45,7 @@ pub(super) enum InputData {
     Thinned(PipeSpool),
 }
 
-/// What is kept of a pipe while it is read.
+/// The part of a pipe that is kept while it is read.
 pub(super) enum PipeKeep {
     Nothing,
     Copy(PipeCopyStore),
@@ -213,7 +213,7 @@ impl DataOpener<'_> {
 }
 
 impl Input {
-    /// Opens `origin`, whose lines `rejoin` puts together. Errors name it and what was expected instead.
+    /// Opens `origin`; `rejoin` puts its lines together. Errors name it and what was expected instead.
     pub fn open(origin: &InputName, options: Options, rejoin: LineRejoiner) -> Result<Input> {
         let opener = DataOpener {
             origin,
@@ -303,7 +303,7 @@ impl Input {
         }
     }
 
-    /// A log that lies inside another file, copied to `file`, and what is wrong with that file.
+    /// Opens a log that lies inside another file, copied to `file`; `broken` is the damage of that file.
     ///
     /// # Errors
     /// The copy cannot be read.
@@ -358,8 +358,8 @@ impl Input {
         !matches!(self.data, InputData::Pipe(..))
     }
 
-    /// Returns the bytes `from..to`, up to the end of the input, without a pass over what is before them,
-    /// if the input can be mapped and its lines need no putting together.
+    /// Returns the bytes `from..to`, up to the end of the input, without a pass over those before them, if
+    /// the input can be mapped and its lines need no putting together.
     ///
     /// # Errors
     /// They have changed since the pass before.
@@ -465,7 +465,7 @@ impl Input {
         }
     }
 
-    /// What is wrong with a packed input, if anything is; known once all of it was read.
+    /// The damage of a packed input; known once all of it was read.
     pub fn unpack_damage(&self) -> Option<UnpackDamage> {
         self.damage.lock().map_or(None, |damage| damage.clone())
     }
@@ -564,7 +564,7 @@ impl Input {
         Ok(Input { data, ..self })
     }
 
-    /// The copy of a pipe of which lines may be let go, if there is one.
+    /// The copy of a pipe that may let lines go, if there is one.
     pub fn pipe_spool(&self) -> Option<PipeSpool> {
         match &self.data {
             InputData::Pipe(_, PipeKeep::Spool(thin)) | InputData::Thinned(thin) => {

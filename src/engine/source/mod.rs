@@ -76,7 +76,7 @@ fn head_of(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(INPUT_HEAD_BYTES)]
 }
 
-/// True for a file whose bytes are not its text: packed, or UTF-16.
+/// True for a file that is packed or UTF-16: its bytes are not its text.
 fn is_coded(head: &[u8]) -> bool {
     packed::PackCodec::detect_codec(head).is_some() || utf16::detect_utf16(head).is_some()
 }

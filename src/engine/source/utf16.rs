@@ -9,7 +9,7 @@ use std::io::{self, Cursor, Read};
 /// prove nothing; a live pipe must not wait for more.
 pub(super) const ENCODING_HEAD_BYTES: usize = 32;
 
-/// A reader of text whose encoding is known.
+/// A reader of text in a known encoding.
 pub(super) type DecodedTextReader = Box<dyn Read + Send>;
 
 /// Returns the text of `reader` in UTF-8, and whether it is UTF-16.

@@ -20,7 +20,7 @@ enum FindingSet {
     MessageTruncated,
     /// A process that failed first.
     FirstFailure,
-    /// A process that failed first, and no line says which it is.
+    /// A process that failed first, without a name in any line.
     UnnamedFailure,
     /// A process that may have ended itself because of an error.
     ErrorAnswer,
@@ -127,7 +127,7 @@ const CAUSES: [CauseRow; 7] = {
         row(UnnamedFailure, &[RankBehind], Scope::Job, Fold::Name),
         // A process that NCCL gave an error ends by it.
         row(ErrorAnswer, &[WarnedCause], Scope::Job, Fold::Demote),
-        // Whoever waits for a rank, or loses it, reports that.
+        // A process that waits for a rank, or loses it, reports that.
         row(
             Follower,
             &[CallsDiffer, FirstFailure, CallsMissing],

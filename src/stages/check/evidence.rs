@@ -1,20 +1,15 @@
-//! Where evidence is and what it says: lines found again by number or by byte.
+//! Finds the lines of evidence again, by number or by byte.
 
 use super::finding::{Evidence, Finding, LineSpot};
 use super::walk::WalkedInput;
 use crate::error::{Error, Result};
 use crate::grammar::message::setup::setting;
 use crate::source::Input;
+use crate::stages::check::limits::{EVIDENCE_READ_BYTES, MAX_EVIDENCE_LINE_BYTES};
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memchr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
-
-/// Bytes of a line that are shown.
-const MAX_EVIDENCE_LINE_BYTES: usize = 300;
-
-/// Bytes read at a time.
-const EVIDENCE_READ_BYTES: usize = 1 << 20;
 
 /// Gives every piece of evidence its line's number and text, and every finding on a call its step.
 ///

@@ -1,4 +1,4 @@
-//! What nccl-check says: one finding, with its evidence.
+//! A finding, with its evidence.
 
 pub(crate) use super::kind::{Kind, WarnKind};
 use crate::stages::net::net_stage::FirstReportLine;
@@ -28,9 +28,9 @@ impl Severity {
 /// How sure a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Confidence {
-    /// The lines say it themselves.
+    /// The lines report it.
     High,
-    /// The lines say what usually means it.
+    /// The lines report what usually means it.
     Medium,
     /// Other causes fit as well.
     Low,
@@ -103,7 +103,7 @@ impl From<FirstReportLine> for Evidence {
     }
 }
 
-/// Who it is about, as far as it is about one.
+/// The process, call and step that a finding is about, as far as it is about one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {
     /// The host.
@@ -129,7 +129,7 @@ pub struct Finding {
     pub severity: Severity,
     /// One sentence, without a full stop.
     pub says: String,
-    /// Who it is about.
+    /// The process, call and step.
     pub about: About,
     /// How sure it is.
     pub sure: Confidence,
@@ -137,7 +137,7 @@ pub struct Finding {
     pub why: String,
     /// What to do.
     pub advice: String,
-    /// The lines that show it, the most telling first; a few.
+    /// The lines that show it, the most important first; a few.
     pub evidence: Vec<Evidence>,
     /// What else is known of it, as facts: [`words::write_reasons`] puts them into words last.
     ///
@@ -153,7 +153,7 @@ pub enum Reason {
     AnswersError,
     /// The ranks that printed nothing after the job failed.
     Dead(DeadRanks),
-    /// C++ reports it of a watchdog whose process is taken down.
+    /// C++ reports it when the process of a watchdog is taken down.
     BrokenPromise,
     /// The job went on after the failure.
     WentOn,
@@ -174,7 +174,7 @@ pub enum Reason {
         /// Its process id.
         pid: u64,
     },
-    /// One member is in all pairs whose messages differ.
+    /// One member is in all pairs with different messages.
     InAllPairs {
         /// The member, as printed.
         member: String,
@@ -185,7 +185,7 @@ pub enum Reason {
     DumpsShow(String),
     /// The records show different sizes.
     RecordsShow(String),
-    /// The calls whose ends the records have.
+    /// The records have the ends of calls: a clause.
     RecordsEnd(String),
     /// Another finding explains it.
     FollowsFrom(Kind),

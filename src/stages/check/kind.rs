@@ -1,6 +1,6 @@
 //! The kinds of findings, each with the stable word by which scripts know it.
 
-/// Declares the kinds: a sentence, a name and the stable word of each.
+/// Declares the kinds: for each a sentence, a name and the stable word.
 macro_rules! kinds {
     ($($(#[$doc:meta])+ $name:ident = $id:literal,)+) => {
         /// A kind of finding.

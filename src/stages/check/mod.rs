@@ -1,9 +1,9 @@
-//! nccl-check: what is wrong with a job, by its log; with evidence, and with what the log does not
+//! nccl-check: finds faults of a job in its log, with evidence, and lists what the log does not
 //! show.
 //!
 //! | room | the questions it answers |
 //! |---|---|
-//! | `kind`, `finding`, `evidence` | what is reported: a finding, its facts, and the lines that show it |
+//! | `kind`, `finding`, `evidence` | a finding, its facts, and the lines that show it |
 //! | `causes` | which findings follow from which: one table, and one pass that folds by it |
 //! | `words` | facts become words, as the last step |
 //! | `walk` | one walk over all inputs that gathers what every check needs |
@@ -24,6 +24,7 @@ pub(crate) mod evidence;
 pub(crate) mod finding;
 pub(crate) mod hosts;
 pub mod kind;
+pub(crate) mod limits;
 mod log;
 pub(crate) mod ranks;
 mod records;
@@ -63,17 +64,17 @@ use warn::triage::{self, CommEndCounts};
 /// What a check came to.
 #[derive(Debug)]
 pub struct CheckSummary {
-    /// What is wrong, worst first.
+    /// The findings, worst first.
     pub findings: Vec<Finding>,
     /// The inputs' names.
     pub inputs: Vec<String>,
-    /// What the log says in all.
+    /// The facts of the log as a whole.
     pub facts: LogFacts,
     /// What kinds of lines it has.
     pub known: LineKinds,
-    /// Communicators whose members' calls were compared.
+    /// The number of communicators that were compared.
     pub compared: u64,
-    /// Those whose members' calls were not, and why.
+    /// The reasons why the other communicators were not compared, and their numbers.
     pub unjudged: Vec<(Cow<'static, str>, u64)>,
 }
 
@@ -89,28 +90,30 @@ impl CheckSummary {
     }
 }
 
-/// Reads all `origins`, logs and records of calls, and checks them; `now` is what is known
-/// of the job beside them.
+/// Reads and checks all `origins`, logs and records of calls; `now` is the state of the job besides
+/// them.
 ///
 /// # Errors
 /// No input could be read, or is a log; damage under `--strict`.
 pub fn check(
     origins: &[InputName],
-    (options, now): (&Options, JobLiveness),
+    options: &Options,
+    now: JobLiveness,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<CheckSummary> {
-    let all = check_and_keep_gathered(origins, (options, now), None, report, progress)?;
+    let all = check_and_keep_gathered(origins, options, now, None, report, progress)?;
     Ok(all.0)
 }
 
-/// The same, with everything that was gathered, and with what is `asked` for beside.
+/// Like [`check`], but returns everything that was gathered too, and gathers what `asked` asks for.
 ///
 /// # Errors
 /// As [`check`].
 pub(crate) fn check_and_keep_gathered(
     origins: &[InputName],
-    (options, now): (&Options, JobLiveness),
+    options: &Options,
+    now: JobLiveness,
     asked: Option<&Requested>,
     report: &mut Report,
     progress: &dyn Progress,
@@ -118,12 +121,12 @@ pub(crate) fn check_and_keep_gathered(
     let (mut logs, mut beside) = (Vec::new(), RecorderInputs::default());
     for origin in source::sort_by_name(origins) {
         match open::open_recorded(&origin, options.source) {
-            Some((known, recorder)) => beside.add_recording((&known, recorder), options, report)?,
+            Some((known, recorder)) => beside.add_recording(&known, recorder, options, report)?,
             None => logs.push(origin),
         }
     }
-    let mut seen = walk::walk_inputs(&logs, (options, asked), &mut beside, report, progress)?;
-    let checked = judge_gathered(&mut seen, beside, (options, now), report)?;
+    let mut seen = walk::walk_inputs(&logs, options, asked, &mut beside, report, progress)?;
+    let checked = judge_gathered(&mut seen, beside, options, now, report)?;
     Ok((checked, seen))
 }
 
@@ -138,7 +141,8 @@ impl RecorderInputs {
     /// Reads what a tool recorded.
     fn add_recording<V>(
         &mut self,
-        (known, recorder): (&open::OpenInput<V>, RecorderKind),
+        known: &open::OpenInput<V>,
+        recorder: RecorderKind,
         options: &Options,
         report: &mut Report,
     ) -> Result<()> {
@@ -153,7 +157,8 @@ impl RecorderInputs {
 fn judge_gathered(
     seen: &mut CheckGathered,
     RecorderInputs { dumps, records }: RecorderInputs,
-    (options, now): (&Options, JobLiveness),
+    options: &Options,
+    now: JobLiveness,
     report: &mut Report,
 ) -> Result<CheckSummary> {
     let untold = unnamed_communicators::group_unnamed_communicators(&mut seen.found);
@@ -210,7 +215,7 @@ fn judge_gathered(
     if names.is_empty() {
         findings.extend(nothing_to_check::find_nothing_to_check(seen));
     }
-    log::first_failure::correct_end_advice(&mut findings);
+    log::first_failure::failed_process::correct_end_advice(&mut findings);
     words::write_reasons(&mut findings);
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
@@ -234,7 +239,7 @@ fn judge_gathered(
     })
 }
 
-/// What is wrong with hosts, settings, communicators, steps and the log itself.
+/// Returns the findings about hosts, settings, communicators, steps and the log itself.
 fn find_beside_calls(seen: &CheckGathered) -> Vec<Finding> {
     let mut findings = transport::find_transport_faults(&seen.net);
     findings.extend(hosts::find_host_differences(&seen.net));
@@ -248,7 +253,7 @@ fn find_beside_calls(seen: &CheckGathered) -> Vec<Finding> {
     findings
 }
 
-/// The rank in the job of who a finding is about.
+/// Returns the rank in the job of the process that a finding is about.
 fn find_rank_in_job(found: &CommunicatorsSummary, finding: &Finding) -> Option<u32> {
     let About {
         host,

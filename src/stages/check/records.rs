@@ -18,6 +18,7 @@ use crate::members::comm_id::CommId;
 use crate::members::duplicate_inputs::DuplicateInputs;
 use crate::output::table::Row;
 use crate::report::Report;
+use crate::stages::check::limits::{MAX_OPEN_PROXY_OPS, MAX_SIZES_HELD};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,9 +48,6 @@ struct RankRecords {
     sizes: FxHashMap<u64, u128>,
 }
 
-/// Sizes that are held: 24 bytes each.
-const MAX_SIZES_HELD: usize = 1 << 22;
-
 /// A recorded collective.
 #[derive(Debug)]
 struct RecordedCollective {
@@ -70,9 +68,6 @@ struct RecordsPartial {
     /// Operations of the proxy thread that did not end.
     open: Vec<ProxyOp>,
 }
-
-/// How many of these are kept.
-const MAX_OPEN_PROXY_OPS: usize = 1000;
 
 impl RowVisitor for RecordsPartial {
     fn visit_row(&mut self, row: &Row<'_>) {

@@ -18,22 +18,17 @@ pub(super) fn log(options: &synth::Options) -> Vec<u8> {
     bytes
 }
 
-/// All that is found in an input, whatever it is called.
+/// Returns all findings of an input without the name of the input.
 pub(super) fn found(path: &Path, jobs: usize) -> String {
     let mut report = Report::new("test", false, true);
     let origins = [InputName::Path(path.to_owned())];
     let read = options(jobs, false);
-    let checked = check(
-        &origins,
-        (&read, JobLiveness::Unknown),
-        &mut report,
-        &Nobody,
-    )
-    .unwrap();
+    let checked = check(&origins, &read, JobLiveness::Unknown, &mut report, &Nobody).unwrap();
     format!("{checked:#?}").replace(path.to_str().unwrap(), "log")
 }
 
-/// What `read` gives of a log as a file, and as a pipe that rests for a moment after so many bytes.
+/// Returns the results of `read` for a log as a file, and as a pipe that rests for a moment after
+/// each piece.
 pub(super) fn both<T>(log: &[u8], piece: usize, read: impl Fn(&Path) -> T) -> [T; 2] {
     let folder = tempfile::tempdir().unwrap();
     let (file, pipe) = (folder.path().join("file"), folder.path().join("pipe"));

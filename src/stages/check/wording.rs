@@ -1,13 +1,9 @@
 //! Words that the sentences of findings share.
 
 use crate::report::escape_for_terminal;
+use crate::stages::check::limits::MAX_NAMES_LISTED;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-
-/// How many bytes of a line are kept.
-pub(crate) const MAX_LINE_TEXT_BYTES: usize = 300;
-/// How many hosts, peers or kinds a sentence names.
-pub(super) const MAX_NAMES_LISTED: usize = 4;
 
 /// Lines that follow from a cause: how many of each kind, by host.
 pub(super) type FollowerCounts<'a> = BTreeMap<&'static str, BTreeMap<&'a [u8], u64>>;
@@ -94,7 +90,7 @@ pub(super) fn number_and_noun<N: Display + PartialEq + From<u8>>(n: N, what: &st
     format!("{n} {what}{s}")
 }
 
-/// The form of a verb that so many take.
+/// Returns the form of a verb for `n` subjects.
 pub(super) fn verb_form<'a>(n: usize, one: &'a str, many: &'a str) -> &'a str {
     if n == 1 { one } else { many }
 }

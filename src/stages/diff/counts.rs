@@ -18,7 +18,7 @@ pub(super) struct DiffCall {
     pub(super) bucket: u64,
 }
 
-/// A step whose calls count.
+/// A step that counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DiffStep {
     /// How often the step number fell before it.

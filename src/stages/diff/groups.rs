@@ -68,7 +68,7 @@ impl RunCommunicators {
             let Some(b) = other.channels.get(of) else {
                 continue;
             };
-            describe_channels(&describe_size(of.0, of.1), of.0, (a, b), rows);
+            describe_channels(&describe_size(of.0, of.1), of.0, a, b, rows);
         }
     }
 
@@ -132,7 +132,8 @@ fn describe_size(nranks: Option<u32>, nodes: Option<u32>) -> String {
 fn describe_channels(
     of: &str,
     nranks: Option<u32>,
-    (a, b): (&BTreeSet<ChannelCounts>, &BTreeSet<ChannelCounts>),
+    a: &BTreeSet<ChannelCounts>,
+    b: &BTreeSet<ChannelCounts>,
     rows: &mut Vec<DiffRow>,
 ) {
     type ChannelField = fn(&ChannelCounts) -> Option<u32>;

@@ -316,7 +316,8 @@ impl RowVisitor for TableCounts<'_> {
             u64::try_from(b).unwrap_or(UNKNOWN_SIZE - 1)
         });
         let call = DiffCall {
-            member: NO_PROCESS,
+            // A call table does not show which communicator a call is on.
+            member: u32::MAX,
             op: self.ops.intern(row.op).0,
             datatype: row.datatype.map_or(tally::UNNAMED_DATATYPE, |d| d.0.into()),
             bucket: bucket_of_size(self.edges, size),
@@ -325,8 +326,6 @@ impl RowVisitor for TableCounts<'_> {
         value.add_calls(row.calls, bytes);
     }
 }
-
-const NO_PROCESS: u32 = u32::MAX;
 
 impl DiffRun {
     /// True if all calls are in inputs with steps: only then are a step's calls known.

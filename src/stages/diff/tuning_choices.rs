@@ -7,7 +7,11 @@ use crate::stages::tuning::tuning_stage::{TuningKey, TuningStage};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Operation, if known, and size of the communicator.
-type TuningSubject<'t> = (Option<&'t [u8]>, Option<u32>);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct TuningSubject<'t> {
+    op: Option<&'t [u8]>,
+    nranks: Option<u32>,
+}
 
 /// Choices for a size.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,7 +35,12 @@ fn tuning_choices(all: &TuningStage) -> BTreeMap<TuningSubject<'_>, BTreeMap<u64
         let Some(bytes) = caller_bytes(key, op) else {
             continue;
         };
-        let sizes = of.entry((op, key.nranks)).or_default();
+        let sizes = of
+            .entry(TuningSubject {
+                op,
+                nranks: key.nranks,
+            })
+            .or_default();
         let chosen = sizes.entry(bytes).or_default();
         let (algorithm, protocol) = key.how.algorithm_and_protocol(&all.names);
         let how = [algorithm, protocol].join(&b' ');
@@ -119,9 +128,9 @@ fn merge_ranges<'c>(
     ranges
 }
 
-fn describe_subject((op, nranks): TuningSubject<'_>, range: &SizeRange<'_>) -> Vec<u8> {
-    let mut text = op.unwrap_or(b"any operation").to_vec();
-    if let Some(nranks) = nranks {
+fn describe_subject(subject: TuningSubject<'_>, range: &SizeRange<'_>) -> Vec<u8> {
+    let mut text = subject.op.unwrap_or(b"any operation").to_vec();
+    if let Some(nranks) = subject.nranks {
         text.extend(format!(" of {nranks} ranks").into_bytes());
     }
     let sizes = match range.from == range.to {

@@ -2,4 +2,5 @@
 
 pub mod cuda;
 pub mod kernels;
+mod limits;
 pub mod overlap;

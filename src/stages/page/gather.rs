@@ -2,8 +2,7 @@
 
 use super::inputs::PageInputs;
 use super::sections::{PageSections, SectionNeed};
-use super::series::StepSeries;
-use super::{PageFinding, PageSection, ReportPage, SectionRows, job};
+use super::{PageSection, ReportPage, SectionRows};
 use crate::count::calls::{self, CountedCalls, Options, Progress};
 use crate::count::groups::GroupBy;
 use crate::count::tally;
@@ -11,13 +10,9 @@ use crate::error::{Error, Result};
 use crate::output::render::Grid;
 use crate::report::Report;
 use crate::source::InputName;
-use crate::stages::check::answer::coverage::{self, StampCoverage};
-use crate::stages::check::answer::table as answers;
-use crate::stages::check::walk::{CheckGathered, PageRequest, Requested};
-use crate::stages::check::{self, CheckSummary, JobLiveness};
+use crate::stages::check::answer::coverage;
 use crate::stages::matrix::cells::{TrafficMatrix, TrafficUnit};
-use crate::stages::tuning::table as choices;
-use crate::stages::{communicators, diff, hist, matrix, net, ops, overlap, skew, timed, timing};
+use crate::stages::{diff, hist, matrix, ops, overlap, skew, timed};
 
 /// Shows nothing: only the first walk has a progress bar.
 struct HiddenProgress;
@@ -33,7 +28,7 @@ pub struct PageOrder<'a> {
     pub origins: &'a [InputName],
     /// Those of another run, to compare with.
     pub against: &'a [InputName],
-    /// The page has calls by step, and who sends to whom.
+    /// The page has calls by step, and the matrix.
     pub whole: bool,
     /// How inputs are read.
     pub options: &'a Options,
@@ -94,7 +89,7 @@ pub(super) fn by_step_options() -> ops::Options {
 }
 
 /// Distinguishes calls over all steps as far as nccl-ops and nccl-hist need it.
-fn tally_options() -> tally::Options {
+pub(super) fn tally_options() -> tally::Options {
     tally::Options {
         members: true,
         ..ops::Options::default().tally()
@@ -102,37 +97,23 @@ fn tally_options() -> tally::Options {
 }
 
 /// Calls over all steps and, on a whole page, by step.
-struct PageCalls {
-    all: CountedCalls,
-    by_step: Option<CountedCalls>,
+pub(super) struct PageCalls {
+    pub(super) all: CountedCalls,
+    pub(super) by_step: Option<CountedCalls>,
 }
 
-/// Results of nccl-check's walk that other sections use.
-#[derive(Default)]
-struct WalkedFacts {
-    /// All calls have time stamps.
-    is_stamped: bool,
-    /// The calls of logs.
-    calls: Option<PageCalls>,
-    /// The traffic by logs.
-    matrix: Option<TrafficMatrix>,
-    /// The late ranks by logs alone.
-    late: Option<(Result<Grid>, Report)>,
-}
-
-const NO_LOG_REASON: &str = "there is no log among the inputs: it is in NCCL's own lines";
 const NO_DURATIONS_REASON: &str = "a log has no durations: NCCL Inspector, NCCL's profiler plugin, nsys or \
                                    torch.profiler record them";
 const NO_TIMES_REASON: &str = "the calls have no times: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL (NCCL 2.26), or a \
                                record with times";
 
 /// Makes the sections of a page.
-struct PageGatherer<'a> {
-    order: PageOrder<'a>,
-    inputs: PageInputs,
-    page: ReportPage,
-    sections: PageSections<'a>,
-    progress: &'a dyn Progress,
+pub(super) struct PageGatherer<'a> {
+    pub(super) order: PageOrder<'a>,
+    pub(super) inputs: PageInputs,
+    pub(super) page: ReportPage,
+    pub(super) sections: PageSections<'a>,
+    pub(super) progress: &'a dyn Progress,
 }
 
 impl PageGatherer<'_> {
@@ -146,136 +127,6 @@ impl PageGatherer<'_> {
         }
         self.add_late_ranks(walked.is_stamped, walked.late)?;
         self.add_changes()
-    }
-
-    /// Runs nccl-check's walk.
-    fn run_check(&mut self) -> Result<WalkedFacts> {
-        if self.inputs.checked.is_empty() {
-            self.leave_out_lines();
-            let of_check = [PageSection::Findings, PageSection::Questions];
-            self.sections.leave_out(&of_check, NO_LOG_REASON);
-            return Ok(WalkedFacts::default());
-        }
-        let asked = Requested {
-            calls: tally_options(),
-            whole: self.order.whole.then(|| PageRequest {
-                by_step: by_step_options().tally(),
-            }),
-            late: self.inputs.are_walked(),
-        };
-        let now = (self.order.options, JobLiveness::Unknown);
-        let report = &mut *self.sections.report;
-        let (checked, mut seen) = check::check_and_keep_gathered(
-            &self.inputs.checked,
-            now,
-            Some(&asked),
-            report,
-            self.progress,
-        )?;
-        // Communicators united by counting are a finding's reason; the tables show those of the lines.
-        seen.found.undo_unions();
-        self.page.inputs.clone_from(&checked.inputs);
-        let steps = seen.inputs.iter().flat_map(|input| &input.printed).cloned();
-        self.page.steps = StepSeries::from_steps(steps.collect());
-        let findings = checked.findings.iter();
-        self.page.findings = findings.map(|f| build_finding(f, &checked)).collect();
-        self.page.compared = Some(answers::describe_compared(&checked));
-        match self.inputs.has_lines() {
-            true => {
-                self.page.job = job::job_facts(&checked, &seen);
-                self.add_line_tables(&seen);
-            }
-            false => self.leave_out_lines(),
-        }
-        let findings = answers::findings_grid(&checked);
-        let none = "nothing was found to be wrong";
-        self.sections
-            .add_grid(PageSection::Findings, Ok(findings), none);
-        let questions = answers::coverage_grid(&checked);
-        self.sections
-            .add_grid(PageSection::Questions, Ok(questions), "");
-        self.take_walked(checked.known.stamps == StampCoverage::All, seen)
-    }
-
-    /// Takes the walk's calls, with what their stages report.
-    fn take_walked(&mut self, is_stamped: bool, mut seen: CheckGathered) -> Result<WalkedFacts> {
-        let mut walked = WalkedFacts {
-            is_stamped,
-            late: seen.late.take().map(|late| (late, seen.late_report)),
-            ..WalkedFacts::default()
-        };
-        let Some(counted) = seen.counted.take() else {
-            return Ok(walked);
-        };
-        if counted.by_step.is_some() && !self.inputs.logs.is_empty() {
-            self.sections
-                .report
-                .absorb(PageSection::StepCalls.key(), &seen.steps_report);
-        }
-        walked.calls = Some(PageCalls {
-            all: counted.calls,
-            by_step: counted.by_step,
-        });
-        let tuning = seen.tuning.as_ref().filter(|_| self.inputs.are_logs());
-        if let (Some((calls, sides)), Some(tuning)) = (counted.pairs, tuning) {
-            let sources = matrix::TrafficSources {
-                calls: &calls,
-                sides,
-                processes: seen.found.processes.clone(),
-                net: &seen.net,
-                tuning,
-            };
-            let of = matrix::Options::default();
-            let matrix =
-                self.sections
-                    .run_stage(PageSection::Matrix, SectionNeed::Given, |report| {
-                        Ok(matrix::build_matrix(sources, &of, report))
-                    })?;
-            walked.matrix = matrix.ok();
-        }
-        Ok(walked)
-    }
-
-    /// Leaves out the tables that only lines have.
-    fn leave_out_lines(&mut self) {
-        let of_lines = [
-            PageSection::Net,
-            PageSection::Timing,
-            PageSection::Steps,
-            PageSection::Communicators,
-            PageSection::Members,
-            PageSection::Tuning,
-        ];
-        self.sections.leave_out(&of_lines, NO_LOG_REASON);
-    }
-
-    /// Adds the tables that only lines have.
-    fn add_line_tables(&mut self, seen: &CheckGathered) {
-        let sections = &mut self.sections;
-        let facts = net::table::build_net_grid(&seen.net, &net::table::Options::default());
-        let none = "no line has a network, a version or a setting";
-        sections.add_grid(PageSection::Net, Ok(facts), none);
-        let steps = &self.page.steps.list;
-        let none = "the log has no step lines of a trainer";
-        match steps.is_empty() {
-            true => sections.leave_out(&[PageSection::Timing, PageSection::Steps], none),
-            false => {
-                let all = timing::summarise_steps(steps);
-                sections.add_grid(PageSection::Timing, Ok(all), none);
-                let each = timing::grid_per_step(steps);
-                sections.add_grid(PageSection::Steps, Ok(each), none);
-            }
-        }
-        let none = "no line names a communicator: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
-        let communicators = communicators::build_communicator_grid(&seen.found);
-        sections.add_grid(PageSection::Communicators, Ok(communicators), none);
-        let members = communicators::build_member_grid(&seen.found);
-        sections.add_grid(PageSection::Members, Ok(members), none);
-        let none = "the log has no TUNING lines: NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING on rank 0";
-        let of = choices::Options::default();
-        let tuning = seen.tuning.as_ref();
-        let tuning = tuning.map(|all| choices::build_crossover_grid(all, &of));
-        sections.add_grid(PageSection::Tuning, Ok(tuning.unwrap_or_default()), none);
     }
 
     /// Adds calls as nccl-ops and nccl-hist count them; those of logs are `known`.
@@ -486,25 +337,5 @@ impl PageGatherer<'_> {
             })?;
         self.sections.add_grid(of, grid, "nothing changed");
         Ok(())
-    }
-}
-
-/// A finding with its lines.
-fn build_finding(finding: &check::finding::Finding, checked: &CheckSummary) -> PageFinding {
-    let line = |evidence| {
-        let (name, line) = answers::evidence_place(checked, evidence);
-        let line = line.map_or(String::new(), |line| format!(":{line}"));
-        let shown = evidence.text.as_deref().unwrap_or_default();
-        let shown = String::from_utf8_lossy(shown).into_owned();
-        (format!("{name}{line}"), shown)
-    };
-    PageFinding {
-        severity: finding.severity.name(),
-        id: finding.kind.id(),
-        says: finding.says.clone(),
-        step: finding.about.step,
-        sure: format!("{}: {}", finding.sure.name(), finding.why),
-        advice: finding.advice.clone(),
-        lines: finding.evidence.iter().map(line).collect(),
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct PageInputs {
     pub(super) checked: Vec<InputName>,
     /// Logs alone.
     pub(super) logs: Vec<InputName>,
-    /// Inputs whose calls have durations, or may have.
+    /// Inputs with calls that have durations, or may have.
     pub(super) timed: Vec<InputName>,
     /// Timelines of GPUs.
     pub(super) timelines: Vec<InputName>,
@@ -81,7 +81,7 @@ impl PageInputs {
         !self.logs.is_empty() && self.timelines.is_empty()
     }
 
-    /// The inputs whose calls are counted: with records beside a log they would be counted twice.
+    /// The inputs to count calls of: with records beside a log they would be counted twice.
     pub(super) fn counted_inputs(&self) -> &[InputName] {
         match self.logs.is_empty() {
             true => &self.timed,

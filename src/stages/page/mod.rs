@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `inputs` | which stage reads which input |
 //! | `gather` | runs the stages |
+//! | `walked` | takes the tables of nccl-check's walk |
 //! | `sections` | keeps their tables, messages and outcomes |
 //! | `job` | the job in a few words |
 //! | `digests` | operations, communicators and changes, as the page lists them |
@@ -28,6 +29,7 @@ mod sections;
 pub mod series;
 pub mod summary;
 pub mod text;
+mod walked;
 
 pub use gather::{PageOrder, gather_page};
 

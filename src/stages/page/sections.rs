@@ -81,7 +81,7 @@ impl PageSections<'_> {
         self.list.push(SectionContent { of, table });
     }
 
-    /// Adds a table whose rows are kept, or why there is none.
+    /// Adds a table with kept rows, or why there is none.
     pub(super) fn add_grid(&mut self, of: PageSection, grid: Result<Grid, String>, empty: &str) {
         self.add_table(of, grid.map(SectionRows::Kept), empty);
     }

@@ -108,6 +108,13 @@ fn write_heading(title: &str, out: &mut PageLines) {
     out.push(title.to_uppercase());
 }
 
+/// Writes why a section has no rows.
+fn write_unknown_section(page: &ReportPage, of: PageSection, out: &mut PageLines) {
+    let why = page.missing_reason(of).unwrap_or("there are none");
+    out.push(format!("  unknown: {why}"));
+    out.push(String::new());
+}
+
 fn write_job(page: &ReportPage, out: &mut PageLines) {
     if page.job.is_empty() {
         return;
@@ -131,12 +138,7 @@ fn write_steps(page: &ReportPage, out: &mut PageLines) {
     let steps = &page.steps;
     let Some((first, last)) = steps.step_range() else {
         write_heading("Steps", out);
-        let why = page
-            .missing_reason(PageSection::Timing)
-            .unwrap_or("there are none");
-        out.push(format!("  unknown: {why}"));
-        out.push(String::new());
-        return;
+        return write_unknown_section(page, PageSection::Timing, out);
     };
     let n = count_phrase(steps.list.len() as u64, "line");
     write_heading(&format!("Steps {first} to {last}, {n}"), out);
@@ -187,12 +189,7 @@ fn write_operations(page: &ReportPage, out: &mut PageLines) {
     );
     let list = operations_by_bytes(page);
     if list.is_empty() {
-        let why = page
-            .missing_reason(PageSection::Operations)
-            .unwrap_or("there are none");
-        out.push(format!("  unknown: {why}"));
-        out.push(String::new());
-        return;
+        return write_unknown_section(page, PageSection::Operations, out);
     }
     out.push(format!(
         "  {:<13} {:>11} {:>10} {:>6} {:<9} {:>5} {:>5} {:>5} {:>5}",
@@ -244,12 +241,7 @@ fn write_communicators(page: &ReportPage, out: &mut PageLines) {
     write_heading("Communicators", out);
     let list = communicators_by_label(page);
     if list.is_empty() {
-        let why = page
-            .missing_reason(PageSection::Communicators)
-            .unwrap_or("there are none");
-        out.push(format!("  unknown: {why}"));
-        out.push(String::new());
-        return;
+        return write_unknown_section(page, PageSection::Communicators, out);
     }
     for ((label, nranks), one) in list.iter().take(MAX_LISTED_ROWS) {
         let nranks = if nranks.is_empty() { "?" } else { nranks };

@@ -2,4 +2,5 @@
 
 pub mod communicators;
 pub mod net;
+pub(crate) mod thread;
 pub mod tuning;

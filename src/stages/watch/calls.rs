@@ -135,6 +135,8 @@ impl LogVisitor for WatchChunk {
 
     fn slot(&mut self) {}
 
+    fn unify_processes(&mut self, _first: &[u32]) {}
+
     // A torn line becomes whole with a later line: its call is counted there.
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         calls.iter().for_each(|torn| self.call(&torn.call));

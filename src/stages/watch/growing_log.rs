@@ -110,7 +110,10 @@ impl GrowingLog {
     }
 
     fn walk_piece(&mut self, piece: &[u8], options: GrowthOptions<'_>) -> GrowthNews {
-        let place = (self.offset, self.quiet);
+        let place = walk::ChunkPlace {
+            offset: self.offset,
+            is_quiet: self.quiet,
+        };
         let scanned = walk::walk_bytes(
             piece,
             place,

@@ -198,7 +198,8 @@ impl WatchedLogs {
         let mut report = Report::new("nccl-watch", false, true).silenced();
         let mut found = check::check(
             &origins,
-            (watch.read, now),
+            watch.read,
+            now,
             &mut report,
             &ByteProgressBar::default(),
         )?;
@@ -236,7 +237,7 @@ mod tests {
         let mut report = Report::new("nccl-watch", false, true).silenced();
         let progress = ByteProgressBar::default();
         let read = options(1, false);
-        let found = check::check(&origins, (&read, now), &mut report, &progress);
+        let found = check::check(&origins, &read, now, &mut report, &progress);
         found.map_or_else(|_| Vec::new(), |found| found.findings)
     }
 

@@ -6,4 +6,5 @@ mod inputs;
 mod interrupted;
 mod live;
 mod torn;
+mod ways;
 mod wrapped;

@@ -42,8 +42,8 @@ impl InputOpener<'_> {
     }
 
     /// Opens an input before its turn, and walks the beginning of a log. `None` for an input that is opened
-    /// in its turn: a single file, whose chunks are shared out, and a pipe, since opening one waits for its
-    /// writer.
+    /// in its turn: a single file, since its chunks are shared out, and a pipe, since opening one waits for
+    /// its writer.
     pub(crate) fn open_ahead<V: LogVisitor + Send>(
         self,
         origin: &InputName,

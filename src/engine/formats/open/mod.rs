@@ -18,7 +18,7 @@ use crate::report::Report;
 use crate::report::account::Account;
 use crate::source::Input;
 
-/// An input whose format is known and provides what is needed.
+/// An input of a known format that provides all that is needed.
 pub struct OpenInput<V = ()> {
     input: Input,
     format: &'static InputFormat,

@@ -37,7 +37,7 @@ pub(super) fn wait_for_format(input: &Input, needs: Provides) -> Result<Recognis
     }
 }
 
-/// Recognises an input that is open, and refuses it if it lacks what is needed.
+/// Recognises an input that is open, and refuses it if it lacks a part of `needs`.
 pub(super) fn recognise_input<V>(
     origin: &InputName,
     mut input: Input,
@@ -116,7 +116,7 @@ fn check_wanted(origin: &InputName, found: RecognisedFormat, needs: Provides) ->
 }
 
 /// True for a file that lies in the folder of a job's logs: it repeats the log's calls, or does not provide
-/// what is needed.
+/// what the stage needs.
 fn is_beside_logs(found: RecognisedFormat, needs: Provides) -> bool {
     let tells = found.format.tells;
     // Accesses of kernels are no calls of NCCL.

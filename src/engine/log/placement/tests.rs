@@ -182,7 +182,10 @@ impl Job {
             let rest = text.as_bytes().get(from + chunk..).unwrap_or_default();
             let end = memchr::memchr(b'\n', rest).map_or(text.len(), |at| from + chunk + at + 1);
             let bytes = &text.as_bytes()[from..end];
-            let at = (from as u64, true);
+            let at = walk::ChunkPlace {
+                offset: from as u64,
+                is_quiet: true,
+            };
             let scan = || walk::walk_bytes(bytes, at, &recogniser, false, CallRecorder::default());
             let part = log.add_chunk(scan(), &mut merged, &mut to);
             let (calls, part) = part.take_visit();
@@ -224,7 +227,10 @@ impl Job {
             let rest = text.as_bytes().get(from + chunk..).unwrap_or_default();
             let end = memchr::memchr(b'\n', rest).map_or(text.len(), |at| from + chunk + at + 1);
             let bytes = &text.as_bytes()[from..end];
-            let at = (from as u64, true);
+            let at = walk::ChunkPlace {
+                offset: from as u64,
+                is_quiet: true,
+            };
             let scanned = walk::walk_bytes(bytes, at, &recogniser, false, CallRecorder::default());
             let part = log.add_chunk(scanned, &mut merged, &mut to);
             let (calls, part) = part.take_visit();

@@ -1,10 +1,10 @@
-//! Lines that may be step lines, where no known trainer's are found: what step lines have in common
-//! is a number that rises by a constant, words that come again, and a time beside it.
+//! Proposals of step lines for a log without a known trainer's. Step lines have in common a number
+//! that rises by a constant, words that come again, and a time.
 //!
-//! A proposal is not taken: the user decides with `--step-regex`. It costs a second look at the
-//! log, on one thread, so that one table sees the lines in their order, and in memory of constant
-//! size.
+//! A proposal is not used unless the user gives it to `--step-regex`. It costs a second look at the
+//! log, on one thread, so that one table gets the lines in order, and memory of constant size.
 
+mod limits;
 pub(crate) mod pattern;
 pub(crate) mod proposal_ranking;
 pub(crate) mod score;
@@ -22,46 +22,41 @@ use crate::log::timeline::PresentSteps;
 use crate::log::walk;
 use crate::report;
 use crate::source::{self, Input, InputName};
+use limits::MAX_PROPOSALS;
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 use table::TemplateTable;
 
-/// How many lines are proposed.
-const MAX_PROPOSALS: usize = 3;
-
-/// How much of an example is shown, in bytes.
-const MAX_EXAMPLE_BYTES: usize = 240;
-
 /// Lines that may be the trainer's.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StepProposal {
-    /// How many they are.
+    /// How many lines.
     pub lines: u64,
     /// The first step's number and the last one's.
     pub first: u64,
     /// See `first`.
     pub last: u64,
-    /// How much it mostly rises from line to line.
+    /// The most frequent rise from line to line.
     pub increment: u64,
-    /// How often it falls, to begin again.
+    /// Counts the times that it falls, to begin again.
     pub falls: u64,
     /// The first of the lines, without colours.
     pub example: Vec<u8>,
-    /// The pattern that takes them, for `--step-regex`, fit for single quotes.
+    /// The pattern that matches them, for `--step-regex`, fit for single quotes.
     pub pattern: String,
-    /// How likely it is: only compared.
+    /// How likely it is; only for comparison.
     score: f64,
 }
 
 impl StepProposal {
-    /// Adds lines of another template that the same pattern takes.
+    /// Adds lines of another template that match the same pattern.
     fn merge(&mut self, other: &StepProposal) {
         self.lines += other.lines;
         self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
     }
 
-    /// True where the other counts the same steps.
+    /// Returns true if the other counts the same steps.
     fn counts_same_steps(&self, other: &StepProposal) -> bool {
         let near = |a: u64, b: u64| a.abs_diff(b) <= self.increment;
         self.increment == other.increment
@@ -70,7 +65,7 @@ impl StepProposal {
             && near(self.last, other.last)
     }
 
-    /// What is known of it, an example and how it is taken, each on a line of its own.
+    /// Describes it: its numbers, an example and its option, each on a line of its own.
     fn describe_proposal(&self) -> String {
         let StepProposal {
             lines,
@@ -99,7 +94,7 @@ impl StepProposal {
     }
 }
 
-/// The likeliest lines of a log, the best first.
+/// Returns the likeliest lines of a log, the best first.
 fn propose_from_log(input: &Input) -> Result<Vec<StepProposal>> {
     let mut table = TemplateTable::default();
     let mut lines = 0;
@@ -113,7 +108,8 @@ fn propose_from_log(input: &Input) -> Result<Vec<StepProposal>> {
     Ok(proposal_ranking::best_proposals(&table.finish(), lines))
 }
 
-/// What of a line is not NCCL's: all, or what is in front of it, as a bar without a line end is.
+/// Returns the part of a line that is not NCCL's: all of it, or the text in front, such as a bar
+/// without a line end.
 fn text_before_nccl(line: &[u8]) -> &[u8] {
     static NCCL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"NCCL "));
     let of_nccl = NCCL.find(line).is_some() || coll::is_tail(line);
@@ -124,7 +120,7 @@ fn text_before_nccl(line: &[u8]) -> &[u8] {
     }
 }
 
-/// The error of inputs that lack steps, as `missing` says. Where there are none at all, with the
+/// Returns the error of inputs that lack steps: `missing`, and if there are no steps at all, the
 /// lines of `inputs` that may be step lines.
 pub fn missing_steps_error<I: std::borrow::Borrow<Input>>(
     missing: String,
@@ -135,7 +131,7 @@ pub fn missing_steps_error<I: std::borrow::Borrow<Input>>(
         return Error::Content(missing);
     }
     let mut best: Vec<StepProposal> = Vec::new();
-    // What cannot be read was reported when it was read for the first time.
+    // An input that cannot be read was reported when it was read first.
     for input in inputs.flatten() {
         for proposal in propose_from_log(input.borrow()).unwrap_or_default() {
             match best
@@ -160,7 +156,7 @@ pub fn missing_steps_error<I: std::borrow::Borrow<Input>>(
     Error::Proposed(text)
 }
 
-/// The same for inputs that are opened anew, which a pipe cannot be.
+/// Returns the error of inputs that are opened again, which a pipe cannot be.
 pub fn reopened_missing_steps_error(
     missing: String,
     present: &PresentSteps,

@@ -1,13 +1,14 @@
-//! From a template and the place of its step to a pattern for `--step-regex`.
+//! Makes a pattern for `--step-regex` from a template and the place of its step.
 
+use super::limits::MAX_SIDE_TEXT_BYTES;
 use super::table::LineTemplate;
 use super::template::{TemplatePart, TemplatePartKind};
 use regex::bytes::Regex;
 
-/// A place of a template that a group of the pattern takes.
+/// A place of a template that becomes a group of the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PatternGroup {
-    /// Which part of the line.
+    /// The part of the line.
     pub(super) part: usize,
     /// The group's name.
     pub(super) name: &'static str,
@@ -18,19 +19,16 @@ pub(super) struct PatternGroup {
 pub(super) enum PatternWidth {
     /// The words before the step's number.
     Near,
-    /// Those after it too.
+    /// The words after it too.
     Around,
-    /// All from the line's stamp up to them.
+    /// Everything from the line's stamp up to them.
     Left,
     /// The whole line from there on.
     Whole,
 }
 
-/// Longest text on one side of a number, in bytes.
-const MAX_SIDE_TEXT_BYTES: usize = 32;
-
-/// The pattern for the lines of a template whose `part` is the step. `others` are groups that a
-/// line may lack.
+/// Returns the pattern for the lines of a template, with the step at `part`. `others` are groups
+/// that a line may lack.
 pub(super) fn build_pattern(
     template: &LineTemplate,
     part: usize,
@@ -44,7 +42,7 @@ pub(super) fn build_pattern(
     };
     let mut words = String::new();
     push_parts(example, &parts[from.min(part)..part], cut, &mut words);
-    // In front of all words anything may be.
+    // Anything may be in front of all words.
     let any = [r"\s+", r"\s*", r"\S+?", ".*?"];
     while let Some(any) = any.iter().find(|any| words.starts_with(**any)) {
         words.drain(..any.len());
@@ -105,7 +103,7 @@ fn push_parts(text: &[u8], parts: &[TemplatePart], cut: usize, out: &mut String)
     }
 }
 
-/// Where a line's own words begin: after the last stamp in front of any word.
+/// Returns the place where a line's own words begin: after the last stamp in front of any word.
 fn own_words_start(parts: &[TemplatePart]) -> usize {
     let clock = parts
         .iter()
@@ -114,7 +112,7 @@ fn own_words_start(parts: &[TemplatePart]) -> usize {
     clock.map_or(0, |at| at + 1)
 }
 
-/// What the step's number looks like.
+/// Returns the pattern of the step's number.
 fn step_number_pattern(template: &LineTemplate, part: usize) -> &'static str {
     let places = template.parts.iter().take(part);
     let place = places
@@ -132,7 +130,8 @@ fn is_word(text: &[u8]) -> bool {
     text.windows(2).any(letters)
 }
 
-/// The words in front of a part: the part where they begin, and how many bytes of it to leave out.
+/// Returns the words in front of a part: the part where they begin, and how many bytes of it to
+/// leave out.
 fn words_before(text: &[u8], parts: &[TemplatePart], part: usize) -> (usize, usize) {
     let mut from = part;
     for at in (part.saturating_sub(6)..part).rev() {
@@ -148,8 +147,8 @@ fn words_before(text: &[u8], parts: &[TemplatePart], part: usize) -> (usize, usi
     (from, 0)
 }
 
-/// Where in a text the name at its end begins: `] loss: 2, lr: ` is `lr: `, and `| time (ms): `
-/// is all but the bar.
+/// Returns the place in a text where the name at its end begins: `] loss: 2, lr: ` is `lr: `, and
+/// `| time (ms): ` is all but the bar.
 pub(super) fn name_start(text: &[u8]) -> usize {
     let of_name = |b: &u8| b.is_ascii_alphanumeric() || b"_/-.".contains(b);
     let word = |end: usize| {
@@ -171,7 +170,7 @@ pub(super) fn name_start(text: &[u8]) -> usize {
     start.max(low.min(end))
 }
 
-/// True where words on both sides are not of one name.
+/// Returns true if words on both sides are not of one name.
 fn is_cut(between: &[u8]) -> bool {
     between.iter().any(|b| b"|,;:=]){}\"'".contains(b))
 }
@@ -237,7 +236,8 @@ fn push_literal(text: &[u8], out: &mut String) {
     }
 }
 
-/// Where in a line the number is that a pattern takes for the step, or for another group.
+/// Returns the place in a line of the number that a pattern takes for the step, or for another
+/// group.
 pub(super) fn group_position(regex: &Regex, text: &[u8], group: &str) -> Option<usize> {
     Some(regex.captures(text)?.name(group)?.start())
 }

@@ -1,32 +1,27 @@
-//! The best few proposals of a log's templates, each with the pattern that takes it.
+//! The best few proposals of a log's templates, each with the pattern that matches it.
 
+use super::StepProposal;
+use super::limits::{
+    MAX_COMPARED_TEMPLATES, MAX_EXAMPLE_BYTES, MAX_PROPOSALS, MIN_PROPOSAL_POINTS,
+    NESTED_SERIES_POINTS,
+};
 use super::pattern::{PatternGroup, PatternWidth, build_pattern, group_position};
 use super::score::score_step_number;
 use super::series::{NumberSeries, iter_numbers};
 use super::step_time_units;
 use super::table::LineTemplate;
-use super::{MAX_EXAMPLE_BYTES, MAX_PROPOSALS, StepProposal};
 use regex::bytes::Regex;
-
-/// Fewest points of what is worth showing.
-const MIN_PROPOSAL_POINTS: f64 = 8.5;
-
-/// Points that a series loses which begins again while another goes on.
-const NESTED_SERIES_POINTS: f64 = 4.0;
-
-/// Templates that are asked whether they count the same.
-const MAX_COMPARED_TEMPLATES: usize = 64;
 
 /// A template and the place of its step.
 struct StepCandidate<'t> {
     template: &'t LineTemplate,
-    /// Which of its parts.
+    /// The part with the step.
     part: usize,
     series: &'t NumberSeries,
     score: f64,
 }
 
-/// The likeliest of the templates of a log of `lines` lines, best first.
+/// Returns the likeliest of the templates of a log of `lines` lines, best first.
 pub(super) fn best_proposals(templates: &[LineTemplate], lines: u64) -> Vec<StepProposal> {
     let mut judged: Vec<StepCandidate<'_>> = templates
         .iter()
@@ -41,14 +36,14 @@ pub(super) fn best_proposals(templates: &[LineTemplate], lines: u64) -> Vec<Step
         .filter(|judged| judged.score >= MIN_PROPOSAL_POINTS)
     {
         let mut proposal = judged.build_proposal();
-        // What counts the same steps cuts the log the same way.
+        // Lines that count the same steps cut the log in the same places.
         if out
             .iter()
             .any(|(known, _)| known.counts_same_steps(&proposal))
         {
             continue;
         }
-        // Lines that a pattern takes already are of that one.
+        // Lines that a pattern matches already belong to it.
         let known = out.iter_mut().find(|(_, regex)| judged.is_taken_by(regex));
         if let Some((known, _)) = known {
             known.merge(&proposal);
@@ -62,7 +57,7 @@ pub(super) fn best_proposals(templates: &[LineTemplate], lines: u64) -> Vec<Step
     out.into_iter().map(|(proposal, _)| proposal).collect()
 }
 
-/// The template with the likeliest of its numbers; the first of equals.
+/// Returns the template with the likeliest of its numbers; the first of equals.
 fn judge_template(template: &LineTemplate, lines: u64) -> Option<StepCandidate<'_>> {
     let places = iter_numbers(&template.parts).zip(&template.series);
     let of = |((part, _), series)| {
@@ -78,14 +73,14 @@ fn judge_template(template: &LineTemplate, lines: u64) -> Option<StepCandidate<'
     best.max_by(|a, b| a.score.total_cmp(&b.score))
 }
 
-/// The likeliest first, and of equals the one that came first.
+/// Sorts the likeliest first, and equals by their first lines.
 fn sort_candidates(judged: &mut [StepCandidate<'_>]) {
     let line = |judged: &StepCandidate<'_>| judged.template.line;
     judged.sort_by(|a, b| b.score.total_cmp(&a.score).then(line(a).cmp(&line(b))));
 }
 
-/// What other lines count too is the job's own, and what begins again while others go on is not:
-/// the best few are held against each other.
+/// Compares the best few: a number that other lines count too is the job's own, and one that begins
+/// again while others go on is not.
 fn adjust_by_agreement(judged: &mut [StepCandidate<'_>]) {
     let few = judged.len().min(MAX_COMPARED_TEMPLATES);
     let (few, _) = judged.split_at_mut(few);
@@ -105,8 +100,8 @@ fn adjust_by_agreement(judged: &mut [StepCandidate<'_>]) {
 }
 
 impl StepCandidate<'_> {
-    /// True where these lines begin again and again while the other's, several between two times,
-    /// go on: an evaluation's within a training.
+    /// Returns true if these lines begin again and again while the other's, several between two
+    /// times, go on: an evaluation's within a training.
     fn is_nested_in(&self, other: &StepCandidate<'_>) -> bool {
         let (own, outer) = (self.series, other.series);
         let (first, last) = (self.template.line, self.template.last);
@@ -136,7 +131,7 @@ impl StepCandidate<'_> {
         }
     }
 
-    /// True where the pattern takes these lines, each once and by this number.
+    /// Returns true if the pattern matches these lines, each once and by this number.
     fn is_taken_by(&self, regex: &Regex) -> bool {
         let own = self.template.parts.get(self.part).map(|part| part.start);
         let example = &self.template.example;
@@ -145,7 +140,7 @@ impl StepCandidate<'_> {
             && regex.find_iter(example).count() == 1
     }
 
-    /// The pattern of the least width that takes no other lines.
+    /// Returns the pattern of the least width that matches no other lines.
     fn find_pattern(&self, templates: &[LineTemplate]) -> Option<(String, Regex)> {
         let time = step_time_units::find_time_group(self.template, self.part, self.series);
         let mut others: Vec<PatternGroup> = time
@@ -179,7 +174,7 @@ impl StepCandidate<'_> {
         last
     }
 
-    /// True where a pattern finds the group's number, and no other.
+    /// Returns true if a pattern finds the group's number, and no other.
     fn finds_group(&self, group: &PatternGroup) -> bool {
         let text = build_pattern(self.template, self.part, &[*group], PatternWidth::Near);
         let part = self.template.parts.get(group.part);
@@ -187,7 +182,7 @@ impl StepCandidate<'_> {
         Regex::new(&text).ok().and_then(found) == part.map(|part| part.start)
     }
 
-    /// True for lines that the pattern takes though they count something else.
+    /// Returns true for lines that the pattern matches although they count something else.
     fn takes_foreign_lines(&self, other: &LineTemplate, regex: &Regex) -> bool {
         let Some(start) = group_position(regex, &other.example, "step") else {
             return false;
@@ -197,8 +192,8 @@ impl StepCandidate<'_> {
             return true;
         };
         let own = self.series;
-        // What a line has more or less than others is another template of the same steps: those
-        // before, after or among these.
+        // Lines with a few words more or less are another template of the same steps: those before,
+        // after or among these.
         let goes_on = if theirs.most < own.first {
             other.line < self.template.line
         } else if theirs.first > own.most {

@@ -1,22 +1,17 @@
-//! How likely a number of a template's lines is the training step.
+//! Scores how likely a number of a template's lines is the training step.
 //!
-//! No sign is enough. They are added up: that the number rises by a constant and does not begin
-//! again while the log goes on, that it is called a step, that its lines span the log, that a
-//! total, a time or a rate is beside it. [`super::best`] adds that other lines count the same.
+//! No sign is enough, so their points are added: the number rises by a constant and does not begin
+//! again while the log goes on, its name is a step's, its lines span the log, and a total, a time
+//! or a rate is beside it. [`super::proposal_ranking`] adds points if other lines count the same.
 
+use super::limits::{MIN_REGULAR_SHARE, MIN_RISES};
 use super::pattern::name_start;
 use super::series::NumberSeries;
 use super::table::LineTemplate;
 use super::template::TemplatePartKind;
 use memchr::memmem;
 
-/// Fewest times a number has to rise: less is no series.
-const MIN_RISES: u64 = 2;
-
-/// Share of a number's changes that are by one increment, at least: a clock's are not.
-const MIN_REGULAR_SHARE: f64 = 0.25;
-
-/// Words of lines that count something else than training steps.
+/// Words of lines that count something other than training steps.
 const OTHER_COUNTER_WORDS: [&[u8]; 14] = [
     b"eval",
     b"evaluation",
@@ -34,13 +29,13 @@ const OTHER_COUNTER_WORDS: [&[u8]; 14] = [
     b"processing",
 ];
 
-/// What is beside a step's number in most step lines.
+/// Words beside a step's number in most step lines.
 const TIMING_WORDS: [&[u8]; 8] = [
     b"s/it", b"it/s", b"sec", b"/s ", b"time", b"ms", b"took", b"speed",
 ];
 
-/// How likely the number at `part` is the step, in a log of `lines` lines; `None` for what cannot
-/// be.
+/// Returns how likely the number at `part` is the step, in a log of `lines` lines; `None` if it
+/// cannot be.
 pub(super) fn score_step_number(
     template: &LineTemplate,
     part: usize,
@@ -60,7 +55,7 @@ pub(super) fn score_step_number(
         (-2.0, share(series.falls, changes)),
         // An epoch's number comes again on every line of the epoch.
         (2.0, share(changes, series.lines - 1)),
-        // What begins again while the log goes on is an evaluation's.
+        // A number that begins again while the log goes on is an evaluation's.
         (-4.0, share(series.outside, series.outside + series.spans)),
         (2.0, share(series.spans, lines).min(1.0)),
         (1.0, (series.rises as f64).log10().min(3.0)),
@@ -73,7 +68,7 @@ pub(super) fn score_step_number(
     Some(signs.iter().map(|(weight, sign)| weight * sign).sum())
 }
 
-/// What a word in a number's name is worth.
+/// Returns the points of a word in a number's name.
 fn word_points(word: &[u8]) -> f64 {
     match word {
         b"global" => 3.5,
@@ -90,7 +85,8 @@ fn word_points(word: &[u8]) -> f64 {
     }
 }
 
-/// What a name is worth: `global_step` more than `step`, `consumed samples per step` nothing.
+/// Returns the points of a name: `global_step` has more than `step`, `consumed samples per step`
+/// none.
 fn name_points(name: &[u8]) -> f64 {
     let name = name.to_ascii_lowercase();
     let words = name.split(|b| !b.is_ascii_alphabetic()).map(word_points);
@@ -100,8 +96,8 @@ fn name_points(name: &[u8]) -> f64 {
     if least < 3.0 { least } else { most }
 }
 
-/// What the words at a number are worth: those before it, or before the range that it ends, else
-/// the one after it.
+/// Returns the points of the words at a number: those before it, or before the range that it ends,
+/// else the one after it.
 fn words_points(template: &LineTemplate, part: usize) -> f64 {
     let range = part
         .checked_sub(2)
@@ -117,7 +113,7 @@ fn words_points(template: &LineTemplate, part: usize) -> f64 {
     name_points(&word[..len.unwrap_or(word.len())]).max(0.0)
 }
 
-/// True where `/43` or ` of 43` follows, which is never less.
+/// Returns true if `/43` or ` of 43` follows, which is never less.
 fn has_total(template: &LineTemplate, part: usize, series: &NumberSeries) -> bool {
     let numbers = template.parts.iter().take(part + 2);
     let place = numbers
@@ -129,7 +125,8 @@ fn has_total(template: &LineTemplate, part: usize, series: &NumberSeries) -> boo
         && total.is_some_and(|total| total.rises == 0 && total.last >= series.most)
 }
 
-/// True for a number that is a share or part of another thing: `50%`, `file.py:68`, `1:30<2:45`.
+/// Returns true for a number that is a share or part of another thing: `50%`, `file.py:68`,
+/// `1:30<2:45`.
 fn is_share_or_part(template: &LineTemplate, part: usize) -> bool {
     let (before, after) = (template.text_before(part), template.text_after(part));
     let ends = matches!(before, b":" | b"<" | b".") || before.ends_with(b".py:");
@@ -137,7 +134,7 @@ fn is_share_or_part(template: &LineTemplate, part: usize) -> bool {
     ends || begins
 }
 
-/// True where a time or a rate is on the line.
+/// Returns true if a time or a rate is on the line.
 fn is_timed(template: &LineTemplate) -> bool {
     let texts = template
         .parts
@@ -151,7 +148,8 @@ fn is_timed(template: &LineTemplate) -> bool {
     })
 }
 
-/// True where the words before a number say that it counts something else than training steps.
+/// Returns true if the words before a number show that it counts something other than training
+/// steps.
 fn counts_something_else(template: &LineTemplate, part: usize) -> bool {
     let until = template.parts.get(part).map_or(0, |part| part.start);
     let before = template.example[..until].to_ascii_lowercase();

@@ -1,16 +1,14 @@
 //! The numbers at one place of a template's lines, in a few words of memory.
 
+use super::limits::MAX_INCREMENTS;
 use super::template::{TemplatePart, TemplatePartKind};
-
-/// Increments that are counted; of a series by a constant it is one or two.
-const MAX_INCREMENTS: usize = 4;
 
 /// The whole numbers at one place, in the order of their lines.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NumberSeries {
     /// Lines with a number here.
     pub(super) lines: u64,
-    /// Those whose number is no whole one.
+    /// Lines with a number that is not whole.
     pub(super) others: u64,
     /// The first number and the last.
     pub(super) first: u64,
@@ -20,23 +18,23 @@ pub(super) struct NumberSeries {
     /// A number has a comma or a point in it.
     pub(super) grouped: bool,
     pub(super) pointed: bool,
-    /// Times that it rose, and that it fell, to begin again.
+    /// Counts rises, and falls, after which it begins again.
     pub(super) rises: u64,
     pub(super) falls: u64,
     increments: [(u64, u64); MAX_INCREMENTS],
-    /// The first and the last line of the run in hand, and those of it that are the template's.
+    /// The first and the last line of the current run, and how many lines of it are the template's.
     run: Option<(u64, u64)>,
     own: u64,
-    /// The log's other lines within runs and between them, and all that runs span.
+    /// The log's other lines within runs and between them, and all lines that runs span.
     pub(super) inside: u64,
     pub(super) outside: u64,
     pub(super) spans: u64,
-    /// Sums of the values and of their inverses over lines whose distance in time is known.
+    /// Sums of the values and of their inverses over lines with a known distance in time.
     pub(super) sum: f64,
     pub(super) inverse: f64,
 }
 
-/// A whole number as trainers print one.
+/// Parses a whole number as trainers print one.
 pub(super) fn parse_trainer_integer(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -46,14 +44,14 @@ pub(super) fn parse_trainer_integer(text: &[u8]) -> Option<u64> {
         .flatten()
 }
 
-/// The value of a number.
+/// Parses the value of a number.
 pub(super) fn parse_trainer_number(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?.replace(',', "");
     text.parse::<f64>().ok().filter(|v| v.is_finite())
 }
 
 impl NumberSeries {
-    /// Adds the number of the line `at`; `timed` says that its distance in time counts.
+    /// Adds the number of the line `at`; `timed` if its distance in time counts.
     pub(super) fn add_number(&mut self, text: &[u8], at: u64, timed: bool) {
         self.lines += 1;
         if timed && let Some(value) = parse_trainer_number(text).filter(|v| *v > 0.0) {
@@ -93,7 +91,7 @@ impl NumberSeries {
         self.most = self.most.max(now);
     }
 
-    /// Ends the run in hand.
+    /// Ends the current run.
     pub(super) fn end_run(&mut self) {
         if let Some((first, last)) = self.run.take() {
             let spans = last.saturating_sub(first) + 1;
@@ -102,7 +100,7 @@ impl NumberSeries {
         }
     }
 
-    /// Counts an increment; of many the frequent ones remain.
+    /// Counts an increment; of many, the frequent ones remain.
     fn count_increment(&mut self, by: u64) {
         let known = self.increments.iter_mut();
         let free = known.into_iter().find(|(value, n)| *n == 0 || *value == by);
@@ -112,21 +110,21 @@ impl NumberSeries {
         }
     }
 
-    /// The most frequent increment and how often it was seen, at least.
+    /// Returns the most frequent increment and how often it was seen, at least.
     pub(super) fn main_increment(&self) -> Option<(u64, u64)> {
         let seen = self.increments.iter().filter(|(_, n)| *n > 0);
         seen.copied()
             .max_by_key(|&(by, n)| (n, std::cmp::Reverse(by)))
     }
 
-    /// What share of its changes are by the same increment.
+    /// Returns the share of its changes that are by the same increment.
     pub(super) fn increment_share(&self) -> f64 {
         let changes = self.rises + self.falls;
         let by_most = self.main_increment().map_or(0, |(_, n)| n);
         by_most as f64 / (changes.max(1)) as f64
     }
 
-    /// True where the two count the same: they begin and end within an increment of each other.
+    /// Returns true if both count the same: they begin and end within an increment of each other.
     pub(super) fn counts_same_as(&self, other: &NumberSeries) -> bool {
         let by = |series: &NumberSeries| series.main_increment().map_or(0, |(by, _)| by);
         let near = |a: u64, b: u64| a.abs_diff(b) <= by(self).max(by(other));
@@ -137,7 +135,7 @@ impl NumberSeries {
     }
 }
 
-/// The numbers among the parts of a line.
+/// Iterates over the numbers among the parts of a line.
 pub(super) fn iter_numbers(parts: &[TemplatePart]) -> impl Iterator<Item = (usize, &TemplatePart)> {
     let all = parts.iter().enumerate();
     all.filter(|(_, part)| part.kind == TemplatePartKind::Number)

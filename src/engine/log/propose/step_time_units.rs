@@ -1,26 +1,25 @@
-//! Which numbers beside a step's are its time and its speed.
+//! Finds the numbers beside a step's that are its time and its speed.
 
+use super::limits::MAX_TIME_DEVIATION_SHARE;
 use super::pattern::PatternGroup;
 use super::series::{NumberSeries, iter_numbers};
 use super::table::LineTemplate;
 use super::template::TemplatePart;
 use memchr::memmem;
 
-/// A time agrees with the stamps if it is off by less than this share.
-const MAX_TIME_DEVIATION_SHARE: f64 = 0.15;
-
 fn has_any_word(text: &[u8], words: &[&[u8]]) -> bool {
     words.iter().any(|word| memmem::find(text, word).is_some())
 }
 
-/// What is said of the number at `part` in the text before it, without what is said of another.
+/// Returns the text that describes the number at `part`: the text before it, without what describes
+/// another number.
 fn words_at_number(template: &LineTemplate, part: usize) -> Vec<u8> {
     let text = template.text_before(part);
     let start = text.iter().rposition(|b| b"|,;{".contains(b));
     text[start.map_or(0, |at| at + 1)..].to_ascii_lowercase()
 }
 
-/// The unit after the number at `part`: `ms`, `s/it`, `[sec]`.
+/// Returns the unit after the number at `part`: `ms`, `s/it`, `[sec]`.
 fn unit_after(template: &LineTemplate, part: usize) -> Vec<u8> {
     let text = template.text_after(part).trim_ascii_start();
     let text = text.strip_prefix(b"[").unwrap_or(text);
@@ -30,8 +29,8 @@ fn unit_after(template: &LineTemplate, part: usize) -> Vec<u8> {
     text[..end.unwrap_or(text.len())].to_ascii_lowercase()
 }
 
-/// The time of a step, or how many steps are done in a second, where the lines' stamps say that a
-/// number is one; without stamps only where its name shows it.
+/// Finds the time of a step, or the steps of a second, if the lines' stamps show that a number is
+/// one; without stamps, only by its name.
 pub(super) fn find_time_group(
     template: &LineTemplate,
     step: usize,
@@ -69,10 +68,10 @@ pub(super) fn find_time_group(
     named
 }
 
-/// What a number's name and unit say of it.
+/// The meaning of a number's name and unit.
 #[derive(Debug, Clone, Copy)]
 struct StepTimeUnit {
-    /// Seconds that 1 represents, if the unit is printed.
+    /// Seconds of the value 1, if the unit is printed.
     seconds: Option<f64>,
     /// It is the time of a single step.
     per_step: bool,
@@ -81,7 +80,7 @@ struct StepTimeUnit {
 }
 
 impl StepTimeUnit {
-    /// `None` for a number that is no time.
+    /// Returns `None` for a number that is no time.
     fn parse_unit(phrase: &[u8], unit: &[u8]) -> Option<StepTimeUnit> {
         let named = |words: &[&[u8]]| {
             let mut all = phrase.split(|b| !b.is_ascii_alphabetic());
@@ -127,7 +126,7 @@ impl StepTimeUnit {
         })
     }
 
-    /// The group's name, if the values are times of a step: all of them together are as long as
+    /// Returns the group's name if the values are times of a step: together they are as long as
     /// `sum`, which is the time by the stamps over the steps of a line.
     fn time_group_name(self, series: &NumberSeries, sum: f64) -> Option<&'static str> {
         let near =
@@ -143,7 +142,7 @@ impl StepTimeUnit {
     }
 }
 
-/// TFLOP/s, where the line says that they are of one GPU.
+/// TFLOP/s, if the line states that they are of one GPU.
 pub(super) fn find_tflops_group(template: &LineTemplate) -> Option<PatternGroup> {
     let of_gpu = |(part, _): &(usize, &TemplatePart)| {
         let named = |text: &[u8]| {

@@ -1,18 +1,13 @@
 //! The templates of a log's lines, as many as fit into a few megabytes.
 
+use super::limits::{MAX_FOLLOWED_PLACES, MAX_TEMPLATE_LINE_BYTES, MAX_TEMPLATES};
 use super::series::{NumberSeries, iter_numbers};
-use super::template::{self, MAX_TEMPLATE_LINE_BYTES, TemplatePart, TemplatePartKind};
+use super::template::{self, TemplatePart, TemplatePartKind};
 use crate::grammar::trainer::split_pieces;
 use crate::grammar::wrap::strip_escapes;
 use rustc_hash::FxHashMap;
 
-/// Most templates at a time. Where there are more, those that came least often are forgotten.
-const MAX_TEMPLATES: usize = 2048;
-
-/// Places of a line whose numbers are followed.
-const MAX_FOLLOWED_PLACES: usize = 24;
-
-/// Lines that have their words in common.
+/// Lines with the same words.
 #[derive(Debug)]
 pub(super) struct LineTemplate {
     /// The first of them, and its parts.
@@ -27,7 +22,7 @@ pub(super) struct LineTemplate {
     pub(super) clock: TemplateClock,
 }
 
-/// What the lines' own time of day tells.
+/// The lines' own time of day.
 #[derive(Debug, Default)]
 pub(super) struct TemplateClock {
     last: Option<f64>,
@@ -35,15 +30,15 @@ pub(super) struct TemplateClock {
     shortest: Option<f64>,
     /// The sum of distances that are not much longer: without what came between steps.
     pub(super) sum: f64,
-    /// How many they are.
+    /// How many distances are in it.
     pub(super) lines: u64,
     /// Stamps have a fraction.
     fine: bool,
 }
 
 impl TemplateClock {
-    /// True if the line's distance from the one before counts; `Err` if no earlier one does any
-    /// more.
+    /// Returns true if the line's distance from the one before counts; `Err` if no earlier one
+    /// counts any more.
     fn add_stamp(&mut self, stamp: &[u8]) -> Result<bool, ()> {
         let Some(now) = template::seconds_of_clock(stamp) else {
             return Ok(false);
@@ -67,7 +62,7 @@ impl TemplateClock {
         if is_anew { Err(()) } else { Ok(true) }
     }
 
-    /// The sum of the distances, if stamps are fine enough for them.
+    /// Returns the sum of the distances if stamps are fine enough for them.
     pub(super) fn distance_sum(&self) -> Option<f64> {
         let step = if self.fine { 0.001 } else { 1.0 };
         let enough = self.lines >= 2 && self.sum >= 10.0 * step * self.lines as f64;
@@ -76,12 +71,12 @@ impl TemplateClock {
 }
 
 impl LineTemplate {
-    /// The text right before a part, and the text after it.
+    /// Returns the text right before a part.
     pub(super) fn text_before(&self, part: usize) -> &[u8] {
         part.checked_sub(1).map_or(b"", |at| self.text_part(at))
     }
 
-    /// See [`Template::before`].
+    /// Returns the text right after a part.
     pub(super) fn text_after(&self, part: usize) -> &[u8] {
         self.text_part(part + 1)
     }
@@ -92,7 +87,7 @@ impl LineTemplate {
         part.map_or(b"", |part| part.slice_of(&self.example))
     }
 
-    /// True for progress bars.
+    /// Returns true for progress bars.
     pub(super) fn has_bar(&self) -> bool {
         let closes = |part: &TemplatePart| self.example.get(part.end) == Some(&b'|');
         let mut any = self
@@ -171,7 +166,7 @@ impl TemplateTable {
         (self.parts, self.key) = (parts, key);
     }
 
-    /// Makes room: of the templates that came least often, the older ones go.
+    /// Makes room: forgets the templates that came least often, the older ones of equals.
     fn forget_rare_templates(&mut self) {
         let mut all: Vec<(u64, u64)> = self.known.values().map(|t| (t.lines, t.line)).collect();
         all.sort_unstable();
@@ -181,10 +176,10 @@ impl TemplateTable {
         self.known.retain(|_, t| (t.lines, t.line) > middle);
     }
 
-    /// The templates in the order of their first lines.
+    /// Returns the templates in the order of their first lines.
     pub(super) fn finish(self) -> Vec<LineTemplate> {
         let mut all: Vec<LineTemplate> = self.known.into_values().collect();
-        // Pieces of one line have its number; their words differ.
+        // Pieces of one line have its number, but other words.
         all.sort_unstable_by(|a, b| (a.line, &a.example).cmp(&(b.line, &b.example)));
         for series in all.iter_mut().flat_map(|t| &mut t.series) {
             series.end_run();

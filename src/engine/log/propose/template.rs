@@ -1,12 +1,9 @@
-//! What lines of one kind have in common: their words. Numbers, clocks and the like are places.
+//! Templates: the words that lines of one kind have in common. Numbers, clocks and the like are
+//! places.
 
-/// Longest line that is looked at; the rest is left out.
-pub(super) const MAX_TEMPLATE_LINE_BYTES: usize = 1024;
+use super::limits::MAX_TEMPLATE_PARTS;
 
-/// Most parts of a line that are told apart.
-const MAX_TEMPLATE_PARTS: usize = 96;
-
-/// What a part of a line is.
+/// The kind of a part of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TemplatePartKind {
     /// Words and punctuation.
@@ -77,7 +74,7 @@ fn digits_length(text: &[u8]) -> usize {
     run_length(text, |b| b.is_ascii_digit())
 }
 
-/// The place in the word or bar that begins at `at`.
+/// Returns the place in the word or bar that begins at `at`.
 fn find_part_at(text: &[u8], at: usize) -> Option<(usize, TemplatePartKind, usize)> {
     let rest = &text[at..];
     if rest[0] == b'|' {
@@ -113,7 +110,7 @@ fn find_part_at(text: &[u8], at: usize) -> Option<(usize, TemplatePartKind, usiz
     })
 }
 
-/// Length of the number at the front, which has a digit there.
+/// Returns the length of the number at the front, which has a digit there.
 fn number_length(text: &[u8]) -> usize {
     let mut len = digits_length(text);
     while text.get(len) == Some(&b',') && digits_length(&text[len + 1..]) == 3 {
@@ -131,7 +128,7 @@ fn number_length(text: &[u8]) -> usize {
     len
 }
 
-/// Length of the date or time at the front.
+/// Returns the length of the date or time at the front.
 fn clock_length(text: &[u8]) -> Option<usize> {
     let field = |at: usize| digits_length(text.get(at..).unwrap_or_default());
     let first = field(0);
@@ -155,7 +152,7 @@ fn clock_length(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Seconds of a time of day.
+/// Returns the seconds of a time of day.
 pub(super) fn seconds_of_clock(clock: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(clock).ok()?.replace(',', ".");
     let mut fields = text.split(':').map(str::parse::<f64>);
@@ -167,7 +164,7 @@ pub(super) fn seconds_of_clock(clock: &[u8]) -> Option<f64> {
     Some(3600.0 * hours + 60.0 * minutes + seconds)
 }
 
-/// Length of what a progress bar draws up to its closing `|`.
+/// Returns the length of a progress bar up to its closing `|`.
 fn bar_length(text: &[u8]) -> Option<usize> {
     let len = run_length(text, |b| !b.is_ascii() || b"#0123456789 =>-.".contains(&b));
     let drawn = &text[..len];
@@ -175,8 +172,8 @@ fn bar_length(text: &[u8]) -> Option<usize> {
     (len > 0 && text.get(len) == Some(&b'|') && !is_cell).then_some(len)
 }
 
-/// What all lines of the template have in common, as a key: the words, and what the places are.
-/// Blanks that fill a column vary with its number.
+/// Writes the key of a template: its words and the kinds of its places. Blanks that fill a column
+/// vary with its number.
 pub(super) fn write_template_key(text: &[u8], parts: &[TemplatePart], out: &mut Vec<u8>) {
     out.clear();
     for part in parts {

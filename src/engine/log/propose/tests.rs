@@ -8,7 +8,7 @@ use crate::shared::data;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// What is proposed for lines, `apart` lines of the log from one to the next.
+/// Returns the proposals for lines with `apart` lines of the log between them.
 fn of_lines(lines: &[Vec<u8>], apart: u64) -> Vec<StepProposal> {
     let mut table = TemplateTable::default();
     for (at, line) in (0..).zip(lines) {
@@ -193,7 +193,7 @@ fn a_proposal_is_fit_for_a_terminal_and_a_shell() {
 }
 
 proptest! {
-    /// Whatever the lines are: what is proposed can be pasted and takes its own example.
+    /// Every proposal can be pasted and matches its own example.
     #[test]
     fn any_lines_can_be_looked_at(
         words in proptest::collection::vec(

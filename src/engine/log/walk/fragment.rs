@@ -1,16 +1,15 @@
-//! Pieces of torn lines. Which belong together is decided at the merge, where all that comes
-//! before them is known.
+//! Pieces of torn lines. The merge decides which belong together: it knows everything before them.
 
 use crate::report::account::LineClass;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The beginning of a line: as NCCL 2.29.2+ writes it into a pipe, its first 128 bytes.
+/// The head of a line: its first 128 bytes, as NCCL 2.29.2+ writes it into a pipe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineHead {
     /// Index of the speaker's place.
     pub place: u32,
-    /// What a launcher put in front of it; empty where it put nothing.
+    /// A launcher's label in front of it; empty if there is none.
     pub label: Box<[u8]>,
     /// The bytes, header included.
     pub text: Box<[u8]>,
@@ -18,58 +17,57 @@ pub struct LineHead {
     pub time: Box<[u8]>,
 }
 
-/// Where a line is not what it should be.
+/// The place where a line breaks off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineDamage {
-    /// The place in the physical line.
+    /// The column in the line of the log.
     pub at: usize,
     /// What was expected there.
     pub what: Cow<'static, str>,
-    /// What is there instead.
+    /// The text there.
     pub text: Box<[u8]>,
 }
 
 /// A piece of a line that was written in two.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TornPiece {
-    /// A beginning; the end comes later.
+    /// A head; its tail comes later.
     Head(LineHead),
-    /// The end of a line, without a header.
+    /// A tail, which has no header.
     Tail {
-        /// The bytes, from the beginning of the physical line.
+        /// The bytes, from the beginning of the line of the log.
         text: Box<[u8]>,
-        /// Whose it may be.
+        /// Which lines it may belong to.
         looks: TailLikeness,
     },
-    /// A whole or a broken line on the face of it, where others are cut at byte 128: its own
-    /// first 128 bytes may be followed by the end of another process's line.
+    /// What looks like a whole or a broken line, while other lines are torn at byte 128: another
+    /// process's tail may follow its own first 128 bytes.
     Doubtful {
-        /// The line, from its own beginning to the physical line's end.
+        /// The line, from its own beginning to the end of the line of the log.
         begun: LineHead,
-        /// Where it breaks off, if it is not whole: the beginning of a line with another's end
-        /// after it, or simply cut.
+        /// Where it breaks off, if it is not whole: it is a head with another line's tail after it,
+        /// or simply cut.
         broken: Option<LineDamage>,
     },
-    /// A process that may have begun a line before writes the next one: the line before it has
-    /// its end.
+    /// A process that may have written a head writes its next line: the line before has its tail.
     Heard {
         /// Index of the process.
         process: u32,
     },
 }
 
-/// What the end of a line looks like.
+/// What a tail looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TailLikeness {
-    /// It can only be the end of a NCCL line.
+    /// It can only be the tail of a NCCL line.
     Nccl,
-    /// It may be the end of a call's line, if one was begun.
+    /// It may be a call's tail, if a head waits.
     Call,
-    /// It may be anybody's line.
+    /// Any writer may have written it.
     Any,
 }
 
-/// A [`TornPiece`] and where it is.
+/// A [`TornPiece`] and its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineFragment {
     /// What it is.
@@ -80,17 +78,12 @@ pub struct LineFragment {
     pub column: usize,
     /// Its first byte in the input.
     pub at: u64,
-    /// How many slots ([`super::LogVisitor::slot`]) were before it.
+    /// Counts the slots before it ([`super::LogVisitor::slot`]).
     pub slot: u32,
-    /// Something else on its line is lost whatever becomes of it.
+    /// Something else on its line is lost in any case.
     pub damaged: bool,
-    /// What its line is without it and the others on it.
+    /// The class of its line without it and the other pieces on it.
     pub class: LineClass,
-    /// How many pieces its line has.
+    /// Counts the pieces on its line.
     pub of_line: usize,
 }
-
-/// Where NCCL 2.29.2+ tears a line. It prints with one `vfprintf` (`src/debug.cc`), and where
-/// standard output has no buffer glibc 2.37+ writes each 128 bytes by themselves
-/// (`PRINTF_BUFFER_SIZE_TO_FILE_STAGE` in `stdio-common/printf_buffer_to_file.h`).
-pub const TEAR_STRIDE_BYTES: usize = 128;

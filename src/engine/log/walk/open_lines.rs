@@ -1,32 +1,27 @@
-//! Lines that were begun and whose ends may still come: while there are some, a line is not
-//! simply what it looks like.
+//! Lines without a tail so far: while there are some, a line is not simply what it looks like.
 
-/// For how many lines after a beginning its end is looked for: the end may follow another line's
-/// first 128 bytes, and that looks like a whole line.
-pub(crate) const CALL_END_WAIT_LINES: u64 = 128;
+use super::limits::{CALL_END_WAIT_LINES, MESSAGE_END_WAIT_LINES};
+use rustc_hash::FxHashSet;
 
-/// The same for an end that looks like anybody's line.
-pub(crate) const MESSAGE_END_WAIT_LINES: u64 = 16;
-
-/// The lines that a walk saw begin.
+/// The heads that a walk met and that may still get their tails.
 ///
-/// What is looked for while they wait must not decide what a line is: the same line may be in a
-/// chunk that begins after them, or in one that begins in front of them and knows more. So
-/// [`Waiting::is_on`] is true wherever the merge may still have a line that was begun (and it may
-/// be true where it has none), and all that a walk then leaves to the merge is what it would have
-/// been without, if nothing waits there.
+/// The search for tails must not decide what a line is: the same line may be in a chunk that begins
+/// after the heads, or in one that begins before them and knows more. So
+/// [`OpenLines::may_end_within`] is true wherever the merge may still have a head (and may be true
+/// where it has none); what a walk then leaves to the merge becomes what it is without the search,
+/// if no head waits there.
 #[derive(Debug, Default)]
 pub(super) struct OpenLines {
     lines: u64,
     messages: u64,
-    /// Lines may have begun before the chunk, or by a process whose name is not sure.
+    /// Heads may come from before the chunk, or from a process with an uncertain name.
     anyone: bool,
-    /// Processes that began a line and were not heard since.
-    open: Vec<u32>,
+    /// Processes that wrote a head and no line since.
+    open: FxHashSet<u32>,
 }
 
 impl OpenLines {
-    /// At a chunk's start; at a quiet place no line waits.
+    /// Begins a chunk; at a quiet place no line waits.
     pub(super) fn new(quiet: bool) -> OpenLines {
         let lines = if quiet { 0 } else { CALL_END_WAIT_LINES };
         OpenLines {
@@ -37,23 +32,23 @@ impl OpenLines {
         }
     }
 
-    /// True where an end may come in the next so many lines.
+    /// Returns true if a tail may come within this number of lines.
     #[inline(always)]
     pub(super) fn may_end_within(&self, lines: u64) -> bool {
         self.lines >= lines
     }
 
-    /// True where a line that looks like anybody's may be a message's end.
+    /// Returns true if a line that any writer may have written may be a message's tail.
     pub(super) fn is_message_open(&self) -> bool {
         self.messages > CALL_END_WAIT_LINES - MESSAGE_END_WAIT_LINES
     }
 
-    /// True where the merge may learn what an address means.
+    /// Returns true if the merge may learn the meaning of an address.
     pub(super) fn may_learn(&self) -> bool {
         self.messages > 0
     }
 
-    /// The next line comes.
+    /// Goes to the next line.
     pub(super) fn pass_line(&mut self) {
         self.messages = self.messages.saturating_sub(1);
         if self.lines > 0 {
@@ -71,8 +66,7 @@ impl OpenLines {
         self.open.clear();
     }
 
-    /// A process began a line, a call's or a message's, and its end is still to come. `None` is
-    /// one whose name is not sure.
+    /// Adds a head of a call or a message; `None` is a process with an uncertain name.
     pub(super) fn begin_line(&mut self, process: Option<u32>, is_call: bool) {
         self.note_possible_head(process);
         self.lines = CALL_END_WAIT_LINES;
@@ -81,27 +75,26 @@ impl OpenLines {
         }
     }
 
-    /// A process wrote a whole line by its looks: it may have begun one.
+    /// Adds what looks like a whole line of a process and may be a head.
     pub(super) fn note_possible_head(&mut self, process: Option<u32>) {
         match process {
             None => self.anyone = true,
-            Some(process) if !self.open.contains(&process) => self.open.push(process),
-            Some(_) => {}
+            Some(process) => {
+                self.open.insert(process);
+            }
         }
     }
 
-    /// A process writes its next line: true where the merge must know that its line before has
-    /// its end. With the last of them nothing waits any more.
+    /// Notes that a process writes its next line. Returns true if the merge must learn that its
+    /// line before has its tail. After the last one, nothing waits any more.
     pub(super) fn end_line_of(&mut self, process: Option<u32>) -> bool {
-        let before = self.open.len();
-        self.open.retain(|&open| Some(open) != process);
-        let told = self.open.len() < before;
+        let ended = process.is_some_and(|process| self.open.remove(&process));
         if self.anyone || process.is_none() {
             return true;
         }
-        if told && self.open.is_empty() {
+        if ended && self.open.is_empty() {
             self.forget_begun_lines();
         }
-        told
+        ended
     }
 }

@@ -1,27 +1,27 @@
-//! Small logs walked as one chunk: what a walk learns anew costs as much as to walk some of them.
+//! Small logs walked as one chunk: to fill the tables anew for each costs as much as to walk some
+//! of them.
 
 use super::{ChunkResult, ChunkWalk, LogVisitor};
 use crate::grammar::trainer::Recogniser;
 use crate::members::duplicate_inputs::CommOpCount;
 use std::ops::Range;
 
-/// What one of several texts had.
+/// The content of one of several texts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileSpan {
     /// Lines.
     pub lines: u64,
     /// Calls.
     pub calls: u64,
-    /// After which byte it ends.
+    /// Its end, in bytes.
     pub end: u64,
     /// Its last call.
     pub last: Option<CommOpCount>,
 }
 
-/// Walks the texts that are in `bytes`, one after the other, as one chunk of a log, and says
-/// what each of them had. `None` where there is more to say of
-/// one of them, torn lines, or where it has marks and `marks` are wanted, or where all who call in
-/// it called in one before it (it may be that one's copy): then each must be walked by itself.
+/// Walks the texts in `bytes` one after the other, as one chunk of a log, and returns the content
+/// of each. `None` if one of them needs more, since it has torn lines, marks that are wanted, or
+/// calls of members of an earlier one only (it may be a copy): each must then be walked by itself.
 pub fn walk_small_files<V: LogVisitor>(
     bytes: &[u8],
     texts: &[Range<usize>],
@@ -29,7 +29,7 @@ pub fn walk_small_files<V: LogVisitor>(
     marks: bool,
     visit: V,
 ) -> Option<(ChunkResult<V>, Vec<FileSpan>)> {
-    // Tables as large as a text's: a file has few ranks.
+    // Tables as large as one text needs: a file has few ranks.
     let first = texts.first().map_or(&b""[..], |text| &bytes[text.clone()]);
     let mut scan = ChunkWalk::new(first, 0, recogniser, false, visit);
     let mut before = FileSpan::default();

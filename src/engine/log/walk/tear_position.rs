@@ -1,15 +1,11 @@
 //! Where NCCL 2.29.2+ tears a line: at byte 128 of it, or at a multiple.
 
-use super::fragment::TEAR_STRIDE_BYTES;
+use super::limits::{MAX_CHANCE_BYTES, TEAR_STRIDE_BYTES};
 use crate::grammar::coll;
 use crate::grammar::header::HeaderLevel;
 
-/// How far after the tear a line may go on by chance: another's bytes may look like its own
-/// next digits.
-const MAX_CHANCE_BYTES: usize = 16;
-
-/// How many of a line's first bytes are there, if what is in front of the next writer's bytes was
-/// torn: `text` goes from its beginning to theirs. A launcher's `label` may be in front of theirs.
+/// Counts the bytes of a line that are its own if it was torn in front of the next writer's bytes:
+/// `text` reaches from its beginning to them. A launcher's `label` may be in front of them.
 pub(super) fn own_bytes_before_next(
     text: &[u8],
     level: HeaderLevel,
@@ -21,16 +17,16 @@ pub(super) fn own_bytes_before_next(
     } else {
         TEAR_STRIDE_BYTES
     };
-    let behind = text.len().checked_sub(tear)?;
-    if behind % TEAR_STRIDE_BYTES == 0 {
+    let after = text.len().checked_sub(tear)?;
+    if after % TEAR_STRIDE_BYTES == 0 {
         return Some(text.len());
     }
-    let gap = &text[text.len() - behind % TEAR_STRIDE_BYTES..];
+    let gap = &text[text.len() - after % TEAR_STRIDE_BYTES..];
     (!label.is_empty() && is_same_label_form(label, gap)).then(|| text.len() - gap.len())
 }
 
-/// How many of a call's first bytes are its own, if what follows them is not: `text` is the line
-/// from its beginning, with its message at `body`, and breaks off `at`.
+/// Counts the bytes of a call that are its own if other bytes follow them: `text` is the line from
+/// its beginning, with its message at `body`, and breaks off `at`.
 pub(super) fn own_bytes_of_call(text: &[u8], body: usize, at: usize) -> Option<usize> {
     let tears = (1..=text.len() / TEAR_STRIDE_BYTES)
         .map(|n| n * TEAR_STRIDE_BYTES)
@@ -43,7 +39,7 @@ pub(super) fn own_bytes_of_call(text: &[u8], body: usize, at: usize) -> Option<u
         })
 }
 
-/// True for two labels of one launcher: they differ in numbers, and in blanks beside these.
+/// Returns true for two labels of one launcher: they differ in numbers, and in blanks beside them.
 pub(super) fn is_same_label_form(a: &[u8], b: &[u8]) -> bool {
     let shape = |text: &'_ [u8]| -> Vec<u8> {
         let mut shape = Vec::with_capacity(text.len());

@@ -35,6 +35,7 @@ impl LogVisitor for Keep {
     fn slot(&mut self) {
         self.slots.push((self.calls.len(), self.gap));
     }
+    fn unify_processes(&mut self, _first: &[u32]) {}
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         let slots = std::mem::take(&mut self.slots);
         for RepairedCall { slot, call, .. } in calls.iter().rev() {
@@ -56,8 +57,9 @@ fn read(bytes: &[u8], cuts: &[usize], long_only: bool) -> Given {
     walked(bytes, cuts, long_only).0
 }
 
-/// The same, and whether two names of it are of one pid, of which one ends with the other: text
-/// that is glued to a host may then mean either, and a piece that has only one of them takes that.
+/// Walks an input like `read`. Returns also whether it has two names of one pid, one of which ends
+/// with the other: text that is glued to a host may then mean either, and a piece that has only one
+/// of them takes that one.
 fn walked(bytes: &[u8], cuts: &[usize], long_only: bool) -> (Given, bool) {
     let recogniser = Recogniser::all();
     let (mut log, mut merged) = (LogState::default(), MergedMembers::default());
@@ -93,7 +95,7 @@ fn walked(bytes: &[u8], cuts: &[usize], long_only: bool) -> (Given, bool) {
         names().any(|of| of != name && of.pid == name.pid && name.host.ends_with(&of.host))
     };
     let ambiguous = names().any(is_longer);
-    // Who spoke may be known only now.
+    // The speaker may be known only now.
     let aliases = merged.process_aliases();
     let shown = rows.into_iter().map(|(gap, member, text)| {
         let member = merged.origins.members.get(member);
@@ -196,7 +198,7 @@ fn end_line(rank: u8) -> String {
     )
 }
 
-/// Logs without a torn line, some with step lines, some whose last line has no end.
+/// Logs without a torn line, some with step lines, some without a line end at the end.
 pub(crate) fn healthy() -> impl Strategy<Value = Vec<u8>> {
     let call = (0..6_u8, 0..9_u64).prop_map(|(r, n)| coll_line(r, "AllReduce", n, "\n"));
     let line = prop_oneof![
@@ -221,7 +223,7 @@ pub(crate) fn healthy() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// An INIT line torn around a call's: what it says is known at the merge.
+/// An INIT line that is torn around a call's: its content is known at the merge.
 fn torn_init() -> impl Strategy<Value = String> {
     (0..6_u8, 1..9_u32).prop_map(|(r, id)| {
         let init = format!(
@@ -235,7 +237,7 @@ fn torn_init() -> impl Strategy<Value = String> {
     })
 }
 
-/// A torn line whose end comes some lines later, behind another line's first 128 bytes.
+/// A torn line with its tail some lines later, after another line's first 128 bytes.
 fn torn_late() -> impl Strategy<Value = String> {
     let coll = || (0..6_u8, 0..5000_u64).prop_map(|(r, n)| coll_line(r, "AllGather", n, ""));
     let between = proptest::collection::vec(coll().prop_map(|line| line + "\n"), 0..9);
@@ -278,8 +280,8 @@ pub(crate) fn log() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![2 => text_of(piece(), 60), 1 => text_of(stamped, 60)]
 }
 
-/// Texts of a few lines that were told apart by where a chunk ends: each is walked in two pieces,
-/// cut at any line end, and line by line.
+/// Texts of a few lines that once depended on chunk ends: each is walked in two pieces, cut at any
+/// line end, and line by line.
 #[test]
 fn small_mixtures_of_damage_give_one_answer() {
     let call = |rank, op| coll_line(rank, op, 7, "\n");
@@ -288,8 +290,8 @@ fn small_mixtures_of_damage_give_one_answer() {
     let step = "Training epoch 0, iteration 1/99 | global_step: 1 | train_step_timing in s: 6.08\n";
     let glued = "  2097152  float  sum  -1";
     let texts = [
-        // An address is given by an INIT line with other text in front, before and between lines
-        // of which it is sure whose they are.
+        // An INIT line with other text in front gives an address, before and between lines of a
+        // certain process.
         vec![
             call(5, "Send"),
             glued.into(),
@@ -316,7 +318,7 @@ fn small_mixtures_of_damage_give_one_answer() {
             call(0, "Send"),
             call(5, "Send"),
         ],
-        // Lines in a string, one of which may be the end of another.
+        // Lines in a string, one of which may be the tail of another.
         vec![cut(4, 128), "x\n".into(), "uuf\\".into(), call(3, "Send")],
         vec![
             cut(1, 128),
@@ -342,7 +344,7 @@ fn small_mixtures_of_damage_give_one_answer() {
             call(0, "Send"),
             end(2, 128),
         ],
-        // One who uses another's communicator, with nobody's end to come.
+        // A process that uses another's communicator, with no tail of a third to come.
         vec![
             cut(1, 128),
             call(2, "Send"),
@@ -363,8 +365,8 @@ fn small_mixtures_of_damage_give_one_answer() {
 }
 
 proptest! {
-    // The same texts each time: of some thousand mixtures one is still told apart by where a chunk
-    // ends, where text is in front of a header; such a text is searched for with other seeds.
+    // Uses the same texts each time: one of some thousand mixtures still depends on chunk ends,
+    // with text in front of a header; other seeds search for such texts.
     #![proptest_config(ProptestConfig {
         cases: 600,
         rng_seed: RngSeed::Fixed(13),
@@ -403,7 +405,7 @@ proptest! {
         let sum = a.count_decided_lines();
         prop_assert_eq!(sum, lines, "{}", String::from_utf8_lossy(&bytes));
         prop_assert_eq!(a.calls, rows.len() as u64);
-        // A line may hold several: of those each that is not NCCL's is told.
+        // A line may hold several: the stage gets each that is not NCCL's.
         let all: Vec<&[u8]> = bytes
             .split(|&b| b == b'\n')
             .map(|line| line.strip_suffix(b"\r").unwrap_or(line))

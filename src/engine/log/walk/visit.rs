@@ -1,21 +1,21 @@
-//! What a stage is given in the walk over a chunk, and what it must do with it.
+//! The events that a walk over a chunk gives to a stage.
 //!
-//! A call whose line was torn is known only at the merge, when its line is whole again. It is given to
-//! the stage there, before the chunk's part is added: a stage adds up parts and knows no torn calls.
+//! A call from a torn line is known only at the merge, when its line is whole again. The stage gets
+//! it there, before the chunk's part is added: code that adds parts up knows no torn calls.
 
 use crate::grammar::coll::Coll;
 use crate::grammar::message::NcclMessage;
 
-/// A call met in the walk.
+/// A call that the walk met.
 #[derive(Debug, Clone, Copy)]
 pub struct LogCall<'a> {
-    /// What the line says.
+    /// The call.
     pub coll: Coll<'a>,
-    /// Who said it: a member's number.
+    /// The number of the member that made it.
     pub member: u32,
     /// The process of that member: its index in the chunk.
     pub process: u32,
-    /// The process's name is sure: else the merge may find that it is another of the chunk's
+    /// False if the merge may find that the process is another of the chunk's
     /// ([`LogVisitor::unify_processes`]).
     pub is_sure: bool,
     /// The thread, where the header is there.
@@ -26,10 +26,10 @@ pub struct LogCall<'a> {
     pub at: u64,
 }
 
-/// A call whose line was torn, and became whole in the chunk.
+/// A call from a torn line that became whole in the chunk.
 #[derive(Debug, Clone, Copy)]
 pub struct RepairedCall<'a> {
-    /// Where it comes in: the number of a slot.
+    /// The number of the slot that it belongs to.
     pub slot: u32,
     /// The call, as if its line were whole.
     pub call: LogCall<'a>,
@@ -37,16 +37,19 @@ pub struct RepairedCall<'a> {
     pub is_own: bool,
 }
 
-/// A line of NCCL's that is no call.
+/// A NCCL line that is not a call.
 #[derive(Debug, Clone, Copy)]
 pub struct MessageLine<'a> {
-    /// What it says.
+    /// Its content.
     pub message: NcclMessage<'a>,
-    /// The same as printed, with NCCL's stamp and header.
+    /// Its text as printed, with NCCL's stamp and header.
     pub text: &'a [u8],
-    /// Who says it: index of the process in the chunk; nobody's where the line has no header.
+    /// Index of the process in the chunk; a placeholder process if the line has no header.
     pub process: u32,
-    /// The same with the device that was current.
+    /// False if the merge may find that the process is another of the chunk's
+    /// ([`LogVisitor::unify_processes`]).
+    pub is_sure: bool,
+    /// The process with the device that was current.
     pub place: u32,
     /// The thread, where the header is there.
     pub tid: Option<u64>,
@@ -58,37 +61,40 @@ pub struct MessageLine<'a> {
     pub line: u64,
 }
 
-/// What a stage keeps of a chunk.
+/// A stage's part of a chunk.
 pub trait LogVisitor {
-    /// Whether messages are wanted; those who want none do not pay for reading them.
+    /// Whether messages are wanted; without them the walk does not read them.
     const MESSAGES: bool = false;
-    /// A message, in line order.
+    /// Takes a message, in line order.
     fn message(&mut self, _said: &MessageLine<'_>) {}
     /// Whether lines that are not NCCL's are wanted.
     const FOREIGN: bool = false;
-    /// A line that is not NCCL's (`Class::Foreign`), without its end, and its number from 0 in
-    /// the chunk; in line order.
+    /// Takes a line that is not NCCL's (`LineClass::Foreign`), without its end, and its number from
+    /// 0 in the chunk; in line order.
     fn foreign(&mut self, _line: &[u8], _number: u64) {}
-    /// A call, in line order.
+    /// Takes a call, in line order.
     fn call(&mut self, call: &LogCall<'_>);
-    /// A mark: what follows lies in the next gap.
+    /// Takes a mark: the next gap begins.
     fn mark(&mut self) {}
-    /// A place where calls whose lines were torn may come in, in line order; the first is 0.
+    /// Takes a place to which torn lines may add calls, in line order; the first is 0.
     fn slot(&mut self);
-    /// Some of the chunk's processes are one: for each the first that is the same. It comes after the
-    /// walk, before the calls whose lines were torn. A name that is sure is met after all that turn out
-    /// to be the same.
-    fn unify_processes(&mut self, _first: &[u32]) {}
-    /// Takes the calls whose lines were torn in at their slots, which rise. It comes after all
-    /// else: what the merge then sees is what whole lines would have left.
+    /// Learns that some processes of the chunk are one process: `first` gives for each the first
+    /// process that is the same. It is called after the walk, before `insert_torn_calls`. A name that
+    /// is sure is met after all the names that turn out to be the same process. What a stage keeps by
+    /// process and in order needs it, so there is no default: the answer would depend on chunk edges.
+    fn unify_processes(&mut self, first: &[u32]);
+    /// Adds the calls from torn lines at their slots, which rise. It is called last: the merge then
+    /// sees what whole lines would have left.
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]);
 }
 
-/// Keeps nothing: the marks and the account are all that is wanted.
+/// Keeps nothing: only the marks and the account are wanted.
 impl LogVisitor for () {
     fn call(&mut self, _call: &LogCall<'_>) {}
 
     fn slot(&mut self) {}
+
+    fn unify_processes(&mut self, _first: &[u32]) {}
 
     fn insert_torn_calls(&mut self, _calls: &[RepairedCall<'_>]) {}
 }
@@ -135,7 +141,7 @@ impl<A: LogVisitor, B: LogVisitor> LogVisitor for (A, B) {
     }
 }
 
-/// A stage that walks only where it is wanted.
+/// A stage that may be switched off.
 impl<V: LogVisitor> LogVisitor for Option<V> {
     const MESSAGES: bool = V::MESSAGES;
     const FOREIGN: bool = V::FOREIGN;
@@ -173,7 +179,7 @@ impl<V: LogVisitor> LogVisitor for Option<V> {
     }
 }
 
-/// Puts `more` into a list: each before the element at the place it names, in their order. The places
+/// Inserts `more` into a list: each before the element at the place it names, in order. The places
 /// rise.
 pub fn insert_at_places<T>(list: &mut Vec<T>, more: impl IntoIterator<Item = (usize, T)>) {
     let mut more = more.into_iter().peekable();

@@ -10,20 +10,20 @@ pub struct GridRow<'g> {
     cells: &'g [TableCell<'static>],
 }
 
-/// The rows of a table.
+/// Iterates over the rows of a table.
 pub fn iter_rows(grid: &Grid) -> impl Iterator<Item = GridRow<'_>> {
     grid.rows.iter().map(move |cells| GridRow { grid, cells })
 }
 
 impl<'g> GridRow<'g> {
-    /// The cell of a column; empty where there is no such column.
+    /// Returns the cell of a column; empty if there is no such column.
     pub(crate) fn cell_of(self, column: &str) -> &'g TableCell<'static> {
         const EMPTY: &TableCell<'static> = &TableCell::Empty;
         let at = self.grid.columns.iter().position(|name| name == column);
         at.and_then(|at| self.cells.get(at)).unwrap_or(EMPTY)
     }
 
-    /// A number, whole or not.
+    /// Returns a number, whole or not.
     pub fn number_of(self, column: &str) -> Option<f64> {
         match self.cell_of(column) {
             TableCell::Int(n) => Some(*n as f64),
@@ -32,7 +32,7 @@ impl<'g> GridRow<'g> {
         }
     }
 
-    /// A whole number.
+    /// Returns a whole number.
     pub fn whole_number_of(self, column: &str) -> Option<u128> {
         match self.cell_of(column) {
             TableCell::Int(n) => Some(*n),
@@ -40,13 +40,13 @@ impl<'g> GridRow<'g> {
         }
     }
 
-    /// A text; a number as it is written.
+    /// Returns a text; a number as it is written.
     pub fn text_of(self, column: &str) -> String {
         plain_text(self.cell_of(column))
     }
 }
 
-/// A cell as it is written in CSV, without quotes.
+/// Returns a cell as it is written in CSV, without quotes.
 pub fn plain_text(cell: &TableCell<'_>) -> String {
     match cell {
         TableCell::Int(n) => n.to_string(),

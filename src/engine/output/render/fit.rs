@@ -1,16 +1,17 @@
-//! Which columns of a table a terminal has room for.
+//! Decides which columns of a table fit into a terminal.
 
+use crate::output::limits::{MAX_TEXT_WIDTH, MIN_TEXT_WIDTH};
 use unicode_width::UnicodeWidthStr;
 
 /// A column, and the room it gets.
 #[derive(Debug)]
 pub(super) struct FittedColumn {
     pub(super) name: String,
-    /// Of its header and its widest cell; then what it gets.
+    /// The width of its header and its widest cell; after fitting, the width that it gets.
     pub(super) width: usize,
     /// No row has a value.
     pub(super) is_empty: bool,
-    /// It has texts: they stand at the left, and may be cut.
+    /// It has texts: they are aligned to the left, and may be cut.
     pub(super) is_text: bool,
     pub(super) is_kept: bool,
 }
@@ -26,7 +27,8 @@ impl FittedColumn {
         }
     }
 
-    /// What it needs to be of use: a long text is cut before a column is left out for it.
+    /// Returns the width that it needs to be of use: a long text is cut before a column is left out
+    /// for it.
     fn min_width(&self, most: usize) -> usize {
         match self.is_text {
             true => self.width.min(most.max(self.name.width())),
@@ -35,20 +37,15 @@ impl FittedColumn {
     }
 }
 
-/// A text is cut to so many characters before other columns are left out ...
-const MAX_TEXT_WIDTH: usize = 40;
-/// ... and to so many when nothing else can be.
-const MIN_TEXT_WIDTH: usize = 16;
-
 /// Pictures of what other columns have as numbers.
 const BAR_COLUMNS: [&str; 2] = ["share of calls", "strip"];
 
-/// Where a row is from, in columns at the end.
+/// Columns at the end that locate a row's source.
 const POSITION_COLUMNS: [&str; 4] = ["text", "line", "input", "file"];
 
-/// Columns that follow from others, or tell less than they: what is least missed is first.
+/// Columns that follow from others, or show less than they: the least missed is first.
 const DERIVED_COLUMNS: [&str; 82] = [
-    // What a line says at length.
+    // The long text of a line.
     "advice",
     "why",
     "evidence",
@@ -143,9 +140,9 @@ const DERIVED_COLUMNS: [&str; 82] = [
     "sums_calls",
 ];
 
-/// Leaves columns out, and cuts texts, until a row has room in `width` characters, with `between`
-/// blanks between two columns: first pictures, then what is empty, then what is derived, then the
-/// last ones. The names of those that are left out, in this order.
+/// Leaves columns out, and cuts texts, until a row fits into `width` characters, with `between`
+/// blanks between two columns: first pictures, then empty columns, then derived ones, then the last
+/// ones. Returns the names of the columns that are left out, in this order.
 pub(super) fn fit_columns(
     columns: &mut [FittedColumn],
     between: usize,
@@ -153,23 +150,25 @@ pub(super) fn fit_columns(
 ) -> Vec<String> {
     let mut left_out = Vec::new();
     let mut most = MAX_TEXT_WIDTH;
+    let is_too_wide =
+        |columns: &[FittedColumn]| row_width(columns, between, MAX_TEXT_WIDTH) > width;
     let bars = |c: &FittedColumn| BAR_COLUMNS.contains(&c.name.as_str());
-    leave_columns_out(columns, (between, width, most), &mut left_out, bars);
+    leave_columns_out(columns, is_too_wide, &mut left_out, bars);
     let is_empty = |c: &FittedColumn| c.is_empty;
-    leave_columns_out(columns, (between, width, most), &mut left_out, is_empty);
+    leave_columns_out(columns, is_too_wide, &mut left_out, is_empty);
     while let Some(last) = columns.iter().rposition(|c| c.is_kept)
         && POSITION_COLUMNS.contains(&columns[last].name.as_str())
         && last > 0
-        && row_width(columns, between, most) > width
+        && is_too_wide(columns)
     {
         columns[last].is_kept = false;
         left_out.push(columns[last].name.clone());
     }
     for name in DERIVED_COLUMNS {
         let is_it = |c: &FittedColumn| c.name == name;
-        leave_columns_out(columns, (between, width, most), &mut left_out, is_it);
+        leave_columns_out(columns, is_too_wide, &mut left_out, is_it);
     }
-    if row_width(columns, between, most) > width {
+    if is_too_wide(columns) {
         most = MIN_TEXT_WIDTH;
     }
     for at in (1..columns.len()).rev() {
@@ -178,7 +177,7 @@ pub(super) fn fit_columns(
             left_out.push(columns[at].name.clone());
         }
     }
-    // What is left is given to those that were cut, from the left.
+    // The rest of the width goes to the cut columns, from the left.
     let mut free = width.saturating_sub(row_width(columns, between, most));
     for column in columns.iter_mut().filter(|column| column.is_kept) {
         let need = column.min_width(most);
@@ -189,23 +188,24 @@ pub(super) fn fit_columns(
     left_out
 }
 
-/// Leaves out what `is_it`, from the right, while there is no room; never the first column.
+/// Leaves out columns that are `is_it`, from the right, while there is no room; never the first
+/// column.
 fn leave_columns_out(
     columns: &mut [FittedColumn],
-    (between, width, most): (usize, usize, usize),
+    is_too_wide: impl Fn(&[FittedColumn]) -> bool,
     left_out: &mut Vec<String>,
     is_it: impl Fn(&FittedColumn) -> bool,
 ) {
     for at in (1..columns.len()).rev() {
         let column = &columns[at];
-        if column.is_kept && is_it(column) && row_width(columns, between, most) > width {
+        if column.is_kept && is_it(column) && is_too_wide(columns) {
             columns[at].is_kept = false;
             left_out.push(columns[at].name.clone());
         }
     }
 }
 
-/// The characters of a row.
+/// Counts the characters of a row.
 fn row_width(columns: &[FittedColumn], between: usize, most: usize) -> usize {
     let kept = columns.iter().filter(|column| column.is_kept);
     let widths = kept.map(|column| column.min_width(most) + between);

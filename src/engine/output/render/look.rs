@@ -1,31 +1,30 @@
-//! A table for people: numbers to the right, in groups of three, and where it goes to a terminal
-//! only what fits one.
+//! A table for people: numbers to the right, in groups of three; a terminal gets only as much as
+//! fits.
 
 use super::TableCell;
 use super::fit::{self, FittedColumn};
 use super::units::{group_digits, percent_text, short_bytes, short_number};
 use crate::error::escape::escape_for_terminal;
+use crate::output::limits::COLUMN_SPACE;
+pub use crate::output::limits::MAX_TERMINAL_ROWS;
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Where a table is drawn. By default not on a terminal: with all columns and rows, every number in
-/// full.
+/// The place where a table is drawn. By default it is no terminal: all columns and rows are drawn,
+/// every number in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DrawStyle {
-    /// The characters of a terminal's line. On a terminal columns are left out until rows fit, and
+    /// The characters of a terminal's line. On a terminal, columns are left out until rows fit, and
     /// bytes have units.
     pub width: Option<usize>,
-    /// Only so many rows are drawn.
+    /// Rows that are drawn.
     pub rows: Option<usize>,
     /// Whether colours are used.
     pub colour: bool,
 }
 
-/// How many rows a terminal gets: more than one looks at, and few enough to find the table's head.
-pub const MAX_TERMINAL_ROWS: usize = 100;
-
-/// A table whose rows come one after the other.
+/// A table with rows that come one after the other.
 #[derive(Debug)]
 pub struct DrawnTable<'c> {
     names: &'c [String],
@@ -36,7 +35,7 @@ pub struct DrawnTable<'c> {
     more: u128,
 }
 
-/// What numbers are names of something: no groups of three, and no sums.
+/// Columns with numbers that are names: no groups of three, and no sums.
 const NAME_COLUMNS: [&str; 22] = [
     "pid",
     "tid",
@@ -62,11 +61,8 @@ const NAME_COLUMNS: [&str; 22] = [
     "to_rank",
 ];
 
-/// The space between two columns.
-const COLUMN_SPACE: usize = 2;
-
 impl<'c> DrawnTable<'c> {
-    /// No rows yet, under these columns.
+    /// Begins without rows, under these columns.
     pub fn new(names: &'c [String], look: DrawStyle) -> DrawnTable<'c> {
         let columns = names.iter().map(|name| FittedColumn::new(name)).collect();
         DrawnTable {
@@ -78,7 +74,7 @@ impl<'c> DrawnTable<'c> {
         }
     }
 
-    /// One more row.
+    /// Adds a row.
     pub fn add_row<'r, 'v: 'r>(&mut self, cells: impl Iterator<Item = &'r TableCell<'v>>) {
         if self.look.rows.is_some_and(|most| self.rows.len() >= most) {
             self.more += 1;
@@ -96,7 +92,7 @@ impl<'c> DrawnTable<'c> {
         self.rows.push(texts);
     }
 
-    /// The table.
+    /// Draws the table.
     pub fn finish_text(mut self) -> String {
         let left_out = match self.look.width {
             Some(width) => fit::fit_columns(&mut self.columns, COLUMN_SPACE, width),
@@ -155,7 +151,7 @@ impl<'c> DrawnTable<'c> {
         out.push('\n');
     }
 
-    /// What is not drawn.
+    /// Rows and columns that are not drawn.
     fn push_left_out(&self, left_out: &[String], out: &mut String) {
         let mut notes = Vec::new();
         if self.more > 0 {
@@ -177,7 +173,7 @@ impl<'c> DrawnTable<'c> {
     }
 }
 
-/// A cell as people look at it.
+/// Formats a cell for people.
 fn cell_text(cell: &TableCell<'_>, name: &str, has_units: bool) -> String {
     let is_bytes = name == "bytes" || name.ends_with("_bytes");
     match cell {
@@ -192,7 +188,7 @@ fn cell_text(cell: &TableCell<'_>, name: &str, has_units: bool) -> String {
     }
 }
 
-/// The colour of a value: how bad it is, and what changed.
+/// Returns the colour of a value by its severity or change.
 pub(super) fn value_style(column: &str, text: &str) -> Option<Style> {
     let colour = match (column, text) {
         ("severity", "error") | ("verdict", "violated") | ("change", "only-a") => AnsiColor::Red,
@@ -209,7 +205,7 @@ pub(super) fn value_style(column: &str, text: &str) -> Option<Style> {
     })
 }
 
-/// The beginning of a text that is too wide, with a mark that more follows.
+/// Returns the beginning of a text that is too wide, with a mark that more follows.
 pub fn cut_text(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
     if text.width() <= width {
         return text.into();
@@ -228,7 +224,7 @@ pub fn cut_text(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
     kept.into()
 }
 
-/// A sentence in lines of at most `width` characters, broken between words where they fit.
+/// Breaks a sentence into lines of at most `width` characters, between words if they fit.
 pub fn wrap_text(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     // The characters of the last line.
@@ -299,7 +295,7 @@ Send       5488      65 536  12 884 901 888  █████
 Recv       5488      65 536  12 884 901 888  █████
 Recv       5488      65 536  12 884 901 888  █████
 ";
-        // A number of a process is a name.
+        // A process's number is a name.
         let full = full.replace("op         pid ", "op          pid");
         assert_eq!(drawn(&names, &rows, DrawStyle::default()), full);
         let narrow = "\
@@ -330,8 +326,8 @@ them)
     }
 
     proptest! {
-        /// Whatever is in the cells, no line is wider than the terminal, and no column vanishes
-        /// without a word.
+        /// For any cells, no line is wider than the terminal, and no column vanishes without a
+        /// note.
         #[test]
         fn no_line_is_wider_than_the_terminal(
             width in 1..220_usize,

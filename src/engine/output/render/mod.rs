@@ -1,5 +1,5 @@
-//! Rows as bytes: CSV, JSON lines, or a table drawn for a terminal. What is drawn never depends
-//! on whether someone looks, only on the format asked for.
+//! Rows as bytes: CSV, JSON lines, or a table drawn for a terminal. The bytes depend only on the
+//! format that was asked for, never on whether the output is a terminal.
 
 pub mod cells;
 mod fit;
@@ -10,6 +10,7 @@ pub mod units;
 pub mod wrap;
 
 use crate::error::{Error, Result};
+use crate::output::limits::ROWS_PER_PART;
 use crate::pool;
 use look::{DrawStyle, DrawnTable};
 use std::borrow::Cow;
@@ -25,11 +26,11 @@ pub enum TableCell<'a> {
     Int(u128),
     /// A number with a fraction, in its shortest form.
     Float(f64),
-    /// A part of a whole; in percent where people look at it.
+    /// A part of a whole; in percent for people.
     Share(f64),
     /// A text.
     Text(Cow<'a, [u8]>),
-    /// Not known.
+    /// An unknown value.
     Empty,
 }
 
@@ -86,7 +87,7 @@ impl From<f64> for TableCell<'_> {
 }
 
 impl TableCell<'_> {
-    /// What part `n` is of `whole`; not known where there is no whole.
+    /// Returns the part that `n` is of `whole`; unknown if there is no whole.
     pub fn share_of(n: f64, whole: f64) -> Self {
         let share = n / whole;
         if share.is_finite() {
@@ -98,7 +99,7 @@ impl TableCell<'_> {
 }
 
 impl TableCell<'_> {
-    /// The same, kept.
+    /// Returns an owned cell.
     pub fn into_owned(self) -> TableCell<'static> {
         match self {
             TableCell::Int(n) => TableCell::Int(n),
@@ -110,7 +111,7 @@ impl TableCell<'_> {
     }
 }
 
-/// Rows under named columns, kept.
+/// Owned rows under named columns.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Grid {
     /// The columns' names.
@@ -141,7 +142,7 @@ impl<'a> From<&'a Grid> for Sheet<'a> {
 }
 
 impl<'a> Sheet<'a> {
-    /// So many rows, of which `row` makes each when it is written.
+    /// A number of rows; `row` makes each when it is written.
     pub fn from_rows(
         columns: Vec<String>,
         rows: usize,
@@ -160,30 +161,26 @@ impl<'a> Sheet<'a> {
     }
 }
 
-/// Rows that are made into text at a time.
-const ROWS_PER_PART: usize = 4096;
-
 fn split_rows(rows: usize) -> Vec<Range<usize>> {
     let from = (0..rows).step_by(ROWS_PER_PART);
     from.map(|from| from..rows.min(from + ROWS_PER_PART))
         .collect()
 }
 
-/// Gives rows that are there as they are.
+/// Gives owned rows as they are.
 fn emit_rows(rows: &[Vec<TableCell<'static>>], sink: &mut dyn RowGroupSink) {
     sink.group(&[], &[], &mut |out| rows.iter().for_each(|row| out(row)));
 }
 
-/// Who takes the rows of a part, a group at a time.
+/// A receiver of the rows of a part, a group at a time.
 pub trait RowGroupSink {
-    /// The rows of a group: `columns` are in front of each, and `own` gives what follows
-    /// them, row by row. `made_of` is a number of the group, the same in all parts, and all that
-    /// the rows after the columns depend on: where equal words come again, so do equal rows. It
-    /// is empty where that is not said.
+    /// Takes the rows of a group: `columns` are in front of each, and `own` gives the rest, row by
+    /// row. `made_of` has a number of the group, which is equal in all parts, and everything that the
+    /// rest depends on: equal words give equal rows. It is empty if that is unknown.
     fn group(&mut self, columns: &[TableCell<'_>], made_of: &[u64], own: &mut OwnColumns<'_>);
 }
 
-/// Gives each row to what it is handed.
+/// Gives each row to a function.
 pub type OwnColumns<'a> = dyn FnMut(&mut dyn FnMut(&[TableCell<'_>])) + 'a;
 
 /// Gives the rows of a part.
@@ -221,7 +218,7 @@ impl<F: RowSyntax> RowGroupSink for TextRowSink<'_, F> {
 }
 
 impl Sheet<'_> {
-    /// All rows.
+    /// Returns all rows.
     pub fn to_grid(&self) -> Grid {
         let mut rows = Vec::new();
         self.each_row(|columns, own| {
@@ -251,7 +248,7 @@ impl Sheet<'_> {
         self.write_rows(jobs, out, &CsvSyntax)
     }
 
-    /// Writes each row as a line of JSON with all columns; what is not known is null.
+    /// Writes each row as a line of JSON with all columns; unknown values are null.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -259,10 +256,10 @@ impl Sheet<'_> {
         self.write_rows(jobs, out, &JsonSyntax(&self.columns, b"\n"))
     }
 
-    /// The rows as one list of JSON.
+    /// Returns the rows as one list of JSON.
     pub fn to_json(&self, jobs: usize) -> Vec<u8> {
         let mut list = b"[".to_vec();
-        // There is no error in writing to memory.
+        // Writing to memory cannot fail.
         let _ = self.write_rows(jobs, &mut list, &JsonSyntax(&self.columns, b","));
         list.pop_if(|last| *last == b',');
         list.push(b']');
@@ -278,7 +275,7 @@ impl Sheet<'_> {
     ) -> Result<()> {
         // One part needs no threads.
         let jobs = jobs.min(self.parts.len());
-        // What is written leaves its memory and the texts it made to the next part.
+        // Writing leaves its memory and the texts it made to the next part.
         let spare = Mutex::new(Vec::<RenderedRows>::new());
         let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
         let text = |part: Range<usize>| {
@@ -312,7 +309,7 @@ impl Sheet<'_> {
     }
 }
 
-/// A number as AWK prints it: whole ones in full, others with `%.6g`.
+/// Formats a number as AWK does: whole ones in full, others with `%.6g`.
 pub fn awk_number(x: f64) -> String {
     if x == x.trunc() && x.abs() < 1e16 {
         return format!("{x:.0}");

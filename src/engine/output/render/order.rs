@@ -39,7 +39,7 @@ pub struct RowOrder {
 }
 
 impl RowOrder {
-    /// True where rows stay as they are.
+    /// Returns true if rows stay as they are.
     pub fn is_nothing(&self) -> bool {
         self.by.is_empty() && self.top.is_none()
     }
@@ -69,7 +69,7 @@ impl RowOrder {
     }
 }
 
-/// Where a column is.
+/// Returns the place of a column.
 fn find_column(columns: &[String], name: &str) -> Result<usize> {
     columns.iter().position(|is| is == name).ok_or_else(|| {
         Error::Usage(format!(
@@ -79,7 +79,7 @@ fn find_column(columns: &[String], name: &str) -> Result<usize> {
     })
 }
 
-/// Two values of a column; what is not known comes last.
+/// Compares two values of a column; unknown ones come last.
 fn compare_directed(a: Option<&TableCell<'_>>, b: Option<&TableCell<'_>>, falls: bool) -> Ordering {
     let known = |cell: Option<&TableCell<'_>>| !matches!(cell, None | Some(TableCell::Empty));
     match (a, b) {
@@ -91,7 +91,7 @@ fn compare_directed(a: Option<&TableCell<'_>>, b: Option<&TableCell<'_>>, falls:
     }
 }
 
-/// Numbers by their size and before texts, texts by their bytes.
+/// Compares numbers by size and before texts, texts by bytes.
 fn compare_cells(a: &TableCell<'_>, b: &TableCell<'_>) -> Ordering {
     use TableCell::{Float, Int, Share, Text};
     match (a, b) {
@@ -106,10 +106,10 @@ fn compare_cells(a: &TableCell<'_>, b: &TableCell<'_>) -> Ordering {
     }
 }
 
-/// A whole number and one with a fraction, exactly: a sort must not see `a < b` where both equal a
-/// third.
+/// Compares a whole number and one with a fraction, exactly: a sort must not see `a < b` if both
+/// equal a third.
 fn compare_whole_fraction(whole: u128, x: f64) -> Ordering {
-    // Rust's conversion ends at the limits.
+    // Rust's conversion is clamped to the limits.
     let of_x = x.trunc() as u128;
     match whole.cmp(&of_x) {
         _ if x.is_sign_negative() => Ordering::Greater,

@@ -1,14 +1,17 @@
-//! Groups of rows as text, each made once: the steps of a job are alike, and a group whose calls
-//! are those of an earlier step has the same rows after other columns.
+//! Groups of rows as text, each made once: the steps of a job are alike, and a group with the calls
+//! of an earlier step has the same rows after other columns.
 
 use super::{OwnColumns, TableCell};
+use crate::output::limits::{
+    MAX_CACHED_BYTES, MAX_CACHED_FRACTIONS, MAX_CACHED_GROUP_WORDS, MAX_CACHED_GROUPS,
+};
 use crate::output::table::push_csv_text;
 
-/// How a row is written.
+/// The format of a row.
 pub(super) trait RowSyntax {
     /// Begins a row.
     fn begin(&self, out: &mut Vec<u8>);
-    /// Appends the cell of the column `at`, with what parts it from the next.
+    /// Appends the cell of the column `at`, with the separator to the next.
     fn cell(&self, at: usize, cell: &TableCell<'_>, numbers: &mut FractionCache, out: &mut Vec<u8>);
     /// Ends a row.
     fn end(&self, out: &mut Vec<u8>);
@@ -34,7 +37,7 @@ impl RowSyntax for CsvSyntax {
     }
 }
 
-/// An object with a value under each column's name, and what follows it; null is not known.
+/// An object with a value under each column's name, and its separator; null is unknown.
 pub(super) struct JsonSyntax<'a>(pub(super) &'a [String], pub(super) &'static [u8]);
 
 impl RowSyntax for JsonSyntax<'_> {
@@ -54,11 +57,11 @@ impl RowSyntax for JsonSyntax<'_> {
         out.extend_from_slice(b"\":");
         match cell {
             TableCell::Empty => out.extend_from_slice(b"null"),
-            // As in CSV: an empty field is not known.
+            // As in CSV, an empty field is unknown.
             TableCell::Text(text) if text.is_empty() => out.extend_from_slice(b"null"),
             TableCell::Text(text) => {
                 let text = String::from_utf8_lossy(text);
-                // A string into a buffer: neither can fail.
+                // Writing a string to a buffer cannot fail.
                 let _ = serde_json::to_writer(&mut *out, &*text);
             }
             cell => numbers.append_number(cell, out),
@@ -73,14 +76,14 @@ impl RowSyntax for JsonSyntax<'_> {
     }
 }
 
-/// Rows as text, in memory that is used again.
+/// Rows as text, in memory that is reused.
 pub(super) struct RenderedRows {
     /// The rows.
     pub(super) text: Vec<u8>,
-    /// The columns in front of the group in hand.
+    /// The columns in front of the current group.
     front: Vec<u8>,
     numbers: FractionCache,
-    /// Groups as they were last, by their numbers.
+    /// The last form of each group, by number.
     known: Vec<CachedGroupRows>,
     /// How many bytes of them are kept.
     kept: usize,
@@ -93,16 +96,9 @@ pub(super) struct RenderedRows {
 struct CachedGroupRows {
     made_of: Vec<u64>,
     text: Vec<u8>,
-    /// Where each row's text ends.
+    /// The end of each row's text.
     ends: Vec<usize>,
 }
-
-/// Groups from this number on are not kept.
-const MAX_CACHED_GROUPS: u64 = 1 << 14;
-/// Nor are groups that are made of more words.
-const MAX_CACHED_GROUP_WORDS: usize = 512;
-/// When so many bytes are kept, no more groups are.
-const MAX_CACHED_BYTES: usize = if cfg!(test) { 1 << 12 } else { 4 << 20 };
 
 impl CachedGroupRows {
     fn count_bytes(&self) -> usize {
@@ -122,7 +118,7 @@ impl RenderedRows {
         }
     }
 
-    /// Appends the rows of a group; see [`super::Sink::group`].
+    /// Appends the rows of a group; see [`super::RowGroupSink::group`].
     pub(super) fn append_group(
         &mut self,
         form: &impl RowSyntax,
@@ -163,7 +159,7 @@ impl RenderedRows {
     }
 }
 
-/// Where the rows of a group are, or are to be.
+/// Returns the slot of a group's rows.
 fn cached_rows<'r>(
     known: &'r mut Vec<CachedGroupRows>,
     other: &'r mut CachedGroupRows,
@@ -186,23 +182,21 @@ fn cached_rows<'r>(
     }
 }
 
-/// Fractions as text. The steps of a job are alike and so are their shares: to look one up is
-/// cheaper than to find its shortest form again.
+/// Fractions as text. The steps of a job are alike and so are their shares: a lookup is cheaper
+/// than the search for the shortest form.
 pub(super) struct FractionCache {
     known: Vec<(u64, String)>,
 }
 
 impl FractionCache {
-    const PLACES: usize = 256;
-
     fn new() -> FractionCache {
         // No finite number has these bits.
         FractionCache {
-            known: vec![(u64::MAX, String::new()); FractionCache::PLACES],
+            known: vec![(u64::MAX, String::new()); MAX_CACHED_FRACTIONS],
         }
     }
 
-    /// Appends a number; nothing for what is none.
+    /// Appends a number, or nothing.
     fn append_number(&mut self, cell: &TableCell<'_>, out: &mut Vec<u8>) {
         match cell {
             TableCell::Int(n) => match u64::try_from(*n) {
@@ -223,7 +217,8 @@ impl FractionCache {
     }
 }
 
-/// A number with at most nine significant digits, in its shortest form; a whole one in full.
+/// Formats a number with at most nine significant digits, in its shortest form; a whole one in
+/// full.
 pub(crate) fn nine_digits(x: f64) -> String {
     let is_whole = x.fract() == 0.0;
     let rounded = format!("{x:.8e}").parse().ok().filter(|_| !is_whole);
@@ -254,7 +249,7 @@ mod tests {
             "-0.1",
             "0.000000000666666667",
         ];
-        // Half of the last digit goes to the even one.
+        // Half of the last digit rounds to even.
         assert_eq!(
             of.map(nine_digits),
             expected.map(|text| text.replace("174.3", "174.2"))
@@ -262,7 +257,7 @@ mod tests {
     }
 
     proptest! {
-        /// Groups, some of which want the same place and some too large for it, in a few steps.
+        /// Groups of a few steps: some have the same slot, and some are too large to be kept.
         #[test]
         fn rows_that_come_again_are_those_that_are_made_anew(
             parts in proptest::collection::vec(proptest::collection::vec((
@@ -291,7 +286,7 @@ mod tests {
                     }
                 }),
             };
-            // A grid says nothing of what its rows are made of.
+            // A grid does not know what its rows are made of.
             let anew = Sheet::from(sheet.to_grid());
             let (mut got, mut want) = (Vec::new(), Vec::new());
             sheet.write_csv(jobs, &mut got).unwrap();

@@ -1,6 +1,6 @@
 //! Numbers for people: grouped, short, in percent, with units; bars.
 
-/// `1234567` as `1 234 567`.
+/// Formats `1234567` as `1 234 567`.
 pub fn group_digits(n: u128) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -13,7 +13,7 @@ pub fn group_digits(n: u128) -> String {
     text
 }
 
-/// A fraction to look at: four significant digits.
+/// Formats a fraction with four significant digits.
 pub(super) fn short_number(x: f64) -> String {
     if x == 0.0 {
         return "0".to_owned();
@@ -26,7 +26,7 @@ pub(super) fn short_number(x: f64) -> String {
     format!("{x:.decimals$}")
 }
 
-/// A part of a whole to look at.
+/// Formats a part of a whole in percent.
 pub(super) fn percent_text(share: f64) -> String {
     if share > 0.0 && share < 0.00005 {
         return "<0.01 %".to_owned();
@@ -34,7 +34,7 @@ pub(super) fn percent_text(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-/// A bar of block characters, `share` of `width` wide, to eighths of a character.
+/// Draws a bar of block characters, `share` of `width` wide, to eighths of a character.
 pub fn block_bar(share: f64, width: usize) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
@@ -47,7 +47,7 @@ pub fn block_bar(share: f64, width: usize) -> String {
     text
 }
 
-/// A size in the largest unit of 1024 of which it has one.
+/// Formats a size in the largest unit of 1024 that is not larger than it.
 pub fn short_bytes(bytes: f64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024.0 {
@@ -67,7 +67,7 @@ pub fn short_bytes(bytes: f64) -> String {
     }
 }
 
-/// Seconds with four digits.
+/// Formats seconds with four digits.
 pub fn seconds_text(s: f64) -> String {
     match s {
         _ if s == 0.0 => "0 s".to_owned(),

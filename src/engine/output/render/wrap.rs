@@ -1,5 +1,5 @@
-//! Text in lines that fit a terminal: what is too long goes on below its own beginning, and the word
-//! that names how bad something is has its colour.
+//! Wraps text into lines that fit a terminal: a long line goes on below its own beginning, and the
+//! word that names its severity has its colour.
 
 use super::look::{DrawStyle, value_style, wrap_text};
 use crate::error::escape::escape_for_terminal;
@@ -67,7 +67,7 @@ impl<W: Write> Write for WrapWriter<W> {
     }
 }
 
-/// A line that is to be copied stays whole.
+/// A line that people copy stays whole.
 fn is_command(line: &str) -> bool {
     let word = line.trim_start().split(' ').next().unwrap_or_default();
     word.split_once('=').is_some_and(|(name, _)| {
@@ -75,8 +75,8 @@ fn is_command(line: &str) -> bool {
     })
 }
 
-/// A line in several: the others begin where its text does, after blanks and a word that two blanks
-/// follow.
+/// Breaks a line into several: the later ones begin below its text, after blanks and a word that
+/// two blanks follow.
 fn wrap_hanging(line: &str, width: usize) -> Vec<String> {
     if line.width() <= width {
         return vec![line.to_owned()];

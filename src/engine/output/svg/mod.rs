@@ -7,13 +7,10 @@
 
 pub mod plot;
 
-use plot::{PLOT_WIDTH, Plot};
+use crate::output::limits::{LINE_HEIGHT, PICTURE_MARGIN, PLOT_WIDTH};
+use plot::Plot;
 use std::fmt::Write as _;
 use svg::node::Value;
-
-/// The space around plots, and a line's height.
-const PICTURE_MARGIN: f64 = 16.0;
-const LINE_HEIGHT: f64 = 20.0;
 
 /// A picture that is a file of its own: `plots` under each other, with their names, and `notes` above.
 pub fn draw_picture(notes: &[String], plots: &[Plot]) -> String {

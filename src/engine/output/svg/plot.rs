@@ -1,40 +1,35 @@
-//! Bars, strips and maps as SVG. Colours are classes, which the style around sets for light and dark;
-//! each mark has its numbers in a title.
+//! Bars, strips and maps as SVG. Colours are classes, and the surrounding style sets them for light
+//! and dark; the title of each mark has its numbers.
 
+use crate::output::limits::{
+    CHARACTER_WIDTH, COLUMNS_HEIGHT, HIGH_COLUMN_RATIO, HIGH_COLUMNS_ONE_IN, LABEL_WIDTH,
+    MAX_PLOT_COLUMNS, PLOT_WIDTH, STRIP_HEIGHT,
+};
 use crate::output::render::look::cut_text;
 use svg::node::element::Element;
 use svg::node::{Node, Text};
 
-/// How wide a plot is, in units of its own.
-pub(super) const PLOT_WIDTH: f64 = 960.0;
-/// What is left of it, for labels.
-const LABEL_WIDTH: f64 = 180.0;
-/// How wide a character is at most, but for the widest.
-const CHARACTER_WIDTH: f64 = 7.7;
-/// How many columns a plot has; of several values behind one the largest is drawn.
-const MAX_PLOT_COLUMNS: usize = 240;
-
-/// A mark: how large, what it is, its class, and where it leads.
+/// A mark: its size, text, class and link.
 #[derive(Debug, Clone, Default)]
 pub struct PlotMark {
-    /// How large, in the plot's unit.
+    /// Its size, in the plot's unit.
     pub value: f64,
-    /// What is shown of it under a pointer.
+    /// The text under a pointer.
     pub title: String,
     /// The class that gives it its colour.
     pub class: &'static str,
-    /// Where it leads.
+    /// Its link.
     pub link: Option<String>,
-    /// What is written on it in a map, where there is room.
+    /// The text on it in a map, if there is room.
     pub text: String,
 }
 
 /// A row of marks side by side, with its name.
 #[derive(Debug, Clone, Default)]
 pub struct PlotStrip {
-    /// What stands at its left.
+    /// The text at its left.
     pub name: String,
-    /// From left to right.
+    /// Its marks from left to right.
     pub marks: Vec<PlotMark>,
 }
 
@@ -57,7 +52,7 @@ fn svg_text(x: f64, y: f64, anchor: &str, words: &str) -> Element {
 /// A drawn plot.
 #[derive(Debug, Clone)]
 pub struct Plot {
-    /// What it shows, for those who cannot see it, too.
+    /// A description, also for people with a screen reader.
     pub(super) name: String,
     pub(super) height: f64,
     pub(super) svg: Element,
@@ -80,13 +75,13 @@ impl Plot {
         self.svg.append(child);
     }
 
-    /// As a part of a page.
+    /// Returns the plot as a part of a page.
     pub fn inline_svg(&self) -> String {
         self.svg.to_string()
     }
 }
 
-/// A rectangle with its title, which may lead somewhere.
+/// Draws a rectangle with its title and link.
 fn svg_mark(of: &PlotMark, place: &[(&str, f64)]) -> Element {
     let mut shape = svg_element("rect", place);
     shape.assign("class", of.class);
@@ -107,15 +102,14 @@ fn svg_mark(of: &PlotMark, place: &[(&str, f64)]) -> Element {
     }
 }
 
-/// Values from left to right, from 0 on; `scale` writes the largest, `ends` are what is under the first
-/// and the last.
+/// Draws values from left to right, from 0 on; `scale` formats the largest, `ends` are the texts
+/// below the first and the last.
 pub fn draw_columns(
     name: &str,
     marks: &[PlotMark],
     scale: impl Fn(f64) -> String,
     ends: (String, String),
 ) -> Option<Plot> {
-    const HEIGHT: f64 = 180.0;
     let most = marks.iter().map(|m| m.value).fold(0.0, f64::max);
     if marks.is_empty() || most <= 0.0 || !most.is_finite() {
         return None;
@@ -126,14 +120,14 @@ pub fn draw_columns(
     let top = upper_edge(groups.clone().map(largest).collect());
     let wide = ((PLOT_WIDTH - LABEL_WIDTH) / groups.len() as f64).min(48.0);
     let end = LABEL_WIDTH + wide * groups.len() as f64;
-    // With links in it a plot is no single picture.
+    // A plot with links is no single picture.
     let is_linked = marks.iter().any(|mark| mark.link.is_some());
-    let mut plot = Plot::new(name, HEIGHT + 30.0);
+    let mut plot = Plot::new(name, COLUMNS_HEIGHT + 30.0);
     if is_linked {
         plot.svg.assign("role", "group");
     }
     for part in [1.0, 0.5, 0.0] {
-        let y = 10.0 + HEIGHT * (1.0 - part);
+        let y = 10.0 + COLUMNS_HEIGHT * (1.0 - part);
         let line = [
             ("x1", LABEL_WIDTH),
             ("x2", PLOT_WIDTH),
@@ -150,17 +144,17 @@ pub fn draw_columns(
             &scale(top * part),
         ));
     }
-    // Where the last words beside a column end.
+    // The end of the last text beside a column.
     let mut written = 0.0;
     let groups_are_many = end - LABEL_WIDTH > 160.0;
     for (at, group) in groups.enumerate() {
         let largest = group.iter().max_by(|a, b| a.value.total_cmp(&b.value));
         let Some(largest) = largest else { continue };
-        let high = HEIGHT * (largest.value / top).clamp(0.0, 1.0);
+        let high = COLUMNS_HEIGHT * (largest.value / top).clamp(0.0, 1.0);
         let x = LABEL_WIDTH + at as f64 * wide;
         let place = [
             ("x", x),
-            ("y", 10.0 + HEIGHT - high),
+            ("y", 10.0 + COLUMNS_HEIGHT - high),
             (
                 "width",
                 (wide - if wide > 3.0 { 1.0 } else { 0.0 }).max(0.5),
@@ -169,10 +163,10 @@ pub fn draw_columns(
         ];
         plot.append_element(svg_mark(largest, &place));
         if largest.value > top {
-            mark_cut_column(&mut plot, (x, wide), &scale(largest.value), &mut written);
+            mark_cut_column(&mut plot, x, wide, &scale(largest.value), &mut written);
         }
     }
-    let under = HEIGHT + 26.0;
+    let under = COLUMNS_HEIGHT + 26.0;
     plot.append_element(svg_text(LABEL_WIDTH, under, "start", &ends.0));
     if groups_are_many {
         plot.append_element(svg_text(end, under, "end", &ends.1));
@@ -180,13 +174,8 @@ pub fn draw_columns(
     Some(plot)
 }
 
-/// One column in so many may be higher than the plot ...
-const HIGH_COLUMNS_ONE_IN: usize = 10;
-/// ... where it is so many times as high as the others.
-const HIGH_COLUMN_RATIO: f64 = 4.0;
-
-/// What the upper edge is: the largest value, or twice the largest but of a few columns that are far
-/// above the others, as a job's first step may be. These would leave nothing to see of the rest.
+/// Returns the upper edge: the largest value, or twice the largest without a few columns that are
+/// far above the others, as a job's first step may be. These would leave the rest too small to see.
 fn upper_edge(mut columns: Vec<f64>) -> f64 {
     columns.sort_by(f64::total_cmp);
     let most = columns.last().copied().unwrap_or(0.0);
@@ -198,9 +187,9 @@ fn upper_edge(mut columns: Vec<f64>) -> f64 {
     }
 }
 
-/// Marks a column that is higher than the plot: a gap, and its value beside it, where there is room for
-/// the words; `written` is where others end.
-fn mark_cut_column(plot: &mut Plot, (x, wide): (f64, f64), words: &str, written: &mut f64) {
+/// Marks a column that is higher than the plot: a gap, and its value beside it if there is room;
+/// `written` is where the last such text ends.
+fn mark_cut_column(plot: &mut Plot, x: f64, wide: f64, words: &str, written: &mut f64) {
     let gap = [("x", x), ("y", 22.0), ("width", wide), ("height", 4.0)];
     let mut gap = svg_element("rect", &gap);
     gap.assign("class", "paper");
@@ -213,13 +202,12 @@ fn mark_cut_column(plot: &mut Plot, (x, wide): (f64, f64), words: &str, written:
     }
 }
 
-/// Strips under each other, each from the left, in one scale.
+/// Draws strips under each other, each from the left, in one scale.
 pub fn draw_strips(
     name: &str,
     strips: &[PlotStrip],
     legend: &[(&'static str, &str)],
 ) -> Option<Plot> {
-    const HIGH: f64 = 24.0;
     let whole = |strip: &PlotStrip| strip.marks.iter().map(|m| m.value).sum::<f64>();
     let most = strips.iter().map(whole).fold(0.0, f64::max);
     if most <= 0.0 || !most.is_finite() {
@@ -227,12 +215,12 @@ pub fn draw_strips(
     }
     let places = place_legend(legend);
     let top = match places.last() {
-        Some((_, line)) => 4.0 + HIGH * (line + 1.0),
+        Some((_, line)) => 4.0 + STRIP_HEIGHT * (line + 1.0),
         None => 4.0,
     };
-    let mut plot = Plot::new(name, top + HIGH * strips.len() as f64 + 4.0);
+    let mut plot = Plot::new(name, top + STRIP_HEIGHT * strips.len() as f64 + 4.0);
     for ((class, words), (x, line)) in legend.iter().zip(places) {
-        let y = HIGH * line;
+        let y = STRIP_HEIGHT * line;
         let colour = PlotMark {
             class,
             ..PlotMark::default()
@@ -242,7 +230,7 @@ pub fn draw_strips(
         plot.append_element(svg_text(x + 18.0, y + 17.0, "start", words));
     }
     for (at, strip) in strips.iter().enumerate() {
-        let y = top + at as f64 * HIGH;
+        let y = top + at as f64 * STRIP_HEIGHT;
         plot.append_element(svg_text(
             LABEL_WIDTH - 8.0,
             y + 16.0,
@@ -256,7 +244,7 @@ pub fn draw_strips(
                 ("x", x),
                 ("y", y + 2.0),
                 ("width", wide),
-                ("height", HIGH - 4.0),
+                ("height", STRIP_HEIGHT - 4.0),
             ];
             plot.append_element(svg_mark(one, &place));
             x += wide;
@@ -265,7 +253,7 @@ pub fn draw_strips(
     Some(plot)
 }
 
-/// Where each entry of a legend begins, and in which line: as many in a line as have room.
+/// Returns the place and line of each entry of a legend: as many in a line as fit.
 fn place_legend(legend: &[(&'static str, &str)]) -> Vec<(f64, f64)> {
     let (mut x, mut line) = (LABEL_WIDTH, 0.0);
     let place = |(_, words): &(&'static str, &str)| {
@@ -280,7 +268,7 @@ fn place_legend(legend: &[(&'static str, &str)]) -> Vec<(f64, f64)> {
     legend.iter().map(place).collect()
 }
 
-/// Cells in rows and columns, the darker the larger; a row's `marks` are its columns.
+/// Draws cells in rows and columns, darker for larger values; a row's `marks` are its columns.
 pub fn draw_map(name: &str, rows: &[PlotStrip], columns: &[String]) -> Option<Plot> {
     let most = rows.iter().flat_map(|row| &row.marks);
     let most = most.map(|mark| mark.value).fold(0.0, f64::max);
@@ -291,7 +279,7 @@ pub fn draw_map(name: &str, rows: &[PlotStrip], columns: &[String]) -> Option<Pl
     let high = wide.clamp(14.0, 24.0);
     let top = 24.0;
     let mut plot = Plot::new(name, top + high * rows.len() as f64 + 6.0);
-    // What is written on a cell must be read: none is as dark as where nothing is written.
+    // The text on a cell must be readable: no cell with text is as dark as one without.
     let is_written = wide > 44.0
         && rows
             .iter()
@@ -339,7 +327,7 @@ pub fn draw_map(name: &str, rows: &[PlotStrip], columns: &[String]) -> Option<Pl
     Some(plot)
 }
 
-/// A label that fits to the left of a plot.
+/// Draws a label that fits to the left of a plot.
 fn shorten_label(name: &str) -> String {
     cut_text(name, ((LABEL_WIDTH - 8.0) / CHARACTER_WIDTH) as usize).into_owned()
 }

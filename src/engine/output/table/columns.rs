@@ -1,6 +1,6 @@
-//! The columns of the call table, each declared once: name, type, kind of field, what it is. The
-//! row, its writers and its reader, the lines of `nccl-comms --help` and the table in
-//! `docs/formats.md` follow from it.
+//! The columns of the call table, each declared once: name, type, kind of field, meaning. The row,
+//! its writers and its reader, the lines of `nccl-comms --help` and the table in `docs/formats.md`
+//! follow from it.
 
 use super::Lacks;
 use super::kinds::{Id, Kind, Name, Number, Pointer, Readable, Text, Times, Word, Written};
@@ -9,9 +9,9 @@ use super::samples::{Sampled, Samples};
 use crate::grammar::values::{Datatype, RedOp};
 use crate::members::comm_id::CommId;
 
-/// Where a row is read from.
+/// The source of a row.
 pub trait Source<'r>: Copy {
-    /// The value of a column; `None` where the field has none of its kind.
+    /// Returns the value of a column; `None` if the field has no value of its kind.
     fn field<T: Readable<'r, K>, K>(self, column: Column) -> Option<T>;
 }
 
@@ -32,19 +32,19 @@ macro_rules! columns {
             $( $( stringify!($name), )* $( stringify!($made), )* )* $( stringify!($tname), )*
         ];
 
-        /// What each column is.
+        /// The meaning of each column.
         pub const MEANINGS: [&str; [
             $( $( $about, )* $( $made_about, )* )* $( $tabout, )*
         ].len()] = [
             $( $( $about, )* $( $made_about, )* )* $( $tabout, )*
         ];
 
-        /// Whether each column holds whatever was printed: blanks at its end are its own.
+        /// For each column, whether it holds text as printed: blanks at its end are its own.
         pub const TEXTS: [bool; COLUMNS.len()] = [
             $( $( $kind::IS_TEXT, )* $( $made_kind::IS_TEXT, )* )* $( $tkind::IS_TEXT, )*
         ];
 
-        /// A column's place in [`COLUMNS`].
+        /// Returns a column's place in [`COLUMNS`].
         #[allow(non_camel_case_types, reason = "these are the columns' names")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Column {
@@ -71,19 +71,19 @@ macro_rules! columns {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Row<'a> {
             $( $( #[doc = $about] pub $name: $type, )* )*
-            /// Its bytes, where a source tells them and not how many elements of which type they are.
+            /// Its bytes, if a source has them and not the number and type of elements.
             pub only_bytes: Option<u64>,
-            /// When, how and for whom it was served, where a source tells.
+            /// When, how and for which rank it was served, if a source has it.
             pub timing: Option<&'a Timing<'a>>,
         }
 
-        /// When, how and for whom a call was served. An empty text and `None` mean not known.
+        /// Time, method and rank of a call, if known. An empty text and `None` mean unknown.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
         pub struct Timing<'a> {
             $( #[doc = $tabout] pub $tname: $ttype, )*
         }
 
-        /// The timing of which nothing is known.
+        /// A timing without any known value.
         const UNKNOWN: &Timing<'static> = &Timing { $( $tname: Unknown::UNKNOWN, )* };
 
         impl<'a> Row<'a> {
@@ -104,7 +104,7 @@ macro_rules! columns {
                 }
             }
 
-            /// Appends the row as a line of JSON; what is not known is null, so that every line has
+            /// Appends the row as a line of JSON; unknown values are null, so that every line has
             /// the same keys.
             pub fn jsonl(&self, out: &mut Vec<u8>) {
                 let begin = out.len();
@@ -140,10 +140,10 @@ macro_rules! columns {
                 }
             }
 
-            /// Reads a row, and what is to be its timing.
+            /// Reads a row, and the parts of its timing.
             ///
             /// # Errors
-            /// The first column whose field has no value of its kind.
+            /// The first column with a field that has no value of its kind.
             #[inline]
             pub(crate) fn read(source: impl Source<'a>) -> Result<(Row<'a>, Timing<'a>), Lacks> {
                 let mut row = Row {
@@ -171,7 +171,7 @@ macro_rules! columns {
                 Ok((row, timing))
             }
 
-            /// A row of any values, and what is to be its timing.
+            /// Makes a row of any values, and the parts of its timing.
             #[cfg(test)]
             pub(crate) fn sample(from: &mut Samples<'a>) -> (Row<'a>, Timing<'a>) {
                 let mut row = Row {
@@ -187,7 +187,7 @@ macro_rules! columns {
         }
 
         impl Column {
-            /// All of them.
+            /// Returns all of them.
             #[cfg(test)]
             pub(crate) const ALL: [Column; COLUMNS.len()] = [
                 $( $( Column::$name, )* $( Column::$made, )* )* $( Column::$tname, )*
@@ -197,14 +197,14 @@ macro_rules! columns {
 }
 
 impl<'a> Row<'a> {
-    /// Its timing, known or not.
+    /// Returns its timing, known or not.
     #[inline(always)]
     pub fn times(&self) -> &'a Timing<'a> {
         self.timing.unwrap_or(UNKNOWN)
     }
 }
 
-/// What a field is where nothing is known.
+/// Returns an unknown field.
 trait Unknown {
     const UNKNOWN: Self;
 }

@@ -1,5 +1,5 @@
-//! A row of the call table as a line of JSON that is read: its keys are the columns' names. Unknown
-//! keys are ignored, known ones may be missing or null.
+//! Reads a row of the call table from a line of JSON: its keys are the columns' names. Unknown keys
+//! are ignored, known ones may be missing or null.
 
 use super::columns::{COLUMNS, Source};
 use super::kinds::Readable;
@@ -30,7 +30,7 @@ impl JsonRow<'_> {
     }
 }
 
-/// What a line of JSON lacks that has no row.
+/// The defect of a line of JSON without a row.
 pub const NO_JSON_ROW: Lacks = "a JSON object with op, count and datatype";
 
 impl<'r> Source<'r> for &'r JsonRow<'_> {
@@ -78,6 +78,6 @@ impl<'j> Visitor<'j> for JsonRowVisitor {
     }
 }
 
-/// A key, borrowed where it has no escapes.
+/// A key, borrowed if it has no escapes.
 #[derive(Deserialize)]
 struct JsonColumnName<'j>(#[serde(borrow)] Cow<'j, str>);

@@ -25,13 +25,13 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Whatever was printed; empty where it is unknown.
+    /// Text as printed; empty if it is unknown.
     Text { const IS_TEXT: bool = true; }
     /// A name that every row has.
     Name {}
     /// An integer.
     Number {}
-    /// How many calls a row is; one where nothing is written.
+    /// Counts the calls of a row; one if the field is empty.
     Times {}
     /// An address.
     Pointer {}
@@ -43,7 +43,7 @@ kinds! {
 
 /// A value of kind `K`, as it is written.
 pub(crate) trait Written<K>: Copy {
-    /// Appends the value; nothing where it is unknown.
+    /// Appends the value, or nothing if it is unknown.
     fn write(self, out: &mut Vec<u8>);
 
     /// Appends it as a field of CSV.
@@ -52,11 +52,11 @@ pub(crate) trait Written<K>: Copy {
         self.write(out);
     }
 
-    /// Appends it as JSON; null where it is unknown.
+    /// Appends it as JSON; null if it is unknown.
     fn json(self, out: &mut Vec<u8>);
 }
 
-/// A value of kind `K`, as it is read; `None` where the field has no such value.
+/// A value of kind `K`, as it is read; `None` if the field has no such value.
 pub trait Readable<'r, K>: Sized {
     /// Reads a field of CSV.
     fn of_text(text: &'r [u8]) -> Option<Self>;
@@ -87,7 +87,7 @@ impl Written<Text> for &[u8] {
         match self {
             b"" => out.extend_from_slice(JSON_NULL),
             text => {
-                // A string into a buffer: neither can fail.
+                // Writing a string to a buffer cannot fail.
                 let _ = serde_json::to_writer(out, &*String::from_utf8_lossy(text));
             }
         }
@@ -265,7 +265,7 @@ impl Readable<'_, Id> for Option<CommId> {
     }
 }
 
-/// What mostly has a name, which is copied and not formatted.
+/// A value that mostly has a name, which is copied and not formatted.
 trait NamedCode: Display + Copy {
     fn name(self) -> Option<&'static str>;
     fn of(name: &[u8]) -> Option<Self>;
@@ -322,7 +322,7 @@ impl<N: NamedCode> Readable<'_, Word> for Option<N> {
 
 const JSON_NULL: &[u8] = b"null";
 
-/// Appends what `write` does as a JSON string: nothing in it needs an escape.
+/// Appends what `write` writes as a JSON string: nothing in it needs an escape.
 fn push_quoted<T>(value: Option<T>, out: &mut Vec<u8>, write: impl FnOnce(T, &mut Vec<u8>)) {
     match value {
         Some(value) => {
@@ -362,7 +362,7 @@ fn push_hex(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&text[at..]);
 }
 
-/// Appends a field of CSV, in quotes where it needs them.
+/// Appends a field of CSV, in quotes if it needs them.
 pub fn push_csv_text(text: &[u8], out: &mut Vec<u8>) {
     if text
         .iter()

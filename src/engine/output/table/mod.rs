@@ -12,12 +12,11 @@ pub use columns::{Source, TEXTS};
 pub use json::{JsonRow, NO_JSON_ROW};
 pub use kinds::{Readable, push_csv_text};
 
-/// What a line of a table lacks.
+/// The defect of a line of a table.
 pub(crate) type Lacks = &'static str;
 
 impl Row<'_> {
-    /// Bytes on the API basis: count × element size, or what the source tells where it tells no
-    /// count.
+    /// Bytes on the API basis: count × element size, or the source's own number if it has no count.
     pub fn bytes(&self) -> Option<u128> {
         let Some(count) = self.count else {
             return self.only_bytes.map(u128::from);
@@ -48,7 +47,7 @@ impl Row<'_> {
 }
 
 impl Timing<'_> {
-    /// How a call was served, without when.
+    /// How a call was served, without its time.
     pub fn without_times(self) -> Self {
         Timing {
             algo: self.algo,
@@ -57,7 +56,7 @@ impl Timing<'_> {
         }
     }
 
-    /// What several calls share that are one row.
+    /// The common values of several calls that are one row.
     pub fn shared(self) -> Self {
         let (start_ns, dur_ns) = (None, None);
         Timing {

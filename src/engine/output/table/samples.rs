@@ -4,11 +4,11 @@ use super::kinds::{Id, Name, Number, Pointer, Text, Times, Word};
 use crate::grammar::values::{Datatype, RedOp};
 use crate::members::comm_id::CommId;
 
-/// What values are made of.
+/// The source of values.
 pub(crate) struct Samples<'s> {
     /// Numbers, used one after the other, again and again.
     pub(crate) numbers: &'s [u64],
-    /// Texts, of which numbers choose.
+    /// Texts; numbers choose among them.
     pub(crate) texts: &'s [Vec<u8>],
     /// How many numbers are used.
     pub(crate) at: usize,

@@ -15,7 +15,7 @@ pub enum Scalar<'j> {
     Number(i128),
     /// A string.
     Text(Cow<'j, str>),
-    /// What no column has.
+    /// A value that no column has.
     Other,
 }
 

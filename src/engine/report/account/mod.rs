@@ -1,7 +1,9 @@
-//! Where every line of an input went: the sum of the classes is the number of lines.
+//! The account of an input: the sum of the classes is the number of lines.
 
 pub mod unrecorded;
 
+pub use super::limits::MAX_DAMAGE_PLACES;
+use super::limits::MAX_DAMAGE_TEXT_BYTES;
 use crate::grammar::values::Datatype;
 use crate::members::duplicate_inputs::EarlierInputs;
 use crate::source::{RejoinCounts, UnpackDamage};
@@ -10,18 +12,18 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use unrecorded::UnrecordedCalls;
 
-/// What became of one line.
+/// The class of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LineClass {
-    /// Holds at least one whole call, and nothing of NCCL's that is cut.
+    /// It has at least one whole call, and no NCCL text that is cut.
     Call,
-    /// NCCL's, whole as far as one can tell, and no call.
+    /// NCCL's, whole as far as its text shows, without a call.
     Other,
     /// Not NCCL's: the trainer's prints, blank lines.
     Foreign,
-    /// NCCL's, no call, and cut by NCCL itself, whose buffer ends there.
+    /// NCCL's, without a call, and cut by NCCL itself at its buffer's end.
     Truncated,
-    /// Was cut, and its pieces were joined with certainty.
+    /// It was cut, and its pieces were certainly joined.
     Repaired,
     /// NCCL's, but cut, glued to another or overwritten: something of it is lost.
     Damaged,
@@ -36,32 +38,32 @@ pub struct DamagePlace {
     pub column: u64,
     /// What was expected or found there.
     pub what: Cow<'static, str>,
-    /// The bytes there, a few.
+    /// The first bytes there.
     pub text: Vec<u8>,
 }
 
-/// Where the first line of a kind is: its number, from 0 in the input once merged.
+/// The numbers of the first lines of each kind, from 0, in the input once merged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstLines {
-    /// Of those in [`Account::torn`]: its beginning.
+    /// The first of [`Account::torn`]: its head.
     pub torn: Option<u64>,
-    /// Of those in [`Account::overwritten`].
+    /// The first of [`Account::overwritten`].
     pub overwritten: Option<u64>,
-    /// Of those in [`Account::ray_lines`].
+    /// The first of [`Account::ray_lines`].
     pub ray: Option<u64>,
-    /// Of those in [`Account::spliced`].
+    /// The first of [`Account::spliced`].
     pub spliced: Option<u64>,
-    /// Of those in [`Account::truncated`].
+    /// The first of [`Account::truncated`].
     pub truncated: Option<u64>,
-    /// Of those in [`Account::headless`].
+    /// The first of [`Account::headless`].
     pub headless: Option<u64>,
-    /// Of those in [`Account::block_lines`]: not the line's number but a byte of it, in the input
-    /// as it is put together.
+    /// The first of [`Account::block_lines`]: not the line's number but a byte of it, in the joined
+    /// input.
     pub block: Option<u64>,
 }
 
 impl FirstLines {
-    /// Adds those of what follows after so many lines.
+    /// Adds those of the next part, before which there are `lines` lines.
     fn merge(&mut self, next: &FirstLines, before: u64) {
         for (first, next) in [
             (&mut self.torn, next.torn),
@@ -76,11 +78,6 @@ impl FirstLines {
         self.block = self.block.or(next.block);
     }
 }
-
-/// How many places are kept; more are only counted.
-pub const MAX_DAMAGE_PLACES: usize = 5;
-/// How many bytes of a damaged line are kept for `-v`.
-const MAX_DAMAGE_TEXT_BYTES: usize = 120;
 
 /// The account of one input, or of a part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,19 +96,19 @@ pub struct Account {
     pub repaired: u64,
     /// Lines of [`LineClass::Damaged`].
     pub damaged: u64,
-    /// Calls found, on whatever line; `u64::MAX` represents more than can be counted.
+    /// Calls on any line; `u64::MAX` means more than can be counted.
     pub calls: u64,
     /// The first damaged places, in order.
     pub places: Vec<DamagePlace>,
     /// Calls with a datatype code this version does not know, by code.
     pub unknown_datatypes: BTreeMap<u32, u64>,
-    /// Lines that NCCL 2.29 tore at byte 128 and that were put together again.
+    /// Lines that NCCL 2.29 tore at byte 128 and that were joined.
     pub torn: u64,
     /// Lines on which another process's text follows a line that was cut anywhere but at NCCL
     /// 2.29's byte 128: the mark of one `NCCL_DEBUG_FILE` written by several processes.
     pub overwritten: u64,
-    /// Lines that begin with what is left of a header: another line was written over its first
-    /// bytes, or a person left it out.
+    /// Lines that begin with the rest of a header: another line was written over its first bytes,
+    /// or a person left them out.
     pub headless: u64,
     /// Lines that Ray printed once for several workers, and how many it left out.
     pub ray_lines: u64,
@@ -119,17 +116,17 @@ pub struct Account {
     pub ray_repeats: u64,
     /// Step lines spliced into a NCCL line: standard output was block-buffered.
     pub spliced: u64,
-    /// Processes whose lines were cut at the ends of their buffers and put together.
+    /// Processes with lines that were cut at their buffers' ends and joined.
     pub block_writers: u64,
     /// Those lines.
     pub block_lines: u64,
-    /// Lines of theirs whose ends are not in the log.
+    /// Their heads of lines without a tail in the log.
     pub block_unended: u64,
     /// Bytes of over-long lines that were dropped.
     pub dropped: u64,
     /// What its recorder has no record of.
     pub unrecorded: UnrecordedCalls,
-    /// Where some of these first are.
+    /// The first lines of some of these kinds.
     pub firsts: FirstLines,
     /// Mistakes of the program that wrote it which were made good: which, and how often.
     pub repairs: BTreeMap<Cow<'static, str>, u64>,
@@ -137,9 +134,9 @@ pub struct Account {
     pub missing: u64,
     /// Inputs before this one that have calls of it.
     pub again: Option<EarlierInputs>,
-    /// What the user is to know of it beside that.
+    /// Further remarks for the user.
     pub remarks: Vec<String>,
-    /// What is wrong with a packed input.
+    /// The damage of a packed input.
     pub broken: Option<UnpackDamage>,
     /// The last line has no end.
     pub is_open: bool,
@@ -164,7 +161,7 @@ impl Account {
         } += 1;
     }
 
-    /// Counts a row of a record: so many equal calls.
+    /// Counts a row of a record, which has `calls` equal calls.
     #[inline]
     pub fn count_row(&mut self, calls: u64, datatype: Option<Datatype>) {
         self.calls = self.calls.saturating_add(calls);
@@ -174,7 +171,7 @@ impl Account {
         }
     }
 
-    /// The lines whose class is known: all of them, once the log is read.
+    /// Returns the lines with a known class: all of them, once the log is read.
     pub fn count_decided_lines(&self) -> u64 {
         [
             self.call_lines,
@@ -188,8 +185,7 @@ impl Account {
         .fold(0, u64::saturating_add)
     }
 
-    /// True where there is nothing to say of the lines but how many there are of each class, none
-    /// torn.
+    /// Returns true if only the classes of the lines are worth reporting, and no line is torn.
     pub fn is_plain(&self) -> bool {
         let numbers = Account {
             lines: self.lines,
@@ -202,9 +198,8 @@ impl Account {
         *self == numbers
     }
 
-    /// Counts the lines as repaired that were put together before they were read, and those as
-    /// damaged on which the beginning of another is whose end is not in the log. The beginnings
-    /// themselves were read on one line.
+    /// Counts the lines that were joined before they were read as repaired, and the lines with a
+    /// head that has no tail in the log as damaged. The heads themselves were read on one line.
     pub fn add_joined_lines(&mut self, seen: RejoinCounts) {
         self.block_writers += seen.processes;
         self.block_lines += seen.calls + seen.others;
@@ -218,15 +213,15 @@ impl Account {
             self.repaired += moved;
         }
         self.block_unended += seen.unended;
-        // Pieces that found no other half are no sign of a shared file here.
+        // Pieces without another half do not show a shared file here.
         (self.overwritten, self.firsts.overwritten) = (0, None);
         let lost = seen.unended.saturating_sub(1).min(self.repaired);
         self.repaired -= lost;
         self.damaged += lost;
     }
 
-    /// `ghosts` names begin with bytes of another line. With lines that begin with what is left of
-    /// a header they are the mark of a shared file too.
+    /// Adds names that begin with bytes of another line. With lines that begin with the rest of a
+    /// header, they show a shared file too.
     pub fn add_overwritten_names(&mut self, ghosts: u64) {
         if ghosts > 0 && self.overwritten + self.headless > 0 {
             self.overwritten += self.headless + ghosts;
@@ -234,14 +229,14 @@ impl Account {
         }
     }
 
-    /// Counts a torn line that begins on `line` and was put together.
+    /// Counts a torn line that begins on `line` and was joined.
     pub fn count_torn_line(&mut self, line: u64) {
         self.torn += 1;
         let first = self.firsts.torn.map_or(line, |first| first.min(line));
         self.firsts.torn = Some(first);
     }
 
-    /// The input has ended: a last line that is only not finished is not damaged.
+    /// Ends the input: a last line that is only unfinished is not damaged.
     pub fn end_input(&mut self) {
         let last = self.lines.checked_sub(1);
         let is_damaged = self.damaged > 0 && last.is_some() && self.last_place == last;
@@ -253,7 +248,7 @@ impl Account {
         }
     }
 
-    /// The first damaged place but that of a last line that is not finished.
+    /// Returns the first damaged place but that of an unfinished last line.
     pub fn first_damage(&self) -> Option<&DamagePlace> {
         let is_last = |place: &DamagePlace| self.is_open && place.line + 1 == self.lines;
         self.places.first().filter(|place| !is_last(place))
@@ -289,7 +284,7 @@ impl Account {
         }
     }
 
-    /// Adds the account of what follows.
+    /// Adds the account of the next part.
     pub fn merge(&mut self, next: &Account) {
         let before = self.lines;
         for place in &next.places {
@@ -307,7 +302,7 @@ impl Account {
         self.add_totals(next);
     }
 
-    /// Adds another account's numbers, not where anything is.
+    /// Adds another account's numbers, without places.
     pub fn add_totals(&mut self, next: &Account) {
         self.lines += next.lines;
         self.call_lines += next.call_lines;

@@ -1,12 +1,12 @@
-//! What a recorder says, or its numbers show, that it has no record of.
+//! Calls without a record, by the recorder's own counters or by the numbers of its records.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Whose records: the id of the communicator, and the rank in it.
+/// The owner of records: the id of the communicator, and the rank in it.
 pub type RecordStream = (u64, u32);
 
-/// Numbers of records, which go from 0 up without gaps where nothing is missing.
+/// Numbers of records, which rise from 0 without gaps if none is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordNumbers {
     most: u64,
@@ -26,25 +26,25 @@ impl RecordNumbers {
         self.records = self.records.saturating_add(other.records);
     }
 
-    /// How many up to the last have no record.
+    /// Counts the numbers up to the last one that have no record.
     fn count_missing(self) -> u64 {
         let all = self.most.saturating_add(u64::from(self.records > 0));
         all.saturating_sub(self.records)
     }
 }
 
-/// What was left out in all, of each kind: collectives, Sends and Recvs, steps and operations of
+/// Calls that were left out, of each kind: collectives, Sends and Recvs, steps and operations of
 /// the proxy.
 pub type RecordDrops = [u64; 4];
 
-/// What there is no record of.
+/// Calls without a record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnrecordedCalls {
     /// The input has a recorder's operations, not a log's lines.
     pub is_recorded: bool,
-    /// The numbers of collectives, by whose and name.
+    /// The numbers of collectives, by owner and name.
     series: BTreeMap<(RecordStream, Vec<u8>), RecordNumbers>,
-    /// What the recorder's own counters say.
+    /// The recorder's own counters.
     drops: BTreeMap<RecordStream, RecordDrops>,
 }
 
@@ -63,7 +63,7 @@ impl UnrecordedCalls {
         }
     }
 
-    /// Adds what another part or input shows.
+    /// Adds the counts of another part or input.
     pub fn merge(&mut self, other: &UnrecordedCalls) {
         self.is_recorded |= other.is_recorded;
         for ((whose, name), numbers) in &other.series {
@@ -74,13 +74,13 @@ impl UnrecordedCalls {
         }
     }
 
-    /// Collectives up to the last of each name that have no record.
+    /// Counts the collectives up to the last of each name that have no record.
     pub fn count_missing_calls(&self) -> u64 {
         let all = self.series.values().map(|numbers| numbers.count_missing());
         all.fold(0, u64::saturating_add)
     }
 
-    /// What the recorder counted that it left out.
+    /// Returns the recorder's own counts of dropped calls.
     pub fn sum_drops(&self) -> RecordDrops {
         let mut all = RecordDrops::default();
         for drops in self.drops.values() {

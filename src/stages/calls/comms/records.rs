@@ -9,6 +9,7 @@ use crate::log::walk::{LogCall, LogVisitor, RepairedCall, insert_at_places};
 use crate::members::OpInterner;
 use crate::members::{MergedMembers, MergedNumbers};
 use crate::output::table::{Row, Timing};
+use crate::stages::setup::thread::SpeakerThread;
 use crate::stages::tuning::call_methods::CallMethods;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -119,6 +120,8 @@ impl LogVisitor for ChunkRecords {
     fn slot(&mut self) {
         self.slots.push((self.list.len(), self.gap));
     }
+
+    fn unify_processes(&mut self, _first: &[u32]) {}
 
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         self.is_torn = true;
@@ -354,7 +357,7 @@ impl ChunkRecords {
             let member = self.members[record.member as usize];
             let member = merged.origins.members.get(member);
             let process = merged.origins.places.get(member.place).process;
-            let thread = (process, record.tid);
+            let thread = SpeakerThread::new(process, record.tid);
             let op = ops[record.op as usize];
             let choice =
                 served.next_method((thread, member.comm, op, record.count, record.datatype));

@@ -34,15 +34,25 @@ pub fn write_junit(
                 };
                 failures += u64::from(kind == Some("failure"));
                 errors += u64::from(kind == Some("error"));
-                let name = ("expect", answer.expectation.as_str());
-                let what = (answer.verdict.name(), says.as_str(), answer.why.as_str());
-                write_junit_case(name, kind, what, &mut cases);
+                let case = JunitCase {
+                    class: "expect",
+                    name: &answer.expectation,
+                    kind,
+                    word: answer.verdict.name(),
+                    message: &says,
+                    body: &answer.why,
+                };
+                case.write(&mut cases);
             }
         }
         None if checked.findings.is_empty() => {
             all = 1;
-            let name = ("findings", "nothing is wrong");
-            write_junit_case(name, None, ("", "", ""), &mut cases);
+            let case = JunitCase {
+                class: "findings",
+                name: "nothing is wrong",
+                ..JunitCase::default()
+            };
+            case.write(&mut cases);
         }
         None => {
             for finding in &checked.findings {
@@ -52,10 +62,15 @@ pub fn write_junit(
                     Severity::Error | Severity::Warning => Some("failure"),
                 };
                 failures += u64::from(kind.is_some());
-                let name = (finding.kind.id(), finding.says.as_str());
-                let body = format_failure_body(checked, finding);
-                let what = (finding.severity.name(), finding.says.as_str(), &body[..]);
-                write_junit_case(name, kind, what, &mut cases);
+                let case = JunitCase {
+                    class: finding.kind.id(),
+                    name: &finding.says,
+                    kind,
+                    word: finding.severity.name(),
+                    message: &finding.says,
+                    body: &format_failure_body(checked, finding),
+                };
+                case.write(&mut cases);
             }
         }
     }
@@ -74,26 +89,36 @@ pub fn write_junit(
     out + &cases + "</testsuite></testsuites>\n"
 }
 
-fn write_junit_case(
-    (class, name): (&str, &str),
-    kind: Option<&str>,
-    (word, says, more): (&str, &str, &str),
-    out: &mut String,
-) {
-    let (class, name) = (escape_markup(class), escape_markup(name));
-    let (says, more) = (escape_markup(says), escape_markup(more));
-    let _ = write!(
-        out,
-        "<testcase classname=\"nccl-check.{class}\" name=\"{name}\">"
-    );
-    let _ = match kind {
-        Some(kind) => write!(
+/// A case of JUnit: an expectation or a finding.
+#[derive(Default)]
+struct JunitCase<'a> {
+    class: &'a str,
+    name: &'a str,
+    /// `failure` or `error`, if it is one.
+    kind: Option<&'a str>,
+    word: &'a str,
+    message: &'a str,
+    body: &'a str,
+}
+
+impl JunitCase<'_> {
+    fn write(&self, out: &mut String) {
+        let [class, name, message, body] =
+            [self.class, self.name, self.message, self.body].map(escape_markup);
+        let word = self.word;
+        let _ = write!(
             out,
-            "<{kind} type=\"{word}\" message=\"{says}\">{more}</{kind}>"
-        ),
-        None => write!(out, "<system-out>{more}</system-out>"),
-    };
-    out.push_str("</testcase>\n");
+            "<testcase classname=\"nccl-check.{class}\" name=\"{name}\">"
+        );
+        let _ = match self.kind {
+            Some(kind) => write!(
+                out,
+                "<{kind} type=\"{word}\" message=\"{message}\">{body}</{kind}>"
+            ),
+            None => write!(out, "<system-out>{body}</system-out>"),
+        };
+        out.push_str("</testcase>\n");
+    }
 }
 
 /// What else is known of a finding.

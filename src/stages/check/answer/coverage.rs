@@ -4,6 +4,7 @@
 //! a log has, not from what its job was.
 
 use crate::stages::net::NET_RERUN_SETTING;
+use Answerable::{No, Partly, Yes};
 
 pub(crate) use super::line_kinds::{LineKinds, StampCoverage};
 
@@ -22,9 +23,9 @@ impl Answerable {
     /// As printed.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Answerable::Yes => "yes",
-            Answerable::Partly => "partly",
-            Answerable::No => "no",
+            Yes => "yes",
+            Partly => "partly",
+            No => "no",
         }
     }
 }
@@ -34,13 +35,14 @@ impl Answerable {
 pub(crate) struct Question {
     /// Its number, from 1.
     pub number: u8,
-    /// What is asked.
+    /// The text.
     pub text: &'static str,
     /// Whether this log can answer it.
     pub answerable: Answerable,
     /// The program that does.
     pub by: &'static str,
-    /// What is missing, or what a part of the answer is; empty where nothing is.
+    /// The lines that are missing, or which part of the answer there is; empty if nothing is
+    /// missing.
     pub missing: &'static str,
 }
 
@@ -55,337 +57,324 @@ const NEEDS_VERSION_LINE: &str = "a line with the version: NCCL_DEBUG=INFO NCCL_
                        beginning; up to NCCL 2.21 only rank 0 prints it";
 const NEEDS_COMM_IDS: &str = "commId in the INIT lines: NCCL 2.18 or later";
 
-/// The 25 questions, each with what this log has for it.
-pub(crate) fn list_questions(known: &LineKinds) -> Vec<Question> {
-    use Answerable::{No, Partly, Yes};
-    let LineKinds {
-        hosts,
-        calls,
-        whole,
-        init,
-        ids,
-        timings,
-        network,
-        cards,
-        reach,
-        links,
-        nvls,
-        settings,
-        version,
-        versions,
-        tuning,
-        kernels,
-        warns,
-        steps,
-        step_times,
-        stamps,
-    } = *known;
-    let any = hosts > 0;
-    // The first that holds.
-    let first = |cases: &[(bool, Answerable, &'static str)], or: &'static str| {
-        let case = cases.iter().find(|case| case.0);
-        case.map_or((No, or), |case| (case.1, case.2))
-    };
-    let last_calls = "the last calls of each rank; whether they completed needs a profiler or \
-                      RCCL's kernel lines";
-    let bound = "a lower bound, the bytes of a step divided by its time; measured times need a \
-                 profiler";
-    let model = "bytes between nodes follow from a model of rings and trees";
-    let list: [(&str, &str, (Answerable, &str)); 25] = [
-        (
-            "Is it IB/EFA or did it fall back to sockets?",
-            "nccl-net, nccl-check",
-            first(&[(network || links, Yes, "")], NEEDS_NET_LINES),
-        ),
-        (
-            "Is GPUDirect RDMA in use?",
-            "nccl-net, nccl-check",
-            first(
-                &[
-                    (links, Yes, ""),
-                    (
-                        reach,
-                        Partly,
-                        "the abilities of the NICs; for connections: NCCL_DEBUG_SUBSYS=INIT,NET,P2P",
-                    ),
-                ],
-                NEEDS_NET_LINES,
-            ),
-        ),
-        (
-            "Which rank hangs or lags?",
-            "nccl-check",
-            first(
-                &[
-                    (kernels && whole, Yes, ""),
-                    (calls && whole, Partly, last_calls),
-                    (calls, Partly, NEEDS_ALL_RANKS),
-                ],
-                NEEDS_CALL_LINES,
-            ),
-        ),
-        (
-            "Did ranks call different collectives or sizes?",
-            "nccl-check",
-            first(
-                &[(whole, Yes, ""), (calls, Partly, NEEDS_ALL_RANKS)],
-                NEEDS_CALL_LINES,
-            ),
-        ),
-        (
-            "Which algorithm, protocol and channels serve which size?",
-            "nccl-tuning",
-            first(
-                &[(
-                    tuning,
-                    Partly,
-                    "only rank 0 of each communicator prints it, without the communicator",
-                )],
-                "TUNING lines: NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING on rank 0",
-            ),
-        ),
-        (
-            "What collectives and sizes does my model issue?",
-            "nccl-ops, nccl-hist",
-            first(&[(calls, Yes, "")], NEEDS_CALL_LINES),
-        ),
-        (
-            "How many bytes per step, and between nodes?",
-            "nccl-ops --by step, nccl-communicators",
-            first(
-                &[
-                    (calls && steps && ids, Yes, model),
-                    (calls && steps, Partly, NEEDS_INIT_LINES),
-                    (calls, Partly, NEEDS_STEP_LINES),
-                ],
-                NEEDS_CALL_LINES,
-            ),
-        ),
-        (
-            "What does count mean, per rank or total?",
-            "nccl-ops --basis",
-            first(&[(calls, Yes, "")], NEEDS_CALL_LINES),
-        ),
-        (
-            "Which ranks are in this communicator?",
-            "nccl-communicators --members",
-            first(
-                &[(ids, Yes, ""), (init, Partly, NEEDS_COMM_IDS)],
-                NEEDS_INIT_LINES,
-            ),
-        ),
-        (
-            "Which GPU sends data to which?",
-            "nccl-net --pairs",
-            first(
-                &[
-                    (
-                        calls && links && ids,
-                        Partly,
-                        "Send and Recv are exact; collectives follow from rings and trees",
-                    ),
-                    (links, Partly, NEEDS_CALL_LINES),
-                    (calls, Partly, NEEDS_NET_LINES),
-                ],
-                NEEDS_NET_LINES,
-            ),
-        ),
-        (
-            "Which communicator is TP, DP, PP or EP?",
-            "nccl-communicators",
-            first(
-                &[
-                    (
-                        ids && calls,
-                        Partly,
-                        "inferred from members and calls, with a confidence",
-                    ),
-                    (calls, Partly, NEEDS_INIT_LINES),
-                    (ids, Partly, NEEDS_CALL_LINES),
-                ],
-                NEEDS_INIT_LINES,
-            ),
-        ),
-        (
-            "Is NVLink or NVLS used?",
-            "nccl-net, nccl-tuning",
-            first(
-                &[
-                    (nvls && tuning, Yes, ""),
-                    (
-                        nvls || links,
-                        Partly,
-                        "whether calls use it: NCCL_DEBUG_SUBSYS=INIT,NVLS,TUNING",
-                    ),
-                ],
-                "NCCL_DEBUG_SUBSYS=INIT,NVLS,P2P,TUNING",
-            ),
-        ),
-        (
-            "Which GPU uses which NIC; rails; PXN?",
-            "nccl-net --pairs",
-            first(
-                &[
-                    (links && cards, Yes, ""),
-                    (links || cards, Partly, NEEDS_NET_LINES),
-                ],
-                NEEDS_NET_LINES,
-            ),
-        ),
-        (
-            "Why is init slow at scale?",
-            "nccl-communicators, nccl-check",
-            first(
-                &[
-                    (timings, Yes, ""),
-                    (
-                        init && stamps == StampCoverage::All,
-                        Partly,
-                        "how long it takes; the parts need NCCL 2.22 or later",
-                    ),
-                ],
-                "Init timings lines: NCCL_DEBUG_SUBSYS=INIT, NCCL 2.22 or later",
-            ),
-        ),
-        (
-            "What caused this WARN?",
-            "nccl-check",
-            first(
-                &[
-                    (any && !warns, Yes, "the log has no WARN"),
-                    (
-                        warns && stamps == StampCoverage::All,
-                        Partly,
-                        "the first one, with an explanation",
-                    ),
-                    (
-                        warns,
-                        Partly,
-                        "time stamps on all lines: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL",
-                    ),
-                ],
-                "NCCL_DEBUG=INFO",
-            ),
-        ),
-        (
-            "Is one node different?",
-            "nccl-net, nccl-check",
-            first(
-                &[
-                    (hosts == 1, No, "the log has only one host"),
-                    (hosts > 1 && network && settings && versions, Yes, ""),
-                    (
-                        hosts > 1 && (network || settings || versions),
-                        Partly,
-                        "NCCL_DEBUG_SUBSYS=INIT,ENV,NET on all hosts",
-                    ),
-                ],
-                "NCCL_DEBUG_SUBSYS=INIT,ENV,NET on all hosts",
-            ),
-        ),
-        (
-            "Are NCCL or CUDA versions mixed?",
-            "nccl-net, nccl-check",
-            first(
-                &[
-                    (versions, Yes, ""),
-                    (
-                        version,
-                        Partly,
-                        "not every host prints it: NCCL 2.22 or later does, under INFO",
-                    ),
-                ],
-                NEEDS_VERSION_LINE,
-            ),
-        ),
-        (
-            "What changed between two runs?",
-            "nccl-diff",
-            first(&[(any, Yes, "the other run's log")], "NCCL_DEBUG=INFO"),
-        ),
-        (
-            "The log is gigabytes; how do I survive it?",
-            "all programs: memory does not grow with the log",
-            (Yes, ""),
-        ),
-        (
-            "Why are there no time stamps?",
-            "nccl-check",
-            match stamps {
-                StampCoverage::All => (Yes, "the log has them"),
-                StampCoverage::Warn => (
-                    Yes,
-                    "only WARN lines have them: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL",
-                ),
-                StampCoverage::None => (Yes, "NCCL_DEBUG_TIMESTAMP_LEVELS=ALL, NCCL 2.26 or later"),
-                StampCoverage::Unknown if any => (
-                    Yes,
-                    "NCCL_DEBUG_TIMESTAMP_LEVELS=ALL adds them to all lines",
-                ),
-                StampCoverage::Unknown => (No, "NCCL_DEBUG=INFO"),
-            },
-        ),
-        (
-            "Are lines interleaved or torn?",
-            "all programs, with -v",
-            (Yes, ""),
-        ),
-        (
-            "Which configuration is in effect?",
-            "nccl-net",
-            first(
-                &[(settings, Yes, "")],
-                "the lines of the settings, if any are set: NCCL_DEBUG_SUBSYS=INIT,ENV",
-            ),
-        ),
-        (
-            "Why do calls vanish under CUDA graphs?",
-            "nccl-ops --by step",
-            first(
-                &[
-                    (
-                        calls && steps,
-                        Partly,
-                        "the steps without calls: a graph's calls are printed when it is captured",
-                    ),
-                    (calls, No, NEEDS_STEP_LINES),
-                ],
-                NEEDS_CALL_LINES,
-            ),
-        ),
-        (
-            "How many communicators, and how much memory?",
-            "nccl-communicators",
-            first(
-                &[(init, Partly, "their number, but not the memory")],
-                NEEDS_INIT_LINES,
-            ),
-        ),
-        (
-            "Training is slower than nccl-tests; what bus bandwidth do I get?",
-            "nccl-ops --basis wire --by step, nccl-timing",
-            first(
-                &[
-                    (kernels && calls, Yes, ""),
-                    (calls && step_times, Partly, bound),
-                    (calls, No, "the trainer's step lines with their time"),
-                ],
-                NEEDS_CALL_LINES,
-            ),
-        ),
-    ];
-    let question = |(number, (text, by, (answerable, missing))): (u8, (_, _, (_, _)))| Question {
-        number,
-        text,
-        answerable,
-        by,
-        missing,
-    };
-    (1..).zip(list).map(question).collect()
+const LAST_CALLS_ONLY: &str = "the last calls of each rank; whether they completed needs a profiler or \
+                               RCCL's kernel lines";
+const LOWER_BOUND: &str = "a lower bound, the bytes of a step divided by its time; measured times need a \
+                           profiler";
+const FROM_A_MODEL: &str = "bytes between nodes follow from a model of rings and trees";
+
+/// What a log must have for a case of an answer.
+type Has = fn(&LineKinds) -> bool;
+
+/// A question as a row: the first case that holds is the answer; if none does, `otherwise` is
+/// missing.
+struct QuestionRow {
+    text: &'static str,
+    by: &'static str,
+    cases: &'static [(Has, Answerable, &'static str)],
+    otherwise: &'static str,
 }
 
-/// The environment for the next run, so that its log can answer what this one cannot: one line
-/// for a shell. What is in it is the same for every log: a job is run again once.
+const fn row(
+    text: &'static str,
+    by: &'static str,
+    cases: &'static [(Has, Answerable, &'static str)],
+    otherwise: &'static str,
+) -> QuestionRow {
+    QuestionRow {
+        text,
+        by,
+        cases,
+        otherwise,
+    }
+}
+
+/// The questions, in the order of their numbers.
+const QUESTIONS: [QuestionRow; 25] = [
+    row(
+        "Is it IB/EFA or did it fall back to sockets?",
+        "nccl-net, nccl-check",
+        &[(|k| k.network || k.links, Yes, "")],
+        NEEDS_NET_LINES,
+    ),
+    row(
+        "Is GPUDirect RDMA in use?",
+        "nccl-net, nccl-check",
+        &[
+            (|k| k.links, Yes, ""),
+            (
+                |k| k.reach,
+                Partly,
+                "the abilities of the NICs; for connections: NCCL_DEBUG_SUBSYS=INIT,NET,P2P",
+            ),
+        ],
+        NEEDS_NET_LINES,
+    ),
+    row(
+        "Which rank hangs or lags?",
+        "nccl-check",
+        &[
+            (|k| k.kernels && k.whole, Yes, ""),
+            (|k| k.calls && k.whole, Partly, LAST_CALLS_ONLY),
+            (|k| k.calls, Partly, NEEDS_ALL_RANKS),
+        ],
+        NEEDS_CALL_LINES,
+    ),
+    row(
+        "Did ranks call different collectives or sizes?",
+        "nccl-check",
+        &[
+            (|k| k.whole, Yes, ""),
+            (|k| k.calls, Partly, NEEDS_ALL_RANKS),
+        ],
+        NEEDS_CALL_LINES,
+    ),
+    row(
+        "Which algorithm, protocol and channels serve which size?",
+        "nccl-tuning",
+        &[(
+            |k| k.tuning,
+            Partly,
+            "only rank 0 of each communicator prints it, without the communicator",
+        )],
+        "TUNING lines: NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING on rank 0",
+    ),
+    row(
+        "What collectives and sizes does my model issue?",
+        "nccl-ops, nccl-hist",
+        &[(|k| k.calls, Yes, "")],
+        NEEDS_CALL_LINES,
+    ),
+    row(
+        "How many bytes per step, and between nodes?",
+        "nccl-ops --by step, nccl-communicators",
+        &[
+            (|k| k.calls && k.steps && k.ids, Yes, FROM_A_MODEL),
+            (|k| k.calls && k.steps, Partly, NEEDS_INIT_LINES),
+            (|k| k.calls, Partly, NEEDS_STEP_LINES),
+        ],
+        NEEDS_CALL_LINES,
+    ),
+    row(
+        "What does count mean, per rank or total?",
+        "nccl-ops --basis",
+        &[(|k| k.calls, Yes, "")],
+        NEEDS_CALL_LINES,
+    ),
+    row(
+        "Which ranks are in this communicator?",
+        "nccl-communicators --members",
+        &[(|k| k.ids, Yes, ""), (|k| k.init, Partly, NEEDS_COMM_IDS)],
+        NEEDS_INIT_LINES,
+    ),
+    row(
+        "Which GPU sends data to which?",
+        "nccl-net --pairs",
+        &[
+            (
+                |k| k.calls && k.links && k.ids,
+                Partly,
+                "Send and Recv are exact; collectives follow from rings and trees",
+            ),
+            (|k| k.links, Partly, NEEDS_CALL_LINES),
+            (|k| k.calls, Partly, NEEDS_NET_LINES),
+        ],
+        NEEDS_NET_LINES,
+    ),
+    row(
+        "Which communicator is TP, DP, PP or EP?",
+        "nccl-communicators",
+        &[
+            (
+                |k| k.ids && k.calls,
+                Partly,
+                "inferred from members and calls, with a confidence",
+            ),
+            (|k| k.calls, Partly, NEEDS_INIT_LINES),
+            (|k| k.ids, Partly, NEEDS_CALL_LINES),
+        ],
+        NEEDS_INIT_LINES,
+    ),
+    row(
+        "Is NVLink or NVLS used?",
+        "nccl-net, nccl-tuning",
+        &[
+            (|k| k.nvls && k.tuning, Yes, ""),
+            (
+                |k| k.nvls || k.links,
+                Partly,
+                "whether calls use it: NCCL_DEBUG_SUBSYS=INIT,NVLS,TUNING",
+            ),
+        ],
+        "NCCL_DEBUG_SUBSYS=INIT,NVLS,P2P,TUNING",
+    ),
+    row(
+        "Which GPU uses which NIC; rails; PXN?",
+        "nccl-net --pairs",
+        &[
+            (|k| k.links && k.cards, Yes, ""),
+            (|k| k.links || k.cards, Partly, NEEDS_NET_LINES),
+        ],
+        NEEDS_NET_LINES,
+    ),
+    row(
+        "Why is init slow at scale?",
+        "nccl-communicators, nccl-check",
+        &[
+            (|k| k.timings, Yes, ""),
+            (
+                |k| k.init && k.stamps == StampCoverage::All,
+                Partly,
+                "how long it takes; the parts need NCCL 2.22 or later",
+            ),
+        ],
+        "Init timings lines: NCCL_DEBUG_SUBSYS=INIT, NCCL 2.22 or later",
+    ),
+    row(
+        "What caused this WARN?",
+        "nccl-check",
+        &[
+            (|k| k.hosts > 0 && !k.warns, Yes, "the log has no WARN"),
+            (
+                |k| k.warns && k.stamps == StampCoverage::All,
+                Partly,
+                "the first one, with an explanation",
+            ),
+            (
+                |k| k.warns,
+                Partly,
+                "time stamps on all lines: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL",
+            ),
+        ],
+        "NCCL_DEBUG=INFO",
+    ),
+    row(
+        "Is one node different?",
+        "nccl-net, nccl-check",
+        &[
+            (|k| k.hosts == 1, No, "the log has only one host"),
+            (
+                |k| k.hosts > 1 && k.network && k.settings && k.versions,
+                Yes,
+                "",
+            ),
+            (
+                |k| k.hosts > 1 && (k.network || k.settings || k.versions),
+                Partly,
+                "NCCL_DEBUG_SUBSYS=INIT,ENV,NET on all hosts",
+            ),
+        ],
+        "NCCL_DEBUG_SUBSYS=INIT,ENV,NET on all hosts",
+    ),
+    row(
+        "Are NCCL or CUDA versions mixed?",
+        "nccl-net, nccl-check",
+        &[
+            (|k| k.versions, Yes, ""),
+            (
+                |k| k.version,
+                Partly,
+                "not every host prints it: NCCL 2.22 or later does, under INFO",
+            ),
+        ],
+        NEEDS_VERSION_LINE,
+    ),
+    row(
+        "What changed between two runs?",
+        "nccl-diff",
+        &[(|k| k.hosts > 0, Yes, "the other run's log")],
+        "NCCL_DEBUG=INFO",
+    ),
+    row(
+        "The log is gigabytes; how do I survive it?",
+        "all programs: memory does not grow with the log",
+        &[(|_| true, Yes, "")],
+        "",
+    ),
+    row(
+        "Why are there no time stamps?",
+        "nccl-check",
+        &[
+            (|k| k.stamps == StampCoverage::All, Yes, "the log has them"),
+            (
+                |k| k.stamps == StampCoverage::Warn,
+                Yes,
+                "only WARN lines have them: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL",
+            ),
+            (
+                |k| k.stamps == StampCoverage::None,
+                Yes,
+                "NCCL_DEBUG_TIMESTAMP_LEVELS=ALL, NCCL 2.26 or later",
+            ),
+            (
+                |k| k.hosts > 0,
+                Yes,
+                "NCCL_DEBUG_TIMESTAMP_LEVELS=ALL adds them to all lines",
+            ),
+        ],
+        "NCCL_DEBUG=INFO",
+    ),
+    row(
+        "Are lines interleaved or torn?",
+        "all programs, with -v",
+        &[(|_| true, Yes, "")],
+        "",
+    ),
+    row(
+        "Which configuration is in effect?",
+        "nccl-net",
+        &[(|k| k.settings, Yes, "")],
+        "the lines of the settings, if any are set: NCCL_DEBUG_SUBSYS=INIT,ENV",
+    ),
+    row(
+        "Why do calls vanish under CUDA graphs?",
+        "nccl-ops --by step",
+        &[
+            (
+                |k| k.calls && k.steps,
+                Partly,
+                "the steps without calls: a graph's calls are printed when it is captured",
+            ),
+            (|k| k.calls, No, NEEDS_STEP_LINES),
+        ],
+        NEEDS_CALL_LINES,
+    ),
+    row(
+        "How many communicators, and how much memory?",
+        "nccl-communicators",
+        &[(|k| k.init, Partly, "their number, but not the memory")],
+        NEEDS_INIT_LINES,
+    ),
+    row(
+        "Training is slower than nccl-tests; what bus bandwidth do I get?",
+        "nccl-ops --basis wire --by step, nccl-timing",
+        &[
+            (|k| k.kernels && k.calls, Yes, ""),
+            (|k| k.calls && k.step_times, Partly, LOWER_BOUND),
+            (|k| k.calls, No, "the trainer's step lines with their time"),
+        ],
+        NEEDS_CALL_LINES,
+    ),
+];
+
+/// Returns the 25 questions, each with the answer for this log.
+pub(crate) fn list_questions(known: &LineKinds) -> Vec<Question> {
+    let question = |(number, row): (u8, &QuestionRow)| {
+        let case = row.cases.iter().find(|(has, ..)| has(known));
+        let (answerable, missing) = case.map_or((No, row.otherwise), |case| (case.1, case.2));
+        Question {
+            number,
+            text: row.text,
+            answerable,
+            by: row.by,
+            missing,
+        }
+    };
+    (1..).zip(&QUESTIONS).map(question).collect()
+}
+
+/// Returns the environment for the next run, as one line for a shell. It is the same for every log,
+/// so that a job is run again only once.
 pub(crate) fn rerun_environment() -> String {
     // In the format underscores represent blanks (env.rst), so that no launcher can lose them.
     [

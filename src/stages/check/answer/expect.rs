@@ -1,6 +1,6 @@
-//! What a job is expected to be, as a list for CI: `net=ib,gdr=on,versions=1,step_time_p95<6.5`.
+//! Expectations about a job, as a list for CI: `net=ib,gdr=on,versions=1,step_time_p95<6.5`.
 //!
-//! Each is met, violated, or cannot be answered from this log: what no line says is not guessed.
+//! Each is met, violated, or not answered by this log: nothing is guessed.
 
 use crate::error::{Error, Result};
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ const COMPARATORS: [(&str, Comparator); 7] = [
     (">", Comparator::Above),
 ];
 
-/// What is a word, with its values; of `net` [`NETS`] and names.
+/// Expectations with a word as value, and the words; `net` takes [`NETS`] and names.
 const WORD_FACTS: [(&str, &[&str]); 4] = [
     ("net", &KNOWN_NETWORKS),
     ("gdr", &["on", "off", "mixed"]),
@@ -87,7 +87,7 @@ fn is_network_name(value: &str) -> bool {
             .any(|start| value.starts_with(start))
 }
 
-/// What is a number.
+/// Expectations with a number as value.
 const NUMBER_FACTS: [&str; 15] = [
     "versions",
     "nodes",
@@ -192,9 +192,9 @@ fn parse_expectation(text: &str) -> Result<Expectation> {
 pub enum ExpectVerdict {
     /// The log reports it.
     Met,
-    /// The log does not say.
+    /// The log does not show it.
     Unanswerable,
-    /// The log says otherwise.
+    /// The log shows something else.
     Violated,
 }
 
@@ -229,7 +229,7 @@ impl ExpectVerdict {
 pub struct ExpectAnswer {
     /// As given.
     pub expectation: String,
-    /// What the log says.
+    /// The value in the log.
     pub found: Option<String>,
     /// What became of it.
     pub verdict: ExpectVerdict,
@@ -246,8 +246,7 @@ pub fn answer_all(expect: &Expectations, facts: &LogFacts) -> Vec<ExpectAnswer> 
         .collect()
 }
 
-/// What a word comes to: what is found, and whether it is the value; `None` where that cannot be
-/// said.
+/// Returns the value in the log, and whether it is the expected one; `None` if that is unknown.
 type FactMatch = (Option<String>, Option<bool>, &'static str);
 
 fn answer_expectation(of: &Expectation, facts: &LogFacts) -> ExpectAnswer {

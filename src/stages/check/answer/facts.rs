@@ -1,4 +1,4 @@
-//! What a log says of its job, in the words that [`super::expect`] asks in.
+//! The facts of a job, in the words of [`super::expect`].
 
 use crate::count::spread::ValueSpread;
 use crate::stages::communicators::CommunicatorsSummary;
@@ -7,8 +7,8 @@ use crate::stages::net::fact::NetFactKind;
 use crate::stages::net::table;
 use std::collections::BTreeSet;
 
-/// What a log says, as far as it says it. The program fills it: [`LogFacts::add_net`],
-/// [`LogFacts::add_communicators`], the rest by hand.
+/// The facts of a log; what it does not have is `None`. [`LogFacts::add_net`] and
+/// [`LogFacts::add_communicators`] fill it, the rest is set by hand.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LogFacts {
     /// The networks, as NCCL names them; of aws-ofi-nccl the provider.
@@ -23,7 +23,7 @@ pub struct LogFacts {
     pub pxn: Option<String>,
     /// Different versions of NCCL (or RCCL).
     pub versions: Option<u64>,
-    /// Hosts of which no line says their version.
+    /// Hosts without a line that has their version.
     pub versions_unsaid: u64,
     /// Nodes.
     pub nodes: Option<u64>,
@@ -42,7 +42,7 @@ pub struct LogFacts {
 }
 
 impl LogFacts {
-    /// Adds what the lines on networks, versions and connections say.
+    /// Adds the facts of lines on networks, versions and connections.
     pub fn add_net(&mut self, net: &NetSummary) {
         let facts = table::collect_net_facts(net);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -95,7 +95,7 @@ impl LogFacts {
         }
     }
 
-    /// Adds what the INIT lines say: the size of the largest communicator, and its nodes.
+    /// Adds the facts of INIT lines: the size of the largest communicator, and its nodes.
     pub fn add_communicators(&mut self, found: &CommunicatorsSummary) {
         let largest = found.views().filter(|view| view.nranks.is_some());
         let largest = largest.max_by_key(|view| (view.nranks, view.nodes));

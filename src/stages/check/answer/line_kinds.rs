@@ -20,8 +20,8 @@ pub enum StampCoverage {
     All,
 }
 
-/// What is known of a log. The program fills it: [`Known::add_net`], [`Known::add_found`], the
-/// rest by hand.
+/// The kinds of lines that a log has. [`LineKinds::add_net`] and [`LineKinds::add_communicators`]
+/// fill it, the rest is set by hand.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineKinds {
     /// Hosts.
@@ -34,17 +34,17 @@ pub struct LineKinds {
     pub init: bool,
     /// They name the id that members share.
     pub ids: bool,
-    /// They say how long it took.
+    /// INIT lines have the time that it took.
     pub timings: bool,
     /// A network is named.
     pub network: bool,
     /// NICs are listed.
     pub cards: bool,
-    /// NICs say whether they reach the GPUs' memory.
+    /// NICs report whether they reach the GPUs' memory.
     pub reach: bool,
     /// Connections are there.
     pub links: bool,
-    /// NVLink switches are spoken of.
+    /// Lines mention NVLink switches.
     pub nvls: bool,
     /// Settings are there.
     pub settings: bool,
@@ -60,7 +60,7 @@ pub struct LineKinds {
     pub warns: bool,
     /// The trainer's step lines are there.
     pub steps: bool,
-    /// They say how long a step took.
+    /// Step lines have the time of a step.
     pub step_times: bool,
     /// Which lines have a time stamp.
     pub stamps: StampCoverage,

@@ -1,4 +1,4 @@
-//! What a log says in all, for [`expect`](super::expect) and [`coverage`](super::coverage).
+//! Collects the facts of a log for [`expect`](super::expect) and [`coverage`](super::coverage).
 
 use super::coverage::{LineKinds, StampCoverage};
 use super::expect::LogFacts;
@@ -12,7 +12,7 @@ use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::check::wording::number_and_noun;
 
-/// What the log says, as far as it says it.
+/// Collects the facts of a log.
 pub(crate) fn collect_facts(
     seen: &CheckGathered,
     compared: &StreamComparison,

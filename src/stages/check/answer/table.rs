@@ -66,7 +66,7 @@ pub(crate) fn evidence_place<'c>(
     }
 }
 
-/// The answers to what is expected, as rows.
+/// Returns the answers to expectations, as rows.
 pub fn answers_grid(answers: &[ExpectAnswer]) -> Grid {
     let text = |text: &str| TableCell::from(text.as_bytes().to_vec());
     let row = |answer: &ExpectAnswer| -> Vec<TableCell<'static>> {
@@ -104,7 +104,7 @@ pub fn coverage_grid(checked: &CheckSummary) -> Grid {
     }
 }
 
-/// The findings as text; of what is expected the answers.
+/// Writes the findings as text; with expectations, the answers.
 ///
 /// # Errors
 /// The output cannot be written.

@@ -53,7 +53,7 @@ impl FlightDumps {
         let (dump, is_cut) = match flight::load_dump(input) {
             Ok((dump, cut)) => {
                 if let Some(cut) = &cut {
-                    report.warn(&format!("{name}: the dump is cut at {}", cut.place));
+                    report.warn_damaged(&format!("{name}: the dump is cut at {}", cut.place));
                 }
                 (dump, cut.is_some())
             }
@@ -66,7 +66,7 @@ impl FlightDumps {
         };
         if dump.damaged > 0 {
             let records = count_phrase(dump.damaged, "record");
-            report.warn(&format!(
+            report.warn_damaged(&format!(
                 "{name}: {records} of calls are damaged and not compared"
             ));
         }

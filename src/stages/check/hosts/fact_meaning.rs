@@ -2,9 +2,10 @@
 
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::{NetFact, NetFactKind};
-use crate::stages::net::net_stage::{ConnectionOwner, FirstReportLine};
+use crate::stages::net::net_stage::FirstReportLine;
 use crate::stages::net::pairs::{SharedCommunicator, find_shared_comm};
 use crate::stages::net::table::NetFacts;
+use crate::stages::net::thread_states::ConnectionOwner;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Hosts, each with its first line of a fact.

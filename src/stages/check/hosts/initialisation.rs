@@ -18,7 +18,7 @@ use crate::stages::check::hosts::limits::{
 };
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::communicators::CommunicatorsSummary;
-use crate::stages::communicators::member::CommunicatorMember;
+use crate::stages::communicators::facts::CommunicatorMember;
 use crate::stages::communicators::view::CommunicatorView;
 use std::collections::{BTreeMap, BTreeSet};
 

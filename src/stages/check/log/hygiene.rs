@@ -11,7 +11,7 @@ use crate::stages::net::net_stage::FirstReportLine;
 /// What keeps every process's lines apart.
 const OWN_FILES_ADVICE: &str = "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process";
 
-/// A kind of lines of which nothing is to be reported but their number.
+/// A kind of lines that is reported by its number of lines.
 struct HygieneKind {
     kind: Kind,
     /// What there is of one line, and of more.
@@ -103,7 +103,8 @@ impl InputHygiene<'_> {
         &self,
         kind: Kind,
         says: String,
-        (why, advice): (&str, &str),
+        why: &str,
+        advice: &str,
         evidence: impl IntoIterator<Item = Evidence>,
     ) -> Finding {
         Finding {
@@ -160,7 +161,7 @@ impl InputHygiene<'_> {
         let rest = ends.chain(self.damaged_evidence());
         let rest = rest.filter(|place| Some(place) != first.as_ref());
         let evidence = first.iter().cloned().chain(rest).take(MAX_DAMAGE_PLACES);
-        Some(self.input_finding(Kind::SharedFile, says, (why, OWN_FILES_ADVICE), evidence))
+        Some(self.input_finding(Kind::SharedFile, says, why, OWN_FILES_ADVICE, evidence))
     }
 
     fn find_kind(&self, kind: &HygieneKind) -> Option<Finding> {
@@ -169,7 +170,7 @@ impl InputHygiene<'_> {
         let says = if n == 1 { one } else { more };
         let says = says.replace("{}", &number_and_noun(n, "line"));
         let first = first.into_iter().map(|line| self.evidence_at(line));
-        any.then(|| self.input_finding(kind.kind, says, (kind.why, kind.advice), first))
+        any.then(|| self.input_finding(kind.kind, says, kind.why, kind.advice, first))
     }
 
     fn find_buffered(&self) -> Option<Finding> {
@@ -191,7 +192,7 @@ impl InputHygiene<'_> {
         });
         let spliced = account.firsts.spliced.map(|line| self.evidence_at(line));
         let evidence = joined.into_iter().chain(spliced);
-        Some(self.input_finding(Kind::BlockBuffered, says, (why, advice), evidence))
+        Some(self.input_finding(Kind::BlockBuffered, says, why, advice, evidence))
     }
 
     fn find_several_runs(&self) -> Option<Finding> {
@@ -206,6 +207,6 @@ impl InputHygiene<'_> {
         let advice = "nccl-steps --list shows the runs (column segment)";
         let lines = self.input.first_step_fall()?;
         let lines = lines.into_iter().map(|line| self.evidence_at(line));
-        (falls > 0).then(|| self.input_finding(Kind::SeveralRuns, says, (why, advice), lines))
+        (falls > 0).then(|| self.input_finding(Kind::SeveralRuns, says, why, advice, lines))
     }
 }

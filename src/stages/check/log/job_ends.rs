@@ -5,37 +5,27 @@
 //! before it. Of lines of one kind that follow each other the first and the last are kept, so memory
 //! follows the changes between kinds.
 
+use super::job_end_lines::{
+    FailureLine, FailureLineText, JobEndLine, ProcessName, ReportedFailure,
+};
 use crate::grammar::ending::{
-    EndingLine, FailureCause, FailureMode, LauncherReport, ProcessOfLine, find_ending,
-    process_of_line,
+    EndingLine, FailureCause, FailureMode, LauncherReport, find_ending, process_of_line,
 };
 use crate::grammar::message::NcclMessage;
 use crate::grammar::message::communicator::init::InitStage;
 use crate::grammar::message::network::net::NetMessage;
 use crate::grammar::message::setup::version::Component;
 use crate::log::walk::MessageLine;
-use crate::stages::check::finding::Evidence;
-use crate::stages::check::wording::MAX_LINE_TEXT_BYTES;
-use crate::stages::check::wording::quote_text;
+use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
+use crate::stages::check::log::limits::{
+    MAX_FAILURE_LINES, MAX_JOB_EVENTS, MAX_RANK_LABEL_BYTES, MAX_STEPS_RANKS_AHEAD,
+};
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many stretches of lines of one kind are kept.
-const MAX_JOB_EVENTS: usize = 1 << 16;
-
-/// The most bytes in front of the rank that a line begins with.
-const MAX_RANK_LABEL_BYTES: usize = 80;
-
-/// How many lines that report failures are kept, and how many of ranks that spoke.
-const MAX_FAILURE_LINES: usize = 1 << 14;
-
-/// Ranks run so many steps ahead of each other, and print late: only more of them show that a job
-/// went on.
-const MAX_STEPS_RANKS_AHEAD: usize = 3;
-
-/// What a line tells of its job.
+/// The event that a line reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum JobEventKind {
     /// A process begins to use NCCL, or to make a communicator.
@@ -46,107 +36,6 @@ enum JobEventKind {
     Done,
     /// It failed.
     Failed(FailureMode),
-}
-
-/// A line of a failure, its names its own.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct FailureLine {
-    line: JobEndLine,
-    what: FailureLineText,
-}
-
-/// What such a line says.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-enum FailureLineText {
-    Traceback(Option<u32>),
-    First,
-    Host(Box<[u8]>),
-    Rank(u32, Option<u32>),
-    Failed(FailureCause, ProcessName, Box<[u8]>),
-}
-
-/// The process that a line belongs to.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct ProcessName {
-    rank: Option<u32>,
-    local_rank: Option<u32>,
-    pid: Option<u64>,
-    host: Option<Box<[u8]>>,
-}
-
-impl From<ProcessOfLine<'_>> for ProcessName {
-    fn from(who: ProcessOfLine<'_>) -> ProcessName {
-        ProcessName {
-            rank: who.rank,
-            local_rank: who.local_rank,
-            pid: who.pid,
-            host: who.host.map(Into::into),
-        }
-    }
-}
-
-/// The end of a process or of a job, as a line reports it.
-#[derive(Debug, Clone)]
-pub(crate) struct ReportedFailure {
-    /// The line.
-    pub(crate) line: JobEndLine,
-    /// What ended it.
-    pub(crate) what: FailureCause,
-    /// An exception with its text, a scheduler's words.
-    pub(crate) says: Box<[u8]>,
-    /// The rank in the job.
-    pub(crate) rank: Option<u32>,
-    /// The process.
-    pub(crate) pid: Option<u64>,
-    /// The host.
-    pub(crate) host: Option<Box<[u8]>>,
-    /// A launcher lists it among those that it ended, or that failed later.
-    pub(crate) listed: bool,
-}
-
-impl ReportedFailure {
-    /// True if the process may have ended itself because of an error: by an exit code, or by an abort,
-    /// which is a crash without an access to memory that failed.
-    pub(crate) fn may_answer_error(&self) -> bool {
-        match self.what {
-            FailureCause::Exit(_) => true,
-            FailureCause::Signal(number) => !matches!(number, 7 | 9 | 11),
-            FailureCause::Crash => {
-                let text = match self.says.is_empty() {
-                    true => &self.line.text,
-                    false => &self.says,
-                };
-                let names = |signal: &[u8]| memmem::find(text, signal).is_some();
-                !names(b"SIGSEGV") && !names(b"SIGBUS")
-            }
-            _ => false,
-        }
-    }
-}
-
-/// A line that reports an end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct JobEndLine {
-    /// Where it is.
-    pub(crate) at: FirstReportLine,
-    /// What it says; at most 300 bytes.
-    pub(crate) text: Box<[u8]>,
-}
-
-impl JobEndLine {
-    /// In a sentence.
-    pub(crate) fn quote(&self) -> String {
-        let end = |c: char| c == '.' || c.is_whitespace();
-        quote_text(&self.text).trim_end_matches(end).to_owned()
-    }
-
-    /// As evidence.
-    pub(crate) fn to_evidence(&self) -> Evidence {
-        Evidence {
-            at: self.at.into(),
-            text: Some(self.text.to_vec()),
-        }
-    }
 }
 
 /// Lines of one kind, with none of another between them.
@@ -180,7 +69,7 @@ pub(crate) struct JobEnds {
     begins: BTreeMap<u32, (FirstReportLine, u64)>,
     /// By input, the first lines of processes that took over from others.
     again: Vec<(u32, Vec<u64>)>,
-    /// Lines that tell of failures.
+    /// Lines that report failures.
     told: Vec<FailureLine>,
     /// Lines that begin with a rank, `[rank3]:`.
     spoke: Vec<(FirstReportLine, u32)>,
@@ -296,8 +185,8 @@ impl JobEnds {
         }
     }
 
-    /// Adds those of a chunk that follows; `placed` says where its lines are, `merged` which
-    /// process one of the chunk's is.
+    /// Adds the lines of a chunk that follows; `placed` gives the position of its lines, `merged`
+    /// the number of its processes.
     pub(crate) fn add_chunk(
         &mut self,
         part: JobEnds,
@@ -494,8 +383,8 @@ impl JobEnds {
         self.stretches.partition_point(|s| s.last.at <= at)
     }
 
-    /// The job's own end that is in force at a line: the job did no work since, as far as the
-    /// input tells, and no end of another kind followed.
+    /// Returns the job's own end that is valid at a line: the input shows no work after it, and no
+    /// other kind of end.
     pub(crate) fn done_line_before(&self, at: FirstReportLine) -> Option<&JobEndLine> {
         let next = self.first_event_after(at);
         // The stretch around the line, or the one before it.
@@ -525,7 +414,7 @@ impl JobEnds {
         is_end.then_some(&next.first).filter(|line| line.at > at)
     }
 
-    /// True where the input tells of no work of the job after a line.
+    /// True if the input shows no work of the job after a line.
     pub(crate) fn is_idle_after(&self, at: FirstReportLine) -> bool {
         let mut next = self.stretches[self.first_event_after(at)..].iter();
         let works = next.any(|s| s.input_number() == at.input && s.kind == JobEventKind::GoesOn);
@@ -643,7 +532,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is left of the lines of old steps, let go of at once or bit by bit, answers as all of them would.
+        /// After lines of old steps are dropped, at once or bit by bit, the answers are as from all
+        /// lines.
         #[test]
         fn old_steps_tell_what_all_of_them_would(
             kinds in proptest::collection::vec((0..5_u8, 1..30_u64), 0..12),

@@ -1,7 +1,6 @@
 //! Where the calls of each job are in a log that may have several: attempts of one, or jobs beside
 //! each other. Between files nothing is known of the order of lines.
 
-use crate::stages::check::streams::piped::ProcessCallSpan;
 use crate::stages::communicators::{CommunicatorsSummary, DisjointSets};
 use rustc_hash::FxHashMap;
 
@@ -31,6 +30,14 @@ impl JobsByProcess {
     pub(crate) fn job_of(&self, process: u32) -> u32 {
         self.0.get(process as usize).copied().unwrap_or(process)
     }
+}
+
+/// The number of a process's calls, and the first and the last among all calls of the input.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ProcessCallSpan {
+    pub(crate) calls: u64,
+    pub(crate) first: u64,
+    pub(crate) last: u64,
 }
 
 /// One job's calls.

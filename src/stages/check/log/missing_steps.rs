@@ -7,7 +7,7 @@
 //! there is no call. Restarts and epochs look the same; but where the ranks were at the same call at
 //! all step lines up to there, no cut can have put them apart.
 
-use super::old_steps::OldSteps;
+use super::old_steps::{OldSteps, is_seam};
 use crate::grammar::trainer::TrainerMark;
 use crate::log::timeline::{MarkList, StepTimeline};
 use crate::stages::survey::GapSums;
@@ -22,13 +22,15 @@ pub(crate) struct InputCuts {
 }
 
 impl InputCuts {
-    /// The cuts of a log with these calls and step lines; `apart` are the gaps at whose end ranks were at
-    /// different calls. Gaps and marks of the timeline are counted from where the `old` steps end.
+    /// Returns the cuts of a log with these calls and step lines; `apart` are the gaps after which
+    /// ranks were at different calls. Gaps and marks of the timeline are counted from the end of
+    /// the `old` steps.
     pub(crate) fn find_cuts(
         sums: &GapSums,
         apart: Option<&[usize]>,
         marks: &MarkList,
-        (timeline, old): (&StepTimeline, &OldSteps),
+        timeline: &StepTimeline,
+        old: &OldSteps,
     ) -> InputCuts {
         let steps = timeline.steps.remaining();
         let interval = timeline.line_interval();
@@ -51,7 +53,7 @@ impl InputCuts {
             old.first_seam(interval)
                 .or_else(|| later.find_map(seam).flatten())
         });
-        // Where a launcher ended the job nobody cut it.
+        // A job that its launcher ended was not cut.
         let mut steps = (0..marks.len())
             .rev()
             .filter_map(|at| Some((at, marks.as_slice().get(at)?)));
@@ -63,14 +65,8 @@ impl InputCuts {
         }
     }
 
-    /// True for a line in front of which lines may be missing.
+    /// True for a line before which lines may be missing.
     pub(crate) fn is_after_cut(&self, line: u64) -> bool {
         self.within.is_some_and(|cut| line > cut)
     }
-}
-
-/// True where lines may be missing before a step: its line represents other than the usual steps, or the step number
-/// falls.
-pub(super) fn is_seam(steps: Option<u64>, interval: u64) -> bool {
-    steps != Some(interval)
 }

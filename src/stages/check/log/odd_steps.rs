@@ -3,6 +3,7 @@
 use crate::count::spread::SortedValues;
 use crate::log::timeline::{GapKind, TrainStep};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::log::limits::{MIN_SLOW_STEP_EXCESS_S, SLOW_STEP_TIMES_MEDIAN};
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::walk::WalkedInput;
 use crate::stages::check::wording::{list_names, number_and_noun};
@@ -10,12 +11,6 @@ use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::survey::GapCallSum;
 use crate::stages::survey::rhythm::{self, MAX_ODD_STEPS, MIN_STEPS_COMPARED, OddStep};
 use std::collections::BTreeMap;
-
-/// A step this many times as long as the median is reported,
-const SLOW_STEP_TIMES_MEDIAN: f64 = 3.0;
-
-/// if it is longer by so many seconds: what is short varies.
-const MIN_SLOW_STEP_EXCESS_S: f64 = 0.1;
 
 /// The findings on the steps of `input`, the `number`th.
 pub(crate) fn find_odd_steps(

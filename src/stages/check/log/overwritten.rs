@@ -1,20 +1,14 @@
-//! What is left of lines that another process wrote over, as where processes share one
-//! NCCL_DEBUG_FILE: each writes where its own bytes end.
+//! Lines partly overwritten by another process, where processes share one NCCL_DEBUG_FILE: each
+//! writes at the end of its own bytes.
 //!
-//! A line that is longer than what was written over it keeps its end, as a line of its own without
-//! the beginning of its header. People quote lines without headers too, but not one by itself among
-//! lines that have theirs.
+//! A line that is longer than the text over it keeps its end, as a line without the beginning of
+//! its header. Quoted lines lack headers too, but not a single one among lines with headers.
 
 use crate::log::walk::MessageLine;
+use crate::stages::check::log::limits::{MAX_HEADER_END_BYTES, MAX_OVERWRITTEN_PLACES};
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
-
-/// How many places are kept; more are only counted.
-const MAX_OVERWRITTEN_PLACES: usize = 4;
-
-/// The longest end of a header: a process, a thread and a device.
-const MAX_HEADER_END_BYTES: usize = 40;
 
 /// A chunk's lines that lack the beginning of their header, or all.
 #[derive(Debug, Default, Serialize, Deserialize)]

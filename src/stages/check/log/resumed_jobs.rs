@@ -1,5 +1,5 @@
-//! Jobs that a later one took up, where each has files of its own: between files nothing is known of
-//! the order of lines, but the steps tell which attempt went on from which.
+//! Jobs that a later one resumed, each with files of its own: the order of lines between files is
+//! unknown, but the steps show which attempt went on from which.
 
 use super::job_ends::JobEnds;
 use super::job_spans::JobsByProcess;

@@ -27,7 +27,7 @@ pub(crate) fn note_visible_differences(
     let first = apart.block * CALLS_PER_HASH_BLOCK;
     let part = match mismatch::find_first_difference(
         apart,
-        (first, first + CALLS_PER_HASH_BLOCK),
+        first..first + CALLS_PER_HASH_BLOCK,
         details,
         &[],
         caller,

@@ -1,4 +1,4 @@
-//! What the calls where ranks differ show: who is to blame, and where.
+//! Which ranks are to blame for differing calls, and where.
 
 use super::absent_members;
 use super::confidence::has_damage;
@@ -35,13 +35,13 @@ pub(super) struct JobEndEvidence<'a> {
 /// What was judged.
 pub(super) struct BlameResult {
     pub(super) findings: Vec<Finding>,
-    /// Communicators of which nothing can be judged.
+    /// Communicators that are not judged.
     pub(super) unjudged: Vec<(UnjudgedReason, usize)>,
-    /// What is missing at the end of the log was not cut off.
+    /// Missing calls at the end of the log were not cut off.
     pub(super) uncut: bool,
 }
 
-/// Communicators whose members part, by how.
+/// Communicators with different members' calls, by the difference.
 #[derive(Default)]
 struct DifferencesByKind<'c> {
     /// Members call different things.
@@ -61,7 +61,7 @@ struct StoppedRanks {
 }
 
 impl DifferenceContext<'_> {
-    /// Who and where. Leaves those messages in `compared` that the job did not go on without.
+    /// Finds the ranks to blame. Leaves those messages in `compared` that stopped the job.
     pub(super) fn find_blamed(
         &self,
         compared: &mut StreamComparison,
@@ -92,7 +92,8 @@ impl DifferenceContext<'_> {
             &compared.unpaired,
             self.last,
             names,
-            (end, stops),
+            end,
+            stops,
             &nccl_call::processes_waiting(watched, names),
         );
         if end.lost {
@@ -133,7 +134,7 @@ impl DifferenceContext<'_> {
             uncut = stop.is_long.unwrap_or(uncut);
             findings = stop.findings;
         }
-        // Nothing shows for whom the others wait but that it is behind.
+        // Only the lag shows for which rank the others wait.
         if findings.is_empty() {
             findings = last_resort;
         }
@@ -246,7 +247,7 @@ impl DifferenceContext<'_> {
         let mut parts = DifferencesByKind::default();
         for apart in all {
             let first = apart.block * CALLS_PER_HASH_BLOCK;
-            let stretch = (first, first + CALLS_PER_HASH_BLOCK);
+            let stretch = first..first + CALLS_PER_HASH_BLOCK;
             let kin = kin.get(&apart.communicator).map_or(&[][..], |kin| kin);
             let mut unjudged = |why| parts.unjudged.push((why, apart.communicator));
             let is_held = |member: &CommMember| {
@@ -273,7 +274,7 @@ impl DifferenceContext<'_> {
                     }
                     parts.different.push((apart.communicator, *finding));
                 }
-                // What those who are missing did is not known.
+                // The calls of missing members are unknown.
                 FirstDifference::Behind | FirstDifference::Unknown(_) if apart.is_partial => {}
                 FirstDifference::Behind if has_ended_ahead(apart, self.found) => {
                     unjudged(UnjudgedReason::Ended);
@@ -294,7 +295,7 @@ impl DifferenceContext<'_> {
         compared: &StreamComparison,
         accounts: &[Account],
     ) -> Option<Finding> {
-        // Where lines are lost, only NCCL's own numbers say which call is which.
+        // If lines are lost, only NCCL's own numbers identify calls.
         let sound = self.streams.counts || !accounts.iter().any(has_damage);
         let few = compared.few.as_ref().filter(|_| sound)?;
         absent_members::note_visible_differences(
@@ -344,8 +345,8 @@ fn keep_first_differences(met: &Rendezvous, all: Vec<(usize, Finding)>) -> Vec<F
     first.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// True where most members have made their last call with the others, who went on by one, and it is
-/// one that its root is done with before them: they may be in it still, and wait for what is wrong.
+/// True if most members made the last call that all made, the others made one more, and the root
+/// leaves that call before the others: they may still be in it, and wait for the faulty rank.
 fn may_wait_in_rooted_call(
     apart: &DifferingComm,
     details: &CallDetails,

@@ -1,4 +1,4 @@
-//! What is known of the calls where ranks differ.
+//! The context for judging calls that differ.
 
 use super::deadlock::Rendezvous;
 use super::last_calls::LastCallByProcess;
@@ -11,7 +11,7 @@ use crate::stages::check::streams::{CallStreams, ProcessComm, StreamKind};
 use crate::stages::communicators::CommunicatorsSummary;
 use rustc_hash::FxHashMap;
 
-/// What is known of the calls where ranks differ.
+/// The context for judging calls that differ.
 #[derive(Clone, Copy)]
 pub(super) struct DifferenceContext<'a> {
     pub(super) found: &'a CommunicatorsSummary,
@@ -21,7 +21,7 @@ pub(super) struct DifferenceContext<'a> {
     /// Calls that came through a pipe may have been let go.
     pub(super) is_piped: bool,
     pub(super) names: RankNames<'a>,
-    /// Whose calls a caller's are.
+    /// The owner of each caller's calls.
     pub(super) whose: &'a FxHashMap<ProcessComm, StreamOwner>,
     /// Each process's last call.
     pub(super) last: &'a LastCallByProcess<'a>,
@@ -33,7 +33,8 @@ impl DifferenceContext<'_> {
         *self.streams.callers.get(number)
     }
 
-    /// The last calls, and whose they are; `steps` are the processes' own, `job_of` gives a process's job.
+    /// Returns a search over the last calls and their owners; `steps` are the processes' own,
+    /// `job_of` gives the job of a process.
     pub(super) fn lone_stop_search<'t>(
         &'t self,
         steps: &'t InputStepEnds,

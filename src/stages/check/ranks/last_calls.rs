@@ -41,7 +41,7 @@ pub(super) fn find_last_calls<'d>(
     last
 }
 
-/// The one process of a job whose last call is of another kind than that of all others, who made the same.
+/// Returns the one process of a job with another last call than all others, which made the same one.
 pub(super) fn find_odd_process(
     last: &LastCallByProcess<'_>,
     found: &CommunicatorsSummary,

@@ -1,5 +1,5 @@
-//! Did the ranks call the same things, and if not, who and where: from the hashes of their calls to
-//! findings.
+//! Whether the ranks called the same things, and if not, which rank and where: from the hashes of
+//! their calls to findings.
 
 mod absent_members;
 mod blame;
@@ -8,6 +8,7 @@ mod deadlock;
 mod difference_context;
 pub(crate) mod fewer_calls;
 mod last_calls;
+pub(crate) mod limits;
 mod messages;
 pub(crate) mod mismatch;
 pub(crate) mod names;
@@ -46,11 +47,11 @@ use stopped::step_lines::StepLinePositions;
 use stopped::{JobFailures, JobLiveness, StopDetector};
 use unnamed_communicators::UnnamedComms;
 
-/// What is known of the ranks' calls.
+/// The comparison of the ranks' calls.
 pub(crate) struct RankComparison {
-    /// What the hashes say.
+    /// The comparison of the hashes.
     pub(crate) compared: StreamComparison,
-    /// What is wrong.
+    /// The findings.
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct RereadInputs<'a, F: Fn(u32) -> Result<Input>> {
     pub(crate) processes: &'a [BTreeSet<u32>],
     /// Where their lines went.
     pub(crate) accounts: &'a [Account],
-    /// What is known of them.
+    /// The results of the walk over them.
     pub(crate) walked: &'a [WalkedInput],
     /// What was kept of those that came through a pipe.
     pub(crate) piped: &'a BTreeMap<u32, PipeRecord>,
@@ -72,7 +73,7 @@ pub(crate) struct RereadInputs<'a, F: Fn(u32) -> Result<Input>> {
     pub(crate) cut: bool,
 }
 
-/// Compares the ranks' calls and says what is wrong.
+/// Compares the ranks' calls and returns the findings.
 ///
 /// # Errors
 /// An input cannot be read again.
@@ -88,7 +89,7 @@ pub(crate) fn compare_ranks<F: Fn(u32) -> Result<Input>>(
     let late = |w: &WatchdogRecord| matches!(w.what, WatchdogMessage::Timeout(_));
     let hung = watched.iter().any(late);
     let lines = StepLinePositions::from_inputs(inputs.walked);
-    let met = deadlock::replay_last_calls(&compared, found, (streams, &lines), end.failed);
+    let met = deadlock::replay_last_calls(&compared, found, streams, &lines, end.failed);
     let differ = met.is_circle() || !compared.apart.is_empty() || !compared.unpaired.is_empty();
     if !differ && compared.few.is_none() && !hung {
         return Ok(RankComparison {
@@ -113,7 +114,7 @@ fn classify_log_start(streams: &CallStreams, cut: bool) -> LogStart {
     }
 }
 
-/// Reads again what differs, and says who and where.
+/// Reads the differing calls again, and finds the rank to blame.
 fn reread_and_blame<F: Fn(u32) -> Result<Input>>(
     (mut compared, met): (StreamComparison, &Rendezvous),
     (found, streams): (&CommunicatorsSummary, &CallStreams),

@@ -1,12 +1,13 @@
-//! Which stretches of the inputs are read again, and what is found there.
+//! Which ranges of the inputs are read again, and their calls.
 
 use super::RereadInputs;
 use super::deadlock::Rendezvous;
+use super::mismatch::CallDetails;
 use super::mismatch::same_kind::SimilarCallers;
-use super::mismatch::{CALLS_READ_PAST_DIFFERENCE, CallDetails};
 use crate::error::Result;
 use crate::source::Input;
 use crate::stages::check::log::job_spans::JobCallSpans;
+use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
 use crate::stages::check::streams::compare::{CommMember, StreamComparison};
 use crate::stages::check::streams::reread::{WantedCalls, reread_wanted};
 use crate::stages::check::streams::step_ends::InputStepEnds;

@@ -1,10 +1,10 @@
-//! Communicators that no line names, put together where counting leaves but one way.
+//! Communicators that no line names, put together if counting leaves only one way.
 //!
-//! Up to NCCL 2.17 INIT lines have no id, and where only calls were logged there are none: then a
-//! communicator is one address in each process, and which addresses are one communicator is reported
-//! nowhere. But where a log has N processes and each of them uses one communicator of N ranks, these
-//! are one: a second would have no members left. That holds as far as the log has all of its job's
-//! ranks, and so whatever is found this way is less than sure, and says why ([`Told`]).
+//! Up to NCCL 2.17 INIT lines have no id, and logs of calls alone have none: then a communicator is
+//! one address in each process, and no line reports which addresses are one communicator. But if a
+//! log has N processes and each of them uses one communicator of N ranks, these are one: a second
+//! would have no members left. That holds as far as the log has all ranks of its job, so a finding
+//! of this kind is less than sure, and its reason names the evidence ([`CountingEvidence`]).
 
 use crate::stages::check::finding::Confidence;
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct UnnamedComms {
     /// Why members are not known, by the communicators' size.
     why: BTreeMap<u32, UnjudgedReason>,
-    /// Sides that may be of one communicator, of which some have no lines in the log.
+    /// Sides that may be of one communicator; some members have no lines in the log.
     pub(crate) few: Option<Vec<usize>>,
 }
 
@@ -30,7 +30,7 @@ impl UnnamedComms {
     }
 }
 
-/// How it is known that sides are one communicator: as sure as that makes what is found, and why.
+/// Returns the confidence in sides that were put together as one communicator, and why.
 pub(crate) fn confidence_of_grouping(told: CountingEvidence, nranks: u32) -> (Confidence, String) {
     let each = format!("each of the {nranks} processes in the log");
     let (sure, since) = match told {
@@ -77,17 +77,17 @@ pub(crate) fn grouping_of(communicator: &MergedCommunicator) -> Option<(Counting
 /// Sides of communicators of one size that no line names.
 #[derive(Default)]
 struct UnnamedCommsOfSize {
-    /// By who has them, in the order in which they were made or first used.
+    /// By process, in the order in which they were made or first used.
     of: BTreeMap<JobGpu, Vec<usize>>,
     /// Their addresses.
     known: BTreeSet<u64>,
-    /// Addresses in calls of nobody that is known.
+    /// Addresses in calls of unknown processes.
     stray: BTreeSet<u64>,
 }
 
-/// Puts together what can be but one communicator, and says what is left.
+/// Puts together the sides that can be only one communicator, and returns the rest.
 pub(crate) fn group_unnamed_communicators(found: &mut CommunicatorsSummary) -> UnnamedComms {
-    // Everyone with a communicator of more than one rank; and who has any beside.
+    // All processes with a communicator of more than one rank, and those with others besides.
     let mut all: BTreeMap<JobGpu, usize> = BTreeMap::new();
     let mut sizes: BTreeMap<u32, UnnamedCommsOfSize> = BTreeMap::new();
     let (mut largest, mut ids) = (0, BTreeSet::new());
@@ -183,7 +183,7 @@ impl UnnamedCommsOfSize {
             1 if groups.iter().all(named) => CountingEvidence::Ranks,
             1 if groups.iter().all(unnamed) => CountingEvidence::Largest,
             1 => return Err(UnjudgedReason::Unnamed),
-            // What is made with the same others is made in the same order; a first call is not.
+            // Communicators with the same members are made in the same order; first calls are not.
             n if groups.iter().all(named) => {
                 CountingEvidence::Order(u32::try_from(n).unwrap_or(u32::MAX))
             }

@@ -291,6 +291,8 @@ impl LogVisitor for RereadChunk<'_> {
         self.slots.push(self.list.len());
     }
 
+    fn unify_processes(&mut self, _first: &[u32]) {}
+
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         let mut torn = Vec::new();
         for RepairedCall { slot, call, .. } in calls {

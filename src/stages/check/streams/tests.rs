@@ -264,6 +264,8 @@ impl LogVisitor for Both {
         self.1.add_slot();
     }
 
+    fn unify_processes(&mut self, _first: &[u32]) {}
+
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         self.0.insert_torn_calls(calls);
         self.1.insert_torn_calls(calls);
@@ -335,7 +337,8 @@ fn checked(files: &[String], jobs: usize, mmap: bool) -> CheckSummary {
     let mut report = Report::new("test", false, true);
     check(
         &origins,
-        (&options, JobLiveness::Unknown),
+        &options,
+        JobLiveness::Unknown,
         &mut report,
         &Nobody,
     )

@@ -36,7 +36,7 @@ pub(super) struct CheckPartial {
 /// What kinds of lines there are.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct LineKindFlags {
-    /// PyTorch's watchdog says that a call took too long.
+    /// PyTorch's watchdog reports that a call took too long.
     pub(crate) hung: bool,
     /// Calls with a time stamp.
     pub(crate) stamped: bool,
@@ -63,7 +63,7 @@ impl LineKindFlags {
         self.informs = self.informs.or(other.informs);
     }
 
-    /// Those of a chunk whose first line is `line` of the input `input`.
+    /// Creates the results of a chunk that begins at line `line` of the input `input`.
     pub(super) fn shift_to_input(mut self, input: u32, line: u64) -> LineKindFlags {
         self.informs = self.informs.map(|at| FirstReportLine {
             input,
@@ -168,6 +168,12 @@ impl LogVisitor for CheckPartial {
         }
         self.times.slot();
         self.again.slot();
+    }
+
+    fn unify_processes(&mut self, first: &[u32]) {
+        self.communicators.unify_processes(first);
+        self.times.unify_processes(first);
+        self.again.unify_processes(first);
     }
 
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {

@@ -42,16 +42,17 @@ mod walked_input;
 
 pub(crate) use chunk_partial::LineKindFlags;
 pub(crate) use walked_input::WalkedInput;
+use walked_input::WalkedSteps;
 
 use chunk_partial::CheckPartial;
 
-/// What is asked for besides findings: what TUNING lines tell, and calls.
+/// Requests besides findings: the facts of TUNING lines, and calls.
 pub(crate) struct Requested {
     /// How calls over all steps are distinguished.
     pub(crate) calls: tally::Options,
     /// All that a page with plots has, too.
     pub(crate) whole: Option<PageRequest>,
-    /// Who comes late, where calls have time stamps.
+    /// How late ranks come, if calls have time stamps.
     pub(crate) late: bool,
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct PageRequest {
 }
 
 impl Requested {
-    /// How the walk tells calls apart.
+    /// How the walk distinguishes calls.
     fn tally_options(asked: Option<&Requested>) -> tally::Options {
         match asked.and_then(|asked| asked.whole.as_ref()) {
             Some(_) => matrix::matrix_tally_options(true),
@@ -70,7 +71,8 @@ impl Requested {
         }
     }
 
-    /// Whether who comes late is asked for, and if so, whether calls' steps are placed for that alone.
+    /// Whether the lateness of ranks is gathered, and if so, whether the steps of calls are placed
+    /// for that alone.
     fn skew_placement(asked: Option<&Requested>) -> Option<bool> {
         let asked = asked.filter(|asked| asked.late)?;
         Some(asked.whole.is_none())
@@ -83,7 +85,7 @@ pub(crate) struct RequestedCalls {
     pub(crate) calls: CountedCalls,
     /// By step.
     pub(crate) by_step: Option<CountedCalls>,
-    /// As nccl-matrix tells them apart, with the sides of communicators that lines tell of.
+    /// As nccl-matrix distinguishes them, with the sides of communicators that lines show.
     pub(crate) pairs: Option<(CountedCalls, Vec<CommunicatorSide>)>,
 }
 
@@ -113,7 +115,7 @@ pub(crate) struct CheckGathered {
     pub(crate) tuning: Option<Tuning>,
     /// The calls, where they were asked for.
     pub(crate) counted: Option<RequestedCalls>,
-    /// Who comes late, where it was asked for and all calls have time stamps.
+    /// The lateness of ranks, if it was requested and all calls have time stamps.
     pub(crate) late: Option<Result<Grid>>,
     /// What nccl-ops reports of the calls by step.
     pub(crate) steps_report: Report,
@@ -132,14 +134,14 @@ impl CheckGathered {
     }
 }
 
-/// Walks all `origins`, which must be logs; of a pipe that is a record of calls `beside` gets what
-/// it tells.
+/// Walks all `origins`, which must be logs; a pipe with a record of calls goes to `beside`.
 ///
 /// # Errors
 /// No input could be read, or is a log; damage under `--strict`.
 pub(super) fn walk_inputs(
     origins: &[InputName],
-    (options, asked): (&Options, Option<&Requested>),
+    options: &Options,
+    asked: Option<&Requested>,
     beside: &mut RecorderInputs,
     report: &mut Report,
     progress: &dyn Progress,
@@ -170,7 +172,7 @@ struct Gatherer<'o> {
     /// It is a pipe.
     is_piped: Arc<AtomicBool>,
     piped: BTreeMap<u32, PipeRecord>,
-    /// Whether what is kept of a pipe could be written.
+    /// Whether the spool of a pipe could be written.
     failed: Result<()>,
     inputs: Vec<WalkedInput>,
     accounts: Vec<Account>,
@@ -182,7 +184,7 @@ struct Gatherer<'o> {
     steps_report: Report,
 }
 
-/// What is known of the input in hand.
+/// The results of the current input.
 #[derive(Default)]
 struct CurrentInput<'o> {
     number: u32,
@@ -223,7 +225,7 @@ impl<'o> InputStage for Gatherer<'o> {
         self.is_piped.store(true, Ordering::Relaxed);
         let piping = PipeRecorder::new(name, thin, &self.streams, self.options);
         self.now.piping = Some(piping);
-        // What is asked for besides findings may need all steps.
+        // Other requests than findings may need all steps.
         self.now.growing = self.asked.is_none().then(LiveTimeline::default);
     }
 
@@ -285,7 +287,7 @@ impl<'o> InputStage for Gatherer<'o> {
         match input.recorder() {
             Some(recorder) => self
                 .beside
-                .add_recording((&input, recorder), self.options, report),
+                .add_recording(&input, recorder, self.options, report),
             None => Err(input.error_without_part("log lines")),
         }
     }
@@ -322,7 +324,7 @@ impl<'o> Gatherer<'o> {
         }
     }
 
-    /// Lets go of steps of a pipe that nobody will look at, once in a while.
+    /// Drops steps of a pipe that nothing uses any more, once in a while.
     fn release_old_steps(&mut self, part: &MergedChunk<'_, ()>) {
         let now = &mut self.now;
         let Some((log, _)) = part.so_far else { return };
@@ -330,7 +332,8 @@ impl<'o> Gatherer<'o> {
             return;
         };
         let (marks, kept) = (part.marks, old_steps::max_steps_kept());
-        // There are no more steps than marks. To look at them takes a while, so it is done once in so many.
+        // There are no more steps than marks. Counting them takes a while, so it is done once per
+        // this many marks.
         let more = kept / 4;
         if marks.len() < (now.looked + more).max(marks.forgotten_count() + kept + more) {
             return;
@@ -347,11 +350,11 @@ impl<'o> Gatherer<'o> {
         if let Some(piping) = &mut now.piping {
             piping.drop_steps_before_gap(turn, since.gap, part);
         }
-        let lines = now.old.step_end_lines(since, (timeline, marks));
+        let lines = now.old.step_end_lines(since, timeline, marks);
         self.warnings.add_old_step_lines(now.number, &lines);
         let sums = &mut now.sums;
-        let known = (timeline, marks);
-        now.old.drop_steps(since, known, sums, part.merged);
+        now.old
+            .drop_steps(since, timeline, marks, sums, part.merged);
         let gap = u32::try_from(since.gap).unwrap_or(u32::MAX);
         growing.forget_until(gap);
         log.forget_gaps_until(gap);
@@ -389,18 +392,18 @@ impl<'o> Gatherer<'o> {
         if let Some(times) = &mut self.times {
             times.end_input(placed, &timeline, merged);
         }
-        let known = (&timeline, log.marks.as_slice());
         if let Some(since) = timeline.start_of_last(old_steps::max_steps_kept()) {
-            let lines = old.step_end_lines(since, known);
+            let marks = log.marks.as_slice();
+            let lines = old.step_end_lines(since, &timeline, marks);
             self.warnings.add_old_step_lines(number, &lines);
-            old.drop_steps(since, known, &mut sums, merged);
+            old.drop_steps(since, &timeline, marks, &mut sums, merged);
         }
         let end = LastStepsStart {
             step: timeline.steps.len(),
             gap: log.marks.len(),
         };
-        self.warnings
-            .add_step_lines(number, old.step_end_lines(end, known));
+        let lines = old.step_end_lines(end, &timeline, log.marks.as_slice());
+        self.warnings.add_step_lines(number, lines);
         if old.since.step > 0 {
             let later = timeline.steps.slice(old.since.step..end.step).iter();
             let all = later.map(|step| step.steps);
@@ -416,8 +419,13 @@ impl<'o> Gatherer<'o> {
         let walked = WalkedInput::from_log(
             name,
             &mut log,
-            (old, timeline, printed),
-            (sums, remains),
+            WalkedSteps {
+                old,
+                timeline,
+                printed,
+            },
+            sums,
+            remains,
             merged,
             printer,
         );
@@ -479,7 +487,8 @@ mod tests {
     use crate::testing::options;
     use proptest::prelude::*;
 
-    /// What is found in `files`, each walked in so many pieces. They lie in a folder, to be read again.
+    /// Returns the findings of `files`, each walked in this many pieces. They are in a folder, to
+    /// be read again.
     fn found(folder: &std::path::Path, files: &[Vec<u8>], pieces: usize) -> String {
         let read = options(1, false);
         let tally = communicators::tally_options(false);
@@ -500,7 +509,8 @@ mod tests {
         let checked = judge_gathered(
             &mut stage.finish_gathering(&merged),
             RecorderInputs::default(),
-            (&read, check::JobLiveness::Unknown),
+            &read,
+            check::JobLiveness::Unknown,
             &mut report,
         );
         format!("{:#?}", checked.unwrap())

@@ -1,4 +1,4 @@
-//! What is known of one input that was walked.
+//! The results of the walk over one input.
 
 use crate::grammar::trainer::{StepLine, TrainerMark};
 use crate::log::LogState;
@@ -15,14 +15,14 @@ use crate::stages::survey::rhythm::OddStep;
 use std::borrow::Cow;
 use std::mem;
 
-/// What is known of one input.
+/// The results of the walk over one input.
 #[derive(Debug)]
 pub(crate) struct WalkedInput {
     /// Its name.
     pub(crate) name: String,
     /// Where its step lines and the like are.
     pub(crate) marks: MarkList,
-    /// What is remembered of its first steps, if there are more than are looked at.
+    /// The summary of its first steps, if it has more than findings use.
     pub(crate) old: OldSteps,
     /// The steps that are looked at. Its gaps and marks are counted from where the old steps end.
     pub(crate) timeline: StepTimeline,
@@ -31,32 +31,49 @@ pub(crate) struct WalkedInput {
     pub(crate) printed: Vec<TrainStep>,
     /// Its calls by gap.
     pub(crate) sums: GapSums,
-    /// The gaps at whose end ranks were at different calls, where that is known.
+    /// The gaps after which ranks were at different calls, if known.
     pub(crate) apart: Option<Vec<usize>>,
     /// Steps in which a communicator's ranks made another number of collectives.
     pub(crate) odd: Vec<OddStep>,
     /// Where lines may be missing.
     pub(crate) cuts: InputCuts,
-    /// What is left of lines that were written over.
+    /// The remains of overwritten lines.
     pub(crate) remains: HeaderRemains,
 }
 
+/// The steps of an input.
+pub(super) struct WalkedSteps {
+    /// The summary of the first steps.
+    pub(super) old: OldSteps,
+    /// The steps that findings use.
+    pub(super) timeline: StepTimeline,
+    /// The steps as the trainer numbers them, if anything asks for them.
+    pub(super) printed: Vec<TrainStep>,
+}
+
 impl WalkedInput {
-    /// A log, its calls and what is left of its overwritten lines. Its marks are taken.
+    /// Creates the results from a log, its calls and the remains of its overwritten lines. Takes
+    /// its marks.
     pub(super) fn from_log(
         name: String,
         log: &mut LogState,
-        (old, timeline, printed): (OldSteps, StepTimeline, Vec<TrainStep>),
-        (sums, remains): (GapSums, HeaderRemains),
+        steps: WalkedSteps,
+        sums: GapSums,
+        remains: HeaderRemains,
         merged: &MergedMembers,
         printer: Option<u32>,
     ) -> WalkedInput {
+        let WalkedSteps {
+            old,
+            timeline,
+            printed,
+        } = steps;
         let marks = mem::take(&mut log.marks);
         let apart = sums.gaps_apart(merged, &timeline);
         WalkedInput {
             name,
             odd: sums.find_odd_steps(&log.account, merged, &timeline, printer),
-            cuts: InputCuts::find_cuts(&sums, apart.as_deref(), &marks, (&timeline, &old)),
+            cuts: InputCuts::find_cuts(&sums, apart.as_deref(), &marks, &timeline, &old),
             apart,
             marks,
             old,
@@ -67,8 +84,8 @@ impl WalkedInput {
         }
     }
 
-    /// True where the last step's line says that the run has so many steps. Where numbers begin again in
-    /// each epoch it is not the run's last.
+    /// True if the last step line announces this as the last step. If numbers begin again in each
+    /// epoch, it is not the last of the run.
     pub(crate) fn ends_with_last_step(&self) -> bool {
         let last = self.timeline.steps.last();
         let mark = last.and_then(|step| self.mark_of_step(step));

@@ -33,6 +33,8 @@ impl LogVisitor for Part {
         self.0.note_torn_slot();
     }
 
+    fn unify_processes(&mut self, _first: &[u32]) {}
+
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         self.0.count_torn_calls(calls);
     }

@@ -13,12 +13,12 @@ use crate::grammar::message::network::nic::{NicKind, NicList};
 use crate::grammar::message::warn::WarnMessage;
 use crate::log::walk::{MessageLine, RepairedCall};
 use crate::members::Interner;
+use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
 use crate::stages::check::log::job_ends::JobEnds;
 use crate::stages::check::warn::limits::{
     MAX_ADDRESSES_KEPT, MAX_PEERS_KEPT, MAX_PROCESS_BODY_PAIRS,
 };
 use crate::stages::check::watchdog::{Watchdog, WatchdogRecord};
-use crate::stages::check::wording::MAX_LINE_TEXT_BYTES;
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem::Finder;
 use rustc_hash::FxHashMap;

@@ -4,8 +4,8 @@
 pub(super) mod nccl_call;
 pub(super) mod timed_out;
 
-use super::wording::MAX_LINE_TEXT_BYTES;
 use crate::grammar::message::c10d::C10dMessage;
+use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
 use crate::stages::net::net_stage::FirstReportLine;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};

@@ -9,6 +9,7 @@ mod table;
 pub use cross_check::report_differences;
 pub use table::{functions_grid, gaps_grid, rate_grid};
 
+use super::limits::MAX_KEPT_APART;
 use crate::count::durations::CallDurations;
 use crate::error::{Error, Result};
 use crate::formats::Provides;
@@ -77,8 +78,6 @@ pub struct CudaSummary {
     pub(crate) timelines: u64,
     last: Option<(u64, Box<[u8]>)>,
 }
-
-const MAX_KEPT_APART: usize = 1 << 16;
 
 impl CudaSummary {
     fn add_call(&mut self, call: &CudaCall<'_>, options: Options) {

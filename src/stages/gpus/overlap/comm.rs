@@ -1,5 +1,6 @@
 //! Recognises kernels that communicate by their names.
 
+use super::super::limits::{MAX_NAMES_IN_NOTE, MAX_REMEMBERED_NAMES};
 use crate::error::{Error, Result};
 use regex::bytes::Regex;
 use rustc_hash::FxHashMap;
@@ -35,10 +36,6 @@ pub const KNOWN_COMM_KERNELS: [(&str, &str); 10] = [
         "userbuffers",
     ),
 ];
-
-const MAX_REMEMBERED_NAMES: usize = 1 << 16;
-
-const MAX_NAMES_IN_NOTE: usize = 5;
 
 /// Recognises kernels that communicate.
 #[derive(Debug)]

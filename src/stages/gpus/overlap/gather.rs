@@ -1,5 +1,6 @@
 //! Devices of an input, and the ranges that are windows.
 
+use super::super::limits::MAX_RANGE_NAMES;
 use super::comm::CommKernels;
 use super::device::OverlapDevice;
 use super::intervals::{Interval, union};
@@ -30,8 +31,6 @@ pub(super) struct OverlapGatherer<'g> {
     pub(super) session: RecorderSession,
     pub(super) notes: Vec<String>,
 }
-
-pub(super) const MAX_RANGE_NAMES: usize = 1 << 14;
 
 impl GpuVisitor for OverlapGatherer<'_> {
     fn visit_activity(&mut self, activity: &GpuActivity<'_>) -> Result<()> {
@@ -96,7 +95,8 @@ impl<'g> OverlapGatherer<'g> {
     /// Returns the windows of a device by label: their basis, and their intervals.
     fn device_windows(
         &self,
-        (pid, device): (Option<u64>, u32),
+        pid: Option<u64>,
+        device: u32,
     ) -> BTreeMap<&RangeLabel, (&'static str, Vec<Interval>)> {
         // A range belongs to the device's process, if both are known.
         let is_of = |kept: &&WindowRange| kept.pid.is_none() || pid.is_none() || kept.pid == pid;
@@ -143,7 +143,7 @@ impl<'g> OverlapGatherer<'g> {
             };
             let windows = match windows {
                 Some(window) => BTreeMap::from([(&whole, window)]),
-                None => self.device_windows(*key),
+                None => self.device_windows(key.0, key.1),
             };
             rows.extend(windows.iter().map(|(label, (basis, window))| OverlapRow {
                 label: (*label).clone(),

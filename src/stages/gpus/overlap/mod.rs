@@ -14,6 +14,7 @@ mod table;
 pub use device::OverlapSums;
 pub use table::build_grid;
 
+use super::limits::MAX_RANGE_NAMES;
 use crate::error::{Error, Result};
 use crate::formats::Provides;
 use crate::formats::open::{self, InputOutcomes};
@@ -22,7 +23,7 @@ use crate::source::{self, InputName};
 use all_devices::AllDevices;
 use comm::CommKernels;
 use device::OverlapDevice;
-use gather::{MAX_RANGE_NAMES, OverlapGatherer};
+use gather::OverlapGatherer;
 
 /// The time that shares are parts of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall};
 use crate::members::comm_id::CommId;
 use crate::members::{MergedMembers, MergedNumbers};
 use crate::stages::net::net_stage::FirstReportLine;
+use crate::stages::setup::thread::SpeakerThread;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +24,7 @@ pub(crate) struct CommunicatorsPartial {
 /// A line about a communicator; the process number is the chunk's.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct CommunicatorLine {
-    process: u32,
-    tid: Option<u64>,
+    thread: SpeakerThread,
     /// Number of the line in the chunk.
     line: u64,
     /// Position of its begin in bytes of the input.
@@ -184,8 +184,7 @@ impl LogVisitor for CommunicatorsPartial {
             _ => return,
         };
         self.heard.push(CommunicatorLine {
-            process: said.process,
-            tid: said.tid,
+            thread: SpeakerThread::new(said.process, said.tid),
             line: said.line,
             at: said.at,
             what,
@@ -203,6 +202,10 @@ impl LogVisitor for CommunicatorsPartial {
 
     fn slot(&mut self) {
         self.tally.slot();
+    }
+
+    fn unify_processes(&mut self, first: &[u32]) {
+        self.tally.unify_processes(first);
     }
 
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
@@ -241,10 +244,10 @@ pub(crate) struct CommunicatorSides {
     /// The side at an address of a process, or the last one there.
     live: FxHashMap<(u32, u64), usize>,
     /// The side of a thread's last INIT line.
-    last: FxHashMap<(u32, Option<u64>), usize>,
+    last: FxHashMap<SpeakerThread, usize>,
     /// Channels printed before the line that names the communicator: before 2.18, without `Init START`,
     /// that line is the last.
-    channels: FxHashMap<(u32, Option<u64>), (ChannelCounts, FirstReportLine)>,
+    channels: FxHashMap<SpeakerThread, (ChannelCounts, FirstReportLine)>,
 }
 
 impl CommunicatorSides {
@@ -257,21 +260,20 @@ impl CommunicatorSides {
         merged: &MergedMembers,
     ) {
         for CommunicatorLine {
-            process,
-            tid,
+            thread,
             line,
             at: place,
             what,
         } in heard
         {
-            let process = to.processes[process as usize];
+            let thread = thread.renumber(to);
+            let process = thread.process;
             let at = FirstReportLine {
                 line: from.line + line,
                 ..from
             };
             match what {
                 CommunicatorLineKind::Channels(channels) => {
-                    let thread = (process, tid);
                     let side = self.last.get(&thread).map(|&side| &mut self.list[side]);
                     match side.filter(|side| side.state == CommunicatorState::Started) {
                         Some(side) => side.channels = side.channels.or(Some((channels, at))),
@@ -283,7 +285,7 @@ impl CommunicatorSides {
                 CommunicatorLineKind::Init(mut begun) => {
                     let identity = merged.identity_at(process, begun.comm, place);
                     begun.side.comm_id = identity.and_then(|identity| identity.comm_id);
-                    self.add_init_line(process, tid, *begun);
+                    self.add_init_line(thread, *begun);
                 }
                 CommunicatorLineKind::Layout(layout) => {
                     if let Some(side) = self.side_at_address(process, layout.comm)
@@ -292,9 +294,9 @@ impl CommunicatorSides {
                         side.layout = Some((layout.nodes, layout.local_ranks));
                     }
                 }
-                CommunicatorLineKind::Name(named) => self.assign_name(process, tid, named),
+                CommunicatorLineKind::Name(named) => self.assign_name(thread, named),
                 CommunicatorLineKind::Timing(total, parts, rank, nranks) => {
-                    if let Some(&side) = self.last.get(&(process, tid))
+                    if let Some(&side) = self.last.get(&thread)
                         && let side = &mut self.list[side]
                         && (side.rank, side.nranks) == (Some(rank), Some(nranks))
                     {
@@ -315,7 +317,7 @@ impl CommunicatorSides {
         before: u32,
     ) {
         let first = self.list.len();
-        let thread = |(process, tid): (u32, Option<u64>)| (here(process), tid);
+        let thread = |of: SpeakerThread| SpeakerThread::new(here(of.process), of.tid);
         let channels =
             |(channels, at): (ChannelCounts, FirstReportLine)| (channels, at.shift_inputs(before));
         self.list
@@ -342,8 +344,8 @@ impl CommunicatorSides {
 
     /// Assigns a name to the communicator that the thread initialises if its rank and size fit, and its id
     /// if the hash is one.
-    fn assign_name(&mut self, process: u32, tid: Option<u64>, named: CommunicatorNameLine) {
-        let Some(&at) = self.last.get(&(process, tid)) else {
+    fn assign_name(&mut self, thread: SpeakerThread, named: CommunicatorNameLine) {
+        let Some(&at) = self.last.get(&thread) else {
             return;
         };
         let own = |side: &CommunicatorSide| {
@@ -355,7 +357,7 @@ impl CommunicatorSides {
             && self
                 .list
                 .iter()
-                .any(|side| side.process == process && is(side));
+                .any(|side| side.process == thread.process && is(side));
         let side = &mut self.list[at];
         if own(side) && side.state == CommunicatorState::Started && !other {
             side.name.get_or_insert(named.name);
@@ -367,13 +369,14 @@ impl CommunicatorSides {
         Some(&mut self.list[at])
     }
 
-    fn add_init_line(&mut self, process: u32, tid: Option<u64>, begun: CommunicatorInitLine) {
+    fn add_init_line(&mut self, thread: SpeakerThread, begun: CommunicatorInitLine) {
         let CommunicatorInitLine {
             stage,
             comm,
             side,
             parent,
         } = begun;
+        let process = thread.process;
         let at = match self.live.get(&(process, comm)) {
             Some(&at) if self.list[at].is_same_life(&side, stage) => at,
             _ => self.push_side(process, side.clone(), parent),
@@ -386,11 +389,11 @@ impl CommunicatorSides {
             InitStage::DestroyComplete => CommunicatorState::Destroyed,
             InitStage::AbortComplete => CommunicatorState::Aborted,
         };
-        let channels = self.channels.remove(&(process, tid));
+        let channels = self.channels.remove(&thread);
         if stage == InitStage::InitComplete {
             known.channels = known.channels.or(channels);
         }
-        self.last.insert((process, tid), at);
+        self.last.insert(thread, at);
     }
 
     fn push_side(

@@ -376,7 +376,7 @@ impl<'c> JobCommunicators<'c> {
         }
     }
 
-    /// Returns the length of the pipeline whose first and last ranks are its members.
+    /// Returns the length of the pipeline that begins and ends at its members.
     fn find_pipeline_length(&self, at: usize) -> Option<usize> {
         let own = &self.gpus[at];
         let is_own = |all: &&Vec<JobGpu>| {

@@ -2,22 +2,13 @@
 
 use super::fold::CommunicatorSide;
 use super::identity::MergedCommunicator;
+use super::limits::{
+    MAX_SMALL_CALL_BYTES, MIN_BUCKET_SIZES, MIN_TENSOR_PART_BYTES, MIN_TOKEN_BYTES,
+};
 use crate::count::tally::{CallKey, CallVolume, UNKNOWN_SIZE};
 use crate::grammar::values::{Datatype, OpKind, op_kind};
 use crate::members::OpInterner;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A call of up to so many bytes decides something: a flag, a loss, a seed, a size.
-const MAX_SMALL_CALL_BYTES: u64 = 32 << 10;
-
-/// One token's activations have at least so many bytes.
-const MIN_TOKEN_BYTES: u64 = 1 << 10;
-
-/// Parts of an exchange are smaller where they are objects and sizes, no tensors.
-const MIN_TENSOR_PART_BYTES: u64 = 4 << 10;
-
-/// So many sizes are several.
-const MIN_BUCKET_SIZES: usize = 4;
 
 fn is_half_precision(datatype: u64) -> bool {
     Datatype::from_code(datatype).and_then(Datatype::size) == Some(2)
@@ -108,7 +99,8 @@ impl TrafficTotals {
     fn add_calls(
         &mut self,
         side: &CommunicatorSide,
-        (key, value): &(CallKey, CallVolume),
+        key: &CallKey,
+        value: &CallVolume,
         name: &[u8],
         members: f64,
     ) {
@@ -131,18 +123,13 @@ impl TrafficTotals {
         }
         if key.size > MAX_SMALL_CALL_BYTES && key.size != UNKNOWN_SIZE && kind != OpKind::Broadcast
         {
-            self.add_large_calls(key, value, (name, kind), members);
+            self.add_large_calls(key, value, name, members);
         }
     }
 
-    fn add_large_calls(
-        &mut self,
-        key: &CallKey,
-        value: &CallVolume,
-        (name, kind): (&[u8], OpKind),
-        members: f64,
-    ) {
+    fn add_large_calls(&mut self, key: &CallKey, value: &CallVolume, name: &[u8], members: f64) {
         let traffic = &mut self.traffic;
+        let kind = op_kind(name);
         let is = |op: &[u8]| name.ends_with(op);
         let calls = value.calls as f64 / members;
         match kind {
@@ -232,8 +219,8 @@ impl CommunicatorTraffic {
         let mut totals = TrafficTotals::default();
         let members = own.sides.len().max(1) as f64;
         for side in own.sides.iter().map(|&at| &sides[at]) {
-            for alike in &side.uses {
-                totals.add_calls(side, alike, ops.name_of_op(alike.0.op), members);
+            for (key, value) in &side.uses {
+                totals.add_calls(side, key, value, ops.name_of_op(key.op), members);
             }
         }
         totals.into_traffic(own.nranks.unwrap_or(0), members, steps)

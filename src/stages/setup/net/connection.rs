@@ -184,3 +184,13 @@ pub(crate) struct ConnectionLines {
 
 /// Channels with the numbers of their connections.
 pub(crate) type ConnectionChannels = BTreeSet<(u32, u32)>;
+
+/// Adds channels of a connection, and keeps the first line that reports it.
+pub(crate) fn merge_channels<L: Ord + Copy>(
+    known: &mut (ConnectionChannels, L),
+    channels: ConnectionChannels,
+    line: L,
+) {
+    known.0.extend(channels);
+    known.1 = line.min(known.1);
+}

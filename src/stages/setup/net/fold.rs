@@ -1,10 +1,12 @@
 //! Facts and connections of one chunk.
 
-use super::connection::{ConnectionChannels, ConnectionLines, ConnectionPath, GraphHop};
+use super::connection::{
+    ConnectionChannels, ConnectionLines, ConnectionPath, GraphHop, merge_channels,
+};
 use super::fact::{NetFact, collect_facts};
 use super::init_line_comm::InitLineComm;
 use super::owner::OwnerClaim;
-use super::owner::{ChunkOwner, NetThread, ThreadActivity};
+use super::owner::{ChunkOwner, ThreadActivity};
 use super::pending_connections::{InitWaitEvent, PendingConnections, ThreadPending};
 use crate::grammar::message::NcclMessage;
 use crate::grammar::message::communicator::init::{self, InitStage};
@@ -14,6 +16,7 @@ use crate::grammar::message::tuning::{Algorithm, TuningMessage};
 use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall};
 use crate::members::MergedMembers;
 use crate::members::comm_id::CommId;
+use crate::stages::setup::thread::SpeakerThread;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -26,7 +29,7 @@ pub struct NetPartial {
     pub(super) links: FxHashMap<ConnectionLines, (ConnectionChannels, u64)>,
     pub(super) threads: ThreadActivity,
     /// Connections that wait for an INIT line.
-    pub(super) waiting: FxHashMap<NetThread, ThreadPending<OwnerClaim>>,
+    pub(super) waiting: FxHashMap<SpeakerThread, ThreadPending<OwnerClaim>>,
     /// INIT lines of each process.
     pub(super) inits: FxHashMap<u32, Vec<(InitStage, InitLineComm)>>,
     /// Communicators that INIT lines name.
@@ -86,7 +89,7 @@ impl NetPartial {
         self.facts.entry((process, fact)).or_insert(line);
     }
 
-    fn add_connection(&mut self, thread: NetThread, c: &ChannelConnection<'_>, line: u64) {
+    fn add_connection(&mut self, thread: SpeakerThread, c: &ChannelConnection<'_>, line: u64) {
         let channel = (c.channel, c.index.unwrap_or(0));
         self.add_path(
             thread,
@@ -98,7 +101,7 @@ impl NetPartial {
     }
 
     /// Adds the hops of a line about rings and trees.
-    fn add_hops(&mut self, thread: NetThread, graph: &GraphMessage<'_>, line: u64) {
+    fn add_hops(&mut self, thread: SpeakerThread, graph: &GraphMessage<'_>, line: u64) {
         let mut hop = |of: Option<u64>, hop, (from, to), index| {
             self.add_path(
                 thread,
@@ -142,23 +145,27 @@ impl NetPartial {
 
     fn add_path(
         &mut self,
-        thread: NetThread,
+        thread: SpeakerThread,
         of: Option<u64>,
         way: ConnectionPath,
         channel: (u32, u32),
         line: u64,
     ) {
-        let (process, _) = thread;
+        let process = thread.process;
         let channels = ConnectionChannels::from([channel]);
         let (whose, late) = match of {
             Some(comm) => (ChunkOwner::Address(comm), None),
             None => self.threads.find_owner(thread),
         };
-        if matches!(whose, ChunkOwner::Address(_) | ChunkOwner::Init(_)) {
-            return self.add_link(process, (whose, 0, None), way, channels, line);
-        }
         let inits = self.inits.get(&process).map_or(0, Vec::len);
-        let claim = (whose, u32::try_from(inits).unwrap_or(u32::MAX), late);
+        let claim = OwnerClaim {
+            owner: whose,
+            inits: u32::try_from(inits).unwrap_or(u32::MAX),
+            late,
+        };
+        if matches!(whose, ChunkOwner::Address(_) | ChunkOwner::Init(_)) {
+            return self.add_link(process, claim, way, channels, line);
+        }
         self.end_wait_by_call(thread);
         match self.waiting.entry(thread).or_default().pending_mut() {
             Some(held) => held.add_channels(claim, way, channels, line),
@@ -179,17 +186,14 @@ impl NetPartial {
             claim,
             way,
         };
-        let (known, first) = self
-            .links
-            .entry(link)
-            .or_insert_with(|| (ConnectionChannels::new(), line));
-        *first = line.min(*first);
-        known.extend(channels);
+        let known = self.links.entry(link);
+        let known = known.or_insert_with(|| (ConnectionChannels::new(), line));
+        merge_channels(known, channels, line);
     }
 
     /// Ends the chunk.
     pub(super) fn end_chunk(&mut self) {
-        let called: BTreeSet<NetThread> =
+        let called: BTreeSet<SpeakerThread> =
             self.threads.last_whole_calls().map(|call| call.0).collect();
         for thread in called {
             self.end_wait_by_call(thread);
@@ -197,7 +201,7 @@ impl NetPartial {
     }
 
     /// Frees a thread's pending connections if it has called since they began to wait.
-    fn end_wait_by_call(&mut self, thread: NetThread) {
+    fn end_wait_by_call(&mut self, thread: SpeakerThread) {
         let called = self.threads.last_call_time(thread);
         let waiting = self.waiting.entry(thread).or_default();
         if let Some(mut held) = waiting.end_by_call(called) {
@@ -208,7 +212,7 @@ impl NetPartial {
     /// Assigns pending connections to the communicator that is named now, if one is and it fits.
     fn free_waiting(
         &mut self,
-        (process, _): NetThread,
+        thread: SpeakerThread,
         held: &mut PendingConnections<OwnerClaim, u64>,
         event: InitWaitEvent,
     ) {
@@ -217,16 +221,16 @@ impl NetPartial {
                 InitWaitEvent::Complete(named)
                     if way.can_be_printed_by(named.rank, named.nranks) =>
                 {
-                    (ChunkOwner::Init(named), 0, None)
+                    OwnerClaim::of_owner(ChunkOwner::Init(named))
                 }
                 _ => claim,
             };
-            self.add_link(process, claim, way, channels, line);
+            self.add_link(thread.process, claim, way, channels, line);
         }
     }
 
-    fn add_init_line(&mut self, thread: NetThread, line: &init::InitLine<'_>, at: u64) {
-        let (process, _) = thread;
+    fn add_init_line(&mut self, thread: SpeakerThread, line: &init::InitLine<'_>, at: u64) {
+        let process = thread.process;
         let named = InitLineComm::from_init(&line.init, at);
         let inits = self.inits.entry(process).or_default();
         inits.push((line.stage, named));
@@ -268,13 +272,16 @@ impl LogVisitor for NetPartial {
         self.threads.add_slot();
     }
 
+    // Which of two names of a process printed a line first is not used (`NetStage::settle_owners`).
+    fn unify_processes(&mut self, _first: &[u32]) {}
+
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         self.threads.add_torn_calls(calls);
     }
 
     fn message(&mut self, said: &MessageLine<'_>) {
         let (process, line) = (said.process, said.line);
-        let thread = (process, said.tid);
+        let thread = SpeakerThread::new(process, said.tid);
         match &said.message {
             NcclMessage::Plain(..) => self.coverage.known += 1,
             _ => self.coverage.read += 1,

@@ -60,7 +60,8 @@ impl CommLifetimes {
         &mut self,
         process: u32,
         input: u32,
-        (stage, event): (InitStage, InitEvent),
+        stage: InitStage,
+        event: InitEvent,
         comm: NetComm,
     ) {
         let printed = self.printed.entry(process).or_default();
@@ -139,9 +140,9 @@ mod tests {
         };
         let (a, b) = (comm(1, Some(7)), comm(2, Some(8)));
         let mut lives = CommLifetimes::default();
-        lives.add_init_line(0, 0, (InitStage::InitStart, InitEvent::Init), a);
-        lives.add_init_line(0, 0, (InitStage::InitComplete, InitEvent::Init), a);
-        lives.add_init_line(0, 0, (InitStage::InitStart, InitEvent::Init), b);
+        lives.add_init_line(0, 0, InitStage::InitStart, InitEvent::Init, a);
+        lives.add_init_line(0, 0, InitStage::InitComplete, InitEvent::Init, a);
+        lives.add_init_line(0, 0, InitStage::InitStart, InitEvent::Init, b);
         lives.add_init_line(
             0,
             0,

@@ -7,7 +7,8 @@
 //! | `connection` | connections |
 //! | `owner` | the communicator of a connection |
 //! | `lifetimes` | the communicators that a process had when it connected |
-//! | `pending_connections` | connections whose communicator is named after them |
+//! | `pending_connections` | connections that wait for the name of their communicator |
+//! | `thread_states` | the state of threads between chunks, and owners by it |
 //! | `fold` | a chunk's part |
 //! | `net_stage` | all of them |
 //! | [`table`] | the facts by job and host |
@@ -24,6 +25,7 @@ pub(crate) mod owner;
 pub mod pairs;
 pub(crate) mod pending_connections;
 pub mod table;
+pub(crate) mod thread_states;
 
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;

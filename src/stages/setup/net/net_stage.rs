@@ -1,14 +1,15 @@
 //! Facts and connections of all inputs.
 
-use super::connection::{ConnectionChannels, ConnectionPath, ConnectionTransport};
+use super::connection::{ConnectionChannels, ConnectionPath, ConnectionTransport, merge_channels};
 use super::fact::{NetFact, NetFactKind};
 use super::fold::{NetComm, NetLineCoverage, NetPartial};
-use super::lifetimes::{CommLifetimes, InitMoment};
+use super::lifetimes::InitMoment;
 use super::owner::OwnerClaim;
-use super::owner::{ChunkOwner, NetThread, ThreadActivity, TornSlotRange};
 use super::pending_connections::{self, InitWaitEvent, PendingConnections, ThreadPending};
+use super::thread_states::{ConnectionOwner, NetChunkContext, ThreadStates};
 use crate::log::MergedChunk;
-use crate::members::{CommIdentity, Interner, MergedMembers, MergedNumbers};
+use crate::members::{Interner, MergedMembers, MergedNumbers};
+use crate::stages::setup::thread::SpeakerThread;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -47,18 +48,14 @@ pub struct NetStage {
         FxHashMap<(u32, ConnectionOwner, ConnectionPath), (ConnectionChannels, FirstReportLine)>,
     /// Communicators by process.
     pub comms: BTreeSet<(u32, NetComm)>,
-    lives: CommLifetimes,
+    states: ThreadStates,
     /// The log has TUNING lines.
     pub tuned: bool,
     /// Counts of parsed lines.
     pub coverage: NetLineCoverage,
     /// The names of the inputs that were begun.
     pub(super) inputs: Vec<String>,
-    // State of threads at the end of the chunk added last.
-    calls: FxHashMap<NetThread, u32>,
-    last: FxHashMap<u32, u32>,
-    inits: FxHashMap<NetThread, NetComm>,
-    waiting: FxHashMap<NetThread, OpenThreadConnections>,
+    waiting: FxHashMap<SpeakerThread, OpenThreadConnections>,
 }
 
 /// Pending connections of a thread at the end of the chunks added.
@@ -66,39 +63,6 @@ pub struct NetStage {
 struct OpenThreadConnections {
     state: pending_connections::InitThreadState,
     held: PendingConnections<ConnectionOwner, FirstReportLine>,
-}
-
-/// The chunk that is added.
-struct NetChunkContext<'a> {
-    merged: &'a MergedMembers,
-    to: &'a MergedNumbers,
-    threads: &'a ThreadActivity,
-}
-
-impl NetChunkContext<'_> {
-    /// Finds the last torn call of a process, or of one of its threads, in a range of slots.
-    fn last_torn_member(
-        &self,
-        process: u32,
-        tid: Option<Option<u64>>,
-        late: TornSlotRange,
-    ) -> Option<u32> {
-        let own = |(by, of): NetThread| {
-            self.to.processes[by as usize] == process && tid.is_none_or(|tid| tid == of)
-        };
-        self.threads.last_torn(late, own)
-    }
-}
-
-/// Owner of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum ConnectionOwner {
-    /// A known communicator.
-    Comm(NetComm),
-    /// The communicator at an address.
-    Address(u64),
-    /// A communicator that lived at this moment; once all is settled, the moment is the beginning.
-    Unknown(InitMoment),
 }
 
 impl NetStage {
@@ -124,11 +88,12 @@ impl NetStage {
             inits,
         } = visit;
         let known = NetChunkContext {
+            input: self.current_input(),
             merged,
             to,
             threads: &threads,
         };
-        let input = self.current_input();
+        let input = known.input;
         let first = |line| FirstReportLine {
             input,
             line: before + line,
@@ -142,9 +107,7 @@ impl NetStage {
         });
         for ((process, fact), line) in facts.into_iter().chain(used) {
             let key = (to.processes[process as usize], self.facts.intern(fact));
-            let first = first(line);
-            let said = self.said.entry(key).or_insert(first);
-            *said = first.min(*said);
+            add_first_line(&mut self.said, key, first(line));
         }
         for (process, named) in comms {
             let process = to.processes[process as usize];
@@ -154,23 +117,25 @@ impl NetStage {
         let mut found = Vec::with_capacity(links.len());
         for (link, (channels, line)) in links {
             let process = to.processes[link.process as usize];
-            let owner = self.resolve_owner(process, link.claim, &link.way, &known);
+            let owner = self
+                .states
+                .resolve_owner(process, link.claim, &link.way, &known);
             found.push(((process, owner, link.way), channels, first(line)));
         }
         for (key, channels, first) in found {
             self.add_link(key, channels, first);
         }
-        for ((process, tid), of) in waiting {
-            let thread = (to.processes[process as usize], tid);
-            self.join_thread(thread, of, &known, first);
+        for (thread, of) in waiting {
+            self.join_thread(thread.renumber(to), of, &known, first);
         }
-        self.keep_threads(&known);
+        self.states.keep_chunk(&known);
         for (process, inits) in inits {
             let process = to.processes[process as usize];
             for (stage, named) in inits {
                 let comm = NetComm::from_init_line(&named, process, merged);
-                self.lives
-                    .add_init_line(process, input, (stage, named.event), comm);
+                self.states
+                    .lives
+                    .add_init_line(process, input, stage, named.event, comm);
             }
         }
     }
@@ -190,10 +155,8 @@ impl NetStage {
         let facts = other.facts.items().iter().cloned();
         let facts: Vec<u32> = facts.map(|fact| self.facts.intern(fact)).collect();
         for ((process, fact), first) in other.said {
-            let first = placed(first);
-            let said = (here(process), facts[fact as usize]);
-            let said = self.said.entry(said).or_insert(first);
-            *said = first.min(*said);
+            let key = (here(process), facts[fact as usize]);
+            add_first_line(&mut self.said, key, placed(first));
         }
         for ((process, owner, way), (channels, first)) in other.links.into_iter().chain(other.hops)
         {
@@ -202,23 +165,13 @@ impl NetStage {
         let comms = other.comms.into_iter();
         self.comms
             .extend(comms.map(|(process, comm)| (here(process), comm)));
-        self.lives.merge(other.lives, here, before);
+        self.states.merge(other.states, to, before);
         self.tuned |= other.tuned;
         self.coverage.read += other.coverage.read;
         self.coverage.known += other.coverage.known;
         self.inputs.extend(other.inputs);
-        let thread = |(process, tid): NetThread| (here(process), tid);
-        let calls = other.calls.into_iter();
-        self.calls
-            .extend(calls.map(|(of, member)| (thread(of), to.members[member as usize])));
-        let last = other.last.into_iter();
-        self.last
-            .extend(last.map(|(process, member)| (here(process), to.members[member as usize])));
-        let inits = other.inits.into_iter();
-        self.inits
-            .extend(inits.map(|(of, comm)| (thread(of), comm)));
         for (of, mut open) in other.waiting {
-            let of = thread(of);
+            let of = of.renumber(to);
             self.free_waiting(of, InitWaitEvent::Other, None);
             self.waiting.entry(of).or_default().state = open.state;
             for (owner, way, channels, first) in open.held.take_all() {
@@ -230,14 +183,14 @@ impl NetStage {
     /// Joins a thread's lines of a chunk to its pending connections; the last ones stay pending.
     fn join_thread(
         &mut self,
-        thread: NetThread,
+        thread: SpeakerThread,
         mut said: ThreadPending<OwnerClaim>,
         known: &NetChunkContext<'_>,
         first: impl Fn(u64) -> FirstReportLine,
     ) {
         let wait = |all: &mut Self, held: &mut PendingConnections<OwnerClaim, u64>| {
             for (claim, way, channels, line) in held.take_all() {
-                let owner = all.resolve_owner(thread.0, claim, &way, known);
+                let owner = all.states.resolve_owner(thread.process, claim, &way, known);
                 all.add_waiting(thread, owner, way, channels, first(line));
             }
         };
@@ -254,7 +207,7 @@ impl NetStage {
     /// Keeps a connection pending until its thread's next INIT line, unless the thread calls first.
     fn add_waiting(
         &mut self,
-        thread: NetThread,
+        thread: SpeakerThread,
         owner: ConnectionOwner,
         way: ConnectionPath,
         channels: ConnectionChannels,
@@ -266,7 +219,7 @@ impl NetStage {
                 open.held.add_channels(owner, way, channels, first);
             }
             pending_connections::InitThreadState::Calls => {
-                self.add_link((thread.0, owner, way), channels, first);
+                self.add_link((thread.process, owner, way), channels, first);
             }
         }
     }
@@ -274,7 +227,7 @@ impl NetStage {
     /// Assigns pending connections to the communicator that is named now, if one is and it fits.
     fn free_waiting(
         &mut self,
-        thread: NetThread,
+        thread: SpeakerThread,
         event: InitWaitEvent,
         merged: Option<&MergedMembers>,
     ) {
@@ -286,11 +239,11 @@ impl NetStage {
                 (InitWaitEvent::Complete(named), Some(merged))
                     if way.can_be_printed_by(named.rank, named.nranks) =>
                 {
-                    ConnectionOwner::Comm(NetComm::from_init_line(&named, thread.0, merged))
+                    ConnectionOwner::Comm(NetComm::from_init_line(&named, thread.process, merged))
                 }
                 _ => owner,
             };
-            self.add_link((thread.0, owner, way), channels, first);
+            self.add_link((thread.process, owner, way), channels, first);
         }
     }
 
@@ -305,99 +258,7 @@ impl NetStage {
             _ => &mut self.links,
         };
         let known = all.entry(key).or_insert((ConnectionChannels::new(), first));
-        known.0.extend(channels);
-        known.1 = first.min(known.1);
-    }
-
-    /// Returns the owner of a connection of the chunk.
-    fn resolve_owner(
-        &self,
-        process: u32,
-        (whose, inits, late): OwnerClaim,
-        way: &ConnectionPath,
-        known: &NetChunkContext<'_>,
-    ) -> ConnectionOwner {
-        let of_member = |member: u32| {
-            let member = known.merged.origins.members.get(member);
-            let CommIdentity {
-                rank,
-                nranks,
-                comm_id,
-            } = known.merged.identity_of(member)?;
-            Some(NetComm {
-                comm_id,
-                comm: member.comm,
-                rank,
-                nranks,
-            })
-        };
-        let comm = match whose {
-            ChunkOwner::Init(named) => Some(NetComm::from_init_line(&named, process, known.merged)),
-            ChunkOwner::Call(member) => {
-                let torn =
-                    late.and_then(|late| known.last_torn_member(process, Some(late.tid), late));
-                of_member(known.to.members[torn.unwrap_or(member) as usize])
-            }
-            ChunkOwner::Before { tid, init, call } => {
-                let thread = (process, tid);
-                let torn = late.and_then(|late| known.last_torn_member(process, Some(tid), late));
-                let begun = self.inits.get(&thread).filter(|_| init && torn.is_none());
-                begun.copied().or_else(|| {
-                    let merged = |member: u32| known.to.members[member as usize];
-                    let own = torn.map(merged).or(self.calls.get(&thread).copied());
-                    let any = || {
-                        let (member, from) = call.map_or((None, 0), |(m, from)| (Some(m), from));
-                        let after = late.map(|late| TornSlotRange { from, ..late });
-                        let torn =
-                            after.and_then(|late| known.last_torn_member(process, None, late));
-                        torn.or(member).map(merged)
-                    };
-                    own.or_else(any)
-                        .or_else(|| self.last.get(&process).copied())
-                        .and_then(of_member)
-                })
-            }
-            ChunkOwner::Address(comm) => return ConnectionOwner::Address(comm),
-        };
-        match comm {
-            Some(comm) if comm.fits_path(way) => ConnectionOwner::Comm(comm),
-            _ => ConnectionOwner::Unknown(self.lives.moment(process, self.current_input(), inits)),
-        }
-    }
-
-    /// Keeps the state of threads at the end of a chunk.
-    fn keep_threads(&mut self, known: &NetChunkContext<'_>) {
-        let NetChunkContext { to, threads, .. } = known;
-        let mut last: FxHashMap<u32, (u64, u32)> = FxHashMap::default();
-        let mut own: FxHashMap<NetThread, (u64, u32)> = FxHashMap::default();
-        for ((process, tid), at, member) in threads.last_calls() {
-            let process = to.processes[process as usize];
-            let call = (at, to.members[member as usize]);
-            let newest = last.entry(process).or_insert(call);
-            *newest = call.max(*newest);
-            let newest = own.entry((process, tid)).or_insert(call);
-            *newest = call.max(*newest);
-        }
-        for &thread in own.keys() {
-            self.inits.remove(&thread);
-        }
-        for ((process, tid), at, init) in threads.open_inits() {
-            let thread = (to.processes[process as usize], tid);
-            let called = own.get(&thread).map_or(0, |call| call.0);
-            match init {
-                Some(named) if at > called => {
-                    let comm = NetComm::from_init_line(&named, thread.0, known.merged);
-                    self.inits.insert(thread, comm);
-                }
-                _ => {
-                    self.inits.remove(&thread);
-                }
-            }
-        }
-        let newest = |(key, call): (NetThread, (u64, u32))| (key, call.1);
-        self.calls.extend(own.into_iter().map(newest));
-        self.last
-            .extend(last.into_iter().map(|(p, call)| (p, call.1)));
+        merge_channels(known, channels, first);
     }
 
     /// Begins input `number`; an earlier input of that number could not be read.
@@ -415,14 +276,13 @@ impl NetStage {
     /// communicator of its process that it fits and that may have lived then. `aliases` has the real number
     /// of each process.
     pub fn settle_owners(&mut self, aliases: &[u32]) {
-        let waiting: Vec<NetThread> = self.waiting.keys().copied().collect();
+        let waiting: Vec<SpeakerThread> = self.waiting.keys().copied().collect();
         for thread in waiting {
             self.free_waiting(thread, InitWaitEvent::Other, None);
         }
         let real = |process: u32| aliases.get(process as usize).copied().unwrap_or(process);
         for ((process, fact), first) in std::mem::take(&mut self.said) {
-            let said = self.said.entry((real(process), fact)).or_insert(first);
-            *said = first.min(*said);
+            add_first_line(&mut self.said, (real(process), fact), first);
         }
         let comms = std::mem::take(&mut self.comms);
         self.comms = comms.into_iter().map(|(p, comm)| (real(p), comm)).collect();
@@ -445,8 +305,8 @@ impl NetStage {
                 ConnectionOwner::Address(at) => comm.comm == at && comm.fits_path(&way),
                 ConnectionOwner::Comm(_) => false,
                 ConnectionOwner::Unknown(at) => {
-                    let lived =
-                        glued.contains(&process) || self.lives.may_live_at(process, comm, at);
+                    let lived = glued.contains(&process)
+                        || self.states.lives.may_live_at(process, comm, at);
                     comm.fits_path(&way) && lived
                 }
             });
@@ -464,6 +324,16 @@ impl NetStage {
     }
 }
 
+/// Keeps the first line of a fact of a process.
+fn add_first_line(
+    said: &mut FxHashMap<(u32, u32), FirstReportLine>,
+    key: (u32, u32),
+    first: FirstReportLine,
+) {
+    let known = said.entry(key).or_insert(first);
+    *known = first.min(*known);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -471,6 +341,7 @@ mod tests {
     use crate::stages::net::{NetSummary, pairs, table};
     use crate::stages::pieces::{made, walk};
     use crate::testing::sent;
+    use proptest::prelude::*;
 
     #[test]
     fn pieces_of_any_size_give_the_same_rows() {
@@ -503,6 +374,46 @@ mod tests {
             for size in [1, 500, 3000, 40_000] {
                 assert_eq!(rows(size), whole, "{nccl} {size}");
             }
+        }
+    }
+
+    proptest! {
+        /// A ring does not name its communicator: that follows from the lines before it.
+        #[test]
+        fn pieces_of_a_log_with_two_communicators_give_the_same_rings(
+            lines in proptest::collection::vec((0..6_u8, 0..2_u64), 1..25),
+            size in 1..800_usize,
+        ) {
+            let line = |&(kind, thread): &(u8, u64)| {
+                let (comm, place) = match kind % 2 {
+                    0 => ("0x259c", "rank 0 nranks 2"),
+                    _ => ("0x1de1", "rank 2 nranks 4"),
+                };
+                let message = match kind {
+                    0 | 1 => format!(
+                        "ncclCommInitRankConfig comm {comm} {place} cudaDev 0 nvmlDev 0 busId 60 \
+                         commId {comm}77 - Init START"
+                    ),
+                    2 | 3 => format!(
+                        "AllGather: opCount 0 sendbuff 0x7fd9 recvbuff 0x7fda count 40 datatype 7 \
+                         op 0 root 0 comm {comm} [nranks={}] stream (nil)",
+                        2 + 2 * (kind % 2)
+                    ),
+                    4 => "Channel 00/02 : 0 1".to_owned(),
+                    _ => "Channel 00/02 : 0 1 2 3".to_owned(),
+                };
+                format!("vm:2420:{} [0] NCCL INFO {message}\n", 2420 + thread)
+            };
+            let log: String = lines.iter().map(line).collect();
+            let rows = |size: usize| {
+                let mut all = NetStage::default();
+                let merged = walk(log.as_bytes(), size, NetPartial::default, |part| {
+                    all.add_chunk(part);
+                });
+                let net = NetSummary::from_stage(all, &merged);
+                hops::build_hop_grid(&net, HopGraph::Rings)
+            };
+            prop_assert_eq!(rows(size), rows(log.len()));
         }
     }
 }

@@ -1,29 +1,43 @@
 //! Owners of connections: their lines do not name the communicator, and their thread is at work on one.
 //!
 //! 1. Between `Init START` and `Init COMPLETE` of a thread, connections are that communicator's.
-//! 2. NCCL up to 2.17 has no START: connections before a thread's `Init COMPLETE` are that communicator's
-//! ([`super::pending_connections`]).
+//! 2. NCCL up to 2.17 has no START: connections before a thread's `Init COMPLETE` are that
+//!    communicator's ([`super::pending_connections`]).
 //! 3. Later connections (since 2.22 ranks connect when first needed) belong to the communicator of the
-//! thread's last call, or of the process's if the thread makes no calls.
-//! 4. The printing rank must be this process's rank there, and both ends must fit. Otherwise the connection
-//! belongs to the only communicator of the process that fits and that had begun and not ended
-//! ([`super::lifetimes`]).
+//!    thread's last call, or of the process's if the thread makes no calls.
+//! 4. The printing rank must be this process's rank there, and both ends must fit. Otherwise the
+//!    connection belongs to the only communicator of the process that fits and that had begun and not
+//!    ended ([`super::lifetimes`]).
 //!
 //! Other connections have no owner. A chunk knows only its own lines: a state from before it is
-//! [`ChunkOwner::Before`], and the merge resolves it. The merge also resolves calls of torn lines, one of
-//! which may be the last ([`TornSlotRange`]).
+//! [`ChunkOwner::Before`], and the merge resolves it. The merge also resolves calls of torn lines, since
+//! one may be the last ([`TornSlotRange`]).
 
 use super::init_line_comm::InitLineComm;
 use crate::log::walk::RepairedCall;
+use crate::stages::setup::thread::SpeakerThread;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// Possible owner of a connection, the number of INIT lines of its process before it in the chunk, and torn
 /// lines that may change it.
-pub(crate) type OwnerClaim = (ChunkOwner, u32, Option<TornSlotRange>);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct OwnerClaim {
+    /// The owner.
+    pub owner: ChunkOwner,
+    /// The number of INIT lines.
+    pub inits: u32,
+    /// Torn lines.
+    pub late: Option<TornSlotRange>,
+}
 
-/// A thread: its process, and its number if the line has one.
-pub(crate) type NetThread = (u32, Option<u64>);
+impl OwnerClaim {
+    /// A claim that no other line changes.
+    pub(crate) fn of_owner(owner: ChunkOwner) -> OwnerClaim {
+        let (inits, late) = (0, None);
+        OwnerClaim { owner, inits, late }
+    }
+}
 
 /// Owner of a connection, as far as the chunk shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -60,7 +74,7 @@ pub(crate) struct TornSlotRange {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct OwnerTornCall {
     slot: u32,
-    thread: NetThread,
+    thread: SpeakerThread,
     member: u32,
 }
 
@@ -78,7 +92,7 @@ pub(crate) struct ThreadActivity {
     /// Members of each process.
     members: FxHashMap<u32, Vec<u32>>,
     /// The communicator that a thread initialises, if any, and since when.
-    init: FxHashMap<NetThread, (u64, Option<InitLineComm>)>,
+    init: FxHashMap<SpeakerThread, (u64, Option<InitLineComm>)>,
 }
 
 impl ThreadActivity {
@@ -129,7 +143,7 @@ impl ThreadActivity {
     pub(crate) fn add_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         let torn = calls.iter().map(|torn| OwnerTornCall {
             slot: torn.slot,
-            thread: (torn.call.process, torn.call.tid),
+            thread: SpeakerThread::new(torn.call.process, torn.call.tid),
             member: torn.call.member,
         });
         self.torn.extend(torn);
@@ -139,7 +153,7 @@ impl ThreadActivity {
     pub(crate) fn last_torn(
         &self,
         late: TornSlotRange,
-        own: impl Fn(NetThread) -> bool,
+        own: impl Fn(SpeakerThread) -> bool,
     ) -> Option<u32> {
         let in_slots = |call: &&OwnerTornCall| (late.from..late.to).contains(&call.slot);
         let mut those = self.torn.iter().rev().filter(in_slots);
@@ -155,13 +169,13 @@ impl ThreadActivity {
     }
 
     /// A thread begins or continues to initialise a communicator.
-    pub(crate) fn begin_init(&mut self, thread: NetThread, init: InitLineComm) {
+    pub(crate) fn begin_init(&mut self, thread: SpeakerThread, init: InitLineComm) {
         self.now += 1;
         self.init.insert(thread, (self.now, Some(init)));
     }
 
     /// A thread ends an initialisation.
-    pub(crate) fn end_init(&mut self, thread: NetThread) {
+    pub(crate) fn end_init(&mut self, thread: SpeakerThread) {
         self.now += 1;
         self.init.insert(thread, (self.now, None));
     }
@@ -173,22 +187,22 @@ impl ThreadActivity {
     }
 
     /// True if the thread began an initialisation in this chunk and did not end it.
-    pub(crate) fn is_begun(&self, thread: NetThread) -> bool {
+    pub(crate) fn is_begun(&self, thread: SpeakerThread) -> bool {
         matches!(self.init.get(&thread), Some((_, Some(_))))
     }
 
     /// Returns the counter value of the thread's last call; 0 without one.
-    pub(crate) fn last_call_time(&self, (process, tid): NetThread) -> u64 {
-        let members = self.members.get(&process).into_iter().flatten();
+    pub(crate) fn last_call_time(&self, thread: SpeakerThread) -> u64 {
+        let members = self.members.get(&thread.process).into_iter().flatten();
         let called = members.flat_map(|&member| &self.called[member as usize]);
-        let own = called.filter(|(_, by)| *by == tid);
+        let own = called.filter(|(_, by)| *by == thread.tid);
         own.map(|(at, _)| *at).max().unwrap_or(0)
     }
 
     /// Returns the owner of a connection that the thread makes now, and the slots with calls that may
     /// change it.
-    pub(crate) fn find_owner(&self, thread: NetThread) -> (ChunkOwner, Option<TornSlotRange>) {
-        let (process, tid) = thread;
+    pub(crate) fn find_owner(&self, thread: SpeakerThread) -> (ChunkOwner, Option<TornSlotRange>) {
+        let SpeakerThread { process, tid } = thread;
         let mut own = (0, None);
         let mut any = (0, None);
         for &member in self.members.get(&process).into_iter().flatten() {
@@ -220,7 +234,7 @@ impl ThreadActivity {
     }
 
     /// Returns the last call of each thread and each process, with its counter value.
-    pub(crate) fn last_calls(&self) -> impl Iterator<Item = (NetThread, u64, u32)> {
+    pub(crate) fn last_calls(&self) -> impl Iterator<Item = (SpeakerThread, u64, u32)> {
         let torn = self.torn.iter().map(|call| {
             let at = self.slots.get(call.slot as usize).copied();
             (call.thread, at.unwrap_or(0), call.member)
@@ -229,12 +243,12 @@ impl ThreadActivity {
     }
 
     /// Returns the last calls of whole lines.
-    pub(crate) fn last_whole_calls(&self) -> impl Iterator<Item = (NetThread, u64, u32)> {
+    pub(crate) fn last_whole_calls(&self) -> impl Iterator<Item = (SpeakerThread, u64, u32)> {
         let all = &self.called;
         self.members.iter().flat_map(move |(&process, members)| {
             members.iter().flat_map(move |&member| {
                 let called = all[member as usize].iter();
-                called.map(move |&(at, tid)| ((process, tid), at, member))
+                called.map(move |&(at, tid)| (SpeakerThread::new(process, tid), at, member))
             })
         })
     }
@@ -242,7 +256,7 @@ impl ThreadActivity {
     /// Returns what each thread initialises at the end of the chunk.
     pub(crate) fn open_inits(
         &self,
-    ) -> impl Iterator<Item = (NetThread, u64, Option<InitLineComm>)> {
+    ) -> impl Iterator<Item = (SpeakerThread, u64, Option<InitLineComm>)> {
         self.init
             .iter()
             .map(|(&thread, &(at, init))| (thread, at, init))
@@ -257,7 +271,10 @@ mod tests {
     #[test]
     fn an_initialisation_comes_before_calls_and_the_last_call_counts() {
         let mut threads = ThreadActivity::default();
-        let (a, b) = ((0, Some(7)), (0, Some(8)));
+        let (a, b) = (
+            SpeakerThread::new(0, Some(7)),
+            SpeakerThread::new(0, Some(8)),
+        );
         let before = |tid, init, call| (ChunkOwner::Before { tid, init, call }, None);
         assert_eq!(threads.find_owner(a), before(Some(7), true, None));
         let init = InitLineComm {

@@ -3,7 +3,7 @@
 use super::NetSummary;
 use super::connection::{ConnectionChannels, ConnectionPath};
 use super::fold::NetComm;
-use super::net_stage::ConnectionOwner;
+use super::thread_states::ConnectionOwner;
 use crate::members::comm_id::CommId;
 use crate::output::render::{Grid, TableCell};
 use std::collections::{BTreeMap, BTreeSet};

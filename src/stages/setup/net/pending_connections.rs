@@ -8,11 +8,10 @@
 //! A chunk does not know earlier events of its threads: connections before a thread's first event wait for
 //! the merge ([`ThreadPending::lead`]).
 
-use super::connection::{ConnectionChannels, ConnectionPath};
+use super::connection::{ConnectionChannels, ConnectionPath, merge_channels};
 use super::init_line_comm::InitLineComm;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 /// Event that ends the wait of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,16 +52,9 @@ impl<O: Ord, L: Ord + Copy> PendingConnections<O, L> {
         channels: ConnectionChannels,
         line: L,
     ) {
-        match self.0.entry((owner, way)) {
-            Entry::Vacant(entry) => {
-                entry.insert((channels, line));
-            }
-            Entry::Occupied(mut entry) => {
-                let known = entry.get_mut();
-                known.0.extend(channels);
-                known.1 = line.min(known.1);
-            }
-        }
+        let known = self.0.entry((owner, way));
+        let known = known.or_insert_with(|| (ConnectionChannels::new(), line));
+        merge_channels(known, channels, line);
     }
 
     /// Takes all connections.

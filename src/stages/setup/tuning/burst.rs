@@ -94,7 +94,7 @@ pub(crate) struct TuningFit {
     pub made: TunedCall,
     /// Number of calls that one line serves.
     pub each: u64,
-    /// How often so many calls occur up to the lines.
+    /// Number of such sets of calls, at most the number of lines.
     pub times: u64,
 }
 

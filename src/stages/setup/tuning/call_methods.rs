@@ -4,16 +4,16 @@
 //! method: only its changes are kept.
 
 use super::burst::{ServingMethod, TunedCall, TuningBurst, TuningMatch};
-use super::fold::TuningThread;
 use crate::grammar::values::op_kind;
 use crate::members::MergedMembers;
 use crate::members::OpInterner;
 use crate::output::table::Timing;
+use crate::stages::setup::thread::SpeakerThread;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// Key of equal calls of a thread: communicator's address, operation, elements, datatype.
-type EqualCallsKey = (TuningThread, u64, u32, u64, u32);
+type EqualCallsKey = (SpeakerThread, u64, u32, u64, u32);
 
 /// Number of a method; `None` if it is unknown.
 type MethodNumber = Option<u32>;
@@ -62,7 +62,7 @@ impl CallMethods {
     /// have the same.
     pub(super) fn add_burst(
         &mut self,
-        thread: TuningThread,
+        thread: SpeakerThread,
         burst: &TuningBurst,
         matches: &[TuningMatch],
         names: &OpInterner,

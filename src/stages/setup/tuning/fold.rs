@@ -8,11 +8,9 @@ use crate::grammar::values::{OpKind, op_kind};
 use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall, insert_at_places};
 use crate::members::OpInterner;
 use crate::members::recent_interner::{MixedHashKey, RecentInterner};
+use crate::stages::setup::thread::SpeakerThread;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-
-/// A thread: its process, and its number if the line has one.
-pub(super) type TuningThread = (u32, Option<u64>);
 
 /// Bursts of a thread in a chunk that may be cut.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -36,7 +34,7 @@ const TUNED_OPERATIONS: [&[u8]; 5] = [
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct TuningPartial {
     pub(super) names: OpInterner,
-    pub(super) threads: FxHashMap<TuningThread, ThreadBursts>,
+    pub(super) threads: FxHashMap<SpeakerThread, ThreadBursts>,
     pub(super) matches: FxHashMap<TuningMatch, u64>,
     /// Number of tuned calls by member.
     pub(super) calls: FxHashMap<u32, u64>,
@@ -57,7 +55,7 @@ pub struct TuningPartial {
 /// A thread's call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct ThreadCall {
-    thread: TuningThread,
+    thread: SpeakerThread,
     made: TunedCall,
 }
 
@@ -66,8 +64,8 @@ impl MixedHashKey for ThreadCall {
     fn mixed_key(&self) -> u64 {
         let ThreadCall { thread, made } = self;
         let who = u64::from(made.member) << 32 ^ u64::from(made.op) << 26;
-        let how = u64::from(thread.0) << 42 ^ u64::from(made.datatype) << 21;
-        let tid = thread.1.unwrap_or(0);
+        let how = u64::from(thread.process) << 42 ^ u64::from(made.datatype) << 21;
+        let tid = thread.tid.unwrap_or(0);
         let mixed = (who ^ how ^ tid).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed ^ made.count).wrapping_mul(0xc2b2_ae3d_27d4_eb4f)
     }
@@ -76,8 +74,8 @@ impl MixedHashKey for ThreadCall {
 /// A line after a slot.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum TuningSlotLine {
-    Call(TuningThread, TunedCall),
-    Line(TuningThread, TuningLine),
+    Call(SpeakerThread, TunedCall),
+    Line(SpeakerThread, TuningLine),
 }
 
 impl TuningPartial {
@@ -92,6 +90,12 @@ impl TuningPartial {
     /// True if the merge decides the burst of the next line.
     fn is_late(&self) -> bool {
         self.in_order || !self.slots.is_empty()
+    }
+
+    /// Leaves what comes from now on to the merge if a line's process is not sure: the merge may find
+    /// that it is another process of the chunk, and a burst may have lines under both names.
+    fn note_process(&mut self, is_sure: bool) {
+        self.in_order |= !is_sure;
     }
 
     /// Returns a call for the join; `None` for Send and Recv.
@@ -130,7 +134,7 @@ impl TuningPartial {
         }
     }
 
-    fn add_call(&mut self, thread: TuningThread, made: TunedCall, times: u64) {
+    fn add_call(&mut self, thread: SpeakerThread, made: TunedCall, times: u64) {
         let stretch = self.threads.entry(thread).or_default();
         if stretch.open.is_over() {
             let burst = std::mem::take(&mut stretch.open);
@@ -152,7 +156,8 @@ impl LogVisitor for TuningPartial {
         let Some(made) = self.tuned_call_of(call) else {
             return;
         };
-        let thread = (call.process, call.tid);
+        self.note_process(call.is_sure);
+        let thread = SpeakerThread::new(call.process, call.tid);
         if !self.has_lines && !self.is_late() {
             let number = self.met.intern_value(ThreadCall { thread, made }) as usize;
             match self.times.get_mut(number) {
@@ -181,11 +186,15 @@ impl LogVisitor for TuningPartial {
             if let Some(made) = &made {
                 self.count_tuned(made, 1);
             }
-            let made = made.map(|made| TuningSlotLine::Call((call.process, call.tid), made));
+            let made = made
+                .map(|made| TuningSlotLine::Call(SpeakerThread::new(call.process, call.tid), made));
             late.extend(made.map(|made| (at.unwrap_or(self.late.len()), made)));
         }
         insert_at_places(&mut self.late, late);
     }
+
+    // The merge numbers what is left to it.
+    fn unify_processes(&mut self, _first: &[u32]) {}
 
     fn message(&mut self, said: &MessageLine<'_>) {
         let NcclMessage::Tuning(tuning) = &said.message else {
@@ -221,7 +230,8 @@ impl LogVisitor for TuningPartial {
                 api: true,
             },
         };
-        let thread = (said.process, said.tid);
+        self.note_process(said.is_sure);
+        let thread = SpeakerThread::new(said.process, said.tid);
         if said.tid.is_none() {
             // The process of a kernel's line is unknown, so its calls are too.
             let (lines, fit) = (1, Vec::new());

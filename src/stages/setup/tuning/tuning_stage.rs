@@ -4,11 +4,12 @@ use super::burst::{
     ServingMethod, TunedCall, TuningBurst, TuningFit, TuningLine, TuningMatch, is_rank_zero,
 };
 use super::call_methods::CallMethods;
-use super::fold::{TuningPartial, TuningSlotLine, TuningThread};
+use super::fold::{TuningPartial, TuningSlotLine};
 use crate::grammar::values::op_kind;
 use crate::log::MergedChunk;
 use crate::members::OpInterner;
 use crate::members::{MergedMembers, MergedNumbers};
+use crate::stages::setup::thread::SpeakerThread;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -71,7 +72,7 @@ pub struct TuningStage {
     pub found: BTreeMap<TuningKey, TuningLineCounts>,
     /// Collective calls by ranks 0, which print TUNING lines, of communicators with several ranks.
     pub calls: u64,
-    open: FxHashMap<TuningThread, TuningBurst>,
+    open: FxHashMap<SpeakerThread, TuningBurst>,
     /// The method of each call, if wanted.
     pub(super) served: Option<CallMethods>,
 }
@@ -135,7 +136,7 @@ impl TuningStage {
             .map(|(thread, stretch)| {
                 let lead = stretch.lead.map(|burst| numbers.renumber_burst(burst));
                 let open = numbers.renumber_burst(stretch.open);
-                (numbers.renumber_thread(thread), lead, open)
+                (thread.renumber(to), lead, open)
             })
             .collect();
         let late: Vec<TuningSlotLine> = late
@@ -177,19 +178,14 @@ impl TuningStage {
         self.calls += other.calls;
         let open = other.open.into_iter();
         let open: Vec<_> = open
-            .map(|(thread, burst)| {
-                (
-                    numbers.renumber_thread(thread),
-                    numbers.renumber_burst(burst),
-                )
-            })
+            .map(|(thread, burst)| (thread.renumber(to), numbers.renumber_burst(burst)))
             .collect();
         for (thread, burst) in open {
             self.join_burst(thread, burst, merged);
         }
     }
 
-    fn add_call(&mut self, thread: TuningThread, made: TunedCall, merged: &MergedMembers) {
+    fn add_call(&mut self, thread: SpeakerThread, made: TunedCall, merged: &MergedMembers) {
         let burst = self.open.entry(thread).or_default();
         if burst.is_over() {
             let over = std::mem::take(burst);
@@ -200,7 +196,7 @@ impl TuningStage {
     }
 
     /// Adds the next burst of a thread, or the rest of its last one.
-    fn join_burst(&mut self, thread: TuningThread, burst: TuningBurst, merged: &MergedMembers) {
+    fn join_burst(&mut self, thread: SpeakerThread, burst: TuningBurst, merged: &MergedMembers) {
         let before = self.open.entry(thread).or_default();
         if before.is_over() && !burst.calls.is_empty() {
             let over = std::mem::replace(before, burst);
@@ -222,7 +218,7 @@ impl TuningStage {
         }
     }
 
-    fn close_burst(&mut self, thread: TuningThread, burst: &TuningBurst, merged: &MergedMembers) {
+    fn close_burst(&mut self, thread: SpeakerThread, burst: &TuningBurst, merged: &MergedMembers) {
         let names = &self.names;
         let matches: Vec<TuningMatch> = burst
             .match_lines(|op| op_kind(names.name_of_op(op)))
@@ -305,10 +301,6 @@ impl TuningRenumbering<'_> {
         self.whole.intern(self.chunk.name_of_op(number)).0
     }
 
-    fn renumber_thread(&self, (process, tid): TuningThread) -> TuningThread {
-        (self.to.processes[process as usize], tid)
-    }
-
     fn renumber_method(&mut self, how: ServingMethod) -> ServingMethod {
         match how {
             ServingMethod::Kernel(kernel) => ServingMethod::Kernel(self.renumber_op(kernel)),
@@ -368,10 +360,10 @@ impl TuningRenumbering<'_> {
     fn renumber_slot_line(&mut self, late: TuningSlotLine) -> TuningSlotLine {
         match late {
             TuningSlotLine::Call(of, made) => {
-                TuningSlotLine::Call(self.renumber_thread(of), self.renumber_call(made))
+                TuningSlotLine::Call(of.renumber(self.to), self.renumber_call(made))
             }
             TuningSlotLine::Line(of, line) => {
-                TuningSlotLine::Line(self.renumber_thread(of), self.renumber_line(line))
+                TuningSlotLine::Line(of.renumber(self.to), self.renumber_line(line))
             }
         }
     }
@@ -383,6 +375,7 @@ mod tests {
     use crate::stages::pieces::{made, walk};
     use crate::stages::tuning::table::{self, Options};
     use crate::testing::sent;
+    use proptest::prelude::*;
 
     /// The log with some of its calls torn at byte 128, after which another process's line is.
     fn torn(log: &[u8]) -> (Vec<u8>, usize) {
@@ -477,6 +470,38 @@ mod tests {
             for size in [1, 500, 3000, 40_000] {
                 assert_eq!(rows(size), whole, "{nccl} {size}");
             }
+        }
+    }
+
+    proptest! {
+        /// Other text is glued to a host's name, and its name alone comes later, before or never.
+        #[test]
+        fn pieces_of_a_log_with_glued_names_give_the_same_rows(
+            lines in proptest::collection::vec((0..3_u8, 0..2_u64, any::<bool>()), 1..30),
+            size in 1..600_usize,
+        ) {
+            let line = |&(kind, thread, is_glued): &(u8, u64, bool)| {
+                let glued = if is_glued { "float     sum" } else { "" };
+                let message = match kind {
+                    0 => "64 Bytes -> Algo 0 proto 0 time 49.675526".to_owned(),
+                    kind => format!(
+                        "AllReduce: opCount 0 sendbuff 0x7f10 recvbuff 0x7f20 count {} datatype 7 \
+                         op 0 root 0 comm 0x7fa0 [nranks=32] stream 0x83e0",
+                        16 * kind
+                    ),
+                };
+                format!("{glued}one-27:4336:{} [5] NCCL INFO {message}\n", 4386 + thread)
+            };
+            let log: String = lines.iter().map(line).collect();
+            let rows = |size: usize| {
+                let mut all = TuningStage::default();
+                let merged = walk(log.as_bytes(), size, TuningPartial::default, |part| {
+                    all.add_chunk(part);
+                });
+                all.end_lines(&merged);
+                (table::build_crossover_grid(&all, &Options::default()), all.calls)
+            };
+            prop_assert_eq!(rows(size), rows(log.len()));
         }
     }
 }

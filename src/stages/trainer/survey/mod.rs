@@ -75,6 +75,8 @@ impl LogVisitor for SurveyPartial {
         self.slots.push(self.gap);
     }
 
+    fn unify_processes(&mut self, _first: &[u32]) {}
+
     // Ranks are not compared by their calls in a gap where lines are torn.
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         for RepairedCall { slot, call, .. } in calls {

@@ -1,4 +1,4 @@
-//! Whether a log was written in blocks.
+//! Detection of logs that were written in blocks.
 
 use super::joiner::BlockJoiner;
 use super::line::{
@@ -6,31 +6,16 @@ use super::line::{
     opening_bytes, opening_header, process_prefix, whole_line_kind,
 };
 use crate::grammar::coll;
+use crate::grammar::header::LineHeader;
+use crate::log::mend::limits::{
+    EVIDENCE_BYTES, GLANCE_BYTES, GLANCE_STRIDE_BYTES, MAX_FOREIGN_LINES, MAX_SOUND_PLACES,
+    MAX_SUSPECT_SEAM_TRIES, MIN_CUT_LINES, MIN_MEAN_BUFFER_BYTES, MIN_WRITES_FOR_MEAN,
+};
 use crate::source::STDIO_BUFFER_BYTES;
 use memchr::{memchr, memchr_iter, memmem, memrchr};
 
-/// How many of a log's first bytes are looked at.
-pub(super) const EVIDENCE_BYTES: usize = 1 << 20;
-/// How many lines must be seen to be cut at a buffer's end, and to go on elsewhere.
-const MIN_CUT_LINES: u64 = 2;
-/// How often it is tried to find a write's end that no buffer's length says: a log that is not in
-/// blocks has many such places, one that is has one for each process.
-const MAX_SUSPECT_SEAM_TRIES: u32 = 64;
-/// Of more writes than these the mean says whether they are buffers or lines.
-const MIN_WRITES_FOR_MEAN: usize = 64;
-/// The mean of buffers' lengths, with those that were flushed early, is above this one.
-const MIN_MEAN_BUFFER_BYTES: usize = 1024;
-/// The first look is at all of so many bytes, then at the first [`GLANCE`] of each so many.
-const GLANCE_STRIDE_BYTES: usize = 64 << 10;
-/// See [`STRETCH`].
-const GLANCE_BYTES: usize = 16 << 10;
-/// How many places of a glance may be sound.
-const MAX_SOUND_PLACES: u32 = 8;
-/// How many lines of a glance may be others' or other text.
-const MAX_FOREIGN_LINES: u32 = 32;
-
-/// Whether the log that begins with `bytes` was written in blocks by its processes. Only the
-/// first [`EVIDENCE`] bytes are looked at.
+/// Returns true if the log that begins with `bytes` was written in blocks by its processes. Only
+/// the first [`EVIDENCE_BYTES`] are looked at.
 pub(super) fn is_blocks(bytes: &[u8]) -> bool {
     let bytes = &bytes[..bytes.len().min(EVIDENCE_BYTES)];
     is_suspect(bytes) && judge_block_writes(bytes) == BlockVerdict::Blocks
@@ -64,84 +49,132 @@ pub(super) fn judge_block_writes(bytes: &[u8]) -> BlockVerdict {
     }
 }
 
-/// How many of the first bytes are lines of which none may be cut at a buffer's end. What
-/// [`is_suspect`] looks at in samples is looked at everywhere here, and the last line too.
+/// The lines of one process that follow each other, but for text without a header between them.
+#[derive(Default)]
+struct ProcessRun<'b> {
+    /// `host:pid:` of the process; empty before the first line with a header.
+    process: &'b [u8],
+    /// The column of `process` in a line: as long as the stamp.
+    column: usize,
+    /// Where a buffer of the process may begin: at its first line, or, if it flushed early, at its
+    /// first line after the last text of others.
+    starts: [usize; 2],
+    /// Its last line, if no other text follows it.
+    last: Option<usize>,
+}
+
+impl<'b> ProcessRun<'b> {
+    /// Begins with the line at `at`, which opens with `header`.
+    fn begin(line: &'b [u8], header: &LineHeader<'_>, at: usize) -> ProcessRun<'b> {
+        ProcessRun {
+            process: process_prefix(line, header),
+            column: header.start,
+            starts: [at; 2],
+            last: Some(at),
+        }
+    }
+
+    /// Takes the line at `at` if it is the process's next one.
+    fn take_line(&mut self, line: &[u8], at: usize) -> bool {
+        let is_own = !self.process.is_empty()
+            && line
+                .get(self.column..)
+                .is_some_and(|line| line.starts_with(self.process));
+        if is_own {
+            if self.last.is_none() {
+                self.starts[1] = at;
+            }
+            self.last = Some(at);
+        }
+        is_own
+    }
+
+    /// Returns true if its last line may be cut. For a line that is not a call, the grammar does not
+    /// show whether other text continues it after a buffer's end.
+    fn is_last_cut(&self, bytes: &[u8]) -> bool {
+        let Some(last) = self.last else { return false };
+        let line = line_at(bytes, last);
+        let kind = opening_header(line).and_then(|header| whole_line_kind(line, &header));
+        let buffers = |start: usize, at: usize| (at - start) / STDIO_BUFFER_BYTES;
+        let is_crossed =
+            |&start: &usize| buffers(start, last + line.len() - 1) > buffers(start, last);
+        match kind {
+            None => true,
+            Some(BlockLineKind::Call) => false,
+            Some(BlockLineKind::Other) => self.starts.iter().any(is_crossed),
+        }
+    }
+
+    /// Returns true if the line at `at` may begin with the first bytes of a line of the process,
+    /// with its buffer's end in them: another process's line, or other text, follows these bytes.
+    fn begins_cut_line(&self, bytes: &[u8], at: usize) -> bool {
+        let line = line_at(bytes, at);
+        let stamp = &bytes[self.starts[0]..self.starts[0] + self.column];
+        let most = opening_bytes(line, self.process, stamp);
+        let is_cut = |&start: &usize| {
+            let begun = start + (at - start).next_multiple_of(STDIO_BUFFER_BYTES) - at;
+            0 < begun && begun <= most
+        };
+        if !self.starts.iter().any(is_cut) {
+            return false;
+        }
+        let header = opening_header(line).filter(|header| header.start == self.column);
+        // A line of a known host is whole.
+        header.is_none_or(|header| {
+            let process = process_prefix(line, &header);
+            let host = &process[..memchr(b':', process).map_or(0, |end| end + 1)];
+            let lines = bytes[..at].split_inclusive(|&b| b == b'\n');
+            let mut columns = lines.filter_map(|line| line.get(self.column..));
+            !columns.any(|line| line.starts_with(host))
+        })
+    }
+}
+
+/// Returns the length of the first lines that are certainly not cut at a buffer's end. It looks
+/// everywhere where [`is_suspect`] looks at samples, and at the last line too.
 pub(super) fn whole_lines_length(bytes: &[u8]) -> usize {
     let all = memrchr(b'\n', bytes).map_or(0, |end| end + 1);
     let bytes = &bytes[..all];
-    let Some(mut at) = find_first_header(bytes) else {
+    let Some(mut next) = find_first_header(bytes) else {
         return all;
     };
-    // The process that the lines before are of, where in a line its name is, and where the first and the last
-    // begin.
-    let (mut of, mut column, mut last): (&[u8], usize, Option<usize>) = (b"", 0, None);
-    let mut first = 0;
-    let is_cut = |first: usize, last: usize| {
-        let line = line_at(bytes, last);
-        let kind = opening_header(line).and_then(|header| whole_line_kind(line, &header));
-        // Of what is no call the grammar does not tell whether other text goes on where a buffer ended.
-        let has_end = (last + line.len() - 1 - first) / STDIO_BUFFER_BYTES
-            > (last - first) / STDIO_BUFFER_BYTES;
-        kind.is_none_or(|kind| kind == BlockLineKind::Other && has_end)
-    };
-    while at < all {
-        let (begins, line) = (at, line_at(bytes, at));
-        at += line.len();
+    let mut run = ProcessRun::default();
+    while next < all {
+        let (at, line) = (next, line_at(bytes, next));
+        next += line.len();
         if is_cut_by_bar(line) {
-            return begins;
+            return at;
         }
-        if !of.is_empty() && line.get(column..).is_some_and(|line| line.starts_with(of)) {
-            last = Some(begins);
+        if run.take_line(line, at) {
             continue;
         }
-        if let Some(last) = last.filter(|&last| is_cut(first, last)) {
-            return last;
-        }
-        if last.is_some() && begins_cut_line_of(bytes, (first, begins), of, column) {
-            return begins;
+        if let Some(last) = run.last {
+            if run.is_last_cut(bytes) {
+                return last;
+            }
+            if run.begins_cut_line(bytes, at) {
+                return at;
+            }
         }
         match opening_header(line) {
-            Some(header) => {
-                (of, column, last) = (process_prefix(line, &header), header.start, Some(begins));
-                first = begins;
-            }
-            None if coll::is_tail(line) || is_cut_header(line, of) => return begins,
-            None => last = None,
+            Some(header) => run = ProcessRun::begin(line, &header, at),
+            None if coll::is_tail(line) || is_cut_header(line, run.process) => return at,
+            None => run.last = None,
         }
     }
-    let cut = last.filter(|&last| is_cut(first, last));
-    cut.unwrap_or(all)
+    run.last.filter(|_| run.is_last_cut(bytes)).unwrap_or(all)
 }
 
-/// Whether the line at `at` begins with the first bytes of one of the process `of`, whose buffer ends there, if one
-/// begins at `first`: another's line or other text follows them. The process's lines have a stamp so long.
-fn begins_cut_line_of(bytes: &[u8], (first, at): (usize, usize), of: &[u8], stamp: usize) -> bool {
-    let line = line_at(bytes, at);
-    let before = &bytes[first..first + stamp];
-    let begun = first + (at - first).next_multiple_of(STDIO_BUFFER_BYTES) - at;
-    if begun == 0 || begun > opening_bytes(line, of, before) {
-        return false;
-    }
-    let header = opening_header(line).filter(|header| header.start == stamp);
-    // A line of a host that is known is whole.
-    header.is_none_or(|header| {
-        let who = process_prefix(line, &header);
-        let host = &who[..memchr(b':', who).map_or(0, |end| end + 1)];
-        let mut lines = bytes[..at].split_inclusive(|&b| b == b'\n');
-        !lines.any(|line| line.get(stamp..).is_some_and(|line| line.starts_with(host)))
-    })
-}
-
-/// Whether a line that opens with no header begins with the host of the process `of`, or has the end of a header:
-/// one was cut there.
+/// Returns true if a line without a header at its front begins with the host of the process `of`,
+/// or has the end of a header: one was cut there.
 fn is_cut_header(line: &[u8], of: &[u8]) -> bool {
     let host = memchr(b':', of).map_or(of, |end| &of[..=end]);
     let is_end = || memmem::find(line, b"] NCCL ").is_some() && find_header_from(line, 0).is_none();
     !host.is_empty() && line.starts_with(host) || is_end()
 }
 
-/// A cheap look at the places where one process's lines end and others' or other text follow:
-/// true where a line is cut there. Lines of a log that is not in blocks are whole there.
+/// Looks, cheaply, at the places where lines of one process end and others' or other text follow.
+/// Returns true if a line is cut there: in a log that is not in blocks, lines are whole there.
 pub(super) fn is_suspect(bytes: &[u8]) -> bool {
     let Some(mut from) = find_first_header(bytes) else {
         return false;
@@ -158,7 +191,7 @@ pub(super) fn is_suspect(bytes: &[u8]) -> bool {
     false
 }
 
-/// Where the first line that opens with a header begins, or the header itself.
+/// Returns the beginning of the first line that opens with a header, or of the header itself.
 fn find_first_header(bytes: &[u8]) -> Option<usize> {
     let mut from = 0;
     loop {
@@ -172,19 +205,17 @@ fn find_first_header(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether a process's line is cut in front of another's, or of other text.
+/// Returns true if a process's line is cut in front of another's, or of other text.
 fn has_cut_line(bytes: &[u8]) -> bool {
-    // The process that the lines before are of, where in a line its name is, and the last one.
-    let (mut of, mut column, mut last): (&[u8], usize, &[u8]) = (b"", 0, b"");
-    let (mut at, mut sound, mut others) = (0, 0, 0);
-    while at < bytes.len() && sound < MAX_SOUND_PLACES && others < MAX_FOREIGN_LINES {
-        let line = line_at(bytes, at);
-        at += line.len();
-        if !of.is_empty() && line.get(column..).is_some_and(|line| line.starts_with(of)) {
-            last = line;
+    let mut run = ProcessRun::default();
+    let (mut next, mut sound, mut others) = (0, 0, 0);
+    while next < bytes.len() && sound < MAX_SOUND_PLACES && others < MAX_FOREIGN_LINES {
+        let (at, line) = (next, line_at(bytes, next));
+        next += line.len();
+        if run.take_line(line, at) {
             continue;
         }
-        if !last.is_empty() {
+        if let Some(last) = run.last.map(|last| line_at(bytes, last)) {
             let header = opening_header(last);
             if header.is_none_or(|header| whole_line_kind(last, &header).is_none()) {
                 return true;
@@ -193,17 +224,15 @@ fn has_cut_line(bytes: &[u8]) -> bool {
         }
         others += 1;
         match opening_header(line) {
-            Some(header) => {
-                (of, column, last) = (process_prefix(line, &header), header.start, line);
-            }
+            Some(header) => run = ProcessRun::begin(line, &header, at),
             None if coll::is_tail(line) => return true,
-            None => last = b"",
+            None => run.last = None,
         }
     }
     false
 }
 
-/// Whether a progress bar, which is drawn without a line's end, begins in a process's line.
+/// Returns true if a progress bar, which is drawn without a line's end, begins in a process's line.
 fn is_cut_by_bar(bytes: &[u8]) -> bool {
     memchr_iter(b'\r', bytes)
         .filter(|&bar| bytes.get(bar + 1).is_some_and(|&b| b != b'\n'))

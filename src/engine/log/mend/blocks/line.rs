@@ -1,43 +1,39 @@
-//! One line of a log in blocks: where it is, whose it is, and whether it is whole.
+//! One line of a log in blocks: its place, its process, and whether it is whole.
 
 use crate::grammar::coll;
 use crate::grammar::header::{self, HeaderLevel, LineHeader};
 use crate::grammar::message::communicator::init;
+use crate::log::mend::limits::{MAX_HOST_BYTES, MAX_STAMP_BYTES};
 use memchr::{memchr, memmem, memrchr};
 
-/// The longest stamp in front of a header.
-const MAX_STAMP_BYTES: usize = 64;
-/// The longest name of a host (`HOST_NAME_MAX` is 64), with room for glued text.
-const MAX_HOST_BYTES: usize = 255;
-
-/// Where the line begins that `at` is in.
+/// Returns the beginning of the line that `at` is in.
 pub(super) fn line_start(bytes: &[u8], at: usize) -> usize {
     memrchr(b'\n', &bytes[..at]).map_or(0, |i| i + 1)
 }
 
-/// The end of the line at `from`, after its `\n`.
+/// Returns the end of the line at `from`, after its `\n`.
 pub(super) fn line_end(bytes: &[u8], from: usize) -> usize {
     memchr(b'\n', &bytes[from..]).map_or(bytes.len(), |i| from + i + 1)
 }
 
-/// The line at `from`, with its end.
+/// Returns the line at `from`, with its end.
 pub(super) fn line_at(bytes: &[u8], from: usize) -> &[u8] {
     &bytes[from..line_end(bytes, from)]
 }
 
-/// A line without its end.
+/// Returns a line without its end.
 pub(super) fn trim_line_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Where what belongs to the header begins: its time stamp, if it has one.
+/// Returns the beginning of the header with its time stamp, if it has one.
 pub(super) fn header_piece_start_at(line: &[u8], header: &LineHeader<'_>) -> usize {
     let before = &line[..header.start];
     if header::find_time_stamp(before).is_empty() {
         return header.start;
     }
-    // Other text in front of a stamp: only a bracket says where the stamp begins.
+    // If other text is in front of a stamp, only a bracket shows where the stamp begins.
     match memrchr(b'[', before).filter(|_| before.ends_with(b"] ")) {
         Some(open) => open,
         None if header.start <= MAX_STAMP_BYTES => 0,
@@ -45,12 +41,12 @@ pub(super) fn header_piece_start_at(line: &[u8], header: &LineHeader<'_>) -> usi
     }
 }
 
-/// The first header of `line`, from `from` on.
+/// Returns the first header of `line` from `from` on.
 pub(super) fn find_header_from(line: &[u8], from: usize) -> Option<LineHeader<'_>> {
     header::find_header(line, from).filter(|header| header.host.len() <= MAX_HOST_BYTES)
 }
 
-/// The header that `line` opens with, at its first byte or after a time stamp.
+/// Returns the header that `line` opens with, at its first byte or after a time stamp.
 pub(super) fn opening_header(line: &[u8]) -> Option<LineHeader<'_>> {
     let header = find_header_from(line, 0)?;
     (header.start == 0
@@ -59,7 +55,7 @@ pub(super) fn opening_header(line: &[u8]) -> Option<LineHeader<'_>> {
     .then_some(header)
 }
 
-/// `host:pid:`, which every header of a process begins with.
+/// Returns `host:pid:`, which every header of a process begins with.
 pub(super) fn process_prefix<'b>(line: &'b [u8], header: &LineHeader<'_>) -> &'b [u8] {
     let digits = line[header.start + header.host.len() + 1..]
         .iter()
@@ -74,7 +70,7 @@ pub(super) enum BlockLineKind {
     Other,
 }
 
-/// What the line with this header is if it is whole as far as one can tell.
+/// Returns the kind of the line with this header, if it is whole as far as its text shows.
 pub(super) fn whole_line_kind(line: &[u8], header: &LineHeader<'_>) -> Option<BlockLineKind> {
     let line = trim_line_end(line);
     if header::find_header(line, header.body).is_some() {
@@ -98,17 +94,33 @@ pub(super) fn whole_line_kind(line: &[u8], header: &LineHeader<'_>) -> Option<Bl
     }
 }
 
-/// How sure it is that two parts are one line.
+/// How certain it is that two parts are one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum JoinCertainty {
-    /// Nothing speaks against it.
+    /// Nothing contradicts it.
     Weak,
-    /// The grammar or the header goes through the joint.
+    /// The grammar or the header continues across the joint.
     Strong,
 }
 
-/// Whether the message is an INIT line that says which communicator an address is, with nothing
-/// in it that NCCL or RCCL does not print there.
+/// How a head and a tail make one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LineFit {
+    pub(super) certainty: JoinCertainty,
+    pub(super) kind: BlockLineKind,
+}
+
+impl LineFit {
+    pub(super) fn strong(kind: BlockLineKind) -> LineFit {
+        LineFit {
+            certainty: JoinCertainty::Strong,
+            kind,
+        }
+    }
+}
+
+/// Returns true for an INIT line that gives the meaning of an address, with only words in it that
+/// NCCL or RCCL prints there.
 fn is_init(message: &[u8]) -> bool {
     const WORDS: [&[u8]; 18] = [
         b"cudaDev",
@@ -149,12 +161,9 @@ fn is_init(message: &[u8]) -> bool {
         && words.all(|word| is_number(word) || WORDS.contains(&word))
 }
 
-/// Whether `head` and the line `tail` are one line of the process `of`, and of which kind.
-pub(super) fn fit_head_and_tail(
-    of: &[u8],
-    head: &[u8],
-    tail: &[u8],
-) -> Option<(JoinCertainty, BlockLineKind)> {
+/// Returns how certain it is that `head` and the line `tail` are one line of the process `of`, and
+/// its kind.
+pub(super) fn fit_head_and_tail(of: &[u8], head: &[u8], tail: &[u8]) -> Option<LineFit> {
     if tail.last() != Some(&b'\n') {
         return None;
     }
@@ -163,44 +172,36 @@ pub(super) fn fit_head_and_tail(
     let kind = whole_line_kind(&joined, &header)?;
     let through =
         kind == BlockLineKind::Call || header.body > head.len() || is_init(&joined[header.body..]);
-    Some((
-        if through {
-            JoinCertainty::Strong
-        } else {
-            JoinCertainty::Weak
-        },
-        kind,
-    ))
+    let certainty = match through {
+        true => JoinCertainty::Strong,
+        false => JoinCertainty::Weak,
+    };
+    Some(LineFit { certainty, kind })
 }
 
-/// The kind of the line that `head` and `tail` are for sure.
+/// Returns the kind of the line that `head` and `tail` certainly are.
 pub(super) fn certain_line_kind(of: &[u8], head: &[u8], tail: &[u8]) -> Option<BlockLineKind> {
-    match fit_head_and_tail(of, head, tail) {
-        Some((JoinCertainty::Strong, kind)) => Some(kind),
-        _ => None,
-    }
+    let fit = fit_head_and_tail(of, head, tail)?;
+    (fit.certainty == JoinCertainty::Strong).then_some(fit.kind)
 }
 
-/// Whether two stamps differ in digits only.
+/// Returns true for two stamps that differ in digits only.
 pub(super) fn is_same_stamp_form(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(differ_in_digits_only)
+    a.len() == b.len() && common_form_bytes(a, b) == a.len()
 }
 
-fn differ_in_digits_only((a, b): (&u8, &u8)) -> bool {
-    a == b || a.is_ascii_digit() && b.is_ascii_digit()
+/// Counts the first bytes of two texts that differ in digits only.
+fn common_form_bytes(a: &[u8], b: &[u8]) -> usize {
+    let is_alike = |(a, b): &(&u8, &u8)| a == b || a.is_ascii_digit() && b.is_ascii_digit();
+    a.iter().zip(b).take_while(is_alike).count()
 }
 
-/// How many of the first bytes of `text` may be the beginning of a line of `who`, with a time
-/// stamp like `stamp` in front.
-pub(super) fn opening_bytes(text: &[u8], who: &[u8], stamp: &[u8]) -> usize {
-    let stamped = text
-        .iter()
-        .zip(stamp)
-        .take_while(|&pair| differ_in_digits_only(pair))
-        .count();
+/// Counts the first bytes of `text` that may begin a line of `of` after a time stamp like `stamp`.
+pub(super) fn opening_bytes(text: &[u8], of: &[u8], stamp: &[u8]) -> usize {
+    let stamped = common_form_bytes(text, stamp);
     if stamped < stamp.len() {
         return stamped;
     }
-    let rest = text[stamped..].iter().zip(who);
+    let rest = text[stamped..].iter().zip(of);
     stamped + rest.take_while(|(a, b)| a == b).count()
 }

@@ -1,40 +1,36 @@
-//! Lines that were cut at the ends of the writers' buffers, put together again.
+//! Lines that were cut at the ends of the writers' buffers, joined again.
 //!
-//! Ranks that share one standard output which is a file or a pipe write through C's buffers: the
-//! log is not a sequence of lines but of writes, each at one go and from one process:
+//! Ranks that share a standard output that is a file or a pipe write through C's buffers. Such a log
+//! is a sequence of writes, each of one process and in one piece:
 //!
 //! ```text
-//! 4096 bytes   a full buffer: the end of the process's line that its last one began,
-//!              whole lines of the same process, the beginning of one more
+//! 4096 bytes   a full buffer: the tail of the line that the process's last buffer began,
+//!              whole lines of the same process, the head of one more line
 //! fewer        the last flush, or an early one: the same, but it ends with a line
-//! text         what others print directly: step lines, progress bars
+//! text         text that others print directly: step lines, progress bars
 //! ```
 //!
-//! A line that goes over a buffer's end is joined where its end stands, so every line end stays
-//! where it was. Where a write begins is known from where the one before ended; whose it is, by
-//! the header on its first whole line; and that the two parts belong together, by the grammar.
-//! What does not fit is passed on as it is, and counted as damage where damage is counted.
+//! A line that crosses a buffer's end is joined at its tail, so every line end stays at its place. A
+//! write begins where the one before ended; the header on its first whole line names its process;
+//! and the grammar decides whether two parts belong together. Text that does not fit is passed on as
+//! it is, and counted as damage where damage is counted.
 
 mod block_detection;
 mod joiner;
 mod line;
+mod write_end;
 mod write_seam;
+mod write_start;
+mod writers;
 
+use crate::log::mend::limits::{HEADER_SEARCH_BYTES, MAX_SEAM_TRIES, REJOIN_WINDOW_BYTES};
 use crate::source::{FillEnd, LineRejoiner, RejoinCountsSlot, fill_until_idle};
 use block_detection::{BlockVerdict, is_blocks, judge_block_writes, whole_lines_length};
 use joiner::BlockJoiner;
 use memchr::memrchr;
 use std::io::{self, Read};
 
-/// Bytes in memory at a time.
-const REJOIN_WINDOW_BYTES: usize = 1 << 20;
-/// How far after a write's end the next buffer's first header is looked for.
-const HEADER_SEARCH_BYTES: usize = 128 << 10;
-/// How often it is tried to find a write's end that no buffer's length says. It takes long, and a
-/// job has few such places.
-const MAX_SEAM_TRIES: u32 = 1 << 14;
-
-/// How [`source`](crate::source) puts a log's lines together.
+/// The way in which [`source`](crate::source) joins the lines of a log.
 pub const BLOCK_REJOINER: LineRejoiner = LineRejoiner {
     is_blocks,
     reader: |inner, found, is_known| match is_known {
@@ -43,23 +39,24 @@ pub const BLOCK_REJOINER: LineRejoiner = LineRejoiner {
     },
 };
 
-/// A log as its processes wrote it, line by line, if it was written in blocks; else as it is.
+/// A log in blocks as its processes wrote it, line by line; any other log as it is.
 struct BlockRejoinReader<R> {
     inner: R,
     state: BlockRejoinState,
-    /// What was read and not yet taken.
+    /// Bytes that were read and not yet taken.
     window: Vec<u8>,
-    /// How much of it was taken; as long as it is unknown what the log is: given out as it is.
+    /// How many of them were taken; while it is unknown whether the log is in blocks: given out as
+    /// they are.
     taken: usize,
     ended: bool,
-    /// What was taken and not yet given out.
+    /// Bytes that were taken and not yet given out.
     out: Vec<u8>,
     given: usize,
-    /// So many bytes of what is put together were given out before it was known what the log is.
+    /// Bytes of the joined log that were given out before it was known to be in blocks.
     before: usize,
     joiner: BlockJoiner,
     seen: RejoinCountsSlot,
-    /// The input was idle when it was read last: it is to be reported when all is given out.
+    /// The input was idle at the last read: this is reported when everything is given out.
     is_idle: bool,
 }
 
@@ -71,7 +68,7 @@ enum BlockRejoinState {
 }
 
 impl<R: Read> BlockRejoinReader<R> {
-    /// Finds out by itself what the log is.
+    /// Reads a log that is not known to be in blocks.
     fn new(inner: R, seen: RejoinCountsSlot) -> BlockRejoinReader<R> {
         BlockRejoinReader {
             inner,
@@ -88,7 +85,7 @@ impl<R: Read> BlockRejoinReader<R> {
         }
     }
 
-    /// Of a log that is known to be in blocks.
+    /// Reads a log that is known to be in blocks.
     fn of_blocks(inner: R, seen: RejoinCountsSlot) -> BlockRejoinReader<R> {
         BlockRejoinReader {
             state: BlockRejoinState::Blocks,
@@ -96,7 +93,7 @@ impl<R: Read> BlockRejoinReader<R> {
         }
     }
 
-    /// Reads until the window is full, or the input is idle.
+    /// Reads until the window is full or the input is idle.
     fn fill_window(&mut self) -> io::Result<()> {
         self.window.drain(..self.taken);
         self.taken = 0;
@@ -142,23 +139,23 @@ impl<R: Read> BlockRejoinReader<R> {
         Ok(())
     }
 
-    /// Tells what was put together so far: before the end, that anything is.
+    /// Publishes the counts so far: before the end, they show that lines are joined.
     fn report_counts(&self) {
         if let Ok(mut seen) = self.seen.lock() {
             *seen = Some(self.joiner.seen);
         }
     }
 
-    /// Leaves out what was given out before it was known what the log is: whole lines, which are put
-    /// together as they are.
+    /// Drops the bytes that were given out before the log was known to be in blocks: whole lines,
+    /// which joining leaves as they are.
     fn skip_given_bytes(&mut self) {
         let n = self.before.min(self.out.len());
         self.out.drain(..n);
         self.before -= n;
     }
 
-    /// Finds out what the log is from its first bytes. Of a pipe that has not given as many yet, lines
-    /// that are whole for sure are given out until they tell.
+    /// Decides from its first bytes whether the log is in blocks. As long as a pipe has given too
+    /// few, lines that are certainly whole are given out.
     fn detect_blocks(&mut self) -> io::Result<()> {
         let given = std::mem::take(&mut self.taken);
         self.fill_window()?;

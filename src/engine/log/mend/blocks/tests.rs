@@ -12,7 +12,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the reader makes of `log`, told that it is in blocks, read `step` bytes at a time.
+/// Reads `log`, which is known to be in blocks, `step` bytes at a time.
 fn joined(log: &[u8], step: usize) -> (Vec<u8>, RejoinCounts) {
     let found = RejoinCountsSlot::default();
     let mut reader = BlockRejoinReader::of_blocks(Slow(Cursor::new(log), step), Arc::clone(&found));
@@ -79,7 +79,7 @@ fn other(pid: u64, n: u64) -> String {
 #[derive(Default)]
 struct Job {
     held: std::collections::BTreeMap<u64, Vec<u8>>,
-    /// How much of its first buffer a process filled with what is not in the log.
+    /// How much of its first buffer a process filled with text that is not in the log.
     taken: std::collections::BTreeMap<u64, usize>,
     log: Vec<u8>,
     lines: Vec<u8>,
@@ -98,6 +98,13 @@ impl Job {
         }
     }
 
+    /// Writes what a process holds before its buffer is full.
+    fn flush(&mut self, pid: u64) {
+        let held = self.held.entry(pid).or_default();
+        self.log.append(held);
+        self.taken.remove(&pid);
+    }
+
     fn print(&mut self, text: &str) {
         self.lines.extend_from_slice(text.as_bytes());
         self.log.extend_from_slice(text.as_bytes());
@@ -111,8 +118,8 @@ impl Job {
     }
 }
 
-/// A training job of so many processes: INIT lines, and some calls for each step's line, which
-/// looks as `step` says. `odd` may do anything to the job before its first line.
+/// A training job of `pids` processes: INIT lines, and some calls for each step's line, which
+/// `step` gives. `odd` may do anything to the job before its first line.
 fn job(pids: u64, step: impl Fn(u64) -> String, odd: impl FnOnce(&mut Job)) -> (Vec<u8>, Vec<u8>) {
     let mut job = Job::default();
     odd(&mut job);
@@ -272,7 +279,7 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// What is put together of a log that comes slowly, and how much of it before its end.
+/// Joins a log that comes slowly. Returns the result, and how much of it came before the end.
 fn slowly(log: &[u8], step: usize) -> (Vec<u8>, usize) {
     let pieces = Pieces {
         rest: log,
@@ -520,9 +527,8 @@ proptest! {
         for pid in (0..4).map(|pid| 1000 + pid * 17) {
             let of_pid = format!("gpu-a:{pid}:");
             let (got, want) = (of(&out, &of_pid), of(&whole, &of_pid));
-            // Each process's lines in their order, and nothing that it did not write; a last
-            // flush that is only the end of a line does not say whose it is: that line is
-            // left in two, once a process.
+            // Each process's lines come in order, and none that it did not write. A last flush that
+            // is only a tail does not show its process: that line stays in two, once a process.
             let (mut rest, mut left) = (want.iter(), Vec::new());
             let mut found = 0;
             for line in &got {
@@ -548,7 +554,7 @@ proptest! {
 
     #[test]
     fn a_pipe_in_any_pieces_is_put_together_as_a_file_is(
-        events in proptest::collection::vec(event(), 100..600),
+        events in proptest::collection::vec((0..13_u8, 0..4_u64, 0..5000_u64), 100..600),
         step in 1..9000_usize,
         hosts in 1..3_u64,
     ) {
@@ -562,6 +568,10 @@ proptest! {
             match kind {
                 0 => job.print(&format!("step {n} loss 2.0\n")),
                 1..3 => job.say(pid, &host(other(pid, n))),
+                12 => {
+                    job.flush(pid);
+                    job.print(&format!("step {n} loss 2.0\n"));
+                }
                 _ => job.say(pid, &host(call(pid, n))),
             }
         }

@@ -1,8 +1,7 @@
-//! Where one process's text ends inside a line and other text begins, where no buffer's length
-//! says it: a process's first buffer may be short, since it began with what is not in the log,
-//! and so may one that was flushed.
+//! The place inside a line where one process's text ends and other text begins, if the length of a
+//! buffer does not give it: a process's first buffer may be short, since it began with text that is
+//! not in the log, and so may one that was flushed.
 
-use super::HEADER_SEARCH_BYTES;
 use super::line::{
     BlockLineKind, certain_line_kind, find_header_from, fit_head_and_tail, header_piece_start_at,
     line_at, line_end, opening_bytes, opening_header, process_prefix, trim_line_end,
@@ -11,16 +10,11 @@ use super::line::{
 use crate::grammar::coll;
 use crate::grammar::trainer::Recogniser;
 use crate::grammar::values::is_known_op;
+use crate::log::mend::limits::{HEADER_SEARCH_BYTES, MAX_BLIND_TAIL_BYTES, MAX_HEADER_BYTES};
 use crate::source::STDIO_BUFFER_BYTES;
 use memchr::{memchr, memmem};
 use std::ops::Range;
 use std::sync::LazyLock;
-
-/// The longest end of a line that is looked for without knowing where it begins.
-const MAX_BLIND_TAIL_BYTES: usize = 512;
-
-/// The longest text of a header up to its message, without the host.
-const MAX_HEADER_BYTES: usize = 64;
 
 /// The last line of a process's write, with other text after its own.
 pub(super) struct WriteSeam<'b> {
@@ -35,13 +29,13 @@ impl WriteSeam<'_> {
         &self.bytes[self.line.clone()]
     }
 
-    /// Whether the line is a whole call.
+    /// Returns true if the line is a whole call.
     pub(super) fn is_call(&self) -> bool {
         is_call(self.seam_line())
     }
 
-    /// Where the communicator is named in a call that is made of two processes' halves: the
-    /// address is none that the lines before are about, and one that lines of `next` are about.
+    /// Returns the place of the communicator in a call that is made of two processes' halves: no
+    /// line before is about its address, and lines of `next` are.
     pub(super) fn find_address_in_half(&self, next: &[u8]) -> Option<usize> {
         let line = self.seam_line();
         let comm = [b" comm ", word_after(line, b" comm "), b" "].concat();
@@ -55,7 +49,7 @@ impl WriteSeam<'_> {
         Some(self.line.start + at)
     }
 
-    /// What is in front of the line and after it, as much as a buffer.
+    /// Returns the text before the line and after it, a buffer's length each.
     fn text_around(&self) -> (&[u8], &[u8]) {
         let (before, after) = (&self.bytes[..self.line.start], &self.bytes[self.line.end..]);
         (
@@ -64,7 +58,8 @@ impl WriteSeam<'_> {
         )
     }
 
-    /// Where the end of the line may begin that `head` of the process `of` begins.
+    /// Returns the places where the tail of the line may begin that `head` of the process `of`
+    /// begins.
     pub(super) fn find_tail_starts(&self, of: &[u8], head: &[u8]) -> Vec<usize> {
         let line = self.seam_line();
         let first = line.len().saturating_sub(MAX_BLIND_TAIL_BYTES).max(1);
@@ -78,7 +73,8 @@ impl WriteSeam<'_> {
         joints
     }
 
-    /// Where another process's line begins: the one of the next line, or one that is known.
+    /// Returns the beginning of another process's line: the process of the next line, or a known
+    /// one.
     pub(super) fn find_other_line_start(
         &self,
         next: Option<&[u8]>,
@@ -100,8 +96,8 @@ impl WriteSeam<'_> {
         Some(self.line.start + at)
     }
 
-    /// Where other text begins that is no process's, a step line or whatever it is, if the line's
-    /// end that comes later says so. By a buffer's length it begins at `hint`.
+    /// Returns the beginning of text that no process of the job wrote through its buffer, such as a
+    /// step line, if the tail that comes later shows it. By a buffer's length it begins at `hint`.
     pub(super) fn find_foreign_start(&self, hint: Option<usize>) -> Option<usize> {
         let line = self.seam_line();
         let header = opening_header(line);
@@ -136,12 +132,12 @@ impl WriteSeam<'_> {
                     fits.iter().copied().find(in_front)
                 }
                 (_, [at]) => Some(*at),
-                // More digits may be the number's or the other text's.
+                // More digits may belong to the number or to the other text.
                 (_, [.., at]) if is_foreign && !line[*at].is_ascii_punctuation() => Some(*at),
                 _ => None,
             }
         });
-        // The end may be hidden: a step line is known by itself.
+        // The tail may be hidden; a step line is recognised by itself.
         let marked = || {
             let mark = mark.filter(|&mark| hint.is_none_or(|hint| mark < hint))?;
             let at = line[..mark].trim_ascii_end().len();
@@ -150,8 +146,8 @@ impl WriteSeam<'_> {
         Some(self.line.start + joint.or_else(marked)?)
     }
 
-    /// Where the process's own text may end: in the header, in the operation's name, or where
-    /// the call breaks off.
+    /// Returns the range in which the process's own text may end: in the header, in the operation's
+    /// name, or where the call breaks off.
     fn own_end_range(&self) -> Range<usize> {
         let line = self.seam_line();
         let own = self.stamp.len() + self.who.len();
@@ -172,7 +168,7 @@ impl WriteSeam<'_> {
         from.max(1)..to.min(line.len().saturating_sub(1))
     }
 
-    /// False where the first `at` bytes of the line cannot be the beginning of a line.
+    /// Returns false if the first `at` bytes of the line cannot be the head of a line.
     fn may_end_at(&self, at: usize) -> bool {
         let text = &self.seam_line()[..at];
         let Some(header) = opening_header(text) else {
@@ -199,11 +195,11 @@ impl WriteSeam<'_> {
     }
 }
 
-/// What a line has that NCCL printed.
+/// A sign that NCCL printed a line.
 type LineSign<'s> = &'s dyn Fn(&[u8]) -> bool;
 
-/// Those of the joints whose lines look most like what NCCL prints; `joined` gives a line, `near`
-/// are lines that the same process may have printed.
+/// Keeps the joints with lines that look most like NCCL's; `joined` gives a line, `near` holds
+/// lines that the same process may have printed.
 fn keep_likely_joints(
     mut joints: Vec<usize>,
     near: &[&[u8]],
@@ -211,9 +207,9 @@ fn keep_likely_joints(
 ) -> Vec<usize> {
     let signs: [LineSign<'_>; 3] = [
         &is_known_call,
-        // Addresses have as many digits.
+        // Both addresses have as many digits.
         &|line| word_after(line, b" sendbuff ").len() == word_after(line, b" recvbuff ").len(),
-        // The process uses this communicator, or another has one at the same address.
+        // The process uses this communicator, or another one has one at the same address.
         &|line| {
             let comm = [b" comm ", word_after(line, b" comm "), b" "].concat();
             near.iter().any(|near| memmem::find(near, &comm).is_some())
@@ -234,21 +230,21 @@ fn is_call(line: &[u8]) -> bool {
         .is_some_and(|header| whole_line_kind(line, &header) == Some(BlockLineKind::Call))
 }
 
-/// True for a call of an operation that is known, and for what is no call.
+/// Returns true for a call of a known operation, and for anything that is not a call.
 fn is_known_call(line: &[u8]) -> bool {
     coll::COLL_ANCHOR_FINDER.find(line).is_none_or(|anchor| {
         coll::find_op_name(line, anchor).is_some_and(|name| is_known_op(&line[name..anchor]))
     })
 }
 
-/// The word after `before`.
+/// Returns the word after `before`.
 fn word_after<'b>(line: &'b [u8], before: &[u8]) -> &'b [u8] {
     let from = memmem::find(line, before).map_or(line.len(), |at| at + before.len());
     let word = &line[from..];
     &word[..memchr(b' ', word).unwrap_or(word.len())]
 }
 
-/// Where a step line, or another line of a trainer's, begins in `line`.
+/// Returns the beginning of a step line, or of another line of a trainer, in `line`.
 fn find_mark(line: &[u8]) -> Option<usize> {
     static ALL: LazyLock<Recogniser> = LazyLock::new(Recogniser::all);
     let mut found = Vec::new();
@@ -256,8 +252,8 @@ fn find_mark(line: &[u8]) -> Option<usize> {
     found.first().map(|found| found.start)
 }
 
-/// The line in front of the next one that the process opens, from `from` on, if no header opens
-/// it: it may be the end of the line that the process's last write began.
+/// Returns the line in front of the next one that the process opens, from `from` on, if no header
+/// opens it: it may be the tail of the line that the process's last write began.
 pub(super) fn find_tail_ahead(bytes: &[u8], from: usize, of: &[u8]) -> Option<Range<usize>> {
     let bytes = &bytes[..bytes.len().min(from + HEADER_SEARCH_BYTES)];
     let (mut at, mut before) = (from, None);

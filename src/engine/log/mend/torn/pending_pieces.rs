@@ -1,4 +1,4 @@
-//! The lines that were begun, and the ends of which it is not yet known whose they are.
+//! Heads and tails that wait for each other, and the rules that decide which belong together.
 
 use super::pending_half::{PendingHead, PendingTail, TailFit};
 use super::tail_fit::{JoinedLineContent, fit_tail_on_head, keep_likely_fits, read_joined_line};
@@ -6,41 +6,33 @@ use super::undecided_lines::{PieceOutcome, UndecidedLines};
 use super::{JoinMoment, JoinedCall};
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::values::Datatype;
-use crate::log::walk::{CALL_END_WAIT_LINES, LineHead, TEAR_STRIDE_BYTES, is_call};
+use crate::log::mend::limits::{HEAD_WAIT_LINES, MAX_NARROWED_ADDRESSES, MAX_PENDING_PIECES};
+use crate::log::walk::{LineHead, TEAR_STRIDE_BYTES, is_call};
 use crate::members::MergedMembers;
 use crate::report::account::Account;
 use rustc_hash::FxHashMap;
 
-/// Beginnings and ends that wait at a time; with more, the oldest is given up.
-const MAX_PENDING_PIECES: usize = 256;
-
-/// For how many lines a beginning waits for its end.
-const HEAD_WAIT_LINES: u64 = CALL_END_WAIT_LINES;
-
-/// Addresses of which it is narrowed down who uses them, at a time.
-const MAX_NARROWED_ADDRESSES: usize = 4096;
-
-/// What waits.
+/// Heads and tails that wait.
 #[derive(Debug, Default)]
 pub(super) struct PendingPieces {
     heads: Vec<PendingHead>,
-    ends: Vec<PendingTail>,
+    tails: Vec<PendingTail>,
     next: u32,
-    /// From which line on nothing waits, if no more lines are begun that are seen to be torn: no
-    /// walk looks for ends there.
+    /// The line from which on nothing waits unless another torn line comes: walks do not look for
+    /// tails there.
     until: u64,
-    /// Who may use an address that nobody is known to use: whoever may have written all ends that
-    /// name it.
+    /// For an address without a known user: the processes that may have written every tail that
+    /// names it.
     users: FxHashMap<u64, Vec<u32>>,
     /// Memory for joined lines.
     text: Vec<u8>,
 }
 
 impl PendingPieces {
-    /// A beginning, numbered.
+    /// Returns a head with the next number.
     pub(super) fn number_head(
         &mut self,
-        begun: LineHead,
+        head: LineHead,
         line: u64,
         merged: &MergedMembers,
     ) -> PendingHead {
@@ -50,7 +42,7 @@ impl PendingPieces {
             label,
             text,
             time,
-        } = begun;
+        } = head;
         let is_call = is_call(&text);
         PendingHead {
             is_call,
@@ -66,113 +58,115 @@ impl PendingPieces {
         }
     }
 
-    /// A line is seen to be torn.
+    /// Notes that a line is torn.
     pub(super) fn note_tear(&mut self, line: u64) {
         self.until = line + HEAD_WAIT_LINES;
     }
 
-    /// A whole call by its looks: true where it is one, since nobody waits for an end that it may
-    /// have, or since its process is known to use its communicator. Of processes that share
-    /// a communicator whole lines are what they look like.
+    /// Returns true if what looks like a whole call is one, since no other process waits for a tail
+    /// that may be on its line, or since its process is known to use its communicator. Whole lines
+    /// of processes that share a communicator are taken for what they look like.
     pub(super) fn is_whole_call(
         &mut self,
-        begun: &LineHead,
+        head: &LineHead,
         line: u64,
-        lines: &mut UndecidedLines,
         now: &mut JoinMoment<'_>,
     ) -> bool {
-        let process = now.merged.origins.places.get(begun.place).process;
+        let process = now.merged.origins.places.get(head.place).process;
         let found = coll::COLL_ANCHOR_FINDER
-            .find(&begun.text)
-            .map(|at| coll::parse_coll_at(&begun.text, at));
-        let Some(Ok((start, coll, _))) = found else {
+            .find(&head.text)
+            .map(|at| coll::parse_coll_at(&head.text, at));
+        let Some(Ok((op, coll, _))) = found else {
             return false;
         };
         let waits = |head: &PendingHead| head.is_call && !head.lost && head.process != process;
         if self.heads.iter().any(waits) && !now.merged.is_user(process, coll.comm) {
             return false;
         }
-        self.end_line_of(process, lines, now);
-        let is_alone = lines.is_alone(line);
-        lines.settle_piece(line, PieceOutcome::Own, now.account);
-        lines.settle_piece(line, PieceOutcome::Own, now.account);
-        let (place, time, at) = (begun.place, &begun.time, now.at);
-        now.emit_joined_call(place, time, (&begun.text, is_alone), (start, &coll), at);
+        self.end_line_of(process, now);
+        let is_own = now.lines.is_alone(line);
+        // The head, and what may be another line's tail.
+        now.settle_piece(line, PieceOutcome::Own);
+        now.settle_piece(line, PieceOutcome::Own);
+        now.emit_call(&WholeCall {
+            line: &head.text,
+            op,
+            coll,
+            place: head.place,
+            time: &head.time,
+            at: now.at,
+            is_own,
+        });
         true
     }
 
-    /// A line was begun, and its end is to come.
-    pub(super) fn add_head(
-        &mut self,
-        head: PendingHead,
-        lines: &mut UndecidedLines,
-        now: &mut JoinMoment<'_>,
-    ) {
+    /// Adds a head ; its tail is still to come.
+    pub(super) fn add_head(&mut self, head: PendingHead, now: &mut JoinMoment<'_>) {
         if self.heads.len() >= MAX_PENDING_PIECES
             && let Some(id) = self.heads.first().map(|head| head.id)
         {
-            self.lose_head(id, lines, now.account);
+            self.lose_head(id, now);
             self.heads.retain(|head| head.id != id);
-            self.decide_certain(lines, now);
+            self.decide_certain(now);
         }
         self.heads.push(head);
     }
 
-    /// An end comes; `own` is the beginning right in front of it, if there is one.
+    /// Adds a tail; `own` is the head right in front of it, if there is one.
     pub(super) fn add_tail(
         &mut self,
-        mut end: PendingTail,
+        mut tail: PendingTail,
         own: Option<PendingHead>,
-        lines: &mut UndecidedLines,
         now: &mut JoinMoment<'_>,
     ) {
-        end.own = own.as_ref().map(|own| own.id);
+        tail.own = own.as_ref().map(|own| own.id);
         let taken = self.heads_with_waiting_tails(now);
         let mut text = std::mem::take(&mut self.text);
         let others = self.heads.iter().filter(|head| {
             let of_own = own.as_ref().is_some_and(|own| own.process == head.process);
-            !head.lost && !of_own && end.may_end_head(head) && !taken.contains(&head.id)
+            !head.lost && !of_own && tail.may_end_head(head) && !taken.contains(&head.id)
         });
         let all = others.map(|head| (head, false));
-        end.fits = all
+        tail.fits = all
             .chain(own.iter().map(|own| (own, true)))
-            .filter_map(|(head, is_own)| fit_tail_on_head(head, &end, is_own, &mut text))
+            .filter_map(|(head, is_own)| fit_tail_on_head(head, &tail, is_own, &mut text))
             .collect();
         self.text = text;
-        if own.is_none() && end.fits.is_empty() {
-            return lines.settle_piece(end.line, end.outcome_without_head(), now.account);
+        if own.is_none() && tail.fits.is_empty() {
+            return now.settle_piece(tail.line, tail.outcome_without_head());
         }
         if let Some(mut own) = own {
-            // Nobody's end: rather its own, with a byte that is not what NCCL wrote.
-            own.clean &= end.is_sure() && !end.fits.is_empty();
+            // No head fits: it is more likely the rest of its own line, with a byte that NCCL did
+            // not write.
+            own.clean &= tail.is_sure() && !tail.fits.is_empty();
             let of = |id: u32| {
                 let mut all = self.heads.iter().chain([&own]);
                 all.find(|head| head.id == id).map(|head| head.process)
             };
-            // What it says of itself, if nobody else can have written it, is known from here on.
-            if let [fit] = keep_likely_fits(&end.fits, end.own, of, now.merged)[..]
+            // If no other process can have written it, the address on it is its own from here on.
+            if let [fit] = keep_likely_fits(&tail.fits, tail.own, of, now.merged)[..]
                 && let (true, Some(comm)) = (fit.head == own.id, fit.comm)
             {
                 now.merged.add_address_use(own.process, comm);
             }
-            self.end_line_of(own.process, lines, now);
-            self.add_head(own, lines, now);
+            self.end_line_of(own.process, now);
+            self.add_head(own, now);
         }
-        self.learn_address_user(&end, now);
-        if self.ends.len() >= MAX_PENDING_PIECES {
-            let end = self.ends.remove(0);
-            lines.settle_piece(end.line, end.outcome_without_head(), now.account);
+        self.learn_address_user(&tail, now);
+        if self.tails.len() >= MAX_PENDING_PIECES {
+            let tail = self.tails.remove(0);
+            now.settle_piece(tail.line, tail.outcome_without_head());
         }
-        self.ends.push(end);
-        self.decide_certain(lines, now);
+        self.tails.push(tail);
+        self.decide_certain(now);
     }
 
-    /// Learns from an end who alone can use the address that it names.
-    fn learn_address_user(&mut self, end: &PendingTail, now: &mut JoinMoment<'_>) {
-        let Some(comm) = end.fits.first().and_then(|fit| fit.comm) else {
+    /// Learns from a tail which process alone can use the address that it names.
+    fn learn_address_user(&mut self, tail: &PendingTail, now: &mut JoinMoment<'_>) {
+        let Some(comm) = tail.fits.first().and_then(|fit| fit.comm) else {
             return;
         };
-        let one = end
+        let one = tail
             .fits
             .iter()
             .all(|fit| fit.comm == Some(comm) && !fit.split);
@@ -183,7 +177,7 @@ impl PendingPieces {
             let head = self.heads.iter().find(|head| head.id == fit.head)?;
             Some(head.process)
         };
-        let those: Vec<u32> = end.fits.iter().filter_map(process).collect();
+        let those: Vec<u32> = tail.fits.iter().filter_map(process).collect();
         if self.users.len() >= MAX_NARROWED_ADDRESSES {
             self.users.clear();
         }
@@ -199,22 +193,17 @@ impl PendingPieces {
         }
     }
 
-    /// A process writes its next line: the one that it began before has its end.
-    pub(super) fn end_line_of(
-        &mut self,
-        process: u32,
-        lines: &mut UndecidedLines,
-        now: &mut JoinMoment<'_>,
-    ) {
+    /// A process writes its next line, so the line before it has its tail.
+    pub(super) fn end_line_of(&mut self, process: u32, now: &mut JoinMoment<'_>) {
         let of = |head: &&PendingHead| head.process == process && !head.lost;
         let Some((id, clean)) = self.heads.iter().find(of).map(|h| (h.id, h.clean)) else {
             return;
         };
-        self.decide_certain(lines, now);
+        self.decide_certain(now);
         if !self.heads.iter().any(|head| head.id == id) {
             return;
         }
-        let those: Vec<(usize, TailFit)> = (0..self.ends.len())
+        let those: Vec<(usize, TailFit)> = (0..self.tails.len())
             .filter_map(|at| {
                 Some((
                     at,
@@ -225,36 +214,32 @@ impl PendingPieces {
                 ))
             })
             .collect();
-        let text = |&(at, fit): &(usize, TailFit)| fit.from.map(|from| &self.ends[at].text[from..]);
+        let text =
+            |&(at, fit): &(usize, TailFit)| fit.from.map(|from| &self.tails[at].text[from..]);
         let same = those.windows(2).all(|two| text(&two[0]) == text(&two[1]));
         match those.first() {
-            Some(&(at, fit)) if same && clean && !fit.split => self.join_tail(at, fit, lines, now),
-            // It is one of several, or did not come.
+            Some(&(at, fit)) if same && clean && !fit.split => self.join_tail(at, fit, now),
+            // Its tail is one of several, or did not come.
             _ => {
-                self.lose_head(id, lines, now.account);
+                self.lose_head(id, now);
                 self.forget_lost_heads();
             }
         }
-        self.decide_certain(lines, now);
+        self.decide_certain(now);
     }
 
     /// Gives up what has waited for too many lines.
-    pub(super) fn expire_waiting(
-        &mut self,
-        line: u64,
-        lines: &mut UndecidedLines,
-        now: &mut JoinMoment<'_>,
-    ) {
+    pub(super) fn expire_waiting(&mut self, line: u64, now: &mut JoinMoment<'_>) {
         let over = line >= self.until;
         let old = |at: u64| over || at + HEAD_WAIT_LINES <= line;
         if !self.heads.first().is_some_and(|head| old(head.line))
-            && !self.ends.first().is_some_and(|end| old(end.line))
+            && !self.tails.first().is_some_and(|tail| old(tail.line))
         {
             return;
         }
-        while let Some(end) = self.ends.first().filter(|end| old(end.line)) {
-            lines.settle_piece(end.line, end.outcome_without_head(), now.account);
-            self.ends.remove(0);
+        while let Some(tail) = self.tails.first().filter(|tail| old(tail.line)) {
+            now.settle_piece(tail.line, tail.outcome_without_head());
+            self.tails.remove(0);
         }
         let ids: Vec<u32> = self
             .heads
@@ -263,91 +248,93 @@ impl PendingPieces {
             .map(|head| head.id)
             .collect();
         for id in ids {
-            self.lose_head(id, lines, now.account);
+            self.lose_head(id, now);
         }
         self.forget_lost_heads();
     }
 
     /// Gives up all that waits.
     pub(super) fn give_up_all(&mut self, lines: &mut UndecidedLines, account: &mut Account) {
-        for end in std::mem::take(&mut self.ends) {
-            lines.settle_piece(end.line, end.outcome_without_head(), account);
+        for tail in self.tails.drain(..) {
+            lines.settle_piece(tail.line, tail.outcome_without_head(), account);
         }
-        for head in std::mem::take(&mut self.heads) {
-            if !head.lost {
-                lines.settle_piece(head.line, PieceOutcome::Lost, account);
-            }
-        }
-    }
-
-    /// The beginning's end is not to be had. What may be its end stays so.
-    fn lose_head(&mut self, id: u32, lines: &mut UndecidedLines, account: &mut Account) {
-        if let Some(head) = self.heads.iter_mut().find(|head| head.id == id)
-            && !head.lost
-        {
-            head.lost = true;
+        for head in self.heads.drain(..).filter(|head| !head.lost) {
             lines.settle_piece(head.line, PieceOutcome::Lost, account);
         }
     }
 
-    /// Forgets beginnings that were given up and that no end may belong to.
+    /// Gives up a head. The tails that may be its own stay so.
+    fn lose_head(&mut self, id: u32, now: &mut JoinMoment<'_>) {
+        if let Some(head) = self.heads.iter_mut().find(|head| head.id == id)
+            && !head.lost
+        {
+            head.lost = true;
+            now.settle_piece(head.line, PieceOutcome::Lost);
+        }
+    }
+
+    /// Forgets heads that were given up and that no tail fits.
     fn forget_lost_heads(&mut self) {
-        let ends = &self.ends;
-        let wanted = |id: u32| ends.iter().any(|end| end.fits.iter().any(|f| f.head == id));
+        let tails = &self.tails;
+        let wanted = |id: u32| {
+            tails
+                .iter()
+                .any(|tail| tail.fits.iter().any(|f| f.head == id))
+        };
         self.heads.retain(|head| !head.lost || wanted(head.id));
     }
 
-    /// Of the ways in which an end may go on those that are left.
-    fn remaining_fits(&self, end: usize, now: &JoinMoment<'_>) -> Vec<TailFit> {
+    /// Returns the fits of a tail that are still possible.
+    fn remaining_fits(&self, tail: usize, now: &JoinMoment<'_>) -> Vec<TailFit> {
         let process = |id: u32| {
             let mut heads = self.heads.iter();
             heads.find(|head| head.id == id).map(|head| head.process)
         };
-        let PendingTail { fits, own, .. } = &self.ends[end];
+        let PendingTail { fits, own, .. } = &self.tails[tail];
         keep_likely_fits(fits, *own, process, now.merged)
     }
 
-    /// The beginnings whose ends are among those that wait: as many ends as beginnings that they
-    /// may belong to.
+    /// Returns the heads with tails that must be among those that wait: a group of tails that fit
+    /// no more heads than there are tails.
     fn heads_with_waiting_tails(&self, now: &JoinMoment<'_>) -> Vec<u32> {
         let mut groups: Vec<(usize, Vec<u32>)> = Vec::new();
-        for end in 0..self.ends.len() {
-            let mut ends = 1;
+        for tail in 0..self.tails.len() {
+            let mut tails = 1;
             let mut heads: Vec<u32> = self
-                .remaining_fits(end, now)
+                .remaining_fits(tail, now)
                 .iter()
                 .map(|fit| fit.head)
                 .collect();
             groups.retain(|(n, of)| {
                 let apart = !of.iter().any(|id| heads.contains(id));
                 if !apart {
-                    ends += n;
+                    tails += n;
                     heads.extend(of);
                 }
                 apart
             });
             heads.sort_unstable();
             heads.dedup();
-            groups.push((ends, heads));
+            groups.push((tails, heads));
         }
         let full = groups.into_iter().filter(|(n, of)| *n >= of.len());
         full.flat_map(|(_, of)| of).collect()
     }
 
-    /// Decides what can only be one way, as long as that leaves less for the rest.
-    fn decide_certain(&mut self, lines: &mut UndecidedLines, now: &mut JoinMoment<'_>) {
+    /// Decides what can be in one way only, until nothing more follows.
+    fn decide_certain(&mut self, now: &mut JoinMoment<'_>) {
         let mut at = 0;
-        while at < self.ends.len() {
+        while at < self.tails.len() {
             let alive = self.remaining_fits(at, now);
-            let end = &self.ends[at];
+            let tail = &self.tails[at];
             match alive[..] {
-                [fit] => self.join_tail(at, fit, lines, now),
-                // What may be anybody's does not wait.
-                [] => self.give_up_tail(at, lines, now),
-                _ if !end.is_sure() => self.give_up_tail(at, lines, now),
-                // Whoever began it, that line is given up.
+                [fit] => self.join_tail(at, fit, now),
+                // A tail that any writer may have written does not wait.
+                [] => self.give_up_tail(at, now),
+                _ if !tail.is_sure() => self.give_up_tail(at, now),
+                // All heads that it fits are given up.
                 _ if alive.iter().all(|fit| self.is_lost(fit.head)) => {
-                    self.give_up_tail(at, lines, now);
+                    self.give_up_tail(at, now);
                 }
                 _ => {
                     at += 1;
@@ -363,58 +350,54 @@ impl PendingPieces {
         heads.any(|head| head.id == id && head.lost)
     }
 
-    fn give_up_tail(&mut self, at: usize, lines: &mut UndecidedLines, now: &mut JoinMoment<'_>) {
-        let end = self.ends.remove(at);
-        lines.settle_piece(end.line, end.outcome_without_head(), now.account);
+    fn give_up_tail(&mut self, at: usize, now: &mut JoinMoment<'_>) {
+        let tail = self.tails.remove(at);
+        now.settle_piece(tail.line, tail.outcome_without_head());
         self.forget_lost_heads();
     }
 
-    /// An end goes on the one beginning that it belongs to.
-    fn join_tail(
-        &mut self,
-        at: usize,
-        fit: TailFit,
-        lines: &mut UndecidedLines,
-        now: &mut JoinMoment<'_>,
-    ) {
-        let end = self.ends.remove(at);
+    /// Joins a tail with the one head that it belongs to.
+    fn join_tail(&mut self, at: usize, fit: TailFit, now: &mut JoinMoment<'_>) {
+        let tail = self.tails.remove(at);
         let Some(head) = self.heads.iter().position(|head| head.id == fit.head) else {
-            return lines.settle_piece(end.line, end.outcome_without_head(), now.account);
+            return now.settle_piece(tail.line, tail.outcome_without_head());
         };
         let from = match fit.from {
             Some(from) if !self.heads[head].lost => from,
             _ => {
-                self.lose_head(fit.head, lines, now.account);
-                lines.settle_piece(end.line, PieceOutcome::Lost, now.account);
+                self.lose_head(fit.head, now);
+                now.settle_piece(tail.line, PieceOutcome::Lost);
                 self.heads.retain(|head| head.id != fit.head);
                 return self.forget_lost_heads();
             }
         };
         let head = self.heads.remove(head);
-        // More of the line that it is on may be in front.
-        if let Some(own) = self.heads.iter_mut().find(|own| Some(own.id) == end.own) {
-            own.extend_head(&end.text[..from - from % TEAR_STRIDE_BYTES]);
+        // More of its own line may be in front of it.
+        if let Some(own) = self.heads.iter_mut().find(|own| Some(own.id) == tail.own) {
+            own.extend_head(&tail.text[..from - from % TEAR_STRIDE_BYTES]);
         }
-        let is_own = end.own == Some(head.id) && from == 0;
+        let is_own = tail.own == Some(head.id) && from == 0;
         let outcome = if is_own {
             PieceOutcome::Own
         } else {
             now.account.count_torn_line(head.line);
             PieceOutcome::Joined
         };
-        let is_alone = is_own && lines.is_alone(head.line);
-        lines.settle_piece(head.line, outcome, now.account);
-        lines.settle_piece(end.line, outcome, now.account);
+        let is_alone = is_own && now.lines.is_alone(head.line);
+        now.settle_piece(head.line, outcome);
+        now.settle_piece(tail.line, outcome);
         let mut text = std::mem::take(&mut self.text);
-        match read_joined_line(&head.text, &end.text[from..], is_own, &mut text) {
+        match read_joined_line(&head.text, &tail.text[from..], is_own, &mut text) {
             Some(JoinedLineContent::Call { line, start, coll }) => {
-                now.emit_joined_call(
-                    head.place,
-                    &head.time,
-                    (line, is_alone),
-                    (start, &coll),
-                    end.at,
-                );
+                now.emit_call(&WholeCall {
+                    line,
+                    op: start,
+                    coll,
+                    place: head.place,
+                    time: &head.time,
+                    at: tail.at,
+                    is_own: is_alone,
+                });
             }
             Some(JoinedLineContent::Init(init)) => {
                 now.merged.add_joined_init(head.process, &init, now.at);
@@ -427,19 +410,17 @@ impl PendingPieces {
 }
 
 impl JoinMoment<'_> {
-    /// A `line` is whole and says a call of a place, which begins at `start`; its end is `at`. It may be
-    /// on one line.
-    fn emit_joined_call(
-        &mut self,
-        place: u32,
-        time: &[u8],
-        (line, is_own): (&[u8], bool),
-        (start, coll): (usize, &Coll<'_>),
-        at: u64,
-    ) {
+    /// Decides one piece of a line.
+    fn settle_piece(&mut self, line: u64, outcome: PieceOutcome) {
+        self.lines.settle_piece(line, outcome, self.account);
+    }
+
+    /// Hands out a line that is a whole call.
+    fn emit_call(&mut self, found: &WholeCall<'_>) {
+        let WholeCall { line, coll, .. } = found;
         let member = self
             .merged
-            .merge_joined_member(place, coll.comm, coll.nranks, at);
+            .merge_joined_member(found.place, coll.comm, coll.nranks, found.at);
         self.account.calls += 1;
         if Datatype(coll.datatype).size().is_none() {
             let unknown = &mut self.account.unknown_datatypes;
@@ -447,13 +428,29 @@ impl JoinMoment<'_> {
         }
         self.out.push(JoinedCall {
             slot: self.slot,
-            at,
-            text: line.into(),
-            time: time.into(),
-            says: Coll { op: b"", ..*coll },
-            op: start..start + coll.op.len(),
+            at: found.at,
+            text: (*line).into(),
+            time: found.time.into(),
+            coll: Coll { op: b"", ..*coll },
+            op: found.op..found.op + coll.op.len(),
             member,
-            is_own,
+            is_own: found.is_own,
         });
     }
+}
+
+/// A call on a line that is whole now.
+struct WholeCall<'t> {
+    line: &'t [u8],
+    /// Where the operation begins in the line.
+    op: usize,
+    coll: Coll<'t>,
+    /// The process and device that made the call.
+    place: u32,
+    /// The time stamp in front of the line.
+    time: &'t [u8],
+    /// Where its tail is, in bytes of the input.
+    at: u64,
+    /// The line is alone on one line of the log.
+    is_own: bool,
 }

@@ -1,4 +1,4 @@
-//! Whether a beginning and an end make one line.
+//! Decides whether a head and a tail make one line.
 
 use super::pending_half::{PendingHead, PendingTail, TailFit};
 use crate::grammar::coll::{self, Coll};
@@ -6,29 +6,30 @@ use crate::grammar::header;
 use crate::grammar::message::communicator::init;
 use crate::grammar::message::{self, NcclMessage};
 use crate::grammar::values::Datatype;
+use crate::log::mend::limits::MAX_TAIL_BYTES;
 use crate::log::walk::TEAR_STRIDE_BYTES;
 use crate::members::MergedMembers;
 use memchr::memmem;
 
-/// What a whole line says.
+/// The content of a whole line.
 pub(super) enum JoinedLineContent<'a> {
     /// A call.
     Call {
         /// The whole line.
         line: &'a [u8],
-        /// Where in it the operation begins.
+        /// Where the operation begins in it.
         start: usize,
-        /// What it says.
+        /// Its content.
         coll: Coll<'a>,
     },
-    /// What a communicator's address means.
+    /// An INIT line: the meaning of a communicator's address.
     Init(init::CommInit),
     /// Something else that is understood.
     Other,
 }
 
-/// What the line says that `head` begins and `tail` ends, if they make one. After its `own` end
-/// there may be text that is not NCCL's, as after any whole line.
+/// Reads the line that `head` and `tail` make, if they make one. Text that is not NCCL's may follow
+/// the head's `own` tail, as it may follow any whole line.
 pub(super) fn read_joined_line<'t>(
     head: &[u8],
     tail: &[u8],
@@ -61,8 +62,8 @@ pub(super) fn read_joined_line<'t>(
     }
 }
 
-/// What both make: a call without its name, and whether the tear is in its communicator's address;
-/// `None` in it where they make another line.
+/// Reads the call that both make, without its name, and whether the tear is in its communicator's
+/// address; the inner `None` is another line.
 fn read_joined_call(
     head: &[u8],
     tail: &[u8],
@@ -79,15 +80,16 @@ fn read_joined_call(
     })
 }
 
-/// How `end` goes on `head`, if it does; `own` where it is right after it on the same line.
+/// Returns how `tail` continues `head`, if it does; `own` if it is right after the head on its
+/// line.
 pub(super) fn fit_tail_on_head(
     head: &PendingHead,
-    end: &PendingTail,
+    tail: &PendingTail,
     own: bool,
     text: &mut Vec<u8>,
 ) -> Option<TailFit> {
-    let rest = text_after_label(head, end)?;
-    let skipped = end.text.len() - rest.len();
+    let rest = text_after_label(head, tail)?;
+    let skipped = tail.text.len() - rest.len();
     let mut found = |from: usize| {
         let own = own && from == 0;
         let call = read_joined_call(&head.text, rest.get(from..)?, own, text)?;
@@ -102,17 +104,21 @@ pub(super) fn fit_tail_on_head(
     if let Some((fit, _)) = found(0) {
         return Some(fit);
     }
-    // More of the line that it is on may be in front of it.
-    let more = (TEAR_STRIDE_BYTES..rest.len()).step_by(TEAR_STRIDE_BYTES);
-    let behind_head = end.is_behind_head() && !own;
-    if let Some((fit, _)) = more.filter(|_| behind_head).find_map(&mut found) {
+    // More of its own line may be in front of it.
+    let first = rest.len().saturating_sub(MAX_TAIL_BYTES);
+    let first = first
+        .next_multiple_of(TEAR_STRIDE_BYTES)
+        .max(TEAR_STRIDE_BYTES);
+    let more = (first..rest.len()).step_by(TEAR_STRIDE_BYTES);
+    let follows_head = tail.follows_head() && !own;
+    if let Some((fit, _)) = more.filter(|_| follows_head).find_map(&mut found) {
         return Some(fit);
     }
-    if !end.is_sure() {
+    if !tail.is_sure() {
         return None;
     }
-    // Or text that is not NCCL's and has no line end. Where it ends is known if all places give
-    // one call: of its buffers' addresses nothing is kept.
+    // Or text that is not NCCL's and has no line end is in front of it. Its end is known if every
+    // place gives the same call: the addresses of buffers are not kept.
     let places = rest.len().saturating_sub(TEAR_STRIDE_BYTES).max(1)..rest.len();
     let mut places = places.filter_map(found).filter(|(_, call)| {
         let datatype = call.map(|call| Datatype(call.datatype));
@@ -125,42 +131,43 @@ pub(super) fn fit_tail_on_head(
     })
 }
 
-/// The end's text after the launcher's label that `head` has too; `None` where it has another.
-fn text_after_label<'e>(head: &PendingHead, end: &'e PendingTail) -> Option<&'e [u8]> {
+/// Returns the tail's text after the launcher's label that the head has too; `None` if the labels
+/// differ.
+fn text_after_label<'e>(head: &PendingHead, tail: &'e PendingTail) -> Option<&'e [u8]> {
     if head.label.is_empty() {
-        return Some(&end.text);
+        return Some(&tail.text);
     }
-    if let Some(at) = memmem::rfind(&end.text, &head.label) {
-        return Some(&end.text[at + head.label.len()..]);
+    if let Some(at) = memmem::rfind(&tail.text, &head.label) {
+        return Some(&tail.text[at + head.label.len()..]);
     }
     let stamped = !header::find_time_stamp(&head.label).is_empty();
-    (stamped || end.label == head.label).then_some(&end.text[..])
+    (stamped || tail.label == head.label).then_some(&tail.text[..])
 }
 
-/// What is known of a process and an address.
+/// How a process uses an address, as far as that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AddressUse {
     /// It uses the address.
     Known,
-    /// Nobody is known to use the address, or the process to use any.
+    /// The address has no known user, or the process uses none.
     New,
-    /// The same, and the tear is in the address: another end would have made another.
+    /// As `New`, and the tear is in the address: another tail would have made another one.
     Split,
-    /// Others use the address, and the process uses others.
+    /// Others use the address, and the process uses other ones.
     Others,
 }
 
-/// Of several ways the ones that can be true: who is known to use a communicator's address
-/// writes of it. A line that looks whole is not taken from a process of which nothing is known:
-/// `own` is that line's beginning.
+/// Keeps the fits that can be true: a process that is known to use the communicator's address wrote
+/// the line. A line that looks whole is not taken from a process that nothing is known about: `own`
+/// is the head of that line.
 pub(super) fn keep_likely_fits(
     fits: &[TailFit],
     own: Option<u32>,
     process: impl Fn(u32) -> Option<u32>,
     merged: &MergedMembers,
 ) -> Vec<TailFit> {
-    // Where processes have equal addresses, others may have this one too.
-    let tells = |process: u32| merged.knows_addresses(process);
+    // If processes have equal addresses, others may have this one too.
+    let is_distinct = |process: u32| merged.knows_addresses(process);
     let use_of = |fit: &TailFit| {
         let (Some(comm), Some(process)) = (fit.comm, process(fit.head)) else {
             return AddressUse::New;
@@ -170,7 +177,7 @@ pub(super) fn keep_likely_fits(
         }
         let is_used = merged.users_of_address(comm).next().is_some();
         match merged.uses_any_address(process) {
-            true if is_used && tells(process) => AddressUse::Others,
+            true if is_used && is_distinct(process) => AddressUse::Others,
             true if fit.split => AddressUse::Split,
             _ => AddressUse::New,
         }
@@ -180,10 +187,11 @@ pub(super) fn keep_likely_fits(
     let is_own = |fit: &TailFit| own == Some(fit.head);
     let known = |fit: &TailFit| {
         let mut known = all.iter().filter(|(_, of)| *of == AddressUse::Known);
-        known.any(|(of, _)| process(fit.head).is_some_and(tells) || is_own(of)) && !is_own(fit)
+        known.any(|(of, _)| process(fit.head).is_some_and(is_distinct) || is_own(of))
+            && !is_own(fit)
     };
-    // Of processes that share a communicator's address whole lines are what they look like: an
-    // end that changed places with another's of the same communicator says the same.
+    // Whole lines of processes that share a communicator's address are taken for what they look
+    // like: a tail that changed places with one of the same communicator reads the same.
     let whole = |(fit, of): &(TailFit, AddressUse)| *of == AddressUse::Known && is_own(fit);
     if all.iter().any(whole) {
         return all.into_iter().filter(whole).map(|(fit, _)| fit).collect();

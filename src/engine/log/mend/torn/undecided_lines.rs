@@ -1,24 +1,23 @@
-//! What becomes of the physical lines that pieces are on: a line is counted when its last piece
-//! is decided.
+//! The lines of the log that pieces are on: each is counted when its last piece is decided.
 
 use crate::log::walk::{LineDamage, LineFragment, TailLikeness, TornPiece};
 use crate::report::account::{Account, LineClass};
 use std::collections::BTreeMap;
 
-/// What became of a piece.
+/// How a piece was decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PieceOutcome {
     /// It is what it looks like: a part of the whole line that it is on.
     Own,
-    /// It was put together with another.
+    /// It was joined with another.
     Joined,
-    /// Its other half is not there.
+    /// Its other half is missing.
     Lost,
-    /// It is no piece of NCCL's.
+    /// It is no part of a NCCL line.
     Foreign,
 }
 
-/// Lines whose class depends on their pieces.
+/// Lines that have undecided pieces.
 #[derive(Debug, Default)]
 pub(super) struct UndecidedLines(BTreeMap<u64, UndecidedLine>);
 
@@ -28,21 +27,21 @@ struct UndecidedLine {
     left: usize,
     /// It has one piece.
     is_alone: bool,
-    /// Something else on it is lost already, and its place noted.
+    /// Something else on it is lost already, and its place is noted.
     damaged: bool,
     lost: bool,
     joined: bool,
     own: bool,
-    /// What it is without its pieces.
+    /// Its class without its pieces.
     class: LineClass,
-    /// Its first pieces may be anybody's: nothing is lost with them.
+    /// Any writer may have written its first pieces: nothing is lost with them.
     weak: bool,
     /// Where its last piece breaks off.
     broken: Option<LineDamage>,
 }
 
 impl UndecidedLines {
-    /// A piece comes.
+    /// Adds a piece.
     pub(super) fn add_piece(&mut self, fragment: &LineFragment) {
         let weak = match &fragment.piece {
             TornPiece::Heard { .. } => return,
@@ -67,23 +66,23 @@ impl UndecidedLines {
         if pending.weak && !weak {
             (pending.weak, pending.column) = (false, fragment.column);
         }
-        // A beginning and what is after it.
+        // A head and the tail after it are two pieces.
         pending.left += usize::from(matches!(fragment.piece, TornPiece::Doubtful { .. }));
     }
 
-    /// True where nothing else is on the line of a piece that is not decided.
+    /// Returns true if nothing else is on the line of an undecided piece.
     pub(super) fn is_alone(&self, line: u64) -> bool {
         self.0.get(&line).is_some_and(|pending| pending.is_alone)
     }
 
-    /// The line's last piece breaks off.
+    /// Notes where the line's last piece breaks off.
     pub(super) fn set_line_damage(&mut self, line: u64, broken: LineDamage) {
         if let Some(pending) = self.0.get_mut(&line) {
             pending.broken = Some(broken);
         }
     }
 
-    /// One piece of a line is decided; with its last one the line is counted.
+    /// Decides one piece of a line; counts the line with its last piece.
     pub(super) fn settle_piece(&mut self, line: u64, outcome: PieceOutcome, account: &mut Account) {
         let Some(pending) = self.0.get_mut(&line) else {
             return;
@@ -109,7 +108,7 @@ impl UndecidedLines {
                 account.add_damage_place(line, pending.column, what, b"");
             }
         }
-        // The line itself was counted when it was met.
+        // The line was counted when the walk met it.
         account.lines -= 1;
         account.count_line(match pending {
             UndecidedLine { damaged: true, .. } | UndecidedLine { lost: true, .. } => {

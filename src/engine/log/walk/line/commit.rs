@@ -1,4 +1,4 @@
-//! Tells the stage what is on a line, and counts the line.
+//! Gives the items of a line to the stage, and counts the line.
 
 use super::tail::is_call;
 use super::verdict::{LineItem, LineVerdict};
@@ -9,30 +9,33 @@ use crate::members::duplicate_inputs;
 use crate::report::account::LineClass;
 use memchr::{memchr, memchr2, memrchr};
 
-/// A line of the file: as it is, or without what is around the lines in it.
+/// A line of the file: as it is, or without the text around the lines in it.
 pub(super) struct UnwrappedFileLine<'l> {
-    /// Where it begins in the chunk, and where the next one does.
+    /// Its beginning in the chunk, and the beginning of the next line.
     pub(super) start: usize,
     pub(super) next: usize,
-    /// The line; or those in it, with `\n` between them.
+    /// The line; or the lines in it, with `\n` between them.
     pub(super) text: &'l [u8],
     pub(super) unwrapped: Option<&'l UnwrappedText>,
 }
 
 impl UnwrappedFileLine<'_> {
-    /// Where the byte at `at` of the text is in the line.
+    /// Returns the place of the byte at `at` of the text in the line.
     fn offset_in_line(&self, at: usize) -> usize {
         self.unwrapped
             .map_or(at, |unwrapped| unwrapped.source_offset(at))
     }
 
-    /// Where it is in the chunk.
+    /// Returns its place in the chunk.
     fn offset_in_chunk(&self, at: usize) -> usize {
         self.start + self.offset_in_line(at)
     }
 
-    /// From where to where in the chunk a reader needs, to find again what is at `at`.
+    /// Returns the range of the chunk in which a reader finds `at` again.
     fn range_around(&self, at: usize) -> (usize, usize) {
+        if self.unwrapped.is_none() {
+            return (self.start, self.next);
+        }
         let begin = memrchr(b'\n', &self.text[..at]).map(|end| self.offset_in_chunk(end + 1));
         let end = memchr(b'\n', &self.text[at..]).map(|end| self.offset_in_chunk(at + end + 1));
         (begin.unwrap_or(self.start), end.unwrap_or(self.next))
@@ -40,7 +43,7 @@ impl UnwrappedFileLine<'_> {
 }
 
 impl<V: LogVisitor> ChunkWalk<'_, V> {
-    /// Tells the stage what is on the line, in its order, and counts the line.
+    /// Gives the items of the line to the stage, in order, and counts the line.
     pub(super) fn commit_line(&mut self, line: &UnwrappedFileLine<'_>, mut v: LineVerdict<'_>) {
         v.sort_items();
         let is_piece = |thing: &&(usize, LineItem<'_>)| matches!(thing.1, LineItem::Fragment(_));
@@ -48,13 +51,13 @@ impl<V: LogVisitor> ChunkWalk<'_, V> {
         for i in 0..v.things.len() {
             self.commit_item(line, &v, i, pieces);
         }
-        if let Some(damage) = v.damage {
-            self.note_damage(line, damage);
+        if let Some((at, what)) = v.damage {
+            self.note_damage(line, at, what);
         }
         self.count_line(line, &v, pieces);
     }
 
-    /// Tells the stage of the `i`th thing on a line that has so many pieces.
+    /// Gives the `i`th item of a line with `pieces` pieces to the stage.
     fn commit_item(
         &mut self,
         line: &UnwrappedFileLine<'_>,
@@ -81,7 +84,7 @@ impl<V: LogVisitor> ChunkWalk<'_, V> {
             &(at, LineItem::Call(coll, speaker, time)) => {
                 self.note_speaker(speaker.process, line.offset_in_chunk(at));
                 let is_sure = self.process_if_sure(speaker.process).is_some();
-                self.visit_call(coll, (speaker, is_sure), time, line.offset_in_chunk(at));
+                self.visit_call(coll, speaker, is_sure, time, line.offset_in_chunk(at));
             }
             &(at, LineItem::Init(init, speaker)) => {
                 self.note_speaker(speaker.process, line.offset_in_chunk(at));
@@ -93,10 +96,12 @@ impl<V: LogVisitor> ChunkWalk<'_, V> {
                 }
             }
             &(at, LineItem::Message(message, text, speaker, time)) => {
+                let is_sure = self.process_if_sure(speaker.process).is_some();
                 self.out.visit.message(&MessageLine {
                     message,
                     text,
                     process: speaker.process,
+                    is_sure,
                     place: speaker.place,
                     tid: speaker.tid,
                     time,
@@ -104,7 +109,7 @@ impl<V: LogVisitor> ChunkWalk<'_, V> {
                     line: number,
                 });
             }
-            (at, LineItem::Fragment(piece)) => self.keep_piece(line, v, pieces, (*at, piece)),
+            (at, LineItem::Fragment(piece)) => self.keep_piece(line, v, pieces, *at, piece),
         }
     }
 
@@ -114,7 +119,8 @@ impl<V: LogVisitor> ChunkWalk<'_, V> {
         line: &UnwrappedFileLine<'_>,
         v: &LineVerdict<'_>,
         pieces: usize,
-        (at, piece): (usize, &TornPiece),
+        at: usize,
+        piece: &TornPiece,
     ) {
         let number = self.out.account.lines;
         let mut piece = piece.clone();
@@ -138,9 +144,9 @@ impl<V: LogVisitor> ChunkWalk<'_, V> {
         }
     }
 
-    /// Notes where a line is damaged.
-    fn note_damage(&mut self, line: &UnwrappedFileLine<'_>, (at, what): (usize, &'static str)) {
-        // As it is in the file, after the last byte that was in order.
+    /// Notes the place where a line is damaged.
+    fn note_damage(&mut self, line: &UnwrappedFileLine<'_>, at: usize, what: &'static str) {
+        // The column in the file, after the last byte that was in order.
         let column = at
             .checked_sub(1)
             .map_or(0, |last| line.offset_in_line(last) + 1);
@@ -154,7 +160,7 @@ impl<V: LogVisitor> ChunkWalk<'_, V> {
             .add_damage_place(number, column, what, rest);
     }
 
-    /// Counts the line as what it is.
+    /// Counts the line by its class.
     fn count_line(&mut self, line: &UnwrappedFileLine<'_>, v: &LineVerdict<'_>, pieces: usize) {
         let number = self.out.account.lines;
         match (v.waits, v.damage) {
@@ -230,7 +236,7 @@ impl<V: LogVisitor> ChunkWalk<'_, V> {
             }
             TornPiece::Tail { .. } | TornPiece::Heard { .. } => {}
         }
-        // At each of them the merge may put a torn INIT line together.
+        // At each of them the merge may join a torn INIT line.
         if self.waiting.may_learn() {
             self.moments += 1;
             self.learnt = self.moments;
@@ -254,12 +260,12 @@ impl<V: LogVisitor> ChunkWalk<'_, V> {
     }
 }
 
-/// Where in `line` a mark that ends at `end` lets the next stretch begin; `None` is the next
-/// line. `until` is where the next thing on the line begins.
+/// Returns the place in `line` where the next stretch begins after a mark that ends at `end`;
+/// `None` is the next line. `until` is the beginning of the next item on the line.
 fn next_stretch_start(line: &[u8], end: usize, until: Option<usize>) -> Option<usize> {
     let rest = &line[end.min(line.len())..];
-    let behind = |i: usize| end + i + if rest[i..].starts_with(b"\r\n") { 2 } else { 1 };
-    match (memchr2(b'\r', b'\n', rest).map(behind), until) {
+    let after = |i: usize| end + i + if rest[i..].starts_with(b"\r\n") { 2 } else { 1 };
+    match (memchr2(b'\r', b'\n', rest).map(after), until) {
         (Some(c), Some(u)) if c <= u => Some(c),
         (_, Some(u)) => Some(u),
         (Some(c), None) if c < line.len() => Some(c),

@@ -8,12 +8,12 @@ use crate::source::CutPlace;
 use memchr::memrchr;
 use std::sync::LazyLock;
 
-/// What a cut after `before`, which are whole lines, would separate; `quiet` says that no line
-/// waits for its end where they begin.
+/// Returns what a cut after `before`, which holds whole lines, would separate; `quiet` if no line
+/// waits for its tail where they begin.
 pub fn classify_cut(before: &[u8], quiet: bool) -> CutPlace {
     static ALL: LazyLock<Recogniser> = LazyLock::new(Recogniser::all);
     let text = before.strip_suffix(b"\n").unwrap_or(before);
-    // A step line printed into the middle of a call's line, whose end is the next line.
+    // A step line was printed into the middle of a call's line, which continues on the next line.
     let last = &text[memrchr(b'\n', text).map_or(0, |i| i + 1)..];
     if header::find_header(last, 0).is_some() && ALL.may_mark(last) {
         return CutPlace::Within;

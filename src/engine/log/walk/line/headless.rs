@@ -1,4 +1,4 @@
-//! Lines of NCCL's without a whole header: quoted, cut, or of another process.
+//! NCCL lines without a whole header: quoted, cut, or of another process.
 
 use super::prefix::{is_beheaded, is_header_end};
 use super::tail::is_tail;
@@ -15,7 +15,7 @@ use memchr::memmem;
 use std::sync::LazyLock;
 
 impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
-    /// The bodies in a text without a header: who said them is not known.
+    /// Reads the bodies in a text without a header: their speaker is unknown.
     pub(super) fn read_bare_bodies(&mut self, text: &'a [u8], v: &mut LineVerdict<'a>) {
         let mut from = 0;
         while let Some(anchor) = coll::COLL_ANCHOR_FINDER
@@ -23,7 +23,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
             .map(|i| from + i)
         {
             match coll::parse_coll_at(text, anchor) {
-                // Half a name reads as a name: without a header only a known one is taken.
+                // Half a name reads as a name: without a header only a known one is accepted.
                 Ok((op, coll, end)) if !is_whole_name(&text[..op], coll.op) => {
                     v.set_damage(anchor, "the beginning of an operation's name");
                     from = end;
@@ -42,7 +42,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         }
     }
 
-    /// A line of NCCL's without a whole header: quoted, an orphan body, a cut one.
+    /// Reads a NCCL line without a whole header: a quoted one, a body alone, a cut one.
     pub(super) fn read_headless_line(
         &mut self,
         line: &'a [u8],
@@ -76,7 +76,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         }
     }
 
-    /// A line that is no more than a version, if it is one: NCCL's own, or of RCCL's block.
+    /// Reads a line that is only a version: NCCL's own, or of RCCL's block.
     pub(super) fn read_headless_version(
         &mut self,
         line: &'a [u8],
@@ -93,8 +93,8 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         }
     }
 
-    /// The message of a line whose header was left out or is not whole. Who said it is not known:
-    /// what names a process's communicator says nothing then.
+    /// Reads the message of a line without a whole header. Its speaker is unknown, so a line that
+    /// names a process's communicator is of no use.
     fn read_headless_message(&mut self, line: &'a [u8], v: &mut LineVerdict<'a>) {
         static INFO: LazyLock<memmem::Finder<'static>> =
             LazyLock::new(|| memmem::Finder::new(b"NCCL INFO "));
@@ -106,7 +106,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         }
         let Some(at) = INFO.find(line) else { return };
         let body = &line[at + b"NCCL INFO ".len()..];
-        // Another line may begin within it.
+        // Another line may begin inside it.
         if INFO.find(body).is_some() {
             return;
         }
@@ -127,7 +127,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
     }
 }
 
-/// A WARN whose header was left out or is not whole, as people quote it:
+/// Parses a WARN without a whole header, as people quote it:
 ///
 /// ```text
 /// [1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'out of memory'
@@ -142,8 +142,8 @@ fn parse_quoted_warn<'a>(line: &'a [u8], recogniser: &Recogniser) -> Option<Nccl
         .flatten()
 }
 
-/// True where `op`, after `before` and without a header, is surely not the end of a longer name:
-/// `AllReduce`, cut, ends in `Reduce`.
+/// Returns true if `op`, after `before` and without a header, is certainly not the end of a longer
+/// name: `AllReduce`, cut, ends in `Reduce`.
 fn is_whole_name(before: &[u8], op: &[u8]) -> bool {
     before.ends_with(b"NCCL INFO ")
         || (is_known_op(op) && !matches!(op, b"Reduce" | b"Gather" | b"Scatter" | b"Signal"))

@@ -27,15 +27,16 @@ use verdict::{LineItem, LineVerdict};
 
 // The text of a line may be a copy that does not live as long as the chunk.
 impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
-    /// Takes the line at `start`, and the next one too if a step line was spliced into this
-    /// one. Gives where the line after starts.
+    /// Walks the line at `start`, and the next one too if a step line was printed into this one.
+    /// Returns the beginning of the line after.
     pub(super) fn walk_any_line(&mut self, start: usize) -> usize {
         self.waiting.pass_line();
         let bytes = self.bytes;
         let end = memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |i| start + i);
         let next = (end + 1).min(bytes.len());
         self.line = start;
-        self.here = (false, false);
+        self.has_head = false;
+        self.has_message_head = false;
         let line = &bytes[start..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
@@ -49,7 +50,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         let recogniser = self.recogniser;
         if let Some(unwrapped) = wrap::unwrap_line(line, &|text| is_wanted(text, recogniser))
             && unwrapped.lines().next().is_some()
-            && self.walk_wrapped_lines((start, next), line, &unwrapped)
+            && self.walk_wrapped_lines(start, next, line, &unwrapped)
         {
             return next;
         }
@@ -77,11 +78,12 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         next
     }
 
-    /// Takes the lines that are in `line`. False where none of them is a step line and `line`
+    /// Walks the lines inside `line`. Returns false if none of them is a step line and `line`
     /// itself is one: then it is the trainer's own.
     fn walk_wrapped_lines(
         &mut self,
-        (start, next): (usize, usize),
+        start: usize,
+        next: usize,
         line: &[u8],
         inner: &UnwrappedText,
     ) -> bool {
@@ -124,12 +126,12 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         }
     }
 
-    /// What a line is, with the step lines that were found on it.
+    /// Returns the verdict on a line, with the step lines that were found on it.
     fn judge_line(&mut self, line: &'a [u8], found: &[TrainerRecord]) -> LineVerdict<'a> {
         let mut v = LineVerdict::new();
         v.things
             .extend(found.iter().map(|f| (f.start, LineItem::Mark(*f))));
-        // RCCL says its version without NCCL's name.
+        // RCCL prints its version without NCCL's name.
         static CCL: LazyLock<memmem::Finder<'static>> =
             LazyLock::new(|| memmem::Finder::new(b"CCL "));
         if CCL.find(line).is_some() || coll::COLL_ANCHOR_FINDER.find(line).is_some() {
@@ -140,7 +142,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
             v.add_tail(line, TailLikeness::Nccl);
         } else if self.may_end_come() && is_call_tail(line) {
             v.add_tail(line, TailLikeness::Call);
-        } else if found.is_empty() && (self.waiting.is_message_open() || self.here.1) {
+        } else if found.is_empty() && (self.waiting.is_message_open() || self.has_message_head) {
             v.add_tail(line, TailLikeness::Any);
         }
         v
@@ -155,13 +157,13 @@ fn find_marks(recogniser: &Recogniser, line: &[u8], found: &mut Vec<TrainerRecor
     }
 }
 
-/// True for a string that is worth reading: NCCL's, or a step line.
+/// Returns true for a string that is worth reading: a NCCL line, or a step line.
 pub(super) fn is_wanted(text: &[u8], recogniser: &Recogniser) -> bool {
     wrap::contains_nccl_line(text) || is_init_tail(text) || recogniser.may_mark(text)
 }
 
-/// How many lines of other workers Ray left out for a line, or for those in it; `None` where it has
-/// none of Ray's words.
+/// Counts the lines of other workers that Ray left out for a line, or for those in it; `None`
+/// without Ray's words.
 fn parse_ray_repeats(line: &[u8]) -> Option<u64> {
     static ACROSS: LazyLock<memmem::Finder<'static>> =
         LazyLock::new(|| memmem::Finder::new(b"x across cluster]"));

@@ -1,4 +1,4 @@
-//! The pieces of a line of NCCL's: one for each header on it.
+//! The pieces of a NCCL line: one for each header on it.
 
 use super::prefix::is_prefix;
 use super::tail::{is_call, is_call_tail};
@@ -10,19 +10,16 @@ use crate::grammar::message;
 use crate::grammar::message::communicator::init;
 use crate::grammar::token::ParseFailure;
 use crate::grammar::trainer::TrainerRecord;
-use crate::log::walk::fragment::TEAR_STRIDE_BYTES;
+use crate::log::walk::limits::NCCL_LINE_CUT_BYTES;
+use crate::log::walk::limits::TEAR_STRIDE_BYTES;
+use crate::log::walk::speaker::HeaderSpeaker;
 use crate::log::walk::tear_position::{own_bytes_before_next, own_bytes_of_call};
-use crate::log::walk::{
-    ChunkWalk, HeaderSpeaker, LineDamage, LineHead, LogVisitor, TailLikeness, TornPiece,
-};
+use crate::log::walk::{ChunkWalk, LineDamage, LineHead, LogVisitor, TailLikeness, TornPiece};
 use crate::report::account::LineClass;
 use memchr::memmem;
 
-/// NCCL before 2.29.2 cuts a line here (`char buffer[1024]` in `src/debug.cc`).
-const NCCL_LINE_CUT_BYTES: usize = 1023;
-
 impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
-    /// The pieces of a line of NCCL's: one for each header on it.
+    /// Reads a NCCL line: a piece for each header on it.
     pub(super) fn read_pieces(
         &mut self,
         line: &'a [u8],
@@ -45,11 +42,8 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         let mut label = if is_label { first } else { b"" };
         for (i, h) in headers.iter().enumerate() {
             // A step line after the message ends it.
-            let end = found
-                .iter()
-                .map(|f| f.start)
-                .find(|&s| s >= h.body && s < starts[i + 1])
-                .unwrap_or(starts[i + 1]);
+            let mark = found.get(found.partition_point(|mark| mark.start < h.body));
+            let end = mark.map_or(starts[i + 1], |mark| mark.start.min(starts[i + 1]));
             let spliced = end < starts[i + 1];
             let clean = if i == 0 && starts[0] == h.start {
                 is_label
@@ -94,17 +88,17 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         }
     }
 
-    /// What is in front of the first header.
+    /// Reads the text in front of the first header.
     fn read_text_in_front(&mut self, before: &'a [u8], v: &mut LineVerdict<'a>) {
         let bodies = v.things.len();
         self.read_bare_bodies(before, v);
-        // Without a body of its own: what another process's bytes left of a line.
+        // Without a body it is the rest of a line that another process overwrote.
         if v.things.len() == bodies && memmem::find(before, b" [nranks=").is_some() {
             v.set_damage(0, "the beginning of a NCCL line");
         }
     }
 
-    /// After a step line without a line end of its own there may be a line's end.
+    /// Reads the tail that may follow a step line without a line end.
     fn read_tail_after_mark(
         &self,
         line: &[u8],
@@ -124,22 +118,23 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         }
     }
 
-    /// A line was begun: what is after it may be another's end.
+    /// Adds a head: another line's tail may follow it.
     fn begin_piece(&mut self, of: &HeaderPiece<'a, '_>, piece: TornPiece, v: &mut LineVerdict<'a>) {
         if let TornPiece::Head(begun) | TornPiece::Doubtful { begun, .. } = &piece {
             let is_call = is_call(&begun.text);
-            self.here = (true, self.here.1 || !is_call);
+            self.has_head = true;
+            self.has_message_head |= !is_call;
         }
         v.waits = true;
         v.things.push((of.start, LineItem::Fragment(piece)));
     }
 
-    /// True where the end of a line that was begun may come.
+    /// Returns true if a tail may come.
     pub(super) fn may_end_come(&self) -> bool {
-        self.waiting.may_end_within(1) || self.here.0
+        self.waiting.may_end_within(1) || self.has_head
     }
 
-    /// One header's piece that is not torn at byte 128.
+    /// Reads one header's piece that is not torn at byte 128.
     fn read_piece(
         &mut self,
         of: &HeaderPiece<'a, '_>,
@@ -156,7 +151,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
             let own = message.get(..(of.start + TEAR_STRIDE_BYTES).saturating_sub(of.header.body));
             let begun = own.is_some_and(|own| coll::is_begun(own) || !coll::is_broken(own));
             if last && begun && of.header.level == HeaderLevel::Info && is_call_tail(rest) {
-                // A beginning, and the end of another process's call.
+                // A head, and the tail of another process's call.
                 let broken =
                     of.line_damage(of.start + TEAR_STRIDE_BYTES, "the rest of a NCCL line");
                 let begun = of.line_head(of.end);
@@ -174,7 +169,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
                 Ok((op, coll, end)) => {
                     let doubtful = torn_before
                         || (self.may_end_come()
-                            && !self.is_certain((coll.comm, coll.nranks), speaker));
+                            && !self.is_certain(coll.comm, coll.nranks, speaker));
                     let alone = coll::COLL_ANCHOR_FINDER.find(&message[end..]).is_none();
                     if doubtful
                         && alone
@@ -224,12 +219,12 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
                 Some(next) => anchor = from + next,
                 None => return,
             }
-            // A second body without a header of its own: who said it is not known.
+            // The speaker of a second body without a header is unknown.
             speaker = self.unknown_speaker();
         }
     }
 
-    /// A message that is not a call.
+    /// Reads a message that is not a call.
     fn read_message(
         &mut self,
         of: &HeaderPiece<'a, '_>,
@@ -257,7 +252,8 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         }
     }
 
-    /// What the message says, for a stage that asks; of one whose end is missing what is sure.
+    /// Gives the message to a stage that wants messages; of a cut one, only the part that is
+    /// certain.
     fn visit_said_message(
         &mut self,
         of: &HeaderPiece<'a, '_>,
@@ -280,7 +276,8 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
     }
 }
 
-/// Where in the line the body of `message` breaks off, and what was expected there.
+/// Returns the place in the line where the body of `message` breaks off, and what was expected
+/// there.
 fn break_position(
     of: &HeaderPiece<'_, '_>,
     message: &[u8],
@@ -297,7 +294,7 @@ fn break_position(
     )
 }
 
-/// One header's piece of a line, with who speaks.
+/// One header's piece of a line, with its speaker.
 struct HeaderPiece<'a, 'h> {
     pub(super) line: &'a [u8],
     pub(super) header: &'h LineHeader<'a>,
@@ -305,19 +302,19 @@ struct HeaderPiece<'a, 'h> {
     pub(super) end: usize,
     pub(super) speaker: HeaderSpeaker,
     pub(super) time: &'a [u8],
-    /// What a launcher put in front of it.
+    /// A launcher's label in front of it.
     pub(super) label: &'a [u8],
 }
 
 impl HeaderPiece<'_, '_> {
-    /// Where it breaks off.
+    /// Returns the damage at the place where it breaks off.
     fn line_damage(&self, at: usize, what: &'static str) -> Option<LineDamage> {
         let text = self.line.get(at..).unwrap_or_default().into();
         let what = what.into();
         Some(LineDamage { at, what, text })
     }
 
-    /// Its bytes up to `end`, as the beginning of a line.
+    /// Returns its bytes up to `end` as a head.
     fn line_head(&self, end: usize) -> LineHead {
         LineHead {
             place: self.speaker.place,
@@ -328,18 +325,18 @@ impl HeaderPiece<'_, '_> {
     }
 }
 
-/// True for a message that is a whole call: it lacks nothing but its line's end.
+/// Returns true for a message that is a whole call but for its line's end.
 fn is_whole(message: &[u8]) -> bool {
     let anchor = coll::COLL_ANCHOR_FINDER.find(message);
     anchor.is_some_and(|anchor| coll::parse_coll_at(message, anchor).is_ok())
 }
 
-/// True where a body that is not whole breaks off where NCCL tears a line.
+/// Returns true if a body that is not whole breaks off where NCCL tears a line.
 fn is_torn(of: &HeaderPiece<'_, '_>, message: &[u8], e: &ParseFailure) -> bool {
     let (text, body) = (&of.line[of.start..of.end], of.header.body - of.start);
     let alone = coll::COLL_ANCHOR_FINDER.find_iter(message).count() == 1;
     let at = break_position(of, message, e).0 - of.start;
-    // Cut elsewhere, and nothing behind it.
+    // Cut elsewhere, and nothing follows.
     let cut = text.len() % TEAR_STRIDE_BYTES != 0 && coll::is_begun(message);
     alone
         && of.header.level == HeaderLevel::Info

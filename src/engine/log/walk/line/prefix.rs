@@ -1,25 +1,27 @@
-//! What is in front of a header: a launcher's label, a stamp, or what is left of a header.
+//! The text in front of a header: a launcher's label, a stamp, or the rest of another header.
 
 use crate::grammar::header;
 use crate::grammar::trainer::Recogniser;
+use crate::log::walk::limits::MAX_PREFIX_BYTES;
 use memchr::{memmem, memrchr};
 
-/// True where `prefix`, the text in front of a header, is a launcher's or a stamp's, so that
-/// nothing of it can be part of the host, no step line is in it and no other line's remains.
+/// Returns true if `prefix`, the text in front of a header, is a launcher's or a stamp's: nothing
+/// of it can be part of the host, and it has no step line and no rest of another line.
 pub(in crate::log::walk) fn is_prefix(prefix: &[u8], recogniser: &Recogniser) -> bool {
     let Some(&last) = prefix.last() else {
         return true;
     };
-    // Beyond the longest known prefix (Ray's, CloudWatch's) it may be anything.
-    if prefix.len() > 160 || !matches!(last, b' ' | b':' | b'\t' | b'm' | b'>') {
+    // A longer one may be anything.
+    if prefix.len() > MAX_PREFIX_BYTES || !matches!(last, b' ' | b':' | b'\t' | b'm' | b'>') {
         return false;
     }
     let known = match prefix.trim_ascii_start() {
-        // Blanks alone: what is after them may begin with other text.
+        // Blanks alone may be followed by other text.
         [] => false,
         [b'[' | b'(' | b'|' | b'>' | 0x1b, ..] => true,
         text => {
-            // srun's ` 0: `, a stamp's digits, pdsh's and SkyPilot's `worker-0: `; `loss: ` is none.
+            // srun's ` 0: `, a stamp's digits, pdsh's and SkyPilot's `worker-0: `; `loss: ` is no
+            // label.
             !header::find_time_stamp(prefix).is_empty()
                 || text.strip_suffix(b": ").is_some_and(|label| {
                     !label.contains(&b' ') && label.iter().any(u8::is_ascii_digit)
@@ -30,8 +32,8 @@ pub(in crate::log::walk) fn is_prefix(prefix: &[u8], recogniser: &Recogniser) ->
     known && !recogniser.may_mark(prefix) && !of_nccl(b"NCCL") && !of_nccl(b" [nranks=")
 }
 
-/// True where `before` is what may be left of a header, or a launcher's prefix; prose is neither,
-/// nor is a command that looks for such lines.
+/// Returns true if `before` may be the rest of a header, or a launcher's prefix. Prose is neither,
+/// nor is a command that searches for such lines.
 pub(super) fn is_header_end(before: &[u8], recogniser: &Recogniser) -> bool {
     let text = before.trim_ascii();
     let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
@@ -48,14 +50,15 @@ pub(super) fn is_header_end(before: &[u8], recogniser: &Recogniser) -> bool {
             .and_then(|word| word.strip_suffix(b"]"));
         inner.is_some_and(digits)
     });
-    // A label is a rank's or a host's: `note: ` is neither.
+    // A label names a rank or a host: `note: ` does not.
     let is_label = is_prefix(before, recogniser)
         && (matches!(text.first(), Some(b'[' | b'(' | b'|' | b'>' | 0x1b))
             || text.iter().any(u8::is_ascii_digit));
     text.is_empty() || is_place || is_device || is_label
 }
 
-/// True for a line that begins with the end of a header: `148:1617875 [3] NCCL INFO Channel`.
+/// Returns true for a line that begins with the end of a header: `148:1617875 [3] NCCL INFO
+/// Channel`.
 pub(super) fn is_beheaded(line: &[u8]) -> bool {
     let end = memmem::find(line, b"NCCL ").filter(|&at| at <= 64);
     end.is_some_and(|end| {

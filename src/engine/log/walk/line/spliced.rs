@@ -5,15 +5,15 @@ use super::writer_spans::{WriterSpans, find_writer_spans};
 use crate::grammar::coll;
 use crate::grammar::header;
 use crate::grammar::trainer::TrainerRecord;
-use crate::log::walk::fragment::TEAR_STRIDE_BYTES;
+use crate::log::walk::limits::TEAR_STRIDE_BYTES;
 use crate::log::walk::{ChunkWalk, LogVisitor};
 use crate::report::account::LineClass;
 use memchr::memchr;
 
 impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
-    /// A step line printed into the middle of a COLL line, as block-buffered standard output
-    /// does: the bytes before it and the next line are one COLL line. Gives where the line
-    /// after both starts.
+    /// Walks a COLL line that a step line was printed into, as with a block-buffered standard
+    /// output: the bytes before it and the next line are one COLL line. Returns the beginning of
+    /// the line after both.
     pub(super) fn walk_spliced_line(
         &mut self,
         start: usize,
@@ -27,7 +27,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         let WriterSpans {
             headers, starts, ..
         } = find_writer_spans(head);
-        // After another line's beginning it may be any process's.
+        // After another line's head it may be any process's.
         let ([header], [written, _]) = (&headers[..], &starts[..]) else {
             return None;
         };
@@ -41,7 +41,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
             return None;
         }
         let head_piece = &head[header.start..];
-        // NCCL itself tears there, and then the next line may be anybody's.
+        // NCCL itself tears there, and the next line may then be any writer's.
         if (head.len() - written).is_multiple_of(TEAR_STRIDE_BYTES) {
             return None;
         }
@@ -50,11 +50,12 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         joined.extend_from_slice(tail);
         let anchor = coll::COLL_ANCHOR_FINDER.find(&joined)?;
         let (op, coll, end) = coll::parse_coll_at(&joined, anchor).ok()?;
-        // The body must go through the joint, and to the end.
+        // The body must continue across the joint, and to the end.
         if op != message || end <= head_piece.len() || !joined[end..].trim_ascii().is_empty() {
             return None;
         }
-        // Whole without it: only a pointer's missing digits belong to it (they have 12).
+        // It is whole without the next line: only missing digits of a pointer (it has 12) belong to
+        // it.
         let whole = coll::COLL_ANCHOR_FINDER
             .find(head_piece)
             .is_some_and(|a| coll::parse_coll_at(head_piece, a).is_ok());
@@ -67,7 +68,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         let time = header::find_time_stamp(&head[..header.start]);
         self.note_speaker(speaker.process, start + header.start);
         let is_sure = self.process_if_sure(speaker.process).is_some();
-        self.visit_call(coll, (speaker, is_sure), time, start + header.start);
+        self.visit_call(coll, speaker, is_sure, time, start + header.start);
         let number = self.out.account.lines;
         self.add_mark(mark, (start + mark.start, after), (number, number + 2));
         self.out.account.spliced += 1;

@@ -1,13 +1,11 @@
-//! What may be the end of a line that another began.
+//! Recognition of heads and tails of lines.
 
 use crate::grammar::coll;
 use crate::grammar::header;
+use crate::log::walk::limits::MAX_LABEL_BYTES;
 use memchr::{memchr, memmem};
 
-/// The longest launcher's label in front of a line's end that is looked for.
-const MAX_LABEL_BYTES: usize = 64;
-
-/// True for the first bytes of a line, from its header, that may be a call's.
+/// Returns true for the first bytes of a line, from its header, that may be a call's.
 pub(crate) fn is_call(text: &[u8]) -> bool {
     header::find_header(text, 0).is_some_and(|header| {
         let message = &text[header.body..];
@@ -15,16 +13,15 @@ pub(crate) fn is_call(text: &[u8]) -> bool {
     })
 }
 
-/// True for what may be the end of a call's line where one was begun; a launcher's label may be in
-/// front.
+/// Returns true for what may be a call's tail if a head waits; a launcher's label may be in front.
 pub(crate) fn is_call_tail(line: &[u8]) -> bool {
-    let behind = |at: usize| &line[at + 1..];
-    let label = memchr(b':', &line[..line.len().min(MAX_LABEL_BYTES)]).map(behind);
+    let after = |at: usize| &line[at + 1..];
+    let label = memchr(b':', &line[..line.len().min(MAX_LABEL_BYTES)]).map(after);
     let text = label.map_or(&b""[..], <[u8]>::trim_ascii_start);
     coll::is_tail(line) || coll::is_short_tail(line) || coll::is_short_tail(text)
 }
 
-/// True for what can only be the end of a call's line or of one that names a communicator.
+/// Returns true for what can only be the tail of a call or of a line that names a communicator.
 pub(super) fn is_tail(line: &[u8]) -> bool {
     coll::is_tail(line) || is_init_tail(line)
 }

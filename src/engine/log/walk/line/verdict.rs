@@ -1,10 +1,11 @@
-//! What a line turned out to be.
+//! The verdict on a line.
 
 use crate::grammar::coll::Coll;
 use crate::grammar::message::NcclMessage;
 use crate::grammar::message::communicator::init;
 use crate::grammar::trainer::TrainerRecord;
-use crate::log::walk::{HeaderSpeaker, TailLikeness, TornPiece};
+use crate::log::walk::speaker::HeaderSpeaker;
+use crate::log::walk::{TailLikeness, TornPiece};
 use crate::report::account::{Account, LineClass};
 
 /// Something on a line, by its place in it.
@@ -18,13 +19,13 @@ pub(super) enum LineItem<'a> {
     Fragment(TornPiece),
 }
 
-/// What a line turned out to be.
+/// The verdict on a line.
 pub(super) struct LineVerdict<'a> {
     pub(super) things: Vec<(usize, LineItem<'a>)>,
     pub(super) class: LineClass,
     pub(super) damage: Option<(usize, &'static str)>,
     pub(super) waits: bool,
-    /// Pieces that may be no piece of a NCCL line.
+    /// Counts pieces that may be no part of a NCCL line.
     pub(super) weak: usize,
 }
 
@@ -39,12 +40,12 @@ impl<'a> LineVerdict<'a> {
         }
     }
 
-    /// Puts what was found in the line's order.
+    /// Sorts the items by their place.
     pub(super) fn sort_items(&mut self) {
         self.things.sort_by_key(|(at, _)| *at);
     }
 
-    /// Adds what `line` turned out to be, which begins at `start` of the lines in hand.
+    /// Adds the verdict on `line`, which begins at `start` of the current text.
     pub(super) fn add_line(
         &mut self,
         start: usize,
@@ -93,7 +94,7 @@ impl<'a> LineVerdict<'a> {
         self.weak += weak;
     }
 
-    /// The line may be the end of another.
+    /// Adds the line as a possible tail.
     pub(super) fn add_tail(&mut self, line: &[u8], looks: TailLikeness) {
         self.waits = true;
         self.weak += usize::from(looks != TailLikeness::Nccl);

@@ -2,14 +2,14 @@
 
 use crate::grammar::coll;
 use crate::grammar::header::{self, LineHeader};
-use crate::log::walk::fragment::TEAR_STRIDE_BYTES;
+use crate::log::walk::TEAR_STRIDE_BYTES;
 
-/// What several processes wrote on one line.
+/// The parts of one line that several processes wrote.
 pub(super) struct WriterSpans<'a> {
     pub(super) headers: Vec<LineHeader<'a>>,
-    /// Where each header's piece begins, and the line's end.
+    /// Where the part of each header begins, and the end of the line.
     pub(super) starts: Vec<usize>,
-    /// Whether only the tear says where a header's host begins.
+    /// For each header: only the tear shows where its host begins.
     pub(super) glued: Vec<bool>,
 }
 
@@ -32,9 +32,9 @@ pub(super) fn find_writer_spans(line: &[u8]) -> WriterSpans<'_> {
     }
 }
 
-/// Takes the last bytes of the piece before it off the host of header `i`: a whole body says
-/// where it ends, processes that share a pipe or a file are mostly on one host, and a line that
-/// begins at `before` may be torn in what looks like the host. Gives true where only the last says
+/// Takes the last bytes of the part before it off the host of header `i`. A whole body shows where
+/// that part ends; processes that share a pipe or a file mostly run on one host; and the line that
+/// begins at `start` may be torn inside what looks like the host. Returns true if only the tear shows
 /// how many bytes it is.
 fn unglue_host<'a>(
     line: &'a [u8],
@@ -51,11 +51,7 @@ fn unglue_host<'a>(
         h.cut_host_before(host.end - before.host.len());
         return false;
     }
-    let message = &line[before.body..];
-    let body = coll::COLL_ANCHOR_FINDER
-        .find(message)
-        .and_then(|a| coll::parse_coll_at(message, a).ok());
-    let end = body.map(|(_, _, end)| before.body + end);
+    let end = body_end(&line[before.body..h.body]).map(|end| before.body + end);
     if let Some(end) = end.filter(|end| host.contains(end)) {
         h.cut_host_before(end);
         return false;
@@ -70,25 +66,54 @@ fn unglue_host<'a>(
     }
 }
 
-/// Where the piece of a header begins: NCCL's own stamp in brackets belongs to it.
+/// Where the first body of `text`, if it is whole, ends. Callers pass no more than the text up to the
+/// next message: a line may have many headers, and the time must not grow with their square.
+fn body_end(text: &[u8]) -> Option<usize> {
+    #[cfg(test)]
+    tests::count_searched(text.len());
+    let anchor = coll::COLL_ANCHOR_FINDER.find(text)?;
+    let (_, _, end) = coll::parse_coll_at(text, anchor).ok()?;
+    Some(end)
+}
+
+/// Where the part of a header begins: NCCL's own stamp in brackets belongs to it. In front of the
+/// first header (`floor` is 0) it is a launcher's prefix that may end in one.
 fn header_piece_start(line: &[u8], floor: usize, header: usize) -> usize {
     let before = &line[floor..header];
     let stamp = header::find_time_stamp(before);
-    if !stamp.is_empty() && before.ends_with(b"] ") && floor > 0 {
-        return header - stamp.len() - b"[] ".len();
-    }
-    if floor > 0 {
-        header
-    } else {
-        first_header_start(before, header, stamp)
-    }
-}
-
-/// The same for the first header of a line, where a launcher's prefix may be in front.
-fn first_header_start(before: &[u8], header: usize, stamp: &[u8]) -> usize {
     if !stamp.is_empty() && before.ends_with(b"] ") {
         header - stamp.len() - b"[] ".len()
     } else {
         header
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        static SEARCHED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count_searched(bytes: usize) {
+        SEARCHED.set(SEARCHED.get() + bytes);
+    }
+
+    #[test]
+    fn the_search_for_bodies_grows_with_the_line() {
+        let searched = |headers: usize| {
+            SEARCHED.set(0);
+            let line: Vec<u8> = (0..headers)
+                .flat_map(|i| format!("vm{}:24{i}:24 [0] NCCL INFO ", i % 7).into_bytes())
+                .collect();
+            assert_eq!(find_writer_spans(&line).headers.len(), headers);
+            (SEARCHED.get(), line.len())
+        };
+        for headers in [10, 1000, 4000] {
+            let (searched, line) = searched(headers);
+            assert!(0 < searched && searched <= 2 * line, "{searched} of {line}");
+        }
     }
 }

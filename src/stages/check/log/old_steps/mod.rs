@@ -1,34 +1,22 @@
-//! What is remembered of the first steps of a long job. Findings look at the last steps of an input, so that of a pipe
-//! that goes on for a month only these are kept: a month has more steps than anybody compares.
+//! A summary of the first steps of a long job. Findings use the last steps of an input, so only
+//! these are kept of a pipe that goes on for a month.
 //!
-//! A file is looked at in the same way, whatever it would be able to tell of its first steps: a log gives the same
-//! findings as a file and through a pipe.
+//! A file is summarised in the same way, so that a log has the same findings as a file and through
+//! a pipe.
 
 #[cfg(test)]
 mod tests;
 
-use super::missing_steps::is_seam;
 use crate::count::values::ValueCounts;
 use crate::grammar::trainer::TrainerMark;
 use crate::log::timeline::{GapKind, LastStepsStart, MarkSlice, StepTimeline, TrainStep};
 use crate::members::MergedMembers;
+use crate::stages::check::log::limits::{
+    EXTRA_STEPS_KEPT_OF_PIPE, MAX_EXACT_STEP_TIMES, MAX_OLD_LINE_DISTANCES, MAX_STEPS_KEPT,
+    UNSETTLED_STEPS_OF_PIPE,
+};
 use crate::stages::survey::{GapCallSum, GapSums};
 use std::collections::BTreeMap;
-
-/// So many of the last steps of an input are looked at.
-pub(crate) const MAX_STEPS_KEPT: usize = 1 << 16;
-
-/// While a pipe is read, so many more are kept: the last ones may still change.
-const EXTRA_STEPS_KEPT_OF_PIPE: usize = 1024;
-
-/// The last steps of a pipe that are not placed yet: their lines may be late.
-const UNSETTLED_STEPS_OF_PIPE: usize = 64;
-
-/// So many different distances between step lines are remembered.
-const MAX_OLD_LINE_DISTANCES: usize = 64;
-
-/// So many different times of steps are remembered as they are.
-const MAX_EXACT_STEP_TIMES: usize = 1 << 16;
 
 /// How many of the last steps are looked at; tests take fewer.
 pub(crate) fn max_steps_kept() -> usize {
@@ -39,7 +27,7 @@ pub(crate) fn max_steps_kept() -> usize {
     MAX_STEPS_KEPT
 }
 
-/// What is remembered.
+/// The summary.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OldSteps {
     /// Where the steps begin that are still known.
@@ -54,7 +42,7 @@ pub(crate) struct OldSteps {
     pub(crate) fall: Option<[u64; 2]>,
     /// The last one with calls.
     pub(crate) called: Option<LastStepWithCalls>,
-    /// The first gap at whose end ranks were at different calls.
+    /// The first gap after which ranks were at different calls.
     pub(crate) uneven: Option<usize>,
     /// Where lines may be missing after that: the line before the first place of each kind. A kind is how many
     /// steps a line represents, or nothing where the step number falls.
@@ -102,15 +90,15 @@ pub(crate) struct LastStepWithCalls {
 }
 
 impl LastStepWithCalls {
-    /// How many of so many steps come after it.
+    /// Returns how many of `steps` steps follow it.
     pub(crate) fn steps_after(&self, steps: usize) -> usize {
         steps.saturating_sub(self.at + 1)
     }
 }
 
 impl OldSteps {
-    /// Of a pipe that is read this far: where the steps begin that may be asked for, and the last gap whose calls can
-    /// be placed, once enough more have come than are kept.
+    /// Returns, for a pipe that is read up to here, the first step that is kept, and the last gap
+    /// with calls that can be placed; `None` until enough more steps have come.
     pub(crate) fn steps_to_drop(&self, timeline: &StepTimeline) -> Option<(LastStepsStart, u32)> {
         let steps = &timeline.steps;
         let since = timeline.start_of_last(max_steps_kept() + EXTRA_STEPS_KEPT_OF_PIPE)?;
@@ -121,11 +109,13 @@ impl OldSteps {
         is_due.then_some((since, u32::try_from(settled).ok()?))
     }
 
-    /// Lets go of the steps before `since`: remembers what is asked of them, and forgets their calls in `sums`.
+    /// Drops the steps before `since`: adds them to the summary, and removes their calls from
+    /// `sums`.
     pub(crate) fn drop_steps(
         &mut self,
         since: LastStepsStart,
-        (timeline, marks): (&StepTimeline, MarkSlice<'_>),
+        timeline: &StepTimeline,
+        marks: MarkSlice<'_>,
         sums: &mut GapSums,
         merged: &MergedMembers,
     ) {
@@ -149,7 +139,7 @@ impl OldSteps {
         if let Some(called) = &mut self.called {
             called.next = called.next.or_else(|| Some((first.step, line(first)?)));
         }
-        self.called = last_step_with_calls(since, (timeline, marks), sums).or(self.called);
+        self.called = last_step_with_calls(since, timeline, marks, sums).or(self.called);
         if self.uneven.is_none() {
             let gaps = self.since.gap..since.gap;
             self.uneven = sums.first_gap_apart(merged, timeline, gaps);
@@ -196,7 +186,8 @@ impl OldSteps {
         }
     }
 
-    /// The line before the first place at which lines may be missing, where a line represents mostly so many steps.
+    /// Returns the line before the first place where lines may be missing, if a line mostly
+    /// represents `usual` steps.
     pub(crate) fn first_seam(&self, interval: u64) -> Option<u64> {
         let seams = self.seams.iter();
         let seams = seams.filter(|(kind, _)| is_seam(**kind, interval));
@@ -208,7 +199,8 @@ impl OldSteps {
     pub(crate) fn step_end_lines(
         &self,
         to: LastStepsStart,
-        (timeline, marks): (&StepTimeline, MarkSlice<'_>),
+        timeline: &StepTimeline,
+        marks: MarkSlice<'_>,
     ) -> Vec<(u64, u64)> {
         let steps = timeline.steps.slice(self.since.step..to.step);
         let mut steps = steps.iter().peekable();
@@ -225,10 +217,11 @@ impl OldSteps {
     }
 }
 
-/// The last step before `since` with calls, of those whose calls are known.
+/// Returns the last step before `since` with calls, among those with known calls.
 fn last_step_with_calls(
     since: LastStepsStart,
-    (timeline, marks): (&StepTimeline, MarkSlice<'_>),
+    timeline: &StepTimeline,
+    marks: MarkSlice<'_>,
     sums: &GapSums,
 ) -> Option<LastStepWithCalls> {
     let old = sums.by_gap.partition_point(|(gap, _)| *gap < since.gap);
@@ -243,4 +236,10 @@ fn last_step_with_calls(
         step: timeline.steps.get(at)?.step,
         next: next.and_then(|next| Some((next.step, marks.get(next.mark)?.line))),
     })
+}
+
+/// True if lines may be missing before a step: its line represents an unusual number of steps, or the
+/// step number falls.
+pub(crate) fn is_seam(steps: Option<u64>, interval: u64) -> bool {
+    steps != Some(interval)
 }

@@ -1,4 +1,5 @@
-//! A pipe of which steps are let go against its naive twin, the same log as a file: what is found is the same.
+//! A pipe with dropped steps against its naive twin, the same log as a file: the findings are
+//! equal.
 
 use super::*;
 use crate::grammar::trainer::{StepLine, Trainer};
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 use std::cell::Cell;
 
 thread_local! {
-    /// How many steps are looked at, if a test says so.
+    /// The number of steps that findings use, if a test sets it.
     pub(super) static KEPT: Cell<Option<usize>> = const { Cell::new(None) };
 
     /// How often steps were let go.
@@ -22,10 +23,10 @@ thread_local! {
 /// Steps that are looked at here.
 const FEW: usize = 1300;
 
-/// A pipe rests after so many bytes.
+/// A pipe rests after this many bytes.
 const PIECE: usize = 1 << 20;
 
-/// What is found in a file and in a pipe, and how often steps were let go.
+/// Returns the findings of a file and of a pipe, and how often steps were dropped.
 fn both(log: &[u8]) -> [(String, usize); 2] {
     twins::both(log, PIECE, |path| {
         KEPT.set(Some(FEW));
@@ -109,7 +110,7 @@ fn what_is_told_of_the_first_steps_is_remembered() {
     let [file, piped] = both(cut.as_bytes());
     assert!(piped.1 > 1, "{}", piped.1);
     let stop = "steps continue after step 99 but their calls stop";
-    for told in ["several_runs", "calls_stop", stop] {
+    for told in ["SeveralRuns", "CallsStop", stop] {
         assert!(file.0.contains(told), "{told}: {}", file.0);
     }
     assert_eq!(piped.0, file.0);
@@ -162,22 +163,22 @@ proptest! {
             sums
         };
         let merged = MergedMembers::default();
-        let known = (&timeline, list.as_slice());
+        let known = list.as_slice();
         let begin = OldSteps { uneven, ..OldSteps::default() };
         let (mut old, mut left) = (begin.clone(), sums());
         let mut lines = Vec::new();
         for &cut in cuts.iter().filter(|&&cut| cut < many) {
-            lines.extend(old.step_end_lines(since(cut).unwrap(), known));
-            old.drop_steps(since(cut).unwrap(), known, &mut left, &merged);
+            lines.extend(old.step_end_lines(since(cut).unwrap(), &timeline, known));
+            old.drop_steps(since(cut).unwrap(), &timeline, known, &mut left, &merged);
         }
         let Some(last) = since(old.since.step) else { return Ok(()) };
         let (mut twin, mut all) = (begin, sums());
-        prop_assert_eq!(lines, twin.step_end_lines(last, known));
-        twin.drop_steps(last, known, &mut all, &merged);
+        prop_assert_eq!(lines, twin.step_end_lines(last, &timeline, known));
+        twin.drop_steps(last, &timeline, known, &mut all, &merged);
         prop_assert_eq!(&old, &twin);
         prop_assert_eq!(&left.by_gap, &all.by_gap);
         prop_assert_eq!(left.last_gap(), sums().last_gap());
-        // What all steps tell.
+        // The result of all steps.
         let first = timeline.steps.remaining();
         prop_assert_eq!(old.first, first.first().map(|step| step.step));
         let fall = first[..last.step].windows(2).find(|pair| pair[0].segment != pair[1].segment);

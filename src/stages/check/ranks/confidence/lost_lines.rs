@@ -1,9 +1,9 @@
 //! Whether ranks seem to call different things only because the line of a call is lost.
 //!
-//! A rank whose line is lost makes all later calls one place earlier. Calls that are the same again behind
-//! the difference were not lost, and neither is what differs: a lost line leaves a call out, and makes no
-//! other of it. And the line of a call that was left out can only be lost between the lines of the calls
-//! around it.
+//! If a line is lost, all later calls of the rank count one place too early. Calls that are equal
+//! again after the difference were not lost, nor was the differing one: a lost line removes a call
+//! and does not change it. The line of a removed call can only be lost between the lines of the
+//! calls around it.
 
 use crate::error::Result;
 use crate::report::account::{Account, DamagePlace, MAX_DAMAGE_PLACES};
@@ -12,7 +12,8 @@ use crate::stages::check::evidence;
 use crate::stages::check::finding::{Evidence, Finding};
 use crate::stages::check::ranks::RereadInputs;
 use crate::stages::check::ranks::difference_context::DifferenceContext;
-use crate::stages::check::ranks::mismatch::{CALLS_READ_PAST_DIFFERENCE, MemberCalls, show_call};
+use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
+use crate::stages::check::ranks::mismatch::{MemberCalls, show_call};
 use crate::stages::check::streams::StreamKind;
 use crate::stages::check::streams::compare::{CommMember, DifferingComm, StreamComparison};
 

@@ -20,7 +20,7 @@ use crate::stages::net::net_stage::FirstReportLine;
 use lost_lines::LostCallVerdict;
 use std::collections::BTreeSet;
 
-/// Drops the findings that the log may be to blame for, and says of the others how sure they are.
+/// Drops findings that damage to the log can explain, and sets the confidence of the others.
 ///
 /// # Errors
 /// An input cannot be read again.
@@ -64,8 +64,8 @@ pub(super) fn rate_confidence<F: Fn(u32) -> Result<Input>>(
     Ok(())
 }
 
-/// Why it may be the log that is not right, if it may be. One that says itself that the job failed
-/// was not cut out of the log of a healthy one.
+/// Returns why the log itself may be at fault. A log that reports that the job failed was not cut
+/// out of the log of a healthy one.
 fn find_log_fault<F: Fn(u32) -> Result<Input>>(
     finding: &Finding,
     inputs: &RereadInputs<'_, F>,
@@ -100,9 +100,9 @@ fn is_about_missing_call(finding: &Finding) -> bool {
     )
 }
 
-/// True where no call can have been lost in front of the lines that show the finding: calls are
-/// numbered from the start. What is missing may be lost on any damaged line; of a rank that stopped, on
-/// any after its last call.
+/// True if no call can be lost before the lines that show the finding: calls are numbered from the
+/// start. A missing call may be on any damaged line; that of a rank that stopped on any after its
+/// last call.
 fn is_free_of_losses<F: Fn(u32) -> Result<Input>>(
     finding: &Finding,
     inputs: &RereadInputs<'_, F>,
@@ -136,7 +136,7 @@ pub(super) fn has_damage(account: &Account) -> bool {
     account.damaged > 0 || account.dropped > 0
 }
 
-/// How sure it is who the members are of what differs, and why: where no line says it, the least.
+/// Returns the lowest confidence in the members of differing communicators, and why.
 pub(super) fn rate_membership(
     compared: &StreamComparison,
     found: &CommunicatorsSummary,
@@ -151,8 +151,8 @@ pub(super) fn rate_membership(
     doubts.reduce(|a, b| if b.0 > a.0 { b } else { a })
 }
 
-/// Nothing is surer than who the members are; and who is behind may be known only by communicators
-/// that are not compared.
+/// Limits the confidence to that in the members. A rank that is behind may be behind only because
+/// communicators are not compared.
 fn cap_by_membership(
     finding: &mut Finding,
     doubts: &Option<(Confidence, String)>,
@@ -178,8 +178,7 @@ fn cap_by_membership(
     }
 }
 
-/// A line may be damaged so that nothing shows that it was a call: where others are damaged, none of
-/// what is missing is sure.
+/// Limits the confidence if lines are damaged: one of them may have been a call.
 fn cap_by_damage(finding: &mut Finding, accounts: &[Account]) {
     let is_damaged = |evidence: &Evidence| {
         let account = accounts.get(evidence.at.input() as usize);
@@ -191,8 +190,8 @@ fn cap_by_damage(finding: &mut Finding, accounts: &[Account]) {
     }
 }
 
-/// A file whose step number falls may be put together of parts; where NCCL does not count its calls,
-/// nothing else shows that some are missing between them.
+/// Limits the confidence if the step number falls: the file may be put together of parts, and
+/// without numbers from NCCL nothing else shows calls that are missing between them.
 fn cap_by_joined_parts(finding: &mut Finding, walked: &[WalkedInput]) {
     let is_of_parts = |evidence: &Evidence| {
         let input = walked.get(evidence.at.input() as usize);

@@ -1,4 +1,4 @@
-//! Communicators whose ranks differ, but of which nothing can be judged.
+//! Communicators with different calls that are not judged.
 
 use crate::stages::check::streams::compare::{
     CommMember, DifferingComm, StreamComparison, UnpairedMessages,
@@ -7,7 +7,7 @@ use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::communicators::{CommunicatorState, CommunicatorsSummary};
 use std::collections::BTreeMap;
 
-/// Drops the pairs of which the side that made more calls ended the communicator in order.
+/// Drops pairs if the side with more calls ended the communicator in order.
 pub(in crate::stages::check::ranks) fn drop_ended_pairs(
     unpaired: &mut Vec<UnpairedMessages>,
     found: &CommunicatorsSummary,
@@ -61,7 +61,7 @@ pub(in crate::stages::check::ranks) fn move_to_unjudged(
     }
 }
 
-/// True where the member ended the communicator in order: it waits for nobody.
+/// True if the member ended the communicator in order: it waits for no other.
 fn has_ended_in_order(member: &CommMember, found: &CommunicatorsSummary) -> bool {
     found.sides[member.side].state == CommunicatorState::Destroyed
 }

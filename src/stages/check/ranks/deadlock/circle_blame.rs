@@ -1,22 +1,16 @@
-//! Who is to blame for a circle.
+//! Which ranks are to blame for a circle.
 
 use super::Rendezvous;
 use super::replay::{CollectiveId, ProgramCall, WaitCircle};
+use crate::stages::check::ranks::limits::{
+    CALLS_TO_JUDGE_HABIT, MAX_CALLS_COMPARED, MIN_COMMON_WAITERS,
+};
 use std::cmp::Ordering;
-
-/// So many calls before one show clearly whether it is usual there.
-const CALLS_TO_JUDGE_HABIT: usize = 16;
-
-/// So many are compared: where evaluations come every few steps, what differs is as far away.
-const MAX_CALLS_COMPARED: usize = 1 << 10;
-
-/// So many that wait in the same collective are there for a reason.
-const MIN_COMMON_WAITERS: usize = 2;
 
 /// How much of what a rank called before a call it also called before such a call before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ContextHabit {
-    /// So many calls.
+    /// A number of calls.
     alike: usize,
     /// All that are known.
     is_whole: bool,
@@ -31,7 +25,7 @@ impl ContextHabit {
 /// A rank that waits in a collective, and the place of its call in its program.
 type WaitingRank = (u32, usize);
 
-/// Who is to blame for a circle: the ranks, what they wait in, and what the others wait in.
+/// The ranks to blame for a circle, their collective, and that of the others.
 pub(super) struct CircleBlame {
     pub(super) ranks: Vec<u32>,
     pub(super) own: CollectiveId,
@@ -41,7 +35,7 @@ pub(super) struct CircleBlame {
 }
 
 impl CircleBlame {
-    /// Who is to blame, as far as that can be known.
+    /// Returns the ranks to blame, as far as that is known.
     pub(super) fn find_circle_blame(met: &Rendezvous, circle: &WaitCircle) -> Option<CircleBlame> {
         met.blame_in_circle(circle)
             .or_else(|| met.blame_longer_circle(circle))
@@ -74,8 +68,8 @@ impl Rendezvous {
         all.min().flatten()
     }
 
-    /// Of a longer circle: those whose call came at an unusual place, else those in the collective that the
-    /// fewest wait in, and others.
+    /// Of a longer circle: the ranks with a call at an unusual place, else those in the
+    /// collective with the fewest waiting ranks; and the others.
     fn blame_longer_circle(&self, circle: &WaitCircle) -> Option<CircleBlame> {
         let mut waits: Vec<(&CollectiveId, &Vec<WaitingRank>)> = circle.waits.iter().collect();
         waits.sort_by_key(|(event, ranks)| (ranks.len(), **event));
@@ -96,12 +90,12 @@ impl Rendezvous {
         })
     }
 
-    /// Of all pairs of collectives the one for whose few the most wait.
+    /// Of all pairs of collectives the one in which the most wait for few.
     fn blame_in_circle(&self, circle: &WaitCircle) -> Option<CircleBlame> {
         let mut best: Option<CircleBlame> = None;
         for (&a, at_a) in &circle.waits {
             for (&b, at_b) in circle.waits.range((a.0, a.1 + 1)..) {
-                let Some(blamed) = self.blame_of_two_collectives((a, at_a), (b, at_b)) else {
+                let Some(blamed) = self.blame_of_two_collectives(a, at_a, b, at_b) else {
                     continue;
                 };
                 let rank = |b: &CircleBlame| (b.is_sure, b.waiting.len());
@@ -113,11 +107,14 @@ impl Rendezvous {
         best
     }
 
-    /// Who is to blame: of two collectives whose members wait in one for the other, the fewer.
+    /// Returns the ranks to blame: of two collectives that wait for each other, those in the one
+    /// with fewer ranks.
     fn blame_of_two_collectives(
         &self,
-        (a, at_a): (CollectiveId, &[WaitingRank]),
-        (b, at_b): (CollectiveId, &[WaitingRank]),
+        a: CollectiveId,
+        at_a: &[WaitingRank],
+        b: CollectiveId,
+        at_b: &[WaitingRank],
     ) -> Option<CircleBlame> {
         let shared = |ranks: &[WaitingRank], of: CollectiveId| -> Vec<WaitingRank> {
             let is = |rank: &u32| self.member_of(of, *rank).is_some();
@@ -145,8 +142,7 @@ impl Rendezvous {
             (None, Some(_)) => Some(!self.is_majority_waiting(a, at_a)),
             _ => None,
         };
-        // The same call, of which one side never made such a one on its communicator: it has the
-        // wrong one.
+        // One side never made such a call on its communicator before, so it has the wrong one.
         let mark = |ranks: &[WaitingRank]| {
             let &(rank, at) = ranks.first()?;
             Some(self.programs.steps.get(rank as usize)?.get(at)?.mark)
@@ -157,7 +153,7 @@ impl Rendezvous {
             (Some(_), None) => Some(false),
             _ => None,
         };
-        // Who came to a collective as all the others did that wait there is where it should be.
+        // A rank that came to a collective as all others that wait there did is in the right place.
         let is_alone = match fewer {
             Some(_) => None,
             None => match (

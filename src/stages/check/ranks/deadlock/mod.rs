@@ -1,5 +1,5 @@
-//! What the ranks' last calls on all communicators together show: which differences come first,
-//! and who keeps whom waiting in a circle.
+//! Evaluates the ranks' last calls on all communicators together: which differences come first, and
+//! which ranks wait for each other in a circle.
 
 mod circle_blame;
 mod finding;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 /// What the last calls show.
 pub(crate) struct Rendezvous {
-    /// Whose calls were let meet.
+    /// The ranks and communicators of the replay.
     roster: RendezvousRoster,
     /// The first call of each communicator that was let meet.
     from: Vec<u64>,
@@ -30,13 +30,13 @@ pub(crate) struct Rendezvous {
     failed: bool,
     /// Whether a communicator's slowest members stopped, by their lines.
     stopped: BTreeMap<usize, bool>,
-    /// Jobs of which two sides are whole steps apart.
+    /// Jobs with two sides that are whole steps apart.
     uneven: Vec<UnevenSides>,
 }
 
 impl Rendezvous {
-    /// The circle that the ranks did not come out of. One whose calls were all made is one only where
-    /// there is no other, and the ranks did not go on for long or the job failed.
+    /// Returns the circle that the ranks did not leave. A circle of calls that were all made counts
+    /// only if there is no other, and the ranks did not go on for long or the job failed.
     fn unresolved_circle(&self) -> Option<&WaitCircle> {
         let circles = &self.stuck.circles;
         if let Some(circle) = circles.iter().find(|circle| !circle.is_made) {
@@ -55,7 +55,7 @@ impl Rendezvous {
         self.circle.is_some()
     }
 
-    /// Whether a communicator's slowest members stopped, where their lines tell.
+    /// Returns whether a communicator's slowest members stopped, if their lines show it.
     pub(crate) fn has_stopped(&self, communicator: usize) -> Option<bool> {
         self.stopped.get(&communicator).copied()
     }
@@ -133,7 +133,7 @@ impl Rendezvous {
         self.roster.communicators.get(at)?.1.get(place)
     }
 
-    /// The calls of a circle's ranks: whose, and which.
+    /// Returns the calls of a circle's ranks, by stream.
     pub(crate) fn iter_circle_calls(&self) -> impl Iterator<Item = (u32, u64)> {
         let waits = self.circle.iter().flat_map(|circle| &circle.waits);
         waits.flat_map(move |(&event, ranks)| {

@@ -14,7 +14,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(crate) fn replay_last_calls(
     compared: &StreamComparison,
     found: &CommunicatorsSummary,
-    (streams, lines): (&CallStreams, &StepLinePositions),
+    streams: &CallStreams,
+    lines: &StepLinePositions,
     failed: bool,
 ) -> Rendezvous {
     let calls = streams.list_last_calls();
@@ -51,7 +52,7 @@ pub(crate) fn replay_last_calls(
     met
 }
 
-/// The communicators whose members are clear, and who the members are.
+/// Returns the communicators with known members, and the members.
 #[derive(Default)]
 pub(super) struct RendezvousRoster {
     /// The communicators, as [`Event`](super::Event)s number them: their number, and their members.
@@ -70,7 +71,7 @@ pub(super) struct RankPrograms {
     pub(super) between: Vec<Vec<(u32, usize)>>,
 }
 
-/// Whose calls each stream has.
+/// The owner of the calls of each stream.
 struct ProgramOwners {
     /// Of a stream of collectives the communicator and the program.
     collectives: FxHashMap<u32, (u32, u32)>,
@@ -88,7 +89,7 @@ fn collective_stream(member: &CommMember, streams: &CallStreams) -> Option<u32> 
 
 impl RendezvousRoster {
     fn list_members(compared: &StreamComparison, found: &CommunicatorsSummary) -> RendezvousRoster {
-        // Whose calls those on an address are that was used again is known by the id alone.
+        // If an address was used again, only the id shows the owner of its calls.
         let mut lives: FxHashMap<(u32, u64), u32> = FxHashMap::default();
         for side in &found.sides {
             *lives.entry((side.process, side.comm)).or_default() += 1;
@@ -154,8 +155,8 @@ impl RendezvousRoster {
         owners
     }
 
-    /// Of each communicator its members, with how many calls they made before the last ones. Of what
-    /// is not kept of all members nothing is known.
+    /// Returns the members of each communicator, with the number of calls that they made before the
+    /// last ones; nothing for a communicator with members whose calls are not kept.
     fn count_calls_before(
         &self,
         calls: &[LastStreamCall],

@@ -1,14 +1,14 @@
-//! The ranks' collectives let meet: a collective is done when all its members come to it.
+//! Replays the ranks' collectives: a collective is done when all its members come to it.
 //!
-//! A healthy job's collectives have one order that every rank keeps, whatever communicators they
-//! are on. So wherever a log of it ends, and however far each rank was, letting the calls meet ends
-//! only at ranks that have no further call: the others wait for those. Where ranks are left that
-//! wait for each other in a circle, or come to one collective with different calls, no such order
-//! exists: that is a deadlock, or a mismatch, and the first of its kind, for all that is done before
-//! was met.
+//! A healthy job's collectives have one order that every rank keeps on all communicators. So
+//! wherever its log ends, the replay ends only at ranks without a further call: the others wait for
+//! those. If ranks wait for each other in a circle, or come to one collective with different calls,
+//! there is no such order: that is a deadlock or a mismatch, and the first one, since all calls
+//! before it were completed.
 //!
 //! Sends and receives are left out: they are made ahead, in groups, and in any order.
 
+use crate::stages::check::ranks::limits::MAX_CIRCLE_RELEASES;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(crate) struct ProgramCall {
 pub(crate) struct WaitCircle {
     /// The collectives, and which ranks wait in each: the place of their call in their program.
     pub(crate) waits: BTreeMap<CollectiveId, Vec<(u32, usize)>>,
-    /// All members of all these collectives made them, in whatever order.
+    /// All members of these collectives made them, in any order.
     pub(crate) is_made: bool,
 }
 
@@ -45,11 +45,7 @@ pub(crate) struct ReplayOutcome {
     pub(crate) at: Vec<usize>,
 }
 
-/// How often ranks may be let out of a circle: those that are in one again and again use their
-/// communicators in no order.
-const MAX_CIRCLE_RELEASES: usize = 256;
-
-/// What is to meet.
+/// The calls to replay.
 pub(crate) struct CollectiveReplay<'a> {
     /// The members of each communicator, by number of their program.
     pub(crate) members: &'a [Vec<u32>],
@@ -61,9 +57,9 @@ pub(crate) struct CollectiveReplay<'a> {
 struct ReplayState<'a> {
     job: &'a CollectiveReplay<'a>,
     stuck: ReplayOutcome,
-    /// Who is at a collective that is not done.
+    /// The ranks that wait at a collective.
     here: FxHashMap<CollectiveId, Vec<u32>>,
-    /// Collectives that nobody waits in any more.
+    /// Collectives without waiting ranks.
     open: FxHashSet<CollectiveId>,
 }
 
@@ -111,7 +107,7 @@ impl ReplayState<'_> {
         self.job.call_at(rank, self.stuck.at[rank as usize])
     }
 
-    /// Lets these ranks, and whom they meet, go as far as they can.
+    /// Advances these ranks, and the ranks that they release, as far as possible.
     fn advance_ranks(&mut self, mut ranks: Vec<u32>) {
         while let Some(rank) = ranks.pop() {
             let Some(&ProgramCall { event, mark }) = self.next_call(rank) else {
@@ -140,7 +136,7 @@ impl ReplayState<'_> {
         }
     }
 
-    /// Nobody waits in these collectives.
+    /// Returns the collectives without waiting ranks.
     fn release_waiters(&mut self, events: &[CollectiveId]) {
         let mut ranks = Vec::new();
         for event in events {
@@ -172,7 +168,7 @@ impl ReplayState<'_> {
             by.dedup();
             kept.insert(event, by);
         }
-        // What is kept by none of the rest, or keeps none, is in no circle.
+        // A collective that waits for no other, or for which no other waits, is in no circle.
         loop {
             let keeps: FxHashSet<CollectiveId> = kept.values().flatten().copied().collect();
             let before = kept.len();

@@ -58,7 +58,7 @@ impl<'a> LaggardHost<'a> {
 }
 
 impl LagContext<'_> {
-    /// The laggards of each host, who is behind most first: one of those is reported in full.
+    /// Groups the laggards by host, the one furthest behind first: it is reported in full.
     pub(super) fn group_laggards_by_host(
         &self,
         laggards: impl Iterator<Item = u32>,
@@ -76,7 +76,7 @@ impl LagContext<'_> {
         };
         let mut hosts: Vec<Vec<u32>> = hosts.into_values().collect();
         for those in &mut hosts {
-            // Processes are numbered as their lines come, which says nothing.
+            // The numbers of processes depend on the order of their lines, so they rank nothing.
             those.sort_by_key(|&at| (Reverse(by(&at)), process(at).pid, at));
         }
         hosts
@@ -193,7 +193,7 @@ impl LagContext<'_> {
         let stop = self.stopped.get(&self.stops.job_of_process(process));
         if self.end.failed && stop == Some(&StopEvidence::Failed) {
             let why = format!("{alone}, and the log reports that the job failed");
-            // A process that dies takes the work of its GPU with it: those that wait may be behind it.
+            // A process that dies takes the work of its GPU with it: those that wait may lag even more.
             let sure = match self.laggards {
                 1 if !self.end.lost => Confidence::High,
                 _ => Confidence::Medium,

@@ -1,9 +1,9 @@
-//! Ranks that made fewer calls than the others when the log ends, and which of them the others
-//! wait for.
+//! Ranks that made fewer calls than the others when the log ends, and for which of them the others
+//! wait.
 //!
-//! A rank that stops makes its neighbours stop, and they theirs: at the end most ranks are behind
-//! some other. But who waits is ahead of the one it waits for. So the one to look at is behind
-//! somebody and ahead of nobody.
+//! A rank that stops makes its neighbours stop, and these theirs: at the end most ranks are behind
+//! some other. But a rank that waits is ahead of the one for which it waits. So the rank to look at
+//! is behind some rank and ahead of none.
 
 mod ahead;
 mod behind;
@@ -21,11 +21,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What else is known of how the job ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct JobEndSignals {
-    /// PyTorch's watchdog or a WARN says that it failed.
+    /// PyTorch's watchdog or a WARN reports that it failed.
     pub(crate) said: bool,
     /// That, or communicators were aborted, as some trainers also end healthy jobs.
     pub(crate) failed: bool,
-    /// What is missing at the end of the log was not cut off.
+    /// Missing calls at the end of the log were not cut off.
     pub(crate) uncut: bool,
     /// Connections to a process that ended were lost, and nothing timed out before.
     pub(crate) lost: bool,
@@ -45,14 +45,15 @@ pub(crate) struct LaggardFindings {
     pub(crate) skipped: bool,
 }
 
-/// The findings on ranks that are behind on `apart`, and on pairs; `waits` are processes that say
-/// themselves that they wait.
+/// Returns the findings on ranks that are behind on `apart`, and on pairs; `waits` are processes
+/// that report that they wait.
 pub(crate) fn find_laggards(
     apart: &[&DifferingComm],
     unpaired: &[UnpairedMessages],
     last: &LastCallByProcess<'_>,
     names: RankNames<'_>,
-    (end, stops): (JobEndSignals, StopDetector<'_>),
+    end: JobEndSignals,
+    stops: StopDetector<'_>,
     waits: &BTreeSet<u32>,
 ) -> LaggardFindings {
     let standings = compute_progress(apart, unpaired, names);
@@ -93,8 +94,7 @@ pub(crate) fn find_laggards(
         // The rank that prints step lines waits for its GPU at the end of each step, as the others do not.
         let mut accused = laggards.clone();
         accused.retain(|process, _| !stops.steps.printers.contains(process));
-        let waiting = standings.values().filter(|s| s.ahead).count();
-        if accused.len() <= waiting {
+        if !accused.is_empty() {
             last_resort = findings(&all.collect(), &accused);
         }
     }
@@ -110,7 +110,7 @@ pub(crate) fn find_laggards(
     }
 }
 
-/// What is known of those that are behind and ahead.
+/// The ranks that are behind and ahead.
 struct LagContext<'a> {
     standings: &'a BTreeMap<u32, ProcessProgress>,
     last: &'a LastCallByProcess<'a>,
@@ -119,14 +119,15 @@ struct LagContext<'a> {
     stopped: &'a BTreeMap<u32, StopEvidence>,
     stops: StopDetector<'a>,
     waiting: usize,
-    /// Ranks that wait for nobody.
+    /// The number of ranks that wait for no other.
     laggards: usize,
     /// Two sides that are whole steps apart.
     uneven: Option<&'a UnevenSides>,
 }
 
 impl LagContext<'_> {
-    /// Where few are ahead of many, those called too much; else who is behind, host by host.
+    /// If few ranks are ahead of many, reports that they made too many calls; else the ranks
+    /// behind, host by host.
     fn report_laggards(
         &self,
         apart: &[&DifferingComm],
@@ -140,5 +141,44 @@ impl LagContext<'_> {
             .iter()
             .filter_map(|those| self.report_host_behind(those))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::JobLiveness;
+    use crate::report::Report;
+    use crate::source::InputName;
+    use crate::stages::check::check;
+    use crate::stages::check::kind::Kind;
+    use crate::testing::{Nobody, options};
+    use std::io::{BufRead, BufReader, Write};
+
+    /// A stall is no report of a failure: ranks that ran ahead are not to blame.
+    #[test]
+    fn a_rank_behind_is_blamed_where_the_log_stalled() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/testdata/captured/3d-stall/nccl.log.gz"
+        );
+        let packed = std::fs::File::open(path).unwrap();
+        let lines = BufReader::new(flate2::read::MultiGzDecoder::new(packed)).split(b'\n');
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        for line in lines.take(14_000) {
+            file.write_all(&line.unwrap()).unwrap();
+            file.write_all(b"\n").unwrap();
+        }
+        let origins = [InputName::Path(file.path().to_owned())];
+        let find = |now| {
+            let mut report = Report::new("test", false, true);
+            let read = options(1, false);
+            let checked = check(&origins, &read, now, &mut report, &Nobody).unwrap();
+            let bad = checked.is_wrong();
+            let first = checked.findings.first().map(|f| (f.kind, f.about.rank));
+            first.filter(|_| bad)
+        };
+        assert_eq!(find(JobLiveness::Unknown), None);
+        let behind = Some((Kind::RankBehind, Some(1)));
+        assert_eq!(find(JobLiveness::Stalled), behind);
     }
 }

@@ -34,16 +34,17 @@ fn side_with_fewer_calls(pair: &UnpairedMessages) -> &CommMember {
 }
 
 impl MessageDifferences<'_> {
-    /// Who is behind and which messages lack a side; `told` where something else was found already.
+    /// Reports ranks that are behind, and messages without their other side; `has_findings` if
+    /// there are other findings.
     pub(super) fn report_missing_messages(
         &self,
         behind: LaggardFindings,
-        told: bool,
+        has_findings: bool,
     ) -> Vec<Finding> {
-        let all = !told && behind.laggards.is_empty();
-        let missing = self.report_pairs(&behind, (!told, all));
+        let all = !has_findings && behind.laggards.is_empty();
+        let missing = self.report_pairs(&behind, !has_findings, all);
         let mut findings = Vec::new();
-        if !told
+        if !has_findings
             && missing
                 .iter()
                 .all(|f| f.kind != Kind::P2pMissingCounterpart)
@@ -54,9 +55,9 @@ impl MessageDifferences<'_> {
         findings
     }
 
-    /// The findings. A message whose other side is missing is one where that rank went on without
-    /// it, or where nothing else explains it (`all`): a rank that stopped lacks many.
-    fn report_pairs(&self, behind: &LaggardFindings, (shown, all): (bool, bool)) -> Vec<Finding> {
+    /// Returns the findings. A message without its other side is reported if that rank went on
+    /// without it, or if nothing else explains it (`all`): a rank that stopped lacks many.
+    fn report_pairs(&self, behind: &LaggardFindings, shown: bool, all: bool) -> Vec<Finding> {
         let case = self.case;
         let caller = |number: u32| case.caller_at(number);
         let process = |member: &CommMember| case.found.sides[member.side].process;
@@ -66,7 +67,8 @@ impl MessageDifferences<'_> {
         };
         let told = |pair: &UnpairedMessages| {
             let lacking = side_with_fewer_calls(pair);
-            // Who went on is ahead of somebody; who stopped is of nobody, and behind on much.
+            // A rank that went on is ahead of another; one that stopped is ahead of none, and
+            // behind in many calls.
             let lags = behind.laggards.get(&process(lacking));
             let stopped = lags.is_some_and(|&lags| lags > 1);
             let left_out = (!stopped && pair.sent != pair.received)
@@ -87,8 +89,8 @@ impl MessageDifferences<'_> {
     }
 }
 
-/// Messages whose two sides differ: where one rank of a communicator has a part in all of them, it is
-/// one finding about that rank.
+/// Joins messages with different sides: if one rank of a communicator is in all of them, that is
+/// one finding about the rank.
 fn merge_size_differences<'p>(
     all: Vec<(&'p UnpairedMessages, Finding)>,
     names: RankNames<'_>,

@@ -1,4 +1,4 @@
-//! Which message is missing of many that are alike: the rhythm of the rank's own calls tells.
+//! Finds the missing message among many equal ones by the rhythm of the rank's own calls.
 
 use crate::stages::check::ranks::mismatch::CallDetails;
 use crate::stages::check::streams::compare::UnpairedMessages;
@@ -58,7 +58,7 @@ fn find_rhythm_gap(places: &[u64], last: u64) -> Option<u64> {
     } else {
         apart[at] > apart[at - p] + apart[at + 1 - p] / 2
     };
-    // Which one it is all distances say together: where they begin to be others, or at the end.
+    // All distances together show it: where they begin to differ, or at the end.
     let near = (at + 1 - p..=at + 1 + p).chain(n + 1 - p..=n + 1);
     let near = near.filter(|&k| k > p && k <= n + 1);
     let best = near

@@ -1,4 +1,4 @@
-//! Messages without another side: a Send that nobody receives, a Recv that nobody sends.
+//! Messages without another side: a Send without a Recv, a Recv without a Send.
 
 use super::UNFIT_MESSAGE_ADVICE;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
@@ -76,7 +76,7 @@ pub(crate) fn report_unpaired(
     })
 }
 
-/// What a finding says, and of whom.
+/// The sentence of a finding, and the rank that it is about.
 struct MessageVerdict<'p> {
     kind: Kind,
     says: String,
@@ -92,7 +92,7 @@ fn describe_size_difference<'p>(
     names: RankNames<'_>,
 ) -> MessageVerdict<'p> {
     let (sent, received) = (sends.1, receives.1);
-    let who = find_side_with_new_size(pair, sends, receives);
+    let who = find_side_with_new_size(pair, sends.0, sent, receives.0, received);
     MessageVerdict {
         kind: match sent.count == received.count {
             true => Kind::DatatypeMismatch,
@@ -115,7 +115,7 @@ fn describe_size_difference<'p>(
     }
 }
 
-/// Who makes fewer calls is the one whose call is missing.
+/// Blames the side with fewer calls: its call is missing.
 fn describe_missing_call<'p>(
     pair: &'p UnpairedMessages,
     seq: u64,
@@ -147,11 +147,13 @@ fn message_size(call: &CallDetail) -> (u64, u32) {
     (call.count, call.datatype)
 }
 
-/// The side whose size is new, where both had the same sizes before: it is wrong.
+/// Returns the side with a new size, if both had equal sizes before: it is wrong.
 fn find_side_with_new_size<'p>(
     pair: &'p UnpairedMessages,
-    (sends, sent): (&MemberCalls<'_>, &CallDetail),
-    (receives, received): (&MemberCalls<'_>, &CallDetail),
+    sends: &MemberCalls<'_>,
+    sent: &CallDetail,
+    receives: &MemberCalls<'_>,
+    received: &CallDetail,
 ) -> Option<&'p CommMember> {
     let is_new = |calls: &MemberCalls<'_>, own: &CallDetail| {
         let mut before = calls.list.iter().filter(|call| call.seq < own.seq);

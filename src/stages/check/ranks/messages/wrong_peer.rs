@@ -1,24 +1,19 @@
-//! Messages whose two sides do not fit, and who is to blame.
+//! Messages with two sides that do not fit, and the rank to blame.
 //!
-//! At the end of a log one side of many messages is only behind. But two ranks that both made a
-//! collective have both made what comes before it: messages that do not fit by then never will.
-//! Of one that goes to a wrong peer two pairs do not fit, or more; the rank in all of them is to blame.
+//! At the end of a log one side of many messages is only behind. But if two ranks both made a
+//! collective, both made their calls before it: messages that do not fit by then never will. If one
+//! goes to a wrong peer, two pairs or more do not fit; the rank in all of them is to blame.
 
 use super::UNFIT_MESSAGE_ADVICE;
 use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::difference_context::DifferenceContext;
+use crate::stages::check::ranks::limits::{MAX_PAIRS_SHOWN, MIN_CALLS_OF_USUAL_PEER};
 use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::streams::StreamKind;
 use crate::stages::check::streams::compare::{CommMember, UnpairedMessages};
 use crate::stages::check::wording::number_of_times;
 use std::collections::BTreeMap;
-
-/// How many pairs are in a finding's words and lines.
-const MAX_PAIRS_SHOWN: usize = 4;
-
-/// Who got so many messages of a rank is one that it calls usually.
-const MIN_CALLS_OF_USUAL_PEER: u64 = 3;
 
 /// A pair with the messages that were to fit: sent, received.
 struct MismatchedPair<'a> {
@@ -55,17 +50,17 @@ impl MismatchedPair<'_> {
     /// other side did not: it made one in addition.
     fn has_additional_call(&self, case: &DifferenceContext<'_>) -> bool {
         let (from, to) = (&self.pair.from, &self.pair.to);
-        let send = (from, StreamKind::Send(to.peer_rank()));
-        let recv = (to, StreamKind::Recv(from.peer_rank()));
-        let (ahead, lacking) = match self.counts.0 < self.counts.1 {
-            true => (recv, send),
-            false => (send, recv),
+        let sends = is_even_over_peers(from, StreamKind::Send(to.peer_rank()), case);
+        let receives = is_even_over_peers(to, StreamKind::Recv(from.peer_rank()), case);
+        let (is_ahead_even, is_lacking_even) = match self.counts.0 < self.counts.1 {
+            true => (receives, sends),
+            false => (sends, receives),
         };
         let one_more = self.counts.0.abs_diff(self.counts.1) == 1;
-        one_more && is_even_over_peers(lacking, case) && !is_even_over_peers(ahead, case)
+        one_more && is_lacking_even && !is_ahead_even
     }
 
-    /// Nobody met it, and it is the first of its kind.
+    /// No rank met it, and it is the first of its kind.
     fn is_first_unmet(&self) -> bool {
         let (sent, received) = self.counts;
         sent.min(received) == 0 && sent.max(received) <= 2
@@ -80,7 +75,7 @@ impl MismatchedPair<'_> {
     }
 }
 
-/// Messages that went to a wrong peer: what is settled first; what follows from it is left out.
+/// Finds messages to a wrong peer: first the settled ones; their consequences are left out.
 pub(in crate::stages::check::ranks) fn find_wrong_peers(
     case: &DifferenceContext<'_>,
     unpaired: &[UnpairedMessages],
@@ -127,9 +122,10 @@ fn report_by_communicator(
         .collect()
 }
 
-/// The finding on a communicator's pairs: the rank that is in all that do not fit, else the side
-/// that lacks a call. Of pairs that are not settled only a rank is reported that is in several, and
-/// both lacks calls and made others that nobody met: one that is behind only lacks some.
+/// Returns the finding on the pairs of a communicator: the rank in all pairs that do not fit, else
+/// the side that lacks a call. In pairs that are not settled, only a rank in several of them is
+/// reported that lacks calls and also made others that no rank met: a rank that is behind only
+/// lacks some.
 fn report_communicator(
     odds: &[&MismatchedPair<'_>],
     is_settled: bool,
@@ -254,10 +250,7 @@ fn reason_for_wrong_peer(is_settled: bool, is_in_all: bool) -> &'static str {
 }
 
 /// True where a member made as many calls with each other peer in this direction as with this one.
-fn is_even_over_peers(
-    (member, way): (&CommMember, StreamKind),
-    case: &DifferenceContext<'_>,
-) -> bool {
+fn is_even_over_peers(member: &CommMember, way: StreamKind, case: &DifferenceContext<'_>) -> bool {
     let streams = case.streams;
     let Some(caller) = member.caller else {
         return false;
@@ -307,7 +300,7 @@ fn find_common_rank(odds: &[&MismatchedPair<'_>]) -> Option<(Option<RankInPairs>
     Some((common.copied(), most))
 }
 
-/// The call that nobody met, by the side that made it.
+/// Returns the call that no rank met, from the side that made it.
 fn show_unmet_call(odd: &MismatchedPair<'_>, case: &DifferenceContext<'_>) -> Option<Evidence> {
     let (pair, (sent, received)) = (odd.pair, odd.counts);
     let (member, way) = match sent < received {

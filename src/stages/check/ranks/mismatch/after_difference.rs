@@ -1,6 +1,7 @@
 //! What the calls after a difference show of how it came about.
 
-use super::{CALLS_READ_PAST_DIFFERENCE, MemberCalls};
+use super::MemberCalls;
+use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
 
 /// True where a member's calls from `seq` on repeat those of a step before, as they are behind the
 /// same calls.
@@ -25,7 +26,7 @@ pub(super) fn repeats_earlier_step(seq: u64, calls: &MemberCalls<'_>) -> bool {
 /// One made two calls in another order than the other.
 pub(super) const CROSSED_ORDER_TEXT: &str = ": two calls in crossed order";
 
-/// How the calls of `wrong` go on, if that tells what became of the missing one.
+/// Describes how the calls of `wrong` go on, if that shows what became of the missing call.
 pub(super) fn explain_missing_call(
     seq: u64,
     right: &MemberCalls<'_>,

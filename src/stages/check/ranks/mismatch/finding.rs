@@ -2,7 +2,7 @@
 
 use super::after_difference::{CROSSED_ORDER_TEXT, explain_missing_call, repeats_earlier_step};
 use super::majority::{find_group_in_rhythm, find_usual_group, vote_of_similar_callers};
-use super::{FIRST_USER_REDOP, MemberCalls, show_call};
+use super::{MemberCalls, comparable_redop, show_call};
 use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
@@ -81,11 +81,12 @@ impl<'a> CallGroups<'a> {
         group.map(|&at| self.all[at].member).collect()
     }
 
-    /// Who calls what.
+    /// Describes the groups and their calls.
     fn describe_groups(
         &self,
         communicator: usize,
-        (expected, made): (&CallDetail, &CallDetail),
+        expected: &CallDetail,
+        made: &CallDetail,
         names: RankNames<'_>,
     ) -> String {
         let (right, wrong) = (&self.groups[0], &self.groups[1]);
@@ -110,7 +111,7 @@ impl<'a> CallGroups<'a> {
 
     /// How it came about, by the calls after it. Where one side goes on with a step as before and
     /// the other does not, one made a step more.
-    fn explain_by_later_calls(&self, (expected, made): (&CallDetail, &CallDetail)) -> String {
+    fn explain_by_later_calls(&self, expected: &CallDetail, made: &CallDetail) -> String {
         let (right, wrong, seq) = (self.right_calls(), self.wrong_calls(), self.seq);
         let many = self.groups[1].len();
         let how = explain_missing_call(seq, right, wrong);
@@ -159,8 +160,8 @@ pub(super) fn report_mismatch(
     Some(Finding {
         kind: name_difference(calls.0, calls.1),
         severity: Severity::Error,
-        says: groups.describe_groups(apart.communicator, calls, names)
-            + &groups.explain_by_later_calls(calls),
+        says: groups.describe_groups(apart.communicator, calls.0, calls.1, names)
+            + &groups.explain_by_later_calls(calls.0, calls.1),
         about: names.about_call(&wrong.member, apart.communicator, seq),
         sure,
         why,
@@ -180,7 +181,7 @@ fn name_difference(expected: &CallDetail, made: &CallDetail) -> Kind {
         Kind::CountMismatch
     } else if expected.datatype != made.datatype {
         Kind::DatatypeMismatch
-    } else if expected.redop.min(FIRST_USER_REDOP) != made.redop.min(FIRST_USER_REDOP) {
+    } else if comparable_redop(expected) != comparable_redop(made) {
         Kind::RedopMismatch
     } else {
         Kind::RootMismatch

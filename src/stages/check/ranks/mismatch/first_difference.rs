@@ -9,12 +9,13 @@ use crate::stages::check::streams::reread::CallDetail;
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::streams::{ProcessComm, StreamKind};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Finds where the members of `apart` part. `caller` gives the caller of a number, `kin` others that
 /// make the same calls.
 pub(crate) fn find_first_difference(
     apart: &DifferingComm,
-    (from, to): (u64, u64),
+    calls: Range<u64>,
     details: &CallDetails,
     kin: &[ProcessComm],
     caller: impl Fn(u32) -> ProcessComm,
@@ -22,7 +23,7 @@ pub(crate) fn find_first_difference(
 ) -> FirstDifference {
     let stretch = DifferingStretch::new(apart, details, caller);
     let all = &stretch.all;
-    for seq in from..to {
+    for seq in calls.clone() {
         let groups = stretch.group_by_call(seq);
         if groups.len() > 1 {
             if let Some(why) = stretch.find_log_fault_at(seq, groups.keys()) {
@@ -42,7 +43,7 @@ pub(crate) fn find_first_difference(
             return stretch.report_fewer_calls(seq);
         }
     }
-    stretch.report_fewer_calls(to)
+    stretch.report_fewer_calls(calls.end)
 }
 
 /// The members' calls of the stretch in which they part.
@@ -137,7 +138,7 @@ impl<'a> DifferingStretch<'a> {
     }
 
     /// NCCL's numbers were the same before, and rose by one. NCCL does not count calls for which a
-    /// rank has no work on the network: where a host has several ranks, the number says nothing to
+    /// rank has no work on the network: with several ranks on a host, the number is meaningless to
     /// the others.
     fn counts_every_call(&self, seq: u64) -> bool {
         let lists = self.all.iter().flat_map(|calls| calls.list);

@@ -1,10 +1,11 @@
-//! Which of equally large groups of ranks calls what is usual.
+//! Which of equally large groups of ranks makes the usual call.
 
-use super::{CALLS_READ_PAST_DIFFERENCE, MemberCalls};
+use super::MemberCalls;
+use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
 use crate::stages::check::streams::reread::CallDetail;
 
-/// Of equally large groups the one whose call others of the communicator's kind make there too, and
-/// how many; `None` where they make each, or none.
+/// Returns the group with the call that other communicators of this kind make there too, and their number;
+/// `None` if they make each call, or none.
 pub(super) fn vote_of_similar_callers(
     seq: u64,
     groups: &[Vec<usize>],
@@ -36,9 +37,9 @@ fn only_with_votes(votes: &[usize]) -> Option<usize> {
     those.next().is_none().then_some(first)
 }
 
-/// Of two equally large groups the one that keeps the rhythm of a call that one of them makes: it comes
-/// once in so many calls. Where it comes sooner than ever, calls before it were left out; where it comes as
-/// it did before, the others made some in addition. `None` where that does not tell.
+/// Returns the one of two equally large groups that keeps the rhythm of a call: the call comes once
+/// in a fixed number of calls. If it comes sooner than ever, calls before it were left out; if it
+/// comes as before, the others made additional calls. `None` if the rhythm decides nothing.
 pub(super) fn find_group_in_rhythm(
     seq: u64,
     groups: &[Vec<usize>],
@@ -73,8 +74,8 @@ pub(super) fn find_group_in_rhythm(
     }
 }
 
-/// Of equally large groups the one whose call came before behind most of the same calls, or else of
-/// the same operations: the sizes may be those of a batch; `None` where that does not tell.
+/// Returns the group with a call that came before after most of the same calls, or else of the same
+/// operations: the sizes may be those of a batch; `None` if that decides nothing.
 pub(super) fn find_usual_group(
     seq: u64,
     groups: &[Vec<usize>],

@@ -17,17 +17,17 @@ use rustc_hash::FxHashMap;
 /// Stretches of streams that were read again.
 pub(crate) type CallDetails = FxHashMap<(ProcessComm, StreamKind), Vec<CallDetail>>;
 
-/// Calls looked at behind a difference, to say what became of the call that is missing.
-pub(crate) const CALLS_READ_PAST_DIFFERENCE: u64 = 16;
-
 /// What a call must be the same in.
 type CallMark<'a> = (&'a [u8], u64, u32, u64, i64);
 
-/// A reduction by the user has a number of its own in every process.
-const FIRST_USER_REDOP: u64 = 5;
+/// Returns the reduction as a number that members can compare: from 5 on (`ncclNumOps`) numbers are
+/// of reductions by the user, and each process numbers its own.
+fn comparable_redop(call: &CallDetail) -> u64 {
+    call.redop.min(5)
+}
 
 fn mark_of_call(call: &CallDetail) -> CallMark<'_> {
-    let redop = call.redop.min(FIRST_USER_REDOP);
+    let redop = comparable_redop(call);
     (&call.op, call.count, call.datatype, redop, call.root)
 }
 

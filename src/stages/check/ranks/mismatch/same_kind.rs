@@ -1,25 +1,19 @@
-//! Communicators of one kind make the same calls. Where the ranks of a small one call different things
-//! and no side has a majority, the others of its kind tell which is usual.
+//! Communicators of one kind make the same calls. If the ranks of a small one call different things
+//! and no side has a majority, the others of its kind show which call is usual.
 
+use crate::stages::check::ranks::limits::{
+    MAX_COMMS_TO_ASK_FOR, MAX_RANKS_WITHOUT_MAJORITY, MAX_SIMILAR_COMMS_ASKED,
+};
 use crate::stages::check::streams::ProcessComm;
 use crate::stages::check::streams::compare::{DifferingComm, StreamOwner};
 use crate::stages::communicators::{CommunicatorPurpose, CommunicatorsSummary};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many of its kind are asked of a communicator.
-const MAX_SIMILAR_COMMS_ASKED: usize = 3;
-
-/// Communicators of more ranks have a majority, if any has.
-const MAX_RANKS_WITHOUT_MAJORITY: usize = 4;
-
-/// Of so many communicators that differ: the rest follows from them.
-const MAX_COMMS_TO_ASK_FOR: usize = 16;
-
 /// For a communicator one caller of each other that does the same.
 pub(crate) type SimilarCallers = BTreeMap<usize, Vec<ProcessComm>>;
 
-/// Whom to ask of the communicators that are `apart`.
+/// Returns the communicators to compare with those that are `apart`.
 pub(crate) fn find_similar_callers(
     apart: &[DifferingComm],
     whose: &FxHashMap<ProcessComm, StreamOwner>,

@@ -12,7 +12,7 @@ pub(super) struct MemberCallCounts {
 }
 
 impl MemberCallCounts {
-    /// Members that have made so many calls before.
+    /// Members by the number of calls that they made before.
     pub(super) fn new(members: impl Iterator<Item = (u32, u64)>) -> MemberCallCounts {
         let mut made = MemberCallCounts {
             of: members.collect(),

@@ -1,18 +1,21 @@
 //! One rank that stopped in the middle of a step while all others went on to the end of theirs.
 //!
-//! A host that waits for its GPU is at the end of a step, as far ahead as it may be. In a job that hangs
-//! all hosts but one have come there, and some may be a step behind the one that stopped, so that who
-//! made the fewest calls says little. In a job that was killed ranks are anywhere, and the last one on
-//! its way to the end of its step still makes calls. So the others must have gone on without the one, and
-//! it must have been silent for longer than it ever was in the middle of a step. How long one waited at the
-//! end of a step says nothing.
+//! A host process that waits for its GPU is at the end of a step, as far ahead as it may be. In a
+//! job that hangs, all processes but one are there, and some may be a step behind the one that
+//! stopped, so the fewest calls mean little. In a job that was killed, ranks are anywhere, and the
+//! last one on its way to the end of its step still makes calls. So the others must have gone on
+//! without the one, and it must be silent for longer than ever before in the middle of a step. A
+//! wait at the end of a step may have any length.
 //!
-//! The call at the end of a step is each process's own: the stages of a pipeline end with different ones.
-//! It is the one with which most of its steps end. Where no line tells of steps, many others must have
+//! The call at the end of a step is each process's own: the stages of a pipeline end with different
+//! ones. It is the call with which most of its steps end. Without step lines, many others must have
 //! come to one and the same call.
 
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::last_calls::LastCallByProcess;
+use crate::stages::check::ranks::limits::{
+    MIN_CALLS_OF_LONE_RANK, MIN_OTHERS_AT_SAME_CALL, MIN_STEPS_OF_LONE_RANK,
+};
 use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::last_calls::{LastStreamCall, are_of_one_input};
@@ -20,19 +23,10 @@ use crate::stages::check::streams::step_ends::ProcessStepEnds;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Where no steps are known, so many others must have come to the same call: fewer may by chance.
-const MIN_OTHERS_AT_SAME_CALL: usize = 5;
-
-/// So many calls of the one must be known for what is usual.
-const MIN_CALLS_OF_LONE_RANK: usize = 16;
-
-/// And so many of its steps.
-const MIN_STEPS_OF_LONE_RANK: usize = 3;
-
 /// How it is known with which calls the processes end their steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StepEndSource {
-    /// By the steps that lines tell of.
+    /// The steps are those of step lines.
     Steps,
     /// Many others came to the same call.
     Call,
@@ -59,10 +53,10 @@ struct JobCall {
 /// Of an input and a process its steps.
 type ProcessStepsLookup<'s> = Box<dyn Fn(u32, u32) -> Option<&'s ProcessStepEnds> + 's>;
 
-/// What a number stands for.
+/// The process or call of a number.
 type NumberLookup<'s, T> = Box<dyn Fn(u32) -> T + 's>;
 
-/// What is looked through: the last calls, and whose they are.
+/// The last calls to search, and their owners.
 pub(crate) struct LoneStopSearch<'s> {
     pub(crate) calls: Vec<LastStreamCall>,
     pub(crate) steps: ProcessStepsLookup<'s>,
@@ -93,7 +87,7 @@ impl LoneStopSearch<'_> {
         })
     }
 
-    /// What is found of each job whose calls have an order: only the lines of one input do.
+    /// Returns the lone stop of each job with ordered calls: only the lines of one input do.
     fn search_each_job<T>(&self, find: impl Fn(&[JobCall], u32) -> Option<T>) -> BTreeMap<u32, T> {
         let mut jobs: BTreeMap<u32, Vec<(JobCall, LastStreamCall)>> = BTreeMap::new();
         for call in &self.calls {
@@ -354,14 +348,14 @@ mod tests {
         let hung = steps(8).chain(step().filter(|call| !is_third(call)));
         let on = step().filter(|(rank, _)| *rank != 3);
         assert_eq!(told(hung.clone().chain(on.clone()), &[]), Some(3));
-        // Who is steps behind, at the end of one, waits too.
+        // A rank at the end of a step also waits, even whole steps behind.
         let late = hung.clone().chain(on.clone());
         let late = late.chain(step().filter(|(rank, _)| *rank != 3 && *rank != 0));
         assert_eq!(both(late, &[]), (Some(3), Some(3)));
         // Others that are anywhere.
         let cut = hung.chain(step().take(9));
         assert_eq!(told(cut, &[]), None);
-        // Too little to know what is usual.
+        // There are too few to show its habits.
         let early = steps(2).chain(step().filter(|call| !is_third(call)));
         assert_eq!(told(early, &[]), None);
     }

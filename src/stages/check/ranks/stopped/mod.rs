@@ -21,18 +21,13 @@ pub(super) mod whole_steps;
 
 use super::deadlock::Rendezvous;
 use crate::stages::check::log::job_spans::JobCallSpans;
+use crate::stages::check::ranks::limits::{MIN_CALLS_FAR_BEHIND, MIN_OTHERS_TOGETHER};
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
 use crate::stages::check::streams::step_ends::InputStepEnds;
 use crate::stages::communicators::{CommunicatorState, CommunicatorsSummary};
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::BTreeMap;
 use whole_steps::UnevenSides;
-
-/// By so many calls is a rank far behind.
-const MIN_CALLS_FAR_BEHIND: u64 = 4;
-
-/// So many others at one and the same call do not come there by chance.
-const MIN_OTHERS_TOGETHER: usize = 5;
 
 /// What shows that a job stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +38,7 @@ pub(crate) enum StopEvidence {
     Silent,
     /// Some ranks ran whole steps more or less than the others, and all are at the end of a step.
     Steps,
-    /// Who is behind ended its communicators in order.
+    /// The ranks behind ended their communicators in order.
     Ended,
     /// One rank is behind others that are all at the same call.
     Alone,
@@ -51,7 +46,7 @@ pub(crate) enum StopEvidence {
     Stalled,
 }
 
-/// What is known of the job beside its log.
+/// The state of the job, from outside its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JobLiveness {
     /// Nothing: the end of the log may be the end of the job, or a copy was made while it ran.
@@ -63,18 +58,18 @@ pub enum JobLiveness {
     Stalled,
 }
 
-/// What is known of how the jobs of a log end.
+/// How the jobs of a log end.
 #[derive(Debug, Default)]
 pub(crate) struct JobFailures {
     /// Lines that report a failure.
     pub(crate) lines: Vec<FirstReportLine>,
     /// The first line of each process that has one.
     pub(crate) begins: BTreeMap<u32, FirstReportLine>,
-    /// What is known of the job beside its log.
+    /// The state of the job, from outside its log.
     pub(crate) now: JobLiveness,
 }
 
-/// Tells jobs that stopped from such that the log only ends for.
+/// Distinguishes jobs that stopped from jobs with a log that merely ends.
 #[derive(Clone, Copy)]
 pub(crate) struct StopDetector<'a> {
     pub(crate) found: &'a CommunicatorsSummary,
@@ -120,7 +115,7 @@ impl StopDetector<'_> {
             .filter(|a| self.job_of_communicator(a.communicator) == Some(job))
             .copied();
         let is_ordered = self.silence.is_ordered(job);
-        // Who prints waits for its GPU at the end of each step, and the others do not.
+        // The rank that prints waits for its GPU at the end of each step, and the others do not.
         let may_wait = !is_ordered
             && laggards
                 .iter()
@@ -174,7 +169,7 @@ impl StopDetector<'_> {
         })
     }
 
-    /// The two sides of a job whose data is uneven.
+    /// Returns the two sides of a job with uneven data.
     pub(crate) fn uneven_job_sides<'a>(
         &self,
         mut apart: impl Iterator<Item = &'a DifferingComm>,
@@ -189,7 +184,7 @@ impl StopDetector<'_> {
         apart: impl Iterator<Item = &'a DifferingComm>,
     ) -> Option<StopEvidence> {
         let [laggard] = laggards else { return None };
-        // Who is at the end of a step waits, for the one that is not.
+        // A rank at the end of a step waits for the one that is not.
         let middle = self.middle.get(&self.job_of_process(*laggard));
         if middle.is_some_and(|process| process != laggard) {
             return None;

@@ -1,10 +1,7 @@
 //! Where the step lines are among an input's calls.
 
+use crate::stages::check::ranks::limits::MAX_STEPS_AFTER_LAST_CALL;
 use crate::stages::check::walk::WalkedInput;
-
-/// No rank ends so many steps more without one that stopped: where more step lines follow, that rank's
-/// own lines are late.
-const MAX_STEPS_AFTER_LAST_CALL: usize = 6;
 
 /// By input, how many of its calls come behind each of its step lines, in their order.
 #[derive(Debug, Default)]
@@ -21,8 +18,8 @@ impl StepLinePositions {
         StepLinePositions(lines)
     }
 
-    /// True where more steps end after a process's last call, behind which so many calls come, than
-    /// can without it.
+    /// True if more steps end after a process's last call, which `calls` calls follow, than can
+    /// without it.
     pub(super) fn are_late(&self, input: u32, behind: u64) -> bool {
         let lines = self.0.get(input as usize).into_iter().flatten();
         lines.filter(|line| **line <= behind).count() > MAX_STEPS_AFTER_LAST_CALL

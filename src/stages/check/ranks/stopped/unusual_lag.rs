@@ -7,18 +7,16 @@
 
 use super::call_counts::MemberCallCounts;
 use super::step_lines::StepLinePositions;
+use crate::stages::check::ranks::limits::MIN_CALLS_TO_JUDGE_LAG;
 use crate::stages::check::streams::last_calls::{LastStreamCall, count_calls_behind};
 use rustc_hash::FxHashMap;
-
-/// So many calls of each member must be known for its lags to be.
-const MIN_CALLS_TO_JUDGE_LAG: u64 = 16;
 
 /// One communicator's calls as they come.
 #[derive(Debug, Default)]
 struct CommLagTracker {
     /// How many calls each member made.
     made: MemberCallCounts,
-    /// When each made its last, and how many calls of its input come behind it.
+    /// When each made its last, and how many calls of its input follow.
     last: FxHashMap<u32, (u64, u64)>,
     /// Calls of all members together.
     all: u64,
@@ -35,7 +33,7 @@ struct CommLagTracker {
 }
 
 impl CommLagTracker {
-    /// Members that have made so many calls before.
+    /// Members by the number of calls that they made before.
     fn new(members: &[(u32, u64)]) -> CommLagTracker {
         CommLagTracker {
             made: MemberCallCounts::new(members.iter().copied()),
@@ -45,7 +43,7 @@ impl CommLagTracker {
         }
     }
 
-    fn count_call(&mut self, member: u32, (input, behind): (u32, u64)) {
+    fn count_call(&mut self, member: u32, input: u32, behind: u64) {
         self.is_one &= *self.input.get_or_insert(input) == input;
         if !self.made.count_call(member) {
             return;
@@ -97,9 +95,9 @@ impl CommLagTracker {
     }
 }
 
-/// Whether a communicator's slowest members stopped, for those with enough calls to tell; `of` gives
-/// the communicator and the member of a stream, `begins` each communicator's members with how many
-/// calls they made before these. Only the lines of one input have an order.
+/// Returns whether a communicator's slowest members stopped, for those with enough calls; `of`
+/// gives the communicator and the member of a stream, `begins` each communicator's members with the
+/// number of their earlier calls. Only the lines of one input have an order.
 pub(crate) fn find_stopped_communicators(
     calls: &[LastStreamCall],
     of: impl Fn(u32) -> Option<(u32, u32)>,
@@ -114,7 +112,7 @@ pub(crate) fn find_stopped_communicators(
         let lag =
             of(call.stream).and_then(|(at, member)| Some((all.get_mut(at as usize)?, member)));
         if let Some((lag, member)) = lag {
-            lag.count_call(member, (call.input, behind));
+            lag.count_call(member, call.input, behind);
         }
     }
     let tells = |lag: &&CommLagTracker| {

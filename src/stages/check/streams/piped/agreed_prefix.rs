@@ -13,7 +13,7 @@
 use super::super::{CALLS_PER_HASH_BLOCK, CallStream, CallStreams, ProcessComm, StreamKind};
 use crate::members::comm_id::CommId;
 use crate::members::{CommIdentity, MergedMembers};
-use crate::stages::check::ranks::mismatch::CALLS_READ_PAST_DIFFERENCE;
+use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -20,7 +20,7 @@ use crate::log::placement::CallRecorder;
 use crate::log::timeline::{Checkpoint, StepTimeline};
 use crate::members::{MergedMembers, OpInterner};
 use crate::source::PipeSpool;
-use crate::stages::check::log::job_spans::JobCallSpans;
+use crate::stages::check::log::job_spans::{JobCallSpans, ProcessCallSpan};
 use agreed_prefix::AgreedPrefix;
 use call_lines::{PipedCallLines, for_each_noted_call};
 use rustc_hash::FxHashMap;
@@ -72,14 +72,6 @@ struct PipedCall {
     root: i64,
     op_count: u64,
     joined: bool,
-}
-
-/// The calls of a process: how many, and the first and the last among all of the input.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ProcessCallSpan {
-    pub(crate) calls: u64,
-    pub(crate) first: u64,
-    pub(crate) last: u64,
 }
 
 /// A pipe while it is read.

@@ -89,7 +89,7 @@ fn members_that_come_later_are_waited_for() {
     }
     let apart: String = by_process.into_values().collect();
     let [file, piped] = both(apart.as_bytes(), 0);
-    assert!(file.contains("redop_mismatch"));
+    assert!(file.contains("RedopMismatch"));
     assert_eq!(piped, file);
 }
 
@@ -101,7 +101,7 @@ fn a_job_that_goes_on_after_its_ranks_differ_is_judged_by_where_they_began_to() 
         ..Fault::of(FaultKind::Redop)
     });
     let [file, piped] = both(&log(&options), 0);
-    assert!(file.contains("redop_mismatch"));
+    assert!(file.contains("RedopMismatch"));
     assert_eq!(piped, file);
 }
 

@@ -5,7 +5,7 @@ use super::group_findings::is_error_result;
 use super::{Triage, WarningGroup};
 use crate::grammar::ending::FailureMode;
 use crate::stages::check::finding::{Confidence, Finding, LineSpot, Severity};
-use crate::stages::check::log::job_ends::{JobEndLine, JobEnds};
+use crate::stages::check::log::{job_end_lines::JobEndLine, job_ends::JobEnds};
 use crate::stages::check::warn::known_warns::WarnRole;
 use crate::stages::check::warn::warnings::WarningLines;
 

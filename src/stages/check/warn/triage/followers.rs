@@ -6,7 +6,7 @@ use crate::grammar::ending::FailureMode;
 use crate::stages::check::finding::{
     About, Confidence, Evidence, Finding, Kind, Severity, WarnKind,
 };
-use crate::stages::check::log::job_ends::JobEndLine;
+use crate::stages::check::log::job_end_lines::JobEndLine;
 use crate::stages::check::wording::{
     FollowerCounts, describe_followers as folded_words, number_of_lines, number_of_processes,
     number_of_times, quote_text,

@@ -4,10 +4,11 @@ use super::{Triage, WarningGroup};
 use crate::stages::check::finding::{
     About, Confidence, Evidence, Finding, Kind, Severity, WarnKind,
 };
+use crate::stages::check::limits::MAX_NAMES_LISTED;
 use crate::stages::check::warn::warnings::WarningLines;
 use crate::stages::check::wording::{
-    MAX_NAMES_LISTED, describe_hosts, most_frequent, name_result, number_of_lines,
-    number_of_processes, number_of_times, quote_text,
+    describe_hosts, most_frequent, name_result, number_of_lines, number_of_processes,
+    number_of_times, quote_text,
 };
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::{BTreeMap, BTreeSet};

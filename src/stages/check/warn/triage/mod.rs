@@ -10,10 +10,11 @@ use super::warn_order::WarnOrder;
 use super::warnings::{WarningLines, Warnings};
 use crate::members::SpeakerProcess;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity, WarnKind};
+use crate::stages::check::limits::MAX_NAMES_LISTED;
 use crate::stages::check::warn::limits::MAX_UNKNOWN_FINDINGS;
 use crate::stages::check::watchdog::timed_out;
 use crate::stages::check::wording::{
-    FollowerCounts, MAX_NAMES_LISTED, describe_followers as folded_words, number_of_lines,
+    FollowerCounts, describe_followers as folded_words, number_of_lines,
 };
 use group_findings::warning_evidence;
 use std::collections::{BTreeMap, BTreeSet};

@@ -33,7 +33,7 @@ pub(super) fn unzip_run(path: &Path) -> Result<Option<(TempDir, Vec<InputName>)>
     let folder = tempfile::tempdir().map_err(failed)?;
     let mut origins = Vec::new();
     let mut left = MAX_UNZIPPED_BYTES;
-    for at in 0..archive.len().min(MAX_SNOOPIE_FILES) {
+    for at in 0..archive.len() {
         let mut file = archive.by_index(at).map_err(|error| failed(error.into()))?;
         // Only the last part of a name is used: a name may lead out of the folder.
         let Ok(full) = file.name().map(|name| name.into_owned()) else {
@@ -45,6 +45,10 @@ pub(super) fn unzip_run(path: &Path) -> Result<Option<(TempDir, Vec<InputName>)>
         };
         if file.is_dir() || !name.contains("_log_") {
             continue;
+        }
+        if origins.len() == MAX_SNOOPIE_FILES {
+            let cause = "it has more than 4096 files of Snoopie: unpack it, and name the folder";
+            return Err(failed(io::Error::other(cause)));
         }
         // Files of several runs may have equal names.
         let to = folder.path().join(at.to_string());

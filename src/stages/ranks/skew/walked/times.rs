@@ -103,6 +103,10 @@ impl LogVisitor for SkewPartial {
         self.recorder.slot();
     }
 
+    fn unify_processes(&mut self, first: &[u32]) {
+        self.recorder.unify_processes(first);
+    }
+
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         if self.is_bare || calls.is_empty() {
             return;

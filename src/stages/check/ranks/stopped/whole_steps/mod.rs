@@ -14,18 +14,12 @@ mod steps;
 mod tests;
 
 use super::call_counts::MemberCallCounts;
+use crate::stages::check::ranks::limits::{
+    MIN_RANKS_AT_ONE_PLACE, MIN_RANKS_OF_UNEVEN_JOB, MIN_RANKS_WITHOUT_ORDER,
+};
 use crate::stages::check::streams::last_calls::{LastStreamCall, are_of_one_input};
 use rustc_hash::FxHashMap;
 use sides::{JobSides, MemberPositions, group_into_jobs};
-
-/// So many ranks do not come to one place of two by chance.
-const MIN_RANKS_AT_ONE_PLACE: usize = 4;
-
-/// Nor does a job of fewer ranks.
-const MIN_RANKS_OF_UNEVEN_JOB: usize = 6;
-
-/// Where the order of lines is not known, so many must be at one place, and fewer at the other.
-const MIN_RANKS_WITHOUT_ORDER: usize = 5;
 
 /// Two sides of a job, whole steps apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,9 +32,9 @@ pub(crate) struct UnevenSides {
     pub(crate) is_stop: bool,
 }
 
-/// The jobs of which two sides are whole steps apart. `of` gives of a stream the communicator, if it is of
-/// collectives, and the member; `begins` each communicator's members with how many calls they made
-/// before these.
+/// Returns the jobs with two sides that are whole steps apart. `of` gives the communicator of a
+/// stream, if it is of collectives, and the member; `begins` each communicator's members with the
+/// number of their earlier calls.
 pub(crate) fn find_uneven_jobs(
     calls: &[LastStreamCall],
     of: impl Fn(u32) -> Option<(Option<u32>, u32)>,
@@ -67,7 +61,7 @@ pub(crate) fn find_uneven_jobs(
     sides.filter_map(|sides| tail.judge_sides(&sides)).collect()
 }
 
-/// The last calls, and whose they are.
+/// The last calls, and their owners.
 struct WholeStepSearch<'a, F> {
     calls: &'a [LastStreamCall],
     of: F,

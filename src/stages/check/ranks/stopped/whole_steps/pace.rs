@@ -1,10 +1,8 @@
 //! Whether those behind kept pace until the end.
 
 use super::{JobSides, MemberCallCounts, WholeStepSearch};
+use crate::stages::check::ranks::limits::KEPT_PACE_FACTOR;
 use rustc_hash::{FxHashMap, FxHashSet};
-
-/// Those behind must have kept pace for so many times what they lack.
-const KEPT_PACE_FACTOR: u64 = 4;
 
 impl<F: Fn(u32) -> Option<(Option<u32>, u32)>> WholeStepSearch<'_, F> {
     /// True where those behind kept pace, and were not behind like this before they last did.

@@ -1,15 +1,14 @@
 //! Whether what one side of a job lacks is whole steps.
 
 use super::{JobSides, WholeStepSearch};
+use crate::stages::check::ranks::limits::MIN_CALLS_OF_STEP;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Calls that repeat sooner are of one layer, not of a step.
-const MIN_CALLS_OF_STEP: usize = 4;
-
 impl<F: Fn(u32) -> Option<(Option<u32>, u32)>> WholeStepSearch<'_, F> {
-    /// True where the calls that one side lacks are whole steps, as far as a communicator's calls tell:
-    /// they end with the call that is before them, and the same calls came after such a call before.
+    /// True if the calls that one side lacks are whole steps, as far as a communicator's calls
+    /// show: they end with the call before them, and such a call was followed by the same calls
+    /// before.
     pub(super) fn lacks_whole_steps(&self, sides: &JobSides) -> bool {
         let one = |at: &u32| {
             let members = self.begins[*at as usize].iter().map(|(member, _)| *member);
@@ -36,7 +35,8 @@ impl<F: Fn(u32) -> Option<(Option<u32>, u32)>> WholeStepSearch<'_, F> {
     }
 }
 
-/// Whether a member's last calls, so many, are whole steps; `None` where calls repeat too soon to tell.
+/// Returns whether the last `n` calls of a member are whole steps; `None` if calls repeat too soon
+/// to decide.
 pub(super) fn are_whole_steps(marks: &[u64], more: usize) -> Option<bool> {
     let from = marks.len().checked_sub(more).filter(|&from| from > 0);
     let Some(from) = from else { return Some(false) };

@@ -1,7 +1,7 @@
 use super::*;
 
-/// One communicator's ranks, whose steps are the calls 1 to 5; each entry is a rank and how many steps it
-/// makes at once. A file each if they are not `ordered`.
+/// One communicator's ranks, whose steps are the calls 1 to 5; each entry is a rank and how many
+/// steps it makes at once. A file each if they are not `ordered`.
 fn told(
     ranks: u32,
     order: impl IntoIterator<Item = (u32, u64)>,
@@ -25,7 +25,7 @@ fn told(
     find_uneven_jobs(&calls, |stream| Some((Some(0), stream)), &begins)
 }
 
-/// So many steps of eight ranks, which are the first to the last in each.
+/// A number of steps of eight ranks, which are the first to the last in each.
 fn steps(n: u32) -> impl Iterator<Item = (u32, u64)> + Clone {
     (0..n).flat_map(|_| (0..8).map(|rank| (rank, 1)))
 }
@@ -85,7 +85,7 @@ fn what_is_lacking_must_be_steps() {
     assert_eq!(with(&[1, 2, 3, 4, 5, 9, 1, 2, 3, 4, 5]), Some(true));
     assert_eq!(with(&[1, 2, 3]), Some(false));
     assert_eq!(with(&[1, 2, 3, 7, 5]), Some(false));
-    // Too few to tell a step from a layer.
+    // There are too few to distinguish a step from a layer.
     assert_eq!(steps_of(&[1, 1, 1, 1, 1], 2), None);
     assert_eq!(steps_of(&[], 2), Some(false));
 }

@@ -1,6 +1,8 @@
 //! The last step of a check: facts become words.
 
-use super::finding::{DeadRanks, Finding, Reason};
+pub(super) mod failures;
+
+use super::finding::{Finding, Reason};
 use super::wording::{number_and_noun, quote_text, verb_form};
 
 /// Puts the reasons of all findings into their sentences and explanations.
@@ -87,21 +89,5 @@ impl Reason {
             _ => return None,
         };
         Some(text.to_owned())
-    }
-}
-
-impl DeadRanks {
-    /// Returns what became of them.
-    pub(super) fn describe_outcome(&self) -> String {
-        let is = match self.is_host {
-            true => "the host or all its processes are dead",
-            false => "its process is dead",
-        };
-        let elsewhere = match (self.is_connection_lost, self.are_many) {
-            (true, _) => "",
-            (false, false) => " or waits elsewhere",
-            (false, true) => " or wait elsewhere",
-        };
-        format!("{is}{elsewhere}")
     }
 }

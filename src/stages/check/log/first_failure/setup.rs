@@ -1,16 +1,14 @@
 //! Processes that could not set up a process group: they waited for a rank that did not come.
 
-use super::first_failure::FailureEvidence;
-use super::job_ends::ReportedFailure;
+use super::FailureEvidence;
 use crate::grammar::ending::{FailureCause, SetupFailure, find_setup_failure};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::log::job_end_lines::ReportedFailure;
+use crate::stages::check::log::limits::MAX_SETUP_LINES_SHOWN;
 use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named};
 use std::collections::BTreeSet;
 
-/// So many of the lines are shown.
-const MAX_SETUP_LINES_SHOWN: usize = 3;
-
-/// Who waited for the id of a communicator, as far as their lines name them.
+/// The processes that waited for the id of a communicator, as far as lines name them.
 struct CommIdWaiters<'f> {
     /// Each with its rank there and the rank that makes the id.
     all: Vec<(&'f ReportedFailure, u32, u32)>,
@@ -24,7 +22,7 @@ impl CommIdWaiters<'_> {
     fn ranks_without_id(&self) -> BTreeSet<u32> {
         let same = self.all.iter().filter(|(f, rank, _)| f.rank == Some(*rank));
         let missing: BTreeSet<u32> = same.map(|&(_, _, from)| from).collect();
-        // Who also waited may do so for one that did not.
+        // A rank that waited as well may wait for one that did not.
         match missing.is_subset(&self.ranks) {
             true => missing,
             false => missing.difference(&self.ranks).copied().collect(),
@@ -53,8 +51,8 @@ impl FailureEvidence<'_> {
             .iter()
             .take(MAX_SETUP_LINES_SHOWN)
             .map(|(f, _)| f.line.to_evidence());
-        // Who it is among the processes is not known: it may have no line of NCCL's, and a smaller
-        // communicator may then be taken for that of all ranks.
+        // The process itself is unknown: it may have no line of NCCL, and then a smaller
+        // communicator may be taken for that of all ranks.
         let finding = |says, rank: Option<u32>, advice| Finding {
             kind: Kind::SetupFailed,
             severity: Severity::Error,

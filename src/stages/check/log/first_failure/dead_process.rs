@@ -1,0 +1,92 @@
+//! The only rank, or the ranks of the only host, that printed nothing after a failure.
+
+use super::FailureEvidence;
+use crate::grammar::ending::FailureCause;
+use crate::stages::check::finding::{
+    About, Confidence, DeadRanks, Evidence, Finding, Kind, Reason, Severity,
+};
+use crate::stages::check::log::job_end_lines::JobEndLine;
+use crate::stages::check::words::failures as words;
+use crate::stages::net::net_stage::FirstReportLine;
+use memchr::memmem;
+use std::collections::BTreeSet;
+
+impl FailureEvidence<'_> {
+    /// Returns the only rank, or the ranks of the only host, that printed nothing after a failure
+    /// when all others did.
+    pub(super) fn find_dead_process(&self, alarms: &[JobEndLine]) -> Option<Finding> {
+        let alarm = alarms.first()?;
+        let spoke = alarms
+            .iter()
+            .flat_map(|alarm| self.ends.ranks_speaking_after(alarm.at));
+        let spoke: BTreeSet<u32> = spoke.collect();
+        let worlds = self
+            .found
+            .communicators
+            .iter()
+            .filter(|c| c.place.has_all_job_ranks());
+        let world = worlds.filter_map(|c| c.nranks).max()?;
+        let silent: BTreeSet<u32> = (0..world).filter(|rank| !spoke.contains(rank)).collect();
+        let rank = *silent.first()?;
+        let is_one = silent.len() == 1 || self.are_all_of_a_host(&silent, alarm.at);
+        if !is_one || spoke.len() < 2 {
+            return None;
+        }
+        let process = self.process_of_rank(rank, alarm.at);
+        let named = process.map(|at| &self.found.processes[at as usize]);
+        let lost = self.ends.collect_reported().into_iter().find(|f| {
+            let gone = |words: &[u8]| memmem::find(&f.line.text, words).is_some();
+            f.what == FailureCause::Nccl && gone(b"ncclRemoteError")
+        });
+        let dead = DeadRanks {
+            is_host: named.is_some() && silent.len() > 1,
+            are_many: silent.len() > 1,
+            is_connection_lost: lost.is_some(),
+        };
+        let says = words::describe_dead_ranks(&dead, named, rank, &silent, &spoke);
+        // The lines of a host may be elsewhere.
+        let sure = match dead.is_connection_lost && !dead.are_many {
+            true => Confidence::High,
+            false => Confidence::Medium,
+        };
+        let mut evidence: Vec<Evidence> = vec![alarm.to_evidence()];
+        evidence.extend(
+            lost.filter(|f| f.line.at != alarm.at)
+                .map(|f| f.line.to_evidence()),
+        );
+        Some(Finding {
+            kind: Kind::DeadProcess,
+            severity: Severity::Error,
+            says,
+            about: About {
+                host: named.map(|p| p.host.clone()),
+                pid: named.and_then(|p| p.pid),
+                rank: Some(rank),
+                ..About::default()
+            },
+            sure,
+            why: "PyTorch prints a line for each rank that is alive".to_owned(),
+            advice: "look at this process first: its own output, its host (dmesg, power, GPU), a stack if \
+                     it is still there (py-spy dump)"
+                .to_owned(),
+            evidence,
+            reasons: vec![Reason::Dead(dead)],
+        })
+    }
+
+    /// True for ranks that are all those of one host.
+    fn are_all_of_a_host(&self, ranks: &BTreeSet<u32>, at: FirstReportLine) -> bool {
+        let host = |rank: u32| {
+            let process = self.process_of_rank(rank, at)?;
+            Some(&self.found.processes[process as usize].host)
+        };
+        let Some(own) = ranks.first().and_then(|&rank| host(rank)) else {
+            return false;
+        };
+        let there = self
+            .ranks_and_processes()
+            .filter(|(rank, _)| host(*rank) == Some(own));
+        let there: BTreeSet<u32> = there.map(|(rank, _)| rank).collect();
+        *ranks == there
+    }
+}

@@ -1,0 +1,146 @@
+//! The findings on a process that failed, or on a job that was ended from outside.
+
+use super::FailureEvidence;
+use crate::grammar::ending::FailureCause;
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason, Severity};
+use crate::stages::check::log::job_end_lines::ReportedFailure;
+use crate::stages::check::words::failures as words;
+use crate::stages::net::net_stage::FirstReportLine;
+
+impl FailureEvidence<'_> {
+    /// Returns the finding that a scheduler or a person ended the job.
+    pub(super) fn ended_from_outside(&self, end: &ReportedFailure) -> Finding {
+        let interrupted = end.what == FailureCause::Interrupted;
+        Finding {
+            kind: if interrupted {
+                Kind::JobInterrupted
+            } else {
+                Kind::JobCancelled
+            },
+            severity: Severity::Note,
+            says: words::describe_outside_end(end),
+            about: About::default(),
+            sure: Confidence::High,
+            why: "its line is before that of any other failure".to_owned(),
+            advice: NO_ACTION_AFTER_END.to_owned(),
+            evidence: vec![end.line.to_evidence()],
+            reasons: Vec::new(),
+        }
+    }
+
+    /// Returns the finding that a process failed first.
+    pub(super) fn failure_finding(
+        &self,
+        failure: &ReportedFailure,
+        rank: Option<u32>,
+        pid: Option<u64>,
+    ) -> Finding {
+        let process = self.failed_process(failure, rank, pid);
+        let rank = rank.or_else(|| process.and_then(|process| self.rank_of(process)));
+        let named = process.map(|at| &self.found.processes[at as usize]);
+        let host = named.map(|p| p.host.clone()).or(failure.host.clone());
+        let pid = named.and_then(|p| p.pid).or(pid);
+        let who = words::name_failed_process(named, rank, pid, host.as_deref());
+        let (kind, says, advice) = words::describe_failure(failure, &who);
+        Finding {
+            kind,
+            severity: Severity::Error,
+            says,
+            about: About {
+                host,
+                pid,
+                rank,
+                ..About::default()
+            },
+            sure: Confidence::High,
+            why: "the line reports it, and no failure comes before it".to_owned(),
+            advice: advice.to_owned(),
+            evidence: vec![failure.line.to_evidence()],
+            reasons: Vec::from_iter(failure.may_answer_error().then_some(Reason::AnswersError)),
+        }
+    }
+
+    /// Returns the process of a failure.
+    fn failed_process(
+        &self,
+        failure: &ReportedFailure,
+        rank: Option<u32>,
+        pid: Option<u64>,
+    ) -> Option<u32> {
+        let all = || (0_u32..).zip(&self.found.processes);
+        let of_pid = pid.map(|pid| {
+            let mut those: Vec<u32> = all()
+                .filter(|(_, p)| p.pid == Some(pid))
+                .map(|p| p.0)
+                .collect();
+            // Launchers may use names of hosts that no other line has, and a pid is valid on one
+            // host only.
+            let on = |at: &u32| {
+                let host = &self.found.processes[*at as usize].host;
+                failure
+                    .host
+                    .as_ref()
+                    .is_some_and(|named| named.starts_with(host))
+            };
+            if those.len() > 1 {
+                those.retain(on);
+            }
+            those
+        });
+        match of_pid.as_deref() {
+            Some([one]) => return Some(*one),
+            Some([_, ..]) => return None,
+            _ => {}
+        }
+        self.process_of_rank(rank?, failure.line.at)
+    }
+
+    /// The process of a rank of the job, of the attempt that was at work at a line.
+    pub(super) fn process_of_rank(&self, rank: u32, at: FirstReportLine) -> Option<u32> {
+        let begins = self.ends.first_messages();
+        let begin = |process: &u32| {
+            begins
+                .get(process)
+                .filter(|b| b.input == at.input && **b <= at)
+        };
+        let those = self
+            .ranks_and_processes()
+            .filter(|(of, _)| *of == rank)
+            .map(|(_, process)| process);
+        those.max_by_key(|process| begin(process).copied())
+    }
+
+    /// The rank in the job of a process.
+    fn rank_of(&self, process: u32) -> Option<u32> {
+        let own = self.ranks_and_processes().find(|(_, of)| *of == process);
+        own.map(|(rank, _)| rank)
+    }
+
+    /// The job's ranks and their processes, of each attempt.
+    pub(super) fn ranks_and_processes(&self) -> impl Iterator<Item = (u32, u32)> {
+        let all = self.found.communicators.iter();
+        let world = all.filter(|c| c.place.has_all_job_ranks() && c.place.sure);
+        let sides = world
+            .flat_map(|c| &c.sides)
+            .map(|&side| &self.found.sides[side]);
+        sides.filter_map(|side| side.rank.map(|rank| (rank, side.process)))
+    }
+}
+
+/// The advice on a job that was ended from outside.
+const NO_ACTION_AFTER_END: &str =
+    "no action is needed for the ranks: different calls at this point are not a fault";
+
+/// Corrects the advice on a job that was ended from outside, if its ranks were at fault before.
+pub(crate) fn correct_end_advice(findings: &mut [Finding]) {
+    let is_error = |finding: &Finding| finding.severity == Severity::Error;
+    if findings.iter().any(is_error) {
+        let ends = findings
+            .iter_mut()
+            .filter(|f| f.advice == NO_ACTION_AFTER_END);
+        for end in ends {
+            "look at the errors first: the job may have been ended because of them"
+                .clone_into(&mut end.advice);
+        }
+    }
+}

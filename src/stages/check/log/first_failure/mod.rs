@@ -1,0 +1,334 @@
+//! The process that failed, by the job's other lines: Python's exceptions, the launcher's report,
+//! the scheduler, the system's out-of-memory killer; and the only rank that printed nothing after
+//! the failure.
+//!
+//! The first failure is the cause. Its consequences are left out: processes that lost their peer,
+//! that the launcher ended, or that PyTorch's watchdog took down.
+
+mod dead_process;
+pub(crate) mod failed_process;
+mod setup;
+
+use super::job_end_lines::{JobEndLine, ReportedFailure};
+use super::job_ends::JobEnds;
+use super::resumed_jobs::ResumedInputs;
+use crate::grammar::ending::FailureCause;
+use crate::stages::check::finding::{Finding, LineSpot, Reason, Severity};
+use crate::stages::check::watchdog::{WatchdogMessage as Watch, WatchdogRecord};
+use crate::stages::communicators::CommunicatorsSummary;
+use crate::stages::net::net_stage::FirstReportLine;
+use memchr::memmem;
+use std::collections::BTreeSet;
+
+/// What lines report of the ends of processes and jobs.
+pub(crate) struct FailureEvidence<'a> {
+    /// The lines.
+    pub(crate) ends: &'a JobEnds,
+    /// PyTorch's watchdog's.
+    pub(crate) watched: &'a [WatchdogRecord],
+    /// The rank of each process.
+    pub(crate) found: &'a CommunicatorsSummary,
+}
+
+/// Failures of one attempt of a job: no work of the job lies between them.
+struct JobAttempt {
+    failures: Vec<ReportedFailure>,
+    /// The job was started again after them.
+    again: bool,
+    /// It ended steps after them, more than its ranks may have been ahead.
+    went_on: bool,
+    /// It did so after it was started again.
+    outlived: bool,
+}
+
+impl JobAttempt {
+    /// What the attempt's failure came to: it is less than an error where the job went on.
+    fn judge_outcome(&self, mut finding: Finding, uncaught: bool) -> Finding {
+        if self.outlived && finding.reasons.contains(&Reason::AnswersError) {
+            finding.excuse(Reason::OutlivedByRestart);
+        } else if self.again {
+            finding.severity = Severity::Warning;
+            finding.reasons.push(match self.went_on {
+                true => Reason::WentOn,
+                false => Reason::StartedAgain,
+            });
+        } else if self.went_on && !uncaught {
+            finding.severity = Severity::Warning;
+            finding.reasons.push(Reason::WentOn);
+        }
+        finding
+    }
+}
+
+impl FailureEvidence<'_> {
+    /// The findings: one for each attempt that failed, and for the rank that fell silent.
+    pub(crate) fn find_failures(&self) -> Vec<Finding> {
+        let attempts = self.split_attempts();
+        let causes = attempts
+            .iter()
+            .filter_map(|attempt| self.find_cause_of_attempt(attempt));
+        let mut findings: Vec<Finding> = causes.collect();
+        // The lines of a launcher may be in a file of their own, once for each host.
+        let mut known: Vec<Finding> = Vec::new();
+        for finding in std::mem::take(&mut findings) {
+            if !known.iter().any(|other| is_repeated(&finding, other)) {
+                known.push(finding);
+            }
+        }
+        findings = known;
+        let alarms = self.first_alarms();
+        let is_known = |at: FirstReportLine| {
+            let mut lines = findings.iter().filter_map(|f| f.evidence.first());
+            lines.any(|line| line.at.input() == at.input)
+        };
+        if !alarms.iter().any(|alarm| is_known(alarm.at)) {
+            findings.extend(self.find_dead_process(&alarms));
+        }
+        findings
+    }
+
+    /// The lines at which a job failed: no scheduler's or person's end, nor what comes after one.
+    pub(crate) fn failure_lines(&self) -> Vec<FirstReportLine> {
+        let is_end = |f: &ReportedFailure| {
+            matches!(f.what, FailureCause::Cancelled | FailureCause::Interrupted)
+        };
+        let attempts = self.split_attempts().into_iter();
+        let failed = attempts.filter(|attempt| !self.is_outlived(attempt));
+        let lines = failed.flat_map(|attempt| {
+            let lines = attempt.failures.into_iter().take_while(|f| !is_end(f));
+            let lines = lines.filter(|f| !matches!(f.what, FailureCause::Signal(15)));
+            lines.map(|f| f.line.at).collect::<Vec<_>>()
+        });
+        lines.collect()
+    }
+
+    /// True for an attempt that ended by an exit code or an abort without a reason, before a later
+    /// attempt that went on: nothing in it shows a fault of the job.
+    fn is_outlived(&self, attempt: &JobAttempt) -> bool {
+        attempt.outlived
+            && self
+                .find_cause_of_attempt(attempt)
+                .is_some_and(|cause| cause.reasons.contains(&Reason::AnswersError))
+    }
+
+    /// True if only lost connections show that processes ended, and few ranks report that: ranks
+    /// that outlive another print their own failure. In a job that is killed from outside, the
+    /// other ranks lose the first processes to end, and then end too.
+    pub(crate) fn ended_together(&self) -> bool {
+        let is_lost =
+            |f: &ReportedFailure| matches!(f.what, FailureCause::Nccl | FailureCause::Repeated);
+        let failures = self.ends.collect_reported();
+        if !self.watched.is_empty() || !failures.iter().all(is_lost) {
+            return false;
+        }
+        let spoke: BTreeSet<u32> = failures
+            .iter()
+            .flat_map(|f| self.ends.ranks_speaking_after(f.line.at))
+            .collect();
+        let all = self.found.communicators.iter().filter_map(|c| c.nranks);
+        2 * spoke.len() < all.max().map_or(2, |all| all as usize)
+    }
+
+    /// What a job prints after it was cancelled, or before it is started again, follows from that.
+    pub(crate) fn excuse_after_end(&self, findings: &mut [Finding]) {
+        for finding in findings {
+            let lines = finding
+                .evidence
+                .iter()
+                .filter_map(|evidence| match evidence.at {
+                    LineSpot::Line(at) => Some(at),
+                    LineSpot::Byte { .. } => None,
+                });
+            let after = lines.min().is_some_and(|at| self.is_after_job_end(at));
+            if after && (finding.kind.is_warn() || finding.kind.is_watchdog()) {
+                finding.excuse(Reason::AfterJobEnd);
+            }
+        }
+    }
+
+    /// True for a line after that by which the scheduler or a person ended the job, or an attempt of
+    /// it that a later one outlived.
+    pub(crate) fn is_after_job_end(&self, at: FirstReportLine) -> bool {
+        let is_end = |f: &ReportedFailure| {
+            matches!(f.what, FailureCause::Cancelled | FailureCause::Interrupted)
+        };
+        self.split_attempts().iter().any(|attempt| {
+            let first = attempt.failures.first();
+            let end = first.filter(|f| is_end(f) || self.is_outlived(attempt));
+            end.map(|f| f.line.at).is_some_and(|end| {
+                let again = self.ends.restart_after(end);
+                end.input == at.input && end < at && again.is_none_or(|again| at < again)
+            })
+        })
+    }
+
+    fn split_attempts(&self) -> Vec<JobAttempt> {
+        let mut attempts: Vec<JobAttempt> = Vec::new();
+        let mut last: Option<FirstReportLine> = None;
+        let failures = self.ends.collect_reported();
+        let reported = failures.iter().filter(|f| f.pid.is_some());
+        let reported = reported.map(|f| f.line.at).max();
+        for failure in failures {
+            let at = failure.line.at;
+            if self.ends.done_line_after(at).is_some() {
+                continue;
+            }
+            let is_reported = reported.is_some_and(|line| line > at);
+            let may_be_handled = failure.what == FailureCause::Exception && !is_reported;
+            if may_be_handled && !is_uncaught(&failure) && self.is_handled(at) {
+                continue;
+            }
+            let same = last
+                .is_some_and(|last| last.input == at.input && !self.works_between(last, Some(at)));
+            match attempts.last_mut().filter(|_| same) {
+                Some(attempt) => attempt.failures.push(failure),
+                None => attempts.push(JobAttempt {
+                    failures: vec![failure],
+                    again: false,
+                    went_on: false,
+                    outlived: false,
+                }),
+            }
+            last = Some(at);
+        }
+        let taken_up = ResumedInputs::find_resumed(self.ends, self.found);
+        for attempt in &mut attempts {
+            let Some(last) = attempt.failures.last().map(|f| f.line.at) else {
+                continue;
+            };
+            let ends_step = |at: FirstReportLine| self.ends.next_step_after(at).is_some();
+            let again = self.ends.restart_after(last);
+            let elsewhere = taken_up.is_resumed_later(last.input);
+            attempt.again = again.is_some() || elsewhere;
+            attempt.went_on = self.ends.has_gone_on(last, None);
+            attempt.outlived = again.is_some_and(ends_step) || elsewhere;
+        }
+        attempts
+    }
+
+    /// True where the job went on after an exception, and was not started again: the program handled it.
+    fn is_handled(&self, at: FirstReportLine) -> bool {
+        !self.ends.is_idle_after(at) && self.ends.restart_after(at).is_none()
+    }
+
+    /// True where a job works after a line of its input, and before another.
+    fn works_between(&self, from: FirstReportLine, to: Option<FirstReportLine>) -> bool {
+        let before = |line: FirstReportLine| to.is_none_or(|to| line < to);
+        let begins = self.ends.restart_after(from);
+        begins.is_some_and(before) || self.ends.has_gone_on(from, to)
+    }
+
+    /// Returns the first line of each input by which PyTorch's watchdog, or an error from NCCL,
+    /// reports that the job failed; of the last attempt that has one.
+    fn first_alarms(&self) -> Vec<JobEndLine> {
+        let is_failure =
+            |w: &&WatchdogRecord| matches!(w.what, Watch::Timeout(_) | Watch::Exception(_));
+        let watched = self.watched.iter().filter(is_failure).map(|w| JobEndLine {
+            at: w.at,
+            text: w.text.clone(),
+        });
+        let lost = self
+            .ends
+            .collect_reported()
+            .into_iter()
+            .filter(|f| f.what == FailureCause::Nccl);
+        let mut lines: Vec<JobEndLine> = watched.chain(lost.map(|f| f.line)).collect();
+        lines.sort_by_key(|line| line.at);
+        let of_input = |lines: &[JobEndLine]| {
+            let last = lines.last()?.at;
+            let again = |at: FirstReportLine| {
+                self.ends
+                    .restart_after(at)
+                    .is_some_and(|begin| begin < last)
+            };
+            let first = lines.iter().find(|line| !again(line.at));
+            first.cloned()
+        };
+        let inputs = lines.chunk_by(|a, b| a.at.input == b.at.input);
+        inputs.filter_map(of_input).collect()
+    }
+
+    fn find_cause_of_attempt(&self, attempt: &JobAttempt) -> Option<Finding> {
+        let failures = &attempt.failures;
+        let first = failures.iter().find(|f| f.what != FailureCause::Repeated)?;
+        let ended = matches!(
+            first.what,
+            FailureCause::Cancelled | FailureCause::Interrupted
+        );
+        let lost = failures
+            .iter()
+            .find(|f| f.what == FailureCause::Nccl)
+            .map(|f| f.line.at);
+        let alarm = self.watched.iter().map(|w| w.at).chain(lost).min();
+        let is_own = |f: &&ReportedFailure| {
+            // A process that lost a peer, or timed out, is taken down after it.
+            let taken = alarm.is_some_and(|alarm| alarm < f.line.at);
+            let memory = || memmem::find(&f.says, b"OutOfMemory").is_some();
+            // A process that reports a lost peer outlived it, so its own end is a consequence.
+            let outlived = || {
+                let lost = |other: &ReportedFailure| {
+                    other.what == FailureCause::Nccl
+                        && other.line.at < f.line.at
+                        && other.rank == f.rank
+                };
+                f.rank.is_some() && failures.iter().any(lost)
+            };
+            match f.what {
+                FailureCause::Cancelled
+                | FailureCause::Interrupted
+                | FailureCause::Repeated
+                | FailureCause::Nccl => false,
+                FailureCause::Signal(15) => false,
+                FailureCause::Signal(6) | FailureCause::Exit(_) | FailureCause::Crash => {
+                    !taken && !f.listed
+                }
+                FailureCause::Exception => !taken || memory(),
+                FailureCause::Signal(_) => !f.listed && !outlived(),
+                FailureCause::OutOfMemory => !f.listed,
+            }
+        };
+        if ended {
+            return Some(self.ended_from_outside(first));
+        }
+        let own: Vec<&ReportedFailure> = failures.iter().filter(is_own).collect();
+        let Some(&cause) = own.first() else {
+            return Some(attempt.judge_outcome(self.find_setup_failure(failures)?, false));
+        };
+        // The launcher has the rank of an exception without one, and the process of a rank.
+        let same = |f: &&ReportedFailure| {
+            f.pid.is_some() && (cause.rank.is_none() || f.rank.is_none() || cause.rank == f.rank)
+        };
+        let report = failures.iter().filter(|f| !f.listed).find(same);
+        let pid = cause.pid.or(report.and_then(|f| f.pid));
+        let rank = cause.rank.or(report.and_then(|f| f.rank));
+        let mut finding = self.failure_finding(cause, rank, pid);
+        let alike = own.iter().filter(|f| f.what == FailureCause::Exception);
+        let others: BTreeSet<u32> = alike.filter_map(|f| f.rank).collect();
+        if cause.what == FailureCause::Exception && others.len() > 1 {
+            let n = others.len() - 1;
+            finding.reasons.push(Reason::AlsoRaised(n));
+        }
+        finding = attempt.judge_outcome(finding, is_uncaught(cause));
+        if let Some(report) = report.filter(|f| f.line.at != cause.line.at) {
+            finding.evidence.push(report.line.to_evidence());
+        }
+        Some(finding)
+    }
+}
+
+/// True for an exception that nothing caught: PyTorch puts `[rank3]: ` in front of its lines then. A
+/// launcher that names the rank of each line puts no blank there.
+fn is_uncaught(failure: &ReportedFailure) -> bool {
+    failure.rank.is_some_and(|rank| {
+        let own = format!("[rank{rank}]: ");
+        memmem::find(&failure.line.text, own.as_bytes()).is_some()
+    })
+}
+
+/// True if two attempts report one failure.
+fn is_repeated(one: &Finding, other: &Finding) -> bool {
+    one.kind == other.kind
+        && one.about.pid == other.about.pid
+        && one.says == other.says
+        && one.reasons == other.reasons
+}

@@ -1,0 +1,149 @@
+//! Words for processes and jobs that failed or were ended.
+
+use crate::grammar::ending::FailureCause;
+use crate::members::SpeakerProcess;
+use crate::stages::check::finding::{DeadRanks, Kind};
+use crate::stages::check::log::job_end_lines::ReportedFailure;
+use crate::stages::check::ranks::names;
+use crate::stages::check::wording::{quote_text, rank_ranges};
+use std::collections::BTreeSet;
+
+/// Returns the sentence for a job that a scheduler or a person ended.
+pub(in crate::stages::check) fn describe_outside_end(end: &ReportedFailure) -> String {
+    let words = quote_text(&end.says);
+    match words.split_once(" DUE TO ") {
+        _ if end.what == FailureCause::Interrupted => {
+            "the job was interrupted (SIGINT, Ctrl-C)".to_owned()
+        }
+        _ if words.is_empty() => "the job was ended from outside".to_owned(),
+        Some((at, why)) => format!(
+            "the scheduler cancelled the job at {at}: {}",
+            why.to_lowercase()
+        ),
+        None => format!("the scheduler cancelled the job at {}", words.trim()),
+    }
+}
+
+/// Returns the name of a process that failed, as far as it is known.
+pub(in crate::stages::check) fn name_failed_process(
+    named: Option<&SpeakerProcess>,
+    rank: Option<u32>,
+    pid: Option<u64>,
+    host: Option<&[u8]>,
+) -> String {
+    let place = match (named, pid, host) {
+        (Some(process), ..) => names::describe_process(process),
+        (None, Some(pid), Some(host)) => format!("{}:{pid}", quote_text(host)),
+        (None, Some(pid), None) => format!("process {pid}"),
+        (None, None, Some(host)) => format!("on {}", quote_text(host)),
+        (None, None, None) => String::new(),
+    };
+    match (rank, place.is_empty()) {
+        (Some(rank), false) => format!("rank {rank} ({place})"),
+        (Some(rank), true) => format!("rank {rank}"),
+        (None, false) if pid.is_some() => place,
+        (None, false) => format!("a process {place}"),
+        (None, true) => "a process".to_owned(),
+    }
+}
+
+/// Returns the sentence for ranks that printed nothing after the failure; `spoke` are the others.
+pub(in crate::stages::check) fn describe_dead_ranks(
+    dead: &DeadRanks,
+    named: Option<&SpeakerProcess>,
+    rank: u32,
+    silent: &BTreeSet<u32>,
+    spoke: &BTreeSet<u32>,
+) -> String {
+    let who = match named {
+        Some(process) if dead.is_host => format!(
+            "ranks {}, all of host {},",
+            rank_ranges(silent),
+            quote_text(&process.host)
+        ),
+        Some(process) => format!("rank {rank} ({})", names::describe_process(process)),
+        None => format!("rank {rank}"),
+    };
+    format!(
+        "{who} printed nothing after the job failed, and all other ranks did ({}): {}",
+        rank_ranges(spoke),
+        dead.describe_outcome()
+    )
+}
+
+impl DeadRanks {
+    /// Returns what became of them.
+    pub(super) fn describe_outcome(&self) -> String {
+        let is = match self.is_host {
+            true => "the host or all its processes are dead",
+            false => "its process is dead",
+        };
+        let elsewhere = match (self.is_connection_lost, self.are_many) {
+            (true, _) => "",
+            (false, false) => " or waits elsewhere",
+            (false, true) => " or wait elsewhere",
+        };
+        format!("{is}{elsewhere}")
+    }
+}
+
+/// `signal 9 (SIGKILL)`.
+fn describe_signal(number: i32) -> String {
+    let name = match number {
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        _ => return format!("signal {number}"),
+    };
+    format!("signal {number} ({name})")
+}
+
+/// Returns the kind of a failure, its sentence and the advice.
+pub(in crate::stages::check) fn describe_failure(
+    failure: &ReportedFailure,
+    who: &str,
+) -> (Kind, String, &'static str) {
+    let memory = "look for other users of the memory of the host, and at the size of the job's own \
+                  buffers and workers there";
+    match failure.what {
+        FailureCause::Exception => (
+            Kind::RankException,
+            format!("{who} raised {}", quote_text(failure.says.trim_ascii())),
+            "look at its traceback: the other ranks only lost this peer",
+        ),
+        FailureCause::OutOfMemory => (
+            Kind::HostOutOfMemory,
+            format!("{who} was killed: the host was out of memory"),
+            memory,
+        ),
+        FailureCause::Signal(9) => (
+            Kind::RankKilled,
+            format!("{who} was killed by {}", describe_signal(9)),
+            "look at the kernel log of its host (dmesg) for the out-of-memory killer, and for \
+             another process that may have killed it",
+        ),
+        FailureCause::Signal(number) => (
+            Kind::RankCrashed,
+            format!("{who} crashed with {}", describe_signal(number)),
+            "look at its own output (a stack may follow the line) and its core file",
+        ),
+        FailureCause::Exit(code) => (
+            Kind::RankExited,
+            format!("{who} ended with exit code {code}"),
+            "look at its own output",
+        ),
+        FailureCause::Crash if !failure.says.is_empty() => (
+            Kind::RankCrashed,
+            quote_text(&failure.says),
+            "look at the lines before this one for the first process that reports an error",
+        ),
+        _ => (
+            Kind::RankCrashed,
+            format!("{who} crashed: {}", failure.line.quote()),
+            "look at its own output and its core file",
+        ),
+    }
+}
