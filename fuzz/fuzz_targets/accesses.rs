@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::source;
 use nccl_pipe::stages::comms;
-use nccl_pipe::stages::matrix::snoopie::{By, Runs, views};
+use nccl_pipe::stages::matrix::snoopie::{AccessGrouping, SnoopieRuns, views};
 use nccl_pipe_fuzz::{Nobody, Work, accesses, alike, report, written};
 
 fuzz_target!(|data: &[u8]| {
@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
     alike(log, |origins, options, report| {
         let mut table = Vec::new();
         let all = comms::Options::default();
-        comms::rows(origins, options, &all, report, &Nobody, &mut table)?;
+        comms::write_rows(origins, options, &all, report, &Nobody, &mut table)?;
         Ok(table)
     });
     let work = Work::default();
@@ -27,9 +27,14 @@ fuzz_target!(|data: &[u8]| {
         .map(|(name, bytes)| work.file(name, bytes))
         .collect();
     let source = source::Options { mmap: false };
-    if let Ok(runs) = Runs::read(&origins, (source, false, 3), &mut report(), &Nobody) {
-        for by in [By::Op, By::Object, By::Line, By::Context] {
-            written(views::grid(&runs, by));
+    if let Ok(runs) = SnoopieRuns::read(&origins, (source, false, 3), &mut report(), &Nobody) {
+        for by in [
+            AccessGrouping::Op,
+            AccessGrouping::Object,
+            AccessGrouping::Line,
+            AccessGrouping::Context,
+        ] {
+            written(views::access_grid(&runs, by));
         }
     }
 });

@@ -21,8 +21,8 @@ fn cut(data: &[u8]) -> Vec<u8> {
 fuzz_target!(|data: &[u8]| {
     for text in [log(data), cut(data)] {
         alike(&text, |origins, options, report| {
-            steps::list(origins, options, report, &Nobody, None)
-                .map(|list| written(list.sheet().grid()))
+            steps::list_steps(origins, options, report, &Nobody, None)
+                .map(|list| written(list.build_sheet().to_grid()))
         });
     }
 });

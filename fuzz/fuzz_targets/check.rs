@@ -12,9 +12,12 @@ fuzz_target!(|data: &[u8]| {
     alike(&log(data), |origins, options, report| {
         let checked = check::check(origins, options, JobLiveness::Unknown, report, &Nobody)?;
         let mut text = Vec::new();
-        table::text(&checked, &[], &mut text).expect("memory");
-        table::coverage_text(&checked, &mut text).expect("memory");
-        let grids = [table::grid(&checked), table::coverage(&checked)];
+        table::write_findings_text(&checked, &[], &mut text).expect("memory");
+        table::write_coverage_text(&checked, &mut text).expect("memory");
+        let grids = [
+            table::findings_grid(&checked),
+            table::coverage_grid(&checked),
+        ];
         Ok((text, grids.map(written)))
     });
 });

@@ -3,12 +3,19 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::stages::communicators::{self, grid, look, members};
+use nccl_pipe::stages::communicators::{
+    self, build_communicator_grid, build_member_grid, build_terminal_grid,
+};
 use nccl_pipe_fuzz::{Nobody, alike, log, written};
 
 fuzz_target!(|data: &[u8]| {
     alike(&log(data), |origins, options, report| {
-        let found = communicators::read(origins, options, report, &Nobody)?;
-        Ok([grid(&found), members(&found), look(&found)].map(written))
+        let found = communicators::read_communicators(origins, options, report, &Nobody)?;
+        Ok([
+            build_communicator_grid(&found),
+            build_member_grid(&found),
+            build_terminal_grid(&found),
+        ]
+        .map(written))
     });
 });

@@ -5,19 +5,19 @@
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::source::Origin;
-use nccl_pipe::stages::diff::{Options, diff, row, run};
+use nccl_pipe::source::InputName;
+use nccl_pipe::stages::diff::{Options, diff_runs, row, run};
 use nccl_pipe_fuzz::{Nobody, Work, drawn, options, report, written};
 
-fn rows(a: &Origin, b: &Origin, jobs: usize, mmap: bool) -> Result<Vec<u8>, String> {
+fn rows(a: &InputName, b: &InputName, jobs: usize, mmap: bool) -> Result<Vec<u8>, String> {
     let (read, mut report) = (options(jobs, mmap), report());
-    let mut side = |origin: &Origin| {
+    let mut side = |origin: &InputName| {
         let origins = std::slice::from_ref(origin);
-        run::run(origins, &read, None, &mut report, &Nobody).map_err(|e| e.to_string())
+        run::read_run(origins, &read, None, &mut report, &Nobody).map_err(|e| e.to_string())
     };
     let (a, b) = (side(a)?, side(b)?);
-    let rows = diff(&a, &b, &Options::default(), &report);
-    Ok(written(row::grid(&rows)))
+    let rows = diff_runs(&a, &b, &Options::default(), &report);
+    Ok(written(row::build_grid(&rows)))
 }
 
 fuzz_target!(|data: &[u8]| {

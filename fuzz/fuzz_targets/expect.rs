@@ -3,14 +3,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::stages::check::answer::expect::{Expectations, Facts, Verdict, answers};
+use nccl_pipe::stages::check::answer::expect::{ExpectVerdict, Expectations, LogFacts, answer_all};
 use nccl_pipe::stages::check::answer::table;
 use nccl_pipe::stages::check::{self, JobLiveness};
 use nccl_pipe_fuzz::{Nobody, Work, log, options, report, written};
 use std::sync::LazyLock;
 
 /// What some logs say.
-static FACTS: LazyLock<Vec<Facts>> = LazyLock::new(|| {
+static FACTS: LazyLock<Vec<LogFacts>> = LazyLock::new(|| {
     let facts = |seed: u8| {
         let work = Work::default();
         let origin = work.file("x.log", &log(&[seed]));
@@ -35,8 +35,11 @@ fuzz_target!(|text: &str| {
         .filter(|part| !part.trim().is_empty())
         .count();
     for facts in FACTS.iter() {
-        let answers = answers(&expect, facts);
+        let answers = answer_all(&expect, facts);
         assert_eq!(answers.len(), parts, "an answer for each");
-        let _ = (Verdict::worst(&answers), written(table::answers(&answers)));
+        let _ = (
+            ExpectVerdict::worst_of(&answers),
+            written(table::answers_grid(&answers)),
+        );
     }
 });

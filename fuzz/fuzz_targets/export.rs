@@ -6,9 +6,9 @@
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::count::calls;
 use nccl_pipe::error::Result;
-use nccl_pipe::formats::Tells;
-use nccl_pipe::formats::door;
-use nccl_pipe::formats::gpu::{Activity, Visit};
+use nccl_pipe::formats::Provides;
+use nccl_pipe::formats::gpu::{GpuActivity, GpuVisitor};
+use nccl_pipe::formats::open;
 use nccl_pipe::source;
 use nccl_pipe::stages::ops;
 use nccl_pipe_fuzz::{Nobody, Work, options, report};
@@ -26,8 +26,8 @@ static KEPT: LazyLock<Vec<u8>> = LazyLock::new(|| {
 
 struct Times;
 
-impl Visit for Times {
-    fn activity(&mut self, activity: &Activity<'_>) -> Result<()> {
+impl GpuVisitor for Times {
+    fn visit_activity(&mut self, activity: &GpuActivity<'_>) -> Result<()> {
         assert!(activity.start_ns <= activity.end_ns);
         Ok(())
     }
@@ -47,13 +47,13 @@ fuzz_target!(|data: &[u8]| {
     }
     let work = Work::default();
     let origin = work.file("x.sqlite", &bytes);
-    for needs in [Tells::GPU, Tells::LINES] {
-        if let Ok(known) = door::open::<()>(&origin, source::Options::default(), needs) {
-            let _ = known.gpu(&mut Times);
+    for needs in [Provides::GPU, Provides::LINES] {
+        if let Ok(known) = open::open_input::<()>(&origin, source::Options::default(), needs) {
+            let _ = known.read_gpu_timeline(&mut Times);
         }
     }
     let counted = ops::Options::default().tally();
-    let _ = calls::count(
+    let _ = calls::count_calls(
         &[origin],
         &options(1, true),
         &counted,

@@ -5,12 +5,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::error::Result;
-use nccl_pipe::formats::gpu::{Activity, Visit};
-use nccl_pipe::formats::lines::{Options, Rows};
-use nccl_pipe::formats::{Tells, door};
-use nccl_pipe::members::twice::Twice;
+use nccl_pipe::formats::gpu::{GpuActivity, GpuVisitor};
+use nccl_pipe::formats::lines::{Options, RowVisitor};
+use nccl_pipe::formats::{Provides, open};
+use nccl_pipe::members::duplicate_inputs::DuplicateInputs;
 use nccl_pipe::output::table::Row;
-use nccl_pipe::source::{self, Origin};
+use nccl_pipe::source::{self, InputName};
 use nccl_pipe_fuzz::adds_up;
 use std::io::Write;
 use tempfile::NamedTempFile;
@@ -31,14 +31,14 @@ const TRACE: &str = r#"{"schemaVersion": 1, "distributedInfo": {"rank": 0}, "bas
 #[derive(Default)]
 struct Counted(u64);
 
-impl Rows for Counted {
-    fn row(&mut self, _: &Row<'_>) {
+impl RowVisitor for Counted {
+    fn visit_row(&mut self, _: &Row<'_>) {
         self.0 += 1;
     }
 }
 
-impl Visit for Counted {
-    fn activity(&mut self, activity: &Activity<'_>) -> Result<()> {
+impl GpuVisitor for Counted {
+    fn visit_activity(&mut self, activity: &GpuActivity<'_>) -> Result<()> {
         assert!(activity.start_ns <= activity.end_ns);
         self.0 += 1;
         Ok(())
@@ -48,16 +48,22 @@ impl Visit for Counted {
 fn read(bytes: &[u8]) -> Result<()> {
     let mut file = NamedTempFile::new().expect("a temporary file");
     file.write_all(bytes).expect("room for it");
-    let origin = Origin::Path(file.path().to_owned());
-    let known = door::open::<()>(&origin, source::Options::default(), Tells::GPU)?;
-    let account = known.gpu(&mut Counted::default())?;
+    let origin = InputName::Path(file.path().to_owned());
+    let known = open::open_input::<()>(&origin, source::Options::default(), Provides::GPU)?;
+    let account = known.read_gpu_timeline(&mut Counted::default())?;
     adds_up(&account);
     let options = Options {
         jobs: 1,
         strict: false,
     };
     let new = Counted::default;
-    let account = known.records(options, &mut Twice::default(), new, |_| {}, |_| Ok(()))?;
+    let account = known.read_records(
+        options,
+        &mut DuplicateInputs::default(),
+        new,
+        |_| {},
+        |_| Ok(()),
+    )?;
     adds_up(&account);
     Ok(())
 }

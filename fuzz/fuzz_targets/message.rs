@@ -4,34 +4,42 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::grammar::header::Level;
-use nccl_pipe::grammar::message::graph::Graph;
-use nccl_pipe::grammar::message::graph::nvls::Nvls;
-use nccl_pipe::grammar::message::network::net::Net;
+use nccl_pipe::grammar::header::HeaderLevel;
+use nccl_pipe::grammar::message::graph::GraphMessage;
+use nccl_pipe::grammar::message::graph::nvls::NvlsMessage;
+use nccl_pipe::grammar::message::network::net::NetMessage;
 use nccl_pipe::grammar::message::setup::version;
-use nccl_pipe::grammar::message::{self, Message, c10d};
+use nccl_pipe::grammar::message::{self, NcclMessage, c10d};
 
 /// The items of a value, and whether it is a list that is flagged.
-fn items(message: &Message<'_>) -> (usize, bool) {
+fn items(message: &NcclMessage<'_>) -> (usize, bool) {
     match message {
-        Message::Timings(timings) => (timings.parts().count(), false),
-        Message::Net(Net::Nics(nics)) => (nics.iter().count(), nics.cut),
-        Message::Graph(Graph::Trees(trees)) => (trees.iter().count(), trees.cut),
-        Message::Graph(Graph::Ring(ring)) => (ring.ranks().count(), ring.cut),
-        Message::Nvls(Nvls::Head(head)) => (head.ranks().count(), head.cut),
+        NcclMessage::Timings(timings) => (timings.parts().count(), false),
+        NcclMessage::Net(NetMessage::Nics(nics)) => (nics.iter().count(), nics.cut),
+        NcclMessage::Graph(GraphMessage::Trees(trees)) => (trees.iter().count(), trees.cut),
+        NcclMessage::Graph(GraphMessage::Ring(ring)) => (ring.ranks().count(), ring.cut),
+        NcclMessage::Nvls(NvlsMessage::Head(head)) => (head.ranks().count(), head.cut),
         _ => (0, false),
     }
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    for level in [Level::Info, Level::Warn, Level::Call, Level::Trace] {
-        if let Some(message) = message::message(level, bytes) {
+    for level in [
+        HeaderLevel::Info,
+        HeaderLevel::Warn,
+        HeaderLevel::Call,
+        HeaderLevel::Trace,
+    ] {
+        if let Some(message) = message::parse_message(level, bytes) {
             let (items, _) = items(&message);
             assert!(items <= bytes.len(), "{message:?}");
         }
-        if let Some(message) = message::cut(level, bytes) {
+        if let Some(message) = message::parse_cut_message(level, bytes) {
             assert!(items(&message).1, "{message:?}");
         }
     }
-    let _ = (c10d::line(bytes), version::headerless(bytes));
+    let _ = (
+        c10d::parse_c10d_line(bytes),
+        version::parse_headerless_version(bytes),
+    );
 });

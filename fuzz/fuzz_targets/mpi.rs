@@ -5,11 +5,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::error::Result;
-use nccl_pipe::formats::lines::{Options, Rows};
-use nccl_pipe::formats::{Tells, door};
-use nccl_pipe::members::twice::Twice;
+use nccl_pipe::formats::lines::{Options, RowVisitor};
+use nccl_pipe::formats::{Provides, open};
+use nccl_pipe::members::duplicate_inputs::DuplicateInputs;
 use nccl_pipe::output::table::Row;
-use nccl_pipe::source::{self, Origin};
+use nccl_pipe::source::{self, InputName};
 use nccl_pipe_fuzz::adds_up;
 use std::io::Write;
 use tempfile::NamedTempFile;
@@ -26,8 +26,8 @@ const LOG: &str = "[0.000000] MPI_Init: world_rank=0
 #[derive(Default)]
 struct Counted(u64);
 
-impl Rows for Counted {
-    fn row(&mut self, row: &Row<'_>) {
+impl RowVisitor for Counted {
+    fn visit_row(&mut self, row: &Row<'_>) {
         assert!(row.only_bytes.is_some() && row.rank.is_some());
         self.0 += 1;
     }
@@ -36,8 +36,8 @@ impl Rows for Counted {
 fn read(bytes: &[u8]) -> Result<()> {
     let mut file = NamedTempFile::new().expect("a temporary file");
     file.write_all(bytes).expect("room for it");
-    let origin = Origin::Path(file.path().to_owned());
-    let known = door::open::<()>(&origin, source::Options::default(), Tells::CALLS)?;
+    let origin = InputName::Path(file.path().to_owned());
+    let known = open::open_input::<()>(&origin, source::Options::default(), Provides::CALLS)?;
     let (options, mut rows) = (
         Options {
             jobs: 2,
@@ -49,9 +49,9 @@ fn read(bytes: &[u8]) -> Result<()> {
         rows += part.0;
         Ok(())
     };
-    let account = known.records(
+    let account = known.read_records(
         options,
-        &mut Twice::default(),
+        &mut DuplicateInputs::default(),
         Counted::default,
         |_| {},
         sink,

@@ -8,10 +8,15 @@ use nccl_pipe_fuzz::{Nobody, alike, log, written};
 
 fuzz_target!(|data: &[u8]| {
     alike(&log(data), |origins, options, report| {
-        let found = net::net(origins, options, report, &Nobody)?;
+        let found = net::read_net(origins, options, report, &Nobody)?;
         let mut graph = Vec::new();
-        pairs::dot(&found, &mut graph).expect("memory");
-        let facts = [false, true].map(|hosts| table::grid(&found, &table::Options { hosts }));
-        Ok((facts.map(written), written(pairs::grid(&found)), graph))
+        pairs::write_dot(&found, &mut graph).expect("memory");
+        let facts =
+            [false, true].map(|hosts| table::build_net_grid(&found, &table::Options { hosts }));
+        Ok((
+            facts.map(written),
+            written(pairs::build_pair_grid(&found)),
+            graph,
+        ))
     });
 });

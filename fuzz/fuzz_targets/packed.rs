@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::log::mend::blocks::REJOIN;
+use nccl_pipe::log::mend::blocks::BLOCK_REJOINER;
 use nccl_pipe::source::{Input, Options};
 use nccl_pipe_fuzz::{Work, gzip};
 use std::io::Read;
@@ -13,10 +13,14 @@ use std::io::Read;
 fn read(bytes: &[u8]) -> Option<Vec<u8>> {
     let work = Work::default();
     let origin = work.file("x", bytes);
-    let input = Input::open(&origin, Options::default(), REJOIN).ok()?;
-    let _ = input.head();
+    let input = Input::open(&origin, Options::default(), BLOCK_REJOINER).ok()?;
+    let _ = input.read_head();
     let mut out = Vec::new();
-    let read = input.reader().ok()?.take(1 << 22).read_to_end(&mut out);
+    let read = input
+        .open_reader()
+        .ok()?
+        .take(1 << 22)
+        .read_to_end(&mut out);
     read.ok().map(|_| out)
 }
 

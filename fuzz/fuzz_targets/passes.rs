@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::stages::comms::{self, Form};
+use nccl_pipe::stages::comms::{self, RowForm};
 use nccl_pipe::stages::steps;
 use nccl_pipe_fuzz::{Nobody, Work, alike, drawn, options, report, write};
 use std::io::Write;
@@ -42,18 +42,22 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let table = comms::Options {
-        form: Form::Csv,
+        form: RowForm::Csv,
         ..comms::Options::default()
     };
     alike(&log, |origins, options, report| {
         let mut csv = Vec::new();
-        comms::rows(origins, options, &table, report, &Nobody, &mut csv)?;
+        comms::write_rows(origins, options, &table, report, &Nobody, &mut csv)?;
         // A host of a damaged line has no line end: a row is a line.
-        assert_eq!(rows(&csv), 1 + report.total().calls, "a row for each call");
+        assert_eq!(
+            rows(&csv),
+            1 + report.total_account().calls,
+            "a row for each call"
+        );
         let mut unique = Vec::new();
-        comms::unique(origins, options, &table, report, &Nobody, &mut unique)?;
+        comms::write_unique_rows(origins, options, &table, report, &Nobody, &mut unique)?;
         let mut lines = Vec::new();
-        let found = steps::lines(origins, options, report, &Nobody, &mut lines);
+        let found = steps::write_step_lines(origins, options, report, &Nobody, &mut lines);
         Ok((csv, unique, found.is_ok(), lines))
     });
     // Read in blocks: what is mapped must not be cut.
@@ -67,8 +71,8 @@ fuzz_target!(|data: &[u8]| {
         };
         let mut report = report();
         let _ = match stage {
-            0 => comms::rows(&origins, &read, &table, &mut report, &Nobody, &mut out),
-            _ => steps::lines(&origins, &read, &mut report, &Nobody, &mut out),
+            0 => comms::write_rows(&origins, &read, &table, &mut report, &Nobody, &mut out),
+            _ => steps::write_step_lines(&origins, &read, &mut report, &Nobody, &mut out),
         };
     }
 });

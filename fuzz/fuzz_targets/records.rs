@@ -14,16 +14,22 @@ fuzz_target!(|data: &[u8]| {
     alike(&record, |origins, options, report| {
         let mut table = Vec::new();
         let all = comms::Options::default();
-        comms::rows(origins, options, &all, report, &Nobody, &mut table)?;
+        comms::write_rows(origins, options, &all, report, &Nobody, &mut table)?;
         Ok(table)
     });
     let work = Work::default();
     let origins = [work.file("record", &record)];
     let source = source::Options { mmap: false };
-    if let Ok(found) = proxy::read(&origins, source, false, &mut report()) {
-        written(proxy::grid(&found, &proxy::Options::default()));
-        written(proxy::incomplete(&found));
+    if let Ok(found) = proxy::read_proxy_operations(&origins, source, false, &mut report()) {
+        written(proxy::proxy_sums_grid(&found, &proxy::Options::default()));
+        written(proxy::incomplete_ops_grid(&found));
     }
     let options = options(1, true);
-    let _ = check::check(&origins, &options, JobLiveness::Unknown, &mut report(), &Nobody);
+    let _ = check::check(
+        &origins,
+        &options,
+        JobLiveness::Unknown,
+        &mut report(),
+        &Nobody,
+    );
 });

@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::grammar::trainer::{Mark, Recogniser};
+use nccl_pipe::grammar::trainer::{Recogniser, TrainerMark};
 
 /// Parts of patterns; any bytes seldom make one.
 const PARTS: [&str; 16] = [
@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok((pattern, text)) = drawn(&mut Unstructured::new(data)) else {
         return;
     };
-    let recogniser = match Recogniser::regex(&pattern) {
+    let recogniser = match Recogniser::for_pattern(&pattern) {
         Ok(recogniser) => recogniser,
         Err(why) => {
             // It repeats the pattern, which may have line ends; where it is printed they are escaped.
@@ -61,7 +61,7 @@ fuzz_target!(|data: &[u8]| {
             );
             assert!(record.end <= line.len(), "{found:?}");
             at = record.end;
-            if let Mark::Step(step) = record.mark {
+            if let TrainerMark::Step(step) = record.mark {
                 assert!(step.time_s.is_none_or(f64::is_finite), "{step:?}");
             }
         }

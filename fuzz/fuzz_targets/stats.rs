@@ -18,8 +18,8 @@ fuzz_target!(|data: &[u8]| {
     for header in HEADERS {
         let text = [header, data].concat();
         for by_grid in [false, true] {
-            let read = stats::parse(&text, by_grid);
-            assert_eq!(read.account.decided(), read.account.lines);
+            let read = stats::parse_stats(&text, by_grid);
+            assert_eq!(read.account.count_decided_lines(), read.account.lines);
             assert!(read.kernels.iter().all(|kernel| !kernel.name.is_empty()));
             assert!(read.kernels.len() as u64 <= read.account.lines);
         }

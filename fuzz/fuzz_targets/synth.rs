@@ -9,7 +9,8 @@ use nccl_pipe::stages::steps;
 use nccl_pipe::synth::fault::{Fault, FaultKind};
 use nccl_pipe::synth::options::size;
 use nccl_pipe::synth::options::{
-    Damage, End, HostStyle, Layout, Nccl, Net, Options, Prefix, Strategy, Timestamps, Trainer,
+    Damage, HostStyle, LogLayout, Nccl, Options, Prefix, Strategy, SynthEnd, SynthNet,
+    SynthTrainer, Timestamps,
 };
 use nccl_pipe::synth::{StreamSink, generate};
 use nccl_pipe_fuzz::{Nobody, Work, adds_up, options as read, report};
@@ -65,7 +66,7 @@ fn drawn(u: &mut Unstructured<'_>) -> Result<Options> {
         eval_every: maybe(u)?,
         tail_calls: u.arbitrary()?,
         nccl: *u.choose(Nccl::ALL)?,
-        trainer: *u.choose(Trainer::ALL)?,
+        trainer: *u.choose(SynthTrainer::ALL)?,
         every_rank: u.arbitrary()?,
         prefix: *u.choose(Prefix::ALL)?,
         timestamps: *u.choose(Timestamps::ALL)?,
@@ -73,19 +74,19 @@ fn drawn(u: &mut Unstructured<'_>) -> Result<Options> {
         init: u.arbitrary()?,
         split: u.arbitrary()?,
         net: match u.arbitrary()? {
-            true => Some(*u.choose(Net::ALL)?),
+            true => Some(*u.choose(SynthNet::ALL)?),
             false => None,
         },
         nvls: u.arbitrary()?,
         tuning: u.arbitrary()?,
         host_style: *u.choose(HostStyle::ALL)?,
         zero_counts: u.arbitrary()?,
-        layout: *u.choose(Layout::ALL)?,
+        layout: *u.choose(LogLayout::ALL)?,
         size: None,
         damage,
         fault: text.parse().ok(),
         lead: u.ratio(1, 3)?.then(|| u.int_in_range(0..=4)).transpose()?,
-        end: *u.choose(End::ALL)?,
+        end: *u.choose(SynthEnd::ALL)?,
     })
 }
 
@@ -106,10 +107,10 @@ fuzz_target!(|data: &[u8]| {
     };
     let work = Work::default();
     let (origin, mut report) = (work.file("x.log", &log), report());
-    let _ = steps::list(&[origin], &read(1, true), &mut report, &Nobody, None);
-    let account = report.total();
+    let _ = steps::list_steps(&[origin], &read(1, true), &mut report, &Nobody, None);
+    let account = report.total_account();
     adds_up(account);
-    let unfinished = u64::from(options.end == End::Cut);
+    let unfinished = u64::from(options.end == SynthEnd::Cut);
     assert_eq!(account.lines, truth.lines + unfinished, "{options:?}");
     if options.damage.is_empty() {
         assert_eq!(account.calls, truth.calls, "{options:?}");

@@ -5,12 +5,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::error::Result;
-use nccl_pipe::formats::lines::{Options, Rows};
-use nccl_pipe::formats::{Tells, door};
-use nccl_pipe::members::twice::Twice;
+use nccl_pipe::formats::lines::{Options, RowVisitor};
+use nccl_pipe::formats::{Provides, open};
+use nccl_pipe::members::duplicate_inputs::DuplicateInputs;
 use nccl_pipe::output::table::{Row, csv_header};
 use nccl_pipe::report::account::Account;
-use nccl_pipe::source::{self, Origin};
+use nccl_pipe::source::{self, InputName};
 use nccl_pipe_fuzz::adds_up;
 use std::io::Write;
 use tempfile::NamedTempFile;
@@ -22,8 +22,8 @@ struct Written {
     rows: u64,
 }
 
-impl Rows for Written {
-    fn row(&mut self, row: &Row<'_>) {
+impl RowVisitor for Written {
+    fn visit_row(&mut self, row: &Row<'_>) {
         row.csv(&mut self.csv);
         self.rows += 1;
     }
@@ -33,8 +33,8 @@ impl Rows for Written {
 fn read(bytes: &[u8]) -> Result<(Vec<u8>, Account, u64)> {
     let mut file = NamedTempFile::new().expect("a temporary file");
     file.write_all(bytes).expect("room for it");
-    let origin = Origin::Path(file.path().to_owned());
-    let known = door::open::<()>(&origin, source::Options::default(), Tells::CALLS)?;
+    let origin = InputName::Path(file.path().to_owned());
+    let known = open::open_input::<()>(&origin, source::Options::default(), Provides::CALLS)?;
     let options = Options {
         jobs: 2,
         strict: false,
@@ -45,8 +45,8 @@ fn read(bytes: &[u8]) -> Result<(Vec<u8>, Account, u64)> {
         rows += part.rows;
         Ok(())
     };
-    let twice = &mut Twice::default();
-    let account = known.records(options, twice, Written::default, |_| {}, sink)?;
+    let twice = &mut DuplicateInputs::default();
+    let account = known.read_records(options, twice, Written::default, |_| {}, sink)?;
     Ok((csv, account, rows))
 }
 

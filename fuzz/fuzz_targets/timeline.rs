@@ -4,7 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::log::timeline::{Gap, Marker, Options, Present, Timeline, Window, resolve};
+use nccl_pipe::log::timeline::{
+    GapKind, MarkerSide, Options, PresentSteps, StepTimeline, StepWindow, resolve_timeline,
+};
 use nccl_pipe::log::walk;
 use nccl_pipe_fuzz::RECOGNISER;
 
@@ -38,38 +40,47 @@ fn lines(data: &[u8]) -> Vec<u8> {
 }
 
 fn hold(text: &[u8]) {
-    let scanned = walk::scan(text, (0, true), &RECOGNISER, false, ());
+    let scanned = walk::walk_bytes(
+        text,
+        walk::ChunkPlace {
+            offset: 0,
+            is_quiet: true,
+        },
+        &RECOGNISER,
+        false,
+        (),
+    );
     for (marker, as_printed) in [
-        (Marker::End, false),
-        (Marker::End, true),
-        (Marker::Start, false),
+        (MarkerSide::End, false),
+        (MarkerSide::End, true),
+        (MarkerSide::Start, false),
     ] {
         let options = Options {
             marker,
             as_printed,
             ..Options::default()
         };
-        let timeline: Timeline = resolve(&scanned.marks, &[], &options);
+        let timeline: StepTimeline = resolve_timeline(&scanned.marks, &[], &options);
         assert_eq!(timeline.gaps.len(), scanned.marks.len() + 1);
         for (at, gap) in timeline.gaps.iter().enumerate() {
-            if let Gap::Step(step) = gap {
+            if let GapKind::Step(step) = gap {
                 assert!((*step as usize) < timeline.steps.len());
                 assert!(timeline.step_of(at).is_some());
             }
         }
-        assert!(timeline.interval() >= 1 || timeline.steps.is_empty());
-        let mut present = Present::default();
-        present.add(&timeline);
+        assert!(timeline.line_interval() >= 1 || timeline.steps.is_empty());
+        let mut present = PresentSteps::default();
+        present.add_timeline(&timeline);
         for step in &timeline.steps {
             assert!(step.time_s.is_none_or(f64::is_finite), "{step:?}");
-            let one = Window {
+            let one = StepWindow {
                 from: step.step,
                 to: step.step,
             };
-            assert_eq!(present.check(&one), Ok(()), "a step that is there");
+            assert_eq!(present.check_window(&one), Ok(()), "a step that is there");
         }
-        let _ = present.demand(Some(&Window { from: 3, to: 7 }));
-        let _ = present.describe();
+        let _ = present.check_demand(Some(&StepWindow { from: 3, to: 7 }));
+        let _ = present.describe_steps();
     }
 }
 

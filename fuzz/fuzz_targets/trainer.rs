@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::grammar::trainer::{Mark, Recogniser};
+use nccl_pipe::grammar::trainer::{Recogniser, TrainerMark};
 use std::sync::LazyLock;
 
 static RECOGNISER: LazyLock<Recogniser> = LazyLock::new(Recogniser::all);
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
             );
             assert!(record.end <= line.len(), "{found:?}");
             at = record.end;
-            if let Mark::Step(step) = record.mark {
+            if let TrainerMark::Step(step) = record.mark {
                 assert!(step.time_s.is_none_or(f64::is_finite), "{step:?}");
                 assert!(step.tflops.is_none_or(f64::is_finite), "{step:?}");
             }

@@ -8,8 +8,10 @@ use nccl_pipe_fuzz::{Nobody, alike, log, written};
 
 fuzz_target!(|data: &[u8]| {
     alike(&log(data), |origins, options, report| {
-        let found = tuning::tuning(origins, options, report, &Nobody)?;
-        let grid = |(channels, sizes)| table::grid(&found, &table::Options { channels, sizes });
+        let found = tuning::read_tuning(origins, options, report, &Nobody)?;
+        let grid = |(channels, sizes)| {
+            table::build_crossover_grid(&found, &table::Options { channels, sizes })
+        };
         Ok([(false, false), (true, true)].map(grid).map(written))
     });
 });

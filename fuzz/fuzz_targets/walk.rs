@@ -5,17 +5,21 @@
 
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::log::walk;
-use nccl_pipe::source::Place;
+use nccl_pipe::source::CutPlace;
 use nccl_pipe_fuzz::adds_up;
 use nccl_pipe_fuzz::answer::{lines, read};
 
 fuzz_target!(|bytes: &[u8]| {
-    let whole = read(bytes, &[], walk::scan);
+    let whole = read(bytes, &[], walk::walk_bytes);
     adds_up(&whole.account);
     assert_eq!(whole.account.lines, lines(bytes), "lines of the log");
     let ends = memchr::memchr_iter(b'\n', bytes).map(|i| i + 1);
     let cuts: Vec<usize> = ends
-        .filter(|&i| i < bytes.len() && walk::place(&bytes[..i], true) != Place::Within)
+        .filter(|&i| i < bytes.len() && walk::classify_cut(&bytes[..i], true) != CutPlace::Within)
         .collect();
-    assert_eq!(whole, read(bytes, &cuts, walk::scan), "cut at {cuts:?}");
+    assert_eq!(
+        whole,
+        read(bytes, &cuts, walk::walk_bytes),
+        "cut at {cuts:?}"
+    );
 });

@@ -1,13 +1,13 @@
 //! What a whole log gives, walked in pieces and merged.
 
 use crate::RECOGNISER;
-use nccl_pipe::formats::log::Log;
-use nccl_pipe::formats::log::walk::{self, Call, Said, Scanned, Torn, Visit};
 use nccl_pipe::grammar::coll::Coll;
-use nccl_pipe::grammar::trainer::{Mark, Recogniser};
-use nccl_pipe::members::{Merged, Renumbered};
+use nccl_pipe::grammar::trainer::{Recogniser, TrainerMark};
+use nccl_pipe::log::LogState;
+use nccl_pipe::log::walk::{self, ChunkResult, LogCall, LogVisitor, MessageLine, RepairedCall};
+use nccl_pipe::members::{MergedMembers, MergedNumbers};
 use nccl_pipe::report::account::Account;
-use nccl_pipe::source::Place;
+use nccl_pipe::source::CutPlace;
 
 /// Keeps what is told of the calls and of the other lines, each with its gap, and where calls of
 /// torn lines go.
@@ -24,11 +24,11 @@ fn told(coll: &Coll<'_>, tid: Option<u64>, time: &[u8]) -> String {
     format!("{coll:?} {tid:?} {}", time.escape_ascii())
 }
 
-impl Visit for Keep {
+impl LogVisitor for Keep {
     const MESSAGES: bool = true;
     const FOREIGN: bool = true;
 
-    fn message(&mut self, said: &Said<'_>) {
+    fn message(&mut self, said: &MessageLine<'_>) {
         let (message, at) = (&said.message, said.at);
         self.told.push((self.gap, format!("{at} {message:?}")));
     }
@@ -37,7 +37,7 @@ impl Visit for Keep {
         self.foreign.push((number, line.escape_ascii().to_string()));
     }
 
-    fn call(&mut self, call: &Call<'_>) {
+    fn call(&mut self, call: &LogCall<'_>) {
         let told = told(&call.coll, call.tid, call.time);
         self.told.push((self.gap, told));
     }
@@ -50,8 +50,8 @@ impl Visit for Keep {
         self.slots.push((self.told.len(), self.gap));
     }
 
-    fn torn(&mut self, calls: &[Torn<'_>]) {
-        for Torn { slot, call, .. } in calls.iter().rev() {
+    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
+        for RepairedCall { slot, call, .. } in calls.iter().rev() {
             let (at, gap) = self.slots[*slot as usize];
             let told = told(&call.coll, call.tid, call.time);
             self.told.insert(at, (gap, told));
@@ -69,7 +69,7 @@ pub struct Answer {
     /// The lines that are not NCCL's, by number.
     pub foreign: Vec<(u64, String)>,
     /// Where its marks begin, and in which line.
-    pub marks: Vec<(u64, u64, Mark)>,
+    pub marks: Vec<(u64, u64, TrainerMark)>,
 }
 
 /// Reads a log that is cut at `cuts`, each piece by `scan`, which is told whether a line may wait
@@ -77,35 +77,45 @@ pub struct Answer {
 pub fn read(
     bytes: &[u8],
     cuts: &[usize],
-    scan: impl Fn(&[u8], walk::ChunkPlace, &Recogniser, bool, Keep) -> Scanned<Keep>,
+    scan: impl Fn(&[u8], walk::ChunkPlace, &Recogniser, bool, Keep) -> ChunkResult<Keep>,
 ) -> Answer {
-    let (mut log, mut merged) = (Log::default(), Merged::default());
-    merged.next_input();
+    let (mut log, mut merged) = (LogState::default(), MergedMembers::default());
+    merged.begin_next_input();
     let (mut told, mut foreign) = (Vec::new(), Vec::new());
     let mut from = 0;
     for &to in cuts.iter().chain([&bytes.len()]) {
         let part = &bytes[from..to];
-        let is_quiet = walk::place(&bytes[..from], true) == Place::Quiet;
+        let is_quiet = walk::classify_cut(&bytes[..from], true) == CutPlace::Quiet;
         let scanned = scan(
             part,
-            walk::ChunkPlace { offset: from as u64, is_quiet },
+            walk::ChunkPlace {
+                offset: from as u64,
+                is_quiet,
+            },
             &RECOGNISER,
             true,
             Keep::default(),
         );
         let a = &scanned.account;
-        assert!(a.decided() <= a.lines, "more lines decided than there are");
+        assert!(
+            a.count_decided_lines() <= a.lines,
+            "more lines decided than there are"
+        );
         assert_eq!(a.lines, lines(part), "lines of a piece");
-        let mut renumbered = Renumbered::default();
-        let part = log.add(scanned, &mut merged, &mut renumbered);
+        let mut renumbered = MergedNumbers::default();
+        let part = log.add_chunk(scanned, &mut merged, &mut renumbered);
         let kept = part.visit;
         let (gap, line) = (part.gap, part.line);
         told.extend(kept.told.into_iter().map(|(g, text)| (g + gap, text)));
         foreign.extend(kept.foreign.into_iter().map(|(n, text)| (n + line, text)));
         from = to;
     }
-    log.end();
-    let marks = log.marks.all().iter().map(|m| (m.start, m.line, m.mark));
+    log.end_log();
+    let marks = log
+        .marks
+        .as_slice()
+        .iter()
+        .map(|m| (m.start, m.line, m.mark));
     Answer {
         told,
         foreign,

@@ -5,15 +5,15 @@ pub mod answer;
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use nccl_pipe::count::calls::{Options, Progress};
-use nccl_pipe::formats::log;
-use nccl_pipe::formats::log::timeline;
 use nccl_pipe::grammar::trainer::Recogniser;
-use nccl_pipe::output::render::look::Look;
+use nccl_pipe::log;
+use nccl_pipe::log::timeline;
+use nccl_pipe::output::render::look::DrawStyle;
 use nccl_pipe::output::render::{Grid, Sheet};
 use nccl_pipe::report::Report;
 use nccl_pipe::report::account::Account;
-use nccl_pipe::source::{self, Origin};
-use nccl_pipe::synth::options::{Layout, Nccl, Net, Prefix, Timestamps, Trainer};
+use nccl_pipe::source::{self, InputName};
+use nccl_pipe::synth::options::{LogLayout, Nccl, Prefix, SynthNet, SynthTrainer, Timestamps};
 use nccl_pipe::synth::{self, StreamSink};
 use std::fmt::Debug;
 use std::io::{Read, Write};
@@ -34,7 +34,7 @@ impl Progress for Nobody {
 
 /// A report that says nothing.
 pub fn report() -> Report {
-    Report::new("fuzz", false, true).silent()
+    Report::new("fuzz", false, true).silenced()
 }
 
 /// How inputs are read: by so many threads, mapped or in blocks.
@@ -70,10 +70,10 @@ impl Work {
     }
 
     /// Writes a file.
-    pub fn file(&self, name: &str, bytes: &[u8]) -> Origin {
+    pub fn file(&self, name: &str, bytes: &[u8]) -> InputName {
         let path = self.path(name);
         write(&path, bytes);
-        Origin::Path(path)
+        InputName::Path(path)
     }
 }
 
@@ -93,14 +93,14 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
 /// give the same, and all lines must be in the account.
 pub fn alike<R: PartialEq + Debug>(
     log: &[u8],
-    stage: impl Fn(&[Origin], &Options, &mut Report) -> nccl_pipe::error::Result<R>,
+    stage: impl Fn(&[InputName], &Options, &mut Report) -> nccl_pipe::error::Result<R>,
 ) {
     let work = Work::default();
     let origins = [work.file("x.log", log)];
     let run = |options: &Options| {
         let mut report = report();
         let given = stage(&origins, options, &mut report).map_err(|e| e.to_string());
-        adds_up(report.total());
+        adds_up(report.total_account());
         given
     };
     let mapped = run(&options(1, true));
@@ -111,24 +111,30 @@ pub fn alike<R: PartialEq + Debug>(
 
 /// Fails unless all lines are in one class.
 pub fn adds_up(a: &Account) {
-    assert_eq!(a.decided(), a.lines, "every line is accounted for");
+    assert_eq!(
+        a.count_decided_lines(),
+        a.lines,
+        "every line is accounted for"
+    );
 }
 
 /// A table as the bytes that are written of it, in all three forms.
 pub fn written(grid: Grid) -> Vec<u8> {
     let sheet = Sheet::from(grid);
     let mut out = Vec::new();
-    sheet.csv(1, &mut out).expect("memory");
-    sheet.jsonl(1, &mut out).expect("memory");
-    sheet.table(&Look::default(), &mut out).expect("memory");
+    sheet.write_csv(1, &mut out).expect("memory");
+    sheet.write_jsonl(1, &mut out).expect("memory");
+    sheet
+        .draw_table(&DrawStyle::default(), &mut out)
+        .expect("memory");
     // A terminal's has fewer columns, and lines of its own below.
-    let terminal = Look {
+    let terminal = DrawStyle {
         width: Some(60),
         rows: Some(20),
         colour: true,
     };
     sheet
-        .table(&terminal, &mut std::io::sink())
+        .draw_table(&terminal, &mut std::io::sink())
         .expect("memory");
     out
 }
@@ -143,14 +149,14 @@ static LOGS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
             layers: 1,
             steps: 2,
             nccl: Nccl::ALL[i % Nccl::ALL.len()],
-            trainer: Trainer::ALL[i / 2 % Trainer::ALL.len()],
+            trainer: SynthTrainer::ALL[i / 2 % SynthTrainer::ALL.len()],
             ..synth::Options::default()
         };
         match i % 6 {
             0 => options.prefix = Prefix::ALL[i / 6 % Prefix::ALL.len()],
             1 => options.timestamps = Timestamps::ALL[i / 6 % Timestamps::ALL.len()],
-            2 => options.layout = Layout::Blocks,
-            3 => options.net = Some(Net::ALL[i / 6 % Net::ALL.len()]),
+            2 => options.layout = LogLayout::Blocks,
+            3 => options.net = Some(SynthNet::ALL[i / 6 % SynthNet::ALL.len()]),
             4 => options.fault = FAULTS[i / 6 % FAULTS.len()].parse().ok(),
             _ => (options.pp, options.tail_calls) = (2, true),
         }

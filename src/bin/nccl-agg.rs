@@ -7,8 +7,6 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
     AroundArgs, FileArgs, GroupArgs, InputArgs, OrderArgs, ProgramRun, RowFormat, StepArgs,
 };
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::agg::{self, nccl_tests};
 use std::process::ExitCode;
 
@@ -73,12 +71,9 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-agg", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-agg", |cli: Cli| {
         cli.file.redirect()?;
-        let mut run = ProgramRun::new("nccl-agg", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-agg", &cli.input, &cli.steps)?;
         let window = run.options.window.is_some();
         let mut by = cli.group.by();
         // Its own column says it.
@@ -104,12 +99,8 @@ pub(crate) fn main() -> ExitCode {
                 }
                 let tally = nccl_tests::nccl_tests_tally(&options);
                 let table = cli.around.output(RowFormat::Table);
-                let (all, _) = run.count_calls(
-                    &options.by,
-                    &tally,
-                    &table,
-                    (&options, agg::agg_sheet, false),
-                )?;
+                let (all, _) =
+                    run.count_calls(&options.by, &tally, &table, &options, agg::agg_sheet, false)?;
                 let lines = nccl_tests::write_test_commands(&all, &options);
                 cli.around.refuse_row_options()?;
                 cli::with_stdout(|out| out.write_all(&lines).context("cannot write the output"))?;
@@ -122,15 +113,16 @@ pub(crate) fn main() -> ExitCode {
             &options.by,
             &tally,
             &output,
-            (&options, agg::agg_sheet, false),
+            &options,
+            agg::agg_sheet,
+            false,
         )?;
-        let chain = || agg::agg_chain(&all, &options);
-        cli::print_remaining_rows(
-            || agg::agg_sheet(&all, &options),
-            Some(chain),
-            (&output, run.options.log.jobs),
-            (&run.report, Some(&early)),
-        )?;
+        output
+            .printer(&run.report)
+            .with_jobs(run.options.log.jobs)
+            .with_chain(|| agg::agg_chain(&all, &options))
+            .after_live_rows(&early)
+            .print(|| agg::agg_sheet(&all, &options))?;
         Ok(run.finish())
     })
 }

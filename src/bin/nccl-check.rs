@@ -6,7 +6,6 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
     AroundArgs, FileArgs, InputArgs, OrderArgs, ProgramRun, RowFormat, StepLineArgs,
 };
-use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::Report;
 use nccl_pipe::stages::check::answer::expect::{
@@ -129,10 +128,7 @@ enum CheckFormat {
 }
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-check", || {
-        let Some(mut cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-check", |mut cli: Cli| {
         cli.file.redirect()?;
         if cli.steps.is_some() {
             bail!(
@@ -141,7 +137,7 @@ pub(crate) fn main() -> ExitCode {
             );
         }
         let steps = std::mem::take(&mut cli.lines).into();
-        let mut run = ProgramRun::new("nccl-check", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-check", &cli.input, &steps)?;
         let now = match cli.running {
             true => JobLiveness::Running,
             false => JobLiveness::Unknown,
@@ -220,10 +216,5 @@ fn write_findings(
         None => table::findings_grid(checked),
     };
     let output = cli.around.output(format).ordered(&cli.order);
-    cli::print_sheet(
-        || grid.into(),
-        None::<fn() -> Vec<u8>>,
-        (&output, 1),
-        report,
-    )
+    output.printer(report).print(|| grid.into())
 }

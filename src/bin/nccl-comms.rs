@@ -9,8 +9,6 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
     AroundArgs, ByteSize, CommAddress, FileArgs, InputArgs, ProgramRun, RowFormat, StepArgs,
 };
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::{Report, count_phrase};
 use nccl_pipe::source::InputName;
 use nccl_pipe::stages::comms::{self, CallFilter, CommsRowOrder, Options, RowForm};
@@ -253,10 +251,7 @@ fn build_filter(cli: &Cli) -> anyhow::Result<CallFilter> {
 }
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-comms", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-comms", |cli: Cli| {
         // --format param writes a file for each rank into the folder of --output.
         if cli.format != Some(CommsFormat::Param) {
             cli.file.redirect()?;
@@ -277,7 +272,7 @@ pub(crate) fn main() -> ExitCode {
             },
             hold: usize::try_from(cli.hold.0).unwrap_or(usize::MAX),
         };
-        let mut run = ProgramRun::new("nccl-comms", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-comms", &cli.input, &cli.steps)?;
         run.options.timeline.none = cli.no_steps;
         let ProgramRun {
             origins,

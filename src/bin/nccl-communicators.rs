@@ -3,8 +3,6 @@
 use clap::Parser;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, RowFormat, StepArgs};
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::communicators;
 use std::process::ExitCode;
 
@@ -65,17 +63,9 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-communicators", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-communicators", |cli: Cli| {
         cli.file.redirect()?;
-        let mut run = ProgramRun::new(
-            "nccl-communicators",
-            &cli.input,
-            &cli.steps,
-            cli::AWK_WINDOW,
-        )?;
+        let mut run = ProgramRun::new("nccl-communicators", &cli.input, &cli.steps)?;
         let found = communicators::read_communicators(
             &run.origins,
             &run.options,
@@ -88,12 +78,7 @@ pub(crate) fn main() -> ExitCode {
             (false, RowFormat::Table) => communicators::build_terminal_grid(&found),
             (false, _) => communicators::build_communicator_grid(&found),
         };
-        cli::print_sheet(
-            || grid.into(),
-            None::<fn() -> Vec<u8>>,
-            (&output, 1),
-            &run.report,
-        )?;
+        output.printer(&run.report).print(|| grid.into())?;
         Ok(run.finish())
     })
 }

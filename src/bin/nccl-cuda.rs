@@ -4,8 +4,6 @@ use anyhow::bail;
 use clap::Parser;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::cuda::{self, Options};
 use std::process::ExitCode;
 
@@ -47,10 +45,7 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-cuda", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-cuda", |cli: Cli| {
         cli.file.redirect()?;
         let every = cli.every.unwrap_or(1.0);
         if !(1e-6..=1e9).contains(&every) {
@@ -60,9 +55,7 @@ pub(crate) fn main() -> ExitCode {
             every_ns: (every * 1e9) as u64,
             gaps: cli.gaps.unwrap_or(0).min(100_000),
         };
-        ProgramRun::refuse_follow("nccl-cuda", &cli.input)?;
-        let steps = StepArgs::default();
-        let mut run = ProgramRun::new("nccl-cuda", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::of_whole_logs("nccl-cuda", &cli.input, &StepArgs::default())?;
         let strict = run.options.log.strict;
         let source = run.options.source;
         let found = cuda::read_cuda_logs(&run.origins, source, options, strict, &mut run.report)?;
@@ -71,12 +64,7 @@ pub(crate) fn main() -> ExitCode {
             (_, Some(_)) => cuda::gaps_grid(&found).into(),
             (None, None) => cuda::functions_grid(&found).into(),
         };
-        cli::print_sheet(
-            sheet,
-            None::<fn() -> Vec<u8>>,
-            (&cli.format.get(), 1),
-            &run.report,
-        )?;
+        cli.format.get().printer(&run.report).print(sheet)?;
         cuda::report_differences(&found, &run.report);
         Ok(run.finish())
     })

@@ -7,7 +7,6 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
     FileArgs, FormatArgs, InputArgs, PercentShare, ProgramRun, RowFormat, StepArgs,
 };
-use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::Report;
 use nccl_pipe::stages::diff::{self, Options, row, run};
@@ -80,16 +79,12 @@ Exit codes: 0 nothing changed, 1 something changed or some input was damaged (st
 which), 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-diff", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-diff", |cli: Cli| {
         cli.file.redirect()?;
         ProgramRun::refuse_follow("nccl-diff", &cli.input)?;
         let sides: Vec<_> = cli.input.files.chunks(1).collect();
         let (input, steps) = (&cli.input, &cli.steps);
-        let (mut read, sides) =
-            ProgramRun::new_with_sides("nccl-diff", input, steps, cli::AWK_WINDOW, &sides)?;
+        let (mut read, sides) = ProgramRun::new_with_sides("nccl-diff", input, steps, &sides)?;
         let tolerance = cli.tolerance.0;
         let times = cli.time_tolerance.map_or_else(
             || tolerance.max(Options::default().time_tolerance),
@@ -114,13 +109,9 @@ pub(crate) fn main() -> ExitCode {
         let rows = diff::diff_runs(&a, &b, &options, &read.report);
         let output = cli.format.get();
         if !(rows.is_empty() && output.format == RowFormat::Table) {
-            let none = None::<fn() -> Vec<u8>>;
-            cli::print_sheet(
-                || row::build_grid(&rows).into(),
-                none,
-                (&output, 1),
-                &read.report,
-            )?;
+            output
+                .printer(&read.report)
+                .print(|| row::build_grid(&rows).into())?;
         }
         let end = read.finish();
         Ok(report_end(rows.len(), &options, end, &read.report))

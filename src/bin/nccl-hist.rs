@@ -9,8 +9,6 @@ use nccl_pipe::program::cli::{
     ByteSize, ChainFormatArgs, FileArgs, GroupArgs, InputArgs, ProgramRun, RowFormat, StepArgs,
     SvgArgs,
 };
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::pictures::{self, PictureTable};
 use nccl_pipe::stages::{hist, timed};
 use std::process::ExitCode;
@@ -74,12 +72,9 @@ fn build_sheet<'c>(all: &'c CountedCalls, options: &'c hist::Options, bars: bool
 }
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-hist", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-hist", |cli: Cli| {
         cli.file.redirect()?;
-        let mut run = ProgramRun::new("nccl-hist", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-hist", &cli.input, &cli.steps)?;
         let mut options = hist::Options {
             by: cli.group.by(),
             basis: cli.group.basis(),
@@ -101,11 +96,9 @@ pub(crate) fn main() -> ExitCode {
             &options.by,
             &tally,
             &output,
-            (
-                &options,
-                |all, options| build_sheet(all, options, false),
-                cli.svg.is_wanted(),
-            ),
+            &options,
+            |all, options| build_sheet(all, options, false),
+            cli.svg.is_wanted(),
         )?;
         if cli.time {
             timed::report_untimed_calls(&all, &run.report)?;
@@ -117,13 +110,12 @@ pub(crate) fn main() -> ExitCode {
             )
         };
         cli.svg.write_picture(picture, &run.report)?;
-        let chain = || hist::hist_chain(&all, &options);
-        cli::print_remaining_rows(
-            || build_sheet(&all, &options, output.format == RowFormat::Table),
-            Some(chain),
-            (&output, run.options.log.jobs),
-            (&run.report, Some(&early)),
-        )?;
+        output
+            .printer(&run.report)
+            .with_jobs(run.options.log.jobs)
+            .with_chain(|| hist::hist_chain(&all, &options))
+            .after_live_rows(&early)
+            .print(|| build_sheet(&all, &options, output.format == RowFormat::Table))?;
         Ok(run.finish())
     })
 }

@@ -3,8 +3,6 @@
 use clap::Parser;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::kernels::{self, KernelGrouping, KernelReadOptions};
 use std::process::ExitCode;
 
@@ -57,16 +55,11 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-kernels", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-kernels", |cli: Cli| {
         cli.file.redirect()?;
         let mut options = kernels::Options::default();
         options.by.extend(&cli.by);
-        ProgramRun::refuse_follow("nccl-kernels", &cli.input)?;
-        let steps = StepArgs::default();
-        let mut run = ProgramRun::new("nccl-kernels", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::of_whole_logs("nccl-kernels", &cli.input, &StepArgs::default())?;
         let reading = KernelReadOptions {
             source: run.options.source,
             strict: run.options.log.strict,
@@ -78,12 +71,7 @@ pub(crate) fn main() -> ExitCode {
             cli::with_stdout(|out| Ok(out.write_all(&text)?))?;
         } else {
             let sheet = || kernels::build_grid(found, &options).into();
-            cli::print_sheet(
-                sheet,
-                None::<fn() -> Vec<u8>>,
-                (&cli.format.get(), 1),
-                &run.report,
-            )?;
+            cli.format.get().printer(&run.report).print(sheet)?;
         }
         Ok(run.finish())
     })

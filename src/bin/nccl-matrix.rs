@@ -6,7 +6,6 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
     AroundArgs, FileArgs, InputArgs, OrderArgs, ProgramRun, RowFormat, StepArgs, SvgArgs,
 };
-use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::matrix::cells::TrafficUnit;
 use nccl_pipe::stages::matrix::{
@@ -154,13 +153,9 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-matrix", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-matrix", |cli: Cli| {
         cli.file.redirect()?;
-        ProgramRun::refuse_follow("nccl-matrix", &cli.input)?;
-        let mut run = ProgramRun::new("nccl-matrix", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::of_whole_logs("nccl-matrix", &cli.input, &cli.steps)?;
         let ends = cli.by.iter().rev().find_map(|by| match by {
             MatrixByArg::Rank => Some(EndpointLevel::Ranks),
             MatrixByArg::Device => Some(EndpointLevel::Devices),
@@ -221,7 +216,7 @@ pub(crate) fn main() -> ExitCode {
         };
         let sheet = || matrix.sheet(options.by_step);
         let output = cli.around.output(format).ordered(&cli.order);
-        cli::print_sheet(sheet, None::<fn() -> Vec<u8>>, (&output, 1), &run.report)?;
+        output.printer(&run.report).print(sheet)?;
         Ok(run.finish())
     })
 }
@@ -265,12 +260,7 @@ fn write_accesses(
             };
             let grid = snoopie::views::access_grid(&runs, by);
             let output = cli.around.output(format).ordered(&cli.order);
-            cli::print_sheet(
-                || grid.into(),
-                None::<fn() -> Vec<u8>>,
-                (&output, 1),
-                &run.report,
-            )?;
+            output.printer(&run.report).print(|| grid.into())?;
         }
         (None, Some(folder)) => {
             cli.around.refuse_row_options()?;

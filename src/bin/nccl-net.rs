@@ -4,8 +4,6 @@ use anyhow::Context;
 use clap::Parser;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::net::hops::{self, HopGraph};
 use nccl_pipe::stages::net::{self, pairs, table};
 use std::process::ExitCode;
@@ -78,13 +76,9 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-net", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-net", |cli: Cli| {
         cli.file.redirect()?;
-        let steps = StepArgs::default();
-        let mut run = ProgramRun::new("nccl-net", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-net", &cli.input, &StepArgs::default())?;
         let found = net::read_net(&run.origins, &run.options, &mut run.report, &run.bar)?;
         if cli.dot {
             cli.format.refuse_row_options()?;
@@ -98,12 +92,10 @@ pub(crate) fn main() -> ExitCode {
                 (.., true) => hops::build_hop_grid(&found, HopGraph::Trees),
                 _ => table::build_net_grid(&found, &table::Options { hosts: cli.hosts }),
             };
-            cli::print_sheet(
-                || grid.into(),
-                None::<fn() -> Vec<u8>>,
-                (&cli.format.get(), 1),
-                &run.report,
-            )?;
+            cli.format
+                .get()
+                .printer(&run.report)
+                .print(|| grid.into())?;
         }
         Ok(run.finish())
     })

@@ -6,8 +6,6 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
     ChainFormatArgs, FileArgs, GroupArgs, InputArgs, ProgramRun, RowFormat, StepArgs, SvgArgs,
 };
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::pictures::{self, PictureTable};
 use nccl_pipe::stages::{ops, timed};
 use std::process::ExitCode;
@@ -62,12 +60,9 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-ops", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-ops", |cli: Cli| {
         cli.file.redirect()?;
-        let mut run = ProgramRun::new("nccl-ops", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-ops", &cli.input, &cli.steps)?;
         let window = run.options.window.is_some();
         let options = ops::Options {
             by: cli.group.by(),
@@ -88,7 +83,9 @@ pub(crate) fn main() -> ExitCode {
             &options.by,
             &tally,
             &output,
-            (&options, sheet, cli.svg.is_wanted()),
+            &options,
+            sheet,
+            cli.svg.is_wanted(),
         )?;
         if cli.time {
             timed::report_untimed_calls(&all, &run.report)?;
@@ -96,13 +93,12 @@ pub(crate) fn main() -> ExitCode {
         let picture =
             || pictures::draw_table(PictureTable::Operations, &sheet(&all, &options).to_grid());
         cli.svg.write_picture(picture, &run.report)?;
-        let chain = || ops::ops_chain(&all, &options);
-        cli::print_remaining_rows(
-            || sheet(&all, &options),
-            Some(chain),
-            (&output, run.options.log.jobs),
-            (&run.report, Some(&early)),
-        )?;
+        output
+            .printer(&run.report)
+            .with_jobs(run.options.log.jobs)
+            .with_chain(|| ops::ops_chain(&all, &options))
+            .after_live_rows(&early)
+            .print(|| sheet(&all, &options))?;
         Ok(run.finish())
     })
 }

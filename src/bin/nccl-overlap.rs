@@ -3,8 +3,6 @@
 use clap::Parser;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs, SvgArgs};
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::overlap::{self, Options, OverlapGrouping, ShareWindow};
 use nccl_pipe::stages::pictures::{self, PictureTable};
 use std::process::ExitCode;
@@ -62,10 +60,7 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-overlap", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-overlap", |cli: Cli| {
         cli.file.redirect()?;
         let options = Options {
             window: ShareWindow::parse(&cli.window),
@@ -73,9 +68,7 @@ pub(crate) fn main() -> ExitCode {
             merge: cli.merge_devices,
             comm: cli.comm_kernels,
         };
-        ProgramRun::refuse_follow("nccl-overlap", &cli.input)?;
-        let steps = StepArgs::default();
-        let mut run = ProgramRun::new("nccl-overlap", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::of_whole_logs("nccl-overlap", &cli.input, &StepArgs::default())?;
         let strict = run.options.log.strict;
         let source = run.options.source;
         let rows = overlap::read_overlap(&run.origins, source, &options, strict, &mut run.report)?;
@@ -83,12 +76,7 @@ pub(crate) fn main() -> ExitCode {
         let picture =
             || pictures::draw_table(PictureTable::Overlap, &overlap::build_grid(&rows, &options));
         cli.svg.write_picture(picture, &run.report)?;
-        cli::print_sheet(
-            sheet,
-            None::<fn() -> Vec<u8>>,
-            (&cli.format.get(), 1),
-            &run.report,
-        )?;
+        cli.format.get().printer(&run.report).print(sheet)?;
         Ok(run.finish())
     })
 }

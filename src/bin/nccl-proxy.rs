@@ -3,8 +3,6 @@
 use clap::Parser;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::proxy::{self, ProxyColumn};
 use std::process::ExitCode;
 
@@ -57,16 +55,11 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-proxy", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-proxy", |cli: Cli| {
         cli.file.redirect()?;
         let mut options = proxy::Options::default();
         options.by.extend(&cli.by);
-        ProgramRun::refuse_follow("nccl-proxy", &cli.input)?;
-        let steps = StepArgs::default();
-        let mut run = ProgramRun::new("nccl-proxy", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::of_whole_logs("nccl-proxy", &cli.input, &StepArgs::default())?;
         let strict = run.options.log.strict;
         let found = proxy::read_proxy_operations(
             &run.origins,
@@ -78,12 +71,7 @@ pub(crate) fn main() -> ExitCode {
             true => proxy::incomplete_ops_grid(&found).into(),
             false => proxy::proxy_sums_grid(&found, &options).into(),
         };
-        cli::print_sheet(
-            sheet,
-            None::<fn() -> Vec<u8>>,
-            (&cli.format.get(), 1),
-            &run.report,
-        )?;
+        cli.format.get().printer(&run.report).print(sheet)?;
         if !cli.incomplete {
             proxy::report_proxy_notes(&found, &run.report);
         }

@@ -5,8 +5,6 @@ use clap::{Parser, ValueEnum};
 use nccl_pipe::program::cli::{
     self, AroundArgs, FileArgs, InputArgs, ProgramRun, RowFormat, StepLineArgs,
 };
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::page::{self, PageOrder, ReportPage, html, json, markdown, summary, text};
 use std::io::Write;
 use std::path::PathBuf;
@@ -124,10 +122,7 @@ impl ReportFormat {
 }
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-report", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-report", |cli: Cli| {
         ProgramRun::refuse_follow("nccl-report", &cli.input)?;
         let of_file = cli.file.path().map(ReportFormat::format_of_path);
         let shape = match (cli.format, of_file) {
@@ -148,7 +143,7 @@ pub(crate) fn main() -> ExitCode {
         }
         cli.file.redirect()?;
         let steps = cli.lines.into();
-        let mut run = ProgramRun::new("nccl-report", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-report", &cli.input, &steps)?;
         let against = match &cli.against {
             None => Vec::new(),
             Some(path) => run.list_other_run(path, &cli.input)?,
@@ -165,12 +160,9 @@ pub(crate) fn main() -> ExitCode {
         drop(copies);
         if let Some(format) = shape.row_format() {
             let output = cli.around.output(format);
-            cli::print_sheet(
-                || summary::build_summary(&page).into(),
-                None::<fn() -> Vec<u8>>,
-                (&output, 1),
-                &run.report,
-            )?;
+            output
+                .printer(&run.report)
+                .print(|| summary::build_summary(&page).into())?;
             return Ok(run.finish());
         }
         let page = shape.render_page(&page, run.options.log.jobs);

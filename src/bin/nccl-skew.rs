@@ -3,8 +3,6 @@
 use clap::{Parser, ValueEnum};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs, SvgArgs};
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::pictures::{self, PictureTable};
 use nccl_pipe::stages::skew;
 use std::process::ExitCode;
@@ -103,13 +101,9 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-skew", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-skew", |cli: Cli| {
         cli.file.redirect()?;
-        ProgramRun::refuse_follow("nccl-skew", &cli.input)?;
-        let mut run = ProgramRun::new("nccl-skew", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::of_whole_logs("nccl-skew", &cli.input, &cli.steps)?;
         let options = skew::Options {
             from: match cli.from {
                 ArrivalSourceArg::Starts => skew::ArrivalSource::Starts,
@@ -131,8 +125,10 @@ pub(crate) fn main() -> ExitCode {
             || pictures::draw_table(PictureTable::Skew, &grid),
             &run.report,
         )?;
-        let chain = None::<fn() -> Vec<u8>>;
-        cli::print_sheet(|| grid.into(), chain, (&cli.format.get(), 1), &run.report)?;
+        cli.format
+            .get()
+            .printer(&run.report)
+            .print(|| grid.into())?;
         Ok(run.finish())
     })
 }

@@ -5,8 +5,6 @@ use nccl_pipe::output::live_rows::{LiveBatch, LiveRows as Taker};
 use nccl_pipe::output::render::Grid;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::program::live_rows::LiveRowPrinter;
 use nccl_pipe::stages::steps;
 use std::process::ExitCode;
@@ -63,12 +61,9 @@ Exit codes: 0 everything was read, 1 some input was damaged, 2 the program faile
 window is not in the log.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-steps", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-steps", |cli: Cli| {
         cli.file.redirect()?;
-        let mut run = ProgramRun::new("nccl-steps", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-steps", &cli.input, &cli.steps)?;
         run.options.log.keep_init_lines = cli.keep_init;
         let ProgramRun {
             origins,
@@ -83,13 +78,10 @@ pub(crate) fn main() -> ExitCode {
             let mut rows = |next: LiveBatch<Grid>| early.print_next(&next, |grid| grid.into());
             let rows = is_early.then(|| Taker::new(&mut rows));
             let list = steps::list_steps(origins, options, report, bar, rows)?;
-            let written = (&*report, Some(&early));
-            cli::print_remaining_rows(
-                || list.build_sheet(),
-                None::<fn() -> Vec<u8>>,
-                (&output, 1),
-                written,
-            )?;
+            output
+                .printer(report)
+                .after_live_rows(&early)
+                .print(|| list.build_sheet())?;
         } else {
             cli.format.refuse_row_options()?;
             cli::with_stdout(|out| {

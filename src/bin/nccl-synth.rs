@@ -268,10 +268,7 @@ fn convert_error(error: nccl_pipe::synth::Error) -> Error {
 }
 
 pub(crate) fn main() -> ExitCode {
-    nccl_pipe::program::exit::run_program("nccl-synth", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-synth", |cli: Cli| {
         let (output, truth, options) = cli.into_parts();
         // Before any file is made: a refusal leaves nothing behind.
         options.check().map_err(convert_error)?;

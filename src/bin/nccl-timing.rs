@@ -8,8 +8,6 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
     ChainFormatArgs, FileArgs, InputArgs, ProgramRun, RowFormat, StepArgs, SvgArgs,
 };
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::program::live_rows::LiveRowPrinter;
 use nccl_pipe::stages::{pictures, timing};
 use std::process::ExitCode;
@@ -57,16 +55,14 @@ Exit codes: 0 everything was read, 1 some input was damaged, 2 the program faile
 const TIMING_COMPAT_WINDOW: StepWindow = StepWindow { from: 45, to: 49 };
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-timing", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-timing", |cli: Cli| {
         cli.file.redirect()?;
         let output = cli.format.get();
         if output.format == RowFormat::Awk && cli.per_step {
             bail!("the AWK chain has no table of steps");
         }
-        let mut run = ProgramRun::new("nccl-timing", &cli.input, &cli.steps, TIMING_COMPAT_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-timing", &cli.input, &cli.steps)?;
+        run.options.window = cli.steps.window(TIMING_COMPAT_WINDOW);
         let mut early = LiveRowPrinter::new(&output);
         let is_early = cli.per_step && early.is_possible();
         let is_needed = cli.svg.is_wanted();
@@ -106,8 +102,11 @@ pub(crate) fn main() -> ExitCode {
                     true => timing::sheet_per_step(&found),
                     false => sums.summary_grid(&found).into(),
                 };
-                let written = (&run.report, cli.per_step.then_some(&early));
-                cli::print_remaining_rows(grid, None::<fn() -> Vec<u8>>, (&output, 1), written)?;
+                let mut printer = output.printer(&run.report);
+                if cli.per_step {
+                    printer = printer.after_live_rows(&early);
+                }
+                printer.print(grid)?;
             }
         }
         Ok(run.finish())

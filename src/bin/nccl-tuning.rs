@@ -3,8 +3,6 @@
 use clap::Parser;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
-use nccl_pipe::program::exit;
-use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::tuning::{self, table};
 use std::process::ExitCode;
 
@@ -53,25 +51,18 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-tuning", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-tuning", |cli: Cli| {
         cli.file.redirect()?;
-        let steps = StepArgs::default();
-        let mut run = ProgramRun::new("nccl-tuning", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let mut run = ProgramRun::new("nccl-tuning", &cli.input, &StepArgs::default())?;
         let found = tuning::read_tuning(&run.origins, &run.options, &mut run.report, &run.bar)?;
         let options = table::Options {
             channels: cli.channels,
             sizes: cli.sizes,
         };
-        let none = None::<fn() -> Vec<u8>>;
-        cli::print_sheet(
-            || table::build_crossover_grid(&found, &options).into(),
-            none,
-            (&cli.format.get(), 1),
-            &run.report,
-        )?;
+        cli.format
+            .get()
+            .printer(&run.report)
+            .print(|| table::build_crossover_grid(&found, &options).into())?;
         Ok(run.finish())
     })
 }

@@ -5,7 +5,6 @@ use clap::Parser;
 use nccl_pipe::error::{Error, Result};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{ByteSize, InputArgs, ProgramRun, StepArgs, StepLineArgs};
-use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::program::on_stall;
 use nccl_pipe::program::screen::Screen;
@@ -121,10 +120,7 @@ fn seconds(text: &str) -> std::result::Result<Duration, String> {
 }
 
 pub(crate) fn main() -> ExitCode {
-    exit::run_program("nccl-watch", || {
-        let Some(cli) = cli::parse_args::<Cli>()? else {
-            return Ok(Exit::Clean);
-        };
+    cli::run_program("nccl-watch", |cli: Cli| {
         if cli.input.files.is_empty() && io::stdin().is_terminal() {
             bail!(
                 "expected a log that is being written: name a file or a folder, or use a pipe (see \
@@ -132,8 +128,7 @@ pub(crate) fn main() -> ExitCode {
             );
         }
         let steps: StepArgs = cli.lines.into();
-        let (mut set, _) =
-            ProgramRun::new_with_sides("nccl-watch", &cli.input, &steps, cli::AWK_WINDOW, &[])?;
+        let (mut set, _) = ProgramRun::new_with_sides("nccl-watch", &cli.input, &steps, &[])?;
         set.options.source.mmap = false;
         // Nothing that is watched is ever read to its end.
         set.bar.finish();

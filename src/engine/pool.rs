@@ -333,7 +333,7 @@ mod tests {
         let cores = thread_count(None);
         assert_eq!(
             (thread_count(Some(1)), thread_count(Some(65535))),
-            (1, MAX_THREADS_PER_CORE * cores)
+            (1, 4 * cores)
         );
         let threads = Mutex::new(std::collections::BTreeSet::new());
         let note = |_| {

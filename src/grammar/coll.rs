@@ -1,7 +1,8 @@
 //! The COLL line: one call of a collective, `Send` or `Recv`, printed when it is enqueued.
 //!
 //! ```text
-//! AllReduce: opCount 1a sendbuff 0x10048f82700 recvbuff 0x10048f82800 count 64 datatype 7 op 0 root 0 comm 0x7f0c741162f0 [nranks=2] stream 0x7f0c74002f00
+//! AllReduce: opCount 1a sendbuff 0x10048f82700 recvbuff 0x10048f82800 count 64 datatype 7 op 0 root 0 comm
+//! 0x7f0c741162f0 [nranks=2] stream 0x7f0c74002f00
 //! ```
 //!
 //! The format string is `ncclEnqueueCheck`'s in `src/enqueue.cc`, the same in NCCL 2.4.2 to
@@ -159,8 +160,8 @@ pub(super) fn skip_rccl_tail(input: &[u8]) -> PResult<'_, ()> {
     Ok((i, ()))
 }
 
-/// A whole body whose [`COLL_ANCHOR`] is at `anchor` in `line`: where it starts, what it says, and
-/// where it ends. An error says what was expected and how many bytes of `line` were left.
+/// Reads the whole body around the [`COLL_ANCHOR`] at `anchor` in `line`: its start, its values and
+/// its end. An error has the expected text and the number of bytes of `line` that were left.
 pub fn parse_coll_at(line: &[u8], anchor: usize) -> Result<(usize, Coll<'_>, usize), ParseFailure> {
     let Some(start) = find_op_name(line, anchor) else {
         return Err(ParseFailure {
@@ -178,7 +179,7 @@ pub fn parse_coll_at(line: &[u8], anchor: usize) -> Result<(usize, Coll<'_>, usi
     }
 }
 
-/// True for text that can only be the end of a COLL line whose beginning is elsewhere: it
+/// True for text that can only be the end of a COLL line, with its beginning elsewhere: it
 /// ends as one ends, with `comm`'s size and the stream.
 pub fn is_tail(line: &[u8]) -> bool {
     STREAM.find(line).is_some_and(|at| {
@@ -234,7 +235,7 @@ pub fn is_begun(message: &[u8]) -> bool {
 }
 
 /// True for a message that can only be a call's and has no [`COLL_ANCHOR`]: bytes of it are not what NCCL
-/// wrote, or its end is missing. It begins with an operation and what is left of the anchor, or it
+/// wrote, or its end is missing. It begins with an operation and the rest of the anchor, or it
 /// has the words of a call's arguments: TUNING lines begin as calls do, and of these words a line on
 /// a registered buffer may have one or two.
 pub fn is_broken(message: &[u8]) -> bool {
@@ -366,7 +367,7 @@ mod tests {
             let mut changed = line.as_bytes().to_vec();
             changed[at] ^= 0x15;
             assert!(COLL_ANCHOR_FINDER.find(&changed).is_none() && is_broken(&changed));
-            // Cut soon after the change, what is left of the anchor tells.
+            // Cut soon after the change, the rest of the anchor is enough.
             let cut = &changed[..anchor + COLL_ANCHOR.len()];
             assert_eq!(is_broken(cut), at >= anchor + 4, "{at}");
         }

@@ -1,6 +1,6 @@
 //! The COLL line as it nearly always looks, read eight bytes at a time.
 //!
-//! Everything here says `None` for whatever is not exactly that; [`super::coll`] and
+//! Everything here returns `None` for any other text; [`super::coll`] and
 //! [`super::header`], the grammar proper, then read the line. Where this module gives an answer it
 //! is theirs: a property test holds the two against each other on any bytes.
 
@@ -30,7 +30,7 @@ const HIGH_BIT_OF_BYTES: u64 = 0x8080_8080_8080_8080;
 /// How many of the eight bytes, from the first, are lower-case hexadecimal digits.
 #[inline(always)]
 fn count_hex_digits(word: u64) -> usize {
-    // Bytes from 0x80 up would carry into their neighbours: they are cut off and told apart.
+    // Bytes from 0x80 up would carry into their neighbours: they are masked and tested separately.
     let low = word & !HIGH_BIT_OF_BYTES;
     let digit = low ^ (LOW_BIT_OF_BYTES * 0x30);
     let is_digit = !(digit + LOW_BIT_OF_BYTES * 0x76);
@@ -58,7 +58,7 @@ const USUAL_POINTER_DIGITS: usize = 12;
 /// The values of eight hexadecimal digits, a nibble in each byte; `None` if one is not a digit.
 #[inline(always)]
 fn nibbles(word: u64) -> Option<u64> {
-    // Digits have bit 6 clear and 0x30 to take off, letters have it set and 0x57. What is no
+    // Digits have bit 6 clear and 0x30 to take off, letters have it set and 0x57. A byte that is no
     // digit leaves a high nibble (a borrow reaches only bytes after one that has), or a value
     // of the wrong half.
     let letters = (word >> 6) & LOW_BIT_OF_BYTES;
@@ -70,7 +70,7 @@ fn nibbles(word: u64) -> Option<u64> {
     (wrong == 0).then_some(values)
 }
 
-/// The number whose nibbles are in the bytes of a word, the first in the lowest byte.
+/// Joins the nibbles in the bytes of a word into a number; the first is in the lowest byte.
 #[inline(always)]
 fn pack_nibbles(nibbles: u64) -> u64 {
     let pairs = (nibbles << 4 | nibbles >> 8) & 0x00ff_00ff_00ff_00ff;
@@ -143,7 +143,7 @@ fn skip_hex(input: &[u8], at: usize) -> Option<usize> {
 /// How many of the eight bytes, from the first, are decimal digits.
 #[inline(always)]
 fn count_decimal_digits(word: u64) -> usize {
-    // Bytes from 0x80 up would carry into their neighbours: they are cut off and told apart.
+    // Bytes from 0x80 up would carry into their neighbours: they are masked and tested separately.
     let low = (word & !HIGH_BIT_OF_BYTES) ^ (LOW_BIT_OF_BYTES * 0x30);
     let is_other = ((low + LOW_BIT_OF_BYTES * 0x76) | word) & HIGH_BIT_OF_BYTES;
     (is_other.trailing_zeros() / 8) as usize
@@ -263,7 +263,7 @@ pub fn common_op_len(input: &[u8]) -> Option<usize> {
     None
 }
 
-/// What a body says in front of its communicator.
+/// The values of a body in front of its communicator.
 #[derive(Debug, Clone, Copy)]
 pub struct CollHead {
     op_count: u64,
@@ -273,7 +273,7 @@ pub struct CollHead {
     root: i64,
 }
 
-/// What a body says from its communicator on: the same on many lines.
+/// The values of a body from its communicator on: the same on many lines.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CollTail {
     comm: u64,
@@ -299,8 +299,8 @@ impl CollHead {
     }
 }
 
-/// The body after the anchor, which begins `input`, up to its communicator: what it says and
-/// where it ends.
+/// Reads the body after the anchor, which begins `input`, up to its communicator: its values and
+/// its end.
 #[inline(always)]
 pub fn parse_coll_head(input: &[u8]) -> Option<(CollHead, usize)> {
     let (op_count, i) = parse_short_hex(input, 0)?;
@@ -323,7 +323,7 @@ pub fn parse_coll_head(input: &[u8]) -> Option<(CollHead, usize)> {
     Some((front, i))
 }
 
-/// The end of what is between the opCount and the count: two buffers, or three.
+/// Returns the end of the two or three buffers between the opCount and the count.
 fn skip_buffers(input: &[u8], i: usize) -> Option<usize> {
     let i = match_fixed(input, i, b" sendbuff ")?;
     let i = skip_hex(input, i)?;
@@ -343,7 +343,7 @@ fn skip_usual_buffers(input: &[u8], at: usize) -> Option<usize> {
     // The last four digits of both are looked at together.
     let last = load_word(text, 16) >> 32 | load_word(text, 44) << 32;
     let is_digits = |digits: u64| nibbles(digits).is_some();
-    // Arrays of a fixed length are compared in place, whatever is inlined.
+    // Arrays of a fixed length are compared in place, with or without inlining.
     let is_fixed = text.first_chunk() == Some(b" sendbuff 0x")
         && text[24..].first_chunk() == Some(b" recvbuff 0x")
         && text.last_chunk() == Some(b" count ");
@@ -439,8 +439,8 @@ const INFO_MARKER: &[u8; 12] = b"] NCCL INFO ";
 /// Length of ` NCCL INFO ` and the bracket before it.
 pub const INFO_MARKER_BYTES: usize = INFO_MARKER.len();
 
-/// A place for the header whose bracket is at `bracket`, by the pid, tid and device before it.
-/// `None` where the header is too short to tell.
+/// Returns a slot for the header with its bracket at `bracket`, by the pid, tid and device before it.
+/// `None` if the header is too short.
 #[inline(always)]
 pub fn header_slot(input: &[u8], bracket: usize, slots: usize) -> Option<usize> {
     let text: &[u8; 16] = input.get(..bracket)?.last_chunk()?;

@@ -80,7 +80,7 @@ pub fn all_headers(line: &[u8]) -> impl Iterator<Item = LineHeader<'_>> {
     })
 }
 
-/// The header whose host ends at `colon`, with no byte of it before `floor`.
+/// Reads the header with its host ending at `colon` and no byte before `floor`.
 fn header_at_colon(line: &[u8], floor: usize, colon: usize) -> Option<LineHeader<'_>> {
     if !line.get(colon + 1)?.is_ascii_digit() || colon == floor {
         return None;
@@ -145,7 +145,7 @@ fn parse_level(input: &[u8], has_dev: bool) -> Option<(HeaderLevel, &[u8])> {
             .map(|rest| (HeaderLevel::Call, rest));
     }
     // A place (`file:line`, a time, a function) may be between `[dev]` and `NCCL`. Another
-    // bracket means another header: what is between is not a place.
+    // bracket means another header: the text between is not a place.
     let window = &input[..input.len().min(MAX_SOURCE_PLACE_BYTES)];
     let nccl = memmem::find(window, b"NCCL ")?;
     if nccl > 0 && (input[nccl - 1] != b' ' || input[..nccl].contains(&b'[')) {

@@ -1,7 +1,8 @@
 //! Names of NCCL's kernels.
 //!
-//! Such a name tells the operation, no more. NCCL launches one kernel for what has several algorithms,
-//! protocols and reductions: the name says `RING_LL` or `Sum` whatever ran (`src/device/generate.py`; before
+//! Such a name gives only the operation. NCCL launches one kernel for several algorithms,
+//! protocols and reductions: the name has `RING_LL` or `Sum` for any of them (`src/device/generate.py`;
+//! before
 //! 2.19 every protocol was launched as LL). One kernel may also hold a whole group.
 
 use memchr::memmem;

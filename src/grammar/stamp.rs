@@ -1,4 +1,4 @@
-//! The time stamp in front of a line, as printed: what it says in ns, and how fine it is.
+//! The time stamp in front of a line, as printed: its value and its resolution in ns.
 //!
 //! NCCL prints `[%F %T] ` (`NCCL_DEBUG_TIMESTAMP_FORMAT`), whole seconds; `%6f` in the user's format
 //! gives a fraction. Launchers and collectors print others.
@@ -83,7 +83,7 @@ fn parse_date(text: &[u8]) -> Option<i64> {
     Some(i64::from(epoch.until(date).ok()?.get_days()))
 }
 
-/// Seconds since midnight of `HH:MM:SS`, and what is behind.
+/// Returns the seconds since midnight of `HH:MM:SS`, and the rest of the text.
 fn parse_time_of_day(text: &[u8]) -> Option<(i64, &[u8])> {
     let (hour, minute, second) = match text.get(..8)? {
         [_, _, b':', _, _, b':', _, _] => (
@@ -97,7 +97,7 @@ fn parse_time_of_day(text: &[u8]) -> Option<(i64, &[u8])> {
     is.then_some((hour * 3600 + minute * 60 + second, text.get(8..)?))
 }
 
-/// The ns of a fraction, those of its last digit, and what is behind.
+/// Returns the ns of a fraction, the ns of one unit of its last digit, and the rest of the text.
 fn parse_fraction(text: &[u8]) -> (i64, i64, &[u8]) {
     let [b'.' | b',', digits @ ..] = text else {
         return (0, NS_PER_SECOND, text);

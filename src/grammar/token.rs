@@ -179,7 +179,7 @@ pub(crate) fn pointer(input: &[u8]) -> PResult<'_, u64> {
     }
 }
 
-/// A pointer whose value nobody asked for.
+/// Skips a pointer without computing its value.
 pub(crate) fn skip_pointer(input: &[u8]) -> PResult<'_, ()> {
     if let Some(digits) = input.strip_prefix(b"0x") {
         let (rest, hex) = hex_digits(digits);

@@ -1,7 +1,7 @@
-//! The only place that knows exit codes: 0 all well (also when the reader of our pipe went
-//! away), 1 written but some input was damaged or a check found something, 2 nothing to be trusted,
-//! 3 (nccl-check --expect) not to be told from this input, 128 and a signal's number where that ended
-//! an input and what was read is written.
+//! The only place that knows exit codes: 0 all well (also if the reader of our pipe went
+//! away), 1 written but some input was damaged or a check found something, 2 the program failed,
+//! 3 (nccl-check --expect) unanswerable from this input, 128 plus a signal's number if that ended
+//! an input and the output covers the part before.
 
 use super::output_file;
 use crate::error::Error;
@@ -18,7 +18,7 @@ pub enum Exit {
     Damaged,
     /// Written, and what was looked for is there: a fault, a difference: code 1.
     Found,
-    /// Written; whether what is expected holds cannot be told from this input: code 3.
+    /// Written, but the input is not enough to judge an expectation: code 3.
     Unanswerable,
 }
 

@@ -1,8 +1,8 @@
-//! Rows that are written before the input ends, and the rest of them when it has.
+//! Writes rows before the input ends, and the remaining ones at its end.
 //!
-//! What comes at the end is made of the whole input, as it is of a file. The rows that were written
-//! before are left out then, and held against it: later lines may tell something else of a step than
-//! was known when its line came.
+//! The rows at the end are made of the whole input, as for a file. The rows that were written
+//! before are left out then and compared with it: later lines may change a step after
+//! its row was written.
 
 use super::cli::{RowFormat, RowOutput};
 use crate::error::{Error, Result};
@@ -110,7 +110,8 @@ impl<'o> LiveRowPrinter<'o> {
         stdout.flush().map_err(Error::Output)
     }
 
-    /// Takes the rows that come again and those after them, and gives `out` those that were not written before.
+    /// Takes the rows that come again and those after them, and gives `out` those that were not written
+    /// before.
     pub(super) fn skip_written<'w>(&self, out: &'w mut (dyn Write + Send)) -> RemainingRows<'w> {
         RemainingRows {
             out,
@@ -120,7 +121,7 @@ impl<'o> LiveRowPrinter<'o> {
         }
     }
 
-    /// Reports rows that the whole input tells otherwise: `rest` has taken all rows.
+    /// Reports written rows that differ from those of the whole input, after `rest` has taken all rows.
     pub(super) fn report_changes(&self, mut rest: RemainingRows<'_>, report: &Report) {
         rest.finish_blocks();
         if rest.is_otherwise || !rest.before.is_empty() {
@@ -174,7 +175,7 @@ pub(super) struct RemainingRows<'w> {
 }
 
 impl RemainingRows<'_> {
-    /// Ends those of which all have come.
+    /// Ends the blocks that are complete.
     fn finish_blocks(&mut self) {
         while let Some(all) = self.before.pop_if(|all| all.lines == self.now.lines) {
             self.is_otherwise |= mem::take(&mut self.now) != all;

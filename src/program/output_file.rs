@@ -1,7 +1,7 @@
-//! `-o FILE`: a file in the place of standard output, there only when it is whole.
+//! `-o FILE`: a file in the place of standard output, which appears only when it is complete.
 //!
-//! What is written goes into a temporary file beside it, which gets its name when the program has
-//! written all. What is no regular file, such as a device or a named pipe, is written as it is.
+//! The output goes into a temporary file beside it, which gets its name when the program has
+//! written all. A device or a named pipe is written directly.
 
 use anyhow::Context;
 use std::fs::{File, Metadata, OpenOptions, Permissions};

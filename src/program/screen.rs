@@ -28,8 +28,9 @@ fn lock_shown() -> MutexGuard<'static, bool> {
 pub struct Screen(Terminal<CrosstermBackend<Stdout>>);
 
 impl Screen {
-    /// Takes the terminal. Ctrl-C stays the signal that it is without a page: it also ends what writes
-    /// to the pipe. A signal gives the terminal back; with `is_last`, nobody else waits for signals,
+    /// Takes the terminal. Ctrl-C stays the signal that it is without a page: it also ends the program that
+    /// writes
+    /// to the pipe. A signal gives the terminal back; with `is_last`, no other thread waits for signals,
     /// and it ends the program, too.
     ///
     /// # Errors
@@ -106,7 +107,7 @@ fn restore_terminal(shown: &mut bool) {
     }
 }
 
-/// What cannot be given back is left as it is: there is nobody to tell.
+/// Ignores errors, since the terminal is the only place to report them.
 fn reset_terminal() {
     let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show);
     let _ = terminal::disable_raw_mode();

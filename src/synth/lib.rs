@@ -1,10 +1,10 @@
-//! The log of a training job whose truth is known.
+//! Generates the log of a training job together with its truth.
 //!
-//! No public log holds step lines and COLL lines together, and no real log comes with a count of
-//! what is in it. Here a job is laid out (`job`), its calls are scheduled (`job::schedule`), every
+//! No public log holds step lines and COLL lines together, and no real log comes with counts of
+//! its contents. Here a job is laid out (`job`), its calls are scheduled (`job::schedule`), every
 //! line is given the shape its NCCL version prints (`nccl`) and its trainer prints
 //! (`trainer`), the ranks are mixed and damaged as a real file is (`stream`),
-//! and what is true of the result is counted on the way (`truth`), never read back.
+//! and the truth of the result is counted on the way (`truth`), never read back.
 //!
 //! Same options, same bytes. Memory does not grow with the log but for one small record a step
 //! line, and for `overwritten`, which is simulated in memory.
@@ -32,7 +32,7 @@ pub use options::Options;
 pub use stream::sink::{FolderSink, LogSink, StreamSink};
 pub use truth::Truth;
 
-/// Writes the log into `sink` and says what is in it.
+/// Writes the log into `sink` and returns its truth.
 pub fn generate(options: &Options, sink: &mut dyn LogSink) -> Result<Truth> {
     run::write_log(options, sink)
 }

@@ -1,6 +1,6 @@
 //! Choices that have a name on the command line.
 
-/// An enum whose values have a name on the command line.
+/// Declares an enum with a name on the command line for each value.
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident, $what:literal {
         $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)?

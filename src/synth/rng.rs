@@ -23,7 +23,7 @@ pub(crate) fn hash_parts(seed: u64, parts: &[u64]) -> u64 {
 }
 
 impl Rng {
-    /// A generator whose numbers depend on `seed` alone.
+    /// A generator of numbers that depend on `seed` alone.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }

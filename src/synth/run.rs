@@ -29,14 +29,14 @@ pub(super) struct SynthRun<'a> {
     pub(super) plan: Option<FaultPlan>,
     /// Steps done since the last step line, with their times.
     pub(super) since: Vec<StepFacts>,
-    /// MaxText: the step whose line waits.
+    /// MaxText: the step with a line that is not yet printed.
     queued: Option<StepFacts>,
     evaluated: bool,
     /// NCCL_DEBUG_FILE holds nothing of the trainer's.
     pub(super) silent: bool,
 }
 
-/// Writes the log and says what is in it.
+/// Writes the log and returns its truth.
 pub(super) fn write_log(options: &Options, sink: &mut dyn LogSink) -> Result<Truth> {
     options.check()?;
     let mut mixer = LineMixer::new(options, LineWriter::new(options, sink));
@@ -350,7 +350,7 @@ impl SynthRun<'_> {
         self.print_restart()
     }
 
-    /// What a launcher says, and the time until all processes are there again.
+    /// Prints a launcher's lines and lets the time pass until all processes are there again.
     pub(super) fn print_restart(&mut self) -> Result<()> {
         let host = self.mixer.job.procs[0].host.clone();
         self.print_text_line(

@@ -104,6 +104,7 @@ fn is_table(head: &InputHead<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::format::HeadEnd;
 
     fn is(format: &InputFormat, text: &str) -> bool {
         (format.probe)(&InputHead::from_bytes(text.as_bytes())) != ProbeAnswer::No

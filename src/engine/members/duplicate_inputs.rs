@@ -57,6 +57,8 @@ impl CommOpCount {
 /// By what the call that is first in `text`, up to its line's end, is known again.
 #[cold]
 pub fn fingerprint_call_line(text: &[u8]) -> CallFingerprint {
+    // No call is longer. A line may have many calls, and each looks at no more than its own part.
+    let text = &text[..text.len().min(4096)];
     let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
     let Some(anchor) = coll::COLL_ANCHOR_FINDER.find(line) else {
         return CallFingerprint::default();

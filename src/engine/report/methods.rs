@@ -35,7 +35,7 @@ pub enum PositionOnlyReason {
     Late,
     /// Several ranks print each line, each at its own time.
     Printers,
-    /// More calls lie between two lines than are held.
+    /// The calls between two lines take more memory than is given to calls that wait.
     Many,
 }
 
@@ -48,7 +48,9 @@ impl PositionOnlyReason {
             PositionOnlyReason::Lost => "calls are lost in damaged lines",
             PositionOnlyReason::Late => "the trainer prints its line after calls of the next step",
             PositionOnlyReason::Printers => "several ranks print each line",
-            PositionOnlyReason::Many => "too many calls are between two step lines",
+            PositionOnlyReason::Many => {
+                "between two step lines are more calls than the program holds (1 GiB)"
+            }
         }
     }
 }
@@ -62,7 +64,7 @@ pub enum NoStepReason {
     NoCalls,
     /// The calls of the file with the step lines are placed by position.
     ByPosition,
-    /// The files have more calls than are held until all are read.
+    /// The files' calls take more memory than is given to calls that wait.
     Many,
 }
 
@@ -80,7 +82,7 @@ impl NoStepReason {
             }
             NoStepReason::Many => {
                 "their files have no step lines, and all files together have more calls than the \
-                 program keeps"
+                 program holds (1 GiB)"
             }
         }
     }
@@ -95,6 +97,19 @@ impl PlacementMethods {
         self.without += other.without;
         self.why = self.why.or(other.why);
         self.apart = self.apart.max(other.apart);
+    }
+
+    /// Counts the calls whose steps are lost because they take more memory than is given to them.
+    pub fn lost_calls(self) -> u64 {
+        let by_position = match self.why {
+            Some(PositionOnlyReason::Many) => self.position,
+            _ => 0,
+        };
+        let without = match self.apart {
+            Some(NoStepReason::Many) => self.without,
+            _ => 0,
+        };
+        by_position + without
     }
 
     /// Returns the sentence of a run; `None` if no call was placed.

@@ -247,7 +247,8 @@ impl Report {
     fn end_messages(&self) -> Vec<(&'static str, String)> {
         let mut messages = Vec::new();
         if let Some(text) = self.methods.summary_text() {
-            messages.push(("note", text));
+            let is_lossy = self.methods.lost_calls() > 0;
+            messages.push((if is_lossy { "warning" } else { "note" }, text));
         }
         if let Some(passed) = self.skipped_inputs() {
             let text = format!("files that are not logs were skipped: {passed}");
@@ -325,6 +326,7 @@ impl Report {
             || self.total.damaged > 0
             || self.total.dropped > 0
             || self.total.calls == u64::MAX
+            || self.methods.lost_calls() > 0
             || !self.total.unknown_datatypes.is_empty()
     }
 

@@ -23,7 +23,7 @@ use tempfile::NamedTempFile;
 
 /// One opened input.
 pub struct Input {
-    origin: InputName,
+    pub(super) origin: InputName,
     pub(super) data: InputData,
     rejoin: LineRejoiner,
     joined: RejoinCountsSlot,

@@ -27,7 +27,7 @@ pub(super) fn read_traceback<'a>(before: &'a [u8], _: &'a [u8]) -> Option<Ending
 /// Exceptions of launchers, without `Error` or `Exception`: a process that they started failed.
 const LAUNCHER_EXCEPTIONS: [&[u8]; 3] = [b"ChildFailed", b"CalledProcess", b"ProcessExited"];
 
-/// Exceptions of a process whose peer is gone.
+/// Exceptions of a process after its peer has gone.
 const LOST_PEER_EXCEPTIONS: [&[u8]; 6] = [
     b"DistBackend",
     b"DistNetwork",
@@ -51,7 +51,7 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
     let is_first = prefix
         .last()
         .is_none_or(|last| matches!(last, b':' | b')' | b'|'));
-    // The anchor is the name's end: what is in front of it is the rest of the name.
+    // The anchor is the end of the name; the rest of the name is before it.
     let name = &before[begin..];
     if !is_whole || !is_first || name.first().is_some_and(u8::is_ascii_digit) {
         return None;
@@ -81,7 +81,7 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
     }))
 }
 
-/// C++'s word for an exception that nobody caught; PyTorch throws one for an error of NCCL's.
+/// C++'s words for an uncaught exception; PyTorch throws one for an error of NCCL's.
 pub(super) fn read_cpp_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let what = match memmem::find(behind, b"DistBackendError") {
         Some(_) => FailureCause::Nccl,

@@ -141,7 +141,7 @@ pub(super) fn read_mpirun_abort<'a>(_: &'a [u8], _: &'a [u8]) -> Option<EndingLi
     }))
 }
 
-/// Of MPICH's block, whose lines begin with `=`.
+/// A line of MPICH's block; they begin with `=`.
 pub(super) fn read_hydra<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let (_, number) = dec_i32(behind).ok()?;
     if !before.trim_ascii().starts_with(b"=") {
@@ -212,7 +212,7 @@ pub(super) fn read_first_failure<'a>(_: &'a [u8], _: &'a [u8]) -> Option<EndingL
     Some(EndingLine::Part(LauncherReport::First))
 }
 
-/// `Received Signals.SIGTERM death signal, shutting down workers`: torchrun was told to end the job.
+/// `Received Signals.SIGTERM death signal, shutting down workers`: torchrun got the order to end the job.
 pub(super) fn read_death_signal<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
     let at = memmem::find(before, b"Received ")? + b"Received ".len();
     let what = match &before[at..] {

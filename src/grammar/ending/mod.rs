@@ -1,4 +1,4 @@
-//! How a job says that it ended: in its own words, or its launcher's, PyTorch's or nccl-tests'.
+//! Lines about the end of a job, printed by itself, its launcher, PyTorch or nccl-tests.
 //! These lines have no header of NCCL's.
 //!
 //! ```text
@@ -29,7 +29,7 @@
 //! From `train.py` of torchtitan, `training.py` of Megatron-LM, `fit_loop.py` of Lightning, `common.cu` of
 //! nccl-tests, `launch.c` of Slurm's srun, `help-orterun.txt` of Open MPI, `api.py` of
 //! `torch.distributed.elastic` and `NCCLUtils.cpp` of PyTorch, `distributed_c10d.py`'s hook that puts
-//! `[rank0]: ` in front of what Python says of an exception, vLLM's `pynccl_wrapper.py`, XLA's
+//! `[rank0]: ` in front of Python's report of an exception, vLLM's `pynccl_wrapper.py`, XLA's
 //! `nccl_errors.h`.
 
 mod exception;
@@ -47,24 +47,24 @@ use std::sync::LazyLock;
 /// How a job, or one of its processes, ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndingLine<'a> {
-    /// It says that its work is done.
+    /// It reports that its work is done.
     Done,
     /// It failed.
     Failed(ProcessFailure<'a>),
-    /// Python begins to say what it could not handle: the exception's own line follows.
+    /// Python begins to report an exception; the exception's own line follows.
     Traceback(ProcessOfLine<'a>),
     /// Part of a launcher's report of one process: the line with its end follows.
     Part(LauncherReport<'a>),
 }
 
-/// A failure: what, and whose.
+/// A failure of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessFailure<'a> {
     /// What ended it.
     pub what: FailureCause,
-    /// Who ended, as far as the line tells.
+    /// The process that ended, as far as the line names it.
     pub who: ProcessOfLine<'a>,
-    /// What the line says of it: an exception with its text, a scheduler's reason. Else empty.
+    /// The reason on the line: an exception with its text, or a scheduler's reason. Empty if there is none.
     pub says: &'a [u8],
 }
 
@@ -85,7 +85,7 @@ pub enum FailureCause {
     Signal(i32),
     /// The host had no memory left for it.
     OutOfMemory,
-    /// The scheduler, or whoever tells it or the launcher to, ended the job.
+    /// The scheduler ended the job, or a person or program that asked it or the launcher to.
     Cancelled,
     /// A person interrupted it.
     Interrupted,
@@ -124,7 +124,7 @@ impl FailureCause {
     }
 }
 
-/// Whose a line is.
+/// The process that a line is about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessOfLine<'a> {
     /// The rank in the job.
@@ -148,10 +148,10 @@ pub enum LauncherReport<'a> {
     Rank(ProcessOfLine<'a>),
 }
 
-/// Reads what is around an anchor, or refuses it.
+/// Reads the text before and after an anchor; `None` if it is no ending.
 type EndingReader = for<'a> fn(&'a [u8], &'a [u8]) -> Option<EndingLine<'a>>;
 
-/// Words of which one is in every such line, and who reads it.
+/// Words, each with the reader of the line around it. Every such line contains one of them.
 const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("raining complete", success::read_training_complete),
     ("raining finished", success::read_success_sentence),
@@ -220,7 +220,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
 /// How much of a line is looked at.
 const MAX_ENDING_LINE_BYTES: usize = 4096;
 
-/// The end that a line tells of, wherever it begins.
+/// Returns the end that a line reports, wherever in the line it begins.
 pub fn find_ending(line: &[u8]) -> Option<EndingLine<'_>> {
     static FINDER: LazyLock<Option<AhoCorasick>> =
         LazyLock::new(|| AhoCorasick::new(ENDING_ANCHORS.iter().map(|(word, _)| word)).ok());
@@ -242,7 +242,7 @@ pub fn find_ending(line: &[u8]) -> Option<EndingLine<'_>> {
         })
 }
 
-/// The rank whose line it is, by what PyTorch or a launcher puts in front: `[rank3]:` of PyTorch and
+/// Returns the rank that a line is from, by the prefix of PyTorch or a launcher: `[rank3]:` of PyTorch and
 /// torchrun, `[default3]:` of torchrun (a rank of the host), `[1,3]<stderr>:` of mpirun, `3: ` of srun.
 pub fn process_of_line(line: &[u8]) -> ProcessOfLine<'_> {
     let rank = |word: &[u8]| {

@@ -1,4 +1,4 @@
-//! Lines that say that the work is done.
+//! Lines that report that the work is done.
 
 use super::EndingLine;
 use memchr::memmem;
@@ -7,7 +7,7 @@ pub(super) fn read_success<'a>(_: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a
     Some(EndingLine::Done)
 }
 
-/// A sentence that is all that its line says, after a logger's prefix; the anchor lacks its first
+/// A sentence alone on its line, after a logger's prefix; the anchor lacks its first
 /// letter. `CUDA graph capture for training complete` is about something else, and so is
 /// `training done in 3 s` of one epoch.
 pub(super) fn read_success_sentence<'a>(

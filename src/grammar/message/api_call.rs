@@ -16,7 +16,7 @@ use memchr::memchr;
 pub struct ApiCall<'a> {
     /// The function.
     pub function: &'a [u8],
-    /// What is between the parentheses.
+    /// The text between the parentheses.
     pub arguments: &'a [u8],
 }
 

@@ -1,7 +1,9 @@
-//! What PyTorch says of NCCL's work when it hangs. These lines have no NCCL header.
+//! Lines of PyTorch about NCCL's work when it hangs. They have no NCCL header.
 //!
 //! ```text
-//! [rank0]:[E321 02:07:08.4 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, NumelIn=466119168, NumelOut=466119168, Timeout(ms)=600000) ran for 600060 milliseconds before timing out.
+//! [rank0]:[E321 02:07:08.4 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout:
+//! WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, NumelIn=466119168, NumelOut=466119168, Timeout(ms)=600000) ran for
+//! 600060 milliseconds before timing out.
 //! ... [PG ID 0 PG GUID 0(default_pg) Rank 1] Exception (...) detected by watchdog at work: 808, last enqueued NCCL work: 811, last completed NCCL work: 807.
 //! ... [PG 0 Rank 1] Timeout at NCCL work: 5, last enqueued NCCL work: 6, last completed NCCL work: 4.      2.2-2.3
 //! ... failure detected by watchdog at work sequence id: 3 PG status: last enqueued work: 5, last completed work: 2   2.6+
@@ -23,14 +25,14 @@ pub enum C10dMessage<'a> {
     Timeout(C10dTimeout<'a>),
     /// How far a process group is.
     LastWork(C10dLastWork<'a>),
-    /// The watchdog itself failed, mostly as CUDA told it of an error.
+    /// The watchdog itself failed, mostly because CUDA reported an error to it.
     Exception(C10dException<'a>),
     /// The process leaves in the ordinary way, and did not destroy the process group.
     NotDestroyed(GroupMember<'a>),
 }
 
 impl<'a> C10dMessage<'a> {
-    /// Whose line it is.
+    /// Returns the member of a process group that printed the line.
     pub fn member(&self) -> GroupMember<'a> {
         match self {
             C10dMessage::Timeout(timeout) => timeout.who,
@@ -44,7 +46,7 @@ impl<'a> C10dMessage<'a> {
 /// A call that took too long.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct C10dTimeout<'a> {
-    /// Whose.
+    /// The member that printed the line.
     pub who: GroupMember<'a>,
     /// The call's number in its process group.
     pub seq: u64,
@@ -63,7 +65,7 @@ pub struct C10dTimeout<'a> {
 /// How far a process group is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct C10dLastWork<'a> {
-    /// Whose.
+    /// The member that printed the line.
     pub who: GroupMember<'a>,
     /// The call that failed.
     pub at: Option<i64>,
@@ -76,7 +78,7 @@ pub struct C10dLastWork<'a> {
 /// What the watchdog failed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct C10dException<'a> {
-    /// Whose watchdog.
+    /// The member that the watchdog belongs to.
     pub who: GroupMember<'a>,
     /// The exception's words.
     pub what: &'a [u8],
@@ -155,7 +157,7 @@ fn parse_last_work<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<C10dLastWor
     };
     let (rest, enqueued) = numbers(behind)?;
     let (rest, completed) = numbers(rest.strip_prefix(b", last completed ")?)?;
-    // A cut line may end in half a number: a full stop, or whatever follows, ends it.
+    // A cut line may end in half a number: a full stop or another byte after it ends it.
     let ended = rest.first().is_some_and(|&b| !b.is_ascii_digit())
         || memmem::find(before, b"PG status").is_some();
     let at = [
@@ -176,7 +178,7 @@ fn parse_last_work<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<C10dLastWor
     })
 }
 
-/// The longest text in front of which a process group is looked for.
+/// The longest text that is searched for a process group, in bytes before the message.
 const MAX_MEMBER_PREFIX_BYTES: usize = 400;
 
 /// The `[rank3]:` in a text.

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 /// What was understood, weighted.
 #[derive(Default)]
 struct Coverage {
-    /// Lines whose values are read, and lines of which only the family is known.
+    /// Lines with values that are read, and lines that are known by their family only.
     by_family: BTreeMap<MessageFamily, (u64, u64)>,
-    /// Lines with a second header: what is left of the first is damaged.
+    /// Lines with a second header: the rest of the first is damaged.
     glued: u64,
     missed: BTreeMap<String, u64>,
 }

@@ -1,4 +1,4 @@
-//! Lines that are known by how they begin: what they say is not read.
+//! Lines that are recognised by their beginning only; their values are not read.
 //!
 //! The beginnings are those of NCCL 2.4 to 2.30.7 and RCCL 2.18 to 2.27, from the format strings in
 //! their sources.

@@ -1,7 +1,8 @@
-//! What follows a header, other than a call: one file for each family of messages.
+//! Messages after a header, other than calls: one file for each family.
 //!
-//! [`parse_message`] takes a whole message, to the end of its line; [`parse_cut_message`] takes one whose end is
-//! missing, and gives what is sure of it. Both borrow from it, allocate nothing and read each
+//! [`parse_message`] takes a whole message, to the end of its line; [`parse_cut_message`] takes one with its
+//! end
+//! missing, and returns its certain part. Both borrow from it, allocate nothing and read each
 //! byte a bounded number of times. A COLL body is [`super::coll`]'s and no message.
 //!
 //! | family | file | |
@@ -9,7 +10,7 @@
 //! | initialisation | `communicator` | which communicator, where its ranks are, how long it took, its name |
 //! | settings, versions, plugins | [`setup`] | what ran, and how it was set |
 //! | network | [`network::net`], `network::nic` | which network, its NICs, GPUDirect |
-//! | connections | `network::channel`, `network::transport` | who reaches whom over what |
+//! | connections | `network::channel`, `network::transport` | the transport between two ranks |
 //! | graphs | [`graph`] | rings, trees, channels; NVLink switches |
 //! | tuning | `tuning` | algorithm and protocol by size |
 //! | errors | `warn`, `trace` | causes, and the way of an error |
@@ -58,7 +59,7 @@ pub fn is_truncated(message: &[u8]) -> bool {
 /// A list that may be cut is longer.
 const MIN_CUT_LIST_BYTES: usize = 1000;
 
-/// What a message says.
+/// The contents of a message.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NcclMessage<'a> {
     /// A communicator begins or ends.
@@ -93,7 +94,7 @@ pub enum NcclMessage<'a> {
     Kernel(rccl::RcclKernel<'a>),
     /// An API call.
     Call(api_call::ApiCall<'a>),
-    /// A line of this family; what it says is not read.
+    /// A line of this family; its values are not read.
     Plain(MessageFamily, &'a [u8]),
 }
 
@@ -175,9 +176,9 @@ impl NcclMessage<'_> {
     }
 }
 
-/// What a whole message says; `None` for a COLL body, and for one that is not understood.
+/// Reads a whole message; `None` for a COLL body, and for one that is not understood.
 ///
-/// A line whose end is missing looks whole where it ends in a number or a name: where more is
+/// A line without its end looks whole if it ends in a number or a name: if more is
 /// known of it (another header follows, it has the length at which NCCL cuts), ask [`parse_cut_message`].
 pub fn parse_message(level: HeaderLevel, body: &[u8]) -> Option<NcclMessage<'_>> {
     let body = body.trim_ascii_end();
@@ -194,7 +195,7 @@ pub fn parse_message(level: HeaderLevel, body: &[u8]) -> Option<NcclMessage<'_>>
     }
 }
 
-/// What is sure of a message whose end is missing: lists (trees, a ring, NICs, heads),
+/// Reads the certain part of a message without its end: lists (trees, a ring, NICs, heads),
 /// flagged `cut` and without what may be half an item.
 pub fn parse_cut_message(level: HeaderLevel, body: &[u8]) -> Option<NcclMessage<'_>> {
     if level != HeaderLevel::Info {
@@ -273,7 +274,7 @@ fn parse_tuning_or_channels(text: &[u8]) -> Option<NcclMessage<'_>> {
     tuning().or_else(channels)
 }
 
-/// The families whose lines begin in many ways. Each gives up within the first bytes.
+/// Reads the families with lines that begin in many ways. Each gives up within the first bytes.
 fn parse_rare_info(text: &[u8]) -> Option<NcclMessage<'_>> {
     static BYTES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" Bytes -> "));
     if text.ends_with(b"COMPLETE") || text.ends_with(b"START") {

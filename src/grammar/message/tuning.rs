@@ -10,7 +10,7 @@
 //! ```
 //!
 //! From `topoGetAlgoInfo` (`getAlgoInfo` before) in `src/enqueue.cc`. Only a communicator's rank 0
-//! prints it, and it does not say which communicator. The numbers are those of
+//! prints it, and it does not name the communicator. The numbers are those of
 //! `src/include/device.h`; `time` is the model's, in microseconds.
 
 use crate::token::{

@@ -1,4 +1,4 @@
-//! The words that betray a record, found in one pass, and who reads the record around each.
+//! Finds the words that betray a record in one pass, each with the readers of the record around it.
 
 use super::facts::RecordReader;
 use aho_corasick::{AhoCorasick, MatchKind, packed};
@@ -86,7 +86,7 @@ pub(super) struct AnchorHit<'a> {
 }
 
 impl AnchorHit<'_> {
-    /// The record around it, as the first who knows its shape reads it.
+    /// Returns the record around it, from the first reader that knows its shape.
     pub(super) fn read_record(&self, piece: &LinePiece<'_>) -> Option<TrainerRecord> {
         self.readers.iter().find_map(|read| read(piece, self.start))
     }

@@ -19,7 +19,7 @@ const SAVED_CHECKPOINT: &[u8] = b"aved checkpoint";
 /// torchtitan's checkpoint.
 const TITAN_SAVED: &[u8] = b"Finished saving the checkpoint";
 
-/// These words and who reads the line around each.
+/// These words, each with the reader of the line around it.
 pub(super) const EVALUATION_AND_SAVE_ANCHORS: &[(&[u8], RecordReader)] = &[
     (LOSS, read_megatron_validation),
     (NEMO, read_nemo_validation),

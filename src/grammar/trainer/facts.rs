@@ -24,7 +24,7 @@ pub(super) struct TrainerFacts {
     pub(super) name: &'static str,
     /// Other names for it on the command line.
     pub(super) aliases: &'static [&'static str],
-    /// Words, at least one of which is in every record, each with the reader of the record around it.
+    /// Words, each with the reader of the record around it. Every record contains one of them.
     /// Empty if another trainer's reader finds the lines.
     pub(super) words: &'static [(&'static [u8], RecordReader)],
     /// Lines that the recogniser must read, at least one.
@@ -49,7 +49,7 @@ pub(super) struct TrainerFacts {
 }
 
 impl TrainerFacts {
-    /// A trainer that counts from 1 and whose rank 0 prints a line when the step is over.
+    /// A trainer that counts from 1 and prints a line on rank 0 when the step is over.
     pub(super) const fn named(name: &'static str) -> TrainerFacts {
         TrainerFacts {
             name,

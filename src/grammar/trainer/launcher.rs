@@ -7,17 +7,17 @@ use super::facts::RecordReader;
 use super::parts::piece::LinePiece;
 use super::{TrainerMark, TrainerRecord};
 
-/// torchrun, to a process whose sibling failed: `Sending process 785 closing signal SIGTERM`
+/// torchrun, to the siblings of a process that failed: `Sending process 785 closing signal SIGTERM`
 /// (`torch/distributed/elastic/multiprocessing/api.py`, PyTorch 1.9 to 2.11).
 const CLOSING_SIGNAL: &[u8] = b"signal SIG";
 /// torchrun, of the process that failed: `failed (exitcode: 1) local_rank: 1 (pid: 786)` (same file).
 const PROCESS_FAILED: &[u8] = b"failed (exitcode: ";
-/// The end of `CANCELLED AT `, of which the beginning is slow to look for in NCCL's lines.
+/// The end of `CANCELLED AT `; searching NCCL's lines for its beginning is slow.
 /// Slurm: `slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2024-01-17T13:47:27 ***`; a job that is
 /// requeued appends to the same file.
 const CANCELLED: &[u8] = b"LLED AT ";
 
-/// These words and who reads the line around each.
+/// These words, each with the reader of the line around it.
 pub(super) const LAUNCHER_ANCHORS: &[(&[u8], RecordReader)] = &[
     (CLOSING_SIGNAL, read_closing_signal),
     (PROCESS_FAILED, read_process_failed),

@@ -1,6 +1,6 @@
-//! The step lines of trainers: which bytes of a line say "step N is done", and what else they say.
+//! The step lines of trainers: which bytes of a line mean "step N is done", and their other values.
 //!
-//! Pure functions over one line's bytes, without memory of earlier lines: the same step printed by
+//! Pure functions of one line's bytes, without memory of earlier lines: the same step printed by
 //! eight ranks is found eight times. Refuses to guess: a line without a step number is no step, and
 //! a time is only what this very line prints as the step's.
 
@@ -123,37 +123,37 @@ trainers! {
     Hf = bar::FACTS,
 }
 
-/// What one step line says.
+/// The contents of one step line.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StepLine {
-    /// Who printed it.
+    /// The trainer that printed it.
     pub trainer: Trainer,
     /// The trainer's own number of the step, in its own base: NeMo and MaxText count from 0.
     pub step: u64,
     /// What the number counts.
     pub counts: StepNumberUnit,
-    /// The epoch, where the line prints it and the numbers begin again in each.
+    /// The epoch, if the line prints it and the numbers begin again in each.
     pub epoch: Option<u64>,
-    /// How many steps the run has, where the line prints it.
+    /// The number of steps of the run, if the line prints it.
     pub total: Option<u64>,
-    /// The step's time in seconds, where the line prints one, or the mean over the steps since
+    /// The step's time in seconds, if the line prints one, or the mean over the steps since
     /// the line before; never a bar's smoothed rate, never the time of a micro-batch.
     pub time_s: Option<f64>,
-    /// TFLOP/s per GPU, where the line prints it.
+    /// TFLOP/s per GPU, if the line prints it.
     pub tflops: Option<f64>,
     /// The line's own stamp in milliseconds since the epoch, taken as UTC, so that the interval
     /// between two lines can replace a step time.
     pub wall_ms: Option<i64>,
-    /// What else the line says of how fast the steps go.
+    /// Another measure of how fast the steps go.
     pub pace: Option<TrainerPace>,
-    /// How long the run, the epoch or the bar had lasted.
+    /// The time since the run, the epoch or the bar began.
     pub clock: Option<TrainerClock>,
-    /// The pipeline stage that printed the line, where the line says it.
+    /// The pipeline stage that printed the line, if the line names it.
     pub stage: Option<u32>,
 }
 
 impl StepLine {
-    /// A step of which nothing is known but its number.
+    /// A step with nothing but its number.
     pub fn without_time(trainer: Trainer, step: u64) -> StepLine {
         StepLine {
             trainer,
@@ -171,7 +171,7 @@ impl StepLine {
     }
 }
 
-/// What the number on a step line counts.
+/// The unit that the number on a step line counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StepNumberUnit {
     /// Steps.
@@ -182,22 +182,22 @@ pub enum StepNumberUnit {
     Unsaid,
 }
 
-/// What a line says of how fast the steps go, where that is not a step's time.
+/// How fast the steps go, in another measure than a step's time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum TrainerPace {
-    /// Seconds that all of so many steps took, evaluations between them too; where the line
-    /// does not say how many: all since the line before, or since the numbering began.
+    /// Seconds of several steps together, with the evaluations between them. If the line
+    /// does not give their number, they are all since the line before, or since the numbering began.
     Sum {
         /// Seconds.
         time_s: f64,
-        /// How many steps.
+        /// The number of steps.
         steps: Option<u64>,
     },
     /// Samples a second, of the whole job.
     Samples {
         /// Samples a second.
         per_s: f64,
-        /// How many batches are a step of the line's numbers: more than 1 where it counts epochs.
+        /// Batches in a step as the line numbers them: more than 1 if it counts epochs.
         batches: u64,
     },
     /// Seconds of a step as a moving average over the last ones.
@@ -209,20 +209,20 @@ pub enum TrainerPace {
 pub struct TrainerClock {
     /// Seconds.
     pub seconds: f64,
-    /// By how many seconds it may be off, for its digits.
+    /// The rounding error of its digits in seconds.
     pub error: f64,
 }
 
-/// What a record in a line marks.
+/// The event that a record in a line marks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum TrainerMark {
     /// The end of a training step.
     Step(StepLine),
-    /// The end of an evaluation or of a checkpoint save: what came since the last mark was that.
+    /// The end of an evaluation or of a checkpoint save, which began at the mark before.
     Between,
-    /// An evaluation whose lines say more than that it is over.
+    /// A line of an evaluation with more than its end.
     Evaluation(EvaluationLine),
-    /// A launcher ends the job's processes: what follows is of others, if the job is started
+    /// A launcher ends the job's processes: the lines that follow are of others, if the job is started
     /// again.
     Ended,
     /// Time and speed without a step number, for the next Megatron step: Megatron-Bridge's
@@ -233,14 +233,14 @@ pub enum TrainerMark {
         /// TFLOP/s per GPU.
         tflops: Option<f64>,
     },
-    /// Pace and speed of the step whose line came before: Composer prints a line for each metric.
+    /// Pace and speed of the step on the line before: Composer prints a line for each metric.
     Metric {
         /// Seconds of a step as a moving average over the last ones.
         smoothed: Option<f64>,
         /// TFLOP/s per GPU.
         tflops: Option<f64>,
     },
-    /// How many samples a step has: MLPerf's `global_batch_size`.
+    /// The samples in a step: MLPerf's `global_batch_size`.
     BatchSize(u64),
 }
 
@@ -253,12 +253,12 @@ pub enum EvaluationLine {
     Stops {
         /// At this stamp.
         wall_ms: Option<i64>,
-        /// After so many samples of training.
+        /// The samples trained on before.
         samples: Option<u64>,
-        /// After so many steps of training.
+        /// The training steps before.
         step: Option<u64>,
     },
-    /// It is over and took so many seconds.
+    /// It is over; its duration in seconds.
     Took(f64),
 }
 
@@ -272,6 +272,6 @@ pub struct TrainerRecord {
     pub start: usize,
     /// Just after the record's last byte.
     pub end: usize,
-    /// What the record marks.
+    /// The event that the record marks.
     pub mark: TrainerMark,
 }

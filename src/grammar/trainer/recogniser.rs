@@ -1,4 +1,4 @@
-//! From a line to its marks: its pieces, the records around their anchors, and whose steps count.
+//! Turns a line into its marks: splits it, reads the records around anchors and filters the steps.
 
 use super::anchor_finder::AnchorFinder;
 use super::parts::piece::LinePiece;
@@ -6,7 +6,7 @@ use super::user_pattern::StepPattern;
 use super::{Trainer, TrainerMark, TrainerRecord};
 use crate::wrap::strip_escapes;
 
-/// Who may make steps.
+/// The trainer whose steps count.
 #[derive(Debug, Clone)]
 enum StepFilter {
     Every,
@@ -69,7 +69,7 @@ impl Recogniser {
         }
     }
 
-    /// The recogniser of the user's pattern, whose steps are [`Trainer::Custom`].
+    /// The recogniser of the user's pattern. Its steps are of [`Trainer::Custom`].
     ///
     /// The group `step` is required; `time_s`, `time_ms` or `steps_per_s`, and `tflops` are
     /// optional. A record is
@@ -77,7 +77,7 @@ impl Recogniser {
     ///
     /// # Errors
     ///
-    /// What is wrong with the pattern, which is repeated as it is, with an example of a right one.
+    /// The pattern is invalid; the message repeats it and gives an example of a valid one.
     pub fn for_pattern(pattern: &str) -> Result<Recogniser, String> {
         StepPattern::new(pattern).map(|pattern| Recogniser {
             anchors: AnchorFinder::new(),

@@ -69,5 +69,5 @@ impl Trainer {
     }
 }
 
-/// The facts of [`Trainer::Custom`], whose lines the user describes.
+/// The facts of [`Trainer::Custom`]; the user describes its lines.
 pub(super) const CUSTOM: TrainerFacts = TrainerFacts::named("regex");

@@ -19,10 +19,10 @@ const TIME_GROUPS: [&str; 3] = ["time_s", "time_ms", "steps_per_s"];
 pub(super) struct StepPattern(Regex);
 
 impl StepPattern {
-    /// The pattern, or what is wrong with it.
+    /// Compiles the pattern, or explains why it is invalid.
     pub(super) fn new(pattern: &str) -> Result<StepPattern, String> {
         let regex = Regex::new(pattern).map_err(|error| {
-            // The last of several lines says what is wrong; the others draw where.
+            // The last of several lines is the reason; the others draw the position.
             let error = error.to_string();
             let what = error.lines().last().unwrap_or_default();
             let what = what.trim_start_matches("error: ");

@@ -1,4 +1,4 @@
-//! What is only at a line's ends.
+//! Wrappings at the ends of a line only.
 
 use super::{UnwrapBuffer, WrappedLine, contains_nccl_line};
 use memchr::memmem::FinderRev;

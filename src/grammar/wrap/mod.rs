@@ -1,7 +1,7 @@
-//! What is around a line in the file that keeps it, taken off in one place.
+//! Takes off what the file that keeps a line has put around it.
 //!
 //! NCCL prints a line; a launcher, a collector, a notebook or a web page stores it inside something
-//! else. Whatever reads a line sees it as it was printed:
+//! else. All readers see the line as it was printed:
 //!
 //! | wrapping | example | file |
 //! |---|---|---|
@@ -30,7 +30,7 @@ use std::sync::LazyLock;
 /// How many wrappings are taken off a line, one inside the other.
 const MAX_WRAPPINGS: usize = 8;
 
-/// The longest line that is looked at: what is taken off is a copy.
+/// The longest line that is unwrapped, since unwrapping copies it.
 const MAX_UNWRAPPED_LINE_BYTES: usize = 16 << 20;
 
 /// A line without what stood around it, perhaps several lines, and where its bytes stood.
@@ -63,7 +63,7 @@ impl UnwrappedText {
     }
 }
 
-/// A line without what is around it; `None` where nothing does. `is_wanted` says that a text is
+/// Returns the line without its wrappings; `None` if it has none. `is_wanted` decides whether a text is
 /// worth reading: of a record's strings only such are taken, and those that are a log's lines by
 /// their name or their end.
 pub fn unwrap_line(line: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<UnwrappedText> {
@@ -94,7 +94,7 @@ pub fn unwrap_line(line: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<Unw
 /// the rest was appended.
 type UnwrapLayer = fn(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool;
 
-/// In this order: a string holds no ESC, and what is in it is not looked at before it is read.
+/// In this order: a string holds no ESC, and its contents are examined only after it is decoded.
 const UNWRAP_LAYERS: [UnwrapLayer; 6] = [
     terminal::strip_escape_sequences,
     strings::extract_strings,
@@ -208,7 +208,7 @@ struct UnwrapBuffer {
 }
 
 impl UnwrapBuffer {
-    /// Appends what is, or what is meant, at `from` of the other text.
+    /// Appends the byte at `from` of the other text, or the text that it encodes.
     fn append_from(&mut self, from: usize, text: &[u8]) {
         if text.is_empty() {
             return;

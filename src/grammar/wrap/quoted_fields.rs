@@ -7,7 +7,7 @@ use memchr::memchr;
 /// is fields; the last may end on another line.
 pub(super) fn extract_quoted_fields(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool {
     let text = line.text;
-    // What is in front of the first quote says how fields are parted, or what follows its end.
+    // The byte before the first quote is the separator of fields, or else the byte after its end.
     let Some(quote) = memchr(b'"', text) else {
         return false;
     };
@@ -53,7 +53,7 @@ pub(super) fn extract_quoted_fields(line: &WrappedLine<'_>, out: &mut UnwrapBuff
 struct QuotedFields<'a> {
     text: &'a [u8],
     at: usize,
-    /// What is between fields, once it is known.
+    /// The separator of fields, once it is known.
     between: Option<u8>,
 }
 

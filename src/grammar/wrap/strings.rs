@@ -19,7 +19,7 @@ const LOG_LINE_KEYS: [&[u8]; 9] = [
 ];
 
 /// Appends the strings that are a log's lines: those that end with a line end, that a record calls
-/// so, or that are wanted for what they say. True where there was one, and where all of the line
+/// so, or whose contents are wanted. True if there was one, and if all of the line
 /// is JSON's or Python's. A string may begin before the line and end after it.
 pub(super) fn extract_strings(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool {
     let from = out.text.len();
@@ -229,7 +229,8 @@ impl<'a, 'o> StringExtractor<'a, 'o> {
     }
 }
 
-/// What a backslash in front of `rest` means, with so many bytes of it.
+/// Returns the character that a backslash and the first bytes of `rest` encode, and the number of these
+/// bytes.
 fn decode_escape(rest: &[u8]) -> Option<(char, usize)> {
     let code = |digits: &[u8], radix: u32| {
         let digits = std::str::from_utf8(digits).ok()?;

@@ -40,7 +40,7 @@ impl RowFormat {
     }
 }
 
-/// What is around rows, whatever their format.
+/// Columns and headers put around rows of any format.
 #[derive(Debug, Clone, Args, Default)]
 pub struct AroundArgs {
     /// Put a column with this value in front of each row; may be given several times

@@ -16,9 +16,9 @@ pub use format::{AroundArgs, ChainFormatArgs, ColorArgs, FormatArgs, RowFormat, 
 pub use groups::GroupArgs;
 pub use help::{OPTION_HEADINGS, build_command, parse_args};
 pub use input::{GenerateWhat, InputArgs};
-pub use print::{RowOutput, print_remaining_rows, print_sheet, with_stdout, with_text};
+pub use print::{RowOutput, SheetPrinter, with_stdout, with_text};
 pub use rows::{FileArgs, OrderArgs};
-pub use run::ProgramRun;
-pub use steps::{AWK_WINDOW, CompatMode, StepArgs, StepLineArgs, StepLinePosition};
+pub use run::{ProgramRun, run_program};
+pub use steps::{CompatMode, StepArgs, StepLineArgs, StepLinePosition};
 pub use svg::SvgArgs;
 pub use values::{ByteSize, CommAddress, PercentShare, one_of};

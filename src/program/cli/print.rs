@@ -17,7 +17,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 pub struct RowOutput {
     /// Their format.
     pub format: RowFormat,
-    /// What is in front of them.
+    /// Columns put in front of them.
     pub reshape: RowReshape,
     /// Where a table is drawn.
     pub look: DrawStyle,
@@ -46,11 +46,11 @@ impl RowOutput {
         Ok(grid.into())
     }
 
-    /// Gives standard output to `write`, which writes rows in this format: they get their labels, and
-    /// leave without their header, where that is wanted. The header comes first if it `has_header`.
+    /// Gives standard output to `write`, which writes rows in this format. Adds labels and removes the
+    /// header if asked. The first line is the header if it `has_header`.
     ///
     /// # Errors
-    /// Those of `write`; the output cannot be written; what is not rows has no labels.
+    /// Those of `write`; the output cannot be written; the format has no rows to label.
     pub fn rows(
         &self,
         has_header: bool,
@@ -71,41 +71,71 @@ impl RowOutput {
     }
 }
 
-/// Writes a sheet to standard output, its rows made on `jobs` threads; `chain` gives it as the AWK
-/// chain prints it.
-///
-/// # Errors
-/// The output cannot be written; the sheet has no AWK form.
-pub fn print_sheet<'s>(
-    sheet: impl FnOnce() -> Sheet<'s>,
-    chain: Option<impl FnOnce() -> Vec<u8>>,
-    (output, jobs): (&RowOutput, usize),
-    report: &Report,
-) -> anyhow::Result<()> {
-    print_remaining_rows(sheet, chain, (output, jobs), (report, None))
+/// Prints a sheet to standard output.
+pub struct SheetPrinter<'p> {
+    output: &'p RowOutput,
+    report: &'p Report,
+    jobs: usize,
+    chain: Option<Box<dyn FnOnce() -> Vec<u8> + 'p>>,
+    early: Option<&'p LiveRowPrinter<'p>>,
 }
 
-/// The same, without the rows that were written before the input ended.
-///
-/// # Errors
-/// As [`print_sheet`].
-pub fn print_remaining_rows<'s>(
-    sheet: impl FnOnce() -> Sheet<'s>,
-    chain: Option<impl FnOnce() -> Vec<u8>>,
-    how: (&RowOutput, usize),
-    to: (&Report, Option<&LiveRowPrinter<'_>>),
-) -> anyhow::Result<()> {
-    let chain = chain.map(|chain| Box::new(chain) as Box<dyn FnOnce() -> Vec<u8> + '_>);
-    print_rows(Box::new(sheet), chain, how, to)
+impl RowOutput {
+    /// Prints a sheet in this format.
+    pub fn printer<'p>(&'p self, report: &'p Report) -> SheetPrinter<'p> {
+        SheetPrinter {
+            output: self,
+            report,
+            jobs: 1,
+            chain: None,
+            early: None,
+        }
+    }
 }
 
-/// Compiled once, not in each program.
+impl<'p> SheetPrinter<'p> {
+    /// Makes the rows on this many threads.
+    #[must_use]
+    pub fn with_jobs(mut self, jobs: usize) -> Self {
+        self.jobs = jobs;
+        self
+    }
+
+    /// Offers the output of the AWK chain for this sheet.
+    #[must_use]
+    pub fn with_chain(mut self, chain: impl FnOnce() -> Vec<u8> + 'p) -> Self {
+        self.chain = Some(Box::new(chain));
+        self
+    }
+
+    /// Leaves out the rows that were written before the input ended.
+    #[must_use]
+    pub fn after_live_rows(mut self, early: &'p LiveRowPrinter<'p>) -> Self {
+        self.early = Some(early);
+        self
+    }
+
+    /// Prints the sheet.
+    ///
+    /// # Errors
+    /// The output cannot be written; the sheet has no AWK form.
+    pub fn print<'s>(self, sheet: impl FnOnce() -> Sheet<'s>) -> anyhow::Result<()> {
+        print_rows(self, Box::new(sheet))
+    }
+}
+
+/// Prints the rows; it is compiled once, not in each program.
 fn print_rows<'s>(
+    printer: SheetPrinter<'_>,
     sheet: Box<dyn FnOnce() -> Sheet<'s> + '_>,
-    chain: Option<Box<dyn FnOnce() -> Vec<u8> + '_>>,
-    (output, jobs): (&RowOutput, usize),
-    (report, early): (&Report, Option<&LiveRowPrinter<'_>>),
 ) -> anyhow::Result<()> {
+    let SheetPrinter {
+        output,
+        report,
+        jobs,
+        chain,
+        early,
+    } = printer;
     let early = early.filter(|early| early.is_possible());
     if output.format == RowFormat::Awk && !output.order.is_nothing() {
         bail!("the AWK chain has an order of its own: use --sort and --top with --format csv");
@@ -113,7 +143,7 @@ fn print_rows<'s>(
     let sheet = || output.arranged(sheet(), report);
     if output.format == RowFormat::Table && output.reshape.is_nothing() {
         let look = match output.order.top {
-            // Who asks for so many rows gets them.
+            // With --top all its rows are drawn, also on a small terminal.
             Some(_) => DrawStyle {
                 rows: None,
                 ..output.look

@@ -1,37 +1,48 @@
-//! A program's run: its inputs opened, its options made, its report kept.
+//! Runs a program: lists its inputs, makes its options and keeps its report.
 
-use super::{InputArgs, RowOutput, StepArgs, StepLinePosition};
+use super::steps::AWK_WINDOW;
+use super::{InputArgs, RowOutput, StepArgs, StepLinePosition, parse_args};
 use crate::count::calls::{self, CountedCalls, Progress};
 use crate::count::groups::{self, GroupBy};
 use crate::count::tally;
 use crate::log;
-use crate::log::timeline::{self, MarkerSide, StepWindow};
+use crate::log::timeline::{self, MarkerSide};
 use crate::output::live_rows::{LiveBatch, LiveRows as Taker};
 use crate::output::render::Sheet;
 use crate::pool;
-use crate::program::exit::Exit;
+use crate::program::exit::{self, Exit};
 use crate::program::live_rows::LiveRowPrinter;
 use crate::report::Report;
 use crate::report::progress::ByteProgressBar;
 use crate::source::{self, FollowTargets, InputName, expand_paths};
 use anyhow::{Context, bail};
+use clap::Parser;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-/// A program's run: its inputs, how they are read, and what is to be said.
+/// Runs a program's body on its parsed arguments and returns its exit code.
+pub fn run_program<C: Parser>(
+    name: &str,
+    body: impl FnOnce(C) -> anyhow::Result<Exit>,
+) -> ExitCode {
+    exit::run_program(name, || parse_args()?.map_or(Ok(Exit::Clean), body))
+}
+
+/// A program's run: its inputs, its options and its report.
 pub struct ProgramRun {
     /// The inputs.
     pub origins: Vec<InputName>,
     /// How they are read.
     pub options: calls::Options,
-    /// What is to be said.
+    /// Writes notes and warnings to stderr.
     pub report: Report,
-    /// What is shown meanwhile.
+    /// The progress bar.
     pub bar: ByteProgressBar,
 }
 
 impl ProgramRun {
-    /// Sets a program up from its arguments. `compat` is the window that `--compat` means.
+    /// Sets a program up from its arguments.
     ///
     /// # Errors
     /// A pattern that does not compile, an input that does not exist, nothing to read.
@@ -39,7 +50,6 @@ impl ProgramRun {
         name: &'static str,
         input: &InputArgs,
         steps: &StepArgs,
-        compat: StepWindow,
     ) -> anyhow::Result<ProgramRun> {
         if input.files.is_empty() && io::stdin().is_terminal() {
             bail!(
@@ -48,18 +58,31 @@ impl ProgramRun {
             );
         }
         if input.follow {
-            let (mut run, _) = ProgramRun::new_with_sides(name, input, steps, compat, &[])?;
+            let (mut run, _) = ProgramRun::new_with_sides(name, input, steps, &[])?;
             run.origins = vec![InputName::Followed(FollowTargets::new(
                 &input.files,
                 &input.glob,
             ))];
             return Ok(run);
         }
-        let (run, _) = ProgramRun::new_with_sides(name, input, steps, compat, &[&input.files])?;
+        let (run, _) = ProgramRun::new_with_sides(name, input, steps, &[&input.files])?;
         Ok(run)
     }
 
-    /// The inputs of another run, a file or a folder.
+    /// Sets a program up that needs whole logs.
+    ///
+    /// # Errors
+    /// As [`ProgramRun::new`]; `--follow` is there.
+    pub fn of_whole_logs(
+        name: &'static str,
+        input: &InputArgs,
+        steps: &StepArgs,
+    ) -> anyhow::Result<ProgramRun> {
+        ProgramRun::refuse_follow(name, input)?;
+        ProgramRun::new(name, input, steps)
+    }
+
+    /// Lists the inputs of another run, a file or a folder.
     ///
     /// # Errors
     /// It does not exist, or is a pipe.
@@ -76,8 +99,8 @@ impl ProgramRun {
         Ok(found.origins)
     }
 
-    /// Copies what can be read only once to temporary files (in `$TMPDIR`), where a program reads its
-    /// inputs more than once. The files go with what is given back.
+    /// Copies pipes to temporary files (in `$TMPDIR`), for a program that reads its inputs more than
+    /// once. The files are deleted when the returned paths are dropped.
     ///
     /// # Errors
     /// An input cannot be copied.
@@ -102,7 +125,7 @@ impl ProgramRun {
     /// Refuses `--follow`, in a program that needs whole logs.
     ///
     /// # Errors
-    /// It is there.
+    /// `--follow` is there.
     pub fn refuse_follow(name: &str, input: &InputArgs) -> anyhow::Result<()> {
         if input.follow {
             bail!("--follow: {name} compares whole logs; nccl-watch follows logs that grow");
@@ -110,8 +133,8 @@ impl ProgramRun {
         Ok(())
     }
 
-    /// The same for a program that holds inputs against each other: those of each of `sides` are
-    /// listed by themselves, in one a file may be that is in another too.
+    /// Sets up a program that compares inputs. Lists the inputs of each of `sides` separately; a file
+    /// may be in several.
     ///
     /// # Errors
     /// As [`ProgramRun::new`].
@@ -119,7 +142,6 @@ impl ProgramRun {
         name: &'static str,
         input: &InputArgs,
         steps: &StepArgs,
-        compat: StepWindow,
         sides: &[&[PathBuf]],
     ) -> anyhow::Result<(ProgramRun, Vec<Vec<InputName>>)> {
         source::name_program(name);
@@ -157,7 +179,7 @@ impl ProgramRun {
                 printer: steps.printer,
                 ..timeline::Options::default()
             },
-            window: steps.window(compat),
+            window: steps.window(AWK_WINDOW),
         };
         let bar = ByteProgressBar::new(|| total_bytes(&origins), !input.quiet);
         let report = report.with_bar(&bar);
@@ -170,9 +192,9 @@ impl ProgramRun {
         Ok((run, listed))
     }
 
-    /// Counts the calls of all inputs by `by`. Of one that is still being written the rows of a step,
-    /// as `sheet` makes them, are written as soon as it is settled, if steps come first in them; those of
-    /// what `is_drawn` are needed again.
+    /// Counts the calls of all inputs by `by`. While an input grows, writes the rows that `sheet` makes of
+    /// a step as soon as the step is settled, if the step is the first column. Keeps the calls of
+    /// written steps if a picture `is_drawn` of them.
     ///
     /// # Errors
     /// As [`calls::count_calls`]; the output cannot be written.
@@ -181,7 +203,9 @@ impl ProgramRun {
         by: &[GroupBy],
         tally: &tally::Options,
         output: &'o RowOutput,
-        (options, sheet, is_drawn): (&O, for<'a> fn(&'a CountedCalls, &'a O) -> Sheet<'a>, bool),
+        options: &O,
+        sheet: for<'a> fn(&'a CountedCalls, &'a O) -> Sheet<'a>,
+        is_drawn: bool,
     ) -> anyhow::Result<(CountedCalls, LiveRowPrinter<'o>)> {
         let mut early = LiveRowPrinter::new(output);
         let is_by_step = by.first() == Some(&GroupBy::Step) && early.is_possible();
@@ -200,7 +224,7 @@ impl ProgramRun {
         Ok((all, early))
     }
 
-    /// Says what is left to say; how the run ended.
+    /// Prints the remaining notes and returns how the run ended.
     pub fn finish(&self) -> Exit {
         self.bar.finish();
         self.report.finish();
@@ -212,7 +236,8 @@ impl ProgramRun {
     }
 }
 
-/// Bytes of all inputs, if all are files, and none is packed: how much comes out of it is not known before.
+/// Sums the bytes of all inputs; `None` if one is no file or is compressed, since its unpacked size is
+/// unknown.
 fn total_bytes(origins: &[InputName]) -> Option<u64> {
     origins.iter().try_fold(0_u64, |sum, origin| {
         let path = origin.path()?;

@@ -96,14 +96,14 @@ pub enum StepLinePosition {
     Start,
 }
 
-/// Whose numbers to reproduce.
+/// The tool with the numbers to reproduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CompatMode {
     /// The AWK chain's.
     Awk,
 }
 
-/// Reads a trainer by one of its names, of which shells complete the first.
+/// Reads a trainer by one of its names; shells complete the first.
 #[derive(Debug, Clone, Copy)]
 struct TrainerParser;
 
@@ -134,7 +134,7 @@ impl TypedValueParser for TrainerParser {
     }
 }
 
-/// What the long help says of them: the list is too long for the short one.
+/// Lists the trainers for the long help; the list is too long for the short one.
 fn trainers() -> String {
     let names: Vec<_> = Trainer::all().map(Trainer::name).collect();
     format!(
@@ -143,11 +143,11 @@ fn trainers() -> String {
     )
 }
 
-/// The AWK chain's own markers: NeMo's `iteration`, whatever the epoch.
+/// The AWK chain's own markers: NeMo's `iteration` in any epoch.
 const AWK_MARKER: &str = r"Training epoch.*?iteration (?P<step>\d+)(?:[^|]*(?:\|[^|]*?)*?train_step_timing in s: (?P<time_s>[0-9.eE+-]+))?(?:[^|]*(?:\|[^|]*?)*?TFLOPS_per_GPU: (?P<tflops>[0-9.eE+-]+))?";
 
 /// The window of the AWK chain's first script.
-pub const AWK_WINDOW: StepWindow = StepWindow { from: 45, to: 50 };
+pub(super) const AWK_WINDOW: StepWindow = StepWindow { from: 45, to: 50 };
 
 impl StepArgs {
     pub(super) fn build_recogniser(&self) -> anyhow::Result<Recogniser> {
@@ -164,7 +164,7 @@ impl StepArgs {
         }
     }
 
-    /// True where the user said what step lines look like.
+    /// True if the user described the step lines.
     pub(super) fn is_asked(&self) -> bool {
         self.compat.is_some() || self.lines.step_regex.is_some() || self.lines.trainer.is_some()
     }

@@ -181,9 +181,8 @@ impl PageGatherer<'_> {
         };
         let report = &mut *self.sections.report;
         let first = calls::count_calls(inputs, options, &tally, report, self.progress);
-        let (of, possible) = (PageSection::Operations, SectionNeed::Possible);
-        let own = Report::of_section();
-        let first = match self.sections.end_stage(of, possible, first, &own)? {
+        let possible = SectionNeed::Possible;
+        let first = match self.sections.keep_reason(possible, first)? {
             Ok(first) => first,
             Err(why) => return Ok(Err(why)),
         };
@@ -193,9 +192,13 @@ impl PageGatherer<'_> {
                 by_step: None,
             }));
         }
-        let all = self.sections.run_stage(of, possible, |report| {
-            calls::count_calls(inputs, options, &tally_options(), report, &HiddenProgress)
-        })?;
+        let mut own = Report::of_section();
+        let tally = tally_options();
+        let all = calls::count_calls(inputs, options, &tally, &mut own, &HiddenProgress);
+        self.sections
+            .report
+            .absorb(PageSection::Operations.key(), &own);
+        let all = self.sections.keep_reason(possible, all)?;
         Ok(all.map(|all| PageCalls {
             all,
             by_step: Some(first),
@@ -214,16 +217,15 @@ impl PageGatherer<'_> {
             ..ops::Options::default()
         };
         let (inputs, options) = (&self.inputs.timed, self.order.options);
-        let grid = self
-            .sections
-            .run_stage(of, SectionNeed::Possible, |report| {
-                let tally = times.tally();
-                let calls = calls::count_calls(inputs, options, &tally, report, &HiddenProgress)?;
-                timed::report_untimed_calls(&calls, report)?;
-                Ok(ops::ops_times_sheet(&calls, &times).to_grid())
-            })?;
-        self.sections.add_grid(of, grid, NO_DURATIONS_REASON);
-        Ok(())
+        let run = |report: &mut Report| {
+            let tally = times.tally();
+            let calls = calls::count_calls(inputs, options, &tally, report, &HiddenProgress)?;
+            timed::report_untimed_calls(&calls, report)?;
+            let sheet = ops::ops_times_sheet(&calls, &times);
+            Ok(SectionRows::Kept(sheet.to_grid()))
+        };
+        self.sections
+            .run_stage(of, SectionNeed::Possible, NO_DURATIONS_REASON, run)
     }
 
     /// Adds the activity of GPUs.
@@ -236,39 +238,42 @@ impl PageGatherer<'_> {
         }
         let (inputs, options) = (&self.inputs.timelines, self.order.options);
         let overlap = overlap::Options::default();
-        let grid = self.sections.run_stage(of, SectionNeed::Given, |report| {
+        let run = |report: &mut Report| {
             let strict = options.log.strict;
             let rows = overlap::read_overlap(inputs, options.source, &overlap, strict, report)?;
-            Ok(overlap::build_grid(&rows, &overlap))
-        })?;
-        self.sections.add_grid(of, grid, "the GPUs did nothing");
-        Ok(())
+            Ok(SectionRows::Kept(overlap::build_grid(&rows, &overlap)))
+        };
+        self.sections
+            .run_stage(of, SectionNeed::Given, "the GPUs did nothing", run)
     }
 
     /// Adds the traffic of calls and the copies of GPUs; that of logs alone is `known`.
-    fn add_matrix(&mut self, known: Option<TrafficMatrix>) -> Result<()> {
-        let of = PageSection::Matrix;
-        let matrix = match known {
-            Some(matrix) => Ok(matrix),
+    fn add_matrix(&mut self, known: Option<(TrafficMatrix, Report)>) -> Result<()> {
+        let (of, possible) = (PageSection::Matrix, SectionNeed::Possible);
+        let empty = "no input tells who sends to whom";
+        match known {
+            Some((matrix, own)) => {
+                let table = Ok(SectionRows::Pairs(matrix));
+                self.sections.end_stage(of, possible, empty, table, &own)?;
+            }
             None => {
                 let counted = self.inputs.counted_inputs();
                 let mut origins = counted.to_vec();
                 let is_new = |origin: &&InputName| !counted.contains(origin);
                 origins.extend(self.inputs.timelines.iter().filter(is_new).cloned());
                 let options = self.order.options;
-                self.sections
-                    .run_stage(of, SectionNeed::Possible, |report| {
-                        let default = matrix::Options::default();
-                        matrix::read_matrix(&origins, options, &default, report, &HiddenProgress)
-                    })?
+                let run = |report: &mut Report| {
+                    let of = matrix::Options::default();
+                    let matrix =
+                        matrix::read_matrix(&origins, options, &of, report, &HiddenProgress);
+                    matrix.map(SectionRows::Pairs)
+                };
+                self.sections.run_stage(of, possible, empty, run)?;
             }
-        };
-        if let Ok(matrix) = &matrix {
+        }
+        if let Some(SectionRows::Pairs(matrix)) = self.sections.table(of) {
             self.page.map = matrix::svg_heat_map::plot_matrix(matrix, TrafficUnit::Bytes);
         }
-        let empty = "no input tells who sends to whom";
-        self.sections
-            .add_table(of, matrix.map(SectionRows::Pairs), empty);
         Ok(())
     }
 
@@ -279,40 +284,35 @@ impl PageGatherer<'_> {
         known: Option<(Result<Grid>, Report)>,
     ) -> Result<()> {
         let (of, possible) = (PageSection::Skew, SectionNeed::Possible);
+        let empty = "no call is one of several ranks";
         let options = self.order.options;
         let read = |origins: &[InputName], report: &mut Report| {
             let of = skew::Options::default();
-            skew::read_skew(origins, options, &of, report, &HiddenProgress)
-        };
-        // A record beside a log may have no times, and the log may have them.
-        let recorded = match self.inputs.timed.is_empty() {
-            true => None,
-            false => {
-                let inputs = &self.inputs.timed;
-                let run = |report: &mut Report| read(inputs, report);
-                Some(self.sections.run_stage(of, possible, run)?)
-            }
+            let grid = skew::read_skew(origins, options, &of, report, &HiddenProgress);
+            grid.map(SectionRows::Kept)
         };
         let is_logged = is_stamped && !self.inputs.logs.is_empty();
-        let grid = match recorded {
-            Some(Ok(grid)) => Ok(grid),
-            _ if is_logged => match known {
-                Some((late, own)) => self.sections.end_stage(of, possible, late, &own)?,
-                None => {
-                    let inputs = &self.inputs.logs;
-                    let run = |report: &mut Report| read(inputs, report);
-                    self.sections.run_stage(of, possible, run)?
-                }
-            },
-            Some(Err(why)) => Err(why),
-            None => {
-                self.sections.leave_out(&[of], NO_TIMES_REASON);
-                return Ok(());
+        // A record beside a log may have no times, and the log may have them.
+        if !self.inputs.timed.is_empty() {
+            let mut own = Report::of_section();
+            let recorded = read(&self.inputs.timed, &mut own);
+            if recorded.is_ok() || !is_logged {
+                return self.sections.end_stage(of, possible, empty, recorded, &own);
             }
-        };
-        let none = "no call is one of several ranks";
-        self.sections.add_grid(of, grid, none);
-        Ok(())
+        } else if !is_logged {
+            self.sections.leave_out(&[of], NO_TIMES_REASON);
+            return Ok(());
+        }
+        match known {
+            Some((late, own)) => {
+                let table = late.map(SectionRows::Kept);
+                self.sections.end_stage(of, possible, empty, table, &own)
+            }
+            None => {
+                let run = |report: &mut Report| read(&self.inputs.logs, report);
+                self.sections.run_stage(of, possible, empty, run)
+            }
+        }
     }
 
     /// Adds the changes from another run to this one.
@@ -327,15 +327,13 @@ impl PageGatherer<'_> {
             return Ok(());
         }
         let of = PageSection::Changes;
-        let grid = self
-            .sections
-            .run_stage(of, SectionNeed::Possible, |report| {
-                let before = diff::run::read_run(against, options, None, report, &HiddenProgress)?;
-                let now = diff::run::read_run(origins, options, None, report, &HiddenProgress)?;
-                let changes = diff::diff_runs(&before, &now, &diff::Options::default(), report);
-                Ok(diff::row::build_grid(&changes))
-            })?;
-        self.sections.add_grid(of, grid, "nothing changed");
-        Ok(())
+        let run = |report: &mut Report| {
+            let before = diff::run::read_run(against, options, None, report, &HiddenProgress)?;
+            let now = diff::run::read_run(origins, options, None, report, &HiddenProgress)?;
+            let changes = diff::diff_runs(&before, &now, &diff::Options::default(), report);
+            Ok(SectionRows::Kept(diff::row::build_grid(&changes)))
+        };
+        self.sections
+            .run_stage(of, SectionNeed::Possible, "nothing changed", run)
     }
 }

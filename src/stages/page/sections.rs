@@ -23,34 +23,54 @@ pub(super) struct PageSections<'r> {
 }
 
 impl PageSections<'_> {
-    /// Runs a stage with a report of its own. Returns its result, or why the section has none.
+    /// Runs a stage with a report of its own and adds its table; `empty` is the reason of one without rows.
     ///
     /// # Errors
     /// Damage under `--strict`.
-    pub(super) fn run_stage<T>(
+    pub(super) fn run_stage(
         &mut self,
         of: PageSection,
         need: SectionNeed,
-        stage: impl FnOnce(&mut Report) -> Result<T>,
-    ) -> Result<Result<T, String>> {
+        empty: &str,
+        stage: impl FnOnce(&mut Report) -> Result<SectionRows>,
+    ) -> Result<()> {
         let mut own = Report::of_section();
-        let result = stage(&mut own);
-        self.end_stage(of, need, result, &own)
+        let table = stage(&mut own);
+        self.end_stage(of, need, empty, table, &own)
     }
 
-    /// Takes over how a stage ended. An input that lacks something leaves a section out; any other error
-    /// counts for the exit code.
+    /// Adds the table of a stage that ended, and takes over its messages and outcome. A section without rows
+    /// quotes nothing: only damage counts.
     ///
     /// # Errors
     /// Damage under `--strict`.
-    pub(super) fn end_stage<T>(
+    pub(super) fn end_stage(
         &mut self,
         of: PageSection,
         need: SectionNeed,
-        result: Result<T>,
+        empty: &str,
+        table: Result<SectionRows>,
         own: &Report,
+    ) -> Result<()> {
+        let has_rows = table.as_ref().is_ok_and(|table| !table.is_empty());
+        if has_rows || own.is_damaged() {
+            self.report.absorb(of.key(), own);
+        }
+        let table = self.keep_reason(need, table)?;
+        self.add_table(of, table, empty);
+        Ok(())
+    }
+
+    /// Turns an error into the reason why a section is left out. An input that lacks something only leaves
+    /// it out; any other error counts for the exit code.
+    ///
+    /// # Errors
+    /// Damage under `--strict`.
+    pub(super) fn keep_reason<T>(
+        &mut self,
+        need: SectionNeed,
+        result: Result<T>,
     ) -> Result<Result<T, String>> {
-        self.report.absorb(of.key(), own);
         let error = match result {
             Ok(result) => return Ok(Ok(result)),
             Err(error @ Error::Damaged(_)) => return Err(error),
@@ -86,6 +106,12 @@ impl PageSections<'_> {
         self.add_table(of, grid.map(SectionRows::Kept), empty);
     }
 
+    /// Returns a section's table.
+    pub(super) fn table(&self, of: PageSection) -> Option<&SectionRows> {
+        let section = self.list.iter().find(|section| section.of == of)?;
+        section.table.as_ref().ok()
+    }
+
     /// Leaves sections out for one reason.
     pub(super) fn leave_out(&mut self, all: &[PageSection], why: &str) {
         for &of in all {
@@ -108,7 +134,7 @@ mod tests {
                     report: &mut report,
                     list: Vec::new(),
                 };
-                let ended = sections.run_stage(PageSection::Skew, need, |own| {
+                let ended = sections.run_stage(PageSection::Skew, need, "", |own| {
                     warning.into_iter().for_each(|text| own.warn(text));
                     if warning == Some("damaged") {
                         own.error("unreadable");

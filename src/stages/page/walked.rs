@@ -1,7 +1,6 @@
 //! Takes the tables of nccl-check's walk, which also gathers for other stages.
 
 use super::gather::{PageCalls, PageGatherer, by_step_options, tally_options};
-use super::sections::SectionNeed;
 use super::series::StepSeries;
 use super::{PageFinding, PageSection, job};
 use crate::error::Result;
@@ -23,7 +22,7 @@ pub(super) struct WalkedFacts {
     /// The calls of logs.
     pub(super) calls: Option<PageCalls>,
     /// The traffic by logs.
-    pub(super) matrix: Option<TrafficMatrix>,
+    pub(super) matrix: Option<(TrafficMatrix, Report)>,
     /// The late ranks by logs alone.
     pub(super) late: Option<(Result<Grid>, Report)>,
 }
@@ -109,12 +108,9 @@ impl PageGatherer<'_> {
                 tuning,
             };
             let of = matrix::Options::default();
-            let matrix =
-                self.sections
-                    .run_stage(PageSection::Matrix, SectionNeed::Given, |report| {
-                        Ok(matrix::build_matrix(sources, &of, report))
-                    })?;
-            walked.matrix = matrix.ok();
+            let own = Report::of_section();
+            let matrix = matrix::build_matrix(sources, &of, &own);
+            walked.matrix = Some((matrix, own));
         }
         Ok(walked)
     }

@@ -72,7 +72,7 @@ impl SynthRun<'_> {
         self.mixer.watch = Some(watch);
     }
 
-    /// What is wrong goes into the truth, and PyTorch says of a hang what it knows.
+    /// Records the fault in the truth and writes PyTorch's lines about a hang.
     pub(super) fn report_fault(
         &mut self,
         job: &SynthJob,
@@ -93,7 +93,7 @@ impl SynthRun<'_> {
         Ok(())
     }
 
-    /// What is left in the log of a job whose processes were stopped.
+    /// Writes the last lines of a job with stopped processes.
     pub(super) fn print_stopped(&mut self) -> Result<()> {
         match self.options.end {
             SynthEnd::Cancelled => {

@@ -2,14 +2,15 @@
 //!
 //! A host hands its calls to its GPU in program order and at its own pace. It waits only where
 //! real hosts wait: where it reads a value (the loss that it prints, an evaluation, a save), and
-//! where it is as many steps ahead of its GPU as `--lead` allows. A GPU runs its works one behind
+//! where it is as many steps ahead of its GPU as `--lead` allows. A GPU runs its works one after
 //! the other, a collective once all members run theirs, a Send once its peer runs the Recv
-//! ([`Pending`]). A line is printed when its host makes the call.
+//! ([`PendingWorks`]). A line is printed when its host makes the call.
 //!
 //! So a job with a wrong call goes on as far as it can, and hangs by itself.
 
 mod kill;
 mod pace;
+mod results;
 mod script;
 #[cfg(test)]
 mod tests;
@@ -22,8 +23,7 @@ use crate::fault::{CallCounter, FaultKind, FaultPlan, PendingWorks};
 use crate::job::SynthJob;
 use crate::job::call::ScheduledCall;
 use crate::job::schedule::ProgramStretch;
-use crate::options::SynthTrainer;
-use crate::run::{StretchPrograms, SynthRun, mean_facts};
+use crate::run::{StretchPrograms, SynthRun};
 use crate::stream::mixer::ProgramCursor;
 use crate::trainer::StepFacts;
 use crate::trainer::events;
@@ -40,14 +40,14 @@ enum LifeEnding {
     Stopped,
 }
 
-/// What a host is doing.
+/// The state of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HostActivity {
     /// It is about to begin its item.
     Begins,
     /// It makes its calls.
     Calls,
-    /// It has made them, and reads what they led to.
+    /// It has made them, and reads their results.
     Reads,
     /// It has read them, and is about to print.
     Prints,
@@ -67,13 +67,13 @@ struct SimulatedHost {
     /// Works it handed over, and those of them that ended.
     works: u64,
     ended: u64,
-    /// What `works` was at the end of each training step that may not have ended.
+    /// `works` at the end of each training step that may not have ended.
     marks: VecDeque<u64>,
-    /// What it was at the end of the training step before.
+    /// `works` at the end of the training step before.
     before: u64,
     /// Steps since its last step line.
     since: Vec<StepFacts>,
-    /// MaxText: the step whose line waits.
+    /// MaxText: the step with a line that is not yet printed.
     queued: Option<StepFacts>,
     evaluated: bool,
 }
@@ -97,7 +97,7 @@ struct LifeSimulation<'r, 'a, 'j> {
 }
 
 impl SynthRun<'_> {
-    /// The job whose hosts may be so many steps ahead of their GPUs.
+    /// Runs a job with hosts that may be up to `lead` steps ahead of their GPUs.
     pub(crate) fn run_ahead(&mut self, lead: u64) -> Result<()> {
         self.mixer.truth.place_calls();
         let mut from = self.options.first_step();
@@ -245,7 +245,7 @@ impl<'r, 'a, 'j> LifeSimulation<'r, 'a, 'j> {
         })
     }
 
-    /// So many of the host's works must have ended before it goes on.
+    /// Returns whether the host must wait until `works` of its works have ended.
     fn wait_for_works(&mut self, rank: usize, works: u64) -> bool {
         let host = &mut self.hosts[rank];
         host.blocked = host.ended < works;
@@ -296,7 +296,7 @@ impl<'r, 'a, 'j> LifeSimulation<'r, 'a, 'j> {
         Ok(())
     }
 
-    /// What a call of the item takes on average.
+    /// Returns the mean time of a call of the item in microseconds.
     fn mean_call_us(&self, item: ScriptItem, rank: usize) -> f64 {
         let calls = calls_of_item(&self.run.programs, self.wrong.as_ref(), item, rank);
         let seconds = match item.stretch {
@@ -313,7 +313,7 @@ impl<'r, 'a, 'j> LifeSimulation<'r, 'a, 'j> {
         seconds * 1e6 / (calls.len() as f64 + 1.0)
     }
 
-    /// The host makes its next call.
+    /// Makes the next call of the host.
     fn make_next_call(&mut self, rank: usize) -> Result<()> {
         let Some(item) = self.current_item(rank) else {
             return Ok(());
@@ -349,7 +349,7 @@ impl<'r, 'a, 'j> LifeSimulation<'r, 'a, 'j> {
         Ok(())
     }
 
-    /// A rank's GPU runs its first work.
+    /// Runs the first work of a rank's GPU.
     fn run_first_work(&mut self, rank: usize) {
         let met = self.pending.begin_first_work(rank);
         if met.is_empty() {
@@ -365,7 +365,7 @@ impl<'r, 'a, 'j> LifeSimulation<'r, 'a, 'j> {
         }
     }
 
-    /// A rank's GPU has done its first work.
+    /// Ends the first work of a rank's GPU.
     fn end_first_work(&mut self, rank: usize) {
         if self.hosts[rank].doing == HostActivity::Gone && self.pending.is_idle(rank) {
             return;
@@ -380,7 +380,7 @@ impl<'r, 'a, 'j> LifeSimulation<'r, 'a, 'j> {
         }
     }
 
-    /// The host has made all calls of its item.
+    /// Goes on after the host has made all calls of its item.
     fn finish_calls(&mut self, rank: usize, item: ScriptItem) -> Result<()> {
         let wrong = self.is_wrong(rank, item);
         let host = &mut self.hosts[rank];
@@ -406,107 +406,9 @@ impl<'r, 'a, 'j> LifeSimulation<'r, 'a, 'j> {
         }
         self.read_results(rank)
     }
-
-    /// It reads what they led to, where something is read.
-    fn read_results(&mut self, rank: usize) -> Result<()> {
-        let Some(item) = self.current_item(rank) else {
-            return Ok(());
-        };
-        let late = self.run.options.trainer == SynthTrainer::Maxtext;
-        let host = &self.hosts[rank];
-        let needs = match item.stretch {
-            ProgramStretch::Train if !self.run.prints_steps(rank) => 0,
-            ProgramStretch::Train if late => host.before,
-            ProgramStretch::Train if self.run.printer.prints_after(item.step) => host.works,
-            _ if item.reads => host.works,
-            _ => 0,
-        };
-        if self.wait_for_works(rank, needs) {
-            return Ok(());
-        }
-        if needs == 0 {
-            return self.finish_item(rank);
-        }
-        // Meanwhile others begin the next step.
-        self.hosts[rank].doing = HostActivity::Prints;
-        let us = self.mean_call_us(item, rank);
-        let us = self.pace.host_call_us(rank, 4.0 * us);
-        self.agenda.schedule(us, AgendaEvent::Host(rank));
-        Ok(())
-    }
-
-    /// The item is over, and what there is to print is printed.
-    fn finish_item(&mut self, rank: usize) -> Result<()> {
-        let Some(item) = self.current_item(rank) else {
-            return Ok(());
-        };
-        match item.stretch {
-            ProgramStretch::Train => self.print_step_line(rank, item.step)?,
-            ProgramStretch::Eval => {
-                let (options, clock) = (self.run.options, &self.run.mixer.clock);
-                let said = events::evaluation_lines(options, item.step, item.batch, clock);
-                for (_, text) in said.iter().filter(|(who, _)| *who == rank) {
-                    self.run.print_text_line(rank, text)?;
-                }
-                self.hosts[rank].evaluated = true;
-            }
-            ProgramStretch::Checkpoint => {
-                let said = events::save_lines(self.run.options, item.step).1;
-                for (_, text) in said.iter().filter(|(who, _)| *who == rank) {
-                    self.run.print_text_line(rank, text)?;
-                }
-            }
-            ProgramStretch::Tail => {}
-        }
-        let host = &mut self.hosts[rank];
-        (host.item, host.doing) = (host.item + 1, HostActivity::Begins);
-        let us = self.pace.small_delay_us();
-        self.agenda.schedule(us, AgendaEvent::Host(rank));
-        Ok(())
-    }
-
-    /// A host prints its step line, if it prints one.
-    fn print_step_line(&mut self, rank: usize, step: u64) -> Result<()> {
-        if !self.run.prints_steps(rank) {
-            return Ok(());
-        }
-        let (segment, last) = (
-            self.job.segment,
-            self.run.options.first_step() + self.run.options.steps - 1,
-        );
-        let facts = self.run.printer.draw_facts(step, segment);
-        let host = &mut self.hosts[rank];
-        host.since.push(facts);
-        let mut lines: Vec<(StepFacts, u64)> = Vec::new();
-        if self.run.options.trainer == SynthTrainer::Maxtext {
-            lines.extend(host.queued.replace(facts).map(|facts| (facts, 1)));
-            if step == last {
-                lines.extend(host.queued.take().map(|facts| (facts, 1)));
-            }
-        } else if self.run.printer.prints_after(step) {
-            let mut mean = mean_facts(&host.since, step);
-            mean.evaluated = host.evaluated;
-            lines.push((mean, host.since.len() as u64));
-        }
-        if !lines.is_empty() {
-            host.since.clear();
-        }
-        for (facts, covered) in lines {
-            let run = &mut *self.run;
-            let mut printed = run.printer.print_step(&facts, &run.mixer.clock);
-            printed.lines.retain(|line| line.rank == rank);
-            run.print_step(&printed, facts.step, None)?;
-            if rank == run.printer.marker_rank() && !run.silent {
-                let (time, tflops) = (printed.time_s, printed.tflops);
-                let truth = &mut run.mixer.truth;
-                truth.close_step(segment, facts.step, covered, time, tflops);
-            }
-        }
-        Ok(())
-    }
 }
 
-/// What a rank calls in an item.
+/// Returns the calls of a rank in an item.
 fn calls_of_item<'p>(
     programs: &'p StretchPrograms,
     wrong: Option<&'p (FaultPlan, Vec<ScheduledCall>)>,
@@ -524,14 +426,4 @@ fn calls_of_item<'p>(
         ProgramStretch::Tail => &programs.tail,
     };
     &all[rank]
-}
-
-impl SynthRun<'_> {
-    /// True for ranks that print step lines.
-    fn prints_steps(&self, rank: usize) -> bool {
-        let o = self.options;
-        rank == self.printer.marker_rank()
-            || o.every_rank
-            || (o.trainer == SynthTrainer::MegatronBridge && rank == 0)
-    }
 }

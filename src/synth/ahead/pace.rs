@@ -14,7 +14,7 @@ pub(super) enum AgendaEvent {
     Done(usize),
 }
 
-/// What is to happen, by time; what is of one time, in the order it was asked for.
+/// Future events in the order of time; events of the same time in the order they were scheduled.
 #[derive(Debug, Default)]
 pub(super) struct EventAgenda {
     events: BinaryHeap<Reverse<(u64, u64, AgendaEvent)>>,
@@ -32,7 +32,7 @@ impl EventAgenda {
         }
     }
 
-    /// Something is to happen so many microseconds from now.
+    /// Schedules an event `us` microseconds from now.
     pub(super) fn schedule(&mut self, us: u64, event: AgendaEvent) {
         self.asked += 1;
         self.events
@@ -59,7 +59,7 @@ impl RankPaces {
     /// From the seed; in half of the jobs one host is slow.
     pub(super) fn new(options: &Options, segment: u64) -> Self {
         let mut rng = Rng::new(hash_parts(options.seed, &[50, segment]));
-        // From jobs whose hosts are far ahead at once to jobs that wait for their hosts.
+        // From jobs with hosts that are far ahead at once to jobs that wait for their hosts.
         let all = 0.3 + 0.8 * rng.next_unit();
         let mut hosts: Vec<f64> = (0..options.ranks)
             .map(|_| all * (0.6 + 0.8 * rng.next_unit()))

@@ -1,4 +1,4 @@
-//! Which faults make no sense in a job, said before a byte is written.
+//! Refuses faults that make no sense in a job, before a byte is written.
 
 use crate::error::Result;
 use crate::fault::host::{choose_odd_host, edit_rank_lines, fact};
@@ -8,7 +8,7 @@ use crate::nccl::init;
 use crate::options::{Damage, LogLayout, Nccl, Options, SynthNet};
 
 impl Options {
-    /// Says what contradicts in `--fault`.
+    /// Refuses contradictions in `--fault`.
     pub(crate) fn check_fault(&self) -> Result<()> {
         let Some(fault) = self.fault else {
             return Ok(());

@@ -16,7 +16,7 @@ const INIT_PHASES: [&str; 5] = ["kernels", "bootstrap", "topo", "graphs", "conne
 /// Channels of the connections that a host with half of them has left.
 const CHANNELS_OF_HALVED_HOST: usize = 2;
 
-/// What is odd, and where.
+/// An odd fact and its host.
 struct OddHost<'a> {
     options: &'a Options,
     job: &'a SynthJob,
@@ -201,7 +201,7 @@ impl<'a> OddHost<'a> {
     }
 }
 
-/// The rank of a fault nobody chose: one that does not print, and not the first.
+/// Chooses the rank of a fault without one: a rank that does not print, and not the first.
 fn choose_quiet_rank(options: &Options) -> usize {
     let printing = StepPrinter::new(options, 0).marker_rank();
     let start = hash_parts(options.seed, &[40]) as usize % options.ranks;
@@ -281,7 +281,7 @@ fn halve_channels(text: &str) -> Option<Vec<String>> {
     Some(vec![format!("1 coll channels{behind}")])
 }
 
-/// Edits a rank's lines; says which is the first that is not as it should be, or stands where
+/// Edits a rank's lines. Returns the first that is not as it should be, or the one where
 /// one is missing.
 pub(crate) fn edit_rank_lines(
     options: &Options,

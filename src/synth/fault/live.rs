@@ -204,7 +204,7 @@ fn describe_call(call: &ScheduledCall, count: u64) -> CallRow {
     }
 }
 
-/// The fault, as the truth says it.
+/// Returns the fault's row of the truth.
 pub(crate) fn build_fault_row(
     plan: &FaultPlan,
     watch: &CallCounter,
@@ -223,7 +223,7 @@ pub(crate) fn build_fault_row(
         row.map(|row| row.comm_id.clone())
     };
     let of_steps = plan.kind.is_of_steps();
-    // What is made beside the calls that should be takes no call's place.
+    // An added call does not replace another.
     let beside = matches!(
         plan.kind,
         FaultKind::Extra | FaultKind::Lone | FaultKind::Retry

@@ -1,8 +1,8 @@
-//! One thing wrong with the job, and what its log then says.
+//! One thing wrong with the job, and its effects on the log.
 //!
 //! The healthy job is the only source: a fault is an edit of it. A wrong call is an edit of one
 //! rank's program in one step (`plan`); whether the job then hangs is found out by letting the
-//! ranks' calls meet (`pending`), and what PyTorch says of a hang is said by `watchdog`. A
+//! ranks' calls meet (`pending_works`), and `watchdog` writes PyTorch's lines about a hang. A
 //! fact of a host is an edit of its lines before the first call (`host`).
 //!
 //! What happens after a wrong call is held to real jobs (`testdata/captured/ddp-*`).
@@ -28,7 +28,7 @@ pub(super) use plan::FaultPlan;
 pub use row::{CallRow, FaultRow, HostFactRow, LastCallRow};
 
 named! {
-    /// What is wrong.
+    /// The kind of fault.
     FaultKind, "fault" {
         /// A rank does not make one call.
         Skip = "skip",
@@ -151,7 +151,7 @@ impl FaultKind {
     }
 }
 
-/// One fault: what is wrong, and where it is to be.
+/// One fault: its kind and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// What.

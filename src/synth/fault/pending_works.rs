@@ -1,6 +1,6 @@
-//! Which of the ranks' calls end: those whose peers make theirs.
+//! Finds which of the ranks' calls end: those that their peers make too.
 //!
-//! A rank's calls run one behind the other. A collective runs to its end once all members run
+//! A rank's calls run one after the other. A collective runs to its end once all members run
 //! theirs and they are the same; a Send once its peer runs the Recv.
 
 use crate::fault::call_counter::IssuedCall;
@@ -37,7 +37,7 @@ enum WorkPart {
         same: CallAgreement,
         bytes: u128,
     },
-    /// Communicator, who sends, who receives, the how-manyth: a Send and a Recv each.
+    /// Communicator, sender, receiver and number: a Send and a Recv each.
     Pair((usize, usize, usize, u64)),
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct PendingWorks<'a> {
     paired: FxHashMap<(usize, usize, usize, bool), u64>,
     meetings: FxHashMap<(usize, u64), CallMeeting>,
     pairs: FxHashMap<(usize, usize, usize, u64), usize>,
-    /// Ranks whose last call came to its end.
+    /// Ranks that have ended their last call.
     emptied: Vec<usize>,
 }
 
@@ -95,7 +95,7 @@ impl<'a> PendingWorks<'a> {
         };
         let part = self.build_part(rank, &made);
         match &mut self.group[rank] {
-            // An exchange of all with all: what is sent, and what is received.
+            // An exchange of all with all: all sends and all receives.
             Some(work) => {
                 match call.op {
                     CallOp::Send => work.numel_in += count,
@@ -174,7 +174,7 @@ impl<'a> PendingWorks<'a> {
         }
     }
 
-    /// The first work of a rank begins to run; the ranks whose first work has met all it needs.
+    /// Begins the first work of a rank. Returns the ranks with a first work that has met all it needs.
     pub(crate) fn begin_first_work(&mut self, rank: usize) -> Vec<usize> {
         let mut met = Vec::new();
         let Some(work) = self.streams[rank].front_mut() else {
@@ -207,7 +207,7 @@ impl<'a> PendingWorks<'a> {
         self.pairs.retain(|_, waiting| *waiting != rank);
     }
 
-    /// A part of a rank's call runs; whose parts this lets end.
+    /// Runs a part of a rank's call and collects the ranks with parts that end by it.
     fn meet_part(&mut self, rank: usize, part: WorkPart, ended: &mut Vec<usize>) {
         match part {
             WorkPart::Pair(key) => match self.pairs.remove(&key) {
@@ -231,7 +231,7 @@ impl<'a> PendingWorks<'a> {
                 if all.iter().any(|(_, other, _)| *other != same) {
                     return;
                 }
-                // Who has least is served and goes on; who wants more waits
+                // The rank with the fewest bytes is served and goes on; one that wants more waits
                 // (`testdata/captured/ddp-count`).
                 let least = all.iter().map(|&(_, _, bytes)| bytes).min().unwrap_or(0);
                 let most = all.iter().map(|&(_, _, bytes)| bytes).max().unwrap_or(0);
@@ -243,7 +243,7 @@ impl<'a> PendingWorks<'a> {
         }
     }
 
-    /// Ranks whose last call came to its end since the last time.
+    /// Takes the ranks that have ended their last call since the last time.
     pub(super) fn take_emptied_ranks(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.emptied)
     }

@@ -10,7 +10,7 @@ use crate::rng::hash_parts;
 use crate::trainer::StepPrinter;
 use crate::truth::cells::TruthCells;
 
-/// Bytes that NCCL's LL protocol sends in one piece: calls of less end whatever is in them.
+/// Bytes that NCCL's LL protocol sends in one piece: calls of fewer bytes end with any contents.
 /// `testdata/captured/ddp-datatype`: one fp16 among fp32, and the job goes on.
 pub(super) const LL_LINE_BYTES: u128 = 8;
 
@@ -30,7 +30,7 @@ pub(crate) struct FaultPlan {
     pub(super) expected: ScheduledCall,
     /// Its elements, where they differ by step.
     pub(super) tokens: u64,
-    /// What is made in its place.
+    /// The call made in its place.
     pub(super) made: Option<ScheduledCall>,
     /// The job does not go on to its end.
     pub(crate) hangs: bool,
@@ -68,7 +68,7 @@ impl FaultPlan {
             FaultKind::Rest => calls.truncate(self.at),
             _ => {
                 if let Some(mut made) = self.made {
-                    // A call whose elements differ by step has its cells already.
+                    // A call with elements that differ by step has its cells already.
                     if let CallCount::Fixed(count) = made.count {
                         let comm = job.procs[self.rank].members[made.slot].comm;
                         made.cell = cells.intern(made.op, made.dtype, count, job.comms[comm].kind);
@@ -360,7 +360,7 @@ impl<'a> FaultSearch<'a> {
         })
     }
 
-    /// The next call on the communicator is another one: what is missing can be told.
+    /// True if the next call on the communicator is another one, so that the missing call can be named.
     fn shows_missing_call(&self, calls: &[ScheduledCall], mine: &[usize], n: usize) -> bool {
         let call = &calls[mine[n]];
         let alike = |other: &ScheduledCall| {
@@ -402,7 +402,7 @@ impl<'a> FaultSearch<'a> {
         }
     }
 
-    /// What is made in place of a call; `next` is the one that is made after it.
+    /// Returns the call made in place of another; `next` is the one after it.
     fn wrong_call(
         &self,
         job: &SynthJob,

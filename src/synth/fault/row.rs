@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What is wrong, and where the log shows it.
+/// The fault, and where the log shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FaultRow {
     /// Its name in `--fault`.
@@ -47,7 +47,7 @@ pub struct FaultRow {
     pub hangs: bool,
 }
 
-/// A call as its line says it.
+/// A call as on its line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CallRow {
     /// As printed.
@@ -76,13 +76,13 @@ pub struct LastCallRow {
     pub line: u64,
 }
 
-/// What a host, or a rank that starts, says that others do not.
+/// A fact of a host, or of a starting rank, that differs from the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HostFactRow {
     /// What it is about.
     pub what: String,
-    /// What others say.
+    /// The value of the others.
     pub expected: String,
-    /// What it says.
+    /// Its own value.
     pub made: String,
 }

@@ -1,4 +1,4 @@
-//! What PyTorch says when calls do not end: its watchdog's lines, in the words of
+//! The lines of PyTorch's watchdog when calls do not end, in the words of
 //! `testdata/captured/ddp-*` (PyTorch 2.11, `torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp`).
 
 use crate::clock::{JobClock, write_padded};
@@ -14,7 +14,7 @@ const DUMP_TO_EXIT_US: u64 = 60_000_000;
 
 /// A line of PyTorch's.
 pub(super) struct WatchdogLine {
-    /// Who says it.
+    /// The rank that prints it.
     pub(super) rank: usize,
     /// How long after the line before.
     pub(super) after_us: u64,
@@ -43,7 +43,7 @@ impl WatchdogLine {
     }
 }
 
-/// Everything said until the processes end. `alive` ranks speak.
+/// Returns all lines until the processes end. Only `alive` ranks print.
 pub(super) fn watchdog_lines(
     seed: u64,
     job: &SynthJob,

@@ -154,7 +154,7 @@ impl RankProgram<'_> {
         self.push_collective(CallOp::AllReduce, world, 2, CallDtype::Fp64, 0);
     }
 
-    /// Parameters are gathered for each layer and for what is beside them.
+    /// Gathers the parameters of each layer and of the parts beside the layers.
     fn push_gathers(&mut self, slot: usize, layers: usize) {
         let n = self.count_members(slot);
         self.push_collective(

@@ -45,7 +45,7 @@ pub struct ConnectionRow {
     pub channels: usize,
     /// `yes` or `no` over the network.
     pub gdr: &'static str,
-    /// The rank whose proxy sends, if that is another one's.
+    /// The rank of the sending proxy, if that is another one's.
     pub pxn: Option<usize>,
 }
 

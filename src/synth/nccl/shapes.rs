@@ -1,7 +1,7 @@
 //! COLL and CALL lines, by version of the library.
 //!
 //! The format string is that of `ncclEnqueueCheck` in `src/enqueue.cc`, the same from NCCL
-//! 2.4.2 to 2.30.7; what differs is what is handed to it.
+//! 2.4.2 to 2.30.7; only its arguments differ.
 
 use crate::job::call::{CallOp, ScheduledCall};
 use crate::job::{JobProcess, SynthJob};
@@ -12,9 +12,9 @@ use crate::options::Nccl;
 pub(crate) struct CutOffsets {
     /// First byte of the operation.
     pub body: usize,
-    /// Behind the opCount's first digit: what is cut from here on is still seen to be a call.
+    /// The byte after the opCount's first digit: a line cut from here on is still recognised as a call.
     pub named: usize,
-    /// First byte of the stream: what is cut before it is seen to be cut.
+    /// First byte of the stream: a line cut before it is recognised as cut.
     pub stream: usize,
 }
 
@@ -61,7 +61,7 @@ impl LineFronts {
     }
 }
 
-/// What a call's line says beside the call.
+/// The values on a call's line besides the call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallLineFields {
     /// NCCL's counter.

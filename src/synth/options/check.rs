@@ -1,4 +1,4 @@
-//! Which options contradict each other, said before a byte is written.
+//! Refuses options that contradict each other, before a byte is written.
 
 use crate::error::{Error, Result};
 use crate::options::{Damage, LogLayout, Nccl, Options, Prefix, Strategy, SynthEnd, SynthTrainer};
@@ -44,7 +44,7 @@ impl Options {
             .max(self.first_step())
     }
 
-    /// Says what contradicts, and what to do instead.
+    /// Refuses contradictions, and names what to do instead.
     pub fn check(&self) -> Result<()> {
         self.check_layout()?;
         self.check_steps()?;

@@ -220,7 +220,7 @@ impl Nccl {
         matches!(self, Nccl::Rccl2_22 | Nccl::Rccl2_27)
     }
 
-    /// The NCCL version whose code it is: RCCL's number is the one it was forked from.
+    /// Returns the NCCL version with the same code: RCCL's number is the one it was forked from.
     pub fn base(self) -> Nccl {
         match self {
             Nccl::Rccl2_22 => Nccl::V2_22,
@@ -245,7 +245,7 @@ impl SynthTrainer {
     }
 }
 
-/// What to make. [`Options::check`] says what contradicts.
+/// The job and log to make. [`Options::check`] refuses contradictions.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Same seed and options, same bytes. Default 1.
@@ -270,13 +270,13 @@ pub struct Options {
     pub steps: u64,
     /// The first step in the trainer's own numbers. Default the trainer's first.
     pub first_step: Option<u64>,
-    /// Print every so many steps. Default 1.
+    /// Steps between two step lines. Default 1.
     pub log_interval: u64,
     /// Steps in an epoch (NeMo's `iteration` starts again). Default one epoch.
     pub epoch_steps: Option<u64>,
     /// The job dies after this step and resumes some steps earlier.
     pub restart_at: Option<u64>,
-    /// Evaluate and save every so many steps.
+    /// Steps between two evaluations and saves.
     pub eval_every: Option<u64>,
     /// Calls after the last step.
     pub tail_calls: bool,
@@ -312,9 +312,9 @@ pub struct Options {
     pub size: Option<u64>,
     /// Kinds of damage with their rates, each at most once.
     pub damage: Vec<(Damage, f64)>,
-    /// What is wrong with the job. Default nothing.
+    /// The fault of the job. Default none.
     pub fault: Option<Fault>,
-    /// Hosts run so many steps ahead of their GPUs. Default: ranks are mixed at random, step by
+    /// Steps that hosts run ahead of their GPUs. Default: ranks are mixed at random, step by
     /// step.
     pub lead: Option<u64>,
     /// How it ends, with [`Options::lead`]. Default whole.

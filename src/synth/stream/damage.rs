@@ -1,4 +1,4 @@
-//! What is done to a COLL line on its way, and the file that processes overwrite for each other.
+//! Damage to a COLL line on its way, and the file that processes overwrite for each other.
 
 use crate::error::{Error, Result};
 use crate::options::check::MAX_OVERWRITTEN_BYTES;
@@ -72,7 +72,7 @@ pub(crate) struct SharedFile {
 }
 
 impl SharedFile {
-    /// Writes at the process's own offset; says where.
+    /// Writes at the process's own offset, and returns that offset.
     pub(crate) fn write(&mut self, rank: usize, line: &[u8]) -> Result<usize> {
         if self.offsets.len() <= rank {
             self.offsets.resize(rank + 1, 0);

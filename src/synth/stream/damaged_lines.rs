@@ -5,7 +5,7 @@ use crate::job::call::ScheduledCall;
 use crate::options::Damage;
 use crate::stream::mixer::{BuiltCallLine, CallLineFate, LineMixer};
 
-/// NCCL 2.29 writes through a FILE whose writes split here (4 of 4 tears in public logs).
+/// NCCL 2.29 writes through a FILE that splits its writes here (4 of 4 tears in public logs).
 const MAX_UNTORN_BYTES: usize = 128;
 
 impl LineMixer<'_> {
@@ -114,7 +114,7 @@ impl LineMixer<'_> {
     /// The first 128 bytes, one to three lines of other ranks right behind them (the first may
     /// tear too), then the tails, each on a line of its own. What stands on one line with them was
     /// written into the same pipe: it is of the same node. Whole lines may come from all nodes, for
-    /// whatever puts their streams together does it by line.
+    /// the program that merges their streams does it by line.
     fn write_torn_lines(
         &mut self,
         programs: &[Vec<ScheduledCall>],
@@ -123,7 +123,7 @@ impl LineMixer<'_> {
         let mut tails = vec![(first, self.line.split_off(MAX_UNTORN_BYTES))];
         self.writer.write_bytes(first.rank, &self.line)?;
         let mut wholes = 1 + self.rng.below(3);
-        // Whose beginning the line ends with so far.
+        // The rank with its beginning at the end of the line so far.
         let mut open = Some(first.rank);
         while wholes > 0 {
             let mut busy: Vec<usize> = tails.iter().map(|(b, _)| b.rank).collect();
@@ -135,9 +135,9 @@ impl LineMixer<'_> {
             let long =
                 tails.len() < 3 && self.line.len() > MAX_UNTORN_BYTES && self.rng.draw_chance(0.25);
             match built {
-                // Something must end the physical line: a third rank's line. And an end says
-                // whose it is by its communicator's address alone, so that two lines whose ends
-                // could be swapped are not torn together: joinable is to mean it.
+                // Something must end the physical line: a third rank's line. And an end names
+                // its rank by its communicator's address alone, so that two lines with ends that
+                // could be swapped are not torn together: a joinable line must be joinable.
                 Some(next)
                     if long
                         && !tails

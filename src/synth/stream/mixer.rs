@@ -43,7 +43,7 @@ pub(crate) struct ProgramCursor {
     pub(crate) call: usize,
     /// Group start, COLL, CALL twin, group end.
     part: u8,
-    /// What the COLL line said; its CALL twin repeats it.
+    /// The values on the COLL line; its CALL twin repeats them.
     shown: Option<CallLineFields>,
     /// Calls from here on are held back.
     pub(crate) stop: usize,
@@ -89,7 +89,7 @@ pub(crate) struct LineMixer<'a> {
     pub clock: JobClock,
     /// Chance.
     pub rng: Rng,
-    /// What is true of it.
+    /// Its truth.
     pub truth: Truth,
     /// The distinct calls.
     pub cells: TruthCells,

@@ -15,7 +15,7 @@ pub trait LogSink {
     fn finish(&mut self) -> io::Result<()>;
 }
 
-/// All bytes into one writer, whatever the stream.
+/// Writes the bytes of all streams into one writer.
 #[derive(Debug)]
 pub struct StreamSink<W: Write>(BufWriter<W>);
 

@@ -80,7 +80,7 @@ impl<'a> LineWriter<'a> {
         Ok(())
     }
 
-    /// Writes without a newline. Where processes overwrite each other, says at which offset.
+    /// Writes without a newline. Returns the offset if processes overwrite each other.
     pub(crate) fn write_bytes(&mut self, rank: usize, bytes: &[u8]) -> Result<usize> {
         self.size += bytes.len() as u64;
         self.mid_line = true;
@@ -118,7 +118,7 @@ impl<'a> LineWriter<'a> {
         written.map(|_| ())
     }
 
-    /// The processes end: what is held back comes out.
+    /// Flushes all buffers, since the processes end.
     fn flush_buffers(&mut self) -> Result<()> {
         for held in self.held.iter_mut().flatten() {
             self.mid_line &= held.is_empty();

@@ -102,7 +102,7 @@ pub(crate) fn evaluation_lines(
 }
 
 /// Before and behind the calls of a save. NeMo prints no line when a save is over
-/// (Lightning's `ModelCheckpoint` speaks first): nothing can tell such calls from the next
+/// (Lightning's `ModelCheckpoint` prints first): such calls cannot be distinguished from the next
 /// step's, so none are made.
 pub(crate) fn save_lines(options: &Options, step: u64) -> (Vec<TrainerLine>, Vec<TrainerLine>) {
     let say = |text: String| vec![(0, text)];

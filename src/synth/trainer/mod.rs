@@ -13,7 +13,7 @@ use crate::trainer::pynum::{format_commas, format_dot4, format_g3, format_human,
 /// A line of the trainer's.
 #[derive(Debug, Clone)]
 pub(crate) struct PrintedLine {
-    /// Who prints it.
+    /// The rank that prints it.
     pub rank: usize,
     /// Without its newline.
     pub text: String,
@@ -23,14 +23,14 @@ pub(crate) struct PrintedLine {
     pub bar: bool,
 }
 
-/// What a step's print says.
+/// The values of a printed step.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StepPrint {
     /// In order.
     pub lines: Vec<PrintedLine>,
-    /// As the digits printed say.
+    /// Rounded to the printed digits.
     pub time_s: Option<f64>,
-    /// As the digits printed say.
+    /// Rounded to the printed digits.
     pub tflops: Option<f64>,
 }
 
@@ -59,7 +59,7 @@ pub(super) const SAMPLES_PER_BATCH: u64 = 128;
 pub(super) const TOKENS_PER_GPU: f64 = 65_536.0;
 
 impl<'a> StepPrinter<'a> {
-    /// A printer for a job of so many steps in all.
+    /// Makes a printer for a job of `total` steps.
     pub(crate) fn new(options: &'a Options, total: u64) -> Self {
         Self { options, total }
     }
@@ -98,7 +98,7 @@ impl<'a> StepPrinter<'a> {
             .map_or(0, |e| (self.steps_done(step) - 1) / e)
     }
 
-    /// The rank whose step line is the marker.
+    /// Returns the rank with the step line that is the marker.
     pub(crate) fn marker_rank(&self) -> usize {
         let o = self.options;
         match o.trainer {

@@ -1,6 +1,6 @@
 //! Numbers as Python writes them, because the trainers do.
 
-/// Mantissa digits and exponent of `v` at so many significant digits.
+/// Returns the mantissa and the exponent of `v`, rounded to `digits` significant digits.
 fn scientific(v: f64, digits: usize) -> (String, i32) {
     let text = format!("{v:.*e}", digits - 1);
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));

@@ -1,4 +1,4 @@
-//! Which step each call was made in, where ranks run ahead and lines do not say it.
+//! The step of each call, for ranks that run ahead, where the lines do not show it.
 
 use crate::job::schedule::ProgramStretch;
 use crate::truth::rows::{BetweenStepsRow, StepTruthRow, TruthCallSum};
@@ -21,7 +21,7 @@ pub(crate) struct CallsByStep {
     files: Vec<String>,
     now: Option<(usize, CallPlace)>,
     sums: BTreeMap<(u64, CallPlace), TruthCallSum>,
-    /// The step of each call whose line is whole, in the order of a file's lines.
+    /// The step of each call with a whole line, in the order of a file's lines.
     pub(crate) steps: BTreeMap<String, Vec<Option<u64>>>,
 }
 

@@ -6,7 +6,7 @@ use crate::truth::rows::{BucketRow, CellRow, OpRow, TruthCallSum};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// What calls are told apart by.
+/// The key that distinguishes calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct TruthKey {
     op: CallOp,

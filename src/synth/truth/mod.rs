@@ -1,4 +1,4 @@
-//! What the log says, counted while it is written and not read back from it.
+//! The contents of the log, counted while it is written and not read back from it.
 
 mod calls_by_step;
 pub(crate) mod cells;
@@ -38,7 +38,7 @@ pub struct Truth {
     pub records: RecordCounts,
     /// COLL calls the job made.
     pub calls: u64,
-    /// Calls whose line is whole somewhere.
+    /// Calls with a whole line somewhere.
     pub intact_calls: u64,
     /// Step lines in order.
     pub steps: Vec<StepTruthRow>,
@@ -56,13 +56,13 @@ pub struct Truth {
     pub cells: Vec<CellRow>,
     /// All lives' communicators.
     pub communicators: Vec<CommRow>,
-    /// Who reaches whom over what, under `--net`.
+    /// The transport between ranks, under `--net`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub connections: Vec<ConnectionRow>,
     /// TUNING lines, under `--tuning`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tuning: Vec<(TuningRow, u64)>,
-    /// What is wrong, under `--fault`.
+    /// The fault, under `--fault`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<FaultRow>,
     /// What was done, by kind.

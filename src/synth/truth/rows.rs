@@ -51,7 +51,7 @@ pub struct BetweenStepsRow {
     pub segment: u64,
     /// The step they follow.
     pub after_step: u64,
-    /// `eval`, `checkpoint`, or `unfinished`: steps whose line a restart prevented.
+    /// `eval`, `checkpoint`, or `unfinished`: steps without a line because of a restart.
     pub what: &'static str,
     /// The calls.
     #[serde(flatten)]
@@ -159,14 +159,14 @@ pub struct DamageHits {
 pub struct LostCallsRow {
     /// How many.
     pub calls: u64,
-    /// Of these, calls of which only the end of the stream pointer is missing: such a line
+    /// Those of them that lack only the end of the stream pointer: such a line
     /// looks whole. Only overwriting does that.
     pub in_stream_only: u64,
     /// How many, by operation.
     pub by_op: BTreeMap<&'static str, u64>,
 }
 
-/// Calls whose line is in two pieces that can be joined again.
+/// Calls with a line in two pieces that can be joined again.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct JoinableCalls {
     /// Cut behind 128 bytes, tail later.

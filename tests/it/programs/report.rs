@@ -485,3 +485,40 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
         }
     }
 }
+
+/// nccl-overlap ends with 1 over a damaged activity of a GPU, so the page does too, with its warning.
+#[test]
+fn a_page_never_ends_better_than_the_programs_it_quotes() {
+    let work = Work::new();
+    let event = |name: &str, ts: u32, more: &str| {
+        format!(
+            "{{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"{name}\", \"pid\": 0, \"tid\": 7, \"ts\": {ts}.0{more}, \
+             \"args\": {{\"device\": 0, \"stream\": 7, \"Collective name\": \"allreduce\", \
+             \"In msg nelems\": 4, \"Out msg nelems\": 4, \"Group size\": 2, \"dtype\": \"Float\"}}}}"
+        )
+    };
+    let whole = event(
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+        2,
+        ", \"dur\": 3.0",
+    );
+    let trace = format!(
+        "{{\"schemaVersion\": 1, \"deviceProperties\": [{{\"id\": 0}}], \"traceEvents\": [\n{},\n{whole}\n]}}\n",
+        event("gemm", 1, "")
+    );
+    work.file("trace.json", trace);
+    run_in(work.dir(), "nccl-overlap", &["trace.json"]).ends(1);
+    let page = run_in(work.dir(), "nccl-report", &["trace.json", "-f", "json"]);
+    let page: Value = serde_json::from_slice(&page.ends(1).stdout).unwrap();
+    let caveats = page["caveats"].as_array().unwrap();
+    let is_damage = |caveat: &Value| {
+        caveat["table"] == "overlap"
+            && caveat["severity"] == "warning"
+            && caveat["text"].to_string().contains("damaged")
+    };
+    assert!(caveats.iter().any(is_damage), "{caveats:?}");
+    let text = run_in(work.dir(), "nccl-report", &["trace.json"])
+        .ends(1)
+        .text();
+    assert!(text.contains("WARNINGS ABOUT THESE NUMBERS"), "{text}");
+}

@@ -351,7 +351,9 @@ impl Tally {
         };
         let (mut pieces, mut others) = (Vec::new(), SortBuffer::default());
         let stretches = found.streams.each_gap_calls(&found.cuts);
-        let stretches = stretches.filter(|s| is_new(s.0 as usize)).collect();
+        let stretches = stretches
+            .filter(|calls| is_new(calls.gap as usize))
+            .collect();
         let counted = (&mut pieces, &mut others);
         count_placed_calls(options, ops, (found.streams, stretches), counted, *jobs);
         // What was counted before calls were asked for; what was counted later is among these, too.
@@ -467,7 +469,9 @@ impl Tally {
         } = self;
         let placer = std::mem::take(placer);
         let mut count = |calls: &StreamsByProcess, cuts: &[Vec<(u32, u32)>]| {
-            let stretches = calls.each_gap_calls(cuts).filter(|s| wanted(s.0 as usize));
+            let stretches = calls
+                .each_gap_calls(cuts)
+                .filter(|calls| wanted(calls.gap as usize));
             let calls = (calls, stretches.collect());
             count_placed_calls(options, ops, calls, (&mut *pieces, &mut *wide), *jobs);
         };
@@ -506,7 +510,7 @@ impl Tally {
         } = self;
         let placed = across.place_held(merged, *jobs)?;
         let stretches = placed.streams.each_gap_calls(&placed.cuts);
-        let stretches = stretches.filter(|s| wanted(&placed.timeline, s.0 as usize));
+        let stretches = stretches.filter(|calls| wanted(&placed.timeline, calls.gap as usize));
         let calls = (&placed.streams, stretches.collect());
         count_placed_calls(options, ops, calls, (pieces, wide), *jobs);
         Some(placed)

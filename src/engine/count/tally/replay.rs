@@ -2,12 +2,9 @@
 
 use super::{CallKey, ChunkCounts, Options, SortBuffer, TallyPartial};
 use crate::grammar::coll::Coll;
-use crate::log::placement::{CallShape, StreamsByProcess};
+use crate::log::placement::{CallShape, GapCalls, StreamsByProcess};
 use crate::members::OpInterner;
 use crate::pool;
-
-/// A process's calls in a gap: the gap, and what they are by number.
-type GapCalls<'a> = (u32, &'a [u32]);
 
 /// Calls that a thread counts at a time.
 const CALLS_PER_SHARE: usize = 1 << 16;
@@ -16,7 +13,7 @@ const CALLS_PER_SHARE: usize = 1 << 16;
 pub(super) fn count_placed_calls(
     options: &Options,
     ops: &mut OpInterner,
-    (calls, mut stretches): (&StreamsByProcess, Vec<GapCalls<'_>>),
+    (calls, mut stretches): (&StreamsByProcess, Vec<GapCalls>),
     (pieces, wide): (
         &mut Vec<ChunkCounts<usize>>,
         &mut SortBuffer<usize, CallKey>,
@@ -24,12 +21,14 @@ pub(super) fn count_placed_calls(
     jobs: usize,
 ) {
     let numbers: Vec<u32> = calls.ops.op_names().map(|n| ops.intern(n).0).collect();
-    stretches.sort_by_key(|(gap, _)| *gap);
+    stretches.sort_by_key(|calls| calls.gap);
     let mut shares = Vec::new();
     let (mut from, mut sum) = (0, 0);
-    for (at, (gap, calls)) in stretches.iter().enumerate() {
-        let ends = stretches.get(at + 1).is_none_or(|next| next.0 != *gap);
-        sum += calls.len();
+    for (at, calls) in stretches.iter().enumerate() {
+        let ends = stretches
+            .get(at + 1)
+            .is_none_or(|next| next.gap != calls.gap);
+        sum += calls.count_calls();
         if ends && sum >= CALLS_PER_SHARE {
             shares.push(&stretches[from..=at]);
             (from, sum) = (at + 1, 0);
@@ -53,20 +52,21 @@ pub(super) fn count_placed_calls(
         options.key_of_logged(op, ops.op_kind(op), what.member, &coll)
     };
     let keys: Vec<(CallKey, Option<u128>)> = calls.call_shapes().iter().map(key).collect();
-    let count = |share: &&[GapCalls<'_>]| {
+    let streams = calls;
+    let count = |share: &&[GapCalls]| {
         let mut partial = TallyPartial::new(options);
         // How often each was called in the gap in hand, and what was called at all.
         let (mut times, mut called) = (vec![0_u32; keys.len()], Vec::new());
-        for (at, (gap, calls)) in share.iter().enumerate() {
-            for &what in *calls {
+        for (at, calls) in share.iter().enumerate() {
+            streams.calls_of(*calls).each_number(|what| {
                 let times = &mut times[what as usize];
                 if *times == 0 {
                     called.push(what);
                 }
                 *times += 1;
-            }
-            if share.get(at + 1).is_none_or(|next| next.0 != *gap) {
-                partial.gap = *gap;
+            });
+            if share.get(at + 1).is_none_or(|next| next.gap != calls.gap) {
+                partial.gap = calls.gap;
                 for what in called.drain(..) {
                     let times = std::mem::take(&mut times[what as usize]);
                     let (key, bytes) = keys[what as usize];

@@ -6,7 +6,8 @@
 //! has the calls of which no step is known.
 
 use super::bounds::{StepBounds, StretchCuts, UNKNOWN_STRETCH};
-use super::placer::{CallPlacer, MAX_HELD_CALLS};
+use super::limits::MAX_HELD_BYTES;
+use super::placer::CallPlacer;
 use super::resolve::{ReferenceFile, place_other_files};
 use super::streams::StreamsByProcess;
 use super::what::CallShape;
@@ -21,9 +22,9 @@ use std::sync::Arc;
 /// The calls of all inputs of a run, as far as they place each other.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FilesWithoutSteps {
-    /// How many calls may be held, and how many are.
+    /// The bytes that held calls may take, and those that they take.
     room: u64,
-    calls: u64,
+    bytes: u64,
     /// By slot: the calls of a process in files without step lines, or in one file with such.
     streams: StreamsByProcess,
     /// By process.
@@ -64,6 +65,8 @@ struct SteppedInput {
 pub struct TakenInput {
     /// Its number, if its calls are held: they are placed when all inputs are read.
     pub held: Option<u32>,
+    /// Its number among the inputs with step lines that place others' calls.
+    pub stepped: Option<u32>,
     /// How its calls were placed, and how many are not held any more.
     pub methods: PlacementMethods,
     /// Calls that were held and are not any more, of this input and others: they have no step.
@@ -84,18 +87,20 @@ pub struct PlacedCalls {
     who: Vec<HeldSlot>,
     /// By held input: its slots.
     inputs: Vec<Vec<usize>>,
+    /// By input with step lines: its first gap in the timeline of all.
+    bases: Vec<u32>,
 }
 
 impl FilesWithoutSteps {
     /// Nothing held yet; with one input nothing ever is.
     pub fn for_inputs(inputs: usize) -> FilesWithoutSteps {
-        FilesWithoutSteps::with_room(if inputs > 1 { MAX_HELD_CALLS } else { 0 })
+        FilesWithoutSteps::with_room(if inputs > 1 { MAX_HELD_BYTES } else { 0 })
     }
 
     fn with_room(room: u64) -> FilesWithoutSteps {
         FilesWithoutSteps {
             room,
-            calls: 0,
+            bytes: 0,
             streams: StreamsByProcess::default(),
             slots: FxHashMap::default(),
             who: Vec::new(),
@@ -139,6 +144,7 @@ impl FilesWithoutSteps {
         timeline: &StepTimeline,
     ) -> TakenInput {
         let mut methods = placement.methods;
+        let before = self.lines.len();
         let (held, too_many) = match calls {
             Some(calls) if self.holds_calls_of(timeline) => {
                 methods = PlacementMethods::default();
@@ -161,6 +167,7 @@ impl FilesWithoutSteps {
         methods.apart = self.silent.filter(|_| methods.without > 0);
         TakenInput {
             held,
+            stepped: (self.lines.len() > before).then_some(before as u32),
             methods,
             too_many,
         }
@@ -171,7 +178,7 @@ impl FilesWithoutSteps {
     fn hold_calls(&mut self, calls: StreamsByProcess) -> Result<u32, Box<StreamsByProcess>> {
         let input = self.inputs;
         self.inputs += 1;
-        self.calls += calls.count_calls();
+        self.bytes += calls.memory_bytes();
         let FilesWithoutSteps {
             streams,
             slots,
@@ -228,7 +235,7 @@ impl FilesWithoutSteps {
         let Some(calls) = calls else {
             return self.give_up_held();
         };
-        self.calls += calls.count_calls();
+        self.bytes += calls.memory_bytes();
         let which = self.lines.len();
         let bounds = StepBounds::from_timeline(timeline);
         let FilesWithoutSteps {
@@ -315,7 +322,7 @@ impl FilesWithoutSteps {
                 ..lines
             }));
         self.inputs += other.inputs;
-        self.calls += other.calls;
+        self.bytes += other.bytes;
         self.silent = self.silent.max(other.silent);
         if self.is_over || other.is_over {
             self.give_up_held()
@@ -326,7 +333,7 @@ impl FilesWithoutSteps {
 
     /// What is held, if it is too much.
     fn take_if_full(&mut self) -> Option<StreamsByProcess> {
-        if self.calls <= self.room {
+        if self.bytes <= self.room {
             return None;
         }
         self.give_up_held()
@@ -417,6 +424,7 @@ impl FilesWithoutSteps {
         }
         Some(PlacedCalls {
             inputs: of_input,
+            bases: lines.iter().map(|lines| lines.base).collect(),
             timeline: timeline.into(),
             methods,
             streams,
@@ -448,6 +456,14 @@ impl PlacedCalls {
             }
             Some((at, slot.process, range, cuts))
         })
+    }
+
+    /// Returns the number of the input with step lines that a gap of the common timeline is of, and the
+    /// gap's number there; `None` for the gap of calls without a step.
+    pub fn own_gap(&self, gap: usize) -> Option<(u32, usize)> {
+        let is_before = |&base: &u32| base as usize <= gap;
+        let at = self.bases.partition_point(is_before).checked_sub(1)?;
+        Some((at as u32, gap - self.bases[at] as usize))
     }
 
     /// True for a held input some of whose calls have a step.
@@ -497,9 +513,8 @@ mod tests {
         across = FilesWithoutSteps::with_room(1);
         assert!(across.holds_calls_of(&StepTimeline::default()));
         assert!(across.hold_calls(StreamsByProcess::default()).is_ok());
-        across.calls = 2;
         let taken = across.take_input(
-            Some(StreamsByProcess::default()),
+            Some(StreamsByProcess::of_calls(&[7, 7])),
             &Placement::default(),
             &StepTimeline::default(),
         );

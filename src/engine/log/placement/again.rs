@@ -5,6 +5,7 @@
 //! step is over there: whatever it calls next, also what it never called before.
 
 use super::bounds::UNKNOWN_STRETCH;
+use super::call_list::{CallList, CallSlice};
 
 /// The stretches in which the rank that prints made the same calls as in the one before, in order.
 #[derive(Debug, Default)]
@@ -14,12 +15,12 @@ pub(super) struct RepeatedSteps {
 
 impl RepeatedSteps {
     /// Of the rank that prints.
-    pub(super) fn find_repeated(calls: &[u32], cuts: &[(u32, u32)]) -> RepeatedSteps {
-        let mut before: &[u32] = &[];
+    pub(super) fn find_repeated(calls: &CallList, cuts: &[(u32, u32)]) -> RepeatedSteps {
+        let mut before = CallSlice::default();
         let mut stretches = Vec::new();
         let mut from = (0, UNKNOWN_STRETCH);
         for &(stretch, end) in cuts {
-            let own = calls.get(from.0..end as usize).unwrap_or_default();
+            let own = calls.slice(from.0..end as usize);
             if stretch.checked_sub(1) == Some(from.1) && own == before && !own.is_empty() {
                 stretches.push(stretch);
             }
@@ -32,7 +33,7 @@ impl RepeatedSteps {
     /// before it, up to which its calls are cut.
     pub(super) fn expected_end(
         &self,
-        calls: &[u32],
+        calls: &CallList,
         cuts: &[(u32, u32)],
         stretch: u32,
     ) -> Option<u32> {
@@ -43,10 +44,10 @@ impl RepeatedSteps {
         if !is_next || self.stretches.binary_search(&stretch).is_err() {
             return None;
         }
-        let calls = |from: u32, to: u32| calls.get(from as usize..to as usize);
-        let own = calls(second.1, third.1)?;
+        let of = |from: u32, to: u32| calls.slice(from as usize..to as usize);
+        let own = of(second.1, third.1);
         let end = third.1.checked_add(third.1.checked_sub(second.1)?)?;
-        let is_again = calls(first.1, second.1)? == own && calls(third.1, end)? == own;
+        let is_again = of(first.1, second.1) == own && of(third.1, end) == own;
         (is_again && !own.is_empty()).then_some(end)
     }
 }
@@ -55,15 +56,22 @@ impl RepeatedSteps {
 mod tests {
     use super::*;
 
+    fn list(calls: &[u32]) -> CallList {
+        CallList::from(calls)
+    }
+
     /// Four steps of the calls 1, 2, the printing rank's.
     fn again() -> RepeatedSteps {
-        RepeatedSteps::find_repeated(&[1, 2, 1, 2, 1, 2, 1, 2], &[(0, 2), (1, 4), (2, 6), (3, 8)])
+        RepeatedSteps::find_repeated(
+            &list(&[1, 2, 1, 2, 1, 2, 1, 2]),
+            &[(0, 2), (1, 4), (2, 6), (3, 8)],
+        )
     }
 
     #[test]
     fn a_step_is_over_where_its_calls_were_made_again() {
         let cuts = [(0, 3), (1, 5), (2, 7)];
-        let end = |calls: &[u32]| again().expected_end(calls, &cuts, 3);
+        let end = |calls: &[u32]| again().expected_end(&list(calls), &cuts, 3);
         // The first step has one more.
         assert_eq!(end(&[9, 7, 8, 7, 8, 7, 8, 7, 8, 3, 7]), Some(9));
         assert_eq!(end(&[9, 7, 8, 7, 8, 7, 8, 7, 8]), Some(9));
@@ -76,16 +84,16 @@ mod tests {
 
     #[test]
     fn nothing_is_told_where_the_printing_rank_made_other_calls() {
-        let calls = [7, 7, 7, 7, 7];
+        let calls = list(&[7, 7, 7, 7, 7]);
         let cuts = [(0, 1), (1, 2), (2, 3)];
         assert_eq!(again().expected_end(&calls, &cuts, 3), Some(4));
         let other = RepeatedSteps::find_repeated(
-            &[1, 2, 1, 2, 1, 2, 1, 3],
+            &list(&[1, 2, 1, 2, 1, 2, 1, 3]),
             &[(0, 2), (1, 4), (2, 6), (3, 8)],
         );
         assert_eq!(other.expected_end(&calls, &cuts, 3), None);
         // A stretch without calls lies between: which of them are alike is not known.
-        let apart = RepeatedSteps::find_repeated(&[1, 2, 1, 2], &[(0, 2), (3, 4)]);
+        let apart = RepeatedSteps::find_repeated(&list(&[1, 2, 1, 2]), &[(0, 2), (3, 4)]);
         assert_eq!(apart.expected_end(&calls, &cuts, 3), None);
         assert_eq!(again().expected_end(&calls, &[(0, 1), (1, 3)], 3), None);
     }

@@ -52,15 +52,17 @@ impl BoundaryModel {
         for pair in inner.take(MAX_CUTS_LEARNED) {
             let end = pair[0].1 as usize;
             let before = (end.saturating_sub(CALLS_AROUND_CUT)..end).rev();
-            for at in before.take_while(|&at| !ends_it(calls[at])) {
-                self.met.entry(calls[at]).or_default()[0] += 1;
+            let before = before.filter_map(|at| calls.get(at));
+            for what in before.take_while(|&what| !ends_it(what)) {
+                self.met.entry(what).or_default()[0] += 1;
             }
-            let after = end..calls.len().min(end + CALLS_AROUND_CUT);
-            for at in after.take_while(|&at| !ends_it(calls[at])) {
-                self.met.entry(calls[at]).or_default()[1] += 1;
+            let after = calls.slice(end..end + CALLS_AROUND_CUT);
+            for what in after.iter().take_while(|&what| !ends_it(what)) {
+                self.met.entry(what).or_default()[1] += 1;
             }
             self.cuts += 1;
-            if let Some(&[last, first]) = end.checked_sub(1).and_then(|at| calls.get(at..at + 2)) {
+            let last = end.checked_sub(1).and_then(|at| calls.get(at));
+            if let Some((last, first)) = last.zip(calls.get(end)) {
                 *self.between.entry([last, first]).or_default() += 1;
             }
         }
@@ -181,7 +183,7 @@ impl BoundaryModel {
         mut sink: impl FnMut(u32, i64, i64),
     ) {
         let whats = streams.call_shapes();
-        let of = |at: u32| stream.calls.get(at as usize).copied();
+        let of = |at: u32| stream.calls.get(at as usize);
         let mut lean =
             |what: u32| leanings.score_of(what, |what| self.score_call(&whats[what as usize]));
         let mut before = range.start.checked_sub(1).and_then(of);

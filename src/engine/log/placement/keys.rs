@@ -1,5 +1,6 @@
 //! What two members' calls must have in common to be the same call.
 
+use super::call_list::CallSlice;
 use super::streams::StreamsByProcess;
 use super::what::CallShape;
 use crate::members::OpInterner;
@@ -163,11 +164,11 @@ pub(super) fn fingerprint_call(what: &CallShape) -> Fingerprints {
 /// with another `seed` look different.
 pub(super) fn fingerprint_calls(
     seed: u64,
-    calls: &[u32],
+    calls: CallSlice<'_>,
     whats: &[CallShape],
     level: usize,
 ) -> u64 {
-    calls.iter().fold(seed, |hash, &call| {
+    calls.iter().fold(seed, |hash, call| {
         let look = fingerprint_call(&whats[call as usize])[level];
         (hash.rotate_left(5) ^ look).wrapping_mul(0x517c_c1b7_2722_0a95)
     })

@@ -33,9 +33,11 @@ mod across;
 mod again;
 mod anchors;
 mod bounds;
+mod call_list;
 mod cut;
 mod keys;
 mod lately;
+mod limits;
 mod placer;
 mod printer;
 mod record;
@@ -45,11 +47,12 @@ mod what;
 
 pub use crate::report::methods::{NoStepReason, PlacementMethods};
 pub use across::{FilesWithoutSteps, PlacedCalls, TakenInput};
+pub use call_list::{CallNumbers, CallSlice};
 pub use lately::LivePlacement;
 pub use placer::CallPlacer;
 pub use printer::{PrintingRankRule, printing_rank_rule};
 pub use record::CallRecorder;
-pub use streams::StreamsByProcess;
+pub use streams::{GapCalls, StreamsByProcess};
 pub use what::CallShape;
 
 /// Where each process's calls are cut: pairs of (gap, number of the process's calls up to the end of

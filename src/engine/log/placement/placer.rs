@@ -3,6 +3,7 @@
 use super::Placement;
 use super::bounds::StepBounds;
 use super::lately::{LivePlacement, MIN_WINDOW_CALLS, PlacementContext, RecentWindow};
+use super::limits::{MAX_HELD_BYTES, STRETCHES_HELD_BACK};
 use super::printer::PrinterHistory;
 use super::record::CallRecorder;
 use super::resolve::{PlacementScope, place_streams};
@@ -13,20 +14,14 @@ use crate::members::MergedMembers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Calls that are held at a time: 4 bytes each, and what they are once. A log with fewer is placed as a whole.
-pub(super) const MAX_HELD_CALLS: u64 = 4 << 20;
-
-/// Stretches before the last line that are held back when the oldest are let go: ranks may be so
-/// many steps ahead of the line, or behind it.
-const STRETCHES_HELD_BACK: usize = 8;
-
 /// So many of the last calls are never too many.
 const MIN_CALLS_TOO_MANY: u64 = 16 * MIN_WINDOW_CALLS;
 
 /// The calls of one input, placed when it ends, or as soon as there are too many to hold.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CallPlacer {
-    held: u64,
+    /// The bytes that held calls may take. A log with fewer is placed as a whole.
+    room: u64,
     jobs: usize,
     streams: StreamsByProcess,
     /// Calls by gap, of those that are held.
@@ -53,14 +48,14 @@ pub struct CallPlacer {
 
 impl Default for CallPlacer {
     fn default() -> Self {
-        CallPlacer::new(MAX_HELD_CALLS, 1)
+        CallPlacer::new(MAX_HELD_BYTES, 1)
     }
 }
 
 impl CallPlacer {
-    pub(super) fn new(held: u64, jobs: usize) -> CallPlacer {
+    pub(super) fn new(room: u64, jobs: usize) -> CallPlacer {
         CallPlacer {
-            held,
+            room,
             jobs,
             streams: StreamsByProcess::default(),
             by_gap: BTreeMap::new(),
@@ -78,7 +73,7 @@ impl CallPlacer {
 
     /// Nothing held yet; the work is shared out to `jobs` threads.
     pub fn with_jobs(jobs: usize) -> CallPlacer {
-        CallPlacer::new(MAX_HELD_CALLS, jobs)
+        CallPlacer::new(MAX_HELD_BYTES, jobs)
     }
 
     /// The same, that does not remember where calls are cut that were let go: of each process, and of
@@ -124,10 +119,8 @@ impl CallPlacer {
             }
         }
         // Of a stretch that does not end nothing more can be told.
-        let too_many = 2 * self.held;
-        let endless = || self.by_gap.iter().find(|(_, n)| **n >= too_many);
-        if self.streams.count_calls() >= too_many
-            && let Some(gap) = endless().map(|(gap, _)| *gap)
+        if self.streams.memory_bytes() >= self.room.saturating_mul(2)
+            && let Some(gap) = self.endless_gap()
         {
             self.by_position.get_or_insert(PositionOnlyReason::Many);
             self.let_go_until(gap, part, steps, &mut sink);
@@ -164,18 +157,33 @@ impl CallPlacer {
         }
     }
 
-    /// The gap at whose end there are more calls than may be held, if its line has come.
+    /// How many of the calls that are held fill the room.
+    fn calls_with_room(&self) -> u64 {
+        let bytes = u128::from(self.streams.memory_bytes().max(1));
+        let calls = u128::from(self.streams.count_calls()) * u128::from(self.room) / bytes;
+        u64::try_from(calls).unwrap_or(u64::MAX)
+    }
+
+    /// A gap whose calls alone take twice the room.
+    fn endless_gap(&self) -> Option<u32> {
+        let too_many = self.calls_with_room().saturating_mul(2).max(1);
+        let mut all = self.by_gap.iter();
+        all.find(|(_, n)| **n >= too_many).map(|(gap, _)| *gap)
+    }
+
+    /// The gap at whose end the calls take more than the room, if its line has come.
     fn overflow_gap(&self) -> Option<u32> {
-        if self.streams.count_calls() < self.held {
+        if self.streams.memory_bytes() < self.room {
             return None;
         }
+        let room = self.calls_with_room();
         let last = *self.by_gap.last_key_value()?.0;
         let mut sum = 0;
         self.by_gap
             .iter()
             .find(|(_, n)| {
                 sum += **n;
-                sum >= self.held
+                sum >= room
             })
             .map(|(gap, _)| *gap)
             .filter(|&gap| gap < last)

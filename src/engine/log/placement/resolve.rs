@@ -327,7 +327,7 @@ impl<'a> PlacementSolver<'a> {
     /// How many calls a process makes by key; `n` is 0 for each key before and after.
     fn count_uses(&self, process: u32, n: &mut [u64]) -> SequenceUses {
         let (mut used, mut without) = (Vec::new(), 0);
-        for &what in &self.streams.streams[process as usize].calls {
+        for what in self.streams.streams[process as usize].calls.all() {
             let key = self.keys.of[what as usize];
             let Some(n) = n.get_mut(key as usize) else {
                 without += 1;

@@ -1,5 +1,6 @@
 //! All calls that are still to be placed, by process, in line order.
 
+use super::call_list::{CallList, CallSlice, NO_CODE};
 use super::record::{CallRecorder, NO_LINE_POSITION, ProcessCalls, calls_until};
 use super::what::{CallShape, CallShapes};
 use crate::members::MergedNumbers;
@@ -11,8 +12,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct ProcessStream {
     /// What each call is, by number.
-    pub(super) calls: Vec<u32>,
-    /// Where each call is in the input, if that was kept; [`NOWHERE`] for a joined one.
+    pub(super) calls: CallList,
+    /// Where each call is in the input, if that was kept; [`NO_LINE_POSITION`] for a joined one.
     at: Vec<u64>,
     /// (gap, calls up to its end) by position; of gaps with calls, both rising.
     pub(super) ends: Vec<(u32, u32)>,
@@ -28,6 +29,11 @@ impl ProcessStream {
         calls_until(&self.ends, gap)
     }
 
+    /// The bytes that the calls and their places take.
+    fn memory_bytes(&self) -> u64 {
+        self.calls.memory_bytes() + 8 * (self.at.len() + self.ends.len()) as u64
+    }
+
     fn end_gap(&mut self, gap: u32, end: u32) {
         match self.ends.last_mut() {
             Some(last) if last.0 == gap => last.1 = end,
@@ -37,13 +43,31 @@ impl ProcessStream {
 
     /// Drops the first `n` calls.
     fn drop_first(&mut self, n: u32) {
-        self.calls.drain(..n as usize);
+        self.calls.drop_first(n as usize);
         self.at.drain(..self.at.len().min(n as usize));
         self.ends.retain_mut(|(_, end)| {
             let is_left = *end > n;
             *end = end.saturating_sub(n);
             is_left
         });
+    }
+}
+
+/// The calls of a process in a gap.
+#[derive(Debug, Clone, Copy)]
+pub struct GapCalls {
+    /// The gap.
+    pub gap: u32,
+    process: u32,
+    /// The number of the first call, and of the first one after them.
+    from: u32,
+    end: u32,
+}
+
+impl GapCalls {
+    /// How many there are.
+    pub fn count_calls(self) -> usize {
+        self.end.saturating_sub(self.from) as usize
     }
 }
 
@@ -62,6 +86,11 @@ impl StreamsByProcess {
     /// How many calls there are.
     pub fn count_calls(&self) -> u64 {
         self.streams.iter().map(|s| u64::from(s.len())).sum()
+    }
+
+    /// The bytes that the calls and their places take.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.streams.iter().map(ProcessStream::memory_bytes).sum()
     }
 
     fn stream_mut(&mut self, process: u32) -> &mut ProcessStream {
@@ -91,8 +120,10 @@ impl StreamsByProcess {
             })
         });
         let whats: Vec<u32> = whats.collect();
+        let mut codes = vec![NO_CODE; whats.len()];
         for (&process, list) in to.processes.iter().zip(&part.lists) {
-            self.stream_mut(process).append_chunk(list, &whats, gap);
+            self.stream_mut(process)
+                .append_chunk(list, &whats, &mut codes, gap);
         }
         count_by_gap(part, gap, last)
     }
@@ -133,11 +164,11 @@ impl StreamsByProcess {
         }
     }
 
-    /// Puts back what [`Streams::split`] took out.
+    /// Puts back what [`StreamsByProcess::split_after`] took out.
     pub(super) fn append_later(&mut self, later: StreamsByProcess) {
         for (stream, later) in self.streams.iter_mut().zip(later.streams) {
             let before = stream.len();
-            stream.calls.extend(later.calls);
+            stream.calls.append(&later.calls);
             stream.at.extend(later.at);
             let ends = later.ends.into_iter();
             stream
@@ -146,19 +177,31 @@ impl StreamsByProcess {
         }
     }
 
-    /// Gives the calls of each process that lie in the gaps of `cuts`, in order: the gap, and what
-    /// they are by number.
+    /// Gives the calls of each process that lie in the gaps of `cuts`, in order.
     pub fn each_gap_calls<'a>(
-        &'a self,
+        &self,
         cuts: &'a [Vec<(u32, u32)>],
-    ) -> impl Iterator<Item = (u32, &'a [u32])> {
-        self.streams.iter().zip(cuts).flat_map(|(stream, cuts)| {
+    ) -> impl Iterator<Item = GapCalls> + use<'a> {
+        (0..).zip(cuts).flat_map(|(process, cuts)| {
             let mut from = 0;
             cuts.iter().map(move |&(gap, end)| {
-                let range = from..end as usize;
-                from = end as usize;
-                (gap, &stream.calls[range])
+                let calls = GapCalls {
+                    gap,
+                    process,
+                    from,
+                    end,
+                };
+                from = end;
+                calls
             })
+        })
+    }
+
+    /// What the calls of a process in a gap are, by number.
+    pub fn calls_of(&self, of: GapCalls) -> CallSlice<'_> {
+        let stream = self.streams.get(of.process as usize);
+        stream.map_or(CallSlice::default(), |stream| {
+            stream.calls.slice(of.from as usize..of.end as usize)
         })
     }
 
@@ -210,15 +253,16 @@ impl StreamsByProcess {
             if stream.len() == 0 {
                 continue;
             }
-            for what in &mut stream.calls {
-                *what = whats.get(*what as usize).copied().unwrap_or(0);
-            }
+            stream
+                .calls
+                .renumber(|what| *what = whats.get(*what as usize).copied().unwrap_or(0));
             let at = slot(process);
             let to = self.stream_mut(at);
             if to.len() == 0 {
                 *to = stream;
             } else {
-                to.calls.append(&mut stream.calls);
+                to.calls.append(&stream.calls);
+                to.calls.forget_index();
                 to.at.append(&mut stream.at);
             }
             // Where the lines are is no matter any more.
@@ -232,7 +276,7 @@ impl StreamsByProcess {
     /// A stream's call by its number: what it is, and where its line is if that was kept.
     pub(super) fn call_at(&self, stream: usize, number: u32) -> Option<(&CallShape, Option<u64>)> {
         let stream = self.streams.get(stream)?;
-        let what = *stream.calls.get(number as usize)?;
+        let what = stream.calls.get(number as usize)?;
         let at = stream.at.get(number as usize).copied();
         Some((
             self.call_shapes().get(what as usize)?,
@@ -291,12 +335,17 @@ impl StreamsByProcess {
             return;
         }
         let old = std::mem::take(&mut self.whats);
-        let all = self.streams.iter_mut().map(|s| &mut s.calls);
-        for what in all.chain(others).flatten() {
+        let whats = &mut self.whats;
+        let mut renumber = |what: &mut u32| {
             if let Some(is) = old.interned_values().get(*what as usize) {
-                *what = self.whats.intern_value(*is);
+                *what = whats.intern_value(*is);
             }
+        };
+        for stream in &mut self.streams {
+            stream.calls.forget_unused();
+            stream.calls.renumber(&mut renumber);
         }
+        others.iter_mut().flatten().for_each(renumber);
     }
 }
 
@@ -321,13 +370,27 @@ fn count_by_gap(part: &CallRecorder, gap: u32, last: u32) -> Vec<(u32, u64)> {
 
 impl ProcessStream {
     /// Adds a chunk's calls, whose first gap is `gap`.
-    fn append_chunk(&mut self, list: &ProcessCalls, whats: &[u32], gap: u32) {
+    fn append_chunk(&mut self, list: &ProcessCalls, whats: &[u32], codes: &mut [u32], gap: u32) {
         let before = self.len();
-        let of = |&what: &u32| whats.get(what as usize).copied().unwrap_or(0);
-        self.calls.extend(list.calls.iter().map(of));
+        self.calls.extend_renumbered(&list.calls, whats, codes);
         self.at.extend(&list.at);
         for &(in_gap, end) in &list.ends {
             self.end_gap(gap + in_gap, before + end);
+        }
+    }
+}
+
+#[cfg(test)]
+impl StreamsByProcess {
+    /// One process's calls, all in the first gap.
+    pub(super) fn of_calls(calls: &[u32]) -> StreamsByProcess {
+        StreamsByProcess {
+            streams: vec![ProcessStream {
+                calls: CallList::from(calls),
+                at: Vec::new(),
+                ends: vec![(0, calls.len() as u32)],
+            }],
+            ..StreamsByProcess::default()
         }
     }
 }

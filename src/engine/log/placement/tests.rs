@@ -170,8 +170,8 @@ impl Job {
         // Calls by gap, as they are given.
         let (mut given, mut twin) = (BTreeMap::new(), BTreeMap::new());
         let to_all = |all: &mut BTreeMap<u32, usize>, calls: &StreamsByProcess, cuts: &[Vec<_>]| {
-            for (gap, calls) in calls.each_gap_calls(cuts) {
-                *all.entry(gap).or_default() += calls.len();
+            for calls in calls.each_gap_calls(cuts) {
+                *all.entry(calls.gap).or_default() += calls.count_calls();
             }
         };
         let mut sink = |calls: &StreamsByProcess, cuts: &[Vec<_>]| to_all(&mut given, calls, cuts);
@@ -240,9 +240,9 @@ impl Job {
             let found = placer.live_placement(&timeline, &merged, needed);
             is_bounded |= found.streams.count_calls() < held;
             let mut by_gap: BTreeMap<u32, usize> = BTreeMap::new();
-            for (gap, calls) in found.streams.each_gap_calls(&found.cuts) {
-                if gap >= needed && Some(gap) <= found.settled {
-                    *by_gap.entry(gap).or_default() += calls.len();
+            for calls in found.streams.each_gap_calls(&found.cuts) {
+                if calls.gap >= needed && Some(calls.gap) <= found.settled {
+                    *by_gap.entry(calls.gap).or_default() += calls.count_calls();
                 }
             }
             let numbers = 0..(self.steps * self.of_a_step()) as u32;
@@ -417,7 +417,9 @@ proptest! {
         prop_assert!(job.right(&want.0) > 99.9, "{}", job.right(&want.0));
         // In little memory they are placed piece by piece, and no call is lost or counted twice.
         let some = 11 * 4 * job.of_a_step() as u64;
-        let little = job.placed(some, jobs, chunk, &options);
+        // Of each rank 8 bytes a step, and 20 bytes for each different call.
+        let bytes = some + 11 * 4 * 8 + 20 * 4 * job.of_a_step() as u64;
+        let little = job.placed(bytes, jobs, chunk, &options);
         prop_assert!(job.right(&little.0) > 90.0, "{}", job.right(&little.0));
         job.placed(some / 4, jobs, chunk, &options);
     }

@@ -1,6 +1,7 @@
 //! The short way against the long one, and whole inputs against inputs in pieces, on any bytes.
 
 use super::*;
+use crate::grammar::wrap;
 use crate::log::LogState;
 use crate::members::{MergedMembers, MergedNumbers, SpeakerProcess};
 use crate::source::CutPlace;

@@ -1,4 +1,4 @@
-//! The name that whoever made a communicator gave it: `commName` in `ncclConfig_t`.
+//! The name that a program gave its communicator: `commName` in `ncclConfig_t`.
 //!
 //! ```text
 //! PROFILER/Plugin: init commName: tp_0 commHash: 15845509455638551403 nranks: 4 rank: 0
@@ -9,7 +9,7 @@
 //! its Init START and its Init COMPLETE. The hash is the commId in decimal since 2.26.2. The name
 //! is empty where none was given, as in all captured logs (PyTorch 2.11).
 //!
-//! PyTorch's own names of process groups (`PG ID 0 PG GUID 0(default_pg)`) are none: its lines say
+//! PyTorch's own names of process groups (`PG ID 0 PG GUID 0(default_pg)`) are none: its lines have
 //! neither an address nor a commId, and a group may have several communicators.
 
 use crate::token::{PResult, dec_u32, dec_u64, fail, whole, word};

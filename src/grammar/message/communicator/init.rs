@@ -1,4 +1,4 @@
-//! INIT lines that say which communicator an address is.
+//! INIT lines, which name the communicator of an address.
 //!
 //! ```text
 //! comm 0x7efe60002250 rank 15 nranks 64 cudaDev 0 nvmlDev 0 - Init COMPLETE                 2.4-2.17
@@ -92,7 +92,7 @@ pub enum InitStage {
     AbortComplete,
 }
 
-/// All that an INIT line says.
+/// The contents of an INIT line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InitLine<'a> {
     /// Which communicator, and which rank of it.
@@ -135,7 +135,7 @@ pub fn parse_init(body: &[u8]) -> Option<CommInit> {
     split_init_line(body).map(|parts| parts.init)
 }
 
-/// All that an INIT line says; `None` for any other message.
+/// Reads an INIT line; `None` for any other message.
 pub(crate) fn parse_init_line(body: &[u8]) -> Option<InitLine<'_>> {
     let InitLineParts {
         stage,
@@ -171,7 +171,7 @@ pub(crate) fn parse_init_line(body: &[u8]) -> Option<InitLine<'_>> {
     Some(line)
 }
 
-/// The line that says how a communicator lies on its nodes.
+/// Reads the line about how a communicator is spread over its nodes.
 pub(crate) fn parse_layout(body: &[u8]) -> Option<CommLayout> {
     whole(layout_line(body))
 }

@@ -39,7 +39,7 @@ pub(crate) fn rccl_comm_tail(input: &[u8]) -> PResult<'_, Option<RcclTail>> {
     Ok((i, Some(tail)))
 }
 
-/// A text without its tail, and the tail; the text itself if what is after ` comm ` is none.
+/// Splits a text into its beginning and its tail; returns the text itself if it has no tail after ` comm `.
 pub(crate) fn split_rccl_tail(text: &[u8]) -> (&[u8], Option<RcclTail>) {
     match memmem::rfind(text, b" comm 0x") {
         Some(at) => match rccl_comm_tail(&text[at..]) {

@@ -88,8 +88,8 @@ pub struct GraphPattern<'a> {
     pub same_channels: u32,
 }
 
-/// Any of the lines above. `cut` says that the line's end is missing: of a list what is whole is
-/// given, of a line that is no list nothing.
+/// Reads any of the lines above. `cut` is true if the line's end is missing: the whole items of a list are
+/// returned, and `None` for a line that is no list.
 pub fn parse_graph(body: &[u8], cut: bool) -> Option<GraphMessage<'_>> {
     if let Some(rest) = body.strip_prefix(b"Trees") {
         return tree::parse_trees(rest, cut).map(GraphMessage::Trees);

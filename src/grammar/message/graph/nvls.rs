@@ -4,7 +4,8 @@
 //! NVLS multicast support is available on dev 7
 //! NVLS multicast support is not available on dev 1
 //! NVLS multicast support is available on dev 2 (NVLS_NCHANNELS 16)                         2.19-2.29
-//! NVLS comm 0x7f94 headRank -1 nHeads 4 buffSize 1048576 memSize 2097152 nvlsPerRankSize 100663296 nvlsTotalSize 402653184
+//! NVLS comm 0x7f94 headRank -1 nHeads 4 buffSize 1048576 memSize 2097152 nvlsPerRankSize 100663296
+//! nvlsTotalSize 402653184
 //! NVLS Head  4:  4 12
 //! ```
 //!
@@ -68,7 +69,7 @@ impl<'a> NvlsHead<'a> {
     }
 }
 
-/// Any of the lines above. `cut` says that the line's end is missing.
+/// Reads any of the lines above. `cut` is true if the line's end is missing.
 pub fn parse_nvls(body: &[u8], cut: bool) -> Option<NvlsMessage<'_>> {
     let body = body.strip_prefix(b"NVLS ")?;
     if let Some(rest) = body.strip_prefix(b"Head ") {

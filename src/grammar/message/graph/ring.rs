@@ -56,7 +56,7 @@ pub(crate) fn are_ranks(text: &[u8]) -> bool {
     !text.trim_ascii().is_empty() && words.all(|word| whole(dec_u32(word)).is_some())
 }
 
-/// The ring after `Channel `. `cut` says that the line's end is missing.
+/// Reads the ring after `Channel `. `cut` is true if the line's end is missing.
 pub(crate) fn parse_ring(text: &[u8], cut: bool) -> Option<RingRanks<'_>> {
     let (list, (channel, channels)) = ring_start(text).ok()?;
     let (list, _) = if cut {

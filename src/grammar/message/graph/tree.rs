@@ -58,7 +58,7 @@ fn is_tree_byte(b: u8) -> bool {
     b.is_ascii_digit() || b"-/>|[] ".contains(&b)
 }
 
-/// The trees after `Trees`. `cut` says that the line's end is missing.
+/// Reads the trees after `Trees`. `cut` is true if the line's end is missing.
 pub(crate) fn parse_trees(text: &[u8], cut: bool) -> Option<TreeList<'_>> {
     let (list, of) = if cut {
         (text, None)
@@ -98,7 +98,7 @@ fn tree(input: &[u8]) -> PResult<'_, TreePosition> {
     let (i, index) = dec_u32(i)?;
     let (i, _) = word("] ", "the end of a tree's number")(i)?;
     let (i, tree) = tree_around_arrow(i, index, "->")?;
-    // Up and down, which say the same twice.
+    // Up and down repeat each other.
     match i.strip_prefix(b"|") {
         Some(i) => tree_around_arrow(i, index, "->"),
         None => Ok((i, tree)),

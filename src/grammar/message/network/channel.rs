@@ -1,4 +1,4 @@
-//! Connections: who reaches whom over what.
+//! Connections: the transport between two ranks.
 //!
 //! ```text
 //! Channel 03/0 : 4[4] -> 11[3] [send] via NET/IBext_v10/3(3)/GDRDMA/Shared    (3): the proxy's rank (PXN)
@@ -10,7 +10,8 @@
 //! Channel 00/0 : 16[17000] -> 18[21000] via P2P/IPC comm 0x5609 nRanks 32     RCCL
 //! ```
 //!
-//! From `src/transport/{p2p,shm,net,coll_net}.cc`; [`super::transport`] is what is after `via`. The bracket is a PCI bus id in hex up to 2.16 and
+//! From `src/transport/{p2p,shm,net,coll_net}.cc`; [`super::transport`] is the text after `via`. The bracket
+//! is a PCI bus id in hex up to 2.16 and
 //! in RCCL, and NVML's number of the device since 2.18.
 
 use super::connection_end::{ConnectionEnd, connection_end};

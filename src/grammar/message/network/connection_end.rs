@@ -27,7 +27,7 @@ pub enum GpuIdFormat {
     Device(u32),
     /// A PCI bus id, hex.
     BusId(u64),
-    /// Two decimal digits may be either: only the version can tell.
+    /// Two decimal digits may be either; it depends on the version.
     Either,
 }
 

@@ -1,4 +1,4 @@
-//! The network and the connections: which NICs there are, and who reaches whom over what.
+//! The network and the connections: the NICs, and the transports between ranks.
 
 pub mod channel;
 pub(crate) mod connection_end;

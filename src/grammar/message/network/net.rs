@@ -78,7 +78,7 @@ pub struct QueuePair {
     pub mtu: u32,
 }
 
-/// Any of the lines above. `cut` says that the line's end is missing.
+/// Reads any of the lines above. `cut` is true if the line's end is missing.
 pub fn parse_net(body: &[u8], cut: bool) -> Option<NetMessage<'_>> {
     if memmem::find(&body[..body.len().min(40)], b" Using").is_some()
         && let Some(nics) = nic::parse_nics(body, cut)

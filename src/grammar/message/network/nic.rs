@@ -17,12 +17,12 @@ use memchr::{memchr, memmem, memrchr};
 /// A list of network devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NicList<'a> {
-    /// Who lists them: `IB`, `Socket`, `Bootstrap`, a plugin.
+    /// The part of NCCL that lists them: `IB`, `Socket`, `Bootstrap`, a plugin.
     pub by: &'a [u8],
     list: &'a [u8],
     /// PCI relaxed ordering is on (`[RO]`).
     pub relaxed_ordering: bool,
-    /// The interface for what is not data.
+    /// The interface for control messages (out of band).
     pub oob: Option<Nic<'a>>,
     /// The line was cut: there may be more.
     pub cut: bool,
@@ -103,8 +103,8 @@ impl<'a> Iterator for NicIter<'a> {
     }
 }
 
-/// A list of devices. `cut` says that the line's end is missing: then the last one is too, and
-/// what follows the list is not known.
+/// Reads a list of devices. `cut` is true if the line's end is missing: then the last one is too, and
+/// the text after the list is unknown.
 pub(crate) fn parse_nics(body: &[u8], cut: bool) -> Option<NicList<'_>> {
     let (list, by) = label(body).ok()?;
     let none = NicList {

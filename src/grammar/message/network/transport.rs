@@ -1,9 +1,9 @@
-//! What a connection goes over: the text after ` via `.
+//! The transport of a connection: the text after ` via `.
 //!
 //! ```text
 //! P2P/IPC, P2P/CUMEM/read, P2P/MNNVL, P2P/direct pointer/read, P2P/indirect/2[4000]
 //! SHM/direct/direct, direct shared memory               the latter up to 2.11
-//! NET/IBext_v10/3(3)/GDRDMA/Shared                      (3): the rank whose proxy sends (PXN)
+//! NET/IBext_v10/3(3)/GDRDMA/Shared                      (3): the rank of the sending proxy (PXN)
 //! NET/AWS Libfabric/7/GDRDMA(PCI)                       (PCI) since 2.27
 //! COLLNET/SHARP/7/GDRDMA
 //! ```
@@ -32,7 +32,7 @@ pub enum Transport<'a> {
         plugin: &'a [u8],
         /// The number of the network device.
         nic: u32,
-        /// The rank whose proxy sends, if that is another one's (PXN).
+        /// The rank of the sending proxy, if that is another rank's (PXN).
         proxy: Option<u32>,
         /// Whether the NIC reaches the GPU's memory.
         gdr: GdrMode,

@@ -20,12 +20,12 @@ use memchr::memmem;
 /// One line about a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PluginMessage<'a> {
-    /// What it is for, as printed in front of `/Plugin`: `NET`, `TUNER`, `PROFILER`, `ENV`,
-    /// `GIN`, `RMA`; or `external` and `P2P` where the line says no more.
+    /// Its purpose, as printed in front of `/Plugin`: `NET`, `TUNER`, `PROFILER`, `ENV`,
+    /// `GIN`, `RMA`; or `external` and `P2P` if the line has no more.
     pub kind: &'a [u8],
     /// What became of it.
     pub event: PluginEvent,
-    /// Its name, file or symbol; the whole text where it is neither, and empty where none is said.
+    /// Its name, file or symbol; the whole text if it is neither, and empty if there is none.
     pub name: &'a [u8],
     /// The version of the interface.
     pub api: Option<u32>,
@@ -142,7 +142,7 @@ fn split_label(body: &[u8]) -> Option<(&[u8], &[u8])> {
     (kind_is_one && !rest.is_empty()).then(|| (kind, rest.trim_ascii()))
 }
 
-/// What a labelled line says.
+/// Reads a line with a label.
 fn plugin_of_label<'a>(kind: &'a [u8], text: &'a [u8]) -> PluginMessage<'a> {
     let plugin = |event, name| {
         let (name, api) = split_interface_suffix(name);

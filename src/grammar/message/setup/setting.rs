@@ -11,7 +11,8 @@
 //! ```
 //!
 //! From `ncclLoadParam` in `src/misc/param.cc`, its callers, `parseCommConfig` in `src/init.cc` and
-//! `ncclParamCheckFlag` in `src/param/c_api.cc`. `/etc/nccl.conf` and `~/.nccl.conf` only fill the environment: what they set
+//! `ncclParamCheckFlag` in `src/param/c_api.cc`. `/etc/nccl.conf` and `~/.nccl.conf` only fill the
+//! environment: what they set
 //! reads `set by environment`.
 
 use crate::token::{PResult, dec_i64, fail, until, whole, word};
@@ -33,7 +34,7 @@ pub struct Setting<'a> {
 pub enum SettingSource<'a> {
     /// The environment, or a `nccl.conf`.
     Environment,
-    /// `set to`: the line does not say by whom.
+    /// `set to`: the line does not name the source.
     Unsaid,
     /// The program, by its `ncclConfig_t`.
     Config,
@@ -45,11 +46,11 @@ pub enum SettingSource<'a> {
     Unused,
 }
 
-/// What is in place of a secret.
+/// The text in place of a secret.
 pub const HIDDEN_VALUE: &[u8] = b"(hidden)";
 
 impl Setting<'_> {
-    /// True where the variable's name says that its value is nobody else's business. Programs print
+    /// True if the variable's name suggests that its value is secret. Programs print
     /// all variables that begin with `NCCL_`, also those that NCCL does not know.
     pub fn is_secret(&self) -> bool {
         let variable = match self.by {

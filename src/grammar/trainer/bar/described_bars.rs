@@ -13,10 +13,10 @@ use crate::trainer::parts::number::{number_after, parse_count, prefix_len, suffi
 use crate::trainer::parts::piece::LinePiece;
 use crate::trainer::{StepLine, Trainer, TrainerRecord};
 
-/// The timing of NeMo 1, whose own bars print no rate (@v1.23.0).
+/// The timing of NeMo 1; its own bars print no rate (@v1.23.0).
 const NEMO_STEP_TIMING: &[u8] = b"train_step_timing in s=";
 
-/// NeMo 1, whose bars have a rate only where they have no timing.
+/// NeMo 1. Its bars have a rate only if they have no timing.
 pub(crate) const NEMO: TrainerFacts = TrainerFacts {
     words: &[(STEP, super::read_bar)],
     first: 0,

@@ -1,7 +1,8 @@
 //! Progress bars of tqdm, and the Hugging Face trainer's among them.
 //!
 //! A bar's rate is a moving average over the last steps, or where the program set that off the mean
-//! since the bar began; it is given as what it is, and not as a step's time. A bar with a description before the
+//! since the bar began; it is given as what it is, and not as a step's time. A bar with a description before
+//! the
 //! percentage counts something else (`Map:`, `Loading checkpoint shards:`) unless the description
 //! is one of a trainer's; what a launcher puts there is no description.
 
@@ -47,7 +48,7 @@ pub(super) const MAX_POSTFIX_BYTES: usize = 1024;
 /// Widest bar: each column may be a block of three bytes.
 const MAX_BAR_BYTES: usize = 2048;
 
-/// What is right of a bar: ` 281/873 [25:36<52:46,  5.35s/it]`.
+/// The text right of a bar: ` 281/873 [25:36<52:46,  5.35s/it]`.
 pub(super) struct BarStatus<'a> {
     /// How many are done.
     pub(super) n: u64,
@@ -59,7 +60,7 @@ pub(super) struct BarStatus<'a> {
     pub(super) end: usize,
     /// How long it has been drawn, in whole seconds.
     pub(super) elapsed: Option<f64>,
-    /// What is where the rate is.
+    /// The text in the place of the rate.
     pub(super) rate: Option<BarRate>,
 }
 
@@ -99,7 +100,7 @@ impl BarStatus<'_> {
 }
 
 impl<'a> BarStatus<'a> {
-    /// What is right of a counter without a bar, which has no total.
+    /// The text right of a counter without a bar, which has no total.
     pub(super) fn from_counter(n: u64, postfix: &'a [u8], end: usize) -> BarStatus<'a> {
         BarStatus {
             n,
@@ -208,7 +209,7 @@ fn is_launcher_prefix(mut text: &[u8]) -> bool {
     }
 }
 
-/// Whether `text` is the head of a torn NCCL line, whose colon is no description's.
+/// Whether `text` is the head of a torn NCCL line: its colon ends no description.
 fn is_torn_nccl_head(text: &[u8]) -> bool {
     memchr::memmem::find(text, b" NCCL ").is_some()
 }
@@ -222,7 +223,7 @@ pub(super) fn read_bar(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecor
         .filter(|found| hit < found.end)
 }
 
-/// A bar whose percentage is before the sign at `hit`.
+/// Reads the bar with its percentage before the sign at `hit`.
 fn read_bar_at_percent(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
     let rest = piece.text[hit..].strip_prefix(PERCENT)?;
     let open = piece.position(rest);

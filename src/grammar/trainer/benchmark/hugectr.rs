@@ -1,6 +1,7 @@
 //! HugeCTR's lines (`HugeCTR/src/pybind/model.cpp`, 2.x to 23.x).
 //!
-//! The time is the sum of so many iterations and of the evaluation between them, which has a line
+//! The time is the sum of the iterations that the line names and of the evaluation between them, which has a
+//! line
 //! of its own with its time.
 
 use nom::bytes::complete::tag;
@@ -49,7 +50,7 @@ fn len_without_prefix(text: &[u8]) -> Option<usize> {
     Some(stamped.map_or(left.len(), |(before, _)| before.len()))
 }
 
-/// `text` without a group in brackets at its end, and what is in the brackets.
+/// Splits `text` into the part before a group in brackets at its end and the contents of the brackets.
 fn split_last_group(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let group = text.strip_suffix(b"]")?;
     let open = memchr::memrchr(b'[', group)?;

@@ -1,6 +1,6 @@
 //! MLPerf's `:::MLLOG` records, and the `:::MLL` ones of v0.6.
 //!
-//! What is logged of a step is the submitter's choice (@7bbf792): a `train_loss` with the samples
+//! The submitter chooses what to log of a step (@7bbf792): a `train_loss` with the samples
 //! so far, or `tracked_stats` with a loss or the step's time and a `step`, which counts steps,
 //! samples or tokens. Records of whole blocks look alike: they have a `throughput`, or a
 //! `train_step_time` with nothing but the samples of the block, and are no steps.
@@ -142,7 +142,7 @@ impl MlPerfRecord<'_> {
         ];
         let time_s = names.iter().find_map(|name| number_after(self.json, name));
         let throughput = number_after(self.json, b"\"throughput\": ").filter(|_| tracked);
-        // NVIDIA's 3D U-Net counts epochs of so many iterations (v1.0 to v2.1).
+        // NVIDIA's 3D U-Net counts epochs and prints the iterations in one (v1.0 to v2.1).
         let iterations = whole_number_after(self.json, b"\"iterations\": ").filter(|_| tracked);
         let of_a_step = train_loss
             || (named.is_some() && (self.key == b"loss" || self.has(b"\"loss\": ")))

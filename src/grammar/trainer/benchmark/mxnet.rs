@@ -21,7 +21,7 @@ const MXNET_SPEED_FIELD: &[u8] = b"Speed: ";
 /// The end of an evaluation in the loops of the speedometer.
 const MXNET_VALIDATION: &[u8] = b"] Validation-";
 
-/// MXNet, whose every worker prints.
+/// MXNet. Every worker prints.
 pub(crate) const FACTS: TrainerFacts = TrainerFacts {
     words: &[
         (MXNET_SPEED_FIELD, read_mxnet_speed),

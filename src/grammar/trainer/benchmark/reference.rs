@@ -29,7 +29,7 @@ pub(crate) const IMAGENET: TrainerFacts = TrainerFacts {
     )],
     ..TrainerFacts::named("imagenet")
 };
-/// The single-shot detector, whose every node prints.
+/// The single-shot detector. Every node prints.
 pub(crate) const SSD: TrainerFacts = TrainerFacts {
     words: &[(ITER, read_ssd_iteration)],
     every_rank: true,

@@ -1,4 +1,4 @@
-//! nanotron's step line, whose numbers have three digits and a suffix.
+//! nanotron's step line. Its numbers have three digits and a suffix.
 
 use nom::bytes::complete::tag;
 use nom::{IResult, Parser};

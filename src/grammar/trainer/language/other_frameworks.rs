@@ -44,7 +44,7 @@ pub(crate) const COMPOSER: TrainerFacts = TrainerFacts {
     )],
     ..TrainerFacts::named("composer")
 };
-/// ColossalAI, whose pipeline demo prints on every rank.
+/// ColossalAI. Its pipeline demo prints on every rank.
 pub(crate) const COLOSSAL: TrainerFacts = TrainerFacts {
     words: &[(STEP_BEGINS, read_colossal_step)],
     every_rank: true,
@@ -153,7 +153,7 @@ fn invert_rate(rate: f64) -> Option<f64> {
     (rate > 0.0).then(|| rate.recip())
 }
 
-/// ` Train throughput/batches_per_sec: 0.0027`, a line of the record whose header came before.
+/// ` Train throughput/batches_per_sec: 0.0027`, a line of a record; the header came before.
 fn read_composer_rate(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
     let (before, low) = piece.free_text_before(hit + COMPOSER_RATE_FIELD.len());
     let value = &piece.text[hit + COMPOSER_RATE_FIELD.len()..];

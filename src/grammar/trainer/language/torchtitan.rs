@@ -22,7 +22,7 @@ pub(crate) const FACTS: TrainerFacts = TrainerFacts {
     ..TrainerFacts::named("torchtitan")
 };
 
-/// Length of `  name: value` fields; two blanks tell them from what others print after.
+/// Length of `  name: value` fields; two blanks distinguish them from text that others print after.
 fn torchtitan_fields_len(text: &[u8]) -> usize {
     let mut len = 0;
     while text[len..].starts_with(b"  ") {

@@ -1,6 +1,6 @@
 //! Numbers as trainers print them: thousands commas, exponents, units glued after, quotes around.
 //!
-//! Refuses locales: `.` is always the point and `,` always groups thousands. What is not a finite
+//! Refuses locales: `.` is always the point and `,` always groups thousands. Anything but a finite
 //! number (`nan`, `inf`, `N/A`, `?`) is `None`, because it can be neither averaged nor compared.
 
 use nom::character::complete::u64 as digits;
@@ -106,7 +106,7 @@ fn parse_scaled(token: &[u8], power: i32) -> Option<f64> {
     value.ok().filter(|v| v.is_finite())
 }
 
-/// A number in whatever Python wrapped it: `'0.95'`, `"33700"`, `np.float64(0.31)`.
+/// Reads a number that Python may have wrapped: `'0.95'`, `"33700"`, `np.float64(0.31)`.
 pub(crate) fn parse_wrapped_number(input: &[u8]) -> Option<f64> {
     let mut inner = input;
     for open in [
@@ -145,7 +145,7 @@ pub(crate) fn parse_human_number(input: &[u8], by: i32) -> Option<f64> {
     parse_scaled(token, suffix + by)
 }
 
-/// GPT-NeoX's `112.9TFLOPS`, in TFLOP/s whatever unit is glued after (@ea7aefd).
+/// Reads GPT-NeoX's `112.9TFLOPS` in TFLOP/s, with any unit glued after (@ea7aefd).
 pub(crate) fn parse_tera_flops(input: &[u8]) -> Option<f64> {
     let (token, rest) = input.split_at(number_len(input));
     let (&letter, unit) = rest.split_first()?;
@@ -158,7 +158,7 @@ pub(crate) fn number_after(record: &[u8], name: &[u8]) -> Option<f64> {
     parse_wrapped_number(bytes_after(record, name)?)
 }
 
-/// What is after the first `name` in a record.
+/// Returns the bytes after the first `name` in a record.
 pub(crate) fn bytes_after<'a>(record: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     // Records are short: to prepare a search for each name would take longer than this.
     let mut starts = memchr::memchr_iter(*name.first()?, record);

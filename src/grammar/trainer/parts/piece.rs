@@ -19,7 +19,7 @@ pub(crate) struct LinePiece<'a> {
 }
 
 impl<'a> LinePiece<'a> {
-    /// What is before `at` and is still free, at most `REACH` bytes; with its position.
+    /// Returns the free text before `at`, at most `REACH` bytes, with its position.
     pub(crate) fn free_text_before(&self, at: usize) -> (&'a [u8], usize) {
         let low = self
             .floor
@@ -63,9 +63,9 @@ impl<'a> LinePiece<'a> {
 
 /// How a trainer writes ` | name: value` or `, name=value`.
 pub(crate) struct FieldSyntax {
-    /// What is before a name.
+    /// The text before a name.
     pub(crate) separator: &'static [u8],
-    /// What is between a name and its value.
+    /// The text between a name and its value.
     pub(crate) colon: &'static [u8],
     /// The bytes that may follow a number, as units do.
     pub(crate) units: &'static [u8],

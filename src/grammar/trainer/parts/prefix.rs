@@ -1,6 +1,6 @@
 //! The prefix a trainer's own logger puts before a record, and the stamp in it.
 //!
-//! Read backwards from the record, because what is before the prefix is anything: a launcher's
+//! Read backwards from the record, because anything may be before the prefix: a launcher's
 //! tag, a collector's stamp, the head of a torn NCCL line. None of those is taken for the logger's.
 
 use jiff::civil::DateTime;
@@ -206,7 +206,7 @@ fn absl_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
         };
         let left = strip_last_blanks(day);
         let level = left.len() - strip_last_word(left, |b| b.is_ascii_uppercase())?.len();
-        // absl's level is one letter, whatever is before it.
+        // absl's level is one letter, with any text before it.
         let level = if left.len() == day.len() { 1 } else { level };
         Some((left.len() - level, ms))
     };

@@ -425,10 +425,7 @@ mod tests {
             assert_eq!(usize::from(q.number), at + 1);
             assert!(q.text.ends_with('?') && !q.by.is_empty());
             assert!(!q.text.contains("  ") && !q.missing.contains("  "), "{q:?}");
-            assert!(
-                q.answerable == Answerable::Yes || !q.missing.is_empty(),
-                "{q:?}"
-            );
+            assert!(q.answerable == Yes || !q.missing.is_empty(), "{q:?}");
         }
         let texts: BTreeSet<&str> = all.iter().map(|q| q.text).collect();
         assert_eq!(texts.len(), 25);

@@ -1,10 +1,10 @@
 //! `--list`: a row for each step, and for each stretch of calls that have none.
 
-use super::{StepsOutput, SurveyedLog, read_logs};
+use super::{StepsOutput, read_logs};
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
 use crate::log::LogState;
-use crate::log::timeline::{GapKind, LiveTimeline, MarkerSide, StepTimeline, StepWindow};
+use crate::log::timeline::{GapKind, LiveTimeline, MarkerSide, StepTimeline};
 use crate::members::MergedMembers;
 use crate::output::live_rows::LiveRows;
 use crate::output::render::{Grid, Sheet, TableCell};
@@ -43,30 +43,52 @@ pub fn list_steps(
 ) -> Result<StepList> {
     let to = StepsOutput::Rows(early.filter(|_| origins.len() == 1));
     let (logs, (_, first)) = read_logs(origins, options, report, progress, to)?;
-    let listed = logs.into_iter().map(|log| {
-        let timeline = &log.survey.timeline;
-        let stretches = match log.survey.is_settled {
-            true => rows_without_lines(&log, options),
-            false => {
-                let sum = |gap| log.survey.sum_of_gap(gap);
-                find_rows(&log.survey.log, timeline, first, sum, options)
-            }
-        };
-        StepListOfLog {
-            name: log.input.name(),
-            timeline: log.survey.timeline,
-            stretches,
+    let is_several = logs.len() > 1;
+    let mut unknown = GapCallSum::default();
+    let mut listed = Vec::new();
+    for log in logs {
+        // The calls of an input without step lines are in the rows of the input with such lines.
+        if log.survey.is_settled {
+            unknown.merge(log.survey.sum_of_gap(0));
+            continue;
         }
-    });
-    Ok(StepList(listed.collect()))
+        let timeline = log.survey.timeline.clone();
+        let sum = |gap| log.survey.sum_of_gap(gap);
+        let stretches = find_rows(&log.survey.log, &timeline, first, sum, options);
+        listed.push(StepListOfLog {
+            name: Some(log.input.name()),
+            timeline,
+            stretches,
+        });
+    }
+    if unknown.calls > 0 && options.window.is_none() {
+        listed.push(StepListOfLog {
+            name: None,
+            timeline: Arc::default(),
+            stretches: vec![StepListRow {
+                kind: GapKind::Unknown,
+                lines: None,
+                sum: unknown,
+                last: 0,
+            }],
+        });
+    }
+    Ok(StepList {
+        logs: listed,
+        is_several,
+    })
 }
 
 /// The steps of all logs.
-pub struct StepList(Vec<StepListOfLog>);
+pub struct StepList {
+    logs: Vec<StepListOfLog>,
+    /// Rows have the name of the file with the step's lines.
+    is_several: bool,
+}
 
-/// Those of one log.
+/// The steps of one log, or the calls of files without step lines that have no step.
 struct StepListOfLog {
-    name: String,
+    name: Option<String>,
     timeline: Arc<StepTimeline>,
     stretches: Vec<StepListRow>,
 }
@@ -74,19 +96,19 @@ struct StepListOfLog {
 impl StepList {
     /// Their rows, made when they are written.
     pub fn build_sheet(&self) -> Sheet<'_> {
-        let several = self.0.len() > 1;
+        let several = self.is_several;
         let mut columns: Vec<String> = STEP_LIST_COLUMNS.map(str::to_owned).to_vec();
         if several {
             columns.push("file".to_owned());
         }
-        let (mut rows, mut firsts) = (0, Vec::with_capacity(self.0.len()));
-        for log in &self.0 {
+        let (mut rows, mut firsts) = (0, Vec::with_capacity(self.logs.len()));
+        for log in &self.logs {
             firsts.push(rows);
             rows += log.stretches.len();
         }
         Sheet::from_rows(columns, rows, move |at| {
             let log = firsts.partition_point(|first| *first <= at) - 1;
-            let (at, log) = (at - firsts[log], &self.0[log]);
+            let (at, log) = (at - firsts[log], &self.logs[log]);
             let mut row = log.stretches[at].cells(&log.timeline);
             if several {
                 row.push(log.name.clone().into());
@@ -202,44 +224,12 @@ fn find_rows(
     out
 }
 
-/// The stretches of an input whose steps are known by other inputs' lines.
-fn rows_without_lines(log: &SurveyedLog, options: &Options) -> Vec<StepListRow> {
-    let timeline = &log.survey.timeline;
-    let mut out: Vec<StepListRow> = Vec::new();
-    for (gap, &kind) in timeline.gaps.iter().enumerate() {
-        let sum = log.survey.sum_of_gap(gap);
-        let step = timeline.step_of(gap);
-        let wanted = |w: &StepWindow| step.is_some_and(|s| w.contains(s.step));
-        if sum.calls == 0 || !options.window.as_ref().is_none_or(wanted) {
-            continue;
-        }
-        match out.last_mut() {
-            Some(before) if before.kind == kind => before.sum.merge(sum),
-            _ => out.push(StepListRow {
-                kind,
-                lines: None,
-                sum,
-                last: gap,
-            }),
-        }
-    }
-    // What has no step comes last.
-    let unknown = out
-        .iter()
-        .take_while(|s| s.kind == GapKind::Unknown)
-        .count();
-    out.rotate_left(unknown);
-    out
-}
-
 impl StepListRow {
     fn cells(&self, timeline: &StepTimeline) -> Vec<TableCell<'static>> {
         let step = match self.kind {
             GapKind::Step(i) => timeline.steps.get(i as usize),
             _ => None,
         };
-        // What a line says is its own file's.
-        let own = step.filter(|_| self.lines.is_some());
         let name = match self.kind {
             GapKind::Step(_) => step.map(|s| s.step).into(),
             GapKind::Between => "between".into(),
@@ -254,8 +244,8 @@ impl StepListRow {
             self.lines.map(|lines| lines.1).into(),
             self.sum.calls.into(),
             self.sum.bytes.into(),
-            own.and_then(|s| s.time_s).into(),
-            own.and_then(|s| s.tflops).into(),
+            step.and_then(|s| s.time_s).into(),
+            step.and_then(|s| s.tflops).into(),
             step.map(|s| s.steps).into(),
         ]
     }

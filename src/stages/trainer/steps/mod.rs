@@ -191,6 +191,14 @@ fn read_logs(
         for log in &mut logs {
             log.survey.settle_steps(&placed);
         }
+        // A step of the job is one row.
+        if !lines {
+            let mut moved = BTreeMap::new();
+            logs.iter_mut()
+                .for_each(|log| log.survey.move_sums_to(&placed, &mut moved));
+            logs.iter_mut()
+                .for_each(|log| log.survey.add_moved_sums(&mut moved));
+        }
     }
     report.add_placements(methods);
     let mut present = growing.forgotten_steps().clone();

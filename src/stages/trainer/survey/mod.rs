@@ -106,6 +106,8 @@ pub struct LogSurvey {
     pub moved: Vec<MovedCall>,
     /// The input's number among those that may be placed when all are read.
     held: Option<u32>,
+    /// The input's number among those whose step lines place others' calls.
+    stepped: Option<u32>,
     /// The steps are those of other inputs' lines: gaps are not this one's.
     pub is_settled: bool,
 }
@@ -127,6 +129,37 @@ impl LogSurvey {
                 .add_call(what.datatype, what.count);
             moved.extend(at.map(|at| (at, 0, gap)));
         });
+    }
+
+    /// Moves the calls of an input without step lines to the gaps of the inputs with such lines, by the
+    /// numbers of these; calls without a step stay.
+    pub(in crate::stages) fn move_sums_to(
+        &mut self,
+        placed: &PlacedCalls,
+        inputs: &mut BTreeMap<u32, BTreeMap<usize, GapCallSum>>,
+    ) {
+        if !self.is_settled {
+            return;
+        }
+        self.sums.retain(|&gap, sum| {
+            let Some((input, gap)) = placed.own_gap(gap) else {
+                return true;
+            };
+            let gaps = inputs.entry(input).or_default();
+            gaps.entry(gap).or_default().merge(*sum);
+            false
+        });
+    }
+
+    /// Adds the calls that other inputs made in the steps of this one.
+    pub(in crate::stages) fn add_moved_sums(
+        &mut self,
+        inputs: &mut BTreeMap<u32, BTreeMap<usize, GapCallSum>>,
+    ) {
+        let moved = self.stepped.and_then(|input| inputs.remove(&input));
+        for (gap, sum) in moved.into_iter().flatten() {
+            self.sums.entry(gap).or_default().merge(sum);
+        }
     }
 
     /// The calls that were made in a gap.
@@ -399,10 +432,16 @@ impl SurveyBuilder {
         let (mut placement, calls) = placer.end_input(&timeline, merged, |calls, cuts| {
             take_placed(sums.as_mut(), &mut moved, calls, cuts, |_| true);
         });
-        let TakenInput { held, methods, .. } = across.take_input(calls, &placement, &timeline);
+        let TakenInput {
+            held,
+            stepped,
+            methods,
+            ..
+        } = across.take_input(calls, &placement, &timeline);
         placement.methods = methods;
         LogSurvey {
             held,
+            stepped,
             is_settled: false,
             log,
             timeline: timeline.into(),
@@ -427,11 +466,14 @@ fn take_placed(
             u128::from(what.count) * u128::from(size)
         };
         let bytes: Vec<u128> = calls.call_shapes().iter().map(bytes).collect();
-        for (gap, calls) in calls.each_gap_calls(cuts).filter(|(gap, _)| wanted(*gap)) {
-            let of = |&what: &u32| bytes[what as usize];
-            sums.entry(gap as usize).or_default().merge(GapCallSum {
-                calls: calls.len() as u64,
-                bytes: calls.iter().map(of).sum(),
+        for of in calls.each_gap_calls(cuts).filter(|of| wanted(of.gap)) {
+            let mut sum = 0;
+            calls
+                .calls_of(of)
+                .each_number(|what| sum += bytes[what as usize]);
+            sums.entry(of.gap as usize).or_default().merge(GapCallSum {
+                calls: of.count_calls() as u64,
+                bytes: sum,
             });
         }
     }

@@ -139,7 +139,7 @@ impl Thresholds {
         let mut from = 0;
         for &(stretch, end) in cuts {
             let range = from as usize..end as usize;
-            for &what in &stream.calls[range] {
+            for what in stream.calls.slice(range) {
                 let key = keys.of[what as usize] as usize;
                 if self.is_new.get(key) != Some(&true) {
                     continue;
@@ -206,7 +206,7 @@ impl ThresholdsOfKey {
 
     /// The same for a rank that parted from the one that told: by its own numbers.
     fn renumber_for(&self, stream: &ProcessStream, keys: &Sequences, key: u32) -> ThresholdsOfKey {
-        let own = stream.calls.iter().map(|&what| what as usize);
+        let own = stream.calls.all().iter().map(|what| what as usize);
         let own = own.filter(|&what| keys.of[what] == key);
         let contents: Vec<u16> = own.map(|what| keys.content[what]).collect();
         let pieces = align_calls(&self.contents, &contents);
@@ -261,7 +261,7 @@ fn try_anchor(
     scratch: &mut AnchorScratch<'_>,
 ) -> AnchoredCalls {
     let mut anchored = AnchoredCalls::default();
-    for (number, &what) in (0_u32..).zip(&stream.calls) {
+    for (number, what) in (0_u32..).zip(stream.calls.all()) {
         // No key has no place.
         let key = keys.of[what as usize];
         let Some(at) = scratch.at.get_mut(key as usize) else {

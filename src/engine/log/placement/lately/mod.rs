@@ -118,13 +118,15 @@ impl RecentWindow {
                     *own = process;
                 }
             }
-            let new = stream.calls.get(*looked_at as usize..);
+            let new = stream
+                .calls
+                .slice(*looked_at as usize..stream.len() as usize);
             *looked_at = stream.len();
-            let is_late = |what: &u32| {
-                let key = key(what);
+            let is_late = |what: u32| {
+                let key = key(&what);
                 ever.get(key) == Some(&true) && own[key] != process
             };
-            if new.unwrap_or_default().iter().any(is_late) {
+            if new.iter().any(is_late) {
                 return true;
             }
         }
@@ -241,8 +243,8 @@ impl RecentWindow {
             let n = settled.checked_sub(1).map_or(0, |last| cuts[last].1);
             gone[process] = n;
             let old = std::mem::take(&mut self.ever[process]);
-            let made = own.calls.get(..n as usize).unwrap_or_default();
-            for &what in old.iter().chain(made) {
+            let made = own.calls.slice(0..n as usize);
+            for what in old.into_iter().chain(made) {
                 let key = keys.of.get(what as usize).copied().unwrap_or(NO_SEQUENCE);
                 if let Some(seen) = seen.get_mut(key as usize)
                     && *seen != process

@@ -5,6 +5,7 @@
 //! calls in it, each by its own count ([`Steps`]), and with its line only if they are the same calls, or those of
 //! the step before.
 
+use crate::log::placement::call_list::CallSlice;
 use crate::log::placement::keys::{NO_SEQUENCE, Sequences};
 use crate::log::placement::streams::StreamsByProcess;
 use crate::log::timeline::{GapKind, StepTimeline};
@@ -135,10 +136,11 @@ impl<'a> StepCompleteness<'a> {
         let mut seen = vec![usize::MAX; keys.len()];
         let known = known.iter().map(|&process| {
             let process = process as usize;
-            let now = streams.streams.get(process).map(|stream| &stream.calls);
-            let (now, ever) = (now.into_iter(), ever.get(process).into_iter());
+            let now = streams.streams.get(process).into_iter();
+            let now = now.flat_map(|stream| stream.calls.all());
+            let ever = ever.get(process).into_iter().flatten().copied();
             let mut used = Vec::new();
-            for &what in now.chain(ever).flatten() {
+            for what in now.chain(ever) {
                 let key = keys.of.get(what as usize).copied().unwrap_or(NO_SEQUENCE);
                 if let Some(seen) = seen.get_mut(key as usize)
                     && *seen != process
@@ -220,7 +222,7 @@ impl<'a> StepCompleteness<'a> {
         }
         let mut is_called = vec![false; self.keys.len()];
         for (process, _) in &self.known {
-            for &what in self.calls_between(*process, Some(end), u32::MAX) {
+            for what in self.calls_between(*process, Some(end), u32::MAX) {
                 let key = self
                     .keys
                     .of
@@ -239,8 +241,8 @@ impl<'a> StepCompleteness<'a> {
     /// How many calls there are in each gap that has some.
     pub(in crate::log::placement) fn calls_by_gap(&self) -> BTreeMap<u32, u64> {
         let mut all = BTreeMap::new();
-        for (gap, calls) in self.streams.each_gap_calls(self.cuts) {
-            *all.entry(gap).or_default() += calls.len() as u64;
+        for calls in self.streams.each_gap_calls(self.cuts) {
+            *all.entry(calls.gap).or_default() += calls.count_calls() as u64;
         }
         all
     }
@@ -256,14 +258,14 @@ impl<'a> StepCompleteness<'a> {
             .copied()
             .filter(|_| ends.len() > MAX_STEPS_SILENT);
         let is_old = self.keys_called_until(long_ago);
-        let is_awaited = |what: &u32| {
-            let key = self.keys.of.get(*what as usize).copied();
+        let is_awaited = |what: u32| {
+            let key = self.keys.of.get(what as usize).copied();
             let key = key.unwrap_or(NO_SEQUENCE) as usize;
             self.is_awaited.get(key) == Some(&true) && !is_old[key]
         };
         let gap = |&(process, _): &(usize, Vec<u32>)| {
             let calls = &self.streams.streams.get(process)?.calls;
-            let first = calls.iter().position(is_awaited)?;
+            let first = calls.all().iter().position(is_awaited)?;
             let first = u32::try_from(first).ok()?;
             cut_at(self.cuts.get(process)?, first).map(|(gap, _)| gap)
         };
@@ -275,14 +277,16 @@ impl<'a> StepCompleteness<'a> {
         let mut is_called = vec![false; self.keys.len()];
         let mut here = vec![usize::MAX; self.keys.len()];
         for (process, used) in &self.known {
-            let key = |what: &u32| self.keys.of.get(*what as usize).copied();
+            let key = |what: u32| self.keys.of.get(what as usize).copied();
             let all = self.streams.streams.get(*process);
-            for key in all.into_iter().flat_map(|s| &s.calls).filter_map(key) {
+            for key in all.into_iter().flat_map(|s| s.calls.all()).filter_map(key) {
                 if let Some(here) = here.get_mut(key as usize) {
                     *here = *process;
                 }
             }
-            let before = until.map_or(&[][..], |until| self.calls_between(*process, None, until));
+            let before = until.map_or(CallSlice::default(), |until| {
+                self.calls_between(*process, None, until)
+            });
             let gone = used.iter().copied();
             let gone = gone.filter(|key| here.get(*key as usize) != Some(process));
             for key in gone.chain(before.iter().filter_map(key)) {
@@ -323,7 +327,7 @@ impl<'a> StepCompleteness<'a> {
         let mut first: Vec<Option<u64>> = vec![None; self.keys.len()];
         let mut made = vec![0_u64; self.keys.len()];
         self.known.iter().all(|(process, used)| {
-            for &what in self.calls_between(*process, before, end) {
+            for what in self.calls_between(*process, before, end) {
                 let key = self
                     .keys
                     .of
@@ -348,8 +352,8 @@ impl<'a> StepCompleteness<'a> {
         let Some(middle) = before else {
             return self.known.is_empty();
         };
-        let sorted = |calls: &[u32]| {
-            let mut calls = calls.to_vec();
+        let sorted = |calls: CallSlice<'_>| {
+            let mut calls: Vec<u32> = calls.iter().collect();
             calls.sort_unstable();
             calls
         };
@@ -385,17 +389,17 @@ impl<'a> StepCompleteness<'a> {
         let [Some(first), Some(second), Some(third)] = earlier else {
             return true;
         };
-        let key = |what: &u32| {
+        let key = |what: u32| {
             self.keys
                 .of
-                .get(*what as usize)
+                .get(what as usize)
                 .copied()
                 .unwrap_or(NO_SEQUENCE)
         };
         let mut left: FxHashMap<u32, i64> = FxHashMap::default();
         self.known.iter().all(|(process, _)| {
             let own = self.calls_between(*process, Some(third), end);
-            let mut has = |old: &[u32]| {
+            let mut has = |old: CallSlice<'_>| {
                 left.clear();
                 own.iter()
                     .for_each(|what| *left.entry(key(what)).or_default() += 1);
@@ -414,20 +418,25 @@ impl<'a> StepCompleteness<'a> {
     }
 
     /// The calls of a process in the gaps after `before` up to `end`.
-    pub(super) fn calls_between(&self, process: usize, before: Option<u32>, end: u32) -> &[u32] {
+    pub(super) fn calls_between(
+        &self,
+        process: usize,
+        before: Option<u32>,
+        end: u32,
+    ) -> CallSlice<'_> {
         let Some((stream, cuts)) = self
             .streams
             .streams
             .get(process)
             .zip(self.cuts.get(process))
         else {
-            return &[];
+            return CallSlice::default();
         };
         let until = |gap: u32| {
             let last = cuts.partition_point(|cut| cut.0 <= gap).checked_sub(1);
             last.map_or(0, |last| cuts[last].1 as usize)
         };
         let from = before.map_or(0, until);
-        stream.calls.get(from..until(end)).unwrap_or_default()
+        stream.calls.slice(from..until(end))
     }
 }

@@ -31,10 +31,10 @@ pub(in crate::log::placement) fn find_clear_rank(
     let common = common_sequence(job, streams, keys);
     let made = |process: u32| -> Vec<u32> {
         let calls = &streams.streams[process as usize].calls;
-        let of = |what: &u32| Some(keys.of[*what as usize]) == common;
+        let of = |what: u32| Some(keys.of[what as usize]) == common;
         (0..)
-            .zip(calls)
-            .filter(|(_, what)| of(what))
+            .zip(calls.all())
+            .filter(|&(_, what)| of(what))
             .map(|(at, _)| at)
             .collect()
     };
@@ -118,7 +118,7 @@ fn common_sequence(job: &[u32], streams: &StreamsByProcess, keys: &Sequences) ->
     let mut users: FxHashMap<u32, (usize, u64)> = FxHashMap::default();
     for &process in job {
         let mut own: FxHashSet<u32> = FxHashSet::default();
-        for &what in &streams.streams[process as usize].calls {
+        for what in streams.streams[process as usize].calls.all() {
             let key = keys.of[what as usize];
             if keys.is_collective.get(key as usize) == Some(&true) {
                 let (ranks, calls) = users.entry(key).or_default();
@@ -200,8 +200,8 @@ fn fingerprint_before_line(stream: &ProcessStream, gap: u32, streams: &StreamsBy
     let at = stream.calls_until(gap) as usize;
     let near = at.saturating_sub(CALLS_AROUND_LINE)..at;
     keys::fingerprint_calls(
-        near.len() as u64,
-        &stream.calls[near],
+        (at - near.start) as u64,
+        stream.calls.slice(near),
         streams.call_shapes(),
         0,
     )
@@ -212,5 +212,10 @@ fn fingerprint_around_line(stream: &ProcessStream, gap: u32, streams: &StreamsBy
     let at = stream.calls_until(gap) as usize;
     let near = at.saturating_sub(CALLS_AROUND_LINE)..stream.calls.len().min(at + CALLS_AROUND_LINE);
     let before = at - near.start;
-    keys::fingerprint_calls(before as u64, &stream.calls[near], streams.call_shapes(), 0)
+    keys::fingerprint_calls(
+        before as u64,
+        stream.calls.slice(near),
+        streams.call_shapes(),
+        0,
+    )
 }

@@ -263,7 +263,7 @@ fn score_fit(
     let hash = |range: std::ops::Range<usize>, level: usize| {
         fingerprint_calls(
             level as u64 + 1,
-            &stream.calls[range],
+            stream.calls.slice(range),
             streams.call_shapes(),
             level,
         )

@@ -156,7 +156,7 @@ impl RendezvousRoster {
     }
 
     /// Returns the members of each communicator, with the number of calls that they made before the
-    /// last ones; nothing for a communicator with members whose calls are not kept.
+    /// last ones; nothing if calls of a member are not kept.
     fn count_calls_before(
         &self,
         calls: &[LastStreamCall],

@@ -19,6 +19,7 @@ fn times(log: &[u8], size: usize) -> (SkewLogs, MergedMembers) {
     let taken = placement::TakenInput {
         held: None,
         methods: placement::PlacementMethods::default(),
+        stepped: None,
         too_many: None,
     };
     let placed = (Placement::default(), taken);
