@@ -240,7 +240,11 @@ fn write_accesses(
             other.name()
         );
     }
-    let how = (source, run.options.log.strict, cli.sampling.unwrap_or(1));
+    let how = snoopie::SnoopieReadOptions {
+        source,
+        strict: run.options.log.strict,
+        sampling: cli.sampling.unwrap_or(1),
+    };
     let runs = snoopie::SnoopieRuns::read(&run.origins, how, &mut run.report, &run.bar)?;
     match (by, &cli.source) {
         (Some(by), _) => {

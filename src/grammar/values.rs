@@ -227,14 +227,14 @@ mod tests {
             OpKind::Recv,
         ];
         let of = |basis: ByteBasis| kinds.map(|k| basis.bytes_on_basis(k, 1000, Some(4)));
-        assert_eq!(of(ByteBasis::Api), [Some(1000); 4]);
+        assert_eq!(of(ByteBasis::Api), [Some(1000); 5]);
         assert_eq!(
             of(ByteBasis::Message),
-            [Some(1000), Some(4000), Some(1000), Some(1000)]
+            [Some(1000), Some(4000), Some(1000), Some(1000), Some(1000)]
         );
         assert_eq!(
             of(ByteBasis::Wire),
-            [Some(1500), Some(3000), Some(1000), Some(1000)]
+            [Some(1500), Some(3000), Some(1000), Some(1000), Some(1000)]
         );
         assert_eq!(
             ByteBasis::Wire.bytes_on_basis(OpKind::AllReduce, 10, Some(3)),

@@ -60,6 +60,14 @@ impl Default for Options {
     }
 }
 
+/// Returns the inputs in the order of their names. A stage that takes one input as a reference, or numbers what it
+/// meets, gives the same result for any order in which the inputs were named.
+pub fn sort_by_name(origins: &[InputName]) -> Vec<InputName> {
+    let mut sorted = origins.to_vec();
+    sorted.sort_by_cached_key(InputName::name);
+    sorted
+}
+
 /// Bytes looked at to recognise the format of an input.
 pub const INPUT_HEAD_BYTES: usize = 64 * 1024;
 

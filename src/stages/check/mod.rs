@@ -41,7 +41,7 @@ use crate::count::calls::{Options, Progress};
 use crate::error::Result;
 use crate::formats::open::{self, RecorderKind};
 use crate::report::Report;
-use crate::source::InputName;
+use crate::source::{self, InputName};
 use crate::stages::communicators::{CommunicatorState, CommunicatorsSummary};
 use crate::stages::net::{self, fact::NetFactKind};
 use answer::{coverage::LineKinds, expect::LogFacts, summary};
@@ -120,10 +120,10 @@ pub(crate) fn check_and_keep_gathered(
     progress: &dyn Progress,
 ) -> Result<(CheckSummary, CheckGathered)> {
     let (mut logs, mut beside) = (Vec::new(), RecorderInputs::default());
-    for origin in origins {
-        match open::open_recorded(origin, options.source) {
+    for origin in source::sort_by_name(origins) {
+        match open::open_recorded(&origin, options.source) {
             Some((known, recorder)) => beside.add_recording(&known, recorder, options, report)?,
-            None => logs.push(origin.clone()),
+            None => logs.push(origin),
         }
     }
     let mut seen = walk::walk_inputs(&logs, options, asked, &mut beside, report, progress)?;
@@ -196,7 +196,6 @@ fn judge_gathered(
     let end = JobEndSignals {
         said,
         failed: said || ended.aborted > 0,
-        over: said || ended.aborted > 0 || now == JobLiveness::Stalled,
         uncut: false,
         lost: is_connection_lost_first(seen, &findings),
     };
@@ -218,6 +217,7 @@ fn judge_gathered(
     if names.is_empty() {
         findings.extend(nothing_to_check::find_nothing_to_check(seen));
     }
+    log::first_failure::failed_process::correct_end_advice(&mut findings);
     words::write_reasons(&mut findings);
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));

@@ -1,4 +1,4 @@
-//! What happens between ranks: who sends to whom, who is late, where the network's time goes.
+//! Stages about several ranks: their traffic, their lateness, and the time of the network.
 
 pub mod matrix;
 pub mod proxy;

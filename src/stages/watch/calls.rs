@@ -1,4 +1,4 @@
-//! Counts the calls between two marks by operation, and keeps the texts of NCCL's WARN lines.
+//! Calls between two marks by operation, calls by member, and NCCL's warnings.
 
 use crate::calls::same::StreamKind;
 use crate::grammar::coll::Coll;
@@ -10,21 +10,27 @@ use std::collections::BTreeMap;
 /// Calls of one operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpCallTotals {
-    /// The number of calls.
+    /// Number of calls.
     pub calls: u64,
     /// Their bytes: elements × the datatype's size.
     pub bytes: u128,
-    /// Calls of datatypes with an unknown size: they have no bytes.
+    /// Calls with a datatype of unknown size: they add no bytes.
     pub unsized_calls: u64,
 }
 
 impl OpCallTotals {
     fn of_call(coll: &Coll<'_>) -> OpCallTotals {
         let size = Datatype::from_code(u64::from(coll.datatype)).and_then(Datatype::size);
+        let bytes = size.map(|size| u128::from(coll.count) * u128::from(size));
+        OpCallTotals::of_equal_calls(1, bytes)
+    }
+
+    /// Returns the totals of calls of `bytes` each.
+    pub(super) fn of_equal_calls(calls: u64, bytes: Option<u128>) -> OpCallTotals {
         OpCallTotals {
-            calls: 1,
-            bytes: size.map_or(0, |size| u128::from(coll.count) * u128::from(size)),
-            unsized_calls: u64::from(size.is_none()),
+            calls,
+            bytes: bytes.unwrap_or(0).saturating_mul(u128::from(calls)),
+            unsized_calls: if bytes.is_none() { calls } else { 0 },
         }
     }
 
@@ -40,50 +46,49 @@ impl OpCallTotals {
 pub struct CallsByOp(BTreeMap<Box<[u8]>, OpCallTotals>);
 
 impl CallsByOp {
-    fn count_call(&mut self, coll: &Coll<'_>) {
-        let made = OpCallTotals::of_call(coll);
-        match self.0.get_mut(coll.op) {
+    pub(super) fn add_totals(&mut self, op: &[u8], made: OpCallTotals) {
+        match self.0.get_mut(op) {
             Some(before) => before.add_totals(made),
-            None => drop(self.0.insert(coll.op.into(), made)),
+            None => drop(self.0.insert(op.into(), made)),
         }
     }
 
     pub(super) fn add_calls(&mut self, other: &CallsByOp) {
         for (op, made) in &other.0 {
-            self.0.entry(op.clone()).or_default().add_totals(*made);
+            self.add_totals(op, *made);
         }
     }
 
-    /// The sum over all operations.
+    /// Returns the totals of all operations.
     pub fn total(&self) -> OpCallTotals {
         let mut all = OpCallTotals::default();
         self.0.values().for_each(|made| all.add_totals(*made));
         all
     }
 
-    /// The totals of each operation, in the order of their names.
+    /// Returns the totals of each operation, in the order of their names.
     pub fn each_op(&self) -> impl Iterator<Item = (&[u8], OpCallTotals)> {
         self.0.iter().map(|(op, made)| (&**op, *made))
     }
 }
 
-/// The counts of a piece of a log.
+/// The calls and warnings of a piece of a log.
 #[derive(Debug)]
 pub(super) struct WatchChunk {
-    /// The calls before the first mark, between it and the next, and so on.
+    /// Calls before the first mark, between the first and the second, and so on.
     pub(super) gaps: Vec<CallsByOp>,
-    /// The texts of WARN lines.
+    /// Texts of WARN lines.
     pub(super) warned: Vec<Vec<u8>>,
     /// Calls by member.
     pub(super) by_member: Vec<WatchedMemberCalls>,
 }
 
-/// The calls of a member.
+/// Numbers of a member's calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct WatchedMemberCalls {
-    /// Collectives: all ranks of a communicator make equally many.
+    /// Collectives. All ranks of a communicator make equally many.
     pub(super) collectives: u64,
-    /// `Send` calls: all ranks together make as many as `Recv` calls.
+    /// `Send`. All ranks together make as many as `Recv`.
     pub(super) sent: u64,
     /// `Recv` calls.
     pub(super) received: u64,
@@ -110,7 +115,7 @@ impl LogVisitor for WatchChunk {
 
     fn call(&mut self, call: &LogCall<'_>) {
         if let Some(gap) = self.gaps.last_mut() {
-            gap.count_call(&call.coll);
+            gap.add_totals(call.coll.op, OpCallTotals::of_call(&call.coll));
         }
         let member = call.member as usize;
         if self.by_member.len() <= member {
@@ -134,7 +139,7 @@ impl LogVisitor for WatchChunk {
 
     fn unify_processes(&mut self, _first: &[u32]) {}
 
-    // A torn line becomes whole with a later one: its call is counted there.
+    // A torn line becomes whole with a later line: its call is counted there.
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         calls.iter().for_each(|torn| self.call(&torn.call));
     }

@@ -1,4 +1,4 @@
-//! One log that grows: whole lines of it are walked as they come.
+//! A growing log: whole lines are walked as they come.
 
 use super::calls::{CallsByOp, WatchChunk, WatchedMemberCalls};
 use crate::log::timeline::{self, StepTimeline, TrainStep};
@@ -6,13 +6,8 @@ use crate::log::walk;
 use crate::log::{LogState, Options};
 use crate::members::{CommIdentity, MergedMembers, MergedNumbers, SpeakerProcess};
 use crate::source::CutPlace;
+use crate::stages::watch::limits::{MARKS_KEPT, MAX_WAITING_LINE_BYTES};
 use memchr::memrchr;
-
-/// A line of more bytes is not waited for.
-const MAX_WAITING_LINE_BYTES: usize = 16 << 20;
-
-/// Marks by which steps are named: the last ones.
-const MARKS_KEPT: usize = 512;
 
 /// A step's line has come.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,21 +18,37 @@ pub struct StepEvent {
     pub calls: CallsByOp,
 }
 
-/// What new lines tell.
+/// The contents of new lines.
 #[derive(Debug, Default)]
 pub(super) struct GrowthNews {
-    /// Steps whose lines have come, in their order, with the calls of this log before each.
+    /// Steps that have ended, in order, each with the calls of this log before its line.
     pub(super) ended: Vec<StepEvent>,
     /// Calls after the last of them.
     pub(super) calls: CallsByOp,
     /// Texts of WARN lines.
     pub(super) warned: Vec<Vec<u8>>,
-    /// Calls by member: its process, and its communicator and rank where they are known.
-    pub(super) by_member: Vec<(SpeakerProcess, Option<CommIdentity>, WatchedMemberCalls)>,
+    /// Calls by member.
+    pub(super) by_member: Vec<MemberNews>,
     /// Lines that identify communicators.
     pub(super) inits: Vec<u8>,
-    /// A call or a mark was among them.
+    /// The job moves: a call was made or a step ended. Lines of a launcher do not show that.
     pub(super) moves: bool,
+}
+
+/// A member's new calls.
+#[derive(Debug)]
+pub(super) struct MemberNews {
+    pub(super) process: SpeakerProcess,
+    /// Its communicator and rank, if an INIT line names them.
+    pub(super) identity: Option<CommIdentity>,
+    pub(super) calls: WatchedMemberCalls,
+}
+
+/// How a growing log is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GrowthOptions<'o> {
+    pub(super) log: &'o Options,
+    pub(super) steps: &'o timeline::Options,
 }
 
 /// A log that grows.
@@ -45,14 +56,14 @@ pub(super) struct GrowthNews {
 pub(super) struct GrowingLog {
     log: LogState,
     merged: MergedMembers,
-    /// The beginning of a line.
+    /// A line without its end.
     rest: Vec<u8>,
     /// Bytes walked.
     offset: u64,
-    /// No line waits for its end.
+    /// The last piece ends between lines.
     quiet: bool,
-    /// Marks whose steps were told.
-    told: usize,
+    /// Marks of steps that were reported.
+    reported_marks: usize,
 }
 
 impl Default for GrowingLog {
@@ -63,18 +74,18 @@ impl Default for GrowingLog {
             rest: Vec::new(),
             offset: 0,
             quiet: true,
-            told: 0,
+            reported_marks: 0,
         }
     }
 }
 
 impl GrowingLog {
-    /// Takes what has come; `anew` where it is the beginning of another file.
+    /// Reads new bytes; `anew` if they are the beginning of another file.
     pub(super) fn read_growth(
         &mut self,
         bytes: &[u8],
         anew: bool,
-        (options, steps): (&Options, &timeline::Options),
+        options: GrowthOptions<'_>,
     ) -> GrowthNews {
         if anew && !self.rest.is_empty() {
             self.rest.push(b'\n');
@@ -89,20 +100,16 @@ impl GrowingLog {
         };
         let rest = self.rest.split_off(end);
         let piece = std::mem::replace(&mut self.rest, rest);
-        self.walk_piece(&piece, (options, steps))
+        self.walk_piece(&piece, options)
     }
 
-    /// Takes a last line without an end.
-    pub(super) fn read_last_line(&mut self, options: (&Options, &timeline::Options)) -> GrowthNews {
+    /// Reads a last line without an end.
+    pub(super) fn read_last_line(&mut self, options: GrowthOptions<'_>) -> GrowthNews {
         let piece = std::mem::take(&mut self.rest);
         self.walk_piece(&piece, options)
     }
 
-    fn walk_piece(
-        &mut self,
-        piece: &[u8],
-        (options, steps): (&Options, &timeline::Options),
-    ) -> GrowthNews {
+    fn walk_piece(&mut self, piece: &[u8], options: GrowthOptions<'_>) -> GrowthNews {
         let place = walk::ChunkPlace {
             offset: self.offset,
             is_quiet: self.quiet,
@@ -110,21 +117,11 @@ impl GrowingLog {
         let scanned = walk::walk_bytes(
             piece,
             place,
-            &options.recogniser,
+            &options.log.recogniser,
             true,
             WatchChunk::default(),
         );
-        let mut inits = Vec::new();
-        for (begin, end) in &scanned.init_lines {
-            let within = |at: &u64| usize::try_from(at.saturating_sub(place.offset)).ok();
-            let line = within(begin)
-                .zip(within(end))
-                .map(|(begin, end)| begin..end);
-            inits.extend_from_slice(line.and_then(|line| piece.get(line)).unwrap_or_default());
-            if inits.last().is_some_and(|&last| last != b'\n') {
-                inits.push(b'\n');
-            }
-        }
+        let inits = copy_lines(piece, self.offset, &scanned.init_lines);
         self.offset += piece.len() as u64;
         self.quiet = walk::classify_cut(piece, self.quiet) == CutPlace::Quiet;
         let mut to = MergedNumbers::default();
@@ -136,31 +133,33 @@ impl GrowingLog {
             by_member,
         } = part.visit;
         let merged = part.merged;
-        let who = |(&member, turns)| {
+        let news_of_member = |(&member, turns)| {
             let member = merged.origins.members.get(member);
             let place = merged.origins.places.get(member.place);
             let process = merged.origins.processes.get(place.process);
-            (process.clone(), merged.identity_of(member), turns)
+            MemberNews {
+                process: process.clone(),
+                identity: merged.identity_of(member),
+                calls: turns,
+            }
         };
         let each = part.to.members.iter().zip(by_member);
         let each = each.filter(|(_, turns)| *turns != WatchedMemberCalls::default());
-        let by_member = each.map(who);
-        let by_member = by_member.collect();
+        let by_member = each.map(news_of_member).collect();
         self.log.init_lines.clear();
-        let moves = self.log.account.calls > before || gaps.len() > 1;
         let mut news = GrowthNews {
             warned,
             by_member,
             inits,
-            moves,
+            moves: self.log.account.calls > before,
             ..GrowthNews::default()
         };
         if gaps.len() == 1 {
             gaps.iter().for_each(|calls| news.calls.add_calls(calls));
             return news;
         }
-        let timeline = timeline::resolve_timeline(&self.log.marks, &[], steps);
-        let first = self.told;
+        let timeline = timeline::resolve_timeline(&self.log.marks, &[], options.steps);
+        let first = self.reported_marks;
         for (at, calls) in gaps.iter().enumerate() {
             news.calls.add_calls(calls);
             if let Some(step) = step_of_mark(&timeline, first + at) {
@@ -170,12 +169,13 @@ impl GrowingLog {
                 });
             }
         }
-        self.told = self.log.marks.len();
+        self.reported_marks = self.log.marks.len();
         self.forget_marks();
+        news.moves |= !news.ended.is_empty();
         news
     }
 
-    /// The line that has no end yet.
+    /// Returns the line that has no end yet.
     pub(super) fn unfinished_line(&self) -> &[u8] {
         &self.rest
     }
@@ -185,12 +185,27 @@ impl GrowingLog {
         let marks = &mut self.log.marks;
         if marks.len() >= 2 * MARKS_KEPT {
             marks.keep_last(MARKS_KEPT);
-            self.told = marks.len();
+            self.reported_marks = marks.len();
         }
     }
 }
 
-/// The step whose first line is the mark `at`.
+/// Copies lines out of a piece that begins at `offset` of its log, each with a line end.
+fn copy_lines(piece: &[u8], offset: u64, lines: &[(u64, u64)]) -> Vec<u8> {
+    let mut copy = Vec::new();
+    let within = |at: u64| usize::try_from(at.saturating_sub(offset)).ok();
+    for &(begin, end) in lines {
+        let line = within(begin).zip(within(end));
+        let line = line.and_then(|(begin, end)| piece.get(begin..end));
+        copy.extend_from_slice(line.unwrap_or_default());
+        if copy.last().is_some_and(|&last| last != b'\n') {
+            copy.push(b'\n');
+        }
+    }
+    copy
+}
+
+/// Returns the step that begins with the mark `at`.
 fn step_of_mark(timeline: &StepTimeline, at: usize) -> Option<&TrainStep> {
     let steps = timeline.steps.remaining();
     let found = steps.binary_search_by_key(&at, |step| step.mark);

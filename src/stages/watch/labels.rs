@@ -1,5 +1,5 @@
-//! What communicators are for, found out beside the watch: nccl-communicators reads the beginning of the
-//! logs again on a thread of its own, once some steps were made, and again as there is more to read.
+//! The uses of communicators: nccl-communicators reads the beginning of the logs on a thread of its own once
+//! some steps were made, and again when there is more to read.
 
 use super::JobWatch;
 use crate::count::calls::Options as Read;
@@ -8,6 +8,9 @@ use crate::report::Report;
 use crate::report::progress::ByteProgressBar;
 use crate::source::InputName;
 use crate::stages::communicators::{self, Named};
+use crate::stages::watch::limits::{
+    MAX_LABEL_READ_BYTES, MIN_BYTES_PER_LOG, MIN_CALLS_TO_LABEL, MIN_STEPS_TO_LABEL,
+};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek};
@@ -15,29 +18,19 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
-/// So much of all logs is read: a job's first steps.
-const MAX_LABEL_READ_BYTES: u64 = 256 << 20;
-
-/// Of each log so much at least.
-const MIN_BYTES_PER_LOG: u64 = 64 << 10;
-
-/// A job has no labels before so many steps, or so many calls without a step line.
-const MIN_STEPS_TO_LABEL: u64 = 2;
-const MIN_CALLS_TO_LABEL: u64 = 10_000;
-
-/// By communicator what it is for, `tensor`, or `tensor?` where that is not quite sure.
+/// The use of each communicator: `tensor`, or `tensor?` if that is unsure.
 pub(super) type CommLabels = BTreeMap<CommId, String>;
 
-/// The work.
+/// The thread that finds labels.
 #[derive(Debug, Default)]
 pub(super) struct LabelWorker {
-    /// It is done once there are so many calls.
+    /// The number of calls at which it works next.
     next: u64,
     work: Option<JoinHandle<Option<CommLabels>>>,
 }
 
 impl LabelWorker {
-    /// Takes what was found out since, and begins anew where there is more to be seen.
+    /// Takes the labels that were found, and begins again if there is more to read.
     pub(super) fn take_labels(
         &mut self,
         watch: &JobWatch<'_>,
@@ -50,7 +43,7 @@ impl LabelWorker {
         if self.work.is_none() && is_time {
             self.next = calls.saturating_mul(3);
             let (paths, mut read) = (paths(), read.clone());
-            // A line that is not complete yet ends nothing here.
+            // A line that is not complete yet is no error.
             read.log.strict = false;
             read.log.jobs = 1;
             let work = move || find_labels(&paths, &read);
@@ -62,7 +55,7 @@ impl LabelWorker {
     }
 }
 
-/// What the communicators of these logs are for, as far as they show it.
+/// Finds the uses of the communicators in these logs.
 fn find_labels(paths: &[PathBuf], read: &Read) -> Option<CommLabels> {
     let share = (MAX_LABEL_READ_BYTES / paths.len().max(1) as u64).max(MIN_BYTES_PER_LOG);
     let (mut origins, mut copies) = (Vec::new(), Vec::new());
@@ -75,7 +68,7 @@ fn find_labels(paths: &[PathBuf], read: &Read) -> Option<CommLabels> {
                 ));
                 copies.push(copy);
             }
-            // It was removed: the others are read.
+            // The log was removed.
             Err(_) => {}
         }
     }
@@ -99,8 +92,8 @@ fn find_labels(paths: &[PathBuf], read: &Read) -> Option<CommLabels> {
     Some(found.communicators.iter().filter_map(label).collect())
 }
 
-/// A copy of a long log's first bytes, without a name, so that nothing of it is left however the program
-/// ends; `None` where the log is no longer than that.
+/// Copies a long log's first bytes to a file without a name, which leaves nothing behind however the program
+/// ends; `None` if the log is not longer.
 fn copy_first_bytes(path: &Path, most: u64) -> io::Result<Option<File>> {
     let file = File::open(path)?;
     if file.metadata()?.len() <= most {

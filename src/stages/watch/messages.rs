@@ -1,4 +1,4 @@
-//! The reports on a watched job, as lines of text.
+//! Reports on a watched job, as lines of text.
 
 use super::{CallsByOp, OpCallTotals, StepEvent, WatchEvent};
 use crate::error::phrases::count_phrase;
@@ -95,7 +95,7 @@ pub fn format_stall(rested: Duration, step: Option<u64>, calls: &CallsByOp) -> S
     )
 }
 
-/// What a stall is called in which no rank differs from the others.
+/// The report on a stall in which no rank differs from the others.
 pub const EQUAL_CALLS_TEXT: &str = "all ranks have made the same calls: the log does not show which one stopped; take a stack of each \
                          process (py-spy dump --pid PID)";
 

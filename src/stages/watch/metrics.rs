@@ -6,7 +6,7 @@ use crate::stages::check::CheckSummary;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// All metrics; `found` is what the last stall's check came to.
+/// Returns all metrics; `found` are the findings of the last check.
 pub fn format_metrics(watch: &JobWatch<'_>, found: Option<&CheckSummary>, now: Instant) -> String {
     let mut all = Metrics::new("nccl_watch");
     if let Some(step) = watch.last_step() {

@@ -1,12 +1,14 @@
-//! nccl-watch: a job while it runs. Each step as its line comes, and what nccl-check finds once
-//! nothing moves any more.
+//! nccl-watch: a job while it runs. Reports each step as its line comes, and the findings of nccl-check
+//! when nothing moves any more.
 //!
-//! Calls are assigned to steps by position here: calls since the step line before. Which calls
-//! each rank made in it is known only later (nccl-comms tells).
+//! A step has the calls since the step line before, by position. Steps that were there before the watch
+//! began have the counts of nccl-ops (`backlog`).
 
+mod backlog;
 mod calls;
 mod growing_log;
 mod labels;
+mod limits;
 pub mod messages;
 mod metrics;
 mod pace;
@@ -27,22 +29,20 @@ use crate::log::timeline;
 use crate::members::comm_id::CommId;
 use crate::source::AppendedBytes;
 use crate::stages::check::warn::known_warns::look_up_warn;
-use growing_log::{GrowingLog, GrowthNews};
+use crate::stages::watch::limits::MAX_WARN_KINDS;
+use growing_log::{GrowingLog, GrowthNews, GrowthOptions};
 use labels::CommLabels;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The most different WARN lines that are reported.
-const MAX_WARN_KINDS: usize = 256;
-
-/// Something to tell of.
+/// Something to report.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WatchEvent {
     /// A step's line has come.
     Step(StepEvent),
-    /// NCCL warned of something that it had not warned of before: its text, and what it means.
+    /// NCCL warned of something new: its text, and its meaning if it is known.
     Warned(Vec<u8>, Option<&'static str>),
-    /// The job moves again after a stall of so long.
+    /// The job moves again after a stall of this length.
     Moves(Duration),
 }
 
@@ -52,19 +52,19 @@ pub struct JobWatch<'o> {
     timeline: timeline::Options,
     /// By input.
     logs: Vec<GrowingLog>,
-    /// Segment and number of the last step that was told of.
+    /// Segment and number of the last step that was reported.
     last: Option<(u32, u64)>,
-    /// When its line came.
+    /// When the last step's line came.
     came: Option<Instant>,
-    /// Calls since its line.
+    /// Calls since that line.
     since: CallsByOp,
     /// All calls.
     all: CallsByOp,
     /// Collectives by communicator and rank.
     ranks: CollectiveCounts,
-    /// What communicators are for.
+    /// The uses of communicators.
     labels: CommLabels,
-    /// Lines that identify communicators, of what came last.
+    /// Lines of the last piece that identify communicators.
     inits: Vec<u8>,
     steps: u64,
     pace: JobPace,
@@ -73,12 +73,12 @@ pub struct JobWatch<'o> {
 }
 
 impl<'o> JobWatch<'o> {
-    /// Nothing seen yet; `stall` is after how long without a call or a step line the job has
-    /// stopped, if the user said it.
+    /// Begins a watch; `stall` is the user's time without a call or a step line after which the job has
+    /// stopped.
     pub fn new(read: &'o Read, stall: Option<Duration>, now: Instant) -> JobWatch<'o> {
         JobWatch {
             read,
-            // A line's values are its own step's, also where it lags behind the calls.
+            // A line's values belong to its own step, even if the line lags behind the calls.
             timeline: timeline::Options {
                 as_printed: true,
                 ..read.timeline.clone()
@@ -97,19 +97,25 @@ impl<'o> JobWatch<'o> {
         }
     }
 
-    /// Takes what has come of an input.
+    /// Reads the new bytes of an input.
     pub fn read_growth(&mut self, grown: &AppendedBytes<'_>, now: Instant) -> Vec<WatchEvent> {
         if self.logs.len() <= grown.input {
             self.logs.resize_with(grown.input + 1, GrowingLog::default);
         }
-        let options = (&self.read.log, &self.timeline);
+        let options = GrowthOptions {
+            log: &self.read.log,
+            steps: &self.timeline,
+        };
         let news = self.logs[grown.input].read_growth(grown.bytes, grown.anew, options);
         self.take_news(news, now)
     }
 
-    /// The inputs ended: takes their last lines, where these have no end.
+    /// Reads the last lines of the inputs, which have no line end.
     pub fn read_last_lines(&mut self, now: Instant) -> Vec<WatchEvent> {
-        let options = (&self.read.log, &self.timeline);
+        let options = GrowthOptions {
+            log: &self.read.log,
+            steps: &self.timeline,
+        };
         let news: Vec<GrowthNews> = self
             .logs
             .iter_mut()
@@ -121,18 +127,18 @@ impl<'o> JobWatch<'o> {
 
     fn take_news(&mut self, news: GrowthNews, now: Instant) -> Vec<WatchEvent> {
         let mut events = Vec::new();
-        // Before the first call a job is set up: whatever it prints shows that it moves.
-        let is_new = self.all.total().calls == 0 && self.steps == 0;
+        // While a job is set up, any line shows that it moves. Lines after a stall may be the launcher's.
+        let is_set_up = self.all.total().calls == 0 && self.steps == 0 && !self.pace.is_stalled();
         if news.moves {
             self.pace.note_first_call();
         }
-        if (news.moves || is_new)
+        if (news.moves || is_set_up)
             && let Some(rested) = self.pace.note_activity(now)
         {
             events.push(WatchEvent::Moves(rested));
         }
-        for (process, identity, turns) in news.by_member {
-            self.ranks.add_calls(process, identity.as_ref(), turns);
+        for member in news.by_member {
+            self.ranks.add_calls(member);
         }
         self.inits = news.inits;
         for text in news.warned {
@@ -142,7 +148,7 @@ impl<'o> JobWatch<'o> {
             self.since.add_calls(&ended.calls);
             self.all.add_calls(&ended.calls);
             let number = (ended.step.segment, ended.step.step);
-            // Of a line that each rank prints the first counts.
+            // If each rank prints the line, the first counts.
             if self.last.is_some_and(|last| number <= last) {
                 continue;
             }
@@ -150,7 +156,7 @@ impl<'o> JobWatch<'o> {
             self.steps += 1;
             let came = self.came.replace(now);
             let by_clock = || came.map(|came| now.saturating_duration_since(came).as_secs_f64());
-            // A line that stands for several steps gives the time of one.
+            // A line of several steps gives the time of one step.
             let seconds = ended.step.time_s.map(|s| s * ended.step.steps as f64);
             if let Some(seconds) = seconds.or_else(by_clock) {
                 self.pace.add_step_time(seconds);
@@ -165,7 +171,7 @@ impl<'o> JobWatch<'o> {
         events
     }
 
-    /// The event of a WARN line, if it is of a new kind.
+    /// Counts a WARN line, and returns its event if it is of a new kind.
     fn count_warning(&mut self, text: Vec<u8>) -> Option<WatchEvent> {
         let known = look_up_warn(&text);
         let kind = known.map_or(&text[..], |known| known.id.as_bytes());
@@ -181,12 +187,17 @@ impl<'o> JobWatch<'o> {
         Some(WatchEvent::Warned(text, means))
     }
 
+    /// Drops the calls since the last step line: they are of logs that were read one after another.
+    pub(super) fn restart_step_count(&mut self) {
+        self.since = CallsByOp::default();
+    }
+
     /// True once for each stall: no call and no step line have come for longer than is expected.
     pub fn detect_stall(&mut self, now: Instant) -> bool {
         self.pace.detect_stall(now)
     }
 
-    /// How fast the job goes.
+    /// The job's step times and stalls.
     pub fn pace(&self) -> &JobPace {
         &self.pace
     }
@@ -201,35 +212,34 @@ impl<'o> JobWatch<'o> {
         &self.ranks
     }
 
-    /// What a communicator is for, `tensor`, or `tensor?` where that is not quite sure; as far as it is
-    /// known.
+    /// The use of a communicator, if it is known: `tensor`, or `tensor?` if that is unsure.
     pub fn comm_label(&self, id: &CommId) -> Option<&str> {
         self.labels.get(id).map(String::as_str)
     }
 
-    /// Lines that identify communicators, of what came last.
+    /// Lines of the last piece that identify communicators.
     fn init_lines(&self) -> &[u8] {
         &self.inits
     }
 
-    /// An input's line that has no end yet.
+    /// Returns an input's line that has no end yet.
     fn unfinished_line(&self, input: usize) -> &[u8] {
         self.logs
             .get(input)
             .map_or(&[], GrowingLog::unfinished_line)
     }
 
-    /// The number of the last step whose line came.
+    /// The number of the last step with a line.
     pub fn last_step(&self) -> Option<u64> {
         self.last.map(|(_, step)| step)
     }
 
-    /// How many steps' lines came.
+    /// The number of steps with a line.
     pub fn count_steps(&self) -> u64 {
         self.steps
     }
 
-    /// WARN lines by their kind: how many.
+    /// The number of WARN lines of each kind.
     pub fn warning_counts(&self) -> impl Iterator<Item = u64> {
         self.warned.values().copied()
     }

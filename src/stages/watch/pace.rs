@@ -1,32 +1,19 @@
-//! How fast a job goes, and whether it has stopped.
+//! A job's step times, and whether it has stopped.
 
 use crate::count::spread::SortedValues;
+use crate::stages::watch::limits::{
+    MAX_HISTORY_POINTS, MIN_STALL_TIME, SETUP_STALL_TIME, STALL_STEP_MULTIPLE, STEP_TIMES_KEPT,
+};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// So many steps' times tell how long a step usually takes.
-const STEP_TIMES_KEPT: usize = 64;
-
-/// A job has stopped after so many times its usual step without a call or a step line,
-const STALL_STEP_MULTIPLE: u32 = 10;
-
-/// and after no less than this.
-const MIN_STALL_TIME: Duration = Duration::from_secs(60);
-
-/// A job that is being set up reads its weights and data, and compiles its model, in silence: before the first
-/// call, and by default before the first step, it may take so long, or so many times what the user asked for.
-const SETUP_STALL_TIME: Duration = Duration::from_secs(300);
-
-/// A job of a month has as many points as this, which no terminal is wider than.
-const MAX_HISTORY_POINTS: usize = 512;
-
-/// All steps' times: each point is the mean of so many steps, of more of them the longer the job runs.
+/// All steps' times, as points: the longer the job runs, the more steps a point is the mean of.
 #[derive(Debug)]
 pub struct StepTimeHistory {
     points: Vec<f64>,
     /// Steps in a point.
     each: u64,
-    /// Sum and number of the steps after the last point.
+    /// Sum and number of the steps after the last point, seconds.
     begun: (f64, u64),
 }
 
@@ -61,16 +48,16 @@ impl StepTimeHistory {
         &self.points
     }
 
-    /// How many steps a point is the mean of.
+    /// Steps of a point.
     pub fn steps_per_point(&self) -> u64 {
         self.each
     }
 }
 
-/// The last steps' times, and when something last moved.
+/// The last steps' times, and the time of the last call or step line.
 #[derive(Debug)]
 pub struct JobPace {
-    /// After how long nothing more is expected, if the user said it.
+    /// The user's time after which a job has stopped.
     asked: Option<Duration>,
     times: VecDeque<f64>,
     history: StepTimeHistory,
@@ -92,7 +79,7 @@ impl JobPace {
         }
     }
 
-    /// A step took so many seconds.
+    /// Adds the time of a step.
     pub(super) fn add_step_time(&mut self, seconds: f64) {
         if self.times.len() == STEP_TIMES_KEPT {
             self.times.pop_front();
@@ -111,12 +98,12 @@ impl JobPace {
         &self.history
     }
 
-    /// A call or a step line came.
+    /// Notes that the job's set-up is over.
     pub(super) fn note_first_call(&mut self) {
         self.begun = true;
     }
 
-    /// Something moved. Gives for how long nothing had, if that was a stall.
+    /// Notes that the job moves. Returns the time since it last moved if that was a stall.
     pub(super) fn note_activity(&mut self, now: Instant) -> Option<Duration> {
         let rested = now.saturating_duration_since(self.moved);
         self.moved = now;
@@ -129,7 +116,7 @@ impl JobPace {
         sorted.median().zip(sorted.percentile(0.95))
     }
 
-    /// After how long without a call or a step line the job has stopped.
+    /// The time without a call or a step line after which the job has stopped.
     pub fn stall_limit(&self) -> Duration {
         let usual = || {
             let (median, _) = self.usual_step_time()?;
@@ -144,7 +131,7 @@ impl JobPace {
         }
     }
 
-    /// For how long nothing has moved.
+    /// The time since the job last moved.
     pub fn idle_time(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.moved)
     }
@@ -213,7 +200,7 @@ mod tests {
             (pace.usual_step_time(), pace.stall_limit()),
             (None, SETUP_STALL_TIME)
         );
-        // Its first calls do not tell how long a step takes.
+        // Its first calls do not show the usual time of a step.
         pace.note_first_call();
         assert_eq!(pace.stall_limit(), SETUP_STALL_TIME);
         for (asked, limit) in [(3, 30), (90, 300), (3600, 3600)] {

@@ -1,20 +1,19 @@
-//! The job's processes on this host: which of them do not run any more.
+//! The job's processes on this host, and which of them no longer run.
 //!
 //! A rank that stops after it has enqueued all calls of its step leaves no trace in the log: the others have
-//! made the same calls. Where the job runs on this host the kernel tells, in Linux' `/proc` (proc(5)).
+//! made the same calls. If the job runs on this host, the kernel shows it, in Linux' `/proc` (proc(5)).
 
 use super::CollectiveCounts;
 use crate::error::phrases::count_phrase;
 use crate::members::SpeakerProcess;
 use crate::members::comm_id::CommId;
+use crate::stages::check::CheckSummary;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::watch::limits::MAX_NAMED_PROCESSES;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// So many processes are named.
-const MAX_NAMED_PROCESSES: usize = 16;
-
-/// What the kernel says of a process.
+/// A process's state in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProcessState {
     Runs,
@@ -25,7 +24,7 @@ enum ProcessState {
     Ended,
 }
 
-/// One of the job's processes, and what it is in the largest communicator that it is in.
+/// One of the job's processes, and its rank in its largest communicator.
 struct HostProcessSeat<'a> {
     rank: u32,
     comm_id: &'a CommId,
@@ -34,10 +33,10 @@ struct HostProcessSeat<'a> {
     state: ProcessState,
 }
 
-/// Adds what the processes of `ranks` that are on this host show: what the kernel says of a process is surer
-/// than what its calls show, and comes first.
+/// Adds findings on the processes of `ranks` on this host. They come first: the kernel's state of a process is
+/// surer than conclusions from its calls.
 pub(super) fn add_process_findings(ranks: &CollectiveCounts, findings: &mut Vec<Finding>) {
-    // Without /proc no process is known to have ended.
+    // Without /proc, no process is known to have ended.
     if !matches!(
         process_state(std::process::id().into()),
         Some(ProcessState::Runs)
@@ -56,7 +55,16 @@ pub(super) fn add_process_findings(ranks: &CollectiveCounts, findings: &mut Vec<
     findings.extend::<Vec<_>>(notes);
 }
 
-/// The processes of `ranks` on the host `host`.
+/// Adds the errors on processes that a stall's check found, to be reported again at the end of the pipe: by
+/// then the processes have ended.
+pub(super) fn keep_process_findings(stalled: CheckSummary, findings: &mut Vec<Finding>) {
+    let of_processes =
+        |finding: &Finding| matches!(finding.kind, Kind::ProcessStopped | Kind::ProcessEnded);
+    let kept = stalled.findings.into_iter().filter(of_processes);
+    findings.splice(0..0, kept);
+}
+
+/// Returns the processes of `ranks` on the host `host`.
 fn processes_on_host<'a>(
     host: &[u8],
     ranks: &'a CollectiveCounts,
@@ -85,14 +93,14 @@ fn is_same_host(host: &[u8], its: &[u8]) -> bool {
     !its.is_empty() && short(host) == short(its)
 }
 
-/// The state of a process of this host; `None` where it cannot be read.
+/// Returns the state of a process of this host; `None` if it cannot be read.
 fn process_state(pid: u64) -> Option<ProcessState> {
     let stat = match fs::read(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Some(ProcessState::Ended),
         Err(_) => return None,
     };
-    // The program's name is in brackets, and may have some itself.
+    // The program's name is in brackets and may contain brackets.
     let name = stat.iter().rposition(|&b| b == b')')?;
     Some(match stat.get(name + 2)? {
         b'T' => ProcessState::Stopped,
@@ -102,15 +110,15 @@ fn process_state(pid: u64) -> Option<ProcessState> {
     })
 }
 
-/// Whether a process has NCCL, RCCL or a GPU's driver in its memory. Another one may have got the number of a
-/// rank since, or the log is of another host of this name. `None` where it may not be read.
+/// True if a process has NCCL, RCCL or a GPU's driver in its memory. Otherwise its number was reused, or the log
+/// is of another host of this name. `None` if its memory map cannot be read.
 fn runs_rank(pid: u64) -> Option<bool> {
     let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
     let has = |name: &str| memchr::memmem::find(&maps, name.as_bytes()).is_some();
     Some(["nccl", "rccl", "libcuda", "libhsa"].into_iter().any(has))
 }
 
-/// The findings on processes of this host.
+/// Returns the findings on processes of this host.
 fn judge_processes(own: &[HostProcessSeat<'_>]) -> Vec<Finding> {
     let in_state = |state| own.iter().filter(move |own| own.state == state);
     let ended = in_state(ProcessState::Ended).count();
@@ -130,7 +138,7 @@ fn judge_processes(own: &[HostProcessSeat<'_>]) -> Vec<Finding> {
         .collect()
 }
 
-/// The finding where no process is left, as where an old log is followed.
+/// The kind of the finding that no process is left, as when an old log is followed.
 pub const ALL_ENDED: Kind = Kind::ProcessesEnded;
 
 fn find_all_ended(own: &[HostProcessSeat<'_>]) -> Option<Finding> {
@@ -202,6 +210,7 @@ mod tests {
     use super::*;
     use crate::members::CommIdentity;
     use crate::stages::watch::calls::WatchedMemberCalls;
+    use crate::stages::watch::growing_log::MemberNews;
 
     fn ranks(hosts: &[&str]) -> CollectiveCounts {
         let mut ranks = CollectiveCounts::default();
@@ -216,7 +225,11 @@ mod tests {
                     nranks,
                     comm_id: Some(CommId::from_printed(id)),
                 };
-                ranks.add_calls(process, Some(&identity), WatchedMemberCalls::default());
+                ranks.add_calls(MemberNews {
+                    process,
+                    identity: Some(identity),
+                    calls: WatchedMemberCalls::default(),
+                });
             }
         }
         ranks
@@ -247,7 +260,7 @@ mod tests {
             (Kind::ProcessStopped, Some(3)),
             (Kind::ProcessEnded, Some(0)),
         ];
-        // Of another host nothing is known.
+        // Processes of another host are unknown.
         assert_eq!(told(&hosts, &states), expected);
         assert_eq!(told(&["node2", "node2"], &states), []);
         // An old log.
@@ -276,7 +289,7 @@ mod tests {
         send(rustix::process::Signal::STOP);
         assert!(becomes(ProcessState::Stopped));
         send(rustix::process::Signal::KILL);
-        // Nobody has waited for it yet.
+        // It is a zombie until it is waited for.
         assert!(becomes(ProcessState::Ended));
         child.wait().unwrap();
         assert!(becomes(ProcessState::Ended));

@@ -1,14 +1,11 @@
-//! How many collectives each rank has made on each communicator.
+//! The number of collectives that each rank has made on each communicator.
 
-use super::calls::WatchedMemberCalls;
+use super::growing_log::MemberNews;
 use crate::calls::compare::members_behind;
+use crate::members::SpeakerProcess;
 use crate::members::comm_id::CommId;
-use crate::members::{CommIdentity, SpeakerProcess};
+use crate::stages::watch::limits::MAX_COUNTED_SEATS;
 use std::collections::BTreeMap;
-
-/// Ranks are remembered for so many seats, about 64 bytes each: 1,024 ranks in 256 communicators each.
-/// A job that makes new communicators for a month loses the ones that it used longest ago.
-const MAX_COUNTED_SEATS: usize = 1 << 18;
 
 /// Collectives by communicator and rank.
 #[derive(Debug, Default)]
@@ -17,7 +14,7 @@ pub struct CollectiveCounts {
     seats: usize,
     /// Rises with each addition.
     now: u64,
-    /// There are calls of communicators that no INIT line names.
+    /// Some calls are of communicators that no INIT line names.
     has_unknown: bool,
 }
 
@@ -43,36 +40,36 @@ struct WatchedRank {
 }
 
 impl WatchedComm {
-    /// The ranks that have made fewer collectives than the one that has made most, with how many fewer,
-    /// the ones that are furthest behind first. Ranks that have made none are not known to exist.
+    /// Returns the ranks that have made fewer collectives than the one that has made most, and how many
+    /// fewer; those furthest behind first. Ranks without any collective are unknown.
     pub fn ranks_behind(&self) -> Vec<(u32, u64)> {
         members_behind(self.by_rank.iter().map(|(&rank, seat)| (rank, seat.calls)))
     }
 
-    /// The process of a rank.
+    /// Returns the process of a rank.
     pub fn process_of_rank(&self, rank: u32) -> Option<&SpeakerProcess> {
         self.by_rank.get(&rank).map(|seat| &seat.process)
     }
 
-    /// The ranks that have called, with their processes.
+    /// Returns the ranks that have called, with their processes.
     pub(super) fn processes(&self) -> impl Iterator<Item = (u32, &SpeakerProcess)> {
         let seats = self.by_rank.iter();
         seats.map(|(&rank, seat)| (rank, &seat.process))
     }
 
-    /// How many ranks have made a collective.
+    /// The number of ranks that have made a collective.
     pub fn ranks_seen(&self) -> usize {
         self.by_rank.len()
     }
 }
 
 impl CollectiveCounts {
-    pub(super) fn add_calls(
-        &mut self,
-        process: SpeakerProcess,
-        identity: Option<&CommIdentity>,
-        turns: WatchedMemberCalls,
-    ) {
+    pub(super) fn add_calls(&mut self, member: MemberNews) {
+        let MemberNews {
+            process,
+            identity,
+            calls: turns,
+        } = member;
         let known = identity.and_then(|identity| Some((identity, identity.comm_id?)));
         let Some((identity, id)) = known else {
             self.has_unknown = true;
@@ -111,8 +108,8 @@ impl CollectiveCounts {
         }
     }
 
-    /// True where all ranks of each communicator have made all calls that any has: what comes is as
-    /// complete by itself as the whole log is.
+    /// True if all ranks of each communicator have made equally many calls: a log that begins here is as
+    /// complete as the whole log.
     pub fn are_level(&self) -> bool {
         let is_level = |of: &WatchedComm| {
             let (sent, received) = of.messages;
@@ -125,7 +122,7 @@ impl CollectiveCounts {
         !self.has_unknown && self.known.values().all(is_level)
     }
 
-    /// The communicators, the ones with most ranks first.
+    /// Returns the communicators, those with most ranks first.
     pub fn largest_first(&self) -> Vec<(&CommId, &WatchedComm)> {
         let mut each: Vec<_> = self.known.iter().collect();
         each.sort_by_key(|(id, of)| (std::cmp::Reverse((of.nranks, of.calls)), **id));
@@ -136,6 +133,8 @@ impl CollectiveCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::members::CommIdentity;
+    use crate::stages::watch::calls::WatchedMemberCalls;
 
     #[test]
     fn who_is_behind_is_counted_and_old_communicators_are_forgotten() {
@@ -153,9 +152,14 @@ mod tests {
             collectives,
             ..WatchedMemberCalls::default()
         };
+        let news = |identity: CommIdentity, n| MemberNews {
+            process: process(),
+            identity: Some(identity),
+            calls: made(n),
+        };
         assert!(ranks.are_level());
         for (rank, n) in [(0, 9), (1, 7), (2, 9), (3, 6), (1, 1)] {
-            ranks.add_calls(process(), Some(&at(1, rank)), made(n));
+            ranks.add_calls(news(at(1, rank), n));
         }
         assert!(!ranks.are_level());
         let [(id, of)] = &ranks.largest_first()[..] else {
@@ -167,7 +171,7 @@ mod tests {
         );
         assert_eq!(of.ranks_behind(), [(3, 3), (1, 1)]);
         for id in 2..MAX_COUNTED_SEATS as u64 + 2 {
-            ranks.add_calls(process(), Some(&at(id, 0)), made(1));
+            ranks.add_calls(news(at(id, 0), 1));
         }
         assert!(ranks.seats <= MAX_COUNTED_SEATS && ranks.known.len() == MAX_COUNTED_SEATS);
         assert!(!ranks.known.contains_key(&CommId::from_printed(1)));

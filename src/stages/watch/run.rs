@@ -1,5 +1,7 @@
-//! The run of a watch: what comes is read, told of, and checked once nothing moves any more.
+//! The run of a watch: reads inputs as they grow, reports events, and checks the log at a stall and at the
+//! end.
 
+use super::backlog::Backlog;
 use super::labels::LabelWorker;
 use super::spool::WatchSpool;
 use super::{JobWatch, WatchEvent, processes};
@@ -16,14 +18,14 @@ use std::time::{Duration, Instant};
 /// When a run ends, and what counts as a stall.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// After how long without a call or a step line the job has stopped; by default ten times its
-    /// usual step, and a minute at least.
+    /// The time without a call or a step line after which the job has stopped; by default ten usual steps,
+    /// and at least a minute.
     pub stall: Option<Duration>,
     /// End at the first stall.
     pub exit_on_stall: bool,
-    /// So many bytes of a pipe are kept.
+    /// Bytes of a pipe that are kept.
     pub keep: u64,
-    /// What communicators are for is shown.
+    /// Finds out the uses of communicators.
     pub labels: bool,
 }
 
@@ -35,26 +37,25 @@ pub trait WatchListener {
     /// The output cannot be written.
     fn on_event(&mut self, event: &WatchEvent) -> Result<()>;
 
-    /// Nothing moves any more, and the log is about to be checked: that may take a while.
+    /// Nothing moves any more, and a check of the log begins, which may take long.
     ///
     /// # Errors
     /// As [`WatchListener::on_event`].
     fn on_check(&mut self, watch: &JobWatch<'_>) -> Result<()>;
 
-    /// Nothing moves any more; `found` is what the log shows.
+    /// Nothing moves any more; `found` are the findings of the check.
     ///
     /// # Errors
     /// As [`WatchListener::on_event`].
     fn on_stall(&mut self, watch: &JobWatch<'_>, found: &CheckSummary) -> Result<()>;
 
-    /// The input ended; `found` is what the log shows.
+    /// The input ended; `found` are the findings of the check.
     ///
     /// # Errors
     /// As [`WatchListener::on_event`].
     fn on_end(&mut self, watch: &JobWatch<'_>, found: &CheckSummary) -> Result<()>;
 
-    /// What there was to read was read; `found` is what was found last. Breaks where the user has
-    /// seen enough.
+    /// All that has come is read; `found` are the findings of the last check. Breaks if the user leaves.
     ///
     /// # Errors
     /// As [`WatchListener::on_event`].
@@ -68,19 +69,19 @@ pub trait WatchListener {
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// Its pipes ended; whether anything is wrong.
+    /// Its pipes ended; true if anything is wrong.
     Over(bool),
     /// The job stalled.
     Stalled,
-    /// The user has seen enough.
+    /// The user left.
     Left,
 }
 
-/// Watches until the inputs end: a pipe does, files do not. `read` must not map files: a map of one that
-/// is truncated ends the program.
+/// Watches until the inputs end: a pipe ends, files do not. `read` must not map files: a mapped file that is
+/// truncated ends the program.
 ///
 /// # Errors
-/// An input cannot be read; those of `listener`.
+/// An input cannot be read; the errors of `listener`.
 pub fn run_watch(
     follow: &mut GrowingFiles,
     read: &Read,
@@ -90,20 +91,34 @@ pub fn run_watch(
     let mut watch = JobWatch::new(read, options.stall, Instant::now());
     let mut log = WatchedLogs::new(follow, options.keep)?;
     let (mut found, mut labelling) = (None, LabelWorker::default());
+    let mut backlog =
+        (follow.files().nth(1).is_some() && !follow.has_pipe()).then(Backlog::default);
     loop {
         let any = follow.read_growth(|grown| {
             let events = watch.read_growth(&grown, Instant::now());
             if grown.is_pipe {
                 log.keep_growth(&grown, &watch)?;
             }
-            events.iter().try_for_each(|event| listener.on_event(event))
+            match &mut backlog {
+                Some(backlog) => backlog.hold_events(events),
+                None => events
+                    .iter()
+                    .try_for_each(|event| listener.on_event(event))?,
+            }
+            Ok(())
         })?;
+        if !any && let Some(backlog) = backlog.take() {
+            let events = backlog.into_recounted(&mut watch, log.log_paths(follow), read);
+            events
+                .iter()
+                .try_for_each(|event| listener.on_event(event))?;
+        }
         if !any && follow.is_over() {
             break;
         }
         if !any && watch.detect_stall(Instant::now()) {
             listener.on_check(&watch)?;
-            let mut stalled = log.check_logs((follow, &watch), read, JobLiveness::Stalled)?;
+            let mut stalled = log.check_logs(follow, &watch, JobLiveness::Stalled)?;
             processes::add_process_findings(&watch.ranks, &mut stalled.findings);
             listener.on_stall(&watch, &stalled)?;
             found = Some(stalled);
@@ -128,14 +143,22 @@ pub fn run_watch(
     events
         .iter()
         .try_for_each(|event| listener.on_event(event))?;
-    let ended = log.check_logs((follow, &watch), read, JobLiveness::Unknown)?;
+    // A job that did not move again before its pipe ended is still stalled.
+    let now = match watch.pace().is_stalled() {
+        true => JobLiveness::Stalled,
+        false => JobLiveness::Unknown,
+    };
+    let mut ended = log.check_logs(follow, &watch, now)?;
+    if let (JobLiveness::Stalled, Some(stalled)) = (now, found) {
+        processes::keep_process_findings(stalled, &mut ended.findings);
+    }
     listener.on_end(&watch, &ended)?;
     let is_wrong = ended.is_wrong();
     let _ = listener.on_idle(&watch, Some(&ended))?;
     Ok(WatchEnd::Over(is_wrong))
 }
 
-/// What nccl-check reads: the files, and what came through the pipe.
+/// The logs that are checked: the files, and a copy of the pipe's text.
 struct WatchedLogs {
     spool: Option<WatchSpool>,
 }
@@ -147,24 +170,24 @@ impl WatchedLogs {
         Ok(WatchedLogs { spool })
     }
 
-    /// Keeps what came through the pipe, `grown`, which `watch` has seen.
+    /// Keeps text of the pipe, `grown`, which `watch` has read.
     fn keep_growth(&mut self, grown: &AppendedBytes<'_>, watch: &JobWatch<'_>) -> Result<()> {
         let keep = |spool: &mut WatchSpool| spool.keep_growth(grown, watch).map_err(spool_error);
         self.spool.as_mut().map_or(Ok(()), keep)
     }
 
-    /// Where all that has come is.
+    /// Returns the paths of the logs.
     fn log_paths(&self, follow: &GrowingFiles) -> Vec<PathBuf> {
         let files = follow.files().filter(|path| path.exists());
         let spool = self.spool.as_ref().map(WatchSpool::path);
         files.chain(spool).map(Path::to_owned).collect()
     }
 
-    /// What nccl-check finds in all that has come.
+    /// Returns nccl-check's findings in all that has come.
     fn check_logs(
         &self,
-        (follow, watch): (&GrowingFiles, &JobWatch<'_>),
-        read: &Read,
+        follow: &GrowingFiles,
+        watch: &JobWatch<'_>,
         now: JobLiveness,
     ) -> Result<CheckSummary> {
         let origins: Vec<InputName> = self
@@ -175,15 +198,17 @@ impl WatchedLogs {
         let mut report = Report::new("nccl-watch", false, true).silenced();
         let mut found = check::check(
             &origins,
-            read,
+            watch.read,
             now,
             &mut report,
             &ByteProgressBar::default(),
         )?;
-        if let Some(last) = self.spool.as_ref().and(found.inputs.last_mut()) {
-            "stdin".clone_into(last);
-        }
         if let Some(spool) = &self.spool {
+            let copy = InputName::Path(spool.path().to_owned()).name();
+            let of_pipe = found.inputs.iter_mut().find(|name| **name == copy);
+            of_pipe
+                .into_iter()
+                .for_each(|name| "stdin".clone_into(name));
             found.findings.extend(spool.shortened_findings(watch, now));
         }
         Ok(found)
@@ -195,4 +220,77 @@ fn spool_error(cause: std::io::Error) -> Error {
         "cannot keep the pipe's text in a temporary file: {cause} (set TMPDIR to a folder with more \
          space, or name the log's file instead of using a pipe)"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
+    use crate::testing::options;
+    use std::io::Write;
+    use std::process::Command;
+
+    fn check_text(text: &[u8], now: JobLiveness) -> Vec<Finding> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text).unwrap();
+        let origins = [InputName::Path(file.path().to_owned())];
+        let mut report = Report::new("nccl-watch", false, true).silenced();
+        let progress = ByteProgressBar::default();
+        let read = options(1, false);
+        let found = check::check(&origins, &read, now, &mut report, &progress);
+        found.map_or_else(|_| Vec::new(), |found| found.findings)
+    }
+
+    fn is_wrong(finding: &&Finding) -> bool {
+        finding.severity != Severity::Note
+    }
+
+    /// At a stall, nccl-watch has nccl-check's findings. If these accuse no rank, it may also name the ranks that
+    /// the others wait for, and only because nothing more was written.
+    #[test]
+    fn a_stall_has_the_findings_of_nccl_check() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/captured");
+        let mut compared = 0;
+        for job in std::fs::read_dir(folder).unwrap() {
+            let packed = job.unwrap().path().join("nccl.log.gz");
+            if !packed.exists() {
+                continue;
+            }
+            let text = Command::new("gzip").arg("-dc").arg(&packed).output();
+            let text = text.unwrap().stdout;
+            for tenths in [4, 7, 10] {
+                let near = text.len() / 10 * tenths;
+                let end =
+                    memchr::memchr(b'\n', &text[near..]).map_or(text.len(), |at| near + at + 1);
+                let checked = check_text(&text[..end], JobLiveness::Unknown);
+                let watched = check_text(&text[..end], JobLiveness::Stalled);
+                let place = format!("{} at {end}", packed.display());
+                let is_in = |all: &[Finding], one: &Finding| {
+                    all.iter()
+                        .any(|other| (other.kind, &other.says) == (one.kind, &one.says))
+                };
+                for finding in checked.iter().filter(is_wrong) {
+                    assert!(is_in(&watched, finding), "{place}: {finding:?}");
+                }
+                let has_error = checked.iter().any(|f| f.severity == Severity::Error);
+                for finding in watched.iter().filter(is_wrong) {
+                    if is_in(&checked, finding) {
+                        continue;
+                    }
+                    assert!(!has_error, "{place}: {finding:?}");
+                    assert!(
+                        matches!(finding.kind, Kind::RankBehind | Kind::RankSilent),
+                        "{place}: {finding:?}"
+                    );
+                    assert!(finding.sure > Confidence::High, "{place}: {finding:?}");
+                    assert!(
+                        finding.why.contains("while the log was watched"),
+                        "{place}: {finding:?}"
+                    );
+                }
+                compared += 1;
+            }
+        }
+        assert!(compared > 90, "{compared}");
+    }
 }

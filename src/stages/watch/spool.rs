@@ -1,21 +1,19 @@
-//! What came through a pipe, kept to be checked: never more of it than was asked for.
+//! The text of a pipe, kept for checks up to a limit.
 //!
-//! A log without its beginning compares calls that are not each other's: the ranks were not equally far
-//! where it begins. So it begins anew only where all of them were: there, the lines that identify
-//! communicators and what comes next are as complete as the whole log. Between two such places a log that
-//! is longer than it may be is not compared at all, but by the number of its calls.
+//! In a log without its beginning, calls with equal numbers are not the same call if some ranks were further
+//! than others where it begins. So the kept text begins again only where all ranks have made equally many
+//! calls: there, the lines that identify communicators and the text that follows are as complete as the whole
+//! log. Between two such places, ranks of a log beyond the limit are compared by the number of their calls.
 
 use super::JobWatch;
 use crate::error::phrases::count_phrase;
 use crate::source::AppendedBytes;
 use crate::stages::check::JobLiveness;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::watch::limits::MAX_INIT_LINES_BYTES;
 use std::io::{self, Seek, Write};
 use std::path::Path;
 use tempfile::NamedTempFile;
-
-/// Lines that identify communicators are kept up to so many bytes: some 100,000 of them.
-const MAX_INIT_LINES_BYTES: usize = 32 << 20;
 
 /// The kept text.
 pub(super) struct WatchSpool {
@@ -24,9 +22,9 @@ pub(super) struct WatchSpool {
     keep: u64,
     /// Lines that identify communicators, from the beginning on.
     inits: Vec<u8>,
-    /// After how many calls the kept text begins, if not at the beginning.
+    /// Calls before the kept text, if it does not begin with the pipe.
     begins: Option<u64>,
-    /// Nothing is kept until the ranks are level.
+    /// Nothing is kept until all ranks have made equally many calls.
     is_lost: bool,
 }
 
@@ -46,7 +44,7 @@ impl WatchSpool {
         self.file.path()
     }
 
-    /// Keeps what came, which `watch` has seen.
+    /// Keeps new text, which `watch` has read.
     pub(super) fn keep_growth(
         &mut self,
         grown: &AppendedBytes<'_>,
@@ -85,7 +83,7 @@ impl WatchSpool {
         self.file.rewind()
     }
 
-    /// What is to be known of a check of text that is not all there was.
+    /// Returns the findings on text that was not kept.
     pub(super) fn shortened_findings(
         &self,
         watch: &JobWatch<'_>,

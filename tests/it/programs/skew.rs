@@ -1,6 +1,6 @@
 //! nccl-skew: who comes late.
 
-use crate::support::{Csv, captured, feed, job, run};
+use crate::support::{Csv, Work, captured, feed, job, run, run_in};
 
 #[test]
 fn a_log_without_time_stamps_is_refused_with_what_would_help() {
@@ -111,5 +111,42 @@ fn dumps_of_the_flight_recorder_are_compared_by_group_and_number() {
     for row in &table.rows {
         let calls: u64 = table.get(row, "calls").parse().unwrap();
         assert!((100..=142).contains(&calls), "{row:?}");
+    }
+}
+
+/// The reference clock and the numbers of hosts do not depend on the order in which inputs are named.
+#[test]
+fn the_order_of_inputs_changes_nothing() {
+    let work = Work::new();
+    let job = [
+        "--ranks",
+        "8",
+        "--nodes",
+        "4",
+        "--steps",
+        "6",
+        "--timestamps",
+        "time",
+        "--fault",
+        "stall",
+    ];
+    let layout = ["--layout", "per-rank", "-o", "logs"];
+    run_in(work.dir(), "nccl-synth", &[&job[..], &layout].concat()).ends(0);
+    let names = std::fs::read_dir(work.dir().join("logs")).unwrap();
+    let names = names.map(|entry| format!("logs/{}", entry.unwrap().file_name().display()));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    for program in ["nccl-skew", "nccl-check"] {
+        let outputs = [0, 3, 5].map(|first| {
+            let mut shuffled = names.clone();
+            shuffled.rotate_left(first);
+            shuffled.swap(1, 6);
+            let args: Vec<&str> = shuffled.iter().map(String::as_str).collect();
+            let out = run_in(work.dir(), program, &args);
+            (out.text(), out.stderr)
+        });
+        assert!(!outputs[0].0.is_empty(), "{program}");
+        assert_eq!(outputs[0], outputs[1], "{program}");
+        assert_eq!(outputs[0], outputs[2], "{program}");
     }
 }

@@ -575,3 +575,54 @@ fn prometheus_takes_the_metrics_of_all_logs() {
         }
     }
 }
+
+/// While the logs of ranks are read one after another, a step still has the calls of all ranks.
+#[test]
+fn a_backlog_of_rank_logs_has_the_calls_of_all_ranks() {
+    let work = Work::new();
+    let args = ["--ranks", "8", "--nodes", "2", "--tp", "4", "--steps", "6"];
+    let layout = ["--layout", "per-rank", "-o", "logs"];
+    run_in(work.dir(), "nccl-synth", &[&args[..], &layout].concat()).ends(0);
+    let counted = run_in(work.dir(), "nccl-ops", &["--by", "step", "logs"]).text();
+    let args = ["logs", "--stall", "1s", "--exit-on-stall"];
+    let watched = run_in(work.dir(), "nccl-watch", &args).text();
+    let steps: Vec<&str> = watched
+        .lines()
+        .filter(|line| line.starts_with("step "))
+        .collect();
+    assert_eq!(steps.len(), 6, "{watched}");
+    for (step, line) in steps.iter().enumerate() {
+        let rows = counted.lines().skip(1).map(|row| row.split(','));
+        let own = rows.filter_map(|mut row| (row.next()? == step.to_string()).then_some(row));
+        let calls: u64 = own
+            .map(|mut row| row.nth(1).unwrap().parse::<u64>().unwrap())
+            .sum();
+        assert!(
+            line.contains(&format!("  {calls} calls  ")),
+            "{line}: {calls}"
+        );
+    }
+}
+
+/// Lines of a launcher do not show that a stalled job moves, and the end of its pipe does not excuse it.
+#[test]
+fn a_stall_lasts_until_a_rank_calls() {
+    let log = hung(&made(&JOB), 4);
+    let mut watching = Watching::start(&["--stall", "1s"], Stdio::piped());
+    let mut pipe = watching.child.stdin.take().unwrap();
+    pipe.write_all(&log).unwrap();
+    let found = watching.line("error: ");
+    assert!(found.ends_with("[rank_behind]"), "{found}");
+    let launcher =
+        "slurmstepd: error: *** STEP 7.0 ON node01 CANCELLED AT 2026-11-20T19:44:30 ***\n";
+    pipe.write_all(launcher.as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    drop(pipe);
+    let (lines, code) = watching.rest();
+    let begins = |begin: &str| lines.iter().any(|line| line.starts_with(begin));
+    assert!(!begins("the job moves again"), "{lines:?}");
+    assert!(begins("error: ") && begins("note: "), "{lines:?}");
+    let contradicts = |line: &String| line.contains("no action is needed for the ranks");
+    assert!(!lines.iter().any(contradicts), "{lines:?}");
+    assert_eq!(code, Some(1));
+}

@@ -1,27 +1,28 @@
 //! Communicators that have fewer channels than others of their kind.
 //!
-//! NCCL prints how many channels a communicator got; all its ranks agree on the number. Of one kind
-//! are communicators with as many ranks, on as many nodes, on the same GPUs of their hosts: the
-//! first four GPUs of a host may well be better connected than the last four.
+//! NCCL prints the number of channels that a communicator got; all its ranks agree on it. Communicators of one
+//! kind have as many ranks, on as many nodes, on the same GPUs of their hosts: the first four GPUs of a host
+//! may be better connected than the last four.
 
-use super::odd_hosts::{MAX_EVIDENCE_LINES, about_hosts, evidence_of_lines};
+use super::limits::MAX_EVIDENCE_LINES;
+use super::odd_hosts::{about_hosts, evidence_of_lines};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What communicators of one kind have in common: ranks, nodes, and the GPUs of the members.
+/// The kind of communicators: ranks, nodes, and the GPUs of the members.
 type CommShape = (u32, Option<u32>, Vec<u64>);
 
-/// A communicator's members are on these hosts.
+/// The hosts of a communicator's members.
 type CommHosts<'f> = BTreeSet<&'f [u8]>;
 
-/// Communicators of one kind on the same hosts: the most channels of one, where it reports it, and
-/// which it is.
+/// Communicators of one kind on the same hosts: the most channels of one, the line that reports it, and its
+/// number.
 type MostChannels = (u32, FirstReportLine, Option<String>);
 
-/// The findings.
+/// Returns the findings.
 pub(crate) fn find_fewer_channels(found: &CommunicatorsSummary) -> Vec<Finding> {
     let mut kinds: BTreeMap<CommShape, BTreeMap<CommHosts<'_>, MostChannels>> = BTreeMap::new();
     for view in found.views() {
@@ -50,7 +51,7 @@ pub(crate) fn find_fewer_channels(found: &CommunicatorsSummary) -> Vec<Finding> 
         .iter()
         .filter_map(|(kind, of)| fewer_channels_finding(kind, of))
     {
-        // The first four GPUs of a host and the last four: one cause.
+        // The first four GPUs of a host and the last four have one cause.
         match all.iter_mut().find(|known| known.says == finding.says) {
             Some(known) => {
                 known.about.comm_id = None;
@@ -71,7 +72,7 @@ fn fewer_channels_finding(
     for most in of.values() {
         *by_count.entry(most.0).or_default() += 1;
     }
-    // Of equals the one with more channels.
+    // Of equals, the one with more channels.
     let (&usual, &n) = by_count
         .iter()
         .max_by_key(|(channels, n)| (**n, **channels))?;

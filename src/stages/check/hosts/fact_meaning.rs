@@ -1,4 +1,4 @@
-//! What facts mean to more than one check: which hosts have them, what is a socket, what is on.
+//! The meaning of facts that several checks use: hosts with a fact, sockets, enabled settings.
 
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::{NetFact, NetFactKind};
@@ -8,10 +8,10 @@ use crate::stages::net::table::NetFacts;
 use crate::stages::net::thread_states::ConnectionOwner;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Hosts, with where each says it first.
+/// Hosts, each with its first line of a fact.
 pub(crate) type FirstLineByHost<'f> = BTreeMap<&'f [u8], FirstReportLine>;
 
-/// The hosts that say one of these facts, with where each says it first.
+/// Returns the hosts with one of these facts, each with its first line.
 pub(crate) fn hosts_saying<'f>(
     facts: &'f NetFacts,
     is: impl Fn(&NetFact) -> bool,
@@ -26,12 +26,12 @@ pub(crate) fn hosts_saying<'f>(
     all
 }
 
-/// The hosts alone.
+/// Returns the hosts without their lines.
 pub(crate) fn host_names<'f>(hosts: &FirstLineByHost<'f>) -> BTreeSet<&'f [u8]> {
     hosts.keys().copied().collect()
 }
 
-/// A line of each of the first hosts.
+/// Returns a line of each of the first hosts.
 pub(crate) fn first_lines(hosts: &FirstLineByHost<'_>, n: usize) -> Vec<FirstReportLine> {
     hosts.values().take(n).copied().collect()
 }
@@ -39,7 +39,7 @@ pub(crate) fn first_lines(hosts: &FirstLineByHost<'_>, n: usize) -> Vec<FirstRep
 /// A communicator's size, and its ranks by host.
 pub(crate) type CommRanksByHost<'n> = (u32, BTreeMap<&'n [u8], BTreeSet<u32>>);
 
-/// Ranks of communicators by host.
+/// Returns the ranks of communicators by host.
 pub(crate) fn ranks_by_host(net: &NetSummary) -> BTreeMap<SharedCommunicator, CommRanksByHost<'_>> {
     let mut all: BTreeMap<SharedCommunicator, CommRanksByHost<'_>> = BTreeMap::new();
     for (process, comm) in &net.all.comms {
@@ -69,7 +69,7 @@ pub(crate) fn is_fast_nic(fact: &NetFact) -> bool {
     }
 }
 
-/// Sockets, by NCCL's own network or by a provider of libfabric's that is one.
+/// True for sockets, by NCCL's own network or by a provider of libfabric.
 pub(crate) fn is_over_sockets(fact: &NetFact) -> bool {
     let slow = [&b"tcp"[..], b"sockets", b"udp"];
     match fact.kind {
@@ -82,7 +82,7 @@ pub(crate) fn is_over_sockets(fact: &NetFact) -> bool {
     }
 }
 
-/// A network that is not sockets; aws-ofi-nccl's is what its provider is.
+/// True for a network without sockets; the provider decides it for aws-ofi-nccl.
 pub(crate) fn is_fast_network(fact: &NetFact) -> bool {
     match fact.kind {
         NetFactKind::Network => !is_socket_network(&fact.value) && *fact.value != *b"AWS Libfabric",
@@ -96,15 +96,15 @@ pub(crate) fn is_fast_network(fact: &NetFact) -> bool {
     }
 }
 
-/// Whether it is a setting that keeps a host's GPUs from reaching each other directly.
+/// True for a setting that keeps a host's GPUs from reaching each other directly.
 pub(crate) fn disables_gpu_peer_access(fact: &NetFact) -> bool {
     let disabled = *fact.name == *b"NCCL_P2P_DISABLE" && is_nonzero_number(&fact.value);
     let level = *fact.name == *b"NCCL_P2P_LEVEL" && matches!(&fact.value[..], b"0" | b"LOC");
     fact.kind == NetFactKind::Setting && (disabled || level)
 }
 
-/// True for a number that is not 0. NCCL reads these as `strtoll` does (`ncclLoadParam` in
-/// `src/misc/param.cc`); of anything else it is not known what it does.
+/// True for a number other than 0. NCCL reads these as `strtoll` does (`ncclLoadParam` in `src/misc/param.cc`);
+/// the effect of other text is unknown.
 pub(crate) fn is_nonzero_number(value: &[u8]) -> bool {
     let text = std::str::from_utf8(value).unwrap_or_default();
     let (sign, digits) = match text.strip_prefix('-') {

@@ -12,16 +12,16 @@ use crate::stages::net::net_stage::FirstReportLine;
 use crate::stages::net::table::NetFacts;
 use std::collections::BTreeMap;
 
-/// How many channels of a host's network connections reach the GPUs' memory, and how many do not.
+/// The numbers of channels of a host's network connections that reach the GPUs' memory, and that do not.
 #[derive(Default)]
 struct GdrReach {
     on: (usize, Option<FirstReportLine>),
     off: (usize, Option<FirstReportLine>),
-    /// Those off, all of which send.
+    /// Channels that do not and send.
     off_sends: usize,
 }
 
-/// By host, of connections that are no sockets.
+/// The connections of each host without sockets.
 fn gdr_reach_by_host(net: &NetSummary) -> BTreeMap<&[u8], GdrReach> {
     let mut all: BTreeMap<&[u8], GdrReach> = BTreeMap::new();
     for ((process, _, way), (channels, first)) in &net.all.links {
@@ -46,7 +46,7 @@ fn gdr_reach_by_host(net: &NetSummary) -> BTreeMap<&[u8], GdrReach> {
     all
 }
 
-/// Whether a line reports that a NIC reaches the GPUs' memory, and which way.
+/// True or false if a line reports that a NIC reaches the GPUs' memory or not, and the direction.
 fn is_nic_gdr_line(fact: &NetFact, on: bool) -> bool {
     let ways = [&b"by"[..], b"dmabuf", b"gdrcopy"];
     let value: &[u8] = if on { b"on" } else { b"off" };
@@ -56,7 +56,7 @@ fn is_nic_gdr_line(fact: &NetFact, on: bool) -> bool {
 const GDR_ADVICE: &str = "check that nvidia-peermem is loaded or DMA-BUF is available (open kernel \
                           modules, Linux 5.12, CUDA 11.7), that ACS is off, and NCCL_NET_GDR_LEVEL";
 
-/// The finding, if there is one.
+/// Returns the finding.
 pub(crate) fn find_gdr_off(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
     let reach = gdr_reach_by_host(net);
     if reach.is_empty() {
@@ -84,7 +84,7 @@ pub(crate) fn find_gdr_off(net: &NetSummary, facts: &NetFacts) -> Option<Finding
     }
 }
 
-/// No host's connections reach the memory.
+/// The connections of no host reach the memory.
 fn gdr_off_everywhere(facts: &NetFacts, off: &FirstLineByHost<'_>) -> Finding {
     let says = format!(
         "GPUDirect RDMA is disabled: none of the network connections of {} accesses GPU memory \
@@ -105,7 +105,7 @@ fn gdr_off_everywhere(facts: &NetFacts, off: &FirstLineByHost<'_>) -> Finding {
     }
 }
 
-/// Those of some hosts do not, unlike those of others.
+/// Connections of some hosts do not reach it, unlike those of others.
 fn gdr_off_on_some_hosts(
     facts: &NetFacts,
     off: &FirstLineByHost<'_>,
@@ -123,9 +123,9 @@ fn gdr_off_on_some_hosts(
     }
 }
 
-/// Some connections of hosts do not, and others of the same hosts do. A NIC far from a GPU is
-/// reached through the host, and so is what is sent where GPUs have no NVLink
-/// (`NCCL_NET_GDR_LEVEL`, `NCCL_NET_GDR_READ`): often the machine, not a fault.
+/// Some connections of hosts do not reach it, and others of the same hosts do. A NIC far from a GPU is reached
+/// through the host, and so are messages to GPUs without NVLink (`NCCL_NET_GDR_LEVEL`, `NCCL_NET_GDR_READ`):
+/// often the machine, not a fault.
 fn gdr_off_some_connections(
     reach: &BTreeMap<&[u8], GdrReach>,
     part: &FirstLineByHost<'_>,
@@ -155,7 +155,7 @@ fn gdr_off_some_connections(
     }
 }
 
-/// What is off as it was set is no fault.
+/// A setting that disables it is no fault.
 fn gdr_off_severity(facts: &NetFacts, off: &FirstLineByHost<'_>) -> Severity {
     let set = hosts_saying(facts, |fact: &NetFact| {
         let level = fact.kind == NetFactKind::Setting && *fact.name == *b"NCCL_NET_GDR_LEVEL";
@@ -167,7 +167,7 @@ fn gdr_off_severity(facts: &NetFacts, off: &FirstLineByHost<'_>) -> Severity {
     }
 }
 
-/// Connections of hosts that differ from those of `other` ones.
+/// Connections of hosts that differ from those of `other` hosts.
 fn gdr_connections_finding(
     says: String,
     who: &FirstLineByHost<'_>,
@@ -187,7 +187,7 @@ fn gdr_connections_finding(
     }
 }
 
-/// What the NICs say, where no line reports a connection.
+/// Judges by the lines on NICs, if no line reports a connection.
 fn gdr_nics_finding(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
     let on = hosts_saying(facts, |fact| is_nic_gdr_line(fact, true));
     let mut off = hosts_saying(facts, |fact| is_nic_gdr_line(fact, false));

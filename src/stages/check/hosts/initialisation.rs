@@ -1,37 +1,28 @@
-//! Communicators that took long to make: which part of it, and which ranks.
+//! Communicators that took long to make: the slow part, and the late ranks.
 //!
 //! NCCL prints `Init timings` since 2.22: the seconds of each part, for each rank. In `bootstrap` and
-//! `allgathers` a rank waits for the others, so that a rank which comes late, or is slow in another
-//! part, shows as long times of all others there; the ranks that waited least came last.
+//! `allgathers` a rank waits for the others, so a late or slow rank shows as long times of all others there;
+//! the ranks that waited least came last.
 //!
-//! What is slow: more than ten seconds with most of it in one part. Of the jobs in `testdata` and of
-//! public logs one took 12.7 seconds, for a rank that came late, and all others less than 5; what
-//! people ask about took 55 seconds (nccl#1646) and two and a half minutes (nccl#1156). A rank alone
-//! is slow where a part other than waiting took it five times the median of the ranks and more than
-//! fifteen seconds: loading the kernels took 12 where five jobs shared a GPU.
+//! A communicator is slow above ten seconds with most of them in one part. Of the jobs in `testdata` and of
+//! public logs, one took 12.7 seconds, because of a late rank, and all others less than 5; jobs that people ask
+//! about took 55 seconds (nccl#1646) and two and a half minutes (nccl#1156). A rank alone is slow if a part
+//! other than waiting took five times the median of the ranks and more than fifteen seconds: loading the
+//! kernels took 12 when five jobs shared a GPU.
 
 use super::odd_hosts::{about_hosts, evidence_of_lines};
 use crate::count::spread::SortedValues;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::hosts::limits::{
+    LATE_RANKS_WARNING_S, SLOW_INIT_S, SLOW_RANK_PHASE_S, SLOW_RANK_TIMES_MEDIAN,
+};
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::communicators::facts::CommunicatorMember;
 use crate::stages::communicators::view::CommunicatorView;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Seconds above which a communicator is slow to make.
-const SLOW_INIT_S: f64 = 10.0;
-
-/// Seconds above which ranks that start late are more than worth knowing.
-const LATE_RANKS_WARNING_S: f64 = 60.0;
-
-/// Seconds above which one rank's part is slow.
-const SLOW_RANK_PHASE_S: f64 = 15.0;
-
-/// So many times the median of the ranks.
-const SLOW_RANK_TIMES_MEDIAN: f64 = 5.0;
-
-/// The findings: the slowest communicator of each cause, with how many more there are.
+/// Returns the findings: the slowest communicator of each cause, and the number of others.
 pub(crate) fn find_slow_inits(found: &CommunicatorsSummary) -> Vec<Finding> {
     let mut worst: BTreeMap<(Severity, Vec<u8>), (f64, Finding, usize)> = BTreeMap::new();
     for view in found.views() {
@@ -60,8 +51,7 @@ pub(crate) fn find_slow_inits(found: &CommunicatorsSummary) -> Vec<Finding> {
     worst.into_values().map(said).collect()
 }
 
-/// A part of an initialisation, from `ncclCommInitRankFunc` and `initTransportsRank` in
-/// `src/init.cc`.
+/// A part of an initialisation, from `ncclCommInitRankFunc` and `initTransportsRank` in `src/init.cc`.
 struct InitPhase {
     name: &'static str,
     what: &'static str,
@@ -147,7 +137,7 @@ fn phase_seconds(seat: &CommunicatorMember<'_>, phase: &[u8]) -> f64 {
     own.map(|(_, seconds)| seconds).sum()
 }
 
-/// What is slow about a communicator: its seconds, the part, the finding.
+/// A slow communicator: its seconds, the part, the finding.
 fn find_slow_part(view: &CommunicatorView<'_>) -> Option<(f64, Vec<u8>, Finding)> {
     let seats: Vec<CommunicatorMember<'_>> =
         view.members().filter(|s| s.init_s().is_some()).collect();
@@ -160,33 +150,9 @@ fn find_slow_part(view: &CommunicatorView<'_>) -> Option<(f64, Vec<u8>, Finding)
         .iter()
         .flat_map(|s| s.init_phases().map(|p| p.0))
         .collect();
-    // Ranks that are slow by themselves explain what the others wait for.
-    for &phase in phases.iter().filter(|phase| !is_waiting_phase(phase)) {
-        let usual = SortedValues::new(seats.iter().map(|seat| phase_seconds(seat, phase)));
-        let usual = usual.median().unwrap_or(0.0);
-        let is = |seat: &&CommunicatorMember<'_>| {
-            let own = phase_seconds(seat, phase);
-            own > SLOW_RANK_PHASE_S && own > SLOW_RANK_TIMES_MEDIAN * usual
-        };
-        let odd: Vec<&CommunicatorMember<'_>> = seats.iter().filter(is).collect();
-        if !odd.is_empty() {
-            let most = odd
-                .iter()
-                .map(|seat| phase_seconds(seat, phase))
-                .fold(0.0, f64::max);
-            let says = format!(
-                "{} of {} took {most:.1} s of {seconds:.1} s for {}; the median of the ranks is \
-                 {usual:.1} s",
-                describe_seats(&odd),
-                describe_communicator(view),
-                describe_phase(phase),
-            );
-            let why = "each rank prints the time of each part";
-            let severity = Severity::Warning;
-            let other = seats.iter().find(|seat| !is(seat));
-            let finding = slow_init_finding(view, says, severity, phase, &odd, other, why);
-            return Some((seconds, phase.to_vec(), finding));
-        }
+    let mut working = phases.iter().filter(|phase| !is_waiting_phase(phase));
+    if let Some(found) = working.find_map(|phase| find_slow_rank(view, &seats, seconds, phase)) {
+        return Some(found);
     }
     let (phase, part) = slowest
         .init_phases()
@@ -208,7 +174,7 @@ fn find_slow_part(view: &CommunicatorView<'_>) -> Option<(f64, Vec<u8>, Finding)
         false => Vec::new(),
     };
     let (says, severity, odd, why) = match late.len() {
-        // Most waited for a few.
+        // Most ranks waited for a few.
         1.. if 2 * late.len() <= seats.len() => (
             format!(
                 "{base}; {} came last and the others waited",
@@ -229,6 +195,41 @@ fn find_slow_part(view: &CommunicatorView<'_>) -> Option<(f64, Vec<u8>, Finding)
         ),
     };
     let other = Some(slowest);
+    let finding = slow_init_finding(view, says, severity, phase, &odd, other, why);
+    Some((seconds, phase.to_vec(), finding))
+}
+
+/// Ranks that are slow by themselves in a part: they explain the waits of the others.
+fn find_slow_rank(
+    view: &CommunicatorView<'_>,
+    seats: &[CommunicatorMember<'_>],
+    seconds: f64,
+    phase: &[u8],
+) -> Option<(f64, Vec<u8>, Finding)> {
+    let usual = SortedValues::new(seats.iter().map(|seat| phase_seconds(seat, phase)));
+    let usual = usual.median().unwrap_or(0.0);
+    let is = |seat: &&CommunicatorMember<'_>| {
+        let own = phase_seconds(seat, phase);
+        own > SLOW_RANK_PHASE_S && own > SLOW_RANK_TIMES_MEDIAN * usual
+    };
+    let odd: Vec<&CommunicatorMember<'_>> = seats.iter().filter(is).collect();
+    if odd.is_empty() {
+        return None;
+    }
+    let most = odd
+        .iter()
+        .map(|seat| phase_seconds(seat, phase))
+        .fold(0.0, f64::max);
+    let says = format!(
+        "{} of {} took {most:.1} s of {seconds:.1} s for {}; the median of the ranks is \
+         {usual:.1} s",
+        describe_seats(&odd),
+        describe_communicator(view),
+        describe_phase(phase),
+    );
+    let why = "each rank prints the time of each part";
+    let severity = Severity::Warning;
+    let other = seats.iter().find(|seat| !is(seat));
     let finding = slow_init_finding(view, says, severity, phase, &odd, other, why);
     Some((seconds, phase.to_vec(), finding))
 }
@@ -264,7 +265,7 @@ fn slow_init_finding(
     }
 }
 
-/// `the communicator 0x1234 of 16 ranks`.
+/// Formats `the communicator 0x1234 of 16 ranks`.
 fn describe_communicator(view: &CommunicatorView<'_>) -> String {
     let id = view
         .comm_id
@@ -276,7 +277,7 @@ fn describe_communicator(view: &CommunicatorView<'_>) -> String {
     format!("the communicator{id}{of}")
 }
 
-/// `rank 3 on n1`, `ranks 3 and 4 on n1`.
+/// Formats `rank 3 on n1`, `ranks 3 and 4 on n1`.
 fn describe_seats(seats: &[&CommunicatorMember<'_>]) -> String {
     let hosts: BTreeSet<&[u8]> = seats.iter().map(|seat| seat.host).collect();
     let ranks = seats.iter().map(|seat| match seat.rank() {
@@ -287,7 +288,7 @@ fn describe_seats(seats: &[&CommunicatorMember<'_>]) -> String {
     format!("rank{s} {} on {}", list_names(ranks), list_names(&hosts))
 }
 
-/// What a part is.
+/// Describes a part.
 fn describe_phase(phase: &[u8]) -> String {
     let name = quote_text(phase);
     find_phase(phase).map_or(name.clone(), |known| format!("{} ({name})", known.what))

@@ -1,13 +1,13 @@
-//! What must be alike on all hosts of a job and is not: versions, plugins, NICs, settings.
+//! Differences between hosts of a job that must be alike: versions, plugins, NICs, settings.
 //!
-//! A host is odd where it says what at most half of the hosts say ([`crate::stages::net::table`]);
-//! of two hosts that differ both are. A line without a header belongs to no host and is not
-//! held against anything.
+//! A host is odd if at most half of the hosts share its fact ([`crate::stages::net::table`]); two hosts that
+//! differ are both odd. A line without a header belongs to no host and is not compared.
 
 pub(crate) mod channels;
 pub(super) mod fact_meaning;
 mod gpudirect;
 pub(crate) mod initialisation;
+mod limits;
 mod nvls;
 pub(super) mod odd_hosts;
 #[cfg(test)]
@@ -36,11 +36,11 @@ pub(crate) fn find_host_differences(net: &NetSummary) -> Vec<Finding> {
     all
 }
 
-/// A version that must be alike: its name in [`Kind::Version`], the finding, what it is, how bad.
+/// A version that must be alike: its name in [`NetFactKind::Version`], the finding, its meaning, its severity.
 type VersionRule = (&'static str, Kind, &'static str, Severity);
 
-/// Since 2.23 NCCL refuses ranks of other versions in one communicator (`Mismatched NCCL version
-/// detected` in `src/init.cc`); before, and for all others, nothing reports it.
+/// Since 2.23, NCCL refuses ranks of other versions in one communicator (`Mismatched NCCL version detected` in
+/// `src/init.cc`); before, and for all others, nothing reports it.
 const VERSION_RULES: [VersionRule; 11] = [
     ("nccl", Kind::VersionMixed, "NCCL", Severity::Warning),
     (
@@ -107,7 +107,7 @@ fn find_version_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>)
         let what = format!("the version of {what} differs");
         let why = "the processes of these hosts print it themselves";
         let advice = "use one image, or one set of libraries, on all hosts";
-        all.push(split.difference_finding((kind, severity), &what, (why, advice)));
+        all.push(split.difference_finding(kind, severity, &what, why, advice));
     }
 }
 
@@ -116,7 +116,7 @@ fn find_plugin_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>) 
         let Some(split) = split_hosts(subject) else {
             continue;
         };
-        // Which network or tuner a process has decides what it does; a profiler only looks on.
+        // Network and tuner plugins change the work of a process; a profiler only observes it.
         let decides = matches!(
             subject.name,
             b"net" | b"external" | b"p2p" | b"tuner" | b"collnet"
@@ -129,7 +129,7 @@ fn find_plugin_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>) 
         let why = "the processes of these hosts report its state";
         let advice = "look for the library and its dependencies on the named hosts; compare \
                       LD_LIBRARY_PATH and NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN";
-        all.push(split.difference_finding((Kind::PluginMixed, severity), &what, (why, advice)));
+        all.push(split.difference_finding(Kind::PluginMixed, severity, &what, why, advice));
     }
 }
 
@@ -141,8 +141,8 @@ struct HostNics<'a> {
     first: Option<FirstReportLine>,
 }
 
-/// Hosts with fewer NICs than most hosts with as many processes: where each rank is given its
-/// own NICs, fewer ranks see fewer.
+/// Hosts with fewer NICs than most hosts with as many processes. If each rank is given its own NICs, fewer
+/// ranks see fewer.
 fn find_missing_nics(facts: &NetFacts, subjects: &[NetSubject<'_>], all: &mut Vec<Finding>) {
     let mut of: BTreeMap<&[u8], HostNics<'_>> = BTreeMap::new();
     let listed_cards = facts
@@ -215,15 +215,11 @@ fn find_missing_nics(facts: &NetFacts, subjects: &[NetSubject<'_>], all: &mut Ve
         let what = "the provider's number of NICs differs";
         let why = "aws-ofi-nccl reports how many it found";
         let advice = "compare the NICs of the hosts or containers (fi_info -p efa)";
-        all.push(split.difference_finding(
-            (Kind::NicDiffers, Severity::Warning),
-            what,
-            (why, advice),
-        ));
+        all.push(split.difference_finding(Kind::NicDiffers, Severity::Warning, what, why, advice));
     }
 }
 
-/// Variables that are a host's or a rank's own, or only say what is printed where.
+/// Variables of a single host or rank, and variables that only affect printing.
 const PER_HOST_VARIABLES: [&str; 15] = [
     "NCCL_SOCKET_IFNAME",
     "NCCL_OOB_NET_IFNAME",
@@ -249,8 +245,8 @@ fn is_per_host_variable(name: &[u8]) -> bool {
         || PER_HOST_VARIABLES.iter().any(|own| own.as_bytes() == name)
 }
 
-/// The sizes of the communicators that each host has ranks of. What a process reads for one it
-/// reads for all of a size; a host that has none of that size had no occasion to.
+/// The sizes of the communicators of each host's ranks. A process reads a variable for all communicators of a
+/// size; a host without that size does not read it.
 struct SettingOccasions<'n>(BTreeMap<&'n [u8], BTreeSet<u32>>);
 
 impl<'n> SettingOccasions<'n> {
@@ -264,12 +260,12 @@ impl<'n> SettingOccasions<'n> {
         SettingOccasions(sizes)
     }
 
-    /// True where nothing is known of communicators: then hosts cannot be told apart by them.
+    /// True if no communicator is known, so that hosts cannot be distinguished by them.
     fn is_unknown(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Of `hosts`, those that have a communicator of a size that one of `saying` has.
+    /// Returns the `hosts` with a communicator of a size that another printing host has.
     fn hosts_with_like_comms<'h>(
         &self,
         saying: &BTreeSet<&[u8]>,
@@ -282,8 +278,8 @@ impl<'n> SettingOccasions<'n> {
     }
 }
 
-/// Hosts that print a setting, hosts that had occasion to and do not, and whether each process
-/// reads it when it starts.
+/// Hosts that print a setting, hosts that read it and do not print it, and true if each process reads it when
+/// it starts.
 type PartlyPrintedSetting<'a> = (BTreeSet<&'a [u8]>, BTreeSet<&'a [u8]>, bool);
 
 fn find_setting_differences(
@@ -292,7 +288,7 @@ fn find_setting_differences(
     subjects: &[NetSubject<'_>],
     all: &mut Vec<Finding>,
 ) {
-    // Who prints settings at all, and where first.
+    // Hosts that print settings, each with its first line.
     let mut speak: BTreeMap<&[u8], (BTreeSet<u32>, FirstReportLine)> = BTreeMap::new();
     for (_, said) in facts
         .iter()
@@ -310,7 +306,7 @@ fn find_setting_differences(
     let slow = facts.iter().filter(|(fact, _)| is_over_sockets(fact));
     let slow: BTreeSet<&[u8]> = slow.flat_map(|(_, said)| hosts_of(said)).collect();
     let occasions = SettingOccasions::new(net);
-    // Variables by the hosts that print them, where not all do.
+    // Variables that only some hosts print.
     let mut partly: BTreeMap<PartlyPrintedSetting<'_>, Vec<&NetSubject<'_>>> = BTreeMap::new();
     for subject in compared {
         let saying: BTreeSet<&[u8]> = subject
@@ -330,7 +326,7 @@ fn find_setting_differences(
             let by: BTreeSet<u32> = by.flat_map(|(by, _)| by).copied().collect();
             speak.get(host).is_some_and(|all| all.0.len() == by.len())
         });
-        // Who goes over sockets does not read what NICs are set to: one cause, and not this one.
+        // Hosts that use sockets do not read the settings of NICs: that is one cause, and not this one.
         let of_cards = [&b"NCCL_IB_"[..], b"NCCL_NET_GDR", b"NCCL_PXN"];
         let of_cards = of_cards.iter().any(|start| subject.name.starts_with(start));
         let without = subject.of.difference(&saying).copied();
@@ -355,8 +351,8 @@ fn find_setting_differences(
     }
 }
 
-/// True for what every process of a job over several hosts reads when it starts; others are read
-/// where they are first needed, and printed only then.
+/// True for a variable that every process of a job over several hosts reads when it starts; others are read and
+/// printed when they are first needed.
 fn is_read_at_start(name: &[u8]) -> bool {
     const NAMES: [&str; 18] = [
         "NCCL_ALGO",
@@ -381,8 +377,8 @@ fn is_read_at_start(name: &[u8]) -> bool {
     name.starts_with(b"NCCL_IB_") || NAMES.iter().any(|known| known.as_bytes() == name)
 }
 
-/// Settings that some hosts print in every process, and others in none; `lacks` is a setting's line
-/// of one of the others.
+/// Settings that some hosts print in every process, and others in none; `lacks` is a setting's line of one of
+/// the others.
 fn only_some_hosts_finding(
     saying: &BTreeSet<&[u8]>,
     without: &BTreeSet<&[u8]>,
@@ -449,9 +445,9 @@ fn find_subject_difference(subject: &NetSubject<'_>, all: &mut Vec<Finding>) {
         .flat_map(|(_, said)| hosts_of(said))
         .collect();
     let odd = split.odd_host_names();
-    // A host that says both has ranks that differ: often meant so.
+    // A host with both values has ranks that differ: often on purpose.
     let whole = odd.iter().any(|host| !usual.contains(host));
-    // NICs do not have the same names everywhere.
+    // NICs have other names on other hosts.
     let severity = match whole && subject.name != b"NCCL_IB_HCA" {
         true => Severity::Warning,
         false => Severity::Note,
@@ -460,5 +456,5 @@ fn find_subject_difference(subject: &NetSubject<'_>, all: &mut Vec<Finding>) {
     let why = "the processes of these hosts print the value they use";
     let advice = "set it to the same value on all hosts unless the difference is intended; compare \
                   the environment and /etc/nccl.conf";
-    all.push(split.difference_finding((Kind::SettingDiffers, severity), &what, (why, advice)));
+    all.push(split.difference_finding(Kind::SettingDiffers, severity, &what, why, advice));
 }

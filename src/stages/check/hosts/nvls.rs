@@ -1,4 +1,4 @@
-//! Whether the NVLink switches that are there are used, and by all hosts.
+//! The use of NVLink switches: whether hosts that have them use them.
 
 use super::fact_meaning::{FirstLineByHost, first_lines, host_names, hosts_saying, ranks_by_host};
 use super::odd_hosts::{about_hosts, evidence_of_lines};
@@ -9,7 +9,7 @@ use crate::stages::net::fact::{NetFact, NetFactKind};
 use crate::stages::net::table::NetFacts;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The finding, if there is one.
+/// Returns the finding.
 pub(crate) fn find_nvls_unused(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
     let of = |name: &str, value: &str| -> FirstLineByHost<'_> {
         let fact = NetFact::new(NetFactKind::Nvls, name, value);
@@ -93,7 +93,7 @@ fn nvls_never_set_up(
         .keys()
         .any(|fact| fact.kind == NetFactKind::Nvls && *fact.name == *b"used");
     not_made.retain(|host, _| !off.contains_key(host));
-    // Since 2.22 ranks connect when a call first needs it: before that nothing is made.
+    // Since 2.22, ranks connect when a call first needs it: before that nothing is made.
     if not_made.is_empty() || used || net.all.links.is_empty() {
         return None;
     }
@@ -101,7 +101,7 @@ fn nvls_never_set_up(
         "NVLS is available on {} but was not set up for any communicator",
         list_names(host_names(&not_made))
     );
-    // Where ranks connect at the start NVLS is made for whoever can have it.
+    // If ranks connect at the start, NVLS is made on all hosts that can have it.
     let (severity, why) = match connects_at_start(facts) {
         true => (
             Severity::Warning,
@@ -122,7 +122,7 @@ fn nvls_never_set_up(
     })
 }
 
-/// Hosts that differ from `other` ones.
+/// Hosts that differ from `other` hosts.
 fn nvls_mixed_finding(
     says: String,
     odd: &FirstLineByHost<'_>,
@@ -136,8 +136,8 @@ fn nvls_mixed_finding(
         about: about_hosts(&host_names(odd)),
         sure: Confidence::Medium,
         why: why.to_owned(),
-        // env.rst on NCCL_NVLS_ENABLE: 2.27 and 2.28 fall back without a word where the resources
-        // cannot be had, and hang where that happens on some ranks only.
+        // env.rst on NCCL_NVLS_ENABLE: 2.27 and 2.28 fall back without a message if the resources are missing,
+        // and hang if that happens on some ranks only.
         advice:
             "look at the Fabric Manager, the driver and NCCL_NVLS_ENABLE, NCCL_CUMEM_ENABLE on the \
              named hosts; NCCL 2.27 and 2.28 give up NVLS without a message, and can hang if only \
@@ -148,11 +148,11 @@ fn nvls_mixed_finding(
     }
 }
 
-/// The communicators that hosts have, by their size: buffers depend on it.
+/// The communicators of hosts by size: buffers depend on it.
 struct CommSizesByHost<'n> {
-    /// Sizes of communicators that are on one host, by host.
+    /// Sizes of communicators on one host, by host.
     alone: BTreeMap<&'n [u8], BTreeSet<u32>>,
-    /// The hosts of each that has more than two ranks on each of several.
+    /// The hosts of each communicator that has more than two ranks on each of several hosts.
     across: Vec<BTreeSet<&'n [u8]>>,
 }
 
@@ -176,7 +176,7 @@ impl<'n> CommSizesByHost<'n> {
         sizes
     }
 
-    /// Keeps of `hosts` those with communicators like those of the hosts that `made` something.
+    /// Keeps the `hosts` with communicators like those of the hosts that `made` something.
     fn keep_hosts_like(&self, hosts: &mut FirstLineByHost<'_>, made: &FirstLineByHost<'_>) {
         let sizes = made.keys().filter_map(|host| self.alone.get(host));
         let usual: BTreeSet<u32> = sizes.flatten().copied().collect();

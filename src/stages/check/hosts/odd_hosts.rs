@@ -1,16 +1,14 @@
-//! Hosts and values in a sentence, and who a finding is about.
+//! Hosts and values in a sentence, and the subject of a finding.
 
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
+use crate::stages::check::hosts::limits::MAX_EVIDENCE_LINES;
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::net::fact::{NetFact, NetFactKind};
 use crate::stages::net::net_stage::FirstReportLine;
 use crate::stages::net::table::{FactSpeakers, NetFacts, NetSubject};
 use std::collections::BTreeSet;
 
-/// Lines of a finding.
-pub(crate) const MAX_EVIDENCE_LINES: usize = 6;
-
-/// Who it is about, where that is one host.
+/// Returns the subject of a finding if it is one host.
 pub(crate) fn about_hosts(hosts: &BTreeSet<&[u8]>) -> About {
     About {
         host: match hosts.first() {
@@ -21,7 +19,7 @@ pub(crate) fn about_hosts(hosts: &BTreeSet<&[u8]>) -> About {
     }
 }
 
-/// The lines, each once, in the order given.
+/// Returns the lines, each once, in the given order.
 pub(crate) fn evidence_of_lines(lines: impl IntoIterator<Item = FirstReportLine>) -> Vec<Evidence> {
     let mut seen = BTreeSet::new();
     lines
@@ -32,12 +30,12 @@ pub(crate) fn evidence_of_lines(lines: impl IntoIterator<Item = FirstReportLine>
         .collect()
 }
 
-/// The hosts that say a fact.
+/// Returns the hosts with a fact.
 pub(crate) fn hosts_of(said: &FactSpeakers) -> impl Iterator<Item = &[u8]> {
     said.hosts.keys().map(|host| &host[..])
 }
 
-/// Who says this of the subject with these values, if anyone.
+/// Returns the hosts with these values of the subject, if there are any.
 pub(crate) fn find_saying<'f>(
     facts: &'f NetFacts,
     kind: NetFactKind,
@@ -47,16 +45,16 @@ pub(crate) fn find_saying<'f>(
     facts.get(&NetFact::new(kind, name, value))
 }
 
-/// The hosts of which one says what at most half of them say.
+/// Odd hosts: at most half of all hosts share their value.
 #[derive(Debug)]
 pub(crate) struct HostSplit<'a> {
-    /// What more than half say.
+    /// The value of more than half.
     pub(crate) most: Vec<(&'a NetFact, &'a FactSpeakers)>,
-    /// What the others say.
+    /// The values of the others.
     pub(crate) others: Vec<(&'a NetFact, &'a FactSpeakers)>,
 }
 
-/// Whether the hosts that speak of a subject say different things.
+/// True if hosts differ in a subject.
 pub(crate) fn split_hosts<'a>(subject: &NetSubject<'a>) -> Option<HostSplit<'a>> {
     let (most, others): (Vec<_>, Vec<_>) = subject
         .values
@@ -67,13 +65,13 @@ pub(crate) fn split_hosts<'a>(subject: &NetSubject<'a>) -> Option<HostSplit<'a>>
 }
 
 impl<'a> HostSplit<'a> {
-    /// The hosts that say what at most half say.
+    /// The hosts with a value of at most half.
     pub(crate) fn odd_host_names(&self) -> BTreeSet<&'a [u8]> {
         let others = self.others.iter();
         others.flat_map(|&(_, said)| hosts_of(said)).collect()
     }
 
-    /// `2.27.3 on n3, 2.28.9 on 4 hosts`.
+    /// Formats `2.27.3 on n3, 2.28.9 on 4 hosts`.
     pub(crate) fn describe_values(&self) -> String {
         let other = |(fact, said): &(&NetFact, &FactSpeakers)| {
             format!(
@@ -95,12 +93,14 @@ impl<'a> HostSplit<'a> {
         parts.join("; ")
     }
 
-    /// The finding that `what` differs.
+    /// Returns the finding that `what` differs.
     pub(crate) fn difference_finding(
         &self,
-        (kind, severity): (Kind, Severity),
+        kind: Kind,
+        severity: Severity,
         what: &str,
-        (why, advice): (&str, &str),
+        why: &str,
+        advice: &str,
     ) -> Finding {
         Finding {
             kind,

@@ -1,5 +1,5 @@
-//! What the job runs over: sockets where there is something faster, other GPUs' NICs, and what
-//! stays in a host; `gpudirect` and `nvls` have the rest.
+//! The networks of the job: sockets where a faster network exists, other GPUs' NICs, and traffic within a host;
+//! `gpudirect` and `nvls` have the rest.
 //!
 //! Nothing is wrong with GPUDirect off over sockets. A job on one host has no network.
 
@@ -19,7 +19,7 @@ use crate::stages::net::pairs::{SharedCommunicator, find_shared_comm};
 use crate::stages::net::table::{self, NetFacts};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The findings.
+/// Returns the findings.
 pub(crate) fn find_transport_faults(net: &NetSummary) -> Vec<Finding> {
     let facts = table::collect_net_facts(net);
     let mut all = Vec::new();
@@ -32,7 +32,7 @@ pub(crate) fn find_transport_faults(net: &NetSummary) -> Vec<Finding> {
     all
 }
 
-/// Told to use sockets.
+/// A setting asks for sockets.
 fn is_socket_setting(fact: &NetFact) -> bool {
     fact.kind == NetFactKind::Setting
         && match &fact.name[..] {
@@ -42,7 +42,7 @@ fn is_socket_setting(fact: &NetFact) -> bool {
         }
 }
 
-/// Sockets where a faster network is there, or where none was found.
+/// Sockets although a faster network exists, or because none was found.
 fn find_socket_use(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
     let slow = hosts_saying(facts, is_over_sockets);
     let fast = hosts_saying(facts, is_fast_network);
@@ -67,7 +67,7 @@ fn find_socket_use(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
     }
 }
 
-/// Other hosts use something faster.
+/// Other hosts use a faster network.
 fn sockets_unlike_others(slow: &FirstLineByHost<'_>, fast: &FirstLineByHost<'_>) -> Finding {
     let says = format!(
         "{} {} sockets while {} {} a faster network",
@@ -80,7 +80,7 @@ fn sockets_unlike_others(slow: &FirstLineByHost<'_>, fast: &FirstLineByHost<'_>)
     socket_finding(says, slow, fast, false, why)
 }
 
-/// The hosts have NICs for something faster.
+/// The hosts have NICs for a faster network.
 fn sockets_despite_nics(
     slow: &FirstLineByHost<'_>,
     cards: &FirstLineByHost<'_>,
@@ -95,7 +95,7 @@ fn sockets_despite_nics(
     socket_finding(says, slow, cards, is_set, why)
 }
 
-/// No host has anything faster.
+/// No host has a faster network.
 fn sockets_without_fast_nics(
     facts: &NetFacts,
     slow: &FirstLineByHost<'_>,
@@ -130,7 +130,7 @@ fn sockets_without_fast_nics(
     }
 }
 
-/// What was set is no fault.
+/// A setting is no fault.
 fn socket_finding(
     says: String,
     slow: &FirstLineByHost<'_>,
@@ -162,9 +162,9 @@ fn socket_finding(
     }
 }
 
-/// Whether a communicator has ranks on several hosts.
+/// True if a communicator has ranks on several hosts.
 fn has_comm_across_hosts(net: &NetSummary) -> bool {
-    // Before 2.18 each process knows its own: several hosts have ranks of a size, and not all.
+    // Before 2.18, each process knows its own: several hosts have ranks of a size, and not all.
     let mut of_size: BTreeMap<u32, BTreeMap<&[u8], BTreeSet<u32>>> = BTreeMap::new();
     for (comm, (nranks, of)) in ranks_by_host(net) {
         match comm {
@@ -184,11 +184,11 @@ fn has_comm_across_hosts(net: &NetSummary) -> bool {
     of_size.iter().any(spans)
 }
 
-/// Sends of a host in a communicator: those through another rank's NIC, all, and where.
+/// Sends of a host in a communicator: those through another rank's NIC, all, and a line.
 type Sends = (usize, usize, FirstReportLine);
 
-/// Communicators with as many ranks on each of their hosts, some of which send through another
-/// rank's NIC and others do not.
+/// Communicators with as many ranks on each of their hosts, if some ranks send through another rank's NIC and
+/// others do not.
 fn find_uneven_pxn(net: &NetSummary) -> Option<Finding> {
     let ranks = ranks_by_host(net);
     let mut sends: BTreeMap<SharedCommunicator, BTreeMap<&[u8], Sends>> = BTreeMap::new();
@@ -323,7 +323,7 @@ fn find_shm_off(facts: &NetFacts) -> Option<Finding> {
     if shm.is_empty() || (!mixed && shm.keys().all(|host| off.contains_key(host))) {
         return None;
     }
-    // Several hosts that are alike: so their machines are.
+    // Several hosts that are alike: so are their machines.
     if !mixed && shm.len() > 1 {
         return None;
     }

@@ -152,25 +152,26 @@ impl DifferenceContext<'_> {
         stops: StopDetector<'_>,
         going_on: &BTreeSet<u32>,
     ) -> StoppedRanks {
-        let (reason, is_long, processes): (_, _, Vec<u32>) = match stops.failures.now {
-            JobLiveness::Running => return StoppedRanks::default(),
-            JobLiveness::Unknown => {
-                let lone = self.find_lone_stops(stops, going_on);
-                let is_long = lone.iter().all(|lone| lone.is_long);
-                let each = lone.iter().map(|lone| lone.process);
-                (lone_stop::REASON_RANK_SILENT, Some(is_long), each.collect())
-            }
-            JobLiveness::Stalled => {
-                let middle = stops.middle.iter();
-                let middle = middle.filter(|(job, _)| going_on.contains(job));
-                let each = middle.map(|(_, &process)| process);
-                (lone_stop::REASON_LOG_STALLED, None, each.collect())
-            }
-        };
-        let report = |process| lone_stop::report_lone_stop(process, self.last, self.names, reason);
+        let now = stops.failures.now;
+        if now == JobLiveness::Running {
+            return StoppedRanks::default();
+        }
+        let report =
+            |process, reason| lone_stop::report_lone_stop(process, self.last, self.names, reason);
+        let lone = self.find_lone_stops(stops, going_on);
+        let silent = lone.iter().map(|lone| lone.process);
+        let silent = silent.filter_map(|process| report(process, lone_stop::REASON_RANK_SILENT));
+        let mut findings: Vec<Finding> = silent.collect();
+        if findings.is_empty() && now == JobLiveness::Stalled {
+            let middle = stops.middle.iter();
+            let middle = middle.filter(|(job, _)| going_on.contains(job));
+            let stalled =
+                middle.filter_map(|(_, &process)| report(process, lone_stop::REASON_LOG_STALLED));
+            findings.extend(stalled);
+        }
         StoppedRanks {
-            findings: processes.into_iter().filter_map(report).collect(),
-            is_long,
+            findings,
+            is_long: (now == JobLiveness::Unknown).then(|| lone.iter().all(|lone| lone.is_long)),
         }
     }
 

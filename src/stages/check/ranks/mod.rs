@@ -89,7 +89,7 @@ pub(crate) fn compare_ranks<F: Fn(u32) -> Result<Input>>(
     let late = |w: &WatchdogRecord| matches!(w.what, WatchdogMessage::Timeout(_));
     let hung = watched.iter().any(late);
     let lines = StepLinePositions::from_inputs(inputs.walked);
-    let met = deadlock::replay_last_calls(&compared, found, streams, &lines, end.over);
+    let met = deadlock::replay_last_calls(&compared, found, streams, &lines, end.failed);
     let differ = met.is_circle() || !compared.apart.is_empty() || !compared.unpaired.is_empty();
     if !differ && compared.few.is_none() && !hung {
         return Ok(RankComparison {

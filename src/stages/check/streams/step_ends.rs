@@ -23,7 +23,9 @@ pub(crate) struct ProcessStepEnds {
 pub(crate) struct InputStepEnds {
     /// Steps by input and process.
     of: BTreeMap<u32, Vec<ProcessStepEnds>>,
-    /// Ranks that print the step lines and made no call in one of the steps.
+    /// Ranks that print the step lines.
+    pub(crate) printers: BTreeSet<u32>,
+    /// Ranks that print the step lines, and made no call in one of the steps.
     pub(crate) skipped: BTreeSet<u32>,
 }
 
@@ -38,6 +40,7 @@ impl InputStepEnds {
         let of = other.of.iter().map(|(input, own)| (*input, own.clone()));
         self.of.extend(of);
         self.skipped.extend(&other.skipped);
+        self.printers.extend(&other.printers);
     }
 }
 
@@ -107,6 +110,7 @@ impl<'o> StepEndTracker<'o> {
         to.of
             .insert(input, find_process_step_ends(&placement.cuts, timeline));
         let printer = placement.known.first();
+        to.printers.extend(printer);
         let cuts = printer.and_then(|&printer| placement.cuts.get(printer as usize));
         if cuts.is_some_and(|cuts| has_one_empty_step(cuts, timeline)) {
             to.skipped.extend(printer);

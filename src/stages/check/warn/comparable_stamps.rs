@@ -1,6 +1,6 @@
-//! Time stamps as printed, as far as they can be compared.
+//! Comparison of printed time stamps.
 
-/// True where both stamps have the same form, and text of that form sorts as time does.
+/// True if both stamps have one form, and text of that form sorts by time.
 pub(crate) fn are_stamps_comparable(a: &[u8], b: &[u8]) -> bool {
     let same = |(x, y): (&u8, &u8)| match (x.is_ascii_digit(), y.is_ascii_digit()) {
         (true, true) => true,
@@ -10,8 +10,8 @@ pub(crate) fn are_stamps_comparable(a: &[u8], b: &[u8]) -> bool {
     is_sortable_stamp(a) && a.len() == b.len() && a.iter().zip(b).all(same)
 }
 
-/// True for digits whose largest unit is first: `2026-04-28 14:14:49`, `0614 11:26:37.75`,
-/// `14:14:49`, an epoch. `28/04/26 14:14` and `Apr 28` do not sort.
+/// True for digits with the largest unit first: `2026-04-28 14:14:49`, `0614 11:26:37.75`, `14:14:49`, an
+/// epoch. `28/04/26 14:14` and `Apr 28` do not sort.
 fn is_sortable_stamp(stamp: &[u8]) -> bool {
     let first = stamp.iter().position(|b| !b.is_ascii_digit());
     let unit = first.unwrap_or(stamp.len());

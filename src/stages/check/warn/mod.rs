@@ -1,7 +1,8 @@
-//! What NCCL itself reports: its WARN lines by their first cause, and its settings.
+//! NCCL's own reports: its WARN lines by their first cause, and its settings.
 
 mod comparable_stamps;
 pub(crate) mod known_warns;
+mod limits;
 mod normalise;
 pub(crate) mod settings;
 #[cfg(test)]

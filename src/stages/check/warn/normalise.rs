@@ -1,6 +1,8 @@
-//! A WARN's text without what differs from line to line.
+//! A WARN's text without the parts that vary from line to line.
 
-/// What is in front of a number that means something: two lines with other ones differ.
+use crate::stages::check::warn::limits::MAX_NORMALISED_BYTES;
+
+/// Prefixes of numbers with a meaning: two lines with other numbers differ.
 const MEANINGFUL_NUMBER_PREFIXES: [&[u8]; 6] = [
     b"status=",
     b"res=",
@@ -10,10 +12,7 @@ const MEANINGFUL_NUMBER_PREFIXES: [&[u8]; 6] = [
     b"RC: -",
 ];
 
-/// The longest text that is compared with others; NCCL cuts its lines at 1,023 bytes.
-const MAX_NORMALISED_BYTES: usize = 1024;
-
-/// Adds `text` to `out` with `#` for its numbers, addresses and the digits of its names.
+/// Appends `text` to `out` with `#` for its numbers, addresses and the digits of its names.
 pub(crate) fn normalise_text(text: &[u8], out: &mut Vec<u8>) {
     let text = &text[..text.len().min(MAX_NORMALISED_BYTES)];
     let mut at = 0;
@@ -46,7 +45,7 @@ fn is_number(word: &[u8]) -> bool {
     digits.iter().all(u8::is_ascii_hexdigit) && digits.iter().any(u8::is_ascii_digit)
 }
 
-/// A name such as `mlx5` or `node17`.
+/// True for a name such as `mlx5` or `node17`.
 fn push_normalised_name(word: &[u8], out: &mut Vec<u8>) {
     let mut before = false;
     for &byte in word {

@@ -1,9 +1,9 @@
-//! Settings that are known to cost something, that contradict the rest of the log, or that NCCL
-//! says it does not follow.
+//! Settings with a known cost, settings that contradict the rest of the log, and settings that NCCL reports not
+//! to follow.
 //!
-//! What a variable does is from NVIDIA's user guide, "Environment Variables"
-//! (`docs/userguide/source/env.rst` of NCCL 2.30.7). NCCL prints only variables that it reads: a
-//! name it does not know never shows.
+//! The effects of variables are from NVIDIA's user guide, "Environment Variables"
+//! (`docs/userguide/source/env.rst` of NCCL 2.30.7). NCCL prints only variables that it reads: an unknown name
+//! never appears.
 
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::hosts::fact_meaning::is_nonzero_number;
@@ -15,7 +15,7 @@ use crate::stages::net::net_stage::FirstReportLine;
 use crate::stages::net::table::{self, FactSpeakers, NetFacts};
 use std::collections::BTreeSet;
 
-/// The findings.
+/// Returns the findings.
 pub(crate) fn find_bad_settings(net: &NetSummary) -> Vec<Finding> {
     let facts = table::collect_net_facts(net);
     let job = JobSetup::new(&facts);
@@ -30,19 +30,19 @@ pub(crate) fn find_bad_settings(net: &NetSummary) -> Vec<Finding> {
     all
 }
 
-/// What settings are held against, put together once for all of them.
+/// The facts that settings are compared with, collected once for all settings.
 struct JobSetup<'f> {
-    /// All hosts that say anything.
+    /// All hosts with facts.
     hosts: BTreeSet<&'f [u8]>,
-    /// Those with InfiniBand, RoCE or EFA NICs.
+    /// Hosts with InfiniBand, RoCE or EFA NICs.
     with_cards: BTreeSet<&'f [u8]>,
-    /// Those where NCCL found no InfiniBand or RoCE device.
+    /// Hosts on which NCCL found no InfiniBand or RoCE device.
     without_device: BTreeSet<&'f [u8]>,
-    /// Those that loaded a network plugin.
+    /// Hosts that loaded a network plugin.
     with_plugin: BTreeSet<&'f [u8]>,
-    /// Network plugins that were not there or could not be loaded.
+    /// Network plugins that were missing or could not be loaded.
     lost_plugins: Vec<(&'f NetFact, &'f FactSpeakers)>,
-    /// What connections go over.
+    /// The networks of connections.
     paths: Vec<(&'f NetFact, &'f FactSpeakers)>,
 }
 
@@ -77,7 +77,7 @@ impl<'f> JobSetup<'f> {
     }
 }
 
-/// When a value is worth a word.
+/// The values of a setting that are reported.
 enum SettingCondition {
     /// Any value.
     Any,
@@ -102,10 +102,10 @@ impl SettingCondition {
     }
 }
 
-/// A variable, its value, what that does, what to do.
+/// A variable, its value, the effect, the advice.
 type SettingEffect = (&'static str, SettingCondition, &'static str, &'static str);
 
-/// What settings do, in the words of the guide's section of that name.
+/// The effects of settings, in the words of the guide's section of that name.
 const SETTING_EFFECTS: [SettingEffect; 22] = [
     (
         "NCCL_P2P_DISABLE",
@@ -245,7 +245,7 @@ const SETTING_EFFECTS: [SettingEffect; 22] = [
     ),
 ];
 
-/// After a value that could not be read, [`crate::stages::net::fact`].
+/// See [`crate::stages::net::fact`] for values that could not be read.
 const INVALID_VALUE_MARK: &[u8] = b"` is invalid";
 
 fn judge_setting(job: &JobSetup<'_>, fact: &NetFact, said: &FactSpeakers, all: &mut Vec<Finding>) {
@@ -330,7 +330,7 @@ fn judge_setting(job: &JobSetup<'_>, fact: &NetFact, said: &FactSpeakers, all: &
     }
 }
 
-/// How ranks of one host reach each other where a setting keeps their GPUs apart, and a line of it.
+/// Returns the connections within a host that a setting causes, and a line of one.
 fn slower_path_on_hosts(
     job: &JobSetup<'_>,
     setting: &NetFact,
@@ -347,7 +347,7 @@ fn slower_path_on_hosts(
     path.map(|(fact, said)| (quote_text(&fact.value), said.first))
 }
 
-/// ` on n3`, ` on 2 of 5 hosts`; nothing where all do.
+/// Formats ` on n3`, ` on 2 of 5 hosts`; empty for all hosts.
 fn describe_hosts_of_setting(job: &JobSetup<'_>, here: &BTreeSet<&[u8]>) -> String {
     match here.len() {
         0 => String::new(),
@@ -366,7 +366,7 @@ fn setting_contradiction(
 ) -> Option<(String, &'static str)> {
     let several = job.hosts.len() > 1;
     match name {
-        // Only some hosts must not use what the others use.
+        // Only some hosts must not use the network of the others.
         "NCCL_IB_DISABLE" if is_nonzero_number(value) => {
             let others: BTreeSet<&[u8]> = job.with_cards.difference(here).copied().collect();
             (!others.is_empty()).then(|| {
@@ -417,7 +417,7 @@ fn setting_contradiction(
     }
 }
 
-/// What the program asked for and a variable overruled, `4 by NCCL_MIN_CTAS`.
+/// Formats the value that a variable overruled, `4 by NCCL_MIN_CTAS`.
 fn find_overruled(fact: &NetFact, said: &FactSpeakers, all: &mut Vec<Finding>) {
     let Some(at) = memchr::memmem::find(&fact.value, b" by ") else {
         return;

@@ -1,23 +1,23 @@
-//! Which WARN came first, as far as stamps and places tell.
+//! The order of WARN lines, as far as stamps and places show it.
 
 use super::comparable_stamps::are_stamps_comparable;
 use super::warnings::WarningLines;
 use crate::stages::check::wording::quote_text;
 use std::cmp::Ordering;
 
-/// How lines are ordered.
+/// An order of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WarnOrder {
-    /// By their stamps.
+    /// By stamps.
     Stamps,
-    /// By their place in the one input they are in.
+    /// By place in their one input.
     Lines,
-    /// Not between inputs.
+    /// Unknown between inputs.
     Inputs,
 }
 
 impl WarnOrder {
-    /// The one that all lines allow.
+    /// Returns the order that all lines allow.
     pub(crate) fn choose_order(all: &[(u32, u32, &WarningLines)]) -> WarnOrder {
         let Some((_, _, first)) = all.first() else {
             return WarnOrder::Lines;
@@ -47,7 +47,7 @@ impl WarnOrder {
         stamps.then(a.first.cmp(&b.first))
     }
 
-    /// True where `a` surely was printed before `b`.
+    /// True if `a` was printed before `b` in any case.
     pub(crate) fn is_before(self, a: &WarningLines, b: &WarningLines) -> bool {
         match self {
             WarnOrder::Stamps => a.time < b.time,
@@ -57,7 +57,7 @@ impl WarnOrder {
         }
     }
 
-    /// By what the first line is called that.
+    /// Describes the first line by this order.
     pub(crate) fn describe_order(self, seen: &WarningLines) -> String {
         match self {
             WarnOrder::Stamps => format!(

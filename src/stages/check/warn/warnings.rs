@@ -1,8 +1,8 @@
-//! The WARN lines of a chunk and of all: who says what, how often, and where first. What they
-//! mean is [`super::triage`]'s.
+//! The WARN lines of a chunk and of all chunks: process, body, number, and first place. [`super::triage`] has
+//! their meaning.
 //!
-//! A body's numbers and addresses are left out to tell it from others, so memory
-//! follows the number of processes and kinds, not that of lines.
+//! Bodies are compared without their numbers and addresses, so memory follows the number of processes and
+//! kinds, not that of lines.
 
 use super::normalise::normalise_text;
 use crate::grammar::message::NcclMessage;
@@ -15,6 +15,9 @@ use crate::log::walk::{MessageLine, RepairedCall};
 use crate::members::Interner;
 use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
 use crate::stages::check::log::job_ends::JobEnds;
+use crate::stages::check::warn::limits::{
+    MAX_ADDRESSES_KEPT, MAX_PEERS_KEPT, MAX_PROCESS_BODY_PAIRS,
+};
 use crate::stages::check::watchdog::{Watchdog, WatchdogRecord};
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem::Finder;
@@ -23,38 +26,31 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-/// How many pairs of a process and a body are kept apart; more are only counted.
-const MAX_PROCESS_BODY_PAIRS: usize = 1 << 14;
-/// How many peers are kept of a process and a body.
-const MAX_PEERS_KEPT: usize = 8;
-/// How many addresses of processes are kept.
-const MAX_ADDRESSES_KEPT: usize = 1 << 16;
-
 /// A process's thread.
 type ProcessThread = (u32, Option<u64>);
 
-/// What a process says in lines of one body.
+/// One process's lines of one body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WarningLines {
-    /// How often.
+    /// The number of lines.
     pub count: u64,
-    /// Where first.
+    /// The place of the first.
     pub first: FirstReportLine,
-    /// Where last.
+    /// The place of the last.
     pub last: FirstReportLine,
-    /// The first one's time stamp as printed; empty if there is none.
+    /// The first line's time stamp as printed; empty if there is none.
     pub time: Box<[u8]>,
-    /// The first one as printed, with its header; at most 300 bytes of what it says.
+    /// The first line as printed, with its header; at most 300 bytes of its text.
     pub text: Box<[u8]>,
-    /// Where in it NCCL's words begin, after the header.
+    /// The start of NCCL's words after the header.
     pub says: usize,
-    /// The peers that are named, and how often; the first few.
+    /// The first few named peers, and the number of lines of each.
     pub peers: Vec<(Box<[u8]>, u64)>,
-    /// The result that NCCL's functions gave right after, first where there are several.
+    /// The result that NCCL's functions returned right after a line; the first of several.
     pub result: Option<i32>,
-    /// The chunk's line that it was given on, until all chunks are added.
+    /// The chunk's line of that result, until all chunks are added.
     answered: Option<u64>,
-    /// Calls of the process after the last line; in front of it until all is settled.
+    /// Calls of the process after the last line; calls before it until all chunks are added.
     pub calls: u64,
 }
 
@@ -64,7 +60,7 @@ impl WarningLines {
         self.text.get(self.says..).unwrap_or_default()
     }
 
-    /// Adds the same of lines that follow.
+    /// Adds later lines of this process and body.
     fn add_following(&mut self, next: WarningLines) {
         self.count += next.count;
         self.last = next.last;
@@ -88,18 +84,18 @@ impl WarningLines {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct WarnPartial {
     bodies: FxHashMap<Box<[u8]>, u32>,
-    /// By process and body.
+    /// Lines by process and body.
     seen: FxHashMap<(u32, u32), WarningLines>,
     uncounted: u64,
-    /// Addresses that processes say are theirs, with the first line.
+    /// Addresses that processes report as their own, with the first line.
     addresses: FxHashMap<(u32, Box<[u8]>), u64>,
-    /// Threads whose last message is a WARN.
+    /// Threads that printed a WARN last.
     open: FxHashMap<ProcessThread, (u32, u32)>,
-    /// What each thread says first in the chunk, if that is a result, and its line.
+    /// The first message of each thread in the chunk, if it is a result, and its line.
     begins: FxHashMap<ProcessThread, (Option<i32>, u64)>,
     /// Calls by process.
     calls: Vec<u64>,
-    /// The line after the last WARN, and where that was at each slot.
+    /// The line after the last WARN, and its value at each slot.
     from: u64,
     slots: Vec<u64>,
     watchdog: Watchdog,
@@ -131,8 +127,8 @@ impl WarnPartial {
         }
     }
 
-    /// Counts a call of the chunk's process `process`, in line order with the messages. Where
-    /// this stays unknown, nothing is reported of calls after a WARN.
+    /// Counts a call of the chunk's process `process`, in line order with the messages. If no call is counted,
+    /// nothing is reported of calls after a WARN.
     #[inline]
     pub(crate) fn count_call(&mut self, process: u32) {
         let at = process as usize;
@@ -142,12 +138,12 @@ impl WarnPartial {
         self.calls[at] += 1;
     }
 
-    /// Here may be a call whose line was torn.
+    /// Marks a place where a torn call may be inserted.
     pub(crate) fn note_torn_slot(&mut self) {
         self.slots.push(self.from);
     }
 
-    /// Counts calls whose lines were torn, where they were made.
+    /// Counts calls with torn lines at the places where they were made.
     pub(crate) fn count_torn_calls(&mut self, torn: &[RepairedCall<'_>]) {
         let mut calls: Vec<(u32, u64)> = Vec::new();
         for RepairedCall { slot, call, .. } in torn {
@@ -162,8 +158,8 @@ impl WarnPartial {
         }
     }
 
-    /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0. Gives what it
-    /// is where PyTorch's watchdog printed it.
+    /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0. Returns its kind if
+    /// PyTorch's watchdog printed it.
     pub(crate) fn take_foreign_line<'l>(
         &mut self,
         line: &'l [u8],
@@ -244,7 +240,7 @@ impl WarnPartial {
     }
 }
 
-/// A line's header, and what it says.
+/// Returns a line's header and its text.
 fn split_header<'a>(line: &'a [u8], says: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     static LEVEL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"NCCL WARN "));
     match LEVEL.find(line) {
@@ -253,13 +249,13 @@ fn split_header<'a>(line: &'a [u8], says: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     }
 }
 
-/// All of them.
+/// The warnings of all chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
     bodies: Interner<Box<[u8]>>,
     seen: FxHashMap<(u32, u32), WarningLines>,
     uncounted: u64,
-    /// Which processes say that an address is theirs.
+    /// The processes that report an address as their own.
     addresses: BTreeSet<(Box<[u8]>, u32)>,
     open: FxHashMap<ProcessThread, (u32, u32)>,
     calls: BTreeMap<u32, u64>,
@@ -268,8 +264,8 @@ pub(crate) struct Warnings {
 }
 
 impl Warnings {
-    /// Adds a chunk that follows those before. `processes[p]` is the merged number of the chunk's
-    /// process p, `input` the input's number, `line` that of the chunk's first line in it.
+    /// Adds the next chunk. `processes[p]` is the merged number of the chunk's process p, `input` the input's
+    /// number, `line` the input's line at which the chunk begins.
     pub(crate) fn add_chunk(
         &mut self,
         part: WarnPartial,
@@ -282,7 +278,7 @@ impl Warnings {
             line: at.line + line,
         };
         let merged = |process: u32| processes.get(process as usize).copied().unwrap_or(process);
-        // Threads that print the same line share its result: it is the first one's.
+        // Threads that print equal lines share the first one's result.
         let mut begins: Vec<_> = part.begins.into_iter().collect();
         begins.sort_unstable_by_key(|&(_, (_, line))| line);
         let mut late: FxHashMap<(u32, u32), (u64, i32)> = FxHashMap::default();
@@ -297,7 +293,7 @@ impl Warnings {
         for (name, body) in part.bodies {
             names[body as usize] = name;
         }
-        // In line order, so that those beyond the cap are the same however the log is cut.
+        // In line order, so that the limit drops the same lines wherever the log is cut.
         let mut seen: Vec<_> = part.seen.into_iter().collect();
         seen.sort_unstable_by_key(|(_, seen)| seen.first);
         let mut pairs = FxHashMap::default();
@@ -348,24 +344,23 @@ impl Warnings {
         self.ends.add_chunk(part.ends, placed, merged);
     }
 
-    /// Adds where the training steps of the input `input` end: its lines, in order, with the step's
-    /// number.
+    /// Adds the ends of the training steps of the input `input`: their lines, in order, and the steps' numbers.
     pub(crate) fn add_step_lines(&mut self, input: u32, lines: Vec<(u64, u64)>) {
         self.ends.add_step_lines(input, lines);
     }
 
-    /// The same of steps that are long over, of which what is asked of them is kept.
+    /// Adds the ends of old steps, as far as they were kept.
     pub(crate) fn add_old_step_lines(&mut self, input: u32, lines: &[(u64, u64)]) {
         self.ends.add_old_step_lines(input, lines);
     }
 
-    /// Adds where processes of the input `input` took over from others, in bytes of it.
+    /// Adds the places, in bytes of the input `input`, at which processes took over from others.
     pub(crate) fn add_takeovers(&mut self, input: u32, bytes: impl Iterator<Item = u64>) {
         self.ends.add_takeovers(input, bytes);
     }
 
-    /// Decides what only the whole can. `aliases[p]` is the process that p really is (see
-    /// [`crate::members::Merged::aliases`]).
+    /// Resolves facts that need all chunks. `aliases[p]` is the process that p really is (see
+    /// [`crate::members::MergedMembers::process_aliases`]).
     pub(crate) fn resolve_aliases(&mut self, aliases: &[u32]) {
         let real = |process: u32| aliases.get(process as usize).copied().unwrap_or(process);
         let mut seen: Vec<_> = std::mem::take(&mut self.seen).into_iter().collect();
@@ -390,40 +385,40 @@ impl Warnings {
         self.watchdog.name_timeout_groups();
     }
 
-    /// Of those, how many are beyond those kept apart.
+    /// The number of lines beyond those kept apart.
     pub(crate) fn uncounted_lines(&self) -> u64 {
         self.uncounted
     }
 
-    /// What PyTorch's watchdog says, in line order.
+    /// The lines of PyTorch's watchdog, in line order.
     pub(crate) fn watchdog_lines(&self) -> &[WatchdogRecord] {
         self.watchdog.kept_records()
     }
 
-    /// How many processes said at their ordinary end that they left a process group, and the
+    /// The number of processes that reported at their ordinary end that they left a process group, and the
     /// first line that reports it.
     pub(crate) fn ordinary_ends(&self) -> (u64, Option<&WatchdogRecord>) {
         self.watchdog.ordinary_ends()
     }
 
-    /// How jobs say that they ended.
+    /// The reported ends of jobs.
     pub(crate) fn job_ends(&self) -> &JobEnds {
         &self.ends
     }
 
-    /// True where calls were counted.
+    /// True if calls were counted.
     pub(crate) fn counts_calls(&self) -> bool {
         !self.calls.is_empty()
     }
 
-    /// Who says what, by process and body; in line order.
+    /// The lines by process and body, in line order.
     pub(crate) fn lines_in_order(&self) -> Vec<(u32, u32, &WarningLines)> {
         let mut all: Vec<_> = self.seen.iter().map(|(&(p, b), s)| (p, b, s)).collect();
         all.sort_unstable_by_key(|&(process, body, seen)| (seen.first, process, body));
         all
     }
 
-    /// The addresses that processes say are theirs.
+    /// The addresses that processes report as their own.
     pub(crate) fn addresses(&self) -> &BTreeSet<(Box<[u8]>, u32)> {
         &self.addresses
     }

@@ -1,31 +1,32 @@
-//! The matrix: who sends to whom, how often and how much, and how that is known.
+//! The matrix: calls and bytes between each two ends, and their sources.
 
 use super::endpoints::{Endpoint, HostLabel};
 use crate::members::Interner;
 use crate::output::render::Sheet;
+use crate::stages::matrix::limits::MATRIX_ROWS_PER_BATCH;
 use rustc_hash::FxHashMap;
 
-/// How it is known what goes from one end to another.
+/// The source of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TrafficBasis {
     /// The sender's own record of a message.
     Sent,
-    /// The receiver's record of a message whose sender is not in the inputs.
+    /// The receiver's record of a message, if the inputs lack the sender.
     Received,
     /// A recorded copy from one memory to another.
     Copied,
     /// Recorded loads and stores of a GPU in another's memory.
     Accessed,
-    /// By definition of an AlltoAll, a Gather or a Scatter: which pair exchanges how much.
+    /// Derived from the definition of an AlltoAll, a Gather or a Scatter.
     Pairs,
-    /// What a collective would send over the rings of its communicator.
+    /// Modelled: a collective's traffic over the rings of its communicator.
     Ring,
-    /// The same over its trees.
+    /// Modelled: a collective's traffic over the trees of its communicator.
     Tree,
 }
 
 impl TrafficBasis {
-    /// All of them, in order.
+    /// All sources, in order.
     pub const ALL: [TrafficBasis; 7] = [
         TrafficBasis::Sent,
         TrafficBasis::Received,
@@ -49,7 +50,7 @@ impl TrafficBasis {
         }
     }
 
-    /// True where an input has a record of it.
+    /// True if an input has a record of it.
     pub fn is_recorded(self) -> bool {
         matches!(
             self,
@@ -60,7 +61,7 @@ impl TrafficBasis {
         )
     }
 
-    /// True for what no record and no definition tells.
+    /// True if it is neither recorded nor defined.
     pub fn is_model(self) -> bool {
         matches!(self, TrafficBasis::Ring | TrafficBasis::Tree)
     }
@@ -70,19 +71,19 @@ impl TrafficBasis {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointId(u32);
 
-/// How often, and how many bytes.
+/// Numbers of calls and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TrafficSum {
     /// Calls, copies or accesses.
     pub calls: u64,
-    /// Their bytes, those that are known.
+    /// The known bytes.
     pub bytes: u128,
-    /// Those of `calls` whose bytes are not known.
+    /// Calls among these without known bytes.
     pub unknown: u64,
 }
 
 impl TrafficSum {
-    /// So many calls, of so many bytes together if that is known.
+    /// Returns the sum of calls with these bytes together, if they are known.
     pub fn from_calls(calls: u64, bytes: Option<u128>) -> TrafficSum {
         TrafficSum {
             calls,
@@ -91,20 +92,20 @@ impl TrafficSum {
         }
     }
 
-    /// Adds others.
+    /// Adds another sum.
     pub fn add_sum(&mut self, other: TrafficSum) {
         self.calls = self.calls.saturating_add(other.calls);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.unknown = self.unknown.saturating_add(other.unknown);
     }
 
-    /// The bytes, where all of them are known.
+    /// The bytes, if all are known.
     pub fn all_bytes(&self) -> Option<u128> {
         (self.unknown == 0).then_some(self.bytes)
     }
 }
 
-/// What is counted in a cell.
+/// The unit of a cell's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TrafficUnit {
     /// Bytes.
@@ -115,7 +116,7 @@ pub enum TrafficUnit {
 }
 
 impl TrafficUnit {
-    /// What a sum comes to.
+    /// Returns the value of a sum.
     pub fn value_of(self, sum: &TrafficSum) -> u128 {
         match self {
             TrafficUnit::Bytes => sum.bytes,
@@ -132,35 +133,35 @@ impl TrafficUnit {
     }
 }
 
-/// What tells cells apart: step, from, to and basis.
+/// A cell's key: step, from, to and source.
 type MatrixCellKey = (Option<u64>, EndpointId, EndpointId, TrafficBasis);
 
-/// Who sends to whom.
+/// The traffic between ends.
 #[derive(Debug, Default)]
 pub struct TrafficMatrix {
     ends: Interner<Endpoint>,
-    /// The host of each end; empty where it is not known.
+    /// The host of each end; empty if unknown.
     hosts: Vec<HostLabel>,
     cells: FxHashMap<MatrixCellKey, TrafficSum>,
 }
 
-/// A cell in its place.
+/// A cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatrixCell<'m> {
-    /// The step, where rows are by step and it is known.
+    /// The step, if rows are by step and it is known.
     pub step: Option<u64>,
-    /// Who sends.
+    /// The sender.
     pub from: &'m Endpoint,
-    /// Who receives.
+    /// The receiver.
     pub to: &'m Endpoint,
-    /// How it is known.
+    /// Its source.
     pub basis: TrafficBasis,
-    /// How much.
+    /// Its calls and bytes.
     pub sum: TrafficSum,
 }
 
 impl TrafficMatrix {
-    /// The number of an end; `host` is where it is, empty where that is not known.
+    /// Returns the number of an end; `host` is empty if unknown.
     pub fn intern_endpoint(&mut self, end: Endpoint, host: &HostLabel) -> EndpointId {
         let at = self.ends.intern(end);
         if self.hosts.len() <= at as usize {
@@ -173,7 +174,8 @@ impl TrafficMatrix {
     pub fn add_to_cell(
         &mut self,
         step: Option<u64>,
-        (from, to): (EndpointId, EndpointId),
+        from: EndpointId,
+        to: EndpointId,
         basis: TrafficBasis,
         sum: TrafficSum,
     ) {
@@ -185,17 +187,17 @@ impl TrafficMatrix {
         }
     }
 
-    /// True where nothing was added.
+    /// True if it has no cells.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// How many cells there are.
+    /// The number of cells.
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// The cells by step (one that is not known comes last), from, to and basis.
+    /// Returns the cells by step (unknown steps last), sender, receiver and source.
     pub fn entries(&self) -> Vec<MatrixCell<'_>> {
         let order = self.sorted_positions();
         let place = |end: EndpointId| order.get(end.0 as usize).copied().unwrap_or(0);
@@ -213,7 +215,7 @@ impl TrafficMatrix {
         keys.into_iter().map(entry).collect()
     }
 
-    /// The place of each end among all.
+    /// The position of each end in sorted order.
     fn sorted_positions(&self) -> Vec<u32> {
         let ends = self.ends.items();
         let mut sorted: Vec<u32> = (0_u32..).take(ends.len()).collect();
@@ -227,7 +229,7 @@ impl TrafficMatrix {
         order
     }
 
-    /// The same with hosts in place of their ranks and GPUs; an end whose host is not known stays.
+    /// Returns the matrix with hosts in place of their ranks and GPUs; ends without a known host stay.
     pub fn fold_to_hosts(&self) -> TrafficMatrix {
         let mut folded = TrafficMatrix::default();
         for (&(step, from, to, basis), sum) in &self.cells {
@@ -239,18 +241,18 @@ impl TrafficMatrix {
                     None => folded.intern_endpoint(end.clone(), &HostLabel::from_host(b"")),
                 }
             };
-            let ends = (end(from), end(to));
-            folded.add_to_cell(step, ends, basis, *sum);
+            let (from, to) = (end(from), end(to));
+            folded.add_to_cell(step, from, to, basis, *sum);
         }
         folded
     }
 
-    /// Only what `keep` says of the basis.
+    /// Keeps the cells with sources that `keep` accepts.
     pub fn retain_bases(&mut self, keep: impl Fn(TrafficBasis) -> bool) {
         self.cells.retain(|(.., basis), _| keep(*basis));
     }
 
-    /// What all cells of each basis come to.
+    /// Returns the sum of each source's cells.
     pub fn totals_by_basis(&self) -> Vec<(TrafficBasis, TrafficSum)> {
         let mut totals = Vec::new();
         for basis in TrafficBasis::ALL {
@@ -264,7 +266,7 @@ impl TrafficMatrix {
         totals
     }
 
-    /// A row for each cell, made when it is written: there may be millions.
+    /// Returns a row for each cell, made when it is written: there may be millions.
     pub fn sheet(&self, by_step: bool) -> Sheet<'_> {
         let entries = self.entries();
         let step = by_step.then_some("step");
@@ -297,9 +299,6 @@ impl TrafficMatrix {
     }
 }
 
-/// Rows that are made together.
-const MATRIX_ROWS_PER_BATCH: usize = 4096;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,23 +316,25 @@ mod tests {
             .map(|rank| matrix.intern_endpoint(Endpoint::Rank(rank), &host("a")))
             .collect();
         for (from, to) in [(0, 1), (1, 2), (0, 1)] {
-            let ends = (ranks[from], ranks[to]);
             matrix.add_to_cell(
                 None,
-                ends,
+                ranks[from],
+                ranks[to],
                 TrafficBasis::Sent,
                 TrafficSum::from_calls(2, Some(10)),
             );
         }
         matrix.add_to_cell(
             Some(7),
-            (unknown, ranks[1]),
+            unknown,
+            ranks[1],
             TrafficBasis::Ring,
             TrafficSum::from_calls(1, None),
         );
         matrix.add_to_cell(
             Some(7),
-            (unknown, ranks[1]),
+            unknown,
+            ranks[1],
             TrafficBasis::Ring,
             TrafficSum::default(),
         );

@@ -1,4 +1,4 @@
-//! What GPUs copied: from one device to another, or to and from a host's memory.
+//! Copies by GPUs, between devices, or to and from a host's memory.
 
 use super::EndpointLevel;
 use super::cells::{TrafficBasis, TrafficMatrix, TrafficSum};
@@ -19,13 +19,13 @@ enum CopyEndpoint {
 /// The copies of one input.
 #[derive(Debug, Default)]
 pub(super) struct GpuCopies {
-    /// By process and both sides.
+    /// Sums by process, source and target.
     between: BTreeMap<(Option<u64>, CopyEndpoint, CopyEndpoint), TrafficSum>,
-    /// Copies of which it is not known from where or to where.
+    /// Copies without a known source or target.
     unknown: u64,
     devices: BTreeSet<u32>,
     session: RecorderSession,
-    /// What the input lacks.
+    /// Notes on gaps of the input.
     pub(super) notes: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl GpuVisitor for GpuCopies {
     }
 }
 
-/// From where to where a copy goes: by its direction, in which A is an array on the GPU.
+/// Returns the source and the target of a copy by its direction, in which A is an array on the GPU.
 fn copy_endpoints(activity: &GpuActivity<'_>) -> Option<(CopyEndpoint, CopyEndpoint)> {
     let direction = activity.name;
     let direction = direction.strip_prefix(b"unified ").unwrap_or(direction);
@@ -88,7 +88,7 @@ pub(super) fn add_copies(
     for copies in inputs {
         unknown = unknown.saturating_add(copies.unknown);
         let host = HostLabel::from_host(&copies.session.host);
-        // A trace of one rank with one GPU: that is the rank's.
+        // The only GPU of a trace of one rank belongs to that rank.
         let only = copies.session.rank.filter(|_| copies.devices.len() == 1);
         for ((pid, from, to), sum) in copies.between {
             let mut end = |side: CopyEndpoint| {
@@ -106,8 +106,8 @@ pub(super) fn add_copies(
                 };
                 matrix.intern_endpoint(end, &host)
             };
-            let between = (end(from), end(to));
-            matrix.add_to_cell(None, between, TrafficBasis::Copied, sum);
+            let (from, to) = (end(from), end(to));
+            matrix.add_to_cell(None, from, to, TrafficBasis::Copied, sum);
         }
     }
     if unknown > 0 {

@@ -8,8 +8,8 @@ use crate::report::escape_for_terminal;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// Writes the graph. Steps are added up. The wider an edge, the more of the `unit` it carries; what is a
-/// model is dashed.
+/// Writes the graph, with all steps together. An edge's width is in proportion to its `unit`; modelled edges
+/// are dashed.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -58,7 +58,7 @@ fn write_dot_lines(
     }
     for ((from, to, basis), sum) in edges {
         let n = unit.value_of(&sum);
-        // In hundredths of the widest.
+        // Hundredths of the widest edge.
         let width = n.saturating_mul(100).checked_div(most).unwrap_or(0).max(10);
         let style = if basis.is_model() {
             ", style=dashed"
@@ -77,7 +77,7 @@ fn write_dot_lines(
     writeln!(out, "}}")
 }
 
-/// An end's name inside a quoted string.
+/// Returns an end's name for a quoted string.
 fn quoted_endpoint_name(end: &Endpoint) -> String {
     let text = match end {
         Endpoint::Unknown => b"unknown".to_vec(),

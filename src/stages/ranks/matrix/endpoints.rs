@@ -1,13 +1,13 @@
-//! The ends of a matrix: who sends, and who receives.
+//! The ends of a matrix: senders and receivers.
 
 use std::cmp::Ordering;
 
-/// A name whose numbers sort as people count: `node2` before `node10`.
+/// A name with numbers in natural order: `node2` before `node10`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostLabel(Box<[u8]>);
 
 impl HostLabel {
-    /// That of a host.
+    /// Returns the label of a host.
     pub fn from_host(name: &[u8]) -> HostLabel {
         HostLabel(name.into())
     }
@@ -17,7 +17,7 @@ impl HostLabel {
         &self.0
     }
 
-    /// True where none is known.
+    /// True if the host is unknown.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -38,7 +38,7 @@ impl Ord for HostLabel {
     }
 }
 
-/// One end of a cell: who sends, or who receives.
+/// One end of a cell: a sender or a receiver.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Endpoint {
     /// A rank of the job.
@@ -47,16 +47,16 @@ pub enum Endpoint {
     Host(HostLabel),
     /// A GPU of a host; the host may be unknown.
     Gpu(HostLabel, u64),
-    /// A rank of a communicator, whose rank in the job is not known.
+    /// A rank of a communicator with an unknown rank in the job.
     Member(HostLabel, u32),
     /// The memory of a host; the host may be unknown.
     Memory(HostLabel),
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
 impl Endpoint {
-    /// As it is written.
+    /// Returns the end's text in tables.
     pub fn to_text(&self) -> Vec<u8> {
         match self {
             Endpoint::Rank(rank) => rank.to_string().into_bytes(),

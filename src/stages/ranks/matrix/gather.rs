@@ -1,4 +1,4 @@
-//! One walk over all inputs: their calls, who is in which communicator, rings and trees, copies.
+//! One walk over all inputs: calls, members of communicators, rings and trees, copies.
 
 use super::copies::GpuCopies;
 use crate::count::calls::{CountedCalls, Options as Read, Progress, finish_counts};
@@ -21,7 +21,7 @@ use crate::stages::net::NetSummary;
 use crate::stages::run_snapshot::{RunSnapshot, SnapshotPartial};
 use crate::stages::tuning::tuning_stage::TuningStage as Tuning;
 
-/// What distinguishes calls.
+/// Returns the tally options of the matrix.
 pub(crate) fn matrix_tally_options(steps: bool) -> tally::Options {
     tally::Options {
         sizing: SizeKey::Count,
@@ -29,7 +29,7 @@ pub(crate) fn matrix_tally_options(steps: bool) -> tally::Options {
     }
 }
 
-/// What all inputs tell.
+/// The contents of all inputs.
 pub(super) struct GatheredTraffic {
     pub(super) calls: CountedCalls,
     /// Each process's view of its communicators.
@@ -37,7 +37,7 @@ pub(super) struct GatheredTraffic {
     pub(super) processes: Vec<SpeakerProcess>,
     pub(super) net: NetSummary,
     pub(super) tuning: Tuning,
-    /// Of each input that has some.
+    /// The copies of each input that has some.
     pub(super) copies: Vec<GpuCopies>,
 }
 
@@ -45,14 +45,14 @@ pub(super) struct TrafficGatherer<'o> {
     read: &'o Read,
     options: &'o tally::Options,
     kept: RunSnapshot,
-    /// By merged member.
+    /// Calls of logs by merged member.
     logged: CellGatherer,
     /// The calls of tables.
     rows: RowCounts,
     pub(super) present: PresentSteps,
     pub(super) methods: PlacementMethods,
     copies: Vec<GpuCopies>,
-    /// Records of GPUs of which a log inside was read.
+    /// Records of GPUs that contain a log, which was read.
     around: Vec<InputName>,
 }
 
@@ -124,7 +124,7 @@ impl InputStage for TrafficGatherer<'_> {
 }
 
 impl<'o> TrafficGatherer<'o> {
-    /// Nothing of so many inputs yet.
+    /// Begins with this number of inputs.
     pub(super) fn new(
         read: &'o Read,
         options: &'o tally::Options,
@@ -143,7 +143,7 @@ impl<'o> TrafficGatherer<'o> {
         }
     }
 
-    /// Takes the copies of a record of GPUs.
+    /// Adds the copies of a record of GPUs.
     fn add_gpu_copies<V>(&mut self, input: &OpenInput<V>, report: &Report) -> Result<()> {
         let mut copies = GpuCopies::default();
         input.read_gpu_timeline(&mut copies)?;
@@ -154,10 +154,10 @@ impl<'o> TrafficGatherer<'o> {
         Ok(())
     }
 
-    /// Takes the copies of records whose calls are in the log inside.
+    /// Adds the copies of records that contain a log.
     ///
     /// # Errors
-    /// One cannot be read any more.
+    /// A record can no longer be read.
     pub(super) fn add_copies_beside_logs(&mut self, read: &Read, report: &Report) -> Result<()> {
         for origin in std::mem::take(&mut self.around) {
             let known = open::open_input::<()>(&origin, read.source, Provides::GPU)?;
@@ -166,7 +166,7 @@ impl<'o> TrafficGatherer<'o> {
         Ok(())
     }
 
-    /// All inputs are read: adds the calls that were held until now.
+    /// Adds the calls that were held until all inputs were read.
     pub(super) fn add_held_calls(&mut self, merged: &MergedMembers) {
         let wanted = |timeline: &StepTimeline, gap: usize| self.read.counts_gap(timeline, gap);
         if let Some((timeline, methods)) = self.kept.tally.count_held(merged, wanted) {
@@ -176,7 +176,7 @@ impl<'o> TrafficGatherer<'o> {
         self.present.merge(&self.rows.present);
     }
 
-    /// Adds what the tally has counted.
+    /// Adds the calls that the tally has counted.
     fn add_counted_calls(&mut self, timeline: &StepTimeline) {
         let step_of = |gap: usize| timeline.step_of(gap).map(TrainStep::key);
         let logged = &mut self.logged;

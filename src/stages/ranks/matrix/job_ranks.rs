@@ -16,23 +16,23 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct JobRanks(BTreeMap<CommId, Vec<u32>>);
 
 impl JobRanks {
-    /// True where none is known.
+    /// True if no rank is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Those of a communicator's members, by their ranks in it.
+    /// The ranks in the job of a communicator's members, in the order of their ranks there.
     pub(crate) fn ranks_of_members(&self, id: &CommId) -> Option<&[u32]> {
         self.0.get(id).map(|members| &members[..])
     }
 
-    /// All of them, in order.
+    /// All ranks of the job, in order.
     pub(crate) fn iter_ranks(&self) -> impl Iterator<Item = u32> {
         let all: BTreeSet<u32> = self.0.values().flatten().copied().collect();
         all.into_iter()
     }
 
-    /// The communicators, the largest first.
+    /// The communicators, largest first.
     pub(crate) fn iter_communicators(&self) -> impl Iterator<Item = (CommId, &[u32])> {
         let mut all: Vec<_> = self.0.iter().map(|(id, of)| (*id, &of[..])).collect();
         all.sort_by_key(|(id, members)| (std::cmp::Reverse(members.len()), *members, *id));
@@ -40,8 +40,7 @@ impl JobRanks {
     }
 }
 
-/// Reads them off all `origins`: of communicators that calls are made on, and all of whose members are
-/// known.
+/// Reads the ranks of all `origins`: those of communicators with calls, if all members are known.
 ///
 /// # Errors
 /// No input could be read.

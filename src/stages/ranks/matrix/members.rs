@@ -1,4 +1,4 @@
-//! Who is which rank of which communicator: where that is, and which rank of the job it is.
+//! The members of communicators: their hosts, GPUs and ranks in the job.
 
 use super::cells::{EndpointId, TrafficMatrix};
 use super::endpoints::{Endpoint, HostLabel};
@@ -10,28 +10,28 @@ use crate::stages::communicators::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A communicator, as far as calls tell which it is.
+/// A communicator, as far as calls identify it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum MatrixComm {
-    /// By the id that its members share.
+    /// The id that its members share.
     Id(CommId),
     /// All ranks of an MPI job.
     World,
-    /// A handle of MPI's, which may be another communicator's on another rank.
+    /// A handle of MPI's. Another rank may use it for another communicator.
     Handle(u64),
-    /// By its address in one process.
+    /// Its address in one process.
     Own(Box<[u8]>, Option<u64>, u64),
-    /// Nothing is known but its size; 0 where not even that is.
+    /// Only its size is known; 0 if unknown.
     Size(u32),
 }
 
 impl MatrixComm {
-    /// Its name in front of a rank.
+    /// Returns its name as the prefix of a rank.
     fn name_prefix(&self) -> HostLabel {
         HostLabel::from_host(self.to_text().as_bytes())
     }
 
-    /// Its name.
+    /// Returns its name.
     pub(super) fn to_text(&self) -> String {
         match self {
             MatrixComm::Id(id) => id.to_string(),
@@ -42,39 +42,39 @@ impl MatrixComm {
         }
     }
 
-    /// True where different communicators cannot be taken for one.
+    /// False if it may be several communicators.
     pub(super) fn is_known(&self) -> bool {
         matches!(self, MatrixComm::Id(_) | MatrixComm::World)
     }
 }
 
-/// Where a rank of a communicator is.
+/// The place of a rank of a communicator.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RankLocation {
-    /// The host; empty where it is not known.
+    /// The host; empty if unknown.
     pub(super) host: HostLabel,
-    /// The GPU's number there.
+    /// The GPU's number on the host.
     pub(super) gpu: Option<u64>,
     /// The rank in the job.
     pub(super) rank: Option<u32>,
 }
 
-/// Which communicators calls were made on, and who is in them.
+/// The communicators with calls, and their members.
 #[derive(Debug, Default)]
 pub(super) struct MatrixMembers {
     seats: BTreeMap<(MatrixComm, u32), RankLocation>,
-    /// By host, process and device: the rank in the job, `None` where it has several.
+    /// The rank in the job by host, process and device; `None` if there are several.
     jobs: BTreeMap<(HostLabel, Option<u64>, Option<u32>), Option<u32>>,
-    /// How many ranks a communicator has.
+    /// The size of each communicator.
     sizes: BTreeMap<CommId, u32>,
     /// Addresses that are communicators of all ranks of an MPI job.
     worlds: BTreeSet<u64>,
-    /// Ends that are no rank of the job, though ranks of the job are asked for.
+    /// Ends without a known rank in the job, if ranks of the job are asked for.
     pub(super) strange: BTreeSet<MatrixComm>,
 }
 
 impl MatrixMembers {
-    /// Who is who: what the logs say (`sides`), and who made the calls.
+    /// Resolves members from logs (`sides`) and from callers.
     pub(super) fn from_sides(
         mut sides: Vec<CommunicatorSide>,
         mut processes: Vec<SpeakerProcess>,
@@ -125,7 +125,7 @@ impl MatrixMembers {
     fn assign_location(&mut self, at: (MatrixComm, u32), seat: RankLocation) {
         let other = self.seats.entry(at).or_insert_with(|| seat.clone());
         if *other != seat {
-            // Where two differ in one thing, the rest is still known.
+            // If two sides differ in one value, the others are still known.
             let host = (other.host == seat.host).then(|| seat.host.clone());
             *other = RankLocation {
                 host: host.unwrap_or_else(|| HostLabel::from_host(b"")),
@@ -135,7 +135,7 @@ impl MatrixMembers {
         }
     }
 
-    /// The communicator of calls, and the rank that made them.
+    /// Returns the communicator and the rank of a caller.
     pub(super) fn caller_of(&self, made: &RankCalls<'_>) -> (MatrixComm, Option<u32>) {
         let who = made.who;
         let comm = match (who.comm_id, who.comm) {
@@ -150,13 +150,14 @@ impl MatrixMembers {
         (comm, who.rank)
     }
 
-    /// The ranks in the job of each communicator's members, by their ranks in it, where all are known.
+    /// Returns the ranks in the job of each communicator's members, in the order of their ranks there, if all
+    /// are known.
     pub(super) fn whole_communicators(&self) -> BTreeMap<CommId, Vec<u32>> {
         let mut all: BTreeMap<CommId, Vec<u32>> = BTreeMap::new();
         for ((comm, rank), seat) in &self.seats {
             if let MatrixComm::Id(id) = comm {
                 let known = all.entry(*id).or_default();
-                // They come in order: a gap leaves the list too short.
+                // They are in order: a gap leaves the list too short.
                 if let Some(job) = seat.rank.filter(|_| known.len() == *rank as usize) {
                     known.push(job);
                 }
@@ -166,13 +167,13 @@ impl MatrixMembers {
         all
     }
 
-    /// The rank in the job of a process's device.
+    /// Returns the rank in the job of a process's device.
     pub(super) fn job_rank(&self, host: &HostLabel, pid: Option<u64>, device: u32) -> Option<u32> {
         let of = self.jobs.get(&(host.clone(), pid, Some(device)));
         of.copied().flatten()
     }
 
-    /// The end that a rank of a communicator is.
+    /// Returns the end of a rank of a communicator.
     pub(super) fn endpoint_of_rank(
         &mut self,
         matrix: &mut TrafficMatrix,
@@ -184,17 +185,17 @@ impl MatrixMembers {
             return matrix.intern_endpoint(Endpoint::Unknown, &HostLabel::from_host(b""));
         };
         let seat = self.seats.get(&(comm.clone(), rank)).cloned();
-        // One whose log is not there is the job's rank all the same.
+        // A rank without a log is still the job's rank.
         let of_world = (*comm == MatrixComm::World).then(|| RankLocation {
             host: HostLabel::from_host(b""),
             gpu: None,
             rank: Some(rank),
         });
         let seat = seat.or(of_world);
-        self.endpoint_at_location(matrix, ends, (comm, Some(rank)), seat)
+        self.endpoint_at_location(matrix, ends, comm, Some(rank), seat)
     }
 
-    /// The end that made these calls.
+    /// Returns the end of a caller.
     pub(super) fn endpoint_of_caller(
         &mut self,
         matrix: &mut TrafficMatrix,
@@ -204,13 +205,10 @@ impl MatrixMembers {
         let (comm, rank) = self.caller_of(made);
         match rank {
             Some(_) => self.endpoint_of_rank(matrix, ends, &comm, rank),
-            // Its host and GPU are known all the same.
-            None => self.endpoint_at_location(
-                matrix,
-                ends,
-                (&comm, None),
-                Some(location_of_caller(made)),
-            ),
+            // Its host and GPU are known.
+            None => {
+                self.endpoint_at_location(matrix, ends, &comm, None, Some(location_of_caller(made)))
+            }
         }
     }
 
@@ -218,7 +216,8 @@ impl MatrixMembers {
         &mut self,
         matrix: &mut TrafficMatrix,
         ends: EndpointLevel,
-        (comm, rank): (&MatrixComm, Option<u32>),
+        comm: &MatrixComm,
+        rank: Option<u32>,
         seat: Option<RankLocation>,
     ) -> EndpointId {
         let none = HostLabel::from_host(b"");
@@ -240,9 +239,9 @@ impl MatrixMembers {
     }
 }
 
-/// The ranks of GPUs in their job. A job is what communicators connect. Its ranks are those of the first
-/// communicator that has all its GPUs, and all of whose members are known: where some are not, it may
-/// be a part of the job.
+/// Returns the ranks of GPUs in their job. A job is a set of connected communicators. Its ranks are those of
+/// the first communicator that has all its GPUs, if all members are known: otherwise, it may be a part of the
+/// job.
 fn find_job_ranks(sides: &[CommunicatorSide]) -> BTreeMap<JobGpu, u32> {
     let all = communicators::group_sides(sides);
     let named = || all.iter().filter(|c| !matches!(c.key, Named::Own(_)));
@@ -270,7 +269,7 @@ fn find_job_ranks(sides: &[CommunicatorSide]) -> BTreeMap<JobGpu, u32> {
     for at in 0..numbers.len() {
         *sizes.entry(job.find_root(at)).or_default() += 1;
     }
-    // A larger communicator shows that some of the job's ranks were not seen.
+    // A larger communicator shows that the inputs lack some ranks of the job.
     let mut largest: BTreeMap<usize, usize> = BTreeMap::new();
     for communicator in named() {
         if let (Some((gpu, _)), Some(n)) = (members(communicator).first(), communicator.nranks) {
@@ -301,7 +300,7 @@ fn find_job_ranks(sides: &[CommunicatorSide]) -> BTreeMap<JobGpu, u32> {
     ranks
 }
 
-/// Who made calls, as they themselves tell.
+/// Returns the callers of calls.
 fn location_of_caller(made: &RankCalls<'_>) -> RankLocation {
     RankLocation {
         host: HostLabel::from_host(&made.who.host),
@@ -310,7 +309,7 @@ fn location_of_caller(made: &RankCalls<'_>) -> RankLocation {
     }
 }
 
-/// Adds sides that only calls tell of: tables have no INIT lines.
+/// Adds sides for callers of tables, which have no INIT lines.
 fn add_sides_of_calls(
     sides: &mut Vec<CommunicatorSide>,
     processes: &mut Vec<SpeakerProcess>,
@@ -350,8 +349,9 @@ fn add_sides_of_calls(
     }
 }
 
-/// The addresses of MPI's communicator of all ranks: those of the largest, if each rank has one. Each
-/// process has addresses of its own, and a message does not tell the size of its communicator.
+/// Returns the addresses of MPI's communicator of all ranks: the addresses of the largest communicator, if each
+/// rank has one. Each process has addresses of its own, and a message does not have the size of its
+/// communicator.
 fn find_mpi_worlds(calls: &[RankCalls<'_>]) -> BTreeSet<u64> {
     let all = || {
         let those = calls.iter().filter(|made| made.is_mpi());

@@ -1,26 +1,26 @@
-//! Messages: Send and Recv, each counted once, and operations in which each pair of ranks exchanges a
-//! part by definition.
+//! Messages: Send and Recv, each counted once, and operations that exchange a part between each pair of ranks.
 
 use super::cells::{TrafficBasis, TrafficMatrix, TrafficSum};
 use super::members::{MatrixComm, MatrixMembers};
 use super::{EndpointLevel, RankCalls};
 use crate::grammar::values::{OpKind, op_kind};
 use crate::report::{Report, count_phrase};
+use crate::stages::matrix::limits::MAX_EXCHANGED_PAIRS;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The name of an operation without what RCCL's MSCCL++ puts in front of it.
+/// Returns an operation's name without the prefix of RCCL's MSCCL++.
 fn strip_mscclpp_prefix(op: &[u8]) -> &[u8] {
     op.strip_prefix(b"mscclpp_nccl").unwrap_or(op)
 }
 
-/// What both ends of a pair recorded.
+/// The records of both ends of a pair.
 #[derive(Debug, Default)]
 struct PairRecords {
     sent: TrafficSum,
     expected: TrafficSum,
 }
 
-/// The ranks that have a call in the inputs, by communicator.
+/// Returns the ranks with a call in the inputs, by communicator.
 pub(super) fn ranks_with_calls(
     calls: &[RankCalls<'_>],
     members: &MatrixMembers,
@@ -29,8 +29,8 @@ pub(super) fn ranks_with_calls(
     who.filter_map(|(comm, rank)| Some((comm, rank?))).collect()
 }
 
-/// Adds Send and Recv. A message is recorded by both ends: the sender's record counts, and the
-/// receiver's only where the inputs have no call of the sender on that communicator.
+/// Adds Send and Recv. Both ends record a message: the sender's record counts, and the receiver's only if the
+/// inputs have no call of the sender on that communicator.
 pub(super) fn add_messages(
     matrix: &mut TrafficMatrix,
     ends: EndpointLevel,
@@ -50,7 +50,7 @@ pub(super) fn add_messages(
         if op_kind(made.op) == OpKind::Send {
             let from = members.endpoint_of_caller(matrix, ends, made);
             let to = members.endpoint_of_rank(matrix, ends, &comm, peer);
-            matrix.add_to_cell(made.step, (from, to), TrafficBasis::Sent, sum);
+            matrix.add_to_cell(made.step, from, to, TrafficBasis::Sent, sum);
             if let (Some(rank), Some(peer)) = (rank, peer) {
                 pairs
                     .entry((comm, rank, peer))
@@ -65,17 +65,17 @@ pub(super) fn add_messages(
             (Some(rank), Some(peer)) if !heard.contains(&(comm.clone(), peer)) => {
                 let from = members.endpoint_of_rank(matrix, ends, &comm, Some(peer));
                 let to = members.endpoint_of_rank(matrix, ends, &comm, Some(rank));
-                matrix.add_to_cell(made.step, (from, to), TrafficBasis::Received, sum);
+                matrix.add_to_cell(made.step, from, to, TrafficBasis::Received, sum);
             }
             (Some(rank), Some(peer)) => {
                 let both = pairs.entry((comm, peer, rank)).or_default();
                 both.expected.add_sum(sum);
             }
-            // Its sender's record may be in the inputs.
+            // The inputs may have the sender's record.
             _ => nobodys = nobodys.saturating_add(made.calls),
         }
     }
-    // Where an input has only Sends, or the log of a rank is not there, there is no comparison.
+    // Pairs are not compared if an input has only Sends, or a rank's log is missing.
     let known = |(comm, _, to): &(MatrixComm, u32, u32)| {
         comm.is_known() && receives.contains(&(comm.clone(), *to))
     };
@@ -97,7 +97,7 @@ fn count_with_verb(n: u64, what: &str) -> String {
     )
 }
 
-/// Reports the pairs of ranks of which one sent something else than the other expected.
+/// Reports the pairs of ranks that differ in their records.
 fn report_pair_differences<'p>(
     pairs: impl Iterator<Item = (&'p (MatrixComm, u32, u32), &'p PairRecords)>,
     report: &Report,
@@ -121,19 +121,16 @@ fn report_pair_differences<'p>(
     ));
 }
 
-/// Pairs that are added at most, in all: an AlltoAll of 2,048 ranks has as many. A line may say any size.
-const MAX_EXCHANGED_PAIRS: u64 = 1 << 22;
-
-/// Operations of a rank that exchange a part with others: by step, communicator, rank, operation and root.
+/// Operations that exchange parts, by step, communicator, rank, operation and root.
 type ExchangesByRank = BTreeMap<
     (Option<u64>, MatrixComm, u32),
     BTreeMap<(ExchangeKind, Option<u32>), (TrafficSum, u32)>,
 >;
 
-/// What is exchanged.
+/// An operation that exchanges parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ExchangeKind {
-    /// Each rank sends a part to each other.
+    /// Each rank sends a part to each other rank.
     AlltoAll,
     /// Each rank sends its part to the root.
     Gather,
@@ -141,9 +138,8 @@ enum ExchangeKind {
     Scatter,
 }
 
-/// Adds AlltoAll, Gather and Scatter: what each rank sends to each other, by definition. What a rank
-/// keeps is not sent. Of ranks without a call in the inputs those of the lowest rank with some are taken,
-/// since all ranks make the same calls.
+/// Adds AlltoAll, Gather and Scatter by their definition, without the parts that ranks keep. A rank without a
+/// call in the inputs takes the calls of the lowest rank that has some, since all ranks make equal calls.
 pub(super) fn add_pairwise_exchanges(
     matrix: &mut TrafficMatrix,
     ends: EndpointLevel,
@@ -190,14 +186,14 @@ pub(super) fn add_pairwise_exchanges(
                 let root_seat = root.and_then(|root| seats.get(root as usize)).copied();
                 match (what, root_seat) {
                     (ExchangeKind::Gather, Some(to)) if root != Some(rank) => {
-                        matrix.add_to_cell(step, (from, to), TrafficBasis::Pairs, sum);
+                        matrix.add_to_cell(step, from, to, TrafficBasis::Pairs, sum);
                     }
                     (ExchangeKind::AlltoAll, _) => for_each_other(&seats, rank, |to| {
-                        matrix.add_to_cell(step, (from, to), TrafficBasis::Pairs, sum);
+                        matrix.add_to_cell(step, from, to, TrafficBasis::Pairs, sum);
                     }),
                     (ExchangeKind::Scatter, _) if root == Some(rank) => {
                         for_each_other(&seats, rank, |to| {
-                            matrix.add_to_cell(step, (from, to), TrafficBasis::Pairs, sum);
+                            matrix.add_to_cell(step, from, to, TrafficBasis::Pairs, sum);
                         });
                     }
                     _ => {}
@@ -214,7 +210,7 @@ pub(super) fn add_pairwise_exchanges(
     }
 }
 
-/// What each rank exchanges, and how many calls do not tell it.
+/// Returns the exchanges of each rank, and the number of calls without known ranks or bytes.
 fn collect_exchanges(
     calls: &[RankCalls<'_>],
     members: &mut MatrixMembers,

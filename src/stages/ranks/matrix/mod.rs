@@ -1,17 +1,17 @@
-//! nccl-matrix: who sends to whom, how often and how much.
+//! nccl-matrix: the traffic between ranks, GPUs or hosts.
 //!
 //! | | |
 //! |---|---|
-//! | [`endpoints`] | who sends, and who receives |
-//! | `cells` | the matrix, and what is known of a cell |
+//! | [`endpoints`] | senders and receivers |
+//! | `cells` | the matrix and its cells |
 //! | `gather` | one walk over all inputs: calls, members, rings and trees, copies |
 //! | `members` | which rank of the job, GPU or host a rank of a communicator is |
-//! | `messages` | what Send and Recv, and operations between pairs, put into cells |
-//! | `model` | what rings and trees would carry |
-//! | `copies` | what GPUs copied |
+//! | `messages` | cells of Send and Recv, and of operations between pairs |
+//! | `model` | modelled traffic over rings and trees |
+//! | `copies` | copies by GPUs |
 //! | [`snoopie`] | the accesses that Snoopie records |
-//! | `ranks` | the ranks of the job by communicator, for stages that need no matrix |
-//! | [`dot`], [`text_map`], [`svg_heat_map`] | the matrix for Graphviz, to look at, and as SVG |
+//! | `job_ranks` | the ranks of the job by communicator, for stages that need no matrix |
+//! | [`dot`], [`text_map`], [`svg_heat_map`] | the matrix for Graphviz, for terminals, and as SVG |
 
 pub mod cells;
 mod copies;
@@ -25,6 +25,7 @@ pub mod svg_heat_map;
 pub mod text_map;
 
 mod job_ranks;
+mod limits;
 pub mod snoopie;
 #[cfg(test)]
 mod tests;
@@ -48,7 +49,7 @@ pub(crate) use gather::matrix_tally_options;
 pub(crate) use job_ranks::{JobRanks, read_job_ranks};
 use members::MatrixMembers;
 
-/// What the ends of a cell are.
+/// The level of a cell's ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EndpointLevel {
     /// Ranks of the job.
@@ -60,14 +61,14 @@ pub enum EndpointLevel {
     Hosts,
 }
 
-/// What is asked for.
+/// Options of the matrix.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// What the ends of a cell are.
+    /// The level of a cell's ends.
     pub ends: EndpointLevel,
     /// Rows are by step.
     pub by_step: bool,
-    /// Only what is recorded, and no model.
+    /// Leaves out modelled traffic.
     pub recorded: bool,
     /// Snoopie recorded every n-th packet; 0 and 1 for all.
     pub sampling: u64,
@@ -104,7 +105,7 @@ impl RankCalls<'_> {
     }
 }
 
-/// All calls, each with who made it.
+/// Returns all calls, each with its caller.
 fn list_rank_calls(calls: &CountedCalls) -> Vec<RankCalls<'_>> {
     let of = |((step, key), value): ((Option<u64>, crate::count::tally::CallKey), _)| {
         let value: crate::count::tally::CallVolume = value;
@@ -145,7 +146,11 @@ pub fn read_matrix(
                 "Snoopie's logs have no times and no steps: there is no matrix by step".to_owned(),
             ));
         }
-        let how = (read.source, read.log.strict, options.sampling);
+        let how = snoopie::SnoopieReadOptions {
+            source: read.source,
+            strict: read.log.strict,
+            sampling: options.sampling,
+        };
         let runs = snoopie::SnoopieRuns::read(&accessed, how, report, progress)?;
         snoopie::add_accesses(&mut matrix, &runs, report);
         if origins.is_empty() {
@@ -180,13 +185,13 @@ pub fn read_matrix(
         net: &found.net,
         tuning: &found.tuning,
     };
-    fill_matrix(&mut matrix, (told, found.copies), options, report);
+    fill_matrix(&mut matrix, told, found.copies, options, report);
     Ok(matrix)
 }
 
-/// What logs tell of who sends to whom.
+/// The contents of logs from which traffic follows.
 pub(crate) struct TrafficSources<'t> {
-    /// As [`tally`] distinguishes them.
+    /// Calls as [`matrix_tally_options`] distinguishes them.
     pub(crate) calls: &'t CountedCalls,
     /// Each process's view of its communicators.
     pub(crate) sides: Vec<CommunicatorSide>,
@@ -195,21 +200,22 @@ pub(crate) struct TrafficSources<'t> {
     pub(crate) tuning: &'t Tuning,
 }
 
-/// The matrix of what was read already.
+/// Returns the matrix of inputs that were read already.
 pub(crate) fn build_matrix(
     told: TrafficSources<'_>,
     options: &Options,
     report: &Report,
 ) -> TrafficMatrix {
     let mut matrix = TrafficMatrix::default();
-    fill_matrix(&mut matrix, (told, Vec::new()), options, report);
+    fill_matrix(&mut matrix, told, Vec::new(), options, report);
     matrix
 }
 
-/// Adds what inputs tell.
+/// Adds the traffic of all inputs.
 fn fill_matrix(
     matrix: &mut TrafficMatrix,
-    (told, copies): (TrafficSources<'_>, Vec<GpuCopies>),
+    told: TrafficSources<'_>,
+    copies: Vec<GpuCopies>,
     options: &Options,
     report: &Report,
 ) {
@@ -218,11 +224,19 @@ fn fill_matrix(
         calls.iter_mut().for_each(|made| made.step = None);
     }
     let mut members = MatrixMembers::from_sides(told.sides, told.processes, &calls);
-    let (ends, of) = (options.ends, (told.net, told.tuning));
+    let ends = options.ends;
     messages::add_messages(matrix, ends, &calls, &mut members, report);
     if !options.recorded {
         messages::add_pairwise_exchanges(matrix, ends, &calls, &mut members, report);
-        model::add_modelled_traffic(matrix, ends, &calls, of, &mut members, report);
+        model::add_modelled_traffic(
+            matrix,
+            ends,
+            &calls,
+            told.net,
+            told.tuning,
+            &mut members,
+            report,
+        );
     }
     copies::add_copies(matrix, ends, copies, &members, report);
     report_matrix_notes(matrix, options, &members, report);

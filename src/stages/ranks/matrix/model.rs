@@ -1,11 +1,11 @@
-//! What collectives would send over the rings and trees of their communicators: a model, by definition of
-//! the algorithms.
+//! Models the traffic of collectives over the rings and trees of their communicators, by definition of the
+//! algorithms.
 //!
 //! Over a ring of `n` ranks each rank sends to the next, for each call of `x` bytes: AllReduce
-//! `2(n-1)/n x`; AllGather and ReduceScatter `(n-1) x`, where `x` is what one rank gives or gets; Broadcast and
-//! Reduce `x`, but for the hop that would close the ring at the root. Over a tree an AllReduce sends `x` up and
-//! `x` down each edge. A call is spread equally over the channels of its communicator, each of which has
-//! one ring and one tree.
+//! `2(n-1)/n x`; AllGather and ReduceScatter `(n-1) x`, where `x` is one rank's part; Broadcast and Reduce `x`,
+//! except over the hop that closes the ring at the root. Over a tree an AllReduce sends `x` up and `x` down
+//! each edge. A call is spread equally over the channels of its communicator. Each channel has one ring and one
+//! tree.
 
 use super::cells::{EndpointId, TrafficBasis, TrafficMatrix, TrafficSum};
 use super::members::{MatrixComm, MatrixMembers};
@@ -21,22 +21,22 @@ use crate::stages::tuning::burst::ServingMethod;
 use crate::stages::tuning::tuning_stage::TuningStage as Tuning;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The hops of a communicator, by the rank that they begin at: channel and next rank.
+/// The hops of a communicator by first rank: channel and next rank.
 #[derive(Debug, Default)]
 struct ChannelHops {
     rings: BTreeMap<u32, Vec<(u32, u32)>>,
-    /// Up and down.
+    /// Hops up and down.
     trees: BTreeMap<u32, Vec<(u32, u32)>>,
-    /// Channels that have a tree.
+    /// Channels with a tree.
     channels: BTreeSet<u32>,
 }
 
-/// What serves calls, as far as a model knows it.
+/// The algorithm of a call in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ModelRoute {
     Ring,
     Tree,
-    /// No model has it.
+    /// Not modelled.
     Other,
 }
 
@@ -50,7 +50,7 @@ impl ModelRoute {
     }
 }
 
-/// What a rank sends to each next one, over all channels.
+/// The traffic from a rank to each next rank, over all channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct HopTraffic {
     kind: OpKind,
@@ -58,7 +58,7 @@ struct HopTraffic {
     way: ModelRoute,
 }
 
-/// How many calls there are, and on which basis.
+/// Numbers of calls by the source of their algorithm.
 #[derive(Debug, Default)]
 struct ModelCoverage {
     tuned: u64,
@@ -68,19 +68,20 @@ struct ModelCoverage {
     unknown: u64,
 }
 
-/// Adds what rings and trees would carry.
+/// Adds modelled traffic.
 pub(super) fn add_modelled_traffic(
     matrix: &mut TrafficMatrix,
     ends: EndpointLevel,
     calls: &[RankCalls<'_>],
-    (net, tuning): (&NetSummary, &Tuning),
+    net: &NetSummary,
+    tuning: &Tuning,
     members: &mut MatrixMembers,
     report: &Report,
 ) {
     let all = collect_channel_hops(net);
     let heard = ranks_with_calls(calls, members);
     let (sent, told) = model_collectives(calls, &all, &TunedRoutes::from_tuning(tuning), members);
-    // Of ranks without a call those of the lowest rank with one are taken.
+    // A rank without a call takes the calls of the lowest rank that has some.
     let mut lowest: BTreeMap<(Option<u64>, &MatrixComm), u32> = BTreeMap::new();
     for (step, comm, rank) in sent.keys() {
         lowest.entry((*step, comm)).or_insert(*rank);
@@ -104,7 +105,7 @@ pub(super) fn add_modelled_traffic(
                 let edges = hops.traffic_by_next_rank(from, what, *sum);
                 let edges: Vec<_> = edges
                     .into_iter()
-                    .map(|(to, sum)| ((end(from), end(to)), sum))
+                    .map(|(to, sum)| (end(from), end(to), sum))
                     .collect();
                 add_modelled_edges(matrix, step, what.way, edges);
             }
@@ -113,10 +114,10 @@ pub(super) fn add_modelled_traffic(
     report_model_coverage(&told, report);
 }
 
-/// What each rank of a communicator would send in a step.
+/// The traffic of each rank of a communicator in a step.
 type ModelledTraffic = BTreeMap<(Option<u64>, MatrixComm, u32), BTreeMap<HopTraffic, TrafficSum>>;
 
-/// What goes over rings and trees, and which calls are in it and which are not.
+/// Returns the traffic over rings and trees, and the calls with and without a model.
 fn model_collectives(
     calls: &[RankCalls<'_>],
     all: &BTreeMap<MatrixComm, ChannelHops>,
@@ -149,7 +150,7 @@ fn model_collectives(
             Some(way) => (way, &mut told.tuned),
             None => (ModelRoute::Ring, &mut told.assumed),
         };
-        // Only an AllReduce goes over a tree.
+        // Only an AllReduce uses a tree.
         let way = match kind {
             OpKind::AllReduce => way,
             _ if way == ModelRoute::Tree => ModelRoute::Ring,
@@ -185,19 +186,19 @@ fn add_modelled_edges(
     matrix: &mut TrafficMatrix,
     step: Option<u64>,
     way: ModelRoute,
-    edges: Vec<((EndpointId, EndpointId), TrafficSum)>,
+    edges: Vec<(EndpointId, EndpointId, TrafficSum)>,
 ) {
     let basis = match way {
         ModelRoute::Tree => TrafficBasis::Tree,
         _ => TrafficBasis::Ring,
     };
-    for (ends, sum) in edges {
-        matrix.add_to_cell(step, ends, basis, sum);
+    for (from, to, sum) in edges {
+        matrix.add_to_cell(step, from, to, basis, sum);
     }
 }
 
 impl ChannelHops {
-    /// What a rank sends to each other one: `all` over all channels.
+    /// Returns the traffic from a rank to each other rank; `all` is that over all channels.
     fn traffic_by_next_rank(
         &self,
         from: u32,
@@ -234,7 +235,7 @@ impl ChannelHops {
     }
 }
 
-/// The rings and trees of communicators that have an id.
+/// Returns the rings and trees of communicators with an id.
 fn collect_channel_hops(net: &NetSummary) -> BTreeMap<MatrixComm, ChannelHops> {
     let mut all: BTreeMap<MatrixComm, ChannelHops> = BTreeMap::new();
     for graph in [HopGraph::Rings, HopGraph::Trees] {
@@ -256,7 +257,7 @@ fn collect_channel_hops(net: &NetSummary) -> BTreeMap<MatrixComm, ChannelHops> {
     all
 }
 
-/// How often each way serves an operation, a size of communicator and bytes.
+/// The number of lines of each route, by operation, size of communicator and bytes.
 struct TunedRoutes<'t>(BTreeMap<(&'t [u8], u32, u64), BTreeMap<ModelRoute, u64>>);
 
 impl<'t> TunedRoutes<'t> {
@@ -267,7 +268,7 @@ impl<'t> TunedRoutes<'t> {
                 continue;
             };
             let op = all.names.name_of_op(op);
-            // Up to NCCL 2.23 the lines give all ranks' bytes of a gather.
+            // Up to NCCL 2.23, the lines have all ranks' bytes of a gather.
             let bytes = match op_kind(op) {
                 OpKind::PerRank if !key.is_api() => key.bytes / u64::from(nranks.max(1)),
                 _ => key.bytes,
@@ -283,7 +284,7 @@ impl<'t> TunedRoutes<'t> {
         TunedRoutes(of)
     }
 
-    /// What serves calls: what the input says of them, or most TUNING lines of such calls.
+    /// Returns the route of calls: by the input's algorithm, or by most TUNING lines of such calls.
     fn route_of(&self, made: &RankCalls<'_>, has_no_ring: bool) -> Option<ModelRoute> {
         let told = &made.who.recorded.algo;
         if !told.is_empty() {

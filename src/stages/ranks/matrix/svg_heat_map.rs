@@ -4,12 +4,10 @@ use super::cells::{TrafficMatrix, TrafficUnit};
 use super::text_map::{FittedMatrix, describe_totals, short_number};
 use crate::output::svg::draw_picture;
 use crate::output::svg::plot::{Plot, PlotMark, PlotStrip, draw_map};
+use crate::stages::matrix::limits::MAX_PICTURE_ENDPOINTS;
 
-/// Ends that a picture shows at most.
-const MAX_PICTURE_ENDPOINTS: usize = 256;
-
-/// The heat map, with lines for above it; none of an empty matrix. More ends than it can show are folded
-/// to hosts, or the busiest are shown.
+/// Returns the heat map and lines above it; no map of an empty matrix. If there are too many ends, folds them
+/// to hosts, or shows the busiest.
 pub(crate) fn plot_matrix(
     matrix: &TrafficMatrix,
     unit: TrafficUnit,
@@ -49,7 +47,7 @@ pub(crate) fn plot_matrix(
     (notes, draw_map(&name, &rows, names))
 }
 
-/// The heat map as a file of its own; of an empty matrix only its head.
+/// Returns the heat map as a file; only its head if the matrix is empty.
 pub fn draw_matrix_svg(matrix: &TrafficMatrix, unit: TrafficUnit) -> String {
     let (notes, plot) = plot_matrix(matrix, unit);
     let plots: Vec<Plot> = plot.into_iter().collect();

@@ -1,37 +1,29 @@
-//! The matrix to look at: shades of block characters with numbers in short units, in a terminal's
-//! columns.
+//! The matrix as text: shades of block characters with short numbers, within a terminal's columns.
 
 use super::cells::{TrafficMatrix, TrafficSum, TrafficUnit};
 use super::endpoints::Endpoint;
 use crate::output::render::look::wrap_text;
 use crate::report::escape_for_terminal;
+use crate::stages::matrix::limits::{DEFAULT_MAP_COLUMNS, MAP_CELL_COLUMNS, MAX_MAP_LABEL_COLUMNS};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The columns of a page that is on no terminal.
-const DEFAULT_MAP_COLUMNS: usize = 80;
-
-/// The columns of a cell: a blank, its shade, a blank and a number.
-const MAP_CELL_COLUMNS: usize = 8;
-
-/// The columns of a name; what is longer is cut in its middle.
-const MAX_MAP_LABEL_COLUMNS: usize = 32;
-
-/// A matrix that fits a picture.
+/// A matrix that fits into a picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FittedMatrix {
     /// The names of rows and columns.
     pub names: Vec<String>,
-    /// By row and column: who sends, and who receives.
+    /// Sums by row (sender) and column (receiver).
     pub cells: BTreeMap<(usize, usize), TrafficSum>,
-    /// Rows are hosts, though ranks or GPUs were asked for.
+    /// Rows are hosts instead of ranks or GPUs.
     pub is_folded: bool,
-    /// Ends that are left out, and what goes between them and others.
+    /// The number of ends that are left out, and their traffic.
     pub left_out: (usize, TrafficSum),
 }
 
 impl FittedMatrix {
-    /// At most `fit` ends: folded to hosts if they are fewer, then the busiest. Steps are added up.
+    /// Returns at most `fit` ends, with all steps together: folded to hosts if these are fewer, then the
+    /// busiest.
     pub fn fit_matrix(
         matrix: &TrafficMatrix,
         unit: TrafficUnit,
@@ -93,14 +85,14 @@ impl FittedMatrix {
         picture
     }
 
-    /// The most of any cell.
+    /// The largest value of a cell.
     pub fn largest_cell(&self, unit: TrafficUnit) -> u128 {
         let all = self.cells.values().map(|sum| unit.value_of(sum));
         all.max().unwrap_or(0)
     }
 }
 
-/// The ends in order, and the cells by their places, over all steps and bases.
+/// Returns the ends in order, and the cells by their positions, over all steps and sources.
 fn sum_over_steps(matrix: &TrafficMatrix) -> (Vec<Endpoint>, BTreeMap<(usize, usize), TrafficSum>) {
     let entries = matrix.entries();
     let mut ends: Vec<Endpoint> = entries
@@ -118,7 +110,7 @@ fn sum_over_steps(matrix: &TrafficMatrix) -> (Vec<Endpoint>, BTreeMap<(usize, us
     (ends, cells)
 }
 
-/// An end's name in a picture.
+/// Returns an end's name for a picture.
 fn endpoint_label(end: &Endpoint) -> String {
     if *end == Endpoint::Unknown {
         return "unknown".to_owned();
@@ -136,7 +128,7 @@ fn endpoint_label(end: &Endpoint) -> String {
     }
 }
 
-/// A number in at most five characters: bytes in units of 1024, calls of 1000.
+/// Formats a number in at most five characters: bytes in units of 1024, calls of 1000.
 pub fn short_number(n: u128, unit: TrafficUnit) -> String {
     let step = match unit {
         TrafficUnit::Bytes => 1024.0,
@@ -158,7 +150,7 @@ pub fn short_number(n: u128, unit: TrafficUnit) -> String {
     "many".to_owned()
 }
 
-/// How much of the most a cell is, in four shades.
+/// Returns one of four shades for the share of the largest cell.
 fn shade_of(n: u128, most: u128) -> char {
     match n.saturating_mul(4).checked_div(most) {
         None | Some(0) if n == 0 => '·',
@@ -169,11 +161,11 @@ fn shade_of(n: u128, most: u128) -> char {
     }
 }
 
-/// The columns of the names at the side, and how many cells fit beside them.
+/// Returns the columns of the row names, and the number of cells that fit beside them.
 fn fit_columns(names: &[String], width: usize) -> (usize, usize) {
     let longest = names.iter().map(|name| name.chars().count()).max();
     let longest = longest.unwrap_or(0).max("from".len());
-    // Names that do not fit above a column have numbers.
+    // If names do not fit above columns, columns have numbers.
     let number = match longest >= MAP_CELL_COLUMNS {
         true => names.len().to_string().len() + 1,
         false => 0,
@@ -182,8 +174,7 @@ fn fit_columns(names: &[String], width: usize) -> (usize, usize) {
     (side, (width.saturating_sub(side) / MAP_CELL_COLUMNS).max(1))
 }
 
-/// The matrix as text.
-/// What is no terminal has no width, and its sentences stay whole.
+/// Draws the matrix. Without a terminal, the width is the default, and sentences are not wrapped.
 pub fn draw_text_map(matrix: &TrafficMatrix, unit: TrafficUnit, terminal: Option<usize>) -> String {
     let width = terminal.unwrap_or(DEFAULT_MAP_COLUMNS);
     let picture = FittedMatrix::fit_matrix(matrix, unit, |names| fit_columns(names, width).1);
@@ -253,7 +244,7 @@ pub fn draw_text_map(matrix: &TrafficMatrix, unit: TrafficUnit, terminal: Option
     out
 }
 
-/// A sentence in lines that fit.
+/// Wraps a sentence to the terminal.
 fn wrap_sentence(text: &str, terminal: Option<usize>, out: &mut String) {
     for line in wrap_text(text, terminal.unwrap_or(usize::MAX)) {
         out.push_str(&line);
@@ -261,7 +252,7 @@ fn wrap_sentence(text: &str, terminal: Option<usize>, out: &mut String) {
     }
 }
 
-/// What each basis comes to.
+/// Describes the sum of each source.
 pub fn describe_totals(matrix: &TrafficMatrix, unit: TrafficUnit) -> String {
     let all = matrix.totals_by_basis();
     let all = all.iter().map(|(basis, sum)| {
@@ -290,7 +281,8 @@ mod tests {
             let bytes = 1000 * (at as u128 + 1);
             matrix.add_to_cell(
                 None,
-                (from, to),
+                from,
+                to,
                 TrafficBasis::Sent,
                 TrafficSum::from_calls(1, Some(bytes)),
             );

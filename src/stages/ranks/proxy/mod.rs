@@ -1,10 +1,11 @@
-//! nccl-proxy: where the network time goes, from the operations of NCCL's proxy thread in traces of
-//! the profiler plugin.
+//! nccl-proxy: the network's time by cause, from the operations of NCCL's proxy thread in traces of the
+//! profiler plugin.
 //!
 //! An operation is one call's traffic on one channel with one peer. Each of its steps waits for a slot of
-//! the buffer, for the GPU, for the peer and for the network; the plugin keeps the waits of the last
-//! steps only, so that every sum has the number of steps it is of.
+//! the buffer, for the GPU, for the peer and for the network; the plugin keeps the waits of the last steps
+//! only, so that every sum has its number of steps.
 
+mod limits;
 mod notes;
 mod table;
 
@@ -18,12 +19,13 @@ use crate::formats::profiler::{self, ProfilerVisitor, ProxyOp, ProxyWait, Transf
 use crate::output::table::Row;
 use crate::report::Report;
 use crate::source::{self, InputName};
+use limits::{MAX_INCOMPLETE_OPS_KEPT, MAX_PROXY_LINKS};
 use std::collections::BTreeMap;
 
-/// What tells operations apart.
+/// The key of operations.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ProxyKey {
-    /// The call's operation; empty where the trace does not show the call.
+    /// The call's operation; empty if the trace does not have the call.
     pub(crate) op: Box<[u8]>,
     pub(crate) side: TransferSide,
     /// The communicator's id and the rank in it.
@@ -31,7 +33,7 @@ pub(crate) struct ProxyKey {
     pub(crate) rank: Option<u64>,
     pub(crate) channel: u64,
     pub(crate) peer: u64,
-    /// Steps of one operation: those of other numbers are not compared.
+    /// Steps of an operation: operations with other numbers are not compared.
     pub(crate) steps: u64,
 }
 
@@ -42,17 +44,17 @@ pub(crate) struct ProxySums {
     pub(crate) incomplete: u64,
     pub(crate) steps: u64,
     pub(crate) seen: u64,
-    /// Bytes, and of how many operations they are known.
+    /// Bytes, and the number of operations with known bytes.
     pub(crate) bytes: u128,
     pub(crate) sized: u64,
     /// ns in the thread's queue.
     pub(crate) queued: u128,
-    /// ns from the beginning of progress to its end, of how many operations, and steps of these.
+    /// ns from the beginning of progress to its end, the number of operations, and their steps.
     pub(crate) busy: u128,
     pub(crate) timed: u64,
     pub(crate) timed_steps: u64,
     pub(crate) longest: u64,
-    /// ns by wait, in the order of [`Wait::ALL`], and how many waits.
+    /// ns by wait, in the order of [`Wait::ALL`], and the number of waits.
     pub(crate) waits: [u128; 5],
     pub(crate) waited: [u64; 5],
 }
@@ -101,10 +103,10 @@ impl ProxySums {
         }
     }
 
-    /// The wait that takes most of the steps' time, and its share.
+    /// Returns the wait that takes most of the steps' time, and its share.
     pub(crate) fn longest_wait(&self) -> Option<(ProxyWait, f64)> {
         let all: u128 = self.waits.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
-        // Of equal ones the first.
+        // The first of equal waits.
         let most = ProxyWait::ALL
             .into_iter()
             .rev()
@@ -114,14 +116,11 @@ impl ProxySums {
     }
 }
 
-/// How many incomplete operations are kept one by one; more are only counted.
-const MAX_INCOMPLETE_OPS_KEPT: usize = 10_000;
-
 /// The operations of all traces.
 #[derive(Debug, Default)]
 pub struct ProxyOperations {
     pub(crate) sums: BTreeMap<ProxyKey, ProxySums>,
-    /// Those that did not end, in the order of the traces.
+    /// Operations that did not end, in the order of the traces.
     pub(crate) open: Vec<ProxyOp>,
     calls: u64,
 }
@@ -152,13 +151,10 @@ impl ProfilerVisitor for ProxyOperations {
     }
 }
 
-/// The most links that are kept apart.
-const MAX_PROXY_LINKS: usize = 1 << 20;
-
 /// Reads the operations of all traces.
 ///
 /// # Errors
-/// No input could be read, or one is no trace; damage under `--strict`.
+/// No input could be read, or an input is not a trace; damage under `--strict`.
 pub fn read_proxy_operations(
     origins: &[InputName],
     source: source::Options,
@@ -170,7 +166,7 @@ pub fn read_proxy_operations(
     for origin in origins {
         let before = (found.sums.len(), found.calls);
         let known = open::open_input::<()>(origin, source, Provides::PROXY);
-        // In a folder there are logs too.
+        // A folder may also have logs.
         if origin.is_listed() && matches!(known, Err(Error::Content(_))) {
             continue;
         }

@@ -1,15 +1,13 @@
-//! What the sums usually mean, with the numbers that show it.
+//! Notes on the usual meaning of the sums, with the numbers that show it.
 
+use super::limits::{MIN_SLOW_TO_MEDIAN_RATIO, MIN_US_PER_PROXY_STEP};
 use super::table::{direction_name, ns_to_us, op_phase};
 use super::{ProxyKey, ProxyOperations, ProxySums};
 use crate::formats::profiler::{ProxyWait, TransferSide};
 use crate::report::{Report, count_phrase};
 use std::collections::BTreeMap;
 
-/// A peer or channel is named if it takes so many times as long as the median of the others.
-const MIN_SLOW_TO_MEDIAN_RATIO: f64 = 1.5;
-
-/// Reports the wait that most time goes to, a peer and a channel that are slower than others, and what
+/// Reports the wait that takes most time, peers and channels that are slower than others, and operations that
 /// did not end.
 pub fn report_proxy_notes(found: &ProxyOperations, report: &Report) {
     for of in [TransferSide::Send, TransferSide::Recv] {
@@ -29,7 +27,7 @@ pub fn report_proxy_notes(found: &ProxyOperations, report: &Report) {
             ));
         }
     }
-    // What others wait for at a peer: room to send to it, and data from it.
+    // Waits for a peer: for room to send to it, and for data from it.
     let for_peer = |key: &ProxyKey, sums: &ProxySums| match key.side {
         TransferSide::Send => (sums.waits[ProxyWait::Peer as usize], sums.seen),
         TransferSide::Recv => (sums.waits[ProxyWait::Net as usize], sums.seen),
@@ -85,7 +83,7 @@ pub fn report_proxy_notes(found: &ProxyOperations, report: &Report) {
     }
 }
 
-/// What it usually means where most time goes to a wait.
+/// Returns the usual cause of a wait that takes most time.
 fn explain_wait(side: TransferSide, wait: ProxyWait) -> &'static str {
     match (side, wait) {
         (_, ProxyWait::Buffer) => "no free slot in the buffer, the steps before are slow",
@@ -98,18 +96,18 @@ fn explain_wait(side: TransferSide, wait: ProxyWait) -> &'static str {
     }
 }
 
-/// A part that takes longer than the others.
+/// A part that is slower than the others.
 struct SlowProxyPart {
     slowest: u64,
-    /// us a step.
+    /// us per step.
     own: f64,
-    /// Of the median of the others.
+    /// us per step of the median of the others.
     median: f64,
     steps: u64,
 }
 
-/// The peer or channel that stands out most in time, among those of operations that are alike: of one
-/// communicator, operation, direction and number of steps.
+/// Returns the peer or channel that stands out most in time, among operations of one communicator, operation,
+/// direction and number of steps.
 fn find_slowest_part(
     found: &ProxyOperations,
     part: impl Fn(&ProxyKey) -> u64,
@@ -149,6 +147,3 @@ fn find_slowest_part(
     let all = alike.into_iter().filter_map(slow);
     all.max_by(|(_, a), (_, b)| (a.own * a.steps as f64).total_cmp(&(b.own * b.steps as f64)))
 }
-
-/// Less than so many us a step are not worth a word.
-const MIN_US_PER_PROXY_STEP: f64 = 10.0;

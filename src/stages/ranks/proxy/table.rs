@@ -1,11 +1,11 @@
-//! The tables: sums by whatever is asked for, and the operations that did not end.
+//! The tables: sums by the chosen columns, and operations that did not end.
 
 use super::{ProxyKey, ProxyOperations, ProxySums};
 use crate::formats::profiler::{ProxyOp, ProxyWait, TransferSide};
 use crate::output::render::{Grid, TableCell};
 use std::collections::BTreeMap;
 
-/// A column that tells rows apart.
+/// A column of the rows' key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyColumn {
     /// The call's operation.
@@ -21,7 +21,7 @@ pub enum ProxyColumn {
 }
 
 impl ProxyColumn {
-    /// All, by the name of the column.
+    /// All columns, by name.
     pub const ALL: [(ProxyColumn, &str); 5] = [
         (ProxyColumn::Op, "op"),
         (ProxyColumn::CommId, "comm_id"),
@@ -52,10 +52,10 @@ fn comm_id_cell(comm: Option<u64>) -> TableCell<'static> {
     comm.map(|id| format!("{id:#x}")).into()
 }
 
-/// Which rows.
+/// The choice of rows.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The columns in front.
+    /// The columns of the key.
     pub by: Vec<ProxyColumn>,
 }
 
@@ -67,12 +67,12 @@ pub(super) fn direction_name(side: TransferSide) -> &'static str {
     }
 }
 
-/// ns in us.
+/// Converts ns to us.
 pub(super) fn ns_to_us(ns: u128) -> f64 {
     ns as f64 / 1e3
 }
 
-/// The sums, by the columns of `options` and the direction.
+/// Returns the sums by the columns of `options` and the direction.
 pub fn proxy_sums_grid(found: &ProxyOperations, options: &Options) -> Grid {
     let names = options.by.iter().filter_map(|by| {
         let known = ProxyColumn::ALL.iter().find(|(known, _)| known == by);
@@ -153,7 +153,7 @@ pub fn proxy_sums_grid(found: &ProxyOperations, options: &Options) -> Grid {
     }
 }
 
-/// How far an operation came, as far as the trace shows.
+/// Describes the progress of an operation in the trace.
 pub(super) fn op_phase(op: &ProxyOp) -> &'static str {
     match (op.phases, op.begin, op.last) {
         (Some(of), ..) if of.posted == 0 => "nothing posted",
@@ -177,7 +177,7 @@ pub(super) fn op_phase(op: &ProxyOp) -> &'static str {
     }
 }
 
-/// The operations that did not end.
+/// Returns the operations that did not end.
 pub fn incomplete_ops_grid(found: &ProxyOperations) -> Grid {
     let columns = [
         "op",

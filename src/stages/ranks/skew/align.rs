@@ -1,37 +1,34 @@
-//! Clocks of hosts, aligned by what many calls have in common.
+//! Clocks of hosts, aligned by the medians of many calls.
 //!
-//! Two clocks that are apart look like one host being always late by as much. So the
-//! median of what hosts are apart at the same calls is taken for their clocks, stretch by stretch,
-//! and said.
+//! A host with a clock that is ahead looks as if it were always late. So the median difference of hosts at
+//! their common calls is taken as the difference of their clocks, stretch by stretch, and reported.
 
 use super::window::SkewCall;
 use crate::report::Report;
+use crate::stages::skew::limits::{MAX_HOSTS_NAMED, MAX_VALUES_SORTED_BY_HAND};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// How far a host's clock is ahead of the first host's, as it was found stretch by stretch.
+/// The difference of a host's clock from the first host's, in each stretch.
 #[derive(Debug, Clone, Default)]
 struct HostClockOffsets {
-    /// ns, and the median of what calls differ from that.
+    /// The difference in ns, and the median deviation of calls from it.
     found: Vec<(i64, i64)>,
 }
 
-/// By how many ns hosts are apart at calls, by pair.
+/// The differences of pairs of hosts at calls, ns.
 pub(super) type HostPairOffsets = BTreeMap<(u32, u32), Vec<i64>>;
 
-/// By how many ns each host is ahead, and the median of what calls differ from that.
+/// By how many ns each host is ahead, and the median deviation of calls from it.
 pub(super) type StretchOffsets = BTreeMap<u32, (i64, i64)>;
 
-/// What is known of the hosts' clocks.
+/// The differences of all hosts' clocks.
 #[derive(Debug, Default)]
 pub(super) struct HostClocks {
     hosts: BTreeMap<Vec<u8>, HostClockOffsets>,
 }
 
-/// So few are put in order sooner than their median is found.
-const MAX_VALUES_SORTED_BY_HAND: usize = 16;
-
-/// Puts a few in order; false where they are many.
+/// Sorts a few values; false if they are too many.
 #[inline]
 pub(super) fn insertion_sort_few(values: &mut [i64]) -> bool {
     if values.len() > MAX_VALUES_SORTED_BY_HAND {
@@ -47,7 +44,7 @@ pub(super) fn insertion_sort_few(values: &mut [i64]) -> bool {
     true
 }
 
-/// The lower median.
+/// Returns the lower median.
 #[inline]
 pub(super) fn lower_median(values: &mut [i64]) -> Option<i64> {
     let at = values.len().checked_sub(1)? / 2;
@@ -58,15 +55,13 @@ pub(super) fn lower_median(values: &mut [i64]) -> Option<i64> {
 }
 
 impl HostClocks {
-    /// Aligns calls that came one after the other; `host` gives the number of a rank's host,
-    /// `names` the hosts.
+    /// Aligns successive calls; `host` gives the number of a rank's host, `names` are the hosts.
     pub(super) fn align_calls(
         &mut self,
         calls: &mut [SkewCall],
         host: impl Fn(u32) -> u32,
         names: &[Vec<u8>],
     ) {
-        // What hosts are apart from the first of each call, by pair.
         let mut pairs = HostPairOffsets::new();
         let mut of_host: FxHashMap<u32, Vec<i64>> = FxHashMap::default();
         for call in calls.iter() {
@@ -99,7 +94,7 @@ impl HostClocks {
         self.add_offsets(ahead, names);
     }
 
-    /// Adds how far hosts were found to be ahead in a stretch.
+    /// Adds the differences that were found in a stretch.
     pub(super) fn add_offsets(&mut self, ahead: StretchOffsets, names: &[Vec<u8>]) {
         for (host, found) in ahead {
             if let Some(name) = names.get(host as usize) {
@@ -109,7 +104,7 @@ impl HostClocks {
         }
     }
 
-    /// Says what was found.
+    /// Reports the differences.
     pub(super) fn report_offsets(&self, aligned: bool, report: &Report) {
         let ms = |ns: i64| ns as f64 / 1e6;
         if !aligned || self.hosts.len() < 2 {
@@ -138,11 +133,8 @@ impl HostClocks {
     }
 }
 
-/// How many hosts are named.
-const MAX_HOSTS_NAMED: usize = 8;
-
-/// How far each host is ahead of the first one that it is compared with, over others where it must
-/// be.
+/// Returns the difference of each host from the first host that it is connected with, over other hosts if
+/// necessary.
 pub(super) fn compute_host_offsets(pairs: &mut HostPairOffsets) -> StretchOffsets {
     let mut apart: BTreeMap<(u32, u32), (usize, i64, i64)> = BTreeMap::new();
     for (pair, list) in pairs.iter_mut() {

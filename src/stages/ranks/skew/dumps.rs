@@ -1,7 +1,7 @@
-//! Dumps of PyTorch's flight recorder: when each rank enqueued its last collectives.
+//! Dumps of PyTorch's flight recorder: the times at which each rank enqueued its last collectives.
 //!
-//! They name process groups and no communicators, and neither hosts nor processes. A group is the same on
-//! all its ranks by its name and members, and its calls by PyTorch's number.
+//! They name process groups, but no communicators, hosts or processes. Name and members identify a group, and
+//! PyTorch's number identifies its calls.
 
 use super::{Options, SkewBuilder};
 use crate::error::Result;
@@ -16,7 +16,7 @@ use std::hash::{Hash, Hasher};
 /// Adds the calls of a dump.
 ///
 /// # Errors
-/// It cannot be read, or is none.
+/// The dump cannot be read, or the file is not a dump.
 pub(super) fn add_dump_calls(
     taken: &mut SkewBuilder,
     input: &Input,
@@ -35,7 +35,7 @@ pub(super) fn add_dump_calls(
         report.warn(&format!("{}: the rank is unknown", input.name()));
         return Ok(());
     };
-    // Calls that are coalesced are one.
+    // Coalesced calls share a number, and count once.
     let mut last: FxHashMap<CommId, u64> = FxHashMap::default();
     for entry in &dump.entries {
         let FlightOp::Collective(name) = entry.op else {
@@ -54,7 +54,7 @@ pub(super) fn add_dump_calls(
             ..Timing::default()
         };
         let row = Row {
-            // The rank in the job stands for the process.
+            // The rank in the job is used as the process number.
             pid: Some(own.into()),
             rank: at.and_then(small),
             nranks: small(ranks.len()),
@@ -71,7 +71,7 @@ pub(super) fn add_dump_calls(
     Ok(())
 }
 
-/// What stands for a group's communicator.
+/// Returns an id for a group's communicator.
 fn group_comm_id(group: &FlightGroup) -> CommId {
     let mut hasher = FxHasher::default();
     (&group.name, &group.ranks).hash(&mut hasher);

@@ -1,5 +1,5 @@
-//! How long calls take without the wait for ranks that come later: who comes last does not wait, so
-//! it is the least of the durations of a call's ranks.
+//! Durations of calls without the wait for later ranks: the last rank does not wait, so its duration, the least of
+//! the call, is taken.
 
 use super::window::SkewCall;
 use crate::count::durations::CallDurations;
@@ -9,14 +9,15 @@ use std::collections::BTreeMap;
 /// The calls of an operation.
 #[derive(Debug, Default)]
 struct OpLatency {
-    /// The least of each call.
+    /// The least duration of each call.
     least: CallDurations,
-    /// What ranks took in all, and what that would be without waiting.
+    /// The sum of all ranks' durations, ns.
     took: u128,
+    /// That sum without waiting, ns.
     needed: u128,
 }
 
-/// By operation.
+/// The latencies by operation.
 #[derive(Debug, Default)]
 pub(super) struct LatencyByOp {
     ops: BTreeMap<Vec<u8>, OpLatency>,
@@ -40,7 +41,7 @@ impl LatencyByOp {
         self.ops.is_empty()
     }
 
-    /// A row for each operation.
+    /// Returns the table with a row for each operation.
     pub(super) fn to_grid(&self) -> Grid {
         let columns = [
             "op",

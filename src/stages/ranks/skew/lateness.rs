@@ -1,32 +1,35 @@
-//! How late each rank comes, call by call and step by step.
+//! The lateness of each rank, by call and by step.
 
 use super::align::{insertion_sort_few, lower_median};
 use super::window::SkewCall;
 use crate::count::durations::CallDurations;
 use crate::error::phrases::ranges_phrase;
 use crate::output::render::{Grid, TableCell};
+use crate::stages::skew::limits::{
+    MAX_SHARE_LATE_AT_TIMES, MIN_LATE_TO_SPREAD_RATIO, MIN_SHARE_ALWAYS_LATE,
+};
 use std::collections::BTreeMap;
 
-/// Who a rank is.
+/// A rank's name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SkewRankName {
-    /// The rank in the communicator of all, where that is known.
+    /// The rank in the job, if it is known.
     pub(super) rank: Option<u32>,
     pub(super) host: Vec<u8>,
     pub(super) pid: Option<u64>,
 }
 
-/// What is known of a rank.
+/// The lateness of a rank.
 #[derive(Debug, Default)]
 struct RankLateness {
-    /// How late it came to each call; 0 where it was not.
+    /// Its lateness at each call, ns; 0 if it was not late.
     late: CallDurations,
-    /// To how many calls it came late by so much that it counts.
+    /// Calls at which it was late by the threshold or more.
     late_calls: u64,
-    /// To how many calls it came last.
+    /// Calls to which it came last.
     last: u64,
     steps: BTreeMap<u64, StepLateness>,
-    /// The step in hand: most calls are of the step of the call before.
+    /// The current step: most calls belong to the step of the call before.
     now: Option<(u64, StepLateness)>,
 }
 
@@ -34,9 +37,9 @@ struct RankLateness {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct StepLateness {
     calls: u64,
-    /// Those to which it came late by so much that it counts.
+    /// Calls at which it was late by the threshold or more.
     late: u64,
-    /// How late it came at most.
+    /// Its greatest lateness, ns.
     most: i64,
 }
 
@@ -62,11 +65,11 @@ impl StepLateness {
     }
 }
 
-/// A rank's calls of one communicator, added up apart from others.
+/// A rank's calls on one communicator.
 #[derive(Debug, Default)]
 pub(super) struct LatenessPartial {
     rank: RankLateness,
-    /// To how many calls it came no later than the median.
+    /// Calls to which it came no later than the median.
     in_time: u64,
     /// The calls since the last end of a step.
     now: StepLateness,
@@ -76,21 +79,14 @@ pub(super) struct LatenessPartial {
 #[derive(Debug, Default)]
 pub(super) struct LatenessByRank {
     ranks: Vec<RankLateness>,
-    /// By number; known at the end.
+    /// The ranks' names, set at the end.
     pub(super) names: Vec<SkewRankName>,
-    /// When the ranks of the call in hand came.
+    /// Times of the current call's ranks.
     times: Vec<i64>,
 }
 
-/// A rank is always late where it is so in as large a share of the steps or calls.
-const MIN_SHARE_ALWAYS_LATE: f64 = 0.8;
-
-/// Without steps it is late at times where it is so in less than such a share of the calls: one of two
-/// ranks that come as they like is late to half of them.
-const MAX_SHARE_LATE_AT_TIMES: f64 = 1.0 / 3.0;
-
 impl LatenessByRank {
-    /// Adds a call whose times are on one clock.
+    /// Adds a call with aligned times.
     pub(super) fn add_call(&mut self, call: &SkewCall, late_ns: u64) {
         let times = &mut self.times;
         times.clear();
@@ -120,7 +116,7 @@ impl LatenessByRank {
         }
     }
 
-    /// Adds a rank's calls that were added up apart.
+    /// Adds a rank's calls on a communicator.
     pub(super) fn merge_rank(&mut self, who: u32, own: LatenessPartial) {
         let who = who as usize;
         if self.ranks.len() <= who {
@@ -131,19 +127,19 @@ impl LatenessByRank {
         }
     }
 
-    /// True where no two ranks have the same name.
+    /// True if no two ranks have equal names.
     pub(super) fn has_distinct_names(&self) -> bool {
         let mut names: Vec<&SkewRankName> = self.names.iter().collect();
         names.sort_unstable();
         names.windows(2).all(|pair| pair[0] != pair[1])
     }
 
-    /// All calls were added.
+    /// Ends the last step of each rank.
     pub(super) fn close_steps(&mut self) {
         self.ranks.iter_mut().for_each(RankLateness::close_step);
     }
 
-    /// A row for each rank.
+    /// Returns the table with a row for each rank.
     pub(super) fn to_grid(&self, late_ns: u64) -> Grid {
         let columns = [
             "rank",
@@ -176,8 +172,7 @@ impl LatenessByRank {
     }
 }
 
-/// The middle one of the times that ranks came at (of two, the earlier), and the last if one rank came
-/// after all others.
+/// Returns the lower median of the times at which ranks came, and the last if one rank came after all others.
 #[inline]
 pub(super) fn middle_and_last(times: &mut [i64]) -> (i64, Option<i64>) {
     if insertion_sort_few(times) {
@@ -195,7 +190,7 @@ pub(super) fn middle_and_last(times: &mut [i64]) -> (i64, Option<i64>) {
 }
 
 impl LatenessPartial {
-    /// A rank comes to a call of which this is the middle, and this the last.
+    /// Adds an arrival at a call with this median and this last time.
     #[inline]
     pub(super) fn add_arrival(&mut self, ns: i64, middle: i64, last: Option<i64>, late_ns: u64) {
         let late = ns.saturating_sub(middle);
@@ -211,7 +206,7 @@ impl LatenessPartial {
         self.now.late += u64::from(ns >= late_ns);
     }
 
-    /// The calls since the last end are of this step.
+    /// Assigns the calls since the last end to a step.
     #[inline]
     pub(super) fn end_step(&mut self, step: Option<u64>) {
         if self.now == StepLateness::NONE {
@@ -226,7 +221,7 @@ impl LatenessPartial {
 }
 
 impl RankLateness {
-    /// Adds what was added up apart, and has ended.
+    /// Adds a finished part.
     fn merge_partial(
         &mut self,
         LatenessPartial {
@@ -246,7 +241,7 @@ impl RankLateness {
         }
     }
 
-    /// The step in hand, which is this one from now on.
+    /// Returns the current step after changing it to `step`.
     fn step_in_hand(&mut self, step: u64) -> &mut StepLateness {
         if self.now.as_ref().is_none_or(|(now, _)| *now != step) {
             self.close_step();
@@ -254,7 +249,7 @@ impl RankLateness {
         &mut self.now.get_or_insert((step, StepLateness::NONE)).1
     }
 
-    /// Puts the step in hand to the others.
+    /// Ends the current step.
     fn close_step(&mut self) {
         if let Some((step, own)) = self.now.take() {
             self.steps
@@ -316,28 +311,25 @@ impl RankLateness {
     }
 }
 
-/// How late a rank comes in steps.
+/// The pattern of a rank's lateness over steps.
 #[derive(Debug, Default, PartialEq)]
 struct LatenessOverSteps {
-    /// In most steps it is late to most calls.
+    /// It is late at most calls of most steps.
     is_always: bool,
-    /// The steps in which it comes later than in the others.
+    /// Steps in which it is later than usual.
     late: Vec<u64>,
-    /// How late in the median one of them.
+    /// The median lateness of these steps, ns.
     more: Option<i64>,
-    /// The distance of most of them.
+    /// The distance between most of these steps.
     every: Option<u64>,
 }
-
-/// How many times what steps differ anyway a late one must be above them.
-const MIN_LATE_TO_SPREAD_RATIO: i64 = 4;
 
 impl LatenessOverSteps {
     fn from_steps(steps: &BTreeMap<u64, StepLateness>, late_ns: u64) -> LatenessOverSteps {
         let threshold = i64::try_from(late_ns).unwrap_or(i64::MAX);
         let mut most: Vec<i64> = steps.values().map(|step| step.most).collect();
         most.sort_unstable();
-        // The lower half of the steps is what it comes like where nothing is wrong.
+        // The lower half of the steps shows the usual lateness.
         let at = |share: usize| most.get(most.len().saturating_sub(1) / share).copied();
         let (Some(usual), Some(low)) = (at(2), at(10)) else {
             return LatenessOverSteps::default();
@@ -362,7 +354,7 @@ impl LatenessOverSteps {
     }
 }
 
-/// The distance of steps, where three or more have one and most have the same.
+/// Returns the distance between steps, if there are three or more and most have an equal distance.
 fn find_step_interval(steps: &[u64]) -> Option<u64> {
     let mut apart: BTreeMap<u64, usize> = BTreeMap::new();
     for pair in steps.windows(2) {
@@ -403,7 +395,7 @@ mod tests {
             Some(2)
         );
         assert_eq!(of(&|_| -3), LatenessOverSteps::default());
-        // Steps that differ anyway have none that is late.
+        // No step stands out if all differ.
         assert!(of(&|step| (step * 7 % 11) as i64 * 9).late.is_empty());
     }
 

@@ -1,17 +1,18 @@
-//! nccl-skew: who comes late to the collectives of a communicator, how often, and by how much.
+//! nccl-skew: how late each rank comes to the collectives of its communicators, and how often.
 //!
-//! It reads the rows of the call table, which nccl-comms' stage makes of any input. A page, for which
-//! logs are walked anyway, takes the calls from that walk (`walked`). Rows of the same
-//! call are put together in a window (`window`), the clocks of hosts are aligned by what many calls
-//! have in common (`align`), and each rank's lateness is kept by step (`late`).
+//! It reads the rows of the call table, which nccl-comms' stage makes of any input. A page walks its
+//! logs anyway, and takes the calls from that walk (`walked`). Rows of one call are put together in a window
+//! (`window`), the clocks of hosts are aligned by the medians of many calls (`align`), and each rank's lateness
+//! is kept by step (`lateness`).
 //!
-//! [`crate::stages::survey`] measures something else of the same logs: how many calls each rank has made at a
-//! step line, whenever that was.
+//! [`crate::stages::survey`] measures another skew of these logs: the calls that each rank has made at a step
+//! line, at any time.
 
 mod align;
 mod dumps;
 mod latency;
 mod lateness;
+mod limits;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -25,32 +26,32 @@ use crate::formats::table_rows::TableFeed;
 use crate::output::render::Grid;
 use crate::output::table::Row;
 use crate::report::{Report, count_phrase};
-use crate::source::InputName;
+use crate::source::{self, InputName};
 use crate::stages::comms;
 use rows::SkewBuilder;
 
-/// What tells when a rank came to a call.
+/// The source of the time at which a rank came to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ArrivalSource {
-    /// Its start (`start_ns`), or the time stamp of its line: when it was handed to NCCL.
+    /// The call's start (`start_ns`), or the time stamp of its line, at which NCCL received it.
     #[default]
     Starts,
-    /// How long it took: all ranks of a call end together, so that who comes last waits least.
+    /// The call's duration: all ranks of a call end together, so the last rank waits least.
     Durations,
 }
 
-/// What is asked for.
+/// Options of the table.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What tells when a rank came.
+    /// The source of times.
     pub from: ArrivalSource,
-    /// A rank is late from so many ns on.
+    /// Nanoseconds from which a rank is late.
     pub late_ns: u64,
-    /// Whether the clocks of hosts are aligned.
+    /// Aligns the clocks of hosts.
     pub align: bool,
-    /// How many calls of a rank may wait for those of others.
+    /// Parts of calls that may wait for other ranks.
     pub window: usize,
-    /// Latencies are asked for instead of ranks.
+    /// Lists latencies by operation instead of ranks.
     pub latency: bool,
 }
 
@@ -66,7 +67,7 @@ impl Default for Options {
     }
 }
 
-/// The rows of the table.
+/// Returns the table.
 ///
 /// # Errors
 /// No input could be read; no call has a time, or is of two ranks.
@@ -83,13 +84,13 @@ pub fn read_skew(
         [_] => open::open_recorded_pipe,
         _ => open::open_recorded,
     };
-    for origin in origins {
+    for origin in source::sort_by_name(origins) {
         // In a folder dumps lie beside a job's logs.
-        match open_recorded(origin, read.source).filter(|_| !origin.is_listed()) {
+        match open_recorded(&origin, read.source).filter(|_| !origin.is_listed()) {
             Some((known, RecorderKind::Flight)) => {
                 dumps::add_dump_calls(&mut taken, known.input(), options, report)?;
             }
-            _ => others.push(origin.clone()),
+            _ => others.push(origin),
         }
     }
     let is_of_dumps = taken.is_of_dumps;
@@ -107,7 +108,7 @@ pub fn read_skew(
     build_skew_table(&taken.finish_rows(options), is_of_dumps, options, report)
 }
 
-/// The table of what was found.
+/// Returns the table of a summary.
 ///
 /// # Errors
 /// No call has a time, or is of two ranks.
@@ -153,17 +154,18 @@ fn build_skew_table(
     Ok(found.late.to_grid(options.late_ns))
 }
 
-/// What all rows show.
+/// The summary of all rows.
 #[derive(Debug, Default)]
 struct SkewSummary {
     /// Collectives with a time.
     timed: u64,
-    /// Calls that were found on two ranks or more, and those of which not on all.
+    /// Calls that were found on two ranks or more.
     matched: u64,
+    /// Calls among these that were not found on all ranks.
     partly: u64,
     /// Calls that were found on one rank.
     alone: u64,
-    /// How fine the times are, in ns.
+    /// The resolution of the times, ns.
     step: i64,
     late: lateness::LatenessByRank,
     clocks: align::HostClocks,

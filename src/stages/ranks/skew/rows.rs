@@ -1,20 +1,21 @@
-//! The rows of the call table as they come, one after the other.
+//! Gathers the rows of the call table as they come.
 
 use super::align::StretchOffsets;
 use super::lateness::SkewRankName;
-use super::window::{RankArrival, SkewCall, SkewWindow};
+use super::window::{ArrivingPart, RankArrival, SkewCall, SkewWindow};
 use super::{ArrivalSource, Options, SkewSummary};
 use crate::grammar::stamp::parse_stamp;
 use crate::grammar::values::{OpKind, op_kind};
 use crate::members::Interner;
 use crate::members::comm_id::CommId;
 use crate::output::table::Row;
+use crate::stages::skew::limits::CALLS_PER_CLOCK_STRETCH;
 use rustc_hash::FxHashMap;
 
-/// A process, or one GPU of several of a process; where that is not known, a rank of a communicator.
+/// A process, or one of its GPUs; if these are unknown, a rank of a communicator.
 type SkewProcess = (Vec<u8>, Option<u64>, Option<u32>, Option<(CommId, u32)>);
 
-/// Who makes calls on a communicator, by number.
+/// A process or GPU that makes calls on a communicator, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SkewCaller {
     pub(super) who: u32,
@@ -22,31 +23,40 @@ pub(super) struct SkewCaller {
     pub(super) nranks: Option<u32>,
 }
 
-/// Calls whose clocks are aligned together.
-pub(super) const CALLS_PER_CLOCK_STRETCH: usize = 4096;
+/// A rank's call with a time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TimedCall {
+    /// The operation's number.
+    pub(super) op: u32,
+    /// The call's number in its communicator.
+    pub(super) seq: u64,
+    pub(super) step: Option<u64>,
+    pub(super) ns: i64,
+    pub(super) dur_ns: Option<u64>,
+}
 
-/// What the rows so far show.
+/// Gathers rows.
 #[derive(Default)]
 pub(super) struct SkewBuilder {
     comms: Interner<CommId>,
     ops: Interner<Vec<u8>>,
     who: Interner<SkewProcess>,
     hosts: Interner<Vec<u8>>,
-    /// The host of each of `who`.
+    /// The host of each caller.
     host_of: Vec<u32>,
-    /// Each one's rank in the largest communicator, and the size of that.
+    /// The size of each one's largest communicator, and its rank there.
     ranks: FxHashMap<u32, (u32, u32)>,
     window: SkewWindow,
     /// Calls that the window gave.
     ready: Vec<SkewCall>,
     stretch: Vec<SkewCall>,
     found: SkewSummary,
-    /// Dumps were read: what stands for a process is no process id.
+    /// Dumps were read: process numbers are ranks, not process ids.
     pub(super) is_of_dumps: bool,
 }
 
 impl SkewBuilder {
-    /// What all rows show.
+    /// Returns the summary of all rows.
     pub(super) fn finish_rows(mut self, options: &Options) -> SkewSummary {
         for call in self.window.drain_calls() {
             self.take_call(call, options);
@@ -57,9 +67,9 @@ impl SkewBuilder {
         self.found
     }
 
-    /// The next row.
+    /// Adds a row.
     pub(super) fn add_row(&mut self, row: &Row<'_>, options: &Options) {
-        // Each peer has its own number of those.
+        // Messages are numbered by peer.
         let op = op_kind(row.op);
         if op.is_message() || row.calls != 1 {
             return;
@@ -72,16 +82,22 @@ impl SkewBuilder {
         let Some(caller) = self.caller_of_row(row) else {
             return;
         };
-        let call = (self.intern_op(row.op), seq, row.step);
-        self.add_arrival(caller, call, (ns, row.times().dur_ns), options);
+        let call = TimedCall {
+            op: self.intern_op(row.op),
+            seq,
+            step: row.step,
+            ns,
+            dur_ns: row.times().dur_ns,
+        };
+        self.add_arrival(caller, call, options);
     }
 
-    /// The number of an operation.
+    /// Returns the number of an operation.
     pub(super) fn intern_op(&mut self, name: &[u8]) -> u32 {
         self.ops.intern(name.to_vec())
     }
 
-    /// Who makes a call with a time, if it is known on which communicator, and as which rank.
+    /// Returns the caller of a row with a time, if its communicator and rank are known.
     pub(super) fn caller_of_row(&mut self, row: &Row<'_>) -> Option<SkewCaller> {
         let (id, rank) = (row.comm_id?, row.rank?);
         let own = row.pid.is_none().then_some((id, rank));
@@ -101,20 +117,22 @@ impl SkewBuilder {
         })
     }
 
-    /// A rank comes to a call, by operation, number and step: when, and how long the call takes.
+    /// Adds a rank's call.
     #[inline]
-    pub(super) fn add_arrival(
-        &mut self,
-        caller: SkewCaller,
-        (op, seq, step): (u32, u64, Option<u64>),
-        (ns, dur_ns): (i64, Option<u64>),
-        options: &Options,
-    ) {
+    pub(super) fn add_arrival(&mut self, caller: SkewCaller, call: TimedCall, options: &Options) {
         let SkewCaller { who, comm, nranks } = caller;
-        let came = RankArrival { who, ns, dur_ns };
-        let (which, told) = ((comm, op, seq), (step, nranks));
+        let part = ArrivingPart {
+            key: (comm, call.op, call.seq),
+            step: call.step,
+            nranks,
+            came: RankArrival {
+                who,
+                ns: call.ns,
+                dur_ns: call.dur_ns,
+            },
+        };
         self.window
-            .add_arrival(which, came, told, options.window, &mut self.ready);
+            .add_arrival(part, options.window, &mut self.ready);
         if !self.ready.is_empty() {
             let mut ready = std::mem::take(&mut self.ready);
             ready
@@ -124,33 +142,33 @@ impl SkewBuilder {
         }
     }
 
-    /// Calls were told of elsewhere: so many have a time, which is as fine as this.
+    /// Counts calls with a time that were added elsewhere; `step` is the resolution of their times, ns.
     pub(super) fn count_timed_calls(&mut self, calls: u64, step: i64) {
         self.found.timed += calls;
         self.found.step = self.found.step.max(step);
     }
 
-    /// True where all ranks so far are of one host, whose clock they have.
+    /// True if all ranks so far are on one host, so that they share a clock.
     pub(super) fn is_of_one_host(&self) -> bool {
         self.hosts.items().len() <= 1
     }
 
-    /// The number of the host of each of those who make calls.
+    /// The number of each caller's host.
     pub(super) fn hosts_of_processes(&self) -> &[u32] {
         &self.host_of
     }
 
-    /// How far hosts were found to be ahead in a stretch of calls.
+    /// Adds the differences of clocks in a stretch of calls.
     pub(super) fn add_stretch_offsets(&mut self, ahead: StretchOffsets) {
         self.found.clocks.add_offsets(ahead, self.hosts.items());
     }
 
-    /// What all rows show so far.
+    /// The summary of the rows so far.
     pub(super) fn summary_mut(&mut self) -> &mut SkewSummary {
         &mut self.found
     }
 
-    /// When a row's rank came.
+    /// Returns the time at which a row's rank came.
     fn arrival_time(&mut self, row: &Row<'_>, op: OpKind, options: &Options) -> Option<i64> {
         let Options { from, latency, .. } = *options;
         let times = row.times();
@@ -158,7 +176,7 @@ impl SkewBuilder {
             return times.dur_ns.map(|_| 0);
         }
         if from == ArrivalSource::Durations {
-            // Where one rank gives to others, it may end before them.
+            // A root may end before its receivers.
             let together = matches!(op, OpKind::AllReduce | OpKind::PerRank);
             let dur = times.dur_ns.filter(|_| together)?;
             return i64::try_from(dur).ok().map(|ns| -ns);
@@ -171,7 +189,7 @@ impl SkewBuilder {
         Some(stamp.ns)
     }
 
-    /// A call comes with all of its ranks that were found.
+    /// Takes a call with all of its ranks that were found.
     fn take_call(&mut self, call: SkewCall, options: &Options) {
         if call.came.len() < 2 {
             self.found.alone += u64::from(!call.came.is_empty() && call.nranks != Some(1));
@@ -192,7 +210,7 @@ impl SkewBuilder {
         }
     }
 
-    /// Aligns the calls that are held, and adds them up.
+    /// Aligns the calls that are held, and adds their lateness.
     fn align_held_calls(&mut self, options: &Options) {
         let mut calls = std::mem::take(&mut self.stretch);
         if options.align && options.from == ArrivalSource::Starts && self.hosts.items().len() > 1 {
@@ -210,8 +228,8 @@ impl SkewBuilder {
         self.stretch = calls;
     }
 
-    /// Names the ranks. A rank in the largest communicator is a rank of the job where that has all
-    /// of them.
+    /// Names the ranks. A rank in the largest communicator is a rank of the job if that communicator has all
+    /// ranks.
     fn name_ranks(&mut self) {
         let all = self.who.items().len();
         let mut met = FxHashMap::default();

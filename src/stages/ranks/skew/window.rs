@@ -1,36 +1,47 @@
-//! The same call on several ranks, put together while rows come.
+//! Parts of calls on several ranks, put together while rows come.
 
+use crate::stages::skew::limits::MAX_SPARE_CALL_BUFFERS;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// What the same call of all ranks has in common: communicator, operation, number.
+/// The key that all ranks' parts of a call share: communicator, operation, number.
 pub(super) type SkewCallKey = (u32, u32, u64);
 
 /// A rank's part of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RankArrival {
-    /// Who: the number of a process or GPU.
+    /// The number of a process or GPU.
     pub(super) who: u32,
-    /// When, in ns of the host's clock; see [`super::From`].
+    /// The time, ns of the host's clock; see [`super::ArrivalSource`].
     pub(super) ns: i64,
-    /// How long the call took.
+    /// The call's duration.
     pub(super) dur_ns: Option<u64>,
 }
 
-/// A call with those ranks that have come.
+/// A part of a call that comes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ArrivingPart {
+    pub(super) key: SkewCallKey,
+    pub(super) step: Option<u64>,
+    /// The communicator's size.
+    pub(super) nranks: Option<u32>,
+    pub(super) came: RankArrival,
+}
+
+/// A call with the ranks that have come.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SkewCall {
     /// The operation's number.
     pub(super) op: u32,
-    /// The first step that one of them is in: it does not depend on which came first.
+    /// The first step of any rank: it does not depend on the order of rows.
     pub(super) step: Option<u64>,
-    /// How many ranks there are.
+    /// The communicator's size.
     pub(super) nranks: Option<u32>,
     pub(super) came: Vec<RankArrival>,
 }
 
 impl SkewCall {
-    /// True where all ranks have come.
+    /// True if all ranks have come.
     pub(super) fn is_whole(&self) -> bool {
         self.nranks.is_some_and(|n| self.came.len() >= n as usize)
     }
@@ -40,26 +51,25 @@ impl SkewCall {
 #[derive(Debug, Default)]
 pub(super) struct SkewWindow {
     calls: FxHashMap<SkewCallKey, SkewCall>,
-    /// In the order in which they came first.
+    /// The calls in the order of their first parts.
     order: VecDeque<SkewCallKey>,
-    /// Parts that are held.
+    /// The number of parts that are held.
     held: usize,
-    /// The memory of calls that were given, used again.
+    /// Buffers of calls that were given, for reuse.
     spare: Vec<Vec<RankArrival>>,
 }
 
 impl SkewWindow {
-    /// A part of a call comes. Gives the call once it is whole; gives up the oldest ones where more
-    /// than `most` parts would be held.
+    /// Adds a part of a call. Gives the call when it is whole, and the oldest calls if more than `most` parts would
+    /// be held.
     #[inline]
     pub(super) fn add_arrival(
         &mut self,
-        which: SkewCallKey,
-        came: RankArrival,
-        (step, nranks): (Option<u64>, Option<u32>),
+        part: ArrivingPart,
         most: usize,
         give: &mut Vec<SkewCall>,
     ) {
+        let which = part.key;
         let call = self.calls.entry(which).or_insert_with(|| {
             self.order.push_back(which);
             SkewCall {
@@ -68,13 +78,13 @@ impl SkewWindow {
                 ..SkewCall::default()
             }
         });
-        // The same call of the same rank again is a row that came twice.
-        if call.came.iter().any(|known| known.who == came.who) {
+        // A second part of one rank is a row that came twice.
+        if call.came.iter().any(|known| known.who == part.came.who) {
             return;
         }
-        call.step = call.step.into_iter().chain(step).min();
-        call.nranks = call.nranks.or(nranks);
-        call.came.push(came);
+        call.step = call.step.into_iter().chain(part.step).min();
+        call.nranks = call.nranks.or(part.nranks);
+        call.came.push(part.came);
         self.held += 1;
         if call.is_whole()
             && let Some(call) = self.calls.remove(&which)
@@ -90,14 +100,14 @@ impl SkewWindow {
                 give.push(call);
             }
         }
-        // Those that were given leave their place in the order behind.
+        // Calls that were given leave their places in the order.
         if self.order.len() > 2 * self.calls.len() + 1024 {
             let calls = &self.calls;
             self.order.retain(|which| calls.contains_key(which));
         }
     }
 
-    /// Takes the memory of a call that was given.
+    /// Takes back the buffer of a call that was given.
     pub(super) fn recycle_call(&mut self, SkewCall { mut came, .. }: SkewCall) {
         if self.spare.len() < MAX_SPARE_CALL_BUFFERS {
             came.clear();
@@ -105,7 +115,7 @@ impl SkewWindow {
         }
     }
 
-    /// Gives all that are left, in their order.
+    /// Gives all other calls, in the order of their first parts.
     pub(super) fn drain_calls(&mut self) -> Vec<SkewCall> {
         let order = std::mem::take(&mut self.order);
         self.held = 0;
@@ -113,6 +123,3 @@ impl SkewWindow {
         left.collect()
     }
 }
-
-/// How many calls' memory is kept.
-const MAX_SPARE_CALL_BUFFERS: usize = 1 << 13;

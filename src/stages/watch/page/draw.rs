@@ -4,6 +4,9 @@ use super::WatchPage;
 use crate::error::phrases::count_phrase;
 use crate::report::escape_for_terminal;
 use crate::stages::check::finding::{Finding, Severity};
+use crate::stages::watch::limits::{
+    MAX_LABEL_COLUMNS, MAX_NAMED_RANKS, MIN_FULL_ID_COLUMNS, MIN_TWO_PART_COLUMNS,
+};
 use crate::stages::watch::messages::{format_bytes, format_duration};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -13,25 +16,13 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table, W
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Of ranks that are behind so many are named.
-const MAX_NAMED_RANKS: usize = 4;
-
-/// The longest label: `embedding?`.
-const MAX_LABEL_COLUMNS: u16 = 10;
-
-/// Below this width of their own part the ids of communicators are cut, and not the ranks that are behind.
-const MIN_FULL_ID_COLUMNS: u16 = 60;
-
-/// From this width on two parts are beside each other.
-const MIN_TWO_PART_COLUMNS: u16 = 120;
-
 /// Draws the page.
 pub fn draw_page(page: &WatchPage<'_>, frame: &mut Frame<'_>) {
     let area = frame.area();
     let warned = page.told.warned.len();
     let findings = finding_lines(page);
     let tall = area.height >= 40;
-    // What there is none of takes no room.
+    // An empty part takes no room.
     let some = |any: bool, room: u16| Constraint::Fill(if any { room } else { 0 });
     let parts = Layout::vertical([
         Constraint::Length(1),
@@ -67,7 +58,7 @@ pub fn draw_page(page: &WatchPage<'_>, frame: &mut Frame<'_>) {
     }
 }
 
-/// Text that may be a log's: what a terminal would act on is escaped.
+/// Escapes the control characters of text that may be a log's.
 fn escaped_span(text: &str) -> Span<'static> {
     Span::raw(escape_for_terminal(text, false))
 }
@@ -103,7 +94,7 @@ fn draw_title(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Line::from(keys), right);
 }
 
-/// Seconds with as many digits as a trainer prints.
+/// Formats seconds with as many digits as a trainer prints.
 fn format_seconds(seconds: f64) -> String {
     format!("{seconds:.4} s")
 }
@@ -156,14 +147,14 @@ fn draw_all_steps(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
     draw_bars(history.points(), title, frame, area);
 }
 
-/// The newest of `times` that have room, each as high as its part of the longest.
+/// Draws the newest of `times` that fit, in proportion to the longest.
 fn draw_bars(times: &[f64], title: String, frame: &mut Frame<'_>, area: Rect) {
-    const HIGHEST: f64 = 1000.0;
+    let highest = 1000.0;
     let shown = &times[times.len().saturating_sub(usize::from(area.width))..];
     let longest = shown.iter().copied().fold(0.0, f64::max);
-    let high = |time: &f64| (time / longest * HIGHEST).clamp(0.0, HIGHEST) as u64;
+    let high = |time: &f64| (time / longest * highest).clamp(0.0, highest) as u64;
     let high: Vec<u64> = shown.iter().map(high).collect();
-    let bars = Sparkline::default().data(high).max(HIGHEST as u64);
+    let bars = Sparkline::default().data(high).max(highest as u64);
     frame.render_widget(bars.block(titled_block(title)), area);
 }
 
@@ -200,17 +191,18 @@ fn draw_communicators(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
     for (id, of) in &each {
         *busy.entry(page.watch.comm_label(id)).or_default() += of.calls;
     }
-    // Those of one kind stand together, the busiest kind first.
+    // Communicators of one use are together, the busiest use first.
     each.sort_by_key(|(id, of)| {
         let label = page.watch.comm_label(id);
         (Reverse(of.nranks), Reverse(busy[&label]), label)
     });
     let rows = each.iter().take(usize::from(area.height)).map(|(id, of)| {
         let behind = of.ranks_behind();
+        // `3 (-2)`: rank 3 has made two collectives fewer.
         let mut named: Vec<String> = behind
             .iter()
             .take(MAX_NAMED_RANKS)
-            .map(format_rank_behind)
+            .map(|(rank, by)| format!("{rank} (-{by})"))
             .collect();
         if behind.len() > MAX_NAMED_RANKS {
             named.push(format!("and {} more", behind.len() - MAX_NAMED_RANKS));
@@ -240,12 +232,7 @@ fn draw_communicators(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(table.block(titled_block(title)), area);
 }
 
-/// `3 (-2)`: rank 3 has made two collectives fewer.
-fn format_rank_behind((rank, by): &(u32, u64)) -> String {
-    format!("{rank} (-{by})")
-}
-
-/// What a stall's check came to.
+/// Returns the lines of a stall's findings.
 fn finding_lines(page: &WatchPage<'_>) -> Vec<Line<'static>> {
     if page.told.checks {
         return vec!["the log is being checked".into()];

@@ -1,6 +1,6 @@
-//! The page of a watched job: what a terminal shows of it, drawn anew as it changes.
+//! The page of a watched job on a terminal, drawn again as it changes.
 //!
-//! Drawing is a function of what is known and of the terminal's size. The terminal itself is in
+//! Drawing is a function of the state and of the terminal's size. The terminal itself is in
 //! [`crate::program::screen`].
 
 mod draw;
@@ -11,27 +11,22 @@ pub use draw::draw_page;
 
 use super::{JobWatch, StepEvent, WatchEvent};
 use crate::stages::check::CheckSummary;
+use crate::stages::watch::limits::{MAX_WARN_BYTES, MAX_WARNS_ON_PAGE};
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// So many WARN lines are kept: few terminals have more rows.
-const MAX_WARNS_ON_PAGE: usize = 64;
-
-/// Of a WARN line so many bytes are kept: no terminal is wider.
-const MAX_WARN_BYTES: usize = 1024;
-
-/// What happened so far, as far as the page shows it.
+/// The events that the page shows.
 #[derive(Debug, Default)]
 pub struct WatchHistory {
     last: Option<StepEvent>,
-    /// The newest last: what it means, or its text.
+    /// The WARN lines, the newest last: the meaning, or the text.
     warned: VecDeque<String>,
     /// The log is being checked.
     pub checks: bool,
 }
 
 impl WatchHistory {
-    /// Something happened.
+    /// Adds an event.
     pub fn add_event(&mut self, event: &WatchEvent) {
         match event {
             WatchEvent::Step(ended) => self.last = Some(ended.clone()),
@@ -50,15 +45,15 @@ impl WatchHistory {
     }
 }
 
-/// What is drawn.
+/// The state that is drawn.
 pub struct WatchPage<'a> {
     /// The job.
     pub watch: &'a JobWatch<'a>,
-    /// What happened.
+    /// The events.
     pub told: &'a WatchHistory,
-    /// What the last check came to.
+    /// The last check's findings.
     pub found: Option<&'a CheckSummary>,
-    /// What is watched.
+    /// The name of the inputs.
     pub name: &'a str,
     /// The time.
     pub now: Instant,

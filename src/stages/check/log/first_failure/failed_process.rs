@@ -22,9 +22,7 @@ impl FailureEvidence<'_> {
             about: About::default(),
             sure: Confidence::High,
             why: "its line is before that of any other failure".to_owned(),
-            advice:
-                "no action is needed for the ranks: different calls at this point are not a fault"
-                    .to_owned(),
+            advice: NO_ACTION_AFTER_END.to_owned(),
             evidence: vec![end.line.to_evidence()],
             reasons: Vec::new(),
         }
@@ -126,5 +124,23 @@ impl FailureEvidence<'_> {
             .flat_map(|c| &c.sides)
             .map(|&side| &self.found.sides[side]);
         sides.filter_map(|side| side.rank.map(|rank| (rank, side.process)))
+    }
+}
+
+/// The advice on a job that was ended from outside.
+const NO_ACTION_AFTER_END: &str =
+    "no action is needed for the ranks: different calls at this point are not a fault";
+
+/// Corrects the advice on a job that was ended from outside, if its ranks were at fault before.
+pub(crate) fn correct_end_advice(findings: &mut [Finding]) {
+    let is_error = |finding: &Finding| finding.severity == Severity::Error;
+    if findings.iter().any(is_error) {
+        let ends = findings
+            .iter_mut()
+            .filter(|f| f.advice == NO_ACTION_AFTER_END);
+        for end in ends {
+            "look at the errors first: the job may have been ended because of them"
+                .clone_into(&mut end.advice);
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! that the launcher ended, or that PyTorch's watchdog took down.
 
 mod dead_process;
-mod failed_process;
+pub(crate) mod failed_process;
 mod setup;
 
 use super::job_end_lines::{JobEndLine, ReportedFailure};

@@ -191,7 +191,7 @@ impl LagContext<'_> {
         let alone = "it is ahead of no rank on any communicator";
         let process = self.names.found.sides[member.side].process;
         let stop = self.stopped.get(&self.stops.job_of_process(process));
-        if self.end.over && stop == Some(&StopEvidence::Failed) {
+        if self.end.failed && stop == Some(&StopEvidence::Failed) {
             let why = format!("{alone}, and the log reports that the job failed");
             // A process that dies takes the work of its GPU with it: those that wait may lag even more.
             let sure = match self.laggards {

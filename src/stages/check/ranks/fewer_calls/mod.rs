@@ -25,8 +25,6 @@ pub(crate) struct JobEndSignals {
     pub(crate) said: bool,
     /// That, or communicators were aborted, as some trainers also end healthy jobs.
     pub(crate) failed: bool,
-    /// That, or the job stalled while its log was watched.
-    pub(crate) over: bool,
     /// Missing calls at the end of the log were not cut off.
     pub(crate) uncut: bool,
     /// Connections to a process that ended were lost, and nothing timed out before.
@@ -93,7 +91,12 @@ pub(crate) fn find_laggards(
     if stops.failures.now == JobLiveness::Stalled && !going_on.is_empty() {
         let stalled = going_on.iter().map(|&job| (job, StopEvidence::Stalled));
         let all = stalled.chain(stopped.iter().map(|(&job, &stop)| (job, stop)));
-        last_resort = findings(&all.collect(), &laggards);
+        // The rank that prints step lines waits for its GPU at the end of each step, as the others do not.
+        let mut accused = laggards.clone();
+        accused.retain(|process, _| !stops.steps.printers.contains(process));
+        if !accused.is_empty() {
+            last_resort = findings(&all.collect(), &accused);
+        }
     }
     laggards.retain(|&process, _| !going_on.contains(&stops.job_of_process(process)));
     LaggardFindings {

@@ -1,5 +1,5 @@
-//! WARN lines by how their job ended: lines after its own end, lines that led to its end, and lines
-//! after which it went on.
+//! WARN lines by the end of their job: lines after its own end, lines that led to its end, and lines after
+//! which it went on.
 
 use super::group_findings::is_error_result;
 use super::{Triage, WarningGroup};
@@ -14,7 +14,7 @@ impl<'a> Triage<'a> {
         self.all.job_ends()
     }
 
-    /// The job's own end that all lines of a process come after, if it made no call since.
+    /// The job's own end before all lines of a process, if it made no call since.
     fn done_before(&self, seen: &WarningLines) -> Option<&'a JobEndLine> {
         self.job_ends().done_line_before(seen.first).filter(|_| {
             let failed = self.job_ends().failure_after(seen.first, |_| true);
@@ -22,8 +22,7 @@ impl<'a> Triage<'a> {
         })
     }
 
-    /// Lines that come after the job's own end, and the others. NCCL's taking down has its own
-    /// finding.
+    /// Splits lines into those after the job's own end and the others. NCCL's teardown has its own finding.
     pub(crate) fn split_after_end(
         &self,
         groups: Vec<WarningGroup<'a>>,
@@ -44,7 +43,7 @@ impl<'a> Triage<'a> {
         (late, others)
     }
 
-    /// Lines that come after the job's own end.
+    /// Returns the finding on lines after the job's own end.
     pub(crate) fn after_end_finding(&self, group: &WarningGroup<'a>) -> Finding {
         let end = self.done_before(group.first());
         let said = end.map_or(String::new(), |end| format!(": {}", end.quote()));
@@ -57,8 +56,8 @@ impl<'a> Triage<'a> {
         finding
     }
 
-    /// The line by which the job ended that a kind of lines led to: one of NCCL's functions gave an
-    /// error after the WARN, and neither its process nor its job did anything more.
+    /// Returns the line by which the job ended, if a kind of lines led to it: one of NCCL's functions returned
+    /// an error after the WARN, and neither its process nor its job did anything more.
     fn end_line_led_to(&self, group: &WarningGroup<'a>) -> Option<&'a JobEndLine> {
         let failed = |how: FailureMode| how != FailureMode::Killed;
         let gave_up =
@@ -70,23 +69,23 @@ impl<'a> Triage<'a> {
             .filter(gave_up)
             .find_map(|seen| ends.failure_after(seen.last, failed))
             .or_else(|| {
-                // Where NCCL's lines have a file of their own, the launcher's are in another.
+                // If NCCL's lines have a file of their own, the launcher's are in another.
                 let idle = |seen: &&WarningLines| gave_up(seen) && ends.is_idle_after(seen.last);
                 let seen = members.find(idle)?;
                 ends.failure_in_other_input(seen.last.input, failed)
             })
     }
 
-    /// What is only a warning by itself is an error where the job ended by it; and no job failed by
-    /// a line after which it went on until it was done.
+    /// A warning becomes an error if the job ended by it; and no job failed by a line after which it went on
+    /// until it was done.
     pub(crate) fn adjust_severity_by_end(&self, group: &WarningGroup<'a>, finding: &mut Finding) {
-        // What is surely harmless ends no job.
+        // Harmless lines of high confidence end no job.
         if finding.severity == Severity::Note && finding.sure == Confidence::High {
             return;
         }
         let last = group.members.iter().map(|member| member.seen.last).max();
         let went_on = last.and_then(|last| self.job_ends().done_line_after(last));
-        // What follows from a failure elsewhere did not end the job.
+        // Consequences of a failure elsewhere did not end the job.
         let may_cause = group.known.is_none_or(|k| k.role != WarnRole::Consequence);
         let ended = self.end_line_led_to(group).filter(|_| may_cause);
         let (severity, words, end) = match (ended, went_on) {
@@ -104,7 +103,7 @@ impl<'a> Triage<'a> {
         finding.evidence.push(end.to_evidence());
     }
 
-    /// What PyTorch's watchdog says after the job's own end is a note, unless the job failed then.
+    /// Lines of PyTorch's watchdog after the job's own end are notes, unless the job failed then.
     pub(crate) fn note_after_end(&self, finding: &mut Finding) {
         let at = finding.evidence.first().map(|evidence| evidence.at);
         let Some(LineSpot::Line(at)) = at else { return };

@@ -14,7 +14,7 @@ use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl<'a> Triage<'a> {
-    /// A kind's finding; `why` comes before the words for the kind.
+    /// Returns a kind's finding; `why` comes before the words for the kind.
     pub(super) fn group_finding(&self, group: &WarningGroup<'a>, mut why: Vec<String>) -> Finding {
         let mut by_host: BTreeMap<&[u8], u64> = BTreeMap::new();
         let mut peers: BTreeMap<&[u8], u64> = BTreeMap::new();
@@ -36,23 +36,7 @@ impl<'a> Triage<'a> {
                 name_result(*result)
             ));
         }
-        if !peers.is_empty() {
-            let peers = most_frequent(&peers).map(|(peer, count)| match self.host_of_peer(peer) {
-                Some(host) if host != peer => {
-                    format!(
-                        "{} ({}) {}",
-                        quote_text(peer),
-                        quote_text(host),
-                        number_of_times(count)
-                    )
-                }
-                _ => format!("{} {}", quote_text(peer), number_of_times(count)),
-            });
-            why.push(format!(
-                "it names the peer {}",
-                peers.collect::<Vec<_>>().join(", ")
-            ));
-        }
+        why.extend(self.describe_peers(&peers));
         let first = group.first();
         let count = number_of_lines(group.count());
         let nobody = by_host.keys().all(|host| host.is_empty());
@@ -76,7 +60,7 @@ impl<'a> Triage<'a> {
                 "search NVIDIA/nccl's issues for the text, or the source file that the line names"
                     .to_owned(),
                 Severity::Warning,
-                // That a function gave an error after it is more than words.
+                // A function that returned an error after it is more than words.
                 match results.iter().any(|&result| is_error_result(result)) {
                     true => Confidence::Medium,
                     false => Confidence::Low,
@@ -99,6 +83,22 @@ impl<'a> Triage<'a> {
         }
     }
 
+    /// Describes the most frequent peers, with their hosts; `None` if there are none.
+    fn describe_peers(&self, peers: &BTreeMap<&[u8], u64>) -> Option<String> {
+        let peer_phrase = |(peer, count)| {
+            let host = self.host_of_peer(peer).filter(|host| *host != peer);
+            let host = host.map(|host| format!("({}) ", quote_text(host)));
+            format!(
+                "{} {}{}",
+                quote_text(peer),
+                host.unwrap_or_default(),
+                number_of_times(count)
+            )
+        };
+        let all: Vec<String> = most_frequent(peers).map(peer_phrase).collect();
+        (!all.is_empty()).then(|| format!("it names the peer {}", all.join(", ")))
+    }
+
     pub(super) fn about_process(&self, process: u32) -> About {
         let process = self.processes.get(process as usize);
         let process = process.filter(|process| process.pid.is_some());
@@ -109,7 +109,7 @@ impl<'a> Triage<'a> {
         }
     }
 
-    /// The first lines of a kind, one of each host.
+    /// Returns the first lines of a kind, one of each host.
     pub(super) fn group_evidence(&self, group: &WarningGroup<'a>) -> Vec<Evidence> {
         let mut hosts = BTreeSet::new();
         let one = group

@@ -1,43 +1,36 @@
-//! What WARN lines mean together: the first cause, with what follows from it folded under it; what
-//! NCCL prints as a job ends, or after its end; what ended the job; what is harmless; what is not
-//! known.
+//! The joint meaning of WARN lines: the first cause, with its consequences folded under it; lines of NCCL at a
+//! job's end, or after it; lines that ended the job; harmless lines; unknown lines.
 
 pub(crate) mod end_context;
+mod followers;
 mod group_findings;
 
 use super::known_warns::{WarnMeaning, WarnRole, look_up_warn};
 use super::warn_order::WarnOrder;
 use super::warnings::{WarningLines, Warnings};
-use crate::grammar::ending::FailureMode;
 use crate::members::SpeakerProcess;
-use crate::stages::check::finding::{
-    About, Confidence, Evidence, Finding, Kind, Severity, WarnKind,
-};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity, WarnKind};
 use crate::stages::check::limits::MAX_NAMES_LISTED;
-use crate::stages::check::log::job_end_lines::JobEndLine;
+use crate::stages::check::warn::limits::MAX_UNKNOWN_FINDINGS;
 use crate::stages::check::watchdog::timed_out;
 use crate::stages::check::wording::{
-    FollowerCounts, describe_followers as folded_words, number_of_lines, number_of_processes,
-    number_of_times, quote_text,
+    FollowerCounts, describe_followers as folded_words, number_of_lines,
 };
 use group_findings::warning_evidence;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many kinds of unknown bodies have a finding of their own.
-const MAX_UNKNOWN_FINDINGS: usize = 10;
-
-/// What else is known of how the job ended.
+/// Other facts on the end of the job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CommEndCounts {
-    /// Communicators that INIT lines call destroyed.
+    /// Communicators that INIT lines report as destroyed.
     pub destroyed: u64,
-    /// Communicators that INIT lines call aborted.
+    /// Communicators that INIT lines report as aborted.
     pub aborted: u64,
     /// Communicators that INIT lines name.
     pub communicators: u64,
 }
 
-/// What one process says of a kind.
+/// One process's lines of a kind.
 #[derive(Clone, Copy)]
 struct ProcessWarning<'a> {
     process: u32,
@@ -70,7 +63,7 @@ impl<'a> WarningGroup<'a> {
     }
 }
 
-/// The findings about WARN lines and the watchdog's; `processes[p]` names process p.
+/// Returns the findings about WARN lines and the watchdog's; `processes[p]` names process p.
 pub(crate) fn triage_warnings(
     all: &Warnings,
     processes: &[SpeakerProcess],
@@ -88,7 +81,7 @@ pub(crate) fn triage_warnings(
     triage.find_causes(&seen)
 }
 
-/// The one host of each address.
+/// Returns the one host of each address.
 fn hosts_by_address<'a>(
     all: &'a Warnings,
     processes: &'a [SpeakerProcess],
@@ -99,7 +92,7 @@ fn hosts_by_address<'a>(
             continue;
         };
         let host = hosts.entry(address).or_insert(Some(&process.host));
-        // Bridges of containers have the same address everywhere.
+        // Bridges of containers have equal addresses on all hosts.
         if *host != Some(&process.host) {
             *host = None;
         }
@@ -110,7 +103,7 @@ fn hosts_by_address<'a>(
 struct Triage<'a> {
     all: &'a Warnings,
     processes: &'a [SpeakerProcess],
-    /// The one host of each address.
+    /// Returns the one host of each address.
     addresses: BTreeMap<&'a [u8], Option<&'a [u8]>>,
     hosts: BTreeSet<&'a [u8]>,
     clock: WarnOrder,
@@ -143,7 +136,7 @@ impl<'a> Triage<'a> {
         let watched = timed_out::find_timeouts(self.all.watchdog_lines());
         let mut out = Vec::new();
         let teardown = of(WarnRole::Teardown);
-        // An event of a NIC is a failure only where something follows from it.
+        // An event of a NIC is a failure only if something follows from it.
         let errors = causes
             .iter()
             .filter(|cause| cause.severity() == Severity::Error);
@@ -199,7 +192,7 @@ impl<'a> Triage<'a> {
         out
     }
 
-    /// Lines by kind; bodies that are not known each by itself. The earliest first.
+    /// Groups lines by kind, and unknown bodies each by itself; the earliest first.
     fn group_warnings(&self, seen: &[(u32, u32, &'a WarningLines)]) -> Vec<WarningGroup<'a>> {
         let mut of_body: BTreeMap<u32, Option<&'static WarnMeaning>> = BTreeMap::new();
         let mut groups: BTreeMap<(Option<&str>, u32), WarningGroup<'a>> = BTreeMap::new();
@@ -232,7 +225,7 @@ impl<'a> Triage<'a> {
         process.map_or(&b""[..], |process| &process.host)
     }
 
-    /// The host that a peer's address or name is of.
+    /// Returns the host of a peer's address or name.
     fn host_of_peer(&self, peer: &[u8]) -> Option<&'a [u8]> {
         if let Some(host) = self.addresses.get(peer) {
             return *host;
@@ -242,8 +235,8 @@ impl<'a> Triage<'a> {
         self.hosts.get(name).copied()
     }
 
-    /// The cause that a line follows from: the earliest on the host of its peer, or of all; an
-    /// error before what is only a warning by itself.
+    /// Returns the cause that a line follows from: the earliest on the host of its peer, or of all; errors
+    /// before warnings.
     fn cause_of(&self, member: ProcessWarning<'_>, causes: &[WarningGroup<'a>]) -> Option<usize> {
         let after = |cause: &ProcessWarning<'a>| !self.clock.is_before(member.seen, cause.seen);
         let peers = member.seen.peers.iter();
@@ -307,153 +300,6 @@ impl<'a> Triage<'a> {
             finding.sure = finding.sure.max(Confidence::Medium);
         }
         finding
-    }
-
-    /// Lines that follow from a failure of which there is no line.
-    fn followers_without_cause(
-        &self,
-        alone: &[WarningGroup<'a>],
-        causes: &[WarningGroup<'a>],
-        tail: &mut FollowerCounts<'a>,
-        groups: &[WarningGroup<'a>],
-        out: &mut Vec<Finding>,
-    ) {
-        let Some((lead, rest)) = alone.split_first() else {
-            return;
-        };
-        let mut folded = FollowerCounts::new();
-        for group in rest {
-            for &member in &group.members {
-                self.fold_follower(&mut folded, group.id(), member);
-            }
-        }
-        // What the launcher reports of a process that ended is nearer to the cause; that NCCL failed
-        // is the same failure once more.
-        let outside = |how: FailureMode| how != FailureMode::Nccl;
-        let all = || {
-            std::iter::once(lead)
-                .chain(rest)
-                .flat_map(|group| &group.members)
-        };
-        let ends = self.job_ends();
-        let end = all()
-            .find_map(|m| ends.failure_after(m.seen.first, outside))
-            .or_else(|| ends.failure_in_other_input(lead.first().first.input, outside));
-        let mut why = vec![
-            format!(
-                "it is the first of its kind, {}",
-                self.clock.describe_order(lead.first())
-            ),
-            match (causes.is_empty(), end) {
-                (true, Some(end)) => format!(
-                    "it follows from a failure elsewhere; the log reports how the job ended: {}",
-                    end.quote()
-                ),
-                (true, None) => {
-                    "it follows from a failure elsewhere; the cause is not in this log".to_owned()
-                }
-                (false, _) => "it comes before any cause in this log".to_owned(),
-            },
-        ];
-        let unknown = groups.iter().find(|g| g.known.is_none());
-        if let Some(unknown) = unknown.filter(|g| self.clock.is_before(g.first(), lead.first())) {
-            why.push(format!(
-                "an unknown WARN comes before it: {}",
-                quote_text(unknown.first().nccl_text())
-            ));
-        }
-        if !folded.is_empty() {
-            why.push(format!("with it: {}", folded_words(&folded)));
-        }
-        if !tail.is_empty() {
-            let tail = std::mem::take(tail);
-            why.push(format!("then NCCL was shut down: {}", folded_words(&tail)));
-        }
-        let mut finding = self.group_finding(lead, why);
-        finding.sure = finding.sure.max(Confidence::Medium);
-        finding.evidence.extend(end.map(JobEndLine::to_evidence));
-        self.adjust_severity_by_end(lead, &mut finding);
-        out.push(finding);
-    }
-
-    /// What NCCL prints as its connections are taken down, where nothing failed before.
-    fn shutdown_finding(&self, teardown: &[WarningGroup<'a>]) -> Option<Finding> {
-        let lead = teardown.first()?;
-        let members = || teardown.iter().flat_map(|group| &group.members);
-        let count: u64 = teardown.iter().map(WarningGroup::count).sum();
-        let processes: BTreeSet<u32> = members().map(|m| m.process).collect();
-        let mut evidence = self.group_evidence(lead);
-        evidence.extend(teardown.iter().skip(1).map(|g| warning_evidence(g.first())));
-        let reference = lead.known.map_or("", |known| known.reference);
-        let means = lead.known.map_or("", |known| known.means);
-        let of = format!(
-            "{} of {}",
-            number_of_lines(count),
-            number_of_processes(processes.len())
-        );
-        let going_on = members().filter(|m| m.seen.calls > 0).count();
-        if going_on > 0 {
-            return Some(Finding {
-                kind: Kind::Warn(WarnKind::PROXY_MIDWAY),
-                severity: Severity::Warning,
-                says: format!(
-                    "NCCL's connections were closed while {} made more calls: {of}",
-                    number_of_processes(going_on)
-                ),
-                about: self.about_process(lead.members[0].process),
-                sure: Confidence::Low,
-                why: format!("{means}, and calls of the same processes come after these lines"),
-                advice: format!(
-                    "find out why a communicator was aborted before the job's end; see {reference}"
-                ),
-                evidence,
-                reasons: Vec::new(),
-            });
-        }
-        let (ends, end) = self.all.ordinary_ends();
-        let CommEndCounts {
-            destroyed,
-            aborted,
-            communicators,
-        } = self.ended;
-        let mut why = vec![means.to_owned(), "no failure comes before it".to_owned()];
-        if self.all.counts_calls() {
-            why.push("these processes made no call after it".to_owned());
-        }
-        if ends > 0 {
-            why.push(format!(
-                "PyTorch reports {} that a process ended normally",
-                number_of_times(ends)
-            ));
-        }
-        if destroyed + aborted > 0 {
-            why.push(format!(
-                "of {communicators} communicators {destroyed} were destroyed and {aborted} aborted"
-            ));
-        }
-        evidence.extend(end.map(|end| Evidence {
-            at: end.at.into(),
-            text: Some(end.text.to_vec()),
-        }));
-        let finished = ends > 0 || destroyed > 0;
-        Some(Finding {
-            kind: Kind::ShutdownWarns,
-            severity: Severity::Note,
-            says: format!("these lines are harmless, they were printed as the job ended: {of}"),
-            about: About::default(),
-            sure: if finished {
-                Confidence::High
-            } else {
-                Confidence::Medium
-            },
-            why: why.join("; "),
-            advice: format!(
-                "no action is needed; destroy_process_group() before the program ends avoids them; \
-                 see {reference}"
-            ),
-            evidence,
-            reasons: Vec::new(),
-        })
     }
 
     fn find_unknown(&self, groups: &[WarningGroup<'a>], out: &mut Vec<Finding>) {

@@ -1,17 +1,15 @@
-//! The program's source, each line with how many accesses it makes, as gcov writes it.
+//! The program's source with the accesses of each line, in the form of gcov.
 
 use super::runs::SnoopieRuns;
 use super::views::source_place;
 use crate::error::{Error, Result};
 use crate::report::{Report, escape_for_terminal};
+use crate::stages::matrix::limits::MAX_SOURCE_BYTES;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// No source is longer.
-const MAX_SOURCE_BYTES: u64 = 16 << 20;
-
-/// Writes every file of which a line accesses memory, as it is found below `folder`.
+/// Writes each file with lines that access memory, if it is found below `folder`.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -92,7 +90,7 @@ fn write_annotated_file(
     writeln!(out)
 }
 
-/// The text of a file: with the path that the compiler had below the folder, or its name alone.
+/// Returns the text of a file: below the folder by the compiler's path, or by its name alone.
 fn find_source_text(name: &str, folder: &Path) -> Option<String> {
     let parts = Path::new(name).components().filter_map(|part| match part {
         std::path::Component::Normal(part) => Some(part),

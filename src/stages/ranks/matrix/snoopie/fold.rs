@@ -1,14 +1,15 @@
-//! Accesses counted by what tells them apart. Memory grows with the number of instructions, devices, lines
-//! and objects, not with that of accesses.
+//! Counts accesses by their keys. Memory grows with the number of instructions, devices, lines and objects, not
+//! with that of accesses.
 
 use super::ranges::AddressRanges;
 use crate::formats::snoopie::access::SnoopieAccess;
 use crate::formats::snoopie::op::{self, AccessKind};
 use crate::formats::snoopie::tables::MemoryRange;
 use crate::members::Interner;
+use crate::stages::matrix::limits::{BINS_PER_RANGE, MAX_ACCESS_CELLS, MAX_ACCESS_STRIPS};
 use rustc_hash::FxHashMap;
 
-/// Whose memory.
+/// The owner of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum MemoryOwner {
     /// A GPU, by its number in the process.
@@ -28,7 +29,7 @@ impl MemoryOwner {
         }
     }
 
-    /// As it is written.
+    /// Returns its name in tables.
     pub(super) fn to_text(self) -> String {
         match self {
             MemoryOwner::Gpu(gpu) => format!("gpu{gpu}"),
@@ -38,10 +39,10 @@ impl MemoryOwner {
     }
 }
 
-/// What tells accesses apart.
+/// The key of accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct AccessKey {
-    /// The instruction, by its number in [`Fold::ops`].
+    /// The instruction's number in [`AccessFold::ops`].
     pub(super) op: u32,
     pub(super) kind: Option<AccessKind>,
     pub(super) running: MemoryOwner,
@@ -49,34 +50,34 @@ pub(super) struct AccessKey {
     pub(super) line: Option<u64>,
     pub(super) line_index: Option<u64>,
     pub(super) context: Option<u64>,
-    /// The range of the address, by its place in the tool's list.
+    /// The position of the address's range in the tool's list.
     pub(super) range: Option<usize>,
 }
 
 impl AccessKey {
-    /// From whom to whom data goes; as a store does where that is not known.
+    /// Returns the source and the target of data; those of a store if unknown.
     pub(super) fn data_direction(&self) -> (MemoryOwner, MemoryOwner) {
         let kind = self.kind.unwrap_or(AccessKind::Store);
         kind.source_and_target(self.running, self.owner)
     }
 }
 
-/// How many accesses.
+/// Numbers of accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct AccessCounts {
     /// Rows: an access of one lane, or a copy.
     pub(super) accesses: u64,
     pub(super) bytes: u128,
-    /// Those whose bytes are not known.
+    /// Accesses with unknown bytes.
     pub(super) unsized_: u64,
     /// Warps: rows of one packet.
     pub(super) warps: u64,
-    /// The sum of their squared numbers of lanes.
+    /// The sum of squared numbers of lanes.
     pub(super) squares: u128,
-    /// Different sectors of 32 bytes and lines of 128 bytes, added up over warps.
+    /// Different sectors of 32 bytes, summed over warps.
     pub(super) sectors: u64,
     pub(super) lines: u64,
-    /// Accesses whose address is in memory that the tool's own list gives to another device.
+    /// Accesses to addresses that the tool's list assigns to another device.
     pub(super) others: u64,
 }
 
@@ -95,18 +96,10 @@ impl AccessCounts {
 
 /// Lanes of a warp.
 const LANES_PER_WARP: usize = 32;
-/// Parts of a range of which accesses are counted.
-pub(super) const BINS_PER_RANGE: usize = 48;
-/// There are no more cells: those beyond were not written by the tool.
-const MAX_ACCESS_CELLS: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
-
-/// There are no more strips.
-const MAX_ACCESS_STRIPS: usize = 1 << 16;
-
-/// The rows of one packet so far.
+/// The current packet's rows.
 #[derive(Debug)]
 struct WarpRows {
-    /// Of the cell that its first row is of.
+    /// The cell of the first row.
     cell: usize,
     thread: u64,
     key: AccessKey,
@@ -121,21 +114,21 @@ pub(super) struct AccessFold {
     pub(super) ops: Interner<Box<[u8]>>,
     cells: Vec<(AccessKey, AccessCounts)>,
     known: FxHashMap<AccessKey, usize>,
-    /// The cell of the row before.
+    /// The cell of the last row.
     last: Option<usize>,
     last_op: Option<u32>,
     warp: Option<WarpRows>,
     ranges: AddressRanges,
     list: Vec<MemoryRange>,
-    /// Accesses by part of a range, for who accesses it and how.
+    /// Accesses by part of a range, device and kind.
     pub(super) strips:
         FxHashMap<(usize, MemoryOwner, Option<AccessKind>), Box<[u64; BINS_PER_RANGE]>>,
-    /// Rows beyond the most cells.
+    /// Rows that were not counted because there were too many cells.
     pub(super) left_out: u64,
 }
 
 impl AccessFold {
-    /// Memory in which accesses may be.
+    /// Adds ranges of memory.
     pub(super) fn add_ranges(&mut self, list: &[MemoryRange]) {
         if list.len() > self.list.len() {
             self.list = list.to_vec();
@@ -143,17 +136,17 @@ impl AccessFold {
         }
     }
 
-    /// All that was counted, in an order that depends on the keys alone.
+    /// Iterates over all counts, in the order of their first rows.
     pub(super) fn iter_cells(&self) -> impl Iterator<Item = (&AccessKey, &AccessCounts)> {
         self.cells.iter().map(|(key, cell)| (key, cell))
     }
 
-    /// The memory of a range.
+    /// Returns a range of memory.
     pub(super) fn range_at(&self, at: usize) -> Option<&MemoryRange> {
         self.list.get(at)
     }
 
-    /// The next row.
+    /// Adds a row.
     #[inline]
     pub(super) fn add_access(&mut self, access: &SnoopieAccess<'_>) {
         let op = self.intern_op(access.op);
@@ -202,7 +195,7 @@ impl AccessFold {
         op
     }
 
-    /// The place of a key's cell.
+    /// Returns the position of a key's cell.
     #[inline]
     fn cell_index(&mut self, key: AccessKey) -> Option<usize> {
         if let Some(at) = self.last
@@ -241,15 +234,15 @@ impl AccessFold {
         }
     }
 
-    /// Puts a row to those of its packet: they come one after the other and have the thread of the
-    /// warp's first lane.
+    /// Adds a row to its packet. The rows of a packet are successive and have the thread of the warp's first
+    /// lane.
     #[inline]
     fn add_lane(&mut self, cell: usize, key: AccessKey, access: &SnoopieAccess<'_>) {
         let Some(thread) = access.thread else {
             self.end_warp();
             return;
         };
-        // The lanes of a warp may be in memory of several ranges.
+        // The lanes of a warp may access several ranges.
         let of_warp = AccessKey { range: None, ..key };
         match &mut self.warp {
             Some(warp)
@@ -273,7 +266,7 @@ impl AccessFold {
         }
     }
 
-    /// The packet in hand is whole.
+    /// Ends the current packet.
     pub(super) fn end_warp(&mut self) {
         let Some(mut warp) = self.warp.take() else {
             return;

@@ -1,14 +1,13 @@
-//! Snoopie's accesses: who loads from and stores to whose memory, by instruction, line of the program, data
-//! object and place of launch.
+//! Snoopie's accesses between GPUs, by instruction, line of the program, data object and place of launch.
 //!
 //! | | |
 //! |---|---|
 //! | `runs` | the files of each process, read together |
 //! | `unzip` | the files of a run in one archive |
-//! | `fold` | accesses counted by what tells them apart |
-//! | `ranges` | whose memory an address is |
+//! | `fold` | accesses counted by their keys |
+//! | `ranges` | the owner of an address |
 //! | [`views`] | the tables |
-//! | [`annotated`] | the program's source with what each line accesses |
+//! | [`annotated`] | the program's source with the accesses of each line |
 
 pub mod annotated;
 mod fold;
@@ -19,14 +18,14 @@ mod tests;
 mod unzip;
 pub mod views;
 
-pub use runs::{SnoopieRuns, split_snoopie_files};
+pub use runs::{SnoopieReadOptions, SnoopieRuns, split_snoopie_files};
 
 use super::cells::{TrafficBasis, TrafficMatrix, TrafficSum};
 use super::endpoints::{Endpoint, HostLabel};
 use crate::report::{Report, count_phrase};
 use fold::MemoryOwner;
 
-/// What the rows of a table are about.
+/// The subject of a table's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessGrouping {
     /// Instructions and functions that copy.
@@ -56,19 +55,21 @@ pub fn add_accesses(matrix: &mut TrafficMatrix, runs: &SnoopieRuns, report: &Rep
                     &HostLabel::from_host(b""),
                 )
             };
-            let between = (end(from), end(to));
+            let (from, to) = (end(from), end(to));
             let known = cell.accesses - cell.unsized_;
             let bytes = runs.scale_sampled(cell.bytes, key.kind);
             matrix.add_to_cell(
                 None,
-                between,
+                from,
+                to,
                 TrafficBasis::Accessed,
                 TrafficSum::from_calls(runs.scale_sampled(known, key.kind), Some(bytes)),
             );
             let unknown = runs.scale_sampled(cell.unsized_, key.kind);
             matrix.add_to_cell(
                 None,
-                between,
+                from,
+                to,
                 TrafficBasis::Accessed,
                 TrafficSum::from_calls(unknown, None),
             );

@@ -1,19 +1,19 @@
-//! Whose memory an address is. The tool never takes a range off its list and takes the first that fits:
-//! where ranges overlap, memory was given back and used again.
+//! The range of an address. The tool never removes a range from its list and takes the first that contains the
+//! address: if ranges overlap, memory was freed and reused.
 
 use crate::formats::snoopie::tables::MemoryRange;
 
-/// Ranges cut into parts that do not overlap, each with the first range that has it.
+/// Ranges cut into parts that do not overlap, each with the first range that contains it.
 #[derive(Debug, Default)]
 pub(super) struct AddressRanges {
-    /// First byte, first byte after it, and which range; by rising address.
+    /// First byte, end, and number of the range, by rising address.
     parts: Vec<(u64, u64, usize)>,
-    /// The part that was found last: accesses come in runs.
+    /// The part that was found last: successive accesses are often in one part.
     last: usize,
 }
 
 impl AddressRanges {
-    /// Of the tool's list.
+    /// Builds the parts of the tool's list.
     pub(super) fn from_list(list: &[MemoryRange]) -> AddressRanges {
         let end = |range: &MemoryRange| range.start.saturating_add(range.size);
         let mut edges: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * list.len());
@@ -43,7 +43,7 @@ impl AddressRanges {
         AddressRanges { parts, last: 0 }
     }
 
-    /// The range of an address.
+    /// Returns the range of an address.
     #[inline]
     pub(super) fn find_range(&mut self, addr: u64) -> Option<usize> {
         if let Some(&(from, to, range)) = self.parts.get(self.last)

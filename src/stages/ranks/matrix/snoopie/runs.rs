@@ -1,4 +1,4 @@
-//! The files of each process, read together: the process is in their names.
+//! The files of each process, read together. Their names have the process.
 
 use super::fold::AccessFold;
 use super::unzip;
@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// All processes.
 #[derive(Debug, Default)]
 pub struct SnoopieRuns {
-    /// By folder and process; unknown where the file's name does not tell it. Containers and hosts have
-    /// the same numbers of processes.
+    /// Runs by folder and process, which is unknown if the file's name lacks it. Containers and hosts may have
+    /// equal numbers of processes.
     pub(super) by: BTreeMap<(String, Option<u64>), SnoopieRun>,
-    /// Every n-th packet was recorded.
+    /// One of this number of packets was recorded.
     pub(super) sampling: u64,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct SnoopieRun {
     pub(super) tables: SnoopieTables,
     pub(super) fold: AccessFold,
     logs: u64,
-    /// The files that were read, without what tells how they are packed.
+    /// The files that were read, without the suffix of their packing.
     read: BTreeSet<String>,
 }
 
@@ -68,17 +68,33 @@ fn is_snoopie(origin: &InputName, source: source::Options) -> Result<bool> {
     }
 }
 
+/// How Snoopie's files are read.
+#[derive(Debug, Clone, Copy)]
+pub struct SnoopieReadOptions {
+    /// How bytes come in.
+    pub source: source::Options,
+    /// Damage is an error.
+    pub strict: bool,
+    /// One of this number of packets was recorded.
+    pub sampling: u64,
+}
+
 impl SnoopieRuns {
-    /// Reads the files of Snoopie; every `sampling`th packet was recorded.
+    /// Reads the files of Snoopie; one of `sampling` packets was recorded.
     ///
     /// # Errors
-    /// One cannot be read; damage where it is `strict`.
+    /// A file cannot be read; damage if `strict`.
     pub fn read(
         origins: &[InputName],
-        (source, strict, sampling): (source::Options, bool, u64),
+        options: SnoopieReadOptions,
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<SnoopieRuns> {
+        let SnoopieReadOptions {
+            source,
+            strict,
+            sampling,
+        } = options;
         let mut runs = SnoopieRuns {
             by: BTreeMap::new(),
             sampling: sampling.max(1),
@@ -102,7 +118,7 @@ impl SnoopieRuns {
         }
         let origins = &all[..];
         let mut outcome = InputOutcomes::new(origins);
-        // Whose memory an address is must be known when the accesses come.
+        // The owners of addresses are needed before the accesses.
         for wants_log in [false, true] {
             for origin in origins {
                 let known = open::open_input::<()>(origin, source, Provides::ACCESSES);
@@ -122,7 +138,7 @@ impl SnoopieRuns {
                         ));
                         return Ok(());
                     }
-                    let account = run.read_file(known.input(), (&name, report))?;
+                    let account = run.read_file(known.input(), &name, report)?;
                     if strict {
                         crate::log::first_damage_error(&name, &account)?;
                     }
@@ -138,7 +154,7 @@ impl SnoopieRuns {
         Ok(runs)
     }
 
-    /// A number of recorded rows as one of all rows. Copies are all recorded.
+    /// Scales a number of recorded rows to all rows. All copies are recorded.
     pub(super) fn scale_sampled<N: ScaleRows>(&self, n: N, kind: Option<AccessKind>) -> N {
         match kind {
             Some(AccessKind::Copy) => n,
@@ -146,7 +162,7 @@ impl SnoopieRuns {
         }
     }
 
-    /// How a run is named beside the others: by its process, if no other has the same.
+    /// Returns a run's name: its process, if no other run has that.
     pub(super) fn label_run(&self, run: &(String, Option<u64>)) -> String {
         let pid = run.1.map_or(String::new(), |pid| pid.to_string());
         let alike = self.by.keys().filter(|other| other.1 == run.1).count();
@@ -177,7 +193,7 @@ impl SnoopieRuns {
     }
 }
 
-/// The folder of a file, and the process that wrote it.
+/// Returns the folder of a file, and the process that wrote it.
 fn folder_and_process(origin: &InputName) -> (String, Option<u64>) {
     let name = origin.name();
     let folder = name.rsplit_once('/').map_or(".", |(folder, _)| folder);
@@ -202,7 +218,7 @@ impl ScaleRows for u128 {
 }
 
 impl SnoopieRun {
-    /// False for a file that was read in another form: `zstd -d` leaves both.
+    /// False if the file was read in another form: `zstd -d` leaves both.
     fn is_first_form(&mut self, origin: &InputName) -> bool {
         let name = origin.name();
         let file = name.rsplit('/').next().unwrap_or_default();
@@ -210,11 +226,12 @@ impl SnoopieRun {
         snoopie::process_of_name(origin).is_none() || self.read.insert(stem.to_owned())
     }
 
-    /// Reads a file, and reports on it.
+    /// Reads a file and reports on it.
     fn read_file(
         &mut self,
         input: &source::Input,
-        (name, report): (&str, &Report),
+        name: &str,
+        report: &Report,
     ) -> Result<crate::report::account::Account> {
         let SnoopieRun {
             tables, fold, logs, ..
@@ -223,7 +240,7 @@ impl SnoopieRun {
         found.add_ranges(&tables.ranges);
         let read = snoopie::read_snoopie(input, tables, &mut |access| found.add_access(access));
         found.end_warp();
-        // Of the version that wrote JSON the log itself has them.
+        // In the version that wrote JSON, the log has the tables.
         found.add_ranges(&tables.ranges);
         *fold = found;
         Ok(match read? {

@@ -2,7 +2,7 @@
 
 use super::fold::{AccessCounts, MemoryOwner};
 use super::views;
-use super::{AccessGrouping, SnoopieRuns};
+use super::{AccessGrouping, SnoopieReadOptions, SnoopieRuns};
 use crate::output::render::{Grid, TableCell as Field};
 use crate::report::Report;
 use crate::shared::data;
@@ -26,9 +26,16 @@ fn files(folder: &Path) -> Vec<InputName> {
 }
 
 fn read(origins: &[InputName], sampling: u64) -> SnoopieRuns {
-    let source = source::Options { mmap: true };
     let mut report = Report::new("a", false, true).silenced();
-    SnoopieRuns::read(origins, (source, false, sampling), &mut report, &Nobody).unwrap()
+    SnoopieRuns::read(origins, options(sampling), &mut report, &Nobody).unwrap()
+}
+
+fn options(sampling: u64) -> SnoopieReadOptions {
+    SnoopieReadOptions {
+        source: source::Options { mmap: true },
+        strict: false,
+        sampling,
+    }
 }
 
 /// All cells of all processes.
@@ -246,8 +253,12 @@ fn a_cut_frame_has_its_whole_rows() {
     for cut in (0..whole.len()).step_by(whole.len() / 12) {
         std::fs::write(&path, &whole[..cut]).unwrap();
         let mut report = Report::new("a", false, true).silenced();
-        let how = (source::Options { mmap: true }, false, 1);
-        let runs = SnoopieRuns::read(&[InputName::Path(path.clone())], how, &mut report, &Nobody);
+        let runs = SnoopieRuns::read(
+            &[InputName::Path(path.clone())],
+            options(1),
+            &mut report,
+            &Nobody,
+        );
         let n: u64 = cells(&runs.unwrap_or_default())
             .map(|(_, cell)| cell.accesses)
             .sum();
@@ -277,9 +288,8 @@ fn of(bytes: &[u8]) -> SnoopieRuns {
     let path = dir.path().join("snoopie_log_1.csv");
     std::fs::write(&path, bytes).unwrap();
     let mut report = Report::new("a", false, true).silenced();
-    let source = source::Options { mmap: true };
-    let how = (source, false, 1);
-    SnoopieRuns::read(&[InputName::Path(path)], how, &mut report, &Nobody).unwrap_or_default()
+    SnoopieRuns::read(&[InputName::Path(path)], options(1), &mut report, &Nobody)
+        .unwrap_or_default()
 }
 
 fn log() -> Vec<u8> {

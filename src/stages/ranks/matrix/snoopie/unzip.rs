@@ -1,18 +1,13 @@
-//! `results-4102198.zip`, as Snoopie's launcher packs the files of a run: they are unpacked into a temporary
-//! folder, each by the last part of its name.
+//! Unpacks `results-4102198.zip`, in which Snoopie's launcher packs the files of a run, into a temporary
+//! folder, each file by the last part of its name.
 
 use crate::error::{Error, Result};
 use crate::source::InputName;
+use crate::stages::matrix::limits::{MAX_SNOOPIE_FILES, MAX_UNZIPPED_BYTES};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-
-/// More files of one archive are refused: a run has seven, and some for each process.
-const MAX_SNOOPIE_FILES: usize = 1 << 12;
-
-/// An archive of more bytes is not unpacked: a small one may be made of endless zeros.
-const MAX_UNZIPPED_BYTES: u64 = 64 << 30;
 
 /// True for a packed run.
 pub(super) fn is_zip(path: &Path) -> bool {
@@ -24,7 +19,7 @@ pub(super) fn is_zip(path: &Path) -> bool {
     file.read_exact(&mut first).is_ok() && first == *b"PK\x03\x04"
 }
 
-/// Unpacks the files of a run; the folder goes with what is given back. `None` where none is Snoopie's.
+/// Unpacks the files of a run, and returns them with their folder. `None` if no file is Snoopie's.
 ///
 /// # Errors
 /// The archive or a file in it is damaged; the folder cannot be written.
@@ -40,7 +35,7 @@ pub(super) fn unzip_run(path: &Path) -> Result<Option<(TempDir, Vec<InputName>)>
     let mut left = MAX_UNZIPPED_BYTES;
     for at in 0..archive.len() {
         let mut file = archive.by_index(at).map_err(|error| failed(error.into()))?;
-        // No part of a name but the last: a name may lead out of the folder.
+        // Only the last part of a name is used: a name may lead out of the folder.
         let Ok(full) = file.name().map(|name| name.into_owned()) else {
             continue;
         };
@@ -55,7 +50,7 @@ pub(super) fn unzip_run(path: &Path) -> Result<Option<(TempDir, Vec<InputName>)>
             let cause = "it has more than 4096 files of Snoopie: unpack it, and name the folder";
             return Err(failed(io::Error::other(cause)));
         }
-        // Files of one name may come from several runs.
+        // Files of several runs may have equal names.
         let to = folder.path().join(at.to_string());
         std::fs::create_dir(&to).map_err(failed)?;
         let to = to.join(name);

@@ -1,14 +1,15 @@
-//! The tables: accesses by instruction, data object, line or place of launch, and by who accesses whom.
+//! The tables: accesses by instruction, data object, line or place of launch, and by device and owner.
 
 use super::AccessGrouping;
-use super::fold::{AccessCounts as Counts, AccessKey, BINS_PER_RANGE, MemoryOwner};
+use super::fold::{AccessCounts as Counts, AccessKey, MemoryOwner};
 use super::runs::{SnoopieRun, SnoopieRuns};
 use crate::formats::snoopie::op::AccessKind;
 use crate::formats::snoopie::tables::{CodeSite, SnoopieTables};
 use crate::output::render::{Grid, TableCell};
+use crate::stages::matrix::limits::BINS_PER_RANGE;
 use std::collections::BTreeMap;
 
-/// The rows of a table, those with the most accesses first.
+/// Returns the rows of a table, those with most accesses first.
 pub fn access_grid(runs: &SnoopieRuns, by: AccessGrouping) -> Grid {
     let mut found: Vec<(Counts, Vec<TableCell<'static>>)> = Vec::new();
     for ((folder, pid), run) in &runs.by {
@@ -66,16 +67,16 @@ pub fn access_grid(runs: &SnoopieRuns, by: AccessGrouping) -> Grid {
     }
 }
 
-/// Who accesses whom, and how.
+/// The device, the owner and the kind of accesses.
 type AccessRoute = (MemoryOwner, MemoryOwner, Option<AccessKind>);
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum AccessSubject {
     Op(Box<[u8]>),
-    /// A range of memory, by its place in the tool's list.
+    /// A range of memory, by its position in the tool's list.
     Range(Option<usize>, MemoryOwner, Option<AccessKind>),
-    /// File, line, and whether the line is that of the instruction before.
+    /// File, line, and true if the line is that of the instruction before.
     Line(Box<[u8]>, Option<u64>, bool),
     Context(Option<u64>),
 }
@@ -92,7 +93,7 @@ fn subject_of_access(run: &SnoopieRun, key: &AccessKey, by: AccessGrouping) -> A
     }
 }
 
-/// The file and the line of an access, as far as they are known.
+/// Returns the file and the line of an access, if they are known.
 pub(super) fn source_place(
     tables: &SnoopieTables,
     key: &AccessKey,
@@ -163,7 +164,7 @@ impl AccessSubject {
     }
 }
 
-/// A call stack, the innermost frame first: `main a.cu:3 < ...`; a frame that is not known by its number.
+/// Formats a call stack, innermost frame first: `main a.cu:3 < ...`; unknown frames have their number.
 fn describe_call_stack(stack: &[u64], sites: &rustc_hash::FxHashMap<u64, CodeSite>) -> String {
     let frame = |number: &u64| match sites.get(number) {
         None => format!("{number:#x}"),
@@ -185,7 +186,7 @@ fn describe_call_stack(stack: &[u64], sites: &rustc_hash::FxHashMap<u64, CodeSit
     stack.iter().map(frame).collect::<Vec<_>>().join(" < ")
 }
 
-/// Accesses over the addresses of a range: a character for each part, blank where there are none.
+/// Draws accesses over the addresses of a range: a character for each part, `·` for none.
 fn draw_strip(bins: &[u64; BINS_PER_RANGE]) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = bins.iter().copied().max().unwrap_or(0).max(1);
@@ -196,13 +197,14 @@ fn draw_strip(bins: &[u64; BINS_PER_RANGE]) -> String {
     bins.iter().map(block).collect()
 }
 
-/// What every table has of a row.
+/// Returns the cells that all tables have.
 fn count_cells(
     runs: &SnoopieRuns,
-    (running, owner, kind): AccessRoute,
+    route: AccessRoute,
     counts: &Counts,
     all: u64,
 ) -> [TableCell<'static>; 14] {
+    let (running, owner, kind) = route;
     let (from, to) = kind
         .unwrap_or(AccessKind::Store)
         .source_and_target(running, owner);
@@ -210,7 +212,7 @@ fn count_cells(
     let warps = counts.warps;
     let each = |n: u64| (warps > 0).then(|| n as f64 / warps as f64);
     let bytes = (counts.unsized_ == 0).then(|| runs.scale_sampled(counts.bytes, kind));
-    // Each packet was recorded with the chance 1/n: the variance is n (n - 1) times the sum of squares.
+    // Each packet was recorded with a chance of 1/n: the variance is n (n - 1) times the sum of squares.
     let n = runs.sampling as f64;
     let is_sampled = n > 1.0 && kind != Some(AccessKind::Copy);
     let error = is_sampled.then(|| (n * (n - 1.0) * counts.squares as f64).sqrt());

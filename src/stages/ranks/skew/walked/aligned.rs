@@ -1,8 +1,8 @@
-//! Calls of ranks of several hosts: the clocks of these are aligned stretch by stretch, and then who
-//! comes late is added up.
+//! Calls of ranks on several hosts: aligns the clocks of the hosts stretch by stretch, and adds up the lateness of
+//! ranks.
 
-use super::by_communicator::SkewComm;
 use super::clock_stretches::ClockStretch;
+use super::communicators::SkewComm;
 use super::matching::{CommCursors, NO_OP_NUMBER, OpArrival};
 use crate::stages::skew::align::{
     HostPairOffsets, StretchOffsets, compute_host_offsets, lower_median,
@@ -10,22 +10,22 @@ use crate::stages::skew::align::{
 use crate::stages::skew::lateness::{LatenessPartial, middle_and_last};
 use std::collections::BTreeMap;
 
-/// What some stretches show.
+/// The results of some stretches.
 pub(super) struct AlignedLateness {
-    /// How far the hosts were ahead in each.
+    /// The differences of the hosts' clocks in each stretch.
     pub(super) reached: Vec<StretchOffsets>,
-    /// By who makes calls.
+    /// The lateness of each caller.
     pub(super) own: Vec<LatenessPartial>,
 }
 
-/// A communicator's ranks by the number of their host, rising.
+/// A communicator's ranks by the number of their host, in rising order.
 pub(super) struct RanksByHost(Vec<(u32, Vec<usize>)>);
 
 /// Some calls of a stretch.
 struct StretchCalls {
     comm: usize,
     came: Vec<OpArrival>,
-    /// Up to which call they are of which step.
+    /// The end of each run of calls of one step, and the step.
     steps: Vec<(usize, Option<u64>)>,
 }
 
@@ -39,10 +39,10 @@ impl RanksByHost {
         RanksByHost(hosts.into_iter().collect())
     }
 
-    /// How far hosts are apart at calls.
+    /// Adds the differences of hosts at calls.
     fn add_host_offsets(&self, came: &[OpArrival], n: usize, pairs: &mut HostPairOffsets) {
         let [_, _, ..] = self.0[..] else { return };
-        // Most calls have a rank of the first host.
+        // Most calls have a rank on the first host.
         let mut apart: Vec<Vec<i64>> = vec![Vec::new(); self.0.len()];
         let (mut times, mut medians) = (Vec::new(), Vec::new());
         for came in came.chunks_exact(n) {
@@ -87,7 +87,7 @@ impl RanksByHost {
         pairs.entry((self.0[first].0, self.0[other].0)).or_default()
     }
 
-    /// By how many ns each rank's clock is ahead.
+    /// Returns by how many ns each rank's clock is ahead.
     fn rank_clock_offsets(&self, reached: &StretchOffsets, n: usize) -> Vec<i64> {
         let mut ahead = vec![0; n];
         for (host, sides) in &self.0 {
@@ -98,40 +98,47 @@ impl RanksByHost {
     }
 }
 
-/// What stretches that follow each other show, by so many ranks; `None` where ranks make different calls,
-/// which would not wait for each other.
-pub(super) fn align_stretches(
-    stretches: &[ClockStretch],
-    (comms, hosts): (&[SkewComm<'_>], &[RanksByHost]),
-    (ranks, late_ns): (usize, u64),
-) -> Option<AlignedLateness> {
-    let mut cursors: Vec<Option<CommCursors<'_>>> = Vec::new();
-    cursors.resize_with(comms.len(), || None);
-    let mut found = AlignedLateness {
-        reached: Vec::new(),
-        own: std::iter::repeat_with(LatenessPartial::default)
-            .take(ranks)
-            .collect(),
-    };
-    for stretch in stretches {
-        let calls = unpack_stretch_calls(stretch, comms, &mut cursors)?;
-        let mut pairs = HostPairOffsets::new();
-        for calls in &calls {
-            let n = comms[calls.comm].sides.len();
-            hosts[calls.comm].add_host_offsets(&calls.came, n, &mut pairs);
-        }
-        let reached = compute_host_offsets(&mut pairs);
-        for calls in &calls {
-            let comm = &comms[calls.comm];
-            let ahead = hosts[calls.comm].rank_clock_offsets(&reached, comm.sides.len());
-            add_lateness(calls, comm, &ahead, &mut found.own, late_ns);
-        }
-        found.reached.push(reached);
-    }
-    Some(found)
+/// Aligns the clocks of hosts, and adds up the lateness of ranks.
+pub(super) struct ClockAligner<'l> {
+    pub(super) comms: &'l [SkewComm<'l>],
+    /// The hosts of each communicator's ranks.
+    pub(super) hosts: &'l [RanksByHost],
+    /// The number of callers.
+    pub(super) ranks: usize,
+    /// Nanoseconds from which a rank is late.
+    pub(super) late_ns: u64,
 }
 
-/// The calls of a stretch.
+impl ClockAligner<'_> {
+    /// Aligns successive stretches; `None` if ranks make different calls, which do not wait for each other.
+    pub(super) fn align_stretches(&self, stretches: &[ClockStretch]) -> Option<AlignedLateness> {
+        let mut cursors: Vec<Option<CommCursors<'_>>> = Vec::new();
+        cursors.resize_with(self.comms.len(), || None);
+        let own = std::iter::repeat_with(LatenessPartial::default);
+        let mut found = AlignedLateness {
+            reached: Vec::new(),
+            own: own.take(self.ranks).collect(),
+        };
+        for stretch in stretches {
+            let calls = unpack_stretch_calls(stretch, self.comms, &mut cursors)?;
+            let mut pairs = HostPairOffsets::new();
+            for calls in &calls {
+                let n = self.comms[calls.comm].sides.len();
+                self.hosts[calls.comm].add_host_offsets(&calls.came, n, &mut pairs);
+            }
+            let reached = compute_host_offsets(&mut pairs);
+            for calls in &calls {
+                let comm = &self.comms[calls.comm];
+                let ahead = self.hosts[calls.comm].rank_clock_offsets(&reached, comm.sides.len());
+                add_lateness(calls, comm, &ahead, &mut found.own, self.late_ns);
+            }
+            found.reached.push(reached);
+        }
+        Some(found)
+    }
+}
+
+/// Unpacks the calls of a stretch.
 fn unpack_stretch_calls<'l>(
     stretch: &ClockStretch,
     comms: &'l [SkewComm<'l>],
@@ -163,7 +170,7 @@ fn unpack_stretch_calls<'l>(
     is_alike.then(|| by_comm.into_values().collect())
 }
 
-/// True where all who came made the same call.
+/// True if all ranks that came made one operation.
 fn are_same_op(came: &[OpArrival]) -> bool {
     let mut ops = came
         .iter()
@@ -172,7 +179,7 @@ fn are_same_op(came: &[OpArrival]) -> bool {
     ops.next().is_none_or(|first| ops.all(|op| op == first))
 }
 
-/// Adds who comes late to calls, by clocks that are this much ahead.
+/// Adds the lateness of ranks. Their clocks are `ahead` by these times, ns.
 fn add_lateness(
     calls: &StretchCalls,
     comm: &SkewComm<'_>,

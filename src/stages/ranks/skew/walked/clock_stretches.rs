@@ -1,11 +1,11 @@
-//! Which calls become whole one after the other: the clocks of hosts are aligned by so many at a time.
+//! Stretches of calls that become whole one after another, in which the clocks of hosts are aligned.
 
-use super::by_communicator::{ChunkMembers, SequencePlaces, SkewComm};
-use crate::stages::skew::rows::CALLS_PER_CLOCK_STRETCH;
+use super::communicators::{ChunkMembers, SequencePlaces, SkewComm};
+use crate::stages::skew::limits::{CALLS_PER_CLOCK_STRETCH, MIN_WHOLE_CALLS_TO_DROP};
 use std::ops::Range;
 
-/// Calls whose clocks are aligned together: of communicators, by their numbers. Those of one
-/// communicator rise.
+/// Calls with clocks that are aligned together: communicators and numbers of calls, which rise for each
+/// communicator.
 pub(super) type ClockStretch = Vec<(usize, Range<u64>)>;
 
 /// All calls of two ranks or more.
@@ -13,37 +13,37 @@ pub(super) type ClockStretch = Vec<(usize, Range<u64>)>;
 pub(super) struct ClockStretches {
     pub(super) all: Vec<ClockStretch>,
     now: ClockStretch,
-    /// How many calls there are, and those of the stretch in hand.
+    /// Calls of two ranks or more.
     pub(super) matched: u64,
+    /// Calls of the current stretch.
     held: usize,
-    /// Calls that not all ranks came to, and those that one came to.
+    /// Calls to which not all ranks came.
     pub(super) partly: u64,
+    /// Calls to which one rank came.
     pub(super) alone: u64,
 }
 
 /// A communicator's calls as they come.
 struct IncomingCalls {
     nranks: Option<u64>,
-    /// How many calls each rank has made.
+    /// The calls that each rank has made.
     made: Vec<u64>,
-    /// The number of the first call that is not whole, and that of the first of the stretch in hand.
+    /// The number of the first call that is not whole.
     first: u64,
+    /// The number of the current stretch's first call.
     from: u64,
-    /// Of those that are not: how many ranks came, and the place of the first of these lines.
+    /// The calls that are not whole: the ranks that came, and the place of the first line.
     waiting: Vec<(u64, u64)>,
     /// How many of these are whole since.
     gone: usize,
 }
 
-/// So many calls that are whole stay before they are dropped, and as many as wait.
-const MIN_WHOLE_CALLS_TO_DROP: usize = 256;
-
-/// Puts calls in the order in which they become whole, and after them those that never do, in the order
-/// in which they begin. `places` are communicator and rank by the number of a sequence. `None` where more
-/// than `window` parts of calls wait.
+/// Puts calls in the order in which they become whole, and then the calls that stay partial, in the order of their
+/// first lines. `None` if more than `window` parts of calls wait.
 pub(super) fn order_stretches(
     chunks: &[ChunkMembers<'_>],
-    (comms, places): (&[SkewComm<'_>], &SequencePlaces),
+    comms: &[SkewComm<'_>],
+    places: &SequencePlaces,
     window: u64,
 ) -> Option<ClockStretches> {
     let mut found = ClockStretches::default();
@@ -52,7 +52,7 @@ pub(super) fn order_stretches(
     for about in chunks {
         let place = |&sequence: &usize| {
             let place = places.get(sequence).copied().flatten();
-            // A rank that is alone waits for nobody.
+            // The only rank of a communicator does not wait.
             place.filter(|&(comm, _)| coming[comm].nranks != Some(1))
         };
         let places: Vec<_> = about.sequence_of.iter().map(place).collect();
@@ -92,8 +92,8 @@ impl IncomingCalls {
         }
     }
 
-    /// A rank comes to its next call; true where that is whole now. Those before it were so earlier, since
-    /// its ranks had made them.
+    /// Adds a rank's next call; true if it is whole now. The calls before it are whole already, since its ranks had
+    /// made them.
     #[inline]
     fn add_arrival(&mut self, side: usize, line: u64) -> bool {
         let at = (self.made[side] - self.first) as usize + self.gone;
@@ -122,7 +122,7 @@ impl IncomingCalls {
 }
 
 impl ClockStretches {
-    /// The stretch in hand ends.
+    /// Ends the current stretch.
     fn end_stretch(&mut self, coming: &mut [IncomingCalls]) {
         self.take_whole_calls(coming);
         self.all.push(std::mem::take(&mut self.now));
@@ -139,7 +139,7 @@ impl ClockStretches {
         }
     }
 
-    /// Calls that never become whole.
+    /// Takes the calls that stay partial.
     fn take_partial_calls(&mut self, coming: &[IncomingCalls]) {
         let mut rest = Vec::new();
         for (comm, coming) in coming.iter().enumerate() {

@@ -1,15 +1,15 @@
-//! The calls of logs as they are met again in line order, whatever they are like: the same as the
-//! rows of nccl-comms.
+//! Replays the calls of any logs in line order, as the rows of nccl-comms.
 
 use super::members::{LogMembers, SkewOp};
 use super::{Options, SkewBuilder, SkewLog};
 use crate::members::MergedMembers;
+use crate::stages::skew::rows::TimedCall;
 
-/// Calls as they are met again.
+/// Replays calls.
 pub(super) struct LineOrderReplay<'m> {
     members: LogMembers<'m>,
     options: &'m Options,
-    /// How many collectives each (process, communicator) made so far.
+    /// The collectives that each (process, communicator) made so far.
     made: Vec<u64>,
     pub(super) taken: SkewBuilder,
 }
@@ -24,11 +24,11 @@ impl<'m> LineOrderReplay<'m> {
         }
     }
 
-    /// The next log.
+    /// Replays the next log.
     pub(super) fn replay_log(&mut self, log: &SkewLog) {
         self.members.begin_log();
         let mut gaps = log.placement.gap_cursor();
-        // Most calls are of the gap of the call before.
+        // Most calls belong to the gap of the call before.
         let mut known = (None, None);
         let mut timed = 0;
         for chunk in &log.chunks {
@@ -59,9 +59,14 @@ impl<'m> LineOrderReplay<'m> {
                     let step = gap.and_then(|gap| log.timeline.step_of(gap as usize));
                     known = (gap, step.map(|step| step.step));
                 }
-                let call = (op.number, seq, known.1);
-                self.taken
-                    .add_arrival(caller, call, (ns, None), self.options);
+                let call = TimedCall {
+                    op: op.number,
+                    seq,
+                    step: known.1,
+                    ns,
+                    dur_ns: None,
+                };
+                self.taken.add_arrival(caller, call, self.options);
             }
         }
         self.taken.count_timed_calls(timed, 0);

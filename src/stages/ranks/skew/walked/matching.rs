@@ -1,36 +1,32 @@
 //! Calls of one communicator, matched by their number.
 
-use super::by_communicator::{RankSequence, SkewComm};
+use super::communicators::{RankSequence, SkewComm};
 use super::packed::{TimedCollective, UnpackedCalls};
 use crate::stages::skew::lateness::{LatenessPartial, middle_and_last};
+use crate::stages::skew::limits::{CALLS_PER_MATCH_TASK, CALLS_PER_UNPACKED_BLOCK};
 use std::ops::Range;
 
-/// Some calls of a communicator, by their numbers.
+/// A task: some calls of a communicator, by number.
 pub(super) struct MatchTask<'c> {
     pub(super) comm: &'c SkewComm<'c>,
     calls: Range<u64>,
 }
 
-/// What they show.
+/// The result of a task.
 pub(super) struct MatchPartial {
-    /// Calls that were found on two ranks or more, and those of which not on all.
+    /// Calls that were found on two ranks or more.
     pub(super) matched: u64,
+    /// Calls among these that were not found on all ranks.
     pub(super) partly: u64,
     /// Calls that were found on one rank.
     pub(super) alone: u64,
-    /// How many ranks came to calls that not all came to.
+    /// Parts of calls to which not all ranks came.
     pub(super) open: u64,
-    /// By rank.
+    /// The lateness of each rank.
     pub(super) own: Vec<LatenessPartial>,
 }
 
-/// How many calls of ranks a task has, about.
-const CALLS_PER_MATCH_TASK: u64 = 1 << 17;
-
-/// How many calls of ranks are unpacked at a time: they stay in the core's cache.
-const CALLS_PER_UNPACKED_BLOCK: usize = 1 << 12;
-
-/// The work of all communicators.
+/// Splits the calls of all communicators into tasks.
 pub(super) fn split_into_tasks<'c>(comms: &'c [SkewComm<'c>]) -> Vec<MatchTask<'c>> {
     let of = |comm: &'c SkewComm<'c>| {
         let calls = comm.sides.iter().map(RankSequence::call_count);
@@ -51,10 +47,10 @@ impl RankSequence<'_> {
     }
 }
 
-/// A call of a rank: the operation's number, and when.
+/// A call of a rank: the operation's number, and the time in ns.
 pub(super) type OpArrival = (u32, i64);
 
-/// The number of what is no call, or has no time.
+/// The operation's number of a rank without a call, or without a time.
 pub(super) const NO_OP_NUMBER: u32 = u32::MAX;
 
 impl MatchTask<'_> {
@@ -85,7 +81,7 @@ impl MatchTask<'_> {
     }
 }
 
-/// Where the ranks of a communicator are in their calls.
+/// Reads the calls of a communicator's ranks.
 pub(super) struct CommCursors<'l> {
     sides: Vec<RankCursor<'l>>,
     /// The number of the next call.
@@ -94,7 +90,7 @@ pub(super) struct CommCursors<'l> {
 }
 
 impl<'l> CommCursors<'l> {
-    /// Before the call of this number.
+    /// Begins at the call of this number.
     pub(super) fn at_call(comm: &'l SkewComm<'l>, next: u64) -> CommCursors<'l> {
         let sides = comm.sides.iter();
         CommCursors {
@@ -109,7 +105,7 @@ impl<'l> CommCursors<'l> {
         self.next
     }
 
-    /// Gives the calls before the `end`th, call by call with all ranks of each, some of one step at a time.
+    /// Gives the calls before the `end`th in blocks of one step, each call with all ranks.
     pub(super) fn for_each_block(
         &mut self,
         end: u64,
@@ -129,7 +125,7 @@ impl<'l> CommCursors<'l> {
             let came = &mut self.came[..len as usize * n];
             for (at, side) in self.sides.iter_mut().enumerate() {
                 step = step.into_iter().chain(side.current_step()).min();
-                side.take_calls(came, (at, n));
+                side.take_calls(came, at, n);
             }
             sink(came, step);
             self.next += len;
@@ -137,18 +133,20 @@ impl<'l> CommCursors<'l> {
     }
 }
 
-/// Where a rank is in its calls.
+/// Reads the calls of a rank.
 struct RankCursor<'l> {
     side: &'l RankSequence<'l>,
-    /// The piece in hand, what is left of it, and how many calls of it were taken.
+    /// The current piece.
     piece: usize,
+    /// The piece's other calls.
     calls: UnpackedCalls<'l>,
+    /// The piece's calls that were taken.
     taken: u64,
     run: usize,
 }
 
 impl<'l> RankCursor<'l> {
-    /// Before the call of this number.
+    /// Begins at the call of this number.
     fn at_call(side: &'l RankSequence<'l>, number: u64) -> RankCursor<'l> {
         let (mut piece, mut left) = (0, number);
         while let Some(known) = side.pieces.get(piece)
@@ -172,7 +170,7 @@ impl<'l> RankCursor<'l> {
         cursor
     }
 
-    /// How many calls are of the step in hand.
+    /// The number of further calls of the current step.
     fn left_in_step(&self) -> u64 {
         let Some(piece) = self.side.pieces.get(self.piece) else {
             return u64::MAX;
@@ -181,13 +179,13 @@ impl<'l> RankCursor<'l> {
         run.map_or(piece.stream.len(), |run| run.end) - self.taken
     }
 
-    /// The step in hand.
+    /// The current step.
     fn current_step(&self) -> Option<u64> {
         self.side.pieces.get(self.piece)?.runs.get(self.run)?.step
     }
 
-    /// Takes as many calls as there are, each to the `at`th place of `n`.
-    fn take_calls(&mut self, to: &mut [OpArrival], (at, n): (usize, usize)) {
+    /// Fills the `at`th of every `n` places with the next calls.
+    fn take_calls(&mut self, to: &mut [OpArrival], at: usize, n: usize) {
         let Some(piece) = self.side.pieces.get(self.piece) else {
             to.iter_mut()
                 .skip(at)
@@ -224,18 +222,19 @@ impl<'l> RankCursor<'l> {
     }
 }
 
-/// What is added up.
+/// Matches calls and adds up lateness.
 struct CallMatcher {
     part: MatchPartial,
     nranks: Option<u32>,
     late_ns: u64,
-    /// Of the call in hand: when ranks came, and which.
+    /// Times of the current call's ranks.
     times: Vec<i64>,
+    /// Operation and place of the current call's ranks.
     group: Vec<(u32, usize)>,
 }
 
 impl CallMatcher {
-    /// The calls of one number, a rank each.
+    /// Adds the calls of one number, one of each rank.
     #[inline]
     fn add_call(&mut self, came: &[OpArrival]) {
         let op = came[0].0;
@@ -259,7 +258,7 @@ impl CallMatcher {
         }
     }
 
-    /// The same where ranks make different calls, or some make none.
+    /// Adds calls of one number if ranks make different ones, or some make none.
     #[cold]
     fn add_unlike_call(&mut self, came: &[OpArrival]) {
         let mut group = std::mem::take(&mut self.group);
@@ -284,7 +283,7 @@ impl CallMatcher {
         self.group = group;
     }
 
-    /// Counts a call that so many ranks came to; false where that is one.
+    /// Counts a call to which this number of ranks came; false if it is one.
     #[inline]
     fn count_arrivals(&mut self, ranks: usize) -> bool {
         let part = &mut self.part;

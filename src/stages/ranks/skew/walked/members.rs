@@ -1,4 +1,4 @@
-//! Who makes the calls of logs.
+//! The members that make the calls of logs.
 
 use crate::count::caller::{Caller, caller_in};
 use crate::members::MergedMembers;
@@ -6,28 +6,28 @@ use crate::output::table::Row;
 use crate::stages::skew::rows::{SkewBuilder, SkewCaller};
 use rustc_hash::FxHashMap;
 
-/// A member, as far as it was met in a log.
+/// A member of the current log.
 #[derive(Clone, Copy)]
 pub(super) struct LogMember {
     pub(super) process: u32,
     /// The number of its sequence of calls.
     pub(super) sequence: usize,
-    /// Known from its first call with a time on.
+    /// The caller, known from its first call with a time.
     caller: Option<Option<SkewCaller>>,
 }
 
-/// What an operation's name tells.
+/// An operation.
 pub(super) struct SkewOp {
     pub(super) number: u32,
-    /// Ranks wait for each other.
+    /// It is a collective, in which ranks wait for each other.
     pub(super) compared: bool,
 }
 
-/// The members of the log in hand.
+/// The members of the current log.
 pub(super) struct LogMembers<'m> {
     merged: &'m MergedMembers,
     members: Vec<Option<LogMember>>,
-    /// By process, communicator and what it is.
+    /// The sequence of each process, communicator and identity.
     sequences: FxHashMap<(u32, u64, u32), usize>,
 }
 
@@ -40,12 +40,12 @@ impl<'m> LogMembers<'m> {
         }
     }
 
-    /// The next log begins: its lines tell who a member is.
+    /// Begins the next log. Its lines name its members.
     pub(super) fn begin_log(&mut self) {
         self.members.clear();
     }
 
-    /// A member by its number.
+    /// Returns a member by its number.
     #[inline]
     pub(super) fn member_by_number(&mut self, number: u32) -> LogMember {
         match self.members.get(number as usize) {
@@ -72,7 +72,7 @@ impl<'m> LogMembers<'m> {
         })
     }
 
-    /// Who a member is, which has made a call with a time; `None` where that is not known.
+    /// Returns the caller of a member that has made a call with a time; `None` if it is unknown.
     #[inline]
     pub(super) fn caller_of_member(
         &mut self,

@@ -1,13 +1,14 @@
-//! The calls of logs that another stage walks: who comes late, without a walk of its own.
+//! The lateness of ranks in logs that another stage walks.
 //!
-//! Of each call a few bytes wait ([`times`], `packed`) until all logs are read. Then the calls of each
-//! communicator are matched by their number in the sequences of its ranks, on all cores (`together`):
-//! nothing is looked up for a call. Where that might tell something else than the rows of nccl-comms
-//! would, calls are met again in line order, with the steps and numbers of these rows (`again`).
+//! Each call takes a few bytes ([`times`], `packed`) until all logs are read. Then the calls of each communicator are
+//! matched by their numbers in the sequences of its ranks, on all cores and without lookups (`by_communicator`). If
+//! the rows of nccl-comms might give another result, calls are replayed in line order, with the steps and numbers of
+//! these rows (`line_order`).
 
 mod aligned;
 mod by_communicator;
 mod clock_stretches;
+mod communicators;
 mod line_order;
 mod matching;
 mod members;
@@ -36,37 +37,37 @@ use times::SkewPartial;
 struct SkewChunk {
     calls: PackedCalls,
     ops: OpInterner,
-    /// Merged member by the chunk's.
+    /// The merged number of each of the chunk's members.
     members: Vec<u32>,
 }
 
-/// A log that is read.
+/// A log that was read.
 struct SkewLog {
     chunks: Vec<SkewChunk>,
-    /// The gap that each call was made in, and the steps of gaps.
+    /// The gap of each call, and the steps of gaps.
     placement: Placement,
     timeline: Arc<StepTimeline>,
     aliases: Vec<u32>,
-    /// Its number among those whose calls are placed when all are read.
+    /// Its number among the logs with calls that are placed after all are read.
     held: Option<u32>,
 }
 
 /// The calls of all logs so far.
 pub(crate) struct SkewLogs {
     logs: Vec<SkewLog>,
-    /// Of the log in hand.
+    /// Chunks of the current log.
     now: Vec<SkewChunk>,
-    /// What places calls, where nobody else does.
+    /// Places calls, if no other stage does.
     own: Option<(CallPlacer, FilesWithoutSteps)>,
-    /// Calls without a time stamp: nothing is kept.
+    /// Some calls have no time stamp: no call is kept.
     is_bare: bool,
-    /// How fine the times are, in ns.
+    /// The resolution of the times, ns.
     step: i64,
     jobs: usize,
 }
 
 impl SkewLogs {
-    /// Nothing yet of so many inputs; `places` says that nobody else places their calls.
+    /// Begins with this number of inputs; `places` if no other stage places their calls.
     pub(crate) fn new(inputs: usize, places: bool, jobs: usize) -> SkewLogs {
         SkewLogs {
             logs: Vec::new(),
@@ -83,7 +84,7 @@ impl SkewLogs {
         }
     }
 
-    /// The next log begins.
+    /// Begins the next log.
     pub(crate) fn begin_input(&mut self) {
         self.now.clear();
         if let Some((placer, _)) = &mut self.own {
@@ -112,10 +113,10 @@ impl SkewLogs {
         });
     }
 
-    /// The log is read. `placed` is where its calls were made, if someone else has placed them.
+    /// Ends a log. `placed` has the steps of its calls, if another stage has placed them.
     pub(crate) fn end_input(
         &mut self,
-        (placement, taken): (Placement, placement::TakenInput),
+        placed: (Placement, placement::TakenInput),
         timeline: &StepTimeline,
         merged: &MergedMembers,
     ) {
@@ -127,7 +128,7 @@ impl SkewLogs {
                 let placer = std::mem::take(placer);
                 across.end_input(placer, (timeline, merged), |_, _| {})
             }
-            None => (placement, taken),
+            None => placed,
         };
         self.logs.push(SkewLog {
             chunks: std::mem::take(&mut self.now),
@@ -138,8 +139,8 @@ impl SkewLogs {
         });
     }
 
-    /// All logs are read; `placed` are the calls that were held, if someone else has placed them. `None` where
-    /// a call has no time stamp.
+    /// Returns the table of all logs; `placed` are the calls that were held, if another stage has placed them. `None`
+    /// if a call has no time stamp.
     pub(crate) fn build_grid(
         mut self,
         merged: &MergedMembers,
@@ -170,7 +171,7 @@ impl SkewLogs {
     }
 }
 
-/// What all calls show, in line order.
+/// Returns the summary of all calls in line order.
 fn replay_in_line_order(
     logs: &[SkewLog],
     merged: &MergedMembers,
@@ -182,7 +183,7 @@ fn replay_in_line_order(
 }
 
 impl SkewChunk {
-    /// What its operations are.
+    /// Resolves its operations.
     fn resolve_ops(&self, taken: &mut SkewBuilder) -> Vec<SkewOp> {
         let ops = self.ops.op_names().map(|name| SkewOp {
             number: taken.intern_op(name),

@@ -1,50 +1,49 @@
-//! The calls of a chunk in a few bytes each: whose they are in line order, and for each member its
-//! operations and times.
+//! The calls of a chunk in a few bytes each: the members in line order, and each member's operations and times.
 
 use serde::{Deserialize, Serialize};
 
-/// A call, as the chunk numbers its member and operation.
+/// A call, with the chunk's numbers of member and operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PackedCall {
     pub(super) member: u32,
-    /// `None` for a Send or Recv: each peer has its own number of those, and no other rank waits.
+    /// `None` for a Send or Recv: messages are numbered by peer, and no other rank waits.
     pub(super) made: Option<TimedCollective>,
 }
 
-/// A call that is one of the sequence of collectives.
+/// A call of the sequence of collectives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TimedCollective {
     pub(super) op: u32,
-    /// When; `None` for a message between two ranks, and where the stamp tells nothing.
+    /// The time; `None` for a message between two ranks, and if the stamp is unknown.
     pub(super) ns: Option<i64>,
 }
 
 /// The calls of a chunk.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PackedCalls {
-    /// The members in line order, twice each, plus one for a call that is in the member's stream.
+    /// Twice the number of each call's member, in line order, plus 1 for a call in the member's stream.
     order: Vec<u8>,
     streams: Vec<PackedStream>,
-    /// The members with times, in the order of their first.
+    /// The members with times, in the order of their first time.
     timed: Vec<u32>,
 }
 
 /// A member's calls in order.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PackedStream {
-    /// A number for each: see [`Stream::push`].
+    /// A number for each call: see [`PackedStream::push_collective`].
     bytes: Vec<u8>,
     last: i64,
     calls: u64,
     timed: u64,
-    /// Sends and Recvs, which are not among the calls.
+    /// Sends and Recvs, which are not in the stream.
     messages: u64,
 }
 
-/// The operations that need no second number.
+/// Operations below this need no second number.
 const OPS_OF_ONE_NUMBER: u32 = 31;
 
-/// Time stamps with microseconds are the finest that are usual.
+/// The usual finest time stamps have microseconds.
 const PACKED_NS_PER_US: i64 = 1000;
 
 impl PackedCalls {
@@ -66,23 +65,23 @@ impl PackedCalls {
         stream.push_collective(made);
     }
 
-    /// The members of the calls in line order, each with whether the call is in its stream.
+    /// Iterates over the calls in line order: the member, and true if the call is in its stream.
     pub(super) fn iter_order(&self) -> impl Iterator<Item = (u32, bool)> {
         let mut rest = PackedNumbers(&self.order);
         std::iter::from_fn(move || rest.next_number()).map(|who| ((who >> 1) as u32, who & 1 == 1))
     }
 
-    /// By the chunk's members.
+    /// The stream of each member.
     pub(super) fn streams(&self) -> &[PackedStream] {
         &self.streams
     }
 
-    /// The members with times, in the order of their first.
+    /// The members with times, in the order of their first time.
     pub(super) fn members_with_times(&self) -> &[u32] {
         &self.timed
     }
 
-    /// The calls in line order.
+    /// Iterates over the calls in line order.
     pub(super) fn iter_calls(&self) -> impl Iterator<Item = PackedCall> {
         let mut streams: Vec<UnpackedCalls<'_>> =
             self.streams.iter().map(PackedStream::iter_calls).collect();
@@ -93,7 +92,7 @@ impl PackedCalls {
         })
     }
 
-    /// Without the memory that is not used.
+    /// Gives back unused memory.
     pub(super) fn into_trimmed(mut self) -> PackedCalls {
         self.order.shrink_to_fit();
         let streams = self.streams.iter_mut();
@@ -103,9 +102,9 @@ impl PackedCalls {
 }
 
 impl PackedStream {
-    /// One number for most calls: the time after the last one, in microseconds where it is whole ones,
-    /// the operation, and whether it is. Other calls have their operation's number and whether there is
-    /// a time behind [`FEW`], and then the time.
+    /// Most calls take one number: the time since the last call, in microseconds if it has no smaller part, the
+    /// operation, and that unit as one bit. Other calls take [`OPS_OF_ONE_NUMBER`] with the operation and a bit for
+    /// a time, and then the time.
     #[inline]
     fn push_collective(&mut self, TimedCollective { op, ns }: TimedCollective) {
         self.calls += 1;
@@ -130,22 +129,22 @@ impl PackedStream {
         }
     }
 
-    /// How many calls there are.
+    /// The number of calls.
     pub(super) fn len(&self) -> u64 {
         self.calls
     }
 
-    /// How many of them have a time.
+    /// The number of calls with a time.
     pub(super) fn timed_count(&self) -> u64 {
         self.timed
     }
 
-    /// How many Sends and Recvs the member made besides.
+    /// The number of Sends and Recvs.
     pub(super) fn message_count(&self) -> u64 {
         self.messages
     }
 
-    /// The calls.
+    /// Iterates over the calls.
     pub(super) fn iter_calls(&self) -> UnpackedCalls<'_> {
         UnpackedCalls {
             rest: PackedNumbers(&self.bytes),
@@ -154,7 +153,7 @@ impl PackedStream {
     }
 }
 
-/// A difference of times as it is written, and 1 where that is in microseconds.
+/// Returns the written form of a difference of times, and 1 if its unit is microseconds.
 #[inline]
 fn encode_interval(after: i64) -> (u64, u64) {
     match after % PACKED_NS_PER_US {
@@ -163,7 +162,7 @@ fn encode_interval(after: i64) -> (u64, u64) {
     }
 }
 
-/// Small numbers for what is near 0.
+/// Maps values near 0 to small numbers.
 #[inline]
 fn encode_zigzag(n: i64) -> u64 {
     (n << 1 ^ n >> 63).cast_unsigned()
@@ -174,7 +173,7 @@ fn decode_zigzag(n: u64) -> i64 {
     (n >> 1).cast_signed() ^ -(n & 1).cast_signed()
 }
 
-/// Appends a number: seven bits a byte, as many ones at the low end of the first byte as bytes follow it.
+/// Appends a number with seven bits a byte; the first byte ends in one 1 bit for each byte after it.
 #[inline(always)]
 fn append_number(bytes: &mut Vec<u8>, number: u64) {
     if number < 1 << 7 {
@@ -193,7 +192,7 @@ fn append_number(bytes: &mut Vec<u8>, number: u64) {
     bytes.truncate(end);
 }
 
-/// Numbers that are left.
+/// The numbers that were not read yet.
 struct PackedNumbers<'p>(&'p [u8]);
 
 impl PackedNumbers<'_> {
@@ -213,7 +212,7 @@ impl PackedNumbers<'_> {
         Some((word & (u64::MAX >> (64 - 8 * len))) >> len)
     }
 
-    /// The last few bytes.
+    /// Reads a number from the last few bytes.
     #[cold]
     fn read_last_bytes(&self) -> Option<u64> {
         let mut word = [0; 8];
@@ -222,7 +221,7 @@ impl PackedNumbers<'_> {
     }
 }
 
-/// What is left of a member's calls.
+/// A member's calls that were not read yet.
 pub(super) struct UnpackedCalls<'p> {
     rest: PackedNumbers<'p>,
     last: i64,
@@ -250,13 +249,13 @@ impl Iterator for UnpackedCalls<'_> {
 }
 
 impl UnpackedCalls<'_> {
-    /// Of no calls.
+    /// No calls.
     pub(super) fn without_calls() -> Self {
         let rest = PackedNumbers(&[]);
         UnpackedCalls { rest, last: 0 }
     }
 
-    /// A call that needs two numbers, or has no time.
+    /// Decodes a call that takes two numbers, or has no time.
     #[cold]
     fn decode_long_call(&mut self, what: u64) -> Option<TimedCollective> {
         let op = (what >> 1) as u32;

@@ -1,10 +1,10 @@
-//! In which steps the members of a chunk made their calls. Where a process's steps end is known by the
-//! number of its calls; each of its members made some of these.
+//! The steps of each member's calls in a chunk. The ends of a process's steps are known by the number of its
+//! calls, and each call is one member's.
 
 use super::{SkewChunk, SkewLog};
 use crate::log::timeline::StepTimeline;
 
-/// A member's calls up to the `end`th of the chunk, after those before, are of one step.
+/// A run of a member's calls of one step, up to the `end`th of the chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StepRun {
     pub(super) end: u64,
@@ -14,17 +14,19 @@ pub(super) struct StepRun {
 /// A process in a chunk.
 struct ChunkProcess<'l> {
     cuts: &'l [(u32, u32)],
-    /// How many calls it made in the log before the one in hand, and those up to its step's end.
+    /// Its calls in the log before the current one.
     made: u64,
+    /// Its calls up to the end of its current step.
     end: u64,
     step: Option<u64>,
     members: Vec<usize>,
 }
 
-/// The runs of each member of a chunk, whose processes are these and `made` so many calls of the log
-/// before.
+/// Returns the runs of each member of a chunk; `process_of` are the members' processes, and `made` the calls that
+/// these made in the log before.
 pub(super) fn find_step_runs(
-    (log, chunk): (&SkewLog, &SkewChunk),
+    log: &SkewLog,
+    chunk: &SkewChunk,
     process_of: &[u32],
     made: &[u64],
 ) -> Vec<Vec<StepRun>> {
@@ -51,7 +53,7 @@ pub(super) fn find_step_runs(
     runs
 }
 
-/// The processes of the members, and which of them each member is of.
+/// Returns the processes of the members, and the place of each member's process among them.
 fn group_by_process<'l>(
     log: &'l SkewLog,
     process_of: &[u32],
@@ -87,13 +89,13 @@ fn group_by_process<'l>(
 }
 
 impl ChunkProcess<'_> {
-    /// The call in hand is the first of another stretch of the log.
+    /// Begins another stretch of the log with the current call.
     fn close_at_gap(&mut self, timeline: &StepTimeline, calls: &[u64], runs: &mut [Vec<StepRun>]) {
         self.close_runs(calls, runs);
         let made = self.made;
         let before = self.cuts.iter().take_while(|cut| u64::from(cut.1) <= made);
         self.cuts = &self.cuts[before.count()..];
-        // Calls beyond those that were placed are of no step.
+        // Calls after the last placed one have no step.
         let (gap, end) = match self.cuts.first() {
             Some(&(gap, end)) => (Some(gap), u64::from(end)),
             None => (None, u64::MAX),
@@ -103,7 +105,7 @@ impl ChunkProcess<'_> {
         self.step = step.map(|step| step.step);
     }
 
-    /// The calls that its members made so far are of the step in hand, or of those before.
+    /// Ends the runs of its members at the calls that they made so far.
     fn close_runs(&self, calls: &[u64], runs: &mut [Vec<StepRun>]) {
         for &member in &self.members {
             let (end, runs) = (calls[member], &mut runs[member]);

@@ -1,5 +1,5 @@
-//! When calls of a chunk were made, in a few bytes each: a log's calls wait until it is read to its
-//! end, since only then their steps are known.
+//! The times of a chunk's calls, in a few bytes each: calls wait until their log is read, since their steps are
+//! known only then.
 
 use super::packed::{PackedCall, PackedCalls, TimedCollective};
 use crate::grammar::stamp::StampReader;
@@ -8,27 +8,27 @@ use crate::log::walk::{LogCall, LogVisitor, RepairedCall, insert_at_places};
 use crate::members::OpInterner;
 use serde::{Deserialize, Serialize};
 
-/// What is kept of a chunk. Where a call has no time stamp nothing is.
+/// A chunk's calls. If one has no time stamp, none is kept.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SkewPartial {
-    /// A call has none.
+    /// A call has no time stamp.
     pub(super) is_bare: bool,
     pub(super) ops: OpInterner,
     pub(super) calls: PackedCalls,
-    /// How many calls.
+    /// The number of calls.
     len: usize,
-    /// How fine their times are, in ns.
+    /// The resolution of the times, ns.
     pub(super) step: i64,
-    /// How many calls there were before each slot.
+    /// The number of calls before each slot.
     slots: Vec<usize>,
     #[serde(skip)]
     reader: StampReader,
-    /// What their steps follow from, where nobody else keeps it.
+    /// Records calls to place them in steps, if no other stage does.
     pub(super) recorder: Option<CallRecorder>,
 }
 
 impl SkewPartial {
-    /// Nothing yet; `places` says that nobody else keeps what calls' steps follow from.
+    /// Begins a chunk; `places` if no other stage records calls to place them.
     pub(crate) fn new(places: bool) -> SkewPartial {
         SkewPartial {
             is_bare: false,
@@ -42,7 +42,7 @@ impl SkewPartial {
         }
     }
 
-    /// A call as it is kept.
+    /// Packs a call.
     #[inline]
     fn pack_call(&mut self, op: &[u8], member: u32, time: &[u8]) -> PackedCall {
         let (number, kind) = self.ops.intern(op);
@@ -60,7 +60,7 @@ impl SkewPartial {
         PackedCall { member, made }
     }
 
-    // A log without stamps must not pay for what is done here.
+    // Not inlined, so that logs without stamps do not pay for it.
     #[inline(never)]
     fn keep_call(&mut self, op: &[u8], member: u32, time: &[u8]) {
         let call = self.pack_call(op, member, time);
@@ -68,7 +68,7 @@ impl SkewPartial {
         self.len += 1;
     }
 
-    /// A call has no stamp: what was kept is of no use.
+    /// Drops all calls, since one has no stamp.
     #[cold]
     fn drop_all_calls(&mut self) {
         *self = SkewPartial {

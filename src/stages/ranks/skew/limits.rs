@@ -1,0 +1,37 @@
+//! Limits and thresholds of nccl-skew. Those of lateness were set on simulated jobs with one late rank and on the
+//! captured jobs with time stamps; the others trade memory for speed.
+
+/// Values below which sorting by insertion is faster than selecting the median.
+pub(super) const MAX_VALUES_SORTED_BY_HAND: usize = 16;
+
+/// Hosts that a note names.
+pub(super) const MAX_HOSTS_NAMED: usize = 8;
+
+/// Share of the steps or calls from which a rank is always late.
+pub(super) const MIN_SHARE_ALWAYS_LATE: f64 = 0.8;
+
+/// Share of the calls below which a rank is late at times, if steps are unknown. Of two ranks that come in any
+/// order, each is late at half of the calls.
+pub(super) const MAX_SHARE_LATE_AT_TIMES: f64 = 1.0 / 3.0;
+
+/// Multiple of the usual spread of a rank's steps by which a late step exceeds the others.
+pub(super) const MIN_LATE_TO_SPREAD_RATIO: i64 = 4;
+
+/// Calls in a stretch with aligned clocks: more give a better median and follow a drifting clock later.
+pub(super) const CALLS_PER_CLOCK_STRETCH: usize = 4096;
+
+/// Stretches that a thread aligns one after another. Few keep each rank's lateness a short list, which is
+/// cheaper to merge than a histogram.
+pub(super) const STRETCHES_PER_THREAD_RUN: usize = 4;
+
+/// Whole calls that stay in a list before they are dropped from it.
+pub(super) const MIN_WHOLE_CALLS_TO_DROP: usize = 256;
+
+/// Calls of ranks in a task of matching.
+pub(super) const CALLS_PER_MATCH_TASK: u64 = 1 << 17;
+
+/// Calls of ranks that are unpacked at a time: they fit a core's cache.
+pub(super) const CALLS_PER_UNPACKED_BLOCK: usize = 1 << 12;
+
+/// Buffers of calls that are kept for reuse.
+pub(super) const MAX_SPARE_CALL_BUFFERS: usize = 1 << 13;
