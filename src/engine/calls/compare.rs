@@ -145,10 +145,7 @@ where
 {
     (1..=MAX_CALL_SHIFT).find_map(|calls| {
         let mut agreed = 0;
-        loop {
-            let Some(at) = seq.checked_add(agreed) else {
-                break;
-            };
+        while let Some(at) = seq.checked_add(agreed) {
             let Some(theirs) = at.checked_add(calls).and_then(|at| other.content_at(at)) else {
                 break;
             };

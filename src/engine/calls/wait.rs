@@ -13,6 +13,7 @@
 
 use super::limits::MAX_CIRCLE_RELEASES;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A collective: the communicator and the number of the call on it.
@@ -296,8 +297,8 @@ fn find_circle_through(waits: &[CallWait], from: usize) -> Option<Vec<usize>> {
                 circle.reverse();
                 return Some(circle);
             }
-            if !before.contains_key(&next) {
-                before.insert(next, at);
+            if let Entry::Vacant(entry) = before.entry(next) {
+                entry.insert(at);
                 open.push_back(next);
             }
         }

@@ -124,11 +124,20 @@ impl PageSections<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::render::Grid;
+
+    /// A table with one row.
+    fn one_row() -> Result<SectionRows> {
+        Ok(SectionRows::Kept(Grid {
+            columns: Vec::new(),
+            rows: vec![Vec::new()],
+        }))
+    }
 
     #[test]
     fn a_section_never_ends_better_than_its_stage() {
         let end =
-            |need, result: Result<()>, warning: Option<&str>| {
+            |need, result: Result<SectionRows>, warning: Option<&str>| {
                 let mut report = Report::of_section();
                 let mut sections = PageSections {
                     report: &mut report,
@@ -149,13 +158,13 @@ mod tests {
         let lacks = || Err(Error::Content("no times".to_owned()));
         let unreadable = || Err(Error::Output(std::io::ErrorKind::Other.into()));
         let strict = || Err(Error::Damaged("a line".to_owned()));
-        assert_eq!(end(SectionNeed::Possible, Ok(()), None), (false, false, 0));
+        assert_eq!(end(SectionNeed::Possible, one_row(), None), (false, false, 0));
         assert_eq!(
-            end(SectionNeed::Possible, Ok(()), Some("w")),
+            end(SectionNeed::Possible, one_row(), Some("w")),
             (false, false, 1)
         );
         assert_eq!(
-            end(SectionNeed::Possible, Ok(()), Some("damaged")),
+            end(SectionNeed::Possible, one_row(), Some("damaged")),
             (false, true, 2)
         );
         assert_eq!(end(SectionNeed::Possible, lacks(), None), (false, false, 0));

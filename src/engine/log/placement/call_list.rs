@@ -108,7 +108,7 @@ impl CallList {
 
     /// A call's number.
     pub(super) fn get(&self, at: usize) -> Option<u32> {
-        let code = with_codes!(Codes, &self.codes, list => u32::from(*list.get(at)?));
+        let code = with_codes!(Codes, &self.codes, list => u64::from(*list.get(at)?));
         self.dictionary.get(code as usize).copied()
     }
 
@@ -289,7 +289,7 @@ impl<'a> CallSlice<'a> {
     /// The number of a call.
     #[inline]
     pub(super) fn get(self, at: usize) -> Option<u32> {
-        let code = with_codes!(CodeSlice, self.codes, list => u32::from(*list.get(at)?));
+        let code = with_codes!(CodeSlice, self.codes, list => u64::from(*list.get(at)?));
         self.dictionary.get(code as usize).copied()
     }
 

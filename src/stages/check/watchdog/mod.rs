@@ -91,8 +91,8 @@ impl<K: Ord> OnlyGroups<K> {
         }
     }
 
-    fn get(&self, key: &K) -> Option<&Box<[u8]>> {
-        self.0.get(key)?.as_ref()
+    fn get(&self, key: &K) -> Option<&[u8]> {
+        self.0.get(key)?.as_deref()
     }
 }
 
@@ -267,7 +267,7 @@ impl Watchdog {
                     .global
                     .and_then(|_| by_process.get(&(record.global, at)));
                 let of_rank = by_rank.get(&(record.rank, record.global, at));
-                record.group = of_rank.or(of_process).cloned();
+                record.group = of_rank.or(of_process).map(Box::from);
             }
         }
     }
@@ -286,7 +286,7 @@ impl Watchdog {
             if let (None, WatchdogMessage::Timeout(timeout)) = (&record.group, &record.what) {
                 let is_too_high = |size| record.rank.is_some_and(|rank| rank >= size);
                 if !timeout.group_size().is_some_and(is_too_high) {
-                    record.group = groups.get(&timeout.numbered_call()).cloned();
+                    record.group = groups.get(&timeout.numbered_call()).map(Box::from);
                 }
             }
         }

@@ -146,7 +146,8 @@ mod tests {
         lives.add_init_line(
             0,
             0,
-            (InitStage::DestroyComplete, InitEvent::End),
+            InitStage::DestroyComplete,
+            InitEvent::End,
             comm(1, None),
         );
         let at = |input, inits| InitMoment { input, inits };

@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(threads.find_owner(a), (ChunkOwner::Call(1), None));
         assert_eq!(threads.find_owner(b), before(Some(8), true, Some((1, 0))));
         assert_eq!(
-            threads.find_owner((1, Some(9))),
+            threads.find_owner(SpeakerThread::new(1, Some(9))),
             before(Some(9), true, None)
         );
         threads.add_slot();
