@@ -51,7 +51,8 @@ pub(super) fn detect_utf16(bytes: &[u8]) -> Option<&'static Encoding> {
         false => u16::from_be_bytes([pair[0], pair[1]]),
     });
     let is_text = match has_mark {
-        true => is_text(units),
+        // Damaged bytes can look like a mark: text of a log has ASCII near its beginning.
+        true => is_text(units.clone()) && units.clone().any(is_ascii_text),
         false => {
             let mut units = units;
             units.all(is_ascii_text)

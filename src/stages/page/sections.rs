@@ -158,7 +158,10 @@ mod tests {
         let lacks = || Err(Error::Content("no times".to_owned()));
         let unreadable = || Err(Error::Output(std::io::ErrorKind::Other.into()));
         let strict = || Err(Error::Damaged("a line".to_owned()));
-        assert_eq!(end(SectionNeed::Possible, one_row(), None), (false, false, 0));
+        assert_eq!(
+            end(SectionNeed::Possible, one_row(), None),
+            (false, false, 0)
+        );
         assert_eq!(
             end(SectionNeed::Possible, one_row(), Some("w")),
             (false, false, 1)
