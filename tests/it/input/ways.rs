@@ -126,7 +126,7 @@ fn samples() -> Vec<(String, Vec<u8>)> {
         let name = path.display().to_string();
         (name, unpacked(&path))
     };
-    let log = std::fs::read_to_string(captured("jax").join("nccl.log")).unwrap();
+    let log = String::from_utf8(unpacked(&captured("jax").join("nccl.log.gz"))).unwrap();
     let head: String = log.split_inclusive('\n').take(400).collect();
     let mut all = vec![
         ("UTF-16".to_owned(), utf16(&head)),
