@@ -65,5 +65,5 @@ fn every_recorded_call_is_in_its_true_step() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(jobs, 16);
+    assert!(jobs >= 16, "only {jobs} jobs have a record");
 }
