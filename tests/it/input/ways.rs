@@ -28,6 +28,14 @@ const PROGRAMS: [&str; 13] = [
     "nccl-timing",
 ];
 
+/// The page as text is broken into lines that depend on the length of the input's name.
+fn format_of(program: &str) -> &'static [&'static str] {
+    match program {
+        "nccl-report" => &["--format", "json"],
+        _ => &[],
+    }
+}
+
 /// How a program gets its input.
 #[derive(Clone, Copy)]
 enum Way<'w> {
@@ -60,6 +68,7 @@ impl Way<'_> {
         command
             .env_remove("CLICOLOR_FORCE")
             .env("LC_ALL", "C")
+            .args(format_of(program))
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         match self {
