@@ -106,7 +106,7 @@ pub(crate) fn read_after<V: LogVisitor + Serialize + DeserializeOwned>(
         let piece = &log[from..end];
         let place = walk::ChunkPlace {
             offset: from as u64,
-            is_quiet: walk::classify_cut(&log[..from], true) == CutPlace::Quiet,
+            is_quiet: is_quiet_after(&log[..from]),
         };
         let scanned: ChunkResult<V> =
             walk::walk_bytes(piece, place, &Recogniser::all(), false, new());
@@ -119,6 +119,16 @@ pub(crate) fn read_after<V: LogVisitor + Serialize + DeserializeOwned>(
     }
     whole.end_log();
     whole
+}
+
+/// Returns whether no line waits for its tail after `before`, by as much of it as a cut is looked at by.
+fn is_quiet_after(before: &[u8]) -> bool {
+    let back = before.len().saturating_sub(48 << 10);
+    let start = match back {
+        0 => 0,
+        _ => memchr::memchr(b'\n', &before[back..]).map_or(back, |at| back + at + 1),
+    };
+    walk::classify_cut(&before[start..], start == 0) == CutPlace::Quiet
 }
 
 /// Reads `files` into a stage, each cut into so many pieces whose parts are sent, as if other machines
