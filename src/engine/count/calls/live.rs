@@ -130,6 +130,9 @@ impl<'e> LiveCounts<'e> {
                 }
                 self.gap
             }
+            None if !counted.0.is_pipe_full(part.marks.len() - part.marks.forgotten_count()) => {
+                return Ok(());
+            }
             None => {
                 let timeline = log.update_growing_timeline(&mut self.growing, &read.timeline);
                 let steps = timeline.steps.remaining();

@@ -379,6 +379,11 @@ impl Tally {
         })
     }
 
+    /// True if what is held of a pipe with so many step lines takes what it may.
+    pub(crate) fn is_pipe_full(&self, step_lines: usize) -> bool {
+        self.placer.is_pipe_full(step_lines)
+    }
+
     /// At a turn of an input that goes on: counts what came up to it.
     pub(crate) fn count_checkpoint(
         &mut self,

@@ -3,7 +3,7 @@
 use super::Placement;
 use super::bounds::StepBounds;
 use super::lately::{LivePlacement, MIN_WINDOW_CALLS, PlacementContext, RecentWindow};
-use super::limits::{MAX_HELD_BYTES, STRETCHES_HELD_BACK};
+use super::limits::{BYTES_PER_STEP_LINE, MAX_HELD_BYTES, MAX_PIPE_BYTES, STRETCHES_HELD_BACK};
 use super::printer::PrinterHistory;
 use super::record::CallRecorder;
 use super::resolve::{PlacementScope, place_streams};
@@ -155,6 +155,12 @@ impl CallPlacer {
             let old = cuts.partition_point(|cut| cut.0 <= gap);
             cuts.drain(..old.saturating_sub(1));
         }
+    }
+
+    /// True if the calls that are held, and so many step lines, take what a pipe may hold.
+    pub(crate) fn is_pipe_full(&self, step_lines: usize) -> bool {
+        let lines = BYTES_PER_STEP_LINE * step_lines as u64;
+        self.streams.memory_bytes() + lines >= MAX_PIPE_BYTES
     }
 
     /// How many of the calls that are held fill the room.

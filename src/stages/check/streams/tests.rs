@@ -391,7 +391,9 @@ fn agrees(job: &Job, log: &str, files: &[String], torn: bool) -> Result<(), Test
         let block = whole.apart.iter().find(|a| a.0 == id).map(|a| a.1);
         prop_assert_eq!(block, Some(seq / super::CALLS_PER_HASH_BLOCK));
     }
-    for size in [1, 700, 5000] {
+    // One line a chunk takes long.
+    let small = if log.len() < 100_000 { 1 } else { 400 };
+    for size in [small, 700, 5000] {
         prop_assert_eq!(&hashed(log, size), &whole, "{}", size);
     }
 
