@@ -1,4 +1,4 @@
-//! What a dump says: its process groups, how far each came, and the last calls of the process.
+//! The content of a dump: its process groups, how far each came, and the last calls of the process.
 //!
 //! The keys are those of PyTorch's `FlightRecorder` (`torch/csrc/distributed/c10d`), versions 2.0 to
 //! 2.10.
@@ -26,7 +26,7 @@ pub struct FlightDump {
     pub status: Vec<GroupStatus>,
     /// The last calls, in the order in which they were made. The recorder keeps a fixed number.
     pub entries: Vec<DumpEntry>,
-    /// How many records of calls are not whole.
+    /// The number of damaged records.
     pub damaged: u64,
 }
 
@@ -43,17 +43,17 @@ pub struct GroupStatus {
     pub completed: i64,
 }
 
-/// Makes a dump of values.
+/// Builds a dump from a document's values.
 pub(super) struct DumpBuilder<'v> {
     values: &'v DumpValues,
-    /// How many items may still be taken out of lists: each is there once, however often it is used.
+    /// The list items that may still be copied: a document can use one list many times.
     budget: usize,
     texts: FxHashMap<ValueId, Arc<str>>,
     shapes: FxHashMap<ValueId, Arc<[Box<[u64]>]>>,
     types: FxHashMap<ValueId, Arc<[Arc<str>]>>,
     stacks: FxHashMap<ValueId, Arc<[Arc<StackFrame>]>>,
     frames: FxHashMap<ValueId, Arc<StackFrame>>,
-    /// The members of groups by name.
+    /// The ranks of groups, by name.
     ranks: FxHashMap<Arc<str>, Arc<[u32]>>,
     groups: FxHashMap<(Arc<str>, Arc<str>), Arc<FlightGroup>>,
 }
@@ -63,7 +63,7 @@ type DumpResult<T> = Result<T, Lacks>;
 const LACKS_BOUNDED_LISTS: Lacks = "no more in lists than the document holds";
 
 impl<'v> DumpBuilder<'v> {
-    /// Makes one of a document of so many bytes.
+    /// Begins a dump of a document of `bytes` bytes.
     pub(super) fn new(values: &'v DumpValues, bytes: usize) -> DumpBuilder<'v> {
         DumpBuilder {
             values,
@@ -78,11 +78,12 @@ impl<'v> DumpBuilder<'v> {
         }
     }
 
-    /// The dump whose outermost value is `root`. Each record's result is handed to `told`, in order.
+    /// Builds the dump of the outermost value `root`. Gives `take` each record's result: damaged ones
+    /// first, then the others in order.
     pub(super) fn build_dump(
         &mut self,
         root: ValueId,
-        mut told: impl FnMut(DumpResult<&DumpEntry>),
+        mut take: impl FnMut(DumpResult<&DumpEntry>),
     ) -> FlightDump {
         let values = self.values;
         let text = |key| {
@@ -131,12 +132,12 @@ impl<'v> DumpBuilder<'v> {
                 Ok(entry) => dump.entries.push(entry),
                 Err(lacks) => {
                     dump.damaged += 1;
-                    told(Err(lacks));
+                    take(Err(lacks));
                 }
             }
         }
         ops::coalesce_entries(&mut dump.entries);
-        dump.entries.iter().for_each(|entry| told(Ok(entry)));
+        dump.entries.iter().for_each(|entry| take(Ok(entry)));
         dump
     }
 
@@ -198,7 +199,7 @@ impl<'v> DumpBuilder<'v> {
         })
     }
 
-    /// The group of a call; where the dump's list lacks it, without its ranks.
+    /// Returns the group of a call; without ranks if the dump's list lacks it.
     fn find_group(&mut self, id: ValueId) -> DumpResult<Arc<FlightGroup>> {
         const LACKS_GROUP_TEXTS: Lacks = "a process_group of two texts";
         let (name, desc) = match self.values.list_items(id) {

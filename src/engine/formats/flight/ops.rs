@@ -90,8 +90,8 @@ pub fn find_datatype(name: &str) -> Option<Datatype> {
     Datatype::from_name(name.as_bytes())
 }
 
-/// Tells each send and receive that is part of a coalesced group how far the group came. They come
-/// before it, with the group's `p2p_seq_id`.
+/// Gives each send and receive of a coalesced group the group's state. They come before it, with
+/// the group's `p2p_seq_id`.
 pub(super) fn coalesce_entries(entries: &mut [DumpEntry]) {
     let mut groups: FxHashMap<(u64, u64), FlightCallState> = FxHashMap::default();
     for entry in entries.iter_mut().rev() {
