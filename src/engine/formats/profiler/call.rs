@@ -43,13 +43,27 @@ pub(super) struct ProfilerCall {
     /// Channels of its kernel, and those with an end.
     pub(super) channels: u64,
     ended: u64,
-    /// On the GPU's clock, over those.
-    gpu: Option<(u64, u64)>,
+    /// From the first start to the last stop of those.
+    gpu: Option<GpuSpan>,
     /// When the plugin saw the last of them end.
     kernel_end: Option<u64>,
     /// A copy engine's: ns, by the GPU.
     copied: Option<u64>,
     is_copied: bool,
+}
+
+/// The time of a kernel's channel: ns on the GPU's clock, 0 if unknown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GpuSpan {
+    pub(super) start: u64,
+    pub(super) stop: u64,
+}
+
+impl GpuSpan {
+    /// Returns true if it has both times.
+    pub(super) fn is_known(self) -> bool {
+        self.start > 0 && self.stop >= self.start
+    }
 }
 
 /// The clock of times that the plugin takes on the host.
@@ -113,7 +127,7 @@ impl ProfilerApiCall {
         })
     }
 
-    /// The row of a call of which the trace has nothing else.
+    /// Hands over the row of a call that the trace has no other event of.
     pub(super) fn emit_row(&self, mut take: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
         let timing = Timing {
             start_ns: self.begin,
@@ -179,13 +193,16 @@ impl ProfilerCall {
         })
     }
 
-    /// A channel of its kernel ended, with times on the GPU's clock where it has them.
-    pub(super) fn end_kernel_channel(&mut self, start: u64, stop: u64, seen: u64) {
+    /// Ends a channel of its kernel, which the plugin saw end at `seen`.
+    pub(super) fn end_kernel_channel(&mut self, span: GpuSpan, seen: u64) {
         self.ended += 1;
         self.kernel_end = self.kernel_end.max(Some(seen));
-        if start > 0 && stop >= start {
-            let (from, to) = self.gpu.unwrap_or((start, stop));
-            self.gpu = Some((from.min(start), to.max(stop)));
+        if span.is_known() {
+            let known = self.gpu.unwrap_or(span);
+            self.gpu = Some(GpuSpan {
+                start: known.start.min(span.start),
+                stop: known.stop.max(span.stop),
+            });
         }
     }
 
@@ -249,7 +266,7 @@ impl ProfilerCall {
 
     /// When it began, how long it took, and on which clock.
     fn call_times(&self) -> (u64, Option<u64>, &'static [u8]) {
-        if let Some((start, stop)) = self.gpu {
+        if let Some(GpuSpan { start, stop }) = self.gpu {
             return (start, Some(stop - start), GPU_CLOCK);
         }
         // The later of what ended last: either may be missing.

@@ -1,5 +1,5 @@
 //! A line of a trace: one event's beginning or end. The plugin writes each with the same keys in the
-//! same order, so that a line is read by itself, whatever is wrong with those around it.
+//! same order, so that a line can be read even if those around it are damaged.
 
 use crate::grammar::token::dec_u64;
 use crate::output::table::Lacks;
@@ -49,7 +49,7 @@ pub(super) enum ProfilerLine<'l> {
     Event(ProfilerEvent<'l>),
     /// The brackets around the events, and the empty one after the last.
     Frame,
-    /// No line of the plugin's.
+    /// Not a line of the plugin.
     Foreign,
     /// An event that is cut or overwritten.
     Damaged(Lacks),
@@ -69,7 +69,7 @@ pub(super) struct ProfilerEvent<'l> {
     pub(super) is_curly: bool,
 }
 
-/// What is in the braces of `"args"`.
+/// The text in the braces of `"args"`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ProfilerArgs<'l>(&'l [u8]);
 
@@ -142,7 +142,7 @@ fn parse_event(text: &[u8]) -> Result<ProfilerEvent<'_>, Lacks> {
     })
 }
 
-/// What is before `mark`, and what is after.
+/// Splits a text into the parts before and after `mark`.
 fn split_at_mark<'l>(text: &'l [u8], mark: &[u8]) -> Option<(&'l [u8], &'l [u8])> {
     let at = memmem::find(text, mark)?;
     Some((&text[..at], &text[at + mark.len()..]))
@@ -195,7 +195,7 @@ impl<'l> ProfilerArgs<'l> {
         parse_micros(self.text(key)?)
     }
 
-    /// `{"step": 3, "ts": 2408.3}`: the steps, and when.
+    /// Reads the steps and the time of a phase: `{"step": 3, "ts": 2408.3}`.
     pub(super) fn phase(self, key: &str) -> Option<(u64, u64)> {
         let (inner, _) = split_at_mark(self.after_key(key)?.strip_prefix(b"{")?, b"}")?;
         let inner = ProfilerArgs(inner);

@@ -1,9 +1,9 @@
-//! The trace that NCCL's example profiler plugin writes, versions 1 to 6: JSON in the main, an event's
-//! beginning or end on each line. What it gets wrong is made good where that is certain, and
-//! counted.
+//! The trace that NCCL's example profiler plugin writes, versions 1 to 6: mostly JSON, an event's
+//! beginning or end on each line. Its mistakes are counted, and repaired if the repair is certain.
 
 mod call;
 mod event;
+mod limits;
 mod proxy;
 #[cfg(test)]
 mod tests;
@@ -19,6 +19,7 @@ use crate::output::table::Row;
 use crate::report::account::Account;
 use crate::source::Input;
 use event::ProfilerLine;
+use limits::MAX_TRACE_LINE_BYTES;
 use std::io::{BufRead, BufReader, Read};
 use trace::ProfilerTrace;
 
@@ -72,10 +73,10 @@ fn open_reader(input: &Input) -> Result<BufReader<Box<dyn Read + Send>>> {
     ))
 }
 
-/// Reads the trace of an input and hands all it has to `visit`; the account of its lines.
+/// Reads the trace of an input for `visit`; returns the account of its lines.
 ///
 /// # Errors
-/// The input cannot be read; what `visit` says.
+/// The input cannot be read; those of `visit`.
 pub fn read_trace(input: &Input, visit: &mut dyn ProfilerVisitor) -> Result<Account> {
     let mut account = Account::default();
     walk_trace(
@@ -88,9 +89,6 @@ pub fn read_trace(input: &Input, visit: &mut dyn ProfilerVisitor) -> Result<Acco
     account.broken = crate::log::check_unpacked(input, false)?;
     Ok(account)
 }
-
-/// The longest line that is read; an event has a few hundred bytes.
-const MAX_TRACE_LINE_BYTES: u64 = 1 << 16;
 
 fn walk_trace(
     reader: &mut dyn BufRead,
