@@ -1,13 +1,13 @@
-//! What the text of an NVTX range of NCCL tells.
+//! The text of an NVTX range of NCCL.
 
 use crate::grammar::token::hex_u64;
 
-/// What is known of a range of NCCL's. `None` is not known.
+/// Facts about a range of NCCL; unknown ones are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct RangeFacts {
     /// The communicator's id.
     pub(super) comm: Option<u64>,
-    /// What the caller passed.
+    /// The bytes that the caller passed.
     pub(super) bytes: Option<u64>,
     pub(super) nranks: Option<i64>,
     pub(super) rank: Option<i64>,

@@ -13,7 +13,7 @@ use std::rc::Rc;
 /// Reads the timeline of an export.
 ///
 /// # Errors
-/// It is no database, or none that can be read; what `visit` says.
+/// It is no database, or cannot be read; those of `visit`.
 pub(crate) fn read_timeline(input: &Input, visit: &mut dyn GpuVisitor) -> Result<Account> {
     let export = NsysExport::open_export(input)?;
     let reader = NsysTimelineReader {
@@ -162,7 +162,7 @@ impl NsysTimelineReader<'_> {
         Ok(rows)
     }
 
-    /// What every activity has; `None` for one without times, or whose end is before its beginning.
+    /// Reads the columns of every activity; `None` without times, or if it ends before it begins.
     fn read_activity<'a>(
         &self,
         fields: &ExportFields<'_, '_>,
@@ -180,13 +180,13 @@ impl NsysTimelineReader<'_> {
             end_ns,
             bytes: None,
             between: None,
-            // All activities of a graph have the number of its launch.
+            // All activities of a graph have its launch's number, so it joins none of them to a call.
             correlation: fields.number(4).filter(|_| fields.int(6).is_none()),
             launched: None,
         })
     }
 
-    /// The GPU's number in the machine: where processes see different GPUs, each numbers its own.
+    /// Returns the GPU's number in the machine: each process numbers the GPUs that it sees.
     fn device_number(&self, pid: Option<u64>, id: u64) -> u32 {
         let known = pid.and_then(|pid| self.devices.get(&(pid, id)));
         known
@@ -217,13 +217,14 @@ impl NsysTimelineReader<'_> {
         let (mut name, mut open) = (Vec::new(), 0);
         self.export
             .for_each_row("NVTX_EVENTS", &columns, &mut |fields| {
-                let Some((start_ns, of)) = fields.int(0).zip(fields.int(2)) else {
+                let kind = NvtxEventKind::from_field(fields, 2);
+                let Some((start_ns, kind)) = fields.int(0).zip(kind) else {
                     return Ok(());
                 };
-                let end_ns = match of {
-                    NVTX_MARK => start_ns,
-                    _ if !NVTX_RANGES.contains(&of) => return Ok(()),
-                    _ => match fields.int(1) {
+                let end_ns = match kind {
+                    NvtxEventKind::Mark => start_ns,
+                    NvtxEventKind::Domain => return Ok(()),
+                    NvtxEventKind::PushPop | NvtxEventKind::OtherRange => match fields.int(1) {
                         Some(end) if end >= start_ns => end,
                         _ => {
                             open += 1;
@@ -267,14 +268,31 @@ impl NsysTimelineReader<'_> {
     }
 }
 
-/// Kinds of NVTX events, as ENUM_NSYS_EVENT_TYPE has them: push and pop on one thread, start and end, and
-/// both as NVTXT imports them.
-pub(super) const NVTX_PUSH_POP: i64 = 59;
-const NVTX_RANGES: [i64; 4] = [NVTX_PUSH_POP, 60, 70, 71];
-const NVTX_MARK: i64 = 34;
-const NVTX_DOMAIN: i64 = 75;
+/// The kind of an NVTX event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NvtxEventKind {
+    Mark,
+    /// A range from push to pop on one thread.
+    PushPop,
+    /// A range from start to end, or one that NVTXT imported.
+    OtherRange,
+    Domain,
+}
 
-/// The thread of a `globalTid`.
+impl NvtxEventKind {
+    /// Reads an event's type (ENUM_NSYS_EVENT_TYPE).
+    pub(super) fn from_field(fields: &ExportFields<'_, '_>, at: usize) -> Option<NvtxEventKind> {
+        match fields.int(at)? {
+            34 => Some(NvtxEventKind::Mark),
+            59 => Some(NvtxEventKind::PushPop),
+            60 | 70 | 71 => Some(NvtxEventKind::OtherRange),
+            75 => Some(NvtxEventKind::Domain),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the thread of a `globalTid`.
 pub(super) fn tid_of_global(global: i64) -> u64 {
     global.cast_unsigned() & 0xff_ffff
 }
@@ -287,7 +305,7 @@ fn read_domains(export: &NsysExport) -> Result<NvtxDomains> {
     let mut all = FxHashMap::default();
     let columns = ["eventType", "domainId", "globalTid", "text", "textId"];
     export.for_each_row("NVTX_EVENTS", &columns, &mut |fields| {
-        if fields.int(0) == Some(NVTX_DOMAIN)
+        if NvtxEventKind::from_field(fields, 0) == Some(NvtxEventKind::Domain)
             && let Some((id, thread)) = fields.int(1).zip(fields.int(2))
         {
             let text = fields.bytes(3).map(Rc::from);
@@ -299,7 +317,7 @@ fn read_domains(export: &NsysExport) -> Result<NvtxDomains> {
     Ok(all)
 }
 
-/// The direction of a copy, by CUPTI's number of it (`CUpti_ActivityMemcpyKind`).
+/// Returns the direction of a copy by CUPTI's number (`CUpti_ActivityMemcpyKind`).
 fn copy_direction(kind: Option<i64>) -> &'static [u8] {
     match kind {
         Some(1) => b"HtoD",
@@ -319,7 +337,7 @@ fn copy_direction(kind: Option<i64>) -> &'static [u8] {
     }
 }
 
-/// Which GPU of the machine each process' devices are.
+/// Reads which GPUs of the machine each process' devices are.
 fn read_devices(export: &NsysExport) -> Result<DeviceNumbers> {
     let mut all = FxHashMap::default();
     let columns = ["pid", "cudaId", "gpuId"];
@@ -334,7 +352,7 @@ fn read_devices(export: &NsysExport) -> Result<DeviceNumbers> {
     Ok(all)
 }
 
-/// The session's host, window, and when it was.
+/// Reads the session's host, window and date.
 pub(super) fn read_session(export: &NsysExport) -> Result<RecorderSession> {
     let mut session = RecorderSession::default();
     let columns = ["name", "value"];
