@@ -1,4 +1,4 @@
-//! Traces of torch.profiler: what its library Kineto writes in Chrome's format, a file a rank.
+//! Traces of torch.profiler, which its library Kineto writes in Chrome's format, a file a rank.
 //!
 //! A trace is an object with a header and the list `traceEvents`, or only that list. Its events are in no
 //! order that can be relied on. In the account an event is a line, and so is the header.
@@ -8,6 +8,7 @@ mod args;
 mod calls;
 mod header;
 mod json;
+mod limits;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -85,10 +86,10 @@ pub(in crate::formats) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -
     calls.emit_rows(header.utc_offset(first), taking)
 }
 
-/// Reads what the GPUs did, and hands it to `visit`; the account of the events.
+/// Gives the GPUs' activities to `visit`; returns the account of the events.
 ///
 /// # Errors
-/// The input cannot be read, or is another program's trace; what `visit` says.
+/// The input cannot be read, or is another program's trace; those of `visit`.
 pub(crate) fn read_timeline(input: &Input, visit: &mut dyn GpuVisitor) -> Result<Account> {
     let mut found = KinetoActivities {
         timeline: KinetoTimeline::new(visit),
@@ -145,7 +146,7 @@ fn check_is_torch(input: &Input, header: &KinetoHeader, has_events: bool) -> Res
     }
 }
 
-/// True for an event that only torch.profiler writes: in a bare list there is nothing else to tell it by.
+/// Returns true for an event that only torch.profiler writes: a bare list has no other mark of it.
 fn is_torch_event(event: &KinetoEvent<'_>, what: EventCategory) -> bool {
     const TORCH_EVENT_NAMES: [&[u8]; 4] = [
         b"\"cpu_op\"",
@@ -156,7 +157,7 @@ fn is_torch_event(event: &KinetoEvent<'_>, what: EventCategory) -> bool {
     what != EventCategory::Other || TORCH_EVENT_NAMES.contains(&event.cat)
 }
 
-/// Takes what the GPUs did.
+/// Takes the GPUs' activities.
 struct KinetoActivities<'v> {
     timeline: KinetoTimeline<'v>,
     account: Account,
@@ -204,11 +205,11 @@ struct KinetoCollectives<'c, 't> {
     taking: &'c mut RowTaker<'t>,
 }
 
-/// What the host records of a call.
+/// The name of the host's record of a call.
 const HOST_RECORD_NAME: &[u8] = b"\"record_param_comms\"";
 
 impl KinetoCollectives<'_, '_> {
-    /// Takes an event; what it is.
+    /// Takes an event; returns its class.
     fn take_call_event(
         &mut self,
         event: &KinetoEvent<'_>,
@@ -250,7 +251,7 @@ impl KinetoCollectives<'_, '_> {
             shape,
             seq,
         });
-        // Where a group of calls launched it, it has the arguments of none.
+        // A kernel that a group of calls launched has no arguments.
         Ok(if shape.is_some() {
             LineClass::Call
         } else {
