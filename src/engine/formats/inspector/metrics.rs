@@ -1,10 +1,10 @@
-//! Inspector's Prometheus metrics (`inspector_prom.cc`): gauges of the last interval. NCCL 2.29.7 writes
-//! those of the last collective of each communicator. From 2.30.3 on a gauge is the mean time, or the
-//! geometric mean of the bandwidth, of all operations of a range of sizes, without their number: it has
-//! no calls. Sizes are rounded (`32.00KB`) or ranges (`32-33KB`), so that no call's bytes are known.
+//! Inspector's Prometheus metrics (`inspector_prom.cc`): gauges of the last interval. In NCCL 2.29.7 a
+//! gauge is of the last collective of each communicator. From 2.30.3 on it is the mean time, or the
+//! geometric mean of the bandwidth, of all operations of a range of sizes, without their number. Sizes
+//! are rounded (`32.00KB`) or ranges (`32-33KB`), so that no call's bytes are known.
 //!
-//! Labels are not escaped: a communicator's name may have quotes in it. What is after the name is looked
-//! for from the end.
+//! Labels are not escaped: a communicator's name may have quotes in it. The labels after the name are
+//! searched from the end.
 
 use super::super::lines::RecordFormat;
 use super::{InputFormat, Provides};
@@ -34,7 +34,7 @@ pub(in super::super) const METRICS: InputFormat = InputFormat {
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct InspectorMetrics;
 
-/// What a duration is, by version.
+/// The meaning of a duration, by version.
 const LAST_OF_INTERVAL: &[u8] = b"last of an interval";
 const MEAN_OF_INTERVAL: &[u8] = b"mean of an interval";
 

@@ -14,14 +14,14 @@ pub(in super::super) const OLD_LOG: InputFormat = InputFormat {
     probe: super::probe_old_log,
 };
 
-/// The header that rows come after, and where it lies.
+/// The header of rows, and its address.
 #[derive(Debug, Default)]
 pub(in super::super) struct SnoopieHeader {
     at: (usize, usize),
     reader: access::SnoopieReader,
 }
 
-/// The reader of the lines of all versions: what a program prints beside them is none.
+/// The reader of the lines of all versions; it ignores the program's own output.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct SnoopieFormat;
 
@@ -55,7 +55,7 @@ impl lines::RecordFormat for SnoopieFormat {
         _quotes: bool,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        // While a reader lives, a header stays where it is.
+        // A header stays in its place while a reader lives.
         let at = (header.as_ptr().addr(), header.len());
         if scratch.at != at {
             *scratch = SnoopieHeader {
