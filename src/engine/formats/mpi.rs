@@ -1,8 +1,8 @@
 //! The MPI message logger's lines: `[0.000492] MPI_Allreduce: world_rank=0 comm_rank=0 comm_size=4
 //! bytes=128 comm=0x5598e4b98480` (arstgr's `mpi_msg_logger.c`, a wrapper of PMPI).
 //!
-//! All ranks write into one file by default, and overwrite each other's bytes there. A line that another
-//! one begins in is cut, whatever it looks like: the end of what is before is not known.
+//! All ranks write into one file by default, and overwrite each other's bytes there. A line is damaged if
+//! another begins inside it, even if it looks whole.
 
 use super::lines::RecordFormat;
 use super::{InputFormat, Provides};
@@ -74,7 +74,7 @@ impl RecordFormat for MpiFormat {
     }
 }
 
-/// The seconds of a line that begins here, and what is behind `] `.
+/// Splits a line that begins here into its seconds and the text after `] `.
 fn split_line_start(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let rest = line.strip_prefix(b"[")?;
     let stamp = rest
@@ -86,20 +86,20 @@ fn split_line_start(line: &[u8]) -> Option<(&[u8], &[u8])> {
     (!stamp.is_empty() && rest.starts_with(b"MPI_")).then_some((stamp, rest))
 }
 
-/// Where the last line begins that is on this one.
+/// Returns the start of the last logger line inside this line.
 fn find_last_start(line: &[u8]) -> Option<usize> {
     memchr::memrchr_iter(b'[', line)
         .find(|&at| split_line_start(line.get(at..).unwrap_or_default()).is_some())
 }
 
-/// What a line tells.
+/// The start and the calls of a line.
 #[derive(Debug, Default)]
 struct MpiLine<'l> {
     start_ns: Option<u64>,
     rows: [Option<Row<'l>>; 2],
 }
 
-/// The calls of a whole line: none, one, or two of MPI_Sendrecv.
+/// Reads the calls of a whole line: none, one, or two for MPI_Sendrecv.
 fn parse_calls(line: &[u8]) -> Result<MpiLine<'_>, Lacks> {
     let (stamp, rest) = split_line_start(line).ok_or("[seconds] MPI_")?;
     let start_ns = Some(parse_seconds_ns(stamp).ok_or("seconds")?);
@@ -214,13 +214,13 @@ fn parse_seconds_ns(stamp: &[u8]) -> Option<u64> {
         .checked_add(micros * 1000)
 }
 
-/// What is left of a line.
+/// The rest of a line.
 struct MpiFields<'l> {
     rest: &'l [u8],
 }
 
 impl<'l> MpiFields<'l> {
-    /// The bytes before `end`, which is passed too.
+    /// Takes the bytes before `end`, and `end`.
     fn take_word(&mut self, end: &[u8]) -> Result<&'l [u8], Lacks> {
         let at = memmem::find(self.rest, end).ok_or("the name of a call")?;
         let word = &self.rest[..at];

@@ -124,7 +124,7 @@ mod tests {
         assert!(!is(&JSON, "[{\"msg\": \"h:1:2 [0] NCCL INFO\"}]"));
         assert!(!is(&JSON, "[{\"msg\": \"loading the model now\"}]"));
         assert!(!is(&JSON, "[\n\"a\\n\"\n]") && !is(&JSON, "[1/2] step\n") && !is(&JSON, ""));
-        // The beginning of one that is longer than what is looked at.
+        // The beginning of a document that is longer than a head.
         let long = format!("[{}", "[1, \"a\"],".repeat(9));
         let head = |bytes: &[u8]| {
             (JSON.probe)(&InputHead {

@@ -1,4 +1,4 @@
-//! What an input is, decided once: its first bytes are looked at, of a pipe as many as decide it.
+//! The format of an input, decided once by its first bytes; of a pipe as many as decide it.
 
 use super::OpenInput;
 use crate::error::{Error, Result};
