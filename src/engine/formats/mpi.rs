@@ -4,7 +4,7 @@
 //! All ranks write into one file by default, and overwrite each other's bytes there. A line is damaged if
 //! another begins inside it, even if it looks whole.
 
-use super::lines::RecordFormat;
+use super::lines::{RecordFormat, RecordText};
 use super::{InputFormat, Provides};
 use crate::error::Result;
 use crate::grammar::token::{dec_u32, dec_u64, hex_u64};
@@ -41,11 +41,10 @@ impl RecordFormat for MpiFormat {
     fn read_record(
         &self,
         (): &mut (),
-        line: &[u8],
-        _quotes: bool,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let Some(text) = line.strip_suffix(b"\n") else {
+        let Some(text) = record.bytes.strip_suffix(b"\n") else {
             return Err("the rest of the line");
         };
         let text = text.strip_suffix(b"\r").unwrap_or(text);
@@ -286,7 +285,7 @@ mod tests {
     use crate::formats::{InputHead, ProbeAnswer};
     use proptest::prelude::*;
 
-    /// The calls of a line as text, and what it lacks.
+    /// Returns the calls of a line as text, and the part that it lacks.
     fn read(line: &str) -> (Vec<String>, Option<Lacks>) {
         let mut all = Vec::new();
         let mut take = |row: &Row<'_>| {
@@ -299,7 +298,11 @@ mod tests {
             ));
         };
         let lacks = MpiFormat
-            .read_record(&mut (), format!("{line}\n").as_bytes(), false, &mut take)
+            .read_record(
+                &mut (),
+                RecordText::from_bytes(format!("{line}\n").as_bytes()),
+                &mut take,
+            )
             .err();
         (all, lacks)
     }
@@ -407,7 +410,7 @@ mod tests {
                 *b = byte;
             }
             let mut calls = 0;
-            let _ = MpiFormat.read_record(&mut (), &bytes, false, &mut |_| calls += 1);
+            let _ = MpiFormat.read_record(&mut (), RecordText::from_bytes(&bytes), &mut |_| calls += 1);
             prop_assert!(calls <= 1);
         }
     }

@@ -6,7 +6,7 @@
 //! Labels are not escaped: a communicator's name may have quotes in it. The labels after the name are
 //! searched from the end.
 
-use super::super::lines::RecordFormat;
+use super::super::lines::{RecordFormat, RecordText};
 use super::{InputFormat, Provides};
 use crate::error::Result;
 use crate::grammar::token::{dec_u64, hex_u64};
@@ -48,11 +48,10 @@ impl RecordFormat for InspectorMetrics {
     fn read_record(
         &self,
         (): &mut (),
-        line: &[u8],
-        _quotes: bool,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let line = line.trim_ascii();
+        let line = record.bytes.trim_ascii();
         if line.starts_with(b"#") {
             return Ok(());
         }
@@ -125,7 +124,7 @@ impl<'l> MetricSample<'l> {
         sample.name.starts_with(b"nccl_").then_some(sample)
     }
 
-    /// The value of a label that begins at `at`, behind its key.
+    /// Returns the value of the label that begins at `at`.
     fn label_at(self, key: &[u8], at: usize) -> Option<&'l [u8]> {
         let is_first = at == 0 || self.labels.get(at - 1) == Some(&b',');
         let value = self.labels.get(at + key.len()..)?.strip_prefix(b"=\"")?;
@@ -179,9 +178,13 @@ mod tests {
 
     fn row(line: &str) -> String {
         let mut text = Vec::new();
-        let read = InspectorMetrics.read_record(&mut (), line.as_bytes(), true, &mut |row| {
-            row.csv(&mut text);
-        });
+        let read = InspectorMetrics.read_record(
+            &mut (),
+            RecordText::from_bytes(line.as_bytes()),
+            &mut |row| {
+                row.csv(&mut text);
+            },
+        );
         let text = String::from_utf8(text).unwrap();
         read.map_or_else(str::to_owned, |()| text.trim_end().to_owned())
     }

@@ -16,7 +16,7 @@ mod scan;
 #[cfg(test)]
 pub(super) mod tests;
 
-use super::lines::RecordFormat;
+use super::lines::{RecordFormat, RecordText};
 use super::{InputFormat, Provides};
 use crate::error::Result;
 use crate::members::comm_id::CommId;
@@ -93,16 +93,6 @@ impl RecordFormat for InspectorFormat {
         Ok(InspectorFormat)
     }
 
-    fn read_record(
-        &self,
-        scratch: &mut InspectorScratch,
-        record: &[u8],
-        quotes: bool,
-        take: &mut impl FnMut(&Row<'_>),
-    ) -> Result<(), Lacks> {
-        self.read_record_after(scratch, b"", record, quotes, take)
-    }
-
     /// False for a record that begins with a section of those without a header.
     fn sets_context(record: &[u8]) -> bool {
         let record = record.trim_ascii_start();
@@ -116,15 +106,14 @@ impl RecordFormat for InspectorFormat {
         !RecordSection::HEADLESS.iter().any(is)
     }
 
-    fn read_record_after(
+    fn read_record(
         &self,
         scratch: &mut InspectorScratch,
-        context: &[u8],
-        line: &[u8],
-        _quotes: bool,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let line = line.trim_ascii();
+        let RecordText { bytes, context, .. } = record;
+        let line = bytes.trim_ascii();
         if let Some(record) = scan::scan_record(line) {
             return scratch.take_record(&record, context, take);
         }

@@ -44,7 +44,11 @@ fn read(text: &str) -> (Vec<String>, Account) {
             row.csv(&mut text);
             rows.push(String::from_utf8(text).unwrap().trim_end().to_owned());
         };
-        let read = InspectorFormat.read_record_after(&mut scratch, context, line, true, &mut take);
+        let record = RecordText {
+            context,
+            ..RecordText::from_bytes(line)
+        };
+        let read = InspectorFormat.read_record(&mut scratch, record, &mut take);
         if let Err(what) = read {
             rows.push(what.to_owned());
         }

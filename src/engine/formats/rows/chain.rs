@@ -1,7 +1,7 @@
 //! The AWK chain's lines: `op count datatype bytes`, as its second script prints.
 
 use crate::error::Result;
-use crate::formats::lines::RecordFormat;
+use crate::formats::lines::{RecordFormat, RecordText};
 use crate::formats::{InputFormat, ProbeAnswer, Provides};
 use crate::grammar::token::{dec_u64, is_name_byte};
 use crate::grammar::values::Datatype;
@@ -29,11 +29,10 @@ impl RecordFormat for ChainFormat {
     fn read_record(
         &self,
         (): &mut (),
-        line: &[u8],
-        _quotes: bool,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let row = parse_row(line).ok_or("op count datatype bytes")?;
+        let row = parse_row(record.bytes).ok_or("op count datatype bytes")?;
         take(&row);
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::report::account::Account;
 use crate::source::{CutPlace, Input, InputChunk};
 use std::sync::OnceLock;
 
-pub use super::record_format::{RecordFormat, RowVisitor};
+pub use super::record_format::{RecordFormat, RecordText, RowVisitor};
 
 /// How records are read.
 #[derive(Debug, Clone, Copy)]

@@ -16,7 +16,7 @@ use crate::output::table::{
 };
 use limits::MAX_PLAIN_FIELDS;
 use memchr::{memchr, memmem};
-use record_format::RecordFormat;
+use record_format::{RecordFormat, RecordText};
 use record_reader::trim_line_end;
 
 /// The parts that a call table provides.
@@ -78,19 +78,18 @@ impl RecordFormat for CsvCallTable {
     #[inline]
     fn read_record(
         &self,
-        record: &mut csv::ByteRecord,
-        text: &[u8],
-        quotes: bool,
+        fields: &mut csv::ByteRecord,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let CsvCallTable(columns) = self;
+        let (CsvCallTable(columns), text) = (self, record.bytes);
         let line = match columns.ends_in_text {
             true => trim_line_end(text),
             false => trim_line_end(text).trim_ascii_end(),
         };
         // A last line without an end may lack digits.
         let is_last = !text.ends_with(b"\n");
-        let has_quotes = quotes && memchr(b'"', line).is_some();
+        let has_quotes = record.may_have_quotes && memchr(b'"', line).is_some();
         let plain = if has_quotes || is_last {
             None
         } else {
@@ -99,10 +98,10 @@ impl RecordFormat for CsvCallTable {
         let row = match plain {
             Some(row) => row,
             None => {
-                read_quoted(line, record);
-                match record.len() < columns.width && is_last {
+                read_quoted(line, fields);
+                match fields.len() < columns.width && is_last {
                     true => Err("the rest of the row"),
-                    false => columns.read_row(|at| record.get(at)),
+                    false => columns.read_row(|at| fields.get(at)),
                 }
             }
         };
@@ -139,12 +138,11 @@ impl RecordFormat for JsonlCallTable {
     fn read_record(
         &self,
         (): &mut (),
-        text: &[u8],
-        _quotes: bool,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
         let row: JsonRow<'_> =
-            serde_json::from_slice(text.trim_ascii()).map_err(|_| NO_JSON_ROW)?;
+            serde_json::from_slice(record.bytes.trim_ascii()).map_err(|_| NO_JSON_ROW)?;
         let (row, timing) = row.row()?;
         take_timed_row(row, timing, take);
         Ok(())

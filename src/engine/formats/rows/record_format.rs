@@ -21,16 +21,14 @@ pub trait RecordFormat: Clone + Send + Sync {
     /// The header lacks a needed column.
     fn read_header(header: &[u8], name: &str) -> Result<Self>;
 
-    /// Reads a record, which is not blank, with its line's end if it has one; `quotes` is false if it
-    /// has none.
+    /// Reads a record.
     ///
     /// # Errors
     /// The part that the record lacks.
     fn read_record(
         &self,
         scratch: &mut Self::Scratch,
-        record: &[u8],
-        quotes: bool,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks>;
 
@@ -40,29 +38,34 @@ pub trait RecordFormat: Clone + Send + Sync {
         false
     }
 
-    /// Reads a record after the last one that set a `context`, which is empty if none did. The context
-    /// stays in its place while a reader lives.
-    ///
-    /// # Errors
-    /// As [`RecordFormat::read_record`].
-    #[inline]
-    fn read_record_after(
-        &self,
-        scratch: &mut Self::Scratch,
-        _context: &[u8],
-        record: &[u8],
-        quotes: bool,
-        take: &mut impl FnMut(&Row<'_>),
-    ) -> Result<(), Lacks> {
-        self.read_record(scratch, record, quotes, take)
-    }
-
     /// Adds the facts of records other than calls to an account.
     fn report_context(_scratch: &mut Self::Scratch, _account: &mut Account) {}
 }
 
-/// What a stage keeps of a chunk of records.
+/// A record that is not blank.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordText<'r> {
+    /// Its bytes, with its line's end if it has one.
+    pub bytes: &'r [u8],
+    /// False if it has no quotes.
+    pub may_have_quotes: bool,
+    /// The last record that set a context; empty if none did. It stays in its place while a reader lives.
+    pub context: &'r [u8],
+}
+
+impl<'r> RecordText<'r> {
+    /// Makes a record without a context.
+    pub(in crate::formats) fn from_bytes(bytes: &'r [u8]) -> RecordText<'r> {
+        RecordText {
+            bytes,
+            may_have_quotes: true,
+            context: b"",
+        }
+    }
+}
+
+/// Takes the rows of a chunk of records for a stage.
 pub trait RowVisitor {
-    /// The next row.
+    /// Takes the next row.
     fn visit_row(&mut self, row: &Row<'_>);
 }

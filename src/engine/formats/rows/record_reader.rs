@@ -1,7 +1,7 @@
 //! The records of a run of lines: those with quoted line ends are put together, and every line is counted.
 
 use super::limits::MAX_RECORD_BYTES;
-use super::record_format::{RecordFormat, RowVisitor};
+use super::record_format::{RecordFormat, RecordText, RowVisitor};
 use crate::error::Result;
 use crate::members::duplicate_inputs::{self, CallFingerprint, CallIdentityText, RowFingerprints};
 use crate::output::table::{Lacks, Row};
@@ -132,9 +132,14 @@ impl<'r, L: RecordFormat, R: RowVisitor> RowRecordReader<'r, L, R> {
             prints.add_row(row.step, (row.comm, row.op_count), || call_print(row));
             rows.visit_row(row);
         };
+        let record = RecordText {
+            bytes: text,
+            may_have_quotes: quotes,
+            context: self.context,
+        };
         let row = match is_long {
             true => Err(LACKS_SHORT_ROW),
-            false => format.read_record_after(&mut self.scratch, self.context, text, quotes, take),
+            false => format.read_record(&mut self.scratch, record, take),
         };
         match row {
             Ok(()) if has_rows => count(account, LineClass::Call),

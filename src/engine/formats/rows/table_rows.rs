@@ -1,6 +1,6 @@
 //! The call table that one stage of this program writes, read as rows for another stage.
 
-use crate::formats::lines::RecordFormat;
+use crate::formats::lines::{RecordFormat, RecordText};
 use crate::formats::rows::CsvCallTable;
 use crate::formats::rows::record_reader::has_open_quote;
 use crate::output::table::Row;
@@ -70,7 +70,7 @@ fn feed_rows(reader: &mut Option<TableReader>, text: &[u8], take: &mut impl FnMu
         match reader {
             Some(TableReader { csv, scratch }) => {
                 // Rows of this program are never damaged.
-                let _ = csv.read_record(scratch, row, true, take);
+                let _ = csv.read_record(scratch, RecordText::from_bytes(row), take);
             }
             None => {
                 let csv = CsvCallTable::read_header(row, "the call table").ok();

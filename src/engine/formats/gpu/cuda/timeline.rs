@@ -3,7 +3,7 @@
 
 use super::limits::MAX_CALL_US;
 use crate::error::Result;
-use crate::formats::lines::RecordFormat;
+use crate::formats::lines::{RecordFormat, RecordText};
 use crate::formats::{InputFormat, Provides};
 use crate::grammar::token::dec_u64;
 use crate::output::table::{Lacks, Row, Timing};
@@ -134,11 +134,10 @@ impl RecordFormat for CudaTimeline {
     fn read_record(
         &self,
         (): &mut (),
-        line: &[u8],
-        _quotes: bool,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let call = parse_call(line).ok_or("name:, start:, burst:")?;
+        let call = parse_call(record.bytes).ok_or("name:, start:, burst:")?;
         let timing = Timing {
             start_ns: Some(call.start_ns),
             dur_ns: call.dur_ns(),
