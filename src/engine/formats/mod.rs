@@ -162,15 +162,14 @@ enum FormatReader {
 mod tests {
     use super::*;
 
+    fn of(text: &str) -> &'static str {
+        let head = InputHead::from_bytes(text.as_bytes());
+        let found = recognise_format(&head, Provides::CALLS);
+        found.unwrap().format.name
+    }
+
     #[test]
     fn each_format_is_known_by_its_first_line() {
-        let of = |text: &str| {
-            let head = InputHead::from_bytes(text.as_bytes());
-            recognise_format(&head, Provides::CALLS)
-                .unwrap()
-                .format
-                .name
-        };
         assert_eq!(of("step,op,count,datatype\n1,Send,1,int8\n"), "csv");
         assert_eq!(of("\"op\",\"count\",\"datatype\"\n"), "csv");
         assert_eq!(of("{\"step\":1,\"op\":\"Send\"}\n"), "jsonl");
@@ -224,13 +223,6 @@ mod tests {
 
     #[test]
     fn the_log_of_a_recorded_job_is_a_log() {
-        let of = |text: &str| {
-            let head = InputHead::from_bytes(text.as_bytes());
-            recognise_format(&head, Provides::CALLS)
-                .unwrap()
-                .format
-                .name
-        };
         let nccl = "h:1:2 [0] NCCL INFO Bootstrap\n";
         let mpi = "[0.000492] MPI_Init: world_rank=0\n";
         assert_eq!((of(mpi), of(&format!("{mpi}{mpi}{nccl}"))), ("mpi", "log"));

@@ -199,7 +199,7 @@ fn is_version(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
-/// True for a folder or file of PyTorch's Python code.
+/// Returns true for a folder or file of PyTorch's Python code.
 pub(super) fn is_of_torch(name: &str) -> bool {
     const TORCH_PATH_PARTS: [&str; 18] = [
         "distributed",

@@ -210,7 +210,7 @@ impl FlightSequences {
             _ => None,
         };
         if !self.is_all {
-            // PyTorch's own number, where it has one.
+            // Only PyTorch's own number is known.
             return match peer {
                 Some(_) => None,
                 None => entry.collective_seq.checked_sub(1),

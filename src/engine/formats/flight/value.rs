@@ -72,7 +72,7 @@ impl DumpValues {
         self.all.get(id as usize).unwrap_or(&DumpValue::None)
     }
 
-    /// Adds items to a list; false where it is none.
+    /// Adds items to a list; returns false if it is none.
     pub(super) fn extend_list(
         &mut self,
         list: ValueId,
@@ -86,8 +86,8 @@ impl DumpValues {
         Ok(true)
     }
 
-    /// Adds keys and values, in turn, to a dictionary; false where it is none. A last key without a
-    /// value is left out.
+    /// Adds keys and values, in turn, to a dictionary; returns false if it is none. A last key without
+    /// a value is left out.
     pub(super) fn insert_pairs(
         &mut self,
         dict: ValueId,
@@ -113,7 +113,7 @@ impl DumpValues {
         self.cut.insert(id);
     }
 
-    /// True where a list or dictionary is not whole.
+    /// Returns true if a list or dictionary is not whole.
     pub(super) fn is_cut(&self, id: ValueId) -> bool {
         self.cut.contains(&id)
     }

@@ -39,11 +39,11 @@ pub struct GpuActivity<'a> {
     pub end_ns: i64,
     /// The bytes of a copy or a set.
     pub bytes: Option<u64>,
-    /// The GPUs that a copy goes from and to, where the record names them.
+    /// The GPUs that a copy goes from and to, if recorded.
     pub between: Option<(u32, u32)>,
     /// The number that it shares with the host's call that made it; unique in a process.
     pub correlation: Option<u64>,
-    /// A kernel's grid and block, where the record has them.
+    /// A kernel's grid and block, if recorded.
     pub launched: Option<([u32; 3], [u32; 3])>,
 }
 
@@ -71,7 +71,7 @@ pub struct NamedRange<'a> {
 pub struct RecorderSession {
     /// The host.
     pub host: Box<[u8]>,
-    /// The rank, where the record has it (Kineto's distributedInfo).
+    /// The rank, if recorded (Kineto's distributedInfo).
     pub rank: Option<u32>,
     /// The session's first and last ns on the clock of the activities.
     pub window: Option<(i64, i64)>,
@@ -94,6 +94,6 @@ pub trait GpuVisitor {
     fn wants_only_kernels(&self) -> bool {
         false
     }
-    /// A sentence about what the record lacks or what was wrong with it, for the user.
+    /// Takes a sentence for the user about gaps or damage of the record.
     fn add_note(&mut self, _text: &str) {}
 }

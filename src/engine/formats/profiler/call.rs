@@ -211,7 +211,7 @@ impl ProfilerCall {
         self.proxied = self.proxied.max(Some(end));
     }
 
-    /// True where its count is one of bytes: NCCL turns AllGather and Broadcast into calls of int8
+    /// Returns true if its count is in bytes: NCCL turns AllGather and Broadcast into calls of int8
     /// before the plugin sees them.
     pub(super) fn is_in_bytes(&self, api: Option<&ProfilerApiCall>) -> bool {
         let is_int8 = self.datatype == Datatype::from_name(b"int8");
@@ -269,7 +269,7 @@ impl ProfilerCall {
         if let Some(GpuSpan { start, stop }) = self.gpu {
             return (start, Some(stop - start), GPU_CLOCK);
         }
-        // The later of what ended last: either may be missing.
+        // The later end of the kernel and the proxy: either may be missing.
         let end = self.kernel_end.max(self.proxied);
         let dur = end.and_then(|end| end.checked_sub(self.begin));
         (self.begin, self.copied.or(dur), HOST_CLOCK)

@@ -1,5 +1,5 @@
 //! A row of the main log. Versions by their columns: 8 (2023-04, f2c9be9), 10 (2023-07, 55bcd65) and 11
-//! (2024, with `code_line_context`); the header names them, and where it is missing their number does.
+//! (2024, with `code_line_context`). The header names them; without it their number shows the version.
 //! Before that a row was JSON with four members.
 
 use super::limits::MAX_COLUMNS;
@@ -23,7 +23,7 @@ pub struct SnoopieAccess<'l> {
     /// The device with the memory, as the tool stamped the warp: -1 host memory or unknown, 999 pinned
     /// memory of the host. For a copy the destination.
     pub owner: i64,
-    /// The line of the program, where it is known.
+    /// The line of the program, if known.
     pub line: Option<u64>,
     /// The instruction's number in the table of code lines.
     pub line_index: Option<u64>,
@@ -132,7 +132,7 @@ const COLUMN_ORDERS: [SnoopieColumns; 3] = [
     ]),
 ];
 
-/// True for a header.
+/// Returns true for a header.
 pub(super) fn is_header(line: &[u8]) -> bool {
     line.starts_with(b"op_code,") && memchr::memmem::find(line, b"mem_dev_id").is_some()
 }
@@ -142,7 +142,7 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 pub(super) struct SnoopieReader {
     /// The columns of the header, after it was read.
     shape: Option<SnoopieColumns>,
-    /// The log is of the version that wrote JSON, beside what the program prints.
+    /// The log is of the version that wrote JSON, among the program's own output.
     is_old: bool,
 }
 

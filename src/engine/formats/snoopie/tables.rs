@@ -239,7 +239,7 @@ fn parse_context(row: &[u8]) -> Option<(u64, Vec<u64>)> {
     Some((parse_number(id)?, parse_frames(stack)?))
 }
 
-/// `77<78`; empty where there are none.
+/// `77<78`; may be empty.
 fn parse_frames(stack: &[u8]) -> Option<Vec<u64>> {
     let stack = stack.trim_ascii();
     if stack.is_empty() {

@@ -27,7 +27,7 @@ pub struct CudaSnapshot {
     pub(crate) pid: Option<i64>,
 }
 
-/// True for a file that begins with these lines.
+/// Returns true for a file that begins with these lines.
 pub(super) fn is_snapshot(first: &[u8], second: Option<&[u8]>) -> bool {
     let second = second.unwrap_or_default();
     let is_pid = parse_number(first, b"pid:-")

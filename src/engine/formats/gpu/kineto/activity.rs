@@ -79,7 +79,7 @@ impl KinetoTimeline<'_> {
         }
     }
 
-    /// Takes an event; true for what a GPU did.
+    /// Takes an event; returns true for an activity of a GPU.
     pub(super) fn take_event(&mut self, event: &KinetoEvent<'_>) -> Result<Result<bool, Lacks>> {
         let what = EventCategory::from_event(event);
         if what == EventCategory::Other {

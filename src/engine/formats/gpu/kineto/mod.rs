@@ -53,7 +53,7 @@ pub(in crate::formats) const FORMAT: InputFormat = InputFormat {
     },
 };
 
-/// True for an object with the keys that every event has.
+/// Returns true for an object with the keys that every event has.
 fn is_event(text: &[u8]) -> bool {
     let event = &text[..memchr::memchr(b'}', text).unwrap_or(text.len())];
     let has = |key: &[u8]| memmem::find(event, key).is_some();

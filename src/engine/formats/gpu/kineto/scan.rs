@@ -9,7 +9,7 @@ use super::limits::{KINETO_BLOCK_BYTES, MAX_EVENT_BYTES, MAX_KEY_BYTES};
 use crate::error::Result;
 use std::io::{self, Read};
 
-/// An event. Values are as they are written, and empty where there is none.
+/// An event. Values are as they are written, and empty if missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct KinetoEvent<'b> {
     /// Kind: `"X"` has a duration.
@@ -18,9 +18,9 @@ pub(super) struct KinetoEvent<'b> {
     pub(super) cat: &'b [u8],
     /// Name.
     pub(super) name: &'b [u8],
-    /// Process; of what a GPU did its number.
+    /// Process; for an activity of a GPU the GPU's number.
     pub(super) pid: &'b [u8],
-    /// Thread; of what a GPU did the stream.
+    /// Thread; for an activity of a GPU the stream.
     pub(super) tid: &'b [u8],
     /// µs.
     pub(super) ts: &'b [u8],

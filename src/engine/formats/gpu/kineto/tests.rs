@@ -23,7 +23,7 @@ static TRACE: LazyLock<String> = LazyLock::new(|| {
     text
 });
 
-/// The same with one of 40 events.
+/// The sample with one of 40 events.
 static SHORT: LazyLock<String> = LazyLock::new(|| {
     let (header, rest) = TRACE.split_once("\"traceEvents\": [\n").unwrap();
     let (events, end) = rest.rsplit_once("\n  ],\n").unwrap();

@@ -54,9 +54,9 @@ pub struct StatsSummary {
 /// A row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatsKernel {
-    /// The name; cut where it ends in `…`.
+    /// The name; cut if it ends in `…`.
     pub name: Vec<u8>,
-    /// Grid and block, where the report has them.
+    /// Grid and block, if the report has them.
     pub launched: Option<([u32; 3], [u32; 3])>,
     /// The times.
     pub summary: StatsSummary,
@@ -130,7 +130,7 @@ pub fn parse_stats(text: &[u8], by_grid: bool) -> StatsOutput {
     StatsOutput { kernels, account }
 }
 
-/// What a line is, after a header.
+/// The kind of a line after a header.
 #[derive(Debug, Clone, PartialEq)]
 enum StatsLine {
     /// A row of the report.
@@ -143,7 +143,7 @@ enum StatsLine {
     End,
 }
 
-/// What a column holds.
+/// The content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StatsField {
     Total,
@@ -191,8 +191,7 @@ impl StatsField {
     }
 }
 
-/// The columns of a report: what each holds, and its unit. `None` where they are not those of a report of
-/// kernels.
+/// Finds the field and the unit of each column; `None` if the report is not one of kernels.
 fn find_columns<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<Vec<(StatsField, u64)>> {
     let mut is_other = false;
     let mut columns: Vec<(StatsField, u64)> = Vec::new();
