@@ -67,53 +67,46 @@ struct NsysTimelineReader<'e> {
 
 impl NsysTimelineReader<'_> {
     fn read_kernels(&self, visit: &mut dyn GpuVisitor) -> Result<u64> {
+        let own = [
+            "demangledName",
+            "shortName",
+            "mangledName",
+            "gridX",
+            "gridY",
+            "gridZ",
+            "blockX",
+            "blockY",
+            "blockZ",
+        ];
         let table = "CUPTI_ACTIVITY_KIND_KERNEL";
-        let name = ["demangledName", "shortName", "mangledName"];
-        let shape = ["gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"];
-        let columns: Vec<&str> = ACTIVITY_COLUMNS
-            .into_iter()
-            .chain(name)
-            .chain(shape)
-            .collect();
         let mut last: (i64, Rc<[u8]>) = (i64::MIN, Rc::default());
-        let mut wrong = 0;
-        let rows = self.export.for_each_row(table, &columns, &mut |fields| {
-            let Some(activity) = self.read_activity(fields, ActivityKind::Kernel) else {
-                wrong += 1;
-                return Ok(());
-            };
-            if let Some(id) = (7..10).find_map(|at| fields.int(at))
-                && id != last.0
-            {
-                last = (id, self.export.text_by_id(id));
-            }
-            let size = |at| fields.number(at).and_then(|n| u32::try_from(n).ok());
-            let three = |at| Some([size(at)?, size(at + 1)?, size(at + 2)?]);
-            visit.visit_activity(&GpuActivity {
-                name: &last.1,
-                launched: three(10).zip(three(13)),
-                ..activity
-            })
-        })?;
-        self.report_wrong_rows(wrong, table);
-        Ok(rows)
+        self.for_each_activity(
+            table,
+            ActivityKind::Kernel,
+            &own,
+            &mut |fields, activity| {
+                if let Some(id) = (7..10).find_map(|at| fields.int(at))
+                    && id != last.0
+                {
+                    last = (id, self.export.text_by_id(id));
+                }
+                let size = |at| fields.number(at).and_then(|n| u32::try_from(n).ok());
+                let three = |at| Some([size(at)?, size(at + 1)?, size(at + 2)?]);
+                visit.visit_activity(&GpuActivity {
+                    name: &last.1,
+                    launched: three(10).zip(three(13)),
+                    ..activity
+                })
+            },
+        )
     }
 
     fn read_copies(&self, visit: &mut dyn GpuVisitor) -> Result<()> {
-        let table = "CUPTI_ACTIVITY_KIND_MEMCPY";
         let own = ["bytes", "copyKind", "srcDeviceId", "dstDeviceId"];
-        let columns: Vec<&str> = ACTIVITY_COLUMNS.into_iter().chain(own).collect();
-        let mut wrong = 0;
-        self.export.for_each_row(table, &columns, &mut |fields| {
-            let Some(activity) = self.read_activity(fields, ActivityKind::Copy) else {
-                wrong += 1;
-                return Ok(());
-            };
-            let device = |at| {
-                fields
-                    .number(at)
-                    .map(|id| self.device_number(activity.pid, id))
-            };
+        let table = "CUPTI_ACTIVITY_KIND_MEMCPY";
+        self.for_each_activity(table, ActivityKind::Copy, &own, &mut |fields, activity| {
+            let number = |id| self.device_number(activity.pid, id);
+            let device = |at| fields.number(at).map(number);
             visit.visit_activity(&GpuActivity {
                 name: copy_direction(fields.int(8)),
                 bytes: fields.number(7),
@@ -121,44 +114,58 @@ impl NsysTimelineReader<'_> {
                 ..activity
             })
         })?;
-        self.report_wrong_rows(wrong, table);
         let table = "CUPTI_ACTIVITY_KIND_MEMSET";
-        let columns: Vec<&str> = ACTIVITY_COLUMNS.into_iter().chain(["bytes"]).collect();
-        let mut wrong = 0;
-        self.export.for_each_row(table, &columns, &mut |fields| {
-            let Some(activity) = self.read_activity(fields, ActivityKind::Set) else {
-                wrong += 1;
-                return Ok(());
-            };
-            visit.visit_activity(&GpuActivity {
-                name: b"set",
-                bytes: fields.number(7),
-                ..activity
-            })
-        })?;
-        self.report_wrong_rows(wrong, table);
+        self.for_each_activity(
+            table,
+            ActivityKind::Set,
+            &["bytes"],
+            &mut |fields, activity| {
+                visit.visit_activity(&GpuActivity {
+                    name: b"set",
+                    bytes: fields.number(7),
+                    ..activity
+                })
+            },
+        )?;
         Ok(())
     }
 
-    /// Graphs that were recorded as a whole.
+    /// Reads the graphs that were recorded as a whole.
     fn read_graphs(&self, visit: &mut dyn GpuVisitor) -> Result<u64> {
         let table = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
+        self.for_each_activity(table, ActivityKind::Graph, &[], &mut |_, activity| {
+            visit.visit_activity(&GpuActivity {
+                name: b"CUDA graph",
+                ..activity
+            })
+        })
+    }
+
+    /// Hands each activity of a table to `take`, with its row: [`ACTIVITY_COLUMNS`], then the columns
+    /// `own`. Returns the number of rows.
+    fn for_each_activity(
+        &self,
+        table: &str,
+        kind: ActivityKind,
+        own: &[&str],
+        take: &mut dyn FnMut(&ExportFields<'_, '_>, GpuActivity<'_>) -> Result<()>,
+    ) -> Result<u64> {
+        let columns = [&ACTIVITY_COLUMNS[..], own].concat();
         let mut wrong = 0;
-        let rows = self
-            .export
-            .for_each_row(table, &ACTIVITY_COLUMNS, &mut |fields| match self
-                .read_activity(fields, ActivityKind::Graph)
-            {
-                Some(activity) => visit.visit_activity(&GpuActivity {
-                    name: b"CUDA graph",
-                    ..activity
-                }),
-                None => {
-                    wrong += 1;
-                    Ok(())
-                }
-            })?;
-        self.report_wrong_rows(wrong, table);
+        let mut each = |fields: &ExportFields<'_, '_>| match self.read_activity(fields, kind) {
+            Some(activity) => take(fields, activity),
+            None => {
+                wrong += 1;
+                Ok(())
+            }
+        };
+        let rows = self.export.for_each_row(table, &columns, &mut each)?;
+        if wrong > 0 {
+            self.export.note_lack(format!(
+                "{} of the table {table} cannot be used: the start or the end is missing or wrong",
+                count_phrase(wrong, "row")
+            ));
+        }
         Ok(rows)
     }
 
@@ -192,15 +199,6 @@ impl NsysTimelineReader<'_> {
         known
             .copied()
             .unwrap_or(u32::try_from(id).unwrap_or(u32::MAX))
-    }
-
-    fn report_wrong_rows(&self, rows: u64, table: &str) {
-        if rows > 0 {
-            self.export.note_lack(format!(
-                "{} of the table {table} cannot be used: the start or the end is missing or wrong",
-                count_phrase(rows, "row")
-            ));
-        }
     }
 
     fn read_ranges(&self, visit: &mut dyn GpuVisitor) -> Result<()> {
