@@ -20,7 +20,7 @@ use crate::report::account::Account;
 use crate::source::Input;
 use event::ProfilerLine;
 use limits::MAX_TRACE_LINE_BYTES;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use trace::ProfilerTrace;
 
 /// The format.
@@ -52,25 +52,9 @@ pub(super) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -> Result<()>
             self.0.take_row(row)
         }
     }
-    let mut account = Account::default();
-    let name = input.name();
-    let mut calls = ProfilerCalls(taking);
-    walk_trace(
-        &mut open_reader(input)?,
-        &name,
-        &mut account,
-        &mut calls,
-        |_| {},
-    )?;
-    calls.0.account.merge(&account);
+    let account = walk_input(input, &mut ProfilerCalls(taking))?;
+    taking.account.merge(&account);
     Ok(())
-}
-
-fn open_reader(input: &Input) -> Result<BufReader<Box<dyn Read + Send>>> {
-    Ok(BufReader::with_capacity(
-        1 << 18,
-        input.open_unmapped_reader()?,
-    ))
 }
 
 /// Reads the trace of an input for `visit`; returns the account of its lines.
@@ -78,31 +62,27 @@ fn open_reader(input: &Input) -> Result<BufReader<Box<dyn Read + Send>>> {
 /// # Errors
 /// The input cannot be read; those of `visit`.
 pub fn read_trace(input: &Input, visit: &mut dyn ProfilerVisitor) -> Result<Account> {
-    let mut account = Account::default();
-    walk_trace(
-        &mut open_reader(input)?,
-        &input.name(),
-        &mut account,
-        visit,
-        |_| {},
-    )?;
+    let mut account = walk_input(input, visit)?;
     account.broken = crate::log::check_unpacked(input, false)?;
     Ok(account)
+}
+
+fn walk_input(input: &Input, visit: &mut dyn ProfilerVisitor) -> Result<Account> {
+    let mut reader = BufReader::with_capacity(1 << 18, input.open_unmapped_reader()?);
+    walk_trace(&mut reader, &input.name(), visit)
 }
 
 fn walk_trace(
     reader: &mut dyn BufRead,
     name: &str,
-    account: &mut Account,
     visit: &mut dyn ProfilerVisitor,
-    progress: impl Fn(u64),
-) -> Result<()> {
-    let mut trace = ProfilerTrace::default();
+) -> Result<Account> {
+    let (mut trace, mut account) = (ProfilerTrace::default(), Account::default());
     ordered::for_each_line(reader, name, MAX_TRACE_LINE_BYTES, &mut |line| {
-        progress(line.len() as u64);
-        trace.read_line(line, account, visit)
+        trace.read_line(line, &mut account, visit)
     })?;
-    trace.finish(account, visit)
+    trace.finish(&mut account, visit)?;
+    Ok(account)
 }
 
 #[cfg(test)]

@@ -41,8 +41,7 @@ impl ProfilerVisitor for Kept {
 
 fn of(bytes: &[u8]) -> Kept {
     let mut kept = Kept::default();
-    let mut account = Account::default();
-    walk_trace(&mut &bytes[..], "x", &mut account, &mut kept, |_| {}).unwrap();
+    let account = walk_trace(&mut &bytes[..], "x", &mut kept).unwrap();
     assert_eq!(account.count_decided_lines(), account.lines);
     assert_eq!(
         account.lines as usize,
