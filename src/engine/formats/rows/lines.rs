@@ -100,15 +100,14 @@ fn read_by_chunks<L: RecordFormat, R: RowVisitor + Send>(
         note(all.twice);
         let ahead = |chunk: Result<InputChunk>| {
             let chunk = chunk?;
-            let state = RecordChunkStart {
-                open: Vec::new(),
-                context: &[],
-                prints: RowFingerprints::of_part_ahead(first.get().copied()),
-            };
+            let prints = RowFingerprints::of_part_ahead(first.get().copied());
             let (_, rest) = chunk
                 .bytes()
                 .split_at(bytes_before_context::<L>(chunk.bytes()));
-            let walked = walk_lines(&mut Some(format.clone()), &chunk, rest, &name, state, new())?;
+            let mut format = Some(format.clone());
+            let reader = RowRecordReader::new(&mut format, &name, &[], prints, new());
+            let mut walked = reader.walk_lines(rest, Vec::new())?;
+            walked.end_chunk(&chunk);
             chunk.check_unchanged()?;
             Ok((chunk, walked))
         };
@@ -125,7 +124,7 @@ fn read_by_chunks<L: RecordFormat, R: RowVisitor + Send>(
                     walked = all.walk_chunk(&mut Some(format.clone()), &chunk, new())?;
                 } else if let before @ 1.. = bytes_before_context::<L>(chunk.bytes()) {
                     let (before, _) = chunk.bytes().split_at(before);
-                    let before = all.walk_first_lines(&mut Some(format.clone()), before, new())?;
+                    let before = all.walk_lines(&mut Some(format.clone()), before, new())?;
                     progress(before.bytes);
                     all.add_walked(before, &mut sink)?;
                 }
@@ -185,28 +184,20 @@ impl<'g> RecordAccount<'g> {
         chunk: &InputChunk,
         rows: R,
     ) -> Result<WalkedRecords<R>> {
-        let state = RecordChunkStart {
-            open: std::mem::take(&mut self.open),
-            context: &self.context,
-            prints: self.twice.row_fingerprints_so_far(),
-        };
-        walk_lines(format, chunk, chunk.bytes(), self.name, state, rows)
+        let mut walked = self.walk_lines(format, chunk.bytes(), rows)?;
+        walked.end_chunk(chunk);
+        Ok(walked)
     }
 
-    /// Reads the lines of a chunk before its first context, in its turn.
-    fn walk_first_lines<L: RecordFormat, R: RowVisitor>(
+    /// Reads lines in their turn.
+    fn walk_lines<L: RecordFormat, R: RowVisitor>(
         &mut self,
         format: &mut Option<L>,
         bytes: &[u8],
         rows: R,
     ) -> Result<WalkedRecords<R>> {
-        let prints = self.twice.row_fingerprints_so_far();
-        let mut reader = RowRecordReader::new(format, self.name, &self.context, prints, rows);
-        let open = reader.read_lines(bytes, Vec::new())?;
-        let mut walked = reader.finish();
-        walked.bytes = bytes.len() as u64;
-        walked.open = open;
-        Ok(walked)
+        let open = std::mem::take(&mut self.open);
+        self.begin_reading(format, rows).walk_lines(bytes, open)
     }
 
     /// Reads the records that were never closed: each line by itself, so that one cut row does not
@@ -216,17 +207,21 @@ impl<'g> RecordAccount<'g> {
         format: &mut Option<L>,
         rows: R,
     ) -> Result<WalkedRecords<R>> {
-        let mut reader = RowRecordReader::new(
-            format,
-            self.name,
-            &self.context,
-            self.twice.row_fingerprints_so_far(),
-            rows,
-        );
-        reader.read_one_by_one(&mut self.open)?;
+        let mut open = std::mem::take(&mut self.open);
+        let mut reader = self.begin_reading(format, rows);
+        reader.read_one_by_one(&mut open)?;
         let mut walked = reader.finish();
         walked.account.is_open = self.account.is_open;
         Ok(walked)
+    }
+
+    fn begin_reading<'r, L: RecordFormat, R: RowVisitor>(
+        &'r self,
+        format: &'r mut Option<L>,
+        rows: R,
+    ) -> RowRecordReader<'r, L, R> {
+        let prints = self.twice.row_fingerprints_so_far();
+        RowRecordReader::new(format, self.name, &self.context, prints, rows)
     }
 
     /// Adds the next part of the input.
@@ -246,33 +241,6 @@ impl<'g> RecordAccount<'g> {
         }
         sink(walked.rows)
     }
-}
-
-/// The state before a chunk.
-struct RecordChunkStart<'s> {
-    open: Vec<u8>,
-    context: &'s [u8],
-    prints: RowFingerprints,
-}
-
-/// Reads the lines of a chunk, or its last ones.
-fn walk_lines<L: RecordFormat, R: RowVisitor>(
-    format: &mut Option<L>,
-    chunk: &InputChunk,
-    bytes: &[u8],
-    name: &str,
-    state: RecordChunkStart<'_>,
-    rows: R,
-) -> Result<WalkedRecords<R>> {
-    let mut reader = RowRecordReader::new(format, name, state.context, state.prints, rows);
-    let open = reader.read_lines(bytes, state.open)?;
-    let mut walked = reader.finish();
-    let is_open = chunk.bytes().last().is_some_and(|&b| b != b'\n');
-    walked.account.is_open = is_open && chunk.dropped == 0;
-    walked.account.dropped += chunk.dropped;
-    walked.bytes = bytes.len() as u64 + chunk.dropped;
-    walked.open = open;
-    Ok(walked)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::members::duplicate_inputs::{self, CallFingerprint, CallIdentityText, RowFingerprints};
 use crate::output::table::{Lacks, Row};
 use crate::report::account::{Account, LineClass};
+use crate::source::InputChunk;
 use memchr::memchr;
 
 const LACKS_SHORT_ROW: Lacks = "a row of at most 1 MiB";
@@ -20,6 +21,16 @@ pub(super) struct WalkedRecords<R> {
     /// Its last record that set a context.
     pub(super) context: Option<Vec<u8>>,
     pub(super) bytes: u64,
+}
+
+impl<R> WalkedRecords<R> {
+    /// Adds the facts of the chunk that the content ends.
+    pub(super) fn end_chunk(&mut self, chunk: &InputChunk) {
+        let is_open = chunk.bytes().last().is_some_and(|&b| b != b'\n');
+        self.account.is_open = is_open && chunk.dropped == 0;
+        self.account.dropped += chunk.dropped;
+        self.bytes += chunk.dropped;
+    }
 }
 
 /// Reads record after record.
@@ -64,9 +75,12 @@ impl<'r, L: RecordFormat, R: RowVisitor> RowRecordReader<'r, L, R> {
         self.walked
     }
 
-    /// Reads the records of whole lines; the first begins with the bytes of `open`. Returns the record
-    /// that is open at the end.
-    pub(super) fn read_lines(&mut self, bytes: &'r [u8], mut open: Vec<u8>) -> Result<Vec<u8>> {
+    /// Reads the records of whole lines; the first begins with the bytes of `open`.
+    pub(super) fn walk_lines(
+        mut self,
+        bytes: &'r [u8],
+        mut open: Vec<u8>,
+    ) -> Result<WalkedRecords<R>> {
         // Few tables have quotes at all.
         let quotes = L::HAS_QUOTES && memchr(b'"', bytes).is_some();
         for line in split_lines(bytes) {
@@ -91,7 +105,9 @@ impl<'r, L: RecordFormat, R: RowVisitor> RowRecordReader<'r, L, R> {
                 open.clear();
             }
         }
-        Ok(open)
+        self.walked.open = open;
+        self.walked.bytes = bytes.len() as u64;
+        Ok(self.finish())
     }
 
     pub(super) fn read_one_by_one(&mut self, open: &mut Vec<u8>) -> Result<()> {
