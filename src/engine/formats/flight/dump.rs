@@ -86,11 +86,9 @@ impl<'v> DumpBuilder<'v> {
         mut take: impl FnMut(DumpResult<&DumpEntry>),
     ) -> FlightDump {
         let values = self.values;
-        let text = |key| {
-            values
-                .value_of_key(root, key)
-                .and_then(|id| values.text(id))
-        };
+        let get = |key| values.value_of_key(root, key);
+        let text = |key| get(key).and_then(|id| values.text(id));
+        let pairs = |key| get(key).and_then(|id| values.dict_pairs(id));
         let mut dump = FlightDump {
             version: text("version").unwrap_or_default().to_owned(),
             nccl_version: text("comm_lib_version")
@@ -98,30 +96,16 @@ impl<'v> DumpBuilder<'v> {
                 .map(str::to_owned),
             ..FlightDump::default()
         };
-        if let Some(pairs) = values
-            .value_of_key(root, "pg_config")
-            .and_then(|id| values.dict_pairs(id))
-        {
-            let groups = pairs
-                .iter()
-                .filter_map(|(name, id)| self.build_group(*name, *id));
-            dump.groups = groups.collect();
-        }
+        let groups = pairs("pg_config").unwrap_or_default().iter();
+        let groups = groups.filter_map(|(name, id)| self.build_group(*name, *id));
+        dump.groups = groups.collect();
         for group in &dump.groups {
             self.ranks.insert(group.name.clone(), group.ranks.clone());
         }
-        if let Some(pairs) = values
-            .value_of_key(root, "pg_status")
-            .and_then(|id| values.dict_pairs(id))
-        {
-            dump.status = pairs
-                .iter()
-                .filter_map(|(id, of)| self.read_status(*id, *of))
-                .collect();
-        }
-        let entries = values
-            .value_of_key(root, "entries")
-            .and_then(|id| values.list_items(id));
+        let status = pairs("pg_status").unwrap_or_default().iter();
+        let status = status.filter_map(|(id, of)| self.read_status(*id, *of));
+        dump.status = status.collect();
+        let entries = get("entries").and_then(|id| values.list_items(id));
         let mut seen = FxHashSet::default();
         for &id in entries.unwrap_or_default() {
             let made = match seen.insert(id) {
@@ -186,13 +170,10 @@ impl<'v> DumpBuilder<'v> {
     }
 
     fn read_status(&self, pg_id: ValueId, of: ValueId) -> Option<GroupStatus> {
-        let int = |key| {
-            self.values
-                .value_of_key(of, key)
-                .and_then(|id| self.values.int(id))
-        };
+        let values = self.values;
+        let int = |key| values.int(values.value_of_key(of, key)?);
         Some(GroupStatus {
-            pg_id: u64::try_from(self.values.int(pg_id)?).ok()?,
+            pg_id: u64::try_from(values.int(pg_id)?).ok()?,
             enqueued: int("last_enqueued_collective")?,
             started: int("last_started_collective")?,
             completed: int("last_completed_collective")?,
