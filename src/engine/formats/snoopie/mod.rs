@@ -81,55 +81,44 @@ pub fn read_snoopie(
     };
     let mut account = Account::default();
     let mut reader = BufReader::with_capacity(1 << 18, input.open_unmapped_reader()?);
+    let name = input.name();
     if let Some(kind) = table {
         let mut first = true;
         let mut left = MAX_TABLE_BYTES;
-        let read = ordered::for_each_line(
-            &mut reader,
-            &input.name(),
-            MAX_SNOOPIE_LINE_BYTES,
-            &mut |line| {
-                left = left.saturating_sub(line.len() as u64);
-                let line = line.trim_ascii();
-                if std::mem::take(&mut first) || line.is_empty() {
-                    account.count_line(LineClass::Other);
-                } else if left == 0 || !tables.add_row(kind, line) {
-                    account.count_damaged_line(SnoopieTable::EXPECTED_ROW, line);
-                } else {
-                    account.count_line(LineClass::Other);
-                }
-                Ok(())
-            },
-        );
-        read?;
+        ordered::for_each_line(&mut reader, &name, MAX_SNOOPIE_LINE_BYTES, &mut |line| {
+            left = left.saturating_sub(line.len() as u64);
+            let line = line.trim_ascii();
+            if std::mem::take(&mut first) || line.is_empty() {
+                account.count_line(LineClass::Other);
+            } else if left == 0 || !tables.add_row(kind, line) {
+                account.count_damaged_line(SnoopieTable::EXPECTED_ROW, line);
+            } else {
+                account.count_line(LineClass::Other);
+            }
+            Ok(())
+        })?;
         account.broken = input.unpack_damage();
         return Ok(SnoopieFile::Table(account));
     }
     let mut rows = SnoopieReader::default();
-    let read = ordered::for_each_line(
-        &mut reader,
-        &input.name(),
-        MAX_SNOOPIE_LINE_BYTES,
-        &mut |line| {
-            match rows.read_line(line) {
-                access::SnoopieLine::Access(access) => {
-                    account.calls = account.calls.saturating_add(1);
-                    account.count_line(LineClass::Call);
-                    take(&access);
-                }
-                access::SnoopieLine::Range(device, start, size) => {
-                    tables.add_allocation(device, start, size);
-                    account.count_line(LineClass::Other);
-                }
-                access::SnoopieLine::Other => account.count_line(LineClass::Other),
-                access::SnoopieLine::Damaged => {
-                    account.count_damaged_line(access::EXPECTED_ACCESS, line);
-                }
+    ordered::for_each_line(&mut reader, &name, MAX_SNOOPIE_LINE_BYTES, &mut |line| {
+        match rows.read_line(line) {
+            access::SnoopieLine::Access(access) => {
+                account.calls = account.calls.saturating_add(1);
+                account.count_line(LineClass::Call);
+                take(&access);
             }
-            Ok(())
-        },
-    );
-    read?;
+            access::SnoopieLine::Range(device, start, size) => {
+                tables.add_allocation(device, start, size);
+                account.count_line(LineClass::Other);
+            }
+            access::SnoopieLine::Other => account.count_line(LineClass::Other),
+            access::SnoopieLine::Damaged => {
+                account.count_damaged_line(access::EXPECTED_ACCESS, line);
+            }
+        }
+        Ok(())
+    })?;
     // A zstd frame without an end is read as far as it goes: the tool ends it only as it exits.
     account.broken = input.unpack_damage();
     Ok(SnoopieFile::Log(account, rows.has_header()))

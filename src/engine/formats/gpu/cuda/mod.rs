@@ -60,24 +60,18 @@ pub fn read_cuda(input: &Input, take: &mut dyn FnMut(&CudaCall<'_>)) -> Result<C
         return Ok(CudaInput::Sums(all, account));
     }
     let mut reader = BufReader::with_capacity(1 << 18, input.open_unmapped_reader()?);
-    ordered::for_each_line(
-        &mut reader,
-        &input.name(),
-        MAX_CUDA_LINE_BYTES,
-        &mut |line| {
-            let call = parse_call(line);
-            if let Some(call) = &call {
+    let name = input.name();
+    ordered::for_each_line(&mut reader, &name, MAX_CUDA_LINE_BYTES, &mut |line| {
+        match parse_call(line) {
+            Some(call) => {
                 account.calls = account.calls.saturating_add(1);
-                take(call);
-            }
-            if call.is_some() {
                 account.count_line(LineClass::Call);
-            } else {
-                count_line(&mut account, line, line.trim_ascii().is_empty());
+                take(&call);
             }
-            Ok(())
-        },
-    )?;
+            None => count_line(&mut account, line, line.trim_ascii().is_empty()),
+        }
+        Ok(())
+    })?;
     Ok(CudaInput::Calls(account))
 }
 

@@ -70,20 +70,15 @@ pub(in crate::formats) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -
         taking,
     };
     let end = walk_trace(input, &mut found)?;
-    let KinetoCollectives {
-        calls,
-        header,
-        first,
-        has_events,
-        taking,
-    } = found;
-    taking.count_line(LineClass::Other);
+    found.taking.count_line(LineClass::Other);
     if end.is_cut {
-        taking.count_damaged("more of the trace, which is cut", b"");
+        let lacks = "more of the trace, which is cut";
+        found.taking.count_damaged(lacks, b"");
     }
-    check_is_torch(input, &header, has_events)?;
-    taking.account.unrecorded.is_recorded = true;
-    calls.emit_rows(header.utc_offset(first), taking)
+    check_is_torch(input, &found.header, found.has_events)?;
+    found.taking.account.unrecorded.is_recorded = true;
+    let utc = found.header.utc_offset(found.first);
+    found.calls.emit_rows(utc, found.taking)
 }
 
 /// Gives the GPUs' activities to `visit`; returns the account of the events.
@@ -98,13 +93,8 @@ pub(crate) fn read_timeline(input: &Input, visit: &mut dyn GpuVisitor) -> Result
         gpu: 0,
     };
     let end = walk_trace(input, &mut found)?;
-    let KinetoActivities {
-        mut timeline,
-        mut account,
-        has_events,
-        gpu,
-    } = found;
-    check_is_torch(input, &timeline.header, has_events)?;
+    let (mut timeline, mut account) = (found.timeline, found.account);
+    check_is_torch(input, &timeline.header, found.has_events)?;
     timeline.finish();
     account.count_line(LineClass::Other);
     if end.is_cut {
@@ -116,7 +106,7 @@ pub(crate) fn read_timeline(input: &Input, visit: &mut dyn GpuVisitor) -> Result
         timeline.visit.add_note(&text);
         account.count_damaged_line("more of the trace, which is cut", b"");
     }
-    if gpu == 0 {
+    if found.gpu == 0 {
         timeline.visit.add_note(
             "the trace has no activity of a GPU: torch.profiler records them with \
              ProfilerActivity.CUDA",
