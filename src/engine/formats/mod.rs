@@ -12,6 +12,7 @@ pub mod profiler;
 pub mod rows;
 pub mod snoopie;
 mod unsupported_text;
+mod whole_number;
 
 pub use format::{HeadEnd, InputFormat, InputHead, ProbeAnswer, Provides};
 

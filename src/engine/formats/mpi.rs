@@ -5,6 +5,7 @@
 //! another begins inside it, even if it looks whole.
 
 use super::lines::{RecordFormat, RecordText};
+use super::whole_number::parse_decimal;
 use super::{InputFormat, Provides};
 use crate::error::Result;
 use crate::grammar::token::{dec_u32, dec_u64, hex_u64};
@@ -205,12 +206,8 @@ fn known_peer(peer: i64) -> Option<i64> {
 fn parse_seconds_ns(stamp: &[u8]) -> Option<u64> {
     let at = stamp.len().checked_sub(7)?;
     let (seconds, micros) = (stamp.get(..at)?, stamp.get(at..)?.strip_prefix(b".")?);
-    let (Ok((b"", seconds)), Ok((b"", micros))) = (dec_u64(seconds), dec_u64(micros)) else {
-        return None;
-    };
-    seconds
-        .checked_mul(1_000_000_000)?
-        .checked_add(micros * 1000)
+    let ns = parse_decimal(seconds)?.checked_mul(1_000_000_000)?;
+    ns.checked_add(parse_decimal(micros)? * 1000)
 }
 
 /// The rest of a line.

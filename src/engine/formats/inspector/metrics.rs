@@ -9,7 +9,7 @@
 use super::super::lines::{RecordFormat, RecordText};
 use super::{InputFormat, Provides};
 use crate::error::Result;
-use crate::grammar::token::{dec_u64, hex_u64};
+use crate::formats::whole_number::{parse_address, parse_decimal};
 use crate::members::comm_id::CommId;
 use crate::output::table::{Lacks, Row, Timing};
 use memchr::memmem;
@@ -78,19 +78,13 @@ impl RecordFormat for InspectorMetrics {
                 .numeric_label(key)
                 .and_then(|n| u32::try_from(n).ok())
         };
-        let id = sample
-            .label_after_name(b"comm_id")
-            .and_then(|id| id.strip_prefix(b"0x"));
-        let id = id.and_then(|id| match hex_u64(id) {
-            Ok((b"", id)) => Some(CommId::from_printed(id)),
-            _ => None,
-        });
+        let id = sample.label_after_name(b"comm_id").and_then(parse_address);
         take(&Row {
             host: sample
                 .label_before_name(b"node")
                 .or(sample.label_before_name(b"hostname"))
                 .unwrap_or_default(),
-            comm_id: id,
+            comm_id: id.map(CommId::from_printed),
             rank: small(b"rank"),
             nranks: small(b"nranks"),
             seq,
@@ -145,10 +139,7 @@ impl<'l> MetricSample<'l> {
     }
 
     fn numeric_label(self, key: &[u8]) -> Option<u64> {
-        match dec_u64(self.label_after_name(key)?) {
-            Ok((b"", n)) => Some(n),
-            _ => None,
-        }
+        parse_decimal(self.label_after_name(key)?)
     }
 
     /// The operation, and its time in ns.

@@ -1,6 +1,6 @@
 //! A record of any spelling, from its keys and values.
 
-use crate::grammar::token::hex_u64;
+use crate::formats::whole_number::parse_address;
 use crate::output::table::Timing;
 use serde_json::Value;
 
@@ -236,7 +236,7 @@ impl<'v> InspectorRecord<'v> {
     ) {
         let member = &mut self.member;
         match (section, key) {
-            (RecordSection::Header, b"id") => member.id = parse_id(value.as_text()),
+            (RecordSection::Header, b"id") => member.id = parse_address(value.as_text()),
             (RecordSection::Header, b"rank") => member.rank = value.as_u32(),
             (RecordSection::Header, b"n_ranks") => member.nranks = value.as_u32(),
             (RecordSection::Metadata, b"hostname") => member.host = value.as_text(),
@@ -315,13 +315,5 @@ impl<'v> InspectorRecord<'v> {
             nchannels: self.nchannels,
             ..Timing::default()
         }
-    }
-}
-
-/// `0xe62dedaa97644a`.
-fn parse_id(text: &[u8]) -> Option<u64> {
-    match hex_u64(text.strip_prefix(b"0x")?) {
-        Ok((b"", id)) => Some(id),
-        _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::event::{ProfilerEvent, ProfilerEventKind};
 use crate::error::Result;
-use crate::grammar::token::hex_u64;
+use crate::formats::whole_number::parse_pointer;
 use crate::grammar::values::{Datatype, has_root};
 use crate::members::comm_id::CommId;
 use crate::output::table::{Row, Timing};
@@ -104,14 +104,6 @@ impl ProfilerApiCall {
         group: Option<u64>,
     ) -> Option<ProfilerApiCall> {
         let args = event.args;
-        let stream = args
-            .text("Stream")
-            .and_then(|text| text.strip_prefix(b"0x"));
-        let stream = stream.and_then(|text| match hex_u64(text) {
-            Ok((b"", stream)) => Some(stream),
-            _ => None,
-        });
-        let is_null = args.text("Stream") == Some(b"(nil)");
         let root = args
             .number("root")
             .and_then(|root| i64::try_from(root).ok());
@@ -121,7 +113,7 @@ impl ProfilerApiCall {
             count: args.number("count")?,
             datatype: parse_datatype(args.text("datatype")?),
             root: root.filter(|_| has_root(event.name)),
-            stream: stream.or(is_null.then_some(0)),
+            stream: args.text("Stream").and_then(parse_pointer),
             begin: Some(event.ts).filter(|&ts| ts > 0).or(group),
             has_call: false,
         })

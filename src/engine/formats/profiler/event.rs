@@ -1,7 +1,7 @@
 //! A line of a trace: one event's beginning or end. The plugin writes each with the same keys in the
 //! same order, so that a line can be read even if those around it are damaged.
 
-use crate::grammar::token::dec_u64;
+use crate::formats::whole_number::parse_decimal;
 use crate::output::table::Lacks;
 use memchr::memmem;
 
@@ -116,11 +116,11 @@ fn parse_event(text: &[u8]) -> Result<ProfilerEvent<'_>, Lacks> {
         _ => return Err("phase b or e"),
     };
     let (id, rest) = split_at_mark(rest, b", \"pid\": ").ok_or("a process")?;
-    parse_number(id).ok_or("an id")?;
+    parse_decimal(id).ok_or("an id")?;
     let (pid, rest) = split_at_mark(rest, b", \"tid\": ").ok_or("a thread")?;
-    let pid = parse_number(pid).ok_or("a process")?;
+    let pid = parse_decimal(pid).ok_or("a process")?;
     let (tid, rest) = split_at_mark(rest, b", \"ts\": ").ok_or("a time")?;
-    parse_number(tid).ok_or("a thread")?;
+    parse_decimal(tid).ok_or("a thread")?;
     let (rest, args) = match split_at_mark(rest, b", \"args\": {") {
         Some((ts, args)) => {
             let args = args.strip_suffix(b"}}").ok_or("the end of an event")?;
@@ -148,13 +148,6 @@ fn split_at_mark<'l>(text: &'l [u8], mark: &[u8]) -> Option<(&'l [u8], &'l [u8])
     Some((&text[..at], &text[at + mark.len()..]))
 }
 
-fn parse_number(text: &[u8]) -> Option<u64> {
-    match dec_u64(text) {
-        Ok((b"", n)) => Some(n),
-        _ => None,
-    }
-}
-
 /// Microseconds with decimals, in ns; a time before 0 is 0.
 fn parse_micros(text: &[u8]) -> Option<u64> {
     if let Some(rest) = text.strip_prefix(b"-") {
@@ -164,7 +157,7 @@ fn parse_micros(text: &[u8]) -> Option<u64> {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (text, &b""[..]),
     };
-    let mut ns = parse_number(whole)?.checked_mul(1000)?;
+    let mut ns = parse_decimal(whole)?.checked_mul(1000)?;
     if !part.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -187,7 +180,7 @@ impl<'l> ProfilerArgs<'l> {
 
     /// A whole number.
     pub(super) fn number(self, key: &str) -> Option<u64> {
-        parse_number(self.text(key)?)
+        parse_decimal(self.text(key)?)
     }
 
     /// A number of microseconds, in ns.

@@ -3,7 +3,7 @@
 //! Before that a row was JSON with four members.
 
 use super::limits::MAX_COLUMNS;
-use crate::grammar::token::dec_u64;
+use crate::formats::whole_number::{parse_address, parse_decimal};
 use crate::output::table::Lacks;
 
 /// What a damaged line should have been.
@@ -229,14 +229,14 @@ fn parse_by_columns<'l>(shape: &SnoopieColumns, line: &'l [u8]) -> Option<Snoopi
         };
         match shape.fields.get(at)? {
             Op => access.op = parse_name(field)?,
-            Addr => access.addr = parse_hex(field)?,
+            Addr => access.addr = parse_address(field)?,
             Thread => access.thread = parse_known(field)?,
             Running => access.running = parse_signed(field)?,
             Owner => access.owner = parse_signed(field)?,
             LineNumber => access.line = parse_known(field)?,
             LineIndex => access.line_index = parse_known(field)?,
             Context => access.context = parse_known(field)?,
-            Range => access.range = Some(parse_number(field)?),
+            Range => access.range = Some(parse_decimal(field)?),
             Other => {}
         }
     }
@@ -250,18 +250,11 @@ fn parse_name(text: &[u8]) -> Option<&[u8]> {
     (begins && text.len() <= 64 && text.iter().all(is)).then_some(text)
 }
 
-fn parse_number(text: &[u8]) -> Option<u64> {
-    match dec_u64(text) {
-        Ok((b"", n)) => Some(n),
-        _ => None,
-    }
-}
-
 /// A number; -1 is not known.
 fn parse_known(text: &[u8]) -> Option<Option<u64>> {
     match text {
         b"-1" => Some(None),
-        text => parse_number(text).map(Some),
+        text => parse_decimal(text).map(Some),
     }
 }
 
@@ -271,16 +264,8 @@ fn parse_signed(text: &[u8]) -> Option<i64> {
         Some(digits) => (-1, digits),
         None => (1, text),
     };
-    let n = i64::try_from(parse_number(digits)?).ok()?;
+    let n = i64::try_from(parse_decimal(digits)?).ok()?;
     (n <= i64::from(i32::MAX)).then_some(sign * n)
-}
-
-/// `0x00007fa571b00504`.
-pub(super) fn parse_hex(text: &[u8]) -> Option<u64> {
-    match crate::grammar::token::hex_u64(text.strip_prefix(b"0x")?) {
-        Ok((b"", n)) => Some(n),
-        _ => None,
-    }
 }
 
 /// A line of the version that wrote JSON.
@@ -304,8 +289,8 @@ fn parse_json_line(line: &[u8]) -> SnoopieLine<'_> {
     let read = || {
         let op = member("op")?;
         if op == b"mem_alloc" {
-            let start = member("start").and_then(parse_hex)?;
-            let size = member("bytesize").and_then(parse_number)?;
+            let start = member("start").and_then(parse_address)?;
+            let size = member("bytesize").and_then(parse_decimal)?;
             let device = match member("device_id").or_else(|| member("dev_id")) {
                 Some(device) => Some(parse_signed(device)?),
                 None => None,
@@ -314,7 +299,7 @@ fn parse_json_line(line: &[u8]) -> SnoopieLine<'_> {
         }
         Some(SnoopieLine::Access(SnoopieAccess {
             op: parse_name(op)?,
-            addr: member("addr").and_then(parse_hex)?,
+            addr: member("addr").and_then(parse_address)?,
             running: member("running_device_id").and_then(parse_signed)?,
             owner: member("mem_device_id").and_then(parse_signed)?,
             ..SnoopieAccess::default()

@@ -1,9 +1,8 @@
 //! The tables beside the main log. Their rows are read by rules of their own: names have commas and quotes
 //! that are never closed (`"/a/b.py,12`), which a reader of CSV would take for the rows after them too.
 
-use super::access::parse_hex;
 use super::limits::{MAX_STACK_FRAMES, MAX_TABLE_ROWS};
-use crate::grammar::token::dec_u64;
+use crate::formats::whole_number::{parse_address, parse_decimal};
 use crate::output::table::Lacks;
 use rustc_hash::FxHashMap;
 
@@ -140,10 +139,7 @@ fn insert_row<T>(rows: &mut FxHashMap<u64, T>, row: Option<(u64, T)>) -> bool {
 }
 
 fn parse_number(text: &[u8]) -> Option<u64> {
-    match dec_u64(text.trim_ascii()) {
-        Ok((b"", n)) => Some(n),
-        _ => None,
-    }
+    parse_decimal(text.trim_ascii())
 }
 
 /// Splits a text at its first comma.
@@ -207,7 +203,7 @@ fn parse_range(row: &[u8]) -> Option<MemoryRange> {
         None => (1, device),
     };
     Some(MemoryRange {
-        start: parse_hex(start.trim_ascii())?,
+        start: parse_address(start.trim_ascii())?,
         size: parse_number(size)?,
         object: Some(parse_number(object)?),
         device: Some(sign * i64::try_from(parse_number(digits)?).ok()?),

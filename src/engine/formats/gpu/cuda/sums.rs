@@ -5,6 +5,7 @@
 //! count and burst are 32 bits wide: burst starts again at 0 after 71.6 minutes.
 
 use super::limits::MAX_FUNCTIONS;
+use crate::formats::whole_number::parse_decimal;
 use crate::grammar::token::dec_u64;
 
 /// The sums of a function.
@@ -51,10 +52,7 @@ fn is_name(text: &[u8]) -> bool {
 }
 
 fn parse_number(line: &[u8], key: &[u8]) -> Option<u64> {
-    match dec_u64(line.strip_prefix(key)?) {
-        Ok((b"", n)) => Some(n),
-        _ => None,
-    }
+    parse_decimal(line.strip_prefix(key)?)
 }
 
 /// `name:cuInit,count:3,burst:4349618`.
