@@ -15,7 +15,7 @@ macro_rules! magic {
     };
 }
 
-/// What `nsys profile` writes. It is to be exported.
+/// A report of `nsys profile`. Users must export it.
 pub(super) const REPORT: InputFormat = InputFormat {
     name: "report",
     what: "an Nsight Systems report",
@@ -58,9 +58,9 @@ pub(super) fn is_pickle(head: &InputHead<'_>) -> bool {
     matches!(head.bytes, [0x80, 2..=5, ..])
 }
 
-/// A NUL alone proves nothing: a truncated shared log has holes.
+/// Returns true for binary data. A NUL alone proves nothing: a truncated shared log has holes.
 fn is_binary(head: &[u8]) -> bool {
-    // Asked first: the first line of most logs answers it.
+    // Checked first: the first line of most logs has it.
     if memmem::find(head, b"NCCL").is_some() {
         return false;
     }

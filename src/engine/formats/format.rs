@@ -1,19 +1,19 @@
-//! What a format is: its name, what it provides, and how it is recognised.
+//! A format: its name, the parts that it provides, and how it is recognised.
 
 use crate::source::InputBeginning;
 use memchr::{memmem, memrchr};
 use serde::de::IgnoredAny;
 
-/// What an input may be.
+/// A format that an input may have.
 #[derive(Debug)]
 pub struct InputFormat {
     /// The column `src` of its calls.
     pub name: &'static str,
-    /// What it is, with its article: `an NCCL log`.
+    /// Its description, with an article: `an NCCL log`.
     pub what: &'static str,
-    /// What it provides; nothing if it is only recognised, to be refused.
+    /// The parts that it provides; nothing if it is only recognised, to be refused.
     pub tells: Provides,
-    /// Whether an input that begins so is one.
+    /// Recognises an input by its beginning.
     pub probe: fn(&InputHead<'_>) -> ProbeAnswer,
 }
 
@@ -22,11 +22,11 @@ pub struct InputFormat {
 pub enum ProbeAnswer {
     /// It is another format.
     No,
-    /// It looks so, and has no calls. Any text may have step lines.
+    /// It looks like the format, which has no calls. Any text may have step lines.
     Perhaps,
-    /// Nothing else looks so.
+    /// No other format looks like it.
     Yes,
-    /// What comes after an open head may make it yes or no.
+    /// The bytes after an open head decide.
     Undecided,
 }
 
@@ -55,9 +55,9 @@ impl ProbeAnswer {
 pub enum HeadEnd {
     /// The input ends there.
     Whole,
-    /// More is not looked at.
+    /// The input goes on, but only these bytes are probed.
     Cut,
-    /// Of a pipe: more may come that is looked at.
+    /// More bytes of a pipe may come and be probed.
     Open,
 }
 
@@ -118,7 +118,8 @@ impl<'h> InputHead<'h> {
         }
     }
 
-    /// The answer for what the whole head shows: an open head that is not other text is undecided.
+    /// Returns the answer of a mark that only the whole head shows: an open head that `is` the format is
+    /// undecided.
     pub(super) fn yes_once_closed(&self, is: bool) -> ProbeAnswer {
         match is {
             true if self.is_open() => ProbeAnswer::Undecided,
@@ -126,7 +127,7 @@ impl<'h> InputHead<'h> {
         }
     }
 
-    /// The answer for what lacks a mark: an open head that `may_be` the format is undecided.
+    /// Returns the answer for a missing mark: an open head that `may_be` the format is undecided.
     pub(super) fn no_once_closed(&self, may_be: bool) -> ProbeAnswer {
         match may_be && self.is_open() {
             true => ProbeAnswer::Undecided,
@@ -134,8 +135,8 @@ impl<'h> InputHead<'h> {
         }
     }
 
-    /// Its lines that are not blank, without blanks around them. Of an open head the last line is left out
-    /// if it has no end.
+    /// Returns its lines that are not blank, without blanks around them. The last line of an open head is
+    /// left out if it has no end.
     pub fn lines(&self) -> impl Iterator<Item = &'h [u8]> {
         let whole = match self.end {
             HeadEnd::Open => &self.bytes[..memrchr(b'\n', self.bytes).unwrap_or(0)],
@@ -145,7 +146,7 @@ impl<'h> InputHead<'h> {
         lines.filter(|line| !line.is_empty())
     }
 
-    /// The first of its lines.
+    /// Returns the first of its lines.
     pub fn first_line(&self) -> &'h [u8] {
         self.lines().next().unwrap_or_default()
     }
@@ -159,8 +160,8 @@ impl<'h> InputHead<'h> {
         2 * those > all
     }
 
-    /// The answer for text of another recorder: with NCCL's own lines among it, it is a log. An open head
-    /// without them is undecided.
+    /// Returns the answer for another recorder's text: with NCCL's own lines in it, it is a log. An open
+    /// head without them is undecided.
     pub fn probe_recorder(&self, is: bool) -> ProbeAnswer {
         let has = |word: &[u8]| memmem::find(self.bytes, word).is_some();
         self.yes_once_closed(is && !has(b"NCCL INFO") && !has(b"NCCL WARN"))
@@ -194,24 +195,23 @@ impl Provides {
     pub const ALGORITHMS: Provides = Provides(1 << 7);
     /// The lines of a log, with which anything can be shown.
     pub const LINES: Provides = Provides(1 << 8);
-    /// What NCCL's proxy thread did.
+    /// Operations of NCCL's proxy thread.
     pub const PROXY: Provides = Provides(1 << 9);
 
     /// The name of that part.
     pub(super) const PROXY_PART_NAME: &str = "operations of NCCL's proxy thread";
 
-    /// What a recorder saw of calls: such files are beside a job's logs.
+    /// A recorder's calls: such files lie beside a job's logs.
     pub const RECORDED: Provides = Provides(1 << 10);
-    /// What the GPUs did, and when: see [`gpu`].
+    /// Activities of GPUs, and their times: see [`gpu`](super::gpu).
     pub const GPU: Provides = Provides(1 << 11);
 
-    /// No part: rows are to have steps, and where an input has calls without and a log too, the log
-    /// is read.
+    /// No part: rows need steps, so of an input with calls without steps and a log, the log is read.
     pub const BY_STEP: Provides = Provides(1 << 12);
 
     /// The name of that part.
     pub(super) const GPU_PART_NAME: &str = "activities of GPUs";
-    /// Calls of CUDA's interfaces: see [`cuda`].
+    /// Calls of CUDA's interfaces: see [`cuda`](super::cuda).
     pub const CUDA: Provides = Provides(1 << 14);
 
     /// The name of that part.

@@ -1,5 +1,5 @@
 //! The list of formats. A format is a file here with its [`InputFormat`], and a line in the list below. Stages
-//! take any input that provides what they need ([`open`]).
+//! take any input that provides the parts they need ([`open`]).
 
 mod binary;
 pub mod flight;
@@ -12,6 +12,7 @@ pub mod profiler;
 pub mod rows;
 pub mod snoopie;
 mod unsupported_text;
+mod whole_number;
 
 pub use format::{HeadEnd, InputFormat, InputHead, ProbeAnswer, Provides};
 
@@ -28,23 +29,21 @@ use crate::report::account::Account;
 use crate::source::Input;
 use lines::RowVisitor;
 
-/// Makes the list of the formats, and what reads those that are a record a line, or in order: one
-/// line for each.
+/// Makes the list of formats with their readers, one line for each format.
 macro_rules! formats {
     (
         records { $($name:ident: $format:path, $reader:path;)+ }
         ordered { $($in_order:path, $read:path;)+ }
         refused { $($other:path;)+ }
     ) => {
-        /// All formats but the log: what is none of these is one. The first that is sure of an
-        /// input has it.
+        /// All formats but the log, which is any other input. The first that is sure of an input wins.
         static FORMATS: &[(InputFormat, FormatReader)] = &[
             $(($format, FormatReader::Records(Records::$name)),)+
             $(($in_order, FormatReader::Ordered($read)),)+
             $(($other, FormatReader::None),)+
         ];
 
-        /// The formats that are a record a line.
+        /// The formats with a record on each line.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         enum Records {
             $($name,)+
@@ -109,8 +108,8 @@ formats! {
     }
 }
 
-/// Recognises an input by its beginning, and returns what reads it. `None` if more of the input decides:
-/// any part of a head that is open gives `None` or the answer that the whole head gives.
+/// Recognises an input by its beginning, and returns its format and reader. `None` if more of the input
+/// decides: any part of a head gives `None` or the answer of the whole head.
 fn recognise_format(head: &InputHead<'_>, needs: Provides) -> Option<RecognisedFormat> {
     if head.is_open() && !head.has_whole_line() {
         return None;
@@ -130,7 +129,7 @@ fn recognise_format(head: &InputHead<'_>, needs: Provides) -> Option<RecognisedF
     }
     // Any text may have step lines.
     let perhaps = perhaps.filter(|_| !needs.has(Provides::STEP_LINES));
-    // Lines of other programs may stand before Snoopie's.
+    // Lines of other programs may come before Snoopie's.
     let is_awaited = needs.has(Provides::ACCESSES);
     let is_undecided = head.is_open() && (perhaps.is_some() || is_awaited || head.is_document());
     let log = RecognisedFormat {
@@ -140,21 +139,21 @@ fn recognise_format(head: &InputHead<'_>, needs: Provides) -> Option<RecognisedF
     (!is_undecided).then(|| perhaps.unwrap_or(log))
 }
 
-/// What an input is.
+/// The format of an input.
 #[derive(Debug, Clone, Copy)]
 struct RecognisedFormat {
     format: &'static InputFormat,
     reader: FormatReader,
 }
 
-/// What reads an input.
+/// The reader of an input.
 #[derive(Debug, Clone, Copy)]
 enum FormatReader {
     /// The walk over a log.
     Log,
     /// The driver of records.
     Records(Records),
-    /// That of what is read in order.
+    /// A reader from the first byte to the last.
     Ordered(ordered::OrderedReader),
     /// Nothing.
     None,
@@ -164,15 +163,14 @@ enum FormatReader {
 mod tests {
     use super::*;
 
+    fn of(text: &str) -> &'static str {
+        let head = InputHead::from_bytes(text.as_bytes());
+        let found = recognise_format(&head, Provides::CALLS);
+        found.unwrap().format.name
+    }
+
     #[test]
     fn each_format_is_known_by_its_first_line() {
-        let of = |text: &str| {
-            let head = InputHead::from_bytes(text.as_bytes());
-            recognise_format(&head, Provides::CALLS)
-                .unwrap()
-                .format
-                .name
-        };
         assert_eq!(of("step,op,count,datatype\n1,Send,1,int8\n"), "csv");
         assert_eq!(of("\"op\",\"count\",\"datatype\"\n"), "csv");
         assert_eq!(of("{\"step\":1,\"op\":\"Send\"}\n"), "jsonl");
@@ -226,13 +224,6 @@ mod tests {
 
     #[test]
     fn the_log_of_a_recorded_job_is_a_log() {
-        let of = |text: &str| {
-            let head = InputHead::from_bytes(text.as_bytes());
-            recognise_format(&head, Provides::CALLS)
-                .unwrap()
-                .format
-                .name
-        };
         let nccl = "h:1:2 [0] NCCL INFO Bootstrap\n";
         let mpi = "[0.000492] MPI_Init: world_rank=0\n";
         assert_eq!((of(mpi), of(&format!("{mpi}{mpi}{nccl}"))), ("mpi", "log"));

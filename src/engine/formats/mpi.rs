@@ -1,10 +1,11 @@
 //! The MPI message logger's lines: `[0.000492] MPI_Allreduce: world_rank=0 comm_rank=0 comm_size=4
 //! bytes=128 comm=0x5598e4b98480` (arstgr's `mpi_msg_logger.c`, a wrapper of PMPI).
 //!
-//! All ranks write into one file by default, and overwrite each other's bytes there. A line that another
-//! one begins in is cut, whatever it looks like: the end of what is before is not known.
+//! All ranks write into one file by default, and overwrite each other's bytes there. A line is damaged if
+//! another begins inside it, even if it looks whole.
 
-use super::lines::RecordFormat;
+use super::lines::{RecordFormat, RecordText};
+use super::whole_number::parse_decimal;
 use super::{InputFormat, Provides};
 use crate::error::Result;
 use crate::grammar::token::{dec_u32, dec_u64, hex_u64};
@@ -41,11 +42,10 @@ impl RecordFormat for MpiFormat {
     fn read_record(
         &self,
         (): &mut (),
-        line: &[u8],
-        _quotes: bool,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let Some(text) = line.strip_suffix(b"\n") else {
+        let Some(text) = record.bytes.strip_suffix(b"\n") else {
             return Err("the rest of the line");
         };
         let text = text.strip_suffix(b"\r").unwrap_or(text);
@@ -74,7 +74,7 @@ impl RecordFormat for MpiFormat {
     }
 }
 
-/// The seconds of a line that begins here, and what is behind `] `.
+/// Splits a line that begins here into its seconds and the text after `] `.
 fn split_line_start(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let rest = line.strip_prefix(b"[")?;
     let stamp = rest
@@ -86,20 +86,20 @@ fn split_line_start(line: &[u8]) -> Option<(&[u8], &[u8])> {
     (!stamp.is_empty() && rest.starts_with(b"MPI_")).then_some((stamp, rest))
 }
 
-/// Where the last line begins that is on this one.
+/// Returns the start of the last logger line inside this line.
 fn find_last_start(line: &[u8]) -> Option<usize> {
     memchr::memrchr_iter(b'[', line)
         .find(|&at| split_line_start(line.get(at..).unwrap_or_default()).is_some())
 }
 
-/// What a line tells.
+/// The start and the calls of a line.
 #[derive(Debug, Default)]
 struct MpiLine<'l> {
     start_ns: Option<u64>,
     rows: [Option<Row<'l>>; 2],
 }
 
-/// The calls of a whole line: none, one, or two of MPI_Sendrecv.
+/// Reads the calls of a whole line: none, one, or two for MPI_Sendrecv.
 fn parse_calls(line: &[u8]) -> Result<MpiLine<'_>, Lacks> {
     let (stamp, rest) = split_line_start(line).ok_or("[seconds] MPI_")?;
     let start_ns = Some(parse_seconds_ns(stamp).ok_or("seconds")?);
@@ -206,21 +206,17 @@ fn known_peer(peer: i64) -> Option<i64> {
 fn parse_seconds_ns(stamp: &[u8]) -> Option<u64> {
     let at = stamp.len().checked_sub(7)?;
     let (seconds, micros) = (stamp.get(..at)?, stamp.get(at..)?.strip_prefix(b".")?);
-    let (Ok((b"", seconds)), Ok((b"", micros))) = (dec_u64(seconds), dec_u64(micros)) else {
-        return None;
-    };
-    seconds
-        .checked_mul(1_000_000_000)?
-        .checked_add(micros * 1000)
+    let ns = parse_decimal(seconds)?.checked_mul(1_000_000_000)?;
+    ns.checked_add(parse_decimal(micros)? * 1000)
 }
 
-/// What is left of a line.
+/// The rest of a line.
 struct MpiFields<'l> {
     rest: &'l [u8],
 }
 
 impl<'l> MpiFields<'l> {
-    /// The bytes before `end`, which is passed too.
+    /// Takes the bytes before `end`, and `end`.
     fn take_word(&mut self, end: &[u8]) -> Result<&'l [u8], Lacks> {
         let at = memmem::find(self.rest, end).ok_or("the name of a call")?;
         let word = &self.rest[..at];
@@ -286,7 +282,7 @@ mod tests {
     use crate::formats::{InputHead, ProbeAnswer};
     use proptest::prelude::*;
 
-    /// The calls of a line as text, and what it lacks.
+    /// Returns the calls of a line as text, and the part that it lacks.
     fn read(line: &str) -> (Vec<String>, Option<Lacks>) {
         let mut all = Vec::new();
         let mut take = |row: &Row<'_>| {
@@ -299,7 +295,11 @@ mod tests {
             ));
         };
         let lacks = MpiFormat
-            .read_record(&mut (), format!("{line}\n").as_bytes(), false, &mut take)
+            .read_record(
+                &mut (),
+                RecordText::from_bytes(format!("{line}\n").as_bytes()),
+                &mut take,
+            )
             .err();
         (all, lacks)
     }
@@ -407,7 +407,7 @@ mod tests {
                 *b = byte;
             }
             let mut calls = 0;
-            let _ = MpiFormat.read_record(&mut (), &bytes, false, &mut |_| calls += 1);
+            let _ = MpiFormat.read_record(&mut (), RecordText::from_bytes(&bytes), &mut |_| calls += 1);
             prop_assert!(calls <= 1);
         }
     }

@@ -1,11 +1,11 @@
-//! Data that is neither a log nor a table or trace of calls: a JSON document, a CSV table. Only what
-//! holds no line of text is taken for data, since collectors of logs write JSON and CSV too.
+//! Data that is neither a log nor a table or trace of calls: a JSON document, a CSV table. Any line of
+//! text in it makes it a log, since collectors of logs write JSON and CSV too.
 
 use super::{InputFormat, InputHead, ProbeAnswer, Provides};
 use memchr::memmem;
 use serde::de::IgnoredAny;
 
-/// A JSON document. An object on one line is what a trainer prints.
+/// A JSON document. An object on one line may be a trainer's output.
 pub(super) const JSON: InputFormat = InputFormat {
     name: "",
     what: "a JSON file without calls",
@@ -34,7 +34,7 @@ pub(super) const CSV: InputFormat = InputFormat {
     },
 };
 
-/// True for a JSON document, or its beginning.
+/// Returns true for a JSON document, or its beginning.
 fn is_json(text: &[u8], is_whole: bool) -> bool {
     match serde_json::from_slice::<IgnoredAny>(text) {
         Ok(_) => true,
@@ -61,7 +61,7 @@ fn json_strings(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// True for what may be a line of a log: NCCL's own, several words, or line ends.
+/// Returns true for a possible line of a log: NCCL's own, several words, or line ends.
 fn is_log_text(string: &[u8]) -> bool {
     let blanks = memchr::memchr_iter(b' ', string).count();
     blanks > 2
@@ -70,7 +70,7 @@ fn is_log_text(string: &[u8]) -> bool {
             .any(|word| memmem::find(string, word).is_some())
 }
 
-/// True for names in columns.
+/// Returns true for a line of column names.
 fn is_header(line: &[u8]) -> bool {
     let is_name = |name: &[u8]| {
         let name = name.trim_ascii();
@@ -81,7 +81,7 @@ fn is_header(line: &[u8]) -> bool {
     names.clone().count() > 2 && names.all(is_name)
 }
 
-/// True where all records have as many fields as the header, and no field is a text.
+/// Returns true if all records have as many fields as the header, and no field is a text.
 fn is_table(head: &InputHead<'_>) -> bool {
     let whole = match head.is_whole() {
         true => head.bytes,
@@ -124,7 +124,7 @@ mod tests {
         assert!(!is(&JSON, "[{\"msg\": \"h:1:2 [0] NCCL INFO\"}]"));
         assert!(!is(&JSON, "[{\"msg\": \"loading the model now\"}]"));
         assert!(!is(&JSON, "[\n\"a\\n\"\n]") && !is(&JSON, "[1/2] step\n") && !is(&JSON, ""));
-        // The beginning of one that is longer than what is looked at.
+        // The beginning of a document that is longer than a head.
         let long = format!("[{}", "[1, \"a\"],".repeat(9));
         let head = |bytes: &[u8]| {
             (JSON.probe)(&InputHead {

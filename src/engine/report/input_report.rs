@@ -72,7 +72,7 @@ impl Report {
         }
     }
 
-    /// Reports how it ends: in the middle of a line, or where it became unreadable.
+    /// Reports an end in the middle of a line, or where the input became unreadable.
     fn report_input_end(&mut self, input: &str, account: &Account) {
         if let Some(broken) = &account.broken {
             self.damaged |= broken.is_lost;

@@ -99,7 +99,7 @@ impl PlacementMethods {
         self.apart = self.apart.max(other.apart);
     }
 
-    /// Counts the calls whose steps are lost because they take more memory than is given to them.
+    /// Counts the calls that lost their steps for lack of memory.
     pub fn lost_calls(self) -> u64 {
         let by_position = match self.why {
             Some(PositionOnlyReason::Many) => self.position,

@@ -1,4 +1,4 @@
-//! What a dump says: its process groups, how far each came, and the last calls of the process.
+//! The content of a dump: its process groups, how far each came, and the last calls of the process.
 //!
 //! The keys are those of PyTorch's `FlightRecorder` (`torch/csrc/distributed/c10d`), versions 2.0 to
 //! 2.10.
@@ -26,7 +26,7 @@ pub struct FlightDump {
     pub status: Vec<GroupStatus>,
     /// The last calls, in the order in which they were made. The recorder keeps a fixed number.
     pub entries: Vec<DumpEntry>,
-    /// How many records of calls are not whole.
+    /// The number of damaged records.
     pub damaged: u64,
 }
 
@@ -43,17 +43,17 @@ pub struct GroupStatus {
     pub completed: i64,
 }
 
-/// Makes a dump of values.
+/// Builds a dump from a document's values.
 pub(super) struct DumpBuilder<'v> {
     values: &'v DumpValues,
-    /// How many items may still be taken out of lists: each is there once, however often it is used.
+    /// The list items that may still be copied: a document can use one list many times.
     budget: usize,
     texts: FxHashMap<ValueId, Arc<str>>,
     shapes: FxHashMap<ValueId, Arc<[Box<[u64]>]>>,
     types: FxHashMap<ValueId, Arc<[Arc<str>]>>,
     stacks: FxHashMap<ValueId, Arc<[Arc<StackFrame>]>>,
     frames: FxHashMap<ValueId, Arc<StackFrame>>,
-    /// The members of groups by name.
+    /// The ranks of groups, by name.
     ranks: FxHashMap<Arc<str>, Arc<[u32]>>,
     groups: FxHashMap<(Arc<str>, Arc<str>), Arc<FlightGroup>>,
 }
@@ -63,7 +63,7 @@ type DumpResult<T> = Result<T, Lacks>;
 const LACKS_BOUNDED_LISTS: Lacks = "no more in lists than the document holds";
 
 impl<'v> DumpBuilder<'v> {
-    /// Makes one of a document of so many bytes.
+    /// Begins a dump of a document of `bytes` bytes.
     pub(super) fn new(values: &'v DumpValues, bytes: usize) -> DumpBuilder<'v> {
         DumpBuilder {
             values,
@@ -78,18 +78,17 @@ impl<'v> DumpBuilder<'v> {
         }
     }
 
-    /// The dump whose outermost value is `root`. Each record's result is handed to `told`, in order.
+    /// Builds the dump of the outermost value `root`. Gives `take` each record's result: damaged ones
+    /// first, then the others in order.
     pub(super) fn build_dump(
         &mut self,
         root: ValueId,
-        mut told: impl FnMut(DumpResult<&DumpEntry>),
+        mut take: impl FnMut(DumpResult<&DumpEntry>),
     ) -> FlightDump {
         let values = self.values;
-        let text = |key| {
-            values
-                .value_of_key(root, key)
-                .and_then(|id| values.text(id))
-        };
+        let get = |key| values.value_of_key(root, key);
+        let text = |key| get(key).and_then(|id| values.text(id));
+        let pairs = |key| get(key).and_then(|id| values.dict_pairs(id));
         let mut dump = FlightDump {
             version: text("version").unwrap_or_default().to_owned(),
             nccl_version: text("comm_lib_version")
@@ -97,30 +96,16 @@ impl<'v> DumpBuilder<'v> {
                 .map(str::to_owned),
             ..FlightDump::default()
         };
-        if let Some(pairs) = values
-            .value_of_key(root, "pg_config")
-            .and_then(|id| values.dict_pairs(id))
-        {
-            let groups = pairs
-                .iter()
-                .filter_map(|(name, id)| self.build_group(*name, *id));
-            dump.groups = groups.collect();
-        }
+        let groups = pairs("pg_config").unwrap_or_default().iter();
+        let groups = groups.filter_map(|(name, id)| self.build_group(*name, *id));
+        dump.groups = groups.collect();
         for group in &dump.groups {
             self.ranks.insert(group.name.clone(), group.ranks.clone());
         }
-        if let Some(pairs) = values
-            .value_of_key(root, "pg_status")
-            .and_then(|id| values.dict_pairs(id))
-        {
-            dump.status = pairs
-                .iter()
-                .filter_map(|(id, of)| self.read_status(*id, *of))
-                .collect();
-        }
-        let entries = values
-            .value_of_key(root, "entries")
-            .and_then(|id| values.list_items(id));
+        let status = pairs("pg_status").unwrap_or_default().iter();
+        let status = status.filter_map(|(id, of)| self.read_status(*id, *of));
+        dump.status = status.collect();
+        let entries = get("entries").and_then(|id| values.list_items(id));
         let mut seen = FxHashSet::default();
         for &id in entries.unwrap_or_default() {
             let made = match seen.insert(id) {
@@ -131,12 +116,12 @@ impl<'v> DumpBuilder<'v> {
                 Ok(entry) => dump.entries.push(entry),
                 Err(lacks) => {
                     dump.damaged += 1;
-                    told(Err(lacks));
+                    take(Err(lacks));
                 }
             }
         }
         ops::coalesce_entries(&mut dump.entries);
-        dump.entries.iter().for_each(|entry| told(Ok(entry)));
+        dump.entries.iter().for_each(|entry| take(Ok(entry)));
         dump
     }
 
@@ -185,20 +170,17 @@ impl<'v> DumpBuilder<'v> {
     }
 
     fn read_status(&self, pg_id: ValueId, of: ValueId) -> Option<GroupStatus> {
-        let int = |key| {
-            self.values
-                .value_of_key(of, key)
-                .and_then(|id| self.values.int(id))
-        };
+        let values = self.values;
+        let int = |key| values.int(values.value_of_key(of, key)?);
         Some(GroupStatus {
-            pg_id: u64::try_from(self.values.int(pg_id)?).ok()?,
+            pg_id: u64::try_from(values.int(pg_id)?).ok()?,
             enqueued: int("last_enqueued_collective")?,
             started: int("last_started_collective")?,
             completed: int("last_completed_collective")?,
         })
     }
 
-    /// The group of a call; where the dump's list lacks it, without its ranks.
+    /// Returns the group of a call; without ranks if the dump's list lacks it.
     fn find_group(&mut self, id: ValueId) -> DumpResult<Arc<FlightGroup>> {
         const LACKS_GROUP_TEXTS: Lacks = "a process_group of two texts";
         let (name, desc) = match self.values.list_items(id) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// What a call is to NCCL.
+/// The operation that NCCL ran for a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FlightOp {
     /// A collective, as NCCL names it.
@@ -35,11 +35,10 @@ pub enum FlightOp {
 pub struct FlightGroup {
     /// PyTorch's name for it: `0`, or a hash.
     pub name: Arc<str>,
-    /// What the program calls it: `default_pg`, `mesh_tp`; `undefined` where it has no name. In
+    /// The program's name for it: `default_pg`, `mesh_tp`; `undefined` if it has none. In
     /// [`Dump::groups`](super::FlightDump::groups) it is empty for groups of a mesh.
     pub desc: Arc<str>,
-    /// Its members' ranks in the job; the place of one is its rank in the group. Empty where they are
-    /// not known.
+    /// Its members' ranks in the job, in the order of their ranks in the group. Empty if unknown.
     pub ranks: Arc<[u32]>,
 }
 
@@ -55,7 +54,7 @@ pub enum FlightCallState {
 }
 
 impl FlightCallState {
-    /// As the dump has it.
+    /// Returns its name in a dump.
     pub fn name(self) -> &'static str {
         match self {
             FlightCallState::Scheduled => "scheduled",
@@ -98,7 +97,7 @@ impl CallTensors {
     /// The number of elements of each; `None` beyond 64 bits.
     pub fn element_counts(&self) -> impl ExactSizeIterator<Item = Option<u64>> {
         let count = |shape: &[u64]| {
-            // A tensor with a dimension of 0 has no elements, whatever the others are.
+            // A dimension of 0 means no elements, even if the product of the others overflows.
             let mut dims = shape.iter();
             match shape.contains(&0) {
                 true => Some(0),
@@ -121,13 +120,13 @@ pub struct DumpEntry {
     /// The group's number of collectives so far, this one included: the first is 1. Calls that are
     /// coalesced share it.
     pub collective_seq: u64,
-    /// The same of its sends and receives.
+    /// The group's number of sends and receives so far.
     pub p2p_seq: u64,
-    /// The same of both together; each call of a coalesced group counts.
+    /// The group's number of operations so far; each call of a coalesced group counts.
     pub op_id: u64,
     /// PyTorch's name for the call: `nccl:_all_gather_base`, `nccl:send 0->1`.
     pub name: Arc<str>,
-    /// What it is to NCCL.
+    /// Its operation.
     pub op: FlightOp,
     /// The tensors that it reads.
     pub inputs: CallTensors,
@@ -135,8 +134,8 @@ pub struct DumpEntry {
     pub outputs: CallTensors,
     /// How far it came.
     pub state: FlightCallState,
-    /// How far the coalesced group came that this send or receive belongs to: such a call is recorded
-    /// before the group is launched, and its own state stays `scheduled`.
+    /// The state of the coalesced group of this send or receive: such a call is recorded before the
+    /// group is launched, and its own state stays `scheduled`.
     pub coalesced: Option<FlightCallState>,
     /// When it was enqueued: ns since 1970 on the host's clock.
     pub created_ns: Option<u64>,
@@ -150,21 +149,21 @@ pub struct DumpEntry {
     pub timeout_ms: Option<u64>,
     /// It is a send or a receive, or a coalesced group of them.
     pub is_p2p: bool,
-    /// The watchdog no longer watches it. Retired and not completed is: it timed out.
+    /// The watchdog no longer watches it. A retired call that has not completed timed out.
     pub is_retired: bool,
     /// Where it was called, the innermost line first.
     pub stack: Arc<[Arc<StackFrame>]>,
 }
 
 impl DumpEntry {
-    /// How far it came, by itself or with its coalesced group.
+    /// Returns how far it came, by itself or with its coalesced group.
     pub fn reached_state(&self) -> FlightCallState {
         self.coalesced
             .map_or(self.state, |state| state.max(self.state))
     }
 
-    /// The program's own line that made the call: the innermost one outside PyTorch and Python's
-    /// library. `None` for calls that no Python line made, as in the backward pass of DDP.
+    /// Returns the program's line that made the call: the innermost one outside PyTorch and Python's
+    /// library. `None` if no Python line made it, as in the backward pass of DDP.
     pub fn source_frame(&self) -> Option<&StackFrame> {
         let mut frames = self.stack.iter().map(|frame| &**frame);
         frames.find(|frame| frame.is_program_code())
@@ -200,7 +199,7 @@ fn is_version(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
-/// True for a folder or file of PyTorch's Python code.
+/// Returns true for a folder or file of PyTorch's Python code.
 pub(super) fn is_of_torch(name: &str) -> bool {
     const TORCH_PATH_PARTS: [&str; 18] = [
         "distributed",

@@ -1,10 +1,10 @@
-//! The JSON form of a dump, as values. What was read of a document that is cut is kept.
+//! The JSON form of a dump, as values. If a document is cut, the values before the cut are kept.
 
 use super::value::{DumpValue, DumpValues, ValueId};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// Reads a document; its value, and where it is cut: line and column.
+/// Reads a document. Returns its value, and the line and column where it is cut.
 pub(super) fn read_json(
     bytes: &[u8],
     values: &mut DumpValues,
@@ -23,11 +23,11 @@ pub(super) fn read_json(
     (root, cut)
 }
 
-/// Puts a value where it belongs; false where there is no room.
+/// Puts a value into its list or dictionary; returns false if there is no room.
 type KeepValue<'k> = &'k mut dyn FnMut(&mut DumpValues, ValueId) -> bool;
 
-/// Reads one value. A list or dictionary is kept before it is filled, so that it is there when the
-/// document ends too soon; serde_json bounds the depth.
+/// Reads one value. A list or dictionary is stored before it is filled, so that a document that is
+/// cut keeps it; serde_json bounds the depth.
 struct FlightJsonSeed<'s> {
     values: &'s mut DumpValues,
     keep: KeepValue<'s>,

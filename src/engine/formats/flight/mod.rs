@@ -1,12 +1,12 @@
-//! Dumps of PyTorch's flight recorder: the last calls of a process, which every job that hangs leaves
-//! behind. A pickle (`_dump_nccl_trace`, the files `nccl_trace_rank_0`) or JSON
-//! (`dump_nccl_trace_json`).
+//! Dumps of PyTorch's flight recorder: the last calls of a process, written when a job hangs. A
+//! pickle (`_dump_nccl_trace`, the files `nccl_trace_rank_0`) or JSON (`dump_nccl_trace_json`).
 //!
-//! In the account a record of a call is a line, and so is what is before the records.
+//! In the account each record of a call is a line, and all before the records is one line.
 
 mod dump;
 mod entry;
 mod json;
+mod limits;
 mod ops;
 mod pickle;
 mod row;
@@ -25,10 +25,11 @@ use crate::output::table::Lacks;
 use crate::report::account::LineClass;
 use crate::source::Input;
 use dump::DumpBuilder;
+use limits::MAX_DUMP_BYTES;
 use memchr::memmem;
 use value::DumpValues;
 
-/// What a dump tells.
+/// The parts that a dump provides.
 const FLIGHT_PROVIDES: Provides = Provides::CALLS
     .and(Provides::STARTS)
     .and(Provides::DURATIONS);
@@ -68,7 +69,7 @@ pub(super) const JSON: InputFormat = InputFormat {
 /// Keys of a dump; which come first depends on the version.
 fn has_dump_keys(head: &InputHead<'_>) -> bool {
     let has = |key: &[u8]| memmem::find(head.bytes, key).is_some();
-    // A group of 10,000 ranks and more fills all bytes that are looked at.
+    // A group of 10,000 ranks fills the whole head.
     let has_group = || has(b"version") && has(b"desc") && has(b"ranks");
     let has_status = || has(b"pg_status") || has(b"comm_lib_version");
     let has_groups = || has(b"pg_config") && (has_status() || has_group());
@@ -76,9 +77,6 @@ fn has_dump_keys(head: &InputHead<'_>) -> bool {
     let has_records = || has(b"profiling_name") && has(b"time_created_ns");
     has_groups() || has_calls() || has_records()
 }
-
-/// The longest dump that is read: the recorder keeps some thousands of calls.
-const MAX_DUMP_BYTES: usize = 128 << 20;
 
 /// Why there is no dump in a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,21 +94,21 @@ pub enum DumpRefusal {
     Nothing,
 }
 
-/// Where a dump ends too soon.
+/// The place where a dump ends too early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DumpCut {
-    /// Where: `byte 812`, or `line 1, column 812`.
+    /// `byte 812`, or `line 1, column 812`.
     pub place: String,
 }
 
-/// Reads a dump of the file `name`. Each record's result is handed to `told`; damaged ones first.
+/// Reads a dump of the file `name`. Gives each record's result to `take`, damaged ones first.
 ///
 /// # Errors
-/// It is no dump, or one that may do harm.
+/// It is no dump, or its pickle could run code.
 pub fn parse_dump(
     bytes: &[u8],
     name: &str,
-    told: impl FnMut(Result<&DumpEntry, Lacks>),
+    take: impl FnMut(Result<&DumpEntry, Lacks>),
 ) -> Result<(FlightDump, Option<DumpCut>), DumpRefusal> {
     let mut values = DumpValues::default();
     let (root, cut) = match bytes.trim_ascii_start().first() {
@@ -127,7 +125,7 @@ pub fn parse_dump(
     };
     let root = root.ok_or(DumpRefusal::Nothing)?;
     values.dict_pairs(root).ok_or(DumpRefusal::Nothing)?;
-    let mut dump = DumpBuilder::new(&values, bytes.len()).build_dump(root, told);
+    let mut dump = DumpBuilder::new(&values, bytes.len()).build_dump(root, take);
     dump.rank = row::find_rank(&dump, name);
     Ok((dump, cut.map(|place| DumpCut { place })))
 }

@@ -1,12 +1,12 @@
-//! What PyTorch's names of calls are to NCCL. The names are those that `ProcessGroupNCCL` gives its
-//! profiler and the recorder.
+//! PyTorch's names of calls as NCCL's operations. `ProcessGroupNCCL` gives these names to its profiler
+//! and to the recorder.
 
 use super::entry::{DumpEntry, FlightCallState, FlightOp};
 use crate::grammar::values::Datatype;
 use rustc_hash::FxHashMap;
 
-/// PyTorch's names and NCCL's: those of the recorder, and behind them those that only the profiler's
-/// records of parameters have. A barrier is an AllReduce of one element.
+/// PyTorch's names with NCCL's: first those of the recorder, then those that only the profiler's records
+/// of parameters have. A barrier is an AllReduce of one element.
 const TORCH_COLLECTIVES: [(&str, &str); 30] = [
     ("all_reduce", "AllReduce"),
     ("all_reduce_barrier", "AllReduce"),
@@ -90,8 +90,8 @@ pub fn find_datatype(name: &str) -> Option<Datatype> {
     Datatype::from_name(name.as_bytes())
 }
 
-/// Tells each send and receive that is part of a coalesced group how far the group came. They come
-/// before it, with the group's `p2p_seq_id`.
+/// Gives each send and receive of a coalesced group the group's state. They come before it, with
+/// the group's `p2p_seq_id`.
 pub(super) fn coalesce_entries(entries: &mut [DumpEntry]) {
     let mut groups: FxHashMap<(u64, u64), FlightCallState> = FxHashMap::default();
     for entry in entries.iter_mut().rev() {

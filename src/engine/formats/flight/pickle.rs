@@ -1,20 +1,22 @@
-//! Reads a pickle as data: numbers, texts, lists and dictionaries. What makes an object of a class
-//! is refused, since that is how a pickle runs code; nothing is ever called here.
+//! Reads a pickle as data: numbers, texts, lists and dictionaries. Opcodes that make objects are
+//! refused, since they can run code.
 //!
 //! The opcodes are those of Python's `pickletools`, protocols 0 to 5. PyTorch writes protocol 2.
 
+use super::limits::MAX_STACK_OR_MEMO;
 use super::value::{DumpValue, DumpValues, ValueId, ValuesFull};
 use memchr::memchr;
 use rustc_hash::FxHashMap;
+use std::str::FromStr;
 
-/// What ended the reading of a pickle.
+/// How the reading of a pickle ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PickleEnd {
     /// Its STOP: the document is the value of that number.
     Whole(ValueId),
-    /// Its bytes end, or have no meaning at that place: the value is as far as it is known.
+    /// Its bytes end or are invalid there; the values before that are kept.
     Cut {
-        /// What is known.
+        /// The outermost value, if any was read.
         root: Option<ValueId>,
         /// The byte.
         at: usize,
@@ -27,9 +29,6 @@ pub(super) enum PickleEnd {
         at: usize,
     },
 }
-
-/// How deep the stack may be, and how many values may be remembered.
-const MAX_STACK_OR_MEMO: usize = 4 << 20;
 
 /// Reads all of `bytes`.
 pub(super) fn read_pickle(bytes: &[u8], values: &mut DumpValues) -> PickleEnd {
@@ -85,10 +84,30 @@ struct PickleMachine<'m> {
 }
 
 impl<'m> PickleMachine<'m> {
-    /// The next opcode; the document at its end.
+    /// Runs the next opcode; returns the document at its end.
     fn run_opcode(&mut self) -> PickleResult<Option<ValueId>> {
-        match self.take_byte()? {
-            b'.' => return self.pop().map(Some),
+        let opcode = self.take_byte()?;
+        if opcode == b'.' {
+            return self.pop().map(Some);
+        }
+        let is_run = self.run_stack_opcode(opcode)?
+            || self.run_number_opcode(opcode)?
+            || self.run_text_opcode(opcode)?
+            || self.run_container_opcode(opcode)?
+            || self.run_memo_opcode(opcode)?;
+        match opcode {
+            _ if is_run => Ok(None),
+            // GLOBAL, STACK_GLOBAL, REDUCE, BUILD, INST, OBJ, NEWOBJ(_EX), EXT1 to EXT4, PERSID.
+            b'c' | 0x93 | b'R' | b'b' | b'i' | b'o' | 0x81 | 0x92 | 0x82..=0x84 | b'P' | b'Q' => {
+                Err(PickleStop::Refused(MAKES_OBJECTS))
+            }
+            _ => Err(PickleStop::Damaged),
+        }
+    }
+
+    /// Runs an opcode that moves values on the stack or is skipped; returns false for any other one.
+    fn run_stack_opcode(&mut self, opcode: u8) -> PickleResult<bool> {
+        match opcode {
             // PROTO, FRAME.
             0x80 => _ = self.take_bytes(1)?,
             0x95 => _ = self.take_bytes(8)?,
@@ -102,84 +121,64 @@ impl<'m> PickleMachine<'m> {
                 let top = *self.stack.last().ok_or(PickleStop::Damaged)?;
                 self.push(top)?;
             }
-            b'N' => self.push_value(DumpValue::None)?,
-            0x88 => self.push_value(DumpValue::Bool(true))?,
-            0x89 => self.push_value(DumpValue::Bool(false))?,
-            b'K' => {
-                let n = self.take_byte()?;
-                self.push_value(DumpValue::Int(n.into()))?;
-            }
-            b'M' => {
-                let n = u16::from_le_bytes(self.take_array()?);
-                self.push_value(DumpValue::Int(n.into()))?;
-            }
-            b'J' => {
-                let n = i32::from_le_bytes(self.take_array()?);
-                self.push_value(DumpValue::Int(n.into()))?;
-            }
-            // LONG1, LONG4: little-endian, as short as it can be.
-            0x8a => {
-                let n = self.take_byte()?.into();
-                self.take_long(n)?;
-            }
-            0x8b => {
-                let n = u32::from_le_bytes(self.take_array()?);
-                self.take_long(n as usize)?;
-            }
-            b'G' => {
-                let n = f64::from_be_bytes(self.take_array()?);
-                self.push_value(DumpValue::Float(n))?;
-            }
-            // INT, LONG, FLOAT, UNICODE as text.
-            b'I' => {
-                let value = match self.take_line()? {
-                    b"00" => DumpValue::Bool(false),
-                    b"01" => DumpValue::Bool(true),
-                    digits => parse_int(digits)?,
-                };
-                self.push_value(value)?;
-            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Pushes None, a truth value or a number; returns false for any other opcode.
+    fn run_number_opcode(&mut self, opcode: u8) -> PickleResult<bool> {
+        let value = match opcode {
+            b'N' => DumpValue::None,
+            0x88 => DumpValue::Bool(true),
+            0x89 => DumpValue::Bool(false),
+            // BININT1, BININT2, BININT.
+            b'K' => DumpValue::Int(self.take_unsigned(1)?.cast_signed()),
+            b'M' => DumpValue::Int(self.take_unsigned(2)?.cast_signed()),
+            b'J' => decode_int(self.take_bytes(4)?),
+            // LONG1, LONG4.
+            0x8a => decode_int(self.take_counted_bytes(1)?),
+            0x8b => decode_int(self.take_counted_bytes(4)?),
+            b'G' => DumpValue::Float(f64::from_bits(self.take_unsigned(8)?.swap_bytes())),
+            // INT, LONG, FLOAT as text.
+            b'I' => match self.take_line()? {
+                b"00" => DumpValue::Bool(false),
+                b"01" => DumpValue::Bool(true),
+                digits => parse_int(digits)?,
+            },
             b'L' => {
                 let digits = self.take_line()?;
-                let value = parse_int(digits.strip_suffix(b"L").unwrap_or(digits))?;
-                self.push_value(value)?;
+                parse_int(digits.strip_suffix(b"L").unwrap_or(digits))?
             }
-            b'F' => {
-                let text =
-                    std::str::from_utf8(self.take_line()?).map_err(|_| PickleStop::Damaged)?;
-                let n = text.parse().map_err(|_| PickleStop::Damaged)?;
-                self.push_value(DumpValue::Float(n))?;
-            }
-            b'V' => {
-                let text = decode_raw_unicode(self.take_line()?);
-                self.push_value(DumpValue::Text(text.into()))?;
-            }
-            // Texts with their length: BINUNICODE, SHORT_, 8, and Python 2's.
-            b'X' | b'T' => {
-                let n = u32::from_le_bytes(self.take_array()?);
-                self.push_text(n.into())?;
-            }
-            0x8c | b'U' => {
-                let n = self.take_byte()?;
-                self.push_text(n.into())?;
-            }
-            0x8d => {
-                let n = u64::from_le_bytes(self.take_array()?);
-                self.push_text(n)?;
-            }
-            // Bytes: BINBYTES, SHORT_, 8.
-            b'B' => {
-                let n = u32::from_le_bytes(self.take_array()?);
-                self.push_blob(n.into())?;
-            }
-            b'C' => {
-                let n = self.take_byte()?;
-                self.push_blob(n.into())?;
-            }
-            0x8e => {
-                let n = u64::from_le_bytes(self.take_array()?);
-                self.push_blob(n)?;
-            }
+            b'F' => DumpValue::Float(self.take_parsed()?),
+            _ => return Ok(false),
+        };
+        self.push_value(value)?;
+        Ok(true)
+    }
+
+    /// Pushes a text or bytes; returns false for any other opcode.
+    fn run_text_opcode(&mut self, opcode: u8) -> PickleResult<bool> {
+        let value = match opcode {
+            // UNICODE as a line.
+            b'V' => DumpValue::Text(decode_raw_unicode(self.take_line()?).into()),
+            // BINUNICODE, SHORT_, 8, and Python 2's BINSTRING, SHORT_.
+            b'X' | b'T' => self.take_counted_text(4)?,
+            0x8c | b'U' => self.take_counted_text(1)?,
+            0x8d => self.take_counted_text(8)?,
+            // BINBYTES, SHORT_, 8.
+            b'B' => self.take_counted_bytes(4).map(|_| DumpValue::Other)?,
+            b'C' => self.take_counted_bytes(1).map(|_| DumpValue::Other)?,
+            0x8e => self.take_counted_bytes(8).map(|_| DumpValue::Other)?,
+            _ => return Ok(false),
+        };
+        self.push_value(value)?;
+        Ok(true)
+    }
+
+    /// Makes or fills a list, tuple or dictionary; returns false for any other opcode.
+    fn run_container_opcode(&mut self, opcode: u8) -> PickleResult<bool> {
+        match opcode {
             b']' | b')' => self.push_value(DumpValue::List(Vec::new()))?,
             b'}' => self.push_value(DumpValue::Dict(Vec::new()))?,
             b'a' => self.append_items(1)?,
@@ -201,42 +200,27 @@ impl<'m> PickleMachine<'m> {
                 let items = self.pop_to_mark()?;
                 self.collect_items(DumpValue::Dict(Vec::new()), &items)?;
             }
-            // BINPUT, LONG_BINPUT, PUT, MEMOIZE and their gets.
-            b'q' => {
-                let n = self.take_byte()?;
-                self.remember_value(n.into())?;
-            }
-            b'r' => {
-                let n = u32::from_le_bytes(self.take_array()?);
-                self.remember_value(n)?;
-            }
-            b'p' => {
-                let n = self.take_number()?;
-                self.remember_value(n)?;
-            }
-            0x94 => {
-                let n = u32::try_from(self.memo.len()).map_err(|_| PickleStop::Damaged)?;
-                self.remember_value(n)?;
-            }
-            b'h' => {
-                let n = self.take_byte()?;
-                self.recall_value(n.into())?;
-            }
-            b'j' => {
-                let n = u32::from_le_bytes(self.take_array()?);
-                self.recall_value(n)?;
-            }
-            b'g' => {
-                let n = self.take_number()?;
-                self.recall_value(n)?;
-            }
-            // GLOBAL, STACK_GLOBAL, REDUCE, BUILD, INST, OBJ, NEWOBJ(_EX), EXT1 to EXT4, PERSID.
-            b'c' | 0x93 | b'R' | b'b' | b'i' | b'o' | 0x81 | 0x92 | 0x82..=0x84 | b'P' | b'Q' => {
-                return Err(PickleStop::Refused(MAKES_OBJECTS));
-            }
-            _ => return Err(PickleStop::Damaged),
+            _ => return Ok(false),
         }
-        Ok(None)
+        Ok(true)
+    }
+
+    /// Stores the top value in the memo, or pushes a stored one; returns false for any other opcode.
+    fn run_memo_opcode(&mut self, opcode: u8) -> PickleResult<bool> {
+        // BINPUT and BINGET, LONG_, as text, MEMOIZE.
+        let key = match opcode {
+            b'q' | b'h' => u32::try_from(self.take_unsigned(1)?),
+            b'r' | b'j' => u32::try_from(self.take_unsigned(4)?),
+            b'p' | b'g' => Ok(self.take_parsed()?),
+            0x94 => u32::try_from(self.memo.len()),
+            _ => return Ok(false),
+        };
+        let key = key.map_err(|_| PickleStop::Damaged)?;
+        match opcode {
+            b'h' | b'j' | b'g' => self.recall_value(key)?,
+            _ => self.remember_value(key)?,
+        }
+        Ok(true)
     }
 
     fn take_bytes(&mut self, n: u64) -> PickleResult<&'m [u8]> {
@@ -248,18 +232,17 @@ impl<'m> PickleMachine<'m> {
         Ok(taken)
     }
 
-    fn take_array<const N: usize>(&mut self) -> PickleResult<[u8; N]> {
-        self.take_bytes(N as u64)?
-            .try_into()
-            .map_err(|_| PickleStop::Damaged)
-    }
-
     fn take_byte(&mut self) -> PickleResult<u8> {
-        let [byte] = self.take_array()?;
-        Ok(byte)
+        self.take_bytes(1).map(|bytes| bytes[0])
     }
 
-    /// What is up to the next line end.
+    /// Takes a little-endian number of `width` bytes, at most 8.
+    fn take_unsigned(&mut self, width: u64) -> PickleResult<u64> {
+        let bytes = self.take_bytes(width)?.iter().rev();
+        Ok(bytes.fold(0, |n, &byte| n << 8 | u64::from(byte)))
+    }
+
+    /// Takes the bytes up to the next line end.
     fn take_line(&mut self) -> PickleResult<&'m [u8]> {
         let bytes: &'m [u8] = self.bytes;
         let rest = bytes.get(self.at..).unwrap_or_default();
@@ -268,33 +251,20 @@ impl<'m> PickleMachine<'m> {
         Ok(&rest[..n])
     }
 
-    fn take_number(&mut self) -> PickleResult<u32> {
+    fn take_parsed<T: FromStr>(&mut self) -> PickleResult<T> {
         let text = std::str::from_utf8(self.take_line()?).map_err(|_| PickleStop::Damaged)?;
         text.parse().map_err(|_| PickleStop::Damaged)
     }
 
-    fn take_long(&mut self, n: usize) -> PickleResult<()> {
-        let bytes = self.take_bytes(n as u64)?;
-        let value = match (bytes.len(), bytes.last()) {
-            (_, None) => DumpValue::Int(0),
-            (1..=8, Some(last)) => {
-                let mut all = [if last & 0x80 == 0 { 0 } else { 0xff }; 8];
-                all[..bytes.len()].copy_from_slice(bytes);
-                DumpValue::Int(i64::from_le_bytes(all))
-            }
-            _ => DumpValue::Other,
-        };
-        self.push_value(value)
+    /// Takes the bytes after their number, which has `width` bytes.
+    fn take_counted_bytes(&mut self, width: u64) -> PickleResult<&'m [u8]> {
+        let n = self.take_unsigned(width)?;
+        self.take_bytes(n)
     }
 
-    fn push_text(&mut self, n: u64) -> PickleResult<()> {
-        let text = String::from_utf8_lossy(self.take_bytes(n)?).into();
-        self.push_value(DumpValue::Text(text))
-    }
-
-    fn push_blob(&mut self, n: u64) -> PickleResult<()> {
-        self.take_bytes(n)?;
-        self.push_value(DumpValue::Other)
+    fn take_counted_text(&mut self, width: u64) -> PickleResult<DumpValue> {
+        let bytes = self.take_counted_bytes(width)?;
+        Ok(DumpValue::Text(String::from_utf8_lossy(bytes).into()))
     }
 
     fn check_room(&self, len: usize) -> PickleResult<()> {
@@ -314,7 +284,7 @@ impl<'m> PickleMachine<'m> {
         self.push(id)
     }
 
-    /// Where the top `n` values begin, none of them below the last MARK.
+    /// Returns where the top `n` values begin, none of them below the last MARK.
     fn index_below_top(&self, n: usize) -> PickleResult<usize> {
         let bottom = self.marks.last().copied().unwrap_or(0);
         let from = self.stack.len().checked_sub(n);
@@ -327,7 +297,7 @@ impl<'m> PickleMachine<'m> {
         self.stack.pop().ok_or(PickleStop::Damaged)
     }
 
-    /// What is above the last MARK.
+    /// Takes the values above the last MARK.
     fn pop_to_mark(&mut self) -> PickleResult<Vec<ValueId>> {
         let mark = self.marks.pop().ok_or(PickleStop::Damaged)?;
         Ok(self.stack.split_off(mark.min(self.stack.len())))
@@ -353,7 +323,7 @@ impl<'m> PickleMachine<'m> {
             DumpValue::Dict(_) => is_dict && (self.stack.len() - mark).is_multiple_of(2),
             _ => false,
         });
-        // Asked before the mark is taken, so that what is above it is not lost.
+        // Checked while the mark is still there, so that the values above it are not lost.
         if !fits {
             return Err(PickleStop::Damaged);
         }
@@ -381,10 +351,10 @@ impl<'m> PickleMachine<'m> {
         self.push(id)
     }
 
-    /// Puts what is open into what it belongs to, as if the document ended here; each such list
-    /// and dictionary is marked as cut. The outermost one.
+    /// Puts the values above each MARK into their list or dictionary, and marks those as cut. Returns
+    /// the outermost value.
     fn close_open_values(&mut self) -> Result<Option<ValueId>, ValuesFull> {
-        // An empty one on top may have been about to be filled.
+        // An empty dictionary on top may have been about to be filled.
         if let Some(&top) = self.stack.last()
             && matches!(self.values.get(top), DumpValue::Dict(pairs) if pairs.is_empty())
         {
@@ -401,6 +371,19 @@ impl<'m> PickleMachine<'m> {
             }
         }
         Ok(self.stack.first().copied())
+    }
+}
+
+/// Reads a little-endian number with a sign, which pickles shorten as far as possible.
+fn decode_int(bytes: &[u8]) -> DumpValue {
+    match (bytes.len(), bytes.last()) {
+        (_, None) => DumpValue::Int(0),
+        (1..=8, Some(last)) => {
+            let mut all = [if last & 0x80 == 0 { 0 } else { 0xff }; 8];
+            all[..bytes.len()].copy_from_slice(bytes);
+            DumpValue::Int(i64::from_le_bytes(all))
+        }
+        _ => DumpValue::Other,
     }
 }
 

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 /// The clock of `start_ns`: the host's, in ns since 1970.
 const DUMP_CLOCK: &[u8] = b"unix";
 
-/// Whose dump it is, by what is in it, else by the number at the end of its file's name.
+/// Finds the rank of the process, from the dump or else from the end of its file's name.
 pub(super) fn find_rank(dump: &FlightDump, name: &str) -> Option<u32> {
     let by_peer = dump.entries.iter().find_map(|entry| {
         let (FlightOp::Send { from: own, .. } | FlightOp::Recv { to: own, .. }) = entry.op else {
@@ -102,8 +102,8 @@ pub(super) fn emit_rows(dump: &FlightDump, taking: &mut RowTaker<'_>) -> Result<
 }
 
 impl DumpEntry {
-    /// The operation as NCCL names it, or as PyTorch does where that is not known; `None` where the
-    /// record is no call of NCCL.
+    /// Returns NCCL's name of the operation, or PyTorch's if it is unknown; `None` if the record is no
+    /// call of NCCL.
     pub fn op_name(&self) -> Option<&str> {
         match self.op {
             FlightOp::Collective(name) => Some(name),
@@ -115,14 +115,14 @@ impl DumpEntry {
     }
 }
 
-/// What is known of a call's times.
+/// Describes where a call's times come from.
 fn describe_quality(entry: &DumpEntry) -> String {
     let state = entry.reached_state().name();
     let group = match entry.coalesced {
         Some(_) => " with its group",
         None => "",
     };
-    // How one tensor was parted is not recorded.
+    // The split sizes of one tensor are not recorded.
     let parts = match (entry.op_name(), entry.inputs.shapes.len()) {
         (Some("AlltoAll"), 1) => ", counted as equal parts",
         _ => "",
@@ -135,15 +135,14 @@ fn describe_quality(entry: &DumpEntry) -> String {
     format!("{state}{group}{timed}{parts}, start is when it was enqueued")
 }
 
-/// What one call of NCCL passed.
+/// The arguments of one call of NCCL.
 struct FlightCallArgs {
     count: u64,
     datatype: Option<Datatype>,
 }
 
-/// The calls of NCCL that a record is: coalesced ones are one for each tensor. The count is that of
-/// NCCL's own argument; where it cannot be known it is that of the tensor, without a type, so that
-/// no bytes are counted.
+/// Splits a record into calls of NCCL: a coalesced one into a call for each tensor. The count is
+/// NCCL's argument; if that is unknown, the tensor's, without a type, so that no bytes are counted.
 fn split_calls(entry: &DumpEntry, name: &str, nranks: Option<u32>) -> Vec<FlightCallArgs> {
     let whole = |tensors: &CallTensors, at: usize| {
         let count = tensors.element_counts().nth(at).flatten();
@@ -165,7 +164,7 @@ fn split_calls(entry: &DumpEntry, name: &str, nranks: Option<u32>) -> Vec<Flight
     match name {
         "ReduceScatter" if is_coalesced => each(&entry.outputs),
         _ if is_coalesced => each(&entry.inputs),
-        // What a rank receives.
+        // NCCL's count is what a rank receives.
         "ReduceScatter" | "Scatter" => vec![whole(&entry.outputs, 0)],
         "AlltoAll" => {
             let one = whole(&entry.inputs, 0);
@@ -173,7 +172,7 @@ fn split_calls(entry: &DumpEntry, name: &str, nranks: Option<u32>) -> Vec<Flight
                 .inputs
                 .element_counts()
                 .try_fold(0_u64, |n, of| n.checked_add(of?));
-            // Parts of different sizes are no count of NCCL's.
+            // NCCL has no single count for parts of different sizes.
             let mut counts = entry.inputs.element_counts();
             let part = match (total, nranks.map(u64::from), entry.inputs.shapes.len()) {
                 (Some(total), Some(n), 1) if total % n == 0 => Some(total / n),
@@ -211,7 +210,7 @@ impl FlightSequences {
             _ => None,
         };
         if !self.is_all {
-            // PyTorch's own number, where it has one.
+            // Only PyTorch's own number is known.
             return match peer {
                 Some(_) => None,
                 None => entry.collective_seq.checked_sub(1),

@@ -1,4 +1,4 @@
-//! Dumps of real jobs, the same dump in every form, and what is no dump.
+//! Dumps of real jobs, one dump in every form, and inputs that are no dumps.
 
 use super::*;
 use crate::log::mend::blocks::BLOCK_REJOINER;
@@ -75,7 +75,7 @@ fn a_hung_rings_dump_is_what_python_reads() {
         ("0", "default_pg", &[0, 1, 2, 3][..])
     );
     assert_eq!((&*context.name, &*context.desc), ("1", "context"));
-    // The first send, of a group whose launch is record 4.
+    // The first send, of the group that record 4 launches.
     let send = &dump.entries[0];
     assert_eq!(send.op, FlightOp::Send { from: 0, to: 1 });
     assert_eq!(
@@ -241,7 +241,7 @@ fn bombs_stay_small() {
 
 #[test]
 fn shared_lists_are_not_walked_once_for_each_use() {
-    // 3,000 records whose sizes are a list of 3,000 shapes that are one list of 3,000 numbers.
+    // 3,000 records share one list of 3,000 shapes, and each shape is the same list of 3,000 numbers.
     let key = |name: &str| {
         [
             &b"X"[..],
@@ -266,9 +266,9 @@ fn shared_lists_are_not_walked_once_for_each_use() {
     let dims = [&b"]("[..], &b"K\x07".repeat(3000), b"eq\x010"].concat();
     let shapes = [&b"]("[..], &b"h\x01".repeat(3000), b"eq\x020"].concat();
     let entries = [&dims[..], &shapes, b"](", &entry.repeat(3000), b"e"].concat();
-    let mut told = 0;
-    let (dump, _) = parse_dump(&of_entries(&entries), "x", |_| told += 1).unwrap();
-    assert_eq!((dump.entries.len(), dump.damaged, told), (0, 3000, 3000));
+    let mut taken = 0;
+    let (dump, _) = parse_dump(&of_entries(&entries), "x", |_| taken += 1).unwrap();
+    assert_eq!((dump.entries.len(), dump.damaged, taken), (0, 3000, 3000));
 }
 
 /// Cut anywhere: the records before the place, and nothing else.
@@ -323,10 +323,10 @@ fn turned_bytes_invent_no_record() {
                 .wrapping_add(1_442_695_040_888_963_407);
             let at = (seed >> 33) as usize % bytes.len();
             bytes[at] ^= (seed >> 20) as u8 | 1;
-            let mut told = 0;
-            if let Ok((dump, _)) = parse_dump(&bytes, name, |_| told += 1) {
+            let mut taken = 0;
+            if let Ok((dump, _)) = parse_dump(&bytes, name, |_| taken += 1) {
                 let found = dump.entries.len() as u64;
-                assert_eq!(found + dump.damaged, told);
+                assert_eq!(found + dump.damaged, taken);
                 assert!(found <= all, "{name}: {found} of {all}, byte {at}");
             }
         }

@@ -1,9 +1,10 @@
-//! The values of a document, by number: a value that is used a thousand times is there once, and
-//! nothing is walked deeper than who reads it asks for.
+//! The values of a document, by number: a value that is used a thousand times is stored once, and
+//! no value is read deeper than needed.
 
+use super::limits::{MAX_LIST_ITEMS, MAX_RECORD_KEYS, MAX_VALUES};
 use rustc_hash::FxHashSet;
 
-/// A value's number in its [`Values`].
+/// A value's number in its [`DumpValues`].
 pub(super) type ValueId = u32;
 
 /// A value.
@@ -27,11 +28,6 @@ pub(super) enum DumpValue {
     Other,
 }
 
-/// How many values a document may have: a record of a call takes about 40.
-const MAX_VALUES: usize = 4 << 20;
-/// How many items all lists and dictionaries may have together.
-const MAX_LIST_ITEMS: usize = 16 << 20;
-
 /// There are more values than are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ValuesFull;
@@ -48,7 +44,7 @@ pub(super) struct DumpValues {
 impl DumpValues {
     /// Adds a value.
     pub(super) fn add_value(&mut self, value: DumpValue) -> Result<ValueId, ValuesFull> {
-        // Most are one of these three, and they take no memory.
+        // Most values are one of these three: they share three places.
         let common = match value {
             DumpValue::None => Some(0),
             DumpValue::Bool(is) => Some(1 + u32::from(is)),
@@ -76,7 +72,7 @@ impl DumpValues {
         self.all.get(id as usize).unwrap_or(&DumpValue::None)
     }
 
-    /// Adds items to a list; false where it is none.
+    /// Adds items to a list; returns false if it is none.
     pub(super) fn extend_list(
         &mut self,
         list: ValueId,
@@ -90,8 +86,8 @@ impl DumpValues {
         Ok(true)
     }
 
-    /// Adds keys and values, in turn, to a dictionary; false where it is none. A last key without a
-    /// value is left out.
+    /// Adds keys and values, in turn, to a dictionary; returns false if it is none. A last key without
+    /// a value is left out.
     pub(super) fn insert_pairs(
         &mut self,
         dict: ValueId,
@@ -117,7 +113,7 @@ impl DumpValues {
         self.cut.insert(id);
     }
 
-    /// True where a list or dictionary is not whole.
+    /// Returns true if a list or dictionary is not whole.
     pub(super) fn is_cut(&self, id: ValueId) -> bool {
         self.cut.contains(&id)
     }
@@ -172,16 +168,13 @@ impl DumpValues {
         }
     }
 
-    /// The value of a key. Where one is there twice the last counts, as in Python.
+    /// Returns the value of a key; of repeated keys the last, as in Python.
     pub(super) fn value_of_key(&self, dict: ValueId, key: &str) -> Option<ValueId> {
         let pairs = self.dict_pairs(dict)?.iter().rev();
-        // No record has as many keys: a longer one is not searched.
+        // No record has as many keys: only the last ones are searched.
         let mut pairs = pairs.take(MAX_RECORD_KEYS);
         pairs
             .find(|(k, _)| self.text(*k) == Some(key))
             .map(|(_, value)| *value)
     }
 }
-
-/// Keys of a record that are looked at.
-const MAX_RECORD_KEYS: usize = 64;

@@ -1,5 +1,4 @@
-//! What GPU timelines have in common, whichever profiler wrote them: what the GPUs did, and the ranges
-//! that a program named.
+//! GPU timelines of any profiler: the activities of the GPUs, and the ranges that a program named.
 
 pub mod cuda;
 pub(in crate::formats) mod kineto;
@@ -8,7 +7,7 @@ pub mod stats;
 
 use crate::error::Result;
 
-/// What a GPU did.
+/// The kind of a GPU's activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ActivityKind {
     /// It ran a kernel.
@@ -17,8 +16,7 @@ pub enum ActivityKind {
     Copy,
     /// It set memory.
     Set,
-    /// It ran a CUDA graph that the record has as a whole: which kernels, copies and sets are in it is
-    /// not known.
+    /// It ran a CUDA graph that is recorded as a whole: its kernels, copies and sets are unknown.
     Graph,
 }
 
@@ -27,7 +25,7 @@ pub enum ActivityKind {
 pub struct GpuActivity<'a> {
     /// What it was.
     pub kind: ActivityKind,
-    /// The kernel's name, demangled where the record has that; of a copy its direction, as `HtoD`.
+    /// The kernel's name, demangled if the record has that; for a copy its direction, as `HtoD`.
     pub name: &'a [u8],
     /// The process.
     pub pid: Option<u64>,
@@ -35,17 +33,17 @@ pub struct GpuActivity<'a> {
     pub device: u32,
     /// The stream.
     pub stream: Option<u64>,
-    /// When it began and ended; an end before the beginning is damage, and not given.
+    /// When it began and ended; activities that end before they begin are left out as damaged.
     pub start_ns: i64,
     /// See `start_ns`.
     pub end_ns: i64,
     /// The bytes of a copy or a set.
     pub bytes: Option<u64>,
-    /// The GPUs that a copy goes from and to, where the record names them.
+    /// The GPUs that a copy goes from and to, if recorded.
     pub between: Option<(u32, u32)>,
-    /// What joins it to the call on the host that made it; unique in a process.
+    /// The number that it shares with the host's call that made it; unique in a process.
     pub correlation: Option<u64>,
-    /// A kernel's grid and block, where the record has them.
+    /// A kernel's grid and block, if recorded.
     pub launched: Option<([u32; 3], [u32; 3])>,
 }
 
@@ -62,26 +60,26 @@ pub struct NamedRange<'a> {
     pub device: Option<u32>,
     /// ns on the clock of the activities.
     pub start_ns: i64,
-    /// See `start_ns`; the same for a mark.
+    /// See `start_ns`; equal to it for a mark.
     pub end_ns: i64,
     /// The step that it is (`ProfilerStep#7`).
     pub step: Option<u64>,
 }
 
-/// What a recorder says of the whole record.
+/// Facts about a whole record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecorderSession {
     /// The host.
     pub host: Box<[u8]>,
-    /// The rank, where the record has it (Kineto's distributedInfo).
+    /// The rank, if recorded (Kineto's distributedInfo).
     pub rank: Option<u32>,
     /// The session's first and last ns on the clock of the activities.
     pub window: Option<(i64, i64)>,
-    /// What to add to times of this record to have ns since 1970.
+    /// The ns to add to times of this record for ns since 1970.
     pub utc_ns: Option<i64>,
 }
 
-/// What takes a GPU timeline. Nothing comes in an order that can be relied on.
+/// Takes a GPU timeline. Its parts come in any order.
 pub trait GpuVisitor {
     /// An activity.
     ///
@@ -92,10 +90,10 @@ pub trait GpuVisitor {
     fn visit_range(&mut self, _range: &NamedRange<'_>) {}
     /// Facts about the whole record; comes once, before or after all else.
     fn visit_session(&mut self, _session: &RecorderSession) {}
-    /// True where nothing but kernels is wanted.
+    /// Returns true if nothing but kernels is wanted.
     fn wants_only_kernels(&self) -> bool {
         false
     }
-    /// A sentence about what the record lacks or what was wrong with it, for the user.
+    /// Takes a sentence for the user about gaps or damage of the record.
     fn add_note(&mut self, _text: &str) {}
 }

@@ -1,15 +1,15 @@
-//! Inspector's Prometheus metrics (`inspector_prom.cc`): gauges of the last interval. NCCL 2.29.7 writes
-//! those of the last collective of each communicator. From 2.30.3 on a gauge is the mean time, or the
-//! geometric mean of the bandwidth, of all operations of a range of sizes, without their number: it has
-//! no calls. Sizes are rounded (`32.00KB`) or ranges (`32-33KB`), so that no call's bytes are known.
+//! Inspector's Prometheus metrics (`inspector_prom.cc`): gauges of the last interval. In NCCL 2.29.7 a
+//! gauge is of the last collective of each communicator. From 2.30.3 on it is the mean time, or the
+//! geometric mean of the bandwidth, of all operations of a range of sizes, without their number. Sizes
+//! are rounded (`32.00KB`) or ranges (`32-33KB`), so that no call's bytes are known.
 //!
-//! Labels are not escaped: a communicator's name may have quotes in it. What is after the name is looked
-//! for from the end.
+//! Labels are not escaped: a communicator's name may have quotes in it. The labels after the name are
+//! searched from the end.
 
-use super::super::lines::RecordFormat;
+use super::super::lines::{RecordFormat, RecordText};
 use super::{InputFormat, Provides};
 use crate::error::Result;
-use crate::grammar::token::{dec_u64, hex_u64};
+use crate::formats::whole_number::{parse_address, parse_decimal};
 use crate::members::comm_id::CommId;
 use crate::output::table::{Lacks, Row, Timing};
 use memchr::memmem;
@@ -34,7 +34,7 @@ pub(in super::super) const METRICS: InputFormat = InputFormat {
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct InspectorMetrics;
 
-/// What a duration is, by version.
+/// The meaning of a duration, by version.
 const LAST_OF_INTERVAL: &[u8] = b"last of an interval";
 const MEAN_OF_INTERVAL: &[u8] = b"mean of an interval";
 
@@ -48,11 +48,10 @@ impl RecordFormat for InspectorMetrics {
     fn read_record(
         &self,
         (): &mut (),
-        line: &[u8],
-        _quotes: bool,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let line = line.trim_ascii();
+        let line = record.bytes.trim_ascii();
         if line.starts_with(b"#") {
             return Ok(());
         }
@@ -79,19 +78,13 @@ impl RecordFormat for InspectorMetrics {
                 .numeric_label(key)
                 .and_then(|n| u32::try_from(n).ok())
         };
-        let id = sample
-            .label_after_name(b"comm_id")
-            .and_then(|id| id.strip_prefix(b"0x"));
-        let id = id.and_then(|id| match hex_u64(id) {
-            Ok((b"", id)) => Some(CommId::from_printed(id)),
-            _ => None,
-        });
+        let id = sample.label_after_name(b"comm_id").and_then(parse_address);
         take(&Row {
             host: sample
                 .label_before_name(b"node")
                 .or(sample.label_before_name(b"hostname"))
                 .unwrap_or_default(),
-            comm_id: id,
+            comm_id: id.map(CommId::from_printed),
             rank: small(b"rank"),
             nranks: small(b"nranks"),
             seq,
@@ -125,7 +118,7 @@ impl<'l> MetricSample<'l> {
         sample.name.starts_with(b"nccl_").then_some(sample)
     }
 
-    /// The value of a label that begins at `at`, behind its key.
+    /// Returns the value of the label that begins at `at`.
     fn label_at(self, key: &[u8], at: usize) -> Option<&'l [u8]> {
         let is_first = at == 0 || self.labels.get(at - 1) == Some(&b',');
         let value = self.labels.get(at + key.len()..)?.strip_prefix(b"=\"")?;
@@ -146,10 +139,7 @@ impl<'l> MetricSample<'l> {
     }
 
     fn numeric_label(self, key: &[u8]) -> Option<u64> {
-        match dec_u64(self.label_after_name(key)?) {
-            Ok((b"", n)) => Some(n),
-            _ => None,
-        }
+        parse_decimal(self.label_after_name(key)?)
     }
 
     /// The operation, and its time in ns.
@@ -179,9 +169,13 @@ mod tests {
 
     fn row(line: &str) -> String {
         let mut text = Vec::new();
-        let read = InspectorMetrics.read_record(&mut (), line.as_bytes(), true, &mut |row| {
-            row.csv(&mut text);
-        });
+        let read = InspectorMetrics.read_record(
+            &mut (),
+            RecordText::from_bytes(line.as_bytes()),
+            &mut |row| {
+                row.csv(&mut text);
+            },
+        );
         let text = String::from_utf8(text).unwrap();
         read.map_or_else(str::to_owned, |()| text.trim_end().to_owned())
     }

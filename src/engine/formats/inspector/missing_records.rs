@@ -1,27 +1,25 @@
-//! Which operations a dump has no record of.
+//! Operations without a record in a dump.
 
+use super::limits::MAX_COLLECTIVE_NAME;
 use super::record::InspectorRecord;
 use crate::report::account::Account;
 use crate::report::account::unrecorded::{RecordNumbers, RecordStream};
 use rustc_hash::FxHashMap;
 
-/// Whose collectives, and their name as far as that has room.
+/// The owner of collectives, and the first bytes of their name.
 type CollectiveSeries = (RecordStream, [u8; MAX_COLLECTIVE_NAME]);
 
-/// The longest name of a collective has 13 letters.
-const MAX_COLLECTIVE_NAME: usize = 24;
-
-/// What the records of a chunk tell of those that are not there.
+/// Evidence of missing records in the records of a chunk.
 #[derive(Debug, Default)]
 pub(super) struct MissingRecords {
-    /// The numbers of collectives that are there.
+    /// The numbers of collectives with a record.
     series: FxHashMap<CollectiveSeries, RecordNumbers>,
-    /// How many were left out in all, by whose.
+    /// Operations left out so far, by owner.
     drops: FxHashMap<RecordStream, [u64; 4]>,
 }
 
 impl MissingRecords {
-    /// A collective's record.
+    /// Adds a collective's record.
     #[inline]
     pub(super) fn add_collective(&mut self, whose: RecordStream, record: &InspectorRecord<'_>) {
         let Some(number) = record.sn else {
@@ -35,7 +33,7 @@ impl MissingRecords {
             .add_number(number);
     }
 
-    /// What a dump says was left out so far.
+    /// Adds a dump's counters of operations left out so far.
     pub(super) fn add_drops(&mut self, whose: RecordStream, drops: &[Option<u64>; 4]) {
         let known = self.drops.entry(whose).or_default();
         for (known, drop) in known.iter_mut().zip(drops) {
@@ -43,7 +41,7 @@ impl MissingRecords {
         }
     }
 
-    /// Adds it to an account.
+    /// Adds the evidence to an account.
     pub(super) fn add_to_account(self, account: &mut Account) {
         let all = &mut account.unrecorded;
         all.is_recorded = true;

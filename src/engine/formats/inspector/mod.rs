@@ -1,12 +1,14 @@
-//! What NCCL Inspector writes: JSON lines, a record for each operation that ended; or Prometheus
-//! metrics, which have times and no calls.
+//! Files of NCCL Inspector: JSON lines, a record for each operation that ended; or Prometheus metrics,
+//! which have times and no calls.
 //!
 //! Facts by version (NCCL's `plugins/profiler/inspector`, before 2.29.7 `ext-profiler/inspector`):
 //! format v4.0 to v4.2 has the communicator and the process on every line, the coming v4.3 on the
-//! `dump_stats` line before the records of a communicator. Sizes are count × element size of what the
-//! caller passed, without the count or the type; `coll_sn` counts each collective of a communicator
-//! apart, from 0. The communicator's id is cut to 14 digits ([`CommId::recorded`]). `p2p_sn` counts what one process sends and receives: it is no call's number.
+//! `dump_stats` line before the records of a communicator. Sizes are the caller's count × element size,
+//! without the count or the type. `coll_sn` numbers the collectives of a communicator by name, from 0.
+//! The communicator's id is cut to 14 digits ([`CommId::as_inspector_prints`]). `p2p_sn` counts the sends and
+//! receives of one process: it is no call's number.
 
+mod limits;
 mod metrics;
 mod missing_records;
 mod record;
@@ -14,12 +16,13 @@ mod scan;
 #[cfg(test)]
 pub(super) mod tests;
 
-use super::lines::RecordFormat;
+use super::lines::{RecordFormat, RecordText};
 use super::{InputFormat, Provides};
 use crate::error::Result;
 use crate::members::comm_id::CommId;
 use crate::output::table::{Lacks, Row};
 use crate::report::account::Account;
+use limits::MAX_PROBED_LINES;
 use memchr::memmem;
 use missing_records::MissingRecords;
 use record::{InspectorKind, InspectorMember, InspectorRecord, RecordSection};
@@ -36,7 +39,7 @@ pub(super) const FORMAT: InputFormat = InputFormat {
         .and(Provides::DURATIONS)
         .and(Provides::ALGORITHMS),
     probe: |head| {
-        // The first lines of a file that was cut may be without a header.
+        // The first lines of a cut file may have no header.
         let lines = || head.lines().take(MAX_PROBED_LINES);
         let is = |line: &[u8]| {
             line.starts_with(b"{")
@@ -51,10 +54,7 @@ pub(super) const FORMAT: InputFormat = InputFormat {
     },
 };
 
-/// How many lines are looked at.
-const MAX_PROBED_LINES: usize = 4;
-
-/// True for a record of v4.3 that goes without a header, as it is written.
+/// Returns true for a record that v4.3 writes without a header.
 fn is_headless(line: &[u8]) -> bool {
     let is = |section: &&[u8]| line.starts_with(section);
     [
@@ -70,15 +70,15 @@ fn is_headless(line: &[u8]) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InspectorFormat;
 
-/// What a reader of a chunk keeps.
+/// The state of a chunk's reader.
 #[derive(Debug, Default)]
 pub(super) struct InspectorScratch {
-    /// Where the record that tells begins, and the member of it that those after it are of.
-    told: Option<(usize, RecordOwner)>,
+    /// The address of the record with the current context, and its member.
+    owner: Option<(usize, RecordOwner)>,
     lost: MissingRecords,
 }
 
-/// The [`Member`] of a record that tells.
+/// The [`InspectorMember`] of a record with context, with its own host name.
 #[derive(Debug, Default)]
 struct RecordOwner {
     member: InspectorMember<'static>,
@@ -93,17 +93,7 @@ impl RecordFormat for InspectorFormat {
         Ok(InspectorFormat)
     }
 
-    fn read_record(
-        &self,
-        scratch: &mut InspectorScratch,
-        record: &[u8],
-        quotes: bool,
-        take: &mut impl FnMut(&Row<'_>),
-    ) -> Result<(), Lacks> {
-        self.read_record_after(scratch, b"", record, quotes, take)
-    }
-
-    /// A record of which the first key is a part that goes without a header tells nothing.
+    /// False for a record that begins with a section of those without a header.
     fn sets_context(record: &[u8]) -> bool {
         let record = record.trim_ascii_start();
         let Some(key) = record.strip_prefix(b"{") else {
@@ -116,21 +106,20 @@ impl RecordFormat for InspectorFormat {
         !RecordSection::HEADLESS.iter().any(is)
     }
 
-    fn read_record_after(
+    fn read_record(
         &self,
         scratch: &mut InspectorScratch,
-        told: &[u8],
-        line: &[u8],
-        _quotes: bool,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let line = line.trim_ascii();
+        let RecordText { bytes, context, .. } = record;
+        let line = bytes.trim_ascii();
         if let Some(record) = scan::scan_record(line) {
-            return scratch.take_record(&record, told, take);
+            return scratch.take_record(&record, context, take);
         }
         let value: serde_json::Value = serde_json::from_slice(line).map_err(|_| NO_RECORD)?;
         let record = InspectorRecord::from_object(&value).ok_or(NO_RECORD)?;
-        scratch.take_record(&record, told, take)
+        scratch.take_record(&record, context, take)
     }
 
     fn report_context(scratch: &mut InspectorScratch, account: &mut Account) {
@@ -138,7 +127,7 @@ impl RecordFormat for InspectorFormat {
     }
 }
 
-/// What a line lacks that is no record.
+/// The part that a line lacks if it is no record.
 const NO_RECORD: Lacks = "a record of NCCL Inspector";
 
 /// The column `src` of its calls.
@@ -153,14 +142,14 @@ impl InspectorScratch {
     fn take_record(
         &mut self,
         record: &InspectorRecord<'_>,
-        told: &[u8],
+        context: &[u8],
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let own = record.member.is_told.then_some(&record.member);
+        let own = record.member.is_known.then_some(&record.member);
         let whose = match own {
             Some(_) => None,
-            None if told.is_empty() => None,
-            None => Some(self.find_owner(told)),
+            None if context.is_empty() => None,
+            None => Some(self.find_owner(context)),
         };
         let (member, host) = match (own, whose) {
             (Some(member), _) => (*member, member.host),
@@ -192,7 +181,7 @@ impl InspectorScratch {
             }
             InspectorKind::Coll | InspectorKind::P2p => take(&row),
             InspectorKind::Stats | InspectorKind::Proxy => {}
-            InspectorKind::Unknown if record.member.is_told => {}
+            InspectorKind::Unknown if record.member.is_known => {}
             InspectorKind::Unknown => return Err(NO_RECORD),
         }
         let (Some(id), Some(rank)) = (member.id, member.rank) else {
@@ -206,18 +195,18 @@ impl InspectorScratch {
         Ok(())
     }
 
-    /// The member that a record tells of, which stays where it is.
-    fn find_owner(&mut self, told: &[u8]) -> &RecordOwner {
-        let at = told.as_ptr() as usize;
-        if self.told.as_ref().is_none_or(|known| known.0 != at) {
-            self.told = Some((at, RecordOwner::from_record(told.trim_ascii())));
+    /// Returns the member of a record with context, which must stay in its place.
+    fn find_owner(&mut self, context: &[u8]) -> &RecordOwner {
+        let at = context.as_ptr() as usize;
+        if self.owner.as_ref().is_none_or(|known| known.0 != at) {
+            self.owner = Some((at, RecordOwner::from_record(context.trim_ascii())));
         }
-        &self.told.get_or_insert_default().1
+        &self.owner.get_or_insert_default().1
     }
 }
 
 impl RecordOwner {
-    fn from_record(told: &[u8]) -> RecordOwner {
+    fn from_record(context: &[u8]) -> RecordOwner {
         let member = |member: &InspectorMember<'_>| RecordOwner {
             host: member.host.to_vec(),
             member: InspectorMember {
@@ -225,10 +214,10 @@ impl RecordOwner {
                 ..*member
             },
         };
-        if let Some(record) = scan::scan_record(told) {
+        if let Some(record) = scan::scan_record(context) {
             return member(&record.member);
         }
-        let value: Option<serde_json::Value> = serde_json::from_slice(told).ok();
+        let value: Option<serde_json::Value> = serde_json::from_slice(context).ok();
         let record = value.as_ref().and_then(InspectorRecord::from_object);
         record.map_or_else(RecordOwner::default, |record| member(&record.member))
     }

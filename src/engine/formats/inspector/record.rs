@@ -1,10 +1,10 @@
-//! A record, of whatever spelling: what each key's value says.
+//! A record of any spelling, from its keys and values.
 
-use crate::grammar::token::hex_u64;
+use crate::formats::whole_number::parse_address;
 use crate::output::table::Timing;
 use serde_json::Value;
 
-/// A value, as far as a record has such.
+/// A value of a kind that records have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum InspectorScalar<'v> {
     /// An integer that is not negative.
@@ -48,7 +48,7 @@ impl<'v> InspectorScalar<'v> {
         }
     }
 
-    /// A name, which is empty where Inspector does not know it.
+    /// Returns a name; empty if Inspector writes `unknown`.
     fn as_name(self) -> &'v [u8] {
         match self.as_text() {
             b"unknown" => b"",
@@ -74,13 +74,13 @@ impl<'v> InspectorScalar<'v> {
 pub(super) enum RecordSection {
     /// The communicator and the rank in it.
     Header,
-    /// The process.
+    /// The host and the process.
     Metadata,
     /// A collective.
     Coll,
     /// A Send or Recv.
     P2p,
-    /// What was left out.
+    /// Counters of operations left out.
     Stats,
     /// An operation of the proxy.
     Proxy,
@@ -96,7 +96,7 @@ impl RecordSection {
         RecordSection::Proxy,
     ];
 
-    /// Those that v4.3 writes without a header.
+    /// The sections that v4.3 writes without a header.
     pub(super) const HEADLESS: [RecordSection; 3] = [
         RecordSection::Coll,
         RecordSection::P2p,
@@ -121,28 +121,28 @@ impl RecordSection {
     }
 }
 
-/// What a record is of.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum InspectorKind {
     /// A collective.
     Coll,
     /// A Send or Recv.
     P2p,
-    /// What was left out.
+    /// Counters of operations left out.
     Stats,
     /// An operation of the proxy.
     Proxy,
-    /// What no version so far writes.
+    /// A kind that no known version writes.
     #[default]
     Unknown,
 }
 
-/// Whose a record is.
+/// The owner of a record.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct InspectorMember<'v> {
     /// It has a header or metadata.
-    pub(super) is_told: bool,
-    /// The id of the communicator: the first 14 digits of what the log's INIT lines print as `commId`.
+    pub(super) is_known: bool,
+    /// The id of the communicator: the first 14 digits of `commId` on the log's INIT lines.
     pub(super) id: Option<u64>,
     pub(super) rank: Option<u32>,
     pub(super) nranks: Option<u32>,
@@ -150,7 +150,7 @@ pub(super) struct InspectorMember<'v> {
     pub(super) pid: Option<u64>,
 }
 
-/// What was left out in all so far, by kind: `coll_dropped_total` and the like.
+/// The counters of operations left out so far, by kind.
 pub(super) const DROP_COUNTERS: [&[u8]; 4] = [
     b"coll_dropped_total",
     b"p2p_dropped_total",
@@ -206,13 +206,13 @@ impl<'v> InspectorRecord<'v> {
         Some(record)
     }
 
-    /// A part of it comes.
+    /// Begins a section of the record.
     #[inline]
     pub(super) fn begin_section(&mut self, section: RecordSection) {
         match section {
-            RecordSection::Header | RecordSection::Metadata => self.member.is_told = true,
+            RecordSection::Header | RecordSection::Metadata => self.member.is_known = true,
             RecordSection::Coll => self.kind = InspectorKind::Coll,
-            // What is both is a collective: no version writes that.
+            // A record with both would be a collective: no version writes that.
             RecordSection::P2p if self.kind != InspectorKind::Coll => {
                 self.kind = InspectorKind::P2p;
             }
@@ -226,7 +226,7 @@ impl<'v> InspectorRecord<'v> {
         }
     }
 
-    /// What a key of a part says.
+    /// Sets the field of a section's key.
     #[inline]
     pub(super) fn set_field(
         &mut self,
@@ -236,7 +236,7 @@ impl<'v> InspectorRecord<'v> {
     ) {
         let member = &mut self.member;
         match (section, key) {
-            (RecordSection::Header, b"id") => member.id = parse_id(value.as_text()),
+            (RecordSection::Header, b"id") => member.id = parse_address(value.as_text()),
             (RecordSection::Header, b"rank") => member.rank = value.as_u32(),
             (RecordSection::Header, b"n_ranks") => member.nranks = value.as_u32(),
             (RecordSection::Metadata, b"hostname") => member.host = value.as_text(),
@@ -271,11 +271,11 @@ impl<'v> InspectorRecord<'v> {
         }
     }
 
-    /// What a key of `event_trace_ts` says: when the host began to launch the operation.
+    /// Sets the start from a key of `event_trace_ts`: when the host began to launch the operation.
     #[inline]
     pub(super) fn set_trace_field(&mut self, key: &[u8], value: InspectorScalar<'v>) {
         if matches!(key, b"coll_start_ts" | b"p2p_start_ts") {
-            // What was not seen is 0.
+            // 0 is a start that was not seen.
             self.start_ns = value.us_as_ns().filter(|&ns| ns > 0);
         }
     }
@@ -299,7 +299,7 @@ impl<'v> InspectorRecord<'v> {
         peer.and_then(|peer| i64::try_from(peer).ok())
     }
 
-    /// When and how it was served.
+    /// Returns when and how it was served.
     #[inline]
     pub(super) fn timing(&self) -> Timing<'v> {
         Timing {
@@ -315,13 +315,5 @@ impl<'v> InspectorRecord<'v> {
             nchannels: self.nchannels,
             ..Timing::default()
         }
-    }
-}
-
-/// `0xe62dedaa97644a`.
-fn parse_id(text: &[u8]) -> Option<u64> {
-    match hex_u64(text.strip_prefix(b"0x")?) {
-        Ok((b"", id)) => Some(id),
-        _ => None,
     }
 }

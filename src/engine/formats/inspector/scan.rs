@@ -1,10 +1,11 @@
-//! The fast way to a record: JSON as Inspector writes it, compact. Whatever is spelled otherwise is
-//! left to serde_json, and a property test holds the two together.
+//! The fast way to a record: compact JSON as Inspector writes it. Other spellings are left to
+//! serde_json, and a property test compares the two.
 
+use super::limits::MAX_VALUE_DEPTH;
 use super::record::{InspectorRecord, InspectorScalar, RecordSection};
 use crate::grammar::token::{bytes_equal_to, zero_bytes};
 
-/// The record of a line; `None` for one that is not spelled as Inspector does, or is none.
+/// Reads the record of a line; `None` if it is no record or not spelled as Inspector does.
 #[inline]
 pub(super) fn scan_record(line: &[u8]) -> Option<InspectorRecord<'_>> {
     let mut text = LineCursor(line);
@@ -17,7 +18,7 @@ pub(super) fn scan_record(line: &[u8]) -> Option<InspectorRecord<'_>> {
         if text.0.first() != Some(&b'{') {
             return text.skip_value(MAX_VALUE_DEPTH);
         }
-        // Of keys that come twice serde_json takes the last.
+        // serde_json takes the last of repeated keys.
         let bit = 1 << section as u8;
         if met & bit != 0 {
             return None;
@@ -29,10 +30,7 @@ pub(super) fn scan_record(line: &[u8]) -> Option<InspectorRecord<'_>> {
     text.0.is_empty().then_some(record)
 }
 
-/// How deep values may be nested.
-const MAX_VALUE_DEPTH: u8 = 8;
-
-/// The fields of a part.
+/// Reads the fields of a section.
 fn scan_section<'v>(
     text: &mut LineCursor<'v>,
     section: RecordSection,
@@ -72,7 +70,7 @@ fn scan_section<'v>(
     })
 }
 
-/// The high bit of each byte of a word that is a quote, a backslash, or no printable ASCII.
+/// Marks the high bit of each byte that is a quote, a backslash, or no printable ASCII.
 #[inline(always)]
 pub(super) fn mark_specials(word: u64) -> u64 {
     let is = |byte| bytes_equal_to(byte, word);
@@ -81,7 +79,7 @@ pub(super) fn mark_specials(word: u64) -> u64 {
     is(b'"') | is(b'\\') | is(0x7f) | controls | highs
 }
 
-/// What is left of a line.
+/// The rest of a line.
 struct LineCursor<'v>(&'v [u8]);
 
 impl<'v> LineCursor<'v> {
@@ -191,7 +189,7 @@ impl<'v> LineCursor<'v> {
     #[inline(always)]
     fn take_number(&mut self) -> Option<Option<u64>> {
         let (whole, digits) = self.peek_digits()?;
-        // JSON has no leading zeros, and what is longer is not an integer of 64 bits.
+        // JSON has no leading zeros, and more digits may not fit into 64 bits.
         if digits > 19 || (digits > 1 && self.0.first() == Some(&b'0')) {
             return None;
         }
@@ -220,7 +218,7 @@ impl<'v> LineCursor<'v> {
         (digits > 0).then_some((n, digits))
     }
 
-    /// Takes a value of which nothing is kept.
+    /// Skips a value.
     fn skip_value(&mut self, depth: u8) -> Option<()> {
         let deeper = depth.checked_sub(1)?;
         match self.0.first()? {

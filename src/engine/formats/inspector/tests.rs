@@ -34,17 +34,21 @@ proptest! {
 /// Rows as text, and the account.
 fn read(text: &str) -> (Vec<String>, Account) {
     let (mut rows, mut account) = (Vec::new(), Account::default());
-    let (mut scratch, mut told) = (InspectorScratch::default(), &b""[..]);
+    let (mut scratch, mut context) = (InspectorScratch::default(), &b""[..]);
     for line in text.as_bytes().split_inclusive(|&b| b == b'\n') {
         if InspectorFormat::sets_context(line) {
-            told = line;
+            context = line;
         }
         let mut take = |row: &Row<'_>| {
             let mut text = Vec::new();
             row.csv(&mut text);
             rows.push(String::from_utf8(text).unwrap().trim_end().to_owned());
         };
-        let read = InspectorFormat.read_record_after(&mut scratch, told, line, true, &mut take);
+        let record = RecordText {
+            context,
+            ..RecordText::from_bytes(line)
+        };
+        let read = InspectorFormat.read_record(&mut scratch, record, &mut take);
         if let Err(what) = read {
             rows.push(what.to_owned());
         }
@@ -185,8 +189,7 @@ proptest! {
         prop_assert_eq!(read(&spaced).0, read(&line).0);
     }
 
-    /// Whatever bytes are changed, left out or put in: where the fast way reads a record, it is the
-    /// slow way's.
+    /// After any change of bytes: if the fast way reads a record, the slow way reads the same.
     #[test]
     fn no_damage_parts_the_two_ways(
         made in made(),
@@ -221,7 +224,7 @@ pub(in super::super) fn lines() -> impl Strategy<Value = Vec<String>> {
     proptest::collection::vec(line, 0..30)
 }
 
-/// What is read of these lines one after the other: the naive twin of reading by chunks.
+/// Reads these lines one after the other: the naive twin of reading by chunks.
 pub(in super::super) fn one_by_one(lines: &[String]) -> Vec<(String, String)> {
     let (mut rows, mut host) = (Vec::new(), String::new());
     for line in lines {
@@ -265,7 +268,7 @@ fn a_record_without_a_header_is_of_the_dump_before_it() {
     assert_eq!(rows, [row]);
     assert_eq!(account.unrecorded.sum_drops(), [4096, 0, 0, 3]);
     assert_eq!(account.unrecorded.count_missing_calls(), 1407);
-    // The beginning is not there: the call is, and whose it is is not known.
+    // Without the first line the call is read, and its owner is unknown.
     let (rows, _) = read(V43.split_inclusive('\n').nth(1).unwrap());
     assert_eq!(
         rows,

@@ -90,7 +90,7 @@ pub fn for_each_input<V: LogVisitor + Send>(
     outcome.finish(report)
 }
 
-/// What became of the inputs so far.
+/// The outcomes of the inputs so far.
 pub struct InputOutcomes {
     several: bool,
     read: u64,

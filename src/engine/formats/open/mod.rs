@@ -54,27 +54,27 @@ impl<V> OpenInput<V> {
         self.input
     }
 
-    /// What it is, with its article.
+    /// Returns the description of its format, with an article.
     pub fn describe_format(&self) -> &'static str {
         self.format.what
     }
 
-    /// True for a log.
+    /// Returns true for a log.
     pub fn is_log(&self) -> bool {
         matches!(self.reader, FormatReader::Log)
     }
 
-    /// What recorded it, if it is a record of calls.
+    /// Returns its recorder, if it is a record of calls.
     pub fn recorder(&self) -> Option<RecorderKind> {
         recognise::recorder_of_format(self.format)
     }
 
-    /// True for what `nsys stats` prints.
+    /// Returns true for output of `nsys stats`.
     pub fn is_stats(&self) -> bool {
         self.format.name == super::stats::FORMAT.name
     }
 
-    /// True if it provides all `parts`.
+    /// Returns true if it provides all `parts`.
     pub fn provides(&self, parts: Provides) -> bool {
         self.format.tells.has(parts)
     }
@@ -209,7 +209,7 @@ impl<V: LogVisitor + RowVisitor + Send> OpenInput<V> {
 }
 
 impl<V: LogVisitor + Send> OpenInput<V> {
-    /// Reads a log, and reports what became of its lines.
+    /// Reads a log, and reports the account of its lines.
     ///
     /// # Errors
     /// As [`OpenInput::read_log`].

@@ -1,4 +1,4 @@
-//! What an input is, decided once: its first bytes are looked at, of a pipe as many as decide it.
+//! The format of an input, decided once by its first bytes; of a pipe as many as decide it.
 
 use super::OpenInput;
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::log::mend::blocks::BLOCK_REJOINER;
 use crate::source::{self, Input, InputName};
 use std::fs::File;
 
-/// Opens an input, which must provide what a stage `needs`.
+/// Opens an input, which must provide the parts that a stage `needs`.
 ///
 /// # Errors
 /// It cannot be read, or does not provide that.
@@ -23,7 +23,7 @@ pub fn open_input<V>(
     recognise_input(origin, Input::open(origin, source, BLOCK_REJOINER)?, needs)
 }
 
-/// Waits until the bytes that have come decide what the input is.
+/// Waits until the bytes that have come decide the format.
 ///
 /// # Errors
 /// It cannot be read.
@@ -54,7 +54,7 @@ pub(super) fn recognise_input<V>(
     if [nsys::FORMAT.what, binary::SQLITE.what].contains(&found.format.what) {
         input = input.into_file_copy()?;
     }
-    // The names of a database's tables may be beyond its first bytes.
+    // The names of a database's tables may come after its first bytes.
     if found.format.what == binary::SQLITE.what && nsys::is_export(&input) {
         found = RecognisedFormat {
             format: &nsys::FORMAT,
@@ -63,7 +63,7 @@ pub(super) fn recognise_input<V>(
     }
     let is_log = matches!(found.reader, FormatReader::Log);
     if is_log && !is_empty && !input.is_utf16() {
-        // A short text in a file of any name is read as a log, but need not be one.
+        // A short text in any file is read as a log, but may be something else.
         let is_refused = !log::FORMAT.tells.has(needs);
         while is_refused && input.read_head()?.is_open {
             input.read_more_head()?;
@@ -93,10 +93,10 @@ pub(super) fn recognise_input<V>(
     }
 }
 
-/// Refuses an input that is never read, and a file of a folder that is not what the stage looks for.
+/// Refuses an input that is never read, and a file of a folder that the stage does not look for.
 fn check_wanted(origin: &InputName, found: RecognisedFormat, needs: Provides) -> Result<()> {
     let format = found.format;
-    // Beside records of the same calls they would be counted twice.
+    // Beside records of the same calls, means would be counted twice.
     let is_means = format.name == inspector::METRICS.name;
     let is_unwanted = is_means && (origin.is_listed() || !format.tells.has(needs));
     let is_beside = origin.is_listed() && is_beside_logs(found, needs);
@@ -115,8 +115,8 @@ fn check_wanted(origin: &InputName, found: RecognisedFormat, needs: Provides) ->
     })
 }
 
-/// True for a file that lies in the folder of a job's logs: it repeats the log's calls, or does not provide
-/// what the stage needs.
+/// Returns true for a file in the folder of a job's logs that repeats the log's calls, or does not
+/// provide the parts that the stage needs.
 fn is_beside_logs(found: RecognisedFormat, needs: Provides) -> bool {
     let tells = found.format.tells;
     // Accesses of kernels are no calls of NCCL.
@@ -162,8 +162,8 @@ pub enum RecorderKind {
     Nccl,
 }
 
-/// Opens a plain file that is a record of calls; `None` for any other input, which is then opened as what it
-/// is. A pipe is opened in its turn ([`open_recorded_pipe`]).
+/// Opens a plain file that is a record of calls; `None` for any other input. A pipe is opened in its turn
+/// ([`open_recorded_pipe`]).
 pub fn open_recorded(
     origin: &InputName,
     source: source::Options,
@@ -171,7 +171,7 @@ pub fn open_recorded(
     if !origin.is_file() {
         return None;
     }
-    // Of 10,000 logs only the first bytes are read here.
+    // Only the first bytes are read here: there may be 10,000 logs.
     if let Some(path) = origin.path() {
         let mut first = [0; 4];
         let n = source::fill_buffer(&mut File::open(path).ok()?, &mut first).ok()?;
@@ -204,7 +204,7 @@ fn open_record(origin: &InputName, source: source::Options) -> Option<(OpenInput
     Some((known, recorder))
 }
 
-/// True for a file that begins as records do: packed, a pickle or JSON.
+/// Returns true for a file that begins as records do: packed, a pickle or JSON.
 fn may_be_recorded(first: &[u8]) -> bool {
     let begins = |with: &[u8]| first.starts_with(with);
     let is_packed = begins(b"\x1f\x8b") || begins(b"\x28\xb5\x2f\xfd");
@@ -221,7 +221,7 @@ pub(super) fn recorder_of_format(format: &InputFormat) -> Option<RecorderKind> {
     }
 }
 
-/// True if a small file that begins with `head` is a log.
+/// Returns true if a small file that begins with `head` is a log.
 pub fn is_log(head: &[u8]) -> bool {
     let found = recognise_format(&InputHead::from_bytes(head), Provides::CALLS);
     found.is_some_and(|found| matches!(found.reader, FormatReader::Log))
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
     use std::path::{Path, PathBuf};
 
-    /// The files below `path`, but for what describes them.
+    /// Collects the files below `path` that are neither expected outputs nor other formats.
     fn files(path: &Path, all: &mut Vec<PathBuf>) {
         let Ok(entries) = std::fs::read_dir(path) else {
             println!("skipped: {} is not at hand", path.display());

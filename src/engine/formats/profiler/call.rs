@@ -2,7 +2,7 @@
 
 use super::event::{ProfilerEvent, ProfilerEventKind};
 use crate::error::Result;
-use crate::grammar::token::hex_u64;
+use crate::formats::whole_number::parse_pointer;
 use crate::grammar::values::{Datatype, has_root};
 use crate::members::comm_id::CommId;
 use crate::output::table::{Row, Timing};
@@ -43,13 +43,27 @@ pub(super) struct ProfilerCall {
     /// Channels of its kernel, and those with an end.
     pub(super) channels: u64,
     ended: u64,
-    /// On the GPU's clock, over those.
-    gpu: Option<(u64, u64)>,
+    /// From the first start to the last stop of those.
+    gpu: Option<GpuSpan>,
     /// When the plugin saw the last of them end.
     kernel_end: Option<u64>,
     /// A copy engine's: ns, by the GPU.
     copied: Option<u64>,
     is_copied: bool,
+}
+
+/// The time of a kernel's channel: ns on the GPU's clock, 0 if unknown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GpuSpan {
+    pub(super) start: u64,
+    pub(super) stop: u64,
+}
+
+impl GpuSpan {
+    /// Returns true if it has both times.
+    pub(super) fn is_known(self) -> bool {
+        self.start > 0 && self.stop >= self.start
+    }
 }
 
 /// The clock of times that the plugin takes on the host.
@@ -90,14 +104,6 @@ impl ProfilerApiCall {
         group: Option<u64>,
     ) -> Option<ProfilerApiCall> {
         let args = event.args;
-        let stream = args
-            .text("Stream")
-            .and_then(|text| text.strip_prefix(b"0x"));
-        let stream = stream.and_then(|text| match hex_u64(text) {
-            Ok((b"", stream)) => Some(stream),
-            _ => None,
-        });
-        let is_null = args.text("Stream") == Some(b"(nil)");
         let root = args
             .number("root")
             .and_then(|root| i64::try_from(root).ok());
@@ -107,13 +113,13 @@ impl ProfilerApiCall {
             count: args.number("count")?,
             datatype: parse_datatype(args.text("datatype")?),
             root: root.filter(|_| has_root(event.name)),
-            stream: stream.or(is_null.then_some(0)),
+            stream: args.text("Stream").and_then(parse_pointer),
             begin: Some(event.ts).filter(|&ts| ts > 0).or(group),
             has_call: false,
         })
     }
 
-    /// The row of a call of which the trace has nothing else.
+    /// Hands over the row of a call that the trace has no other event of.
     pub(super) fn emit_row(&self, mut take: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
         let timing = Timing {
             start_ns: self.begin,
@@ -179,13 +185,16 @@ impl ProfilerCall {
         })
     }
 
-    /// A channel of its kernel ended, with times on the GPU's clock where it has them.
-    pub(super) fn end_kernel_channel(&mut self, start: u64, stop: u64, seen: u64) {
+    /// Ends a channel of its kernel, which the plugin saw end at `seen`.
+    pub(super) fn end_kernel_channel(&mut self, span: GpuSpan, seen: u64) {
         self.ended += 1;
         self.kernel_end = self.kernel_end.max(Some(seen));
-        if start > 0 && stop >= start {
-            let (from, to) = self.gpu.unwrap_or((start, stop));
-            self.gpu = Some((from.min(start), to.max(stop)));
+        if span.is_known() {
+            let known = self.gpu.unwrap_or(span);
+            self.gpu = Some(GpuSpan {
+                start: known.start.min(span.start),
+                stop: known.stop.max(span.stop),
+            });
         }
     }
 
@@ -194,7 +203,7 @@ impl ProfilerCall {
         self.proxied = self.proxied.max(Some(end));
     }
 
-    /// True where its count is one of bytes: NCCL turns AllGather and Broadcast into calls of int8
+    /// Returns true if its count is in bytes: NCCL turns AllGather and Broadcast into calls of int8
     /// before the plugin sees them.
     pub(super) fn is_in_bytes(&self, api: Option<&ProfilerApiCall>) -> bool {
         let is_int8 = self.datatype == Datatype::from_name(b"int8");
@@ -249,10 +258,10 @@ impl ProfilerCall {
 
     /// When it began, how long it took, and on which clock.
     fn call_times(&self) -> (u64, Option<u64>, &'static [u8]) {
-        if let Some((start, stop)) = self.gpu {
+        if let Some(GpuSpan { start, stop }) = self.gpu {
             return (start, Some(stop - start), GPU_CLOCK);
         }
-        // The later of what ended last: either may be missing.
+        // The later end of the kernel and the proxy: either may be missing.
         let end = self.kernel_end.max(self.proxied);
         let dur = end.and_then(|end| end.checked_sub(self.begin));
         (self.begin, self.copied.or(dur), HOST_CLOCK)

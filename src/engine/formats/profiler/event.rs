@@ -1,7 +1,7 @@
 //! A line of a trace: one event's beginning or end. The plugin writes each with the same keys in the
-//! same order, so that a line is read by itself, whatever is wrong with those around it.
+//! same order, so that a line can be read even if those around it are damaged.
 
-use crate::grammar::token::dec_u64;
+use crate::formats::whole_number::parse_decimal;
 use crate::output::table::Lacks;
 use memchr::memmem;
 
@@ -49,7 +49,7 @@ pub(super) enum ProfilerLine<'l> {
     Event(ProfilerEvent<'l>),
     /// The brackets around the events, and the empty one after the last.
     Frame,
-    /// No line of the plugin's.
+    /// Not a line of the plugin.
     Foreign,
     /// An event that is cut or overwritten.
     Damaged(Lacks),
@@ -69,7 +69,7 @@ pub(super) struct ProfilerEvent<'l> {
     pub(super) is_curly: bool,
 }
 
-/// What is in the braces of `"args"`.
+/// The text in the braces of `"args"`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ProfilerArgs<'l>(&'l [u8]);
 
@@ -116,11 +116,11 @@ fn parse_event(text: &[u8]) -> Result<ProfilerEvent<'_>, Lacks> {
         _ => return Err("phase b or e"),
     };
     let (id, rest) = split_at_mark(rest, b", \"pid\": ").ok_or("a process")?;
-    parse_number(id).ok_or("an id")?;
+    parse_decimal(id).ok_or("an id")?;
     let (pid, rest) = split_at_mark(rest, b", \"tid\": ").ok_or("a thread")?;
-    let pid = parse_number(pid).ok_or("a process")?;
+    let pid = parse_decimal(pid).ok_or("a process")?;
     let (tid, rest) = split_at_mark(rest, b", \"ts\": ").ok_or("a time")?;
-    parse_number(tid).ok_or("a thread")?;
+    parse_decimal(tid).ok_or("a thread")?;
     let (rest, args) = match split_at_mark(rest, b", \"args\": {") {
         Some((ts, args)) => {
             let args = args.strip_suffix(b"}}").ok_or("the end of an event")?;
@@ -142,17 +142,10 @@ fn parse_event(text: &[u8]) -> Result<ProfilerEvent<'_>, Lacks> {
     })
 }
 
-/// What is before `mark`, and what is after.
+/// Splits a text into the parts before and after `mark`.
 fn split_at_mark<'l>(text: &'l [u8], mark: &[u8]) -> Option<(&'l [u8], &'l [u8])> {
     let at = memmem::find(text, mark)?;
     Some((&text[..at], &text[at + mark.len()..]))
-}
-
-fn parse_number(text: &[u8]) -> Option<u64> {
-    match dec_u64(text) {
-        Ok((b"", n)) => Some(n),
-        _ => None,
-    }
 }
 
 /// Microseconds with decimals, in ns; a time before 0 is 0.
@@ -164,7 +157,7 @@ fn parse_micros(text: &[u8]) -> Option<u64> {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (text, &b""[..]),
     };
-    let mut ns = parse_number(whole)?.checked_mul(1000)?;
+    let mut ns = parse_decimal(whole)?.checked_mul(1000)?;
     if !part.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -187,7 +180,7 @@ impl<'l> ProfilerArgs<'l> {
 
     /// A whole number.
     pub(super) fn number(self, key: &str) -> Option<u64> {
-        parse_number(self.text(key)?)
+        parse_decimal(self.text(key)?)
     }
 
     /// A number of microseconds, in ns.
@@ -195,7 +188,7 @@ impl<'l> ProfilerArgs<'l> {
         parse_micros(self.text(key)?)
     }
 
-    /// `{"step": 3, "ts": 2408.3}`: the steps, and when.
+    /// Reads the steps and the time of a phase: `{"step": 3, "ts": 2408.3}`.
     pub(super) fn phase(self, key: &str) -> Option<(u64, u64)> {
         let (inner, _) = split_at_mark(self.after_key(key)?.strip_prefix(b"{")?, b"}")?;
         let inner = ProfilerArgs(inner);

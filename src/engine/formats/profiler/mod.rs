@@ -1,9 +1,9 @@
-//! The trace that NCCL's example profiler plugin writes, versions 1 to 6: JSON in the main, an event's
-//! beginning or end on each line. What it gets wrong is made good where that is certain, and
-//! counted.
+//! The trace that NCCL's example profiler plugin writes, versions 1 to 6: mostly JSON, an event's
+//! beginning or end on each line. Its mistakes are counted, and repaired if the repair is certain.
 
 mod call;
 mod event;
+mod limits;
 mod proxy;
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,8 @@ use crate::output::table::Row;
 use crate::report::account::Account;
 use crate::source::Input;
 use event::ProfilerLine;
-use std::io::{BufRead, BufReader, Read};
+use limits::MAX_TRACE_LINE_BYTES;
+use std::io::{BufRead, BufReader};
 use trace::ProfilerTrace;
 
 /// The format.
@@ -51,60 +52,37 @@ pub(super) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -> Result<()>
             self.0.take_row(row)
         }
     }
-    let mut account = Account::default();
-    let name = input.name();
-    let mut calls = ProfilerCalls(taking);
-    walk_trace(
-        &mut open_reader(input)?,
-        &name,
-        &mut account,
-        &mut calls,
-        |_| {},
-    )?;
-    calls.0.account.merge(&account);
+    let account = walk_input(input, &mut ProfilerCalls(taking))?;
+    taking.account.merge(&account);
     Ok(())
 }
 
-fn open_reader(input: &Input) -> Result<BufReader<Box<dyn Read + Send>>> {
-    Ok(BufReader::with_capacity(
-        1 << 18,
-        input.open_unmapped_reader()?,
-    ))
-}
-
-/// Reads the trace of an input and hands all it has to `visit`; the account of its lines.
+/// Reads the trace of an input for `visit`; returns the account of its lines.
 ///
 /// # Errors
-/// The input cannot be read; what `visit` says.
+/// The input cannot be read; those of `visit`.
 pub fn read_trace(input: &Input, visit: &mut dyn ProfilerVisitor) -> Result<Account> {
-    let mut account = Account::default();
-    walk_trace(
-        &mut open_reader(input)?,
-        &input.name(),
-        &mut account,
-        visit,
-        |_| {},
-    )?;
+    let mut account = walk_input(input, visit)?;
     account.broken = crate::log::check_unpacked(input, false)?;
     Ok(account)
 }
 
-/// The longest line that is read; an event has a few hundred bytes.
-const MAX_TRACE_LINE_BYTES: u64 = 1 << 16;
+fn walk_input(input: &Input, visit: &mut dyn ProfilerVisitor) -> Result<Account> {
+    let mut reader = BufReader::with_capacity(1 << 18, input.open_unmapped_reader()?);
+    walk_trace(&mut reader, &input.name(), visit)
+}
 
 fn walk_trace(
     reader: &mut dyn BufRead,
     name: &str,
-    account: &mut Account,
     visit: &mut dyn ProfilerVisitor,
-    progress: impl Fn(u64),
-) -> Result<()> {
-    let mut trace = ProfilerTrace::default();
+) -> Result<Account> {
+    let (mut trace, mut account) = (ProfilerTrace::default(), Account::default());
     ordered::for_each_line(reader, name, MAX_TRACE_LINE_BYTES, &mut |line| {
-        progress(line.len() as u64);
-        trace.read_line(line, account, visit)
+        trace.read_line(line, &mut account, visit)
     })?;
-    trace.finish(account, visit)
+    trace.finish(&mut account, visit)?;
+    Ok(account)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub enum ProxyWait {
     Buffer,
     /// The GPU has not yet written the data, or not yet taken it.
     Gpu,
-    /// The receiver has not yet said that it has room (v4 and later).
+    /// The receiver has not yet announced room (v4 and later).
     Peer,
     /// The network has not yet sent the data, or it has not yet arrived.
     Net,
@@ -65,7 +65,7 @@ impl ProxyWait {
 pub struct ProxyPhases {
     /// Posted.
     pub posted: u64,
-    /// For a send those whose receiver had room, for a receive those that came.
+    /// Steps of a send that the receiver had room for, or received steps of a receive.
     pub ready: u64,
     /// Transmitted.
     pub transmitted: u64,
@@ -94,13 +94,13 @@ pub struct ProxyOp {
     pub steps: u64,
     /// Bytes of a step at most.
     pub chunk: u64,
-    /// Bytes in all, where the plugin has them right.
+    /// Bytes in all, if the plugin counts them correctly.
     pub bytes: Option<u64>,
     /// Bytes that the network plugin posted.
     pub net_bytes: u64,
-    /// v1 to v3: how many steps came how far.
+    /// The steps by phase (v1 to v3).
     pub phases: Option<ProxyPhases>,
-    /// When it was handed to the thread, when the thread took it up, when it ended: ns.
+    /// When it was handed to the thread, in ns since the plugin began, as all its times.
     pub scheduled: Option<u64>,
     /// The end of the time in the thread's queue.
     pub scheduled_until: Option<u64>,
@@ -108,7 +108,7 @@ pub struct ProxyOp {
     pub begin: Option<u64>,
     /// Its end.
     pub end: Option<u64>,
-    /// The waits of its steps: how many, and how long together, in the order of [`ProxyWait::ALL`].
+    /// The number of waits of its steps and their total ns, in the order of [`ProxyWait::ALL`].
     pub waits: [(u64, u64); 5],
     /// The last wait that began.
     pub last: Option<ProxyWait>,
@@ -150,7 +150,7 @@ impl ProxyOp {
         }
     }
 
-    /// True where the arguments are those of the same operation.
+    /// Returns true if the arguments have its channel and peer.
     pub(super) fn is_same(&self, args: ProfilerArgs<'_>) -> bool {
         args.number("Channel") == Some(self.channel) && args.number("Peer") == Some(self.peer)
     }
@@ -161,12 +161,12 @@ impl ProxyOp {
         *sum = sum.saturating_add(ns);
     }
 
-    /// Steps whose waits the trace has: the plugin keeps only the last 16, 32 or 1,024.
+    /// Returns the steps with waits in the trace: the plugin keeps only the last 16, 32 or 1,024.
     pub fn steps_seen(&self) -> u64 {
         self.waits.iter().map(|(n, _)| *n).max().unwrap_or(0)
     }
 
-    /// True where it ended, with all its steps.
+    /// Returns true if it ended, with all its steps.
     pub fn is_complete(&self) -> bool {
         let all = self.phases.is_none_or(|phases| phases.done >= self.steps);
         all && self.end.is_some_and(|end| end > 0)

@@ -41,8 +41,7 @@ impl ProfilerVisitor for Kept {
 
 fn of(bytes: &[u8]) -> Kept {
     let mut kept = Kept::default();
-    let mut account = Account::default();
-    walk_trace(&mut &bytes[..], "x", &mut account, &mut kept, |_| {}).unwrap();
+    let account = walk_trace(&mut &bytes[..], "x", &mut kept).unwrap();
     assert_eq!(account.count_decided_lines(), account.lines);
     assert_eq!(
         account.lines as usize,
@@ -167,7 +166,7 @@ fn version_4_has_the_kernels_times() {
 fn versions_5_and_6_have_the_callers_count() {
     for name in ["v5.json.gz", "v6.json.gz"] {
         let kept = of(&bytes(name));
-        // 130: COLL says 1048576 of int8; the API call before it (129) 524288 of bf16.
+        // Line 130: COLL has 1048576 of int8; the API call before it (129) 524288 of bf16.
         assert!(
             kept.rows[1].starts_with("AllGather seq 0 count 524288 bf16 = 1048576 B"),
             "{}",

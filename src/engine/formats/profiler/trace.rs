@@ -1,17 +1,18 @@
 //! The events of a trace, in order: calls, and the operations of the proxy thread that served them.
 //!
-//! Which event belongs to which is told by the order of the lines alone: ids collide. At most one
-//! event of each level is open, so that memory does not grow with the trace.
+//! Only the order of the lines shows which events belong together: ids collide. At most one event of
+//! each level is open, so that memory does not grow with the trace.
 
-use super::call::{ProfilerApiCall, ProfilerCall, named};
+use super::call::{GpuSpan, ProfilerApiCall, ProfilerCall, named};
 use super::event::{ProfilerEvent, ProfilerEventKind, ProfilerLine, parse_line};
+use super::limits::{CLOCK_SLACK_NS, DRIFT_ONE_IN, MAX_REMEMBERED};
 use super::proxy::{ProxyOp, ProxyWait, TransferSide};
 use crate::error::Result;
 use crate::output::table::{Lacks, Row};
 use crate::report::account::{Account, LineClass};
 use rustc_hash::FxHashMap;
 
-/// Who takes what a trace has.
+/// Takes the calls and operations of a trace.
 pub trait ProfilerVisitor {
     /// A call.
     ///
@@ -22,16 +23,16 @@ pub trait ProfilerVisitor {
     fn visit_proxy_op(&mut self, _op: &ProxyOp) {}
 }
 
-/// What the plugin gets wrong, and how often that was made good.
+/// A mistake of the plugin that is repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TraceRepair {
     /// The start of an API call is printed as 0.
     StartOfZero,
     /// The end of a KernelCh is printed as 0.
     EndOfZero,
-    /// An event of an earlier call whose slot was used again.
+    /// An event of an earlier call in a slot that was used again.
     Stale,
-    /// transSize was added to what it was for an earlier call.
+    /// transSize still has the bytes of an earlier call.
     TransSize,
     /// AllGather and Broadcast count bytes.
     InBytes,
@@ -39,11 +40,11 @@ pub(super) enum TraceRepair {
     Bare,
     /// A quote of a word processor.
     Curly,
-    /// Times of a kernel that began before the call was enqueued: NCCL took another call's.
+    /// A kernel that began before its call was enqueued: it is another call's.
     OtherKernel,
     /// An end before its beginning.
     Backwards,
-    /// An end whose beginning is not there, or a beginning whose end is not.
+    /// A beginning or an end without the other.
     Unpaired,
 }
 
@@ -63,15 +64,15 @@ const REPAIR_SENTENCES: [(TraceRepair, &str); 10] = [
 /// Reads a trace.
 #[derive(Debug, Default)]
 pub(super) struct ProfilerTrace {
-    /// When the group of API calls began that is open.
+    /// When the open group of API calls began.
     group: Option<u64>,
     api: Option<ProfilerApiCall>,
     call: Option<ProfilerCall>,
     op: Option<ProxyOp>,
-    /// A wait that has begun; not of one that is stale.
+    /// A wait that has begun, and its start; none for a stale operation.
     wait: Option<(ProxyWait, u64)>,
-    /// A kernel's channel that has begun: start and stop on the GPU's clock.
-    kernel: Option<(u64, u64)>,
+    /// A kernel's channel that has begun.
+    kernel: Option<GpuSpan>,
     clocks: GpuClockOffset,
     repairs: [u64; REPAIR_SENTENCES.len()],
     /// The next SeqNum by communicator and operation, to find calls that the plugin dropped.
@@ -80,9 +81,6 @@ pub(super) struct ProfilerTrace {
     /// The smallest transSize by shape: the true one.
     sizes: FxHashMap<(bool, u64, u64), u64>,
 }
-
-/// Communicators and shapes that are remembered: a trace has a few.
-const MAX_REMEMBERED: usize = 1 << 16;
 
 impl ProfilerTrace {
     /// Reads the next line.
@@ -232,10 +230,13 @@ impl ProfilerTrace {
             }
             call.channels += 1;
             let clock = |key| event.args.number(key).unwrap_or(0);
-            self.kernel = Some((clock("StartGpuClk"), clock("StopGpuClk")));
+            self.kernel = Some(GpuSpan {
+                start: clock("StartGpuClk"),
+                stop: clock("StopGpuClk"),
+            });
             return;
         }
-        let Some((start, stop)) = self.kernel.take() else {
+        let Some(span) = self.kernel.take() else {
             return;
         };
         if event.ts == 0 {
@@ -245,14 +246,11 @@ impl ProfilerTrace {
         let Some(call) = &mut self.call else {
             return;
         };
-        if start > 0
-            && stop >= start
-            && !self.clocks.fit_kernel((start, stop), call.begin, event.ts)
-        {
+        if span.is_known() && !self.clocks.fit_kernel(span, call.begin, event.ts) {
             self.count_repair(TraceRepair::OtherKernel);
             return;
         }
-        call.end_kernel_channel(start, stop, event.ts);
+        call.end_kernel_channel(span, event.ts);
     }
 
     fn take_proxy_event(&mut self, event: &ProfilerEvent<'_>, visit: &mut dyn ProfilerVisitor) {
@@ -279,7 +277,7 @@ impl ProfilerTrace {
             }
             return;
         }
-        // The second part of what was scheduled.
+        // The operation was scheduled before.
         let same = |op: &ProxyOp| op.side == side && op.begin.is_none() && op.is_same(event.args);
         if phase == ProxyPhase::Progress
             && let Some(op) = self.op.as_mut().filter(|op| same(op))
@@ -311,7 +309,7 @@ impl ProfilerTrace {
                 self.count_repair(TraceRepair::TransSize);
             }
         }
-        // Where there are no phases (v4 and later) it may be that of several calls, from the first on.
+        // Without phases (v4 and later) transSize may be the sum of several calls.
         op.bytes = op.bytes.filter(|_| op.phases.is_some());
         self.op = Some(op);
     }
@@ -387,21 +385,18 @@ impl ProfilerTrace {
     }
 }
 
-/// How far the GPU's clock is ahead of the host's, at least: no kernel ends after its end was seen.
+/// The largest known lower bound of the GPU clock's lead over the host's, and when it was found: no kernel
+/// ends after its end was seen.
 #[derive(Debug, Default)]
 struct GpuClockOffset(Option<(i128, u64)>);
 
 impl GpuClockOffset {
-    /// How much the two clocks may be apart, besides what they drift: one part in 10,000.
-    const CLOCK_SLACK_NS: u64 = 10_000;
-
-    /// False where a kernel began before its call was enqueued: times of the GPU, when the call was
-    /// enqueued, and when the kernel's end was seen.
-    fn fit_kernel(&mut self, (start, stop): (u64, u64), begin: u64, seen: u64) -> bool {
-        let ahead = i128::from(stop) - i128::from(seen);
-        let before = i128::from(start) - i128::from(begin);
+    /// Returns false if a kernel began before its call was enqueued at `begin`; its end was `seen`.
+    fn fit_kernel(&mut self, span: GpuSpan, begin: u64, seen: u64) -> bool {
+        let ahead = i128::from(span.stop) - i128::from(seen);
+        let before = i128::from(span.start) - i128::from(begin);
         if let Some((least, at)) = self.0 {
-            let slack = Self::CLOCK_SLACK_NS.saturating_add(begin.abs_diff(at) / 10_000);
+            let slack = CLOCK_SLACK_NS.saturating_add(begin.abs_diff(at) / DRIFT_ONE_IN);
             if before < least - i128::from(slack) {
                 return false;
             }

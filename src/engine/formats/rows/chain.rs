@@ -1,9 +1,10 @@
 //! The AWK chain's lines: `op count datatype bytes`, as its second script prints.
 
 use crate::error::Result;
-use crate::formats::lines::RecordFormat;
+use crate::formats::lines::{RecordFormat, RecordText};
+use crate::formats::whole_number::parse_decimal;
 use crate::formats::{InputFormat, ProbeAnswer, Provides};
-use crate::grammar::token::{dec_u64, is_name_byte};
+use crate::grammar::token::is_name_byte;
 use crate::grammar::values::Datatype;
 use crate::output::table::{Lacks, Row};
 
@@ -29,11 +30,10 @@ impl RecordFormat for ChainFormat {
     fn read_record(
         &self,
         (): &mut (),
-        line: &[u8],
-        _quotes: bool,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let row = parse_row(line).ok_or("op count datatype bytes")?;
+        let row = parse_row(record.bytes).ok_or("op count datatype bytes")?;
         take(&row);
         Ok(())
     }
@@ -45,9 +45,8 @@ fn parse_row(line: &[u8]) -> Option<Row<'_>> {
         .split(u8::is_ascii_whitespace)
         .filter(|w| !w.is_empty());
     let (op, count, datatype, bytes) = (words.next()?, words.next()?, words.next()?, words.next()?);
-    let (Ok((b"", count)), Ok((b"", _))) = (dec_u64(count), dec_u64(bytes)) else {
-        return None;
-    };
+    let count = parse_decimal(count)?;
+    parse_decimal(bytes)?;
     let datatype = Datatype::from_name(datatype)?;
     if words.next().is_some() || !op.iter().all(|&b| is_name_byte(b)) {
         return None;

@@ -1,82 +1,24 @@
-//! Whatever is a record a line: cut into chunks that are read on all cores and merged in the order of
-//! the file, with an account of every line.
+//! Formats with a record on each line: chunks are read on all cores and merged in the order of the
+//! file, with an account of every line.
 //!
-//! A quoted field may go on over line ends, so that where a record begins depends on all quotes
-//! before it. A chunk is read as if it began with a record, which few do not; such a one is read
-//! once more when it is its turn, after what is still open.
+//! A quoted field may contain line ends, so that the start of a record depends on all quotes before it.
+//! A chunk is read as if it began with a record. The few that do not are read again in their turn,
+//! after the record that is still open.
 //!
-//! A record may also need what one before it tells ([`RecordFormat::sets_context`]). The records of a chunk before
-//! its first that tells are read when it is its turn.
+//! A record may also need the context that one before it set ([`RecordFormat::sets_context`]). The
+//! records of a chunk before its first context are read in its turn.
 
+use super::limits::RECORD_CHUNK_BYTES;
+use super::record_reader::{RowRecordReader, WalkedRecords, bytes_before_context};
 use crate::error::Result;
 use crate::log;
-use crate::members::duplicate_inputs::{
-    self, CallFingerprint, CallIdentityText, CommOpCount, DuplicateInputs, RowFingerprints,
-};
-use crate::output::table::{Lacks, Row};
+use crate::members::duplicate_inputs::{CommOpCount, DuplicateInputs, RowFingerprints};
 use crate::pool;
-use crate::report::account::{Account, LineClass};
+use crate::report::account::Account;
 use crate::source::{CutPlace, Input, InputChunk};
-use memchr::memchr;
 use std::sync::OnceLock;
 
-/// A format that is a record a line.
-pub trait RecordFormat: Clone + Send + Sync {
-    /// Memory that is used again for each record.
-    type Scratch: Default;
-    /// The first record names the others' fields.
-    const HAS_HEADER: bool = false;
-    /// A field in quotes may go on over line ends.
-    const HAS_QUOTES: bool = false;
-
-    /// Records may need what one before them tells.
-    const CARRIES_CONTEXT: bool = false;
-
-    /// The reader of the input `name`, with the header if the format has one.
-    ///
-    /// # Errors
-    /// A field that is needed is missing.
-    fn read_header(header: &[u8], name: &str) -> Result<Self>;
-
-    /// Reads a record, which is not blank, with its line's end if it has one; it has `quotes` or has
-    /// none.
-    ///
-    /// # Errors
-    /// What it lacks.
-    fn read_record(
-        &self,
-        scratch: &mut Self::Scratch,
-        record: &[u8],
-        quotes: bool,
-        take: &mut impl FnMut(&Row<'_>),
-    ) -> Result<(), Lacks>;
-
-    /// True for a record that tells of those after it, up to the next such record. Nothing but its
-    /// own bytes decides that.
-    fn sets_context(_record: &[u8]) -> bool {
-        false
-    }
-
-    /// Reads a record after the last one that tells, which is empty where there is none. While a
-    /// reader lives, what one has told stays where it is.
-    ///
-    /// # Errors
-    /// As [`RecordFormat::read_record`].
-    #[inline]
-    fn read_record_after(
-        &self,
-        scratch: &mut Self::Scratch,
-        _told: &[u8],
-        record: &[u8],
-        quotes: bool,
-        take: &mut impl FnMut(&Row<'_>),
-    ) -> Result<(), Lacks> {
-        self.read_record(scratch, record, quotes, take)
-    }
-
-    /// What records tell beside their calls.
-    fn report_context(_scratch: &mut Self::Scratch, _account: &mut Account) {}
-}
+pub use super::record_format::{RecordFormat, RecordText, RowVisitor};
 
 /// How records are read.
 #[derive(Debug, Clone, Copy)]
@@ -96,23 +38,8 @@ impl From<&log::Options> for Options {
     }
 }
 
-/// What a stage keeps of a chunk of records.
-pub trait RowVisitor {
-    /// The next row.
-    fn visit_row(&mut self, row: &Row<'_>);
-}
-
-/// Bytes that are read together.
-const RECORD_CHUNK_BYTES: usize = 1 << 20;
-
-/// The longest record that is read: those that are written have a few hundred bytes, and a quote
-/// that is never closed must not fill the memory.
-const MAX_RECORD_BYTES: usize = 1 << 20;
-
-const LACKS_SHORT_ROW: Lacks = "a row of at most 1 MiB";
-
-/// Gives what a stage keeps of each chunk to `sink`, in the order of the file. In the account is
-/// whether another input before it has calls of it.
+/// Gives what a stage keeps of each chunk to `sink`, in the order of the file. The account also has
+/// earlier inputs with the same calls.
 ///
 /// # Errors
 /// The input cannot be read, a needed column is missing, a damaged row under `--strict`, the sink's
@@ -136,7 +63,7 @@ pub(in crate::formats) fn read_records<L: RecordFormat, R: RowVisitor + Send>(
     )
 }
 
-/// The same by chunks of about so many bytes.
+/// Reads records in chunks of about `chunk` bytes.
 fn read_by_chunks<L: RecordFormat, R: RowVisitor + Send>(
     input: &Input,
     chunk: usize,
@@ -154,7 +81,7 @@ fn read_by_chunks<L: RecordFormat, R: RowVisitor + Send>(
         true => None,
         false => Some(L::read_header(b"", &name)?),
     };
-    // Until the format is known, and something of the rows.
+    // The first chunks, until the header is read.
     for chunk in chunks.by_ref() {
         let chunk = chunk?;
         let walked = all.walk_chunk(&mut format, &chunk, new())?;
@@ -173,21 +100,14 @@ fn read_by_chunks<L: RecordFormat, R: RowVisitor + Send>(
         note(all.twice);
         let ahead = |chunk: Result<InputChunk>| {
             let chunk = chunk?;
-            let state = RecordChunkStart {
-                open: Vec::new(),
-                told: &[],
-                prints: RowFingerprints::of_part_ahead(first.get().copied()),
-            };
+            let prints = RowFingerprints::of_part_ahead(first.get().copied());
             let (_, rest) = chunk
                 .bytes()
                 .split_at(bytes_before_context::<L>(chunk.bytes()));
-            let walked = walk_lines(
-                &mut Some(format.clone()),
-                (&chunk, rest),
-                &name,
-                state,
-                new(),
-            )?;
+            let mut format = Some(format.clone());
+            let reader = RowRecordReader::new(&mut format, &name, &[], prints, new());
+            let mut walked = reader.walk_lines(rest, Vec::new())?;
+            walked.end_chunk(&chunk);
             chunk.check_unchanged()?;
             Ok((chunk, walked))
         };
@@ -204,7 +124,7 @@ fn read_by_chunks<L: RecordFormat, R: RowVisitor + Send>(
                     walked = all.walk_chunk(&mut Some(format.clone()), &chunk, new())?;
                 } else if let before @ 1.. = bytes_before_context::<L>(chunk.bytes()) {
                     let (before, _) = chunk.bytes().split_at(before);
-                    let before = all.walk_first_lines(&mut Some(format.clone()), before, new())?;
+                    let before = all.walk_lines(&mut Some(format.clone()), before, new())?;
                     progress(before.bytes);
                     all.add_walked(before, &mut sink)?;
                 }
@@ -224,15 +144,15 @@ fn read_by_chunks<L: RecordFormat, R: RowVisitor + Send>(
     all.into_account(input)
 }
 
-/// What is known of an input so far.
+/// The account of an input so far.
 struct RecordAccount<'g> {
     name: &'g str,
     strict: bool,
     account: Account,
     /// A record that is not closed yet.
     open: Vec<u8>,
-    /// The last record that tells.
-    told: Vec<u8>,
+    /// The last record that set a context.
+    context: Vec<u8>,
     twice: &'g mut DuplicateInputs,
 }
 
@@ -243,7 +163,7 @@ impl<'g> RecordAccount<'g> {
             strict,
             account: Account::default(),
             open: Vec::new(),
-            told: Vec::new(),
+            context: Vec::new(),
             twice,
         }
     }
@@ -257,35 +177,27 @@ impl<'g> RecordAccount<'g> {
         Ok(account)
     }
 
-    /// Reads a chunk whose turn it is.
+    /// Reads a chunk in its turn.
     fn walk_chunk<L: RecordFormat, R: RowVisitor>(
         &mut self,
         format: &mut Option<L>,
         chunk: &InputChunk,
         rows: R,
     ) -> Result<WalkedRecords<R>> {
-        let state = RecordChunkStart {
-            open: std::mem::take(&mut self.open),
-            told: &self.told,
-            prints: self.twice.row_fingerprints_so_far(),
-        };
-        walk_lines(format, (chunk, chunk.bytes()), self.name, state, rows)
+        let mut walked = self.walk_lines(format, chunk.bytes(), rows)?;
+        walked.end_chunk(chunk);
+        Ok(walked)
     }
 
-    /// Reads the first lines of a chunk whose turn it is, which no record of its own tells of.
-    fn walk_first_lines<L: RecordFormat, R: RowVisitor>(
+    /// Reads lines in their turn.
+    fn walk_lines<L: RecordFormat, R: RowVisitor>(
         &mut self,
         format: &mut Option<L>,
         bytes: &[u8],
         rows: R,
     ) -> Result<WalkedRecords<R>> {
-        let prints = self.twice.row_fingerprints_so_far();
-        let mut reader = RowRecordReader::new(format, self.name, &self.told, prints, rows);
-        let open = reader.read_lines(bytes, Vec::new())?;
-        let mut walked = reader.finish();
-        walked.bytes = bytes.len() as u64;
-        walked.open = open;
-        Ok(walked)
+        let open = std::mem::take(&mut self.open);
+        self.begin_reading(format, rows).walk_lines(bytes, open)
     }
 
     /// Reads the records that were never closed: each line by itself, so that one cut row does not
@@ -295,20 +207,24 @@ impl<'g> RecordAccount<'g> {
         format: &mut Option<L>,
         rows: R,
     ) -> Result<WalkedRecords<R>> {
-        let mut reader = RowRecordReader::new(
-            format,
-            self.name,
-            &self.told,
-            self.twice.row_fingerprints_so_far(),
-            rows,
-        );
-        reader.read_one_by_one(&mut self.open)?;
+        let mut open = std::mem::take(&mut self.open);
+        let mut reader = self.begin_reading(format, rows);
+        reader.read_one_by_one(&mut open)?;
         let mut walked = reader.finish();
         walked.account.is_open = self.account.is_open;
         Ok(walked)
     }
 
-    /// Adds what follows.
+    fn begin_reading<'r, L: RecordFormat, R: RowVisitor>(
+        &'r self,
+        format: &'r mut Option<L>,
+        rows: R,
+    ) -> RowRecordReader<'r, L, R> {
+        let prints = self.twice.row_fingerprints_so_far();
+        RowRecordReader::new(format, self.name, &self.context, prints, rows)
+    }
+
+    /// Adds the next part of the input.
     fn add_walked<R>(
         &mut self,
         walked: WalkedRecords<R>,
@@ -317,227 +233,14 @@ impl<'g> RecordAccount<'g> {
         self.account.merge(&walked.account);
         self.twice.add_rows(walked.prints);
         self.open = walked.open;
-        if let Some(told) = walked.told {
-            self.told = told;
+        if let Some(context) = walked.context {
+            self.context = context;
         }
         if self.strict {
             log::first_damage_error(self.name, &self.account)?;
         }
         sink(walked.rows)
     }
-}
-
-/// What a chunk is read after.
-struct RecordChunkStart<'s> {
-    open: Vec<u8>,
-    told: &'s [u8],
-    prints: RowFingerprints,
-}
-
-/// What a chunk holds.
-struct WalkedRecords<R> {
-    rows: R,
-    prints: RowFingerprints,
-    account: Account,
-    /// Its last record, if that is not closed.
-    open: Vec<u8>,
-    /// Its last record that tells.
-    told: Option<Vec<u8>>,
-    bytes: u64,
-}
-
-/// Reads the lines of a chunk, or its last ones.
-fn walk_lines<L: RecordFormat, R: RowVisitor>(
-    format: &mut Option<L>,
-    (chunk, bytes): (&InputChunk, &[u8]),
-    name: &str,
-    state: RecordChunkStart<'_>,
-    rows: R,
-) -> Result<WalkedRecords<R>> {
-    let mut reader = RowRecordReader::new(format, name, state.told, state.prints, rows);
-    let open = reader.read_lines(bytes, state.open)?;
-    let mut walked = reader.finish();
-    let is_open = chunk.bytes().last().is_some_and(|&b| b != b'\n');
-    walked.account.is_open = is_open && chunk.dropped == 0;
-    walked.account.dropped += chunk.dropped;
-    walked.bytes = bytes.len() as u64 + chunk.dropped;
-    walked.open = open;
-    Ok(walked)
-}
-
-/// How many of these bytes are lines before the first that tells.
-fn bytes_before_context<L: RecordFormat>(bytes: &[u8]) -> usize {
-    if !L::CARRIES_CONTEXT {
-        return 0;
-    }
-    let before = split_lines(bytes).take_while(|line| !L::sets_context(line));
-    before.map(<[u8]>::len).sum()
-}
-
-/// Reads record after record.
-struct RowRecordReader<'r, L: RecordFormat, R> {
-    name: &'r str,
-    /// Once the header was read, if there is one.
-    format: &'r mut Option<L>,
-    scratch: L::Scratch,
-    /// The last record that tells.
-    told: &'r [u8],
-    walked: WalkedRecords<R>,
-}
-
-impl<'r, L: RecordFormat, R: RowVisitor> RowRecordReader<'r, L, R> {
-    fn new(
-        format: &'r mut Option<L>,
-        name: &'r str,
-        told: &'r [u8],
-        prints: RowFingerprints,
-        rows: R,
-    ) -> Self {
-        RowRecordReader {
-            name,
-            told,
-            format,
-            scratch: L::Scratch::default(),
-            walked: WalkedRecords {
-                rows,
-                prints,
-                account: Account::default(),
-                open: Vec::new(),
-                told: None,
-                bytes: 0,
-            },
-        }
-    }
-
-    /// What it read.
-    fn finish(mut self) -> WalkedRecords<R> {
-        L::report_context(&mut self.scratch, &mut self.walked.account);
-        self.walked.told = (!self.told.is_empty()).then(|| self.told.to_vec());
-        self.walked
-    }
-
-    /// Reads the records of whole lines; the first begins with what is `open`. Gives what is open at
-    /// the end.
-    fn read_lines(&mut self, bytes: &'r [u8], mut open: Vec<u8>) -> Result<Vec<u8>> {
-        // Few tables have quotes at all.
-        let quotes = L::HAS_QUOTES && memchr(b'"', bytes).is_some();
-        for line in split_lines(bytes) {
-            if L::CARRIES_CONTEXT && L::sets_context(line) {
-                self.told = line;
-            }
-            let turns = quotes && has_open_quote(line);
-            if open.is_empty() && !turns {
-                self.count_record(line, quotes)?;
-                continue;
-            }
-            if open.len() + line.len() > MAX_RECORD_BYTES {
-                self.read_one_by_one(&mut open)?;
-                self.count_record(line, true)?;
-                continue;
-            }
-            // The first line opened a field, the next one with a quote too many closes it.
-            let closes = turns && !open.is_empty();
-            open.extend_from_slice(line);
-            if closes {
-                self.count_record(&open, true)?;
-                open.clear();
-            }
-        }
-        Ok(open)
-    }
-
-    fn read_one_by_one(&mut self, open: &mut Vec<u8>) -> Result<()> {
-        split_lines(open).try_for_each(|line| self.count_record(line, true))?;
-        open.clear();
-        Ok(())
-    }
-
-    /// Counts a record, with its lines' ends, and passes it on.
-    fn count_record(&mut self, text: &[u8], quotes: bool) -> Result<()> {
-        let WalkedRecords {
-            rows,
-            prints,
-            account,
-            ..
-        } = &mut self.walked;
-        let lines = match quotes && L::HAS_QUOTES {
-            true => split_lines(text).count(),
-            false => 1,
-        };
-        let count =
-            |account: &mut Account, class| (0..lines).for_each(|_| account.count_line(class));
-        if text.trim_ascii().is_empty() {
-            count(account, LineClass::Foreign);
-            return Ok(());
-        }
-        let is_long = trim_line_end(text).len() > MAX_RECORD_BYTES;
-        let Some(format) = self.format else {
-            let header = if is_long { b"" } else { text };
-            *self.format = Some(L::read_header(header, self.name)?);
-            count(account, LineClass::Foreign);
-            return Ok(());
-        };
-        let mut has_rows = false;
-        let take = &mut |row: &Row<'_>| {
-            has_rows = true;
-            account.count_row(row.calls, row.datatype);
-            prints.add_row(row.step, (row.comm, row.op_count), || call_print(row));
-            rows.visit_row(row);
-        };
-        let row = match is_long {
-            true => Err(LACKS_SHORT_ROW),
-            false => format.read_record_after(&mut self.scratch, self.told, text, quotes, take),
-        };
-        match row {
-            Ok(()) if has_rows => count(account, LineClass::Call),
-            Ok(()) => count(account, LineClass::Other),
-            Err(what) => {
-                account.add_damage_place(account.lines, 0, what, text);
-                count(account, LineClass::Damaged);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Who made a row's call, and by what the call is known again: by the same as its line. `None` where
-/// the row represents several calls, or lacks a column.
-fn call_print(row: &Row<'_>) -> Option<(u64, CallFingerprint)> {
-    let call = CallIdentityText {
-        op: row.op,
-        op_count: row.op_count?,
-        count: row.count?,
-        datatype: row.datatype?.0,
-        comm: row.comm?,
-        stream: row.stream?,
-    };
-    let who = duplicate_inputs::nonzero_hash((row.host, row.pid?));
-    (row.calls == 1).then(|| (who, CallFingerprint::of_call_text(&call)))
-}
-
-/// The lines of `bytes`, with their ends.
-fn split_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        let end = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
-        let (line, behind) = rest.split_at(end);
-        rest = behind;
-        (!line.is_empty()).then_some(line)
-    })
-}
-
-/// A record without the ends of its last line.
-pub(in crate::formats) fn trim_line_end(record: &[u8]) -> &[u8] {
-    let mut record = record;
-    while let [rest @ .., b'\n' | b'\r'] = record {
-        record = rest;
-    }
-    record
-}
-
-/// True where a quoted field is not closed in `text`.
-fn has_open_quote(text: &[u8]) -> bool {
-    memchr::memchr_iter(b'"', text).count() % 2 == 1
 }
 
 #[cfg(test)]
@@ -547,6 +250,7 @@ mod tests {
     use crate::formats::inspector::{InspectorFormat, tests as inspector};
     use crate::formats::rows::{CsvCallTable, JsonlCallTable};
     use crate::log::mend::blocks::BLOCK_REJOINER;
+    use crate::output::table::Row;
     use crate::source::{self, InputName};
     use proptest::prelude::*;
 
@@ -567,8 +271,7 @@ mod tests {
         }
     }
 
-    /// The rows of a text that is read by chunks of so many bytes, the account, and by what the
-    /// text is known again.
+    /// Reads a text in chunks of `chunk` bytes: its rows, the account, and its fingerprints.
     fn read_as<L: RecordFormat>(
         text: &[u8],
         chunk: usize,
@@ -700,44 +403,5 @@ mod tests {
             (3, 4, 1)
         );
         assert_eq!(account.places[0].line, 5);
-    }
-
-    #[test]
-    fn a_quote_that_is_not_closed_keeps_a_record_open() {
-        assert_eq!(
-            split_lines(b"a\nb").collect::<Vec<_>>(),
-            [&b"a\n"[..], b"b"]
-        );
-        assert!(has_open_quote(b"a,\"b\n") && !has_open_quote(b"a,\"b\nc\",d\n"));
-    }
-
-    const CALL: &str = "h:1:2 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x7e2f40000000 recvbuff \
-                        0x7e2f48000000 count 64 datatype 7 op 0 root 0 comm 0x55d0a0000000 \
-                        [nranks=2] stream 0x5581d0c30001";
-
-    #[test]
-    fn a_row_is_known_by_the_line_that_it_comes_from() {
-        let row = Row {
-            op: b"AllReduce",
-            op_count: Some(0),
-            count: Some(64),
-            datatype: Some(crate::grammar::values::Datatype(7)),
-            comm: Some(0x55d0_a000_0000),
-            stream: Some(0x5581_d0c3_0001),
-            calls: 1,
-            pid: Some(1),
-            ..Row::default()
-        };
-        let known = duplicate_inputs::fingerprint_call_line(format!("{CALL}\r\nmore").as_bytes());
-        assert_eq!(call_print(&row).map(|(_, print)| print), Some(known));
-        assert_eq!(call_print(&Row { calls: 2, ..row }), None);
-        assert_ne!(
-            duplicate_inputs::fingerprint_call_line(CALL.as_bytes()),
-            duplicate_inputs::fingerprint_call_line(CALL.replace("64", "65").as_bytes())
-        );
-        assert_eq!(
-            duplicate_inputs::fingerprint_call_line(b"h:1:2 [0] NCCL INFO NET/IB"),
-            CallFingerprint::default()
-        );
     }
 }

@@ -1,9 +1,11 @@
-//! The call table as an input, as CSV or as JSON lines: which columns a table has, and how a field
-//! is read.
+//! The call table as an input, as CSV or as JSON lines: its columns, and how fields are read.
 
 pub(super) mod chain;
+mod limits;
 pub mod lines;
 pub(super) mod ordered;
+mod record_format;
+mod record_reader;
 pub mod table_rows;
 
 use super::{InputFormat, ProbeAnswer, Provides};
@@ -12,10 +14,12 @@ use crate::grammar::token::bytes_equal_to;
 use crate::output::table::{
     COLUMNS, Column, JsonRow, Lacks, NO_JSON_ROW, Readable, Row, Source, TEXTS, Timing,
 };
-use lines::{RecordFormat, trim_line_end};
+use limits::MAX_PLAIN_FIELDS;
 use memchr::{memchr, memmem};
+use record_format::{RecordFormat, RecordText};
+use record_reader::trim_line_end;
 
-/// What each row of a call table tells.
+/// The parts that a call table provides.
 const TABLE_PROVIDES: Provides = Provides::CALLS
     .and(Provides::STEPS)
     .and(Provides::DURATIONS);
@@ -27,7 +31,7 @@ pub(super) const CSV: InputFormat = InputFormat {
     tells: TABLE_PROVIDES,
     probe: |head| {
         let line = head.first_line();
-        // No list of names is made of a log's line: there may be 10,000 logs.
+        // The comma is checked first: it spares 10,000 logs a list of names.
         ProbeAnswer::yes_or_no(line.contains(&b',') && is_header(line))
     },
 };
@@ -43,7 +47,7 @@ pub(super) const JSONL: InputFormat = InputFormat {
     },
 };
 
-/// True where most names of a line are columns of the call table.
+/// Returns true if most names of a line are columns of the call table.
 fn is_header(line: &[u8]) -> bool {
     let is_column = |name: &&&[u8]| COLUMNS.iter().any(|c| c.as_bytes() == **name);
     let names: Vec<&[u8]> = line.split(|&b| b == b',').map(unquote).collect();
@@ -74,19 +78,18 @@ impl RecordFormat for CsvCallTable {
     #[inline]
     fn read_record(
         &self,
-        record: &mut csv::ByteRecord,
-        text: &[u8],
-        quotes: bool,
+        fields: &mut csv::ByteRecord,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let CsvCallTable(columns) = self;
+        let (CsvCallTable(columns), text) = (self, record.bytes);
         let line = match columns.ends_in_text {
             true => trim_line_end(text),
             false => trim_line_end(text).trim_ascii_end(),
         };
-        // What is cut in a last line may be a number's end.
+        // A last line without an end may lack digits.
         let is_last = !text.ends_with(b"\n");
-        let has_quotes = quotes && memchr(b'"', line).is_some();
+        let has_quotes = record.may_have_quotes && memchr(b'"', line).is_some();
         let plain = if has_quotes || is_last {
             None
         } else {
@@ -95,24 +98,25 @@ impl RecordFormat for CsvCallTable {
         let row = match plain {
             Some(row) => row,
             None => {
-                read_quoted(line, record);
-                match record.len() < columns.width && is_last {
+                read_quoted(line, fields);
+                match fields.len() < columns.width && is_last {
                     true => Err("the rest of the row"),
-                    false => columns.read_row(|at| record.get(at)),
+                    false => columns.read_row(|at| fields.get(at)),
                 }
             }
         };
-        take_timed_row(row?, take);
+        let (row, timing) = row?;
+        take_timed_row(row, timing, take);
         Ok(())
     }
 }
 
-/// A row, and what is to be its timing.
+/// A row and its timing.
 type TimedTableRow<'r> = Result<(Row<'r>, Timing<'r>), Lacks>;
 
 /// Gives a row with its timing to `take`.
 #[inline(always)]
-fn take_timed_row((row, timing): (Row<'_>, Timing<'_>), take: &mut impl FnMut(&Row<'_>)) {
+fn take_timed_row(row: Row<'_>, timing: Timing<'_>, take: &mut impl FnMut(&Row<'_>)) {
     let timing = (timing != Timing::default()).then_some(timing);
     take(&Row {
         timing: timing.as_ref(),
@@ -134,13 +138,13 @@ impl RecordFormat for JsonlCallTable {
     fn read_record(
         &self,
         (): &mut (),
-        text: &[u8],
-        _quotes: bool,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
         let row: JsonRow<'_> =
-            serde_json::from_slice(text.trim_ascii()).map_err(|_| NO_JSON_ROW)?;
-        take_timed_row(row.row()?, take);
+            serde_json::from_slice(record.bytes.trim_ascii()).map_err(|_| NO_JSON_ROW)?;
+        let (row, timing) = row.row()?;
+        take_timed_row(row, timing, take);
         Ok(())
     }
 }
@@ -187,11 +191,9 @@ impl TableColumns {
         Ok(columns)
     }
 
-    /// The row of a line without quotes, cut at its commas; `None` for one with more fields than
-    /// are looked at here.
+    /// Reads a line without quotes by its commas; `None` if it has too many fields.
     fn read_plain_line<'r>(&self, line: &'r [u8]) -> Option<TimedTableRow<'r>> {
-        const MAX_FIELDS: usize = 32;
-        let mut fields: [&[u8]; MAX_FIELDS] = [b""; MAX_FIELDS];
+        let mut fields: [&[u8]; MAX_PLAIN_FIELDS] = [b""; MAX_PLAIN_FIELDS];
         let mut n = 0;
         let mut from = 0;
         let mut field = |end: usize| {
@@ -250,7 +252,7 @@ impl<'r, G: Fn(usize) -> Option<&'r [u8]>> Source<'r> for RecordFields<'_, G> {
     }
 }
 
-/// The high bit of each byte of a word that is a comma.
+/// Marks the high bit of each byte of a word that is a comma.
 #[inline(always)]
 fn mark_commas(word: u64) -> u64 {
     bytes_equal_to(b',', word)
@@ -309,7 +311,7 @@ mod tests {
         }
     }
 
-    /// What is read of a table, as CSV again.
+    /// Reads a table and writes it as CSV again.
     fn reread<L: RecordFormat>(table: &[u8]) -> (Vec<u8>, Account) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, table).unwrap();
@@ -331,7 +333,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every column's value, whatever it is: as CSV with the columns in any order, as JSON.
+        /// Any value of every column: as CSV with the columns in any order, as JSON.
         #[test]
         fn rows_are_read_as_they_were_written(
             numbers in proptest::collection::vec(any::<u64>(), 1..40),

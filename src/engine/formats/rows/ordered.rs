@@ -1,6 +1,7 @@
-//! Whatever is read in order, by one thread: a document, or lines that mean something only after
-//! those before them. There are few such files, and none is large.
+//! Inputs that one thread reads in order: documents, or lines that depend on those before them. There
+//! are few such files, and none is large.
 
+use super::limits::ROWS_PER_BATCH;
 use crate::error::{Error, Result};
 use crate::formats::lines;
 use crate::formats::lines::RowVisitor;
@@ -11,13 +12,13 @@ use crate::source::Input;
 use std::io::{self, BufRead, Read};
 use std::path::PathBuf;
 
-/// Reads an input from its first byte to its last and gives what it finds to a [`Taking`].
+/// Reads an input from its first byte to its last for a [`RowTaker`].
 ///
 /// # Errors
 /// It cannot be read at all. Damage in it is counted.
 pub(in crate::formats) type OrderedReader = fn(&Input, &mut RowTaker<'_>) -> Result<()>;
 
-/// What takes the calls of an input, and its account.
+/// Takes the calls of an input, and keeps its account.
 pub(in crate::formats) struct RowTaker<'t> {
     /// The account so far.
     pub(in crate::formats) account: Account,
@@ -26,33 +27,30 @@ pub(in crate::formats) struct RowTaker<'t> {
 }
 
 impl RowTaker<'_> {
-    /// A call, or several equal ones.
+    /// Takes a call, or several equal ones.
     ///
     /// # Errors
-    /// That of who takes it.
+    /// Those of the stage that takes it.
     pub(in crate::formats) fn take_row(&mut self, row: &Row<'_>) -> Result<()> {
         self.account.count_row(row.calls, row.datatype);
         (self.take)(row)
     }
 
-    /// A line, or what is counted as one, that is not damaged.
+    /// Counts a line, or a record that counts as one.
     pub(in crate::formats) fn count_line(&mut self, class: LineClass) {
         self.account.count_line(class);
     }
 
-    /// A damaged one.
+    /// Counts a damaged line.
     pub(in crate::formats) fn count_damaged(&mut self, what: Lacks, text: &[u8]) {
         self.account.count_damaged_line(what, text);
     }
 
-    /// So many bytes were read.
+    /// Adds bytes that were read.
     pub(in crate::formats) fn add_progress(&self, bytes: u64) {
         (self.progress)(bytes);
     }
 }
-
-/// Rows that a stage takes together.
-const ROWS_PER_BATCH: u64 = 8192;
 
 /// Gives what a stage keeps of each part of an input to `sink`, in order.
 ///
@@ -99,7 +97,7 @@ pub(in crate::formats) fn refuse_without_calls(input: &Input, _: &mut RowTaker<'
     Err(Error::Content(format!("{}: it has no calls", input.name())))
 }
 
-/// All bytes of a document of at most `most` bytes.
+/// Reads a document of at most `most` bytes.
 ///
 /// # Errors
 /// It cannot be read, or is longer.
@@ -120,8 +118,7 @@ pub(in crate::formats) fn read_whole(input: &Input, most: usize) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// Gives each line to `take`, with its end. Of one of more than `most` bytes only the first are given, and
-/// the rest is passed over.
+/// Gives each line to `take`, with its end. A line of more than `most` bytes is cut to its first 64.
 ///
 /// # Errors
 /// The input cannot be read; those of `take`.
@@ -150,7 +147,7 @@ pub(in crate::formats) fn for_each_line(
     }
 }
 
-/// Passes over what is left of a line.
+/// Skips the rest of a line.
 fn skip_line(reader: &mut dyn BufRead) -> io::Result<()> {
     loop {
         let held = reader.fill_buf()?;

@@ -1,21 +1,21 @@
-//! The call table as text that a stage of this program writes: its rows again, for a stage that is
-//! after it.
+//! The call table that one stage of this program writes, read as rows for another stage.
 
-use crate::formats::lines::RecordFormat;
+use crate::formats::lines::{RecordFormat, RecordText};
 use crate::formats::rows::CsvCallTable;
+use crate::formats::rows::record_reader::has_open_quote;
 use crate::output::table::Row;
 use memchr::{memchr_iter, memrchr};
 use std::io::{self, Write};
 
-/// The reader of a table whose header is read.
+/// The reader of a table after its header.
 struct TableReader {
     csv: CsvCallTable,
     scratch: csv::ByteRecord,
 }
 
-/// Takes the table as it is written, and gives its rows on.
+/// Takes the text of a table, and gives its rows to `take`.
 pub struct TableFeed<F> {
-    /// A row that has not come to its end.
+    /// The beginning of an incomplete row.
     open: Vec<u8>,
     reader: Option<TableReader>,
     take: F,
@@ -46,10 +46,10 @@ impl<F: FnMut(&Row<'_>)> Write for TableFeed<F> {
     }
 }
 
-/// How many of these bytes are whole rows.
+/// Counts the bytes of whole rows.
 fn whole_rows_len(text: &[u8]) -> usize {
     let mut end = text.len();
-    // A field in quotes may go on over line ends.
+    // A quoted field may contain line ends.
     while let Some(at) = text.get(..end).and_then(|text| memrchr(b'\n', text)) {
         if !has_open_quote(&text[..=at]) {
             return at + 1;
@@ -59,22 +59,18 @@ fn whole_rows_len(text: &[u8]) -> usize {
     0
 }
 
-fn has_open_quote(text: &[u8]) -> bool {
-    memchr_iter(b'"', text).count() % 2 == 1
-}
-
 /// Gives the rows of `text`, which are whole, to `take`; the first one is the header.
 fn feed_rows(reader: &mut Option<TableReader>, text: &[u8], take: &mut impl FnMut(&Row<'_>)) {
     let mut rest = text;
     while !rest.is_empty() {
         let mut ends = memchr_iter(b'\n', rest).map(|at| at + 1);
         let end = ends.find(|&end| !has_open_quote(rest.get(..end).unwrap_or(rest)));
-        let (row, behind) = rest.split_at(end.unwrap_or(rest.len()));
-        rest = behind;
+        let (row, after) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = after;
         match reader {
             Some(TableReader { csv, scratch }) => {
-                // What this program writes it can read.
-                let _ = csv.read_record(scratch, row, true, take);
+                // Rows of this program are never damaged.
+                let _ = csv.read_record(scratch, RecordText::from_bytes(row), take);
             }
             None => {
                 let csv = CsvCallTable::read_header(row, "the call table").ok();

@@ -1,8 +1,9 @@
 //! A row of the main log. Versions by their columns: 8 (2023-04, f2c9be9), 10 (2023-07, 55bcd65) and 11
-//! (2024, with `code_line_context`); the header names them, and where it is missing their number does.
+//! (2024, with `code_line_context`). The header names them; without it their number shows the version.
 //! Before that a row was JSON with four members.
 
-use crate::grammar::token::dec_u64;
+use super::limits::MAX_COLUMNS;
+use crate::formats::whole_number::{parse_address, parse_decimal};
 use crate::output::table::Lacks;
 
 /// What a damaged line should have been.
@@ -17,12 +18,12 @@ pub struct SnoopieAccess<'l> {
     pub addr: u64,
     /// The global number of the first thread of the warp: all lanes of a warp have the same.
     pub thread: Option<u64>,
-    /// The device that runs it; of a copy the source.
+    /// The device that runs it; for a copy the source.
     pub running: i64,
-    /// Whose memory it is, as the tool stamped the warp: -1 host memory or not known, 999 pinned memory
-    /// of the host. Of a copy the destination.
+    /// The device with the memory, as the tool stamped the warp: -1 host memory or unknown, 999 pinned
+    /// memory of the host. For a copy the destination.
     pub owner: i64,
-    /// The line of the program, where it is known.
+    /// The line of the program, if known.
     pub line: Option<u64>,
     /// The instruction's number in the table of code lines.
     pub line_index: Option<u64>,
@@ -33,18 +34,18 @@ pub struct SnoopieAccess<'l> {
 }
 
 impl SnoopieAccess<'_> {
-    /// How many bytes it moves: of an instruction by its name, of a copy as it says.
+    /// Returns the bytes that it moves: by the name of an instruction, or by the size of a copy.
     pub fn moved_bytes(&self) -> Option<u64> {
         let (_, width) = super::op::parse_instruction(self.op)?;
         width.or(self.range)
     }
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SnoopieLine<'l> {
     Access(SnoopieAccess<'l>),
-    /// Of the version that wrote JSON: the device, the first byte and how many.
+    /// An allocation, in the version that wrote JSON: device, first address, bytes.
     Range(Option<i64>, u64, u64),
     /// A header, a blank line, or the program's own output beside the JSON.
     Other,
@@ -83,10 +84,7 @@ impl SnoopieField {
     }
 }
 
-/// No version has more columns; one that will may have some more.
-const MAX_COLUMNS: usize = 16;
-
-/// Which column is what.
+/// The fields of the columns, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SnoopieColumns {
     fields: [SnoopieField; MAX_COLUMNS],
@@ -108,7 +106,7 @@ impl SnoopieColumns {
         SnoopieColumns { fields, len: at }
     }
 
-    /// That of a header line.
+    /// Reads the columns of a header line.
     fn from_header(line: &[u8]) -> Option<SnoopieColumns> {
         if !is_header(line) {
             return None;
@@ -134,7 +132,7 @@ const COLUMN_ORDERS: [SnoopieColumns; 3] = [
     ]),
 ];
 
-/// True for a header.
+/// Returns true for a header.
 pub(super) fn is_header(line: &[u8]) -> bool {
     line.starts_with(b"op_code,") && memchr::memmem::find(line, b"mem_dev_id").is_some()
 }
@@ -142,9 +140,9 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 /// Reads the lines of a log in their order.
 #[derive(Debug, Default)]
 pub(super) struct SnoopieReader {
-    /// That of the header, once it was there.
+    /// The columns of the header, after it was read.
     shape: Option<SnoopieColumns>,
-    /// The log is of the version that wrote JSON, beside what the program prints.
+    /// The log is of the version that wrote JSON, among the program's own output.
     is_old: bool,
 }
 
@@ -166,7 +164,7 @@ impl SnoopieReader {
     pub(super) fn read_line<'l>(&mut self, line: &'l [u8]) -> SnoopieLine<'l> {
         let is_whole = line.ends_with(b"\n");
         let line = line.trim_ascii_end();
-        // Once the header is known, a row with more or fewer columns has lost or won a comma.
+        // After the header, a row with another number of columns is damaged.
         let access = match &self.shape {
             Some(shape) => parse_by_columns(shape, line),
             None => parse_row(line),
@@ -197,7 +195,7 @@ fn classify_cut_line(access: SnoopieAccess<'_>, is_whole: bool) -> SnoopieLine<'
     }
 }
 
-/// True for what is left of a row, and for nothing that a tool or a program prints around the log.
+/// Returns true for a part of a row, and false for the output of the tool or program around the log.
 fn looks_like_row(line: &[u8]) -> bool {
     let is_part = |part: &[u8]| memchr::memmem::find(line, part).is_some();
     is_part(b",0x")
@@ -206,7 +204,7 @@ fn looks_like_row(line: &[u8]) -> bool {
             .is_some()
 }
 
-/// A row by the number of its columns.
+/// Reads a row by the number of its columns.
 #[inline]
 pub(super) fn parse_row(line: &[u8]) -> Option<SnoopieAccess<'_>> {
     let commas = memchr::memchr_iter(b',', line).count();
@@ -214,7 +212,7 @@ pub(super) fn parse_row(line: &[u8]) -> Option<SnoopieAccess<'_>> {
     parse_by_columns(shape, line.trim_ascii_end())
 }
 
-/// A row of a shape; every column must be there and be a value of its kind.
+/// Reads a row with these columns; each must be present and have a valid value.
 #[inline]
 fn parse_by_columns<'l>(shape: &SnoopieColumns, line: &'l [u8]) -> Option<SnoopieAccess<'l>> {
     let mut access = SnoopieAccess::default();
@@ -231,14 +229,14 @@ fn parse_by_columns<'l>(shape: &SnoopieColumns, line: &'l [u8]) -> Option<Snoopi
         };
         match shape.fields.get(at)? {
             Op => access.op = parse_name(field)?,
-            Addr => access.addr = parse_hex(field)?,
+            Addr => access.addr = parse_address(field)?,
             Thread => access.thread = parse_known(field)?,
             Running => access.running = parse_signed(field)?,
             Owner => access.owner = parse_signed(field)?,
             LineNumber => access.line = parse_known(field)?,
             LineIndex => access.line_index = parse_known(field)?,
             Context => access.context = parse_known(field)?,
-            Range => access.range = Some(parse_number(field)?),
+            Range => access.range = Some(parse_decimal(field)?),
             Other => {}
         }
     }
@@ -252,18 +250,11 @@ fn parse_name(text: &[u8]) -> Option<&[u8]> {
     (begins && text.len() <= 64 && text.iter().all(is)).then_some(text)
 }
 
-fn parse_number(text: &[u8]) -> Option<u64> {
-    match dec_u64(text) {
-        Ok((b"", n)) => Some(n),
-        _ => None,
-    }
-}
-
 /// A number; -1 is not known.
 fn parse_known(text: &[u8]) -> Option<Option<u64>> {
     match text {
         b"-1" => Some(None),
-        text => parse_number(text).map(Some),
+        text => parse_decimal(text).map(Some),
     }
 }
 
@@ -273,16 +264,8 @@ fn parse_signed(text: &[u8]) -> Option<i64> {
         Some(digits) => (-1, digits),
         None => (1, text),
     };
-    let n = i64::try_from(parse_number(digits)?).ok()?;
+    let n = i64::try_from(parse_decimal(digits)?).ok()?;
     (n <= i64::from(i32::MAX)).then_some(sign * n)
-}
-
-/// `0x00007fa571b00504`.
-pub(super) fn parse_hex(text: &[u8]) -> Option<u64> {
-    match crate::grammar::token::hex_u64(text.strip_prefix(b"0x")?) {
-        Ok((b"", n)) => Some(n),
-        _ => None,
-    }
 }
 
 /// A line of the version that wrote JSON.
@@ -306,8 +289,8 @@ fn parse_json_line(line: &[u8]) -> SnoopieLine<'_> {
     let read = || {
         let op = member("op")?;
         if op == b"mem_alloc" {
-            let start = member("start").and_then(parse_hex)?;
-            let size = member("bytesize").and_then(parse_number)?;
+            let start = member("start").and_then(parse_address)?;
+            let size = member("bytesize").and_then(parse_decimal)?;
             let device = match member("device_id").or_else(|| member("dev_id")) {
                 Some(device) => Some(parse_signed(device)?),
                 None => None,
@@ -316,7 +299,7 @@ fn parse_json_line(line: &[u8]) -> SnoopieLine<'_> {
         }
         Some(SnoopieLine::Access(SnoopieAccess {
             op: parse_name(op)?,
-            addr: member("addr").and_then(parse_hex)?,
+            addr: member("addr").and_then(parse_address)?,
             running: member("running_device_id").and_then(parse_signed)?,
             owner: member("mem_device_id").and_then(parse_signed)?,
             ..SnoopieAccess::default()

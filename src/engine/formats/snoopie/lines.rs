@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::formats::{InputFormat, Provides, lines};
 use crate::output::table::{Lacks, Row};
 
-/// The version that wrote JSON, beside what the program prints.
+/// The version that wrote JSON, among the program's own output.
 pub(in super::super) const OLD_LOG: InputFormat = InputFormat {
     name: "snoopie",
     what: "a log of Snoopie's accesses of 2023",
@@ -14,14 +14,14 @@ pub(in super::super) const OLD_LOG: InputFormat = InputFormat {
     probe: super::probe_old_log,
 };
 
-/// The header that rows come after, and where it lies.
+/// The header of rows, and its address.
 #[derive(Debug, Default)]
 pub(in super::super) struct SnoopieHeader {
     at: (usize, usize),
     reader: access::SnoopieReader,
 }
 
-/// The reader of the lines of all versions: what a program prints beside them is none.
+/// The reader of the lines of all versions; it ignores the program's own output.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct SnoopieFormat;
 
@@ -33,29 +33,17 @@ impl lines::RecordFormat for SnoopieFormat {
         Ok(SnoopieFormat)
     }
 
-    fn read_record(
-        &self,
-        scratch: &mut SnoopieHeader,
-        line: &[u8],
-        quotes: bool,
-        take: &mut impl FnMut(&Row<'_>),
-    ) -> Result<(), Lacks> {
-        self.read_record_after(scratch, b"", line, quotes, take)
-    }
-
     fn sets_context(line: &[u8]) -> bool {
         access::is_header(line)
     }
 
-    fn read_record_after(
+    fn read_record(
         &self,
         scratch: &mut SnoopieHeader,
-        header: &[u8],
-        line: &[u8],
-        _quotes: bool,
+        record: lines::RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        // While a reader lives, a header stays where it is.
+        let header = record.context;
         let at = (header.as_ptr().addr(), header.len());
         if scratch.at != at {
             *scratch = SnoopieHeader {
@@ -63,7 +51,7 @@ impl lines::RecordFormat for SnoopieFormat {
                 reader: access::SnoopieReader::after_header(header),
             };
         }
-        let access = match scratch.reader.read_line(line) {
+        let access = match scratch.reader.read_line(record.bytes) {
             SnoopieLine::Access(access) => access,
             SnoopieLine::Range(..) | SnoopieLine::Other => return Ok(()),
             SnoopieLine::Damaged => return Err(access::EXPECTED_ACCESS),

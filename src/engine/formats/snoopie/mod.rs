@@ -1,17 +1,17 @@
-//! What Snoopie (`src/mem_multigpu`) writes: a row for each address of another GPU's memory that a
-//! kernel loads or stores, and tables beside it of what was allocated where, and which line of the program
-//! an instruction belongs to.
+//! Files of Snoopie (`src/mem_multigpu`): a row for each address of another GPU's memory that a kernel
+//! loads or stores, and tables of allocations and of the program's lines by instruction.
 //!
 //! | | |
 //! |---|---|
 //! | [`access`] | a row of the main log, in each of its versions |
-//! | [`op`] | what the name of an instruction tells: how wide it is, and which way data goes |
+//! | [`op`] | the width and the direction of an instruction, by its name |
 //! | [`tables`] | the tables beside it |
 //! | `lines` | accesses as calls |
 //!
 //! No file has times. The process is only in the files' names: `snoopie_log_4102198.zst`.
 
 pub mod access;
+mod limits;
 mod lines;
 pub mod op;
 pub mod tables;
@@ -24,6 +24,7 @@ use crate::error::Result;
 use crate::report::account::{Account, LineClass};
 use crate::source::{Input, InputName};
 use access::{SnoopieAccess, SnoopieReader};
+use limits::{MAX_SNOOPIE_LINE_BYTES, MAX_SNOOPIE_PROBED_LINES, MAX_TABLE_BYTES};
 use std::io::BufReader;
 use tables::{SnoopieTable, SnoopieTables};
 
@@ -32,7 +33,6 @@ pub(super) const LOG: InputFormat = InputFormat {
     name: "snoopie",
     what: "a log of Snoopie's accesses",
     tells: Provides::CALLS.and(Provides::ACCESSES),
-    // Rows may come before the header.
     probe: |head| {
         let mut lines = head.lines().take(MAX_SNOOPIE_PROBED_LINES);
         let is = |line: &[u8]| access::is_header(line) || access::parse_row(line).is_some();
@@ -48,19 +48,12 @@ pub(super) const TABLE: InputFormat = InputFormat {
     probe: |head| head.probe_recorder(tables::table_of_header(head.first_line()).is_some()),
 };
 
-/// How many lines are looked at.
-const MAX_SNOOPIE_PROBED_LINES: usize = 64;
-/// The longest line that is read: a call stack has some hundred frames of twenty digits.
-const MAX_SNOOPIE_LINE_BYTES: u64 = 1 << 16;
-/// So many bytes of a table are read at most.
-const MAX_TABLE_BYTES: u64 = 1 << 30;
-
-/// What a file is.
+/// The kind of a file.
 #[derive(Debug)]
 pub enum SnoopieFile {
-    /// A main log, whose accesses were given; true where it has a header.
+    /// A main log, after its accesses were given to `take`; true if it has a header.
     Log(Account, bool),
-    /// A table, which was added.
+    /// A table, after it was added.
     Table(Account),
 }
 
@@ -73,7 +66,7 @@ pub fn process_of_name(origin: &InputName) -> Option<u64> {
     process.parse().ok()
 }
 
-/// Reads a file: a main log's accesses are given to `take`, a table is added to `tables`.
+/// Reads a file: gives a main log's accesses to `take`, or adds a table to `tables`.
 ///
 /// # Errors
 /// It cannot be read.
@@ -88,66 +81,55 @@ pub fn read_snoopie(
     };
     let mut account = Account::default();
     let mut reader = BufReader::with_capacity(1 << 18, input.open_unmapped_reader()?);
+    let name = input.name();
     if let Some(kind) = table {
         let mut first = true;
         let mut left = MAX_TABLE_BYTES;
-        let read = ordered::for_each_line(
-            &mut reader,
-            &input.name(),
-            MAX_SNOOPIE_LINE_BYTES,
-            &mut |line| {
-                left = left.saturating_sub(line.len() as u64);
-                let line = line.trim_ascii();
-                if std::mem::take(&mut first) || line.is_empty() {
-                    account.count_line(LineClass::Other);
-                } else if left == 0 || !tables.add_row(kind, line) {
-                    account.count_damaged_line(SnoopieTable::EXPECTED_ROW, line);
-                } else {
-                    account.count_line(LineClass::Other);
-                }
-                Ok(())
-            },
-        );
-        read?;
+        ordered::for_each_line(&mut reader, &name, MAX_SNOOPIE_LINE_BYTES, &mut |line| {
+            left = left.saturating_sub(line.len() as u64);
+            let line = line.trim_ascii();
+            if std::mem::take(&mut first) || line.is_empty() {
+                account.count_line(LineClass::Other);
+            } else if left == 0 || !tables.add_row(kind, line) {
+                account.count_damaged_line(SnoopieTable::EXPECTED_ROW, line);
+            } else {
+                account.count_line(LineClass::Other);
+            }
+            Ok(())
+        })?;
         account.broken = input.unpack_damage();
         return Ok(SnoopieFile::Table(account));
     }
     let mut rows = SnoopieReader::default();
-    let read = ordered::for_each_line(
-        &mut reader,
-        &input.name(),
-        MAX_SNOOPIE_LINE_BYTES,
-        &mut |line| {
-            match rows.read_line(line) {
-                access::SnoopieLine::Access(access) => {
-                    account.calls = account.calls.saturating_add(1);
-                    account.count_line(LineClass::Call);
-                    take(&access);
-                }
-                access::SnoopieLine::Range(device, start, size) => {
-                    tables.add_allocation(device, start, size);
-                    account.count_line(LineClass::Other);
-                }
-                access::SnoopieLine::Other => account.count_line(LineClass::Other),
-                access::SnoopieLine::Damaged => {
-                    account.count_damaged_line(access::EXPECTED_ACCESS, line);
-                }
+    ordered::for_each_line(&mut reader, &name, MAX_SNOOPIE_LINE_BYTES, &mut |line| {
+        match rows.read_line(line) {
+            access::SnoopieLine::Access(access) => {
+                account.calls = account.calls.saturating_add(1);
+                account.count_line(LineClass::Call);
+                take(&access);
             }
-            Ok(())
-        },
-    );
-    read?;
-    // A frame that was never ended is read to where it ends: the tool closes it as it exits.
+            access::SnoopieLine::Range(device, start, size) => {
+                tables.add_allocation(device, start, size);
+                account.count_line(LineClass::Other);
+            }
+            access::SnoopieLine::Other => account.count_line(LineClass::Other),
+            access::SnoopieLine::Damaged => {
+                account.count_damaged_line(access::EXPECTED_ACCESS, line);
+            }
+        }
+        Ok(())
+    })?;
+    // A zstd frame without an end is read as far as it goes: the tool ends it only as it exits.
     account.broken = input.unpack_damage();
     Ok(SnoopieFile::Log(account, rows.has_header()))
 }
 
-/// Whether a line of the version that wrote JSON.
+/// Returns true for a line of the version that wrote JSON.
 fn is_old_line(line: &[u8]) -> bool {
     line.starts_with(b"{\"op\"") && memchr::memmem::find(line, b"\"running_device_id\"").is_some()
 }
 
-/// The answer of the probe of the old version: the tool's banner comes first.
+/// Probes for the version that wrote JSON: the tool's banner comes first.
 fn probe_old_log(head: &InputHead<'_>) -> ProbeAnswer {
     head.probe_recorder(head.lines().any(is_old_line))
 }

@@ -1,14 +1,14 @@
-//! What the name of an instruction tells. The log's `mem_range` is the constant 4 for loads and stores,
-//! however wide they are.
+//! Kind and width of an instruction, by its name. The log's `mem_range` is the constant 4 for loads and
+//! stores of any width.
 
 /// Which way data goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AccessKind {
-    /// From the owner of the memory to who reads it.
+    /// From the owner of the memory to the reader.
     Load,
-    /// From who writes to the owner.
+    /// From the writer to the owner.
     Store,
-    /// A change in the owner's memory, sent to it; what ATOM gives back is as wide and is not counted.
+    /// A change in the owner's memory, sent to it; the value that ATOM returns is as wide and not counted.
     Atomic,
     /// A copy that the host began, from one device to another.
     Copy,
@@ -25,8 +25,8 @@ impl AccessKind {
         }
     }
 
-    /// From whom to whom, of who runs it and whose memory it is. In the row of a copy these are the
-    /// source and the destination.
+    /// Returns the source and the target of the data. In the row of a copy `running` is the source and
+    /// `owner` the target.
     pub fn source_and_target<T>(self, running: T, owner: T) -> (T, T) {
         match self {
             AccessKind::Load => (owner, running),
@@ -35,8 +35,8 @@ impl AccessKind {
     }
 }
 
-/// Kind and width in bytes of an instruction; a copy has no width of its own, and of an instruction that
-/// is none of these nothing is known.
+/// Returns the kind of an instruction and its width in bytes; a copy has no width. `None` if the
+/// instruction is unknown.
 pub fn parse_instruction(name: &[u8]) -> Option<(AccessKind, Option<u64>)> {
     let mut parts = name.split(|&b| b == b'.');
     let first = parts.next()?;
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(of("LDG.E.ENL2.256"), Some((AccessKind::Load, Some(32))));
         assert_eq!(of("LDG.E.512"), Some((AccessKind::Load, None)));
         assert_eq!((of("BAR.SYNC"), of("LDS.U.128")), (None, None));
-        // A load gives the owner's bytes to who reads them.
+        // A load moves the owner's bytes to the device that runs it.
         assert_eq!(
             (
                 AccessKind::Load.source_and_target(1, 0),

@@ -1,19 +1,19 @@
 //! The tables beside the main log. Their rows are read by rules of their own: names have commas and quotes
 //! that are never closed (`"/a/b.py,12`), which a reader of CSV would take for the rows after them too.
 
-use super::access::parse_hex;
-use crate::grammar::token::dec_u64;
+use super::limits::{MAX_STACK_FRAMES, MAX_TABLE_ROWS};
+use crate::formats::whole_number::{parse_address, parse_decimal};
 use crate::output::table::Lacks;
 use rustc_hash::FxHashMap;
 
-/// Which table a file is.
+/// The kind of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SnoopieTable {
     /// `codeline_log`: static instructions with their lines.
     Lines,
     /// `mem_alloc_site_log`: places in the program by address.
     Sites,
-    /// `address_range_log`: what was allocated.
+    /// `address_range_log`: allocations.
     Ranges,
     /// `data_object_log`: data objects, each with the call stack that allocated it.
     Objects,
@@ -27,7 +27,7 @@ impl SnoopieTable {
     pub(super) const EXPECTED_ROW: Lacks = "a row of this table";
 }
 
-/// The table that a header is of.
+/// Returns the table of a header.
 pub(super) fn table_of_header(header: &[u8]) -> Option<SnoopieTable> {
     const HEADERS: [(&[u8], SnoopieTable); 7] = [
         (b"code_line_index, dir_path, file, ", SnoopieTable::Lines),
@@ -76,14 +76,9 @@ pub struct MemoryRange {
     pub size: u64,
     /// The object that was allocated: a key of [`SnoopieTables::objects`].
     pub object: Option<u64>,
-    /// The device whose memory it is.
+    /// The device that has it.
     pub device: Option<i64>,
 }
-
-/// No table has more rows: those that have were not written by the tool.
-const MAX_TABLE_ROWS: usize = 1 << 20;
-/// A call stack has no more frames.
-const MAX_STACK_FRAMES: usize = 1 << 10;
 
 /// The tables of a process.
 #[derive(Debug, Default)]
@@ -103,7 +98,7 @@ pub struct SnoopieTables {
 }
 
 impl SnoopieTables {
-    /// Adds a row; false where it is none.
+    /// Adds a row; returns false if it is none.
     pub(super) fn add_row(&mut self, table: SnoopieTable, row: &[u8]) -> bool {
         match table {
             SnoopieTable::Lines => insert_row(&mut self.lines, parse_code_line(row)),
@@ -120,7 +115,7 @@ impl SnoopieTables {
         }
     }
 
-    /// Memory of which a line of the main log tells.
+    /// Adds an allocation of the main log.
     pub(super) fn add_allocation(&mut self, device: Option<i64>, start: u64, size: u64) {
         if self.ranges.len() < MAX_TABLE_ROWS {
             self.ranges.push(MemoryRange {
@@ -144,19 +139,16 @@ fn insert_row<T>(rows: &mut FxHashMap<u64, T>, row: Option<(u64, T)>) -> bool {
 }
 
 fn parse_number(text: &[u8]) -> Option<u64> {
-    match dec_u64(text.trim_ascii()) {
-        Ok((b"", n)) => Some(n),
-        _ => None,
-    }
+    parse_decimal(text.trim_ascii())
 }
 
-/// What is before the first comma, and what is behind it.
+/// Splits a text at its first comma.
 fn split_first_comma(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = memchr::memchr(b',', text)?;
     Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
-/// What is before the last comma, and what is behind it.
+/// Splits a text at its last comma.
 fn split_last_comma(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = memchr::memrchr(b',', text)?;
     Some((text.get(..at)?, text.get(at + 1..)?))
@@ -211,7 +203,7 @@ fn parse_range(row: &[u8]) -> Option<MemoryRange> {
         None => (1, device),
     };
     Some(MemoryRange {
-        start: parse_hex(start.trim_ascii())?,
+        start: parse_address(start.trim_ascii())?,
         size: parse_number(size)?,
         object: Some(parse_number(object)?),
         device: Some(sign * i64::try_from(parse_number(digits)?).ok()?),
@@ -243,7 +235,7 @@ fn parse_context(row: &[u8]) -> Option<(u64, Vec<u64>)> {
     Some((parse_number(id)?, parse_frames(stack)?))
 }
 
-/// `77<78`; empty where there are none.
+/// `77<78`; may be empty.
 fn parse_frames(stack: &[u8]) -> Option<Vec<u64>> {
     let stack = stack.trim_ascii();
     if stack.is_empty() {

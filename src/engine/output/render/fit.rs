@@ -60,7 +60,7 @@ const DERIVED_COLUMNS: [&str; 82] = [
     "ambiguous",
     "min_channels",
     "max_channels",
-    // The bucket's name has them.
+    // The bucket's name contains both.
     "from_bytes",
     "to_bytes",
     "calls_per_gpu",

@@ -1,9 +1,10 @@
-//! What Alnair's interposer of CUDA (`cuda_interpose.cc` of profiler-hook-lib) writes: a line for each call
-//! (timeline.log), and sums by function that are written anew every 10 ms (metrics.log).
+//! Files of Alnair's interposer of CUDA (`cuda_interpose.cc` of profiler-hook-lib): a line for each call
+//! (timeline.log), and sums by function that are rewritten every 10 ms (metrics.log).
 //!
-//! A call's time is what the host spent in it: an asynchronous copy is enqueued in it, a synchronous one
-//! waits for the GPU before it. It is no copy's duration, so bytes over it are no bandwidth.
+//! A call's time is the host's: an asynchronous copy is only enqueued, a synchronous one waits for
+//! earlier work of the GPU. So bytes divided by it are no bandwidth.
 
+mod limits;
 mod sums;
 mod timeline;
 
@@ -17,6 +18,7 @@ use crate::formats::ordered;
 use crate::formats::{InputFormat, Provides};
 use crate::report::account::{Account, LineClass};
 use crate::source::Input;
+use limits::{MAX_CUDA_LINE_BYTES, MAX_SNAPSHOT_BYTES};
 use std::io::BufReader;
 
 /// metrics.log. It has sums and no calls.
@@ -31,21 +33,16 @@ pub(in crate::formats) const METRICS: InputFormat = InputFormat {
     },
 };
 
-/// What an input has.
+/// The content of an input.
 #[derive(Debug)]
 pub enum CudaInput {
-    /// Calls, which were given.
+    /// A timeline: its calls were given to `take`.
     Calls(Account),
     /// Sums.
     Sums(CudaSnapshot, Account),
 }
 
-/// The longest line that is read.
-const MAX_CUDA_LINE_BYTES: u64 = 1 << 12;
-/// The longest snapshot that is read: there are eleven lines.
-const MAX_SNAPSHOT_BYTES: usize = 1 << 20;
-
-/// Reads a timeline, whose calls are given to `take`, or a snapshot.
+/// Reads a snapshot, or a timeline: gives its calls to `take`.
 ///
 /// # Errors
 /// It cannot be read.
@@ -58,33 +55,27 @@ pub fn read_cuda(input: &Input, take: &mut dyn FnMut(&CudaCall<'_>)) -> Result<C
     let mut account = Account::default();
     if !is_timeline {
         let text = ordered::read_whole(input, MAX_SNAPSHOT_BYTES)?;
-        let mut told = |line: &[u8], is_sound| count_line(&mut account, line, is_sound);
-        let all = sums::parse_snapshot(&text, &mut told);
+        let mut count = |line: &[u8], is_sound| count_line(&mut account, line, is_sound);
+        let all = sums::parse_snapshot(&text, &mut count);
         return Ok(CudaInput::Sums(all, account));
     }
     let mut reader = BufReader::with_capacity(1 << 18, input.open_unmapped_reader()?);
-    ordered::for_each_line(
-        &mut reader,
-        &input.name(),
-        MAX_CUDA_LINE_BYTES,
-        &mut |line| {
-            let call = parse_call(line);
-            if let Some(call) = &call {
+    let name = input.name();
+    ordered::for_each_line(&mut reader, &name, MAX_CUDA_LINE_BYTES, &mut |line| {
+        match parse_call(line) {
+            Some(call) => {
                 account.calls = account.calls.saturating_add(1);
-                take(call);
-            }
-            if call.is_some() {
                 account.count_line(LineClass::Call);
-            } else {
-                count_line(&mut account, line, line.trim_ascii().is_empty());
+                take(&call);
             }
-            Ok(())
-        },
-    )?;
+            None => count_line(&mut account, line, line.trim_ascii().is_empty()),
+        }
+        Ok(())
+    })?;
     Ok(CudaInput::Calls(account))
 }
 
-/// A line that is no call.
+/// Counts a line without a call.
 fn count_line(account: &mut Account, line: &[u8], is_sound: bool) {
     if is_sound {
         account.count_line(LineClass::Other);

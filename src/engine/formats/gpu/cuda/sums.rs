@@ -2,8 +2,10 @@
 //! A line each (`name:cuInit,count:3,burst:4349618`), before ef43322 three lines each, and by the older
 //! interceptor `pid:`, `kernel-cnt:`, `mem-used:`, `token-cnt:`.
 //!
-//! count and burst are 32 bits wide there: burst begins again after 71.6 minutes.
+//! count and burst are 32 bits wide: burst starts again at 0 after 71.6 minutes.
 
+use super::limits::MAX_FUNCTIONS;
+use crate::formats::whole_number::parse_decimal;
 use crate::grammar::token::dec_u64;
 
 /// The sums of a function.
@@ -20,16 +22,13 @@ pub struct CudaFunctionSum {
 pub struct CudaSnapshot {
     /// By function, in the order of the file.
     pub of: Vec<(Box<[u8]>, CudaFunctionSum)>,
-    /// What cuMemAlloc was asked for; a free does not lower it.
+    /// Bytes requested from cuMemAlloc so far; a free does not lower it.
     pub(crate) allocated: Option<u64>,
     /// The process, by the older interceptor.
     pub(crate) pid: Option<i64>,
 }
 
-/// How many functions are kept; the interposer has ten.
-const MAX_FUNCTIONS: usize = 1000;
-
-/// True for a file that begins with these lines.
+/// Returns true for a file that begins with these lines.
 pub(super) fn is_snapshot(first: &[u8], second: Option<&[u8]>) -> bool {
     let second = second.unwrap_or_default();
     let is_pid = parse_number(first, b"pid:-")
@@ -53,10 +52,7 @@ fn is_name(text: &[u8]) -> bool {
 }
 
 fn parse_number(line: &[u8], key: &[u8]) -> Option<u64> {
-    match dec_u64(line.strip_prefix(key)?) {
-        Ok((b"", n)) => Some(n),
-        _ => None,
-    }
+    parse_decimal(line.strip_prefix(key)?)
 }
 
 /// `name:cuInit,count:3,burst:4349618`.
@@ -69,12 +65,12 @@ fn parse_sum(line: &[u8]) -> Option<(&[u8], CudaFunctionSum)> {
     is_name(name).then_some((name, CudaFunctionSum { count, burst_us }))
 }
 
-/// Reads a snapshot; `told` gets each line that is not blank, and whether it is sound.
-pub(crate) fn parse_snapshot(text: &[u8], told: &mut dyn FnMut(&[u8], bool)) -> CudaSnapshot {
+/// Reads a snapshot. Gives `count` each line that is not blank, and whether it is sound.
+pub(crate) fn parse_snapshot(text: &[u8], count: &mut dyn FnMut(&[u8], bool)) -> CudaSnapshot {
     let mut all = CudaSnapshot::default();
     for line in text.split(|&b| b == b'\n').map(<[u8]>::trim_ascii) {
         if !line.is_empty() {
-            told(line, is_token(line) || add_line(&mut all, line));
+            count(line, is_token(line) || add_line(&mut all, line));
         }
     }
     all

@@ -1,8 +1,9 @@
 //! timeline.log, a line a call: `name:cudaMemcpy, start:N, burst:N, bytes:N, kind:N`. Versions before
 //! ef43322 have blanks between fields and no bytes, those before f44d9eb no kind.
 
+use super::limits::MAX_CALL_US;
 use crate::error::Result;
-use crate::formats::lines::RecordFormat;
+use crate::formats::lines::{RecordFormat, RecordText};
 use crate::formats::{InputFormat, Provides};
 use crate::grammar::token::dec_u64;
 use crate::output::table::{Lacks, Row, Timing};
@@ -18,7 +19,7 @@ pub(in crate::formats) const TIMELINE: InputFormat = InputFormat {
     probe: |head| head.probe_recorder(parse_call(head.first_line()).is_some()),
 };
 
-/// From where to where memory is copied (`cudaMemcpyKind`).
+/// The direction of a copy (`cudaMemcpyKind`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemcpyDirection {
     /// From host to host.
@@ -29,7 +30,7 @@ pub enum MemcpyDirection {
     DeviceToHost,
     /// Between GPUs, or inside one.
     DeviceToDevice,
-    /// By the addresses.
+    /// CUDA finds it by the addresses.
     Default,
 }
 
@@ -45,7 +46,7 @@ impl MemcpyDirection {
         }
     }
 
-    /// That of a function of the driver, which prints none.
+    /// Returns the direction by the name of a function of the driver, which prints none.
     fn from_driver_function(name: &[u8]) -> Option<MemcpyDirection> {
         let is = |part: &[u8]| memchr::memmem::find(name, part).is_some();
         match (is(b"H2D"), is(b"D2H")) {
@@ -65,20 +66,16 @@ pub struct CudaCall<'l> {
     pub start_ns: u64,
     /// How long the host was in it, in whole µs as printed.
     pub(crate) burst_us: u64,
-    /// How much it copied or allocated.
+    /// The bytes that it copied or allocated.
     pub bytes: Option<u64>,
-    /// Where a copy went.
+    /// The direction of a copy.
     pub kind: Option<MemcpyDirection>,
 }
 
 impl CudaCall<'_> {
-    /// The longest time that is taken for one: a day. The interposer printed a variable that was never set
-    /// (before a846db5): 140285180914600 µs.
-    const MAX_CALL_US: u64 = 86_400_000_000;
-
-    /// Its time in ns, unless it cannot be one.
+    /// Returns its time in ns, unless it is implausibly long.
     pub fn dur_ns(&self) -> Option<u64> {
-        let us = Some(self.burst_us).filter(|&us| us <= Self::MAX_CALL_US);
+        let us = Some(self.burst_us).filter(|&us| us <= MAX_CALL_US);
         us.and_then(|us| us.checked_mul(1000))
     }
 }
@@ -137,11 +134,10 @@ impl RecordFormat for CudaTimeline {
     fn read_record(
         &self,
         (): &mut (),
-        line: &[u8],
-        _quotes: bool,
+        record: RecordText<'_>,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks> {
-        let call = parse_call(line).ok_or("name:, start:, burst:")?;
+        let call = parse_call(record.bytes).ok_or("name:, start:, burst:")?;
         let timing = Timing {
             start_ns: Some(call.start_ns),
             dur_ns: call.dur_ns(),

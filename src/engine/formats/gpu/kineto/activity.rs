@@ -1,4 +1,4 @@
-//! Events as what the GPUs did and what the program named.
+//! Events as activities of the GPUs and as named ranges.
 
 use super::args::KinetoArgs;
 use super::header::{KinetoHeader, parse_step, plain_text};
@@ -9,14 +9,14 @@ use crate::error::Result;
 use crate::formats::gpu::{ActivityKind, GpuActivity, GpuVisitor, NamedRange, RecorderSession};
 use crate::output::table::Lacks;
 
-/// What an event is, by its category.
+/// The kind of an event, by its category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EventCategory {
     /// A GPU did it.
     Gpu(ActivityKind),
     /// A range that the program named, on the host.
     HostRange,
-    /// The same as the GPU saw it.
+    /// A named range as the GPU ran it.
     GpuRange,
     /// The profiler itself, from its beginning to its end.
     Profiler,
@@ -25,7 +25,7 @@ pub(super) enum EventCategory {
 }
 
 impl EventCategory {
-    /// That of an event. Only what has a duration is something that was done.
+    /// Returns the category of an event. Events without a duration are no activities.
     pub(super) fn from_event(event: &KinetoEvent<'_>) -> EventCategory {
         if event.ph != b"\"X\"" {
             return EventCategory::Other;
@@ -43,7 +43,7 @@ impl EventCategory {
     }
 }
 
-/// When an event began and ended, in ns.
+/// Returns when an event began and ended, in ns.
 pub(super) fn parse_span(event: &KinetoEvent<'_>) -> Result<(i64, i64), Lacks> {
     let start = parse_ns(event.ts).ok_or("a time (ts)")?;
     let took = parse_ns(event.dur)
@@ -52,7 +52,7 @@ pub(super) fn parse_span(event: &KinetoEvent<'_>) -> Result<(i64, i64), Lacks> {
     Ok((start, start.checked_add(took).ok_or("a duration (dur)")?))
 }
 
-/// The GPU of an event: the process that it is shown under, where the arguments do not name it.
+/// Returns the GPU of an event: if the arguments do not name it, it is the event's process.
 pub(super) fn parse_device(event: &KinetoEvent<'_>, args: &KinetoArgs<'_>) -> Result<u32, Lacks> {
     let device = parse_number(args.device).or_else(|| parse_number(event.pid));
     device
@@ -60,7 +60,7 @@ pub(super) fn parse_device(event: &KinetoEvent<'_>, args: &KinetoArgs<'_>) -> Re
         .ok_or("the GPU's number")
 }
 
-/// Gives events to who takes a timeline.
+/// Passes events on to a visitor of GPU timelines.
 pub(super) struct KinetoTimeline<'v> {
     pub(super) visit: &'v mut dyn GpuVisitor,
     pub(super) header: KinetoHeader,
@@ -79,7 +79,7 @@ impl KinetoTimeline<'_> {
         }
     }
 
-    /// Takes an event; true for what a GPU did.
+    /// Takes an event; returns true for an activity of a GPU.
     pub(super) fn take_event(&mut self, event: &KinetoEvent<'_>) -> Result<Result<bool, Lacks>> {
         let what = EventCategory::from_event(event);
         if what == EventCategory::Other {
@@ -106,7 +106,7 @@ impl KinetoTimeline<'_> {
                     } else {
                         &name
                     },
-                    // One process writes a trace. Its number is told by other events.
+                    // One process writes a trace; events of the GPU have the GPU's number as pid.
                     pid: None,
                     device,
                     stream: parse_number(args.stream).or_else(|| parse_number(event.tid)),

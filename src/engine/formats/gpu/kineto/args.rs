@@ -1,4 +1,4 @@
-//! What the arguments of an event say of a collective, as PyTorch tells its profiler
+//! The arguments of an event, among them those of a collective, which PyTorch passes to its profiler
 //! (`torch/csrc/profiler/util.cpp`, versions 2.1 to 2.11).
 
 use super::header::KinetoHeader;
@@ -6,7 +6,7 @@ use super::json::{JsonCursor, parse_number, text_of_value};
 use crate::formats::flight::{self, FlightOp};
 use crate::grammar::values::Datatype;
 
-/// The arguments that are looked at, as they are written; empty where there is none.
+/// The arguments that are read, as they are written; empty if missing.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct KinetoArgs<'b> {
     pub(super) device: &'b [u8],
@@ -35,7 +35,7 @@ pub(super) struct KinetoArgs<'b> {
 }
 
 impl<'b> KinetoArgs<'b> {
-    /// The arguments of an event, whose bytes are an object, or nothing.
+    /// Reads the bytes of an object, or of nothing.
     pub(super) fn parse(args: &'b [u8]) -> KinetoArgs<'b> {
         let mut of = KinetoArgs::default();
         let mut cursor = JsonCursor::new(args, 0);
@@ -71,12 +71,12 @@ impl<'b> KinetoArgs<'b> {
         of
     }
 
-    /// True where they are those of a collective.
+    /// Returns true if they describe a collective.
     pub(super) fn has_collective(&self) -> bool {
         !self.name.is_empty()
     }
 
-    /// What the call is, for the process of this header; `None` for what is no call of NCCL, as `wait`.
+    /// Reads the call, for the process of this header; `None` if it is no call of NCCL, as `wait`.
     pub(super) fn parse_call(&self, header: &KinetoHeader) -> Option<KinetoCallArgs> {
         let name = text_of_value(self.name)?;
         let name = std::str::from_utf8(&name).ok()?;
@@ -114,7 +114,7 @@ impl<'b> KinetoArgs<'b> {
                 .and_then(place)
         };
         let root = match kind {
-            // In the record of a call `Rank` is its root or peer.
+            // In the record of a call `Rank` is the root or peer.
             KinetoCallKind::Collective("Broadcast" | "Reduce" | "Gather" | "Scatter") => said,
             KinetoCallKind::Send => peer(self.target).or(said),
             KinetoCallKind::Recv => peer(self.source).or(said),
@@ -150,7 +150,7 @@ impl<'b> KinetoArgs<'b> {
             .and_then(flight::find_datatype)
     }
 
-    /// What each rank is sent and sends: the tensors are split by rows of one size.
+    /// Counts the elements to and from each rank: tensors are split into rows of one size.
     fn parse_parts(&self, nranks: Option<u32>) -> Option<Box<[(u64, u64)]>> {
         let n = usize::try_from(nranks?).ok()?;
         let elements = |parts: &[u8], all: &[u8]| -> Option<Vec<u64>> {
@@ -171,7 +171,7 @@ impl<'b> KinetoArgs<'b> {
         Some(sent.into_iter().zip(received).collect())
     }
 
-    /// The count that NCCL is given, the type, and what limits them.
+    /// Returns the count that NCCL gets, the type, and how far both are known.
     fn count_elements(
         &self,
         kind: &KinetoCallKind,
@@ -183,7 +183,7 @@ impl<'b> KinetoArgs<'b> {
         let known =
             |count: Option<u64>, limit| (count, datatype.filter(|_| count.is_some()), limit);
         match kind {
-            // An AllReduce of one element, whose type depends on the version.
+            // An AllReduce of one element; its type depends on the version.
             _ if name == "barrier" => (Some(1), None, SizeLimit::Barrier),
             KinetoCallKind::Recv => known(received, SizeLimit::None),
             KinetoCallKind::Collective("ReduceScatter" | "Scatter")
@@ -201,7 +201,7 @@ impl<'b> KinetoArgs<'b> {
                     (Some(sent), Some(n)) if is_even && sent % n == 0 => {
                         known(Some(sent / n), SizeLimit::Parts)
                     }
-                    // Parts of different sizes are no count of NCCL's.
+                    // NCCL has no single count for parts of different sizes.
                     _ => (sent, None, SizeLimit::Uneven),
                 }
             }
@@ -211,7 +211,7 @@ impl<'b> KinetoArgs<'b> {
     }
 }
 
-/// What a call is to NCCL.
+/// The operation of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum KinetoCallKind {
     /// A collective, as NCCL names it.
@@ -233,13 +233,13 @@ impl KinetoCallKind {
     }
 }
 
-/// What limits what is known of the sizes.
+/// How far the sizes of a call are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum SizeLimit {
     None,
-    /// One tensor, which is taken to be parted equally, as PyTorch does without split sizes.
+    /// One tensor, assumed to be split equally, as PyTorch does without split sizes.
     Parts,
-    /// Parts of different sizes, which are not told.
+    /// Parts of different sizes, which are unknown.
     Uneven,
     /// Parts of different sizes: a Send and a Recv for each rank.
     Sends,
@@ -248,7 +248,7 @@ pub(super) enum SizeLimit {
     Barrier,
 }
 
-/// What a call passed.
+/// The arguments of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct KinetoCallArgs {
     pub(super) kind: KinetoCallKind,
@@ -260,21 +260,21 @@ pub(super) struct KinetoCallArgs {
     pub(super) root: Option<u32>,
     /// The name of the process group.
     pub(super) group: Box<[u8]>,
-    /// What the program calls it.
+    /// The program's name for it.
     pub(super) desc: Box<[u8]>,
     /// PyTorch's number of the call, from 0.
     pub(super) seq: Option<u64>,
-    /// Of [`Limit::Sends`]: the elements to and from each rank.
+    /// Of [`SizeLimit::Sends`]: the elements to and from each rank.
     pub(super) parts: Box<[(u64, u64)]>,
 }
 
-/// A list of numbers, or a text that is one: `"[0, 1]"`. `None` where it is abridged: `[0, 1, ...]`.
+/// Reads a list of numbers, or a text with one: `"[0, 1]"`. `None` if it is abridged: `[0, 1, ...]`.
 fn parse_list(value: &[u8]) -> Option<Vec<i64>> {
     let inner = text_of_value(value);
     serde_json::from_slice(inner.as_deref().unwrap_or(value)).ok()
 }
 
-/// True where the parts of a tensor are equal, as far as is told: none are told where they are.
+/// Returns true if the parts of a tensor are equal: a trace then leaves them out or lists equal ones.
 fn is_even(parts: &[u8]) -> bool {
     if parts.is_empty() {
         return true;

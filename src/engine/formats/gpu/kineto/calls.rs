@@ -1,7 +1,7 @@
-//! The collectives of a trace as rows of the call table: what the host recorded of a call
+//! The collectives of a trace as rows of the call table: the host's record of a call
 //! (`record_param_comms`), joined by its `External id` to the kernel that it launched.
 //!
-//! A trace has neither in order, and the kernel of a call may come before its record, so that calls are
+//! A trace has neither in order, and a kernel may come before the record of its call, so calls are
 //! held until the end: 48 bytes a record and a kernel. Few events are calls.
 
 use super::args::{KinetoCallArgs, KinetoCallKind, SizeLimit};
@@ -21,14 +21,14 @@ pub(super) struct HostRecord {
     pub(super) seq: Option<u64>,
 }
 
-/// A kernel that has the arguments of a call, or is one of NCCL by its name.
+/// A kernel with the arguments of a call, or with NCCL in its name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KinetoKernel {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) device: u32,
     pub(super) external: Option<u64>,
-    /// Its own arguments', where it has them.
+    /// The number of its arguments, if it has them.
     pub(super) shape: Option<u32>,
     pub(super) seq: Option<u64>,
 }
@@ -55,12 +55,12 @@ struct KinetoCall {
     order: i64,
     record: Option<HostRecord>,
     device: Option<u32>,
-    /// Of all its kernels: from, to, and how many there are.
+    /// The first start and the last end of its kernels, and their number.
     ran: Option<(i64, i64, u32)>,
 }
 
 impl KinetoCalls {
-    /// What a call passed, by number, and its own sequence number.
+    /// Returns the number of a call's arguments, and the call's sequence number.
     pub(super) fn intern_args(&mut self, mut passed: KinetoCallArgs) -> (u32, Option<u64>) {
         let seq = passed.seq.take();
         let next = u32::try_from(self.shapes.len()).unwrap_or(u32::MAX);
@@ -132,7 +132,7 @@ impl KinetoCalls {
         calls
     }
 
-    /// Hands over the rows, with starts in ns since 1970 where `utc` is what to add to the trace's.
+    /// Hands over the rows, with starts in ns since 1970 if `utc`, the ns to add to the trace's, is known.
     pub(super) fn emit_rows(mut self, utc: Option<i64>, taking: &mut RowTaker<'_>) -> Result<()> {
         let calls = self.join_kernels();
         self.steps.sort_unstable();
@@ -177,14 +177,14 @@ impl KinetoCalls {
                 taking.take_row(&row)?;
                 continue;
             }
-            // The time is that of all of them.
+            // The time is that of the whole AlltoAll.
             let timing = Timing {
                 dur_ns: None,
                 ..timing
             };
             for (peer, (sent, received)) in (0..).zip(&passed.parts) {
                 for (op, count) in [("Send", *sent), ("Recv", *received)] {
-                    // PyTorch leaves out what is empty.
+                    // PyTorch leaves out empty parts.
                     if count > 0 {
                         taking.take_row(&Row {
                             op: op.as_bytes(),
@@ -201,7 +201,7 @@ impl KinetoCalls {
         Ok(())
     }
 
-    /// The step that the host was in at that time. Steps do not overlap.
+    /// Returns the step that the host was in at that time. Steps do not overlap.
     fn find_step(&self, at: i64) -> Option<u64> {
         let before = self.steps.partition_point(|(from, ..)| *from <= at);
         let (_, to, step) = self.steps.get(before.checked_sub(1)?)?;
@@ -209,7 +209,7 @@ impl KinetoCalls {
     }
 }
 
-/// What limits what is known of a call's times and sizes.
+/// Describes how far a call's times and sizes are known.
 fn describe_quality(call: &KinetoCall, passed: &KinetoCallArgs) -> String {
     let times = match call.ran {
         Some((_, _, 1)) => "kernel on the GPU".to_owned(),

@@ -1,4 +1,4 @@
-//! What a trace says of itself, before and behind its events.
+//! The members of a trace before and after its events.
 
 use super::json::text_of_value;
 use rustc_hash::FxHashMap;
@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) struct KinetoHeader {
     /// Kineto's own: `schemaVersion` or `deviceProperties`, which no other tracer writes.
     pub(super) is_kineto: bool,
-    /// What to add to times to have ns since 1970: `baseTimeNanoseconds`, since PyTorch 2.4.
+    /// The ns to add to times for ns since 1970: `baseTimeNanoseconds`, since PyTorch 2.4.
     pub(super) base: Option<i64>,
     /// `distributedInfo`: the rank of the process in the job.
     pub(super) rank: Option<u32>,
@@ -20,9 +20,9 @@ pub(super) struct KinetoHeader {
 /// A process group.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KinetoGroup {
-    /// What the program calls it; empty where that is not told.
+    /// The program's name for it; empty if unknown.
     pub(super) desc: Box<[u8]>,
-    /// Its members' ranks in the job, where they are told.
+    /// Its members' ranks in the job, if known.
     pub(super) ranks: Option<Vec<i64>>,
 }
 
@@ -71,16 +71,16 @@ impl KinetoHeader {
         }
     }
 
-    /// What to add to times to have ns since 1970, of a trace with a time `at`. Before PyTorch 2.4
-    /// times were since 1970 themselves, which those of a clock since the start of the machine are
-    /// not: these are below 10^18 ns, or 31 years.
+    /// Returns the ns to add to times for ns since 1970, in a trace with a time `at`. Before PyTorch
+    /// 2.4 times are ns since 1970 already, unless they are below 10^18 ns (31 years): then they
+    /// count from the start of the machine.
     pub(super) fn utc_offset(&self, at: Option<i64>) -> Option<i64> {
         let is_unix = |at: i64| self.is_kineto && at > 1_000_000_000_000_000_000;
         self.base.or(at.filter(|&at| is_unix(at)).map(|_| 0))
     }
 }
 
-/// The number of a step, of `ProfilerStep#7`.
+/// Reads the number of a step: `ProfilerStep#7`.
 pub(super) fn parse_step(name: &[u8]) -> Option<u64> {
     let number = name.strip_prefix(b"ProfilerStep#")?;
     super::json::parse_number(number)

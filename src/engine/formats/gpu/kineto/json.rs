@@ -1,21 +1,19 @@
-//! JSON in a buffer that may end anywhere: its values are passed over and checked, none is built.
+//! JSON in a buffer that may end anywhere: values are passed over and checked, none is built.
 //!
-//! Lenient where writers of traces are: a number may be NaN, Infinity or inf, and a string may have
-//! control characters, but no line end. Whoever needs a value reads it from its bytes.
+//! Lenient as writers of traces are: a number may be NaN, Infinity or inf, and a string may have
+//! control characters, but no line end. Callers read a value from its bytes.
 
+use super::limits::MAX_JSON_DEPTH;
 use crate::grammar::token::bytes_equal_to;
 
-/// Why a value could not be passed.
+/// The reason why a value could not be passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonStop {
-    /// The bytes end in it.
+    /// The bytes end inside the value.
     More,
-    /// It is no JSON, from this byte on.
+    /// The bytes are no JSON from this one on.
     Bad(usize),
 }
-
-/// The deepest nesting that is followed.
-const MAX_JSON_DEPTH: u32 = 127;
 
 /// A place in bytes that are JSON from there on, if they are not damaged.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +55,7 @@ impl<'b> JsonCursor<'b> {
         }
     }
 
-    /// Passes a string; what is between its quotes, as it is written.
+    /// Passes a string; returns the bytes between its quotes, as they are written.
     #[inline]
     pub(super) fn pass_string(&mut self) -> Result<&'b [u8], JsonStop> {
         self.expect(b'"')?;
@@ -99,7 +97,7 @@ impl<'b> JsonCursor<'b> {
         }
     }
 
-    /// Passes a value of any kind; its bytes.
+    /// Passes a value of any kind; returns its bytes.
     pub(super) fn pass_value(&mut self) -> Result<&'b [u8], JsonStop> {
         let byte = self.next_byte()?;
         let from = self.at;
@@ -113,7 +111,7 @@ impl<'b> JsonCursor<'b> {
 
     /// Passes an object or a list.
     fn pass_nested(&mut self) -> Result<(), JsonStop> {
-        // A bit for each level, of which the lowest is the innermost: 1 is an object.
+        // A bit for each level, the lowest for the innermost: 1 is an object.
         let (mut levels, mut depth) = (0_u128, 0);
         loop {
             // A value begins.
@@ -190,8 +188,7 @@ impl<'b> JsonCursor<'b> {
     }
 }
 
-/// How many bytes are before the first that may end a string, or all: a quote, a backslash, or a line
-/// end, which none has.
+/// Counts the bytes before the first that may end a string: a quote, a backslash, or a line end.
 #[inline(always)]
 fn count_plain_bytes(bytes: &[u8]) -> usize {
     let mut at = 0;
@@ -211,14 +208,14 @@ fn count_plain_bytes(bytes: &[u8]) -> usize {
     at + plain.count()
 }
 
-/// What a value's bytes are as a text: without its quotes and escapes. `None` for what is no string.
+/// Returns a string without its quotes and escapes; `None` for any other value.
 pub(super) fn text_of_value(value: &[u8]) -> Option<std::borrow::Cow<'_, [u8]>> {
     let inner = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     Some(unescape(inner))
 }
 
-/// What is between a string's quotes, without escapes. What is no UTF-8, or escaped in a way that JSON
-/// does not have, stays as it is written.
+/// Resolves the escapes of the bytes between a string's quotes. If they are no UTF-8, or an escape is
+/// not JSON's, they stay as they are written.
 pub(super) fn unescape(inner: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     if memchr::memchr(b'\\', inner).is_none() {
         return inner.into();
@@ -291,7 +288,7 @@ mod tests {
     }
 
     proptest! {
-        /// What serde_json writes ends where it ends, is cut before, and is told member by member.
+        /// A document of serde_json passes whole, is incomplete before its end, and gives its members.
         #[test]
         fn what_is_json_is_passed(value in json(), pretty: bool, cut in 0.0..1.0_f64) {
             let text = match pretty {
@@ -304,14 +301,14 @@ mod tests {
             prop_assert_eq!(JsonCursor::new(&text.as_bytes()[..at], 0).pass_value(), Err(JsonStop::More));
             // Numbers are not read back to the last digit.
             if let Value::Object(map) = &serde_json::from_str(&text).unwrap() {
-                let mut told = serde_json::Map::new();
+                let mut found = serde_json::Map::new();
                 let mut cursor = JsonCursor::new(text.as_bytes(), 0);
                 let members = cursor.pass_members(|key, value| {
                     let key = String::from_utf8(unescape(key).into_owned()).unwrap();
-                    told.insert(key, serde_json::from_slice(value).unwrap());
+                    found.insert(key, serde_json::from_slice(value).unwrap());
                 });
                 prop_assert_eq!((members, cursor.at), (Ok(()), text.len()));
-                prop_assert_eq!(&told, map);
+                prop_assert_eq!(&found, map);
             }
         }
 

@@ -1,4 +1,4 @@
-//! Traces of torch.profiler: what its library Kineto writes in Chrome's format, a file a rank.
+//! Traces of torch.profiler, which its library Kineto writes in Chrome's format, a file a rank.
 //!
 //! A trace is an object with a header and the list `traceEvents`, or only that list. Its events are in no
 //! order that can be relied on. In the account an event is a line, and so is the header.
@@ -8,6 +8,7 @@ mod args;
 mod calls;
 mod header;
 mod json;
+mod limits;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -52,7 +53,7 @@ pub(in crate::formats) const FORMAT: InputFormat = InputFormat {
     },
 };
 
-/// True for an object with the keys that every event has.
+/// Returns true for an object with the keys that every event has.
 fn is_event(text: &[u8]) -> bool {
     let event = &text[..memchr::memchr(b'}', text).unwrap_or(text.len())];
     let has = |key: &[u8]| memmem::find(event, key).is_some();
@@ -69,26 +70,21 @@ pub(in crate::formats) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -
         taking,
     };
     let end = walk_trace(input, &mut found)?;
-    let KinetoCollectives {
-        calls,
-        header,
-        first,
-        has_events,
-        taking,
-    } = found;
-    taking.count_line(LineClass::Other);
+    found.taking.count_line(LineClass::Other);
     if end.is_cut {
-        taking.count_damaged("more of the trace, which is cut", b"");
+        let lacks = "more of the trace, which is cut";
+        found.taking.count_damaged(lacks, b"");
     }
-    check_is_torch(input, &header, has_events)?;
-    taking.account.unrecorded.is_recorded = true;
-    calls.emit_rows(header.utc_offset(first), taking)
+    check_is_torch(input, &found.header, found.has_events)?;
+    found.taking.account.unrecorded.is_recorded = true;
+    let utc = found.header.utc_offset(found.first);
+    found.calls.emit_rows(utc, found.taking)
 }
 
-/// Reads what the GPUs did, and hands it to `visit`; the account of the events.
+/// Gives the GPUs' activities to `visit`; returns the account of the events.
 ///
 /// # Errors
-/// The input cannot be read, or is another program's trace; what `visit` says.
+/// The input cannot be read, or is another program's trace; those of `visit`.
 pub(crate) fn read_timeline(input: &Input, visit: &mut dyn GpuVisitor) -> Result<Account> {
     let mut found = KinetoActivities {
         timeline: KinetoTimeline::new(visit),
@@ -97,13 +93,8 @@ pub(crate) fn read_timeline(input: &Input, visit: &mut dyn GpuVisitor) -> Result
         gpu: 0,
     };
     let end = walk_trace(input, &mut found)?;
-    let KinetoActivities {
-        mut timeline,
-        mut account,
-        has_events,
-        gpu,
-    } = found;
-    check_is_torch(input, &timeline.header, has_events)?;
+    let (mut timeline, mut account) = (found.timeline, found.account);
+    check_is_torch(input, &timeline.header, found.has_events)?;
     timeline.finish();
     account.count_line(LineClass::Other);
     if end.is_cut {
@@ -115,7 +106,7 @@ pub(crate) fn read_timeline(input: &Input, visit: &mut dyn GpuVisitor) -> Result
         timeline.visit.add_note(&text);
         account.count_damaged_line("more of the trace, which is cut", b"");
     }
-    if gpu == 0 {
+    if found.gpu == 0 {
         timeline.visit.add_note(
             "the trace has no activity of a GPU: torch.profiler records them with \
              ProfilerActivity.CUDA",
@@ -145,7 +136,7 @@ fn check_is_torch(input: &Input, header: &KinetoHeader, has_events: bool) -> Res
     }
 }
 
-/// True for an event that only torch.profiler writes: in a bare list there is nothing else to tell it by.
+/// Returns true for an event that only torch.profiler writes: a bare list has no other mark of it.
 fn is_torch_event(event: &KinetoEvent<'_>, what: EventCategory) -> bool {
     const TORCH_EVENT_NAMES: [&[u8]; 4] = [
         b"\"cpu_op\"",
@@ -156,7 +147,7 @@ fn is_torch_event(event: &KinetoEvent<'_>, what: EventCategory) -> bool {
     what != EventCategory::Other || TORCH_EVENT_NAMES.contains(&event.cat)
 }
 
-/// Takes what the GPUs did.
+/// Takes the GPUs' activities.
 struct KinetoActivities<'v> {
     timeline: KinetoTimeline<'v>,
     account: Account,
@@ -204,11 +195,11 @@ struct KinetoCollectives<'c, 't> {
     taking: &'c mut RowTaker<'t>,
 }
 
-/// What the host records of a call.
+/// The name of the host's record of a call.
 const HOST_RECORD_NAME: &[u8] = b"\"record_param_comms\"";
 
 impl KinetoCollectives<'_, '_> {
-    /// Takes an event; what it is.
+    /// Takes an event; returns its class.
     fn take_call_event(
         &mut self,
         event: &KinetoEvent<'_>,
@@ -250,7 +241,7 @@ impl KinetoCollectives<'_, '_> {
             shape,
             seq,
         });
-        // Where a group of calls launched it, it has the arguments of none.
+        // A kernel that a group of calls launched has no arguments.
         Ok(if shape.is_some() {
             LineClass::Call
         } else {

@@ -1,20 +1,15 @@
-//! The events of a trace, one after the other, from a stream of bytes: what is held is a block, and
-//! an event that is larger.
+//! The events of a trace, one after the other, from a stream of bytes. Only a block is held, or one
+//! larger event.
 //!
-//! An event is a whole object or it is none: every byte of it is checked. Where that fails, it is
-//! damaged, and the next one begins where an object has a key that events begin with.
+//! Every byte of an event is checked. After a damaged event, the next one begins at an object with a
+//! first key of events.
 
 use super::json::{JsonCursor, JsonStop};
+use super::limits::{KINETO_BLOCK_BYTES, MAX_EVENT_BYTES, MAX_KEY_BYTES};
 use crate::error::Result;
 use std::io::{self, Read};
 
-/// Bytes that are read together.
-const KINETO_BLOCK_BYTES: usize = 1 << 20;
-
-/// The longest event that is read, and the longest member of the header: most have some hundred bytes.
-const MAX_EVENT_BYTES: usize = 16 << 20;
-
-/// An event. Values are as they are written, and empty where there is none.
+/// An event. Values are as they are written, and empty if missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct KinetoEvent<'b> {
     /// Kind: `"X"` has a duration.
@@ -23,9 +18,9 @@ pub(super) struct KinetoEvent<'b> {
     pub(super) cat: &'b [u8],
     /// Name.
     pub(super) name: &'b [u8],
-    /// Process; of what a GPU did its number.
+    /// Process; for an activity of a GPU the GPU's number.
     pub(super) pid: &'b [u8],
-    /// Thread; of what a GPU did the stream.
+    /// Thread; for an activity of a GPU the stream.
     pub(super) tid: &'b [u8],
     /// µs.
     pub(super) ts: &'b [u8],
@@ -62,10 +57,10 @@ pub(super) trait KinetoVisitor {
     /// What ends the reading.
     fn visit_event(&mut self, event: &KinetoEvent<'_>) -> Result<()>;
 
-    /// Something that is damaged, of which this is the beginning.
+    /// Something damaged, with its first bytes.
     fn visit_damaged(&mut self, what: &'static str, text: &[u8]);
 
-    /// So many more bytes were read.
+    /// Adds bytes that were read.
     fn progress(&mut self, bytes: u64);
 }
 
@@ -91,18 +86,18 @@ enum KinetoScanState {
     Over,
 }
 
-/// What the next bytes are.
+/// The next part of a trace.
 enum KinetoScanStep<'b> {
     Member(&'b [u8], &'b [u8]),
     Event(KinetoEvent<'b>),
-    /// No value; the state may be another.
+    /// A bracket or a comma, and the state after it.
     Mark(KinetoScanState),
 }
 
 /// Reads a trace.
 ///
 /// # Errors
-/// It cannot be read; what `take` says.
+/// It cannot be read; those of `take`.
 pub(super) fn scan_trace(
     reader: &mut dyn Read,
     take: &mut dyn KinetoVisitor,
@@ -110,7 +105,7 @@ pub(super) fn scan_trace(
     scan_by_blocks(reader, KINETO_BLOCK_BYTES, take)
 }
 
-/// The same by blocks of so many bytes.
+/// Reads a trace in blocks of `block` bytes.
 pub(super) fn scan_by_blocks(
     reader: &mut dyn Read,
     block: usize,
@@ -168,7 +163,7 @@ pub(super) fn scan_by_blocks(
             Err(cause) => return Ok(Err(cause)),
             Ok(found) => !found,
         };
-        // What goes on to the end, and swallowed no event, is cut.
+        // An incomplete event that runs to the end, with no event inside it, is a cut.
         is_cut = is_end && is_last;
         if !is_cut {
             take.visit_damaged("a whole event", &text);
@@ -184,15 +179,15 @@ pub(super) fn scan_by_blocks(
     }))
 }
 
-/// True where a trace may end in that state.
+/// Returns true if a trace may end in that state.
 fn may_end(state: KinetoScanState, is_list: bool, held: &HeldBytes<'_>) -> bool {
     let rest = held.bytes.get(held.at..).unwrap_or_default();
-    // Of a list the end may be left out.
+    // A bare list may lack its closing bracket.
     rest.iter().all(|b| b.is_ascii_whitespace() || *b == b',')
         && (state == KinetoScanState::Over || is_list && state == KinetoScanState::Events)
 }
 
-/// What the bytes from `at` on are, and where it ends.
+/// Reads the part that begins at `at`; returns it and its end.
 fn next_step(
     state: KinetoScanState,
     bytes: &[u8],
@@ -227,7 +222,7 @@ fn next_step(
     }
 }
 
-/// True where a list is of events, whatever its key became.
+/// Returns true for a list of events, even if its key is damaged.
 fn is_events(mut list: JsonCursor<'_>) -> Result<bool, JsonStop> {
     list.at += 1;
     if list.next_byte()? != b'{' {
@@ -240,28 +235,28 @@ fn is_events(mut list: JsonCursor<'_>) -> Result<bool, JsonStop> {
     }
 }
 
-/// What is held of a stream.
+/// The bytes of a stream that are held.
 struct HeldBytes<'r> {
     reader: &'r mut dyn Read,
     block: usize,
     bytes: Vec<u8>,
-    /// What is before this was taken.
+    /// Bytes before this were taken.
     at: usize,
-    /// Bytes before those.
+    /// Bytes of the stream before the held ones.
     before: u64,
-    /// The last of them that is no blank.
+    /// The last of the bytes before that is no blank.
     last: Option<u8>,
 }
 
 impl HeldBytes<'_> {
-    /// Reads on: how many bytes there were, 0 at the end.
+    /// Reads on; returns the number of bytes, 0 at the end.
     fn read_more(&mut self) -> io::Result<usize> {
         let taken = self.at.min(self.bytes.len());
         self.before += taken as u64;
         self.last = last_non_blank(&self.bytes[..taken]).or(self.last);
         self.bytes.drain(..taken);
         self.at = 0;
-        // What is large is not parsed again for each block.
+        // Doubles the buffer, so that a large event is parsed only a few times.
         let most = self.block.max(self.bytes.len());
         let from = self.bytes.len();
         self.bytes.resize(from + most, 0);
@@ -281,10 +276,8 @@ impl HeldBytes<'_> {
         result
     }
 
-    /// Goes to the next object that looks like an event; false where there is none.
+    /// Goes to the next object that looks like an event; returns false if there is none.
     fn resume_at_event(&mut self, take: &mut dyn KinetoVisitor) -> io::Result<bool> {
-        /// A key and the blanks around it.
-        const MAX_KEY_BYTES: usize = 256;
         loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
             let found = memchr::memchr_iter(b'{', rest).map(|at| at + self.at);
@@ -298,7 +291,7 @@ impl HeldBytes<'_> {
                     None => break,
                 }
             }
-            // What may be its beginning stays.
+            // The beginning of an event may be here: it stays.
             self.at = self.at.max(self.bytes.len().saturating_sub(MAX_KEY_BYTES));
             match self.read_more()? {
                 0 => return Ok(false),
@@ -308,8 +301,8 @@ impl HeldBytes<'_> {
     }
 }
 
-/// Whether an event begins at the `{` there: it is nobody's value, and its first key is one of an
-/// event. `None` where the bytes do not tell.
+/// Returns true if an event begins at the `{` there: it is not the value of a key, and its first key
+/// is one of an event. `None` if more bytes decide.
 fn event_begins(bytes: &[u8], at: usize, before: Option<u8>) -> Option<bool> {
     if last_non_blank(bytes.get(..at)?).or(before) == Some(b':') {
         return Some(false);

@@ -1,4 +1,4 @@
-//! A real trace in every form, what is damaged in it, and what is no trace of torch.profiler.
+//! A real trace in every form, its damage, and traces of other programs.
 
 use super::scan::{self, KinetoEvent, KinetoVisitor};
 use super::*;
@@ -23,7 +23,7 @@ static TRACE: LazyLock<String> = LazyLock::new(|| {
     text
 });
 
-/// The same with one of 40 events.
+/// The sample with one of 40 events.
 static SHORT: LazyLock<String> = LazyLock::new(|| {
     let (header, rest) = TRACE.split_once("\"traceEvents\": [\n").unwrap();
     let (events, end) = rest.rsplit_once("\n  ],\n").unwrap();
@@ -231,7 +231,7 @@ fn every_form_of_a_trace_gives_the_same() {
         );
         assert_eq!((account.damaged, all.session), (0, whole.session.clone()));
     }
-    // A bare list, whose end may be left out.
+    // A bare list, which may lack its end.
     for text in [compact.as_str(), compact.trim_end_matches(']')] {
         let (all, account) = read_all(text.as_bytes()).unwrap();
         assert_eq!(
@@ -364,7 +364,7 @@ fn the_trace_of_another_program_is_refused() {
     assert!(rows(text.as_bytes()).is_err());
 }
 
-/// Keys of the events of a text, told by a scan in blocks.
+/// Returns the keys of a text's events, by a scan in blocks.
 fn scanned(text: &[u8], block: usize) -> (Vec<String>, u64, bool) {
     #[derive(Default)]
     struct Keep(Vec<String>, u64);

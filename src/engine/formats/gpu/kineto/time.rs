@@ -1,7 +1,7 @@
-//! Times of a trace: µs, as decimal numbers with a fraction, which are whole ns exactly.
+//! Times of a trace: µs, as decimal numbers with a fraction, converted to ns exactly.
 
-/// The ns of so many µs, to the nearest: `4449896540446.311`, `17`, `1.5e3`. `None` for what is no
-/// number, or too large.
+/// Converts µs to the nearest ns: `4449896540446.311`, `17`, `1.5e3`. `None` if the text is no number
+/// or too large.
 pub(super) fn parse_ns(text: &[u8]) -> Option<i64> {
     let (negative, rest) = match text.strip_prefix(b"-") {
         Some(rest) => (true, rest),
@@ -20,7 +20,7 @@ pub(super) fn parse_ns(text: &[u8]) -> Option<i64> {
     if whole.is_empty() || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
         return None;
     }
-    // So many digits are before the point, once these are ns.
+    // The digits before the point of the number in ns.
     let kept = i32::try_from(whole.len())
         .ok()?
         .checked_add(exponent)?

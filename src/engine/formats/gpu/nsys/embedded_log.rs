@@ -1,15 +1,15 @@
-//! What the job printed: Nsight Systems keeps the output of the process that it started, and with it that of
-//! its children. Under NCCL_DEBUG=INFO it is the job's log.
+//! The output of the job: Nsight Systems keeps that of the process that it started and of its
+//! children. Under NCCL_DEBUG=INFO it is the job's log.
 
 use super::export::NsysExport;
 use super::text;
-use super::timeline::NVTX_PUSH_POP;
+use super::timeline::NvtxEventKind;
 use crate::error::{Error, Result};
 use crate::source::{self, Input};
 use std::fs::File;
 use std::io::{self, Read, Write};
 
-/// The log that lies inside the export of an input. `None` where there is none, and, if `unless_calls`, where
+/// Extracts the log inside the export of an input. `None` if there is none; with `unless_calls` also if
 /// the export has calls of its own or the log has nothing of NCCL.
 ///
 /// # Errors
@@ -54,7 +54,7 @@ pub(crate) fn extract_log(input: &Input, unless_calls: bool) -> Result<Option<In
     input.open_inner_log(&file, broken).map(Some)
 }
 
-/// True where the export has ranges of NCCL's.
+/// Returns true if the export has ranges of NCCL.
 fn has_calls(export: &NsysExport) -> bool {
     export.any_row(
         "NVTX_EVENTS",
@@ -63,12 +63,13 @@ fn has_calls(export: &NsysExport) -> bool {
             let long = fields.int(2).filter(|_| fields.bytes(1).is_none());
             let long = long.map(|id| export.text_by_id(id));
             let text = fields.bytes(1).or(long.as_deref()).unwrap_or_default();
-            fields.int(0) == Some(NVTX_PUSH_POP) && text::parse_function(text).is_some()
+            NvtxEventKind::from_field(fields, 0) == Some(NvtxEventKind::PushPop)
+                && text::parse_function(text).is_some()
         },
     )
 }
 
-/// What was copied.
+/// Facts about the copied text.
 #[derive(Debug, Default)]
 struct CopiedLog {
     bytes: u64,
@@ -78,7 +79,7 @@ struct CopiedLog {
 }
 
 impl CopiedLog {
-    /// Copies a stream's text, whose lines are its own.
+    /// Copies a stream's text; it begins on a new line.
     fn copy_stream(&mut self, text: &mut dyn Read, file: &mut File) -> io::Result<()> {
         let mut block = vec![0; 1 << 16];
         let mut is_first = true;
@@ -86,7 +87,7 @@ impl CopiedLog {
             // A damaged page ends it.
             let n = source::fill_buffer(text, &mut block).unwrap_or(0);
             let part = block.get(..n).unwrap_or_default();
-            // No output begins so: a number of a text that is wrong may lead to an environment.
+            // Output has no NUL: a wrong text number may lead to an environment.
             if n == 0 || (is_first && part.contains(&0)) {
                 return Ok(());
             }

@@ -1,6 +1,7 @@
-//! An export as a database: which tables and columns it has, and their rows. Nothing is written beside
-//! the file, and a damaged database is read as far as it goes.
+//! An export as a database: its tables, columns and rows. Nothing is written beside the file, and a
+//! damaged database is read as far as possible.
 
+use super::limits::MAX_FIELD_BYTES;
 use crate::error::{Error, Result};
 use crate::report::account::Account;
 use crate::source::{self, Input, UnpackDamage};
@@ -14,11 +15,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// How every SQLite database begins.
+/// The first bytes of every SQLite database.
 pub(crate) const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
-
-/// The longest text or blob of a row that is read. The log inside is read in pieces.
-const MAX_FIELD_BYTES: i32 = 16 << 20;
 
 /// An open export.
 pub(super) struct NsysExport {
@@ -27,9 +25,9 @@ pub(super) struct NsysExport {
     pub(super) name: String,
     /// The tables, by name, and their columns.
     tables: FxHashMap<String, Vec<String>>,
-    /// More rows than that do not fit into the file.
+    /// An upper bound of the rows that fit into the file.
     most: u64,
-    /// What could not be read, as far as is known.
+    /// Descriptions of what could not be read.
     lacks: RefCell<Vec<String>>,
     strings: RefCell<FxHashMap<i64, Rc<[u8]>>>,
 }
@@ -40,7 +38,7 @@ impl std::fmt::Debug for NsysExport {
     }
 }
 
-/// The fields of a row, in the order that was asked for.
+/// The fields of a row, in the order of the query's columns.
 pub(super) struct ExportFields<'r, 's>(&'r rusqlite::Row<'s>);
 
 impl ExportFields<'_, '_> {
@@ -52,7 +50,7 @@ impl ExportFields<'_, '_> {
         }
     }
 
-    /// One that is not negative.
+    /// A whole number that is not negative.
     pub(super) fn number(&self, at: usize) -> Option<u64> {
         self.int(at).and_then(|n| u64::try_from(n).ok())
     }
@@ -94,7 +92,7 @@ impl NsysExport {
         }
         let size = DatabaseSize::read_size(path);
         let opened = open_database(path, size.is_cut());
-        // The open database keeps the copy: its name goes as soon as it is read.
+        // The open database keeps the copy's bytes after its name is removed.
         let read = opened.and_then(|db| list_tables(&db).map(|tables| (db, tables)));
         let (db, tables) = read.map_err(|why| {
             let why = match size.is_cut() {
@@ -129,18 +127,18 @@ impl NsysExport {
         })
     }
 
-    /// True where the export has that table.
+    /// Returns true if the export has that table.
     pub(super) fn has_table(&self, table: &str) -> bool {
         self.tables.contains_key(table)
     }
 
-    /// True where that table has that column.
+    /// Returns true if that table has that column.
     pub(super) fn has_column(&self, table: &str, column: &str) -> bool {
         let columns = self.tables.get(table);
         columns.is_some_and(|columns| columns.iter().any(|known| known == column))
     }
 
-    /// True where a table is one of Nsight Systems'.
+    /// Returns true if a table is one of Nsight Systems.
     pub(super) fn is_nsys(&self) -> bool {
         let begins = |table: &String| {
             ["TARGET_INFO_", "CUPTI_", "NVTX_"]
@@ -150,12 +148,11 @@ impl NsysExport {
         self.tables.keys().any(begins)
     }
 
-    /// Hands each row of a table to `each`, with these columns; one that the table lacks is not known.
-    /// Gives the number of rows. A table that is not there has none; where one cannot be read on, that
-    /// is noted.
+    /// Hands each row of a table to `each`, with these columns; a column that the table lacks is NULL.
+    /// Returns the number of rows, 0 for a missing table. If a row cannot be read, notes that and stops.
     ///
     /// # Errors
-    /// That of `each`.
+    /// Those of `each`.
     pub(super) fn for_each_row(
         &self,
         table: &str,
@@ -189,7 +186,7 @@ impl NsysExport {
         Ok(count)
     }
 
-    /// True where `is` holds of a row of a table.
+    /// Returns true if `is` holds for a row of a table.
     pub(super) fn any_row(
         &self,
         table: &str,
@@ -206,7 +203,7 @@ impl NsysExport {
         matches!(found, Some(Ok(false))) && rows < self.most
     }
 
-    /// What selects these columns of a table, if it is there.
+    /// Builds the query of these columns, if the table exists.
     fn build_select(&self, table: &str, columns: &[&str]) -> Option<String> {
         let column = |name: &&str| match self.has_column(table, name) {
             true => format!("\"{name}\""),
@@ -217,7 +214,7 @@ impl NsysExport {
         self.has_table(table).then(sql)
     }
 
-    /// Goes through the rows of a query while `each` says so; whether it reached the end.
+    /// Goes through the rows of a query while `each` returns true; returns true at the end.
     fn run_query(
         &self,
         sql: &str,
@@ -233,7 +230,7 @@ impl NsysExport {
         Ok(true)
     }
 
-    /// The text with that number, which some event has. Other texts are never looked at: the
+    /// Returns the text with that number, which an event names. Other texts are never read: the
     /// environment of the processes is among them.
     pub(super) fn text_by_id(&self, id: i64) -> Rc<[u8]> {
         if let Some(known) = self.strings.borrow().get(&id) {
@@ -269,7 +266,7 @@ impl NsysExport {
         None
     }
 
-    /// A text in pieces: it may be a log.
+    /// Opens a text to be read in pieces: it may be a log.
     pub(super) fn open_long_text(&self, id: i64) -> Option<impl Read + '_> {
         let blob = self.db.blob_open("main", "StringIds", "value", id, true);
         blob.ok()
@@ -280,7 +277,7 @@ impl NsysExport {
         self.lacks.borrow_mut().push(text);
     }
 
-    /// What could not be read, in one sentence.
+    /// Returns all that could not be read as one sentence.
     pub(super) fn describe_damage(&self) -> Option<UnpackDamage> {
         let lacks = self.lacks.borrow();
         (!lacks.is_empty()).then(|| UnpackDamage {
@@ -289,7 +286,7 @@ impl NsysExport {
         })
     }
 
-    /// Puts what could not be read into an account.
+    /// Moves the descriptions of damage into an account.
     pub(super) fn add_to_account(&self, account: &mut Account) {
         for text in self.lacks.borrow_mut().drain(..) {
             account.count_damaged_line(text, b"");
@@ -297,7 +294,7 @@ impl NsysExport {
     }
 }
 
-/// True for a file that begins as a database.
+/// Returns true for a file that begins as a database.
 fn is_database(path: &Path) -> bool {
     let mut head = [0; SQLITE_MAGIC.len()];
     let is_file = path.metadata().is_ok_and(|meta| meta.is_file());
@@ -305,7 +302,7 @@ fn is_database(path: &Path) -> bool {
     is_file && read().is_ok_and(|n| n == SQLITE_MAGIC.len()) && head == SQLITE_MAGIC
 }
 
-/// True where SQLite has a journal of the file that is not empty.
+/// Returns true if SQLite has a journal of the file that is not empty.
 fn has_journal(path: &Path) -> bool {
     ["-journal", "-wal"].iter().any(|end| {
         let mut beside = path.as_os_str().to_owned();
@@ -330,7 +327,7 @@ fn copy_input(input: &Input) -> Result<tempfile::NamedTempFile> {
     Ok(file)
 }
 
-/// How many bytes a database has, and has by its own words.
+/// The bytes that a database has, and those that its header declares.
 #[derive(Debug, Clone, Copy, Default)]
 struct DatabaseSize {
     is: u64,
@@ -353,7 +350,7 @@ impl DatabaseSize {
             [0, 1] => 1 << 16,
             [high, low] => u64::from(high) << 8 | u64::from(low),
         };
-        // The number of pages holds only where the two counters agree.
+        // The number of pages is valid only if the two counters agree.
         let says = match read {
             Ok(100) if word(24) == word(92) => page * word(28),
             _ => is,
@@ -366,7 +363,7 @@ impl DatabaseSize {
     }
 }
 
-/// Opens a database that nobody changes: no lock, no journal, nothing beside it.
+/// Opens a database that no process changes: without a lock or a journal.
 fn open_database(path: &Path, is_cut: bool) -> rusqlite::Result<Connection> {
     use std::fmt::Write;
     use std::os::unix::ffi::OsStrExt;
@@ -392,13 +389,13 @@ fn open_database(path: &Path, is_cut: bool) -> rusqlite::Result<Connection> {
     db.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_FIELD_BYTES)?;
     db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;")?;
     if is_cut {
-        // Without it SQLite refuses a file that is shorter than it says.
+        // Otherwise SQLite refuses a file that is shorter than its header declares.
         db.execute_batch("PRAGMA writable_schema = ON;")?;
     }
     Ok(db)
 }
 
-/// The real tables, with the columns that are stored.
+/// Lists the stored tables with their columns.
 fn list_tables(db: &Connection) -> rusqlite::Result<FxHashMap<String, Vec<String>>> {
     let mut tables = FxHashMap::default();
     let mut statement =

@@ -1,14 +1,17 @@
-//! What Nsight Systems exports as an SQLite database (`nsys export --type sqlite`), schemas 3.0 (2022) to
+//! Exports of Nsight Systems as SQLite databases (`nsys export --type sqlite`), schemas 3.0 (2022) to
 //! 3.25 (2026). Every table is optional and columns are found by name, as they differ by version and by
-//! what was traced.
+//! the traced interfaces.
 //!
 //! The environment of the processes is in an export, too: in META_DATA_CAPTURE, which is never read, and
-//! among the texts of StringIds, of which only those are read that an event names.
+//! among the texts of StringIds, which are read only if an event names them.
 
 mod calls;
 mod embedded_log;
 mod export;
+mod kernels;
+mod limits;
 mod payload;
+mod ranges;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -41,7 +44,7 @@ pub(in crate::formats) const FORMAT: InputFormat = InputFormat {
     },
 };
 
-/// The process of a `globalTid` or a `globalPid`.
+/// Returns the process of a `globalTid` or a `globalPid`.
 fn pid_of_global(global: i64) -> u64 {
     (global.cast_unsigned() >> 24) & 0xff_ffff
 }
@@ -49,7 +52,7 @@ fn pid_of_global(global: i64) -> u64 {
 /// Reads the calls of an export.
 ///
 /// # Errors
-/// It is no database, or none that can be read; that of who takes the calls.
+/// It is no database, or cannot be read; those of `taking`.
 pub(in crate::formats) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -> Result<()> {
     let export = NsysExport::open_export(input)?;
     calls::read_calls(&export, taking)?;
@@ -57,7 +60,7 @@ pub(in crate::formats) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -
     Ok(())
 }
 
-/// True for a database with tables of Nsight Systems, where its beginning does not show them.
+/// Returns true for a database with tables of Nsight Systems, even if its first bytes do not name them.
 pub(in crate::formats) fn is_export(input: &Input) -> bool {
     NsysExport::open_export(input).is_ok_and(|export| export.is_nsys())
 }

@@ -1,5 +1,5 @@
-//! What NCCL gives NVTX with a call, as binary data: which communicator, how many bytes, root or peer. The
-//! export says by tables where each is; without `--include-blobs=true` it has no data.
+//! The binary data that NCCL gives NVTX with a call: communicator, bytes, root or peer. Tables of the
+//! export have their offsets; without `--include-blobs=true` it has no data.
 
 use super::export::NsysExport;
 use super::text::RangeFacts;
@@ -35,18 +35,15 @@ impl PayloadField {
     }
 }
 
-/// Where the fields of each schema are.
+/// The offsets of each schema's fields.
 #[derive(Debug, Default)]
 pub(super) struct PayloadSchemas {
-    /// By domain, schema and field. `None` where processes differ in it.
+    /// By domain, schema and field. `None` if processes differ.
     offsets: FxHashMap<(u64, u64, PayloadField), Option<usize>>,
 }
 
-/// Where a record's own header ends: domain, schema, size and offset, each of 8 bytes.
-const PAYLOAD_HEADER_BYTES: usize = 32;
-
 impl PayloadSchemas {
-    /// Those of an export.
+    /// Reads the schemas of an export.
     pub(super) fn from_export(export: &NsysExport) -> Result<PayloadSchemas> {
         let mut schemas = PayloadSchemas::default();
         let columns = ["domainId", "schemaId", "name", "offset"];
@@ -71,7 +68,7 @@ impl PayloadSchemas {
         Ok(schemas)
     }
 
-    /// Adds what the binary data of a range tells; whether it could be read.
+    /// Adds the facts of a range's binary data; returns false if it cannot be read.
     pub(super) fn read_payload(&self, data: &[u8], facts: &mut RangeFacts) -> bool {
         let word = |at: usize| read_u64(data, at);
         let (Some(domain), Some(schema), Some(size), Some(from)) =
@@ -83,7 +80,7 @@ impl PayloadSchemas {
             return false;
         };
         let payload = from.checked_add(size).and_then(|to| data.get(from..to));
-        let Some(payload) = payload.filter(|_| from >= PAYLOAD_HEADER_BYTES) else {
+        let Some(payload) = payload.filter(|_| from >= size_of::<[u64; 4]>()) else {
             return false;
         };
         let at = |field| {
@@ -136,7 +133,7 @@ mod tests {
         let expected = RangeFacts {
             comm: Some(0xb9),
             bytes: Some(49_152),
-            // The four bytes behind it are padding.
+            // Four bytes of padding follow.
             root: Some(1),
             ..RangeFacts::default()
         };

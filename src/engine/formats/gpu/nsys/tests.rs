@@ -145,7 +145,7 @@ const SCHEMA_2022: &str = "
 const PROCESS: i64 = 7 << 24;
 const THREAD: i64 = PROCESS + 7;
 
-/// An export of 2022 whose NCCL names its arguments in texts.
+/// Writes an export of 2022 with a NCCL that names its arguments in texts.
 fn old(path: &Path) {
     let db = Connection::open(path).unwrap();
     db.execute_batch(SCHEMA_2022).unwrap();
@@ -377,7 +377,7 @@ fn an_export_that_is_cut_is_read_as_far_as_it_goes() {
             "{tenth}"
         );
     }
-    // What is before the cut is there.
+    // The rows before the cut are read.
     std::fs::write(&path, &whole[..whole.len() * 7 / 10]).unwrap();
     let mut seen = Seen::default();
     let account = read_timeline(&input(&path), &mut seen).unwrap();

@@ -1,13 +1,13 @@
-//! What the text of an NVTX range of NCCL tells.
+//! The text of an NVTX range of NCCL.
 
-use crate::grammar::token::hex_u64;
+use crate::formats::whole_number::parse_pointer;
 
-/// What is known of a range of NCCL's. `None` is not known.
+/// Facts about a range of NCCL; unknown ones are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct RangeFacts {
     /// The communicator's id.
     pub(super) comm: Option<u64>,
-    /// What the caller passed.
+    /// The bytes that the caller passed.
     pub(super) bytes: Option<u64>,
     pub(super) nranks: Option<i64>,
     pub(super) rank: Option<i64>,
@@ -42,8 +42,8 @@ pub(super) fn parse_facts(text: &[u8]) -> RangeFacts {
     while let Some(key) = words.next() {
         let mut value = || words.next().unwrap_or_default();
         match key {
-            b"commHash" => facts.comm = parse_address(value()),
-            b"stream" => facts.stream = parse_address(value()),
+            b"commHash" => facts.comm = parse_pointer(value()),
+            b"stream" => facts.stream = parse_pointer(value()),
             b"data_size" => facts.bytes = parse_number(value()).and_then(|n| n.try_into().ok()),
             b"nranks" => facts.nranks = parse_number(value()),
             b"rank" => facts.rank = parse_number(value()),
@@ -54,13 +54,6 @@ pub(super) fn parse_facts(text: &[u8]) -> RangeFacts {
         }
     }
     facts
-}
-
-fn parse_address(text: &[u8]) -> Option<u64> {
-    match text.strip_prefix(b"0x").map(hex_u64) {
-        Some(Ok((b"", value))) => Some(value),
-        _ => (text == b"(nil)").then_some(0),
-    }
 }
 
 fn parse_number(text: &[u8]) -> Option<i64> {

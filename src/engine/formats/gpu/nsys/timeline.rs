@@ -13,7 +13,7 @@ use std::rc::Rc;
 /// Reads the timeline of an export.
 ///
 /// # Errors
-/// It is no database, or none that can be read; what `visit` says.
+/// It is no database, or cannot be read; those of `visit`.
 pub(crate) fn read_timeline(input: &Input, visit: &mut dyn GpuVisitor) -> Result<Account> {
     let export = NsysExport::open_export(input)?;
     let reader = NsysTimelineReader {
@@ -67,53 +67,46 @@ struct NsysTimelineReader<'e> {
 
 impl NsysTimelineReader<'_> {
     fn read_kernels(&self, visit: &mut dyn GpuVisitor) -> Result<u64> {
+        let own = [
+            "demangledName",
+            "shortName",
+            "mangledName",
+            "gridX",
+            "gridY",
+            "gridZ",
+            "blockX",
+            "blockY",
+            "blockZ",
+        ];
         let table = "CUPTI_ACTIVITY_KIND_KERNEL";
-        let name = ["demangledName", "shortName", "mangledName"];
-        let shape = ["gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"];
-        let columns: Vec<&str> = ACTIVITY_COLUMNS
-            .into_iter()
-            .chain(name)
-            .chain(shape)
-            .collect();
         let mut last: (i64, Rc<[u8]>) = (i64::MIN, Rc::default());
-        let mut wrong = 0;
-        let rows = self.export.for_each_row(table, &columns, &mut |fields| {
-            let Some(activity) = self.read_activity(fields, ActivityKind::Kernel) else {
-                wrong += 1;
-                return Ok(());
-            };
-            if let Some(id) = (7..10).find_map(|at| fields.int(at))
-                && id != last.0
-            {
-                last = (id, self.export.text_by_id(id));
-            }
-            let size = |at| fields.number(at).and_then(|n| u32::try_from(n).ok());
-            let three = |at| Some([size(at)?, size(at + 1)?, size(at + 2)?]);
-            visit.visit_activity(&GpuActivity {
-                name: &last.1,
-                launched: three(10).zip(three(13)),
-                ..activity
-            })
-        })?;
-        self.report_wrong_rows(wrong, table);
-        Ok(rows)
+        self.for_each_activity(
+            table,
+            ActivityKind::Kernel,
+            &own,
+            &mut |fields, activity| {
+                if let Some(id) = (7..10).find_map(|at| fields.int(at))
+                    && id != last.0
+                {
+                    last = (id, self.export.text_by_id(id));
+                }
+                let size = |at| fields.number(at).and_then(|n| u32::try_from(n).ok());
+                let three = |at| Some([size(at)?, size(at + 1)?, size(at + 2)?]);
+                visit.visit_activity(&GpuActivity {
+                    name: &last.1,
+                    launched: three(10).zip(three(13)),
+                    ..activity
+                })
+            },
+        )
     }
 
     fn read_copies(&self, visit: &mut dyn GpuVisitor) -> Result<()> {
-        let table = "CUPTI_ACTIVITY_KIND_MEMCPY";
         let own = ["bytes", "copyKind", "srcDeviceId", "dstDeviceId"];
-        let columns: Vec<&str> = ACTIVITY_COLUMNS.into_iter().chain(own).collect();
-        let mut wrong = 0;
-        self.export.for_each_row(table, &columns, &mut |fields| {
-            let Some(activity) = self.read_activity(fields, ActivityKind::Copy) else {
-                wrong += 1;
-                return Ok(());
-            };
-            let device = |at| {
-                fields
-                    .number(at)
-                    .map(|id| self.device_number(activity.pid, id))
-            };
+        let table = "CUPTI_ACTIVITY_KIND_MEMCPY";
+        self.for_each_activity(table, ActivityKind::Copy, &own, &mut |fields, activity| {
+            let number = |id| self.device_number(activity.pid, id);
+            let device = |at| fields.number(at).map(number);
             visit.visit_activity(&GpuActivity {
                 name: copy_direction(fields.int(8)),
                 bytes: fields.number(7),
@@ -121,48 +114,62 @@ impl NsysTimelineReader<'_> {
                 ..activity
             })
         })?;
-        self.report_wrong_rows(wrong, table);
         let table = "CUPTI_ACTIVITY_KIND_MEMSET";
-        let columns: Vec<&str> = ACTIVITY_COLUMNS.into_iter().chain(["bytes"]).collect();
-        let mut wrong = 0;
-        self.export.for_each_row(table, &columns, &mut |fields| {
-            let Some(activity) = self.read_activity(fields, ActivityKind::Set) else {
-                wrong += 1;
-                return Ok(());
-            };
-            visit.visit_activity(&GpuActivity {
-                name: b"set",
-                bytes: fields.number(7),
-                ..activity
-            })
-        })?;
-        self.report_wrong_rows(wrong, table);
+        self.for_each_activity(
+            table,
+            ActivityKind::Set,
+            &["bytes"],
+            &mut |fields, activity| {
+                visit.visit_activity(&GpuActivity {
+                    name: b"set",
+                    bytes: fields.number(7),
+                    ..activity
+                })
+            },
+        )?;
         Ok(())
     }
 
-    /// Graphs that were recorded as a whole.
+    /// Reads the graphs that were recorded as a whole.
     fn read_graphs(&self, visit: &mut dyn GpuVisitor) -> Result<u64> {
         let table = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
+        self.for_each_activity(table, ActivityKind::Graph, &[], &mut |_, activity| {
+            visit.visit_activity(&GpuActivity {
+                name: b"CUDA graph",
+                ..activity
+            })
+        })
+    }
+
+    /// Hands each activity of a table to `take`, with its row: [`ACTIVITY_COLUMNS`], then the columns
+    /// `own`. Returns the number of rows.
+    fn for_each_activity(
+        &self,
+        table: &str,
+        kind: ActivityKind,
+        own: &[&str],
+        take: &mut dyn FnMut(&ExportFields<'_, '_>, GpuActivity<'_>) -> Result<()>,
+    ) -> Result<u64> {
+        let columns = [&ACTIVITY_COLUMNS[..], own].concat();
         let mut wrong = 0;
-        let rows = self
-            .export
-            .for_each_row(table, &ACTIVITY_COLUMNS, &mut |fields| match self
-                .read_activity(fields, ActivityKind::Graph)
-            {
-                Some(activity) => visit.visit_activity(&GpuActivity {
-                    name: b"CUDA graph",
-                    ..activity
-                }),
-                None => {
-                    wrong += 1;
-                    Ok(())
-                }
-            })?;
-        self.report_wrong_rows(wrong, table);
+        let mut each = |fields: &ExportFields<'_, '_>| match self.read_activity(fields, kind) {
+            Some(activity) => take(fields, activity),
+            None => {
+                wrong += 1;
+                Ok(())
+            }
+        };
+        let rows = self.export.for_each_row(table, &columns, &mut each)?;
+        if wrong > 0 {
+            self.export.note_lack(format!(
+                "{} of the table {table} cannot be used: the start or the end is missing or wrong",
+                count_phrase(wrong, "row")
+            ));
+        }
         Ok(rows)
     }
 
-    /// What every activity has; `None` for one without times, or whose end is before its beginning.
+    /// Reads the columns of every activity; `None` without times, or if it ends before it begins.
     fn read_activity<'a>(
         &self,
         fields: &ExportFields<'_, '_>,
@@ -180,27 +187,18 @@ impl NsysTimelineReader<'_> {
             end_ns,
             bytes: None,
             between: None,
-            // All activities of a graph have the number of its launch.
+            // All activities of a graph have its launch's number, so it joins none of them to a call.
             correlation: fields.number(4).filter(|_| fields.int(6).is_none()),
             launched: None,
         })
     }
 
-    /// The GPU's number in the machine: where processes see different GPUs, each numbers its own.
+    /// Returns the GPU's number in the machine: each process numbers the GPUs that it sees.
     fn device_number(&self, pid: Option<u64>, id: u64) -> u32 {
         let known = pid.and_then(|pid| self.devices.get(&(pid, id)));
         known
             .copied()
             .unwrap_or(u32::try_from(id).unwrap_or(u32::MAX))
-    }
-
-    fn report_wrong_rows(&self, rows: u64, table: &str) {
-        if rows > 0 {
-            self.export.note_lack(format!(
-                "{} of the table {table} cannot be used: the start or the end is missing or wrong",
-                count_phrase(rows, "row")
-            ));
-        }
     }
 
     fn read_ranges(&self, visit: &mut dyn GpuVisitor) -> Result<()> {
@@ -217,13 +215,14 @@ impl NsysTimelineReader<'_> {
         let (mut name, mut open) = (Vec::new(), 0);
         self.export
             .for_each_row("NVTX_EVENTS", &columns, &mut |fields| {
-                let Some((start_ns, of)) = fields.int(0).zip(fields.int(2)) else {
+                let kind = NvtxEventKind::from_field(fields, 2);
+                let Some((start_ns, kind)) = fields.int(0).zip(kind) else {
                     return Ok(());
                 };
-                let end_ns = match of {
-                    NVTX_MARK => start_ns,
-                    _ if !NVTX_RANGES.contains(&of) => return Ok(()),
-                    _ => match fields.int(1) {
+                let end_ns = match kind {
+                    NvtxEventKind::Mark => start_ns,
+                    NvtxEventKind::Domain => return Ok(()),
+                    NvtxEventKind::PushPop | NvtxEventKind::OtherRange => match fields.int(1) {
                         Some(end) if end >= start_ns => end,
                         _ => {
                             open += 1;
@@ -267,14 +266,31 @@ impl NsysTimelineReader<'_> {
     }
 }
 
-/// Kinds of NVTX events, as ENUM_NSYS_EVENT_TYPE has them: push and pop on one thread, start and end, and
-/// both as NVTXT imports them.
-pub(super) const NVTX_PUSH_POP: i64 = 59;
-const NVTX_RANGES: [i64; 4] = [NVTX_PUSH_POP, 60, 70, 71];
-const NVTX_MARK: i64 = 34;
-const NVTX_DOMAIN: i64 = 75;
+/// The kind of an NVTX event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NvtxEventKind {
+    Mark,
+    /// A range from push to pop on one thread.
+    PushPop,
+    /// A range from start to end, or one that NVTXT imported.
+    OtherRange,
+    Domain,
+}
 
-/// The thread of a `globalTid`.
+impl NvtxEventKind {
+    /// Reads an event's type (ENUM_NSYS_EVENT_TYPE).
+    pub(super) fn from_field(fields: &ExportFields<'_, '_>, at: usize) -> Option<NvtxEventKind> {
+        match fields.int(at)? {
+            34 => Some(NvtxEventKind::Mark),
+            59 => Some(NvtxEventKind::PushPop),
+            60 | 70 | 71 => Some(NvtxEventKind::OtherRange),
+            75 => Some(NvtxEventKind::Domain),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the thread of a `globalTid`.
 pub(super) fn tid_of_global(global: i64) -> u64 {
     global.cast_unsigned() & 0xff_ffff
 }
@@ -287,7 +303,7 @@ fn read_domains(export: &NsysExport) -> Result<NvtxDomains> {
     let mut all = FxHashMap::default();
     let columns = ["eventType", "domainId", "globalTid", "text", "textId"];
     export.for_each_row("NVTX_EVENTS", &columns, &mut |fields| {
-        if fields.int(0) == Some(NVTX_DOMAIN)
+        if NvtxEventKind::from_field(fields, 0) == Some(NvtxEventKind::Domain)
             && let Some((id, thread)) = fields.int(1).zip(fields.int(2))
         {
             let text = fields.bytes(3).map(Rc::from);
@@ -299,7 +315,7 @@ fn read_domains(export: &NsysExport) -> Result<NvtxDomains> {
     Ok(all)
 }
 
-/// The direction of a copy, by CUPTI's number of it (`CUpti_ActivityMemcpyKind`).
+/// Returns the direction of a copy by CUPTI's number (`CUpti_ActivityMemcpyKind`).
 fn copy_direction(kind: Option<i64>) -> &'static [u8] {
     match kind {
         Some(1) => b"HtoD",
@@ -319,7 +335,7 @@ fn copy_direction(kind: Option<i64>) -> &'static [u8] {
     }
 }
 
-/// Which GPU of the machine each process' devices are.
+/// Reads which GPUs of the machine each process' devices are.
 fn read_devices(export: &NsysExport) -> Result<DeviceNumbers> {
     let mut all = FxHashMap::default();
     let columns = ["pid", "cudaId", "gpuId"];
@@ -334,7 +350,7 @@ fn read_devices(export: &NsysExport) -> Result<DeviceNumbers> {
     Ok(all)
 }
 
-/// The session's host, window, and when it was.
+/// Reads the session's host, window and date.
 pub(super) fn read_session(export: &NsysExport) -> Result<RecorderSession> {
     let mut session = RecorderSession::default();
     let columns = ["name", "value"];

@@ -1,4 +1,4 @@
-//! Reports whose columns stand under a header: csv, tsv, table and column.
+//! Reports with columns under a header: csv, tsv, table and column.
 
 use super::{StatsField, StatsLine, find_columns, parse_kernel};
 
@@ -12,14 +12,13 @@ pub(super) enum StatsLayout {
     },
     /// Cells between bars, at places that the header has.
     Bars(Vec<StatsColumn>),
-    /// A header whose columns the rule below it shows.
+    /// A header; the rule below it shows its columns.
     Header(Vec<u8>),
     /// Cells under that rule.
     Cells(Vec<StatsColumn>),
 }
 
-/// A column: what it holds, its unit, and its first character and that behind it. The last column has no
-/// end.
+/// A column: its field and unit, and its range of characters. The last column has no end.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StatsColumn {
     of: (StatsField, u64),
@@ -53,7 +52,7 @@ impl StatsLayout {
             let names = || text.split(|&b| b == separator).map(unquote);
             if names().count() > 3 {
                 let columns = find_columns(names())?;
-                // What a name has of commas is its own.
+                // The name is last: it may have commas.
                 let is_last = columns
                     .last()
                     .is_some_and(|(field, _)| *field == StatsField::Name);
@@ -64,12 +63,12 @@ impl StatsLayout {
         is_ours.then(|| StatsLayout::Header(line.to_vec()))
     }
 
-    /// What the next line is.
+    /// Reads the next line.
     pub(super) fn read_line(&mut self, line: &[u8]) -> StatsLine {
         let is_blank = line.trim_ascii().is_empty();
         match self {
             StatsLayout::Separated { separator, columns } => {
-                // nsys says what it works on in the same stream.
+                // nsys prints its progress into the same stream.
                 let is_row = line
                     .first()
                     .is_some_and(|b| b.is_ascii_digit() || *b == b'"');
@@ -115,7 +114,7 @@ fn row_of_kernel(kernel: Option<super::StatsKernel>) -> StatsLine {
     })
 }
 
-/// True where a line has the first columns of a summary.
+/// Returns true if a line has the first columns of a summary.
 fn contains_header(line: &[u8]) -> bool {
     let has = |key: &[u8]| memchr::memmem::find(line, key).is_some();
     (has(b"Time (%)") || has(b"Time(%)")) && has(b"Total Time") && line.len() < 4096
@@ -129,8 +128,8 @@ fn unquote(field: &[u8]) -> &[u8] {
     inner.unwrap_or(field)
 }
 
-/// The kernel of a row of csv. The name is last, and quoted where it has a comma; quotes in it may be
-/// doubled or not.
+/// Reads a row of csv. The name is last, and quoted if it has a comma; quotes in it may be doubled or
+/// not.
 fn parse_separated(
     line: &[u8],
     separator: u8,

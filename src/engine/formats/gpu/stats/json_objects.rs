@@ -1,5 +1,6 @@
 //! Reports as JSON: an array of objects, a key on each line. nsys does not escape quotes in names.
 
+use super::limits::MAX_OBJECT_KEYS;
 use super::{StatsLine, find_columns, parse_kernel};
 
 /// The object that is read.
@@ -8,9 +9,6 @@ pub(super) struct StatsObjects {
     /// Its keys and values so far; none outside of an object.
     open: Option<Vec<(Vec<u8>, Vec<u8>)>>,
 }
-
-/// An object has a dozen keys.
-const MAX_OBJECT_KEYS: usize = 64;
 
 impl StatsObjects {
     /// What the next line is.

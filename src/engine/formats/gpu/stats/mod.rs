@@ -1,11 +1,12 @@
-//! What `nsys stats` prints of kernels: the reports gpukernsum, cuda_gpu_kern_sum and
-//! cuda_gpu_kern_gb_sum, as csv, tsv, table, column or json, of any version. Other reports, and what nsys
-//! says of its work, stand in the same stream and are passed over.
+//! The kernel reports of `nsys stats`: gpukernsum, cuda_gpu_kern_sum and cuda_gpu_kern_gb_sum, as csv,
+//! tsv, table, column or json, of any version. Other reports and nsys's progress are in the same stream
+//! and are skipped.
 //!
 //! A report is known by its columns: `Total Time`, `Instances` and `Name`, and no `Category`.
 
 mod columns;
 mod json_objects;
+mod limits;
 mod number;
 
 use crate::error::Result;
@@ -13,6 +14,7 @@ use crate::formats::{InputFormat, ProbeAnswer, Provides, ordered};
 use crate::report::account::{Account, LineClass};
 use crate::source::Input;
 use columns::StatsLayout;
+use limits::MAX_STATS_BYTES;
 use memchr::memmem;
 
 /// The format.
@@ -30,7 +32,7 @@ pub(in crate::formats) const FORMAT: InputFormat = InputFormat {
     },
 };
 
-/// The times of equal kernels, as they are printed. Times are ns.
+/// The printed times of equal kernels, in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StatsSummary {
     /// All.
@@ -39,7 +41,7 @@ pub struct StatsSummary {
     pub instances: u64,
     /// The mean, rounded to a tenth.
     pub average: f64,
-    /// The value in the middle (since 2022).
+    /// The median (since 2022).
     pub median: Option<f64>,
     /// The shortest.
     pub min: u64,
@@ -52,35 +54,32 @@ pub struct StatsSummary {
 /// A row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatsKernel {
-    /// The name; cut where it ends in `…`.
+    /// The name; cut if it ends in `…`.
     pub name: Vec<u8>,
-    /// Grid and block, where the report has them.
+    /// Grid and block, if the report has them.
     pub launched: Option<([u32; 3], [u32; 3])>,
     /// The times.
     pub summary: StatsSummary,
 }
 
 impl StatsKernel {
-    /// True where nsys cut the name when it printed it.
+    /// Returns true if nsys cut the name when it printed it.
     pub fn is_clipped(&self) -> bool {
         self.name.ends_with("…".as_bytes())
     }
 }
 
-/// What was read.
+/// The rows and the account of an output.
 #[derive(Debug, Default)]
 pub struct StatsOutput {
     /// The rows, in their order.
     pub kernels: Vec<StatsKernel>,
-    /// What became of the lines.
+    /// The account of the lines.
     pub account: Account,
 }
 
-/// The longest output that is read: a row has a few hundred bytes.
-const MAX_STATS_BYTES: usize = 256 << 20;
-
-/// Reads the output of an input. Where it has a report of kernels by grid and one by name alone, that by
-/// grid is read only if it is wanted.
+/// Reads the output of an input. If it has a report of kernels by grid and one by name alone, reads only
+/// the one by grid with `by_grid`, else only the other.
 ///
 /// # Errors
 /// It cannot be read, or is far too long.
@@ -91,7 +90,7 @@ pub fn read_stats(input: &Input, by_grid: bool) -> Result<StatsOutput> {
     Ok(read)
 }
 
-/// The same of its text.
+/// Reads the text of an output, as [`read_stats`] does.
 pub fn parse_stats(text: &[u8], by_grid: bool) -> StatsOutput {
     let (mut account, mut kernels) = (Account::default(), Vec::new());
     let mut layout = None;
@@ -131,7 +130,7 @@ pub fn parse_stats(text: &[u8], by_grid: bool) -> StatsOutput {
     StatsOutput { kernels, account }
 }
 
-/// What a line is, after a header.
+/// The kind of a line after a header.
 #[derive(Debug, Clone, PartialEq)]
 enum StatsLine {
     /// A row of the report.
@@ -144,7 +143,7 @@ enum StatsLine {
     End,
 }
 
-/// What a column holds.
+/// The content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StatsField {
     Total,
@@ -192,8 +191,7 @@ impl StatsField {
     }
 }
 
-/// The columns of a report: what each holds, and its unit. `None` where they are not those of a report of
-/// kernels.
+/// Finds the field and the unit of each column; `None` if the report is not one of kernels.
 fn find_columns<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<Vec<(StatsField, u64)>> {
     let mut is_other = false;
     let mut columns: Vec<(StatsField, u64)> = Vec::new();

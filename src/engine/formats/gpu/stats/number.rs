@@ -1,7 +1,7 @@
-//! Numbers as nsys prints them: with separators of thousands where the locale has them.
+//! Numbers as nsys prints them: with the locale's separators of thousands.
 
-/// A whole number of ns from a number of units. The locale decides what separates thousands; where the unit
-/// is ns, whole numbers have no fraction.
+/// Converts a number of units to whole ns. The locale decides the separator of thousands; a number of ns
+/// has no fraction.
 pub(super) fn parse_whole_ns(text: &[u8], ns: u64) -> Option<u64> {
     if ns != 1 {
         let value = parse_fraction_ns(text, ns)?;
@@ -69,7 +69,7 @@ fn field_chars(text: &[u8]) -> Option<impl Iterator<Item = char>> {
     (!text.is_empty() && text.len() <= 64).then(|| text.chars())
 }
 
-/// True for what stands between groups of three digits.
+/// Returns true for a separator of groups of three digits.
 fn is_group_separator(c: char) -> bool {
     matches!(c, ',' | '\'' | '’' | ' ' | '\u{a0}' | '\u{202f}' | '_')
 }
