@@ -1,180 +1,84 @@
-//! Whether two inputs hold the same calls: a log and its copy (packed or not), ranks' files and
+//! Finds inputs that hold the same calls: a log and its copy (packed or not), ranks' files and
 //! the file they were joined into, a log and a stretch of it.
 //!
-//! Kept are hashes of a few places of what is read anyway: of the first call of each process on
-//! each communicator ([`fingerprint_call_line`]), of the lines that make communicators, and of each step line
-//! with the first call of its step. Addresses and opCounts are in them, so that another run of
-//! the same job shares none. Where NCCL does not count (one node, since 2.27), every step's calls
-//! are the same text: a second part of a rotated log may begin with the call that the first began
-//! with. So a first call counts only where something else speaks for it: see `Shared::is_twice`.
+//! It compares hashes of a few places: the first call of each process on each communicator
+//! ([`fingerprint_call_line`]), the lines that make communicators, and each step line with the first call of
+//! its step. They include addresses and opCounts, so that another run of the job shares none. If NCCL does
+//! not count (one node, since 2.27), the calls of every step are equal texts: the second part of a rotated
+//! log may begin with the first part's first call. So a first call needs other evidence: see
+//! `SharedPlaces::is_duplicate`.
+
+pub(super) mod fingerprints;
+
+pub(crate) use fingerprints::nonzero_hash;
+pub use fingerprints::{
+    CallFingerprint, CallIdentityText, CommOpCount, StepFingerprints, fingerprint_call_line,
+};
 
 use super::speakers::SpeakerProcess;
-use crate::grammar::coll;
 use crate::grammar::message::communicator::init::{CommInit, InitEvent};
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 
-/// By what a call is known again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct CallFingerprint {
-    /// A hash of what it says; 0 where there is no call.
-    pub hash: u64,
-    /// Where NCCL counts, the calls of the communicator before it.
-    pub count: CommOpCount,
-}
-
-/// By what a chunk's steps are known again in another input: hashes of
-/// text, whatever became of it.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct StepFingerprints {
-    /// For each mark: of the first call since the mark before it, if there is one in the chunk,
-    /// and of its own text.
-    pub marks: Vec<(Option<u64>, u64)>,
-    /// Of the first call after the last mark.
-    pub call: Option<u64>,
-    /// The last call.
-    pub last: Option<CommOpCount>,
-}
-
-/// A communicator's address, and the opCount of a call on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct CommOpCount {
-    /// The address.
-    pub comm: u64,
-    /// The opCount.
-    pub op_count: u64,
-}
-
-impl CommOpCount {
-    /// True where NCCL counted on from here to `last`.
-    fn counts_on_to(self, last: CommOpCount) -> bool {
-        self.comm == last.comm && self.op_count < last.op_count
-    }
-}
-
-/// By what the call that is first in `text`, up to its line's end, is known again.
-#[cold]
-pub fn fingerprint_call_line(text: &[u8]) -> CallFingerprint {
-    // No call is longer. A line may have many calls, and each looks at no more than its own part.
-    let text = &text[..text.len().min(4096)];
-    let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
-    let Some(anchor) = coll::COLL_ANCHOR_FINDER.find(line) else {
-        return CallFingerprint::default();
-    };
-    match coll::parse_coll_at(line, anchor) {
-        Ok((_, call, _)) => CallFingerprint::of_call_text(&CallIdentityText {
-            op: call.op,
-            op_count: call.op_count,
-            count: call.count,
-            datatype: call.datatype,
-            comm: call.comm,
-            stream: call.stream,
-        }),
-        // What is cut is known again too.
-        Err(_) => CallFingerprint {
-            hash: nonzero_hash(line[anchor..].trim_ascii_end()),
-            count: CommOpCount::default(),
-        },
-    }
-}
-
-/// What a call's line and its row in a table both say of it.
-#[derive(Debug, Clone, Copy, Hash)]
-pub struct CallIdentityText<'a> {
-    /// The operation.
-    pub op: &'a [u8],
-    /// The opCount.
-    pub op_count: u64,
-    /// How many elements.
-    pub count: u64,
-    /// The datatype's number.
-    pub datatype: u32,
-    /// The communicator's address.
-    pub comm: u64,
-    /// The stream's.
-    pub stream: u64,
-}
-
-impl CallFingerprint {
-    /// Of a call.
-    pub fn of_call_text(call: &CallIdentityText<'_>) -> CallFingerprint {
-        let (comm, op_count) = (call.comm, call.op_count);
-        CallFingerprint {
-            hash: nonzero_hash(call),
-            count: CommOpCount { comm, op_count },
-        }
-    }
-}
-
-/// A hash of `value`, never 0.
-pub(crate) fn nonzero_hash(value: impl Hash) -> u64 {
-    let mut hasher = FxHasher::default();
-    value.hash(&mut hasher);
-    hasher.finish().max(1)
-}
-
-/// Inputs that were read, and what places of them are kept.
+/// The inputs that were read, and hashes of their places.
 #[derive(Debug, Default)]
 pub struct DuplicateInputs {
-    /// There is one input: nothing is compared.
+    /// There is only one input: nothing is compared.
     is_alone: bool,
     inputs: Vec<ComparedInput>,
-    /// Those that are read now are one after the other: the first of them, and where each ends.
+    /// The first of the inputs that are read now, one after the other, and where each ends.
     begin: usize,
     ends: Vec<u64>,
-    /// The first call in them by merged member, and which members have one.
+    /// Their first calls by merged member, and the members that have one.
     first: Vec<Option<FirstMemberCall>>,
     met: Vec<u32>,
-    /// The step line whose step's first call is not met yet is after this one.
+    /// The hash of the first call since the last step line.
     lead: Option<u64>,
-    /// A table's rows so far.
+    /// The table's rows so far.
     rows: TableRowsProgress,
     /// The input that had a place first, by the place's hash.
     places: FxHashMap<u64, u32>,
     shared: BTreeMap<(u32, u32), SharedPlaces>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ComparedInput {
     name: String,
-    /// How many calls it has.
     calls: u64,
     /// It is a call table.
     is_table: bool,
-    /// A log's step lines with a call before them, a table's steps.
+    /// The log has step lines after calls, or the table has steps.
     has_steps: bool,
     /// NCCL counts its calls.
     counts: bool,
 }
 
-/// What is known of a table's rows so far.
-#[derive(Debug, Default)]
+/// The facts of a table's rows so far.
+#[derive(Debug, Clone, Copy, Default)]
 struct TableRowsProgress {
     any: bool,
     /// The highest step.
     step: Option<u64>,
-    /// The first one's call.
+    /// The first row's call.
     first: Option<CommOpCount>,
-    /// NCCL counted on in a later one.
+    /// NCCL counted on in a later row.
     counts: bool,
 }
 
 impl TableRowsProgress {
-    fn is_later(&self, step: Option<u64>) -> bool {
-        step.is_some() && step > self.step
+    /// Returns true for the first row, and for the first row of a later step.
+    fn is_new_place(&self, step: Option<u64>) -> bool {
+        !self.any || (step.is_some() && step > self.step)
     }
 }
 
-/// By what the rows of a part of a call table are known again: the first one is a call that its log
-/// has first too, and the first of each step is one that a copy has first.
+/// The fingerprints of a part of a call table: its first row is a call that its log has first too, and the
+/// first row of each step is one that a copy has first.
 #[derive(Debug, Clone, Default)]
 pub struct RowFingerprints {
-    any: bool,
-    step: Option<u64>,
-    first: Option<CommOpCount>,
-    counts: bool,
+    rows: TableRowsProgress,
     places: Vec<RowFingerprint>,
     /// It was begun before the table's first call was known.
     is_ahead: bool,
@@ -184,39 +88,43 @@ pub struct RowFingerprints {
 #[derive(Debug, Clone)]
 struct RowFingerprint {
     step: Option<u64>,
-    /// Who made its call, and the call.
+    /// The hash of its call's process, and the call.
     call: Option<(u64, CallFingerprint)>,
 }
 
 impl RowFingerprints {
-    /// Of a part that is read ahead of its turn: nothing is known but the table's `first` call, if
-    /// that is known yet.
+    /// Begins a part that is read ahead of its turn: at most the table's `first` call is known.
     pub fn of_part_ahead(first: Option<CommOpCount>) -> RowFingerprints {
-        RowFingerprints {
+        let rows = TableRowsProgress {
             first,
+            ..TableRowsProgress::default()
+        };
+        RowFingerprints {
+            rows,
+            places: Vec::new(),
             is_ahead: first.is_none(),
-            ..RowFingerprints::default()
         }
     }
 
-    /// The next row: its step, its communicator's address and its opCount; `call` gives a hash of
-    /// who made its call, and the call.
+    /// Adds a row: its step, its communicator's address and its opCount; `call` gives the hash of its
+    /// call's process, and the call.
     #[inline]
     pub fn add_row(
         &mut self,
         step: Option<u64>,
-        (comm, op_count): (Option<u64>, Option<u64>),
+        comm: Option<u64>,
+        op_count: Option<u64>,
         call: impl FnOnce() -> Option<(u64, CallFingerprint)>,
     ) {
-        self.counts |= self
+        let rows = &mut self.rows;
+        rows.counts |= rows
             .first
             .is_some_and(|first| comm == Some(first.comm) && op_count > Some(first.op_count));
-        let is_later = step.is_some() && step > self.step;
-        if !self.any || is_later {
-            (self.any, self.step) = (true, step);
+        if rows.is_new_place(step) {
+            (rows.any, rows.step) = (true, step);
             let call = call();
             if let Some((_, print)) = &call {
-                self.first.get_or_insert(print.count);
+                rows.first.get_or_insert(print.count);
             }
             self.places.push(RowFingerprint { step, call });
         }
@@ -230,30 +138,31 @@ struct FirstMemberCall {
     print: CallFingerprint,
 }
 
-/// Places that two inputs share.
+/// The kinds of places that two inputs share.
 #[derive(Debug, Default)]
 struct SharedPlaces {
-    /// First calls.
-    calls: u64,
-    /// Lines that make communicators.
-    inits: u64,
-    /// Step lines with the first call of their step.
-    steps: u64,
+    calls: bool,
+    inits: bool,
+    steps: bool,
 }
 
-/// What the kinds of places begin their hash with.
+/// The kinds of places, the first part of their hash.
 #[derive(Debug, Clone, Copy, Hash)]
 enum HashedPlaceKind {
+    /// A first call.
     Call,
+    /// A line that makes a communicator.
     Init,
+    /// A step line with the first call of its step.
     Step,
+    /// The first row of a step.
     Row,
 }
 
-/// The inputs that have calls which the one in hand has too.
+/// The earlier inputs that share calls with an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlierInputs {
-    /// The first one's name.
+    /// The name of the first one.
     pub of: String,
     /// How many more there are.
     pub more: usize,
@@ -262,21 +171,21 @@ pub struct EarlierInputs {
 /// How an input ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct InputCallsEnd {
-    /// Its calls.
+    /// The number of its calls.
     pub calls: u64,
-    /// The last of them.
+    /// The last call.
     pub last: Option<CommOpCount>,
 }
 
 impl DuplicateInputs {
-    /// There is one input, which may never end: no place of it is kept.
+    /// Keeps no places: there is one input, which may never end.
     pub fn expect_single_input(&mut self) {
         self.is_alone = true;
     }
 
     /// Begins inputs that are read as one: their names, and after which byte each of them ends.
     pub fn begin_inputs(&mut self, inputs: impl Iterator<Item = (String, u64)>) {
-        // One before it may have broken off.
+        // The input before may have broken off.
         for member in self.met.drain(..) {
             self.first[member as usize] = None;
         }
@@ -288,21 +197,18 @@ impl DuplicateInputs {
             self.ends.push(end);
             self.inputs.push(ComparedInput {
                 name,
-                calls: 0,
-                is_table: false,
-                has_steps: false,
-                counts: false,
+                ..ComparedInput::default()
             });
         }
     }
 
-    /// The input that a byte is in.
+    /// Returns the input that a byte is in.
     fn input_at(&self, at: u64) -> usize {
         let last = self.ends.len().saturating_sub(1);
         self.begin + self.ends.partition_point(|&end| end <= at).min(last)
     }
 
-    /// A merged member's call at `at`, the first of some.
+    /// Adds a merged member's call at `at`, the first in its chunk.
     #[inline]
     pub fn add_call(&mut self, member: u32, process: u32, at: u64, print: CallFingerprint) {
         if self.ends.is_empty() || print.hash == 0 {
@@ -321,25 +227,16 @@ impl DuplicateInputs {
         }
     }
 
-    /// A line that makes a communicator of a merged process.
+    /// Adds a merged process's line that makes a communicator.
     pub fn add_init(&mut self, process: u32, init: &CommInit, at: u64) {
         if self.ends.is_empty() || init.event != InitEvent::Init {
             return;
         }
-        let place = nonzero_hash((
-            HashedPlaceKind::Init,
-            process,
-            init.comm,
-            init.rank,
-            init.comm_id,
-        ));
-        let input = self.input_at(at);
-        if let Some(shared) = self.add_place(input, place) {
-            shared.inits += 1;
-        }
+        let place = (process, init.comm, init.rank, init.comm_id);
+        self.add_place(self.input_at(at), HashedPlaceKind::Init, place);
     }
 
-    /// A chunk's step lines, which are at `marks`.
+    /// Adds a chunk's step lines, which are at `marks`.
     pub fn add_steps(&mut self, prints: &StepFingerprints, marks: impl Iterator<Item = u64>) {
         if self.ends.is_empty() {
             return;
@@ -350,40 +247,34 @@ impl DuplicateInputs {
             };
             let input = self.input_at(at);
             self.inputs[input].has_steps = true;
-            if let Some(shared) =
-                self.add_place(input, nonzero_hash((HashedPlaceKind::Step, call, mark)))
-            {
-                shared.steps += 1;
-            }
+            self.add_place(input, HashedPlaceKind::Step, (call, mark));
         }
         self.lead = self.lead.or(prints.call);
     }
 
-    /// What is known of a table's rows, for a part whose turn it is.
+    /// Begins the part after the rows that were added.
     pub fn row_fingerprints_so_far(&self) -> RowFingerprints {
-        RowFingerprints {
-            any: self.rows.any,
-            step: self.rows.step,
-            ..RowFingerprints::of_part_ahead(self.first_call())
-        }
+        let mut part = RowFingerprints::of_part_ahead(self.first_call());
+        (part.rows.any, part.rows.step) = (self.rows.any, self.rows.step);
+        part
     }
 
-    /// The call of the first row of a table that has one.
+    /// Returns the table's first call.
     pub fn first_call(&self) -> Option<CommOpCount> {
         self.rows.first
     }
 
-    /// True where a part that was read ahead of its turn must be read again, since it did not know
+    /// Returns true if a part that was read ahead of its turn must be read again, since it did not know
     /// the table's first call.
     pub fn is_doubtful(&self, part: &RowFingerprints) -> bool {
-        part.is_ahead && (self.rows.first.is_some() || part.first.is_some())
+        part.is_ahead && (self.rows.first.is_some() || part.rows.first.is_some())
     }
 
     /// Adds a part of a call table.
     pub fn add_rows(&mut self, part: RowFingerprints) {
-        self.rows.counts |= part.counts;
+        self.rows.counts |= part.rows.counts;
         for place in part.places {
-            if !self.rows.any || self.rows.is_later(place.step) {
+            if self.rows.is_new_place(place.step) {
                 self.add_first_row(place);
             }
         }
@@ -401,23 +292,15 @@ impl DuplicateInputs {
             return;
         };
         self.rows.first.get_or_insert(count);
-        if is_first
-            && let Some(shared) =
-                self.add_place(table, nonzero_hash((HashedPlaceKind::Call, who, print)))
-        {
-            shared.calls += 1;
+        if is_first {
+            self.add_place(table, HashedPlaceKind::Call, (who, print));
         }
-        if let Some(step) = row.step
-            && let Some(shared) = self.add_place(
-                table,
-                nonzero_hash((HashedPlaceKind::Row, who, print, step)),
-            )
-        {
-            shared.steps += 1;
+        if let Some(step) = row.step {
+            self.add_place(table, HashedPlaceKind::Row, (who, print, step));
         }
     }
 
-    /// The table in hand is read.
+    /// Ends the table: returns the earlier inputs that have its calls, if any do.
     pub fn end_table(&mut self, calls: u64) -> Option<EarlierInputs> {
         if let Some(table) = self.inputs.last_mut() {
             table.counts = self.rows.counts;
@@ -427,15 +310,23 @@ impl DuplicateInputs {
         self.end_inputs(&[], std::iter::once(end)).pop().flatten()
     }
 
-    /// Notes a place of an input; what that shares with the one that had it first.
-    fn add_place(&mut self, input: usize, place: u64) -> Option<&mut SharedPlaces> {
+    /// Adds a place of an input; notes it as shared if another input had it first.
+    fn add_place(&mut self, input: usize, kind: HashedPlaceKind, place: impl Hash) {
         let input = u32::try_from(input).unwrap_or(u32::MAX);
+        let place = nonzero_hash((kind, place));
         let first = *self.places.entry(place).or_insert(input);
-        (first != input).then(|| self.shared.entry((input, first)).or_default())
+        if first != input {
+            let shared = self.shared.entry((input, first)).or_default();
+            match kind {
+                HashedPlaceKind::Call => shared.calls = true,
+                HashedPlaceKind::Init => shared.inits = true,
+                HashedPlaceKind::Step | HashedPlaceKind::Row => shared.steps = true,
+            }
+        }
     }
 
-    /// The inputs in hand are read, and these are the merged processes: for each input those
-    /// before it that have calls of it, if any have.
+    /// Ends the inputs that are read now: returns for each the earlier inputs that have its calls, if any
+    /// do. `processes` are the merged ones.
     pub fn end_inputs(
         &mut self,
         processes: &[SpeakerProcess],
@@ -451,7 +342,7 @@ impl DuplicateInputs {
             else {
                 continue;
             };
-            // Nobody's calls are a document's.
+            // Calls without a process are a document's.
             let process = processes.get(process as usize);
             let Some((process, pid)) = process.and_then(|p| Some((p, p.pid?))) else {
                 continue;
@@ -460,12 +351,7 @@ impl DuplicateInputs {
             let input = self.input_at(at);
             let last = last.get(input - self.begin).copied().flatten();
             self.inputs[input].counts |= last.is_some_and(|last| print.count.counts_on_to(last));
-            if let Some(shared) = self.add_place(
-                input,
-                nonzero_hash((HashedPlaceKind::Call, who, print.hash)),
-            ) {
-                shared.calls += 1;
-            }
+            self.add_place(input, HashedPlaceKind::Call, (who, print.hash));
         }
         let shared = std::mem::take(&mut self.shared);
         let again = |input: usize| {
@@ -486,15 +372,14 @@ impl DuplicateInputs {
 }
 
 impl SharedPlaces {
-    /// Whether the two inputs have the same calls. A step line with the first call of its step
-    /// shows it by itself, and so does a table's row with its step. First calls alone show it, except where
-    /// both have steps (then they are different steps of one log), and only where the lines that made the communicators are in
-    /// both too (a log's second part lacks them), where NCCL counts its calls, or where both have
-    /// the same number of calls.
+    /// Returns true if the two inputs have the same calls. A shared step line with the first call of its
+    /// step proves it, and so does a table's row with its step. Shared first calls prove it unless both
+    /// have steps (then they are different steps of one log), and only if they also share the lines that
+    /// made the communicators (a log's second part lacks them), NCCL counts the calls of both, or both
+    /// have equally many calls.
     fn is_duplicate(&self, a: &ComparedInput, b: &ComparedInput) -> bool {
         let stepped = a.has_steps && b.has_steps && a.is_table == b.is_table;
-        let calls = self.calls > 0 && !stepped;
-        let sure = self.inits > 0 || (a.counts && b.counts) || a.calls == b.calls;
-        self.steps > 0 || (calls && sure)
+        let sure = self.inits || (a.counts && b.counts) || a.calls == b.calls;
+        self.steps || (self.calls && !stepped && sure)
     }
 }
