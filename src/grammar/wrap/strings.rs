@@ -19,8 +19,8 @@ const LOG_LINE_KEYS: [&[u8]; 9] = [
 ];
 
 /// Appends the strings that are a log's lines: those that end with a line end, that a record calls
-/// so, or whose contents are wanted. True if there was one, and if all of the line
-/// is JSON's or Python's. A string may begin before the line and end after it.
+/// lines, or that have wanted contents. Returns true if there is one and all of the line is JSON or
+/// Python. A string may begin before the line and end after it.
 pub(super) fn extract_strings(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool {
     let from = out.text.len();
     if let Some(begin) = find_first_token(line.text) {
