@@ -1,4 +1,4 @@
-//! The meanings of addresses: which rank of which communicator an address of a process is.
+//! The meanings of addresses: the rank and communicator that an address of a process names.
 
 use super::comm_id::CommId;
 use super::speakers::SpeakerComm;

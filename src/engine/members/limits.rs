@@ -8,8 +8,7 @@ pub(super) const MAX_SPLIT_DEPTH: usize = 6;
 /// longer for each.
 pub(super) const MAX_NAMELESS_PROCESSES: usize = 64;
 
-/// Processes whose facts are moved to another name of theirs. Each move searches the facts of all
-/// processes.
+/// Moves of a process's facts to its right name. Each move searches the facts of all processes.
 pub(super) const MAX_IDENTITY_MOVES: u32 = 1 << 12;
 
 /// Operations that are searched one by one; NCCL has fewer.

@@ -1,26 +1,19 @@
-//! An input that is read twice must be the same both times. The first pass over it leaves its
-//! length and hashes of a few of its bytes; a later pass gives exactly that length, and nothing
-//! that is not as it was: a log that has grown since is read as far as it was, one that was
-//! truncated or written anew is an error.
+//! Checks that an input does not change between two passes. The first pass notes its length and hashes
+//! of a few of its bytes; a later pass reads exactly that length and compares the hashes. A log that has
+//! grown is read up to its old length; a log that was truncated or overwritten is an error.
 
+use super::limits::{HASH_BLOCK_BYTES, HASH_STRIDE_BYTES};
 use super::read::fill_buffer;
 use crate::error::{Error, Result};
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is said of an input that is not what it was.
+/// The message for an input that changed between two passes.
 const FILE_CHANGED_MESSAGE: &str = "the file was truncated, overwritten or replaced while it was read: run \
                        again when it is complete, or read a copy of it";
 
-/// Bytes that represent one hash.
-const HASH_BLOCK_BYTES: usize = 1 << 20;
-
-/// Of so many bytes one is looked at: all of a log that is written anew differs, and to look at
-/// more would cost more than some hundredths of the walk, as each is a line of the cache.
-const HASH_STRIDE_BYTES: u64 = 4096;
-
-/// What the first pass over an input saw.
+/// The length and hashes that the first pass over an input noted.
 #[derive(Debug)]
 pub(super) struct InputFingerprint {
     name: String,
@@ -31,14 +24,14 @@ pub(super) struct InputFingerprint {
 
 #[derive(Debug, Default)]
 struct FingerprintState {
-    /// How long the input is; not known before it is read to its end.
+    /// The input's length in bytes; unknown before it is read to its end.
     len: Option<u64>,
-    /// A sum of hashes for each block.
+    /// The sum of the hashes of each block.
     sums: Vec<u64>,
 }
 
 impl InputFingerprint {
-    /// Of an input that is not read yet.
+    /// Begins the fingerprint of an input that is not read yet.
     pub(super) fn new(name: String) -> InputFingerprint {
         InputFingerprint {
             name,
@@ -47,7 +40,7 @@ impl InputFingerprint {
         }
     }
 
-    /// A pass begins. True for the first one, which is believed.
+    /// Begins a pass. Returns true for the first one, which is not checked.
     pub(super) fn begin_pass(&self) -> bool {
         !self.begun.swap(true, Ordering::Relaxed)
     }
@@ -56,17 +49,17 @@ impl InputFingerprint {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first pass has come to the end.
+    /// Notes the length at the end of the first pass.
     pub(super) fn record_length(&self, len: u64) {
         self.lock_fingerprint().len = Some(len);
     }
 
-    /// How long the input was.
+    /// Returns the length of the input in the first pass.
     pub(super) fn len(&self) -> Option<u64> {
         self.lock_fingerprint().len
     }
 
-    /// The first pass saw `bytes` at `at`; in any order.
+    /// Notes the `bytes` at `at` of the first pass; in any order.
     pub(super) fn record_bytes(&self, at: u64, bytes: &[u8]) {
         let mut sums: Vec<(usize, u64)> = Vec::new();
         hash_sampled_bytes(at, bytes, |block, hash| match sums.last_mut() {
@@ -82,7 +75,7 @@ impl InputFingerprint {
         }
     }
 
-    /// Whether the whole block at `at` is what it was.
+    /// Returns true if the whole block at `at` is unchanged.
     fn is_same_block(&self, at: u64, block: &[u8]) -> bool {
         let mut sum = 0_u64;
         hash_sampled_bytes(at, block, |_, hash| sum = sum.wrapping_add(hash));
@@ -95,7 +88,7 @@ impl InputFingerprint {
             == sum
     }
 
-    /// All of an input whose bytes are at hand, as far as it was read.
+    /// Returns the input's `bytes` up to its length in the first pass.
     ///
     /// # Errors
     /// It is shorter.
@@ -105,10 +98,10 @@ impl InputFingerprint {
         bytes.get(..len).ok_or_else(|| self.changed_error())
     }
 
-    /// Holds the blocks that `from..to` is in against what they were; `bytes` are all.
+    /// Checks the blocks that `from..to` is in; `bytes` is the whole input.
     ///
     /// # Errors
-    /// They are not the same.
+    /// They have changed.
     pub(super) fn check_unchanged(&self, bytes: &[u8], from: usize, to: usize) -> Result<()> {
         let bytes = self.cut_to_length(bytes)?;
         for at in (from / HASH_BLOCK_BYTES * HASH_BLOCK_BYTES..to).step_by(HASH_BLOCK_BYTES) {
@@ -120,17 +113,17 @@ impl InputFingerprint {
         Ok(())
     }
 
-    /// The error of an input that is not what it was.
+    /// Returns the error of an input that changed.
     pub(super) fn changed_error(&self) -> Error {
         Error::Content(format!("{}: {FILE_CHANGED_MESSAGE}", self.name))
     }
 }
 
-/// Gives the hash of every byte that is looked at to `sink`, with its block.
+/// Gives the hash of every sampled byte to `sink`, with its block.
 fn hash_sampled_bytes(at: u64, bytes: &[u8], mut sink: impl FnMut(usize, u64)) {
     let end = at + bytes.len() as u64;
     for stride in at / HASH_STRIDE_BYTES..end.div_ceil(HASH_STRIDE_BYTES) {
-        // Not the same column of lines that are all of one length.
+        // The offset varies, so that lines of equal length are not sampled in one column.
         let place = stride * HASH_STRIDE_BYTES + (stride * 97) % HASH_STRIDE_BYTES;
         if (at..end).contains(&place) {
             let byte = bytes[(place - at) as usize];
@@ -143,19 +136,19 @@ fn hash_sampled_bytes(at: u64, bytes: &[u8], mut sink: impl FnMut(usize, u64)) {
     }
 }
 
-/// One pass over an input that is read.
+/// One pass over an input that is not mapped.
 pub(super) struct CheckedReader<R, W> {
     inner: R,
     witness: W,
     is_first: bool,
     at: u64,
-    /// A block that is what it was, and how much of it was given.
+    /// A block that was checked, and how many of its bytes were given.
     block: Vec<u8>,
     given: usize,
 }
 
 impl<R: Read, W: AsRef<InputFingerprint>> CheckedReader<R, W> {
-    /// A pass begins.
+    /// Begins a pass.
     pub(super) fn new(inner: R, witness: W) -> CheckedReader<R, W> {
         let is_first = witness.as_ref().begin_pass();
         CheckedReader {
@@ -188,7 +181,7 @@ impl<R: Read, W: AsRef<InputFingerprint>> CheckedReader<R, W> {
             if len == 0 {
                 return Ok(0);
             }
-            // A whole block goes where it is wanted, without a copy.
+            // A whole block is read into `to`, without a copy.
             let direct = to.len() >= len;
             if !direct {
                 self.block.resize(len, 0);

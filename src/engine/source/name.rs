@@ -1,6 +1,6 @@
-//! What the user named.
+//! The names of inputs.
 
-use super::growing_stream::FollowTargets;
+use super::file_pattern::FilePattern;
 use super::guard;
 use super::pipe::PipeSlot;
 use crate::error::Error;
@@ -8,7 +8,32 @@ use crate::error::escape::shown_path;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where an input's bytes come from.
+/// The files and folders to follow; standard input if none is named.
+#[derive(Debug, Clone)]
+pub struct FollowTargets {
+    pub(super) paths: Vec<PathBuf>,
+    pub(super) patterns: Vec<FilePattern>,
+}
+
+impl PartialEq for FollowTargets {
+    fn eq(&self, other: &FollowTargets) -> bool {
+        self.paths == other.paths
+    }
+}
+
+impl Eq for FollowTargets {}
+
+impl FollowTargets {
+    /// Follows `paths`; in folders only files that one of `patterns` matches, if there are any.
+    pub fn new(paths: &[PathBuf], patterns: &[FilePattern]) -> FollowTargets {
+        FollowTargets {
+            paths: paths.to_vec(),
+            patterns: patterns.to_vec(),
+        }
+    }
+}
+
+/// The source of an input's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputName {
     /// Standard input.
@@ -33,12 +58,12 @@ impl InputName {
         InputName::Stdin(PipeSlot::default())
     }
 
-    /// True for standard input.
+    /// Returns true for standard input.
     pub fn is_stdin(&self) -> bool {
         matches!(self, InputName::Stdin(_))
     }
 
-    /// The name in messages: the path as given, or `stdin`.
+    /// Returns the name in messages: the path as given, or `stdin`.
     pub fn name(&self) -> String {
         match self {
             InputName::Stdin(_) => "stdin".to_owned(),
@@ -55,7 +80,7 @@ impl InputName {
         }
     }
 
-    /// The file's path.
+    /// Returns the file's path.
     pub fn path(&self) -> Option<&Path> {
         match self {
             InputName::Stdin(_) | InputName::Followed(_) | InputName::Inside(_) => None,
@@ -66,7 +91,7 @@ impl InputName {
         }
     }
 
-    /// The slot of an input that can be opened only once.
+    /// Returns the slot of an input that can be opened only once.
     pub(super) fn pipe_slot(&self) -> Option<&PipeSlot> {
         match self {
             InputName::Stdin(slot) | InputName::Pipe(_, slot) => Some(slot),
@@ -74,7 +99,7 @@ impl InputName {
         }
     }
 
-    /// True for a pipe, or another file that may still grow while it is read.
+    /// Returns true for a pipe, or another file that may still grow while it is read.
     pub fn is_piped(&self) -> bool {
         match self {
             InputName::Followed(_) => return true,
@@ -89,7 +114,7 @@ impl InputName {
         }
     }
 
-    /// True for a plain file, also where it is standard input.
+    /// Returns true for a plain file, also if it is standard input.
     pub fn is_file(&self) -> bool {
         match self {
             InputName::Stdin(_) => {
@@ -102,7 +127,7 @@ impl InputName {
         }
     }
 
-    /// True if the file was found in a folder, not named by the user: folders hold more than logs.
+    /// Returns true if the file was found in a folder, not named by the user: folders hold more than logs.
     pub fn is_listed(&self) -> bool {
         matches!(self, InputName::Listed(_))
     }

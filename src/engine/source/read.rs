@@ -1,5 +1,6 @@
 //! Reads that a signal does not end, and reads of a file from a place.
 
+use super::limits::INPUT_HEAD_BYTES;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -28,6 +29,22 @@ pub(crate) fn fill_buffer(
         }
     }
     Ok(n)
+}
+
+/// Reads the first bytes, at most `most`.
+pub(super) fn read_first_bytes(
+    reader: &mut (impl Read + ?Sized),
+    most: usize,
+) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; most];
+    let n = fill_buffer(reader, &mut head)?;
+    head.truncate(n);
+    Ok(head)
+}
+
+/// Returns the bytes that decide the format of an input that begins with `bytes`.
+pub(super) fn head_of(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(INPUT_HEAD_BYTES)]
 }
 
 /// How a read into a buffer ended.

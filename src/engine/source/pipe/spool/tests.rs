@@ -1,4 +1,5 @@
 use super::*;
+use memchr::memchr_iter;
 use proptest::prelude::*;
 
 /// Lines that may be let go: where they are, and their notes.

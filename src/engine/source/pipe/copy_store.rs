@@ -1,30 +1,27 @@
-//! A pipe copied while it is read: in memory up to a limit, beyond it in a temporary
-//! file.
+//! A copy of a pipe, made while it is read: in memory up to a limit, beyond it in a temporary file.
 
+use super::limits::MAX_COPY_MEMORY_BYTES;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// So many bytes of a copy are in memory; with more it is a file on a disk.
-const MAX_COPY_MEMORY_BYTES: u64 = 64 << 20;
-
 /// A copy, in memory as long as it is small.
 #[derive(Debug, Clone)]
-pub(super) struct PipeCopyStore(Arc<Mutex<PipeCopyState>>);
+pub(in crate::source) struct PipeCopyStore(Arc<Mutex<PipeCopyState>>);
 
 #[derive(Debug)]
 struct PipeCopyState {
     file: File,
     is_in_memory: bool,
-    /// What is before was given back.
+    /// The space before this byte was given back.
     from: u64,
     len: u64,
 }
 
 impl PipeCopyStore {
-    /// An empty one.
-    pub(super) fn new() -> io::Result<PipeCopyStore> {
+    /// Makes an empty copy.
+    pub(in crate::source) fn new() -> io::Result<PipeCopyStore> {
         let (file, is_in_memory) = match create_memory_file() {
             Some(file) => (file, true),
             None => (tempfile::tempfile()?, false),
@@ -41,14 +38,14 @@ impl PipeCopyStore {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file as it is now; what is written later may go to another one.
-    pub(super) fn clone_copy_file(&self) -> io::Result<File> {
+    /// Returns the present file; later bytes may go to another one.
+    pub(in crate::source) fn clone_copy_file(&self) -> io::Result<File> {
         self.lock_copy_state().file.try_clone()
     }
 
-    /// Gives the space of the first bytes back: they are read as zeros from now on. Where the disk cannot do
+    /// Gives the space of the first bytes back: they are read as zeros from now on. If the disk cannot do
     /// that, they stay.
-    pub(super) fn release_space(&self, until: u64) {
+    pub(in crate::source) fn release_space(&self, until: u64) {
         let mut stored = self.lock_copy_state();
         if until > stored.from {
             stored.from = until;
@@ -75,7 +72,7 @@ impl Write for PipeCopyStore {
 }
 
 impl PipeCopyState {
-    /// Moves what is still there to a temporary file, to the same places.
+    /// Moves the bytes that are still there to a temporary file, at their places.
     fn move_to_disk(&mut self) -> io::Result<()> {
         let disk = tempfile::tempfile()?;
         let mut piece = vec![0; 1 << 20];
@@ -94,7 +91,7 @@ impl PipeCopyState {
     }
 }
 
-/// A file without a name in memory, where the system has such.
+/// Makes a file without a name in memory, if the system can.
 fn create_memory_file() -> Option<File> {
     #[cfg(target_os = "linux")]
     {
@@ -106,14 +103,14 @@ fn create_memory_file() -> Option<File> {
     None
 }
 
-/// Gives what it reads, and copies it.
-pub(super) struct PipeCopyReader<R> {
+/// Copies the bytes that it reads.
+pub(in crate::source) struct PipeCopyReader<R> {
     inner: R,
     to: PipeCopyStore,
 }
 
 impl<R> PipeCopyReader<R> {
-    pub(super) fn new(inner: R, to: PipeCopyStore) -> PipeCopyReader<R> {
+    pub(in crate::source) fn new(inner: R, to: PipeCopyStore) -> PipeCopyReader<R> {
         PipeCopyReader { inner, to }
     }
 }
@@ -139,8 +136,8 @@ fn punch_hole(file: &File, until: u64) {
     let _ = (file, until);
 }
 
-/// What is wrong where a pipe cannot be copied.
-pub(super) fn copy_failure(cause: &io::Error) -> String {
+/// Returns the message for a pipe that cannot be copied.
+pub(in crate::source) fn copy_failure(cause: &io::Error) -> String {
     format!(
         "cannot copy the pipe to a temporary file: {cause} (set TMPDIR to a folder with more space, \
          or read the log as a file)"

@@ -1,23 +1,27 @@
 //! Inputs that can be read only once. Such an input is opened once: its name keeps it ([`PipeSlot`]), and
 //! its first bytes stay readable until a pass takes the stream, so that several stages may recognise it.
 
+pub(super) mod copy_store;
+mod limits;
+pub(super) mod spool;
+
+use super::coded::{DecodedText, UnpackDamageSlot, decode_text};
+use super::growing::live_reader::IdleReports;
 use super::guard::FileMap;
-use super::live_reader::IdleReports;
-use super::packed::{PackCodec, UnpackDamageSlot, open_unpacker};
-use super::read::{FillEnd, fill_buffer, fill_until_idle};
-use super::{INPUT_HEAD_BYTES, utf16};
+use super::limits::INPUT_HEAD_BYTES;
+use super::read::{FillEnd, fill_until_idle};
 use std::fmt;
 use std::io::{self, Cursor, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tempfile::TempPath;
 
-/// Where the name of an input that can be read only once keeps it after it was opened. Not a part of the
-/// name: all slots are equal.
+/// The place in an input's name for the opened input, if it can be read only once. Not a part of the name:
+/// all slots are equal.
 #[derive(Clone, Default)]
 pub struct PipeSlot(Arc<Mutex<Option<Arc<SharedPipe>>>>);
 
 impl PipeSlot {
-    /// The input, which `open` opens the first time.
+    /// Returns the input, which `open` opens the first time.
     pub(super) fn get_or_open<E>(
         &self,
         open: impl FnOnce() -> Result<SharedPipe, E>,
@@ -31,7 +35,7 @@ impl PipeSlot {
         Ok(pipe)
     }
 
-    /// The input, if it was opened before.
+    /// Returns the input, if it was opened before.
     pub(super) fn opened(&self) -> Option<Arc<SharedPipe>> {
         self.0
             .lock()
@@ -98,15 +102,12 @@ pub(super) struct PipeHead {
 impl SharedPipe {
     /// Begins a stream, unpacked and decoded; waits for its first bytes.
     pub(super) fn new(stream: LiveStream) -> io::Result<SharedPipe> {
-        let LiveStream { mut reader, idles } = stream;
         let damage = UnpackDamageSlot::default();
-        let mut magic = vec![0; PackCodec::MAGIC_BYTES];
-        let n = fill_buffer(&mut *reader, &mut magic)?;
-        magic.truncate(n);
-        let codec = PackCodec::detect_codec(&magic);
-        let whole: Box<dyn Read + Send> = Box::new(Cursor::new(magic).chain(reader));
-        let unpacked = open_unpacker(codec, whole, &damage)?;
-        let (reader, is_utf16) = utf16::decode_utf16(unpacked)?;
+        let DecodedText {
+            reader,
+            is_packed,
+            is_utf16,
+        } = decode_text(stream.reader, &damage)?;
         let pipe = SharedPipe {
             state: Mutex::new(PipeState {
                 reader: Some(reader),
@@ -116,7 +117,7 @@ impl SharedPipe {
             }),
             is_utf16,
             // A decoder fails for good if its input reports that it is idle.
-            idles: idles.filter(|_| codec.is_none() && !is_utf16),
+            idles: stream.idles.filter(|_| !is_packed && !is_utf16),
             damage,
         };
         pipe.read_more_head()?;
@@ -127,7 +128,7 @@ impl SharedPipe {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was read of the beginning so far.
+    /// Returns the bytes of the beginning so far.
     pub(super) fn head(&self) -> PipeHead {
         let state = self.lock_state();
         PipeHead {
@@ -138,7 +139,7 @@ impl SharedPipe {
         }
     }
 
-    /// True if the input has no bytes.
+    /// Returns true if the input has no bytes.
     pub(super) fn is_empty(&self) -> bool {
         self.lock_state().head.is_empty()
     }
@@ -176,14 +177,14 @@ impl SharedPipe {
         Ok(())
     }
 
-    /// The stream from its first byte; `None` if a pass has taken it before.
+    /// Returns the stream from its first byte; `None` if a pass has taken it before.
     pub(super) fn take_reader(&self) -> Option<Box<dyn Read + Send>> {
         let mut state = self.lock_state();
         let reader = state.reader.take()?;
         Some(Box::new(Cursor::new(state.head.clone()).chain(reader)))
     }
 
-    /// The copy of the whole input, if one was made.
+    /// Returns the copy of the whole input, if one was made.
     pub(super) fn file_copy(&self) -> Option<PipeFileCopy> {
         self.lock_state().copy.clone()
     }

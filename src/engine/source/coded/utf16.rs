@@ -1,22 +1,17 @@
 //! Text in UTF-16, as the `>` of Windows' PowerShell writes it, read as UTF-8.
 
-use super::read::fill_buffer;
+use super::limits::ENCODING_HEAD_BYTES;
+use crate::source::read::read_first_bytes;
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use encoding_rs_io::DecodeReaderBytesBuilder;
 use std::io::{self, Cursor, Read};
-
-/// Bytes that decide the encoding, wherever the input comes from. Fewer letters without a byte order mark
-/// prove nothing; a live pipe must not wait for more.
-pub(super) const ENCODING_HEAD_BYTES: usize = 32;
 
 /// A reader of text in a known encoding.
 pub(super) type DecodedTextReader = Box<dyn Read + Send>;
 
 /// Returns the text of `reader` in UTF-8, and whether it is UTF-16.
 pub(super) fn decode_utf16(mut reader: DecodedTextReader) -> io::Result<(DecodedTextReader, bool)> {
-    let mut head = vec![0; ENCODING_HEAD_BYTES];
-    let n = fill_buffer(&mut *reader, &mut head)?;
-    head.truncate(n);
+    let head = read_first_bytes(&mut *reader, ENCODING_HEAD_BYTES)?;
     let encoding = detect_utf16(&head);
     let whole = Cursor::new(head).chain(reader);
     let text: DecodedTextReader = match encoding {
