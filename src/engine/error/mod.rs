@@ -1,6 +1,7 @@
 //! The library's one error type: what was expected, where, and what to do.
 
 pub mod escape;
+mod limits;
 pub mod phrases;
 
 use crate::error::escape::shown_path;

@@ -1,5 +1,6 @@
 //! Parts of sentences: numbers and names of things.
 
+use super::limits::MAX_NAMES_IN_SENTENCE;
 use crate::error::escape::escape_for_terminal;
 
 /// Returns a number of things: `1 line`, `2 lines`; `thing` takes an s.
@@ -7,9 +8,6 @@ pub fn count_phrase(n: u64, thing: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{n} {thing}{s}")
 }
-
-/// How many names or ranges of numbers a sentence gives.
-const MAX_NAMES_IN_SENTENCE: usize = 12;
 
 /// Returns rising numbers as ranges: `0..7, 9`. Of many it gives the first ones and the last.
 pub fn ranges_phrase(numbers: impl IntoIterator<Item = u64>) -> String {

@@ -5,9 +5,10 @@
 use super::limits::{HASH_BLOCK_BYTES, HASH_STRIDE_BYTES};
 use super::read::fill_buffer;
 use crate::error::{Error, Result};
+use crate::pool::lock_mutex;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The message for an input that changed between two passes.
 const FILE_CHANGED_MESSAGE: &str = "the file was truncated, overwritten or replaced while it was read: run \
@@ -40,33 +41,24 @@ impl InputFingerprint {
         }
     }
 
-    /// Begins a pass. Returns true for the first one, which is not checked.
-    pub(super) fn begin_pass(&self) -> bool {
-        !self.begun.swap(true, Ordering::Relaxed)
-    }
-
-    fn lock_fingerprint(&self) -> MutexGuard<'_, FingerprintState> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes the length at the end of the first pass.
-    pub(super) fn record_length(&self, len: u64) {
-        self.lock_fingerprint().len = Some(len);
+    fn record_length(&self, len: u64) {
+        lock_mutex(&self.seen).len = Some(len);
     }
 
     /// Returns the length of the input in the first pass.
-    pub(super) fn len(&self) -> Option<u64> {
-        self.lock_fingerprint().len
+    fn len(&self) -> Option<u64> {
+        lock_mutex(&self.seen).len
     }
 
     /// Notes the `bytes` at `at` of the first pass; in any order.
-    pub(super) fn record_bytes(&self, at: u64, bytes: &[u8]) {
+    fn record_bytes(&self, at: u64, bytes: &[u8]) {
         let mut sums: Vec<(usize, u64)> = Vec::new();
         hash_sampled_bytes(at, bytes, |block, hash| match sums.last_mut() {
             Some((last, sum)) if *last == block => *sum = sum.wrapping_add(hash),
             _ => sums.push((block, hash)),
         });
-        let mut seen = self.lock_fingerprint();
+        let mut seen = lock_mutex(&self.seen);
         for (block, sum) in sums {
             if seen.sums.len() <= block {
                 seen.sums.resize(block + 1, 0);
@@ -80,11 +72,10 @@ impl InputFingerprint {
         let mut sum = 0_u64;
         hash_sampled_bytes(at, block, |_, hash| sum = sum.wrapping_add(hash));
         let number = usize::try_from(at / HASH_BLOCK_BYTES as u64).unwrap_or(usize::MAX);
-        self.lock_fingerprint()
+        lock_mutex(&self.seen)
             .sums
             .get(number)
-            .copied()
-            .unwrap_or(0)
+            .map_or(0, |&sum| sum)
             == sum
     }
 
@@ -136,25 +127,62 @@ fn hash_sampled_bytes(at: u64, bytes: &[u8], mut sink: impl FnMut(usize, u64)) {
     }
 }
 
-/// One pass over an input that is not mapped.
-pub(super) struct CheckedReader<R, W> {
-    inner: R,
-    witness: W,
+/// One pass over an input: the first one notes its bytes, a later one checks them.
+#[derive(Clone)]
+pub(super) struct InputPass {
+    fingerprint: Arc<InputFingerprint>,
     is_first: bool,
+}
+
+impl InputPass {
+    pub(super) fn begin_pass(fingerprint: Arc<InputFingerprint>) -> InputPass {
+        let is_first = !fingerprint.begun.swap(true, Ordering::Relaxed);
+        InputPass {
+            fingerprint,
+            is_first,
+        }
+    }
+
+    /// Notes or returns the length of a mapped input, `bytes`.
+    ///
+    /// # Errors
+    /// It is shorter than in the first pass.
+    pub(super) fn mapped_length(&self, bytes: &[u8]) -> Result<usize> {
+        if self.is_first {
+            self.fingerprint.record_length(bytes.len() as u64);
+        }
+        Ok(self.fingerprint.cut_to_length(bytes)?.len())
+    }
+
+    /// Notes or checks the bytes `from..to` of a mapped input, `bytes`.
+    ///
+    /// # Errors
+    /// They have changed.
+    pub(super) fn check_range(&self, bytes: &[u8], from: usize, to: usize) -> Result<()> {
+        if self.is_first {
+            self.fingerprint.record_bytes(from as u64, &bytes[from..to]);
+            return Ok(());
+        }
+        self.fingerprint.check_unchanged(bytes, from, to)
+    }
+}
+
+/// One pass over an input that is not mapped.
+pub(super) struct CheckedReader<R> {
+    inner: R,
+    pass: InputPass,
     at: u64,
     /// A block that was checked, and how many of its bytes were given.
     block: Vec<u8>,
     given: usize,
 }
 
-impl<R: Read, W: AsRef<InputFingerprint>> CheckedReader<R, W> {
+impl<R: Read> CheckedReader<R> {
     /// Begins a pass.
-    pub(super) fn new(inner: R, witness: W) -> CheckedReader<R, W> {
-        let is_first = witness.as_ref().begin_pass();
+    pub(super) fn new(inner: R, fingerprint: Arc<InputFingerprint>) -> CheckedReader<R> {
         CheckedReader {
             inner,
-            witness,
-            is_first,
+            pass: InputPass::begin_pass(fingerprint),
             at: 0,
             block: Vec::new(),
             given: 0,
@@ -163,7 +191,7 @@ impl<R: Read, W: AsRef<InputFingerprint>> CheckedReader<R, W> {
 
     fn read_first_pass(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let n = fill_buffer(&mut self.inner, to)?;
-        let witness = self.witness.as_ref();
+        let witness = &self.pass.fingerprint;
         witness.record_bytes(self.at, &to[..n]);
         self.at += n as u64;
         if n < to.len() {
@@ -174,7 +202,7 @@ impl<R: Read, W: AsRef<InputFingerprint>> CheckedReader<R, W> {
 
     fn read_checked_pass(&mut self, to: &mut [u8]) -> io::Result<usize> {
         if self.given == self.block.len() {
-            let witness = self.witness.as_ref();
+            let witness = &self.pass.fingerprint;
             let left = witness.len().unwrap_or(0).saturating_sub(self.at);
             let len =
                 usize::try_from(left).map_or(HASH_BLOCK_BYTES, |left| left.min(HASH_BLOCK_BYTES));
@@ -209,9 +237,9 @@ impl<R: Read, W: AsRef<InputFingerprint>> CheckedReader<R, W> {
     }
 }
 
-impl<R: Read, W: AsRef<InputFingerprint>> Read for CheckedReader<R, W> {
+impl<R: Read> Read for CheckedReader<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        if self.is_first {
+        if self.pass.is_first {
             self.read_first_pass(to)
         } else {
             self.read_checked_pass(to)
@@ -224,7 +252,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::io::Cursor;
-    use std::sync::Arc;
 
     fn read(bytes: &[u8], witness: &Arc<InputFingerprint>) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();

@@ -11,7 +11,6 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A mapped file.
-#[derive(Debug)]
 pub(super) struct FileMap {
     map: Mmap,
     known: &'static GuardedMap,
@@ -74,12 +73,6 @@ struct GuardedMap {
     len: AtomicUsize,
     name: AtomicPtr<String>,
     next: AtomicPtr<GuardedMap>,
-}
-
-impl std::fmt::Debug for GuardedMap {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Known")
-    }
 }
 
 /// The program's name, for the message.

@@ -33,19 +33,15 @@ pub struct InputListing {
 /// # Errors
 /// There is nothing to read.
 pub fn expand_paths(paths: &[PathBuf], patterns: &[FilePattern]) -> Result<InputListing> {
-    let mut found = InputListing::default();
-    if paths.is_empty() {
-        found.origins.push(InputName::stdin());
-        return Ok(found);
-    }
     let mut lister = FolderLister {
-        found,
+        found: InputListing::default(),
         patterns,
         known: FxHashMap::default(),
     };
-    for path in paths {
-        lister.add_named_path(path);
+    if paths.is_empty() {
+        lister.found.origins.push(InputName::stdin());
     }
+    paths.iter().for_each(|path| lister.add_named_path(path));
     let mut found = lister.found;
     if found.origins.is_empty() && !found.failed.is_empty() {
         return Err(found.failed.swap_remove(0));
@@ -71,20 +67,17 @@ impl FolderLister<'_> {
         }
         match path.metadata() {
             Ok(meta) if meta.is_dir() => self.add_named_folder(path, &meta),
-            // Several of them may be one device: a terminal, /dev/null.
-            Ok(meta) if meta.file_type().is_char_device() => {
-                let slot = PipeSlot::default();
-                self.found
-                    .origins
-                    .push(InputName::Pipe(path.to_owned(), slot));
-            }
             Ok(meta) => {
                 let path = path.to_owned();
                 let name = match meta.is_file() {
                     true => InputName::Path(path),
                     false => InputName::Pipe(path, PipeSlot::default()),
                 };
-                self.add_file(name, (meta.dev(), meta.ino()));
+                // Several names may be one device: a terminal, /dev/null.
+                match meta.file_type().is_char_device() {
+                    true => self.found.origins.push(name),
+                    false => self.add_file(name, (meta.dev(), meta.ino())),
+                }
             }
             // The error is reported when it is opened.
             Err(_) => self.found.origins.push(InputName::Path(path.to_owned())),
@@ -138,11 +131,8 @@ impl FolderLister<'_> {
     }
 
     fn is_chosen(&self, path: &Path) -> bool {
-        self.patterns.is_empty()
-            || self
-                .patterns
-                .iter()
-                .any(|pattern| pattern.matches_path(path))
+        let mut patterns = self.patterns.iter();
+        self.patterns.is_empty() || patterns.any(|pattern| pattern.matches_path(path))
     }
 
     /// Adds an entry of a folder that is not a folder. The folder has the kinds of its entries; only a

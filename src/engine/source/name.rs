@@ -5,6 +5,7 @@ use super::guard;
 use super::pipe::PipeSlot;
 use crate::error::Error;
 use crate::error::escape::shown_path;
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -101,29 +102,19 @@ impl InputName {
 
     /// Returns true for a pipe, or another file that may still grow while it is read.
     pub fn is_piped(&self) -> bool {
-        match self {
-            InputName::Followed(_) => return true,
-            InputName::Inside(_) => return false,
-            _ => {}
-        }
-        match self.path() {
-            Some(path) => path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()),
-            None => {
-                guard::stdin_file().is_ok_and(|file| file.metadata().is_ok_and(|m| !m.is_file()))
-            }
-        }
+        let is_piped = |meta: Metadata| !meta.is_file() && (self.is_stdin() || !meta.is_dir());
+        matches!(self, InputName::Followed(_)) || self.metadata().is_some_and(is_piped)
     }
 
     /// Returns true for a plain file, also if it is standard input.
     pub fn is_file(&self) -> bool {
+        self.metadata().is_some_and(|meta| meta.is_file())
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
         match self {
-            InputName::Stdin(_) => {
-                guard::stdin_file().is_ok_and(|file| file.metadata().is_ok_and(|m| m.is_file()))
-            }
-            name => {
-                let is_file = |path: &Path| path.metadata().is_ok_and(|meta| meta.is_file());
-                name.path().is_some_and(is_file)
-            }
+            InputName::Stdin(_) => guard::stdin_file().ok()?.metadata().ok(),
+            name => name.path()?.metadata().ok(),
         }
     }
 

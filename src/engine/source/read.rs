@@ -75,6 +75,20 @@ pub(crate) fn fill_until_idle(
     Ok((n, FillEnd::Full))
 }
 
+/// Gives the bytes that it reads to `copy`, too.
+pub(super) struct CopyingReader<R, F> {
+    pub(super) inner: R,
+    pub(super) copy: F,
+}
+
+impl<R: Read, F: FnMut(&[u8]) -> io::Result<()>> Read for CopyingReader<R, F> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(to)?;
+        (self.copy)(&to[..n])?;
+        Ok(n)
+    }
+}
+
 /// Reads an open file from a place, without the position that all its readers share.
 pub(super) struct PositionedReader {
     file: Arc<File>,

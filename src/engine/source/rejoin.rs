@@ -1,7 +1,6 @@
 //! Logs with lines that were cut at the ends of their writers' buffers. The caller hands in the functions
 //! that find and join such lines.
 
-use std::fmt;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
 
@@ -27,16 +26,10 @@ pub(crate) type RejoinCountsSlot = Arc<Mutex<Option<RejoinCounts>>>;
 pub(crate) type RawByteReader = Box<dyn Read + Send>;
 
 /// The functions that join the lines of a log that was written in blocks.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct LineRejoiner {
     /// Returns true if the log that begins with these bytes was written in blocks.
     pub(crate) is_blocks: fn(&[u8]) -> bool,
     /// Returns the log with joined lines; if it is not known to be in blocks, it is checked first.
     pub(crate) reader: fn(RawByteReader, RejoinCountsSlot, bool) -> RawByteReader,
-}
-
-impl fmt::Debug for LineRejoiner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rejoin").finish_non_exhaustive()
-    }
 }

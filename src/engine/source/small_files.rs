@@ -56,22 +56,13 @@ pub fn read_small_files<'o>(
     MEMORY.with_borrow_mut(|SmallFileBuffer { bytes, at }| {
         let mut first = 0;
         for (number, origin) in origins.iter().enumerate() {
-            let text = read_small_file(
-                origin,
-                bytes,
-                at.last().map_or(0, |last| last.end),
-                rejoin,
-                &fits,
-            );
+            let used = at.last().map_or(0, |last| last.end);
+            let text = read_small_file(origin, bytes, used, rejoin, &fits);
             let is_text = text.is_some();
             at.extend(text);
             let is_last = number + 1 == origins.len();
-            if is_text
-                && !is_last
-                && at
-                    .last()
-                    .is_some_and(|last| last.end < SMALL_FILES_BATCH_BYTES)
-            {
+            let has_room = |last: &Range<usize>| last.end < SMALL_FILES_BATCH_BYTES;
+            if is_text && !is_last && at.last().is_some_and(has_room) {
                 continue;
             }
             let to = first + at.len();
@@ -94,11 +85,6 @@ fn open_small_file(origin: &InputName) -> Option<(File, usize)> {
         len.filter(|&len| meta.is_file() && len <= MIN_CHUNK_BYTES)
     };
     match origin {
-        InputName::Stdin(_)
-        | InputName::Followed(_)
-        | InputName::Inside(_)
-        | InputName::Pipe(..)
-        | InputName::Copy(..) => None,
         // The metadata come first: to open a pipe waits for its writer.
         InputName::Path(path) => {
             let len = small(fs::metadata(path).ok()?)?;
@@ -110,6 +96,7 @@ fn open_small_file(origin: &InputName) -> Option<(File, usize)> {
             let len = small(file.metadata().ok()?)?;
             Some((file, len))
         }
+        _ => None,
     }
 }
 
@@ -127,11 +114,8 @@ fn read_small_file(
     if buffer.len() < need {
         buffer.resize(need.next_power_of_two(), 0);
     }
-    let used = used
-        + buffer[used..]
-            .as_ptr()
-            .align_offset(TEXT_ALIGNMENT_BYTES)
-            .min(TEXT_ALIGNMENT_BYTES);
+    let start = buffer[used..].as_ptr().align_offset(TEXT_ALIGNMENT_BYTES);
+    let used = used + start.min(TEXT_ALIGNMENT_BYTES);
     let room = &mut buffer[used..];
     // One read of the expected length gives what a map would have: no second read for the end.
     let mut n = read_some(&mut file, room).ok()?;

@@ -66,8 +66,9 @@ impl BlockReader {
                     continue;
                 }
             }
+            let (mut dropped, mut is_quiet) = (0, false);
             if let Some((begin, end)) = find_over_long_line(&bytes) {
-                let mut dropped = 0;
+                is_idle = false;
                 if begin > 0 {
                     self.rest = bytes.split_off(begin);
                 } else {
@@ -78,35 +79,29 @@ impl BlockReader {
                     }
                     bytes.truncate(MAX_LINE_BYTES);
                 }
-                return Ok(Some(ReadBlock {
-                    bytes,
-                    dropped,
-                    is_quiet: false,
-                    is_idle: false,
-                }));
-            }
-            if self.ended {
-                return Ok((!bytes.is_empty()).then_some(ReadBlock {
-                    bytes,
-                    dropped: 0,
-                    is_quiet: true,
-                    is_idle: false,
-                }));
-            }
-            if let Some((at, is_quiet)) = find_best_cut(&bytes, quiet, place) {
+            } else if self.ended {
+                if bytes.is_empty() {
+                    return Ok(None);
+                }
+                is_quiet = true;
+            } else {
+                let Some((at, is_cut_quiet)) = find_best_cut(&bytes, quiet, place) else {
+                    continue;
+                };
                 // The other half of a torn line is waited for.
-                if is_idle && !is_quiet && bytes.len() < READ_CHUNK_BYTES {
+                if is_idle && !is_cut_quiet && bytes.len() < READ_CHUNK_BYTES {
                     continue;
                 }
+                is_quiet = is_cut_quiet;
                 self.rest.extend_from_slice(&bytes[at..]);
                 bytes.truncate(at);
-                return Ok(Some(ReadBlock {
-                    bytes,
-                    dropped: 0,
-                    is_quiet,
-                    is_idle,
-                }));
             }
+            return Ok(Some(ReadBlock {
+                bytes,
+                dropped,
+                is_quiet,
+                is_idle,
+            }));
         }
     }
 

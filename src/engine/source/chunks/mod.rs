@@ -8,7 +8,7 @@ mod limits;
 pub use cuts::{CutClassifier, CutPlace};
 pub use flush_timer::FlushReason;
 
-use super::change_check::InputFingerprint;
+use super::change_check::{InputFingerprint, InputPass};
 use super::guard::FileMap;
 use super::limits::{MAX_LINE_BYTES, MIN_CHUNK_BYTES};
 use crate::error::{Error, Result};
@@ -28,7 +28,8 @@ fn mapped_chunk_size(len: usize) -> usize {
 /// A piece of an input.
 pub struct InputChunk {
     data: InputChunkData,
-    duty: MappedChunkCheck,
+    /// The pass that checks it, if it is mapped and read more than once.
+    pass: Option<InputPass>,
     /// Its first byte in the input.
     pub offset: u64,
     /// Bytes of an over-long last line that were dropped.
@@ -45,16 +46,6 @@ enum InputChunkData {
     Read(Vec<u8>),
 }
 
-/// The check of a mapped chunk after it was walked.
-enum MappedChunkCheck {
-    /// Notes its hashes: it may be walked again.
-    Note(Arc<InputFingerprint>),
-    /// Compares its hashes: it was walked before.
-    Hold(Arc<InputFingerprint>),
-    /// Nothing: a block that is read was checked when it was read.
-    None,
-}
-
 impl InputChunk {
     /// Returns the bytes: whole lines, the last of the input perhaps without its end.
     pub fn bytes(&self) -> &[u8] {
@@ -69,13 +60,9 @@ impl InputChunk {
     /// # Errors
     /// It has changed since the pass before.
     pub fn check_unchanged(&self) -> Result<()> {
-        match (&self.data, &self.duty) {
-            (InputChunkData::Mapped(map, [from, _, next]), MappedChunkCheck::Note(witness)) => {
-                witness.record_bytes(self.offset, &map.bytes()[*from..*next]);
-                Ok(())
-            }
-            (InputChunkData::Mapped(map, [from, _, next]), MappedChunkCheck::Hold(witness)) => {
-                witness.check_unchanged(map.bytes(), *from, *next)
+        match (&self.data, &self.pass) {
+            (InputChunkData::Mapped(map, [from, _, next]), Some(pass)) => {
+                pass.check_range(map.bytes(), *from, *next)
             }
             _ => Ok(()),
         }
@@ -112,8 +99,7 @@ enum ChunkSource {
 /// A mapped file, from the next chunk on.
 struct MappedInput {
     map: Arc<FileMap>,
-    /// The fingerprint, and true in the first pass.
-    witness: Option<(Arc<InputFingerprint>, bool)>,
+    pass: Option<InputPass>,
     at: usize,
     /// The end of the part that is read.
     end: usize,
@@ -153,11 +139,7 @@ impl MappedInput {
         self.at += len;
         let chunk = InputChunk {
             data: InputChunkData::Mapped(Arc::clone(&self.map), [from, from + kept, self.at]),
-            duty: match &self.witness {
-                Some((witness, true)) => MappedChunkCheck::Note(Arc::clone(witness)),
-                Some((witness, false)) => MappedChunkCheck::Hold(Arc::clone(witness)),
-                None => MappedChunkCheck::None,
-            },
+            pass: self.pass.clone(),
             offset: from as u64,
             dropped: dropped as u64,
             quiet,
@@ -193,7 +175,7 @@ impl StreamInput {
         let (len, dropped) = (block.bytes.len(), block.dropped);
         let chunk = InputChunk {
             data: InputChunkData::Read(block.bytes),
-            duty: MappedChunkCheck::None,
+            pass: None,
             offset: self.offset,
             dropped,
             quiet,
@@ -210,26 +192,19 @@ impl StreamInput {
 impl InputChunks {
     pub(super) fn of_mapped_file(
         map: Arc<FileMap>,
-        witness: Option<Arc<InputFingerprint>>,
+        fingerprint: Option<Arc<InputFingerprint>>,
         most: usize,
         place: CutClassifier,
     ) -> Result<InputChunks> {
-        let witness = witness.map(|witness| {
-            let is_first = witness.begin_pass();
-            (witness, is_first)
-        });
-        let end = match &witness {
-            Some((witness, true)) => {
-                witness.record_length(map.bytes().len() as u64);
-                map.bytes().len()
-            }
-            Some((witness, false)) => witness.cut_to_length(map.bytes())?.len(),
+        let pass = fingerprint.map(InputPass::begin_pass);
+        let end = match &pass {
+            Some(pass) => pass.mapped_length(map.bytes())?,
             None => map.bytes().len(),
         };
         let size = mapped_chunk_size(end).min(most);
         let data = ChunkSource::Mapped(MappedInput {
             map,
-            witness,
+            pass,
             at: 0,
             end,
             size,

@@ -2,10 +2,11 @@
 //! far as possible, and its damage is noted.
 
 use super::limits::PACKED_READ_BYTES;
+use crate::pool::lock_mutex;
 use flate2::bufread::GzDecoder;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The format of a packed input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,13 +57,13 @@ pub(super) fn open_unpacker(
     let trouble = Arc::clone(trouble);
     let Some(codec) = codec else { return Ok(inner) };
     let inner: Box<dyn Read + Send> = match codec {
-        PackCodec::Gzip => Box::new(GzipMembers {
-            decoder: Some(GzDecoder::new(BufReader::with_capacity(
-                PACKED_READ_BYTES,
-                inner,
-            ))),
-            trouble: Arc::clone(&trouble),
-        }),
+        PackCodec::Gzip => {
+            let packed = BufReader::with_capacity(PACKED_READ_BYTES, inner);
+            Box::new(GzipMembers {
+                decoder: Some(GzDecoder::new(packed)),
+                trouble: Arc::clone(&trouble),
+            })
+        }
         PackCodec::Zstd => Box::new(zstd::stream::read::Decoder::new(inner)?),
     };
     Ok(Box::new(UnpackReader {
@@ -74,7 +75,7 @@ pub(super) fn open_unpacker(
 }
 
 fn record_damage(trouble: &UnpackDamageSlot, what: String, is_lost: bool) {
-    let mut trouble = trouble.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut trouble = lock_mutex(trouble);
     trouble.get_or_insert(UnpackDamage { what, is_lost });
 }
 

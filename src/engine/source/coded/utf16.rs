@@ -41,17 +41,14 @@ pub(super) fn detect_utf16(bytes: &[u8]) -> Option<&'static Encoding> {
         _ => (UTF_16BE, head),
     };
     let has_mark = rest.len() < head.len();
-    let units = rest.chunks_exact(2).map(|pair| match encoding == UTF_16LE {
+    let mut units = rest.chunks_exact(2).map(|pair| match encoding == UTF_16LE {
         true => u16::from_le_bytes([pair[0], pair[1]]),
         false => u16::from_be_bytes([pair[0], pair[1]]),
     });
     let is_text = match has_mark {
         // Damaged bytes can look like a mark: text of a log has ASCII near its beginning.
         true => is_text(units.clone()) && units.clone().any(is_ascii_text),
-        false => {
-            let mut units = units;
-            units.all(is_ascii_text)
-        }
+        false => units.all(is_ascii_text),
     };
     is_text.then_some(encoding)
 }

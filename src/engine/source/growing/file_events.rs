@@ -1,10 +1,11 @@
 //! The system's events of files that grew, so that the others need no check.
 
 use super::limits::{MAX_CHANGED_PATHS, WRITE_SETTLE_TIME};
+use crate::pool::lock_mutex;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use rustc_hash::FxHashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The files with events since the changes were last taken.
@@ -49,12 +50,6 @@ struct FileEventInbox {
     news: Condvar,
 }
 
-impl FileEventInbox {
-    fn lock_changes(&self) -> MutexGuard<'_, ChangedPaths> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Watches folders for changed files.
 pub(super) struct FileEvents {
     /// `None` if the system gives no events.
@@ -68,7 +63,7 @@ impl FileEvents {
         let heard = Arc::new(FileEventInbox::default());
         let to = Arc::clone(&heard);
         let hear = move |event| {
-            let mut heard = to.lock_changes();
+            let mut heard = lock_mutex(&to.heard);
             heard.record_event(event);
             if !heard.has_no_change() {
                 to.news.notify_all();
@@ -96,12 +91,12 @@ impl FileEvents {
 
     /// Returns the changes since the last call.
     pub(super) fn take_changes(&self) -> ChangedPaths {
-        std::mem::take(&mut *self.heard.lock_changes())
+        std::mem::take(&mut *lock_mutex(&self.heard.heard))
     }
 
     /// Waits until a file changes, for at most `most`.
     pub(super) fn wait_for_change(&self, most: Duration) {
-        let heard = self.heard.lock_changes();
+        let heard = lock_mutex(&self.heard.heard);
         let waits = |heard: &mut ChangedPaths| heard.has_no_change();
         let waited = self.heard.news.wait_timeout_while(heard, most, waits);
         let (heard, waited) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -60,6 +60,7 @@ enum GrowingInput {
 }
 
 /// A file that is followed by its name.
+#[derive(Default)]
 struct FollowedFile {
     path: PathBuf,
     open: Option<File>,
@@ -127,26 +128,16 @@ impl GrowingFiles {
             for path in found {
                 if self.known.insert(path.clone()) {
                     // The folder of a link has no events of the link's file.
-                    let name = match path.is_symlink() {
-                        true => None,
-                        false => self.ear.watch_file(&path),
-                    };
-                    let silent = if name.is_some() {
-                        0
-                    } else {
-                        MAX_UNHEARD_GROWTHS
-                    };
+                    let is_link = path.is_symlink();
+                    let name = (!is_link).then(|| self.ear.watch_file(&path)).flatten();
+                    let silent = name.as_ref().map_or(MAX_UNHEARD_GROWTHS, |_| 0);
                     self.named
                         .extend(name.map(|name| (name, self.inputs.len())));
                     self.inputs.push(GrowingInput::File(FollowedFile {
                         path,
-                        open: None,
-                        identity: None,
-                        at: 0,
-                        tail: Vec::new(),
-                        anew: false,
                         is_due: true,
                         silent,
+                        ..FollowedFile::default()
                     }));
                 }
             }
@@ -173,7 +164,8 @@ impl GrowingFiles {
         let mut any = false;
         for (number, input) in self.inputs.iter_mut().enumerate() {
             let (n, anew) = match input {
-                GrowingInput::Pipe { ended: true, .. } => (0, false),
+                GrowingInput::Pipe { ended: true, .. } => continue,
+                GrowingInput::File(file) if !sweeps && !file.is_expected() => continue,
                 GrowingInput::Pipe { live, ended } => {
                     let mut read = || match live.wait_until_readable(Duration::ZERO)? {
                         true => live.read(&mut self.piece).map(Some),
@@ -183,17 +175,12 @@ impl GrowingFiles {
                     *ended = n == Some(0);
                     (n.unwrap_or(0), false)
                 }
-                GrowingInput::File(file)
-                    if !file.is_due && !sweeps && file.silent < MAX_UNHEARD_GROWTHS =>
-                {
-                    (0, false)
-                }
                 GrowingInput::File(file) => {
-                    file.read_if_expected(&mut self.piece)
-                        .map_err(|cause| Error::Input {
-                            path: file.path.clone(),
-                            cause,
-                        })?
+                    let read = file.read_and_note_growth(&mut self.piece);
+                    read.map_err(|cause| {
+                        let path = file.path.clone();
+                        Error::Input { path, cause }
+                    })?
                 }
             };
             if n > 0 {
@@ -242,18 +229,13 @@ impl GrowingFiles {
             GrowingInput::Pipe { live, ended: false } => Some(live),
             _ => None,
         });
-        match pipe {
-            Some(live) => {
-                let waited = live.wait_until_readable(ACTIVE_POLL_INTERVAL);
-                waited
-                    .map(drop)
-                    .map_err(|e| InputName::stdin().read_error(e))
-            }
-            None => {
-                self.ear.wait_for_change(ACTIVE_POLL_INTERVAL);
-                Ok(())
-            }
+        if let Some(live) = pipe {
+            let waited = live.wait_until_readable(ACTIVE_POLL_INTERVAL);
+            waited.map_err(|e| InputName::stdin().read_error(e))?;
+        } else {
+            self.ear.wait_for_change(ACTIVE_POLL_INTERVAL);
         }
+        Ok(())
     }
 
     /// Returns true if nothing more can come: all inputs are pipes that ended.
@@ -279,8 +261,13 @@ impl GrowingFiles {
 }
 
 impl FollowedFile {
+    /// Returns true if it may have grown: an event came, or its events cannot be relied on.
+    fn is_expected(&self) -> bool {
+        self.is_due || self.silent >= MAX_UNHEARD_GROWTHS
+    }
+
     /// Reads new bytes as `read_growth_of_file` does, and notes whether more may follow.
-    fn read_if_expected(&mut self, to: &mut [u8]) -> io::Result<(usize, bool)> {
+    fn read_and_note_growth(&mut self, to: &mut [u8]) -> io::Result<(usize, bool)> {
         let was_due = self.is_due;
         let read = self.read_growth_of_file(to)?;
         self.is_due = read.0 > 0;

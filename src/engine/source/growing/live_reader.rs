@@ -178,10 +178,7 @@ impl LiveReader {
 
     /// Waits until there are bytes, for at most `most`; without it for any time.
     fn poll_input(&self, stop: &StopSignal, most: Option<Duration>) -> io::Result<LivePollResult> {
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let now = Timespec::default();
         let most = most.and_then(|most| Timespec::try_from(most).ok());
         loop {
             let is_last = stop.has_signal();
@@ -224,12 +221,10 @@ impl Read for LiveReader {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         if ready == LivePollResult::Some {
-            let most = if stop.has_signal() {
-                to.len().min(self.last)
-            } else {
-                to.len()
-            };
-            n = read_some(&mut self.file, &mut to[..most])?;
+            let is_last = stop.has_signal();
+            let most = if is_last { self.last } else { to.len() };
+            let room = to.len().min(most);
+            n = read_some(&mut self.file, &mut to[..room])?;
             self.came.add_bytes(n);
             if stop.has_signal() {
                 self.last = self.last.saturating_sub(n);

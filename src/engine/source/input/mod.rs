@@ -1,7 +1,6 @@
 //! One opened input, and its passes.
 
 pub(super) mod data;
-mod opener;
 mod rewind;
 
 pub use rewind::PipeCopy;
@@ -13,13 +12,11 @@ use super::coded::{UnpackDamage, UnpackDamageSlot};
 use super::guard::FileMap;
 use super::limits::INPUT_HEAD_BYTES;
 use super::name::InputName;
-use super::pipe::copy_store::PipeCopyReader;
-use super::pipe::spool::SpoolingReader;
-use super::read::{head_of, read_first_bytes};
+use super::pipe::copy_store::copy_error;
+use super::read::{CopyingReader, head_of, read_first_bytes};
 use super::rejoin::{LineRejoiner, RawByteReader, RejoinCounts, RejoinCountsSlot};
 use crate::error::{Error, Result};
-use data::{InputData, PipeKeep};
-use opener::{DataOpener, map_copy, mapped_data};
+use data::{DataOpener, InputData, PipeKeep, map_copy, mapped_data};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{Cursor, Read};
@@ -57,12 +54,13 @@ impl AsRef<[u8]> for SharedFileMap {
 impl Input {
     /// Opens `origin`; `rejoin` joins its lines. Errors name it and what was expected instead.
     pub fn open(origin: &InputName, options: Options, rejoin: LineRejoiner) -> Result<Input> {
-        let opener = DataOpener {
+        let data = DataOpener {
             origin,
             options,
             rejoin,
-        };
-        let mut input = Input::new(origin.clone(), opener.open_data()?, rejoin);
+        }
+        .open_data()?;
+        let mut input = Input::new(origin.clone(), data, rejoin);
         match &input.data {
             InputData::Again(source) => {
                 let text = source.open_text(&input.damage);
@@ -166,8 +164,8 @@ impl Input {
                 (Cow::Borrowed(head_of(map.bytes())), false)
             }
             InputData::Pipe(pipe, _) => {
-                let head = pipe.head();
-                (Cow::Owned(head.bytes), head.is_open)
+                let (head, is_open) = pipe.head();
+                (Cow::Owned(head), is_open)
             }
             InputData::Again(_) | InputData::Thinned(_) => {
                 let head = read_first_bytes(&mut *self.open_document()?, INPUT_HEAD_BYTES);
@@ -252,13 +250,8 @@ impl Input {
         if let Some(idles) = idles {
             idles.switch_reports(true);
         }
-        let reader = self.open_reader()?;
-        Ok(InputChunks::of_reader(
-            reader,
-            self.name(),
-            idles.is_some(),
-            place,
-        ))
+        let (reader, name, is_live) = (self.open_reader()?, self.name(), idles.is_some());
+        Ok(InputChunks::of_reader(reader, name, is_live, place))
     }
 
     /// Opens the input as a stream of bytes, unpacked, with the lines joined that were cut at the ends of
@@ -277,10 +270,17 @@ impl Input {
         let joined = (self.rejoin.reader)(raw, found, is_known);
         Ok(match &self.data {
             InputData::Pipe(_, PipeKeep::Copy(store)) => {
-                Box::new(PipeCopyReader::new(joined, store.clone()))
+                let (inner, store) = (joined, store.clone());
+                let copy = move |bytes: &[u8]| store.append(bytes).map_err(copy_error);
+                Box::new(CopyingReader { inner, copy })
             }
-            InputData::Pipe(_, PipeKeep::Spool(thin)) => {
-                Box::new(SpoolingReader::new(joined, thin.clone()))
+            InputData::Pipe(_, PipeKeep::Spool(spool)) => {
+                let (inner, spool) = (joined, spool.clone());
+                let copy = move |bytes: &[u8]| {
+                    spool.push_bytes(bytes);
+                    Ok(())
+                };
+                Box::new(CopyingReader { inner, copy })
             }
             _ => joined,
         })

@@ -1,14 +1,13 @@
 //! Inputs that are read more than once, and the copies of pipes that this needs.
 
 use super::Input;
-use super::data::{FileSource, InputData, PipeKeep};
-use super::opener::map_copy;
-use crate::error::{Error, Result};
+use super::data::{FileSource, InputData, PipeKeep, copy_failed, map_copy};
+use crate::error::Result;
 use crate::source::change_check::InputFingerprint;
 use crate::source::limits::MIN_CHUNK_BYTES;
 use crate::source::name::InputName;
 use crate::source::pipe::PipeFileCopy;
-use crate::source::pipe::copy_store::{PipeCopyStore, copy_failure};
+use crate::source::pipe::copy_store::PipeCopyStore;
 use crate::source::pipe::spool::PipeSpool;
 use crate::source::rejoin::LineRejoiner;
 use std::io;
@@ -19,17 +18,11 @@ use tempfile::NamedTempFile;
 impl Input {
     /// Returns the input once more, if it need not be opened anew.
     pub fn share_input(&self) -> Option<Input> {
-        let data = match &self.data {
-            InputData::Map(map) => InputData::Map(Arc::clone(map)),
-            InputData::Blocks(map) => InputData::Blocks(Arc::clone(map)),
-            InputData::Again(source) => InputData::Again(source.clone()),
-            InputData::Thinned(thin) => InputData::Thinned(thin.clone()),
-            InputData::Pipe(..) => return None,
-        };
-        let mut shared = Input::new(self.origin.clone(), data, self.rejoin);
-        shared.fingerprint.clone_from(&self.fingerprint);
-        shared.is_utf16 = self.is_utf16;
-        Some(shared)
+        self.is_rewindable().then(|| Input {
+            fingerprint: self.fingerprint.clone(),
+            is_utf16: self.is_utf16,
+            ..Input::new(self.origin.clone(), self.data.clone(), self.rejoin)
+        })
     }
 
     /// Releases a small file's map between two passes: there may be more small files than the kernel has
@@ -68,9 +61,8 @@ impl Input {
             self.fingerprint = Some(Arc::new(InputFingerprint::new(self.name())));
             return Ok(self);
         }
-        let name = self.name();
         if let InputData::Pipe(_, keep @ PipeKeep::Nothing) = &mut self.data {
-            *keep = kept().map_err(|e| Error::Content(format!("{name}: {}", copy_failure(&e))))?;
+            *keep = kept().map_err(|e| copy_failed(&self.origin, &e))?;
         }
         Ok(self)
     }
@@ -84,10 +76,7 @@ impl Input {
         let InputData::Pipe(pipe, _) = &self.data else {
             return Ok(self);
         };
-        let failed = |e: io::Error| {
-            let cause = copy_failure(&e);
-            Error::Content(format!("{}: {cause}", self.name()))
-        };
+        let failed = |e: io::Error| copy_failed(&self.origin, &e);
         let mut file = NamedTempFile::new().map_err(failed)?;
         io::copy(&mut self.open_document()?, &mut file).map_err(failed)?;
         let map = Arc::new(map_copy(file.as_file(), &self.origin)?);
@@ -124,16 +113,18 @@ impl Input {
     /// Returns the input after its first pass.
     pub fn rewind_input(self) -> Result<Input> {
         let data = match self.data {
-            InputData::Pipe(_, PipeKeep::Copy(store)) => {
-                let file = store.clone_copy_file();
-                let file = file.map_err(|e| self.origin.read_error(e))?;
-                InputData::Map(Arc::new(map_copy(&file, &self.origin)?))
-            }
+            InputData::Pipe(_, PipeKeep::Copy(store)) => map_store(&store, &self.origin)?,
             InputData::Pipe(_, PipeKeep::Spool(thin)) => InputData::Thinned(thin),
             data => data,
         };
         Ok(Input { data, ..self })
     }
+}
+
+/// Maps the copy of a pipe so far.
+fn map_store(store: &PipeCopyStore, origin: &InputName) -> Result<InputData> {
+    let file = store.clone_copy_file().map_err(|e| origin.read_error(e))?;
+    Ok(InputData::Map(Arc::new(map_copy(&file, origin)?)))
 }
 
 /// The copy of a pipe so far.
@@ -155,11 +146,7 @@ impl PipeCopy {
     /// # Errors
     /// The copy cannot be read.
     pub fn open_copied_part(&self) -> Result<Input> {
-        let file = self
-            .store
-            .clone_copy_file()
-            .map_err(|e| self.origin.read_error(e))?;
-        let data = InputData::Map(Arc::new(map_copy(&file, &self.origin)?));
+        let data = map_store(&self.store, &self.origin)?;
         Ok(Input::new(self.origin.clone(), data, self.rejoin))
     }
 }

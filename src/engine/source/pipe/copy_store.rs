@@ -1,10 +1,11 @@
 //! A copy of a pipe, made while it is read: in memory up to a limit, beyond it in a temporary file.
 
 use super::limits::MAX_COPY_MEMORY_BYTES;
+use crate::pool::lock_mutex;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A copy, in memory as long as it is small.
 #[derive(Debug, Clone)]
@@ -34,39 +35,30 @@ impl PipeCopyStore {
         }))))
     }
 
-    fn lock_copy_state(&self) -> MutexGuard<'_, PipeCopyState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the present file; later bytes may go to another one.
     pub(in crate::source) fn clone_copy_file(&self) -> io::Result<File> {
-        self.lock_copy_state().file.try_clone()
+        lock_mutex(&self.0).file.try_clone()
     }
 
     /// Gives the space of the first bytes back: they are read as zeros from now on. If the disk cannot do
     /// that, they stay.
     pub(in crate::source) fn release_space(&self, until: u64) {
-        let mut stored = self.lock_copy_state();
+        let mut stored = lock_mutex(&self.0);
         if until > stored.from {
             stored.from = until;
             punch_hole(&stored.file, until);
         }
     }
-}
 
-impl Write for PipeCopyStore {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut stored = self.lock_copy_state();
+    /// Adds bytes at the end of the copy.
+    pub(in crate::source) fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut stored = lock_mutex(&self.0);
         let held = stored.len.saturating_sub(stored.from) + bytes.len() as u64;
         if stored.is_in_memory && held > MAX_COPY_MEMORY_BYTES {
             stored.move_to_disk()?;
         }
         stored.file.write_all_at(bytes, stored.len)?;
         stored.len += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
@@ -103,27 +95,6 @@ fn create_memory_file() -> Option<File> {
     None
 }
 
-/// Copies the bytes that it reads.
-pub(in crate::source) struct PipeCopyReader<R> {
-    inner: R,
-    to: PipeCopyStore,
-}
-
-impl<R> PipeCopyReader<R> {
-    pub(in crate::source) fn new(inner: R, to: PipeCopyStore) -> PipeCopyReader<R> {
-        PipeCopyReader { inner, to }
-    }
-}
-
-impl<R: Read> Read for PipeCopyReader<R> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(to)?;
-        let copied = self.to.write_all(&to[..n]);
-        copied.map_err(|e| io::Error::other(copy_failure(&e)))?;
-        Ok(n)
-    }
-}
-
 /// Makes a hole of a file's first bytes.
 fn punch_hole(file: &File, until: u64) {
     #[cfg(target_os = "linux")]
@@ -144,13 +115,18 @@ pub(in crate::source) fn copy_failure(cause: &io::Error) -> String {
     )
 }
 
+/// Returns the error of a copy that cannot be written or read.
+pub(in crate::source) fn copy_error(cause: io::Error) -> io::Error {
+    io::Error::other(copy_failure(&cause))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_copy_goes_to_a_disk_when_it_is_large_and_stays_what_it_was() {
-        let mut store = PipeCopyStore::new().unwrap();
+        let store = PipeCopyStore::new().unwrap();
         let piece: Vec<u8> = (0..1 << 20).map(|n: u32| (n % 251) as u8).collect();
         let at = |store: &PipeCopyStore, at: u64| {
             let mut bytes = vec![0; 1000];
@@ -160,18 +136,15 @@ mod tests {
         };
         // What was given back does not count.
         for n in 0..100_u64 {
-            store.write_all(&piece).unwrap();
+            store.append(&piece).unwrap();
             store.release_space((n + 1).saturating_sub(50) << 20);
         }
-        assert_eq!(
-            store.lock_copy_state().is_in_memory,
-            cfg!(target_os = "linux")
-        );
+        assert_eq!(lock_mutex(&store.0).is_in_memory, cfg!(target_os = "linux"));
         assert_eq!(at(&store, 60 << 20), piece[..1000]);
         for _ in 0..50 {
-            store.write_all(&piece).unwrap();
+            store.append(&piece).unwrap();
         }
-        assert!(!store.lock_copy_state().is_in_memory);
+        assert!(!lock_mutex(&store.0).is_in_memory);
         for place in [60_u64, 149] {
             assert_eq!(at(&store, place << 20), piece[..1000]);
         }

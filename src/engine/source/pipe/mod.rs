@@ -10,9 +10,10 @@ use super::growing::live_reader::IdleReports;
 use super::guard::FileMap;
 use super::limits::INPUT_HEAD_BYTES;
 use super::read::{FillEnd, fill_until_idle};
+use crate::pool::lock_mutex;
 use std::fmt;
 use std::io::{self, Cursor, Read};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tempfile::TempPath;
 
 /// The place in an input's name for the opened input, if it can be read only once. Not a part of the name:
@@ -26,7 +27,7 @@ impl PipeSlot {
         &self,
         open: impl FnOnce() -> Result<SharedPipe, E>,
     ) -> Result<Arc<SharedPipe>, E> {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = lock_mutex(&self.0);
         if let Some(pipe) = &*slot {
             return Ok(Arc::clone(pipe));
         }
@@ -37,10 +38,7 @@ impl PipeSlot {
 
     /// Returns the input, if it was opened before.
     pub(super) fn opened(&self) -> Option<Arc<SharedPipe>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock_mutex(&self.0).clone()
     }
 }
 
@@ -92,13 +90,6 @@ pub(super) struct PipeFileCopy {
     pub(super) path: Arc<TempPath>,
 }
 
-/// The beginning of an input.
-pub(super) struct PipeHead {
-    pub(super) bytes: Vec<u8>,
-    /// More bytes of the head may come.
-    pub(super) is_open: bool,
-}
-
 impl SharedPipe {
     /// Begins a stream, unpacked and decoded; waits for its first bytes.
     pub(super) fn new(stream: LiveStream) -> io::Result<SharedPipe> {
@@ -124,29 +115,22 @@ impl SharedPipe {
         Ok(pipe)
     }
 
-    fn lock_state(&self) -> MutexGuard<'_, PipeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the bytes of the beginning so far.
-    pub(super) fn head(&self) -> PipeHead {
-        let state = self.lock_state();
-        PipeHead {
-            bytes: state.head.clone(),
-            is_open: !state.is_ended
-                && state.head.len() < INPUT_HEAD_BYTES
-                && state.reader.is_some(),
-        }
+    /// Returns the bytes of the head so far, and true if more of them may come.
+    pub(super) fn head(&self) -> (Vec<u8>, bool) {
+        let state = lock_mutex(&self.state);
+        let is_short = state.head.len() < INPUT_HEAD_BYTES;
+        let is_open = is_short && !state.is_ended && state.reader.is_some();
+        (state.head.clone(), is_open)
     }
 
     /// Returns true if the input has no bytes.
     pub(super) fn is_empty(&self) -> bool {
-        self.lock_state().head.is_empty()
+        lock_mutex(&self.state).head.is_empty()
     }
 
     /// Waits until more of the head has come, or its end.
     pub(super) fn read_more_head(&self) -> io::Result<()> {
-        let mut state = self.lock_state();
+        let mut state = lock_mutex(&self.state);
         let state = &mut *state;
         let Some(reader) = &mut state.reader else {
             return Ok(());
@@ -158,39 +142,34 @@ impl SharedPipe {
         };
         let had = state.head.len();
         state.head.resize(INPUT_HEAD_BYTES, 0);
-        let mut n = had;
         switch(true);
-        let end = loop {
-            match fill_until_idle(&mut **reader, &mut state.head[n..]) {
-                Ok((more, end)) => {
-                    n += more;
-                    if end != FillEnd::Idle || n > had {
-                        break Ok(end);
-                    }
-                }
-                Err(e) => break Err(e),
+        let read = loop {
+            match fill_until_idle(&mut **reader, &mut state.head[had..]) {
+                Ok((0, FillEnd::Idle)) => {}
+                read => break read,
             }
         };
         switch(false);
-        state.head.truncate(n);
-        state.is_ended |= end? == FillEnd::Ended;
+        let new = read.as_ref().map_or(0, |(new, _)| *new);
+        state.head.truncate(had + new);
+        state.is_ended |= read?.1 == FillEnd::Ended;
         Ok(())
     }
 
     /// Returns the stream from its first byte; `None` if a pass has taken it before.
     pub(super) fn take_reader(&self) -> Option<Box<dyn Read + Send>> {
-        let mut state = self.lock_state();
+        let mut state = lock_mutex(&self.state);
         let reader = state.reader.take()?;
         Some(Box::new(Cursor::new(state.head.clone()).chain(reader)))
     }
 
     /// Returns the copy of the whole input, if one was made.
     pub(super) fn file_copy(&self) -> Option<PipeFileCopy> {
-        self.lock_state().copy.clone()
+        lock_mutex(&self.state).copy.clone()
     }
 
     /// Keeps the copy of the whole input for later openings by name.
     pub(super) fn set_file_copy(&self, copy: PipeFileCopy) {
-        self.lock_state().copy = Some(copy);
+        lock_mutex(&self.state).copy = Some(copy);
     }
 }

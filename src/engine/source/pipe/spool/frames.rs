@@ -3,7 +3,7 @@
 use super::gap::TextGap;
 use crate::source::pipe::copy_store::PipeCopyStore;
 use crate::source::pipe::limits::{SPOOL_FRAME_BYTES, SPOOL_ZSTD_LEVEL};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Packed pieces, in order.
@@ -46,7 +46,7 @@ impl SpoolFrames {
         SpoolPiece { gap, note, text }.write_piece(&mut self.open);
         if self.open.len() >= SPOOL_FRAME_BYTES {
             let packed = zstd::bulk::compress(&self.open, SPOOL_ZSTD_LEVEL)?;
-            self.store.write_all(&packed)?;
+            self.store.append(&packed)?;
             self.list.push((self.len, packed.len()));
             self.len += packed.len() as u64;
             self.open.clear();

@@ -10,15 +10,16 @@ mod frames;
 mod gap;
 mod reader;
 
-use super::copy_store::copy_failure;
+use super::copy_store::copy_error;
 use super::limits::{MAX_NOTED_PIECE_BYTES, SPOOL_BLOCK_BYTES, SPOOL_FRAME_BYTES};
+use crate::pool::lock_mutex;
 use frames::SpoolFrames;
 use gap::TextGap;
 use memchr::memchr;
 use reader::SpoolReader;
 use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The lines that may be dropped, in order.
 pub trait NotedLines {
@@ -86,17 +87,9 @@ impl PipeSpool {
         })))
     }
 
-    fn lock_unscanned(&self) -> MutexGuard<'_, UnscannedText> {
-        self.0.fresh.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_spooled(&self) -> MutexGuard<'_, SpooledText> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds bytes that were read.
-    fn push(&self, bytes: &[u8]) {
-        let mut fresh = self.lock_unscanned();
+    pub(in crate::source) fn push_bytes(&self, bytes: &[u8]) {
+        let mut fresh = lock_mutex(&self.0.fresh);
         fresh.len += bytes.len() as u64;
         match fresh.blocks.back_mut() {
             Some(last) if last.len() + bytes.len() <= SPOOL_BLOCK_BYTES => {
@@ -112,12 +105,12 @@ impl PipeSpool {
 
     /// Returns how many bytes were not scanned; they lie in memory.
     pub fn unscanned_bytes(&self) -> u64 {
-        self.lock_unscanned().len
+        lock_mutex(&self.0.fresh).len
     }
 
     /// Returns the first byte that was not scanned.
     pub fn unscanned_start(&self) -> u64 {
-        self.lock_spooled().until
+        lock_mutex(&self.0.kept).until
     }
 
     /// Scans the text up to about `until`; `notes` has its lines that may be dropped. Returns the end of
@@ -126,9 +119,9 @@ impl PipeSpool {
     /// # Errors
     /// The kept text cannot be written.
     pub fn scan_until(&self, until: u64, notes: &mut impl NotedLines) -> io::Result<u64> {
-        let mut kept = self.lock_spooled();
+        let mut kept = lock_mutex(&self.0.kept);
         loop {
-            let mut fresh = self.lock_unscanned();
+            let mut fresh = lock_mutex(&self.0.fresh);
             let room = usize::try_from(until.saturating_sub(kept.until)).unwrap_or(usize::MAX);
             let Some(block) = fresh.pop_block(room) else {
                 return Ok(kept.until - kept.cut.len() as u64);
@@ -144,7 +137,7 @@ impl PipeSpool {
     /// The kept text cannot be written.
     pub fn scan_to_end(&self, notes: &mut impl NotedLines) -> io::Result<()> {
         self.scan_until(u64::MAX, notes)?;
-        let mut kept = self.lock_spooled();
+        let mut kept = lock_mutex(&self.0.kept);
         let last = std::mem::take(&mut kept.cut);
         if last.is_empty() {
             return Ok(());
@@ -164,7 +157,7 @@ impl PipeSpool {
     /// # Errors
     /// The kept text cannot be read or written.
     pub fn drop_unwanted_lines(&self, mut wanted: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
-        let mut kept = self.lock_spooled();
+        let mut kept = lock_mutex(&self.0.kept);
         let mut new = SpoolFrames::new().map_err(copy_error)?;
         let mut gap = TextGap::default();
         let sifted = kept.frames.for_each_piece(|piece| {
@@ -186,7 +179,7 @@ impl PipeSpool {
     /// # Errors
     /// The kept text cannot be read.
     pub fn for_each_note(&self, mut sink: impl FnMut(&[u8])) -> io::Result<()> {
-        self.lock_spooled().frames.for_each_piece(|piece| {
+        lock_mutex(&self.0.kept).frames.for_each_piece(|piece| {
             if !piece.note.is_empty() {
                 sink(piece.note);
             }
@@ -201,7 +194,7 @@ impl PipeSpool {
 
     /// Returns how many packed bytes are kept.
     pub fn packed_bytes(&self) -> u64 {
-        self.lock_spooled().frames.len
+        lock_mutex(&self.0.kept).frames.len
     }
 }
 
@@ -292,31 +285,6 @@ impl SpooledText {
     /// Keeps a line with the present note.
     fn keep_noted_line(&mut self, line: &[u8]) -> io::Result<()> {
         self.frames.push_piece(&mut self.gap, &self.note, line)
-    }
-}
-
-/// Returns the error of a copy that cannot be written or read.
-fn copy_error(cause: io::Error) -> io::Error {
-    io::Error::other(copy_failure(&cause))
-}
-
-/// Copies the bytes that it reads.
-pub(in crate::source) struct SpoolingReader<R> {
-    inner: R,
-    to: PipeSpool,
-}
-
-impl<R> SpoolingReader<R> {
-    pub(in crate::source) fn new(inner: R, to: PipeSpool) -> SpoolingReader<R> {
-        SpoolingReader { inner, to }
-    }
-}
-
-impl<R: Read> Read for SpoolingReader<R> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(to)?;
-        self.to.push(&to[..n]);
-        Ok(n)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::PipeSpool;
 use super::frames::SpoolPiece;
 use super::gap::TextGap;
+use crate::pool::lock_mutex;
 use std::io::{self, Read};
 use std::ops::Range;
 
@@ -63,7 +64,7 @@ impl SpoolReader {
 
     /// Goes on to the next frame, or to the text after the last one. Returns false at the end.
     fn load_next_frame(&mut self) -> io::Result<bool> {
-        let kept = self.thin.lock_spooled();
+        let kept = lock_mutex(&self.thin.0.kept);
         let number = self.next;
         self.next += 1;
         if let Some(frame) = kept.frames.read_frame(number)? {
@@ -72,7 +73,7 @@ impl SpoolReader {
         }
         let (gap, text) = match number - kept.frames.list.len() {
             1 => (kept.gap, kept.cut.clone()),
-            behind => match self.thin.lock_unscanned().blocks.get(behind - 2) {
+            behind => match lock_mutex(&self.thin.0.fresh).blocks.get(behind - 2) {
                 Some(block) => (TextGap::default(), block.clone()),
                 None => return Ok(false),
             },
