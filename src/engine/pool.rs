@@ -256,7 +256,8 @@ impl Drop for WorkerExitGuard<'_> {
     }
 }
 
-fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex, also after a panic in another thread.
+pub(crate) fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A worker that panicked has already ended the program (panic = abort) or the test.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

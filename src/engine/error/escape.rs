@@ -3,10 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-/// True for a character that a terminal would act on instead of showing it: control characters,
-/// those of Latin-1 too (U+009B begins an escape sequence as ESC [ does), line and paragraph
-/// separators, and what changes the direction of the text after it (Unicode's Bidi_Control), so
-/// that a line reads as another one.
+/// Returns true for a character that a terminal acts on instead of showing it: control characters,
+/// also of Latin-1 (U+009B begins an escape sequence as ESC [ does), line and paragraph separators,
+/// and Unicode's Bidi_Control, which changes the direction of the text after it.
 fn acts_on_terminal(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -19,8 +18,7 @@ fn acts_on_terminal(c: char) -> bool {
         )
 }
 
-/// `text` with the characters escaped that a terminal would act on. Line ends stay when
-/// `multiline`.
+/// Escapes the characters of `text` that a terminal would act on. Line ends stay if `multiline`.
 pub fn escape_for_terminal(text: &str, multiline: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -33,7 +31,7 @@ pub fn escape_for_terminal(text: &str, multiline: bool) -> String {
     out
 }
 
-/// A text of a log in HTML or XML: none of its characters means anything.
+/// Escapes a log's text for HTML or XML.
 pub fn escape_markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     for c in escape_for_terminal(text, true).chars() {
@@ -51,12 +49,12 @@ pub fn escape_markup(text: &str) -> String {
     out
 }
 
-/// Writes to a terminal with what it would act on escaped, but for line ends and tabs, and so are
-/// bytes that are no UTF-8: rows and lines of a log carry whatever the job printed.
+/// Writes to a terminal. Escapes the characters that it would act on, except line ends and tabs, and
+/// bytes that are not UTF-8: rows and lines of a log can carry any bytes.
 #[derive(Debug)]
 pub struct EscapingWriter<W> {
     out: W,
-    /// The first bytes of a character whose others have not been written yet.
+    /// The first bytes of a character that is not complete yet.
     begun: Vec<u8>,
 }
 
@@ -109,8 +107,8 @@ impl<W: Write> Write for EscapingWriter<W> {
     }
 }
 
-/// A path as messages show it. Bytes that are no text would all look the same: such a name is
-/// shown as the shell's `$'...'`, which can be typed.
+/// Returns a path as messages show it. A path that is not UTF-8 is shown as the shell's `$'...'`, which
+/// can be typed: replacement characters would all look alike.
 pub(crate) fn shown_path(path: &Path) -> String {
     let bytes = path.as_os_str().as_encoded_bytes();
     if let Ok(text) = std::str::from_utf8(bytes) {

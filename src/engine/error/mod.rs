@@ -1,6 +1,7 @@
-//! The library's one error: what was expected, where, and what to do.
+//! The library's one error type: what was expected, where, and what to do.
 
 pub mod escape;
+mod limits;
 pub mod phrases;
 
 use crate::error::escape::shown_path;
@@ -16,31 +17,31 @@ pub enum Error {
     Input {
         /// The path as the user gave it.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// An input that is no text.
+    /// An input that is not text.
     #[error("{name}: {what}, expected a log as text (plain, gzip or zstd)")]
     NoText {
         /// The input's name.
         name: String,
-        /// What it is.
+        /// Its kind.
         what: &'static str,
     },
-    /// An input that is recognised, and that no program can read.
+    /// An input of a known format that no program can read.
     #[error("{name} is {what}: it cannot be read yet")]
     Unread {
         /// The input's name.
         name: String,
-        /// What it is.
+        /// Its kind.
         what: &'static str,
     },
-    /// An input that has times, and of which no call can be made.
+    /// An input that has times but no calls.
     #[error("{name} is {what}: it has no calls; nccl-ops --time reads its times")]
     NoCalls {
         /// The input's name.
         name: String,
-        /// What it is.
+        /// Its kind.
         what: &'static str,
     },
     /// The output could not be written.
@@ -49,8 +50,8 @@ pub enum Error {
     /// The input was read and is not what this program needs.
     #[error("{0}")]
     Content(String),
-    /// Steps were asked for and the input has no known step lines. The text has several lines, and
-    /// what of it is the log's is escaped.
+    /// Steps were asked for and the input has no known step lines. The text has several lines; its
+    /// quotes from the log are escaped.
     #[error("{0}")]
     Proposed(String),
     /// The arguments contradict each other or the input.
@@ -62,7 +63,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// True where the reader of our pipe went away, which is no failure.
+    /// Returns true if the reader of our pipe closed it, which is no failure.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Error::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
     }

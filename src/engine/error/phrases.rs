@@ -1,17 +1,15 @@
 //! Parts of sentences: numbers and names of things.
 
+use super::limits::MAX_NAMES_IN_SENTENCE;
 use crate::error::escape::escape_for_terminal;
 
-/// A number of things: `1 line`, `2 lines`; `thing` takes an s.
+/// Returns a number of things: `1 line`, `2 lines`; `thing` takes an s.
 pub fn count_phrase(n: u64, thing: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{n} {thing}{s}")
 }
 
-/// How many names or ranges of numbers a sentence gives.
-const MAX_NAMES_IN_SENTENCE: usize = 12;
-
-/// Rising numbers as ranges: `0..7, 9`. Of many the first and the last are given.
+/// Returns rising numbers as ranges: `0..7, 9`. Of many it gives the first ones and the last.
 pub fn ranges_phrase(numbers: impl IntoIterator<Item = u64>) -> String {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for number in numbers {
@@ -38,7 +36,7 @@ pub fn ranges_phrase(numbers: impl IntoIterator<Item = u64>) -> String {
     parts.join(", ")
 }
 
-/// Names of a log, escaped: `a, b and 3 more`.
+/// Returns names of a log, escaped: `a, b and 3 more`.
 pub fn names_phrase<'n>(names: impl IntoIterator<Item = &'n [u8]>) -> String {
     let mut names = names.into_iter();
     let text = |name: &[u8]| escape_for_terminal(&String::from_utf8_lossy(name), false);

@@ -1,15 +1,13 @@
 //! The id that all members of a communicator share.
 
+use super::limits::MAX_SPLIT_DEPTH;
 use crate::grammar::token::{PResult, dec_i64, dec_u32, hex_u64, word};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Splits of splits that an id tells; the id of a deeper one is not known.
-const MAX_SPLIT_DEPTH: usize = 6;
-
-/// A communicator's id: as NCCL prints it, `0x9f3b`. A split for which NCCL prints none (2.23 to 2.28) has
-/// its parent's, which of the parent's children it is, and its color: `0x9f3b/2.7`. A split is one
-/// call of all the parent's ranks, so the two numbers are the same to all members.
+/// A communicator's id: as NCCL prints it, `0x9f3b`. For a split without a printed id (NCCL 2.23 to 2.28)
+/// it is the parent's id, the number among the parent's children, and the color: `0x9f3b/2.7`. All the
+/// parent's ranks make the call that splits, so all members have equal numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CommId {
     printed: u64,
@@ -28,7 +26,7 @@ impl std::hash::Hash for CommId {
 }
 
 impl CommId {
-    /// The id that NCCL prints.
+    /// Returns the id that NCCL prints as this number.
     pub fn from_printed(id: u64) -> CommId {
         CommId {
             printed: id,
@@ -37,29 +35,27 @@ impl CommId {
         }
     }
 
-    /// True for the id that NCCL prints as this number.
+    /// Returns true for the id that NCCL prints as this number.
     pub fn is_printed(&self, id: u64) -> bool {
         *self == CommId::from_printed(id)
     }
 
-    /// The id as NCCL Inspector prints it: its buffer has room for 14 digits
-    /// (`NCCL_COMM_HASH_LENGTH` in `inspector.h`, 2.28.3 to 2.30.7), so that the last one or two are
-    /// missing.
+    /// Returns the id as NCCL Inspector prints it: without its last one or two digits, since the buffer
+    /// has room for 14 (`NCCL_COMM_HASH_LENGTH` in `inspector.h`, 2.28.3 to 2.30.7).
     pub fn as_inspector_prints(self) -> CommId {
-        const DIGITS: u32 = 14;
         let digits = (64 - self.printed.leading_zeros()).div_ceil(4);
-        let printed = self.printed >> (4 * digits.saturating_sub(DIGITS));
+        let printed = self.printed >> (4 * digits.saturating_sub(14));
         CommId { printed, ..self }
     }
 
-    /// The id of a split of this communicator: its child of that number and color.
+    /// Returns the id of this communicator's child of that number and color.
     pub fn split_child(mut self, child: u32, color: i64) -> Option<CommId> {
         *self.splits.get_mut(usize::from(self.depth))? = (child, color);
         self.depth += 1;
         Some(self)
     }
 
-    /// The id of the communicator that this one was split from, and the color.
+    /// Returns the id of the communicator that this one was split from, and the color.
     pub fn split_parent(mut self) -> Option<(CommId, i64)> {
         let last = usize::from(self.depth).checked_sub(1)?;
         let (_, color) = std::mem::take(self.splits.get_mut(last)?);
@@ -96,7 +92,7 @@ fn parse_split_suffix(input: &[u8]) -> PResult<'_, (u32, i64)> {
 impl fmt::Display for CommId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}", self.printed)?;
-        for (child, color) in &self.splits[..usize::from(self.depth).min(MAX_SPLIT_DEPTH)] {
+        for (child, color) in self.splits.iter().take(usize::from(self.depth)) {
             write!(f, "/{child}.{color}")?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// A table of distinct values, numbered in the order they came.
+/// A table of distinct values, numbered in the order in which they appear.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de> + Eq + std::hash::Hash"))]
 pub struct Interner<T> {
@@ -21,7 +21,7 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
-    /// The number of `item`, new or known.
+    /// Returns the number of `item`, new or known.
     pub fn intern(&mut self, item: T) -> u32 {
         if let Some(&at) = self.index.get(&item) {
             return at;
@@ -31,29 +31,29 @@ impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
         at
     }
 
-    /// A new number for `item`, by which it is not found.
+    /// Returns a new number for `item`, which `find` does not return.
     pub(super) fn push(&mut self, item: T) -> u32 {
         let at = u32::try_from(self.items.len()).unwrap_or(u32::MAX);
         self.items.push(item);
         at
     }
 
-    /// The number of `item`, if it is known.
+    /// Returns the number of `item`, if it is known.
     pub fn find(&self, item: &T) -> Option<u32> {
         self.index.get(item).copied()
     }
 
-    /// All values by number.
+    /// Returns all values by number.
     pub fn items(&self) -> &[T] {
         &self.items
     }
 
-    /// The value of a number.
+    /// Returns the value of a number.
     pub fn get(&self, at: u32) -> &T {
         &self.items[at as usize]
     }
 
-    /// Gives a number another value, which has none.
+    /// Gives a number another value, which has no number yet.
     pub(super) fn rename(&mut self, at: u32, item: T) {
         if let Some(old) = self.items.get_mut(at as usize) {
             self.index.remove(old);

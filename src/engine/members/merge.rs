@@ -1,11 +1,10 @@
-//! Who was met in inputs that were read apart.
+//! Merges the members of inputs that were read apart.
 
-use super::{MAX_NAMELESS_PROCESSES, MergedMembers, MergedNumbers, SpeakerComm};
+use super::{MergedMembers, MergedNumbers, SpeakerComm};
 
 impl MergedMembers {
-    /// Adds everyone met in inputs that were read elsewhere, and that come after those read here.
-    /// Gives how their numbers read here. What INIT lines say of a process is known to its calls in
-    /// the inputs that were read with them.
+    /// Adds the members of inputs that were read elsewhere and come after those read here. Returns their
+    /// numbers here. Calls keep the identities that they have from the inputs that were read with them.
     pub fn merge(&mut self, other: &MergedMembers) -> MergedNumbers {
         self.begin_next_input();
         let mut to = self.begin_chunk();
@@ -34,9 +33,7 @@ impl MergedMembers {
             self.current.insert((here(process), comm), identity);
         }
         for (&(process, comm), &identity) in &other.sole {
-            let identity = identities[identity as usize];
-            let sole = self.sole.entry((here(process), comm)).or_insert(identity);
-            *sole = if *sole == identity { identity } else { 0 };
+            self.add_sole_meaning((here(process), comm), identities[identity as usize]);
         }
         for (&(process, parent, color), &children) in &other.children {
             let known = self.children.entry((here(process), parent, color));
@@ -54,12 +51,7 @@ impl MergedMembers {
         self.introduced.extend(introduced);
         self.strange.extend(other.strange.iter().map(|&p| here(p)));
         for (&pid, those) in &other.nameless {
-            let known = self.nameless.entry(pid).or_default();
-            for process in those.iter().map(|&p| here(p)) {
-                if !known.contains(&process) && known.len() < MAX_NAMELESS_PROCESSES {
-                    known.push(process);
-                }
-            }
+            those.iter().for_each(|&p| self.add_nameless(pid, here(p)));
         }
         self.moved = self.moved.saturating_add(other.moved);
         self.overwritten |= other.overwritten;

@@ -1,24 +1,22 @@
 //! Operations by number.
 
+use super::limits::{MAX_OPS_SEARCHED_LINEARLY, OP_CACHE_SLOTS};
 use crate::grammar::values::{OpKind, op_kind};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// The operations met, numbered.
+/// Numbers operations in the order in which they appear.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct OpInterner {
     names: Vec<(OpNameTag, Box<[u8]>, OpKind)>,
-    /// The numbers of those from [`FEW`] on: a table may have any names in any number.
+    /// The numbers of operations beyond the first [`MAX_OPS_SEARCHED_LINEARLY`]: a table may have many.
     others: FxHashMap<Box<[u8]>, u32>,
-    /// The number of the name met last at each place.
+    /// The number of the last name of each slot.
     places: [u8; OP_CACHE_SLOTS],
 }
 
-/// How many operations are looked for one by one; NCCL has fewer.
-const MAX_OPS_SEARCHED_LINEARLY: usize = 16;
-
-/// A name's length, its first eight bytes and its last: of up to 16 bytes, all of it. Of a shorter
-/// one so many as it has, four and four, or one by one.
+/// A name's length, its first 8 bytes and its last 8. A name of 4 to 7 bytes has its first 4 and last 4, a
+/// shorter one all of them: up to 16 bytes the tag is the whole name.
 type OpNameTag = (usize, u64, u64);
 
 #[inline]
@@ -38,21 +36,19 @@ fn op_name_tag(name: &[u8]) -> OpNameTag {
     )
 }
 
-/// Places that names are found again by.
-const OP_CACHE_SLOTS: usize = 32;
-
 #[inline]
-fn cache_slot((n, first, last): OpNameTag) -> usize {
+fn cache_slot(tag: OpNameTag) -> usize {
+    let (n, first, last) = tag;
     let mixed = (first ^ last.rotate_left(9) ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 59) as usize & (OP_CACHE_SLOTS - 1)
 }
 
 impl OpInterner {
-    /// The number and kind of `name`.
+    /// Returns the number and kind of `name`.
     #[inline]
     pub fn intern(&mut self, name: &[u8]) -> (u32, OpKind) {
         let tag = op_name_tag(name);
-        // NCCL's own names each have a place; a walk through those met would be a guess for each.
+        // Each of NCCL's own names has its slot; a linear search would mispredict a branch for each.
         let place = &mut self.places[cache_slot(tag)];
         if let Some((known, text, kind)) = self.names.get(usize::from(*place))
             && *known == tag
@@ -67,7 +63,7 @@ impl OpInterner {
         (at, kind)
     }
 
-    /// The same for a name that was not the last one at its place.
+    /// Like `intern`, for a name that was not the last of its slot.
     fn find_op(&mut self, name: &[u8], tag: OpNameTag) -> (u32, OpKind) {
         for (at, (known, text, kind)) in
             (0_u32..).zip(self.names.iter().take(MAX_OPS_SEARCHED_LINEARLY))
@@ -79,7 +75,7 @@ impl OpInterner {
         self.intern_other(name, tag)
     }
 
-    /// The same for a name that is none of the first few.
+    /// Like `intern`, for a name that is none of the first few.
     #[cold]
     fn intern_other(&mut self, name: &[u8], tag: OpNameTag) -> (u32, OpKind) {
         if let Some(&at) = self.others.get(name) {
@@ -94,27 +90,27 @@ impl OpInterner {
         (at, kind)
     }
 
-    /// All names, by number.
+    /// Returns all names, by number.
     pub fn op_names(&self) -> impl Iterator<Item = &[u8]> {
         self.names.iter().map(|(_, name, _)| &**name)
     }
 
-    /// The kind of a number.
+    /// Returns the kind of a number.
     pub fn op_kind(&self, op: u32) -> OpKind {
         self.names.get(op as usize).map_or(OpKind::Other, |n| n.2)
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> u32 {
         self.names.len() as u32
     }
 
-    /// True where none was met.
+    /// Returns true if there is none.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The name of a number.
+    /// Returns the name of a number.
     pub fn name_of_op(&self, op: u32) -> &[u8] {
         &self.names[op as usize].1
     }

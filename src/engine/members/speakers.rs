@@ -1,11 +1,11 @@
-//! Who spoke in a chunk, or in all of them.
+//! The processes, devices and communicators that print lines in a chunk, or in all of them.
 
-use super::Interner;
-use super::duplicate_inputs::CallFingerprint;
+use super::duplicate_inputs::fingerprints::CallFingerprint;
+use super::interner::Interner;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// Which process: a host and a pid. `None` where the header is missing.
+/// A process: a host and a pid. `None` if the header is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SpeakerProcess {
     /// The host as printed.
@@ -14,7 +14,7 @@ pub struct SpeakerProcess {
     pub pid: Option<u64>,
 }
 
-/// Names a process and the CUDA device that was current.
+/// A process and the CUDA device that was current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SpeakerDevice {
     /// Index of the [`SpeakerProcess`].
@@ -33,11 +33,11 @@ pub struct SpeakerComm {
     /// Its size as the COLL lines print it.
     pub nranks: Option<u32>,
     /// In a chunk: another number wherever the address may mean something else. Merged: index of
-    /// the [`Identity`](super::CommIdentity) plus one, 0 where none is known.
+    /// the [`CommIdentity`](super::CommIdentity) plus one, 0 if none is known.
     pub identity: u32,
 }
 
-/// Everyone met in a chunk, or, merged, in all inputs.
+/// All processes, devices and communicators of a chunk, or, merged, of all inputs.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Speakers {
     /// Processes.
@@ -46,24 +46,23 @@ pub struct Speakers {
     pub places: Interner<SpeakerDevice>,
     /// Communicators as processes name them.
     pub members: Interner<SpeakerComm>,
-    /// For each process: whether a header of it was seen where nothing could have been glued
-    /// to its host.
+    /// For each process: whether it has a header with nothing glued to its host.
     pub clean: Vec<bool>,
-    /// Those of them by pid.
+    /// The processes of clean headers by pid.
     pub(super) named: FxHashMap<u64, Vec<u32>>,
-    /// In a chunk: names that other text may be glued to, by how many clean ones of their pid were
-    /// met before. Whose they are is known at the merge.
+    /// In a chunk: names that other text may be glued to, and the number of clean names of their pid
+    /// before them. The merge finds their processes.
     pub(super) glued: FxHashMap<(SpeakerProcess, usize), u32>,
-    /// In a chunk: for each process the first position it was met at.
+    /// In a chunk: for each process its first position.
     pub(super) met_at: Vec<u64>,
-    /// For each member: the first position its address was seen at, by its process.
+    /// For each member: the first position of its address.
     pub first_at: Vec<u64>,
-    /// For each member: by what its call there is known again ([`crate::members::duplicate_inputs`]).
+    /// For each member: the fingerprint of its first call, to detect duplicate inputs.
     pub prints: Vec<CallFingerprint>,
 }
 
 impl Speakers {
-    /// The number of a process; `clean` says that its header stood where a header begins.
+    /// Returns the number of a process; `clean` if its header is where a header begins.
     pub fn intern_process(&mut self, host: &[u8], pid: Option<u64>, clean: bool) -> u32 {
         let at = self.processes.intern(SpeakerProcess {
             host: host.into(),
@@ -81,9 +80,9 @@ impl Speakers {
         at
     }
 
-    /// The number in a chunk of the process whose header is on the line at `at`. A name that other
-    /// text may be glued to, and that is like none met before, has a new one wherever more names
-    /// of its pid are known.
+    /// Returns the number in a chunk of the process that printed the line at `at`. A name that other
+    /// text may be glued to, and that is like no known one, gets a new number each time that more
+    /// names of its pid are known.
     pub fn intern_speaker(&mut self, host: &[u8], pid: Option<u64>, clean: bool, at: u64) -> u32 {
         let index = if clean {
             self.intern_process(host, pid, true)
@@ -112,43 +111,35 @@ impl Speakers {
         index
     }
 
-    /// Whether there are names in a chunk that other text may be glued to.
+    /// Returns true if other text may be glued to names in the chunk.
     pub fn has_glued(&self) -> bool {
         !self.glued.is_empty()
     }
 
-    /// Whether a process's name was seen where nothing could have been glued to it.
+    /// Returns true if a process's name appears with nothing glued to it.
     pub fn is_clean(&self, process: u32) -> bool {
         self.clean.get(process as usize).copied().unwrap_or(false)
     }
 
-    /// The process of a header that other text is glued to, or that lost its first bytes: the one
-    /// with this pid whose name, seen clean, `host` is, ends with or is the end of. Of several the
-    /// longest name.
+    /// Returns the process of a header that other text is glued to, or that lost its first bytes: of
+    /// the clean names with this pid the one that `host` equals, or else the longest that `host` ends
+    /// with or is the end of.
     pub fn find_glued_process(&self, host: &[u8], pid: u64) -> Option<u32> {
-        let name = |&at: &u32| &self.processes.get(at).host;
-        if let Some(same) = self.find_clean_process(host, pid) {
-            return Some(same);
-        }
-        let those = self.named.get(&pid)?.iter();
-        those
-            .filter(|at| is_glued(host, name(at)))
-            .max_by_key(|at| name(at).len())
-            .copied()
+        let name = |at: u32| &*self.processes.get(at).host;
+        let named = || self.named.get(&pid).into_iter().flatten().copied();
+        let same = named().find(|&at| name(at) == host);
+        same.or_else(|| {
+            let glued = named().filter(|&at| is_glued(host, name(at)));
+            glued.max_by_key(|&at| name(at).len())
+        })
     }
 
-    /// The process with this pid whose name, seen clean, `host` is.
-    fn find_clean_process(&self, host: &[u8], pid: u64) -> Option<u32> {
-        let mut those = self.named.get(&pid)?.iter().copied();
-        those.find(|&at| *self.processes.get(at).host == *host)
-    }
-
-    /// The number of a process with its device.
+    /// Returns the number of a process with its device.
     pub fn intern_device(&mut self, process: u32, dev: Option<u32>) -> u32 {
         self.places.intern(SpeakerDevice { process, dev })
     }
 
-    /// The number of a member, first seen at `at` with a call that is known again by `print`.
+    /// Returns the number of a member; `at` and `print` are its call's, kept if it is the first.
     pub fn intern_member(
         &mut self,
         member: SpeakerComm,
@@ -164,8 +155,8 @@ impl Speakers {
     }
 }
 
-/// Whether `host`, as it is in a header that other text is in front of, may be `name`: with
-/// bytes of that text, or without the first bytes of its own.
-pub(crate) fn is_glued(host: &[u8], name: &[u8]) -> bool {
+/// Returns true if `host`, from a header with other text in front, may be `name`: with bytes of that
+/// text, or without its own first bytes.
+pub(super) fn is_glued(host: &[u8], name: &[u8]) -> bool {
     host.ends_with(name) || name.ends_with(host)
 }

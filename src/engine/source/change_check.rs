@@ -1,26 +1,20 @@
-//! An input that is read twice must be the same both times. The first pass over it leaves its
-//! length and hashes of a few of its bytes; a later pass gives exactly that length, and nothing
-//! that is not as it was: a log that has grown since is read as far as it was, one that was
-//! truncated or written anew is an error.
+//! Checks that an input does not change between two passes. The first pass notes its length and hashes
+//! of a few of its bytes; a later pass reads exactly that length and compares the hashes. A log that has
+//! grown is read up to its old length; a log that was truncated or overwritten is an error.
 
+use super::limits::{HASH_BLOCK_BYTES, HASH_STRIDE_BYTES};
 use super::read::fill_buffer;
 use crate::error::{Error, Result};
+use crate::pool::lock_mutex;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-/// What is said of an input that is not what it was.
+/// The message for an input that changed between two passes.
 const FILE_CHANGED_MESSAGE: &str = "the file was truncated, overwritten or replaced while it was read: run \
                        again when it is complete, or read a copy of it";
 
-/// Bytes that represent one hash.
-const HASH_BLOCK_BYTES: usize = 1 << 20;
-
-/// Of so many bytes one is looked at: all of a log that is written anew differs, and to look at
-/// more would cost more than some hundredths of the walk, as each is a line of the cache.
-const HASH_STRIDE_BYTES: u64 = 4096;
-
-/// What the first pass over an input saw.
+/// The length and hashes that the first pass over an input noted.
 #[derive(Debug)]
 pub(super) struct InputFingerprint {
     name: String,
@@ -31,14 +25,14 @@ pub(super) struct InputFingerprint {
 
 #[derive(Debug, Default)]
 struct FingerprintState {
-    /// How long the input is; not known before it is read to its end.
+    /// The input's length in bytes; unknown before it is read to its end.
     len: Option<u64>,
-    /// A sum of hashes for each block.
+    /// The sum of the hashes of each block.
     sums: Vec<u64>,
 }
 
 impl InputFingerprint {
-    /// Of an input that is not read yet.
+    /// Begins the fingerprint of an input that is not read yet.
     pub(super) fn new(name: String) -> InputFingerprint {
         InputFingerprint {
             name,
@@ -47,33 +41,24 @@ impl InputFingerprint {
         }
     }
 
-    /// A pass begins. True for the first one, which is believed.
-    pub(super) fn begin_pass(&self) -> bool {
-        !self.begun.swap(true, Ordering::Relaxed)
+    /// Notes the length at the end of the first pass.
+    fn record_length(&self, len: u64) {
+        lock_mutex(&self.seen).len = Some(len);
     }
 
-    fn lock_fingerprint(&self) -> MutexGuard<'_, FingerprintState> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the length of the input in the first pass.
+    fn len(&self) -> Option<u64> {
+        lock_mutex(&self.seen).len
     }
 
-    /// The first pass has come to the end.
-    pub(super) fn record_length(&self, len: u64) {
-        self.lock_fingerprint().len = Some(len);
-    }
-
-    /// How long the input was.
-    pub(super) fn len(&self) -> Option<u64> {
-        self.lock_fingerprint().len
-    }
-
-    /// The first pass saw `bytes` at `at`; in any order.
-    pub(super) fn record_bytes(&self, at: u64, bytes: &[u8]) {
+    /// Notes the `bytes` at `at` of the first pass; in any order.
+    fn record_bytes(&self, at: u64, bytes: &[u8]) {
         let mut sums: Vec<(usize, u64)> = Vec::new();
         hash_sampled_bytes(at, bytes, |block, hash| match sums.last_mut() {
             Some((last, sum)) if *last == block => *sum = sum.wrapping_add(hash),
             _ => sums.push((block, hash)),
         });
-        let mut seen = self.lock_fingerprint();
+        let mut seen = lock_mutex(&self.seen);
         for (block, sum) in sums {
             if seen.sums.len() <= block {
                 seen.sums.resize(block + 1, 0);
@@ -82,20 +67,19 @@ impl InputFingerprint {
         }
     }
 
-    /// Whether the whole block at `at` is what it was.
+    /// Returns true if the whole block at `at` is unchanged.
     fn is_same_block(&self, at: u64, block: &[u8]) -> bool {
         let mut sum = 0_u64;
         hash_sampled_bytes(at, block, |_, hash| sum = sum.wrapping_add(hash));
         let number = usize::try_from(at / HASH_BLOCK_BYTES as u64).unwrap_or(usize::MAX);
-        self.lock_fingerprint()
+        lock_mutex(&self.seen)
             .sums
             .get(number)
-            .copied()
-            .unwrap_or(0)
+            .map_or(0, |&sum| sum)
             == sum
     }
 
-    /// All of an input whose bytes are at hand, as far as it was read.
+    /// Returns the input's `bytes` up to its length in the first pass.
     ///
     /// # Errors
     /// It is shorter.
@@ -105,10 +89,10 @@ impl InputFingerprint {
         bytes.get(..len).ok_or_else(|| self.changed_error())
     }
 
-    /// Holds the blocks that `from..to` is in against what they were; `bytes` are all.
+    /// Checks the blocks that `from..to` is in; `bytes` is the whole input.
     ///
     /// # Errors
-    /// They are not the same.
+    /// They have changed.
     pub(super) fn check_unchanged(&self, bytes: &[u8], from: usize, to: usize) -> Result<()> {
         let bytes = self.cut_to_length(bytes)?;
         for at in (from / HASH_BLOCK_BYTES * HASH_BLOCK_BYTES..to).step_by(HASH_BLOCK_BYTES) {
@@ -120,17 +104,17 @@ impl InputFingerprint {
         Ok(())
     }
 
-    /// The error of an input that is not what it was.
+    /// Returns the error of an input that changed.
     pub(super) fn changed_error(&self) -> Error {
         Error::Content(format!("{}: {FILE_CHANGED_MESSAGE}", self.name))
     }
 }
 
-/// Gives the hash of every byte that is looked at to `sink`, with its block.
+/// Gives the hash of every sampled byte to `sink`, with its block.
 fn hash_sampled_bytes(at: u64, bytes: &[u8], mut sink: impl FnMut(usize, u64)) {
     let end = at + bytes.len() as u64;
     for stride in at / HASH_STRIDE_BYTES..end.div_ceil(HASH_STRIDE_BYTES) {
-        // Not the same column of lines that are all of one length.
+        // The offset varies, so that lines of equal length are not sampled in one column.
         let place = stride * HASH_STRIDE_BYTES + (stride * 97) % HASH_STRIDE_BYTES;
         if (at..end).contains(&place) {
             let byte = bytes[(place - at) as usize];
@@ -143,25 +127,62 @@ fn hash_sampled_bytes(at: u64, bytes: &[u8], mut sink: impl FnMut(usize, u64)) {
     }
 }
 
-/// One pass over an input that is read.
-pub(super) struct CheckedReader<R, W> {
-    inner: R,
-    witness: W,
+/// One pass over an input: the first one notes its bytes, a later one checks them.
+#[derive(Clone)]
+pub(super) struct InputPass {
+    fingerprint: Arc<InputFingerprint>,
     is_first: bool,
+}
+
+impl InputPass {
+    pub(super) fn begin_pass(fingerprint: Arc<InputFingerprint>) -> InputPass {
+        let is_first = !fingerprint.begun.swap(true, Ordering::Relaxed);
+        InputPass {
+            fingerprint,
+            is_first,
+        }
+    }
+
+    /// Notes or returns the length of a mapped input, `bytes`.
+    ///
+    /// # Errors
+    /// It is shorter than in the first pass.
+    pub(super) fn mapped_length(&self, bytes: &[u8]) -> Result<usize> {
+        if self.is_first {
+            self.fingerprint.record_length(bytes.len() as u64);
+        }
+        Ok(self.fingerprint.cut_to_length(bytes)?.len())
+    }
+
+    /// Notes or checks the bytes `from..to` of a mapped input, `bytes`.
+    ///
+    /// # Errors
+    /// They have changed.
+    pub(super) fn check_range(&self, bytes: &[u8], from: usize, to: usize) -> Result<()> {
+        if self.is_first {
+            self.fingerprint.record_bytes(from as u64, &bytes[from..to]);
+            return Ok(());
+        }
+        self.fingerprint.check_unchanged(bytes, from, to)
+    }
+}
+
+/// One pass over an input that is not mapped.
+pub(super) struct CheckedReader<R> {
+    inner: R,
+    pass: InputPass,
     at: u64,
-    /// A block that is what it was, and how much of it was given.
+    /// A block that was checked, and how many of its bytes were given.
     block: Vec<u8>,
     given: usize,
 }
 
-impl<R: Read, W: AsRef<InputFingerprint>> CheckedReader<R, W> {
-    /// A pass begins.
-    pub(super) fn new(inner: R, witness: W) -> CheckedReader<R, W> {
-        let is_first = witness.as_ref().begin_pass();
+impl<R: Read> CheckedReader<R> {
+    /// Begins a pass.
+    pub(super) fn new(inner: R, fingerprint: Arc<InputFingerprint>) -> CheckedReader<R> {
         CheckedReader {
             inner,
-            witness,
-            is_first,
+            pass: InputPass::begin_pass(fingerprint),
             at: 0,
             block: Vec::new(),
             given: 0,
@@ -170,7 +191,7 @@ impl<R: Read, W: AsRef<InputFingerprint>> CheckedReader<R, W> {
 
     fn read_first_pass(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let n = fill_buffer(&mut self.inner, to)?;
-        let witness = self.witness.as_ref();
+        let witness = &self.pass.fingerprint;
         witness.record_bytes(self.at, &to[..n]);
         self.at += n as u64;
         if n < to.len() {
@@ -181,14 +202,14 @@ impl<R: Read, W: AsRef<InputFingerprint>> CheckedReader<R, W> {
 
     fn read_checked_pass(&mut self, to: &mut [u8]) -> io::Result<usize> {
         if self.given == self.block.len() {
-            let witness = self.witness.as_ref();
+            let witness = &self.pass.fingerprint;
             let left = witness.len().unwrap_or(0).saturating_sub(self.at);
             let len =
                 usize::try_from(left).map_or(HASH_BLOCK_BYTES, |left| left.min(HASH_BLOCK_BYTES));
             if len == 0 {
                 return Ok(0);
             }
-            // A whole block goes where it is wanted, without a copy.
+            // A whole block is read into `to`, without a copy.
             let direct = to.len() >= len;
             if !direct {
                 self.block.resize(len, 0);
@@ -216,9 +237,9 @@ impl<R: Read, W: AsRef<InputFingerprint>> CheckedReader<R, W> {
     }
 }
 
-impl<R: Read, W: AsRef<InputFingerprint>> Read for CheckedReader<R, W> {
+impl<R: Read> Read for CheckedReader<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        if self.is_first {
+        if self.pass.is_first {
             self.read_first_pass(to)
         } else {
             self.read_checked_pass(to)
@@ -231,7 +252,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::io::Cursor;
-    use std::sync::Arc;
 
     fn read(bytes: &[u8], witness: &Arc<InputFingerprint>) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Memory maps, and what to say when a mapped file is truncated under us. The only `unsafe`.
+//! Memory maps, and the message for a mapped file that is truncated under us. The only `unsafe`.
 
 #![allow(unsafe_code)]
 
@@ -11,14 +11,13 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A mapped file.
-#[derive(Debug)]
 pub(super) struct FileMap {
     map: Mmap,
     known: &'static GuardedMap,
 }
 
 impl FileMap {
-    /// Maps `file`, or `None` where it cannot be mapped (a pipe, `/proc`): then it is read.
+    /// Maps `file`; `None` if it cannot be mapped (a pipe, `/proc`): then it is read.
     pub(super) fn new(file: &File, name: String) -> Option<FileMap> {
         explain_sigbus();
         // SAFETY: the map is shared and read-only. Another process may still change the file:
@@ -38,10 +37,10 @@ impl FileMap {
         let _ = self.map.advise_range(Advice::PopulateRead, from, len);
     }
 
-    /// Gives the memory of a range back: it is read from the file again where it is needed.
+    /// Gives the memory of a range back: it is read from the file again if it is needed.
     pub(super) fn release_range(&self, from: usize, len: usize) {
-        // SAFETY: the map is of a file, shared and read-only, so that pages that are dropped come back as
-        // they are in the file. Only advice: without it the pages stay.
+        // SAFETY: the map is of a file, shared and read-only, so that dropped pages come back from the
+        // file. Only advice: without it the pages stay.
         let _ = unsafe {
             self.map
                 .unchecked_advise_range(UncheckedAdvice::DontNeed, from, len)
@@ -67,8 +66,8 @@ pub(super) fn stdin_file() -> io::Result<File> {
     Ok(File::from(fd.try_clone_to_owned()?))
 }
 
-// The maps that exist, for the signal handler: a list that only grows, whose entries are
-// reused. Nothing is ever freed, so the handler can walk it at any moment.
+// The maps that exist, for the signal handler: a list that only grows. Nothing is ever freed, so the
+// handler can walk it at any moment.
 struct GuardedMap {
     start: AtomicUsize,
     len: AtomicUsize,
@@ -76,16 +75,10 @@ struct GuardedMap {
     next: AtomicPtr<GuardedMap>,
 }
 
-impl std::fmt::Debug for GuardedMap {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Known")
-    }
-}
-
 /// The program's name, for the message.
 static PROGRAM: AtomicPtr<&'static str> = AtomicPtr::new(ptr::null_mut());
 
-/// Says which program it is that reads.
+/// Sets the program's name, for the message.
 pub fn name_program(name: &'static str) {
     PROGRAM.store(Box::into_raw(Box::new(name)), Ordering::Release);
 }
@@ -110,8 +103,8 @@ fn remember_map(map: &Mmap, name: String) -> &'static GuardedMap {
     }
 }
 
-/// Installs, once, a handler that says which log shrank and exits with 2. A SIGBUS that is not
-/// about one of our maps keeps its usual effect.
+/// Installs, once, a handler that reports which log shrank and exits with 2. A SIGBUS outside our maps
+/// keeps its usual effect.
 fn explain_sigbus() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -166,6 +159,6 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
 
 fn write_stderr(text: &[u8]) {
     let stderr = io::stderr();
-    // SAFETY: writes initialised bytes of known length; a failure has nowhere to be told.
+    // SAFETY: writes initialised bytes of known length; a failure cannot be reported.
     unsafe { libc::write(stderr.as_raw_fd(), text.as_ptr().cast(), text.len()) };
 }

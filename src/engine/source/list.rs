@@ -1,10 +1,11 @@
-//! What the user named, as a list of inputs: folders become the files in them, and a file that
-//! has several names is read once.
+//! Lists the inputs that the user named: folders become the files in them, and a file with several
+//! names is read once.
 
-use super::{InputName, PipeSlot};
+use super::file_pattern::FilePattern;
+use super::name::InputName;
+use super::pipe::PipeSlot;
 use crate::error::escape::shown_path;
 use crate::error::{Error, Result};
-use globset::{GlobBuilder, GlobMatcher};
 use rustc_hash::FxHashMap;
 use std::ffi::OsString;
 use std::fs::{self, DirEntry, FileType, Metadata};
@@ -12,67 +13,35 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirEntryExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A pattern that chooses files of a folder: without a `/` it is held against the file's name,
-/// with one against its path in the folder.
-#[derive(Debug, Clone)]
-pub struct FilePattern {
-    matcher: GlobMatcher,
-    of_path: bool,
-}
-
-impl std::str::FromStr for FilePattern {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<FilePattern, String> {
-        let glob = GlobBuilder::new(text).literal_separator(true).build();
-        Ok(FilePattern {
-            matcher: glob.map_err(|e| e.to_string())?.compile_matcher(),
-            of_path: text.contains('/'),
-        })
-    }
-}
-
-impl FilePattern {
-    fn matches_path(&self, path: &Path) -> bool {
-        let name = path.file_name().map_or(path, Path::new);
-        self.matcher
-            .is_match(if self.of_path { path } else { name })
-    }
-}
-
-/// What paths name.
+/// The inputs that paths name.
 #[derive(Debug, Default)]
 pub struct InputListing {
     /// The inputs, in the order given; a folder's in the order of their names.
     pub origins: Vec<InputName>,
-    /// Other names of files that are among the inputs already, each with the name that is there.
+    /// Other names of files that are inputs already, each with its first name.
     pub again: Vec<(String, String)>,
-    /// What else is in folders, and what it is: nothing to read.
+    /// Entries of folders that cannot be read as files, and their kinds.
     pub passed: Vec<(String, &'static str)>,
     /// Folders that cannot be read, or that have no files.
     pub failed: Vec<Error>,
 }
 
-/// The inputs that `paths` name, in the order given; a folder's files in the order of their
-/// names, those of folders in it too, hidden ones left out, those only that one of `patterns`
-/// chooses if there are any. No path, or `-`, is standard input.
+/// Returns the inputs that `paths` name, in the order given; a folder's files in the order of their
+/// names, with the files of its folders but no hidden ones, and only those that one of `patterns`
+/// matches, if there are any. No path, or `-`, is standard input.
 ///
 /// # Errors
 /// There is nothing to read.
 pub fn expand_paths(paths: &[PathBuf], patterns: &[FilePattern]) -> Result<InputListing> {
-    let mut found = InputListing::default();
-    if paths.is_empty() {
-        found.origins.push(InputName::stdin());
-        return Ok(found);
-    }
     let mut lister = FolderLister {
-        found,
+        found: InputListing::default(),
         patterns,
         known: FxHashMap::default(),
     };
-    for path in paths {
-        lister.add_named_path(path);
+    if paths.is_empty() {
+        lister.found.origins.push(InputName::stdin());
     }
+    paths.iter().for_each(|path| lister.add_named_path(path));
     let mut found = lister.found;
     if found.origins.is_empty() && !found.failed.is_empty() {
         return Err(found.failed.swap_remove(0));
@@ -80,45 +49,42 @@ pub fn expand_paths(paths: &[PathBuf], patterns: &[FilePattern]) -> Result<Input
     Ok(found)
 }
 
-/// What a file is known by: its device and its number there.
+/// A file's device and its number there.
 type FileId = (u64, u64);
 
 struct FolderLister<'p> {
     found: InputListing,
     patterns: &'p [FilePattern],
-    /// Which of the inputs a file is.
+    /// The input's index by file.
     known: FxHashMap<FileId, usize>,
 }
 
 impl FolderLister<'_> {
-    /// A path that the user named.
+    /// Adds a path that the user named.
     fn add_named_path(&mut self, path: &Path) {
         if path.as_os_str() == "-" {
             return self.found.origins.push(InputName::stdin());
         }
         match path.metadata() {
             Ok(meta) if meta.is_dir() => self.add_named_folder(path, &meta),
-            // Several of them may be one device: a terminal, /dev/null.
-            Ok(meta) if meta.file_type().is_char_device() => {
-                let slot = PipeSlot::default();
-                self.found
-                    .origins
-                    .push(InputName::Pipe(path.to_owned(), slot));
-            }
             Ok(meta) => {
                 let path = path.to_owned();
                 let name = match meta.is_file() {
                     true => InputName::Path(path),
                     false => InputName::Pipe(path, PipeSlot::default()),
                 };
-                self.add_file(name, (meta.dev(), meta.ino()));
+                // Several names may be one device: a terminal, /dev/null.
+                match meta.file_type().is_char_device() {
+                    true => self.found.origins.push(name),
+                    false => self.add_file(name, (meta.dev(), meta.ino())),
+                }
             }
-            // What is wrong is said when it is opened.
+            // The error is reported when it is opened.
             Err(_) => self.found.origins.push(InputName::Path(path.to_owned())),
         }
     }
 
-    /// A folder that the user named.
+    /// Adds a folder that the user named.
     fn add_named_folder(&mut self, path: &Path, meta: &Metadata) {
         let size =
             |found: &InputListing| found.origins.len() + found.again.len() + found.failed.len();
@@ -143,7 +109,7 @@ impl FolderLister<'_> {
         )));
     }
 
-    /// The files in the folder `path`, which is on the device `dev`, or below it.
+    /// Adds the files in or below the folder `path`, which is on the device `dev`.
     fn add_folder_files(&mut self, top: &Path, path: &Path, dev: u64) {
         let entries = match read_folder_entries(path) {
             Ok(entries) => entries,
@@ -165,15 +131,12 @@ impl FolderLister<'_> {
     }
 
     fn is_chosen(&self, path: &Path) -> bool {
-        self.patterns.is_empty()
-            || self
-                .patterns
-                .iter()
-                .any(|pattern| pattern.matches_path(path))
+        let mut patterns = self.patterns.iter();
+        self.patterns.is_empty() || patterns.any(|pattern| pattern.matches_path(path))
     }
 
-    /// What is in a folder and is no folder. The folder itself says what its entries are; only
-    /// of a link must be asked what it leads to.
+    /// Adds an entry of a folder that is not a folder. The folder has the kinds of its entries; only a
+    /// link needs a look at its target.
     fn add_entry(&mut self, path: PathBuf, kind: Option<FileType>, identity: FileId) {
         if kind.is_some_and(|kind| kind.is_file()) {
             return self.add_file(InputName::Listed(path), identity);
@@ -191,7 +154,7 @@ impl FolderLister<'_> {
         self.found.passed.push((shown_path(&path), what));
     }
 
-    /// A file, if it is not among the inputs already.
+    /// Adds a file, if it is not among the inputs already.
     fn add_file(&mut self, origin: InputName, identity: FileId) {
         let next = self.found.origins.len();
         let at = *self.known.entry(identity).or_insert(next);
@@ -205,7 +168,7 @@ impl FolderLister<'_> {
     }
 }
 
-/// True where two names are one file's.
+/// Returns true if two names are one file's.
 fn is_same_file(a: &InputName, b: &InputName) -> bool {
     let of = |origin: &InputName| -> Option<FileId> {
         let meta = fs::metadata(origin.path()?).ok()?;
@@ -214,10 +177,10 @@ fn is_same_file(a: &InputName, b: &InputName) -> bool {
     of(a).is_some_and(|identity| of(b) == Some(identity))
 }
 
-/// An entry of a folder: its name, what it is, and its number.
+/// An entry of a folder: its name, its kind, and its number.
 type FolderEntry = (OsString, Option<FileType>, u64);
 
-/// The entries of a folder but the hidden ones, by name.
+/// Returns the entries of a folder but the hidden ones, by name.
 fn read_folder_entries(path: &Path) -> std::io::Result<Vec<FolderEntry>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(path)? {
@@ -231,7 +194,7 @@ fn read_folder_entries(path: &Path) -> std::io::Result<Vec<FolderEntry>> {
     Ok(entries)
 }
 
-/// What it is that is no file and no folder.
+/// Returns the name of a kind that is neither a file nor a folder.
 fn file_type_name(kind: FileType) -> &'static str {
     if kind.is_fifo() {
         "a named pipe"

@@ -1,51 +1,48 @@
 //! Bytes in: a path, a folder, `-` or nothing becomes named inputs that hand out chunks.
 //!
 //! A plain file is memory-mapped. A file that cannot be mapped (gzip, zstd, UTF-16, any under `--no-mmap`) is
-//! read in blocks of constant size, as often as needed; so is standard input that is a file, from the place
-//! where it stands. A pipe is opened once, and its first bytes can be looked at before they are read
-//! ([`pipe`]). Chunks end at line ends.
+//! read in blocks of constant size, as often as needed; so is standard input that is a file, from its present
+//! position. A pipe is opened once, and its first bytes can be examined before they are read ([`pipe`]).
+//! Chunks end at line ends.
 //!
 //! Other processes may change a log while it is read. Appending is harmless: the map keeps its first
-//! length. Truncating ends a program that has mapped the file, which `guard` explains; `--no-mmap` is immune.
-//! For two passes use [`Input::make_rewindable`]: the second pass sees what the first saw, or fails
-//! (`change_check`). A packed file is read as far as it can be unpacked (`packed`). Many small files are read
+//! length. Truncating ends a program that has mapped the file, with a message of `guard`; `--no-mmap` is
+//! immune. For two passes use [`Input::make_rewindable`]: the second pass sees what the first saw, or fails
+//! (`change_check`). A packed file is read as far as it can be unpacked (`coded`). Many small files are read
 //! by the workers that walk them (`small_files`), several at a time, since opening and mapping each one costs
 //! more than reading it.
 
 mod change_check;
 mod chunks;
-mod file_events;
-mod growing_files;
-mod growing_stream;
+mod coded;
+mod file_pattern;
+mod growing;
 mod guard;
 mod input;
+mod limits;
 mod list;
-mod live_reader;
 mod name;
-mod packed;
 mod pipe;
-mod pipe_copy_store;
 mod read;
 mod rejoin;
 mod small_files;
-mod spool;
-mod utf16;
 
 pub use chunks::{CutClassifier, CutPlace, FlushReason, InputChunk, InputChunks};
-pub use growing_files::{AppendedBytes, GrowingFiles};
-pub use growing_stream::FollowTargets;
+pub use coded::UnpackDamage;
+pub use file_pattern::FilePattern;
+pub use growing::growing_files::{AppendedBytes, GrowingFiles};
+pub use growing::live_reader::ending_signal;
 pub use guard::name_program;
 pub use input::{Input, InputBeginning, PipeCopy};
-pub use list::{FilePattern, InputListing, expand_paths};
-pub use live_reader::ending_signal;
-pub use name::InputName;
-pub use packed::UnpackDamage;
+pub use limits::{INPUT_HEAD_BYTES, STDIO_BUFFER_BYTES};
+pub use list::{InputListing, expand_paths};
+pub use name::{FollowTargets, InputName};
 pub use pipe::PipeSlot;
+pub use pipe::spool::{NotedLines, PipeSpool};
 pub(crate) use read::{FillEnd, fill_buffer, fill_until_idle};
 pub(crate) use rejoin::RejoinCountsSlot;
-pub use rejoin::{LineRejoiner, RejoinCounts, STDIO_BUFFER_BYTES};
+pub use rejoin::{LineRejoiner, RejoinCounts};
 pub use small_files::{SmallFileTexts, read_small_files};
-pub use spool::{NotedLines, PipeSpool};
 
 /// How inputs are opened.
 #[derive(Debug, Clone, Copy)]
@@ -60,30 +57,17 @@ impl Default for Options {
     }
 }
 
-/// Returns the inputs in the order of their names. A stage that takes one input as a reference, or numbers what it
-/// meets, gives the same result for any order in which the inputs were named.
+/// Returns the inputs in the order of their names: a stage that takes one input as a reference, or that
+/// numbers things, then has one result for any order in which the inputs were named.
 pub fn sort_by_name(origins: &[InputName]) -> Vec<InputName> {
     let mut sorted = origins.to_vec();
     sorted.sort_by_cached_key(InputName::name);
     sorted
 }
 
-/// Bytes looked at to recognise the format of an input.
-pub const INPUT_HEAD_BYTES: usize = 64 * 1024;
-
-/// Returns the bytes looked at to recognise an input that begins with `bytes`.
-fn head_of(bytes: &[u8]) -> &[u8] {
-    &bytes[..bytes.len().min(INPUT_HEAD_BYTES)]
-}
-
-/// True for a file that is packed or UTF-16: its bytes are not its text.
-fn is_coded(head: &[u8]) -> bool {
-    packed::PackCodec::detect_codec(head).is_some() || utf16::detect_utf16(head).is_some()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::input::InputData;
+    use super::input::data::InputData;
     use super::*;
     use crate::error::Result;
     use std::fs::File;

@@ -1,14 +1,40 @@
-//! What the user named.
+//! The names of inputs.
 
-use super::growing_stream::FollowTargets;
+use super::file_pattern::FilePattern;
 use super::guard;
 use super::pipe::PipeSlot;
 use crate::error::Error;
 use crate::error::escape::shown_path;
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where an input's bytes come from.
+/// The files and folders to follow; standard input if none is named.
+#[derive(Debug, Clone)]
+pub struct FollowTargets {
+    pub(super) paths: Vec<PathBuf>,
+    pub(super) patterns: Vec<FilePattern>,
+}
+
+impl PartialEq for FollowTargets {
+    fn eq(&self, other: &FollowTargets) -> bool {
+        self.paths == other.paths
+    }
+}
+
+impl Eq for FollowTargets {}
+
+impl FollowTargets {
+    /// Follows `paths`; in folders only files that one of `patterns` matches, if there are any.
+    pub fn new(paths: &[PathBuf], patterns: &[FilePattern]) -> FollowTargets {
+        FollowTargets {
+            paths: paths.to_vec(),
+            patterns: patterns.to_vec(),
+        }
+    }
+}
+
+/// The source of an input's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputName {
     /// Standard input.
@@ -33,12 +59,12 @@ impl InputName {
         InputName::Stdin(PipeSlot::default())
     }
 
-    /// True for standard input.
+    /// Returns true for standard input.
     pub fn is_stdin(&self) -> bool {
         matches!(self, InputName::Stdin(_))
     }
 
-    /// The name in messages: the path as given, or `stdin`.
+    /// Returns the name in messages: the path as given, or `stdin`.
     pub fn name(&self) -> String {
         match self {
             InputName::Stdin(_) => "stdin".to_owned(),
@@ -55,7 +81,7 @@ impl InputName {
         }
     }
 
-    /// The file's path.
+    /// Returns the file's path.
     pub fn path(&self) -> Option<&Path> {
         match self {
             InputName::Stdin(_) | InputName::Followed(_) | InputName::Inside(_) => None,
@@ -66,7 +92,7 @@ impl InputName {
         }
     }
 
-    /// The slot of an input that can be opened only once.
+    /// Returns the slot of an input that can be opened only once.
     pub(super) fn pipe_slot(&self) -> Option<&PipeSlot> {
         match self {
             InputName::Stdin(slot) | InputName::Pipe(_, slot) => Some(slot),
@@ -74,35 +100,25 @@ impl InputName {
         }
     }
 
-    /// True for a pipe, or another file that may still grow while it is read.
+    /// Returns true for a pipe, or another file that may still grow while it is read.
     pub fn is_piped(&self) -> bool {
-        match self {
-            InputName::Followed(_) => return true,
-            InputName::Inside(_) => return false,
-            _ => {}
-        }
-        match self.path() {
-            Some(path) => path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()),
-            None => {
-                guard::stdin_file().is_ok_and(|file| file.metadata().is_ok_and(|m| !m.is_file()))
-            }
-        }
+        let is_piped = |meta: Metadata| !meta.is_file() && (self.is_stdin() || !meta.is_dir());
+        matches!(self, InputName::Followed(_)) || self.metadata().is_some_and(is_piped)
     }
 
-    /// True for a plain file, also where it is standard input.
+    /// Returns true for a plain file, also if it is standard input.
     pub fn is_file(&self) -> bool {
+        self.metadata().is_some_and(|meta| meta.is_file())
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
         match self {
-            InputName::Stdin(_) => {
-                guard::stdin_file().is_ok_and(|file| file.metadata().is_ok_and(|m| m.is_file()))
-            }
-            name => {
-                let is_file = |path: &Path| path.metadata().is_ok_and(|meta| meta.is_file());
-                name.path().is_some_and(is_file)
-            }
+            InputName::Stdin(_) => guard::stdin_file().ok()?.metadata().ok(),
+            name => name.path()?.metadata().ok(),
         }
     }
 
-    /// True if the file was found in a folder, not named by the user: folders hold more than logs.
+    /// Returns true if the file was found in a folder, not named by the user: folders hold more than logs.
     pub fn is_listed(&self) -> bool {
         matches!(self, InputName::Listed(_))
     }

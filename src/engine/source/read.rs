@@ -1,5 +1,6 @@
 //! Reads that a signal does not end, and reads of a file from a place.
 
+use super::limits::INPUT_HEAD_BYTES;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -30,6 +31,22 @@ pub(crate) fn fill_buffer(
     Ok(n)
 }
 
+/// Reads the first bytes, at most `most`.
+pub(super) fn read_first_bytes(
+    reader: &mut (impl Read + ?Sized),
+    most: usize,
+) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; most];
+    let n = fill_buffer(reader, &mut head)?;
+    head.truncate(n);
+    Ok(head)
+}
+
+/// Returns the bytes that decide the format of an input that begins with `bytes`.
+pub(super) fn head_of(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(INPUT_HEAD_BYTES)]
+}
+
 /// How a read into a buffer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FillEnd {
@@ -56,6 +73,20 @@ pub(crate) fn fill_until_idle(
         }
     }
     Ok((n, FillEnd::Full))
+}
+
+/// Gives the bytes that it reads to `copy`, too.
+pub(super) struct CopyingReader<R, F> {
+    pub(super) inner: R,
+    pub(super) copy: F,
+}
+
+impl<R: Read, F: FnMut(&[u8]) -> io::Result<()>> Read for CopyingReader<R, F> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(to)?;
+        (self.copy)(&to[..n])?;
+        Ok(n)
+    }
 }
 
 /// Reads an open file from a place, without the position that all its readers share.

@@ -1,54 +1,49 @@
 //! Files so small that opening them costs as much as walking them: they are read whole, by the
 //! worker that walks them, into memory that it uses again.
 
-use super::chunks::MIN_CHUNK_BYTES;
-use super::read::{fill_buffer, read_some};
-use super::{InputName, LineRejoiner, head_of, is_coded};
+use super::coded::is_coded;
+use super::limits::{MIN_CHUNK_BYTES, SMALL_FILES_BATCH_BYTES, TEXT_ALIGNMENT_BYTES};
+use super::name::InputName;
+use super::read::{fill_buffer, head_of, read_some};
+use super::rejoin::LineRejoiner;
 use std::cell::RefCell;
 use std::fs::{self, File, Metadata};
 use std::ops::Range;
 
-/// Plain text files, each one chunk however it is read, that are one after the other.
+/// Plain text files in order, each of at most one chunk.
 pub struct SmallFileTexts<'b> {
     bytes: &'b [u8],
     at: &'b [Range<usize>],
 }
 
 impl<'b> SmallFileTexts<'b> {
-    /// The memory they are in.
+    /// Returns the memory that the texts are in.
     pub fn bytes(&self) -> &'b [u8] {
         self.bytes
     }
 
-    /// Where each is in it.
+    /// Returns the place of each text in it.
     pub fn text_ranges(&self) -> &'b [Range<usize>] {
         self.at
     }
 
-    /// Each by itself.
+    /// Returns each text by itself.
     pub fn iter_texts(&self) -> impl Iterator<Item = &'b [u8]> {
         let bytes = self.bytes;
         self.at.iter().map(|at| &bytes[at.clone()])
     }
 }
 
-/// Texts are handed over when they have as many bytes: they should still be in a core's own cache.
-const SMALL_FILES_BATCH_BYTES: usize = MIN_CHUNK_BYTES;
-
-/// A text begins at such an address: the kernel copies slower to others.
-const TEXT_ALIGNMENT_BYTES: usize = 64;
-
-/// What a thread reads into.
+/// The memory that a thread reads into.
 #[derive(Default)]
 struct SmallFileBuffer {
     bytes: Vec<u8>,
     at: Vec<Range<usize>>,
 }
 
-/// Reads `origins` and hands them to `take` in order: several with their texts, where these are
-/// small, none of their lines must be put together and `fits` checks this by their first bytes, as
-/// [`super::Input::read_head`] gives them; every other, one that cannot be read too, by itself without: then [`super::Input::open`] says what
-/// it is.
+/// Reads `origins` and hands them to `take` in order. Small files without lines to join come together with
+/// their texts, if `fits` accepts their first bytes, as [`super::Input::read_head`] gives them. Every other
+/// input comes alone and without a text, also one that cannot be read: [`super::Input::open`] gives its error.
 pub fn read_small_files<'o>(
     origins: &'o [InputName],
     rejoin: LineRejoiner,
@@ -61,22 +56,13 @@ pub fn read_small_files<'o>(
     MEMORY.with_borrow_mut(|SmallFileBuffer { bytes, at }| {
         let mut first = 0;
         for (number, origin) in origins.iter().enumerate() {
-            let text = read_small_file(
-                origin,
-                bytes,
-                at.last().map_or(0, |last| last.end),
-                rejoin,
-                &fits,
-            );
+            let used = at.last().map_or(0, |last| last.end);
+            let text = read_small_file(origin, bytes, used, rejoin, &fits);
             let is_text = text.is_some();
             at.extend(text);
             let is_last = number + 1 == origins.len();
-            if is_text
-                && !is_last
-                && at
-                    .last()
-                    .is_some_and(|last| last.end < SMALL_FILES_BATCH_BYTES)
-            {
+            let has_room = |last: &Range<usize>| last.end < SMALL_FILES_BATCH_BYTES;
+            if is_text && !is_last && at.last().is_some_and(has_room) {
                 continue;
             }
             let to = first + at.len();
@@ -92,33 +78,29 @@ pub fn read_small_files<'o>(
     });
 }
 
-/// Opens a small file; how long it says it is.
+/// Opens a small file. Returns it with the length in its metadata, in bytes.
 fn open_small_file(origin: &InputName) -> Option<(File, usize)> {
     let small = |meta: Metadata| {
         let len = usize::try_from(meta.len()).ok();
         len.filter(|&len| meta.is_file() && len <= MIN_CHUNK_BYTES)
     };
     match origin {
-        InputName::Stdin(_)
-        | InputName::Followed(_)
-        | InputName::Inside(_)
-        | InputName::Pipe(..)
-        | InputName::Copy(..) => None,
-        // Asked before it is opened: to open a pipe waits for its writer.
+        // The metadata come first: to open a pipe waits for its writer.
         InputName::Path(path) => {
             let len = small(fs::metadata(path).ok()?)?;
             Some((File::open(path).ok()?, len))
         }
-        // Here the path need not be looked up twice.
+        // A listed file is no pipe: its path is looked up only once.
         InputName::Listed(path) => {
             let file = File::open(path).ok()?;
             let len = small(file.metadata().ok()?)?;
             Some((file, len))
         }
+        _ => None,
     }
 }
 
-/// Reads all of `origin` into `buffer` after what is `used` of it; where it is there.
+/// Reads all of `origin` into `buffer` after its `used` bytes. Returns the place of the text there.
 fn read_small_file(
     origin: &InputName,
     buffer: &mut Vec<u8>,
@@ -127,18 +109,15 @@ fn read_small_file(
     fits: impl Fn(&[u8]) -> bool,
 ) -> Option<Range<usize>> {
     let (mut file, len) = open_small_file(origin)?;
-    // Room for one byte more shows a file that is longer than it says.
+    // Room for one byte more shows a file that is longer than its metadata.
     let need = used + TEXT_ALIGNMENT_BYTES + len + 1;
     if buffer.len() < need {
         buffer.resize(need.next_power_of_two(), 0);
     }
-    let used = used
-        + buffer[used..]
-            .as_ptr()
-            .align_offset(TEXT_ALIGNMENT_BYTES)
-            .min(TEXT_ALIGNMENT_BYTES);
+    let start = buffer[used..].as_ptr().align_offset(TEXT_ALIGNMENT_BYTES);
+    let used = used + start.min(TEXT_ALIGNMENT_BYTES);
     let room = &mut buffer[used..];
-    // What is there at once and no more is as much as a map would have: no second look for the end.
+    // One read of the expected length gives what a map would have: no second read for the end.
     let mut n = read_some(&mut file, room).ok()?;
     if n != len {
         n += fill_buffer(&mut file, &mut room[n..]).ok()?;

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 /// Declares [`Trainer`] from rows of documentation, name and facts.
 macro_rules! trainers {
     ($($(#[$doc:meta])* $trainer:ident = $facts:path,)*) => {
-        /// A training framework whose step lines are known.
+        /// A training framework with known step lines.
         ///
         /// Declared in order of priority: when lines of several are in one log, the smallest is the
         /// one that counts the steps. DeepSpeed's lines are beside Megatron-DeepSpeed's, a progress

@@ -6,7 +6,7 @@ use super::user_pattern::StepPattern;
 use super::{Trainer, TrainerMark, TrainerRecord};
 use crate::wrap::strip_escapes;
 
-/// The trainer whose steps count.
+/// The trainers that may count the steps.
 #[derive(Debug, Clone)]
 enum StepFilter {
     Every,

@@ -3,10 +3,10 @@
 use super::{UnwrapBuffer, WrappedLine};
 use memchr::memchr_iter;
 
-/// The longest: `&#x1f600;`.
+/// Bytes of the longest entity, such as `&#x1f600;`.
 const MAX_ENTITY_BYTES: usize = 10;
 
-/// Appends the line with what its entities mean. True where there was one.
+/// Appends the line with its entities decoded. Returns true if it has one.
 pub(super) fn decode_entities(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool {
     let text = line.text;
     let mut at = 0;
@@ -26,7 +26,7 @@ pub(super) fn decode_entities(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) ->
     at > 0
 }
 
-/// What the entity that `text` begins with means, and its length.
+/// Returns the character of the entity that `text` begins with, and its length.
 fn decode_entity(text: &[u8]) -> Option<(char, usize)> {
     let end = text
         .iter()

@@ -27,34 +27,34 @@ use super::coll;
 use memchr::{memchr, memchr3, memmem};
 use std::sync::LazyLock;
 
-/// How many wrappings are taken off a line, one inside the other.
+/// Wrappings that are taken off a line, one inside the other.
 const MAX_WRAPPINGS: usize = 8;
 
 /// The longest line that is unwrapped, since unwrapping copies it.
 const MAX_UNWRAPPED_LINE_BYTES: usize = 16 << 20;
 
-/// A line without what stood around it, perhaps several lines, and where its bytes stood.
+/// The text in a wrapped line, perhaps several lines, and the places of its bytes in that line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnwrappedText {
     text: Vec<u8>,
-    /// For each wrapping, the outermost first.
+    /// The places for each wrapping, the outermost first.
     places: Vec<OffsetMap>,
 }
 
 impl UnwrappedText {
-    /// The lines with `\n` between them.
+    /// Returns the lines with `\n` between them.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// The lines that are not empty, each with its place in [`UnwrappedText::text`].
+    /// Returns the lines that are not empty, each with its place in [`UnwrappedText::text`].
     pub fn lines(&self) -> impl Iterator<Item = (usize, &[u8])> {
         split_lines(&self.text)
             .map(|(at, line)| (at, line.strip_suffix(b"\r").unwrap_or(line)))
             .filter(|(_, line)| !line.is_empty())
     }
 
-    /// Where the byte at `at` of [`UnwrappedText::text`] stood in the line it was taken from.
+    /// Returns the place in the wrapped line of the byte at `at` of [`UnwrappedText::text`].
     pub fn source_offset(&self, at: usize) -> usize {
         self.places
             .iter()
@@ -63,9 +63,8 @@ impl UnwrappedText {
     }
 }
 
-/// Returns the line without its wrappings; `None` if it has none. `is_wanted` decides whether a text is
-/// worth reading: of a record's strings only such are taken, and those that are a log's lines by
-/// their name or their end.
+/// Returns the line without its wrappings; `None` if it has none. A record's string is taken if
+/// `is_wanted` is true for it, or if its name or its end marks it as a log's line.
 pub fn unwrap_line(line: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<UnwrappedText> {
     if !may_be_wrapped(line) || line.len() > MAX_UNWRAPPED_LINE_BYTES {
         return None;
@@ -90,11 +89,10 @@ pub fn unwrap_line(line: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<Unw
     all
 }
 
-/// Takes one kind of wrapping off a line that begins at `start`: true where there was one, and then
-/// the rest was appended.
+/// Takes one kind of wrapping off a line. Returns true if it has one; then the rest is appended.
 type UnwrapLayer = fn(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool;
 
-/// In this order: a string holds no ESC, and its contents are examined only after it is decoded.
+/// The kinds in their order: a string holds no ESC, and its contents are examined once it is decoded.
 const UNWRAP_LAYERS: [UnwrapLayer; 6] = [
     terminal::strip_escape_sequences,
     strings::extract_strings,
@@ -104,15 +102,15 @@ const UNWRAP_LAYERS: [UnwrapLayer; 6] = [
     line_ends::strip_line_ends,
 ];
 
-/// A line to take something off.
+/// A line that may have a wrapping.
 struct WrappedLine<'a> {
     text: &'a [u8],
-    /// Where it begins in the text that is looked at.
+    /// Its first byte in the text that it is a line of.
     start: usize,
     is_wanted: &'a dyn Fn(&[u8]) -> bool,
 }
 
-/// Each line of `text` without its outermost wrapping; `None` where none has any.
+/// Returns the lines of `text` without their outermost wrappings; `None` if no line has one.
 fn strip_outermost(text: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<UnwrapBuffer> {
     let mut out = UnwrapBuffer::default();
     let is_one = memchr(b'\n', text).is_none();
@@ -139,14 +137,14 @@ fn strip_outermost(text: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<Unw
             out.truncate(from);
             out.append_from(start, text);
         }
-        // What was taken off the line's end belongs to it.
+        // A wrapping at the line's end belongs to the line.
         out.continue_at(start + text.len());
         any |= is_wrapped;
     }
     any.then_some(out)
 }
 
-/// The lines of a text, each with its place; a line end at the text's end begins none.
+/// Returns the lines of a text, each with its place; a line end at the text's end begins no line.
 fn split_lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     let mut next = 0;
@@ -157,7 +155,7 @@ fn split_lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// A cheap look: false is certain.
+/// Returns false only if the line has no wrapping; true is a guess.
 #[inline]
 fn may_be_wrapped(line: &[u8]) -> bool {
     let (Some(first), Some(last)) = (line.first(), line.trim_ascii_end().last()) else {
@@ -174,7 +172,7 @@ fn may_be_wrapped(line: &[u8]) -> bool {
         || (*last == b',' && line.ends_with(b"',"))
 }
 
-/// True for text that holds a line of NCCL's, or what a torn one left.
+/// Returns true for text with a line of NCCL, or with the rest of a torn one.
 pub fn contains_nccl_line(text: &[u8]) -> bool {
     static NCCL: LazyLock<memmem::Finder<'static>> =
         LazyLock::new(|| memmem::Finder::new(b"NCCL "));
@@ -183,8 +181,8 @@ pub fn contains_nccl_line(text: &[u8]) -> bool {
         || coll::is_tail(text)
 }
 
-/// Where the bytes of a text that was made from another stood in that: for the first byte of each
-/// run, its place here and its place there.
+/// The places of a text's bytes in the text that it was made from: for the first byte of each run, its
+/// place here and its place there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct OffsetMap(Vec<(usize, usize)>);
 
@@ -200,7 +198,7 @@ impl OffsetMap {
     }
 }
 
-/// A text that is made from another.
+/// A text that is made from another one.
 #[derive(Debug, Default)]
 struct UnwrapBuffer {
     text: Vec<u8>,
@@ -217,7 +215,7 @@ impl UnwrapBuffer {
         self.text.extend_from_slice(text);
     }
 
-    /// What comes next is at `from`.
+    /// Makes the next byte that of `from` in the other text.
     fn continue_at(&mut self, from: usize) {
         let here = self.text.len();
         let next = self.places.0.last().map_or(here, |&(h, t)| t + (here - h));
@@ -234,8 +232,8 @@ impl UnwrapBuffer {
     }
 }
 
-/// `text` without a terminal's escape sequences, and where its bytes stood; `None` where there are
-/// none.
+/// Returns `text` without a terminal's escape sequences, and the places of its bytes; `None` if it has no
+/// such sequence.
 pub fn strip_escapes(text: &[u8]) -> Option<UnwrappedText> {
     let mut out = UnwrapBuffer::default();
     let line = WrappedLine {

@@ -19,12 +19,12 @@ const LOG_LINE_KEYS: [&[u8]; 9] = [
 ];
 
 /// Appends the strings that are a log's lines: those that end with a line end, that a record calls
-/// so, or whose contents are wanted. True if there was one, and if all of the line
-/// is JSON's or Python's. A string may begin before the line and end after it.
+/// lines, or that have wanted contents. Returns true if there is one and all of the line is JSON or
+/// Python. A string may begin before the line and end after it.
 pub(super) fn extract_strings(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool {
     let from = out.text.len();
     if let Some(begin) = find_first_token(line.text) {
-        // What a launcher put in front of a record belongs to the line in it.
+        // A launcher's label in front of a record belongs to the line in it.
         let label = &line.text[..begin];
         if !label.trim_ascii().is_empty() {
             out.append_from(line.start, label);
@@ -38,8 +38,8 @@ pub(super) fn extract_strings(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) ->
         .is_some_and(|quote| StringExtractor::new(line, 0, out).read_line(Some(quote)))
 }
 
-/// Where the first token is, if the line can be one of JSON or Python: at its begin, or where
-/// a record or list begins after other text.
+/// Returns the first token, if the line can be JSON or Python: at its begin, or at a record or list
+/// after other text.
 fn find_first_token(text: &[u8]) -> Option<usize> {
     let blanks = text.len() - text.trim_ascii_start().len();
     let opens = |at: usize| {
@@ -67,8 +67,8 @@ fn find_first_token(text: &[u8]) -> Option<usize> {
     (begin < before.len() && is_free).then_some(begin)
 }
 
-/// The quote of the string that NCCL's text is in when it begins: the first one ends a string, or
-/// the two letters of a line end are in it with the company that a line end has.
+/// Returns the quote of a string that began before the line, if NCCL's text is in it: the first quote
+/// ends a string, or the letters `\n` are before the end, a quote or another line of NCCL.
 fn find_open_quote(text: &[u8]) -> Option<u8> {
     let closes = |quote: u8| {
         let mut all = memchr::memchr_iter(quote, text);

@@ -3,14 +3,14 @@
 use super::{UnwrapBuffer, WrappedLine, contains_nccl_line};
 use memchr::{memchr, memchr3_iter, memmem, memrchr};
 
-/// Appends the line without its escape sequences. True where there was one.
+/// Appends the line without its escape sequences. Returns true if it has one.
 pub(super) fn strip_escape_sequences(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool {
     memchr(0x1b, line.text).is_some() && strip_sequences(line, out, escape_len)
 }
 
-/// The same where a store lost or replaced the ESC byte. Only what cannot be the text's own is taken
-/// for a sequence: `\x1b[36m`, `#033[36m`, `^[[36m`, and `[36m` in a line of NCCL's or Ray's that
-/// begins or ends with one.
+/// Like `strip_escape_sequences`, for text that lost its ESC bytes or has them replaced. Only text that
+/// no log prints counts as a sequence: `\x1b[36m`, `#033[36m`, `^[[36m`, and `[36m` in a line of NCCL
+/// or Ray that begins or ends with one.
 pub(super) fn strip_shown_escapes(line: &WrappedLine<'_>, out: &mut UnwrapBuffer) -> bool {
     let text = line.text;
     let mut marks = memchr3_iter(b'\\', b'#', b'^', text);
@@ -21,15 +21,15 @@ pub(super) fn strip_shown_escapes(line: &WrappedLine<'_>, out: &mut UnwrapBuffer
     has_bare_colour_at_end(text) && is_ours() && strip_sequences(line, out, bare_colour_len)
 }
 
-/// The length of the escape sequence that `text` begins with, if its ESC and the bracket after it
-/// are as `repr`, JSON, a shell, rsyslog and `cat -v` show them.
+/// Returns the length of the escape sequence that `text` begins with, if its ESC and bracket are as
+/// `repr`, JSON, a shell, rsyslog and `cat -v` show them.
 fn shown_escape_len(text: &[u8]) -> Option<usize> {
     const SHOWN: [&[u8]; 6] = [b"\\x1b[", b"\\u001b[", b"\\033[", b"\\e[", b"#033[", b"^[["];
     let start = SHOWN.iter().find(|start| text.starts_with(start))?;
     control_len(&text[start.len()..]).map(|len| start.len() + len)
 }
 
-/// Appends the line without what `sequence` finds: the length of one at the start of a text.
+/// Appends the line without its sequences; `sequence` returns the length of one at the start of a text.
 fn strip_sequences(
     line: &WrappedLine<'_>,
     out: &mut UnwrapBuffer,
@@ -51,7 +51,7 @@ fn strip_sequences(
     any
 }
 
-/// The length of the escape sequence that `text` begins with.
+/// Returns the length of the escape sequence that `text` begins with.
 fn escape_len(text: &[u8]) -> Option<usize> {
     let rest = text.strip_prefix(b"\x1b")?;
     let len = match rest {
@@ -73,13 +73,13 @@ fn escape_len(text: &[u8]) -> Option<usize> {
     Some(1 + len)
 }
 
-/// The length of a control sequence after its bracket.
+/// Returns the length of a control sequence after its bracket.
 fn control_len(text: &[u8]) -> Option<usize> {
     let parameters = text.iter().take_while(|b| matches!(b, 0x20..=0x3f)).count();
     matches!(text.get(parameters), Some(0x40..=0x7e)).then_some(parameters + 1)
 }
 
-/// The length of a colour that lost its ESC at the start of `text`.
+/// Returns the length of a colour that lost its ESC at the start of `text`.
 fn bare_colour_len(text: &[u8]) -> Option<usize> {
     let rest = text.strip_prefix(b"[")?;
     let len = rest
@@ -95,7 +95,7 @@ fn bare_colour_len(text: &[u8]) -> Option<usize> {
     (is_colour && ends).then_some(len + 2)
 }
 
-/// True for a line that begins or ends with a colour that lost its ESC.
+/// Returns true for a line that begins or ends with a colour that lost its ESC.
 fn has_bare_colour_at_end(text: &[u8]) -> bool {
     let text = text.trim_ascii();
     bare_colour_len(text).is_some()
@@ -103,7 +103,7 @@ fn has_bare_colour_at_end(text: &[u8]) -> bool {
         || super::line_ends::find_ray_repeat(text).is_some()
 }
 
-/// The same of its end.
+/// Returns true for a line that ends with such a colour.
 pub(super) fn ends_with_bare_colour(text: &[u8]) -> bool {
     let digits = text.len().saturating_sub(MAX_COLOUR_BYTES)..;
     let tail = &text[digits];

@@ -145,7 +145,7 @@ impl<'r, L: RecordFormat, R: RowVisitor> RowRecordReader<'r, L, R> {
         let take = &mut |row: &Row<'_>| {
             has_rows = true;
             account.count_row(row.calls, row.datatype);
-            prints.add_row(row.step, (row.comm, row.op_count), || call_print(row));
+            prints.add_row(row.step, row.comm, row.op_count, || call_print(row));
             rows.visit_row(row);
         };
         let record = RecordText {

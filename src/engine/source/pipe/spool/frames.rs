@@ -1,25 +1,26 @@
-//! What is kept of a pipe, packed: pieces of text with what was let go before each.
+//! The kept text of a pipe, packed: pieces of text, each with the gap before it.
 
-use super::{SPOOL_FRAME_BYTES, SPOOL_ZSTD_LEVEL};
-use crate::source::pipe_copy_store::PipeCopyStore;
-use std::io::{self, Write};
+use super::gap::TextGap;
+use crate::source::pipe::copy_store::PipeCopyStore;
+use crate::source::pipe::limits::{SPOOL_FRAME_BYTES, SPOOL_ZSTD_LEVEL};
+use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Packed pieces, in order.
 #[derive(Debug)]
 pub(super) struct SpoolFrames {
     pub(super) store: PipeCopyStore,
-    /// Where each is in the store, and its packed length.
+    /// The place of each frame in the store, and its packed length.
     pub(super) list: Vec<(u64, usize)>,
     pub(super) len: u64,
     /// Pieces that are not packed yet.
     pub(super) open: Vec<u8>,
 }
 
-/// A piece of what is kept: what was let go before it, its note, and its text.
+/// A piece of kept text, with its note and the gap before it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SpoolPiece<'p> {
-    pub(super) gap: (u64, u64),
+    pub(super) gap: TextGap,
     pub(super) note: &'p [u8],
     pub(super) text: &'p [u8],
 }
@@ -34,10 +35,10 @@ impl SpoolFrames {
         })
     }
 
-    /// Adds a piece that comes behind a gap.
+    /// Adds a piece that follows a gap.
     pub(super) fn push_piece(
         &mut self,
-        gap: &mut (u64, u64),
+        gap: &mut TextGap,
         note: &[u8],
         text: &[u8],
     ) -> io::Result<()> {
@@ -45,7 +46,7 @@ impl SpoolFrames {
         SpoolPiece { gap, note, text }.write_piece(&mut self.open);
         if self.open.len() >= SPOOL_FRAME_BYTES {
             let packed = zstd::bulk::compress(&self.open, SPOOL_ZSTD_LEVEL)?;
-            self.store.write_all(&packed)?;
+            self.store.append(&packed)?;
             self.list.push((self.len, packed.len()));
             self.len += packed.len() as u64;
             self.open.clear();
@@ -53,7 +54,8 @@ impl SpoolFrames {
         Ok(())
     }
 
-    /// The pieces of a frame, by its number; those that are not packed yet are the last. `None` behind it.
+    /// Returns the pieces of a frame, by its number; the last one has the pieces that are not packed yet.
+    /// `None` after it.
     pub(super) fn read_frame(&self, number: usize) -> io::Result<Option<Vec<u8>>> {
         let Some(&(at, len)) = self.list.get(number) else {
             return Ok((number == self.list.len()).then(|| self.open.clone()));
@@ -66,7 +68,7 @@ impl SpoolFrames {
         zstd::bulk::decompress(&packed, 4 * SPOOL_FRAME_BYTES).map(Some)
     }
 
-    /// All pieces, in order.
+    /// Gives all pieces to `sink`, in order.
     pub(super) fn for_each_piece(
         &self,
         mut sink: impl FnMut(SpoolPiece<'_>) -> io::Result<()>,
@@ -87,7 +89,7 @@ impl SpoolFrames {
 
 impl<'p> SpoolPiece<'p> {
     pub(super) fn write_piece(&self, to: &mut Vec<u8>) {
-        for number in [self.gap.0, self.gap.1, self.note.len() as u64] {
+        for number in [self.gap.bytes, self.gap.lines, self.note.len() as u64] {
             write_varint(to, number);
         }
         to.extend_from_slice(self.note);
@@ -95,10 +97,11 @@ impl<'p> SpoolPiece<'p> {
         to.extend_from_slice(self.text);
     }
 
-    /// The piece at a place, and where the next one is.
+    /// Returns the piece at a place, and the place of the next one.
     pub(super) fn read_piece(from: &'p [u8], mut at: usize) -> io::Result<(SpoolPiece<'p>, usize)> {
         let number = |at: &mut usize| read_varint(from, at).ok_or_else(corrupt_spool_error);
-        let gap = (number(&mut at)?, number(&mut at)?);
+        let (bytes, lines) = (number(&mut at)?, number(&mut at)?);
+        let gap = TextGap { bytes, lines };
         let bytes = |at: &mut usize| {
             let len = usize::try_from(number(at)?).map_err(|_| corrupt_spool_error())?;
             let end = at.checked_add(len).ok_or_else(corrupt_spool_error)?;
@@ -112,7 +115,7 @@ impl<'p> SpoolPiece<'p> {
     }
 }
 
-/// The temporary file is not what was written.
+/// Returns the error of a temporary file that was changed.
 fn corrupt_spool_error() -> io::Error {
     io::Error::from(io::ErrorKind::InvalidData)
 }
@@ -126,7 +129,7 @@ fn write_varint(to: &mut Vec<u8>, mut number: u64) {
     to.push(number as u8);
 }
 
-/// Reads such a number.
+/// Reads a number of [`write_varint`].
 fn read_varint(from: &[u8], at: &mut usize) -> Option<u64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {

@@ -1,18 +1,23 @@
 //! Inputs that grow while they are read: files, the files of folders, and a pipe.
 //!
-//! A file is followed by its name, as `tail -F` does: one that is replaced is read on from the
-//! beginning of the new one, one that is truncated from its beginning, and one that does not exist
-//! yet from when it appears. The system tells which files grew ([`super::ear`]). It does not on every
-//! file system (NFS), so all are looked at by their size, too: those that were found grown in silence
-//! often, the others once a second.
+//! A file is followed by its name, as `tail -F` does: a replaced or truncated file is read from the
+//! beginning, and a missing file once it appears. The system reports which files grew
+//! ([`super::file_events`]). Some file systems (NFS) have no such events, so the sizes of all files are
+//! polled, too: often for files that grew without an event, once a second for the others.
 
 use super::file_events::FileEvents;
-use super::list::{FilePattern, expand_paths};
+use super::limits::{
+    ACTIVE_POLL_INTERVAL, FILE_TAIL_BYTES, GROWTH_READ_BYTES, MAX_UNHEARD_GROWTHS,
+    MIN_FILE_TAIL_BYTES, SILENT_POLL_INTERVAL,
+};
 use super::live_reader::LiveReader;
-use super::packed::PackCodec;
-use super::read::read_some;
-use super::{InputName, guard};
 use crate::error::{Error, Result};
+use crate::source::coded::PackCodec;
+use crate::source::file_pattern::FilePattern;
+use crate::source::guard;
+use crate::source::list::expand_paths;
+use crate::source::name::InputName;
+use crate::source::read::read_some;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -21,34 +26,16 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Bytes read at a time.
-const GROWTH_READ_BYTES: usize = 1 << 20;
-
-/// How often files are looked at.
-const ACTIVE_POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// How often folders are, and files that are silent.
-const SILENT_POLL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// So much of what was read last tells a file from another one.
-const FILE_TAIL_BYTES: usize = 4 << 10;
-
-/// Less than that tells nothing: logs begin alike.
-const MIN_FILE_TAIL_BYTES: u64 = 1 << 10;
-
-/// A file that grew in silence so many times is looked at often: nothing is heard of it.
-const MAX_UNHEARD_GROWTHS: u8 = 3;
-
-/// What is read of an input at a time.
+/// Bytes that an input has grown by.
 #[derive(Debug)]
 pub struct AppendedBytes<'a> {
-    /// Which input: they are numbered as they appear.
+    /// The number of the input, in the order in which inputs appear.
     pub input: usize,
-    /// What came, in any pieces.
+    /// The new bytes, cut anywhere.
     pub bytes: &'a [u8],
-    /// It came through a pipe.
+    /// The input is a pipe.
     pub is_pipe: bool,
-    /// It is the beginning of another file of the same name: the line before has no end.
+    /// The bytes begin another file of the same name: the line before has no end.
     pub anew: bool,
 }
 
@@ -59,9 +46,9 @@ pub struct GrowingFiles {
     listed: Instant,
     known: FxHashSet<PathBuf>,
     ear: FileEvents,
-    /// Inputs by the names that are heard.
+    /// Inputs by the paths that their events have.
     named: FxHashMap<PathBuf, usize>,
-    /// When all files were looked at.
+    /// The time when all files were polled.
     swept: Instant,
     inputs: Vec<GrowingInput>,
     piece: Vec<u8>,
@@ -73,25 +60,26 @@ enum GrowingInput {
 }
 
 /// A file that is followed by its name.
+#[derive(Default)]
 struct FollowedFile {
     path: PathBuf,
     open: Option<File>,
     /// The device and number of the file that is open, or was.
     identity: Option<(u64, u64)>,
     at: u64,
-    /// What was read last of it.
+    /// The bytes before `at`.
     tail: Vec<u8>,
-    /// The next piece is of another file than the one before.
+    /// The next bytes begin another file.
     anew: bool,
-    /// There may be more of it now.
+    /// It may have grown.
     is_due: bool,
-    /// How many times it was found grown since anything was heard of it.
+    /// How many times it grew without an event since its last one.
     silent: u8,
 }
 
 impl GrowingFiles {
-    /// Follows what `paths` name: files, which need not exist yet, folders and their files, those only
-    /// that one of `patterns` chooses if there are any; no path, or `-`, is standard input.
+    /// Follows `paths`: files, which need not exist yet, and folders with their files, or only the files
+    /// that one of `patterns` matches; no path, or `-`, is standard input.
     ///
     /// # Errors
     /// A folder cannot be read.
@@ -118,7 +106,7 @@ impl GrowingFiles {
         Ok(follow)
     }
 
-    /// Looks which files there are.
+    /// Looks for new files.
     fn list_files(&mut self) -> Result<()> {
         self.listed = Instant::now();
         for path in &self.paths {
@@ -139,27 +127,17 @@ impl GrowingFiles {
             };
             for path in found {
                 if self.known.insert(path.clone()) {
-                    // Of what a link names nothing is heard in the link's folder.
-                    let name = match path.is_symlink() {
-                        true => None,
-                        false => self.ear.watch_file(&path),
-                    };
-                    let silent = if name.is_some() {
-                        0
-                    } else {
-                        MAX_UNHEARD_GROWTHS
-                    };
+                    // The folder of a link has no events of the link's file.
+                    let is_link = path.is_symlink();
+                    let name = (!is_link).then(|| self.ear.watch_file(&path)).flatten();
+                    let silent = name.as_ref().map_or(MAX_UNHEARD_GROWTHS, |_| 0);
                     self.named
                         .extend(name.map(|name| (name, self.inputs.len())));
                     self.inputs.push(GrowingInput::File(FollowedFile {
                         path,
-                        open: None,
-                        identity: None,
-                        at: 0,
-                        tail: Vec::new(),
-                        anew: false,
                         is_due: true,
                         silent,
+                        ..FollowedFile::default()
                     }));
                 }
             }
@@ -167,10 +145,10 @@ impl GrowingFiles {
         Ok(())
     }
 
-    /// Gives what has come since the last call to `take`; whether anything has.
+    /// Gives new bytes of each input to `take`. Returns true if there are any.
     ///
     /// # Errors
-    /// An input cannot be read; those of `take`.
+    /// An input cannot be read, or `take` fails.
     pub fn read_growth(
         &mut self,
         mut take: impl FnMut(AppendedBytes<'_>) -> Result<()>,
@@ -186,7 +164,8 @@ impl GrowingFiles {
         let mut any = false;
         for (number, input) in self.inputs.iter_mut().enumerate() {
             let (n, anew) = match input {
-                GrowingInput::Pipe { ended: true, .. } => (0, false),
+                GrowingInput::Pipe { ended: true, .. } => continue,
+                GrowingInput::File(file) if !sweeps && !file.is_expected() => continue,
                 GrowingInput::Pipe { live, ended } => {
                     let mut read = || match live.wait_until_readable(Duration::ZERO)? {
                         true => live.read(&mut self.piece).map(Some),
@@ -196,17 +175,12 @@ impl GrowingFiles {
                     *ended = n == Some(0);
                     (n.unwrap_or(0), false)
                 }
-                GrowingInput::File(file)
-                    if !file.is_due && !sweeps && file.silent < MAX_UNHEARD_GROWTHS =>
-                {
-                    (0, false)
-                }
                 GrowingInput::File(file) => {
-                    file.read_if_expected(&mut self.piece)
-                        .map_err(|cause| Error::Input {
-                            path: file.path.clone(),
-                            cause,
-                        })?
+                    let read = file.read_and_note_growth(&mut self.piece);
+                    read.map_err(|cause| {
+                        let path = file.path.clone();
+                        Error::Input { path, cause }
+                    })?
                 }
             };
             if n > 0 {
@@ -222,7 +196,7 @@ impl GrowingFiles {
         Ok(any)
     }
 
-    /// All files are looked at by the next [`Follow::read`], also those of which nothing was heard.
+    /// Makes the next [`GrowingFiles::read_growth`] poll all files, also those without an event.
     pub(super) fn expect_growth_everywhere(&mut self) {
         for input in &mut self.inputs {
             if let GrowingInput::File(file) = input {
@@ -231,7 +205,7 @@ impl GrowingFiles {
         }
     }
 
-    /// Takes note of which files may have grown.
+    /// Notes which files may have grown.
     fn note_changed_files(&mut self) {
         let heard = self.ear.take_changes();
         let Some(paths) = heard.paths() else {
@@ -246,7 +220,7 @@ impl GrowingFiles {
         }
     }
 
-    /// Waits for a moment, or until a pipe has something to read or a file was heard to grow.
+    /// Waits for a moment, or until a pipe has bytes or a file has an event.
     ///
     /// # Errors
     /// The pipe cannot be waited for.
@@ -255,34 +229,29 @@ impl GrowingFiles {
             GrowingInput::Pipe { live, ended: false } => Some(live),
             _ => None,
         });
-        match pipe {
-            Some(live) => {
-                let waited = live.wait_until_readable(ACTIVE_POLL_INTERVAL);
-                waited
-                    .map(drop)
-                    .map_err(|e| InputName::stdin().read_error(e))
-            }
-            None => {
-                self.ear.wait_for_change(ACTIVE_POLL_INTERVAL);
-                Ok(())
-            }
+        if let Some(live) = pipe {
+            let waited = live.wait_until_readable(ACTIVE_POLL_INTERVAL);
+            waited.map_err(|e| InputName::stdin().read_error(e))?;
+        } else {
+            self.ear.wait_for_change(ACTIVE_POLL_INTERVAL);
         }
+        Ok(())
     }
 
-    /// True where nothing more can come: all inputs are pipes that ended.
+    /// Returns true if nothing more can come: all inputs are pipes that ended.
     pub fn is_over(&self) -> bool {
         let is_over =
             |input: &GrowingInput| matches!(input, GrowingInput::Pipe { ended: true, .. });
         self.inputs.iter().all(is_over) && !self.inputs.is_empty()
     }
 
-    /// True where one of the inputs is a pipe.
+    /// Returns true if one of the inputs is a pipe.
     pub fn has_pipe(&self) -> bool {
         let is_pipe = |input: &GrowingInput| matches!(input, GrowingInput::Pipe { .. });
         self.inputs.iter().any(is_pipe)
     }
 
-    /// The files that were found so far.
+    /// Returns the files that were found so far.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.inputs.iter().filter_map(|input| match input {
             GrowingInput::File(file) => Some(&*file.path),
@@ -292,8 +261,13 @@ impl GrowingFiles {
 }
 
 impl FollowedFile {
-    /// What has come, as [`Followed::read`] gives it, and whether more of it is to be expected.
-    fn read_if_expected(&mut self, to: &mut [u8]) -> io::Result<(usize, bool)> {
+    /// Returns true if it may have grown: an event came, or its events cannot be relied on.
+    fn is_expected(&self) -> bool {
+        self.is_due || self.silent >= MAX_UNHEARD_GROWTHS
+    }
+
+    /// Reads new bytes as `read_growth_of_file` does, and notes whether more may follow.
+    fn read_and_note_growth(&mut self, to: &mut [u8]) -> io::Result<(usize, bool)> {
         let was_due = self.is_due;
         let read = self.read_growth_of_file(to)?;
         self.is_due = read.0 > 0;
@@ -303,7 +277,7 @@ impl FollowedFile {
         Ok(read)
     }
 
-    /// What has come, and whether it is the first of another file than before.
+    /// Reads new bytes. Returns their number, and true if they begin another file.
     fn read_growth_of_file(&mut self, to: &mut [u8]) -> io::Result<(usize, bool)> {
         let n = match &self.open {
             Some(file) => ignore_not_found(self.read_open_file(file, to))?,
@@ -345,24 +319,25 @@ impl FollowedFile {
         Ok(self.take_bytes(&to[..n]))
     }
 
-    /// What has come of the file that is open, and whether that is all of it since it was truncated.
+    /// Reads new bytes of the open file. Returns their number, and true if they begin it anew, since it
+    /// was truncated.
     fn read_open_file(&self, file: &File, to: &mut [u8]) -> io::Result<(usize, bool)> {
         let len = file.metadata()?.len();
         let n = read_at(file, to, self.at)?;
-        // A length that is not that of now is told by network file systems.
+        // Network file systems can give an old length.
         if (n > 0 || len < self.at) && !self.has_same_tail(file)? {
             return Ok((read_at(file, to, 0)?, true));
         }
         Ok((n, false))
     }
 
-    /// Another file of the name begins, or the same one again.
+    /// Begins another file of the name, or the truncated one again.
     fn begin_new_file(&mut self) {
         (self.at, self.anew) = (0, true);
         self.tail.clear();
     }
 
-    /// Takes what was read.
+    /// Notes the bytes that were read.
     fn take_bytes(&mut self, bytes: &[u8]) -> (usize, bool) {
         self.at += bytes.len() as u64;
         let last = &bytes[bytes.len().saturating_sub(FILE_TAIL_BYTES)..];
@@ -373,7 +348,7 @@ impl FollowedFile {
         (bytes.len(), is_first)
     }
 
-    /// Whether a file has what was read last where it was read.
+    /// Returns true if a file still has the last bytes that were read, at their place.
     fn has_same_tail(&self, file: &File) -> io::Result<bool> {
         let mut own = [0; FILE_TAIL_BYTES];
         let own = &mut own[..self.tail.len()];
@@ -381,14 +356,14 @@ impl FollowedFile {
         match file.read_exact_at(own, from) {
             Ok(()) => Ok(*own == *self.tail),
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => Ok(false),
-            // A pipe is always the same.
+            // A pipe cannot be compared.
             Err(e) if e.raw_os_error() == Some(libc::ESPIPE) => Ok(true),
             Err(e) => Err(e),
         }
     }
 }
 
-/// What is there from a place on; what cannot be read there, as a pipe, is read as it comes.
+/// Reads from a place on; a pipe is read as it comes.
 fn read_at(mut file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
     loop {
         match file.read_at(to, at) {
@@ -399,7 +374,7 @@ fn read_at(mut file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
     }
 }
 
-/// What is found of a file, if it is there: it may be replaced at any moment.
+/// Returns `None` for a file that does not exist: it may be replaced at any moment.
 fn ignore_not_found<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),

@@ -1,4 +1,5 @@
 use super::*;
+use memchr::memchr_iter;
 use proptest::prelude::*;
 
 /// Lines that may be let go: where they are, and their notes.
@@ -87,7 +88,7 @@ proptest! {
         let (mut notes, mut read) = (List(list.clone(), 0), 0);
         for (n, until) in steps.iter().cycle().take(4000) {
             let next = whole.len().min(read + n);
-            thin.push(&whole[read..next]);
+            thin.push_bytes(&whole[read..next]);
             read = next;
             let until = (read as u64).saturating_sub(*until);
             let at = thin.scan_until(until, &mut notes).unwrap();
@@ -125,7 +126,7 @@ fn what_is_kept_is_packed_and_what_is_let_go_takes_no_room() {
             let from = n * lines.len() as u64;
             let each = (0..1000).map(|at| (from + at * line.len() as u64, None));
             let mut notes = List(each.collect(), 0);
-            thin.push(lines.as_bytes());
+            thin.push_bytes(lines.as_bytes());
             thin.scan_until(from + lines.len() as u64, &mut notes)
                 .unwrap();
         }

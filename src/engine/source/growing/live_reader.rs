@@ -1,7 +1,10 @@
-//! Reading what another process still writes: a signal ends the input, not the program, which then
-//! writes what it has.
+//! Reads an input that another process still writes: a signal ends the input, not the program, which
+//! then writes its results.
 
-use super::read::read_some;
+use super::limits::{
+    BUSY_PIPE_REPORT_INTERVAL, MAX_BYTES_AFTER_SIGNAL, MIN_BYTES_HANDED_OVER, PIPE_IDLE_TIME,
+};
+use crate::source::read::read_some;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -14,59 +17,47 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What is read at most after a signal, of what is in the pipe already: a kernel's pipe holds
-/// 64 KiB, and one that asks for more gets 1 MiB.
-const MAX_BYTES_AFTER_SIGNAL: usize = 1 << 20;
-
-/// How long a pipe without new bytes is waited for before what has come is looked at.
-pub(super) const PIPE_IDLE_TIME: Duration = Duration::from_millis(20);
-
-/// How long a pipe that never rests is read before what has come is looked at, unless so much comes in
-/// that time that it is handed over anyway.
-const BUSY_PIPE_REPORT_INTERVAL: Duration = Duration::from_millis(40);
-const MIN_BYTES_HANDED_OVER: usize = 1 << 20;
-
-/// Whether a reader reports that its input is idle, as [`io::ErrorKind::WouldBlock`]: off at first, and
-/// once for each time that it is.
+/// The switch of a reader's reports that its input is idle, as [`io::ErrorKind::WouldBlock`]: off at
+/// first, and one report for each idle time.
 #[derive(Debug, Clone, Default)]
-pub(super) struct IdleReports(Arc<[AtomicBool; 2]>);
+pub(in crate::source) struct IdleReports(Arc<[AtomicBool; 2]>);
 
 impl IdleReports {
     /// Switches the reports on or off.
-    pub(super) fn switch_reports(&self, on: bool) {
+    pub(in crate::source) fn switch_reports(&self, on: bool) {
         let [is_on, is_reported] = &*self.0;
         is_on.store(on, Ordering::Relaxed);
         is_reported.store(false, Ordering::Relaxed);
     }
 
-    /// True where it is to be reported that nothing comes.
+    /// Returns true if an idle input is to be reported.
     pub(super) fn are_wanted(&self) -> bool {
         let [is_on, is_reported] = &*self.0;
         is_on.load(Ordering::Relaxed) && !is_reported.load(Ordering::Relaxed)
     }
 
-    /// It is reported, or something came.
+    /// Notes that the idle input is reported, or that bytes came.
     pub(super) fn record_report(&self, is_reported: bool) {
         self.0[1].store(is_reported, Ordering::Relaxed);
     }
 }
 
-/// What has come of an input that may never rest.
+/// The bytes that have come since a time, from an input that may never rest.
 #[derive(Debug, Default)]
 pub(super) struct ArrivalTimer(Option<(Instant, usize)>);
 
 impl ArrivalTimer {
-    /// So many bytes have come.
+    /// Adds bytes that have come.
     pub(super) fn add_bytes(&mut self, bytes: usize) {
         self.0.get_or_insert_with(|| (Instant::now(), 0)).1 += bytes;
     }
 
-    /// The input is idle.
+    /// Begins anew: the input is idle.
     pub(super) fn reset_idle(&mut self) {
         self.0 = None;
     }
 
-    /// True where what has come is to be looked at.
+    /// Returns true if a slow input has had bytes for long enough to report on them.
     pub(super) fn is_due(&mut self) -> bool {
         let is_old =
             |(since, _): &mut (Instant, usize)| since.elapsed() >= BUSY_PIPE_REPORT_INTERVAL;
@@ -76,7 +67,7 @@ impl ArrivalTimer {
     }
 }
 
-/// What a signal does.
+/// The state that a signal changes.
 struct StopSignal {
     /// The signal that came, if one did.
     signal: Arc<AtomicUsize>,
@@ -108,7 +99,7 @@ impl StopSignal {
     }
 }
 
-/// From now on a first signal ends the input, and a second one the program.
+/// Makes a first signal end the input, and a second one the program.
 pub(super) fn install_signal_handlers() {
     // Without handlers a signal ends the program as it always did.
     if let Some(stop) = STOP.get_or_init(|| StopSignal::install_handlers().ok())
@@ -118,29 +109,29 @@ pub(super) fn install_signal_handlers() {
     }
 }
 
-/// True once a signal has come.
+/// Returns true once a signal has come.
 pub(super) fn has_signal_come() -> bool {
     matches!(STOP.get(), Some(Some(stop)) if stop.has_signal())
 }
 
-/// The input has ended: a signal ends the program.
+/// Makes a signal end the program again: the input has ended.
 pub(super) fn restore_signals() {
     if let Some(Some(stop)) = STOP.get() {
         stop.ends.store(true, Ordering::Release);
     }
 }
 
-/// The signal that ended an input, if one did.
+/// Returns the signal that ended an input, if one did.
 pub fn ending_signal() -> Option<i32> {
     let stop = STOP.get()?.as_ref()?;
     let number = stop.signal.load(Ordering::Acquire);
     i32::try_from(number).ok().filter(|&number| number != 0)
 }
 
-/// What there is to read.
+/// The result of waiting for bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LivePollResult {
-    /// Something, or the end.
+    /// There are bytes, or the end.
     Some,
     /// A signal came, and nothing is left.
     Ended,
@@ -149,17 +140,17 @@ enum LivePollResult {
 }
 
 /// A pipe, a terminal or another file that may still grow while it is read.
-pub(super) struct LiveReader {
+pub(in crate::source) struct LiveReader {
     file: File,
-    /// What may still be read after a signal.
+    /// Bytes that may still be read after a signal.
     last: usize,
     idles: IdleReports,
     came: ArrivalTimer,
 }
 
 impl LiveReader {
-    /// From now on a first signal ends this input, and a second one the program.
-    pub(super) fn new(file: File) -> LiveReader {
+    /// Makes a first signal end this input, and a second one the program.
+    pub(in crate::source) fn new(file: File) -> LiveReader {
         install_signal_handlers();
         LiveReader {
             file,
@@ -169,12 +160,12 @@ impl LiveReader {
         }
     }
 
-    /// Switches the reports of an idle input on and off.
-    pub(super) fn idle_reports(&self) -> IdleReports {
+    /// Returns the switch of the reports that the input is idle.
+    pub(in crate::source) fn idle_reports(&self) -> IdleReports {
         self.idles.clone()
     }
 
-    /// Waits for so long until there is something to read, or the end.
+    /// Waits until there are bytes or the end, for at most `most`.
     ///
     /// # Errors
     /// The file cannot be waited for.
@@ -185,12 +176,9 @@ impl LiveReader {
         }
     }
 
-    /// Waits until there is something to read, for as long as is given at `most`.
+    /// Waits until there are bytes, for at most `most`; without it for any time.
     fn poll_input(&self, stop: &StopSignal, most: Option<Duration>) -> io::Result<LivePollResult> {
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let now = Timespec::default();
         let most = most.and_then(|most| Timespec::try_from(most).ok());
         loop {
             let is_last = stop.has_signal();
@@ -233,12 +221,10 @@ impl Read for LiveReader {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         if ready == LivePollResult::Some {
-            let most = if stop.has_signal() {
-                to.len().min(self.last)
-            } else {
-                to.len()
-            };
-            n = read_some(&mut self.file, &mut to[..most])?;
+            let is_last = stop.has_signal();
+            let most = if is_last { self.last } else { to.len() };
+            let room = to.len().min(most);
+            n = read_some(&mut self.file, &mut to[..room])?;
             self.came.add_bytes(n);
             if stop.has_signal() {
                 self.last = self.last.saturating_sub(n);

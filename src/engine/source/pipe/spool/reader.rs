@@ -1,24 +1,26 @@
-//! What is kept of a pipe, read as the pipe was, with blanks for what was let go.
+//! Reads the kept text of a pipe, with blanks for dropped lines.
 
+use super::PipeSpool;
 use super::frames::SpoolPiece;
-use super::{BLANKS_BYTES_PER_WRITE, MAX_NOTED_PIECE_BYTES, PipeSpool};
+use super::gap::TextGap;
+use crate::pool::lock_mutex;
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// Reads the text, with blanks for what was let go.
+/// Reads the text, with blanks for dropped lines.
 pub(super) struct SpoolReader {
     thin: PipeSpool,
-    /// The number of the next frame; behind them come the blocks that were not looked through.
+    /// The number of the next frame; after the frames come the blocks that were not scanned.
     next: usize,
     frame: Vec<u8>,
-    /// Where the next piece is in it.
+    /// The place of the next piece in it.
     at: usize,
-    /// Bytes and lines that are to be blank before the text in hand.
-    gap: (u64, u64),
-    /// The text in hand: where it is in the frame.
+    /// The gap before the present text.
+    gap: TextGap,
+    /// The place of the present text in the frame.
     text: Range<usize>,
     blanks: Vec<u8>,
-    /// Blanks that were given.
+    /// The number of blanks that were given.
     given: usize,
 }
 
@@ -29,20 +31,20 @@ impl SpoolReader {
             next: 0,
             frame: Vec::new(),
             at: 0,
-            gap: (0, 0),
+            gap: TextGap::default(),
             text: 0..0,
             blanks: Vec::new(),
             given: 0,
         }
     }
 
-    /// Text that is ready; none at the end.
+    /// Returns text that is ready; none at the end.
     fn ready_text(&mut self) -> io::Result<&[u8]> {
         loop {
-            if self.given == self.blanks.len() && self.gap.0 > 0 {
+            if self.given == self.blanks.len() && self.gap.bytes > 0 {
                 self.blanks.clear();
                 self.given = 0;
-                write_blanks(&mut self.gap, &mut self.blanks);
+                self.gap.write_blanks(&mut self.blanks);
             }
             if self.given < self.blanks.len() {
                 return Ok(&self.blanks[self.given..]);
@@ -60,9 +62,9 @@ impl SpoolReader {
         }
     }
 
-    /// Goes on to the next frame, or to what comes behind the last one; false at the end.
+    /// Goes on to the next frame, or to the text after the last one. Returns false at the end.
     fn load_next_frame(&mut self) -> io::Result<bool> {
-        let kept = self.thin.lock_spooled();
+        let kept = lock_mutex(&self.thin.0.kept);
         let number = self.next;
         self.next += 1;
         if let Some(frame) = kept.frames.read_frame(number)? {
@@ -71,8 +73,8 @@ impl SpoolReader {
         }
         let (gap, text) = match number - kept.frames.list.len() {
             1 => (kept.gap, kept.cut.clone()),
-            behind => match self.thin.lock_unscanned().blocks.get(behind - 2) {
-                Some(block) => ((0, 0), block.clone()),
+            behind => match lock_mutex(&self.thin.0.fresh).blocks.get(behind - 2) {
+                Some(block) => (TextGap::default(), block.clone()),
                 None => return Ok(false),
             },
         };
@@ -97,21 +99,5 @@ impl Read for SpoolReader {
         to[..n].copy_from_slice(&ready[..n]);
         self.consume_text(n);
         Ok(n)
-    }
-}
-
-/// Writes some of the lines of a gap, about equally long.
-fn write_blanks((bytes, lines): &mut (u64, u64), to: &mut Vec<u8>) {
-    while *bytes > 0 && to.len() < BLANKS_BYTES_PER_WRITE {
-        // Only whole lines were let go.
-        let len = bytes
-            .div_ceil((*lines).max(1))
-            .min(MAX_NOTED_PIECE_BYTES as u64);
-        to.resize(to.len() + len as usize, b' ');
-        if let (Some(last), 1..) = (to.last_mut(), *lines) {
-            *last = b'\n';
-        }
-        *bytes -= len;
-        *lines = lines.saturating_sub(1);
     }
 }

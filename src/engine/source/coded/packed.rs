@@ -1,24 +1,23 @@
-//! Packed inputs: gzip and zstd, recognised by their first bytes. What can be unpacked of one that
-//! is cut or damaged is given, and what is wrong with it is noted.
+//! Packed inputs: gzip and zstd, recognised by their first bytes. A cut or damaged input is unpacked as
+//! far as possible, and its damage is noted.
 
+use super::limits::PACKED_READ_BYTES;
+use crate::pool::lock_mutex;
 use flate2::bufread::GzDecoder;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-/// How an input is packed.
+/// The format of a packed input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PackCodec {
+pub(in crate::source) enum PackCodec {
     Gzip,
     Zstd,
 }
 
 impl PackCodec {
-    /// Bytes that decide the codec.
-    pub(super) const MAGIC_BYTES: usize = 4;
-
     /// Returns the codec of an input that begins with `magic`.
-    pub(super) fn detect_codec(magic: &[u8]) -> Option<PackCodec> {
+    pub(in crate::source) fn detect_codec(magic: &[u8]) -> Option<PackCodec> {
         match magic {
             [0x1f, 0x8b, ..] => Some(PackCodec::Gzip),
             // A frame, or one that a decoder skips (`pzstd` and others put one in front).
@@ -37,17 +36,17 @@ impl PackCodec {
     }
 }
 
-/// What is wrong with a packed input of which something could be read.
+/// The damage of a packed input that could be read in part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnpackDamage {
-    /// What is wrong, in a sentence's end.
+    /// The damage, as the end of a sentence.
     pub what: String,
-    /// Something of it may be lost.
+    /// Some of the text may be lost.
     pub is_lost: bool,
 }
 
-/// Where an unpacker says what is wrong, once it is there.
-pub(super) type UnpackDamageSlot = Arc<Mutex<Option<UnpackDamage>>>;
+/// The place where an unpacker notes damage when it comes to it.
+pub(in crate::source) type UnpackDamageSlot = Arc<Mutex<Option<UnpackDamage>>>;
 
 /// Unpacks `inner`.
 pub(super) fn open_unpacker(
@@ -58,13 +57,13 @@ pub(super) fn open_unpacker(
     let trouble = Arc::clone(trouble);
     let Some(codec) = codec else { return Ok(inner) };
     let inner: Box<dyn Read + Send> = match codec {
-        PackCodec::Gzip => Box::new(GzipMembers {
-            decoder: Some(GzDecoder::new(BufReader::with_capacity(
-                PACKED_READ_BYTES,
-                inner,
-            ))),
-            trouble: Arc::clone(&trouble),
-        }),
+        PackCodec::Gzip => {
+            let packed = BufReader::with_capacity(PACKED_READ_BYTES, inner);
+            Box::new(GzipMembers {
+                decoder: Some(GzDecoder::new(packed)),
+                trouble: Arc::clone(&trouble),
+            })
+        }
         PackCodec::Zstd => Box::new(zstd::stream::read::Decoder::new(inner)?),
     };
     Ok(Box::new(UnpackReader {
@@ -75,15 +74,12 @@ pub(super) fn open_unpacker(
     }))
 }
 
-/// Packed bytes read at a time.
-const PACKED_READ_BYTES: usize = 64 << 10;
-
 fn record_damage(trouble: &UnpackDamageSlot, what: String, is_lost: bool) {
-    let mut trouble = trouble.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut trouble = lock_mutex(trouble);
     trouble.get_or_insert(UnpackDamage { what, is_lost });
 }
 
-/// Ends where the packed data is damaged.
+/// Unpacks up to the end, or up to damage.
 struct UnpackReader {
     inner: Box<dyn Read + Send>,
     codec: PackCodec,
@@ -98,7 +94,7 @@ impl Read for UnpackReader {
                 self.given += n as u64;
                 Ok(n)
             }
-            // The system's errors, and those of what is not packed so at all, stay errors.
+            // Errors of the system stay errors, and so does data that is not in this format at all.
             Err(e) if e.raw_os_error().is_some() || self.given == 0 => Err(e),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Err(e),
             Err(e) => {
@@ -117,7 +113,7 @@ impl Read for UnpackReader {
 
 /// The members of a gzip file: logs are packed in pieces and the pieces joined.
 struct GzipMembers<R> {
-    /// None after the last one.
+    /// `None` after the last one.
     decoder: Option<GzDecoder<BufReader<R>>>,
     trouble: UnpackDamageSlot,
 }
@@ -140,7 +136,7 @@ impl<R: Read> Read for GzipMembers<R> {
 }
 
 impl<R: Read> GzipMembers<R> {
-    /// The member after the one that ended. Tapes and block devices fill up with zeros.
+    /// Opens the next member, if there is one. Tapes and block devices fill up with zeros.
     fn open_next_member(
         &self,
         mut rest: BufReader<R>,

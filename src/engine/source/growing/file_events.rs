@@ -1,27 +1,23 @@
-//! Which files grew, as the system tells: nobody need look at those that did not.
+//! The system's events of files that grew, so that the others need no check.
 
+use super::limits::{MAX_CHANGED_PATHS, WRITE_SETTLE_TIME};
+use crate::pool::lock_mutex;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use rustc_hash::FxHashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// So many names are kept until they are asked for; beyond it any file may have grown.
-const MAX_CHANGED_PATHS: usize = 1 << 16;
-
-/// How long is waited for more of what is heard: a line is often written in pieces.
-const WRITE_SETTLE_TIME: Duration = Duration::from_millis(4);
-
-/// What was heard since it was last asked for.
+/// The files with events since the changes were last taken.
 #[derive(Debug, Default)]
 pub(super) struct ChangedPaths {
     paths: FxHashSet<PathBuf>,
-    /// Some was missed.
+    /// Events were missed.
     all: bool,
 }
 
 impl ChangedPaths {
-    /// The names; `None` where any file may have grown.
+    /// Returns the paths; `None` if any file may have grown.
     pub(super) fn paths(&self) -> Option<impl Iterator<Item = &Path>> {
         (!self.all).then(|| self.paths.iter().map(PathBuf::as_path))
     }
@@ -47,22 +43,16 @@ impl ChangedPaths {
     }
 }
 
-/// What was heard, and who waits for it.
+/// The changes, and the signal that there are new ones.
 #[derive(Debug, Default)]
 struct FileEventInbox {
     heard: Mutex<ChangedPaths>,
     news: Condvar,
 }
 
-impl FileEventInbox {
-    fn lock_changes(&self) -> MutexGuard<'_, ChangedPaths> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Hears what happens in folders.
+/// Watches folders for changed files.
 pub(super) struct FileEvents {
-    /// Where the system tells nothing there is none.
+    /// `None` if the system gives no events.
     watcher: Option<RecommendedWatcher>,
     heard: Arc<FileEventInbox>,
     folders: FxHashSet<PathBuf>,
@@ -73,7 +63,7 @@ impl FileEvents {
         let heard = Arc::new(FileEventInbox::default());
         let to = Arc::clone(&heard);
         let hear = move |event| {
-            let mut heard = to.lock_changes();
+            let mut heard = lock_mutex(&to.heard);
             heard.record_event(event);
             if !heard.has_no_change() {
                 to.news.notify_all();
@@ -86,8 +76,8 @@ impl FileEvents {
         }
     }
 
-    /// Listens to a file, which need not exist, through its folder: a thousand files of a folder need
-    /// one watch. Gives the name that is heard, if anything can be.
+    /// Watches a file, which need not exist, through its folder: a thousand files of a folder need one
+    /// watch. Returns the path that its events will have, if the system gives events.
     pub(super) fn watch_file(&mut self, path: &Path) -> Option<PathBuf> {
         let path = std::path::absolute(path).ok()?;
         let folder = path.parent()?;
@@ -99,14 +89,14 @@ impl FileEvents {
         Some(path)
     }
 
-    /// What was heard since the last call.
+    /// Returns the changes since the last call.
     pub(super) fn take_changes(&self) -> ChangedPaths {
-        std::mem::take(&mut *self.heard.lock_changes())
+        std::mem::take(&mut *lock_mutex(&self.heard.heard))
     }
 
-    /// Waits for so long until something is heard.
+    /// Waits until a file changes, for at most `most`.
     pub(super) fn wait_for_change(&self, most: Duration) {
-        let heard = self.heard.lock_changes();
+        let heard = lock_mutex(&self.heard.heard);
         let waits = |heard: &mut ChangedPaths| heard.has_no_change();
         let waited = self.heard.news.wait_timeout_while(heard, most, waits);
         let (heard, waited) = waited.unwrap_or_else(PoisonError::into_inner);

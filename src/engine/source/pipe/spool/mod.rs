@@ -1,47 +1,36 @@
-//! A pipe's copy that does not grow with the pipe: lines that will not be asked for again are let go while
-//! it is read, and read as blanks afterwards, so that places and line numbers stay what they are.
+//! A copy of a pipe that does not grow with the pipe: lines that are no longer needed are dropped while it
+//! is read, and read as blanks afterwards, so that places and line numbers stay.
 //!
-//! What was read last lies in memory as it is. What is before is looked through once: lines that the
-//! reader of the log gave a *note* are kept as long as it wants that note, all others for good. What is
-//! kept is packed, in memory up to a limit and beyond it in a temporary file (`copy::Store`). Once more than
-//! half of the noted lines are no longer wanted, what is kept is packed anew without them.
+//! The latest text lies in memory as it is. Older text is scanned once: a line that the reader of the log
+//! gave a *note* is kept as long as the reader wants that note, all others for good. Kept text is packed,
+//! in memory up to a limit and beyond it in a temporary file ([`super::copy_store`]). The reader has the
+//! kept text packed anew without the lines that it no longer wants.
 
 mod frames;
+mod gap;
 mod reader;
 
-use super::pipe_copy_store::copy_failure;
+use super::copy_store::copy_error;
+use super::limits::{MAX_NOTED_PIECE_BYTES, SPOOL_BLOCK_BYTES, SPOOL_FRAME_BYTES};
+use crate::pool::lock_mutex;
 use frames::SpoolFrames;
-use memchr::{memchr, memchr_iter};
+use gap::TextGap;
+use memchr::memchr;
 use reader::SpoolReader;
 use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-/// How hard what is kept is packed.
-const SPOOL_ZSTD_LEVEL: i32 = 1;
-
-/// Bytes of a block of fresh text.
-const SPOOL_BLOCK_BYTES: usize = 1 << 20;
-
-/// Bytes that are packed together.
-const SPOOL_FRAME_BYTES: usize = 1 << 20;
-
-/// A line with a note is kept up to so many bytes as one.
-const MAX_NOTED_PIECE_BYTES: usize = 1 << 16;
-
-/// Bytes of blanks that are written at a time.
-const BLANKS_BYTES_PER_WRITE: usize = 1 << 16;
-
-/// The lines that may be let go, in order.
+/// The lines that may be dropped, in order.
 pub trait NotedLines {
-    /// Where the next one begins, in bytes of the input. What begins in the middle of a line is not let go, nor
-    /// is what is before it there.
+    /// Returns the byte of the input at which the next one begins. One that begins in the middle of a line
+    /// is not dropped, nor is the text before it on that line.
     fn next_line_start(&mut self) -> Option<u64>;
 
-    /// What is to be known of it where it is kept, `None` where it is let go; goes on to the one after it.
+    /// Returns the note of a line to keep, `None` for a line to drop; goes on to the next line.
     fn take_note(&mut self) -> Option<&[u8]>;
 
-    /// Whether this line has nothing else on it: else it is not let go.
+    /// Returns true if this line has nothing else on it: else it is not dropped.
     fn is_alone(&self, line: &[u8]) -> bool;
 }
 
@@ -55,39 +44,39 @@ struct SpoolParts {
     kept: Mutex<SpooledText>,
 }
 
-/// Text that was read and not looked through.
+/// Text that was read and not scanned.
 #[derive(Debug, Default)]
 struct UnscannedText {
     blocks: VecDeque<Vec<u8>>,
     len: u64,
 }
 
-/// What is kept of what was looked through.
+/// The kept text of the scanned part.
 #[derive(Debug)]
 struct SpooledText {
     frames: SpoolFrames,
-    /// Where the text that was not looked through begins.
+    /// The first byte that was not scanned.
     until: u64,
-    /// What was let go since the last piece that is kept: bytes, and lines.
-    gap: (u64, u64),
-    /// The beginning of a line that may be let go, whose end did not come yet.
+    /// The gap since the last kept piece.
+    gap: TextGap,
+    /// The beginning of a line without its end yet; the line may be dropped.
     cut: Vec<u8>,
-    /// The last byte that was looked through.
+    /// The last byte that was scanned.
     last: u8,
-    /// The note in hand.
+    /// The note of the present line.
     note: Vec<u8>,
 }
 
 impl PipeSpool {
-    /// An empty one.
+    /// Makes an empty copy.
     ///
     /// # Errors
     /// No temporary file can be made.
-    pub(super) fn new() -> io::Result<PipeSpool> {
+    pub(in crate::source) fn new() -> io::Result<PipeSpool> {
         let kept = SpooledText {
             frames: SpoolFrames::new()?,
             until: 0,
-            gap: (0, 0),
+            gap: TextGap::default(),
             cut: Vec::new(),
             last: b'\n',
             note: Vec::new(),
@@ -98,17 +87,9 @@ impl PipeSpool {
         })))
     }
 
-    fn lock_unscanned(&self) -> MutexGuard<'_, UnscannedText> {
-        self.0.fresh.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_spooled(&self) -> MutexGuard<'_, SpooledText> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes what was read.
-    fn push(&self, bytes: &[u8]) {
-        let mut fresh = self.lock_unscanned();
+    /// Adds bytes that were read.
+    pub(in crate::source) fn push_bytes(&self, bytes: &[u8]) {
+        let mut fresh = lock_mutex(&self.0.fresh);
         fresh.len += bytes.len() as u64;
         match fresh.blocks.back_mut() {
             Some(last) if last.len() + bytes.len() <= SPOOL_BLOCK_BYTES => {
@@ -122,25 +103,25 @@ impl PipeSpool {
         }
     }
 
-    /// How many bytes lie in memory and were not looked through.
+    /// Returns how many bytes were not scanned; they lie in memory.
     pub fn unscanned_bytes(&self) -> u64 {
-        self.lock_unscanned().len
+        lock_mutex(&self.0.fresh).len
     }
 
-    /// Where the text begins that was not looked through.
+    /// Returns the first byte that was not scanned.
     pub fn unscanned_start(&self) -> u64 {
-        self.lock_spooled().until
+        lock_mutex(&self.0.kept).until
     }
 
-    /// Looks through the text up to about `until`, of which `notes` has the lines that may be let go. Gives
-    /// up to where it did: lines that begin there or later are to be named again.
+    /// Scans the text up to about `until`; `notes` has its lines that may be dropped. Returns the end of
+    /// the scan: `notes` must name the lines that begin there or later again.
     ///
     /// # Errors
-    /// What is kept cannot be written.
+    /// The kept text cannot be written.
     pub fn scan_until(&self, until: u64, notes: &mut impl NotedLines) -> io::Result<u64> {
-        let mut kept = self.lock_spooled();
+        let mut kept = lock_mutex(&self.0.kept);
         loop {
-            let mut fresh = self.lock_unscanned();
+            let mut fresh = lock_mutex(&self.0.fresh);
             let room = usize::try_from(until.saturating_sub(kept.until)).unwrap_or(usize::MAX);
             let Some(block) = fresh.pop_block(room) else {
                 return Ok(kept.until - kept.cut.len() as u64);
@@ -150,13 +131,13 @@ impl PipeSpool {
         }
     }
 
-    /// The same up to the input's end, where a line may have no end.
+    /// Scans the text up to the input's end; the last line may have no end.
     ///
     /// # Errors
-    /// What is kept cannot be written.
+    /// The kept text cannot be written.
     pub fn scan_to_end(&self, notes: &mut impl NotedLines) -> io::Result<()> {
         self.scan_until(u64::MAX, notes)?;
-        let mut kept = self.lock_spooled();
+        let mut kept = lock_mutex(&self.0.kept);
         let last = std::mem::take(&mut kept.cut);
         if last.is_empty() {
             return Ok(());
@@ -171,36 +152,34 @@ impl PipeSpool {
         noted.map_err(copy_error)
     }
 
-    /// Lets go of the lines whose notes are not `wanted` any more, and packs the rest anew.
+    /// Drops the lines with notes that are not `wanted` any more, and packs the rest anew.
     ///
     /// # Errors
-    /// What is kept cannot be read or written.
+    /// The kept text cannot be read or written.
     pub fn drop_unwanted_lines(&self, mut wanted: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
-        let mut kept = self.lock_spooled();
+        let mut kept = lock_mutex(&self.0.kept);
         let mut new = SpoolFrames::new().map_err(copy_error)?;
-        let mut gap = (0, 0);
+        let mut gap = TextGap::default();
         let sifted = kept.frames.for_each_piece(|piece| {
-            let (bytes, lines) = piece.gap;
-            gap = (gap.0 + bytes, gap.1 + lines);
+            gap.add_gap(piece.gap);
             if piece.note.is_empty() || wanted(piece.note) {
                 return new.push_piece(&mut gap, piece.note, piece.text);
             }
-            gap.0 += piece.text.len() as u64;
-            gap.1 += memchr_iter(b'\n', piece.text).count() as u64;
+            gap.add_text(piece.text);
             Ok(())
         });
         sifted.map_err(copy_error)?;
-        kept.gap = (kept.gap.0 + gap.0, kept.gap.1 + gap.1);
+        kept.gap.add_gap(gap);
         kept.frames = new;
         Ok(())
     }
 
-    /// All notes that are kept, in order.
+    /// Gives all kept notes to `sink`, in order.
     ///
     /// # Errors
-    /// What is kept cannot be read.
+    /// The kept text cannot be read.
     pub fn for_each_note(&self, mut sink: impl FnMut(&[u8])) -> io::Result<()> {
-        self.lock_spooled().frames.for_each_piece(|piece| {
+        lock_mutex(&self.0.kept).frames.for_each_piece(|piece| {
             if !piece.note.is_empty() {
                 sink(piece.note);
             }
@@ -208,19 +187,19 @@ impl PipeSpool {
         })
     }
 
-    /// The text, with blanks for what was let go.
-    pub(super) fn open_reader(&self) -> Box<dyn Read + Send> {
+    /// Reads the text, with blanks for dropped lines.
+    pub(in crate::source) fn open_reader(&self) -> Box<dyn Read + Send> {
         Box::new(SpoolReader::new(self.clone()))
     }
 
-    /// How many bytes are kept, packed.
+    /// Returns how many packed bytes are kept.
     pub fn packed_bytes(&self) -> u64 {
-        self.lock_spooled().frames.len
+        lock_mutex(&self.0.kept).frames.len
     }
 }
 
 impl UnscannedText {
-    /// The first bytes, up to so many.
+    /// Takes the first bytes, at most `most`.
     fn pop_block(&mut self, most: usize) -> Option<Vec<u8>> {
         let first = self.blocks.front_mut().filter(|_| most > 0)?;
         if first.len() > most {
@@ -235,7 +214,7 @@ impl UnscannedText {
 }
 
 impl SpooledText {
-    /// Looks through a block that follows what was looked through before.
+    /// Scans the block that follows the scanned text.
     fn scan_block(&mut self, block: &[u8], notes: &mut impl NotedLines) -> io::Result<()> {
         // A line that began at the end of the block before comes first.
         let mut joined = std::mem::take(&mut self.cut);
@@ -265,7 +244,7 @@ impl SpooledText {
                 self.cut = text.to_vec();
                 return Ok(());
             }
-            // What is far too long for a call is kept.
+            // A line that is far too long for a call is kept.
             let n = end.map_or(MAX_NOTED_PIECE_BYTES, |end| end + 1);
             let line = &text[..n];
             self.note.clear();
@@ -281,9 +260,12 @@ impl SpooledText {
             };
             match (is_wanted, is_alone) {
                 (Some(()), true) => self.keep_noted_line(line)?,
-                (None, true) => self.gap = (self.gap.0 + n as u64, self.gap.1 + 1),
+                (None, true) => self.gap.add_gap(TextGap {
+                    bytes: n as u64,
+                    lines: 1,
+                }),
                 (wanted, false) => {
-                    // What is sifted later is the note alone.
+                    // The note is kept apart, so that it can be dropped without the text.
                     wanted.map_or(Ok(()), |()| self.keep_noted_line(&[]))?;
                     self.keep_text(&text[..n])?;
                 }
@@ -300,34 +282,9 @@ impl SpooledText {
         all.try_for_each(|text| self.frames.push_piece(&mut self.gap, &[], text))
     }
 
-    /// Keeps a line with the note in hand.
+    /// Keeps a line with the present note.
     fn keep_noted_line(&mut self, line: &[u8]) -> io::Result<()> {
         self.frames.push_piece(&mut self.gap, &self.note, line)
-    }
-}
-
-/// The copy cannot be written, or not be read.
-fn copy_error(cause: io::Error) -> io::Error {
-    io::Error::other(copy_failure(&cause))
-}
-
-/// Gives what it reads, and copies it.
-pub(super) struct SpoolingReader<R> {
-    inner: R,
-    to: PipeSpool,
-}
-
-impl<R> SpoolingReader<R> {
-    pub(super) fn new(inner: R, to: PipeSpool) -> SpoolingReader<R> {
-        SpoolingReader { inner, to }
-    }
-}
-
-impl<R: Read> Read for SpoolingReader<R> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(to)?;
-        self.to.push(&to[..n]);
-        Ok(n)
     }
 }
 

@@ -1,30 +1,28 @@
-//! A pipe copied while it is read: in memory up to a limit, beyond it in a temporary
-//! file.
+//! A copy of a pipe, made while it is read: in memory up to a limit, beyond it in a temporary file.
 
+use super::limits::MAX_COPY_MEMORY_BYTES;
+use crate::pool::lock_mutex;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// So many bytes of a copy are in memory; with more it is a file on a disk.
-const MAX_COPY_MEMORY_BYTES: u64 = 64 << 20;
+use std::sync::{Arc, Mutex};
 
 /// A copy, in memory as long as it is small.
 #[derive(Debug, Clone)]
-pub(super) struct PipeCopyStore(Arc<Mutex<PipeCopyState>>);
+pub(in crate::source) struct PipeCopyStore(Arc<Mutex<PipeCopyState>>);
 
 #[derive(Debug)]
 struct PipeCopyState {
     file: File,
     is_in_memory: bool,
-    /// What is before was given back.
+    /// The space before this byte was given back.
     from: u64,
     len: u64,
 }
 
 impl PipeCopyStore {
-    /// An empty one.
-    pub(super) fn new() -> io::Result<PipeCopyStore> {
+    /// Makes an empty copy.
+    pub(in crate::source) fn new() -> io::Result<PipeCopyStore> {
         let (file, is_in_memory) = match create_memory_file() {
             Some(file) => (file, true),
             None => (tempfile::tempfile()?, false),
@@ -37,45 +35,36 @@ impl PipeCopyStore {
         }))))
     }
 
-    fn lock_copy_state(&self) -> MutexGuard<'_, PipeCopyState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the present file; later bytes may go to another one.
+    pub(in crate::source) fn clone_copy_file(&self) -> io::Result<File> {
+        lock_mutex(&self.0).file.try_clone()
     }
 
-    /// The file as it is now; what is written later may go to another one.
-    pub(super) fn clone_copy_file(&self) -> io::Result<File> {
-        self.lock_copy_state().file.try_clone()
-    }
-
-    /// Gives the space of the first bytes back: they are read as zeros from now on. Where the disk cannot do
+    /// Gives the space of the first bytes back: they are read as zeros from now on. If the disk cannot do
     /// that, they stay.
-    pub(super) fn release_space(&self, until: u64) {
-        let mut stored = self.lock_copy_state();
+    pub(in crate::source) fn release_space(&self, until: u64) {
+        let mut stored = lock_mutex(&self.0);
         if until > stored.from {
             stored.from = until;
             punch_hole(&stored.file, until);
         }
     }
-}
 
-impl Write for PipeCopyStore {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut stored = self.lock_copy_state();
+    /// Adds bytes at the end of the copy.
+    pub(in crate::source) fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut stored = lock_mutex(&self.0);
         let held = stored.len.saturating_sub(stored.from) + bytes.len() as u64;
         if stored.is_in_memory && held > MAX_COPY_MEMORY_BYTES {
             stored.move_to_disk()?;
         }
         stored.file.write_all_at(bytes, stored.len)?;
         stored.len += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
 impl PipeCopyState {
-    /// Moves what is still there to a temporary file, to the same places.
+    /// Moves the bytes that are still there to a temporary file, at their places.
     fn move_to_disk(&mut self) -> io::Result<()> {
         let disk = tempfile::tempfile()?;
         let mut piece = vec![0; 1 << 20];
@@ -94,7 +83,7 @@ impl PipeCopyState {
     }
 }
 
-/// A file without a name in memory, where the system has such.
+/// Makes a file without a name in memory, if the system can.
 fn create_memory_file() -> Option<File> {
     #[cfg(target_os = "linux")]
     {
@@ -104,27 +93,6 @@ fn create_memory_file() -> Option<File> {
     }
     #[cfg(not(target_os = "linux"))]
     None
-}
-
-/// Gives what it reads, and copies it.
-pub(super) struct PipeCopyReader<R> {
-    inner: R,
-    to: PipeCopyStore,
-}
-
-impl<R> PipeCopyReader<R> {
-    pub(super) fn new(inner: R, to: PipeCopyStore) -> PipeCopyReader<R> {
-        PipeCopyReader { inner, to }
-    }
-}
-
-impl<R: Read> Read for PipeCopyReader<R> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(to)?;
-        let copied = self.to.write_all(&to[..n]);
-        copied.map_err(|e| io::Error::other(copy_failure(&e)))?;
-        Ok(n)
-    }
 }
 
 /// Makes a hole of a file's first bytes.
@@ -139,12 +107,17 @@ fn punch_hole(file: &File, until: u64) {
     let _ = (file, until);
 }
 
-/// What is wrong where a pipe cannot be copied.
-pub(super) fn copy_failure(cause: &io::Error) -> String {
+/// Returns the message for a pipe that cannot be copied.
+pub(in crate::source) fn copy_failure(cause: &io::Error) -> String {
     format!(
         "cannot copy the pipe to a temporary file: {cause} (set TMPDIR to a folder with more space, \
          or read the log as a file)"
     )
+}
+
+/// Returns the error of a copy that cannot be written or read.
+pub(in crate::source) fn copy_error(cause: io::Error) -> io::Error {
+    io::Error::other(copy_failure(&cause))
 }
 
 #[cfg(test)]
@@ -153,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_copy_goes_to_a_disk_when_it_is_large_and_stays_what_it_was() {
-        let mut store = PipeCopyStore::new().unwrap();
+        let store = PipeCopyStore::new().unwrap();
         let piece: Vec<u8> = (0..1 << 20).map(|n: u32| (n % 251) as u8).collect();
         let at = |store: &PipeCopyStore, at: u64| {
             let mut bytes = vec![0; 1000];
@@ -163,18 +136,15 @@ mod tests {
         };
         // What was given back does not count.
         for n in 0..100_u64 {
-            store.write_all(&piece).unwrap();
+            store.append(&piece).unwrap();
             store.release_space((n + 1).saturating_sub(50) << 20);
         }
-        assert_eq!(
-            store.lock_copy_state().is_in_memory,
-            cfg!(target_os = "linux")
-        );
+        assert_eq!(lock_mutex(&store.0).is_in_memory, cfg!(target_os = "linux"));
         assert_eq!(at(&store, 60 << 20), piece[..1000]);
         for _ in 0..50 {
-            store.write_all(&piece).unwrap();
+            store.append(&piece).unwrap();
         }
-        assert!(!store.lock_copy_state().is_in_memory);
+        assert!(!lock_mutex(&store.0).is_in_memory);
         for place in [60_u64, 149] {
             assert_eq!(at(&store, place << 20), piece[..1000]);
         }

@@ -1,46 +1,21 @@
 //! Files that grow, read as one stream: whole lines in the order in which they come.
 
-use super::chunks::MAX_LINE_BYTES;
 use super::growing_files::GrowingFiles;
-use super::list::FilePattern;
-use super::live_reader::{self, ArrivalTimer, IdleReports, PIPE_IDLE_TIME};
+use super::limits::PIPE_IDLE_TIME;
+use super::live_reader::{self, ArrivalTimer, IdleReports};
 use crate::error::Result;
+use crate::source::limits::MAX_LINE_BYTES;
+use crate::source::name::FollowTargets;
 use memchr::memrchr;
 use std::io::{self, Read};
-use std::path::PathBuf;
 use std::time::Instant;
 
-/// What is followed: files, folders, or standard input if nothing is named.
-#[derive(Debug, Clone)]
-pub struct FollowTargets {
-    pub(super) paths: Vec<PathBuf>,
-    pub(super) patterns: Vec<FilePattern>,
-}
-
-impl PartialEq for FollowTargets {
-    fn eq(&self, other: &FollowTargets) -> bool {
-        self.paths == other.paths
-    }
-}
-
-impl Eq for FollowTargets {}
-
-impl FollowTargets {
-    /// Files of folders are those that one of `patterns` chooses, if there are any.
-    pub fn new(paths: &[PathBuf], patterns: &[FilePattern]) -> FollowTargets {
-        FollowTargets {
-            paths: paths.to_vec(),
-            patterns: patterns.to_vec(),
-        }
-    }
-}
-
-/// Reads them until a signal comes.
-pub(super) struct GrowingStream {
+/// Reads files that grow until a signal comes.
+pub(in crate::source) struct GrowingStream {
     follow: GrowingFiles,
-    /// By input: the beginning of a line.
+    /// The beginning of a line by input.
     rests: Vec<Vec<u8>>,
-    /// Whole lines, and how much of them was given.
+    /// Whole lines, and how many of their bytes were given.
     lines: Vec<u8>,
     given: usize,
     idles: IdleReports,
@@ -49,7 +24,7 @@ pub(super) struct GrowingStream {
 }
 
 impl GrowingStream {
-    pub(super) fn new(names: &FollowTargets) -> Result<GrowingStream> {
+    pub(in crate::source) fn new(names: &FollowTargets) -> Result<GrowingStream> {
         live_reader::install_signal_handlers();
         Ok(GrowingStream {
             follow: GrowingFiles::new(&names.paths, &names.patterns)?,
@@ -62,12 +37,12 @@ impl GrowingStream {
         })
     }
 
-    /// Switches the reports of an idle input on and off.
-    pub(super) fn idle_reports(&self) -> IdleReports {
+    /// Returns the switch of the reports that the input is idle.
+    pub(in crate::source) fn idle_reports(&self) -> IdleReports {
         self.idles.clone()
     }
 
-    /// Takes what has come.
+    /// Reads the whole lines that have come.
     fn read_whole_lines(&mut self) -> io::Result<()> {
         self.lines.clear();
         self.given = 0;
@@ -97,10 +72,10 @@ impl GrowingStream {
         read.map(drop).map_err(io::Error::other)
     }
 
-    /// The inputs end: gives what is left of them, and when that is read the last lines, each with an end
-    /// but the last one.
+    /// Ends the inputs: reads the rest of them, and in a later call the last lines without an end. All but
+    /// the last get one.
     fn end_inputs(&mut self) -> io::Result<()> {
-        // Nothing may have been heard of what was written last.
+        // The last bytes may have no event.
         self.follow.expect_growth_everywhere();
         self.read_whole_lines()?;
         if !self.lines.is_empty() {

@@ -1,22 +1,17 @@
 //! Text in UTF-16, as the `>` of Windows' PowerShell writes it, read as UTF-8.
 
-use super::read::fill_buffer;
+use super::limits::ENCODING_HEAD_BYTES;
+use crate::source::read::read_first_bytes;
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use encoding_rs_io::DecodeReaderBytesBuilder;
 use std::io::{self, Cursor, Read};
-
-/// Bytes that decide the encoding, wherever the input comes from. Fewer letters without a byte order mark
-/// prove nothing; a live pipe must not wait for more.
-pub(super) const ENCODING_HEAD_BYTES: usize = 32;
 
 /// A reader of text in a known encoding.
 pub(super) type DecodedTextReader = Box<dyn Read + Send>;
 
 /// Returns the text of `reader` in UTF-8, and whether it is UTF-16.
 pub(super) fn decode_utf16(mut reader: DecodedTextReader) -> io::Result<(DecodedTextReader, bool)> {
-    let mut head = vec![0; ENCODING_HEAD_BYTES];
-    let n = fill_buffer(&mut *reader, &mut head)?;
-    head.truncate(n);
+    let head = read_first_bytes(&mut *reader, ENCODING_HEAD_BYTES)?;
     let encoding = detect_utf16(&head);
     let whole = Cursor::new(head).chain(reader);
     let text: DecodedTextReader = match encoding {
@@ -46,17 +41,14 @@ pub(super) fn detect_utf16(bytes: &[u8]) -> Option<&'static Encoding> {
         _ => (UTF_16BE, head),
     };
     let has_mark = rest.len() < head.len();
-    let units = rest.chunks_exact(2).map(|pair| match encoding == UTF_16LE {
+    let mut units = rest.chunks_exact(2).map(|pair| match encoding == UTF_16LE {
         true => u16::from_le_bytes([pair[0], pair[1]]),
         false => u16::from_be_bytes([pair[0], pair[1]]),
     });
     let is_text = match has_mark {
         // Damaged bytes can look like a mark: text of a log has ASCII near its beginning.
         true => is_text(units.clone()) && units.clone().any(is_ascii_text),
-        false => {
-            let mut units = units;
-            units.all(is_ascii_text)
-        }
+        false => units.all(is_ascii_text),
     };
     is_text.then_some(encoding)
 }

@@ -1,28 +1,33 @@
 //! Inputs that can be read only once. Such an input is opened once: its name keeps it ([`PipeSlot`]), and
 //! its first bytes stay readable until a pass takes the stream, so that several stages may recognise it.
 
+pub(super) mod copy_store;
+mod limits;
+pub(super) mod spool;
+
+use super::coded::{DecodedText, UnpackDamageSlot, decode_text};
+use super::growing::live_reader::IdleReports;
 use super::guard::FileMap;
-use super::live_reader::IdleReports;
-use super::packed::{PackCodec, UnpackDamageSlot, open_unpacker};
-use super::read::{FillEnd, fill_buffer, fill_until_idle};
-use super::{INPUT_HEAD_BYTES, utf16};
+use super::limits::INPUT_HEAD_BYTES;
+use super::read::{FillEnd, fill_until_idle};
+use crate::pool::lock_mutex;
 use std::fmt;
 use std::io::{self, Cursor, Read};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tempfile::TempPath;
 
-/// Where the name of an input that can be read only once keeps it after it was opened. Not a part of the
-/// name: all slots are equal.
+/// The place in an input's name for the opened input, if it can be read only once. Not a part of the name:
+/// all slots are equal.
 #[derive(Clone, Default)]
 pub struct PipeSlot(Arc<Mutex<Option<Arc<SharedPipe>>>>);
 
 impl PipeSlot {
-    /// The input, which `open` opens the first time.
+    /// Returns the input, which `open` opens the first time.
     pub(super) fn get_or_open<E>(
         &self,
         open: impl FnOnce() -> Result<SharedPipe, E>,
     ) -> Result<Arc<SharedPipe>, E> {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = lock_mutex(&self.0);
         if let Some(pipe) = &*slot {
             return Ok(Arc::clone(pipe));
         }
@@ -31,12 +36,9 @@ impl PipeSlot {
         Ok(pipe)
     }
 
-    /// The input, if it was opened before.
+    /// Returns the input, if it was opened before.
     pub(super) fn opened(&self) -> Option<Arc<SharedPipe>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock_mutex(&self.0).clone()
     }
 }
 
@@ -88,25 +90,15 @@ pub(super) struct PipeFileCopy {
     pub(super) path: Arc<TempPath>,
 }
 
-/// The beginning of an input.
-pub(super) struct PipeHead {
-    pub(super) bytes: Vec<u8>,
-    /// More bytes of the head may come.
-    pub(super) is_open: bool,
-}
-
 impl SharedPipe {
     /// Begins a stream, unpacked and decoded; waits for its first bytes.
     pub(super) fn new(stream: LiveStream) -> io::Result<SharedPipe> {
-        let LiveStream { mut reader, idles } = stream;
         let damage = UnpackDamageSlot::default();
-        let mut magic = vec![0; PackCodec::MAGIC_BYTES];
-        let n = fill_buffer(&mut *reader, &mut magic)?;
-        magic.truncate(n);
-        let codec = PackCodec::detect_codec(&magic);
-        let whole: Box<dyn Read + Send> = Box::new(Cursor::new(magic).chain(reader));
-        let unpacked = open_unpacker(codec, whole, &damage)?;
-        let (reader, is_utf16) = utf16::decode_utf16(unpacked)?;
+        let DecodedText {
+            reader,
+            is_packed,
+            is_utf16,
+        } = decode_text(stream.reader, &damage)?;
         let pipe = SharedPipe {
             state: Mutex::new(PipeState {
                 reader: Some(reader),
@@ -116,36 +108,29 @@ impl SharedPipe {
             }),
             is_utf16,
             // A decoder fails for good if its input reports that it is idle.
-            idles: idles.filter(|_| codec.is_none() && !is_utf16),
+            idles: stream.idles.filter(|_| !is_packed && !is_utf16),
             damage,
         };
         pipe.read_more_head()?;
         Ok(pipe)
     }
 
-    fn lock_state(&self) -> MutexGuard<'_, PipeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the bytes of the head so far, and true if more of them may come.
+    pub(super) fn head(&self) -> (Vec<u8>, bool) {
+        let state = lock_mutex(&self.state);
+        let is_short = state.head.len() < INPUT_HEAD_BYTES;
+        let is_open = is_short && !state.is_ended && state.reader.is_some();
+        (state.head.clone(), is_open)
     }
 
-    /// What was read of the beginning so far.
-    pub(super) fn head(&self) -> PipeHead {
-        let state = self.lock_state();
-        PipeHead {
-            bytes: state.head.clone(),
-            is_open: !state.is_ended
-                && state.head.len() < INPUT_HEAD_BYTES
-                && state.reader.is_some(),
-        }
-    }
-
-    /// True if the input has no bytes.
+    /// Returns true if the input has no bytes.
     pub(super) fn is_empty(&self) -> bool {
-        self.lock_state().head.is_empty()
+        lock_mutex(&self.state).head.is_empty()
     }
 
     /// Waits until more of the head has come, or its end.
     pub(super) fn read_more_head(&self) -> io::Result<()> {
-        let mut state = self.lock_state();
+        let mut state = lock_mutex(&self.state);
         let state = &mut *state;
         let Some(reader) = &mut state.reader else {
             return Ok(());
@@ -157,39 +142,34 @@ impl SharedPipe {
         };
         let had = state.head.len();
         state.head.resize(INPUT_HEAD_BYTES, 0);
-        let mut n = had;
         switch(true);
-        let end = loop {
-            match fill_until_idle(&mut **reader, &mut state.head[n..]) {
-                Ok((more, end)) => {
-                    n += more;
-                    if end != FillEnd::Idle || n > had {
-                        break Ok(end);
-                    }
-                }
-                Err(e) => break Err(e),
+        let read = loop {
+            match fill_until_idle(&mut **reader, &mut state.head[had..]) {
+                Ok((0, FillEnd::Idle)) => {}
+                read => break read,
             }
         };
         switch(false);
-        state.head.truncate(n);
-        state.is_ended |= end? == FillEnd::Ended;
+        let new = read.as_ref().map_or(0, |(new, _)| *new);
+        state.head.truncate(had + new);
+        state.is_ended |= read?.1 == FillEnd::Ended;
         Ok(())
     }
 
-    /// The stream from its first byte; `None` if a pass has taken it before.
+    /// Returns the stream from its first byte; `None` if a pass has taken it before.
     pub(super) fn take_reader(&self) -> Option<Box<dyn Read + Send>> {
-        let mut state = self.lock_state();
+        let mut state = lock_mutex(&self.state);
         let reader = state.reader.take()?;
         Some(Box::new(Cursor::new(state.head.clone()).chain(reader)))
     }
 
-    /// The copy of the whole input, if one was made.
+    /// Returns the copy of the whole input, if one was made.
     pub(super) fn file_copy(&self) -> Option<PipeFileCopy> {
-        self.lock_state().copy.clone()
+        lock_mutex(&self.state).copy.clone()
     }
 
     /// Keeps the copy of the whole input for later openings by name.
     pub(super) fn set_file_copy(&self, copy: PipeFileCopy) {
-        self.lock_state().copy = Some(copy);
+        lock_mutex(&self.state).copy = Some(copy);
     }
 }

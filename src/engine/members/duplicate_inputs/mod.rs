@@ -1,0 +1,385 @@
+//! Finds inputs that hold the same calls: a log and its copy (packed or not), ranks' files and
+//! the file they were joined into, a log and a stretch of it.
+//!
+//! It compares hashes of a few places: the first call of each process on each communicator
+//! ([`fingerprint_call_line`]), the lines that make communicators, and each step line with the first call of
+//! its step. They include addresses and opCounts, so that another run of the job shares none. If NCCL does
+//! not count (one node, since 2.27), the calls of every step are equal texts: the second part of a rotated
+//! log may begin with the first part's first call. So a first call needs other evidence: see
+//! `SharedPlaces::is_duplicate`.
+
+pub(super) mod fingerprints;
+
+pub(crate) use fingerprints::nonzero_hash;
+pub use fingerprints::{
+    CallFingerprint, CallIdentityText, CommOpCount, StepFingerprints, fingerprint_call_line,
+};
+
+use super::speakers::SpeakerProcess;
+use crate::grammar::message::communicator::init::{CommInit, InitEvent};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::hash::Hash;
+
+/// The inputs that were read, and hashes of their places.
+#[derive(Debug, Default)]
+pub struct DuplicateInputs {
+    /// There is only one input: nothing is compared.
+    is_alone: bool,
+    inputs: Vec<ComparedInput>,
+    /// The first of the inputs that are read now, one after the other, and where each ends.
+    begin: usize,
+    ends: Vec<u64>,
+    /// Their first calls by merged member, and the members that have one.
+    first: Vec<Option<FirstMemberCall>>,
+    met: Vec<u32>,
+    /// The hash of the first call since the last step line.
+    lead: Option<u64>,
+    /// The table's rows so far.
+    rows: TableRowsProgress,
+    /// The input that had a place first, by the place's hash.
+    places: FxHashMap<u64, u32>,
+    shared: BTreeMap<(u32, u32), SharedPlaces>,
+}
+
+#[derive(Debug, Default)]
+struct ComparedInput {
+    name: String,
+    calls: u64,
+    /// It is a call table.
+    is_table: bool,
+    /// The log has step lines after calls, or the table has steps.
+    has_steps: bool,
+    /// NCCL counts its calls.
+    counts: bool,
+}
+
+/// The facts of a table's rows so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct TableRowsProgress {
+    any: bool,
+    /// The highest step.
+    step: Option<u64>,
+    /// The first row's call.
+    first: Option<CommOpCount>,
+    /// NCCL counted on in a later row.
+    counts: bool,
+}
+
+impl TableRowsProgress {
+    /// Returns true for the first row, and for the first row of a later step.
+    fn is_new_place(&self, step: Option<u64>) -> bool {
+        !self.any || (step.is_some() && step > self.step)
+    }
+}
+
+/// The fingerprints of a part of a call table: its first row is a call that its log has first too, and the
+/// first row of each step is one that a copy has first.
+#[derive(Debug, Clone, Default)]
+pub struct RowFingerprints {
+    rows: TableRowsProgress,
+    places: Vec<RowFingerprint>,
+    /// It was begun before the table's first call was known.
+    is_ahead: bool,
+}
+
+/// The first row of a part, or one of a higher step than all before it there.
+#[derive(Debug, Clone)]
+struct RowFingerprint {
+    step: Option<u64>,
+    /// The hash of its call's process, and the call.
+    call: Option<(u64, CallFingerprint)>,
+}
+
+impl RowFingerprints {
+    /// Begins a part that is read ahead of its turn: at most the table's `first` call is known.
+    pub fn of_part_ahead(first: Option<CommOpCount>) -> RowFingerprints {
+        let rows = TableRowsProgress {
+            first,
+            ..TableRowsProgress::default()
+        };
+        RowFingerprints {
+            rows,
+            places: Vec::new(),
+            is_ahead: first.is_none(),
+        }
+    }
+
+    /// Adds a row: its step, its communicator's address and its opCount; `call` gives the hash of its
+    /// call's process, and the call.
+    #[inline]
+    pub fn add_row(
+        &mut self,
+        step: Option<u64>,
+        comm: Option<u64>,
+        op_count: Option<u64>,
+        call: impl FnOnce() -> Option<(u64, CallFingerprint)>,
+    ) {
+        let rows = &mut self.rows;
+        rows.counts |= rows
+            .first
+            .is_some_and(|first| comm == Some(first.comm) && op_count > Some(first.op_count));
+        if rows.is_new_place(step) {
+            (rows.any, rows.step) = (true, step);
+            let call = call();
+            if let Some((_, print)) = &call {
+                rows.first.get_or_insert(print.count);
+            }
+            self.places.push(RowFingerprint { step, call });
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct FirstMemberCall {
+    process: u32,
+    at: u64,
+    print: CallFingerprint,
+}
+
+/// The kinds of places that two inputs share.
+#[derive(Debug, Default)]
+struct SharedPlaces {
+    calls: bool,
+    inits: bool,
+    steps: bool,
+}
+
+/// The kinds of places, the first part of their hash.
+#[derive(Debug, Clone, Copy, Hash)]
+enum HashedPlaceKind {
+    /// A first call.
+    Call,
+    /// A line that makes a communicator.
+    Init,
+    /// A step line with the first call of its step.
+    Step,
+    /// The first row of a step.
+    Row,
+}
+
+/// The earlier inputs that share calls with an input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlierInputs {
+    /// The name of the first one.
+    pub of: String,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// How an input ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct InputCallsEnd {
+    /// The number of its calls.
+    pub calls: u64,
+    /// The last call.
+    pub last: Option<CommOpCount>,
+}
+
+impl DuplicateInputs {
+    /// Keeps no places: there is one input, which may never end.
+    pub fn expect_single_input(&mut self) {
+        self.is_alone = true;
+    }
+
+    /// Begins inputs that are read as one: their names, and after which byte each of them ends.
+    pub fn begin_inputs(&mut self, inputs: impl Iterator<Item = (String, u64)>) {
+        // The input before may have broken off.
+        for member in self.met.drain(..) {
+            self.first[member as usize] = None;
+        }
+        self.shared.clear();
+        self.begin = self.inputs.len();
+        (self.ends, self.lead, self.rows) = (Vec::new(), None, TableRowsProgress::default());
+        let is_alone = self.is_alone;
+        for (name, end) in inputs.filter(|_| !is_alone) {
+            self.ends.push(end);
+            self.inputs.push(ComparedInput {
+                name,
+                ..ComparedInput::default()
+            });
+        }
+    }
+
+    /// Returns the input that a byte is in.
+    fn input_at(&self, at: u64) -> usize {
+        let last = self.ends.len().saturating_sub(1);
+        self.begin + self.ends.partition_point(|&end| end <= at).min(last)
+    }
+
+    /// Adds a merged member's call at `at`, the first in its chunk.
+    #[inline]
+    pub fn add_call(&mut self, member: u32, process: u32, at: u64, print: CallFingerprint) {
+        if self.ends.is_empty() || print.hash == 0 {
+            return;
+        }
+        let place = member as usize;
+        if self.first.len() <= place {
+            self.first.resize(place + 1, None);
+        }
+        let known = &mut self.first[place];
+        if known.is_none() {
+            self.met.push(member);
+        }
+        if known.is_none_or(|known| at < known.at) {
+            *known = Some(FirstMemberCall { process, at, print });
+        }
+    }
+
+    /// Adds a merged process's line that makes a communicator.
+    pub fn add_init(&mut self, process: u32, init: &CommInit, at: u64) {
+        if self.ends.is_empty() || init.event != InitEvent::Init {
+            return;
+        }
+        let place = (process, init.comm, init.rank, init.comm_id);
+        self.add_place(self.input_at(at), HashedPlaceKind::Init, place);
+    }
+
+    /// Adds a chunk's step lines, which are at `marks`.
+    pub fn add_steps(&mut self, prints: &StepFingerprints, marks: impl Iterator<Item = u64>) {
+        if self.ends.is_empty() {
+            return;
+        }
+        for (&(call, mark), at) in prints.marks.iter().zip(marks) {
+            let Some(call) = self.lead.take().or(call) else {
+                continue;
+            };
+            let input = self.input_at(at);
+            self.inputs[input].has_steps = true;
+            self.add_place(input, HashedPlaceKind::Step, (call, mark));
+        }
+        self.lead = self.lead.or(prints.call);
+    }
+
+    /// Begins the part after the rows that were added.
+    pub fn row_fingerprints_so_far(&self) -> RowFingerprints {
+        let mut part = RowFingerprints::of_part_ahead(self.first_call());
+        (part.rows.any, part.rows.step) = (self.rows.any, self.rows.step);
+        part
+    }
+
+    /// Returns the table's first call.
+    pub fn first_call(&self) -> Option<CommOpCount> {
+        self.rows.first
+    }
+
+    /// Returns true if a part that was read ahead of its turn must be read again, since it did not know
+    /// the table's first call.
+    pub fn is_doubtful(&self, part: &RowFingerprints) -> bool {
+        part.is_ahead && (self.rows.first.is_some() || part.rows.first.is_some())
+    }
+
+    /// Adds a part of a call table.
+    pub fn add_rows(&mut self, part: RowFingerprints) {
+        self.rows.counts |= part.rows.counts;
+        for place in part.places {
+            if self.rows.is_new_place(place.step) {
+                self.add_first_row(place);
+            }
+        }
+    }
+
+    fn add_first_row(&mut self, row: RowFingerprint) {
+        let Some(table) = self.inputs.last_mut() else {
+            return;
+        };
+        (table.is_table, table.has_steps) = (true, row.step.is_some());
+        let table = self.inputs.len() - 1;
+        let is_first = !std::mem::replace(&mut self.rows.any, true);
+        self.rows.step = row.step;
+        let Some((who, CallFingerprint { hash: print, count })) = row.call else {
+            return;
+        };
+        self.rows.first.get_or_insert(count);
+        if is_first {
+            self.add_place(table, HashedPlaceKind::Call, (who, print));
+        }
+        if let Some(step) = row.step {
+            self.add_place(table, HashedPlaceKind::Row, (who, print, step));
+        }
+    }
+
+    /// Ends the table: returns the earlier inputs that have its calls, if any do.
+    pub fn end_table(&mut self, calls: u64) -> Option<EarlierInputs> {
+        if let Some(table) = self.inputs.last_mut() {
+            table.counts = self.rows.counts;
+        }
+        let last = None;
+        let end = InputCallsEnd { calls, last };
+        self.end_inputs(&[], std::iter::once(end)).pop().flatten()
+    }
+
+    /// Adds a place of an input; notes it as shared if another input had it first.
+    fn add_place(&mut self, input: usize, kind: HashedPlaceKind, place: impl Hash) {
+        let input = u32::try_from(input).unwrap_or(u32::MAX);
+        let place = nonzero_hash((kind, place));
+        let first = *self.places.entry(place).or_insert(input);
+        if first != input {
+            let shared = self.shared.entry((input, first)).or_default();
+            match kind {
+                HashedPlaceKind::Call => shared.calls = true,
+                HashedPlaceKind::Init => shared.inits = true,
+                HashedPlaceKind::Step | HashedPlaceKind::Row => shared.steps = true,
+            }
+        }
+    }
+
+    /// Ends the inputs that are read now: returns for each the earlier inputs that have its calls, if any
+    /// do. `processes` are the merged ones.
+    pub fn end_inputs(
+        &mut self,
+        processes: &[SpeakerProcess],
+        ends: impl Iterator<Item = InputCallsEnd>,
+    ) -> Vec<Option<EarlierInputs>> {
+        let mut last = Vec::with_capacity(self.ends.len());
+        for (input, end) in self.inputs[self.begin..].iter_mut().zip(ends) {
+            input.calls = end.calls;
+            last.push(end.last);
+        }
+        for member in std::mem::take(&mut self.met) {
+            let Some(FirstMemberCall { process, at, print }) = self.first[member as usize].take()
+            else {
+                continue;
+            };
+            // Calls without a process are a document's.
+            let process = processes.get(process as usize);
+            let Some((process, pid)) = process.and_then(|p| Some((p, p.pid?))) else {
+                continue;
+            };
+            let who = nonzero_hash((&process.host[..], pid));
+            let input = self.input_at(at);
+            let last = last.get(input - self.begin).copied().flatten();
+            self.inputs[input].counts |= last.is_some_and(|last| print.count.counts_on_to(last));
+            self.add_place(input, HashedPlaceKind::Call, (who, print.hash));
+        }
+        let shared = std::mem::take(&mut self.shared);
+        let again = |input: usize| {
+            let of = |first: u32| &self.inputs[first as usize];
+            let mut those = shared
+                .iter()
+                .filter(|((this, _), _)| *this as usize == input)
+                .filter(|((_, first), shared)| shared.is_duplicate(&self.inputs[input], of(*first)))
+                .map(|((_, first), _)| of(*first).name.clone());
+            let of = those.next()?;
+            let more = those.count();
+            Some(EarlierInputs { of, more })
+        };
+        let all = (self.begin..self.inputs.len()).map(again).collect();
+        self.ends.clear();
+        all
+    }
+}
+
+impl SharedPlaces {
+    /// Returns true if the two inputs have the same calls. A shared step line with the first call of its
+    /// step proves it, and so does a table's row with its step. Shared first calls prove it unless both
+    /// have steps (then they are different steps of one log), and only if they also share the lines that
+    /// made the communicators (a log's second part lacks them), NCCL counts the calls of both, or both
+    /// have equally many calls.
+    fn is_duplicate(&self, a: &ComparedInput, b: &ComparedInput) -> bool {
+        let stepped = a.has_steps && b.has_steps && a.is_table == b.is_table;
+        let sure = self.inits || (a.counts && b.counts) || a.calls == b.calls;
+        self.steps || (self.calls && !stepped && sure)
+    }
+}
