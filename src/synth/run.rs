@@ -294,8 +294,8 @@ impl SynthRun<'_> {
             {
                 continue;
             }
-            // A bar leaves the cursor behind it; what comes next is glued to it. A launcher
-            // that labels lines would glue only the same rank's next line.
+            // A bar leaves the cursor after it; the next line is glued to it. A launcher that labels lines
+            // would glue only the same rank's next line.
             let open = line.bar && step % 4 == 3 && self.options.prefix == Prefix::None;
             self.print_text(line.rank, &line.text, !open)?;
         }

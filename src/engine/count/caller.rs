@@ -1,11 +1,11 @@
-//! Who made calls, and what recorded them.
+//! Callers, and what recorded their calls.
 
 use crate::members::comm_id::CommId;
 use crate::members::{MergedMembers, SpeakerComm};
 use crate::output::table::Timing;
 use serde::{Deserialize, Serialize};
 
-/// Who made a call, as far as it is known.
+/// The caller of a call, as far as known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Caller {
     /// The host.
@@ -24,8 +24,7 @@ pub struct Caller {
     pub recorded: CallProvenance,
 }
 
-/// What recorded calls, as the call table says, and how they were served: times of one clock are
-/// not another's.
+/// What recorded calls (columns of the table) and how they were served. Times of two clocks are not comparable.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct CallProvenance {
     /// What they come from.
@@ -76,13 +75,13 @@ impl CallProvenance {
     }
 }
 
-/// A merged member as its columns.
+/// Returns a merged member's columns.
 pub fn caller_of(merged: &MergedMembers, aliases: &[u32], member: &SpeakerComm) -> Caller {
     caller_in(merged, merged, aliases, member)
 }
 
-/// The same where more is known than was merged so far: `all` is what a walk before this one
-/// merged ([`MergedMembers::with_names_after`]), and `aliases` are its.
+/// Like [`caller_of`] after an earlier walk: `all` is what that walk merged
+/// ([`MergedMembers::with_names_after`]), and `aliases` are its.
 pub fn caller_in(
     merged: &MergedMembers,
     all: &MergedMembers,

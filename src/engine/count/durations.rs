@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 /// A clock: the columns `src` and `clock`.
 pub type ClockName = (Box<[u8]>, Box<[u8]>);
 
-/// Whose clocks measured durations: the columns `src` and `clock`. Times of different ones must not be
-/// compared, so it is enough to know a few.
+/// The clocks that measured durations: the columns `src` and `clock`. Times of different clocks must not be
+/// compared, so a few are enough.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockNames {
     clocks: Vec<ClockName>,
@@ -108,7 +108,7 @@ impl DurationStore {
         }
     }
 
-    /// The same duration so many times.
+    /// Adds a duration `calls` times.
     fn add_durations(&mut self, ns: u64, calls: u64) {
         match self {
             DurationStore::List(list) if calls <= MAX_LISTED_DURATIONS as u64 => {
@@ -148,7 +148,7 @@ impl DurationStore {
         }
     }
 
-    /// Counts a list that has become too long.
+    /// Turns a long list into a histogram.
     fn convert_long_list(&mut self) {
         if let DurationStore::List(list) = self
             && list.len() > MAX_LISTED_DURATIONS
@@ -231,7 +231,7 @@ impl CallDurations {
         self.kept.add_duration(ns);
     }
 
-    /// Adds so many calls that all took as long.
+    /// Adds `calls` calls of `ns` each.
     pub fn add_calls(&mut self, ns: u64, calls: u64) {
         if calls == 0 {
             return;

@@ -11,7 +11,7 @@ use crate::output::render::{Sheet, TableCell};
 use crate::stages::timed;
 use std::collections::BTreeMap;
 
-/// What is asked for.
+/// The options of nccl-hist.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// What groups rows further; default nothing.
@@ -45,7 +45,7 @@ pub fn log2_edges() -> Vec<u128> {
 }
 
 impl Options {
-    /// What the tally must tell apart: members always, since GPUs are counted.
+    /// Returns the tally's options: members always, since GPUs are counted.
     pub fn tally(&self) -> tally::Options {
         tally::Options {
             sizing: SizeKey::Bucket(self.edges.clone()),
@@ -75,7 +75,7 @@ fn group_calls<'c>(calls: &'c CountedCalls, options: &Options) -> GroupedCalls<'
     GroupedCalls::new(calls, &options.by, |key| (key.size, 0, 0))
 }
 
-/// The number of each member's GPU; of none where its host is not known.
+/// The number of each member's GPU; `None` if its host is unknown.
 struct MemberGpus(Vec<Option<u32>>);
 
 impl MemberGpus {

@@ -9,7 +9,7 @@ use crate::grammar::values::ByteBasis;
 use crate::output::render::{Sheet, awk_number};
 use crate::stages::timed::{self, DURATION_PERCENTILES};
 
-/// What is asked for.
+/// The options of nccl-ops.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// What groups rows further; default nothing.
@@ -23,7 +23,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What the tally must tell apart.
+    /// Returns the tally's options.
     pub fn tally(&self) -> tally::Options {
         tally::Options {
             sizing: match self.time {
@@ -45,7 +45,7 @@ impl Options {
 #[derive(Debug, Default)]
 struct OpSizes {
     value: CallVolume,
-    /// Calls whose bytes are known.
+    /// Calls with known bytes.
     known: u64,
     /// Sizes to three significant digits, rising, each with its calls.
     sizes: Vec<(u64, u64)>,
@@ -73,10 +73,9 @@ impl OpSizes {
         }
     }
 
-    /// The size below or at which a share of the calls are, to three significant digits. The
-    /// tally has the sizes of a histogram of hdrhistogram's already, and few of them: to count
-    /// through them is what that does with all the sizes there could be (a test holds the two
-    /// together).
+    /// Returns the size of a percentile, to three significant digits. The tally already has the sizes of an
+    /// hdrhistogram, and few of them, so counting through them gives the histogram's result (a test compares
+    /// the two).
     fn percentile(&self, share: f64) -> u128 {
         let at = nearest_rank(self.sizes.iter().copied(), self.known, share).unwrap_or(0);
         u128::from(at).clamp(self.value.min, self.value.max)

@@ -35,7 +35,7 @@ fn to_us(ns: u128) -> f64 {
     ns as f64 / 1000.0
 }
 
-/// What is written of these calls.
+/// The duration columns of calls.
 pub(in crate::stages) fn duration_cells(
     all: &TimedCalls,
 ) -> [TableCell<'static>; DURATION_COLUMNS.len()] {

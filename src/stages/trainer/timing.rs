@@ -166,7 +166,7 @@ pub fn sheet_per_step(steps: &[TrainStep]) -> Sheet<'_> {
     Sheet::from_rows(columns, steps.len(), row)
 }
 
-/// The values of steps, of which those that are given for good are not kept with all that is known of them.
+/// Sums over steps. Steps that were finally written are not kept in full.
 #[derive(Debug, Default)]
 pub struct TimingSums {
     times: ValueCounts,

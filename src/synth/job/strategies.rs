@@ -169,8 +169,8 @@ impl RankProgram<'_> {
         }
     }
 
-    /// FSDP: on the way back a layer's parameters are asked for before the gradients of the one
-    /// behind it are shared out; HSDP then sums these over the copies.
+    /// FSDP: in the backward pass a layer's parameters are gathered before the gradients of the next layer are
+    /// reduced and scattered; HSDP then sums these over the copies.
     fn push_sharded_step(&mut self, slot: usize, copies: Option<usize>, layers: usize) {
         let n = self.count_members(slot);
         self.push_gathers(slot, layers);

@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::named_choices::named;
 
 named! {
-    /// The library version whose line shapes are written. Order is age; RCCL comes last.
+    /// The library version that shapes the lines. Order is age; RCCL comes last.
     Nccl, "NCCL version" {
         /// 2.4: no Send and Recv, no bf16.
         V2_4 = "2.4",
@@ -46,7 +46,7 @@ named! {
 }
 
 named! {
-    /// Who prints the step lines.
+    /// The step lines' trainer.
     SynthTrainer, "trainer" {
         /// NeMo 2 ProgressPrinter.
         Nemo2 = "nemo2",
@@ -159,7 +159,7 @@ named! {
 named! {
     /// How the model and its data are split among the ranks.
     Strategy, "strategy" {
-        /// By tensors, stages, experts and contexts, as the sizes given say.
+        /// By tensors, stages, experts and contexts of the given sizes.
         Megatron = "megatron",
         /// Every rank has the whole model.
         Ddp = "ddp",
@@ -183,7 +183,7 @@ named! {
         Whole = "whole",
         /// All processes are killed at some moment.
         Killed = "killed",
-        /// They are killed, and Slurm says so.
+        /// They are killed, and Slurm reports it.
         Cancelled = "cancelled",
         /// The log is copied while the job runs: it ends inside a line.
         Cut = "cut",

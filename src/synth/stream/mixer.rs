@@ -23,7 +23,7 @@ pub(crate) struct BuiltCallLine {
     op: CallOp,
     cell: usize,
     pub(crate) comm: usize,
-    /// The group goes on behind it.
+    /// The group goes on after it.
     more: bool,
     pub(crate) marks: CutOffsets,
 }

@@ -77,12 +77,12 @@ pub(super) struct SmallLogWalker<'o> {
     pub(super) tally: &'o tally::Options,
     /// There is more than one input.
     pub(super) several: bool,
-    /// How many times to come logs are not walked as one: where one is torn, so may be others,
-    /// and what was walked for nothing would cost more than is won.
+    /// The number of further batches in which logs are walked one by one: after a torn log others may be torn,
+    /// and a joint walk in vain costs more than it saves.
     pub(super) apart: AtomicUsize,
 }
 
-/// After so many times logs are walked as one again.
+/// Batches after which logs are walked as one again.
 const BATCHES_WALKED_APART: usize = 32;
 
 impl<'o> SmallLogWalker<'o> {
@@ -92,7 +92,7 @@ impl<'o> SmallLogWalker<'o> {
         origins: &'i [InputName],
     ) -> Vec<(&'i [InputName], PrewalkedInput)> {
         let mut all = Vec::new();
-        // What is empty is nothing to walk, and in a folder nothing to be said of.
+        // Empty files are not walked, and not reported if found in a folder.
         let is_log = |head: &[u8]| !head.is_empty() && open::is_log(head);
         source::read_small_files(origins, BLOCK_REJOINER, is_log, |origins, texts| {
             let ahead = match (texts, origins) {

@@ -1,7 +1,7 @@
 //! What groups rows further (`--by`), and counted calls in the order of their rows.
 //!
-//! There may be a row for every few calls, so no row is built. Only what tells calls apart is put
-//! in the order of the rows; the calls of a few steps follow it when their rows are made.
+//! There may be a row for every few calls, so no row is built. Only the keys are put in the order of the rows;
+//! the counts of a few steps follow when their rows are made.
 
 mod rows;
 pub(crate) mod unknown;
@@ -58,12 +58,12 @@ impl GroupBy {
         }
     }
 
-    /// True where members must be told apart for it.
+    /// True if it needs members.
     pub fn needs_members(self) -> bool {
         !matches!(self, GroupBy::Step | GroupBy::Datatype)
     }
 
-    /// True where how calls were served must be told apart for it.
+    /// True if it needs how calls were served.
     pub fn needs_served(self) -> bool {
         matches!(self, GroupBy::Algo | GroupBy::Proto)
     }
@@ -130,7 +130,7 @@ enum GroupColumn {
     Datatype(FxHashMap<u64, u32>),
 }
 
-/// Calls of one key, in one step where steps are grouped by.
+/// The calls of one key, in one step if grouped by step.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupEntry {
     step: CountedStep,
@@ -140,7 +140,7 @@ pub struct GroupEntry {
 }
 
 impl GroupEntry {
-    /// The step, where steps are grouped by.
+    /// The step, if grouped by step.
     pub fn step(&self) -> CountedStep {
         self.step
     }
@@ -155,7 +155,7 @@ pub struct GroupedCalls<'c> {
     places: Vec<u32>,
     /// The group of each key in a step.
     groups: Vec<u32>,
-    /// All calls in order, where the step is not what they are grouped by first.
+    /// All calls in order, unless the step is the first column.
     all: Option<Vec<GroupEntry>>,
 }
 
@@ -165,11 +165,10 @@ pub struct GroupsPart<'g> {
     entries: Cow<'g, [GroupEntry]>,
 }
 
-/// Cells whose rows are made at a time, if a group does not have more: their text stays in a
-/// core's own cache.
+/// Cells in a part, if no group has more: the text of their rows stays in a core's own cache.
 const CELLS_PER_PART: usize = 1024;
 
-/// The number of each item's value among the distinct values in their order, and those.
+/// Returns each item's rank among the distinct values, and these in order.
 fn rank_values(items: &[Vec<GroupValue>]) -> (Vec<u32>, Vec<Vec<GroupValue>>) {
     let distinct: BTreeSet<&Vec<GroupValue>> = items.iter().collect();
     let values: Vec<Vec<GroupValue>> = distinct.into_iter().cloned().collect();
@@ -178,7 +177,7 @@ fn rank_values(items: &[Vec<GroupValue>]) -> (Vec<u32>, Vec<Vec<GroupValue>>) {
 }
 
 impl<'c> GroupedCalls<'c> {
-    /// `calls` by the columns `by`, within a group by operation, then as `within` says.
+    /// Orders `calls` by the columns `by`, then by operation, then by `within`.
     pub fn new(
         calls: &'c CountedCalls,
         by: &[GroupBy],
@@ -254,7 +253,7 @@ impl<'c> GroupedCalls<'c> {
                     let entry = |key, value| all.push(GroupEntry { step, key, value });
                     calls.cells.sorted_counts(at, &places, entry);
                 }
-                // Steps come in their order: what is equal here keeps it.
+                // Steps come in order, and the sort is stable.
                 all.sort_by_key(|e| first[e.key as usize]);
                 Some(all)
             }
@@ -269,7 +268,7 @@ impl<'c> GroupedCalls<'c> {
         }
     }
 
-    /// The calls in parts of whole groups, each a range of its own kind.
+    /// Divides the calls into whole groups: ranges of steps, or of `all`.
     pub fn split_parts(&self) -> Vec<Range<usize>> {
         let mut parts = Vec::new();
         let mut from = 0;
@@ -331,7 +330,7 @@ impl GroupsPart<'_> {
             .chunk_by(|a, b| self.groups.is_same_group(a, b))
     }
 
-    /// What tells an entry's calls from others.
+    /// Returns the key of an entry's calls.
     pub fn key_of(&self, entry: &GroupEntry) -> &CallKey {
         &self.groups.calls.cells.keys()[entry.key as usize]
     }
@@ -358,7 +357,7 @@ impl GroupsPart<'_> {
     }
 }
 
-/// All calls of each key, whatever their step, in the keys' order.
+/// Sums the calls of each key over all steps, in `order`.
 fn entries_over_steps(calls: &CountedCalls, order: &[u32]) -> Vec<GroupEntry> {
     let mut values: Vec<Option<CallVolume>> = vec![None; order.len()];
     for at in 0..calls.cells.iter_steps().count() {
@@ -377,8 +376,7 @@ fn entries_over_steps(calls: &CountedCalls, order: &[u32]) -> Vec<GroupEntry> {
     order.iter().filter_map(entry).collect()
 }
 
-/// For each of the items that are in `order` a number that rises with its place; items that are
-/// the `same` as the one before have its number.
+/// Numbers the items by their place in `order`; an item that is the `same` as the one before shares its number.
 fn number_in_order(order: &[u32], same: impl Fn(u32, u32) -> bool) -> Vec<u32> {
     let mut numbers = vec![0; order.len()];
     let mut number = 0;

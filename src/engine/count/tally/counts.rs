@@ -15,7 +15,7 @@ const RECENT_KEY_PLACES: std::ops::RangeInclusive<usize> = 256..=4096;
 /// cost as much as to count a short one.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeyCounter {
-    /// What was met, by number.
+    /// The keys met, by number.
     keys: Vec<CallKey>,
     /// The stretch in hand, by the same number.
     sums: Vec<PackedTotals>,
@@ -28,8 +28,7 @@ pub(super) struct KeyCounter {
     recent: Vec<RecentKey>,
 }
 
-/// A key's words and its index; two words tell keys apart where only members, operations and
-/// sizes are told apart.
+/// A key's words and its index; two words are enough for a key of a member, an operation and a size.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct RecentKey {
     who: u64,
@@ -37,7 +36,7 @@ struct RecentKey {
     at: u32,
 }
 
-/// No key: the place of none.
+/// Marks an empty place.
 const NO_RECENT_KEY: RecentKey = RecentKey {
     who: 0,
     size: 0,
@@ -56,7 +55,7 @@ impl KeyCounter {
         }
     }
 
-    /// Counts `calls` equal calls of `bytes` each; `short` says that the key has only the fields of [`Recent`].
+    /// Counts `calls` equal calls of `bytes` each; `short` if the key has only the fields of [`RecentKey`].
     #[inline]
     pub(super) fn add_calls(&mut self, key: CallKey, calls: u64, bytes: Option<u128>, short: bool) {
         let who = u64::from(key.member) << 32 | u64::from(key.op);

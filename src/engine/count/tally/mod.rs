@@ -1,5 +1,5 @@
-//! Calls counted by what tells them apart: the one fold that nccl-ops, nccl-hist and nccl-agg
-//! share. Memory grows with the number of distinct things, never with the number of calls.
+//! Calls counted by key: the fold that nccl-ops, nccl-hist and nccl-agg share. Memory grows with the number of
+//! distinct keys, never with the number of calls.
 
 use crate::log::MergedChunk;
 use crate::log::placement::{
@@ -34,7 +34,7 @@ pub use sort_buffer::SortBuffer;
 pub struct CallVolume {
     /// Calls.
     pub calls: u64,
-    /// Their bytes together, of those whose bytes are known.
+    /// The sum of their known bytes.
     pub bytes: u128,
     /// The smallest.
     pub min: u128,
@@ -85,7 +85,7 @@ pub struct TallyPartial {
     counts: KeyCounter,
     /// Keys have no more than a member, an operation and a size.
     short: bool,
-    /// Where steps are told apart: the calls themselves, to be counted once they are placed.
+    /// With steps: the calls themselves, to be counted once they are placed.
     calls: CallRecorder,
     /// Number of the gap in the chunk.
     gap: u32,
@@ -183,22 +183,21 @@ pub struct Tally {
     options: Options,
     /// Operations by number.
     pub ops: OpInterner,
-    /// Where steps are not told apart, by gap 0 and key; else counts that need many bits.
+    /// Without steps the counts, by gap 0 and key; else those that need many bits.
     calls: SortBuffer<usize, CallKey>,
-    /// Where steps are told apart: the gaps of each chunk, by their numbers in the input. Most
-    /// gaps of a window are never looked at again.
+    /// With steps: the counts of each chunk, by gap of the input. Most gaps of a window are never read again.
     pieces: Vec<ChunkCounts<usize>>,
     /// Calls that are not placed yet.
     placer: CallPlacer,
     /// Calls of inputs without step lines.
     across: FilesWithoutSteps,
     jobs: usize,
-    /// Nothing is asked but the counts.
+    /// Only the counts are asked for.
     counts_only: bool,
 }
 
 impl Tally {
-    /// Nothing counted yet of so many `inputs`, with those that are read elsewhere; the work is shared out to `jobs` threads.
+    /// Begins a tally of `inputs`, including those that are read elsewhere; `jobs` threads share the work.
     pub fn new(options: Options, inputs: usize, jobs: usize) -> Tally {
         Tally {
             options,
@@ -212,16 +211,16 @@ impl Tally {
         }
     }
 
-    /// The same where nobody asks in which gap a call was made ([`Tally::end`]), once it is counted.
+    /// Forgets the gap of each call ([`Tally::end_input`]) once it is counted.
     pub(crate) fn without_gaps(mut self) -> Tally {
         self.counts_only = true;
         self.clear();
         self
     }
 
-    /// Adds what is held of inputs that were read elsewhere, and that come after these: both are
-    /// between two inputs, and what they counted was given away. `to` is how processes and members
-    /// are numbered here. Calls that are not held any more are counted.
+    /// Adds the held calls of later inputs that were read elsewhere: both tallies are between two inputs, and
+    /// their counts were drained. `to` numbers processes and members here. Counts calls that are no longer
+    /// held.
     pub fn merge(&mut self, other: Tally, to: &MergedNumbers) -> PlacementMethods {
         self.clear();
         let Some(calls) = self.across.merge(other.across, to) else {
@@ -244,7 +243,7 @@ impl Tally {
         }
     }
 
-    /// What it tells apart.
+    /// What it distinguishes.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -293,7 +292,7 @@ impl Tally {
         std::mem::take(&mut self.pieces)
     }
 
-    /// Adds a chunk. Where steps are told apart its calls are counted when they are placed.
+    /// Adds a chunk. With steps, its calls are counted when they are placed.
     pub fn add_chunk(&mut self, part: MergedChunk<'_, TallyPartial>, steps: &timeline::Options) {
         let (mut partial, part) = part.take_visit();
         if self.options.steps {
@@ -325,8 +324,8 @@ impl Tally {
         }
     }
 
-    /// The calls of an input that goes on, by what has come so far: of the gaps after `after` those that
-    /// are settled, if there are new ones. They stay here, too.
+    /// Returns the calls of a growing input in the settled gaps after `after`, if there are new ones. They stay
+    /// here, too.
     pub(crate) fn settled_calls(
         &mut self,
         (timeline, merged): (&StepTimeline, &MergedMembers),
@@ -379,7 +378,7 @@ impl Tally {
         })
     }
 
-    /// At a turn of an input that goes on: counts what came up to it.
+    /// Counts the calls up to a checkpoint of a growing input.
     pub(crate) fn count_checkpoint(
         &mut self,
         turn: Checkpoint,
@@ -439,9 +438,8 @@ impl Tally {
         self.placer.forget_until(gap);
     }
 
-    /// The input ended: counts the calls that are not counted yet by the gaps they were made in, of
-    /// those gaps that are wanted. Those of an input without steps are held, where another may have
-    /// the steps, until [`Tally::count_held`].
+    /// Ends the input: counts the remaining calls of the gaps that are `wanted`. Calls of an input without
+    /// steps are held until [`Tally::count_held`] if another input may have the steps.
     pub fn place_input(
         &mut self,
         timeline: &StepTimeline,
@@ -451,7 +449,7 @@ impl Tally {
         self.end_input((timeline, merged), wanted).1.methods
     }
 
-    /// The same. Gives where the calls were made, and the input's number if its calls are held.
+    /// Like [`Tally::place_input`], and returns the placement, and the input's number if its calls are held.
     pub fn end_input(
         &mut self,
         (timeline, merged): (&StepTimeline, &MergedMembers),
@@ -482,7 +480,7 @@ impl Tally {
         (placement, taken)
     }
 
-    /// All inputs ended: counts the calls that are held, by the gaps of the timeline that it gives.
+    /// Counts the held calls after the last input, by the gaps of the returned timeline.
     pub fn count_held(
         &mut self,
         merged: &MergedMembers,
@@ -492,7 +490,7 @@ impl Tally {
         Some((placed.timeline, placed.methods))
     }
 
-    /// The same. Gives where the calls were made.
+    /// Like [`Tally::count_held`]; returns the placed calls.
     pub fn place_held(
         &mut self,
         merged: &MergedMembers,

@@ -4,7 +4,7 @@ use super::CallVolume;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// A [`Value`] that fits 64 bits.
+/// A [`CallVolume`] in 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct PackedTotals {
     pub(super) calls: u64,
@@ -14,7 +14,7 @@ pub(super) struct PackedTotals {
 }
 
 impl PackedTotals {
-    /// Adds others; `false`, and nothing is added, where they do not fit.
+    /// Adds others; `false`, and adds nothing, if they do not fit.
     pub(super) fn merge(&mut self, other: &PackedTotals) -> bool {
         let calls = self.calls.checked_add(other.calls);
         let bytes = self.bytes.checked_add(other.bytes);
@@ -49,8 +49,8 @@ impl From<PackedTotals> for CallVolume {
 /// take 16 bytes, else 32.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PackedCounts {
-    /// The key and the calls of a count, and the bytes of one; where [`UNEVEN`] is set the bytes
-    /// of all, and after them the smallest and the largest.
+    /// The key and the calls of a count, and the bytes of one; where [`UNEVEN_SIZES_BIT`] is set the bytes of
+    /// all, and after them the smallest and the largest.
     pairs: Vec<[u64; 2]>,
 }
 

@@ -9,7 +9,7 @@ use crate::count::tally::SizeKey;
 use crate::grammar::values::{ByteBasis, Datatype, op_kind};
 use crate::output::render::{Sheet, TableCell};
 
-/// What is asked for.
+/// The options of nccl-agg.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// What groups rows further; default nothing. The datatype is always a column.
@@ -21,7 +21,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What the tally must tell apart.
+    /// Returns the tally's options.
     pub fn tally(&self) -> tally::Options {
         tally::Options {
             sizing: SizeKey::Count,

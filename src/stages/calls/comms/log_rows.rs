@@ -1,7 +1,7 @@
 //! The second walk of a log: its rows.
 //!
-//! Chunks are walked on all cores, their calls numbered in order, and their rows made as text on
-//! all cores again, a block at a time: [`Work`] hands out both.
+//! Chunks are walked on all cores, their calls numbered in order, and their rows made as text on all cores
+//! again, a block at a time: [`RowTaskQueue`] hands out both.
 
 use super::filter::{CallFilter, FilterWatch};
 use super::order::{ChunkRun as Calls, WholeLogOrder};
@@ -24,21 +24,21 @@ use crate::stages::tuning::call_methods::{CallMethods, MethodColumns};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a chunk whose rows are made at a time: its calls are in memory.
+/// Bytes of a chunk in the second walk: its calls are held in memory.
 const ROW_CHUNK_BYTES: usize = 2 << 20;
 
 /// Rows that are written at a time: their text is still in a core's own cache when the kernel
 /// copies it. Writing 1 MB at a time took four times as long.
 const ROWS_PER_BLOCK: usize = 1024;
 
-/// How many threads a chunk has work for: one that walks it, or some that make its rows.
+/// Threads that a chunk has work for: one that walks it, or some that make its rows.
 const THREADS_PER_CHUNK: usize = 8;
 
-/// A chunk whose calls are numbered.
+/// A chunk with numbered calls.
 struct NumberedChunk {
     chunk: InputChunk,
     records: ChunkRecords,
-    /// Who speaks, by the chunk's members.
+    /// Speakers by the chunk's members.
     speakers: Vec<Arc<SpeakerColumns>>,
 }
 
@@ -55,7 +55,7 @@ impl NumberedChunk {
     }
 }
 
-/// Calls whose rows follow each other.
+/// Calls with consecutive rows.
 type RowBlock = Vec<Calls<NumberedChunk>>;
 
 enum TaskResult {
@@ -63,7 +63,7 @@ enum TaskResult {
     Made(Vec<u8>),
 }
 
-/// Which rows of a log are wanted, and what they have beside their calls.
+/// The rows of a log that are wanted, and their columns from elsewhere.
 pub(super) struct WantedRows<'r> {
     pub(super) read: &'r Read,
     pub(super) filter: &'r CallFilter,
@@ -128,9 +128,9 @@ fn split_into_blocks(runs: Vec<Calls<NumberedChunk>>) -> Vec<RowBlock> {
 struct RowMaker<'r> {
     wanted: &'r WantedRows<'r>,
     form: RowForm,
-    /// Texts that were written, whose memory is used again.
+    /// Buffers of written texts, for reuse.
     spare: Mutex<Vec<Vec<u8>>>,
-    /// The same of chunks' calls: else each chunk's would be new pages to the kernel.
+    /// Buffers of chunks' calls, for reuse: new pages cost the kernel time.
     memories: Mutex<Vec<RecordBuffers>>,
 }
 
@@ -275,17 +275,17 @@ impl SecondWalk<'_> {
     }
 }
 
-/// What numbers the calls of one chunk after another.
+/// Numbers the calls of one chunk after another.
 struct ChunkNumbering<'r> {
     merged: &'r mut MergedMembers,
     surveyed: &'r MergedMembers,
     aliases: &'r [u32],
     seqs: &'r mut CallSequences,
-    /// Those met so far, by merged member.
+    /// Speakers so far, by merged member.
     speakers: Vec<Option<Arc<SpeakerColumns>>>,
     /// The gaps that calls were made in.
     gaps: GapCursor<'r>,
-    /// How calls were served, if that is wanted.
+    /// How calls were served, if wanted.
     served: Option<CallMethods>,
 }
 

@@ -1,8 +1,7 @@
 //! The rows of a pipe: a call's row is written as soon as its step is settled, in the order of [`super::order`].
 //!
-//! One walk is all there is of a pipe, so calls are held as records until they can be written. The
-//! last ones are written when the log has ended, and then its own steps are held against those that
-//! were written: a later line may tell something else.
+//! A pipe is walked once, so calls are held as records until they can be written. The last ones are written
+//! when the log has ended. Then the written steps are checked: a later line may have changed them.
 
 use super::call_spool::CallSpool;
 use super::filter::FilterWatch;
@@ -31,8 +30,7 @@ use std::sync::Arc;
 
 /// Writes the rows of a pipe.
 ///
-/// # Errors
-/// As [`super::rows`].
+/// # Errors As [`super::write_rows`].
 pub(super) fn write_pipe_rows(
     origin: &InputName,
     read: &Read,
@@ -184,7 +182,7 @@ impl InputStage for LiveTable<'_> {
 }
 
 impl LiveTable<'_> {
-    /// All up to the end of gap `settled` is written: at a turn lets go of what is before the last one.
+    /// Forgets all before the last checkpoint once all up to the end of gap `settled` is written.
     fn forget_written(&mut self, settled: u32, log: &LogState, part: &MergedChunk<'_, ()>) {
         let Some(turn) = self.growing.checkpoint(settled) else {
             return;
@@ -203,11 +201,11 @@ impl LiveTable<'_> {
     }
 }
 
-/// What is known so far of where calls were made.
+/// The places of calls known so far.
 struct CallPositions<'t, G> {
     timeline: &'t StepTimeline,
     settled: Option<u32>,
-    /// By the process and the number of its call: see [`Knows::cut`].
+    /// By process and the number of its call: see [`Knows::find_cut`].
     cut: G,
 }
 
@@ -229,7 +227,7 @@ impl<G: Fn(u32, u32) -> (CallGap, u32)> Knows for CallPositions<'_, G> {
 #[derive(Debug, Clone, Copy, Default)]
 struct WrittenCalls {
     calls: u32,
-    /// How many of them were written before the last turn, and before the one before that.
+    /// Calls written before the last checkpoint, and before the one before that.
     turned: [u32; 2],
     /// Hashes of the steps of those after each.
     steps: [u64; 2],
@@ -241,19 +239,18 @@ impl WrittenCalls {
         self.steps[0] = hash_step(self.steps[0], step);
     }
 
-    /// The last turn is the one before from now on.
+    /// Begins a new checkpoint.
     fn age_written(&mut self) {
         self.turned = [self.calls, self.turned[0]];
         self.steps = [0, self.steps[0]];
     }
 
-    /// True where those that were written before the last turn were made in other steps than they were
-    /// written with.
+    /// True if the steps of calls written before the last checkpoint have changed.
     fn did_old_steps_change(&self, timeline: &StepTimeline, cuts: &[(u32, u32)]) -> bool {
         hash_steps(timeline, cuts, self.turned[1]..self.turned[0]) != self.steps[1]
     }
 
-    /// The same of those after it.
+    /// True if those written after it have changed.
     fn did_steps_change(&self, timeline: &StepTimeline, cuts: &[(u32, u32)]) -> bool {
         hash_steps(timeline, cuts, self.turned[0]..self.calls) != self.steps[0]
     }
@@ -314,13 +311,13 @@ impl PipeWriter<'_> {
         }
     }
 
-    /// True where no call waits from before the last turn.
+    /// True if no call waits from before the last checkpoint.
     fn is_nothing_waiting(&self, growing: &LiveTimeline) -> bool {
         let stretch = self.order.first_open_gap();
         growing.last_checkpoint().is_none_or(|turn| stretch > turn)
     }
 
-    /// Writes the rows of the calls whose turn has come by what is known now.
+    /// Writes the rows that are next in order by the places known now.
     fn write_ready_rows(
         &mut self,
         now: &CallPositions<'_, impl Fn(u32, u32) -> (CallGap, u32)>,
@@ -332,7 +329,7 @@ impl PipeWriter<'_> {
         writing.finish_batch()
     }
 
-    /// The log has ended: writes the rest, and reports calls that were written with another step.
+    /// Writes the rest after the end of the log, and reports rows with changed steps.
     fn finish_log(
         mut self,
         survey: &LogSurvey,
@@ -371,20 +368,20 @@ impl PipeWriter<'_> {
     }
 }
 
-/// Where rows go, and what is remembered of them.
+/// The output of rows, and a record of those written.
 struct WrittenRows<'r> {
     read: &'r Read,
     options: &'r Options,
     out: HeadedRowText<'r>,
     /// By process.
     made: Vec<WrittenCalls>,
-    /// Calls were written with other steps than are known now.
+    /// Rows were written with steps that have since changed.
     is_otherwise: bool,
     watch: FilterWatch,
 }
 
 impl WrittenRows<'_> {
-    /// At a turn: holds the calls that were written before the last one against where they were made.
+    /// Makes a checkpoint: checks the steps of calls written before the last one.
     fn check_written_steps<'c>(
         &mut self,
         timeline: &StepTimeline,
@@ -429,7 +426,7 @@ impl<'w, 'r> RowBatch<'w, 'r> {
         }
     }
 
-    /// The next call, and the gap that it was made in; `None` where its line tells.
+    /// Adds a call with the gap in which it was made; `None`: that of its line.
     fn add_call(
         &mut self,
         chunk: &Arc<ChunkRecords>,
@@ -457,7 +454,7 @@ impl<'w, 'r> RowBatch<'w, 'r> {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     fn finish_batch(mut self) -> Result<()> {
         self.write_chunk_rows()?;
         if !self.text.is_empty() {
@@ -466,7 +463,7 @@ impl<'w, 'r> RowBatch<'w, 'r> {
         self.rows.out.to.flush().map_err(Error::Output)
     }
 
-    /// Makes the rows of the chunk in hand.
+    /// Writes the rows of the chunk in hand.
     fn write_chunk_rows(&mut self) -> Result<()> {
         let Some(records) = self.chunk.take() else {
             return Ok(());
@@ -481,7 +478,7 @@ impl<'w, 'r> RowBatch<'w, 'r> {
             timeline: self.timeline,
             timings: &[],
         };
-        // What is written out once is of one chunk: it goes by the addresses of names.
+        // Cached text is of one chunk: its keys are addresses of names.
         let mut text = RowTextBuffer::new(self.rows.options.form, std::mem::take(&mut self.text));
         let calls = self.calls.drain(..);
         wanted.each_row((&records, &[], &own), calls, |row, speaker| {

@@ -1,12 +1,11 @@
-//! Rows as text, of pieces that come again: who speaks, and what a call is, are written out once
-//! and then copied.
+//! Rows as text, of repeated pieces: the columns of a speaker and of a call are formatted once and then copied.
 
 use super::RowForm;
 use crate::count::caller::Caller;
 use crate::output::table::{Part, Row};
 use std::ptr;
 
-/// Who speaks: a member, with the columns that are the same for all its calls.
+/// A member, with the columns that all its calls share.
 pub(super) struct SpeakerColumns {
     who: Caller,
     nranks: Option<u32>,
@@ -30,7 +29,7 @@ impl SpeakerColumns {
         speaker
     }
 
-    /// `row` with the columns that say who speaks.
+    /// Returns `row` with the speaker's columns.
     #[inline(always)]
     pub(super) fn fill_row<'a>(&'a self, row: Row<'a>) -> Row<'a> {
         let Caller {
@@ -88,8 +87,8 @@ impl<K: PartialEq + Copy> TextMemo<K> {
     }
 }
 
-/// What a call is: operation, count, datatype, reduction, root. The operation by its address:
-/// the names of a block's chunk do not move.
+/// The columns of a call: operation, count, datatype, reduction, root. The operation by its address: the names
+/// of a block's chunk do not move.
 type CallTextKey = (usize, u64, u32, u64, i64);
 
 /// What comes after that: the stream, and the timing by its address, which is the run's.
@@ -116,7 +115,7 @@ impl RowTextBuffer {
         }
     }
 
-    /// Appends a row that `speaker` says.
+    /// Appends a row of `speaker`.
     #[inline(always)]
     pub(super) fn push_row(&mut self, row: &Row<'_>, speaker: &SpeakerColumns) {
         if self.form != RowForm::Csv {

@@ -12,8 +12,8 @@ use crate::report::Report;
 use crate::source::InputName;
 use std::io::Write;
 
-/// What `--unique` tells apart: every column but time, tid, seq, op_count, stream, start_ns and
-/// dur_ns, and the step only where steps are asked for. Durations add up.
+/// The key of `--unique`: every column but time, tid, seq, op_count, stream, start_ns and dur_ns, and the step
+/// only where steps are asked for. Durations add up.
 fn unique_tally(steps: bool) -> tally::Options {
     tally::Options {
         sizing: SizeKey::Count,

@@ -142,7 +142,7 @@ fn copy_plain(input: &Input, ranges: &[(u64, u64)], out: &mut dyn Write) -> Resu
                 Some(reader) => reader,
                 none => none.insert(input.open_reader()?),
             };
-            // What is before the range is read and left.
+            // Bytes before the range are skipped.
             let wanted = if at < next { next - at } else { end - at };
             let mut limited = reader.take(wanted.min(COPY_BLOCK_BYTES));
             block.clear();

@@ -30,7 +30,7 @@ pub use list::{StepList, list_steps};
 use list::{build_grid, settled_rows};
 use wanted_lines::{PassedLines, WantedLines};
 
-/// A log whose steps are known.
+/// A log with known steps.
 struct SurveyedLog {
     input: Input,
     survey: LogSurvey,
@@ -38,7 +38,7 @@ struct SurveyedLog {
     timeline: Arc<StepTimeline>,
 }
 
-/// What takes what is known before the input ends.
+/// The output before the input ends.
 enum StepsOutput<'e> {
     /// The lines of the steps.
     Lines(&'e mut dyn Write),
@@ -50,12 +50,12 @@ enum StepsOutput<'e> {
 struct StepsReader<'o, 'e> {
     options: &'o Options,
     to: StepsOutput<'e>,
-    /// The first gap that it got no row of, and what those before had since the last turn but one.
+    /// The first gap without a row, and the sums of those before since the last checkpoint but one.
     given: usize,
     sums: BTreeMap<usize, GapCallSum>,
-    /// What was written turned out otherwise.
+    /// Written output was wrong.
     is_otherwise: bool,
-    /// The gap up to which all was let go.
+    /// The last forgotten gap.
     gone: Option<u32>,
     /// The steps so far.
     growing: LiveTimeline,
@@ -141,7 +141,7 @@ impl InputStage for StepsReader<'_, '_> {
     }
 }
 
-/// All logs, with their steps; which lines were passed on, and the first gap that was not let go.
+/// Reads all logs with their steps; returns also the lines passed on and the first gap kept.
 fn read_logs(
     origins: &[InputName],
     options: &Options,
@@ -204,7 +204,7 @@ fn read_logs(
     let mut present = growing.forgotten_steps().clone();
     logs.iter()
         .for_each(|log| present.add_timeline(&log.timeline));
-    // What was passed on of a pipe is not there any more to be looked through for step lines.
+    // The part of a pipe that was passed on can no longer be searched for step lines.
     let inputs = || {
         let is_there = |log: &&SurveyedLog| passed.until == 0 && log.input.is_rewindable();
         let logs = logs.iter().filter(is_there);
@@ -239,7 +239,7 @@ pub fn write_step_lines(
             is_settled,
             ..
         } = &log.survey;
-        // Another input's lines say nothing of the lines here.
+        // Another input's lines do not divide this one.
         let gaps = (first..log.timeline.gaps.len()).filter(|_| !is_settled);
         let all = WantedLines::of_gaps(own, (timeline, moved), gaps, options);
         if !passed.matches_wanted(&all) {
@@ -252,7 +252,7 @@ pub fn write_step_lines(
 }
 
 impl StepsReader<'_, '_> {
-    /// Passes on the lines whose steps are settled: of how many gaps all are.
+    /// Passes on the lines of settled steps; returns the number of complete gaps.
     fn pass_settled_lines(&mut self, log: &LogState, merged: &MergedMembers) -> Result<usize> {
         let Some(copied) = &self.copied else {
             return Ok(0);
@@ -264,7 +264,7 @@ impl StepsReader<'_, '_> {
             .as_slice()
             .partition_point(|mark| mark.cut <= from);
         let needed = u32::try_from(first).unwrap_or(u32::MAX);
-        // Where all steps are wanted, the lines of each are whatever is known of the calls on them later.
+        // If all steps are wanted, the calls on a step's lines do not matter.
         let (all, of) = (self.options.window.is_none(), timeline);
         let open = |line: u32| !all || of.step_of(line as usize).is_none();
         let found = self.now.settled_lines(timeline, merged, needed, open);
@@ -297,7 +297,7 @@ impl StepsReader<'_, '_> {
             .partition_point(|mark| mark.cut <= until))
     }
 
-    /// All of the first `gaps` is written: at a turn lets go of what is before the last one.
+    /// Forgets all before the last checkpoint once the first `gaps` are written.
     fn checkpoint(
         &mut self,
         gaps: usize,

@@ -16,7 +16,7 @@ use std::io::Write;
 pub(super) struct PassedLines {
     /// All that is wanted of the input's bytes up to here.
     pub(super) until: u64,
-    /// What was passed on since the last turn, and since the one before it.
+    /// Lines passed on since the last checkpoint, and since the one before it.
     new: PassedLineRanges,
     old: PassedLineRanges,
 }
@@ -39,7 +39,7 @@ impl PassedLines {
         self.until = until;
     }
 
-    /// A turn: what was passed on before the last one need not be known any more.
+    /// Makes a checkpoint: forgets what was passed on before the last one.
     pub(super) fn checkpoint(&mut self) {
         let new = PassedLineRanges {
             from: self.until,
@@ -78,8 +78,8 @@ impl PassedLineRanges {
 pub(super) struct WantedLines {
     /// Their bytes, sorted and apart.
     ranges: Vec<(u64, u64)>,
-    /// Where calls are whose lines are passed on although they are outside of these, or left out
-    /// although they are inside; sorted.
+    /// Positions of calls, sorted: true if the line is passed on although outside of `ranges`, false if left
+    /// out although inside.
     moved: Vec<(u64, bool)>,
 }
 
