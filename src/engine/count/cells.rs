@@ -3,6 +3,7 @@
 //! There may be a row for every few calls, so nothing is put in order before its rows are made:
 //! what the workers counted stays as it is, and a few steps at a time are gathered from it.
 
+use crate::count::limits::MAX_WAITING_CELLS;
 use crate::count::tally::{CallKey, CallVolume, ChunkCounts, SortBuffer};
 use crate::log::timeline::StepKey;
 use rustc_hash::FxHashMap;
@@ -25,9 +26,6 @@ pub struct CellGatherer {
     waiting: usize,
     bag: SortBuffer<CountedStep, CallKey>,
 }
-
-/// How many cells wait to be added up, in all: of one log, all.
-const MAX_WAITING_CELLS: usize = 1 << 20;
 
 impl CellGatherer {
     /// Adds calls.

@@ -3,6 +3,7 @@
 //! The number of calls, their sum, the least and the most are exact. Percentiles have three
 //! significant digits: they are those of an hdrhistogram.
 
+use super::limits::{MAX_CLOCKS, MAX_LISTED_DURATIONS};
 use super::spread;
 use super::tally::key::round_to_three_digits;
 use hdrhistogram::Histogram;
@@ -19,9 +20,6 @@ pub struct ClockNames {
     /// The column `quality`, and how many durations are of it.
     qualities: Vec<(Box<[u8]>, u64)>,
 }
-
-/// How many clocks, and how many qualities, are kept.
-const MAX_CLOCKS: usize = 4;
 
 impl ClockNames {
     /// Adds a duration.
@@ -86,10 +84,6 @@ enum DurationStore {
     List(Vec<u64>),
     Counted(#[serde(with = "counted")] Box<Histogram<u64>>),
 }
-
-/// A table may have a key for every few calls, and a histogram of calls of up to a second takes
-/// 180 kB, of any calls 450 kB. After a list of 64 kB that is about 55 bytes for each call at most.
-const MAX_LISTED_DURATIONS: usize = 8192;
 
 impl Default for DurationStore {
     fn default() -> DurationStore {

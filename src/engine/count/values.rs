@@ -1,11 +1,9 @@
 //! Distinct values with their counts, for numbers that trainers print often. A job of a month prints millions
 //! of step times, but only thousands of different ones.
 
+use super::limits::MAX_UNSORTED_VALUES;
 use std::cmp::Ordering;
 use std::iter;
-
-/// Values that wait until they are sorted.
-const MAX_UNSORTED_VALUES: usize = 1 << 16;
 
 /// Values with how often each came.
 #[derive(Debug, Clone, PartialEq)]

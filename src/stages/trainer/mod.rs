@@ -1,5 +1,6 @@
 //! What the trainer printed: which steps there are, and how long they took.
 
+pub(in crate::stages) mod limits;
 pub mod steps;
 pub mod survey;
 pub mod timing;

@@ -2,6 +2,7 @@
 
 use super::{CountedCalls, Options, finish_counts};
 use crate::count::cells::{CellGatherer, CountedStep};
+use crate::count::limits::STEPS_UNTIL_SETTLED;
 use crate::count::row_counts::RowCounts;
 use crate::count::tally;
 use crate::count::tally::{CallKey, CallVolume, SortBuffer, Tally};
@@ -13,9 +14,6 @@ use crate::output::live_rows::LiveRows;
 use crate::source::FlushReason;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
-
-/// Without a sink for early calls, a step is settled after this many later steps.
-const STEPS_UNTIL_SETTLED: usize = 64;
 
 /// The calls of a growing input.
 #[derive(Default)]
@@ -111,8 +109,10 @@ impl<'e> LiveCounts<'e> {
     pub(super) fn emit_settled(
         &mut self,
         part: &MergedChunk<'_, ()>,
-        counted: (&mut Tally, &mut CellGatherer),
-        (read, options): (&Options, &tally::Options),
+        tally: &mut Tally,
+        logged: &mut CellGatherer,
+        read: &Options,
+        options: &tally::Options,
     ) -> Result<()> {
         let Some((log, pause)) = part.so_far.filter(|_| self.is_alone) else {
             return Ok(());
@@ -121,8 +121,7 @@ impl<'e> LiveCounts<'e> {
             // A fast input is not placed now: each step would be placed twice in vain.
             Some(_) if pause == FlushReason::Long => return Ok(()),
             Some(_) => {
-                let known = (log, part.merged);
-                if let Some(calls) = self.settled_calls(counted.0, (read, options), known)
+                if let Some(calls) = self.settled_calls(tally, read, options, log, part.merged)
                     && let Some(early) = &mut self.early
                 {
                     early.send_rows(calls)?;
@@ -144,7 +143,7 @@ impl<'e> LiveCounts<'e> {
             .filter(|_| turns)
             .and_then(|gap| self.growing.checkpoint(gap))
         {
-            Some(turn) => self.checkpoint(turn, (part, log), counted, read),
+            Some(turn) => self.checkpoint(turn, part, log, tally, logged, read),
             None => Ok(()),
         }
     }
@@ -153,13 +152,15 @@ impl<'e> LiveCounts<'e> {
     fn settled_calls(
         &mut self,
         tally: &mut Tally,
-        (read, options): (&Options, &tally::Options),
-        (log, merged): (&LogState, &MergedMembers),
+        read: &Options,
+        options: &tally::Options,
+        log: &LogState,
+        merged: &MergedMembers,
     ) -> Option<CountedCalls> {
         let timeline = log.update_growing_timeline(&mut self.growing, &read.timeline);
         let mut logged = CellGatherer::default();
         let (last, mut most) = (self.step, self.step);
-        let mut found = tally.settled_calls((timeline, merged), self.gap)?;
+        let mut found = tally.settled_calls(timeline, merged, self.gap)?;
         self.gap = Some(found.last);
         let (sum, is_otherwise) = (&mut self.sums[0], &mut self.is_otherwise);
         let step_of = |gap: usize| {
@@ -193,16 +194,18 @@ impl<'e> LiveCounts<'e> {
         }
         self.step = most;
         let rows = RowCounts::new(options, read.window);
-        let counted = (tally.ops.clone(), logged);
-        Some(finish_counts(options, merged, counted, rows, true))
+        let ops = tally.ops.clone();
+        Some(finish_counts(options, merged, ops, logged, rows, true))
     }
 
     /// Forgets what was emitted before the last checkpoint; without a sink, counts it by step first.
     fn checkpoint(
         &mut self,
         turn: Checkpoint,
-        (part, log): (&MergedChunk<'_, ()>, &LogState),
-        (tally, logged): (&mut Tally, &mut CellGatherer),
+        part: &MergedChunk<'_, ()>,
+        log: &LogState,
+        tally: &mut Tally,
+        logged: &mut CellGatherer,
         read: &Options,
     ) -> Result<()> {
         tally.count_checkpoint(turn, part, &read.timeline);

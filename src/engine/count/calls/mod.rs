@@ -7,6 +7,7 @@ mod small_logs;
 use crate::count::caller::{Caller, caller_of};
 use crate::count::cells::{CellGatherer, CountCells, CountedStep};
 use crate::count::durations::ClockNames;
+use crate::count::limits::FILES_PER_BATCH;
 use crate::count::notes::report_step_notes;
 use crate::count::row_counts::RowCounts;
 use crate::count::tally;
@@ -293,9 +294,6 @@ impl<'o> RowCounter<'o> {
     }
 }
 
-/// Small files that a worker walks in one go: handing one over costs as much as walking some.
-const FILES_PER_BATCH: usize = 32;
-
 /// Counts a log that was walked elsewhere: `read` passes its parts in log order, and returns its state and
 /// members.
 pub fn count_log_parts(
@@ -463,7 +461,7 @@ impl<'o, 'e> CallCollector<'o, 'e> {
                     false => rows.merge(own.rows, &mut tally.ops),
                 }
                 match is_log {
-                    true => live.emit_settled(&part, (tally, logged), (read, options)),
+                    true => live.emit_settled(&part, tally, logged, read, options),
                     false => Ok(()),
                 }
             },
@@ -563,7 +561,8 @@ impl<'o, 'e> CallCollector<'o, 'e> {
             self.live.into_given_calls(),
             self.tally_options,
             &self.merged,
-            (ops, logged),
+            ops,
+            logged,
             self.rows,
             is_known,
         )
@@ -574,11 +573,12 @@ impl<'o, 'e> CallCollector<'o, 'e> {
 pub fn finish_counts(
     options: &tally::Options,
     merged: &MergedMembers,
-    counted: (OpInterner, CellGatherer),
+    ops: OpInterner,
+    cells: CellGatherer,
     rows: RowCounts,
     has_steps: bool,
 ) -> CountedCalls {
-    finish_counts_after(Vec::new(), options, merged, counted, rows, has_steps)
+    finish_counts_after(Vec::new(), options, merged, ops, cells, rows, has_steps)
 }
 
 /// Like [`finish_counts`], after calls that were output.
@@ -586,7 +586,8 @@ fn finish_counts_after(
     mut given: Vec<(CallKey, CallVolume)>,
     options: &tally::Options,
     merged: &MergedMembers,
-    (ops, mut cells): (OpInterner, CellGatherer),
+    ops: OpInterner,
+    mut cells: CellGatherer,
     mut rows: RowCounts,
     has_steps: bool,
 ) -> CountedCalls {

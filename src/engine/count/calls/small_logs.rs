@@ -1,6 +1,7 @@
 //! Inputs that workers open or walk before it is their turn.
 
 use super::{Options, tally_needs};
+use crate::count::limits::BATCHES_WALKED_APART;
 use crate::count::row_counts::RowCounts;
 use crate::count::tally::{self, TallyPartial};
 use crate::error::Result;
@@ -81,9 +82,6 @@ pub(super) struct SmallLogWalker<'o> {
     /// and a joint walk in vain costs more than it saves.
     pub(super) apart: AtomicUsize,
 }
-
-/// Batches after which logs are walked as one again.
-const BATCHES_WALKED_APART: usize = 32;
 
 impl<'o> SmallLogWalker<'o> {
     /// Opens or walks inputs, many small ones at a time.

@@ -9,6 +9,7 @@ pub(crate) mod unknown;
 use crate::count::caller::Caller;
 use crate::count::calls::CountedCalls;
 use crate::count::cells::CountedStep;
+use crate::count::limits::CELLS_PER_PART;
 use crate::count::tally::{CallKey, CallVolume};
 use crate::grammar::values::Datatype;
 use crate::members::comm_id::CommId;
@@ -164,9 +165,6 @@ pub struct GroupsPart<'g> {
     groups: &'g GroupedCalls<'g>,
     entries: Cow<'g, [GroupEntry]>,
 }
-
-/// Cells in a part, if no group has more: the text of their rows stays in a core's own cache.
-const CELLS_PER_PART: usize = 1024;
 
 /// Returns each item's rank among the distinct values, and these in order.
 fn rank_values(items: &[Vec<GroupValue>]) -> (Vec<u32>, Vec<Vec<GroupValue>>) {

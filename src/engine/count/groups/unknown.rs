@@ -4,13 +4,10 @@ use super::GroupBy;
 use crate::count::caller::Caller;
 use crate::count::calls::CountedCalls;
 use crate::count::cells::CountedStep;
+use crate::count::limits::MIN_UNKNOWN_ONE_IN;
 use crate::count::tally::CallKey;
 use crate::grammar::values::Datatype;
 use crate::report::Report;
-
-/// No note unless one in this many calls leaves a column empty: some calls precede the INIT lines of their
-/// rank, and some follow the last step.
-const MIN_UNKNOWN_ONE_IN: u64 = 10;
 
 /// Notes the columns of `by` that are empty for a tenth of the calls or more.
 pub fn note_unknown_columns(calls: &CountedCalls, by: &[GroupBy], report: &Report) {

@@ -2,12 +2,9 @@
 
 use super::packed::{PackedCounts, PackedTotals};
 use super::{CallKey, CallVolume};
+use crate::count::limits::RECENT_KEY_PLACES;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-
-/// How many keys a chunk finds again without a hash table: few at first, since a small file has
-/// few, and clearing places costs more than using them.
-const RECENT_KEY_PLACES: std::ops::RangeInclusive<usize> = 256..=4096;
 
 /// Calls by key, for many calls of few keys, one stretch after another. A call touches two short
 /// records: the place of its key, and the key's sums while they fit 64 bits. A key keeps its

@@ -1,5 +1,8 @@
 //! The keys of calls.
 
+pub use crate::count::limits::{
+    BYTE_DATATYPE, NO_REDUCTION, NO_ROOT, UNKNOWN_SIZE, UNNAMED_DATATYPE,
+};
 use crate::grammar::coll::Coll;
 use crate::grammar::values::{ByteBasis, Datatype, OpKind};
 use serde::{Deserialize, Serialize};
@@ -90,18 +93,6 @@ impl std::hash::Hash for CallKey {
         }
     }
 }
-
-/// A datatype without a name in a table.
-pub const UNNAMED_DATATYPE: u64 = u64::MAX;
-/// The datatype of a call with known bytes only: its elements are bytes.
-pub const BYTE_DATATYPE: u64 = u64::MAX - 1;
-/// No reduction, or reductions are not distinguished.
-pub const NO_REDUCTION: u64 = u64::MAX;
-/// No root, or roots are not distinguished.
-pub const NO_ROOT: i64 = i64::MIN;
-
-/// The size of a call with unknown bytes.
-pub const UNKNOWN_SIZE: u64 = u64::MAX;
 
 impl CallKey {
     /// Returns the elements and bytes of a key with a datatype and the size [`SizeKey::Count`]. The elements

@@ -236,7 +236,7 @@ impl Tally {
         } = self;
         let nowhere = calls.unplaced_cuts();
         let stretches = calls.each_gap_calls(&nowhere).collect();
-        count_placed_calls(options, ops, (&calls, stretches), (pieces, wide), *jobs);
+        count_placed_calls(options, ops, &calls, stretches, pieces, wide, *jobs);
         PlacementMethods {
             without: calls.count_calls(),
             ..PlacementMethods::default()
@@ -328,7 +328,8 @@ impl Tally {
     /// here, too.
     pub(crate) fn settled_calls(
         &mut self,
-        (timeline, merged): (&StepTimeline, &MergedMembers),
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
         after: Option<u32>,
     ) -> Option<SettledCalls> {
         let Tally {
@@ -353,8 +354,15 @@ impl Tally {
         let stretches = stretches
             .filter(|calls| is_new(calls.gap as usize))
             .collect();
-        let counted = (&mut pieces, &mut others);
-        count_placed_calls(options, ops, (found.streams, stretches), counted, *jobs);
+        count_placed_calls(
+            options,
+            ops,
+            found.streams,
+            stretches,
+            &mut pieces,
+            &mut others,
+            *jobs,
+        );
         // What was counted before calls were asked for; what was counted later is among these, too.
         let since = found.since.filter(|since| after.is_none_or(|a| *since > a));
         if let Some(since) = since {
@@ -404,7 +412,7 @@ impl Tally {
         } = self;
         let count = |calls: &StreamsByProcess, cuts: &ProcessCuts| {
             let stretches = calls.each_gap_calls(cuts).collect();
-            count_placed_calls(options, ops, (calls, stretches), (pieces, wide), *jobs);
+            count_placed_calls(options, ops, calls, stretches, pieces, wide, *jobs);
         };
         (placer, count)
     }
@@ -446,13 +454,14 @@ impl Tally {
         merged: &MergedMembers,
         wanted: impl Fn(usize) -> bool,
     ) -> PlacementMethods {
-        self.end_input((timeline, merged), wanted).1.methods
+        self.end_input(timeline, merged, wanted).1.methods
     }
 
     /// Like [`Tally::place_input`], and returns the placement, and the input's number if its calls are held.
     pub fn end_input(
         &mut self,
-        (timeline, merged): (&StepTimeline, &MergedMembers),
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
         wanted: impl Fn(usize) -> bool,
     ) -> (Placement, TakenInput) {
         let Tally {
@@ -469,9 +478,9 @@ impl Tally {
         let mut count = |calls: &StreamsByProcess, cuts: &[Vec<(u32, u32)>]| {
             let stretches = calls
                 .each_gap_calls(cuts)
-                .filter(|calls| wanted(calls.gap as usize));
-            let calls = (calls, stretches.collect());
-            count_placed_calls(options, ops, calls, (&mut *pieces, &mut *wide), *jobs);
+                .filter(|calls| wanted(calls.gap as usize))
+                .collect();
+            count_placed_calls(options, ops, calls, stretches, pieces, wide, *jobs);
         };
         let (placement, mut taken) = across.end_input(placer, (timeline, merged), &mut count);
         if let Some(calls) = taken.too_many.take() {
@@ -509,8 +518,16 @@ impl Tally {
         let placed = across.place_held(merged, *jobs)?;
         let stretches = placed.streams.each_gap_calls(&placed.cuts);
         let stretches = stretches.filter(|calls| wanted(&placed.timeline, calls.gap as usize));
-        let calls = (&placed.streams, stretches.collect());
-        count_placed_calls(options, ops, calls, (pieces, wide), *jobs);
+        let stretches = stretches.collect();
+        count_placed_calls(
+            options,
+            ops,
+            &placed.streams,
+            stretches,
+            pieces,
+            wide,
+            *jobs,
+        );
         Some(placed)
     }
 }

@@ -1,6 +1,7 @@
 //! Counts in few bytes: there may be one for every few calls, and all stay until the rows are made.
 
 use super::CallVolume;
+use crate::count::limits::UNEVEN_SIZES_BIT;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -53,9 +54,6 @@ pub(super) struct PackedCounts {
     /// all, and after them the smallest and the largest.
     pairs: Vec<[u64; 2]>,
 }
-
-/// Set beside the key of calls that are not all of one size.
-const UNEVEN_SIZES_BIT: u64 = 1 << 63;
 
 impl PackedCounts {
     /// Adds a count; `false` where it is too large for it.

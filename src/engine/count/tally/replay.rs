@@ -1,23 +1,20 @@
 //! Calls that are placed, counted.
 
 use super::{CallKey, ChunkCounts, Options, SortBuffer, TallyPartial};
+use crate::count::limits::CALLS_PER_SHARE;
 use crate::grammar::coll::Coll;
 use crate::log::placement::{CallShape, GapCalls, StreamsByProcess};
 use crate::members::OpInterner;
 use crate::pool;
 
-/// Calls that a thread counts at a time.
-const CALLS_PER_SHARE: usize = 1 << 16;
-
 /// Counts placed calls, gap by gap, on all cores.
 pub(super) fn count_placed_calls(
     options: &Options,
     ops: &mut OpInterner,
-    (calls, mut stretches): (&StreamsByProcess, Vec<GapCalls>),
-    (pieces, wide): (
-        &mut Vec<ChunkCounts<usize>>,
-        &mut SortBuffer<usize, CallKey>,
-    ),
+    calls: &StreamsByProcess,
+    mut stretches: Vec<GapCalls>,
+    pieces: &mut Vec<ChunkCounts<usize>>,
+    wide: &mut SortBuffer<usize, CallKey>,
     jobs: usize,
 ) {
     let numbers: Vec<u32> = calls.ops.op_names().map(|n| ops.intern(n).0).collect();

@@ -4,6 +4,7 @@
 //! again, a block at a time: [`RowTaskQueue`] hands out both.
 
 use super::filter::{CallFilter, FilterWatch};
+use super::limits::{ROW_CHUNK_BYTES, ROWS_PER_BLOCK, THREADS_PER_CHUNK};
 use super::order::{ChunkRun as Calls, WholeLogOrder};
 use super::records::{CallInGap, CallSequences, ChunkRecords, RecordBuffers};
 use super::row_workers::{RowTask, RowTaskQueue};
@@ -24,16 +25,6 @@ use crate::stages::tuning::call_methods::{CallMethods, MethodColumns};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a chunk in the second walk: its calls are held in memory.
-const ROW_CHUNK_BYTES: usize = 2 << 20;
-
-/// Rows that are written at a time: their text is still in a core's own cache when the kernel
-/// copies it. Writing 1 MB at a time took four times as long.
-const ROWS_PER_BLOCK: usize = 1024;
-
-/// Threads that a chunk has work for: one that walks it, or some that make its rows.
-const THREADS_PER_CHUNK: usize = 8;
-
 /// A chunk with numbered calls.
 struct NumberedChunk {
     chunk: InputChunk,
@@ -50,8 +41,14 @@ impl NumberedChunk {
         calls: Range<usize>,
         take: impl FnMut(&Row<'_>, &SpeakerColumns),
     ) {
-        let known = (&self.records, self.chunk.bytes(), &self.speakers[..]);
-        wanted.each_row(known, self.records.placed_calls(calls), take);
+        let calls = self.records.placed_calls(calls);
+        wanted.each_row(
+            &self.records,
+            self.chunk.bytes(),
+            &self.speakers,
+            calls,
+            take,
+        );
     }
 }
 
@@ -78,7 +75,9 @@ impl WantedRows<'_> {
     #[inline]
     pub(super) fn each_row(
         &self,
-        (records, bytes, speakers): (&ChunkRecords, &[u8], &[Arc<SpeakerColumns>]),
+        records: &ChunkRecords,
+        bytes: &[u8],
+        speakers: &[Arc<SpeakerColumns>],
         calls: impl Iterator<Item = CallInGap>,
         mut take: impl FnMut(&Row<'_>, &SpeakerColumns),
     ) {
@@ -206,8 +205,10 @@ impl SecondWalk<'_> {
         let mut log = log::LogState::default();
         // Another input's lines do not divide this one.
         let is_in_lines = survey.is_settled || options.order == CommsRowOrder::Line;
-        let placed = (&*survey.timeline, &survey.placement);
-        let order = || WholeLogOrder::new(placed, options.order.max_row_move());
+        let order = || {
+            let reach = options.order.max_row_move();
+            WholeLogOrder::new(&survey.timeline, &survey.placement, reach)
+        };
         let mut order = (!is_in_lines).then(order);
         let mut numbering = ChunkNumbering {
             merged: &mut self.merged,

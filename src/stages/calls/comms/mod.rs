@@ -30,6 +30,7 @@ use tuning_option::{TuningCounts, TuningOption, WithTuning};
 
 mod call_spool;
 mod filter;
+mod limits;
 mod log_rows;
 mod order;
 pub mod param;
@@ -365,8 +366,8 @@ impl<B: TuningOption> InputStage for FirstWalk<'_, B> {
         report: &mut Report,
     ) {
         let now = std::mem::take(&mut self.now);
-        let log = (log, &mut LiveTimeline::default());
-        let survey = now.end_log(log, merged, &mut self.across, self.read);
+        let growing = &mut LiveTimeline::default();
+        let survey = now.end_log(log, growing, merged, &mut self.across, self.read);
         let served = std::mem::take(&mut self.beside).finish_log(merged, &mut self.tuned);
         report_missing(&input.name(), &survey, self.read, report);
         self.present.add_timeline(&survey.timeline);

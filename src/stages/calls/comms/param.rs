@@ -5,6 +5,7 @@
 //! elements, ranks those of the job. The replay takes a folder with a file `RANK.json` for each rank, and
 //! makes its communicators by the first entries, which are the same in all files.
 
+use super::limits::MAX_WAITING_TRACE_BYTES;
 use super::{Options, RowForm, write_rows};
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
@@ -19,9 +20,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-
-/// Bytes of a rank's text that wait to be written.
-const MAX_WAITING_TRACE_BYTES: usize = 16 << 10;
 
 /// Writes a file for each rank into `folder`, which is made if it is not there.
 ///

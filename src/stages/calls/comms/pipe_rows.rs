@@ -5,9 +5,10 @@
 
 use super::call_spool::CallSpool;
 use super::filter::FilterWatch;
+use super::limits::{GAP_OF_ITS_LINE, PIPE_BATCH_BYTES};
 use super::log_rows::WantedRows;
 use super::order::{CallGap, ChunkCall, KnownPlaces as Knows, LiveRowOrder as InOrder};
-use super::records::{CallInGap, CallSequences, ChunkRecords, GAP_OF_ITS_LINE};
+use super::records::{CallInGap, CallSequences, ChunkRecords};
 use super::text::{RowTextBuffer, SpeakerColumns};
 use super::{CommsRowOrder, Options, report_missing, report_placement};
 use crate::count::caller;
@@ -158,9 +159,9 @@ impl InputStage for LiveTable<'_> {
         report: &mut Report,
     ) {
         let now = std::mem::take(&mut self.now);
-        let log = (log, &mut self.growing);
         let survey = now.end_log(
             log,
+            &mut self.growing,
             merged,
             &mut FilesWithoutSteps::for_inputs(1),
             self.read,
@@ -481,11 +482,11 @@ impl<'w, 'r> RowBatch<'w, 'r> {
         // Cached text is of one chunk: its keys are addresses of names.
         let mut text = RowTextBuffer::new(self.rows.options.form, std::mem::take(&mut self.text));
         let calls = self.calls.drain(..);
-        wanted.each_row((&records, &[], &own), calls, |row, speaker| {
+        wanted.each_row(&records, &[], &own, calls, |row, speaker| {
             text.push_row(row, speaker);
         });
         self.text = text.out;
-        if self.text.len() > 1 << 16 {
+        if self.text.len() > PIPE_BATCH_BYTES {
             self.rows.out.write_rows(&self.text)?;
             self.text.clear();
         }

@@ -1,5 +1,6 @@
 //! A chunk's calls, small, numbered in their sequences, ready to be written as rows.
 
+use super::limits::GAP_OF_ITS_LINE;
 use super::order::OrderedChunk;
 use crate::count::calls::LOG_SOURCE;
 use crate::grammar::values::{Datatype, OpKind, RedOp, has_redop, has_root};
@@ -59,9 +60,6 @@ pub(super) struct CallRecord {
 
 /// A call of the chunk, and the gap that it was made in.
 pub(super) type CallInGap = (usize, u32);
-
-/// Marks a call made in the gap of its line.
-pub(super) const GAP_OF_ITS_LINE: u32 = u32::MAX - 1;
 
 /// Buffers of a chunk's calls, for reuse.
 #[derive(Default)]

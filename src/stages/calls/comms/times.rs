@@ -4,6 +4,7 @@
 //! traces, `coll_sn` in Inspector's records), and a log has them in their order: the n-th call of an
 //! operation in a log has the record of that number. Inspector prints ids without their last digits.
 
+use super::limits::TIMED_BATCH_BYTES;
 use super::{Options, RowForm};
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
@@ -162,7 +163,8 @@ impl<'f> TimingFiller<'f> {
 /// # Errors
 /// As [`super::write_rows`]; the records cannot be read, or name no call.
 pub fn write_timed_rows(
-    (origins, times): (&[InputName], &[InputName]),
+    origins: &[InputName],
+    times: &[InputName],
     read: &Read,
     options: &Options,
     report: &mut Report,
@@ -203,7 +205,7 @@ pub fn write_timed_rows(
     };
     let mut feed = TableFeed::new(|row: &Row<'_>| {
         filling.fill_row(row);
-        if filling.text.len() > 1 << 20 && failed.is_ok() {
+        if filling.text.len() > TIMED_BATCH_BYTES && failed.is_ok() {
             failed = filling.out.write_all(&filling.text);
             filling.text.clear();
         }

@@ -3,15 +3,9 @@
 
 use crate::error::{Error, Result};
 use crate::source::Input;
+use crate::stages::trainer::limits::{COPY_BLOCK_BYTES, LINE_SEARCH_BYTES, MAX_CALL_LINE_BYTES};
 use memchr::{memchr, memrchr};
 use std::io::{BufRead, BufReader, Read, Write};
-
-/// The most bytes of a line that are held; no call is that long.
-pub(super) const MAX_CALL_LINE_BYTES: u64 = 1 << 24;
-/// Bytes copied at a time.
-const COPY_BLOCK_BYTES: u64 = 1 << 20;
-/// Bytes looked through at a time for the end of a line.
-const LINE_SEARCH_BYTES: u64 = 1 << 12;
 
 /// A line that is passed on although it is outside of the wanted stretches, or left out although it
 /// is inside: from where to where, and which of both.

@@ -15,6 +15,7 @@ use crate::output::render::Grid;
 use crate::report::Report;
 use crate::source::{Input, InputName, PipeCopy};
 use crate::stages::survey::{GapCallSum, LogSurvey, SurveyBuilder};
+use crate::stages::trainer::limits::MAX_CALL_LINE_BYTES;
 use crate::stages::{self, InputStage};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -99,8 +100,15 @@ impl InputStage for StepsReader<'_, '_> {
         let settled = match &mut self.to {
             StepsOutput::Lines(_) => self.pass_settled_lines(log, part.merged),
             StepsOutput::Rows(Some(early)) => {
-                let now = (&mut self.now, &mut self.growing, &mut self.sums);
-                let rows = settled_rows(now, (log, part.merged), &mut self.given, self.options);
+                let rows = settled_rows(
+                    log,
+                    part.merged,
+                    &mut self.now,
+                    &mut self.growing,
+                    &mut self.sums,
+                    &mut self.given,
+                    self.options,
+                );
                 let written = match rows.is_empty() {
                     true => Ok(()),
                     false => early.send_rows(build_grid(rows)),
@@ -125,7 +133,7 @@ impl InputStage for StepsReader<'_, '_> {
     ) {
         let now = mem::take(&mut self.now);
         let growing = &mut self.growing;
-        let survey = now.end_log((log, growing), merged, &mut self.across, self.options);
+        let survey = now.end_log(log, growing, merged, &mut self.across, self.options);
         self.is_otherwise |= growing.is_contradicted();
         let (name, timeline) = (input.name(), Arc::clone(&survey.timeline));
         self.methods.add_counts(survey.placement.methods);
@@ -241,7 +249,7 @@ pub fn write_step_lines(
         } = &log.survey;
         // Another input's lines do not divide this one.
         let gaps = (first..log.timeline.gaps.len()).filter(|_| !is_settled);
-        let all = WantedLines::of_gaps(own, (timeline, moved), gaps, options);
+        let all = WantedLines::of_gaps(own, timeline, moved, gaps, options);
         if !passed.matches_wanted(&all) {
             report.warn_rows_changed();
         }
@@ -281,7 +289,7 @@ impl StepsReader<'_, '_> {
         }
         // The stretch before may end within the line.
         let gaps = first.saturating_sub(1)..=last;
-        let all = WantedLines::of_gaps(log, (timeline, &moved), gaps, self.options);
+        let all = WantedLines::of_gaps(log, timeline, &moved, gaps, self.options);
         let StepsOutput::Lines(out) = &mut self.to else {
             return Ok(first);
         };
@@ -290,7 +298,7 @@ impl StepsReader<'_, '_> {
         out.flush().map_err(Error::Output)?;
         self.passed.add_passed(&part, until);
         // A line that begins before may end after.
-        copied.release_until(until.saturating_sub(line_copy::MAX_CALL_LINE_BYTES));
+        copied.release_until(until.saturating_sub(MAX_CALL_LINE_BYTES));
         Ok(log
             .marks
             .as_slice()

@@ -87,7 +87,8 @@ impl WantedLines {
     /// The lines of `gaps` of a log.
     pub(super) fn of_gaps(
         log: &LogState,
-        (timeline, moved): (&StepTimeline, &[MovedCall]),
+        timeline: &StepTimeline,
+        moved: &[MovedCall],
         gaps: impl Iterator<Item = usize>,
         options: &Options,
     ) -> WantedLines {

@@ -416,7 +416,8 @@ impl SurveyBuilder {
     /// Ends the log. Through `across`, it and the other inputs place each other's calls.
     pub(in crate::stages) fn end_log(
         self,
-        (log, growing): (LogState, &mut LiveTimeline),
+        log: LogState,
+        growing: &mut LiveTimeline,
         merged: &MergedMembers,
         across: &mut FilesWithoutSteps,
         options: &Options,

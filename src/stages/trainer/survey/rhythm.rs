@@ -13,13 +13,8 @@ use super::skew::RankCollectives;
 use crate::log::placement::{PrintingRankRule, printing_rank_rule};
 use crate::log::timeline::{GapKind, StepTimeline, TrainStep};
 use crate::members::comm_id::CommId;
+use crate::stages::trainer::limits::{MAX_ODD_STEPS, MIN_STEPS_COMPARED};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Steps that a comparison needs.
-pub(crate) const MIN_STEPS_COMPARED: usize = 8;
-
-/// Most steps that are unlike the others; more are no exception.
-pub(crate) const MAX_ODD_STEPS: usize = 10;
 
 /// A step in which a communicator's ranks made another number of collectives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,18 +181,12 @@ impl RhythmContext<'_> {
         let few = odd.len() <= MAX_ODD_STEPS.min(self.inner.len() / 10);
         (few && odd
             .iter()
-            .all(|&odd| self.is_alone(odd, usual, &made, gaps)))
+            .all(|&(at, n)| self.is_alone(at, n, usual, &made, gaps)))
         .then_some(RankRhythm { usual, odd })
     }
 
     /// True if neither the steps beside it nor the gaps between them make up for the difference.
-    fn is_alone(
-        &self,
-        (at, n): (usize, u64),
-        usual: u64,
-        made: &[u64],
-        gaps: &[(u32, u32)],
-    ) -> bool {
+    fn is_alone(&self, at: usize, n: u64, usual: u64, made: &[u64], gaps: &[(u32, u32)]) -> bool {
         let (Some(from), Some(to)) = (self.ends[at - 2], self.ends[at + 1]) else {
             return false;
         };

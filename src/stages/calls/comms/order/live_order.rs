@@ -2,10 +2,8 @@
 
 use super::early_lines::EarlyLineCalls;
 use crate::error::Result;
+use crate::stages::calls::comms::limits::FOUND_AT_ITS_LINE;
 use std::collections::VecDeque;
-
-/// The gap of a call that waited and was then found to be of its line's.
-const FOUND_AT_ITS_LINE: u32 = u32::MAX;
 
 /// Where a call was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

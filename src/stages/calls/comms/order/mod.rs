@@ -21,13 +21,11 @@ mod whole_order;
 #[cfg(test)]
 mod tests;
 
+use super::limits::MAX_ROW_MOVE_CALLS;
 pub(super) use live_order::{
     CallGap, ChunkCall, ChunkQueue, KnownPlaces, LiveRowOrder, OrderedChunk,
 };
 pub(super) use whole_order::{ChunkRun, WholeLogOrder};
-
-/// A row moves by fewer calls: about two steps of 1,024 ranks.
-const MAX_ROW_MOVE_CALLS: u64 = 1 << 18;
 
 /// Which row comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

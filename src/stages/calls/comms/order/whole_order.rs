@@ -35,7 +35,8 @@ pub(in crate::stages::calls::comms) struct WholeLogOrder<'t, T> {
 impl<'t, T> WholeLogOrder<'t, T> {
     /// Orders a log with placed calls; a row moves by at most `reach` calls.
     pub(in crate::stages::calls::comms) fn new(
-        (timeline, placement): (&'t StepTimeline, &Placement),
+        timeline: &'t StepTimeline,
+        placement: &Placement,
         reach: u64,
     ) -> WholeLogOrder<'t, T> {
         let mut left = vec![0; timeline.gaps.len()];
