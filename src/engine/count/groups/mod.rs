@@ -174,6 +174,48 @@ fn rank_values(items: &[Vec<GroupValue>]) -> (Vec<u32>, Vec<Vec<GroupValue>>) {
     (items.iter().map(rank).collect(), values)
 }
 
+/// Builds the column of `by`, with the values that its numbers represent.
+fn build_column(calls: &CountedCalls, by: GroupBy) -> (GroupColumn, Vec<Vec<GroupValue>>) {
+    let nobody = [Caller::default()];
+    let who = if calls.who.is_empty() {
+        &nobody[..]
+    } else {
+        &calls.who[..]
+    };
+    let members = |fields: fn(&Caller) -> Vec<GroupValue>| {
+        let items: Vec<_> = who.iter().map(fields).collect();
+        let (ranks, values) = rank_values(&items);
+        (GroupColumn::Who(ranks), values)
+    };
+    match by {
+        GroupBy::Step => (GroupColumn::Step, Vec::new()),
+        GroupBy::Comm => members(|w| {
+            vec![
+                host_value(w),
+                GroupValue::from_number(w.pid),
+                GroupValue::from_pointer(w.comm),
+            ]
+        }),
+        GroupBy::CommId => members(|w| vec![GroupValue::from_comm_id(w.comm_id)]),
+        GroupBy::Rank => members(|w| vec![GroupValue::from_number(w.rank.map(u64::from))]),
+        GroupBy::Host => members(|w| vec![host_value(w)]),
+        GroupBy::Algo => members(|w| vec![GroupValue::from_text(&w.recorded.algo)]),
+        GroupBy::Proto => members(|w| vec![GroupValue::from_text(&w.recorded.proto)]),
+        GroupBy::Datatype => {
+            let codes: BTreeSet<u64> = calls.cells.keys().iter().map(|key| key.datatype).collect();
+            let fields: Vec<_> = codes
+                .iter()
+                .map(|&c| vec![GroupValue::from_datatype(c)])
+                .collect();
+            let (ranks, values) = rank_values(&fields);
+            (
+                GroupColumn::Datatype(codes.into_iter().zip(ranks).collect()),
+                values,
+            )
+        }
+    }
+}
+
 impl<'c> GroupedCalls<'c> {
     /// Orders `calls` by the columns `by`, then by operation, then by `within`.
     pub fn new(
@@ -181,51 +223,10 @@ impl<'c> GroupedCalls<'c> {
         by: &[GroupBy],
         within: fn(&CallKey) -> (u64, u64, u64),
     ) -> GroupedCalls<'c> {
-        let nobody = [Caller::default()];
-        let who = if calls.who.is_empty() {
-            &nobody[..]
-        } else {
-            &calls.who[..]
-        };
-        let column = |by: &GroupBy| {
-            let members = |fields: fn(&Caller) -> Vec<GroupValue>| {
-                let items: Vec<_> = who.iter().map(fields).collect();
-                let (ranks, values) = rank_values(&items);
-                (GroupColumn::Who(ranks), values)
-            };
-            match by {
-                GroupBy::Step => (GroupColumn::Step, Vec::new()),
-                GroupBy::Comm => members(|w| {
-                    vec![
-                        host_value(w),
-                        GroupValue::from_number(w.pid),
-                        GroupValue::from_pointer(w.comm),
-                    ]
-                }),
-                GroupBy::CommId => members(|w| vec![GroupValue::from_comm_id(w.comm_id)]),
-                GroupBy::Rank => members(|w| vec![GroupValue::from_number(w.rank.map(u64::from))]),
-                GroupBy::Host => members(|w| vec![host_value(w)]),
-                GroupBy::Algo => members(|w| vec![GroupValue::from_text(&w.recorded.algo)]),
-                GroupBy::Proto => members(|w| vec![GroupValue::from_text(&w.recorded.proto)]),
-                GroupBy::Datatype => {
-                    let codes: BTreeSet<u64> =
-                        calls.cells.keys().iter().map(|key| key.datatype).collect();
-                    let fields: Vec<_> = codes
-                        .iter()
-                        .map(|&c| vec![GroupValue::from_datatype(c)])
-                        .collect();
-                    let (ranks, values) = rank_values(&fields);
-                    (
-                        GroupColumn::Datatype(codes.into_iter().zip(ranks).collect()),
-                        values,
-                    )
-                }
-            }
-        };
         let names = (0..calls.ops.len())
             .map(|op| vec![GroupValue::Text(calls.ops.name_of_op(op).to_vec())]);
         let ops = rank_values(&names.collect::<Vec<_>>()).0;
-        let columns: Vec<_> = by.iter().map(column).collect();
+        let columns: Vec<_> = by.iter().map(|&by| build_column(calls, by)).collect();
         let keys = calls.cells.keys();
         let mut order: Vec<u32> = (0..keys.len() as u32).collect();
         let within = |at: u32| {

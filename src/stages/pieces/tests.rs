@@ -1,182 +1,27 @@
-//! A made log walked in pieces of any size, each as if another machine had walked it: what comes
-//! out must not depend on them.
+//! Runs over pieces and machines give the tables of one run.
 
+use super::{files, made, read, read_after};
 use crate::count::calls::{self, CountedCalls, RowCounter};
 use crate::count::groups::GroupBy;
 use crate::count::row_counts::RowCounts;
 use crate::count::tally::{self, Tally};
 use crate::formats::lines::RowVisitor as _;
-use crate::grammar::trainer::Recogniser;
 use crate::grammar::values::Datatype;
 use crate::log::timeline::{self, StepTimeline};
-use crate::log::walk::{self, ChunkResult, LogVisitor};
-use crate::log::{LogState, MergedChunk};
-use crate::members::{MergedMembers, MergedNumbers};
+use crate::members::MergedMembers;
 use crate::output::render::Sheet;
 use crate::output::table::{Row, Timing};
 use crate::report::Report;
-use crate::source::{CutPlace, InputName};
+use crate::source::InputName;
 use crate::stages::communicators::{self, CommunicatorTotals};
-use crate::stages::{InputStage, agg, hist, net, ops, tuning};
-use crate::synth::{self, StreamSink};
+use crate::stages::{agg, hist, net, ops, tuning};
 use crate::testing::{self, Nobody, sent};
 use proptest::prelude::*;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// The log of a job with all kinds of lines.
-pub(super) fn made(nccl: &str) -> Vec<u8> {
-    log(options(nccl))
-}
-
-fn options(nccl: &str) -> synth::Options {
-    synth::Options {
-        ranks: 8,
-        nodes: 2,
-        tp: 2,
-        pp: 2,
-        layers: 2,
-        steps: 2,
-        nccl: nccl.parse().unwrap(),
-        net: Some(synth::options::SynthNet::Ib),
-        nvls: true,
-        tuning: true,
-        ..synth::Options::default()
-    }
-}
-
-/// A log of which every call has a time stamp, and some lines are torn.
-pub(crate) fn stamped() -> Vec<u8> {
-    log(synth::Options {
-        timestamps: synth::options::Timestamps::Iso,
-        damage: vec![(synth::options::Damage::Torn, 0.02)],
-        tuning: false,
-        ..options("2.29")
-    })
-}
-
-fn log(options: synth::Options) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    synth::generate(&options, &mut StreamSink::new(&mut bytes)).unwrap();
-    bytes
-}
-
-/// Fewer pieces are sent: it takes longer than to walk them.
-const SENT: usize = 8;
-
-/// Walks `log` in pieces of about `size` bytes, cut at line ends. A few are read again from what
-/// was written of them.
-pub(crate) fn walk<V: LogVisitor + Serialize + DeserializeOwned>(
-    log: &[u8],
-    size: usize,
-    new: impl Fn() -> V,
-    take: impl FnMut(MergedChunk<'_, V>),
-) -> MergedMembers {
-    read(log, size, new, take).1
-}
-
-/// The same, with what is known of the log.
-fn read<V: LogVisitor + Serialize + DeserializeOwned>(
-    log: &[u8],
-    size: usize,
-    new: impl Fn() -> V,
-    take: impl FnMut(MergedChunk<'_, V>),
-) -> (LogState, MergedMembers) {
-    let mut merged = MergedMembers::default();
-    (read_after(&mut merged, log, size, new, take), merged)
-}
-
-/// The same of a log that is read after others.
-pub(crate) fn read_after<V: LogVisitor + Serialize + DeserializeOwned>(
-    merged: &mut MergedMembers,
-    log: &[u8],
-    size: usize,
-    new: impl Fn() -> V,
-    mut take: impl FnMut(MergedChunk<'_, V>),
-) -> LogState {
-    let mut whole = LogState::default();
-    let mut to = MergedNumbers::default();
-    let mut from = 0;
-    while from < log.len() {
-        let near = (from + size).min(log.len());
-        let end = log[near..].iter().position(|&b| b == b'\n');
-        let end = end.map_or(log.len(), |at| near + at + 1);
-        let piece = &log[from..end];
-        let place = walk::ChunkPlace {
-            offset: from as u64,
-            is_quiet: walk::classify_cut(&log[..from], true) == CutPlace::Quiet,
-        };
-        let scanned: ChunkResult<V> =
-            walk::walk_bytes(piece, place, &Recogniser::all(), false, new());
-        let scanned = match size < log.len() && log.len() / size < SENT {
-            true => sent(&scanned),
-            false => scanned,
-        };
-        take(whole.add_chunk(scanned, merged, &mut to));
-        from = end;
-    }
-    whole.end_log();
-    whole
-}
-
-/// Reads `files` into a stage, each cut into so many pieces whose parts are sent, as if other machines
-/// had walked them; `end` gets each that is read to its end.
-pub(crate) fn read_apart<S: InputStage<Visit: Serialize + DeserializeOwned>>(
-    stage: &mut S,
-    files: &[Vec<u8>],
-    pieces: usize,
-    new: impl Fn() -> S::Visit,
-    mut end: impl FnMut(&mut S, usize, LogState, &MergedMembers),
-) -> MergedMembers {
-    let mut merged = MergedMembers::default();
-    for (at, file) in files.iter().enumerate() {
-        merged.begin_next_input();
-        stage.begin_input(at.to_string());
-        let size = file.len().div_ceil(pieces).max(1);
-        let log = read_after(&mut merged, file, size, &new, |part| stage.add_chunk(part));
-        end(stage, at, log, &merged);
-    }
-    merged
-}
-
-/// The files of jobs: one without a fault, and some with one.
-pub(crate) static JOBS: LazyLock<Vec<Vec<Vec<u8>>>> = LazyLock::new(|| {
-    let of = |fault: Option<&str>| {
-        files(&log(synth::Options {
-            fault: fault.map(|fault| fault.parse().unwrap()),
-            ..options("2.30")
-        }))
-    };
-    let faults = [Some("count"), Some("stall,watchdog=on"), Some("recv")];
-    std::iter::once(None).chain(faults).map(of).collect()
-});
-
-/// The log as each process writes its own file; the first one's has all lines without a header.
-fn files(log: &[u8]) -> Vec<Vec<u8>> {
-    let speaker = |line: &[u8]| {
-        memchr::memmem::find(line, b" NCCL ")?;
-        let pid = line.iter().position(|&b| b == b':')? + 1;
-        let end = line[pid..].iter().position(|&b| b == b':')?;
-        Some(line[..pid + end].to_vec())
-    };
-    let lines = || log.split_inclusive(|&b| b == b'\n');
-    let mut files: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-    for name in lines().filter_map(speaker) {
-        if !files.iter().any(|file| file.0 == name) {
-            files.push((name, Vec::new()));
-        }
-    }
-    for line in lines() {
-        let name = speaker(line);
-        let own = files.iter().position(|file| name.as_ref() == Some(&file.0));
-        files[own.unwrap_or(0)].1.extend_from_slice(line);
-    }
-    files.into_iter().map(|file| file.1).collect()
-}
-
-/// Everything that a run keeps beside rows: who was met, and what stages gather.
+/// All that a run keeps beside rows: members, and the state of stages.
 #[derive(Serialize, serde::Deserialize)]
 struct State {
     merged: MergedMembers,
@@ -190,10 +35,9 @@ struct State {
 type Rows = BTreeMap<(Option<u64>, (Box<[u8]>, Option<u64>), u64, Vec<u8>, u64), u64>;
 
 impl State {
-    /// The state after `files`, of so many in all; their calls go to `rows` as far as their steps
-    /// are known. They are read in pieces of so many bytes, after each of which the state is sent on
-    /// or not.
-    fn of(files: &[Vec<u8>], all: usize, (size, often): (usize, bool), rows: &mut Rows) -> State {
+    /// Reads `files`, some of `all`, in pieces of `size` bytes; with `often` the state is sent after each piece.
+    /// Calls of known steps go to `rows`.
+    fn of(files: &[Vec<u8>], all: usize, size: usize, often: bool, rows: &mut Rows) -> State {
         let tally = tally::Options {
             sizing: tally::SizeKey::Count,
             basis: crate::grammar::values::ByteBasis::Api,
@@ -278,8 +122,7 @@ impl State {
         self.tuning.merge(other.tuning, &to, &self.merged);
     }
 
-    /// All inputs are read: the tables of nccl-communicators, nccl-net and
-    /// nccl-tuning.
+    /// Returns the tables of nccl-communicators, nccl-net and nccl-tuning after the last input.
     fn end(mut self, rows: &mut Rows) -> [String; 5] {
         if let Some((timeline, _)) = self.tally.count_held(&self.merged, |_, _| true) {
             self.rows(&timeline, rows);
@@ -300,13 +143,13 @@ impl State {
     }
 }
 
-/// The rows and tables of a run over `files`, so many of which are read on each machine.
-fn machines(files: &[Vec<u8>], sizes: &[usize], piece: (usize, bool)) -> (Rows, [String; 5]) {
+/// Returns the rows and tables of a run over `files`; each machine reads one of `counts` of them.
+fn machines(files: &[Vec<u8>], counts: &[usize], size: usize, often: bool) -> (Rows, [String; 5]) {
     let (mut rows, mut rest) = (Rows::new(), files);
-    let states = sizes.iter().map(|&size| {
-        let (own, others) = rest.split_at(size);
+    let states = counts.iter().map(|&count| {
+        let (own, others) = rest.split_at(count);
         rest = others;
-        sent(&State::of(own, files.len(), piece, &mut rows))
+        sent(&State::of(own, files.len(), size, often, &mut rows))
     });
     // Later ones come to the first as they are read.
     let all = states.reduce(|mut all, state| {
@@ -323,7 +166,7 @@ type Made = (Vec<Vec<u8>>, (Rows, [String; 5]));
 static MADE: LazyLock<Vec<Made>> = LazyLock::new(|| {
     let of = |nccl: &str| {
         let files = files(&made(nccl));
-        let whole = machines(&files, &[files.len()], (usize::MAX, false));
+        let whole = machines(&files, &[files.len()], usize::MAX, false);
         let first = &whole.0.keys().next().unwrap().1;
         let stepped = whole.0.keys().filter(|key| key.0.is_some());
         let others = stepped.filter(|key| key.1 != *first);
@@ -341,13 +184,13 @@ proptest! {
     fn files_read_on_several_machines_are_one_run(
         job in 0..3_usize,
         mut cuts in proptest::collection::vec(0..=8_usize, 0..5),
-        piece in (2000..60_000_usize, any::<bool>()),
+        (size, often) in (2000..60_000_usize, any::<bool>()),
     ) {
         cuts.extend([0, 8]);
         cuts.sort_unstable();
-        let sizes: Vec<usize> = cuts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let counts: Vec<usize> = cuts.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let (files, whole) = &MADE[job];
-        prop_assert_eq!(&machines(files, &sizes, piece), whole);
+        prop_assert_eq!(&machines(files, &counts, size, often), whole);
     }
 }
 
