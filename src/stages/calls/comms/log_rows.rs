@@ -22,6 +22,7 @@ use crate::output::table::{Row, Timing};
 use crate::pool;
 use crate::source::InputChunk;
 use crate::stages::tuning::call_methods::{CallMethods, MethodColumns};
+use std::io::Write;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -123,6 +124,25 @@ fn split_into_blocks(runs: Vec<Calls<NumberedChunk>>) -> Vec<RowBlock> {
     blocks
 }
 
+/// Adds a chunk to `order`, and returns the runs that are then in order; without one the whole chunk.
+fn take_ready_runs(
+    part: Arc<NumberedChunk>,
+    order: Option<&mut WholeLogOrder<'_, NumberedChunk>>,
+) -> Vec<Calls<NumberedChunk>> {
+    let Some(order) = order else {
+        let all = 0..part.records.len();
+        return vec![(part, all)];
+    };
+    let records = &part.records;
+    order.add_chunk(
+        &part,
+        |call| records.gap_of_call(call),
+        &records.line_gaps(),
+    );
+    drop(part);
+    order.take_ready_runs()
+}
+
 /// What the cores do: they walk chunks, and make rows.
 struct RowMaker<'r> {
     wanted: &'r WantedRows<'r>,
@@ -137,7 +157,16 @@ fn lock_list<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl RowMaker<'_> {
+impl<'r> RowMaker<'r> {
+    fn new(wanted: &'r WantedRows<'r>, form: RowForm) -> RowMaker<'r> {
+        RowMaker {
+            wanted,
+            form,
+            spare: Mutex::default(),
+            memories: Mutex::default(),
+        }
+    }
+
     fn run_task(&self, task: RowTask<Result<InputChunk>, RowBlock>) -> TaskResult {
         match task {
             RowTask::Walk(chunk) => TaskResult::Walked(Box::new(chunk.and_then(|chunk| {
@@ -146,20 +175,29 @@ impl RowMaker<'_> {
                 let scanned = log::walk_one_chunk(&chunk, &self.wanted.read.log, records)?;
                 Ok((chunk, scanned))
             }))),
-            RowTask::Make(block) => {
-                let spare = lock_list(&self.spare).pop().unwrap_or_default();
-                let mut text = RowTextBuffer::new(self.form, spare);
-                for (part, calls) in block {
-                    part.for_each_row(self.wanted, calls, |row, speaker| {
-                        text.push_row(row, speaker);
-                    });
-                    if let Some(part) = Arc::into_inner(part) {
-                        lock_list(&self.memories).push(part.records.into_memory());
-                    }
-                }
-                TaskResult::Made(text.out)
+            RowTask::Make(block) => TaskResult::Made(self.make_text(block)),
+        }
+    }
+
+    fn make_text(&self, block: RowBlock) -> Vec<u8> {
+        let spare = lock_list(&self.spare).pop().unwrap_or_default();
+        let mut text = RowTextBuffer::new(self.form, spare);
+        for (part, calls) in block {
+            part.for_each_row(self.wanted, calls, |row, speaker| {
+                text.push_row(row, speaker);
+            });
+            if let Some(part) = Arc::into_inner(part) {
+                lock_list(&self.memories).push(part.records.into_memory());
             }
         }
+        text.out
+    }
+
+    fn write_text(&self, mut text: Vec<u8>, out: &mut (dyn Write + Send)) -> Result<()> {
+        let written = out.write_all(&text).map_err(Error::Output);
+        text.clear();
+        lock_list(&self.spare).push(text);
+        written
     }
 }
 
@@ -190,12 +228,7 @@ impl SecondWalk<'_> {
             timeline: &survey.timeline,
             timings: &timings,
         };
-        let maker = RowMaker {
-            wanted: &wanted,
-            form: options.form,
-            spare: Mutex::default(),
-            memories: Mutex::default(),
-        };
+        let maker = RowMaker::new(&wanted, options.form);
         let chunks = input.open_chunks(ROW_CHUNK_BYTES, walk::classify_cut)?;
         let all = read.log.jobs;
         let jobs = chunks
@@ -205,11 +238,9 @@ impl SecondWalk<'_> {
         let mut log = log::LogState::default();
         // Another input's lines do not divide this one.
         let is_in_lines = survey.is_settled || options.order == CommsRowOrder::Line;
-        let order = || {
-            let reach = options.order.max_row_move();
-            WholeLogOrder::new(&survey.timeline, &survey.placement, reach)
-        };
-        let mut order = (!is_in_lines).then(order);
+        let reach = options.order.max_row_move();
+        let mut order =
+            (!is_in_lines).then(|| WholeLogOrder::new(&survey.timeline, &survey.placement, reach));
         let mut numbering = ChunkNumbering {
             merged: &mut self.merged,
             surveyed: &self.surveyed,
@@ -227,32 +258,19 @@ impl SecondWalk<'_> {
                 let result = match (done, &mut *sink) {
                     (TaskResult::Walked(walked), sink) => walked.and_then(|(chunk, scanned)| {
                         let part = Arc::new(numbering.number_calls(&mut log, chunk, scanned));
-                        let all = 0..part.records.len();
-                        let runs = match (sink, &mut order) {
-                            (CommsRowSink::Counted(counting), _) => {
+                        let runs = match sink {
+                            CommsRowSink::Counted(counting) => {
+                                let all = 0..part.records.len();
                                 part.for_each_row(&wanted, all, |row, _| counting.count_row(row));
                                 Vec::new()
                             }
-                            (CommsRowSink::Text(_), Some(order)) => {
-                                let records = &part.records;
-                                order.add_chunk(
-                                    &part,
-                                    |call| records.gap_of_call(call),
-                                    &records.line_gaps(),
-                                );
-                                drop(part);
-                                order.take_ready_runs()
-                            }
-                            (CommsRowSink::Text(_), None) => vec![(part, all)],
+                            CommsRowSink::Text(_) => take_ready_runs(part, order.as_mut()),
                         };
                         work.add_blocks(split_into_blocks(runs).into_iter());
                         Ok(())
                     }),
-                    (TaskResult::Made(mut text), CommsRowSink::Text(out)) => {
-                        let written = out.write_all(&text).map_err(Error::Output);
-                        text.clear();
-                        lock_list(&maker.spare).push(text);
-                        written
+                    (TaskResult::Made(text), CommsRowSink::Text(out)) => {
+                        maker.write_text(text, *out)
                     }
                     (TaskResult::Made(_), CommsRowSink::Counted(_)) => Ok(()),
                 };
@@ -262,14 +280,9 @@ impl SecondWalk<'_> {
                 result
             },
         )?;
-        let rest = order
-            .map(WholeLogOrder::take_remaining_runs)
-            .unwrap_or_default();
-        for block in split_into_blocks(rest) {
-            if let (TaskResult::Made(text), CommsRowSink::Text(out)) =
-                (maker.run_task(RowTask::Make(block)), &mut *sink)
-            {
-                out.write_all(&text).map_err(Error::Output)?;
+        if let (Some(order), CommsRowSink::Text(out)) = (order, sink) {
+            for block in split_into_blocks(order.take_remaining_runs()) {
+                maker.write_text(maker.make_text(block), *out)?;
             }
         }
         Ok(())
