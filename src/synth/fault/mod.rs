@@ -1,7 +1,7 @@
 //! One thing wrong with the job, and its effects on the log.
 //!
 //! The healthy job is the only source: a fault is an edit of it. A wrong call is an edit of one
-//! rank's program in one step (`plan`); whether the job then hangs is found out by letting the
+//! rank's program in one step (`plan`, `search`); whether the job then hangs is found out by letting the
 //! ranks' calls meet (`pending_works`), and `watchdog` writes PyTorch's lines about a hang. A
 //! fact of a host is an edit of its lines before the first call (`host`).
 //!
@@ -14,6 +14,7 @@ mod live;
 mod pending_works;
 mod plan;
 mod row;
+mod search;
 mod watchdog;
 
 use crate::error::{Error, Result};

@@ -4,7 +4,7 @@
 //! theirs and they are the same; a Send once its peer runs the Recv.
 
 use crate::fault::call_counter::IssuedCall;
-use crate::fault::plan::LL_LINE_BYTES;
+use crate::fault::search::LL_LINE_BYTES;
 use crate::job::SynthJob;
 use crate::job::call::CallOp;
 use rustc_hash::FxHashMap;
