@@ -3,15 +3,12 @@
 
 use crate::log::MergedChunk;
 use crate::log::placement::{
-    CallPlacer, CallRecorder, FilesWithoutSteps, PlacedCalls, Placement, PlacementMethods,
-    StreamsByProcess, TakenInput,
+    CallPlacer, FilesWithoutSteps, PlacedCalls, Placement, PlacementMethods, StreamsByProcess,
+    TakenInput,
 };
 use crate::log::timeline::{self, Checkpoint, StepTimeline};
-use crate::log::walk::{LogCall, LogVisitor, RepairedCall};
 use crate::members::{MergedMembers, MergedNumbers, OpInterner};
 pub use chunk_counts::ChunkCounts;
-use counts::KeyCounter;
-use packed::PackedCounts;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -19,6 +16,7 @@ pub(crate) mod chunk_counts;
 pub(crate) mod counts;
 pub(crate) mod key;
 pub(crate) mod packed;
+mod partial;
 mod replay;
 pub(crate) mod sort_buffer;
 
@@ -26,6 +24,7 @@ pub use key::{
     BYTE_DATATYPE, CallKey, NO_REDUCTION, NO_ROOT, Options, SizeKey, TallyCall, UNKNOWN_SIZE,
     UNNAMED_DATATYPE, round_to_three_digits,
 };
+pub use partial::TallyPartial;
 use replay::count_placed_calls;
 pub use sort_buffer::SortBuffer;
 
@@ -74,93 +73,6 @@ impl CallVolume {
         self.max = self.max.max(other.max);
         self.calls = self.calls.saturating_add(other.calls);
         self.bytes = self.bytes.saturating_add(other.bytes);
-    }
-}
-
-/// What one chunk adds.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct TallyPartial {
-    options: Options,
-    ops: OpInterner,
-    counts: KeyCounter,
-    /// Keys have no more than a member, an operation and a size.
-    short: bool,
-    /// With steps: the calls themselves, to be counted once they are placed.
-    calls: CallRecorder,
-    /// Number of the gap in the chunk.
-    gap: u32,
-    /// The finished gaps' counts, one gap's after the other's.
-    cells: PackedCounts,
-    /// Those gaps that had some, and where their counts end.
-    ends: Vec<(u32, usize)>,
-    /// Counts that need more than 64 bits, by gap.
-    wide: Vec<(u32, u32, CallVolume)>,
-}
-
-impl TallyPartial {
-    /// Nothing counted yet.
-    pub fn new(options: &Options) -> Self {
-        TallyPartial {
-            options: options.clone(),
-            ops: OpInterner::default(),
-            counts: KeyCounter::new(),
-            short: !options.exact && !options.datatypes && options.sizing != SizeKey::Count,
-            calls: CallRecorder::default(),
-            gap: 0,
-            cells: PackedCounts::default(),
-            ends: Vec::new(),
-            wide: Vec::new(),
-        }
-    }
-
-    /// Ends the gap in hand.
-    fn close_gap(&mut self) {
-        let (gap, wide) = (self.gap, &mut self.wide);
-        self.counts
-            .end_stretch(&mut self.cells, |key, value| wide.push((gap, key, value)));
-        if self.ends.last().map_or(0, |end| end.1) < self.cells.end_offset() {
-            self.ends.push((gap, self.cells.end_offset()));
-        }
-    }
-}
-
-impl LogVisitor for TallyPartial {
-    #[inline(always)]
-    fn call(&mut self, call: &LogCall<'_>) {
-        if self.options.steps {
-            return self.calls.call(call);
-        }
-        let (op, kind) = self.ops.intern(call.coll.op);
-        let (key, bytes) = self
-            .options
-            .key_of_logged(op, kind, call.member, &call.coll);
-        self.counts.add_calls(key, 1, bytes, self.short);
-    }
-
-    fn mark(&mut self) {
-        if self.options.steps {
-            self.calls.mark();
-        }
-    }
-
-    fn slot(&mut self) {
-        if self.options.steps {
-            self.calls.slot();
-        }
-    }
-
-    fn unify_processes(&mut self, first: &[u32]) {
-        if self.options.steps {
-            self.calls.unify_processes(first);
-        }
-    }
-
-    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
-        if self.options.steps {
-            return self.calls.insert_torn_calls(calls);
-        }
-        // Where a call comes in does not matter.
-        calls.iter().for_each(|torn| self.call(&torn.call));
     }
 }
 
