@@ -303,14 +303,9 @@ mod tests {
             inputs in 1..3_usize,
         ) {
             let options = Options {
-                sizing: SizeKey::Count,
-                basis: ByteBasis::Api,
                 members: true,
-                datatypes: false,
                 steps: true,
-                exact: false,
-                durations: false,
-                served: false,
+                ..Options::by_size(SizeKey::Count, ByteBasis::Api)
             };
             // Two gaps are one step's, each third is between steps; two members are one.
             let step_of = |gap: usize| (gap % 3 != 2).then_some(StepKey {

@@ -47,16 +47,11 @@ pub fn log2_edges() -> Vec<u128> {
 impl Options {
     /// Returns the tally's options: members always, since GPUs are counted.
     pub fn tally(&self) -> tally::Options {
-        tally::Options {
-            sizing: SizeKey::Bucket(self.edges.clone()),
-            basis: self.basis,
-            members: true,
-            datatypes: self.by.contains(&GroupBy::Datatype),
-            steps: self.window || self.by.contains(&GroupBy::Step),
-            exact: false,
-            durations: self.time,
-            served: self.by.iter().any(|b| b.needs_served()),
-        }
+        let sizing = SizeKey::Bucket(self.edges.clone());
+        let mut tally = tally::Options::by_size(sizing, self.basis);
+        (tally.members, tally.durations) = (true, self.time);
+        GroupBy::add_needs(&self.by, self.window, &mut tally);
+        tally
     }
 }
 

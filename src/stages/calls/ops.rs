@@ -25,19 +25,14 @@ pub struct Options {
 impl Options {
     /// Returns the tally's options.
     pub fn tally(&self) -> tally::Options {
-        tally::Options {
-            sizing: match self.time {
-                true => SizeKey::Bucket(Vec::new()),
-                false => SizeKey::Digits,
-            },
-            basis: self.basis,
-            members: self.by.iter().any(|b| b.needs_members()),
-            datatypes: self.by.contains(&GroupBy::Datatype),
-            steps: self.window || self.by.contains(&GroupBy::Step),
-            exact: false,
-            durations: self.time,
-            served: self.by.iter().any(|b| b.needs_served()),
-        }
+        let sizing = match self.time {
+            true => SizeKey::Bucket(Vec::new()),
+            false => SizeKey::Digits,
+        };
+        let mut tally = tally::Options::by_size(sizing, self.basis);
+        tally.durations = self.time;
+        GroupBy::add_needs(&self.by, self.window, &mut tally);
+        tally
     }
 }
 

@@ -6,7 +6,7 @@ use crate::count::groups::GroupBy;
 use crate::count::row_counts::RowCounts;
 use crate::count::tally::{self, Tally};
 use crate::formats::lines::RowVisitor as _;
-use crate::grammar::values::Datatype;
+use crate::grammar::values::{ByteBasis, Datatype};
 use crate::log::timeline::{self, StepTimeline};
 use crate::members::MergedMembers;
 use crate::output::render::Sheet;
@@ -39,14 +39,11 @@ impl State {
     /// Calls of known steps go to `rows`.
     fn of(files: &[Vec<u8>], all: usize, size: usize, often: bool, rows: &mut Rows) -> State {
         let tally = tally::Options {
-            sizing: tally::SizeKey::Count,
-            basis: crate::grammar::values::ByteBasis::Api,
             members: true,
             datatypes: true,
             steps: true,
             exact: true,
-            durations: false,
-            served: false,
+            ..tally::Options::by_size(tally::SizeKey::Count, ByteBasis::Api)
         };
         let of_sides = communicators::tally_options(true);
         let mut state = State {

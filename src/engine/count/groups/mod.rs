@@ -10,7 +10,7 @@ use crate::count::caller::Caller;
 use crate::count::calls::CountedCalls;
 use crate::count::cells::CountedStep;
 use crate::count::limits::CELLS_PER_PART;
-use crate::count::tally::{CallKey, CallVolume};
+use crate::count::tally::{self, CallKey, CallVolume};
 use crate::grammar::values::Datatype;
 use crate::members::comm_id::CommId;
 use crate::output::render::TableCell;
@@ -59,14 +59,17 @@ impl GroupBy {
         }
     }
 
-    /// True if it needs members.
-    pub fn needs_members(self) -> bool {
-        !matches!(self, GroupBy::Step | GroupBy::Datatype)
-    }
-
-    /// True if it needs how calls were served.
-    pub fn needs_served(self) -> bool {
-        matches!(self, GroupBy::Algo | GroupBy::Proto)
+    /// Makes `tally` distinguish what groups of `by` and a window of steps need.
+    pub fn add_needs(by: &[GroupBy], window: bool, tally: &mut tally::Options) {
+        tally.steps |= window;
+        for by in by {
+            match by {
+                GroupBy::Step => tally.steps = true,
+                GroupBy::Datatype => tally.datatypes = true,
+                _ => tally.members = true,
+            }
+            tally.served |= matches!(by, GroupBy::Algo | GroupBy::Proto);
+        }
     }
 }
 

@@ -108,6 +108,20 @@ impl CallKey {
 }
 
 impl Options {
+    /// Distinguishes only operations and sizes.
+    pub fn by_size(sizing: SizeKey, basis: ByteBasis) -> Options {
+        Options {
+            sizing,
+            basis,
+            members: false,
+            datatypes: false,
+            steps: false,
+            exact: false,
+            durations: false,
+            served: false,
+        }
+    }
+
     /// Returns the key and bytes of a logged call.
     #[inline(always)]
     pub(super) fn key_of_logged(
@@ -211,16 +225,8 @@ mod tests {
 
     #[test]
     fn buckets_are_half_open() {
-        let options = Options {
-            sizing: SizeKey::Bucket(vec![65536, 1 << 20, 16 << 20]),
-            basis: ByteBasis::Api,
-            members: false,
-            datatypes: false,
-            steps: false,
-            exact: false,
-            durations: false,
-            served: false,
-        };
+        let edges = vec![65536, 1 << 20, 16 << 20];
+        let options = Options::by_size(SizeKey::Bucket(edges), ByteBasis::Api);
         let call = |bytes| TallyCall {
             op: 0,
             member: 0,

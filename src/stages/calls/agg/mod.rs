@@ -23,16 +23,10 @@ pub struct Options {
 impl Options {
     /// Returns the tally's options.
     pub fn tally(&self) -> tally::Options {
-        tally::Options {
-            sizing: SizeKey::Count,
-            basis: self.basis,
-            members: self.by.iter().any(|b| b.needs_members()),
-            datatypes: true,
-            steps: self.window || self.by.contains(&GroupBy::Step),
-            exact: false,
-            durations: false,
-            served: self.by.iter().any(|b| b.needs_served()),
-        }
+        let mut tally = tally::Options::by_size(SizeKey::Count, self.basis);
+        tally.datatypes = true;
+        GroupBy::add_needs(&self.by, self.window, &mut tally);
+        tally
     }
 }
 
