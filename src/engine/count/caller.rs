@@ -20,18 +20,18 @@ pub struct Caller {
     pub comm_id: Option<CommId>,
     /// The rank in it.
     pub rank: Option<u32>,
-    /// What recorded its calls, where a tally is exact.
+    /// The recorder of its calls, if a tally is exact.
     pub recorded: CallProvenance,
 }
 
 /// What recorded calls (columns of the table) and how they were served. Times of two clocks are not comparable.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct CallProvenance {
-    /// What they come from.
+    /// Their source.
     pub src: Box<[u8]>,
     /// Which clock their times are on.
     pub clock: Box<[u8]>,
-    /// What limits their times.
+    /// The quality of their times.
     pub quality: Box<[u8]>,
     /// NCCL's algorithm.
     pub algo: Box<[u8]>,
@@ -41,7 +41,7 @@ pub struct CallProvenance {
     pub nchannels: Option<u32>,
     /// PyTorch's name for the process group.
     pub pg_name: Box<[u8]>,
-    /// What the program calls it.
+    /// The program's name for it.
     pub pg_desc: Box<[u8]>,
 }
 

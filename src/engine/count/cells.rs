@@ -100,7 +100,7 @@ impl CellGatherer {
 pub struct CountCells {
     /// The distinct keys, sorted.
     keys: Vec<CallKey>,
-    /// What chunks counted, with the numbers of their keys in `keys`.
+    /// The counts of chunks, with the numbers of their keys in `keys`.
     pieces: Vec<(ChunkCounts<CountedStep>, Vec<u32>)>,
     /// Calls of no chunk, by step.
     others: Vec<(CountedStep, u32, CallVolume)>,

@@ -1,4 +1,4 @@
-//! What a reader of step numbers must know.
+//! Notes for readers of step numbers.
 
 use crate::log::timeline::{self, StepTimeSource, StepTimeline};
 use crate::report::{Report, count_phrase};

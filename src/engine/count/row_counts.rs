@@ -34,7 +34,7 @@ pub struct RowCounts {
     pub(super) cells: StepKeyMap<CallVolume>,
     /// How long they took, where a tally is exact.
     pub(super) durations: StepKeyMap<DurationTotal>,
-    /// How long each took, where that is asked for.
+    /// How long each took, if wanted.
     pub(super) times: StepKeyMap<TimedCalls>,
     /// The clocks of `times`.
     pub(super) clocks: ClockNames,
@@ -165,7 +165,7 @@ impl RowCounts {
             let all = self.durations.entry((step, key)).or_default();
             all.add_calls(row.calls, dur_ns);
         }
-        // Of several calls a row has only the sum.
+        // A row of several calls has only the sum.
         if let (true, 1, Some(dur_ns)) = (self.options.durations, row.calls, row.times().dur_ns) {
             let on = |basis: ByteBasis| {
                 let api = row.bytes()?;

@@ -10,7 +10,7 @@ use std::iter;
 pub struct ValueCounts {
     /// In order.
     sorted: Vec<(f64, u64)>,
-    /// Those that are not in order yet.
+    /// Values not sorted yet.
     new: Vec<f64>,
     /// The most different values before all are rounded.
     most: usize,

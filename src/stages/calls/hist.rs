@@ -20,9 +20,9 @@ pub struct Options {
     pub basis: ByteBasis,
     /// The buckets' edges in bytes, rising; default 64 KB, 1 MB, 16 MB (of 1024).
     pub edges: Vec<u128>,
-    /// A window of steps is asked for.
+    /// True if a window of steps is given.
     pub window: bool,
-    /// Durations are asked for.
+    /// True for durations.
     pub time: bool,
 }
 

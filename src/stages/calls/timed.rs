@@ -122,7 +122,7 @@ pub fn report_untimed_calls(calls: &CountedCalls, report: &Report) -> Result<()>
     Ok(())
 }
 
-/// What a duration of this quality is (NCCL's `plugins/profiler/inspector/inspector.cc`).
+/// Explains a duration's quality (NCCL's `plugins/profiler/inspector/inspector.cc`).
 fn quality_meaning(quality: &[u8]) -> Option<&'static str> {
     Some(match quality {
         b"kernel_gpu" => {

@@ -1,4 +1,4 @@
-//! What the trainer printed: which steps there are, and how long they took.
+//! The trainer's output: the steps, and how long they took.
 
 pub(in crate::stages) mod limits;
 pub mod steps;

@@ -5,7 +5,7 @@
 //! ranks' calls meet (`pending_works`), and `watchdog` writes PyTorch's lines about a hang. A
 //! fact of a host is an edit of its lines before the first call (`host`).
 //!
-//! What happens after a wrong call is held to real jobs (`testdata/captured/ddp-*`).
+//! The effects of a wrong call follow real jobs (`testdata/captured/ddp-*`).
 
 mod call_counter;
 mod check;
@@ -95,17 +95,17 @@ named! {
     FaultGroup, "communicator" {
         /// All ranks.
         World = "world",
-        /// Those that share a layer's tensors.
+        /// Ranks that share a layer's tensors.
         Tensor = "tensor",
         /// Neighbouring stages.
         Pipeline = "pipeline",
-        /// Those that share a shard of the model.
+        /// Ranks that share a shard of the model.
         Data = "data",
-        /// Those among which experts are spread.
+        /// Ranks among which experts are spread.
         Expert = "expert",
-        /// Those among which a sequence is spread.
+        /// Ranks among which a sequence is spread.
         Context = "context",
-        /// Those among which a copy of the model is sharded.
+        /// Ranks among which a copy of the model is sharded.
         Shard = "shard",
     }
 }

@@ -16,7 +16,7 @@ use crate::truth::cells::TruthCells;
 pub(super) const LL_LINE_BYTES: u128 = 8;
 
 impl FaultPlan {
-    /// The wrong call that was asked for; none where no call is wrong.
+    /// Finds the wrong call of the options; `None` if no call is wrong.
     pub(crate) fn plan_fault(options: &Options, job: &SynthJob) -> Result<Option<FaultPlan>> {
         match options.fault {
             Some(fault) if fault.kind.is_of_calls() => {
@@ -27,7 +27,7 @@ impl FaultPlan {
     }
 }
 
-/// Elements of a call that has always as many.
+/// Returns the elements of a call with a fixed count.
 fn fixed_count(call: &ScheduledCall) -> Option<u64> {
     match call.count {
         CallCount::Fixed(count) => Some(count),
@@ -44,7 +44,7 @@ fn is_paired(call: &ScheduledCall) -> bool {
     matches!(call.op, CallOp::Send | CallOp::Recv)
 }
 
-/// What a cast forgotten or made twice would give.
+/// Returns the datatype after a missing or repeated cast.
 fn wrong_dtype(dtype: CallDtype) -> CallDtype {
     match dtype {
         CallDtype::Fp32 => CallDtype::Fp16,
@@ -57,7 +57,7 @@ fn wrong_dtype(dtype: CallDtype) -> CallDtype {
     }
 }
 
-/// What stands in for an operation: another that takes the same arguments.
+/// Returns another operation with the same arguments.
 fn wrong_op(op: CallOp) -> Option<CallOp> {
     match op {
         CallOp::AllReduce => Some(CallOp::Broadcast),
@@ -82,7 +82,7 @@ impl<'a> FaultSearch<'a> {
             options.first_step(),
             options.first_step() + options.steps - 1,
         );
-        // Ranks of a job that hangs come to no evaluation: behind the last, if there are some.
+        // Ranks of a job that hangs come to no evaluation: after the last, if there are some.
         let evaluated = options.eval_every.and_then(|every| {
             let done = |step: u64| step + 1 - options.trainer.first_number();
             (first..last).rev().find(|&s| done(s).is_multiple_of(every))
@@ -151,7 +151,7 @@ impl<'a> FaultSearch<'a> {
         ))
     }
 
-    /// The rank asked for, or all: those that print, and the first, last of all.
+    /// Returns the requested rank, or all: the first and the one that prints come last.
     fn candidate_ranks(&self) -> impl Iterator<Item = usize> {
         let o = self.options;
         let printing = StepPrinter::new(o, 0).marker_rank();

@@ -77,7 +77,7 @@ fn uses_network(job: &SynthJob, rank: usize, call: &ScheduledCall) -> bool {
 
 /// Mixes the ranks.
 pub(crate) struct LineMixer<'a> {
-    /// What was asked for.
+    /// The options.
     pub options: &'a Options,
     /// This life of the job.
     pub job: SynthJob,

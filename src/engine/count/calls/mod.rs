@@ -144,7 +144,7 @@ impl CountedCalls {
         (timed, all)
     }
 
-    /// All calls of each step, in the order of the steps; those of none last.
+    /// Returns the calls of each step in order; calls without a step last.
     pub fn calls_by_step(&self) -> impl Iterator<Item = (CountedStep, CallVolume)> {
         let steps = self.cells.iter_steps().enumerate();
         steps.map(|(at, (step, _))| {
@@ -343,7 +343,7 @@ impl<'o, 'e> CallCollector<'o, 'e> {
     }
 
     /// Reads all inputs in order. Small logs are opened, read and walked by the workers, many at a time;
-    /// everything else is opened when it is its turn, and its chunks are shared out.
+    /// everything else is opened in its turn, and its chunks are shared out.
     fn read_inputs(
         &mut self,
         origins: &[InputName],

@@ -1,4 +1,4 @@
-//! Inputs that workers open or walk before it is their turn.
+//! Inputs that workers open or walk before their turn.
 
 use super::{Options, tally_needs};
 use crate::count::limits::BATCHES_WALKED_APART;
@@ -15,7 +15,7 @@ use crate::output::table::Row;
 use crate::source::{self, InputName, SmallFileTexts};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a part of any input adds.
+/// The counts of a part of an input.
 pub(super) struct InputPartial {
     /// Of a log.
     pub(super) calls: TallyPartial,
@@ -62,17 +62,17 @@ impl RowVisitor for InputPartial {
     }
 }
 
-/// Inputs before it is their turn.
+/// Inputs before their turn.
 pub(super) enum PrewalkedInput {
     /// Small logs, walked as one, and what each had.
     Together(Box<log::WalkedLog<TallyPartial>>, Vec<FileSpan>),
     /// Small logs, each walked by itself.
     Each(Vec<log::WalkedLog<TallyPartial>>),
-    /// Anything else, if it could be opened before it is its turn.
+    /// Anything else, if it could be opened early.
     Other(Option<Box<Result<OpenInput<InputPartial>>>>),
 }
 
-/// Walks small logs before it is their turn.
+/// Walks small logs before their turn.
 pub(super) struct SmallLogWalker<'o> {
     pub(super) options: &'o Options,
     pub(super) tally: &'o tally::Options,

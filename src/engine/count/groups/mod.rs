@@ -1,4 +1,4 @@
-//! What groups rows further (`--by`), and counted calls in the order of their rows.
+//! The groups of rows (`--by`), and counted calls in the order of their rows.
 //!
 //! There may be a row for every few calls, so no row is built. Only the keys are put in the order of the rows;
 //! the counts of a few steps follow when their rows are made.
@@ -23,7 +23,7 @@ use std::ops::Range;
 pub use rows::GroupRowInputs;
 pub use unknown::note_unknown_columns as note_unknown;
 
-/// What groups rows further.
+/// A column that groups rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupBy {
     /// The step.

@@ -16,9 +16,9 @@ pub(super) struct KeyCounter {
     keys: Vec<CallKey>,
     /// The stretch in hand, by the same number.
     sums: Vec<PackedTotals>,
-    /// Those of them that are not empty.
+    /// The `sums` that are not empty.
     touched: Vec<u32>,
-    /// What does not fit them.
+    /// Sums of more than 64 bits.
     wide: FxHashMap<u32, CallVolume>,
     index: FxHashMap<CallKey, u32>,
     /// The key met last at each place; a power of two of them.
@@ -115,7 +115,7 @@ impl KeyCounter {
         at as usize
     }
 
-    /// What was met, by number.
+    /// Returns the keys met.
     pub(super) fn keys(&self) -> &[CallKey] {
         &self.keys
     }

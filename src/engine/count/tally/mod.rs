@@ -80,9 +80,9 @@ impl CallVolume {
 pub(crate) struct SettledCalls {
     /// The last of these gaps.
     pub(crate) last: u32,
-    /// What they have, as it was counted.
+    /// Their counts, as chunks.
     pub(crate) pieces: Vec<ChunkCounts<usize>>,
-    /// What else they have.
+    /// Their other counts.
     pub(crate) others: SortBuffer<usize, CallKey>,
 }
 
@@ -155,7 +155,7 @@ impl Tally {
         }
     }
 
-    /// What it distinguishes.
+    /// The tally's options.
     pub fn options(&self) -> &Options {
         &self.options
     }

@@ -8,7 +8,7 @@ use crate::log::walk::{LogCall, LogVisitor, RepairedCall};
 use crate::members::OpInterner;
 use serde::{Deserialize, Serialize};
 
-/// What one chunk adds.
+/// The counts of a chunk.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TallyPartial {
     pub(super) options: Options,
@@ -22,7 +22,7 @@ pub struct TallyPartial {
     pub(super) gap: u32,
     /// The finished gaps' counts, one gap's after the other's.
     pub(super) cells: PackedCounts,
-    /// Those gaps that had some, and where their counts end.
+    /// The gaps with counts, and where these end.
     pub(super) ends: Vec<(u32, usize)>,
     /// Counts that need more than 64 bits, by gap.
     pub(super) wide: Vec<(u32, u32, CallVolume)>,
@@ -90,7 +90,7 @@ impl LogVisitor for TallyPartial {
         if self.options.steps {
             return self.calls.insert_torn_calls(calls);
         }
-        // Where a call comes in does not matter.
+        // The place of a call does not matter.
         calls.iter().for_each(|torn| self.call(&torn.call));
     }
 }

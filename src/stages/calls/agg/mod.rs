@@ -16,7 +16,7 @@ pub struct Options {
     pub by: Vec<GroupBy>,
     /// What bytes mean; default the API's.
     pub basis: ByteBasis,
-    /// A window of steps is asked for.
+    /// True if a window of steps is given.
     pub window: bool,
 }
 

@@ -71,7 +71,7 @@ impl CallFilter {
 pub(super) struct UnmatchedCalls {
     calls: bool,
     ops: BTreeSet<Vec<u8>>,
-    /// One of the communicators asked for is among them.
+    /// True if a wanted communicator is among them.
     comm: bool,
     ranks: BTreeSet<u32>,
     hosts: BTreeSet<Vec<u8>>,

@@ -143,7 +143,7 @@ fn take_ready_runs(
     order.take_ready_runs()
 }
 
-/// What the cores do: they walk chunks, and make rows.
+/// Walks chunks and makes rows, on all cores.
 struct RowMaker<'r> {
     wanted: &'r WantedRows<'r>,
     form: RowForm,

@@ -31,7 +31,8 @@ use std::sync::Arc;
 
 /// Writes the rows of a pipe.
 ///
-/// # Errors As [`super::write_rows`].
+/// # Errors
+/// As [`super::write_rows`].
 pub(super) fn write_pipe_rows(
     origin: &InputName,
     read: &Read,

@@ -86,7 +86,7 @@ pub(super) struct ChunkRecords {
     sequences: Vec<((u32, MessagePeer), u64)>,
     #[serde(skip)]
     sequence_of: FxHashMap<(u32, MessagePeer), u32>,
-    /// The same for collectives, by member: most calls. `u32::MAX` where there is none yet.
+    /// `sequence_of` collectives, by member: most calls. `u32::MAX` where there is none yet.
     #[serde(skip)]
     collectives: Vec<u32>,
     /// Merged member by the chunk's.

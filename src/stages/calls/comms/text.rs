@@ -91,7 +91,7 @@ impl<K: PartialEq + Copy> TextMemo<K> {
 /// of a block's chunk do not move.
 type CallTextKey = (usize, u64, u32, u64, i64);
 
-/// What comes after that: the stream, and the timing by its address, which is the run's.
+/// The columns after these: the stream, and the timing by its address, which is stable in a run.
 type RowTailKey = (u64, usize);
 
 /// The text of rows of one chunk.

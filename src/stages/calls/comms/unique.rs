@@ -13,7 +13,7 @@ use crate::source::InputName;
 use std::io::Write;
 
 /// The key of `--unique`: every column but time, tid, seq, op_count, stream, start_ns and dur_ns, and the step
-/// only where steps are asked for. Durations add up.
+/// only if steps are wanted. Durations add up.
 fn unique_tally(steps: bool) -> tally::Options {
     tally::Options {
         members: true,

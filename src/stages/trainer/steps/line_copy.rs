@@ -50,7 +50,7 @@ fn moved_lines(input: &Input, moved: &[(u64, bool)]) -> Result<Option<Vec<MovedL
                 break;
             }
         }
-        // What shares its line with another is passed on with it.
+        // A call that shares its line with another is passed on with it.
         if passed || start == at {
             lines.push((start, end, passed));
         }
@@ -74,7 +74,7 @@ fn find_line_start(input: &Input, at: u64) -> Result<Option<u64>> {
     Ok(Some(0))
 }
 
-/// The same of an input that is mapped.
+/// Returns where the line begins that `at` is in; `at` if the input is not mapped.
 ///
 /// # Errors
 /// It was changed.

@@ -47,7 +47,7 @@ enum StepsOutput<'e> {
     Rows(Option<LiveRows<'e, Grid>>),
 }
 
-/// What was read so far.
+/// The state of reading.
 struct StepsReader<'o, 'e> {
     options: &'o Options,
     to: StepsOutput<'e>,

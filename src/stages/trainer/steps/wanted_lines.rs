@@ -10,8 +10,8 @@ use crate::source::Input;
 use crate::stages::survey::MovedCall;
 use std::io::Write;
 
-/// What was passed on of a pipe before it ended. Which lines these were is remembered, not their
-/// text: the copy of it is given up.
+/// The lines of a pipe that were passed on before its end. Keeps their places, not their text: the copy is
+/// given up.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PassedLines {
     /// All that is wanted of the input's bytes up to here.
@@ -115,7 +115,7 @@ impl WantedLines {
         }
     }
 
-    /// What of that is in the bytes from `from` to `to`.
+    /// Returns the part in the bytes from `from` to `to`.
     pub(super) fn between_bytes(&self, from: u64, to: u64) -> WantedLines {
         let cut = |&(a, b): &(u64, u64)| (a.max(from), b.min(to));
         let ranges = self.ranges.iter().map(cut).filter(|(a, b)| a < b);

@@ -1,5 +1,5 @@
-//! What a log holds gap by gap: calls, bytes and where its steps are. The first walk of every
-//! stage that must know a call's step before it can write the call: its visit is a [`CallRecorder`].
+//! The contents of a log gap by gap: calls, bytes and steps. The first walk of every stage that must know a
+//! call's step before it can write the call: its visit is a [`CallRecorder`].
 
 pub(crate) mod rhythm;
 pub(crate) mod skew;
@@ -91,7 +91,7 @@ impl LogVisitor for SurveyPartial {
 /// A call printed in another gap than its own: the line's position and gap, the call's gap.
 pub type MovedCall = (u64, u32, u32);
 
-/// What one log holds.
+/// The contents of a log.
 #[derive(Debug, Default)]
 pub struct LogSurvey {
     /// Its marks and its account.

@@ -53,7 +53,7 @@ fn find_printer(
     let mut own = largest.filter_map(|ranks| ranks.get(rank as usize));
     let first = own.next()?.process;
     let all = own.map(|made| made.process);
-    // Of several such communicators that of the job's first rank, or of its last.
+    // Of several such communicators, take that of the job's first rank, or of its last.
     Some(match prints {
         PrintingRankRule::Last => all.fold(first, u32::max),
         PrintingRankRule::First | PrintingRankRule::Stage(_) => all.fold(first, u32::min),
@@ -116,7 +116,7 @@ pub(crate) fn find_odd_steps(
     all
 }
 
-/// What a rank makes in each step, and where it made something else: (step, how many).
+/// A rank's usual collectives in a step, and the steps with others: (step, number).
 #[derive(Debug, PartialEq, Eq)]
 struct RankRhythm {
     usual: u64,

@@ -17,7 +17,7 @@ use std::ops::Range;
 /// One chunk's collectives by member and gap.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ChunkCollectives {
-    /// Those of the gap in hand, by member.
+    /// Counts of the gap in hand, by member.
     now: Vec<u32>,
     /// The members that have any.
     touched: Vec<u32>,

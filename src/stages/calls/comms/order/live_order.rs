@@ -199,7 +199,8 @@ impl<C: OrderedChunk> LiveRowOrder<C> {
 
     /// Passes the rest to `take` after the log has ended. True if all calls were taken in the order known now.
     ///
-    /// # Errors As [`LiveRowOrder::take_ready`].
+    /// # Errors
+    /// As [`LiveRowOrder::take_ready`].
     pub(in crate::stages::calls::comms) fn take_remaining(
         mut self,
         calls: &mut impl ChunkQueue<Chunk = C>,
