@@ -92,16 +92,6 @@ impl Default for DurationStore {
 }
 
 impl DurationStore {
-    fn add_duration(&mut self, ns: u64) {
-        match self {
-            DurationStore::List(list) => {
-                list.push(ns);
-                self.convert_long_list();
-            }
-            DurationStore::Counted(histogram) => counted::add(histogram, ns, 1),
-        }
-    }
-
     /// Adds a duration `calls` times.
     fn add_durations(&mut self, ns: u64, calls: u64) {
         match self {
@@ -218,11 +208,7 @@ mod counted {
 impl CallDurations {
     /// Adds a call.
     pub fn add_call(&mut self, ns: u64) {
-        self.calls = self.calls.saturating_add(1);
-        self.sum = self.sum.saturating_add(ns.into());
-        self.least = Some(self.least.map_or(ns, |least| least.min(ns)));
-        self.most = self.most.max(ns);
-        self.kept.add_duration(ns);
+        self.add_calls(ns, 1);
     }
 
     /// Adds `calls` calls of `ns` each.

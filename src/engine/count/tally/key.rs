@@ -165,11 +165,7 @@ impl Options {
             op: call.op,
             datatype: if self.datatypes { call.datatype } else { 0 },
             size,
-            nranks: if by_nranks {
-                call.nranks.unwrap_or(0)
-            } else {
-                0
-            },
+            nranks: call.nranks.filter(|_| by_nranks).unwrap_or(0),
             redop: if self.exact { call.redop } else { NO_REDUCTION },
             root: if self.exact { call.root } else { NO_ROOT },
         }

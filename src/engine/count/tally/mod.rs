@@ -25,7 +25,7 @@ pub use key::{
     UNNAMED_DATATYPE, round_to_three_digits,
 };
 pub use partial::TallyPartial;
-use replay::count_placed_calls;
+use replay::GapCounts;
 pub use sort_buffer::SortBuffer;
 
 /// How many calls and how large.
@@ -92,18 +92,13 @@ type ProcessCuts = [Vec<(u32, u32)>];
 /// The tally of one input after another, chunk after chunk.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Tally {
-    options: Options,
     /// Operations by number.
     pub ops: OpInterner,
-    /// Without steps the counts, by gap 0 and key; else those that need many bits.
-    calls: SortBuffer<usize, CallKey>,
-    /// With steps: the counts of each chunk, by gap of the input. Most gaps of a window are never read again.
-    pieces: Vec<ChunkCounts<usize>>,
+    counts: GapCounts,
     /// Calls that are not placed yet.
     placer: CallPlacer,
     /// Calls of inputs without step lines.
     across: FilesWithoutSteps,
-    jobs: usize,
     /// Only the counts are asked for.
     counts_only: bool,
 }
@@ -112,13 +107,10 @@ impl Tally {
     /// Begins a tally of `inputs`, including those that are read elsewhere; `jobs` threads share the work.
     pub fn new(options: Options, inputs: usize, jobs: usize) -> Tally {
         Tally {
-            options,
             ops: OpInterner::default(),
-            calls: SortBuffer::default(),
-            pieces: Vec::new(),
+            counts: GapCounts::new(options, jobs),
             placer: CallPlacer::with_jobs(jobs),
             across: FilesWithoutSteps::for_inputs(inputs),
-            jobs,
             counts_only: false,
         }
     }
@@ -138,17 +130,9 @@ impl Tally {
         let Some(calls) = self.across.merge(other.across, to) else {
             return PlacementMethods::default();
         };
-        let Tally {
-            options,
-            ops,
-            calls: wide,
-            pieces,
-            jobs,
-            ..
-        } = self;
         let nowhere = calls.unplaced_cuts();
-        let stretches = calls.each_gap_calls(&nowhere).collect();
-        count_placed_calls(options, ops, &calls, stretches, pieces, wide, *jobs);
+        self.counts
+            .count_placed(&mut self.ops, &calls, calls.each_gap_calls(&nowhere));
         PlacementMethods {
             without: calls.count_calls(),
             ..PlacementMethods::default()
@@ -157,21 +141,22 @@ impl Tally {
 
     /// The tally's options.
     pub fn options(&self) -> &Options {
-        &self.options
+        &self.counts.options
     }
 
     /// How many threads it counts on.
     pub fn jobs(&self) -> usize {
-        self.jobs
+        self.counts.jobs
     }
 
     /// Begins the next input.
     pub fn clear(&mut self) {
-        self.calls.clear();
-        self.pieces.clear();
+        self.counts.wide.clear();
+        self.counts.pieces.clear();
+        let placer = CallPlacer::with_jobs(self.counts.jobs);
         self.placer = match self.counts_only {
-            true => CallPlacer::with_jobs(self.jobs).without_old_cuts(),
-            false => CallPlacer::with_jobs(self.jobs),
+            true => placer.without_old_cuts(),
+            false => placer,
         };
     }
 
@@ -196,18 +181,18 @@ impl Tally {
         wanted: impl Fn(usize) -> bool,
         mut sink: impl FnMut(usize, CallKey, CallVolume),
     ) -> Vec<ChunkCounts<usize>> {
-        self.calls.drain(|gap, key, value| {
+        self.counts.wide.drain(|gap, key, value| {
             if wanted(gap) {
                 sink(gap, key, value);
             }
         });
-        std::mem::take(&mut self.pieces)
+        std::mem::take(&mut self.counts.pieces)
     }
 
     /// Adds a chunk. With steps, its calls are counted when they are placed.
     pub fn add_chunk(&mut self, part: MergedChunk<'_, TallyPartial>, steps: &timeline::Options) {
         let (mut partial, part) = part.take_visit();
-        if self.options.steps {
+        if self.counts.options.steps {
             let (placer, count) = self.placer_and_counter();
             return placer.add_chunk(partial.calls, &part, steps, count);
         }
@@ -229,10 +214,10 @@ impl Tally {
         };
         let keys: Vec<CallKey> = partial.counts.keys().iter().map(merged).collect();
         for (_, key, value) in partial.wide {
-            self.calls.push(0, keys[key as usize], value);
+            self.counts.wide.push(0, keys[key as usize], value);
         }
         for (key, sums) in partial.cells.all_counts() {
-            self.calls.push(0, keys[key as usize], sums.into());
+            self.counts.wide.push(0, keys[key as usize], sums.into());
         }
     }
 
@@ -244,37 +229,19 @@ impl Tally {
         merged: &MergedMembers,
         after: Option<u32>,
     ) -> Option<SettledCalls> {
-        let Tally {
-            options,
-            ops,
-            calls,
-            pieces: before,
-            placer,
-            jobs,
-            ..
-        } = self;
         let needed = after.map_or(0, |after| after.saturating_add(1));
-        let found = placer.live_placement(timeline, merged, needed);
+        let found = self.placer.live_placement(timeline, merged, needed);
         let last = found
             .settled
             .filter(|&last| after.is_none_or(|after| last > after))?;
         let is_new = |gap: usize| {
             u32::try_from(gap).is_ok_and(|gap| gap <= last && after.is_none_or(|a| gap > a))
         };
-        let (mut pieces, mut others) = (Vec::new(), SortBuffer::default());
+        let Tally { ops, counts, .. } = self;
+        let mut new = GapCounts::new(counts.options.clone(), counts.jobs);
         let stretches = found.streams.each_gap_calls(&found.cuts);
-        let stretches = stretches
-            .filter(|calls| is_new(calls.gap as usize))
-            .collect();
-        count_placed_calls(
-            options,
-            ops,
-            found.streams,
-            stretches,
-            &mut pieces,
-            &mut others,
-            *jobs,
-        );
+        let stretches = stretches.filter(|calls| is_new(calls.gap as usize));
+        new.count_placed(ops, found.streams, stretches);
         // What was counted before calls were asked for; what was counted later is among these, too.
         let since = found.since.filter(|since| after.is_none_or(|a| *since > a));
         if let Some(since) = since {
@@ -284,17 +251,17 @@ impl Tally {
                     .clone()
                     .rename_stretches(|gap| Some(gap).filter(is_wanted))
             };
-            pieces.extend(before.iter().map(part));
-            calls.clone().drain(|gap, key, value| {
+            new.pieces.extend(counts.pieces.iter().map(part));
+            counts.wide.clone().drain(|gap, key, value| {
                 if is_wanted(&gap) {
-                    others.push(gap, key, value);
+                    new.wide.push(gap, key, value);
                 }
             });
         }
         Some(SettledCalls {
             last,
-            pieces,
-            others,
+            pieces: new.pieces,
+            others: new.wide,
         })
     }
 
@@ -314,17 +281,13 @@ impl Tally {
         &mut self,
     ) -> (&mut CallPlacer, impl FnMut(&StreamsByProcess, &ProcessCuts)) {
         let Tally {
-            options,
             ops,
-            calls: wide,
-            pieces,
+            counts,
             placer,
-            jobs,
             ..
         } = self;
         let count = |calls: &StreamsByProcess, cuts: &ProcessCuts| {
-            let stretches = calls.each_gap_calls(cuts).collect();
-            count_placed_calls(options, ops, calls, stretches, pieces, wide, *jobs);
+            counts.count_placed(ops, calls, calls.each_gap_calls(cuts));
         };
         (placer, count)
     }
@@ -336,8 +299,8 @@ impl Tally {
         mut sink: impl FnMut(usize, CallKey, CallVolume),
     ) {
         let is_old = |at: usize| at <= gap as usize;
-        let pieces = std::mem::take(&mut self.pieces);
-        self.pieces = pieces
+        let pieces = std::mem::take(&mut self.counts.pieces);
+        self.counts.pieces = pieces
             .into_iter()
             .filter_map(|pieces| {
                 pieces.each_count(|at, key, value| {
@@ -350,11 +313,11 @@ impl Tally {
             })
             .collect();
         let mut left = SortBuffer::default();
-        self.calls.drain(|at, key, value| match is_old(at) {
+        self.counts.wide.drain(|at, key, value| match is_old(at) {
             true => sink(at, key, value),
             false => left.push(at, key, value),
         });
-        self.calls = left;
+        self.counts.wide = left;
         self.placer.forget_until(gap);
     }
 
@@ -377,22 +340,17 @@ impl Tally {
         wanted: impl Fn(usize) -> bool,
     ) -> (Placement, TakenInput) {
         let Tally {
-            options,
             ops,
-            calls: wide,
-            pieces,
+            counts,
             placer,
             across,
-            jobs,
             ..
         } = self;
         let placer = std::mem::take(placer);
-        let mut count = |calls: &StreamsByProcess, cuts: &[Vec<(u32, u32)>]| {
-            let stretches = calls
-                .each_gap_calls(cuts)
-                .filter(|calls| wanted(calls.gap as usize))
-                .collect();
-            count_placed_calls(options, ops, calls, stretches, pieces, wide, *jobs);
+        let mut count = |calls: &StreamsByProcess, cuts: &ProcessCuts| {
+            let stretches = calls.each_gap_calls(cuts);
+            let stretches = stretches.filter(|calls| wanted(calls.gap as usize));
+            counts.count_placed(ops, calls, stretches);
         };
         let (placement, mut taken) = across.end_input(placer, (timeline, merged), &mut count);
         if let Some(calls) = taken.too_many.take() {
@@ -418,28 +376,11 @@ impl Tally {
         wanted: impl Fn(&StepTimeline, usize) -> bool,
     ) -> Option<PlacedCalls> {
         self.clear();
-        let Tally {
-            options,
-            ops,
-            calls: wide,
-            pieces,
-            across,
-            jobs,
-            ..
-        } = self;
-        let placed = across.place_held(merged, *jobs)?;
+        let placed = self.across.place_held(merged, self.counts.jobs)?;
         let stretches = placed.streams.each_gap_calls(&placed.cuts);
         let stretches = stretches.filter(|calls| wanted(&placed.timeline, calls.gap as usize));
-        let stretches = stretches.collect();
-        count_placed_calls(
-            options,
-            ops,
-            &placed.streams,
-            stretches,
-            pieces,
-            wide,
-            *jobs,
-        );
+        self.counts
+            .count_placed(&mut self.ops, &placed.streams, stretches);
         Some(placed)
     }
 }
