@@ -68,27 +68,15 @@ impl RankProgram<'_> {
             Strategy::Server => return self.push_server_step(world, layers),
         }
         // The mean loss.
-        self.push_collective(CallOp::AllReduce, world, 1, CallDtype::Fp32, 0);
+        self.push_fp32_sum(world, 1);
     }
 
     fn push_ddp_step(&mut self, world: usize, layers: usize) {
         self.backward = true;
         // Buckets are ready from the last layer on.
-        self.push_collective(
-            CallOp::AllReduce,
-            world,
-            EMBEDDING_ELEMENTS,
-            CallDtype::Fp32,
-            0,
-        );
+        self.push_fp32_sum(world, EMBEDDING_ELEMENTS);
         for _ in 0..layers {
-            self.push_collective(
-                CallOp::AllReduce,
-                world,
-                DDP_BUCKET_ELEMENTS,
-                CallDtype::Fp32,
-                0,
-            );
+            self.push_fp32_sum(world, DDP_BUCKET_ELEMENTS);
         }
         self.backward = false;
     }
@@ -104,15 +92,9 @@ impl RankProgram<'_> {
         }
         self.backward = false;
         self.push_collective(CallOp::AllReduce, world, 1, CallDtype::Uint8, 2);
-        self.push_collective(CallOp::AllReduce, world, 1, CallDtype::Fp32, 0);
+        self.push_fp32_sum(world, 1);
         for _ in 0..layers.div_ceil(2) {
-            self.push_collective(
-                CallOp::AllGather,
-                world,
-                2 * LAYER_ELEMENTS / n,
-                self.half,
-                0,
-            );
+            self.push_gather(world, 2 * LAYER_ELEMENTS / n);
         }
     }
 
@@ -121,7 +103,7 @@ impl RankProgram<'_> {
         self.push_gathers(world, layers);
         self.backward = true;
         for _ in 0..layers {
-            self.push_collective(CallOp::AllGather, world, LAYER_ELEMENTS / n, self.half, 0);
+            self.push_gather(world, LAYER_ELEMENTS / n);
             self.push_collective(
                 CallOp::ReduceScatter,
                 world,
@@ -132,7 +114,7 @@ impl RankProgram<'_> {
         }
         self.backward = false;
         self.push_collective(CallOp::AllReduce, world, 1, CallDtype::Uint8, 2);
-        self.push_collective(CallOp::AllReduce, world, 1, CallDtype::Fp32, 0);
+        self.push_fp32_sum(world, 1);
     }
 
     fn push_server_step(&mut self, world: usize, layers: usize) {
@@ -142,7 +124,7 @@ impl RankProgram<'_> {
         for _ in 0..2 * layers {
             self.push_collective(CallOp::AllReduce, tp, 64 * 8192, self.half, 0);
         }
-        self.push_collective(CallOp::AllGather, tp, 64 * 16_032, self.half, 0);
+        self.push_gather(tp, 64 * 16_032);
     }
 
     /// A batch of an evaluation.
@@ -159,15 +141,9 @@ impl RankProgram<'_> {
     /// Gathers the parameters of each layer and of the parts beside the layers.
     fn push_gathers(&mut self, slot: usize, layers: usize) {
         let n = self.count_members(slot);
-        self.push_collective(
-            CallOp::AllGather,
-            slot,
-            EMBEDDING_ELEMENTS / n,
-            self.half,
-            0,
-        );
+        self.push_gather(slot, EMBEDDING_ELEMENTS / n);
         for _ in 0..layers {
-            self.push_collective(CallOp::AllGather, slot, LAYER_ELEMENTS / n, self.half, 0);
+            self.push_gather(slot, LAYER_ELEMENTS / n);
         }
     }
 
@@ -179,7 +155,7 @@ impl RankProgram<'_> {
         self.backward = true;
         for layer in 0..=layers {
             if layer < layers {
-                self.push_collective(CallOp::AllGather, slot, LAYER_ELEMENTS / n, self.half, 0);
+                self.push_gather(slot, LAYER_ELEMENTS / n);
             }
             let elements = if layer == 0 {
                 EMBEDDING_ELEMENTS
@@ -194,12 +170,20 @@ impl RankProgram<'_> {
                 0,
             );
             if let Some(copies) = copies {
-                self.push_collective(CallOp::AllReduce, copies, elements / n, CallDtype::Fp32, 0);
+                self.push_fp32_sum(copies, elements / n);
             }
         }
         self.backward = false;
         // The norm of the gradients.
-        self.push_collective(CallOp::AllReduce, slot, 1, CallDtype::Fp32, 0);
+        self.push_fp32_sum(slot, 1);
+    }
+
+    fn push_gather(&mut self, slot: usize, elements: u64) {
+        self.push_collective(CallOp::AllGather, slot, elements, self.half, 0);
+    }
+
+    fn push_fp32_sum(&mut self, slot: usize, elements: u64) {
+        self.push_collective(CallOp::AllReduce, slot, elements, CallDtype::Fp32, 0);
     }
 
     fn count_members(&self, slot: usize) -> u64 {

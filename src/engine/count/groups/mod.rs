@@ -12,7 +12,6 @@ use crate::count::cells::CountedStep;
 use crate::count::limits::CELLS_PER_PART;
 use crate::count::tally::{self, CallKey, CallVolume};
 use crate::grammar::values::Datatype;
-use crate::members::comm_id::CommId;
 use crate::output::render::TableCell;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -89,15 +88,9 @@ impl GroupValue {
         n.map_or(GroupValue::Unknown, GroupValue::Number)
     }
 
-    fn from_pointer(p: Option<u64>) -> GroupValue {
-        p.map_or(GroupValue::Unknown, |p| {
-            GroupValue::Text(format!("0x{p:x}").into_bytes())
-        })
-    }
-
-    fn from_comm_id(id: Option<CommId>) -> GroupValue {
-        id.map_or(GroupValue::Unknown, |id| {
-            GroupValue::Text(id.to_string().into_bytes())
+    fn from_string(text: Option<String>) -> GroupValue {
+        text.map_or(GroupValue::Unknown, |text| {
+            GroupValue::Text(text.into_bytes())
         })
     }
 
@@ -110,9 +103,7 @@ impl GroupValue {
 
     /// A datatype by its code.
     pub fn from_datatype(code: u64) -> GroupValue {
-        Datatype::from_code(code).map_or(GroupValue::Unknown, |datatype| {
-            GroupValue::Text(datatype.to_string().into_bytes())
-        })
+        GroupValue::from_string(Datatype::from_code(code).map(|datatype| datatype.to_string()))
     }
 
     /// The field as a row's cell.
@@ -196,10 +187,12 @@ fn build_column(calls: &CountedCalls, by: GroupBy) -> (GroupColumn, Vec<Vec<Grou
             vec![
                 host_value(w),
                 GroupValue::from_number(w.pid),
-                GroupValue::from_pointer(w.comm),
+                GroupValue::from_string(w.comm.map(|p| format!("0x{p:x}"))),
             ]
         }),
-        GroupBy::CommId => members(|w| vec![GroupValue::from_comm_id(w.comm_id)]),
+        GroupBy::CommId => {
+            members(|w| vec![GroupValue::from_string(w.comm_id.map(|id| id.to_string()))])
+        }
         GroupBy::Rank => members(|w| vec![GroupValue::from_number(w.rank.map(u64::from))]),
         GroupBy::Host => members(|w| vec![host_value(w)]),
         GroupBy::Algo => members(|w| vec![GroupValue::from_text(&w.recorded.algo)]),
@@ -441,9 +434,11 @@ mod tests {
             GroupBy::Comm => vec![
                 host_value(who),
                 GroupValue::from_number(who.pid),
-                GroupValue::from_pointer(who.comm),
+                GroupValue::from_string(who.comm.map(|p| format!("0x{p:x}"))),
             ],
-            GroupBy::CommId => vec![GroupValue::from_comm_id(who.comm_id)],
+            GroupBy::CommId => vec![GroupValue::from_string(
+                who.comm_id.map(|id| id.to_string()),
+            )],
             GroupBy::Rank => vec![GroupValue::from_number(who.rank.map(u64::from))],
             GroupBy::Host => vec![host_value(who)],
             GroupBy::Datatype => vec![GroupValue::from_datatype(key.datatype)],

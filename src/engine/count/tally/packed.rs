@@ -94,21 +94,18 @@ impl PackedCounts {
                 (first & !UNEVEN_SIZES_BIT) >> 32,
                 first & u64::from(u32::MAX),
             );
-            let sums = if first & UNEVEN_SIZES_BIT == 0 {
-                PackedTotals {
-                    calls,
-                    bytes: bytes * calls,
-                    min: bytes,
-                    max: bytes,
+            let (bytes, min, max) = match first & UNEVEN_SIZES_BIT {
+                0 => (bytes * calls, bytes, bytes),
+                _ => {
+                    let &[min, max] = pairs.next()?;
+                    (bytes, min, max)
                 }
-            } else {
-                let &[min, max] = pairs.next()?;
-                PackedTotals {
-                    calls,
-                    bytes,
-                    min,
-                    max,
-                }
+            };
+            let sums = PackedTotals {
+                calls,
+                bytes,
+                min,
+                max,
             };
             Some((key as u32, sums))
         })

@@ -8,9 +8,8 @@ use super::limits::{ROW_CHUNK_BYTES, ROWS_PER_BLOCK, THREADS_PER_CHUNK};
 use super::order::{ChunkRun as Calls, WholeLogOrder};
 use super::records::{CallInGap, CallSequences, ChunkRecords, RecordBuffers};
 use super::row_workers::{RowTask, RowTaskQueue};
-use super::text::{RowTextBuffer, SpeakerColumns};
+use super::text::{RowTextBuffer, SpeakerCache, SpeakerColumns};
 use super::{CommsRowOrder, CommsRowSink, LogPlan, RowForm, SecondWalk};
-use crate::count::caller;
 use crate::count::calls::Options as Read;
 use crate::error::{Error, Result};
 use crate::log;
@@ -246,7 +245,7 @@ impl SecondWalk<'_> {
             surveyed: &self.surveyed,
             aliases: &aliases,
             seqs: &mut self.seqs,
-            speakers: Vec::new(),
+            speakers: SpeakerCache::default(),
             gaps: survey.placement.gap_cursor(),
             served,
         };
@@ -296,7 +295,7 @@ struct ChunkNumbering<'r> {
     aliases: &'r [u32],
     seqs: &'r mut CallSequences,
     /// Speakers so far, by merged member.
-    speakers: Vec<Option<Arc<SpeakerColumns>>>,
+    speakers: SpeakerCache,
     /// The gaps that calls were made in.
     gaps: GapCursor<'r>,
     /// How calls were served, if wanted.
@@ -318,28 +317,13 @@ impl ChunkNumbering<'_> {
         if let Some(served) = &mut self.served {
             records.set_served_choices(self.merged, served);
         }
-        let speakers = records
-            .members()
-            .iter()
-            .map(|&m| self.speaker_of_member(m))
-            .collect();
+        let (merged, all) = (&*self.merged, self.surveyed);
+        let speaker = |&m: &u32| self.speakers.find_speaker(merged, all, self.aliases, m);
+        let speakers = records.members().iter().map(speaker).collect();
         NumberedChunk {
             chunk,
             records,
             speakers,
         }
-    }
-
-    fn speaker_of_member(&mut self, member: u32) -> Arc<SpeakerColumns> {
-        let at = member as usize;
-        if self.speakers.len() <= at {
-            self.speakers.resize(at + 1, None);
-        }
-        let new = || {
-            let member = self.merged.origins.members.get(member);
-            let who = caller::caller_in(self.merged, self.surveyed, self.aliases, member);
-            Arc::new(SpeakerColumns::new(who, member.nranks))
-        };
-        Arc::clone(self.speakers[at].get_or_insert_with(new))
     }
 }

@@ -9,9 +9,8 @@ use super::limits::{GAP_OF_ITS_LINE, PIPE_BATCH_BYTES};
 use super::log_rows::WantedRows;
 use super::order::{CallGap, ChunkCall, KnownPlaces as Knows, LiveRowOrder as InOrder};
 use super::records::{CallInGap, CallSequences, ChunkRecords};
-use super::text::{RowTextBuffer, SpeakerColumns};
+use super::text::{RowTextBuffer, SpeakerCache, SpeakerColumns};
 use super::{CommsRowOrder, Options, report_missing, report_placement};
-use crate::count::caller;
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
 use crate::formats::Provides;
@@ -403,7 +402,7 @@ struct RowBatch<'w, 'r> {
     merged: &'w MergedMembers,
     aliases: Vec<u32>,
     /// By merged member.
-    speakers: Vec<Option<Arc<SpeakerColumns>>>,
+    speakers: SpeakerCache,
     /// Calls of one chunk that are written next.
     chunk: Option<Arc<ChunkRecords>>,
     calls: Vec<CallInGap>,
@@ -421,7 +420,7 @@ impl<'w, 'r> RowBatch<'w, 'r> {
             timeline,
             merged,
             aliases: merged.process_aliases(),
-            speakers: Vec::new(),
+            speakers: SpeakerCache::default(),
             chunk: None,
             calls: Vec::new(),
             text: Vec::new(),
@@ -470,9 +469,9 @@ impl<'w, 'r> RowBatch<'w, 'r> {
         let Some(records) = self.chunk.take() else {
             return Ok(());
         };
-        let own = records.members().iter();
-        let own: Vec<Arc<SpeakerColumns>> =
-            own.map(|&member| self.speaker_of_member(member)).collect();
+        let (merged, aliases) = (self.merged, &self.aliases);
+        let speaker = |&m: &u32| self.speakers.find_speaker(merged, merged, aliases, m);
+        let own: Vec<Arc<SpeakerColumns>> = records.members().iter().map(speaker).collect();
         let wanted = WantedRows {
             read: self.rows.read,
             filter: &self.rows.options.filter,
@@ -492,19 +491,5 @@ impl<'w, 'r> RowBatch<'w, 'r> {
             self.text.clear();
         }
         Ok(())
-    }
-
-    fn speaker_of_member(&mut self, member: u32) -> Arc<SpeakerColumns> {
-        let at = member as usize;
-        if self.speakers.len() <= at {
-            self.speakers.resize(at + 1, None);
-        }
-        let (merged, aliases) = (self.merged, &self.aliases);
-        let new = || {
-            let member = merged.origins.members.get(member);
-            let who = caller::caller_of(merged, aliases, member);
-            Arc::new(SpeakerColumns::new(who, member.nranks))
-        };
-        Arc::clone(self.speakers[at].get_or_insert_with(new))
     }
 }

@@ -1,9 +1,11 @@
 //! Rows as text, of repeated pieces: the columns of a speaker and of a call are formatted once and then copied.
 
 use super::RowForm;
-use crate::count::caller::Caller;
+use crate::count::caller::{Caller, caller_in};
+use crate::members::MergedMembers;
 use crate::output::table::{Part, Row};
 use std::ptr;
+use std::sync::Arc;
 
 /// A member, with the columns that all its calls share.
 pub(super) struct SpeakerColumns {
@@ -51,6 +53,32 @@ impl SpeakerColumns {
             comm_id: *comm_id,
             ..row
         }
+    }
+}
+
+/// The speakers so far, by merged member.
+#[derive(Default)]
+pub(super) struct SpeakerCache(Vec<Option<Arc<SpeakerColumns>>>);
+
+impl SpeakerCache {
+    /// Returns the columns of a member; `all` and `aliases` as in [`caller_in`].
+    pub(super) fn find_speaker(
+        &mut self,
+        merged: &MergedMembers,
+        all: &MergedMembers,
+        aliases: &[u32],
+        member: u32,
+    ) -> Arc<SpeakerColumns> {
+        let at = member as usize;
+        if self.0.len() <= at {
+            self.0.resize(at + 1, None);
+        }
+        let new = || {
+            let member = merged.origins.members.get(member);
+            let who = caller_in(merged, all, aliases, member);
+            Arc::new(SpeakerColumns::new(who, member.nranks))
+        };
+        Arc::clone(self.0[at].get_or_insert_with(new))
     }
 }
 

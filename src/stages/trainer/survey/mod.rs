@@ -296,14 +296,11 @@ impl SurveyBuilder {
         part: &MergedChunk<'_, ()>,
         options: &Options,
     ) {
-        let SurveyBuilder {
-            placer,
-            sums,
-            moved,
-        } = self;
-        placer.add_chunk(calls, part, &options.timeline, |calls, cuts| {
-            take_placed(sums.as_mut(), moved, calls, cuts, |_| true);
-        });
+        let (sums, moved) = (&mut self.sums, &mut self.moved);
+        self.placer
+            .add_chunk(calls, part, &options.timeline, |calls, cuts| {
+                take_placed(sums.as_mut(), moved, calls, cuts, |_| true);
+            });
     }
 
     /// Places the calls up to a checkpoint.
@@ -313,14 +310,11 @@ impl SurveyBuilder {
         part: &MergedChunk<'_, ()>,
         options: &Options,
     ) {
-        let SurveyBuilder {
-            placer,
-            sums,
-            moved,
-        } = self;
-        placer.place_checkpoint(turn, part, &options.timeline, |calls, cuts| {
-            take_placed(sums.as_mut(), moved, calls, cuts, |_| true);
-        });
+        let (sums, moved) = (&mut self.sums, &mut self.moved);
+        self.placer
+            .place_checkpoint(turn, part, &options.timeline, |calls, cuts| {
+                take_placed(sums.as_mut(), moved, calls, cuts, |_| true);
+            });
     }
 
     /// Where the calls of a process were made that are placed for good: see [`Placement`].
@@ -340,14 +334,9 @@ impl SurveyBuilder {
 
     /// Forgets what came up to the end of gap `gap`.
     pub(in crate::stages) fn forget_until(&mut self, gap: u32) {
-        let SurveyBuilder {
-            placer,
-            sums,
-            moved,
-        } = self;
-        placer.forget_until(gap);
-        moved.retain(|moved| moved.1.max(moved.2) > gap);
-        if let Some(sums) = sums {
+        self.placer.forget_until(gap);
+        self.moved.retain(|moved| moved.1.max(moved.2) > gap);
+        if let Some(sums) = &mut self.sums {
             *sums = sums.split_off(&(gap as usize + 1));
         }
     }

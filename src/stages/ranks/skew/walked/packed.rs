@@ -177,8 +177,7 @@ fn append_number(bytes: &mut Vec<u8>, number: u64) {
     let len = (70 - number.leading_zeros() as usize) / 7;
     if len > 8 {
         bytes.push(u8::MAX);
-        bytes.extend_from_slice(&number.to_le_bytes());
-        return;
+        return bytes.extend_from_slice(&number.to_le_bytes());
     }
     let word = number << len | ((1 << (len - 1)) - 1);
     let end = bytes.len() + len;
