@@ -172,9 +172,7 @@ pub fn hist_times_sheet<'c>(calls: &'c CountedCalls, options: &'c Options) -> Sh
                     from.into(),
                     to.into(),
                 ];
-                row.extend(timed::duration_cells(&timed::durations_of_entries(
-                    &durations, part, entries,
-                )));
+                row.extend(timed::duration_cells(&durations, part, entries));
                 out(&row);
             }
         },

@@ -137,9 +137,7 @@ pub fn ops_times_sheet<'c>(calls: &'c CountedCalls, options: &Options) -> Sheet<
         move |part, group, out| {
             for entries in split_by_op(part, group) {
                 let mut row = vec![part.op_name(&entries[0]).into()];
-                row.extend(timed::duration_cells(&timed::durations_of_entries(
-                    &durations, part, entries,
-                )));
+                row.extend(timed::duration_cells(&durations, part, entries));
                 out(&row);
             }
         },

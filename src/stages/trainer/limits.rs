@@ -10,7 +10,7 @@ pub(super) const COPY_BLOCK_BYTES: u64 = 1 << 20;
 pub(super) const LINE_SEARCH_BYTES: u64 = 1 << 12;
 
 /// Steps that a comparison needs.
-pub(in crate::stages) const MIN_STEPS_COMPARED: usize = 8;
+pub(crate) const MIN_STEPS_COMPARED: usize = 8;
 
 /// Most steps that are unlike the others; more are no exception.
-pub(in crate::stages) const MAX_ODD_STEPS: usize = 10;
+pub(crate) const MAX_ODD_STEPS: usize = 10;

@@ -1,6 +1,6 @@
 //! The trainer's output: the steps, and how long they took.
 
-pub(in crate::stages) mod limits;
+mod limits;
 pub mod steps;
 pub mod survey;
 pub mod timing;

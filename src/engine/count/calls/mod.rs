@@ -556,13 +556,12 @@ impl<'o, 'e> CallCollector<'o, 'e> {
 
     fn finish(self) -> CountedCalls {
         let is_known = !self.present.is_empty();
-        let (ops, logged) = (self.tally.ops, self.logged);
         finish_counts_after(
             self.live.into_given_calls(),
             self.tally_options,
             &self.merged,
-            ops,
-            logged,
+            self.tally.ops,
+            self.logged,
             self.rows,
             is_known,
         )

@@ -414,6 +414,7 @@ mod tests {
     use crate::count::tally::{NO_REDUCTION, NO_ROOT};
     use crate::log::timeline::StepKey;
     use crate::members::OpInterner;
+    use crate::members::comm_id::CommId;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

@@ -10,12 +10,6 @@ pub(super) const ROWS_PER_BLOCK: usize = 1024;
 /// Threads that a chunk has work for: one that walks it, or some that make its rows.
 pub(super) const THREADS_PER_CHUNK: usize = 8;
 
-/// Bytes of a pipe's rows that are written at once.
-pub(super) const PIPE_BATCH_BYTES: usize = 1 << 16;
-
-/// Bytes of rows with durations of `--times` that are written at once.
-pub(super) const TIMED_BATCH_BYTES: usize = 1 << 20;
-
 /// A row moves by fewer calls: about two steps of 1,024 ranks.
 pub(super) const MAX_ROW_MOVE_CALLS: u64 = 1 << 18;
 

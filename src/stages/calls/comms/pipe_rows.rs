@@ -5,7 +5,7 @@
 
 use super::call_spool::CallSpool;
 use super::filter::FilterWatch;
-use super::limits::{GAP_OF_ITS_LINE, PIPE_BATCH_BYTES};
+use super::limits::GAP_OF_ITS_LINE;
 use super::log_rows::WantedRows;
 use super::order::{CallGap, ChunkCall, KnownPlaces as Knows, LiveRowOrder as InOrder};
 use super::records::{CallInGap, CallSequences, ChunkRecords};
@@ -486,7 +486,7 @@ impl<'w, 'r> RowBatch<'w, 'r> {
             text.push_row(row, speaker);
         });
         self.text = text.out;
-        if self.text.len() > PIPE_BATCH_BYTES {
+        if self.text.len() > 1 << 16 {
             self.rows.out.write_rows(&self.text)?;
             self.text.clear();
         }

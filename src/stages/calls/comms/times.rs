@@ -4,7 +4,6 @@
 //! traces, `coll_sn` in Inspector's records), and a log has them in their order: the n-th call of an
 //! operation in a log has the record of that number. Inspector prints ids without their last digits.
 
-use super::limits::TIMED_BATCH_BYTES;
 use super::{Options, RowForm};
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
@@ -205,7 +204,7 @@ pub fn write_timed_rows(
     };
     let mut feed = TableFeed::new(|row: &Row<'_>| {
         filling.fill_row(row);
-        if filling.text.len() > TIMED_BATCH_BYTES && failed.is_ok() {
+        if filling.text.len() > 1 << 20 && failed.is_ok() {
             failed = filling.out.write_all(&filling.text);
             filling.text.clear();
         }

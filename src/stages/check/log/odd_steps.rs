@@ -9,8 +9,7 @@ use crate::stages::check::walk::WalkedInput;
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::survey::GapCallSum;
-use crate::stages::survey::rhythm::{self, OddStep};
-use crate::stages::trainer::limits::{MAX_ODD_STEPS, MIN_STEPS_COMPARED};
+use crate::stages::survey::rhythm::{self, MAX_ODD_STEPS, MIN_STEPS_COMPARED, OddStep};
 use std::collections::BTreeMap;
 
 /// The findings on the steps of `input`, the `number`th.

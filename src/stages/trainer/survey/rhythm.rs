@@ -13,7 +13,7 @@ use super::skew::RankCollectives;
 use crate::log::placement::{PrintingRankRule, printing_rank_rule};
 use crate::log::timeline::{GapKind, StepTimeline, TrainStep};
 use crate::members::comm_id::CommId;
-use crate::stages::trainer::limits::{MAX_ODD_STEPS, MIN_STEPS_COMPARED};
+pub(crate) use crate::stages::trainer::limits::{MAX_ODD_STEPS, MIN_STEPS_COMPARED};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A step in which a communicator's ranks made another number of collectives.
