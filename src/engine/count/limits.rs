@@ -1,4 +1,4 @@
-//! The limits of counting, which trade memory for speed or bound what is kept; and the marks in counts.
+//! The limits of counting, which trade memory for speed; and the marks in counts.
 
 use std::ops::RangeInclusive;
 

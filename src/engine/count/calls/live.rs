@@ -194,8 +194,8 @@ impl<'e> LiveCounts<'e> {
         }
         self.step = most;
         let rows = RowCounts::new(options, read.window);
-        let ops = tally.ops.clone();
-        Some(finish_counts(options, merged, ops, logged, rows, true))
+        let calls = finish_counts(options, merged, tally.ops.clone(), logged, rows, true);
+        Some(calls)
     }
 
     /// Forgets what was emitted before the last checkpoint; without a sink, counts it by step first.

@@ -46,19 +46,6 @@ impl GapCounts {
         let mut stretches: Vec<GapCalls> = stretches.collect();
         let numbers: Vec<u32> = calls.ops.op_names().map(|n| ops.intern(n).0).collect();
         stretches.sort_by_key(|calls| calls.gap);
-        let mut shares = Vec::new();
-        let (mut from, mut sum) = (0, 0);
-        for (at, calls) in stretches.iter().enumerate() {
-            let ends = stretches
-                .get(at + 1)
-                .is_none_or(|next| next.gap != calls.gap);
-            sum += calls.count_calls();
-            if ends && sum >= CALLS_PER_SHARE {
-                shares.push(&stretches[from..=at]);
-                (from, sum) = (at + 1, 0);
-            }
-        }
-        shares.push(&stretches[from..]);
         let ops = &*ops;
         let key = |what: &CallShape| {
             let op = numbers.get(what.op as usize).copied().unwrap_or(0);
@@ -76,39 +63,34 @@ impl GapCounts {
             options.key_of_logged(op, ops.op_kind(op), what.member, &coll)
         };
         let keys: Vec<(CallKey, Option<u128>)> = calls.call_shapes().iter().map(key).collect();
-        let streams = calls;
         let count = |share: &&[GapCalls]| {
             let mut partial = TallyPartial::new(options);
             // How often each was called in the gap in hand, and what was called at all.
             let (mut times, mut called) = (vec![0_u32; keys.len()], Vec::new());
-            for (at, calls) in share.iter().enumerate() {
-                streams.calls_of(*calls).each_number(|what| {
-                    let times = &mut times[what as usize];
-                    if *times == 0 {
-                        called.push(what);
-                    }
-                    *times += 1;
-                });
-                if share.get(at + 1).is_none_or(|next| next.gap != calls.gap) {
-                    partial.gap = calls.gap;
-                    for what in called.drain(..) {
-                        let times = std::mem::take(&mut times[what as usize]);
-                        let (key, bytes) = keys[what as usize];
-                        partial
-                            .counts
-                            .add_calls(key, times.into(), bytes, partial.short);
-                    }
-                    partial.close_gap();
+            for gap in share.chunk_by(|a, b| a.gap == b.gap) {
+                for made in gap {
+                    calls.calls_of(*made).each_number(|what| {
+                        let times = &mut times[what as usize];
+                        if *times == 0 {
+                            called.push(what);
+                        }
+                        *times += 1;
+                    });
                 }
+                partial.gap = gap[0].gap;
+                for what in called.drain(..) {
+                    let times = std::mem::take(&mut times[what as usize]);
+                    let (key, bytes) = keys[what as usize];
+                    let counts = &mut partial.counts;
+                    counts.add_calls(key, times.into(), bytes, partial.short);
+                }
+                partial.close_gap();
             }
             partial
         };
         let sink = |partial: TallyPartial| {
-            let ends: Vec<_> = partial
-                .ends
-                .iter()
-                .map(|&(gap, end)| (gap as usize, end))
-                .collect();
+            let ends = partial.ends.iter();
+            let ends: Vec<_> = ends.map(|&(gap, end)| (gap as usize, end)).collect();
             let keys = partial.counts.keys().to_vec();
             let cells = partial.cells;
             for (gap, key, value) in partial.wide {
@@ -118,6 +100,23 @@ impl GapCounts {
             Ok(())
         };
         // The sink does not fail.
-        let _ = pool::map_in_order(*jobs, shares.iter(), count, sink);
+        let _ = pool::map_in_order(*jobs, split_into_shares(&stretches).iter(), count, sink);
     }
+}
+
+/// Divides calls, sorted by gap, into shares of whole gaps.
+fn split_into_shares(stretches: &[GapCalls]) -> Vec<&[GapCalls]> {
+    let mut shares = Vec::new();
+    let (mut from, mut sum) = (0, 0);
+    for (at, calls) in stretches.iter().enumerate() {
+        let next = stretches.get(at + 1);
+        let ends = next.is_none_or(|next| next.gap != calls.gap);
+        sum += calls.count_calls();
+        if ends && sum >= CALLS_PER_SHARE {
+            shares.push(&stretches[from..=at]);
+            (from, sum) = (at + 1, 0);
+        }
+    }
+    shares.push(&stretches[from..]);
+    shares
 }
