@@ -76,7 +76,7 @@ pub(crate) fn main() -> ExitCode {
         let mut run = ProgramRun::new("nccl-agg", &cli.input, &cli.steps)?;
         let window = run.options.window.is_some();
         let mut by = cli.group.by();
-        // Its own column says it.
+        // It has its own column.
         by.retain(|column| *column != GroupBy::Datatype);
         let options = agg::Options {
             by,

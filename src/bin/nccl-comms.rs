@@ -289,14 +289,9 @@ pub(crate) fn main() -> ExitCode {
             |report: &mut Report, out: &mut (dyn Write + Send)| match (cli.unique, &times[..]) {
                 (true, _) => comms::write_unique_rows(origins, read, &options, report, bar, out),
                 (_, []) => comms::write_rows(origins, read, &options, report, bar, out),
-                (_, times) => comms::times::write_timed_rows(
-                    (origins, times),
-                    read,
-                    &options,
-                    report,
-                    bar,
-                    out,
-                ),
+                (_, times) => {
+                    comms::times::write_timed_rows(origins, times, read, &options, report, bar, out)
+                }
             };
         if format == CommsFormat::Table && is_fitted {
             let columns = comms::terminal_columns::terminal_column_names(tuning);

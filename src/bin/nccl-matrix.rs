@@ -192,7 +192,7 @@ pub(crate) fn main() -> ExitCode {
             (Some(MatrixFormat::Dot), _) if is_ordered => {
                 bail!("--format dot: a graph has no rows to sort or leave out")
             }
-            // The heat map has an order of its own: what is sorted are rows.
+            // The heat map has its own order: only rows are sorted.
             (Some(MatrixFormat::Table), _) | (None, RowFormat::Table) if is_ordered => {
                 RowFormat::Table
             }

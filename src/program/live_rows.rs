@@ -36,7 +36,7 @@ pub struct LiveRowPrinter<'o> {
     /// Some were.
     is_begun: bool,
     header: LineDigest,
-    /// Those that come again when the input has ended: from before the last turn, and from after it.
+    /// Rows that come again at the input's end: from before the last checkpoint, and from after it.
     old: LineDigest,
     new: LineDigest,
 }
@@ -168,7 +168,7 @@ pub(super) struct RemainingRows<'w> {
     out: &'w mut (dyn Write + Send),
     /// These, the last ones first.
     before: Vec<LineDigest>,
-    /// What has come of those that come first.
+    /// The rows that have come of those that come first.
     now: LineDigest,
     /// Something else came.
     is_otherwise: bool,

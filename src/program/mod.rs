@@ -1,4 +1,4 @@
-//! What the programs share at their edge: arguments, exit codes, man pages, progress.
+//! The edge that programs share: arguments, exit codes, man pages, progress.
 
 pub mod cli;
 pub mod exit;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::{Builder, NamedTempFile};
 
-/// What gets its name at the end. Standard output is the process's, and so is this.
+/// The file that gets its name at the end. Like standard output, it is the process's.
 static UNNAMED: Mutex<Option<(NamedTempFile, PathBuf)>> = Mutex::new(None);
 
 fn lock_pending_file() -> MutexGuard<'static, Option<(NamedTempFile, PathBuf)>> {

@@ -8,13 +8,13 @@ use crate::stages::communicators::{self, CommunicatorSides};
 use crate::stages::net::{self, net_stage::FirstReportLine};
 use crate::stages::tuning::{self, tuning_stage::TuningStage as Tuning};
 
-/// What is kept of a chunk.
+/// The part of one chunk.
 pub(super) type SnapshotPartial = (
     communicators::CommunicatorsPartial,
     (net::fold::NetPartial, tuning::fold::TuningPartial),
 );
 
-/// Nothing of a chunk yet.
+/// Returns an empty part.
 pub(super) fn empty_partial(tally: &tally::Options) -> SnapshotPartial {
     (
         communicators::CommunicatorsPartial::new(tally),
@@ -22,7 +22,7 @@ pub(super) fn empty_partial(tally: &tally::Options) -> SnapshotPartial {
     )
 }
 
-/// What is kept of all chunks.
+/// The sum of all chunks.
 pub(super) struct RunSnapshot {
     /// The calls of the input in hand.
     pub(super) tally: Tally,
@@ -32,7 +32,7 @@ pub(super) struct RunSnapshot {
 }
 
 impl RunSnapshot {
-    /// Nothing of so many inputs yet.
+    /// Begins a run of `inputs`.
     pub(super) fn new(tally: tally::Options, inputs: usize, jobs: usize) -> RunSnapshot {
         RunSnapshot {
             tally: Tally::new(tally, inputs, jobs),
@@ -42,7 +42,7 @@ impl RunSnapshot {
         }
     }
 
-    /// The next log begins.
+    /// Begins a log.
     pub(super) fn begin_log(&mut self, name: String) {
         self.net.begin_input(name);
         self.tally.clear();

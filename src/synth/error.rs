@@ -1,4 +1,4 @@
-//! What can stop a log from being made.
+//! Errors of making a log.
 
 use std::io;
 

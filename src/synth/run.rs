@@ -228,7 +228,7 @@ impl SynthRun<'_> {
         self.print_step_end(facts, hold)
     }
 
-    /// What the trainer prints when a step is over.
+    /// Prints the trainer's lines of a step.
     pub(super) fn print_step_end(&mut self, facts: StepFacts, hold: Option<usize>) -> Result<()> {
         let (step, segment) = (facts.step, self.mixer.job.segment);
         if self.options.trainer == SynthTrainer::Maxtext {
@@ -251,7 +251,7 @@ impl SynthRun<'_> {
         Ok(())
     }
 
-    /// MaxText: the line of one step stands behind the calls of the next, `made`.
+    /// MaxText: the line of one step comes after the calls of the next, `made`.
     fn print_late(&mut self, facts: &StepFacts, made: u64, hold: Option<usize>) -> Result<()> {
         let segment = self.mixer.job.segment;
         let lines = self.printer.print_step(facts, &self.mixer.clock);
@@ -294,8 +294,8 @@ impl SynthRun<'_> {
             {
                 continue;
             }
-            // A bar leaves the cursor behind it; what comes next is glued to it. A launcher
-            // that labels lines would glue only the same rank's next line.
+            // A bar leaves the cursor after it; the next line is glued to it. A launcher that labels lines
+            // would glue only the same rank's next line.
             let open = line.bar && step % 4 == 3 && self.options.prefix == Prefix::None;
             self.print_text(line.rank, &line.text, !open)?;
         }

@@ -1,11 +1,11 @@
-//! Who made calls, and what recorded them.
+//! Callers, and what recorded their calls.
 
 use crate::members::comm_id::CommId;
 use crate::members::{MergedMembers, SpeakerComm};
 use crate::output::table::Timing;
 use serde::{Deserialize, Serialize};
 
-/// Who made a call, as far as it is known.
+/// The caller of a call, as far as known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Caller {
     /// The host.
@@ -20,19 +20,18 @@ pub struct Caller {
     pub comm_id: Option<CommId>,
     /// The rank in it.
     pub rank: Option<u32>,
-    /// What recorded its calls, where a tally is exact.
+    /// The recorder of its calls, if a tally is exact.
     pub recorded: CallProvenance,
 }
 
-/// What recorded calls, as the call table says, and how they were served: times of one clock are
-/// not another's.
+/// What recorded calls (columns of the table) and how they were served. Times of two clocks are not comparable.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct CallProvenance {
-    /// What they come from.
+    /// Their source.
     pub src: Box<[u8]>,
     /// Which clock their times are on.
     pub clock: Box<[u8]>,
-    /// What limits their times.
+    /// The quality of their times.
     pub quality: Box<[u8]>,
     /// NCCL's algorithm.
     pub algo: Box<[u8]>,
@@ -42,7 +41,7 @@ pub struct CallProvenance {
     pub nchannels: Option<u32>,
     /// PyTorch's name for the process group.
     pub pg_name: Box<[u8]>,
-    /// What the program calls it.
+    /// The program's name for it.
     pub pg_desc: Box<[u8]>,
 }
 
@@ -76,13 +75,13 @@ impl CallProvenance {
     }
 }
 
-/// A merged member as its columns.
+/// Returns a merged member's columns.
 pub fn caller_of(merged: &MergedMembers, aliases: &[u32], member: &SpeakerComm) -> Caller {
     caller_in(merged, merged, aliases, member)
 }
 
-/// The same where more is known than was merged so far: `all` is what a walk before this one
-/// merged ([`MergedMembers::with_names_after`]), and `aliases` are its.
+/// Like [`caller_of`] after an earlier walk: `all` is what that walk merged
+/// ([`MergedMembers::with_names_after`]), and `aliases` are its.
 pub fn caller_in(
     merged: &MergedMembers,
     all: &MergedMembers,

@@ -3,16 +3,17 @@
 //! There may be a row for every few calls, so nothing is put in order before its rows are made:
 //! what the workers counted stays as it is, and a few steps at a time are gathered from it.
 
+use crate::count::limits::MAX_WAITING_CELLS;
 use crate::count::tally::{CallKey, CallVolume, ChunkCounts, SortBuffer};
 use crate::log::timeline::StepKey;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// A step; `None` where steps are not told apart or not known.
+/// A step; `None` if unknown or not asked for.
 pub type CountedStep = Option<StepKey>;
 
-/// What comes first: a known step.
+/// Orders known steps first.
 fn known_first(step: CountedStep) -> (bool, CountedStep) {
     (step.is_none(), step)
 }
@@ -26,16 +27,13 @@ pub struct CellGatherer {
     bag: SortBuffer<CountedStep, CallKey>,
 }
 
-/// How many cells wait to be added up, in all: of one log, all.
-const MAX_WAITING_CELLS: usize = 1 << 20;
-
 impl CellGatherer {
     /// Adds calls.
     pub fn push(&mut self, step: CountedStep, key: CallKey, value: CallVolume) {
         self.bag.push(step, key, value);
     }
 
-    /// Begins the next input: memory grows with what is distinct, not with the inputs.
+    /// Begins the next input: memory grows with distinct counts, not with inputs.
     pub fn next_input(&mut self) {
         if self.waiting > MAX_WAITING_CELLS {
             self.waiting = 0;
@@ -75,7 +73,7 @@ impl CellGatherer {
         for (number, key) in (0_u32..).zip(&keys) {
             numbers.insert(*key, number);
         }
-        // What has no step comes last.
+        // Counts without a step come last.
         let unknown = others.partition_point(|((step, _), _)| step.is_none());
         others.rotate_left(unknown);
         let numbered = |pieces: ChunkCounts<CountedStep>| {
@@ -100,9 +98,9 @@ impl CellGatherer {
 /// Counted calls by step and key.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct CountCells {
-    /// What tells calls apart: sorted, each once.
+    /// The distinct keys, sorted.
     keys: Vec<CallKey>,
-    /// What chunks counted, with the numbers of their keys in `keys`.
+    /// The counts of chunks, with the numbers of their keys in `keys`.
     pieces: Vec<(ChunkCounts<CountedStep>, Vec<u32>)>,
     /// Calls of no chunk, by step.
     others: Vec<(CountedStep, u32, CallVolume)>,
@@ -154,12 +152,12 @@ impl CountCells {
         self.places = places.into_iter().map(|(_, _, of)| of).collect();
     }
 
-    /// What tells calls apart, by number: sorted, each once.
+    /// Returns the distinct keys, sorted.
     pub fn keys(&self) -> &[CallKey] {
         &self.keys
     }
 
-    /// The steps in their order, what has none last, each with how many counts it has at most.
+    /// Returns the steps in order, unknown last, each with the most counts it can have.
     pub fn iter_steps(&self) -> impl Iterator<Item = (CountedStep, usize)> {
         self.iter_steps_from(0)
     }
@@ -214,7 +212,7 @@ impl CountCells {
         list
     }
 
-    /// The same by the steps' numbers: the executions of a step that was started again are added.
+    /// Like [`CountCells::list_counts`] by step number: adds up the executions of a repeated step.
     pub fn counts_by_number(&self) -> Vec<((Option<u64>, CallKey), CallVolume)> {
         let number = |((step, key), value): ((CountedStep, CallKey), CallVolume)| {
             ((step.map(|s| s.step), key), value)
@@ -305,14 +303,9 @@ mod tests {
             inputs in 1..3_usize,
         ) {
             let options = Options {
-                sizing: SizeKey::Count,
-                basis: ByteBasis::Api,
                 members: true,
-                datatypes: false,
                 steps: true,
-                exact: false,
-                durations: false,
-                served: false,
+                ..Options::by_size(SizeKey::Count, ByteBasis::Api)
             };
             // Two gaps are one step's, each third is between steps; two members are one.
             let step_of = |gap: usize| (gap % 3 != 2).then_some(StepKey {

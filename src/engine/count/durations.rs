@@ -3,6 +3,7 @@
 //! The number of calls, their sum, the least and the most are exact. Percentiles have three
 //! significant digits: they are those of an hdrhistogram.
 
+use super::limits::{MAX_CLOCKS, MAX_LISTED_DURATIONS};
 use super::spread;
 use super::tally::key::round_to_three_digits;
 use hdrhistogram::Histogram;
@@ -11,17 +12,14 @@ use serde::{Deserialize, Serialize};
 /// A clock: the columns `src` and `clock`.
 pub type ClockName = (Box<[u8]>, Box<[u8]>);
 
-/// Whose clocks measured durations: the columns `src` and `clock`. Times of different ones must not be
-/// compared, so it is enough to know a few.
+/// The clocks that measured durations: the columns `src` and `clock`. Times of different clocks must not be
+/// compared, so a few are enough.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockNames {
     clocks: Vec<ClockName>,
     /// The column `quality`, and how many durations are of it.
     qualities: Vec<(Box<[u8]>, u64)>,
 }
-
-/// How many clocks, and how many qualities, are kept.
-const MAX_CLOCKS: usize = 4;
 
 impl ClockNames {
     /// Adds a duration.
@@ -87,10 +85,6 @@ enum DurationStore {
     Counted(#[serde(with = "counted")] Box<Histogram<u64>>),
 }
 
-/// A table may have a key for every few calls, and a histogram of calls of up to a second takes
-/// 180 kB, of any calls 450 kB. After a list of 64 kB that is about 55 bytes for each call at most.
-const MAX_LISTED_DURATIONS: usize = 8192;
-
 impl Default for DurationStore {
     fn default() -> DurationStore {
         DurationStore::List(Vec::new())
@@ -98,17 +92,7 @@ impl Default for DurationStore {
 }
 
 impl DurationStore {
-    fn add_duration(&mut self, ns: u64) {
-        match self {
-            DurationStore::List(list) => {
-                list.push(ns);
-                self.convert_long_list();
-            }
-            DurationStore::Counted(histogram) => counted::add(histogram, ns, 1),
-        }
-    }
-
-    /// The same duration so many times.
+    /// Adds a duration `calls` times.
     fn add_durations(&mut self, ns: u64, calls: u64) {
         match self {
             DurationStore::List(list) if calls <= MAX_LISTED_DURATIONS as u64 => {
@@ -148,7 +132,7 @@ impl DurationStore {
         }
     }
 
-    /// Counts a list that has become too long.
+    /// Turns a long list into a histogram.
     fn convert_long_list(&mut self) {
         if let DurationStore::List(list) = self
             && list.len() > MAX_LISTED_DURATIONS
@@ -224,14 +208,10 @@ mod counted {
 impl CallDurations {
     /// Adds a call.
     pub fn add_call(&mut self, ns: u64) {
-        self.calls = self.calls.saturating_add(1);
-        self.sum = self.sum.saturating_add(ns.into());
-        self.least = Some(self.least.map_or(ns, |least| least.min(ns)));
-        self.most = self.most.max(ns);
-        self.kept.add_duration(ns);
+        self.add_calls(ns, 1);
     }
 
-    /// Adds so many calls that all took as long.
+    /// Adds `calls` calls of `ns` each.
     pub fn add_calls(&mut self, ns: u64, calls: u64) {
         if calls == 0 {
             return;

@@ -5,6 +5,7 @@ pub mod calls;
 pub mod cells;
 pub mod durations;
 pub mod groups;
+mod limits;
 pub mod notes;
 pub mod row_counts;
 pub mod spread;

@@ -1,4 +1,4 @@
-//! What a reader of step numbers must know.
+//! Notes for readers of step numbers.
 
 use crate::log::timeline::{self, StepTimeSource, StepTimeline};
 use crate::report::{Report, count_phrase};
@@ -46,7 +46,7 @@ pub fn report_time_notes(name: &str, timeline: &StepTimeline, report: &Report) {
     }
 }
 
-/// Says what a reader of step numbers must know of a timeline.
+/// Reports what a reader of step numbers must know.
 pub fn report_step_notes(name: &str, timeline: &StepTimeline, report: &Report) {
     if let Some(falls) = timeline.bursts {
         report.note(&format!(

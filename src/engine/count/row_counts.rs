@@ -1,4 +1,4 @@
-//! The calls of a call table's rows, counted by what tells them apart.
+//! The calls of a call table's rows, counted by key.
 
 use super::caller::{CallProvenance, Caller};
 use super::durations::ClockNames;
@@ -26,19 +26,19 @@ pub struct RowCounts {
     window: Option<StepWindow>,
     /// Operations by number.
     pub(crate) ops: OpInterner,
-    /// Who made calls, by the number in [`Key::member`].
+    /// The callers, by [`CallKey::member`].
     pub(super) who: Interner<Caller>,
-    /// Who made a row's calls, by the hash of who that is.
+    /// The numbers of callers by the hash of their columns.
     rows_by: FxHashMap<u64, u32>,
     /// The counts.
     pub(super) cells: StepKeyMap<CallVolume>,
     /// How long they took, where a tally is exact.
     pub(super) durations: StepKeyMap<DurationTotal>,
-    /// How long each took, where that is asked for.
+    /// How long each took, if wanted.
     pub(super) times: StepKeyMap<TimedCalls>,
-    /// Whose clocks measured them.
+    /// The clocks of `times`.
     pub(super) clocks: ClockNames,
-    /// The steps, where they are told apart.
+    /// The steps, if the tally has steps.
     pub present: PresentSteps,
 }
 
@@ -71,7 +71,7 @@ impl RowCounts {
         }
     }
 
-    /// Adds what follows, with the operations numbered by `ops`.
+    /// Adds a later part, with the operations numbered by `ops`.
     pub fn merge(&mut self, part: RowCounts, ops: &mut OpInterner) {
         let of_op: Vec<u32> = part.ops.op_names().map(|name| ops.intern(name).0).collect();
         let who = part.who.items().iter().cloned();
@@ -94,16 +94,16 @@ impl RowCounts {
         self.present.merge(&part.present);
     }
 
-    /// The number of who made a row's calls.
+    /// Returns the number of a row's caller.
     fn member_of_row(&mut self, row: &Row<'_>) -> u32 {
-        // What calls share that are counted as one.
+        // The fields that equal calls share.
         let (src, timing) = match (self.options.exact, self.options.served) {
             (true, _) => (row.src, row.timing.map(|timing| timing.shared())),
             (false, true) => (&b""[..], row.timing.map(|timing| timing.without_times())),
             (false, false) => (&b""[..], None),
         };
         let is_told = self.options.exact || self.options.served;
-        // Looked up without making a key: most rows are by someone known.
+        // Looked up without making a key: most callers are known.
         let mut hasher = FxHasher::default();
         (row.host, row.pid, row.dev, row.comm, row.comm_id, row.rank).hash(&mut hasher);
         (src, timing).hash(&mut hasher);
@@ -165,7 +165,7 @@ impl RowCounts {
             let all = self.durations.entry((step, key)).or_default();
             all.add_calls(row.calls, dur_ns);
         }
-        // Of several calls a row has only the sum.
+        // A row of several calls has only the sum.
         if let (true, 1, Some(dur_ns)) = (self.options.durations, row.calls, row.times().dur_ns) {
             let on = |basis: ByteBasis| {
                 let api = row.bytes()?;

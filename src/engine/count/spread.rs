@@ -33,13 +33,13 @@ impl SortedValues {
         SortedValues(values)
     }
 
-    /// The nearest rank: the lowest value that `share` of all are not above. `None` of none.
+    /// The nearest rank: the lowest value that `share` of all are not above. `None` without values.
     pub fn percentile(&self, share: f64) -> Option<f64> {
         let rank = (share * self.0.len() as f64).ceil() as usize;
         self.0.get(rank.max(1) - 1).copied()
     }
 
-    /// The value that half of all are not above. `None` of none.
+    /// The lowest value that half of all are not above. `None` without values.
     pub fn median(&self) -> Option<f64> {
         self.percentile(0.50)
     }
@@ -67,12 +67,12 @@ pub struct ValueSpread {
 }
 
 impl ValueSpread {
-    /// Of values in any order; `None` of none.
+    /// From values in any order; `None` without values.
     pub fn from_values(values: Vec<f64>) -> Option<ValueSpread> {
         ValueSpread::from_counts(&mut values.into())
     }
 
-    /// The same of many values.
+    /// From counted values.
     pub fn from_counts(values: &mut ValueCounts) -> Option<ValueSpread> {
         let counted = values.sorted_counts();
         let all = || {

@@ -1,20 +1,18 @@
-//! Values of which many are the same, as trainers print them: each once, with how often it came. A job of a month
-//! prints millions of step times, and some thousands of different ones.
+//! Distinct values with their counts, for numbers that trainers print often. A job of a month prints millions
+//! of step times, but only thousands of different ones.
 
+use super::limits::MAX_UNSORTED_VALUES;
 use std::cmp::Ordering;
 use std::iter;
-
-/// So many values wait until they are put in order.
-const MAX_UNSORTED_VALUES: usize = 1 << 16;
 
 /// Values with how often each came.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueCounts {
     /// In order.
     sorted: Vec<(f64, u64)>,
-    /// Those that are not in order yet.
+    /// Values not sorted yet.
     new: Vec<f64>,
-    /// There are no more different values than these, or all are rounded.
+    /// The most different values before all are rounded.
     most: usize,
     is_rounded: bool,
 }
@@ -35,8 +33,7 @@ impl From<Vec<f64>> for ValueCounts {
 }
 
 impl ValueCounts {
-    /// None yet. If more different ones come than `most`, all are rounded to four digits, in whatever order they
-    /// come.
+    /// Starts empty. Beyond `most` different values all are rounded to four digits, in any order of arrival.
     pub fn with_limit(most: usize) -> ValueCounts {
         ValueCounts {
             sorted: Vec::new(),
@@ -49,7 +46,7 @@ impl ValueCounts {
     /// Adds a value.
     pub fn add_value(&mut self, value: f64) {
         self.new.push(value);
-        // What is in order is gone through again and again, but less often the longer it is.
+        // Each sort reads the whole list, so a longer list is sorted less often.
         if self.new.len() >= MAX_UNSORTED_VALUES.max(self.sorted.len() / 2) {
             self.sort();
         }

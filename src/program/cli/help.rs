@@ -19,7 +19,7 @@ const HELP_WIDTHS: (usize, usize) = (80, 100);
 /// How many examples the short help shows.
 const EXAMPLES_IN_SHORT_HELP: usize = 2;
 
-/// What to do with what `--generate` prints.
+/// The use of `--generate`'s output.
 const GENERATE_HELP: &str = "\
 Print a man page or shell completions
 
@@ -31,7 +31,7 @@ man: nccl-x --generate man | man -l -";
 /// Reads the arguments. `None` if they asked for a man page or completions, which are printed then.
 ///
 /// # Errors
-/// What they asked for cannot be written.
+/// The output cannot be written.
 pub fn parse_args<C: Parser>() -> anyhow::Result<Option<C>> {
     let command = build_command::<C>();
     let Some(matches) = match_args(&command)? else {
@@ -100,7 +100,7 @@ fn sort_by_headings(made: Command) -> Command {
     command
 }
 
-/// What every program has.
+/// The arguments of every program.
 fn common_args(name: &str) -> [Arg; 3] {
     let own = |id: &'static str, at| {
         Arg::new(id)

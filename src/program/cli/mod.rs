@@ -1,5 +1,4 @@
-//! What all programs share on the command line: inputs, steps, formats. A flag means the same
-//! everywhere.
+//! The command line that all programs share: inputs, steps, formats. A flag means the same everywhere.
 
 mod format;
 mod groups;

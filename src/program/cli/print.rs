@@ -1,4 +1,4 @@
-//! What a program writes to standard output.
+//! The output of a program.
 
 use super::{OrderArgs, RowFormat};
 use crate::output::drawing::CsvDrawing;
@@ -26,7 +26,7 @@ pub struct RowOutput {
 }
 
 impl RowOutput {
-    /// The same with rows in this order.
+    /// Sets the order of rows.
     #[must_use]
     pub fn ordered(mut self, order: &OrderArgs) -> RowOutput {
         self.order = order.order();

@@ -56,7 +56,7 @@ pub struct OrderArgs {
 }
 
 impl OrderArgs {
-    /// The order asked for.
+    /// The requested order.
     pub fn order(&self) -> RowOrder {
         RowOrder {
             by: self.sort.clone(),

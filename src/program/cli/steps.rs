@@ -169,7 +169,7 @@ impl StepArgs {
         self.compat.is_some() || self.lines.step_regex.is_some() || self.lines.trainer.is_some()
     }
 
-    /// The window asked for; `compat` is the AWK chain's own where none is.
+    /// The window given; without one `compat`, the AWK chain's own.
     pub fn window(&self, compat: StepWindow) -> Option<StepWindow> {
         self.steps.or(self.compat.map(|_| compat))
     }

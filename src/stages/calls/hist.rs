@@ -11,7 +11,7 @@ use crate::output::render::{Sheet, TableCell};
 use crate::stages::timed;
 use std::collections::BTreeMap;
 
-/// What is asked for.
+/// The options of nccl-hist.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// What groups rows further; default nothing.
@@ -20,9 +20,9 @@ pub struct Options {
     pub basis: ByteBasis,
     /// The buckets' edges in bytes, rising; default 64 KB, 1 MB, 16 MB (of 1024).
     pub edges: Vec<u128>,
-    /// A window of steps is asked for.
+    /// True if a window of steps is given.
     pub window: bool,
-    /// Durations are asked for.
+    /// True for durations.
     pub time: bool,
 }
 
@@ -45,18 +45,13 @@ pub fn log2_edges() -> Vec<u128> {
 }
 
 impl Options {
-    /// What the tally must tell apart: members always, since GPUs are counted.
+    /// Returns the tally's options: members always, since GPUs are counted.
     pub fn tally(&self) -> tally::Options {
-        tally::Options {
-            sizing: SizeKey::Bucket(self.edges.clone()),
-            basis: self.basis,
-            members: true,
-            datatypes: self.by.contains(&GroupBy::Datatype),
-            steps: self.window || self.by.contains(&GroupBy::Step),
-            exact: false,
-            durations: self.time,
-            served: self.by.iter().any(|b| b.needs_served()),
-        }
+        let sizing = SizeKey::Bucket(self.edges.clone());
+        let mut tally = tally::Options::by_size(sizing, self.basis);
+        (tally.members, tally.durations) = (true, self.time);
+        GroupBy::add_needs(&self.by, self.window, &mut tally);
+        tally
     }
 }
 
@@ -75,7 +70,7 @@ fn group_calls<'c>(calls: &'c CountedCalls, options: &Options) -> GroupedCalls<'
     GroupedCalls::new(calls, &options.by, |key| (key.size, 0, 0))
 }
 
-/// The number of each member's GPU; of none where its host is not known.
+/// The number of each member's GPU; `None` if its host is unknown.
 struct MemberGpus(Vec<Option<u32>>);
 
 impl MemberGpus {
@@ -177,9 +172,7 @@ pub fn hist_times_sheet<'c>(calls: &'c CountedCalls, options: &'c Options) -> Sh
                     from.into(),
                     to.into(),
                 ];
-                row.extend(timed::duration_cells(&timed::durations_of_entries(
-                    &durations, part, entries,
-                )));
+                row.extend(timed::duration_cells(&durations, part, entries));
                 out(&row);
             }
         },

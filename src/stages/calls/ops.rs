@@ -9,35 +9,30 @@ use crate::grammar::values::ByteBasis;
 use crate::output::render::{Sheet, awk_number};
 use crate::stages::timed::{self, DURATION_PERCENTILES};
 
-/// What is asked for.
+/// The options of nccl-ops.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// What groups rows further; default nothing.
     pub by: Vec<GroupBy>,
     /// What bytes mean; default the API's.
     pub basis: ByteBasis,
-    /// A window of steps is asked for.
+    /// True if a window of steps is given.
     pub window: bool,
-    /// Durations are asked for instead of sizes.
+    /// True for durations in place of sizes.
     pub time: bool,
 }
 
 impl Options {
-    /// What the tally must tell apart.
+    /// Returns the tally's options.
     pub fn tally(&self) -> tally::Options {
-        tally::Options {
-            sizing: match self.time {
-                true => SizeKey::Bucket(Vec::new()),
-                false => SizeKey::Digits,
-            },
-            basis: self.basis,
-            members: self.by.iter().any(|b| b.needs_members()),
-            datatypes: self.by.contains(&GroupBy::Datatype),
-            steps: self.window || self.by.contains(&GroupBy::Step),
-            exact: false,
-            durations: self.time,
-            served: self.by.iter().any(|b| b.needs_served()),
-        }
+        let sizing = match self.time {
+            true => SizeKey::Bucket(Vec::new()),
+            false => SizeKey::Digits,
+        };
+        let mut tally = tally::Options::by_size(sizing, self.basis);
+        tally.durations = self.time;
+        GroupBy::add_needs(&self.by, self.window, &mut tally);
+        tally
     }
 }
 
@@ -45,7 +40,7 @@ impl Options {
 #[derive(Debug, Default)]
 struct OpSizes {
     value: CallVolume,
-    /// Calls whose bytes are known.
+    /// Calls with known bytes.
     known: u64,
     /// Sizes to three significant digits, rising, each with its calls.
     sizes: Vec<(u64, u64)>,
@@ -73,10 +68,9 @@ impl OpSizes {
         }
     }
 
-    /// The size below or at which a share of the calls are, to three significant digits. The
-    /// tally has the sizes of a histogram of hdrhistogram's already, and few of them: to count
-    /// through them is what that does with all the sizes there could be (a test holds the two
-    /// together).
+    /// Returns the size of a percentile, to three significant digits. The tally already has the sizes of an
+    /// hdrhistogram, and few of them, so counting through them gives the histogram's result (a test compares
+    /// the two).
     fn percentile(&self, share: f64) -> u128 {
         let at = nearest_rank(self.sizes.iter().copied(), self.known, share).unwrap_or(0);
         u128::from(at).clamp(self.value.min, self.value.max)
@@ -143,9 +137,7 @@ pub fn ops_times_sheet<'c>(calls: &'c CountedCalls, options: &Options) -> Sheet<
         move |part, group, out| {
             for entries in split_by_op(part, group) {
                 let mut row = vec![part.op_name(&entries[0]).into()];
-                row.extend(timed::duration_cells(&timed::durations_of_entries(
-                    &durations, part, entries,
-                )));
+                row.extend(timed::duration_cells(&durations, part, entries));
                 out(&row);
             }
         },

@@ -35,10 +35,16 @@ fn to_us(ns: u128) -> f64 {
     ns as f64 / 1000.0
 }
 
-/// What is written of these calls.
+/// The duration columns of the calls of `entries` that have a duration of their own.
 pub(in crate::stages) fn duration_cells(
-    all: &TimedCalls,
+    durations: &DurationsByKey,
+    part: &GroupsPart<'_>,
+    entries: &[GroupEntry],
 ) -> [TableCell<'static>; DURATION_COLUMNS.len()] {
+    let mut all = TimedCalls::default();
+    let own = entries.iter();
+    let own = own.filter_map(|e| durations.get(&(e.step(), *part.key_of(e))));
+    own.for_each(|one| all.merge(one));
     let of = &all.durations;
     let known = |ns: Option<u64>| ns.map(|ns| to_us(ns.into())).into();
     let sum = (of.count_calls() > 0).then(|| to_us(of.total_ns()));
@@ -55,19 +61,6 @@ pub(in crate::stages) fn duration_cells(
         algbw,
         busbw,
     ]
-}
-
-/// The calls of these entries that have a duration of their own.
-pub(in crate::stages) fn durations_of_entries(
-    durations: &DurationsByKey,
-    part: &GroupsPart<'_>,
-    entries: &[GroupEntry],
-) -> TimedCalls {
-    let mut all = TimedCalls::default();
-    let own = entries.iter();
-    let own = own.filter_map(|e| durations.get(&(e.step(), *part.key_of(e))));
-    own.for_each(|one| all.merge(one));
-    all
 }
 
 /// Reports how many calls have no duration of their own, and what the others' are.
@@ -122,7 +115,7 @@ pub fn report_untimed_calls(calls: &CountedCalls, report: &Report) -> Result<()>
     Ok(())
 }
 
-/// What a duration of this quality is (NCCL's `plugins/profiler/inspector/inspector.cc`).
+/// Explains a duration's quality (NCCL's `plugins/profiler/inspector/inspector.cc`).
 fn quality_meaning(quality: &[u8]) -> Option<&'static str> {
     Some(match quality {
         b"kernel_gpu" => {

@@ -21,7 +21,7 @@ impl Progress for HiddenProgress {
     fn advance(&self, _: u64) {}
 }
 
-/// A page that is asked for.
+/// A requested page.
 #[derive(Debug, Clone, Copy)]
 pub struct PageOrder<'a> {
     /// The inputs of the job.

@@ -1,5 +1,6 @@
-//! What the trainer printed: which steps there are, and how long they took.
+//! The trainer's output: the steps, and how long they took.
 
+mod limits;
 pub mod steps;
 pub mod survey;
 pub mod timing;

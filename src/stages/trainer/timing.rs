@@ -61,7 +61,7 @@ pub fn read_steps(
     Ok(steps)
 }
 
-/// What was read so far.
+/// The state of reading.
 struct TimingReader<'e> {
     // The values of a line are its own step's, also where the line lags behind the calls.
     options: timeline::Options,
@@ -69,7 +69,7 @@ struct TimingReader<'e> {
     steps: Vec<TrainStep>,
     window: Option<StepWindow>,
     early: Option<LiveRows<'e, Vec<TrainStep>>>,
-    /// How many steps that got, with those outside the window; and at the last turn and the one before.
+    /// Steps given to `early`, with those outside the window; and as of the last two checkpoints.
     given: usize,
     turned: [usize; 2],
     growing: LiveTimeline,
@@ -136,14 +136,14 @@ impl InputStage for TimingReader<'_> {
         }
         self.present.merge(self.growing.forgotten_steps());
         self.present.add_timeline(&timeline);
-        // Those from before the last turn but one were given for good.
+        // Steps from before the last checkpoint but one are final.
         let steps = timeline.steps.slice(self.turned[1]..timeline.steps.len());
         self.steps.extend_from_slice(steps);
         self.growing = LiveTimeline::default();
     }
 }
 
-/// The columns of [`per_step`].
+/// The columns of [`grid_per_step`].
 const TIMING_COLUMNS: [&str; 4] = ["segment", "step", "time_s", "tflops_per_gpu"];
 
 /// One row a step.
@@ -151,7 +151,7 @@ pub fn grid_per_step(steps: &[TrainStep]) -> Grid {
     sheet_per_step(steps).to_grid()
 }
 
-/// The same, made when they are written.
+/// Like [`grid_per_step`], made when written.
 pub fn sheet_per_step(steps: &[TrainStep]) -> Sheet<'_> {
     let row = |at: usize| {
         let s = &steps[at];
@@ -166,12 +166,12 @@ pub fn sheet_per_step(steps: &[TrainStep]) -> Sheet<'_> {
     Sheet::from_rows(columns, steps.len(), row)
 }
 
-/// The values of steps, of which those that are given for good are not kept with all that is known of them.
+/// Sums over steps. Steps that were finally written are not kept in full.
 #[derive(Debug, Default)]
 pub struct TimingSums {
     times: ValueCounts,
     tflops: ValueCounts,
-    /// Steps since the last turn, and since the one before.
+    /// Steps since the last checkpoint, and since the one before.
     new: Vec<TrainStep>,
     old: Vec<TrainStep>,
 }
@@ -212,7 +212,7 @@ impl TimingSums {
     }
 }
 
-/// The same of all steps.
+/// Summarises all steps.
 pub fn summarise_steps(steps: &[TrainStep]) -> Grid {
     TimingSums::default().summary_grid(steps)
 }

@@ -220,7 +220,7 @@ impl<'r, 'a, 'j> LifeSimulation<'r, 'a, 'j> {
         })
     }
 
-    /// What runs or waits at the end, and which processes are there.
+    /// Returns the works that run or wait at the end, and which processes are there.
     fn into_leftovers(self) -> (PendingWorks<'j>, Vec<bool>) {
         let dies = |plan: &FaultPlan| plan.kind == FaultKind::Die;
         let died = |doing| doing == HostActivity::Gone && self.run.plan.as_ref().is_some_and(dies);

@@ -51,7 +51,7 @@ impl EventAgenda {
 #[derive(Debug)]
 pub(super) struct RankPaces {
     rng: Rng,
-    /// What a host takes for its calls, as a share of what GPUs take for them.
+    /// A host's time for its calls, as a share of the GPUs' time.
     hosts: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! What a host does, one item behind the other.
+//! The work of a host, one item after the other.
 
 use crate::job::schedule::ProgramStretch;
 use crate::options::Options;

@@ -33,7 +33,7 @@ pub(super) struct LastCallBeforeFault {
     pub(super) line: u64,
 }
 
-/// What of a rank's calls on a communicator is numbered on its own.
+/// A rank's calls on a communicator that are numbered together.
 type CallSeries = (usize, Option<(CallOp, usize)>);
 
 fn series_of_call(call: &ScheduledCall) -> CallSeries {
@@ -47,7 +47,7 @@ pub(crate) struct CallCounter {
     rank: usize,
     step: u64,
     at: usize,
-    /// The step of the fault is behind.
+    /// The step of the fault is over.
     pub(crate) over: bool,
     /// Calls are to be handed on.
     pub(crate) live: bool,

@@ -215,7 +215,7 @@ fn format_hundredths(hundredths: u64) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// Adds to the number behind a name.
+/// Adds to the number after a name.
 fn add_hundredths(text: &str, name: &str, hundredths: u64) -> Option<String> {
     let from = text.find(name)? + name.len();
     let digits = text[from..]
@@ -232,7 +232,7 @@ fn add_hundredths(text: &str, name: &str, hundredths: u64) -> Option<String> {
     ))
 }
 
-/// What RCCL puts behind its lines.
+/// Returns the suffix of RCCL's line.
 fn rccl_suffix(text: &str) -> &str {
     text.find(" comm 0x").map_or("", |at| &text[at..])
 }
@@ -295,7 +295,7 @@ pub(crate) fn edit_rank_lines(
     let mut done = 0_usize;
     for said in lines.iter().cloned() {
         let complete = matches!(&said, NcclLine::Info(text) if text.ends_with("Init COMPLETE"));
-        // The timings stand behind the end of their communicator's lines.
+        // The timings come after the end of their communicator's lines.
         let timings = matches!(&said, NcclLine::Info(text) if text.starts_with("Init timings"));
         let at = if timings {
             done.checked_sub(1)
@@ -317,7 +317,7 @@ pub(crate) fn edit_rank_lines(
     changed.then(|| same.saturating_sub(missing))
 }
 
-/// What of the connections the odd host's ends print.
+/// Edits the connections that the odd host's ends print.
 pub(crate) fn edit_connections(options: &Options, job: &SynthJob, rows: &mut [ConnectionRow]) {
     let Some(odd) = OddHost::new(options, job) else {
         return;

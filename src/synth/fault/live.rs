@@ -12,7 +12,7 @@ use crate::run::SynthRun;
 use crate::stream::mixer::ProgramCursor;
 use crate::stream::writer::file_name;
 
-/// How the job goes on behind the step of the fault.
+/// How the job goes on after the step of the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultCourse {
     /// As if nothing had been.
@@ -27,7 +27,7 @@ pub(crate) enum FaultCourse {
 struct RankProgress {
     /// The rank has made all calls of its step.
     waits: Vec<bool>,
-    /// What the rank of the fault makes in other steps.
+    /// The calls of the rank of the fault in other steps.
     healthy: Option<Vec<ScheduledCall>>,
     last: u64,
 }

@@ -1,11 +1,11 @@
 //! One thing wrong with the job, and its effects on the log.
 //!
 //! The healthy job is the only source: a fault is an edit of it. A wrong call is an edit of one
-//! rank's program in one step (`plan`); whether the job then hangs is found out by letting the
+//! rank's program in one step (`plan`, `search`); whether the job then hangs is found out by letting the
 //! ranks' calls meet (`pending_works`), and `watchdog` writes PyTorch's lines about a hang. A
 //! fact of a host is an edit of its lines before the first call (`host`).
 //!
-//! What happens after a wrong call is held to real jobs (`testdata/captured/ddp-*`).
+//! The effects of a wrong call follow real jobs (`testdata/captured/ddp-*`).
 
 mod call_counter;
 mod check;
@@ -14,6 +14,7 @@ mod live;
 mod pending_works;
 mod plan;
 mod row;
+mod search;
 mod watchdog;
 
 use crate::error::{Error, Result};
@@ -94,17 +95,17 @@ named! {
     FaultGroup, "communicator" {
         /// All ranks.
         World = "world",
-        /// Those that share a layer's tensors.
+        /// Ranks that share a layer's tensors.
         Tensor = "tensor",
         /// Neighbouring stages.
         Pipeline = "pipeline",
-        /// Those that share a shard of the model.
+        /// Ranks that share a shard of the model.
         Data = "data",
-        /// Those among which experts are spread.
+        /// Ranks among which experts are spread.
         Expert = "expert",
-        /// Those among which a sequence is spread.
+        /// Ranks among which a sequence is spread.
         Context = "context",
-        /// Those among which a copy of the model is sharded.
+        /// Ranks among which a copy of the model is sharded.
         Shard = "shard",
     }
 }

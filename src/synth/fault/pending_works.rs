@@ -4,7 +4,7 @@
 //! theirs and they are the same; a Send once its peer runs the Recv.
 
 use crate::fault::call_counter::IssuedCall;
-use crate::fault::plan::LL_LINE_BYTES;
+use crate::fault::search::LL_LINE_BYTES;
 use crate::job::SynthJob;
 use crate::job::call::CallOp;
 use rustc_hash::FxHashMap;
@@ -41,7 +41,7 @@ enum WorkPart {
     Pair((usize, usize, usize, u64)),
 }
 
-/// What members must agree on, beside the bytes: the operation, and the root where there is one.
+/// The fields on which members must agree, besides the bytes: the operation, and the root if there is one.
 type CallAgreement = (CallOp, usize);
 
 /// Ranks that run the same call, with what they take it for and its bytes.

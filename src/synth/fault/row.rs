@@ -17,7 +17,7 @@ pub struct FaultRow {
     pub step: Option<u64>,
     /// The communicator of the wrong or missing call, as in `communicators`.
     pub comm_id: Option<String>,
-    /// What it is for.
+    /// Its purpose.
     pub comm_kind: Option<&'static str>,
     /// The rank in it.
     pub comm_rank: Option<usize>,
@@ -79,7 +79,7 @@ pub struct LastCallRow {
 /// A fact of a host, or of a starting rank, that differs from the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HostFactRow {
-    /// What it is about.
+    /// Which fact it is.
     pub what: String,
     /// The value of the others.
     pub expected: String,

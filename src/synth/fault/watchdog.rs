@@ -99,7 +99,7 @@ pub(super) fn watchdog_lines(
 /// and its text.
 type TimedWatchdogLine = (Option<u64>, u32, String);
 
-/// What the watchdogs speak of.
+/// Writes the watchdogs' lines.
 struct WatchdogWriter<'a> {
     seed: u64,
     job: &'a SynthJob,

@@ -116,7 +116,7 @@ pub(crate) struct ScheduledCall {
     pub backward: bool,
     /// Place in its group; calls of a group share an opCount.
     pub task: u32,
-    /// The group goes on behind this call.
+    /// The group goes on after this call.
     pub more: bool,
     /// Made in every step, or only in every fourth.
     pub every: u64,

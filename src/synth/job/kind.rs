@@ -1,6 +1,6 @@
-//! What communicators are for.
+//! The purposes of communicators.
 
-/// What a communicator is for.
+/// The purpose of a communicator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CommPurpose {
     /// All ranks.

@@ -14,7 +14,7 @@ use crate::rng::hash_parts;
 /// A communicator.
 #[derive(Debug, Clone)]
 pub struct JobComm {
-    /// What it is for.
+    /// Its purpose.
     pub kind: CommPurpose,
     /// The `commId` of its INIT lines: the only thing its members' lines have in common.
     pub id: u64,
@@ -72,7 +72,7 @@ pub struct JobProcess {
     pub shard: Option<usize>,
     /// The pair with the stage before.
     pub before: Option<usize>,
-    /// The pair with the stage behind.
+    /// The pair with the stage after.
     pub behind: Option<usize>,
     /// Pipeline stage.
     pub stage: usize,

@@ -12,7 +12,7 @@ use crate::rng::hash_parts;
 pub(crate) struct JobCommSplit {
     /// Which split of the parent it is. All ranks of the parent count all its splits.
     pub(crate) child: usize,
-    /// What its ranks pass and others do not.
+    /// The color that only its ranks pass.
     pub(crate) color: u64,
 }
 
@@ -30,7 +30,7 @@ impl JobCommSplit {
         (options.split && comm > 0).then_some(JobCommSplit { child: comm, color })
     }
 
-    /// What its members' INIT lines have in common, where that is not an id.
+    /// The common part of its members' INIT lines, if not an id.
     pub(crate) fn common_id(self, nccl: Nccl, job: &SynthJob) -> Option<String> {
         let parent = job.comms.first()?.id;
         // Without a number it is known by how many of its color come before.

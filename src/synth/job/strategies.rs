@@ -55,92 +55,76 @@ impl RankProgram<'_> {
     /// A training step, or one of a server.
     pub(crate) fn push_step(&mut self, strategy: Strategy, layers: usize) {
         let world = self.proc.world;
-        let n = self.count_members(world);
         match strategy {
             Strategy::Megatron => {}
-            Strategy::Ddp => {
-                self.backward = true;
-                // Buckets are ready from the last layer on.
-                self.push_collective(
-                    CallOp::AllReduce,
-                    world,
-                    EMBEDDING_ELEMENTS,
-                    CallDtype::Fp32,
-                    0,
-                );
-                for _ in 0..layers {
-                    self.push_collective(
-                        CallOp::AllReduce,
-                        world,
-                        DDP_BUCKET_ELEMENTS,
-                        CallDtype::Fp32,
-                        0,
-                    );
-                }
-                self.backward = false;
-            }
+            Strategy::Ddp => self.push_ddp_step(world, layers),
             Strategy::Fsdp => self.push_sharded_step(world, None, layers),
             Strategy::Hsdp => {
                 let (shard, copies) = (self.proc.shard, self.proc.dp);
                 self.push_sharded_step(shard.unwrap_or(world), copies, layers);
             }
-            Strategy::Zero2 => {
-                self.backward = true;
-                // Each rank owns a part of the gradients: they are summed up at it.
-                for part in 0..layers + 1 {
-                    let root = part % n as usize;
-                    let count = CallCount::Fixed(LAYER_ELEMENTS / n);
-                    self.push_call(CallOp::Reduce, world, count, self.half, 0, root, 0, false);
-                }
-                self.backward = false;
-                self.push_collective(CallOp::AllReduce, world, 1, CallDtype::Uint8, 2);
-                self.push_collective(CallOp::AllReduce, world, 1, CallDtype::Fp32, 0);
-                for _ in 0..layers.div_ceil(2) {
-                    self.push_collective(
-                        CallOp::AllGather,
-                        world,
-                        2 * LAYER_ELEMENTS / n,
-                        self.half,
-                        0,
-                    );
-                }
-            }
-            Strategy::Zero3 => {
-                self.push_gathers(world, layers);
-                self.backward = true;
-                for _ in 0..layers {
-                    self.push_collective(
-                        CallOp::AllGather,
-                        world,
-                        LAYER_ELEMENTS / n,
-                        self.half,
-                        0,
-                    );
-                    self.push_collective(
-                        CallOp::ReduceScatter,
-                        world,
-                        LAYER_ELEMENTS / n,
-                        self.half,
-                        0,
-                    );
-                }
-                self.backward = false;
-                self.push_collective(CallOp::AllReduce, world, 1, CallDtype::Uint8, 2);
-                self.push_collective(CallOp::AllReduce, world, 1, CallDtype::Fp32, 0);
-            }
-            Strategy::Server => {
-                let tp = self.proc.tp;
-                self.push_collective(CallOp::Broadcast, world, 96, CallDtype::Int64, 0);
-                self.push_collective(CallOp::Broadcast, world, 4096, CallDtype::Uint8, 0);
-                for _ in 0..2 * layers {
-                    self.push_collective(CallOp::AllReduce, tp, 64 * 8192, self.half, 0);
-                }
-                self.push_collective(CallOp::AllGather, tp, 64 * 16_032, self.half, 0);
-                return;
-            }
+            Strategy::Zero2 => self.push_zero2_step(world, layers),
+            Strategy::Zero3 => self.push_zero3_step(world, layers),
+            Strategy::Server => return self.push_server_step(world, layers),
         }
         // The mean loss.
-        self.push_collective(CallOp::AllReduce, world, 1, CallDtype::Fp32, 0);
+        self.push_fp32_sum(world, 1);
+    }
+
+    fn push_ddp_step(&mut self, world: usize, layers: usize) {
+        self.backward = true;
+        // Buckets are ready from the last layer on.
+        self.push_fp32_sum(world, EMBEDDING_ELEMENTS);
+        for _ in 0..layers {
+            self.push_fp32_sum(world, DDP_BUCKET_ELEMENTS);
+        }
+        self.backward = false;
+    }
+
+    fn push_zero2_step(&mut self, world: usize, layers: usize) {
+        let n = self.count_members(world);
+        self.backward = true;
+        // Each rank owns a part of the gradients: they are summed up at it.
+        for part in 0..layers + 1 {
+            let root = part % n as usize;
+            let count = CallCount::Fixed(LAYER_ELEMENTS / n);
+            self.push_call(CallOp::Reduce, world, count, self.half, 0, root, 0, false);
+        }
+        self.backward = false;
+        self.push_collective(CallOp::AllReduce, world, 1, CallDtype::Uint8, 2);
+        self.push_fp32_sum(world, 1);
+        for _ in 0..layers.div_ceil(2) {
+            self.push_gather(world, 2 * LAYER_ELEMENTS / n);
+        }
+    }
+
+    fn push_zero3_step(&mut self, world: usize, layers: usize) {
+        let n = self.count_members(world);
+        self.push_gathers(world, layers);
+        self.backward = true;
+        for _ in 0..layers {
+            self.push_gather(world, LAYER_ELEMENTS / n);
+            self.push_collective(
+                CallOp::ReduceScatter,
+                world,
+                LAYER_ELEMENTS / n,
+                self.half,
+                0,
+            );
+        }
+        self.backward = false;
+        self.push_collective(CallOp::AllReduce, world, 1, CallDtype::Uint8, 2);
+        self.push_fp32_sum(world, 1);
+    }
+
+    fn push_server_step(&mut self, world: usize, layers: usize) {
+        let tp = self.proc.tp;
+        self.push_collective(CallOp::Broadcast, world, 96, CallDtype::Int64, 0);
+        self.push_collective(CallOp::Broadcast, world, 4096, CallDtype::Uint8, 0);
+        for _ in 0..2 * layers {
+            self.push_collective(CallOp::AllReduce, tp, 64 * 8192, self.half, 0);
+        }
+        self.push_gather(tp, 64 * 16_032);
     }
 
     /// A batch of an evaluation.
@@ -157,27 +141,21 @@ impl RankProgram<'_> {
     /// Gathers the parameters of each layer and of the parts beside the layers.
     fn push_gathers(&mut self, slot: usize, layers: usize) {
         let n = self.count_members(slot);
-        self.push_collective(
-            CallOp::AllGather,
-            slot,
-            EMBEDDING_ELEMENTS / n,
-            self.half,
-            0,
-        );
+        self.push_gather(slot, EMBEDDING_ELEMENTS / n);
         for _ in 0..layers {
-            self.push_collective(CallOp::AllGather, slot, LAYER_ELEMENTS / n, self.half, 0);
+            self.push_gather(slot, LAYER_ELEMENTS / n);
         }
     }
 
-    /// FSDP: on the way back a layer's parameters are asked for before the gradients of the one
-    /// behind it are shared out; HSDP then sums these over the copies.
+    /// FSDP: in the backward pass a layer's parameters are gathered before the gradients of the next layer are
+    /// reduced and scattered; HSDP then sums these over the copies.
     fn push_sharded_step(&mut self, slot: usize, copies: Option<usize>, layers: usize) {
         let n = self.count_members(slot);
         self.push_gathers(slot, layers);
         self.backward = true;
         for layer in 0..=layers {
             if layer < layers {
-                self.push_collective(CallOp::AllGather, slot, LAYER_ELEMENTS / n, self.half, 0);
+                self.push_gather(slot, LAYER_ELEMENTS / n);
             }
             let elements = if layer == 0 {
                 EMBEDDING_ELEMENTS
@@ -192,12 +170,20 @@ impl RankProgram<'_> {
                 0,
             );
             if let Some(copies) = copies {
-                self.push_collective(CallOp::AllReduce, copies, elements / n, CallDtype::Fp32, 0);
+                self.push_fp32_sum(copies, elements / n);
             }
         }
         self.backward = false;
         // The norm of the gradients.
-        self.push_collective(CallOp::AllReduce, slot, 1, CallDtype::Fp32, 0);
+        self.push_fp32_sum(slot, 1);
+    }
+
+    fn push_gather(&mut self, slot: usize, elements: u64) {
+        self.push_collective(CallOp::AllGather, slot, elements, self.half, 0);
+    }
+
+    fn push_fp32_sum(&mut self, slot: usize, elements: u64) {
+        self.push_collective(CallOp::AllReduce, slot, elements, CallDtype::Fp32, 0);
     }
 
     fn count_members(&self, slot: usize) -> u64 {

@@ -119,7 +119,7 @@ fn init_line(
     text + " - Init " + end
 }
 
-/// What a rank prints of a communicator while it is made.
+/// Adds the lines of a rank while a communicator is made.
 fn push_comm_lines(
     options: &Options,
     job: &SynthJob,

@@ -16,7 +16,7 @@ const CHANNELS_OF_RING: usize = 4;
 /// From this many bytes on the NVLink switches do an AllReduce.
 const NVLS_MIN_BYTES: u128 = 1 << 20;
 
-/// What ranks of a communicator go over.
+/// A connection of two ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ConnectionRow {
     /// Restarts before it.

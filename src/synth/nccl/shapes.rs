@@ -130,7 +130,7 @@ fn write_pointer(buf: &mut Vec<u8>, n: u64) {
     }
 }
 
-/// Writes the COLL line of a call behind what `buf` holds already.
+/// Appends the COLL line of a call to `buf`.
 pub(crate) fn write_coll_line(
     buf: &mut Vec<u8>,
     nccl: Nccl,

@@ -1,4 +1,4 @@
-//! NCCL's lines before the first call and behind the last.
+//! NCCL's lines before the first call and after the last.
 
 use crate::error::Result;
 use crate::fault;

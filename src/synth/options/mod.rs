@@ -1,4 +1,4 @@
-//! What can be asked of the made log, and which askings contradict each other.
+//! The options of the made log, and which of them contradict each other.
 
 pub(crate) mod check;
 pub mod size;
@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::named_choices::named;
 
 named! {
-    /// The library version whose line shapes are written. Order is age; RCCL comes last.
+    /// The library version that shapes the lines. Order is age; RCCL comes last.
     Nccl, "NCCL version" {
         /// 2.4: no Send and Recv, no bf16.
         V2_4 = "2.4",
@@ -38,15 +38,15 @@ named! {
         V2_29 = "2.29",
         /// 2.30: the function's name in WARN lines.
         V2_30 = "2.30",
-        /// RCCL 2.22: `task` and `globalrank` behind the stream.
+        /// RCCL 2.22: `task` and `globalrank` after the stream.
         Rccl2_22 = "rccl-2.22",
-        /// RCCL 2.27: also `acc` behind the buffers, and no stream.
+        /// RCCL 2.27: also `acc` after the buffers, and no stream.
         Rccl2_27 = "rccl-2.27",
     }
 }
 
 named! {
-    /// Who prints the step lines.
+    /// The step lines' trainer.
     SynthTrainer, "trainer" {
         /// NeMo 2 ProgressPrinter.
         Nemo2 = "nemo2",
@@ -76,7 +76,7 @@ named! {
 }
 
 named! {
-    /// What the launcher puts in front of every line.
+    /// The launcher's text before every line.
     Prefix, "prefix" {
         /// Nothing.
         None = "none",
@@ -114,7 +114,7 @@ named! {
 }
 
 named! {
-    /// What hosts are called.
+    /// The names of hosts.
     HostStyle, "host style" {
         /// `node01`
         Plain = "plain",
@@ -128,7 +128,7 @@ named! {
 }
 
 named! {
-    /// What the ranks' data goes over.
+    /// The network of the ranks' data.
     SynthNet, "network" {
         /// InfiniBand with GPUDirect and PXN.
         Ib = "ib",
@@ -159,7 +159,7 @@ named! {
 named! {
     /// How the model and its data are split among the ranks.
     Strategy, "strategy" {
-        /// By tensors, stages, experts and contexts, as the sizes given say.
+        /// By tensors, stages, experts and contexts of the given sizes.
         Megatron = "megatron",
         /// Every rank has the whole model.
         Ddp = "ddp",
@@ -183,7 +183,7 @@ named! {
         Whole = "whole",
         /// All processes are killed at some moment.
         Killed = "killed",
-        /// They are killed, and Slurm says so.
+        /// They are killed, and Slurm reports it.
         Cancelled = "cancelled",
         /// The log is copied while the job runs: it ends inside a line.
         Cut = "cut",
@@ -191,9 +191,9 @@ named! {
 }
 
 named! {
-    /// What can happen to a line on its way to the disk.
+    /// Damage to a line on its way to the disk.
     Damage, "damage" {
-        /// Cut behind 128 bytes, the tail later on a line of its own (NCCL 2.29).
+        /// Cut after 128 bytes, the tail later on a line of its own (NCCL 2.29).
         Torn = "torn",
         /// The trainer's line in the middle of a COLL line (block-buffered stdout).
         Spliced = "spliced",
@@ -290,7 +290,7 @@ pub struct Options {
     pub prefix: Prefix,
     /// Time stamps of NCCL's own. Default none.
     pub timestamps: Timestamps,
-    /// A CALL line behind every COLL line (`NCCL_DEBUG=TRACE`).
+    /// A CALL line after every COLL line (`NCCL_DEBUG=TRACE`).
     pub trace: bool,
     /// INIT, NET, GRAPH and NVLS lines. Default true.
     pub init: bool,
@@ -300,7 +300,7 @@ pub struct Options {
     pub net: Option<SynthNet>,
     /// The NVLink switches can be used; only with [`Options::net`] can they be not.
     pub nvls: bool,
-    /// A TUNING line behind each call of a rank 0.
+    /// A TUNING line after each call of a rank 0.
     pub tuning: bool,
     /// Default plain.
     pub host_style: HostStyle,

@@ -12,7 +12,7 @@ pub(crate) struct DamageRates {
 }
 
 impl DamageRates {
-    /// From the rates asked for.
+    /// From the requested rates.
     pub(crate) fn new(options: &Options) -> Self {
         let kinds = [
             Damage::Torn,
@@ -32,7 +32,7 @@ impl DamageRates {
         }
     }
 
-    /// What happens to the next line.
+    /// Draws the damage to the next line.
     pub(crate) fn draw_damage(&self, rng: &mut Rng) -> Option<Damage> {
         if self.steps.is_empty() {
             return None;
@@ -52,7 +52,7 @@ pub(crate) struct WrittenCallLine {
     pub rank: usize,
     /// Offset of its first byte.
     pub from: usize,
-    /// Offset behind its last byte, newline not counted.
+    /// Offset after its last byte, without the newline.
     pub to: usize,
     /// Offset of the stream's value: a line cut inside it looks whole.
     pub stream: usize,

@@ -1,4 +1,4 @@
-//! What happens to a COLL line on its way into a stream that processes share.
+//! Damage to a COLL line on its way into a stream that processes share.
 
 use crate::error::Result;
 use crate::job::call::ScheduledCall;
@@ -49,7 +49,7 @@ impl LineMixer<'_> {
         rank: usize,
     ) -> Result<()> {
         let built = self.build_line(&programs[rank], rank);
-        // A line behind a bar without newline has met its share of damage.
+        // A line after a bar without a newline is damaged already.
         let safe = built.is_none() || self.writer.mid_line;
         let fate = if safe {
             None
@@ -104,7 +104,7 @@ impl LineMixer<'_> {
         self.write_glued_line(programs, other)
     }
 
-    /// The next line of another rank, behind what stands on the physical line already.
+    /// The next line of another rank, appended to the physical line.
     fn write_glued_line(&mut self, programs: &[Vec<ScheduledCall>], rank: usize) -> Result<()> {
         let built = self.build_line(&programs[rank], rank);
         self.writer.mid_line = false;

@@ -23,7 +23,7 @@ pub(crate) struct BuiltCallLine {
     op: CallOp,
     cell: usize,
     pub(crate) comm: usize,
-    /// The group goes on behind it.
+    /// The group goes on after it.
     more: bool,
     pub(crate) marks: CutOffsets,
 }
@@ -77,7 +77,7 @@ fn uses_network(job: &SynthJob, rank: usize, call: &ScheduledCall) -> bool {
 
 /// Mixes the ranks.
 pub(crate) struct LineMixer<'a> {
-    /// What was asked for.
+    /// The options.
     pub options: &'a Options,
     /// This life of the job.
     pub job: SynthJob,
@@ -227,7 +227,7 @@ impl<'a> LineMixer<'a> {
             .write_prefix(&mut self.line, rank, &self.clock);
         self.clock
             .write_nccl_stamp(&mut self.line, self.options.timestamps);
-        let (trace, nccl) = (self.options.trace, self.options.nccl);
+        let trace = self.options.trace;
         let group = call.more || call.task > 0;
         if trace && cursor.part == 0 && group && call.task == 0 {
             self.line
@@ -238,51 +238,7 @@ impl<'a> LineMixer<'a> {
             return None;
         }
         if cursor.part <= 1 {
-            let member = &proc.members[call.slot];
-            let (comm, op_count) = (member.comm, member.op_count);
-            // proxy.cc counts, and on one node nothing goes through a proxy (nccl#2021).
-            let mut still = nccl.since(Nccl::V2_27) && self.job.comms[comm].nodes == 1;
-            if self.options.lead.is_some() && nccl.since(Nccl::V2_27) {
-                still = !uses_network(&self.job, rank, call);
-            }
-            if !call.more && !still {
-                self.job.procs[rank].members[call.slot].op_count += 1;
-            }
-            let (count, cell) = call.count_and_cell(self.options, cursor.step);
-            let buffer = 0x7f00_0000_0000 + ((self.rng.next_bits() & 0x7ff_ffff) << 9);
-            let shown = CallLineFields::new(nccl, call, op_count, count, buffer);
-            let proc = &self.job.procs[rank];
-            if let Some(watch) = &mut self.watch {
-                let place = (cursor.step, cursor.call);
-                let line = self.writer.line_number(rank);
-                watch.record_call(rank, place, call, count, line);
-            }
-            let marks =
-                shapes::write_coll_line(&mut self.line, nccl, &self.job, proc, fronts, call, shown);
-            if trace {
-                (cursor.part, cursor.shown) = (2, Some(shown));
-            } else {
-                cursor.call += 1;
-            }
-            let first = proc.members[call.slot].rank == 0;
-            if let Some(row) = net::tune_call(
-                self.options,
-                &self.job.comms[comm],
-                call.op,
-                self.cells.bytes(cell),
-            )
-            .filter(|_| self.options.tuning && first)
-            {
-                self.tunings[rank].push((row, call.backward));
-            }
-            return Some(BuiltCallLine {
-                rank,
-                op: call.op,
-                cell,
-                comm,
-                more: call.more,
-                marks,
-            });
+            return Some(self.build_coll_line(call, rank));
         }
         self.truth.records.call += 1;
         match cursor.shown.take() {
@@ -300,6 +256,58 @@ impl<'a> LineMixer<'a> {
         }
         (cursor.call, cursor.part) = (cursor.call + 1, 0);
         None
+    }
+
+    /// Builds the NCCL line of a call in `self.line`.
+    fn build_coll_line(&mut self, call: &ScheduledCall, rank: usize) -> BuiltCallLine {
+        let cursor = &mut self.cursors[rank];
+        let (proc, fronts) = (&self.job.procs[rank], &self.fronts[rank]);
+        let nccl = self.options.nccl;
+        let member = &proc.members[call.slot];
+        let (comm, op_count) = (member.comm, member.op_count);
+        // proxy.cc counts, and on one node nothing goes through a proxy (nccl#2021).
+        let mut still = nccl.since(Nccl::V2_27) && self.job.comms[comm].nodes == 1;
+        if self.options.lead.is_some() && nccl.since(Nccl::V2_27) {
+            still = !uses_network(&self.job, rank, call);
+        }
+        if !call.more && !still {
+            self.job.procs[rank].members[call.slot].op_count += 1;
+        }
+        let (count, cell) = call.count_and_cell(self.options, cursor.step);
+        let buffer = 0x7f00_0000_0000 + ((self.rng.next_bits() & 0x7ff_ffff) << 9);
+        let shown = CallLineFields::new(nccl, call, op_count, count, buffer);
+        let proc = &self.job.procs[rank];
+        if let Some(watch) = &mut self.watch {
+            let place = (cursor.step, cursor.call);
+            let line = self.writer.line_number(rank);
+            watch.record_call(rank, place, call, count, line);
+        }
+        let marks =
+            shapes::write_coll_line(&mut self.line, nccl, &self.job, proc, fronts, call, shown);
+        if self.options.trace {
+            (cursor.part, cursor.shown) = (2, Some(shown));
+        } else {
+            cursor.call += 1;
+        }
+        let first = proc.members[call.slot].rank == 0;
+        if let Some(row) = net::tune_call(
+            self.options,
+            &self.job.comms[comm],
+            call.op,
+            self.cells.bytes(cell),
+        )
+        .filter(|_| self.options.tuning && first)
+        {
+            self.tunings[rank].push((row, call.backward));
+        }
+        BuiltCallLine {
+            rank,
+            op: call.op,
+            cell,
+            comm,
+            more: call.more,
+            marks,
+        }
     }
 
     /// Counts a call.

@@ -11,7 +11,7 @@ const WRITE_BLOCK_BYTES: usize = 1 << 20;
 /// What C's library holds back of a process's output to a file or a pipe.
 const LIBC_BUFFER_BYTES: usize = 4096;
 
-/// What a process's own file is called.
+/// The name of a process's own file.
 pub(crate) fn file_name(proc: &JobProcess) -> String {
     format!("nccl.{}.{}.log", proc.host, proc.pid)
 }

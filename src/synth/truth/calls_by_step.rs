@@ -65,8 +65,8 @@ impl CallsByStep {
         }
     }
 
-    /// Everything is written: the sums of the steps that have a line, of stretches between steps,
-    /// and of what comes behind the last line.
+    /// Everything is written: the sums of the steps that have a line, of stretches between steps, and of the
+    /// calls after the last line.
     pub(crate) fn finish(
         &mut self,
         steps: &mut [StepTruthRow],

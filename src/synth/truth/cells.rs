@@ -136,7 +136,7 @@ impl TruthCells {
     }
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Debug, Default)]
 pub struct TruthTables {
     /// By operation.

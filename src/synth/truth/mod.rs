@@ -46,7 +46,7 @@ pub struct Truth {
     pub between: TruthCallSum,
     /// The stretches these calls were made in.
     pub between_stretches: Vec<BetweenStepsRow>,
-    /// Calls behind the last step line.
+    /// Calls after the last step line.
     pub after: TruthCallSum,
     /// By operation.
     pub ops: BTreeMap<&'static str, OpRow>,
@@ -65,7 +65,7 @@ pub struct Truth {
     /// The fault, under `--fault`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<FaultRow>,
-    /// What was done, by kind.
+    /// The damage done, by kind.
     pub damage: BTreeMap<&'static str, DamageHits>,
     /// Counted in `calls` and nowhere else.
     pub lost: LostCallsRow,
@@ -86,7 +86,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// A life of the job begins: its communicators come behind those of the lives before.
+    /// Begins a life of the job: its communicators come after those of earlier lives.
     pub fn begin_life(&mut self, options: &Options, job: &SynthJob) {
         let mut connections = net::connection_rows(options, job);
         fault::edit_connections(options, job, &mut connections);

@@ -81,7 +81,7 @@ pub struct CellRow {
     pub count: u64,
     /// Their type.
     pub datatype: &'static str,
-    /// What the communicator is for.
+    /// The communicator's purpose.
     pub comm_kind: &'static str,
     /// How many.
     pub calls: u64,
@@ -169,7 +169,7 @@ pub struct LostCallsRow {
 /// Calls with a line in two pieces that can be joined again.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct JoinableCalls {
-    /// Cut behind 128 bytes, tail later.
+    /// Cut after 128 bytes, tail later.
     pub torn: u64,
     /// The step line stands in its middle.
     pub spliced: u64,
@@ -190,6 +190,6 @@ pub struct RecordCounts {
     pub step: u64,
     /// Everything else the trainer prints; empty lines too.
     pub foreign: u64,
-    /// COLL records directly behind a progress bar that ended without a newline.
+    /// COLL records directly after a progress bar that ended without a newline.
     pub behind_a_bar: u64,
 }

@@ -1,8 +1,8 @@
-//! An input that is still being written: calls are given as soon as their steps are settled, and what was
-//! given long ago is forgotten.
+//! Counts an input that is still being written: emits calls once their steps are settled, and forgets old ones.
 
 use super::{CountedCalls, Options, finish_counts};
 use crate::count::cells::{CellGatherer, CountedStep};
+use crate::count::limits::STEPS_UNTIL_SETTLED;
 use crate::count::row_counts::RowCounts;
 use crate::count::tally;
 use crate::count::tally::{CallKey, CallVolume, SortBuffer, Tally};
@@ -15,31 +15,28 @@ use crate::source::FlushReason;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
-/// Where nobody takes calls before the end, a step is settled when so many more have come.
-const STEPS_UNTIL_SETTLED: usize = 64;
-
-/// Calls of an input that goes on.
+/// The calls of a growing input.
 #[derive(Default)]
 pub(super) struct LiveCounts<'e> {
-    /// There is one input, of which steps are told apart.
+    /// True for a single input that is counted by step.
     is_alone: bool,
-    /// Who takes the calls of steps that are settled.
+    /// Takes the calls of settled steps.
     early: Option<LiveRows<'e, CountedCalls>>,
-    /// The last gap and the last step that were given.
+    /// The last gap and the last step emitted.
     gap: Option<u32>,
     step: CountedStep,
-    /// The last step that was given before the last turn, and before the one before it.
+    /// The last step emitted before the last checkpoint, and before the one before it.
     turned: [CountedStep; 2],
-    /// What was given since each.
+    /// Sums of the calls since each.
     sums: [CallsChecksum; 2],
-    /// It turned out otherwise.
+    /// Emitted calls were wrong.
     is_otherwise: bool,
-    /// All that was forgotten, by key.
+    /// The forgotten calls, by key.
     gone: SortBuffer<(), CallKey>,
     growing: LiveTimeline,
 }
 
-/// A sum that other calls do not have, in whatever parts they are counted.
+/// A checksum of calls that does not depend on how they are split.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct CallsChecksum(u128);
 
@@ -57,7 +54,7 @@ impl CallsChecksum {
 }
 
 impl<'e> LiveCounts<'e> {
-    /// Gives calls to `early`.
+    /// Emits calls to `early`.
     pub(super) fn with_sink(
         early: Option<LiveRows<'e, CountedCalls>>,
         is_alone: bool,
@@ -69,7 +66,7 @@ impl<'e> LiveCounts<'e> {
         }
     }
 
-    /// The steps of a log that has ended.
+    /// Returns the final steps of a log.
     pub(super) fn finish_timeline(
         &mut self,
         log: &LogState,
@@ -80,17 +77,17 @@ impl<'e> LiveCounts<'e> {
         timeline
     }
 
-    /// The steps that are not known any more.
+    /// Returns the forgotten steps.
     pub(super) fn forgotten_steps(&self) -> &PresentSteps {
         self.growing.forgotten_steps()
     }
 
-    /// True where calls were given otherwise than they turned out to be.
+    /// True if emitted calls turned out to be wrong.
     pub(super) fn is_contradicted(&self) -> bool {
         self.is_otherwise
     }
 
-    /// True for a gap whose calls count, and were not given for good.
+    /// True if the gap's calls count and are not final output yet.
     pub(super) fn counts_gap(
         &self,
         options: &Options,
@@ -102,28 +99,29 @@ impl<'e> LiveCounts<'e> {
         !is_given && options.counts_gap(timeline, gap)
     }
 
-    /// All that was given for good, by key.
+    /// Returns the final output, by key.
     pub(super) fn into_given_calls(self) -> Vec<(CallKey, CallVolume)> {
         let all = self.gone.into_sorted().into_iter();
         all.map(|((_, key), value)| (key, value)).collect()
     }
 
-    /// A part has been added to the tally: gives what is settled now.
+    /// Emits the calls that are settled after a part was added.
     pub(super) fn emit_settled(
         &mut self,
         part: &MergedChunk<'_, ()>,
-        counted: (&mut Tally, &mut CellGatherer),
-        (read, options): (&Options, &tally::Options),
+        tally: &mut Tally,
+        logged: &mut CellGatherer,
+        read: &Options,
+        options: &tally::Options,
     ) -> Result<()> {
         let Some((log, pause)) = part.so_far.filter(|_| self.is_alone) else {
             return Ok(());
         };
         let turn = match &mut self.early {
-            // What comes so fast is only copied: each step would be placed twice for nobody.
+            // A fast input is not placed now: each step would be placed twice in vain.
             Some(_) if pause == FlushReason::Long => return Ok(()),
             Some(_) => {
-                let known = (log, part.merged);
-                if let Some(calls) = self.settled_calls(counted.0, (read, options), known)
+                if let Some(calls) = self.settled_calls(tally, read, options, log, part.merged)
                     && let Some(early) = &mut self.early
                 {
                     early.send_rows(calls)?;
@@ -148,23 +146,24 @@ impl<'e> LiveCounts<'e> {
             .filter(|_| turns)
             .and_then(|gap| self.growing.checkpoint(gap))
         {
-            Some(turn) => self.checkpoint(turn, (part, log), counted, read),
+            Some(turn) => self.checkpoint(turn, part, log, tally, logged, read),
             None => Ok(()),
         }
     }
 
-    /// The calls of the steps that are settled now, after those that were given; `None` where there is
-    /// none.
+    /// Returns the calls of steps that are settled but not emitted; `None` if there are none.
     fn settled_calls(
         &mut self,
         tally: &mut Tally,
-        (read, options): (&Options, &tally::Options),
-        (log, merged): (&LogState, &MergedMembers),
+        read: &Options,
+        options: &tally::Options,
+        log: &LogState,
+        merged: &MergedMembers,
     ) -> Option<CountedCalls> {
         let timeline = log.update_growing_timeline(&mut self.growing, &read.timeline);
         let mut logged = CellGatherer::default();
         let (last, mut most) = (self.step, self.step);
-        let mut found = tally.settled_calls((timeline, merged), self.gap)?;
+        let mut found = tally.settled_calls(timeline, merged, self.gap)?;
         self.gap = Some(found.last);
         let (sum, is_otherwise) = (&mut self.sums[0], &mut self.is_otherwise);
         let step_of = |gap: usize| {
@@ -198,16 +197,18 @@ impl<'e> LiveCounts<'e> {
         }
         self.step = most;
         let rows = RowCounts::new(options, read.window);
-        let counted = (tally.ops.clone(), logged);
-        Some(finish_counts(options, merged, counted, rows, true))
+        let calls = finish_counts(options, merged, tally.ops.clone(), logged, rows, true);
+        Some(calls)
     }
 
-    /// A turn: what was given before the last one is forgotten; where nobody took it, it is counted by step.
+    /// Forgets what was emitted before the last checkpoint; without a sink, counts it by step first.
     fn checkpoint(
         &mut self,
         turn: Checkpoint,
-        (part, log): (&MergedChunk<'_, ()>, &LogState),
-        (tally, logged): (&mut Tally, &mut CellGatherer),
+        part: &MergedChunk<'_, ()>,
+        log: &LogState,
+        tally: &mut Tally,
+        logged: &mut CellGatherer,
         read: &Options,
     ) -> Result<()> {
         tally.count_checkpoint(turn, part, &read.timeline);

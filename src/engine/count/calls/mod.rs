@@ -1,5 +1,5 @@
-//! All inputs as one tally: logs, call tables and chain lines together, steps resolved, members
-//! named. What nccl-ops, nccl-hist and nccl-agg finish into rows.
+//! Counts all inputs (logs, call tables, chain lines) with their steps and members, for nccl-ops, nccl-hist and
+//! nccl-agg.
 
 mod live;
 mod small_logs;
@@ -7,6 +7,7 @@ mod small_logs;
 use crate::count::caller::{Caller, caller_of};
 use crate::count::cells::{CellGatherer, CountCells, CountedStep};
 use crate::count::durations::ClockNames;
+use crate::count::limits::FILES_PER_BATCH;
 use crate::count::notes::report_step_notes;
 use crate::count::row_counts::RowCounts;
 use crate::count::tally;
@@ -50,7 +51,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// How inputs are opened that must tell what a stage `needs`.
+    /// Returns how to open inputs that must provide `needs`.
     pub fn opening_for(&self, needs: Provides) -> InputOpener<'_> {
         let needs = match self.window {
             Some(_) => needs.and(Provides::BY_STEP),
@@ -65,7 +66,7 @@ impl Options {
         }
     }
 
-    /// True for a gap whose calls count.
+    /// True if the gap's calls count.
     pub fn counts_gap(&self, timeline: &StepTimeline, gap: usize) -> bool {
         let step = || timeline.step_of(gap).map(|s| s.step);
         let inside = |window: &StepWindow| step().is_some_and(|s| window.contains(s));
@@ -73,7 +74,7 @@ impl Options {
     }
 }
 
-/// What an input must tell to be counted so.
+/// What an input must provide for `tally`.
 fn tally_needs(tally: &tally::Options) -> Provides {
     let told = match tally.durations {
         true => Provides::TIMED,
@@ -93,9 +94,9 @@ pub const LOG_SOURCE: &[u8] = b"log";
 pub struct CountedCalls {
     /// Operations by number.
     pub ops: OpInterner,
-    /// Who made calls, by the number in [`CallKey::member`].
+    /// The callers, by [`CallKey::member`].
     pub who: Vec<Caller>,
-    /// The counts by step (`None` where steps are not told apart or not known) and key.
+    /// The counts by step (`None` if unknown or not asked for) and key.
     pub cells: CountCells,
     /// Some input has step lines, or rows with a step.
     pub has_steps: bool,
@@ -103,16 +104,14 @@ pub struct CountedCalls {
     durations: FxHashMap<(CountedStep, CallKey), DurationTotal>,
     /// How long each call took, where a tally keeps that.
     times: FxHashMap<(CountedStep, CallKey), TimedCalls>,
-    /// Whose clocks measured that.
+    /// The clocks of `times`.
     pub clocks: ClockNames,
-    /// Calls that were given for good before the input ended, over all steps by key: they are not among
-    /// the others.
+    /// Calls that were output before the input ended, by key over all steps; `cells` does not have them.
     pub given: Vec<(CallKey, CallVolume)>,
 }
 
 impl CountedCalls {
-    /// How many nanoseconds the calls of a step and key took together; `None` where that is not
-    /// known of each of them.
+    /// Returns the total nanoseconds of the calls of a step and key; `None` unless each call has a duration.
     pub fn duration(&self, step: Option<u64>, key: &CallKey, value: &CallVolume) -> Option<u64> {
         self.durations
             .get(&(step.map(StepKey::from), *key))?
@@ -145,7 +144,7 @@ impl CountedCalls {
         (timed, all)
     }
 
-    /// All calls of each step, in the order of the steps; those of none last.
+    /// Returns the calls of each step in order; calls without a step last.
     pub fn calls_by_step(&self) -> impl Iterator<Item = (CountedStep, CallVolume)> {
         let steps = self.cells.iter_steps().enumerate();
         steps.map(|(at, (step, _))| {
@@ -225,8 +224,8 @@ pub fn count_calls(
     count_calls_live(origins, options, tally, report, progress, None)
 }
 
-/// The same; of one input that is still being written `early` gets each step's calls as soon as it
-/// has them, in the order of the log.
+/// Like [`count_calls`], but `early` gets each step's calls of a single growing input once they are settled, in
+/// log order.
 ///
 /// # Errors
 /// As [`count_calls`], and those of `early`.
@@ -273,33 +272,30 @@ impl<'o> RowCounter<'o> {
         }
     }
 
-    /// How rows are told apart.
+    /// The options of the tally.
     pub fn tally(&self) -> &'o tally::Options {
         self.all.tally_options
     }
 
-    /// The next row.
+    /// Counts a row.
     pub fn count_row(&mut self, row: &Row<'_>) {
         self.rows.visit_row(row);
     }
 
-    /// Adds rows that were counted apart.
+    /// Adds rows counted elsewhere.
     pub fn merge(&mut self, part: RowCounts) {
         self.all.rows.merge(part, &mut self.all.tally.ops);
     }
 
-    /// All rows are counted.
+    /// Returns the counts.
     pub fn finish(mut self) -> CountedCalls {
         self.all.rows.merge(self.rows, &mut self.all.tally.ops);
         self.all.finish()
     }
 }
 
-/// Small files that a worker walks in one go: handing one over costs as much as walking some.
-const FILES_PER_BATCH: usize = 32;
-
-/// The calls of a log whose parts were walked elsewhere: `read` gives them in the order of the log, and what is
-/// known of the whole.
+/// Counts a log that was walked elsewhere: `read` passes its parts in log order, and returns its state and
+/// members.
 pub fn count_log_parts(
     options: &Options,
     tally: &tally::Options,
@@ -327,7 +323,7 @@ struct CallCollector<'o, 'e> {
     present: PresentSteps,
     /// How calls were placed.
     methods: PlacementMethods,
-    /// What is known of an input that is still being written.
+    /// The state of an input that is still being written.
     live: LiveCounts<'e>,
 }
 
@@ -346,8 +342,8 @@ impl<'o, 'e> CallCollector<'o, 'e> {
         }
     }
 
-    /// All inputs in order. Small logs are opened, read and walked by the workers, many at a
-    /// time; everything else is opened when it is its turn, and its chunks are shared out.
+    /// Reads all inputs in order. Small logs are opened, read and walked by the workers, many at a time;
+    /// everything else is opened in its turn, and its chunks are shared out.
     fn read_inputs(
         &mut self,
         origins: &[InputName],
@@ -378,7 +374,7 @@ impl<'o, 'e> CallCollector<'o, 'e> {
         outcome.finish(report)
     }
 
-    /// Adds inputs that a worker had already.
+    /// Adds inputs that a worker opened or walked.
     fn add_prewalked(
         &mut self,
         origins: &[InputName],
@@ -465,7 +461,7 @@ impl<'o, 'e> CallCollector<'o, 'e> {
                     false => rows.merge(own.rows, &mut tally.ops),
                 }
                 match is_log {
-                    true => live.emit_settled(&part, (tally, logged), (read, options)),
+                    true => live.emit_settled(&part, tally, logged, read, options),
                     false => Ok(()),
                 }
             },
@@ -512,7 +508,7 @@ impl<'o, 'e> CallCollector<'o, 'e> {
         self.count_by_gap(&timeline);
     }
 
-    /// The steps of a log, where they are told apart.
+    /// Returns the steps of a log, if the tally has steps.
     fn resolve_log_timeline(&mut self, log: &log::LogState) -> StepTimeline {
         if !self.tally_options.steps {
             return StepTimeline::default();
@@ -560,35 +556,37 @@ impl<'o, 'e> CallCollector<'o, 'e> {
 
     fn finish(self) -> CountedCalls {
         let is_known = !self.present.is_empty();
-        let (ops, logged) = (self.tally.ops, self.logged);
         finish_counts_after(
             self.live.into_given_calls(),
             self.tally_options,
             &self.merged,
-            (ops, logged),
+            self.tally.ops,
+            self.logged,
             self.rows,
             is_known,
         )
     }
 }
 
-/// What was counted of logs and of rows, as one.
+/// Merges the counts of logs and of rows.
 pub fn finish_counts(
     options: &tally::Options,
     merged: &MergedMembers,
-    counted: (OpInterner, CellGatherer),
+    ops: OpInterner,
+    cells: CellGatherer,
     rows: RowCounts,
     has_steps: bool,
 ) -> CountedCalls {
-    finish_counts_after(Vec::new(), options, merged, counted, rows, has_steps)
+    finish_counts_after(Vec::new(), options, merged, ops, cells, rows, has_steps)
 }
 
-/// The same after calls that were given for good before.
+/// Like [`finish_counts`], after calls that were output.
 fn finish_counts_after(
     mut given: Vec<(CallKey, CallVolume)>,
     options: &tally::Options,
     merged: &MergedMembers,
-    (ops, mut cells): (OpInterner, CellGatherer),
+    ops: OpInterner,
+    mut cells: CellGatherer,
     mut rows: RowCounts,
     has_steps: bool,
 ) -> CountedCalls {
@@ -603,7 +601,7 @@ fn finish_counts_after(
             to.push(rows.who.intern(who));
         }
     }
-    // Whoever was met in whatever order: rows come by host, process and communicator.
+    // Callers come in any order; rows are sorted by host, process and communicator.
     let (who, ranks) = sort_with_places(rows.who.items());
     let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
     let change = |key: &mut CallKey| {
@@ -636,7 +634,7 @@ fn finish_counts_after(
     }
 }
 
-/// The items in their order, and the place of each there.
+/// Returns the items sorted, and the place of each.
 fn sort_with_places<T: Ord + Clone>(items: &[T]) -> (Vec<T>, Vec<u32>) {
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by_key(|&at| &items[at]);

@@ -1,6 +1,7 @@
-//! Inputs that workers open or walk before it is their turn.
+//! Inputs that workers open or walk before their turn.
 
 use super::{Options, tally_needs};
+use crate::count::limits::BATCHES_WALKED_APART;
 use crate::count::row_counts::RowCounts;
 use crate::count::tally::{self, TallyPartial};
 use crate::error::Result;
@@ -14,7 +15,7 @@ use crate::output::table::Row;
 use crate::source::{self, InputName, SmallFileTexts};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a part of any input adds.
+/// The counts of a part of an input.
 pub(super) struct InputPartial {
     /// Of a log.
     pub(super) calls: TallyPartial,
@@ -61,29 +62,26 @@ impl RowVisitor for InputPartial {
     }
 }
 
-/// Inputs before it is their turn.
+/// Inputs before their turn.
 pub(super) enum PrewalkedInput {
     /// Small logs, walked as one, and what each had.
     Together(Box<log::WalkedLog<TallyPartial>>, Vec<FileSpan>),
     /// Small logs, each walked by itself.
     Each(Vec<log::WalkedLog<TallyPartial>>),
-    /// Anything else, if it could be opened before it is its turn.
+    /// Anything else, if it could be opened early.
     Other(Option<Box<Result<OpenInput<InputPartial>>>>),
 }
 
-/// Walks small logs before it is their turn.
+/// Walks small logs before their turn.
 pub(super) struct SmallLogWalker<'o> {
     pub(super) options: &'o Options,
     pub(super) tally: &'o tally::Options,
     /// There is more than one input.
     pub(super) several: bool,
-    /// How many times to come logs are not walked as one: where one is torn, so may be others,
-    /// and what was walked for nothing would cost more than is won.
+    /// The number of further batches in which logs are walked one by one: after a torn log others may be torn,
+    /// and a joint walk in vain costs more than it saves.
     pub(super) apart: AtomicUsize,
 }
-
-/// After so many times logs are walked as one again.
-const BATCHES_WALKED_APART: usize = 32;
 
 impl<'o> SmallLogWalker<'o> {
     /// Opens or walks inputs, many small ones at a time.
@@ -92,7 +90,7 @@ impl<'o> SmallLogWalker<'o> {
         origins: &'i [InputName],
     ) -> Vec<(&'i [InputName], PrewalkedInput)> {
         let mut all = Vec::new();
-        // What is empty is nothing to walk, and in a folder nothing to be said of.
+        // Empty files are not walked, and not reported if found in a folder.
         let is_log = |head: &[u8]| !head.is_empty() && open::is_log(head);
         source::read_small_files(origins, BLOCK_REJOINER, is_log, |origins, texts| {
             let ahead = match (texts, origins) {

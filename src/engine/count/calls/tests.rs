@@ -45,14 +45,11 @@ fn folder(dir: &Path) -> Vec<InputName> {
 
 fn tally(steps: bool) -> tally::Options {
     tally::Options {
-        sizing: SizeKey::Count,
-        basis: ByteBasis::Api,
         members: true,
         datatypes: true,
         steps,
         exact: true,
-        durations: false,
-        served: false,
+        ..tally::Options::by_size(SizeKey::Count, ByteBasis::Api)
     }
 }
 

@@ -1,7 +1,7 @@
-//! What groups rows further (`--by`), and counted calls in the order of their rows.
+//! The groups of rows (`--by`), and counted calls in the order of their rows.
 //!
-//! There may be a row for every few calls, so no row is built. Only what tells calls apart is put
-//! in the order of the rows; the calls of a few steps follow it when their rows are made.
+//! There may be a row for every few calls, so no row is built. Only the keys are put in the order of the rows;
+//! the counts of a few steps follow when their rows are made.
 
 mod rows;
 pub(crate) mod unknown;
@@ -9,9 +9,9 @@ pub(crate) mod unknown;
 use crate::count::caller::Caller;
 use crate::count::calls::CountedCalls;
 use crate::count::cells::CountedStep;
-use crate::count::tally::{CallKey, CallVolume};
+use crate::count::limits::CELLS_PER_PART;
+use crate::count::tally::{self, CallKey, CallVolume};
 use crate::grammar::values::Datatype;
-use crate::members::comm_id::CommId;
 use crate::output::render::TableCell;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ use std::ops::Range;
 pub use rows::GroupRowInputs;
 pub use unknown::note_unknown_columns as note_unknown;
 
-/// What groups rows further.
+/// A column that groups rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupBy {
     /// The step.
@@ -58,14 +58,17 @@ impl GroupBy {
         }
     }
 
-    /// True where members must be told apart for it.
-    pub fn needs_members(self) -> bool {
-        !matches!(self, GroupBy::Step | GroupBy::Datatype)
-    }
-
-    /// True where how calls were served must be told apart for it.
-    pub fn needs_served(self) -> bool {
-        matches!(self, GroupBy::Algo | GroupBy::Proto)
+    /// Makes `tally` distinguish what groups of `by` and a window of steps need.
+    pub fn add_needs(by: &[GroupBy], window: bool, tally: &mut tally::Options) {
+        tally.steps |= window;
+        for by in by {
+            match by {
+                GroupBy::Step => tally.steps = true,
+                GroupBy::Datatype => tally.datatypes = true,
+                _ => tally.members = true,
+            }
+            tally.served |= matches!(by, GroupBy::Algo | GroupBy::Proto);
+        }
     }
 }
 
@@ -85,15 +88,9 @@ impl GroupValue {
         n.map_or(GroupValue::Unknown, GroupValue::Number)
     }
 
-    fn from_pointer(p: Option<u64>) -> GroupValue {
-        p.map_or(GroupValue::Unknown, |p| {
-            GroupValue::Text(format!("0x{p:x}").into_bytes())
-        })
-    }
-
-    fn from_comm_id(id: Option<CommId>) -> GroupValue {
-        id.map_or(GroupValue::Unknown, |id| {
-            GroupValue::Text(id.to_string().into_bytes())
+    fn from_string(text: Option<String>) -> GroupValue {
+        text.map_or(GroupValue::Unknown, |text| {
+            GroupValue::Text(text.into_bytes())
         })
     }
 
@@ -106,9 +103,7 @@ impl GroupValue {
 
     /// A datatype by its code.
     pub fn from_datatype(code: u64) -> GroupValue {
-        Datatype::from_code(code).map_or(GroupValue::Unknown, |datatype| {
-            GroupValue::Text(datatype.to_string().into_bytes())
-        })
+        GroupValue::from_string(Datatype::from_code(code).map(|datatype| datatype.to_string()))
     }
 
     /// The field as a row's cell.
@@ -130,7 +125,7 @@ enum GroupColumn {
     Datatype(FxHashMap<u64, u32>),
 }
 
-/// Calls of one key, in one step where steps are grouped by.
+/// The calls of one key, in one step if grouped by step.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupEntry {
     step: CountedStep,
@@ -140,7 +135,7 @@ pub struct GroupEntry {
 }
 
 impl GroupEntry {
-    /// The step, where steps are grouped by.
+    /// The step, if grouped by step.
     pub fn step(&self) -> CountedStep {
         self.step
     }
@@ -155,7 +150,7 @@ pub struct GroupedCalls<'c> {
     places: Vec<u32>,
     /// The group of each key in a step.
     groups: Vec<u32>,
-    /// All calls in order, where the step is not what they are grouped by first.
+    /// All calls in order, unless the step is the first column.
     all: Option<Vec<GroupEntry>>,
 }
 
@@ -165,11 +160,7 @@ pub struct GroupsPart<'g> {
     entries: Cow<'g, [GroupEntry]>,
 }
 
-/// Cells whose rows are made at a time, if a group does not have more: their text stays in a
-/// core's own cache.
-const CELLS_PER_PART: usize = 1024;
-
-/// The number of each item's value among the distinct values in their order, and those.
+/// Returns each item's rank among the distinct values, and these in order.
 fn rank_values(items: &[Vec<GroupValue>]) -> (Vec<u32>, Vec<Vec<GroupValue>>) {
     let distinct: BTreeSet<&Vec<GroupValue>> = items.iter().collect();
     let values: Vec<Vec<GroupValue>> = distinct.into_iter().cloned().collect();
@@ -177,58 +168,61 @@ fn rank_values(items: &[Vec<GroupValue>]) -> (Vec<u32>, Vec<Vec<GroupValue>>) {
     (items.iter().map(rank).collect(), values)
 }
 
+/// Builds the column of `by`, with the values that its numbers represent.
+fn build_column(calls: &CountedCalls, by: GroupBy) -> (GroupColumn, Vec<Vec<GroupValue>>) {
+    let nobody = [Caller::default()];
+    let who = if calls.who.is_empty() {
+        &nobody[..]
+    } else {
+        &calls.who[..]
+    };
+    let members = |fields: fn(&Caller) -> Vec<GroupValue>| {
+        let items: Vec<_> = who.iter().map(fields).collect();
+        let (ranks, values) = rank_values(&items);
+        (GroupColumn::Who(ranks), values)
+    };
+    match by {
+        GroupBy::Step => (GroupColumn::Step, Vec::new()),
+        GroupBy::Comm => members(|w| {
+            vec![
+                host_value(w),
+                GroupValue::from_number(w.pid),
+                GroupValue::from_string(w.comm.map(|p| format!("0x{p:x}"))),
+            ]
+        }),
+        GroupBy::CommId => {
+            members(|w| vec![GroupValue::from_string(w.comm_id.map(|id| id.to_string()))])
+        }
+        GroupBy::Rank => members(|w| vec![GroupValue::from_number(w.rank.map(u64::from))]),
+        GroupBy::Host => members(|w| vec![host_value(w)]),
+        GroupBy::Algo => members(|w| vec![GroupValue::from_text(&w.recorded.algo)]),
+        GroupBy::Proto => members(|w| vec![GroupValue::from_text(&w.recorded.proto)]),
+        GroupBy::Datatype => {
+            let codes: BTreeSet<u64> = calls.cells.keys().iter().map(|key| key.datatype).collect();
+            let fields: Vec<_> = codes
+                .iter()
+                .map(|&c| vec![GroupValue::from_datatype(c)])
+                .collect();
+            let (ranks, values) = rank_values(&fields);
+            (
+                GroupColumn::Datatype(codes.into_iter().zip(ranks).collect()),
+                values,
+            )
+        }
+    }
+}
+
 impl<'c> GroupedCalls<'c> {
-    /// `calls` by the columns `by`, within a group by operation, then as `within` says.
+    /// Orders `calls` by the columns `by`, then by operation, then by `within`.
     pub fn new(
         calls: &'c CountedCalls,
         by: &[GroupBy],
         within: fn(&CallKey) -> (u64, u64, u64),
     ) -> GroupedCalls<'c> {
-        let nobody = [Caller::default()];
-        let who = if calls.who.is_empty() {
-            &nobody[..]
-        } else {
-            &calls.who[..]
-        };
-        let column = |by: &GroupBy| {
-            let members = |fields: fn(&Caller) -> Vec<GroupValue>| {
-                let items: Vec<_> = who.iter().map(fields).collect();
-                let (ranks, values) = rank_values(&items);
-                (GroupColumn::Who(ranks), values)
-            };
-            match by {
-                GroupBy::Step => (GroupColumn::Step, Vec::new()),
-                GroupBy::Comm => members(|w| {
-                    vec![
-                        host_value(w),
-                        GroupValue::from_number(w.pid),
-                        GroupValue::from_pointer(w.comm),
-                    ]
-                }),
-                GroupBy::CommId => members(|w| vec![GroupValue::from_comm_id(w.comm_id)]),
-                GroupBy::Rank => members(|w| vec![GroupValue::from_number(w.rank.map(u64::from))]),
-                GroupBy::Host => members(|w| vec![host_value(w)]),
-                GroupBy::Algo => members(|w| vec![GroupValue::from_text(&w.recorded.algo)]),
-                GroupBy::Proto => members(|w| vec![GroupValue::from_text(&w.recorded.proto)]),
-                GroupBy::Datatype => {
-                    let codes: BTreeSet<u64> =
-                        calls.cells.keys().iter().map(|key| key.datatype).collect();
-                    let fields: Vec<_> = codes
-                        .iter()
-                        .map(|&c| vec![GroupValue::from_datatype(c)])
-                        .collect();
-                    let (ranks, values) = rank_values(&fields);
-                    (
-                        GroupColumn::Datatype(codes.into_iter().zip(ranks).collect()),
-                        values,
-                    )
-                }
-            }
-        };
         let names = (0..calls.ops.len())
             .map(|op| vec![GroupValue::Text(calls.ops.name_of_op(op).to_vec())]);
         let ops = rank_values(&names.collect::<Vec<_>>()).0;
-        let columns: Vec<_> = by.iter().map(column).collect();
+        let columns: Vec<_> = by.iter().map(|&by| build_column(calls, by)).collect();
         let keys = calls.cells.keys();
         let mut order: Vec<u32> = (0..keys.len() as u32).collect();
         let within = |at: u32| {
@@ -254,7 +248,7 @@ impl<'c> GroupedCalls<'c> {
                     let entry = |key, value| all.push(GroupEntry { step, key, value });
                     calls.cells.sorted_counts(at, &places, entry);
                 }
-                // Steps come in their order: what is equal here keeps it.
+                // Steps come in order, and the sort is stable.
                 all.sort_by_key(|e| first[e.key as usize]);
                 Some(all)
             }
@@ -269,7 +263,7 @@ impl<'c> GroupedCalls<'c> {
         }
     }
 
-    /// The calls in parts of whole groups, each a range of its own kind.
+    /// Divides the calls into whole groups: ranges of steps, or of `all`.
     pub fn split_parts(&self) -> Vec<Range<usize>> {
         let mut parts = Vec::new();
         let mut from = 0;
@@ -331,7 +325,7 @@ impl GroupsPart<'_> {
             .chunk_by(|a, b| self.groups.is_same_group(a, b))
     }
 
-    /// What tells an entry's calls from others.
+    /// Returns the key of an entry's calls.
     pub fn key_of(&self, entry: &GroupEntry) -> &CallKey {
         &self.groups.calls.cells.keys()[entry.key as usize]
     }
@@ -358,7 +352,7 @@ impl GroupsPart<'_> {
     }
 }
 
-/// All calls of each key, whatever their step, in the keys' order.
+/// Sums the calls of each key over all steps, in `order`.
 fn entries_over_steps(calls: &CountedCalls, order: &[u32]) -> Vec<GroupEntry> {
     let mut values: Vec<Option<CallVolume>> = vec![None; order.len()];
     for at in 0..calls.cells.iter_steps().count() {
@@ -377,8 +371,7 @@ fn entries_over_steps(calls: &CountedCalls, order: &[u32]) -> Vec<GroupEntry> {
     order.iter().filter_map(entry).collect()
 }
 
-/// For each of the items that are in `order` a number that rises with its place; items that are
-/// the `same` as the one before have its number.
+/// Numbers the items by their place in `order`; an item that is the `same` as the one before shares its number.
 fn number_in_order(order: &[u32], same: impl Fn(u32, u32) -> bool) -> Vec<u32> {
     let mut numbers = vec![0; order.len()];
     let mut number = 0;
@@ -421,6 +414,7 @@ mod tests {
     use crate::count::tally::{NO_REDUCTION, NO_ROOT};
     use crate::log::timeline::StepKey;
     use crate::members::OpInterner;
+    use crate::members::comm_id::CommId;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -441,9 +435,11 @@ mod tests {
             GroupBy::Comm => vec![
                 host_value(who),
                 GroupValue::from_number(who.pid),
-                GroupValue::from_pointer(who.comm),
+                GroupValue::from_string(who.comm.map(|p| format!("0x{p:x}"))),
             ],
-            GroupBy::CommId => vec![GroupValue::from_comm_id(who.comm_id)],
+            GroupBy::CommId => vec![GroupValue::from_string(
+                who.comm_id.map(|id| id.to_string()),
+            )],
             GroupBy::Rank => vec![GroupValue::from_number(who.rank.map(u64::from))],
             GroupBy::Host => vec![host_value(who)],
             GroupBy::Datatype => vec![GroupValue::from_datatype(key.datatype)],

@@ -3,8 +3,7 @@
 use super::{GroupBy, GroupEntry, GroupedCalls, GroupsPart};
 use crate::output::render::{Sheet, TableCell};
 
-/// What the rows of a group depend on: groups that are equal in that have equal rows, which need not
-/// be made again.
+/// What the rows of a group depend on: groups with equal inputs have equal rows, which are not made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupRowInputs {
     /// The calls of each key and their bytes.
@@ -37,8 +36,7 @@ impl GroupRowInputs {
 }
 
 impl<'c> GroupedCalls<'c> {
-    /// A table of these calls: the columns of `by`, then the columns `own`, of which `rows` gives a
-    /// group's rows.
+    /// Builds the table of these calls: the columns of `by`, then `own`, which `rows` fills for each group.
     pub fn build_sheet(
         self,
         by: &[GroupBy],

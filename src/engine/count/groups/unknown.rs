@@ -4,13 +4,10 @@ use super::GroupBy;
 use crate::count::caller::Caller;
 use crate::count::calls::CountedCalls;
 use crate::count::cells::CountedStep;
+use crate::count::limits::MIN_UNKNOWN_ONE_IN;
 use crate::count::tally::CallKey;
 use crate::grammar::values::Datatype;
 use crate::report::Report;
-
-/// A column that fewer calls leave empty is not spoken of: some calls come before the INIT lines
-/// that tell their rank, and some after the last step.
-const MIN_UNKNOWN_ONE_IN: u64 = 10;
 
 /// Notes the columns of `by` that are empty for a tenth of the calls or more.
 pub fn note_unknown_columns(calls: &CountedCalls, by: &[GroupBy], report: &Report) {
@@ -67,7 +64,7 @@ fn count_unknown(calls: &CountedCalls, by: GroupBy) -> Option<(u64, u64)> {
     let given = calls.given.iter();
     let given = given.map(|(key, value)| (lacks(key), value.calls));
     let no_step = |step: CountedStep| by == GroupBy::Step && step.is_none();
-    // Mostly there is none, and the cells, which may be millions, need no look.
+    // Mostly there is none, and the cells, which may be millions, are not read.
     let is_given = given.clone().any(|(lacks, _)| lacks);
     if !is_given
         && !lacking.contains(&true)

@@ -55,7 +55,7 @@ impl<S: Copy> ChunkCounts<S> {
         }
     }
 
-    /// What each key counts over all stretches; a key may come more than once.
+    /// Returns each key's counts over all stretches; a key may come more than once.
     pub fn sum_over_stretches(&self) -> impl Iterator<Item = (CallKey, CallVolume)> {
         let mut all = vec![CallVolume::default(); self.keys.len()];
         for (_, cells) in &self.stretches {

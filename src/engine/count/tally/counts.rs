@@ -2,12 +2,9 @@
 
 use super::packed::{PackedCounts, PackedTotals};
 use super::{CallKey, CallVolume};
+use crate::count::limits::RECENT_KEY_PLACES;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-
-/// How many keys a chunk finds again without a hash table: few at first, since a small file has
-/// few, and clearing places costs more than using them.
-const RECENT_KEY_PLACES: std::ops::RangeInclusive<usize> = 256..=4096;
 
 /// Calls by key, for many calls of few keys, one stretch after another. A call touches two short
 /// records: the place of its key, and the key's sums while they fit 64 bits. A key keeps its
@@ -15,21 +12,20 @@ const RECENT_KEY_PLACES: std::ops::RangeInclusive<usize> = 256..=4096;
 /// cost as much as to count a short one.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeyCounter {
-    /// What was met, by number.
+    /// The keys met, by number.
     keys: Vec<CallKey>,
     /// The stretch in hand, by the same number.
     sums: Vec<PackedTotals>,
-    /// Those of them that are not empty.
+    /// The `sums` that are not empty.
     touched: Vec<u32>,
-    /// What does not fit them.
+    /// Sums of more than 64 bits.
     wide: FxHashMap<u32, CallVolume>,
     index: FxHashMap<CallKey, u32>,
     /// The key met last at each place; a power of two of them.
     recent: Vec<RecentKey>,
 }
 
-/// A key's words and its index; two words tell keys apart where only members, operations and
-/// sizes are told apart.
+/// A key's words and its index; two words are enough for a key of a member, an operation and a size.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct RecentKey {
     who: u64,
@@ -37,7 +33,7 @@ struct RecentKey {
     at: u32,
 }
 
-/// No key: the place of none.
+/// Marks an empty place.
 const NO_RECENT_KEY: RecentKey = RecentKey {
     who: 0,
     size: 0,
@@ -56,7 +52,7 @@ impl KeyCounter {
         }
     }
 
-    /// Counts `calls` equal calls of `bytes` each; `short` says that the key has only the fields of [`Recent`].
+    /// Counts `calls` equal calls of `bytes` each; `short` if the key has only the fields of [`RecentKey`].
     #[inline]
     pub(super) fn add_calls(&mut self, key: CallKey, calls: u64, bytes: Option<u128>, short: bool) {
         let who = u64::from(key.member) << 32 | u64::from(key.op);
@@ -119,7 +115,7 @@ impl KeyCounter {
         at as usize
     }
 
-    /// What was met, by number.
+    /// Returns the keys met.
     pub(super) fn keys(&self) -> &[CallKey] {
         &self.keys
     }

@@ -1,10 +1,13 @@
-//! What tells calls apart.
+//! The keys of calls.
 
+pub use crate::count::limits::{
+    BYTE_DATATYPE, NO_REDUCTION, NO_ROOT, UNKNOWN_SIZE, UNNAMED_DATATYPE,
+};
 use crate::grammar::coll::Coll;
 use crate::grammar::values::{ByteBasis, Datatype, OpKind};
 use serde::{Deserialize, Serialize};
 
-/// What of a call's size tells it apart.
+/// How a call's size enters its key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SizeKey {
     /// Its element count, exactly (nccl-agg).
@@ -17,28 +20,28 @@ pub enum SizeKey {
     Bucket(Vec<u128>),
 }
 
-/// What a tally tells apart, besides the operation and its size.
+/// What a tally distinguishes besides operation and size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// How sizes are told apart.
+    /// How sizes enter the key.
     pub sizing: SizeKey,
     /// What bytes mean.
     pub basis: ByteBasis,
-    /// Tell members apart (for their rank, host, communicator, GPU).
+    /// Distinguish members (for their rank, host, communicator, GPU).
     pub members: bool,
-    /// Tell datatypes apart.
+    /// Distinguish datatypes.
     pub datatypes: bool,
-    /// Tell steps apart.
+    /// Distinguish steps.
     pub steps: bool,
-    /// Tell the communicator's size, the reduction and the root apart too.
+    /// Distinguish also the communicator's size, the reduction and the root.
     pub exact: bool,
     /// Keep how long each call took, of rows that have it.
     pub durations: bool,
-    /// Tell algorithm and protocol apart, of rows that have them.
+    /// Distinguish algorithm and protocol, of rows that have them.
     pub served: bool,
 }
 
-/// A call as far as a tally tells calls apart.
+/// The fields of a call that may enter its key.
 #[derive(Debug, Clone, Copy)]
 pub struct TallyCall {
     /// The operation's number.
@@ -59,16 +62,16 @@ pub struct TallyCall {
     pub bytes: Option<u128>,
 }
 
-/// What tells calls apart.
+/// The key of equal calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CallKey {
-    /// The member's number; 0 where members are not told apart.
+    /// The member's number; 0 unless members are distinguished.
     pub member: u32,
     /// The operation's number in [`Ops`](super::OpInterner).
     pub op: u32,
-    /// The datatype's code, [`UNNAMED_DATATYPE`] or [`BYTE_DATATYPE`]; 0 where datatypes are not told apart.
+    /// The datatype's code, [`UNNAMED_DATATYPE`] or [`BYTE_DATATYPE`]; 0 unless datatypes are distinguished.
     pub datatype: u64,
-    /// The size by [`SizeKey`]; [`UNKNOWN_SIZE`] where the bytes are not known.
+    /// The size by [`SizeKey`]; [`UNKNOWN_SIZE`] if the bytes are unknown.
     pub size: u64,
     /// The communicator's size, where it decides the bytes or [`Options::exact`] asks; else 0.
     pub nranks: u32,
@@ -91,21 +94,9 @@ impl std::hash::Hash for CallKey {
     }
 }
 
-/// A datatype whose name a table does not give.
-pub const UNNAMED_DATATYPE: u64 = u64::MAX;
-/// A call whose bytes are known and not what they are: its elements are bytes.
-pub const BYTE_DATATYPE: u64 = u64::MAX - 1;
-/// No reduction, or one that is not told apart.
-pub const NO_REDUCTION: u64 = u64::MAX;
-/// No root, or one that is not told apart.
-pub const NO_ROOT: i64 = i64::MIN;
-
-/// The size of a call whose bytes are not known.
-pub const UNKNOWN_SIZE: u64 = u64::MAX;
-
 impl CallKey {
-    /// Elements and bytes of a call that is told apart by its elements ([`SizeKey::Count`]) and its
-    /// datatype. The elements are unknown where only the bytes are known.
+    /// Returns the elements and bytes of a key with a datatype and the size [`SizeKey::Count`]. The elements
+    /// are unknown if only the bytes are known.
     pub fn elements_and_bytes(&self) -> (Option<u64>, Option<u128>) {
         if self.datatype == BYTE_DATATYPE {
             return (None, Some(self.size.into()));
@@ -117,7 +108,21 @@ impl CallKey {
 }
 
 impl Options {
-    /// What a logged call counts as.
+    /// Distinguishes only operations and sizes.
+    pub fn by_size(sizing: SizeKey, basis: ByteBasis) -> Options {
+        Options {
+            sizing,
+            basis,
+            members: false,
+            datatypes: false,
+            steps: false,
+            exact: false,
+            durations: false,
+            served: false,
+        }
+    }
+
+    /// Returns the key and bytes of a logged call.
     #[inline(always)]
     pub(super) fn key_of_logged(
         &self,
@@ -142,7 +147,7 @@ impl Options {
         (self.key_of_call(&call), bytes)
     }
 
-    /// What a call counts as.
+    /// Returns the key of a call.
     #[inline(always)]
     pub fn key_of_call(&self, call: &TallyCall) -> CallKey {
         let size = match (&self.sizing, call.bytes) {
@@ -160,11 +165,7 @@ impl Options {
             op: call.op,
             datatype: if self.datatypes { call.datatype } else { 0 },
             size,
-            nranks: if by_nranks {
-                call.nranks.unwrap_or(0)
-            } else {
-                0
-            },
+            nranks: call.nranks.filter(|_| by_nranks).unwrap_or(0),
             redop: if self.exact { call.redop } else { NO_REDUCTION },
             root: if self.exact { call.root } else { NO_ROOT },
         }
@@ -172,7 +173,7 @@ impl Options {
 }
 
 impl Options {
-    /// What calls count as here that `finer` tells apart: exactly, and by the bytes of the API.
+    /// Returns the key here of a key of `finer`, which is exact and by the bytes of the API.
     pub fn coarsen_key(&self, finer: &Options, key: &CallKey) -> CallKey {
         let call = TallyCall {
             op: key.op,
@@ -192,7 +193,7 @@ impl Options {
     }
 }
 
-/// `bytes` without what a histogram of three significant digits does not keep: 11 bits stay.
+/// Rounds `bytes` down to what a histogram of three significant digits keeps: 11 bits.
 pub fn round_to_three_digits(bytes: u128) -> u64 {
     let bytes = u64::try_from(bytes).unwrap_or(UNKNOWN_SIZE - 1);
     let drop = (64 - bytes.leading_zeros()).saturating_sub(11);
@@ -220,16 +221,8 @@ mod tests {
 
     #[test]
     fn buckets_are_half_open() {
-        let options = Options {
-            sizing: SizeKey::Bucket(vec![65536, 1 << 20, 16 << 20]),
-            basis: ByteBasis::Api,
-            members: false,
-            datatypes: false,
-            steps: false,
-            exact: false,
-            durations: false,
-            served: false,
-        };
+        let edges = vec![65536, 1 << 20, 16 << 20];
+        let options = Options::by_size(SizeKey::Bucket(edges), ByteBasis::Api);
         let call = |bytes| TallyCall {
             op: 0,
             member: 0,

@@ -1,17 +1,14 @@
-//! Calls counted by what tells them apart: the one fold that nccl-ops, nccl-hist and nccl-agg
-//! share. Memory grows with the number of distinct things, never with the number of calls.
+//! Calls counted by key: the fold that nccl-ops, nccl-hist and nccl-agg share. Memory grows with the number of
+//! distinct keys, never with the number of calls.
 
 use crate::log::MergedChunk;
 use crate::log::placement::{
-    CallPlacer, CallRecorder, FilesWithoutSteps, PlacedCalls, Placement, PlacementMethods,
-    StreamsByProcess, TakenInput,
+    CallPlacer, FilesWithoutSteps, PlacedCalls, Placement, PlacementMethods, StreamsByProcess,
+    TakenInput,
 };
 use crate::log::timeline::{self, Checkpoint, StepTimeline};
-use crate::log::walk::{LogCall, LogVisitor, RepairedCall};
 use crate::members::{MergedMembers, MergedNumbers, OpInterner};
 pub use chunk_counts::ChunkCounts;
-use counts::KeyCounter;
-use packed::PackedCounts;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -19,6 +16,7 @@ pub(crate) mod chunk_counts;
 pub(crate) mod counts;
 pub(crate) mod key;
 pub(crate) mod packed;
+mod partial;
 mod replay;
 pub(crate) mod sort_buffer;
 
@@ -26,7 +24,8 @@ pub use key::{
     BYTE_DATATYPE, CallKey, NO_REDUCTION, NO_ROOT, Options, SizeKey, TallyCall, UNKNOWN_SIZE,
     UNNAMED_DATATYPE, round_to_three_digits,
 };
-use replay::count_placed_calls;
+pub use partial::TallyPartial;
+use replay::GapCounts;
 pub use sort_buffer::SortBuffer;
 
 /// How many calls and how large.
@@ -34,7 +33,7 @@ pub use sort_buffer::SortBuffer;
 pub struct CallVolume {
     /// Calls.
     pub calls: u64,
-    /// Their bytes together, of those whose bytes are known.
+    /// The sum of their known bytes.
     pub bytes: u128,
     /// The smallest.
     pub min: u128,
@@ -77,100 +76,13 @@ impl CallVolume {
     }
 }
 
-/// What one chunk adds.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct TallyPartial {
-    options: Options,
-    ops: OpInterner,
-    counts: KeyCounter,
-    /// Keys have no more than a member, an operation and a size.
-    short: bool,
-    /// Where steps are told apart: the calls themselves, to be counted once they are placed.
-    calls: CallRecorder,
-    /// Number of the gap in the chunk.
-    gap: u32,
-    /// The finished gaps' counts, one gap's after the other's.
-    cells: PackedCounts,
-    /// Those gaps that had some, and where their counts end.
-    ends: Vec<(u32, usize)>,
-    /// Counts that need more than 64 bits, by gap.
-    wide: Vec<(u32, u32, CallVolume)>,
-}
-
-impl TallyPartial {
-    /// Nothing counted yet.
-    pub fn new(options: &Options) -> Self {
-        TallyPartial {
-            options: options.clone(),
-            ops: OpInterner::default(),
-            counts: KeyCounter::new(),
-            short: !options.exact && !options.datatypes && options.sizing != SizeKey::Count,
-            calls: CallRecorder::default(),
-            gap: 0,
-            cells: PackedCounts::default(),
-            ends: Vec::new(),
-            wide: Vec::new(),
-        }
-    }
-
-    /// Ends the gap in hand.
-    fn close_gap(&mut self) {
-        let (gap, wide) = (self.gap, &mut self.wide);
-        self.counts
-            .end_stretch(&mut self.cells, |key, value| wide.push((gap, key, value)));
-        if self.ends.last().map_or(0, |end| end.1) < self.cells.end_offset() {
-            self.ends.push((gap, self.cells.end_offset()));
-        }
-    }
-}
-
-impl LogVisitor for TallyPartial {
-    #[inline(always)]
-    fn call(&mut self, call: &LogCall<'_>) {
-        if self.options.steps {
-            return self.calls.call(call);
-        }
-        let (op, kind) = self.ops.intern(call.coll.op);
-        let (key, bytes) = self
-            .options
-            .key_of_logged(op, kind, call.member, &call.coll);
-        self.counts.add_calls(key, 1, bytes, self.short);
-    }
-
-    fn mark(&mut self) {
-        if self.options.steps {
-            self.calls.mark();
-        }
-    }
-
-    fn slot(&mut self) {
-        if self.options.steps {
-            self.calls.slot();
-        }
-    }
-
-    fn unify_processes(&mut self, first: &[u32]) {
-        if self.options.steps {
-            self.calls.unify_processes(first);
-        }
-    }
-
-    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
-        if self.options.steps {
-            return self.calls.insert_torn_calls(calls);
-        }
-        // Where a call comes in does not matter.
-        calls.iter().for_each(|torn| self.call(&torn.call));
-    }
-}
-
 /// Calls of gaps that are settled.
 pub(crate) struct SettledCalls {
     /// The last of these gaps.
     pub(crate) last: u32,
-    /// What they have, as it was counted.
+    /// Their counts, as chunks.
     pub(crate) pieces: Vec<ChunkCounts<usize>>,
-    /// What else they have.
+    /// Their other counts.
     pub(crate) others: SortBuffer<usize, CallKey>,
 }
 
@@ -180,87 +92,71 @@ type ProcessCuts = [Vec<(u32, u32)>];
 /// The tally of one input after another, chunk after chunk.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Tally {
-    options: Options,
     /// Operations by number.
     pub ops: OpInterner,
-    /// Where steps are not told apart, by gap 0 and key; else counts that need many bits.
-    calls: SortBuffer<usize, CallKey>,
-    /// Where steps are told apart: the gaps of each chunk, by their numbers in the input. Most
-    /// gaps of a window are never looked at again.
-    pieces: Vec<ChunkCounts<usize>>,
+    counts: GapCounts,
     /// Calls that are not placed yet.
     placer: CallPlacer,
     /// Calls of inputs without step lines.
     across: FilesWithoutSteps,
-    jobs: usize,
-    /// Nothing is asked but the counts.
+    /// Only the counts are asked for.
     counts_only: bool,
 }
 
 impl Tally {
-    /// Nothing counted yet of so many `inputs`, with those that are read elsewhere; the work is shared out to `jobs` threads.
+    /// Begins a tally of `inputs`, including those that are read elsewhere; `jobs` threads share the work.
     pub fn new(options: Options, inputs: usize, jobs: usize) -> Tally {
         Tally {
-            options,
             ops: OpInterner::default(),
-            calls: SortBuffer::default(),
-            pieces: Vec::new(),
+            counts: GapCounts::new(options, jobs),
             placer: CallPlacer::with_jobs(jobs),
             across: FilesWithoutSteps::for_inputs(inputs),
-            jobs,
             counts_only: false,
         }
     }
 
-    /// The same where nobody asks in which gap a call was made ([`Tally::end`]), once it is counted.
+    /// Forgets the gap of each call ([`Tally::end_input`]) once it is counted.
     pub(crate) fn without_gaps(mut self) -> Tally {
         self.counts_only = true;
         self.clear();
         self
     }
 
-    /// Adds what is held of inputs that were read elsewhere, and that come after these: both are
-    /// between two inputs, and what they counted was given away. `to` is how processes and members
-    /// are numbered here. Calls that are not held any more are counted.
+    /// Adds the held calls of later inputs that were read elsewhere: both tallies are between two inputs, and
+    /// their counts were drained. `to` numbers processes and members here. Counts calls that are no longer
+    /// held.
     pub fn merge(&mut self, other: Tally, to: &MergedNumbers) -> PlacementMethods {
         self.clear();
         let Some(calls) = self.across.merge(other.across, to) else {
             return PlacementMethods::default();
         };
-        let Tally {
-            options,
-            ops,
-            calls: wide,
-            pieces,
-            jobs,
-            ..
-        } = self;
         let nowhere = calls.unplaced_cuts();
-        let stretches = calls.each_gap_calls(&nowhere).collect();
-        count_placed_calls(options, ops, (&calls, stretches), (pieces, wide), *jobs);
+        self.counts
+            .count_placed(&mut self.ops, &calls, calls.each_gap_calls(&nowhere));
         PlacementMethods {
             without: calls.count_calls(),
             ..PlacementMethods::default()
         }
     }
 
-    /// What it tells apart.
+    /// The tally's options.
     pub fn options(&self) -> &Options {
-        &self.options
+        &self.counts.options
     }
 
     /// How many threads it counts on.
     pub fn jobs(&self) -> usize {
-        self.jobs
+        self.counts.jobs
     }
 
     /// Begins the next input.
     pub fn clear(&mut self) {
-        self.calls.clear();
-        self.pieces.clear();
+        self.counts.wide.clear();
+        self.counts.pieces.clear();
+        let placer = CallPlacer::with_jobs(self.counts.jobs);
         self.placer = match self.counts_only {
-            true => CallPlacer::with_jobs(self.jobs).without_old_cuts(),
-            false => CallPlacer::with_jobs(self.jobs),
+            true => placer.without_old_cuts(),
+            false => placer,
         };
     }
 
@@ -285,18 +181,18 @@ impl Tally {
         wanted: impl Fn(usize) -> bool,
         mut sink: impl FnMut(usize, CallKey, CallVolume),
     ) -> Vec<ChunkCounts<usize>> {
-        self.calls.drain(|gap, key, value| {
+        self.counts.wide.drain(|gap, key, value| {
             if wanted(gap) {
                 sink(gap, key, value);
             }
         });
-        std::mem::take(&mut self.pieces)
+        std::mem::take(&mut self.counts.pieces)
     }
 
-    /// Adds a chunk. Where steps are told apart its calls are counted when they are placed.
+    /// Adds a chunk. With steps, its calls are counted when they are placed.
     pub fn add_chunk(&mut self, part: MergedChunk<'_, TallyPartial>, steps: &timeline::Options) {
         let (mut partial, part) = part.take_visit();
-        if self.options.steps {
+        if self.counts.options.steps {
             let (placer, count) = self.placer_and_counter();
             return placer.add_chunk(partial.calls, &part, steps, count);
         }
@@ -318,44 +214,34 @@ impl Tally {
         };
         let keys: Vec<CallKey> = partial.counts.keys().iter().map(merged).collect();
         for (_, key, value) in partial.wide {
-            self.calls.push(0, keys[key as usize], value);
+            self.counts.wide.push(0, keys[key as usize], value);
         }
         for (key, sums) in partial.cells.all_counts() {
-            self.calls.push(0, keys[key as usize], sums.into());
+            self.counts.wide.push(0, keys[key as usize], sums.into());
         }
     }
 
-    /// The calls of an input that goes on, by what has come so far: of the gaps after `after` those that
-    /// are settled, if there are new ones. They stay here, too.
+    /// Returns the calls of a growing input in the settled gaps after `after`, if there are new ones. They stay
+    /// here, too.
     pub(crate) fn settled_calls(
         &mut self,
-        (timeline, merged): (&StepTimeline, &MergedMembers),
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
         after: Option<u32>,
     ) -> Option<SettledCalls> {
-        let Tally {
-            options,
-            ops,
-            calls,
-            pieces: before,
-            placer,
-            jobs,
-            ..
-        } = self;
         let needed = after.map_or(0, |after| after.saturating_add(1));
-        let found = placer.live_placement(timeline, merged, needed);
+        let found = self.placer.live_placement(timeline, merged, needed);
         let last = found
             .settled
             .filter(|&last| after.is_none_or(|after| last > after))?;
         let is_new = |gap: usize| {
             u32::try_from(gap).is_ok_and(|gap| gap <= last && after.is_none_or(|a| gap > a))
         };
-        let (mut pieces, mut others) = (Vec::new(), SortBuffer::default());
+        let Tally { ops, counts, .. } = self;
+        let mut new = GapCounts::new(counts.options.clone(), counts.jobs);
         let stretches = found.streams.each_gap_calls(&found.cuts);
-        let stretches = stretches
-            .filter(|calls| is_new(calls.gap as usize))
-            .collect();
-        let counted = (&mut pieces, &mut others);
-        count_placed_calls(options, ops, (found.streams, stretches), counted, *jobs);
+        let stretches = stretches.filter(|calls| is_new(calls.gap as usize));
+        new.count_placed(ops, found.streams, stretches);
         // What was counted before calls were asked for; what was counted later is among these, too.
         let since = found.since.filter(|since| after.is_none_or(|a| *since > a));
         if let Some(since) = since {
@@ -365,17 +251,17 @@ impl Tally {
                     .clone()
                     .rename_stretches(|gap| Some(gap).filter(is_wanted))
             };
-            pieces.extend(before.iter().map(part));
-            calls.clone().drain(|gap, key, value| {
+            new.pieces.extend(counts.pieces.iter().map(part));
+            counts.wide.clone().drain(|gap, key, value| {
                 if is_wanted(&gap) {
-                    others.push(gap, key, value);
+                    new.wide.push(gap, key, value);
                 }
             });
         }
         Some(SettledCalls {
             last,
-            pieces,
-            others,
+            pieces: new.pieces,
+            others: new.wide,
         })
     }
 
@@ -384,7 +270,7 @@ impl Tally {
         self.placer.is_pipe_full(step_lines)
     }
 
-    /// At a turn of an input that goes on: counts what came up to it.
+    /// Counts the calls up to a checkpoint of a growing input.
     pub(crate) fn count_checkpoint(
         &mut self,
         turn: Checkpoint,
@@ -400,17 +286,13 @@ impl Tally {
         &mut self,
     ) -> (&mut CallPlacer, impl FnMut(&StreamsByProcess, &ProcessCuts)) {
         let Tally {
-            options,
             ops,
-            calls: wide,
-            pieces,
+            counts,
             placer,
-            jobs,
             ..
         } = self;
         let count = |calls: &StreamsByProcess, cuts: &ProcessCuts| {
-            let stretches = calls.each_gap_calls(cuts).collect();
-            count_placed_calls(options, ops, (calls, stretches), (pieces, wide), *jobs);
+            counts.count_placed(ops, calls, calls.each_gap_calls(cuts));
         };
         (placer, count)
     }
@@ -422,8 +304,8 @@ impl Tally {
         mut sink: impl FnMut(usize, CallKey, CallVolume),
     ) {
         let is_old = |at: usize| at <= gap as usize;
-        let pieces = std::mem::take(&mut self.pieces);
-        self.pieces = pieces
+        let pieces = std::mem::take(&mut self.counts.pieces);
+        self.counts.pieces = pieces
             .into_iter()
             .filter_map(|pieces| {
                 pieces.each_count(|at, key, value| {
@@ -436,49 +318,44 @@ impl Tally {
             })
             .collect();
         let mut left = SortBuffer::default();
-        self.calls.drain(|at, key, value| match is_old(at) {
+        self.counts.wide.drain(|at, key, value| match is_old(at) {
             true => sink(at, key, value),
             false => left.push(at, key, value),
         });
-        self.calls = left;
+        self.counts.wide = left;
         self.placer.forget_until(gap);
     }
 
-    /// The input ended: counts the calls that are not counted yet by the gaps they were made in, of
-    /// those gaps that are wanted. Those of an input without steps are held, where another may have
-    /// the steps, until [`Tally::count_held`].
+    /// Ends the input: counts the remaining calls of the gaps that are `wanted`. Calls of an input without
+    /// steps are held until [`Tally::count_held`] if another input may have the steps.
     pub fn place_input(
         &mut self,
         timeline: &StepTimeline,
         merged: &MergedMembers,
         wanted: impl Fn(usize) -> bool,
     ) -> PlacementMethods {
-        self.end_input((timeline, merged), wanted).1.methods
+        self.end_input(timeline, merged, wanted).1.methods
     }
 
-    /// The same. Gives where the calls were made, and the input's number if its calls are held.
+    /// Like [`Tally::place_input`], and returns the placement, and the input's number if its calls are held.
     pub fn end_input(
         &mut self,
-        (timeline, merged): (&StepTimeline, &MergedMembers),
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
         wanted: impl Fn(usize) -> bool,
     ) -> (Placement, TakenInput) {
         let Tally {
-            options,
             ops,
-            calls: wide,
-            pieces,
+            counts,
             placer,
             across,
-            jobs,
             ..
         } = self;
         let placer = std::mem::take(placer);
-        let mut count = |calls: &StreamsByProcess, cuts: &[Vec<(u32, u32)>]| {
-            let stretches = calls
-                .each_gap_calls(cuts)
-                .filter(|calls| wanted(calls.gap as usize));
-            let calls = (calls, stretches.collect());
-            count_placed_calls(options, ops, calls, (&mut *pieces, &mut *wide), *jobs);
+        let mut count = |calls: &StreamsByProcess, cuts: &ProcessCuts| {
+            let stretches = calls.each_gap_calls(cuts);
+            let stretches = stretches.filter(|calls| wanted(calls.gap as usize));
+            counts.count_placed(ops, calls, stretches);
         };
         let (placement, mut taken) = across.end_input(placer, (timeline, merged), &mut count);
         if let Some(calls) = taken.too_many.take() {
@@ -487,7 +364,7 @@ impl Tally {
         (placement, taken)
     }
 
-    /// All inputs ended: counts the calls that are held, by the gaps of the timeline that it gives.
+    /// Counts the held calls after the last input, by the gaps of the returned timeline.
     pub fn count_held(
         &mut self,
         merged: &MergedMembers,
@@ -497,27 +374,18 @@ impl Tally {
         Some((placed.timeline, placed.methods))
     }
 
-    /// The same. Gives where the calls were made.
+    /// Like [`Tally::count_held`]; returns the placed calls.
     pub fn place_held(
         &mut self,
         merged: &MergedMembers,
         wanted: impl Fn(&StepTimeline, usize) -> bool,
     ) -> Option<PlacedCalls> {
         self.clear();
-        let Tally {
-            options,
-            ops,
-            calls: wide,
-            pieces,
-            across,
-            jobs,
-            ..
-        } = self;
-        let placed = across.place_held(merged, *jobs)?;
+        let placed = self.across.place_held(merged, self.counts.jobs)?;
         let stretches = placed.streams.each_gap_calls(&placed.cuts);
         let stretches = stretches.filter(|calls| wanted(&placed.timeline, calls.gap as usize));
-        let calls = (&placed.streams, stretches.collect());
-        count_placed_calls(options, ops, calls, (pieces, wide), *jobs);
+        self.counts
+            .count_placed(&mut self.ops, &placed.streams, stretches);
         Some(placed)
     }
 }

@@ -1,10 +1,11 @@
 //! Counts in few bytes: there may be one for every few calls, and all stay until the rows are made.
 
 use super::CallVolume;
+use crate::count::limits::UNEVEN_SIZES_BIT;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// A [`Value`] that fits 64 bits.
+/// A [`CallVolume`] in 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct PackedTotals {
     pub(super) calls: u64,
@@ -14,7 +15,7 @@ pub(super) struct PackedTotals {
 }
 
 impl PackedTotals {
-    /// Adds others; `false`, and nothing is added, where they do not fit.
+    /// Adds others; `false`, and adds nothing, if they do not fit.
     pub(super) fn merge(&mut self, other: &PackedTotals) -> bool {
         let calls = self.calls.checked_add(other.calls);
         let bytes = self.bytes.checked_add(other.bytes);
@@ -49,13 +50,10 @@ impl From<PackedTotals> for CallVolume {
 /// take 16 bytes, else 32.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PackedCounts {
-    /// The key and the calls of a count, and the bytes of one; where [`UNEVEN`] is set the bytes
-    /// of all, and after them the smallest and the largest.
+    /// The key and the calls of a count, and the bytes of one; where [`UNEVEN_SIZES_BIT`] is set the bytes of
+    /// all, and after them the smallest and the largest.
     pairs: Vec<[u64; 2]>,
 }
-
-/// Set beside the key of calls that are not all of one size.
-const UNEVEN_SIZES_BIT: u64 = 1 << 63;
 
 impl PackedCounts {
     /// Adds a count; `false` where it is too large for it.
@@ -96,21 +94,18 @@ impl PackedCounts {
                 (first & !UNEVEN_SIZES_BIT) >> 32,
                 first & u64::from(u32::MAX),
             );
-            let sums = if first & UNEVEN_SIZES_BIT == 0 {
-                PackedTotals {
-                    calls,
-                    bytes: bytes * calls,
-                    min: bytes,
-                    max: bytes,
+            let (bytes, min, max) = match first & UNEVEN_SIZES_BIT {
+                0 => (bytes * calls, bytes, bytes),
+                _ => {
+                    let &[min, max] = pairs.next()?;
+                    (bytes, min, max)
                 }
-            } else {
-                let &[min, max] = pairs.next()?;
-                PackedTotals {
-                    calls,
-                    bytes,
-                    min,
-                    max,
-                }
+            };
+            let sums = PackedTotals {
+                calls,
+                bytes,
+                min,
+                max,
             };
             Some((key as u32, sums))
         })

@@ -9,30 +9,24 @@ use crate::count::tally::SizeKey;
 use crate::grammar::values::{ByteBasis, Datatype, op_kind};
 use crate::output::render::{Sheet, TableCell};
 
-/// What is asked for.
+/// The options of nccl-agg.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// What groups rows further; default nothing. The datatype is always a column.
     pub by: Vec<GroupBy>,
     /// What bytes mean; default the API's.
     pub basis: ByteBasis,
-    /// A window of steps is asked for.
+    /// True if a window of steps is given.
     pub window: bool,
 }
 
 impl Options {
-    /// What the tally must tell apart.
+    /// Returns the tally's options.
     pub fn tally(&self) -> tally::Options {
-        tally::Options {
-            sizing: SizeKey::Count,
-            basis: self.basis,
-            members: self.by.iter().any(|b| b.needs_members()),
-            datatypes: true,
-            steps: self.window || self.by.contains(&GroupBy::Step),
-            exact: false,
-            durations: false,
-            served: self.by.iter().any(|b| b.needs_served()),
-        }
+        let mut tally = tally::Options::by_size(SizeKey::Count, self.basis);
+        tally.datatypes = true;
+        GroupBy::add_needs(&self.by, self.window, &mut tally);
+        tally
     }
 }
 

@@ -12,7 +12,7 @@ use crate::grammar::values::{ByteBasis, Datatype, RedOp, has_redop, has_root, op
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What the tally must tell apart for it.
+/// Returns the tally of the tests.
 pub fn nccl_tests_tally(options: &Options) -> tally::Options {
     tally::Options {
         sizing: SizeKey::Count,

@@ -1,4 +1,4 @@
-//! Which calls are wanted; and where none is, what there is instead.
+//! Filters calls; if none passes, reports the values present.
 
 use crate::members::comm_id::CommId;
 use crate::output::table::Row;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Which calls are wanted; an empty list asks for all.
 #[derive(Debug, Clone, Default)]
 pub struct CallFilter {
-    /// Operations, in whatever case.
+    /// Operations, in any case.
     pub ops: Vec<Vec<u8>>,
     /// Communicators, by address or by id.
     pub comms: Vec<CommId>,
@@ -19,9 +19,9 @@ pub struct CallFilter {
     pub ranks: Vec<u32>,
     /// Hosts.
     pub hosts: Vec<Vec<u8>>,
-    /// Bytes from, on the API basis; a call whose bytes are not known does not pass.
+    /// Minimum bytes on the API basis; a call with unknown bytes does not pass.
     pub min_bytes: Option<u128>,
-    /// Bytes up to and with.
+    /// Maximum bytes.
     pub max_bytes: Option<u128>,
 }
 
@@ -66,12 +66,12 @@ impl CallFilter {
     }
 }
 
-/// What calls there are that do not pass. One for each part of the input, then merged.
+/// The values of calls that do not pass: one for each part of the input, then merged.
 #[derive(Debug, Default)]
 pub(super) struct UnmatchedCalls {
     calls: bool,
     ops: BTreeSet<Vec<u8>>,
-    /// One of the communicators asked for is among them.
+    /// True if a wanted communicator is among them.
     comm: bool,
     ranks: BTreeSet<u32>,
     hosts: BTreeSet<Vec<u8>>,
@@ -105,7 +105,7 @@ impl UnmatchedCalls {
         self.bytes = widen_range(self.bytes, other.bytes);
     }
 
-    /// Which flags of `filter` no call fits, and what there is instead.
+    /// Describes the flags that no call fits, and the values present.
     fn describe_unmatched(&self, filter: &CallFilter) -> String {
         let (mut flags, mut there) = (Vec::new(), Vec::new());
         let mut miss = |flag: &'static str, what: String| {
@@ -165,7 +165,7 @@ fn widen_range(a: Option<(u128, u128)>, b: Option<(u128, u128)>) -> Option<(u128
     }
 }
 
-/// Says what there is instead of what is asked for, where no call passes: these do not.
+/// Reports the values present, where none of `others` passes `filter`.
 pub(super) fn report_no_call<'r>(
     filter: &CallFilter,
     others: impl Iterator<Item = &'r Row<'r>>,
@@ -178,8 +178,7 @@ pub(super) fn report_no_call<'r>(
     watch.report_if_none_passed(filter, report);
 }
 
-/// Reports a filter that no call passes. As soon as one passes there is nothing to
-/// say, and nothing more is noted.
+/// Reports a filter that no call passes. Once a call passes, nothing more is noted.
 #[derive(Debug, Default)]
 pub(super) struct FilterWatch {
     passed: AtomicBool,
@@ -187,12 +186,12 @@ pub(super) struct FilterWatch {
 }
 
 impl FilterWatch {
-    /// Where to note the calls of a part that do not pass, if that is still worth it.
+    /// Returns where to note a part's failing calls, unless a call has passed.
     pub(super) fn new_part(&self) -> Option<UnmatchedCalls> {
         (!self.passed.load(Ordering::Relaxed)).then(UnmatchedCalls::default)
     }
 
-    /// Takes in a part, of which a call `passed` or none did.
+    /// Adds a part; `passed` if one of its calls passed.
     pub(super) fn add_part(&self, part: Option<UnmatchedCalls>, passed: bool) {
         if passed {
             self.passed.store(true, Ordering::Relaxed);
@@ -202,7 +201,7 @@ impl FilterWatch {
         }
     }
 
-    /// Says what there is instead of what is asked for, if no call passed.
+    /// Reports the values present if no call passed.
     pub(super) fn report_if_none_passed(self, filter: &CallFilter, report: &Report) {
         let others = self.others.into_inner();
         let others = others.unwrap_or_else(PoisonError::into_inner);

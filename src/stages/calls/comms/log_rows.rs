@@ -1,15 +1,15 @@
 //! The second walk of a log: its rows.
 //!
-//! Chunks are walked on all cores, their calls numbered in order, and their rows made as text on
-//! all cores again, a block at a time: [`Work`] hands out both.
+//! Chunks are walked on all cores, their calls numbered in order, and their rows made as text on all cores
+//! again, a block at a time: [`RowTaskQueue`] hands out both.
 
 use super::filter::{CallFilter, FilterWatch};
+use super::limits::{ROW_CHUNK_BYTES, ROWS_PER_BLOCK, THREADS_PER_CHUNK};
 use super::order::{ChunkRun as Calls, WholeLogOrder};
 use super::records::{CallInGap, CallSequences, ChunkRecords, RecordBuffers};
 use super::row_workers::{RowTask, RowTaskQueue};
-use super::text::{RowTextBuffer, SpeakerColumns};
+use super::text::{RowTextBuffer, SpeakerCache, SpeakerColumns};
 use super::{CommsRowOrder, CommsRowSink, LogPlan, RowForm, SecondWalk};
-use crate::count::caller;
 use crate::count::calls::Options as Read;
 use crate::error::{Error, Result};
 use crate::log;
@@ -21,24 +21,15 @@ use crate::output::table::{Row, Timing};
 use crate::pool;
 use crate::source::InputChunk;
 use crate::stages::tuning::call_methods::{CallMethods, MethodColumns};
+use std::io::Write;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a chunk whose rows are made at a time: its calls are in memory.
-const ROW_CHUNK_BYTES: usize = 2 << 20;
-
-/// Rows that are written at a time: their text is still in a core's own cache when the kernel
-/// copies it. Writing 1 MB at a time took four times as long.
-const ROWS_PER_BLOCK: usize = 1024;
-
-/// How many threads a chunk has work for: one that walks it, or some that make its rows.
-const THREADS_PER_CHUNK: usize = 8;
-
-/// A chunk whose calls are numbered.
+/// A chunk with numbered calls.
 struct NumberedChunk {
     chunk: InputChunk,
     records: ChunkRecords,
-    /// Who speaks, by the chunk's members.
+    /// Speakers by the chunk's members.
     speakers: Vec<Arc<SpeakerColumns>>,
 }
 
@@ -50,12 +41,18 @@ impl NumberedChunk {
         calls: Range<usize>,
         take: impl FnMut(&Row<'_>, &SpeakerColumns),
     ) {
-        let known = (&self.records, self.chunk.bytes(), &self.speakers[..]);
-        wanted.each_row(known, self.records.placed_calls(calls), take);
+        let calls = self.records.placed_calls(calls);
+        wanted.each_row(
+            &self.records,
+            self.chunk.bytes(),
+            &self.speakers,
+            calls,
+            take,
+        );
     }
 }
 
-/// Calls whose rows follow each other.
+/// Calls with consecutive rows.
 type RowBlock = Vec<Calls<NumberedChunk>>;
 
 enum TaskResult {
@@ -63,7 +60,7 @@ enum TaskResult {
     Made(Vec<u8>),
 }
 
-/// Which rows of a log are wanted, and what they have beside their calls.
+/// The rows of a log that are wanted, and their columns from elsewhere.
 pub(super) struct WantedRows<'r> {
     pub(super) read: &'r Read,
     pub(super) filter: &'r CallFilter,
@@ -78,7 +75,9 @@ impl WantedRows<'_> {
     #[inline]
     pub(super) fn each_row(
         &self,
-        (records, bytes, speakers): (&ChunkRecords, &[u8], &[Arc<SpeakerColumns>]),
+        records: &ChunkRecords,
+        bytes: &[u8],
+        speakers: &[Arc<SpeakerColumns>],
         calls: impl Iterator<Item = CallInGap>,
         mut take: impl FnMut(&Row<'_>, &SpeakerColumns),
     ) {
@@ -124,13 +123,32 @@ fn split_into_blocks(runs: Vec<Calls<NumberedChunk>>) -> Vec<RowBlock> {
     blocks
 }
 
-/// What the cores do: they walk chunks, and make rows.
+/// Adds a chunk to `order`, and returns the runs that are then in order; without one the whole chunk.
+fn take_ready_runs(
+    part: Arc<NumberedChunk>,
+    order: Option<&mut WholeLogOrder<'_, NumberedChunk>>,
+) -> Vec<Calls<NumberedChunk>> {
+    let Some(order) = order else {
+        let all = 0..part.records.len();
+        return vec![(part, all)];
+    };
+    let records = &part.records;
+    order.add_chunk(
+        &part,
+        |call| records.gap_of_call(call),
+        &records.line_gaps(),
+    );
+    drop(part);
+    order.take_ready_runs()
+}
+
+/// Walks chunks and makes rows, on all cores.
 struct RowMaker<'r> {
     wanted: &'r WantedRows<'r>,
     form: RowForm,
-    /// Texts that were written, whose memory is used again.
+    /// Buffers of written texts, for reuse.
     spare: Mutex<Vec<Vec<u8>>>,
-    /// The same of chunks' calls: else each chunk's would be new pages to the kernel.
+    /// Buffers of chunks' calls, for reuse: new pages cost the kernel time.
     memories: Mutex<Vec<RecordBuffers>>,
 }
 
@@ -138,7 +156,16 @@ fn lock_list<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl RowMaker<'_> {
+impl<'r> RowMaker<'r> {
+    fn new(wanted: &'r WantedRows<'r>, form: RowForm) -> RowMaker<'r> {
+        RowMaker {
+            wanted,
+            form,
+            spare: Mutex::default(),
+            memories: Mutex::default(),
+        }
+    }
+
     fn run_task(&self, task: RowTask<Result<InputChunk>, RowBlock>) -> TaskResult {
         match task {
             RowTask::Walk(chunk) => TaskResult::Walked(Box::new(chunk.and_then(|chunk| {
@@ -147,20 +174,29 @@ impl RowMaker<'_> {
                 let scanned = log::walk_one_chunk(&chunk, &self.wanted.read.log, records)?;
                 Ok((chunk, scanned))
             }))),
-            RowTask::Make(block) => {
-                let spare = lock_list(&self.spare).pop().unwrap_or_default();
-                let mut text = RowTextBuffer::new(self.form, spare);
-                for (part, calls) in block {
-                    part.for_each_row(self.wanted, calls, |row, speaker| {
-                        text.push_row(row, speaker);
-                    });
-                    if let Some(part) = Arc::into_inner(part) {
-                        lock_list(&self.memories).push(part.records.into_memory());
-                    }
-                }
-                TaskResult::Made(text.out)
+            RowTask::Make(block) => TaskResult::Made(self.make_text(block)),
+        }
+    }
+
+    fn make_text(&self, block: RowBlock) -> Vec<u8> {
+        let spare = lock_list(&self.spare).pop().unwrap_or_default();
+        let mut text = RowTextBuffer::new(self.form, spare);
+        for (part, calls) in block {
+            part.for_each_row(self.wanted, calls, |row, speaker| {
+                text.push_row(row, speaker);
+            });
+            if let Some(part) = Arc::into_inner(part) {
+                lock_list(&self.memories).push(part.records.into_memory());
             }
         }
+        text.out
+    }
+
+    fn write_text(&self, mut text: Vec<u8>, out: &mut (dyn Write + Send)) -> Result<()> {
+        let written = out.write_all(&text).map_err(Error::Output);
+        text.clear();
+        lock_list(&self.spare).push(text);
+        written
     }
 }
 
@@ -191,12 +227,7 @@ impl SecondWalk<'_> {
             timeline: &survey.timeline,
             timings: &timings,
         };
-        let maker = RowMaker {
-            wanted: &wanted,
-            form: options.form,
-            spare: Mutex::default(),
-            memories: Mutex::default(),
-        };
+        let maker = RowMaker::new(&wanted, options.form);
         let chunks = input.open_chunks(ROW_CHUNK_BYTES, walk::classify_cut)?;
         let all = read.log.jobs;
         let jobs = chunks
@@ -206,15 +237,15 @@ impl SecondWalk<'_> {
         let mut log = log::LogState::default();
         // Another input's lines do not divide this one.
         let is_in_lines = survey.is_settled || options.order == CommsRowOrder::Line;
-        let placed = (&*survey.timeline, &survey.placement);
-        let order = || WholeLogOrder::new(placed, options.order.max_row_move());
-        let mut order = (!is_in_lines).then(order);
+        let reach = options.order.max_row_move();
+        let mut order =
+            (!is_in_lines).then(|| WholeLogOrder::new(&survey.timeline, &survey.placement, reach));
         let mut numbering = ChunkNumbering {
             merged: &mut self.merged,
             surveyed: &self.surveyed,
             aliases: &aliases,
             seqs: &mut self.seqs,
-            speakers: Vec::new(),
+            speakers: SpeakerCache::default(),
             gaps: survey.placement.gap_cursor(),
             served,
         };
@@ -226,32 +257,19 @@ impl SecondWalk<'_> {
                 let result = match (done, &mut *sink) {
                     (TaskResult::Walked(walked), sink) => walked.and_then(|(chunk, scanned)| {
                         let part = Arc::new(numbering.number_calls(&mut log, chunk, scanned));
-                        let all = 0..part.records.len();
-                        let runs = match (sink, &mut order) {
-                            (CommsRowSink::Counted(counting), _) => {
+                        let runs = match sink {
+                            CommsRowSink::Counted(counting) => {
+                                let all = 0..part.records.len();
                                 part.for_each_row(&wanted, all, |row, _| counting.count_row(row));
                                 Vec::new()
                             }
-                            (CommsRowSink::Text(_), Some(order)) => {
-                                let records = &part.records;
-                                order.add_chunk(
-                                    &part,
-                                    |call| records.gap_of_call(call),
-                                    &records.line_gaps(),
-                                );
-                                drop(part);
-                                order.take_ready_runs()
-                            }
-                            (CommsRowSink::Text(_), None) => vec![(part, all)],
+                            CommsRowSink::Text(_) => take_ready_runs(part, order.as_mut()),
                         };
                         work.add_blocks(split_into_blocks(runs).into_iter());
                         Ok(())
                     }),
-                    (TaskResult::Made(mut text), CommsRowSink::Text(out)) => {
-                        let written = out.write_all(&text).map_err(Error::Output);
-                        text.clear();
-                        lock_list(&maker.spare).push(text);
-                        written
+                    (TaskResult::Made(text), CommsRowSink::Text(out)) => {
+                        maker.write_text(text, *out)
                     }
                     (TaskResult::Made(_), CommsRowSink::Counted(_)) => Ok(()),
                 };
@@ -261,31 +279,26 @@ impl SecondWalk<'_> {
                 result
             },
         )?;
-        let rest = order
-            .map(WholeLogOrder::take_remaining_runs)
-            .unwrap_or_default();
-        for block in split_into_blocks(rest) {
-            if let (TaskResult::Made(text), CommsRowSink::Text(out)) =
-                (maker.run_task(RowTask::Make(block)), &mut *sink)
-            {
-                out.write_all(&text).map_err(Error::Output)?;
+        if let (Some(order), CommsRowSink::Text(out)) = (order, sink) {
+            for block in split_into_blocks(order.take_remaining_runs()) {
+                maker.write_text(maker.make_text(block), *out)?;
             }
         }
         Ok(())
     }
 }
 
-/// What numbers the calls of one chunk after another.
+/// Numbers the calls of one chunk after another.
 struct ChunkNumbering<'r> {
     merged: &'r mut MergedMembers,
     surveyed: &'r MergedMembers,
     aliases: &'r [u32],
     seqs: &'r mut CallSequences,
-    /// Those met so far, by merged member.
-    speakers: Vec<Option<Arc<SpeakerColumns>>>,
+    /// Speakers so far, by merged member.
+    speakers: SpeakerCache,
     /// The gaps that calls were made in.
     gaps: GapCursor<'r>,
-    /// How calls were served, if that is wanted.
+    /// How calls were served, if wanted.
     served: Option<CallMethods>,
 }
 
@@ -304,28 +317,13 @@ impl ChunkNumbering<'_> {
         if let Some(served) = &mut self.served {
             records.set_served_choices(self.merged, served);
         }
-        let speakers = records
-            .members()
-            .iter()
-            .map(|&m| self.speaker_of_member(m))
-            .collect();
+        let (merged, all) = (&*self.merged, self.surveyed);
+        let speaker = |&m: &u32| self.speakers.find_speaker(merged, all, self.aliases, m);
+        let speakers = records.members().iter().map(speaker).collect();
         NumberedChunk {
             chunk,
             records,
             speakers,
         }
-    }
-
-    fn speaker_of_member(&mut self, member: u32) -> Arc<SpeakerColumns> {
-        let at = member as usize;
-        if self.speakers.len() <= at {
-            self.speakers.resize(at + 1, None);
-        }
-        let new = || {
-            let member = self.merged.origins.members.get(member);
-            let who = caller::caller_in(self.merged, self.surveyed, self.aliases, member);
-            Arc::new(SpeakerColumns::new(who, member.nranks))
-        };
-        Arc::clone(self.speakers[at].get_or_insert_with(new))
     }
 }

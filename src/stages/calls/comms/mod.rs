@@ -30,6 +30,7 @@ use tuning_option::{TuningCounts, TuningOption, WithTuning};
 
 mod call_spool;
 mod filter;
+mod limits;
 mod log_rows;
 mod order;
 pub mod param;
@@ -46,7 +47,7 @@ pub use filter::CallFilter;
 pub use order::CommsRowOrder;
 pub use unique::write_unique_rows;
 
-/// What is asked for.
+/// The options of nccl-comms.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Which rows.
@@ -83,7 +84,7 @@ pub enum RowForm {
     Jsonl,
     /// The AWK chain's `op count datatype bytes`.
     Chain,
-    /// Columns to look at.
+    /// Columns for a terminal.
     Table {
         /// With those of `--tuning`.
         tuning: bool,
@@ -197,7 +198,7 @@ impl Write for HeadedTable<'_> {
     }
 }
 
-/// A table; which steps it has is read first, if that is asked for.
+/// Returns the table after its steps are read, if a window is given.
 fn search_steps<V>(
     input: OpenInput<V>,
     read: &Read,
@@ -228,7 +229,7 @@ fn search_steps<V>(
 enum CommsRowSink<'s, 'o> {
     /// As text, made on all cores.
     Text(&'s mut (dyn Write + Send)),
-    /// Counted by what tells them apart.
+    /// Counted by key.
     Counted(&'s mut RowCounter<'o>),
 }
 
@@ -289,7 +290,7 @@ fn write_inputs<B: TuningOption>(
     Ok(())
 }
 
-/// Reports what a log lacks, and what is known of its steps where some are asked for.
+/// Reports a log without calls, and the notes on its steps if there is a window.
 fn report_missing(name: &str, survey: &LogSurvey, read: &Read, report: &mut Report) {
     let account = &survey.log.account;
     if account.calls == 0 && account.lines > 0 {
@@ -312,13 +313,13 @@ fn report_placement(
     }
 }
 
-/// What is known of an input before its rows are written.
+/// An input after the first walk.
 enum InputPlan<V> {
     Log(Box<LogPlan>),
     Table(Box<OpenInput<V>>),
 }
 
-/// What is known of a log before its rows are written.
+/// A log after the first walk.
 struct LogPlan {
     input: Input,
     survey: LogSurvey,
@@ -330,14 +331,14 @@ struct LogPlan {
 /// The first walk of all inputs.
 struct FirstWalk<'o, B: TuningOption> {
     read: &'o Read,
-    /// The log in hand, and what is kept beside its calls.
+    /// The current log, and its TUNING lines if wanted.
     now: SurveyBuilder,
     beside: B,
     plans: Vec<InputPlan<B::Visit>>,
     present: PresentSteps,
-    /// How the steps of calls are known.
+    /// How calls were placed.
     methods: PlacementMethods,
-    /// What inputs tell of each other's steps.
+    /// Inputs placed by each other's step lines.
     across: FilesWithoutSteps,
     tuned: TuningCounts,
 }
@@ -365,8 +366,8 @@ impl<B: TuningOption> InputStage for FirstWalk<'_, B> {
         report: &mut Report,
     ) {
         let now = std::mem::take(&mut self.now);
-        let log = (log, &mut LiveTimeline::default());
-        let survey = now.end_log(log, merged, &mut self.across, self.read);
+        let growing = &mut LiveTimeline::default();
+        let survey = now.end_log(log, growing, merged, &mut self.across, self.read);
         let served = std::mem::take(&mut self.beside).finish_log(merged, &mut self.tuned);
         report_missing(&input.name(), &survey, self.read, report);
         self.present.add_timeline(&survey.timeline);
@@ -379,7 +380,7 @@ impl<B: TuningOption> InputStage for FirstWalk<'_, B> {
         })));
     }
 
-    /// Reads which steps a table has, if that is asked for.
+    /// Reads the steps of a table, if there is a window.
     fn add_other_input(
         &mut self,
         input: OpenInput<Self::Visit>,
@@ -396,9 +397,9 @@ impl<B: TuningOption> InputStage for FirstWalk<'_, B> {
 struct SecondWalk<'o> {
     read: &'o Read,
     options: &'o Options,
-    /// Who was met in the first walk.
+    /// Members of the first walk.
     surveyed: MergedMembers,
-    /// Who was met so far in the second.
+    /// Members so far in the second.
     merged: MergedMembers,
     seqs: CallSequences,
     /// Whether any row passes the filter.
@@ -466,7 +467,7 @@ impl<'o> SecondWalk<'o> {
     }
 }
 
-/// What is kept of the rows of a part of a table.
+/// The output of a part of a table.
 enum TablePartRows {
     /// As they are written.
     Text(Vec<u8>),

@@ -5,6 +5,7 @@
 //! elements, ranks those of the job. The replay takes a folder with a file `RANK.json` for each rank, and
 //! makes its communicators by the first entries, which are the same in all files.
 
+use super::limits::MAX_WAITING_TRACE_BYTES;
 use super::{Options, RowForm, write_rows};
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
@@ -19,9 +20,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-
-/// Text of a rank that waits to be written.
-const MAX_WAITING_TRACE_BYTES: usize = 16 << 10;
 
 /// Writes a file for each rank into `folder`, which is made if it is not there.
 ///
@@ -39,7 +37,7 @@ pub fn write_traces(
         let twice = "--format param reads its inputs twice: name files";
         return Err(Error::Content(twice.to_owned()));
     }
-    // What is wrong with the inputs is reported when their rows are read.
+    // Faults of the inputs are reported when their rows are read.
     let mut silent = Report::new("nccl-comms", false, true).silenced();
     let ranks = read_job_ranks(origins, read, &mut silent, progress)?;
     if ranks.is_empty() {
@@ -71,7 +69,7 @@ pub fn write_traces(
 /// The trace of a rank.
 #[derive(Debug, Default)]
 struct RankTrace {
-    /// What is not written yet.
+    /// Text not written yet.
     text: Vec<u8>,
     calls: u64,
     is_begun: bool,
@@ -87,7 +85,7 @@ struct RankTraces<'f> {
     head: Vec<u8>,
     of_rank: BTreeMap<u32, RankTrace>,
     left_out: UntracedCalls,
-    /// Calls whose elements are taken for bytes.
+    /// Calls with bytes as elements.
     bytes: u64,
 }
 
@@ -311,7 +309,7 @@ fn param_op_and_sizes(op: &[u8], own: u128, all: u128) -> Option<(&'static str, 
     }
 }
 
-/// The fields that name who else takes part: the peer of a message, or the root.
+/// Returns the fields for the peer of a message, or for the root.
 fn peer_or_root_fields(op: &[u8], rank: u32, root: Option<u32>) -> String {
     match (root, op) {
         (Some(peer), b"Send") => {

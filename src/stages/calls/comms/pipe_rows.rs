@@ -1,17 +1,16 @@
 //! The rows of a pipe: a call's row is written as soon as its step is settled, in the order of [`super::order`].
 //!
-//! One walk is all there is of a pipe, so calls are held as records until they can be written. The
-//! last ones are written when the log has ended, and then its own steps are held against those that
-//! were written: a later line may tell something else.
+//! A pipe is walked once, so calls are held as records until they can be written. The last ones are written
+//! when the log has ended. Then the written steps are checked: a later line may have changed them.
 
 use super::call_spool::CallSpool;
 use super::filter::FilterWatch;
+use super::limits::GAP_OF_ITS_LINE;
 use super::log_rows::WantedRows;
 use super::order::{CallGap, ChunkCall, KnownPlaces as Knows, LiveRowOrder as InOrder};
-use super::records::{CallInGap, CallSequences, ChunkRecords, GAP_OF_ITS_LINE};
-use super::text::{RowTextBuffer, SpeakerColumns};
+use super::records::{CallInGap, CallSequences, ChunkRecords};
+use super::text::{RowTextBuffer, SpeakerCache, SpeakerColumns};
 use super::{CommsRowOrder, Options, report_missing, report_placement};
-use crate::count::caller;
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
 use crate::formats::Provides;
@@ -32,7 +31,7 @@ use std::sync::Arc;
 /// Writes the rows of a pipe.
 ///
 /// # Errors
-/// As [`super::rows`].
+/// As [`super::write_rows`].
 pub(super) fn write_pipe_rows(
     origin: &InputName,
     read: &Read,
@@ -160,9 +159,9 @@ impl InputStage for LiveTable<'_> {
         report: &mut Report,
     ) {
         let now = std::mem::take(&mut self.now);
-        let log = (log, &mut self.growing);
         let survey = now.end_log(
             log,
+            &mut self.growing,
             merged,
             &mut FilesWithoutSteps::for_inputs(1),
             self.read,
@@ -184,7 +183,7 @@ impl InputStage for LiveTable<'_> {
 }
 
 impl LiveTable<'_> {
-    /// All up to the end of gap `settled` is written: at a turn lets go of what is before the last one.
+    /// Forgets all before the last checkpoint once all up to the end of gap `settled` is written.
     fn forget_written(&mut self, settled: u32, log: &LogState, part: &MergedChunk<'_, ()>) {
         let Some(turn) = self.growing.checkpoint(settled) else {
             return;
@@ -203,11 +202,11 @@ impl LiveTable<'_> {
     }
 }
 
-/// What is known so far of where calls were made.
+/// The places of calls known so far.
 struct CallPositions<'t, G> {
     timeline: &'t StepTimeline,
     settled: Option<u32>,
-    /// By the process and the number of its call: see [`Knows::cut`].
+    /// By process and the number of its call: see [`Knows::find_cut`].
     cut: G,
 }
 
@@ -229,7 +228,7 @@ impl<G: Fn(u32, u32) -> (CallGap, u32)> Knows for CallPositions<'_, G> {
 #[derive(Debug, Clone, Copy, Default)]
 struct WrittenCalls {
     calls: u32,
-    /// How many of them were written before the last turn, and before the one before that.
+    /// Calls written before the last checkpoint, and before the one before that.
     turned: [u32; 2],
     /// Hashes of the steps of those after each.
     steps: [u64; 2],
@@ -241,19 +240,18 @@ impl WrittenCalls {
         self.steps[0] = hash_step(self.steps[0], step);
     }
 
-    /// The last turn is the one before from now on.
+    /// Begins a new checkpoint.
     fn age_written(&mut self) {
         self.turned = [self.calls, self.turned[0]];
         self.steps = [0, self.steps[0]];
     }
 
-    /// True where those that were written before the last turn were made in other steps than they were
-    /// written with.
+    /// True if the steps of calls written before the last checkpoint have changed.
     fn did_old_steps_change(&self, timeline: &StepTimeline, cuts: &[(u32, u32)]) -> bool {
         hash_steps(timeline, cuts, self.turned[1]..self.turned[0]) != self.steps[1]
     }
 
-    /// The same of those after it.
+    /// True if those written after it have changed.
     fn did_steps_change(&self, timeline: &StepTimeline, cuts: &[(u32, u32)]) -> bool {
         hash_steps(timeline, cuts, self.turned[0]..self.calls) != self.steps[0]
     }
@@ -314,13 +312,13 @@ impl PipeWriter<'_> {
         }
     }
 
-    /// True where no call waits from before the last turn.
+    /// True if no call waits from before the last checkpoint.
     fn is_nothing_waiting(&self, growing: &LiveTimeline) -> bool {
         let stretch = self.order.first_open_gap();
         growing.last_checkpoint().is_none_or(|turn| stretch > turn)
     }
 
-    /// Writes the rows of the calls whose turn has come by what is known now.
+    /// Writes the rows that are next in order by the places known now.
     fn write_ready_rows(
         &mut self,
         now: &CallPositions<'_, impl Fn(u32, u32) -> (CallGap, u32)>,
@@ -332,7 +330,7 @@ impl PipeWriter<'_> {
         writing.finish_batch()
     }
 
-    /// The log has ended: writes the rest, and reports calls that were written with another step.
+    /// Writes the rest after the end of the log, and reports rows with changed steps.
     fn finish_log(
         mut self,
         survey: &LogSurvey,
@@ -371,20 +369,20 @@ impl PipeWriter<'_> {
     }
 }
 
-/// Where rows go, and what is remembered of them.
+/// The output of rows, and a record of those written.
 struct WrittenRows<'r> {
     read: &'r Read,
     options: &'r Options,
     out: HeadedRowText<'r>,
     /// By process.
     made: Vec<WrittenCalls>,
-    /// Calls were written with other steps than are known now.
+    /// Rows were written with steps that have since changed.
     is_otherwise: bool,
     watch: FilterWatch,
 }
 
 impl WrittenRows<'_> {
-    /// At a turn: holds the calls that were written before the last one against where they were made.
+    /// Makes a checkpoint: checks the steps of calls written before the last one.
     fn check_written_steps<'c>(
         &mut self,
         timeline: &StepTimeline,
@@ -404,7 +402,7 @@ struct RowBatch<'w, 'r> {
     merged: &'w MergedMembers,
     aliases: Vec<u32>,
     /// By merged member.
-    speakers: Vec<Option<Arc<SpeakerColumns>>>,
+    speakers: SpeakerCache,
     /// Calls of one chunk that are written next.
     chunk: Option<Arc<ChunkRecords>>,
     calls: Vec<CallInGap>,
@@ -422,14 +420,14 @@ impl<'w, 'r> RowBatch<'w, 'r> {
             timeline,
             merged,
             aliases: merged.process_aliases(),
-            speakers: Vec::new(),
+            speakers: SpeakerCache::default(),
             chunk: None,
             calls: Vec::new(),
             text: Vec::new(),
         }
     }
 
-    /// The next call, and the gap that it was made in; `None` where its line tells.
+    /// Adds a call with the gap in which it was made; `None`: that of its line.
     fn add_call(
         &mut self,
         chunk: &Arc<ChunkRecords>,
@@ -457,7 +455,7 @@ impl<'w, 'r> RowBatch<'w, 'r> {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     fn finish_batch(mut self) -> Result<()> {
         self.write_chunk_rows()?;
         if !self.text.is_empty() {
@@ -466,14 +464,14 @@ impl<'w, 'r> RowBatch<'w, 'r> {
         self.rows.out.to.flush().map_err(Error::Output)
     }
 
-    /// Makes the rows of the chunk in hand.
+    /// Writes the rows of the chunk in hand.
     fn write_chunk_rows(&mut self) -> Result<()> {
         let Some(records) = self.chunk.take() else {
             return Ok(());
         };
-        let own = records.members().iter();
-        let own: Vec<Arc<SpeakerColumns>> =
-            own.map(|&member| self.speaker_of_member(member)).collect();
+        let (merged, aliases) = (self.merged, &self.aliases);
+        let speaker = |&m: &u32| self.speakers.find_speaker(merged, merged, aliases, m);
+        let own: Vec<Arc<SpeakerColumns>> = records.members().iter().map(speaker).collect();
         let wanted = WantedRows {
             read: self.rows.read,
             filter: &self.rows.options.filter,
@@ -481,10 +479,10 @@ impl<'w, 'r> RowBatch<'w, 'r> {
             timeline: self.timeline,
             timings: &[],
         };
-        // What is written out once is of one chunk: it goes by the addresses of names.
+        // Cached text is of one chunk: its keys are addresses of names.
         let mut text = RowTextBuffer::new(self.rows.options.form, std::mem::take(&mut self.text));
         let calls = self.calls.drain(..);
-        wanted.each_row((&records, &[], &own), calls, |row, speaker| {
+        wanted.each_row(&records, &[], &own, calls, |row, speaker| {
             text.push_row(row, speaker);
         });
         self.text = text.out;
@@ -493,19 +491,5 @@ impl<'w, 'r> RowBatch<'w, 'r> {
             self.text.clear();
         }
         Ok(())
-    }
-
-    fn speaker_of_member(&mut self, member: u32) -> Arc<SpeakerColumns> {
-        let at = member as usize;
-        if self.speakers.len() <= at {
-            self.speakers.resize(at + 1, None);
-        }
-        let (merged, aliases) = (self.merged, &self.aliases);
-        let new = || {
-            let member = merged.origins.members.get(member);
-            let who = caller::caller_of(merged, aliases, member);
-            Arc::new(SpeakerColumns::new(who, member.nranks))
-        };
-        Arc::clone(self.speakers[at].get_or_insert_with(new))
     }
 }

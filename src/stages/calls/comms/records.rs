@@ -1,5 +1,6 @@
 //! A chunk's calls, small, numbered in their sequences, ready to be written as rows.
 
+use super::limits::GAP_OF_ITS_LINE;
 use super::order::OrderedChunk;
 use crate::count::calls::LOG_SOURCE;
 use crate::grammar::values::{Datatype, OpKind, RedOp, has_redop, has_root};
@@ -27,10 +28,10 @@ pub(super) struct SequenceCount {
     next: u64,
 }
 
-/// Send or not, and to whom; `None` for collectives.
+/// Send or not, and the peer; `None` for collectives.
 pub(super) type MessagePeer = Option<(bool, i64)>;
 
-/// The process, the communicator, its identity, and for Send and Recv which and to whom.
+/// The process, the communicator, its identity, and for Send and Recv which and the peer.
 pub(super) type CommSequenceKey = (u32, u64, u32, MessagePeer);
 
 /// A call of a chunk, small.
@@ -53,17 +54,14 @@ pub(super) struct CallRecord {
     seq: u64,
     /// Index into `Records::sequences`.
     sequence: u32,
-    /// How it was served: its number in [`Served::columns`]; `u32::MAX` where that is not known.
+    /// How it was served: its number in [`CallMethods::method_columns`]; `u32::MAX` if unknown.
     choice: u32,
 }
 
 /// A call of the chunk, and the gap that it was made in.
 pub(super) type CallInGap = (usize, u32);
 
-/// The gap of a call that the position of its line tells.
-pub(super) const GAP_OF_ITS_LINE: u32 = u32::MAX - 1;
-
-/// The memory of a chunk's calls, used again.
+/// Buffers of a chunk's calls, for reuse.
 #[derive(Default)]
 pub(super) struct RecordBuffers {
     list: Vec<CallRecord>,
@@ -78,8 +76,8 @@ pub(super) struct ChunkRecords {
     ops: OpInterner,
     gap: u32,
     list: Vec<CallRecord>,
-    /// By call: who made it, a process of the chunk; once placed, the gap that it was made in, or
-    /// [`UNPLACED`]. Apart from the calls, which are not touched to place them.
+    /// By call: its process in the chunk; once placed, the gap in which it was made, or [`GAP_OF_ITS_LINE`].
+    /// Not part of the calls, so that placing does not touch these.
     gaps: Vec<u32>,
     /// Once placed: the gap of the log at which the chunk begins.
     first_gap: u32,
@@ -88,7 +86,7 @@ pub(super) struct ChunkRecords {
     sequences: Vec<((u32, MessagePeer), u64)>,
     #[serde(skip)]
     sequence_of: FxHashMap<(u32, MessagePeer), u32>,
-    /// The same for collectives, by member: most calls. `u32::MAX` where there is none yet.
+    /// `sequence_of` collectives, by member: most calls. `u32::MAX` where there is none yet.
     #[serde(skip)]
     collectives: Vec<u32>,
     /// Merged member by the chunk's.
@@ -170,7 +168,7 @@ impl ChunkRecords {
         }
     }
 
-    /// The same of a chunk whose bytes are not kept: so are all stamps.
+    /// Like `new` without the chunk's bytes: all stamps are kept.
     pub(super) fn new_without_bytes() -> ChunkRecords {
         ChunkRecords::new(&[], RecordBuffers::default())
     }
@@ -267,8 +265,8 @@ impl ChunkRecords {
             let process = merged.origins.places.get(member.place).process;
             (process, member.comm, member.identity, peer)
         };
-        // A process whose device changed has two members for one communicator, and a torn
-        // call comes in between others: then the numbers of this chunk are counted anew.
+        // A process that changed its device has two members for one communicator, and a torn call comes in
+        // between others: then the numbers of this chunk are counted anew.
         let mut numbers: FxHashMap<CommSequenceKey, usize> = FxHashMap::default();
         let mut keys = Vec::with_capacity(self.sequences.len());
         let mut counts = Vec::with_capacity(self.sequences.len());
@@ -325,12 +323,12 @@ impl ChunkRecords {
         }
     }
 
-    /// The gap that a call was made in, of one that is placed; `None` where its line tells.
+    /// Returns the gap in which a placed call was made; `None`: that of its line.
     pub(super) fn gap_of_call(&self, call: usize) -> Option<u32> {
         Some(self.gaps[call]).filter(|gap| *gap != GAP_OF_ITS_LINE)
     }
 
-    /// The gaps of the calls' lines: each with how many calls there are up to its end.
+    /// Returns the gaps of the calls' lines, each with the calls up to its end.
     pub(super) fn line_gaps(&self) -> Vec<(u32, usize)> {
         let (mut lines, mut at) = (Vec::new(), 0);
         while let Some(first) = self.list.get(at) {
@@ -397,8 +395,8 @@ impl ChunkRecords {
         &self.members
     }
 
-    /// The rows of these calls, with the chunk's number of who speaks: what the row says of that is
-    /// left to be filled in. `bytes` are the chunk's, `timings` those of the choices.
+    /// Returns the rows of these calls, each with its member in the chunk; the speaker's columns are left to be
+    /// filled. `bytes` are the chunk's, `timings` those of the choices.
     pub(super) fn build_rows<'a>(
         &'a self,
         calls: impl Iterator<Item = CallInGap> + 'a,

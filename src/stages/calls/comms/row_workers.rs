@@ -1,5 +1,5 @@
-//! Two kinds of tasks for the same threads: to walk a chunk, and to make what was walked into
-//! text. Text goes first, so that few chunks wait; who finds neither waits for a walk to end.
+//! Two kinds of tasks for the same threads: to walk a chunk, and to make what was walked into text. Text goes
+//! first, so that few chunks wait; a thread without a task waits for a walk.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ pub(super) enum RowTask<C, B> {
     Make(B),
 }
 
-/// What there is to do, an iterator that several threads share.
+/// The tasks: an iterator that several threads share.
 pub(super) struct RowTaskQueue<I, B> {
     state: Mutex<RowTaskState<I, B>>,
     changed: Condvar,
@@ -41,7 +41,7 @@ impl<I: Iterator, B> RowTaskQueue<I, B> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A chunk was walked, and this is what it left to do.
+    /// Adds the blocks of a walked chunk.
     pub(super) fn add_blocks(&self, blocks: impl Iterator<Item = B>) {
         let mut state = self.lock_state();
         state.walking -= 1;
@@ -49,7 +49,7 @@ impl<I: Iterator, B> RowTaskQueue<I, B> {
         self.changed.notify_all();
     }
 
-    /// Nothing more is to be done.
+    /// Drops all tasks.
     pub(super) fn stop(&self) {
         let mut state = self.lock_state();
         (state.chunks, state.walking) = (None, 0);

@@ -1,12 +1,13 @@
-//! Rows as text, of pieces that come again: who speaks, and what a call is, are written out once
-//! and then copied.
+//! Rows as text, of repeated pieces: the columns of a speaker and of a call are formatted once and then copied.
 
 use super::RowForm;
-use crate::count::caller::Caller;
+use crate::count::caller::{Caller, caller_in};
+use crate::members::MergedMembers;
 use crate::output::table::{Part, Row};
 use std::ptr;
+use std::sync::Arc;
 
-/// Who speaks: a member, with the columns that are the same for all its calls.
+/// A member, with the columns that all its calls share.
 pub(super) struct SpeakerColumns {
     who: Caller,
     nranks: Option<u32>,
@@ -30,7 +31,7 @@ impl SpeakerColumns {
         speaker
     }
 
-    /// `row` with the columns that say who speaks.
+    /// Returns `row` with the speaker's columns.
     #[inline(always)]
     pub(super) fn fill_row<'a>(&'a self, row: Row<'a>) -> Row<'a> {
         let Caller {
@@ -52,6 +53,32 @@ impl SpeakerColumns {
             comm_id: *comm_id,
             ..row
         }
+    }
+}
+
+/// The speakers so far, by merged member.
+#[derive(Default)]
+pub(super) struct SpeakerCache(Vec<Option<Arc<SpeakerColumns>>>);
+
+impl SpeakerCache {
+    /// Returns the columns of a member; `all` and `aliases` as in [`caller_in`].
+    pub(super) fn find_speaker(
+        &mut self,
+        merged: &MergedMembers,
+        all: &MergedMembers,
+        aliases: &[u32],
+        member: u32,
+    ) -> Arc<SpeakerColumns> {
+        let at = member as usize;
+        if self.0.len() <= at {
+            self.0.resize(at + 1, None);
+        }
+        let new = || {
+            let member = merged.origins.members.get(member);
+            let who = caller_in(merged, all, aliases, member);
+            Arc::new(SpeakerColumns::new(who, member.nranks))
+        };
+        Arc::clone(self.0[at].get_or_insert_with(new))
     }
 }
 
@@ -88,11 +115,11 @@ impl<K: PartialEq + Copy> TextMemo<K> {
     }
 }
 
-/// What a call is: operation, count, datatype, reduction, root. The operation by its address:
-/// the names of a block's chunk do not move.
+/// The columns of a call: operation, count, datatype, reduction, root. The operation by its address: the names
+/// of a block's chunk do not move.
 type CallTextKey = (usize, u64, u32, u64, i64);
 
-/// What comes after that: the stream, and the timing by its address, which is the run's.
+/// The columns after these: the stream, and the timing by its address, which is stable in a run.
 type RowTailKey = (u64, usize);
 
 /// The text of rows of one chunk.
@@ -116,7 +143,7 @@ impl RowTextBuffer {
         }
     }
 
-    /// Appends a row that `speaker` says.
+    /// Appends a row of `speaker`.
     #[inline(always)]
     pub(super) fn push_row(&mut self, row: &Row<'_>, speaker: &SpeakerColumns) {
         if self.form != RowForm::Csv {

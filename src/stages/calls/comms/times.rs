@@ -17,10 +17,10 @@ use crate::source::InputName;
 use rustc_hash::FxHashMap;
 use std::io::Write;
 
-/// Which call: communicator, rank, operation, its number among those.
+/// The communicator, rank and operation of a call, and its number among those.
 type RecordedCallId = (CommId, u32, Box<[u8]>, u64);
 
-/// What a record tells of a call.
+/// The columns of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RecordedTiming {
     bytes: Option<u128>,
@@ -71,7 +71,7 @@ impl RecordedTiming {
 #[derive(Debug, Default)]
 struct TimingRecords {
     by: FxHashMap<RecordedCallId, RecordedTiming>,
-    /// Those that name no communicator, rank or number.
+    /// Records without a communicator, rank or number.
     unnamed: u64,
     /// The ids are as Inspector prints them.
     is_short: bool,
@@ -96,11 +96,11 @@ impl TimingRecords {
 struct JoinedTimings {
     calls: u64,
     with: u64,
-    /// Whose record has other bytes: left as they are.
+    /// Calls with other bytes in their record.
     other_bytes: u64,
 }
 
-/// Fills the rows that are written with what records tell.
+/// Fills rows from the records.
 struct TimingFiller<'f> {
     records: &'f TimingRecords,
     options: &'f Options,
@@ -157,12 +157,13 @@ impl<'f> TimingFiller<'f> {
     }
 }
 
-/// Writes a row for every call of the logs, with what the records of `times` tell of it.
+/// Writes a row for every call of the logs, with the columns of its record in `times`.
 ///
 /// # Errors
 /// As [`super::write_rows`]; the records cannot be read, or name no call.
 pub fn write_timed_rows(
-    (origins, times): (&[InputName], &[InputName]),
+    origins: &[InputName],
+    times: &[InputName],
     read: &Read,
     options: &Options,
     report: &mut Report,

@@ -1,5 +1,4 @@
-//! What is kept beside the steps in the first walk of a log: how its calls were served, where that
-//! is asked for.
+//! What the first walk of a log keeps beside its steps: how its calls were served, under `--tuning`.
 
 use crate::log::MergedChunk;
 use crate::log::placement::CallRecorder;
@@ -9,10 +8,10 @@ use crate::stages::tuning::call_methods::CallMethods;
 use crate::stages::tuning::fold::TuningPartial;
 use crate::stages::tuning::tuning_stage::{TuningLineCounts, TuningStage};
 
-/// What TUNING lines tell of the calls of all logs.
+/// Sums over the TUNING lines of all logs.
 #[derive(Debug, Default)]
 pub(super) struct TuningCounts {
-    /// Logs that were asked.
+    /// Logs with the option.
     pub(super) logs: u64,
     /// How lines and calls were joined.
     pub(super) sum: TuningLineCounts,
@@ -20,23 +19,23 @@ pub(super) struct TuningCounts {
     pub(super) calls: u64,
 }
 
-/// What is kept of one log.
+/// The state of one log.
 pub(super) trait TuningOption: Default {
-    /// Of a chunk, with its calls. Each type that walks takes its time to build: calls alone are what
-    /// other stages keep, too.
+    /// The visit of a chunk, with its calls. Each visitor type adds to the build time: other stages visit calls
+    /// alone, too.
     type Visit: LogVisitor + Send;
-    /// Nothing of a chunk yet.
+    /// An empty visit.
     fn new_visit() -> Self::Visit;
-    /// The next chunk; gives its calls.
+    /// Adds a chunk; returns its calls.
     fn split_part<'p>(
         &mut self,
         part: MergedChunk<'p, Self::Visit>,
     ) -> (CallRecorder, MergedChunk<'p, ()>);
-    /// The log ended.
+    /// Ends the log.
     fn finish_log(self, merged: &MergedMembers, tuned: &mut TuningCounts) -> Option<CallMethods>;
 }
 
-/// Nothing.
+/// Keeps nothing.
 impl TuningOption for () {
     type Visit = CallRecorder;
 
@@ -56,7 +55,7 @@ impl TuningOption for () {
     }
 }
 
-/// How its calls were served.
+/// Keeps how calls were served.
 pub(super) struct WithTuning(TuningStage);
 
 impl Default for WithTuning {

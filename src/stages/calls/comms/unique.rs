@@ -6,24 +6,21 @@ use crate::count::caller::Caller;
 use crate::count::calls::{self, Options as Read, Progress, RowCounter};
 use crate::count::tally::{self, CallKey, CallVolume, NO_REDUCTION, NO_ROOT, SizeKey};
 use crate::error::{Error, Result};
-use crate::grammar::values::{Datatype, RedOp, has_redop, has_root};
+use crate::grammar::values::{ByteBasis, Datatype, RedOp, has_redop, has_root};
 use crate::output::table::{Row, Timing};
 use crate::report::Report;
 use crate::source::InputName;
 use std::io::Write;
 
-/// What `--unique` tells apart: every column but time, tid, seq, op_count, stream, start_ns and
-/// dur_ns, and the step only where steps are asked for. Durations add up.
+/// The key of `--unique`: every column but time, tid, seq, op_count, stream, start_ns and dur_ns, and the step
+/// only if steps are wanted. Durations add up.
 fn unique_tally(steps: bool) -> tally::Options {
     tally::Options {
-        sizing: SizeKey::Count,
-        basis: crate::grammar::values::ByteBasis::Api,
         members: true,
         datatypes: true,
         steps,
         exact: true,
-        durations: false,
-        served: false,
+        ..tally::Options::by_size(SizeKey::Count, ByteBasis::Api)
     }
 }
 

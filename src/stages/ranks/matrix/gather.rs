@@ -190,8 +190,8 @@ impl<'o> TrafficGatherer<'o> {
     pub(super) fn finish(mut self, merged: &MergedMembers) -> GatheredTraffic {
         self.kept.tuning.end_lines(merged);
         let has_steps = !self.present.is_empty();
-        let ops = (self.kept.tally.ops, self.logged);
-        let calls = finish_counts(self.options, merged, ops, self.rows, has_steps);
+        let ops = self.kept.tally.ops;
+        let calls = finish_counts(self.options, merged, ops, self.logged, self.rows, has_steps);
         GatheredTraffic {
             calls,
             sides: communicators::resolve_processes(

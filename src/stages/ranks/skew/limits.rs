@@ -35,3 +35,12 @@ pub(super) const CALLS_PER_UNPACKED_BLOCK: usize = 1 << 12;
 
 /// Buffers of calls that are kept for reuse.
 pub(super) const MAX_SPARE_CALL_BUFFERS: usize = 1 << 13;
+
+/// Operations below this are packed into one number with their call.
+pub(super) const OPS_OF_ONE_NUMBER: u32 = 31;
+
+/// Unit of most packed times in ns: the usual finest time stamps have microseconds.
+pub(super) const PACKED_NS_PER_US: i64 = 1000;
+
+/// Marks a rank without a call, or without its time.
+pub(super) const NO_OP_NUMBER: u32 = u32::MAX;

@@ -193,16 +193,14 @@ impl SkewBuilder {
     fn take_call(&mut self, call: SkewCall, options: &Options) {
         if call.came.len() < 2 {
             self.found.alone += u64::from(!call.came.is_empty() && call.nranks != Some(1));
-            self.window.recycle_call(call);
-            return;
+            return self.window.recycle_call(call);
         }
         self.found.matched += 1;
         self.found.partly += u64::from(!call.is_whole());
         if options.latency {
             let op = self.ops.items().get(call.op as usize);
             let op = op.map_or(&b""[..], |op| op);
-            self.found.latencies.add_call(op, &call);
-            return;
+            return self.found.latencies.add_call(op, &call);
         }
         self.stretch.push(call);
         if self.stretch.len() >= CALLS_PER_CLOCK_STRETCH {

@@ -120,14 +120,11 @@ impl CommunicatorsSummary {
 /// Returns how calls are distinguished: by everything but their buffers, with sizes to three digits.
 pub(crate) fn tally_options(steps: bool) -> tally::Options {
     tally::Options {
-        sizing: SizeKey::Digits,
-        basis: ByteBasis::Api,
         members: true,
         datatypes: true,
         steps,
         exact: true,
-        durations: false,
-        served: false,
+        ..tally::Options::by_size(SizeKey::Digits, ByteBasis::Api)
     }
 }
 

@@ -132,7 +132,7 @@ impl CommunicatorTotals {
         let steps = steps.fold(0, u64::saturating_add);
         self.steps = self.steps.max(steps);
         let wanted = |gap: usize| is_gap_wanted(window, timeline, gap);
-        let placed = self.tally.end_input((timeline, merged), wanted);
+        let placed = self.tally.end_input(timeline, merged, wanted);
         self.take_tally(timeline, window);
         placed
     }
@@ -211,7 +211,7 @@ impl CommunicatorTotals {
         } = self.by_step.take()?;
         let ops = self.tally.ops.clone();
         let none = RowCounts::new(&tally, None);
-        Some(finish_counts(&tally, merged, (ops, calls), none, has_steps))
+        Some(finish_counts(&tally, merged, ops, calls, none, has_steps))
     }
 
     /// Counts calls over all steps, as `tally` distinguishes them: not further than the chunks.
@@ -226,7 +226,7 @@ impl CommunicatorTotals {
             calls.push(None, tally.coarsen_key(finer, &key), value);
         }
         let none = RowCounts::new(tally, None);
-        finish_counts(tally, merged, (ops, calls), none, false)
+        finish_counts(tally, merged, ops, calls, none, false)
     }
 
     /// Returns the sides that lines report, without their calls.

@@ -193,7 +193,7 @@ impl LogVisitor for TuningPartial {
         insert_at_places(&mut self.late, late);
     }
 
-    // The merge numbers what is left to it.
+    // The merge numbers the processes.
     fn unify_processes(&mut self, _first: &[u32]) {}
 
     fn message(&mut self, said: &MessageLine<'_>) {

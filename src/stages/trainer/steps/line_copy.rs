@@ -3,15 +3,9 @@
 
 use crate::error::{Error, Result};
 use crate::source::Input;
+use crate::stages::trainer::limits::{COPY_BLOCK_BYTES, LINE_SEARCH_BYTES, MAX_CALL_LINE_BYTES};
 use memchr::{memchr, memrchr};
 use std::io::{BufRead, BufReader, Read, Write};
-
-/// The most bytes of a line that are held; no call is that long.
-pub(super) const MAX_CALL_LINE_BYTES: u64 = 1 << 24;
-/// Bytes copied at a time.
-const COPY_BLOCK_BYTES: u64 = 1 << 20;
-/// Bytes looked through at a time for the end of a line.
-const LINE_SEARCH_BYTES: u64 = 1 << 12;
 
 /// A line that is passed on although it is outside of the wanted stretches, or left out although it
 /// is inside: from where to where, and which of both.
@@ -56,7 +50,7 @@ fn moved_lines(input: &Input, moved: &[(u64, bool)]) -> Result<Option<Vec<MovedL
                 break;
             }
         }
-        // What shares its line with another is passed on with it.
+        // A call that shares its line with another is passed on with it.
         if passed || start == at {
             lines.push((start, end, passed));
         }
@@ -80,7 +74,7 @@ fn find_line_start(input: &Input, at: u64) -> Result<Option<u64>> {
     Ok(Some(0))
 }
 
-/// The same of an input that is mapped.
+/// Returns where the line begins that `at` is in; `at` if the input is not mapped.
 ///
 /// # Errors
 /// It was changed.
@@ -142,7 +136,7 @@ fn copy_plain(input: &Input, ranges: &[(u64, u64)], out: &mut dyn Write) -> Resu
                 Some(reader) => reader,
                 none => none.insert(input.open_reader()?),
             };
-            // What is before the range is read and left.
+            // Bytes before the range are skipped.
             let wanted = if at < next { next - at } else { end - at };
             let mut limited = reader.take(wanted.min(COPY_BLOCK_BYTES));
             block.clear();

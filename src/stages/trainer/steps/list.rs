@@ -131,12 +131,11 @@ struct StepListRow {
 /// The rows of a log so far that are settled, of gap `given` and later, which is then the first gap
 /// without.
 pub(super) fn settled_rows(
-    (now, growing, written): (
-        &mut SurveyBuilder,
-        &mut LiveTimeline,
-        &mut BTreeMap<usize, GapCallSum>,
-    ),
-    (log, merged): (&LogState, &MergedMembers),
+    log: &LogState,
+    merged: &MergedMembers,
+    now: &mut SurveyBuilder,
+    growing: &mut LiveTimeline,
+    written: &mut BTreeMap<usize, GapCallSum>,
     given: &mut usize,
     options: &Options,
 ) -> Vec<Vec<TableCell<'static>>> {

@@ -15,6 +15,7 @@ use crate::output::render::Grid;
 use crate::report::Report;
 use crate::source::{Input, InputName, PipeCopy};
 use crate::stages::survey::{GapCallSum, LogSurvey, SurveyBuilder};
+use crate::stages::trainer::limits::MAX_CALL_LINE_BYTES;
 use crate::stages::{self, InputStage};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -30,7 +31,7 @@ pub use list::{StepList, list_steps};
 use list::{build_grid, settled_rows};
 use wanted_lines::{PassedLines, WantedLines};
 
-/// A log whose steps are known.
+/// A log with known steps.
 struct SurveyedLog {
     input: Input,
     survey: LogSurvey,
@@ -38,7 +39,7 @@ struct SurveyedLog {
     timeline: Arc<StepTimeline>,
 }
 
-/// What takes what is known before the input ends.
+/// The output before the input ends.
 enum StepsOutput<'e> {
     /// The lines of the steps.
     Lines(&'e mut dyn Write),
@@ -46,16 +47,16 @@ enum StepsOutput<'e> {
     Rows(Option<LiveRows<'e, Grid>>),
 }
 
-/// What was read so far.
+/// The state of reading.
 struct StepsReader<'o, 'e> {
     options: &'o Options,
     to: StepsOutput<'e>,
-    /// The first gap that it got no row of, and what those before had since the last turn but one.
+    /// The first gap without a row, and the sums of those before since the last checkpoint but one.
     given: usize,
     sums: BTreeMap<usize, GapCallSum>,
-    /// What was written turned out otherwise.
+    /// Written output was wrong.
     is_otherwise: bool,
-    /// The gap up to which all was let go.
+    /// The last forgotten gap.
     gone: Option<u32>,
     /// The steps so far.
     growing: LiveTimeline,
@@ -99,8 +100,15 @@ impl InputStage for StepsReader<'_, '_> {
         let settled = match &mut self.to {
             StepsOutput::Lines(_) => self.pass_settled_lines(log, part.merged),
             StepsOutput::Rows(Some(early)) => {
-                let now = (&mut self.now, &mut self.growing, &mut self.sums);
-                let rows = settled_rows(now, (log, part.merged), &mut self.given, self.options);
+                let rows = settled_rows(
+                    log,
+                    part.merged,
+                    &mut self.now,
+                    &mut self.growing,
+                    &mut self.sums,
+                    &mut self.given,
+                    self.options,
+                );
                 let written = match rows.is_empty() {
                     true => Ok(()),
                     false => early.send_rows(build_grid(rows)),
@@ -125,7 +133,7 @@ impl InputStage for StepsReader<'_, '_> {
     ) {
         let now = mem::take(&mut self.now);
         let growing = &mut self.growing;
-        let survey = now.end_log((log, growing), merged, &mut self.across, self.options);
+        let survey = now.end_log(log, growing, merged, &mut self.across, self.options);
         self.is_otherwise |= growing.is_contradicted();
         let (name, timeline) = (input.name(), Arc::clone(&survey.timeline));
         self.methods.add_counts(survey.placement.methods);
@@ -141,7 +149,7 @@ impl InputStage for StepsReader<'_, '_> {
     }
 }
 
-/// All logs, with their steps; which lines were passed on, and the first gap that was not let go.
+/// Reads all logs with their steps; returns also the lines passed on and the first gap kept.
 fn read_logs(
     origins: &[InputName],
     options: &Options,
@@ -204,7 +212,7 @@ fn read_logs(
     let mut present = growing.forgotten_steps().clone();
     logs.iter()
         .for_each(|log| present.add_timeline(&log.timeline));
-    // What was passed on of a pipe is not there any more to be looked through for step lines.
+    // The part of a pipe that was passed on can no longer be searched for step lines.
     let inputs = || {
         let is_there = |log: &&SurveyedLog| passed.until == 0 && log.input.is_rewindable();
         let logs = logs.iter().filter(is_there);
@@ -239,9 +247,9 @@ pub fn write_step_lines(
             is_settled,
             ..
         } = &log.survey;
-        // Another input's lines say nothing of the lines here.
+        // Another input's lines do not divide this one.
         let gaps = (first..log.timeline.gaps.len()).filter(|_| !is_settled);
-        let all = WantedLines::of_gaps(own, (timeline, moved), gaps, options);
+        let all = WantedLines::of_gaps(own, timeline, moved, gaps, options);
         if !passed.matches_wanted(&all) {
             report.warn_rows_changed();
         }
@@ -252,7 +260,7 @@ pub fn write_step_lines(
 }
 
 impl StepsReader<'_, '_> {
-    /// Passes on the lines whose steps are settled: of how many gaps all are.
+    /// Passes on the lines of settled steps; returns the number of complete gaps.
     fn pass_settled_lines(&mut self, log: &LogState, merged: &MergedMembers) -> Result<usize> {
         let Some(copied) = &self.copied else {
             return Ok(0);
@@ -264,7 +272,7 @@ impl StepsReader<'_, '_> {
             .as_slice()
             .partition_point(|mark| mark.cut <= from);
         let needed = u32::try_from(first).unwrap_or(u32::MAX);
-        // Where all steps are wanted, the lines of each are whatever is known of the calls on them later.
+        // If all steps are wanted, the calls on a step's lines do not matter.
         let (all, of) = (self.options.window.is_none(), timeline);
         let open = |line: u32| !all || of.step_of(line as usize).is_none();
         let found = self.now.settled_lines(timeline, merged, needed, open);
@@ -281,7 +289,7 @@ impl StepsReader<'_, '_> {
         }
         // The stretch before may end within the line.
         let gaps = first.saturating_sub(1)..=last;
-        let all = WantedLines::of_gaps(log, (timeline, &moved), gaps, self.options);
+        let all = WantedLines::of_gaps(log, timeline, &moved, gaps, self.options);
         let StepsOutput::Lines(out) = &mut self.to else {
             return Ok(first);
         };
@@ -290,14 +298,14 @@ impl StepsReader<'_, '_> {
         out.flush().map_err(Error::Output)?;
         self.passed.add_passed(&part, until);
         // A line that begins before may end after.
-        copied.release_until(until.saturating_sub(line_copy::MAX_CALL_LINE_BYTES));
+        copied.release_until(until.saturating_sub(MAX_CALL_LINE_BYTES));
         Ok(log
             .marks
             .as_slice()
             .partition_point(|mark| mark.cut <= until))
     }
 
-    /// All of the first `gaps` is written: at a turn lets go of what is before the last one.
+    /// Forgets all before the last checkpoint once the first `gaps` are written.
     fn checkpoint(
         &mut self,
         gaps: usize,

@@ -10,13 +10,13 @@ use crate::source::Input;
 use crate::stages::survey::MovedCall;
 use std::io::Write;
 
-/// What was passed on of a pipe before it ended. Which lines these were is remembered, not their
-/// text: the copy of it is given up.
+/// The lines of a pipe that were passed on before its end. Keeps their places, not their text: the copy is
+/// given up.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PassedLines {
     /// All that is wanted of the input's bytes up to here.
     pub(super) until: u64,
-    /// What was passed on since the last turn, and since the one before it.
+    /// Lines passed on since the last checkpoint, and since the one before it.
     new: PassedLineRanges,
     old: PassedLineRanges,
 }
@@ -39,7 +39,7 @@ impl PassedLines {
         self.until = until;
     }
 
-    /// A turn: what was passed on before the last one need not be known any more.
+    /// Makes a checkpoint: forgets what was passed on before the last one.
     pub(super) fn checkpoint(&mut self) {
         let new = PassedLineRanges {
             from: self.until,
@@ -78,8 +78,8 @@ impl PassedLineRanges {
 pub(super) struct WantedLines {
     /// Their bytes, sorted and apart.
     ranges: Vec<(u64, u64)>,
-    /// Where calls are whose lines are passed on although they are outside of these, or left out
-    /// although they are inside; sorted.
+    /// Positions of calls, sorted: true if the line is passed on although outside of `ranges`, false if left
+    /// out although inside.
     moved: Vec<(u64, bool)>,
 }
 
@@ -87,7 +87,8 @@ impl WantedLines {
     /// The lines of `gaps` of a log.
     pub(super) fn of_gaps(
         log: &LogState,
-        (timeline, moved): (&StepTimeline, &[MovedCall]),
+        timeline: &StepTimeline,
+        moved: &[MovedCall],
         gaps: impl Iterator<Item = usize>,
         options: &Options,
     ) -> WantedLines {
@@ -114,7 +115,7 @@ impl WantedLines {
         }
     }
 
-    /// What of that is in the bytes from `from` to `to`.
+    /// Returns the part in the bytes from `from` to `to`.
     pub(super) fn between_bytes(&self, from: u64, to: u64) -> WantedLines {
         let cut = |&(a, b): &(u64, u64)| (a.max(from), b.min(to));
         let ranges = self.ranges.iter().map(cut).filter(|(a, b)| a < b);

@@ -1,5 +1,5 @@
-//! What a log holds gap by gap: calls, bytes and where its steps are. The first walk of every
-//! stage that must know a call's step before it can write the call: its visit is a [`CallRecorder`].
+//! The contents of a log gap by gap: calls, bytes and steps. The first walk of every stage that must know a
+//! call's step before it can write the call: its visit is a [`CallRecorder`].
 
 pub(crate) mod rhythm;
 pub(crate) mod skew;
@@ -88,10 +88,10 @@ impl LogVisitor for SurveyPartial {
     }
 }
 
-/// A call whose line is in another gap than its own: where the line is, its gap, the call's gap.
+/// A call printed in another gap than its own: the line's position and gap, the call's gap.
 pub type MovedCall = (u64, u32, u32);
 
-/// What one log holds.
+/// The contents of a log.
 #[derive(Debug, Default)]
 pub struct LogSurvey {
     /// Its marks and its account.
@@ -102,11 +102,11 @@ pub struct LogSurvey {
     pub placement: Placement,
     /// The calls of each gap that has any.
     sums: BTreeMap<usize, GapCallSum>,
-    /// Calls whose line is in another gap than theirs, if lines were asked for.
+    /// Calls printed in another gap, if lines are wanted.
     pub moved: Vec<MovedCall>,
     /// The input's number among those that may be placed when all are read.
     held: Option<u32>,
-    /// The input's number among those whose step lines place others' calls.
+    /// The input's number among those with step lines for others' calls.
     stepped: Option<u32>,
     /// The steps are those of other inputs' lines: gaps are not this one's.
     pub is_settled: bool,
@@ -177,7 +177,7 @@ pub struct GapSums {
     skew: CollectivesByRank,
     /// The gaps are counted from this one.
     base: usize,
-    /// The last gap with calls of those that are not kept any more.
+    /// The last forgotten gap with calls.
     last_old: Option<usize>,
 }
 
@@ -190,7 +190,7 @@ impl GapSums {
         }
     }
 
-    /// Adds a chunk whose first gap is `gap` of the input.
+    /// Adds a chunk that begins in gap `gap` of the input.
     pub(in crate::stages) fn add_chunk(
         &mut self,
         mut part: SurveyPartial,
@@ -211,7 +211,7 @@ impl GapSums {
         }
     }
 
-    /// The gaps at whose end ranks were at different calls; `None` where no line tells.
+    /// Returns the gaps that ended with ranks at different calls; `None` without communicators.
     pub(crate) fn gaps_apart(
         &self,
         merged: &MergedMembers,
@@ -220,7 +220,7 @@ impl GapSums {
         self.skew.gaps_apart(merged, timeline)
     }
 
-    /// The first of these gaps of which that is so.
+    /// Returns the first such gap in `gaps`.
     pub(crate) fn first_gap_apart(
         &self,
         merged: &MergedMembers,
@@ -245,7 +245,7 @@ impl GapSums {
         self.skew.forget_before(gap);
     }
 
-    /// The same, and counts gaps from this one.
+    /// Like `forget_before`, and counts gaps from `gap`.
     pub(crate) fn renumber_from(&mut self, gap: usize) {
         self.forget_before(gap);
         self.base = gap;
@@ -253,8 +253,8 @@ impl GapSums {
         self.skew.renumber_from(gap);
     }
 
-    /// Steps in which a communicator's ranks made more or fewer collectives than in the others;
-    /// none where lines are lost, or torn, which does not say in which gap a call was made.
+    /// Returns steps in which a communicator's ranks made more or fewer collectives than in others; none if
+    /// lines are lost, or torn, which hides the gap of a call.
     pub(crate) fn find_odd_steps(
         &self,
         account: &Account,
@@ -270,17 +270,17 @@ impl GapSums {
     }
 }
 
-/// A survey of the log in hand, as it is read.
+/// Builds the survey of a log as it is read.
 #[derive(Debug, Default)]
 pub(in crate::stages) struct SurveyBuilder {
     placer: CallPlacer,
-    /// Where they are asked for: they grow with the log.
+    /// If wanted: they grow with the log.
     sums: Option<BTreeMap<usize, GapCallSum>>,
     moved: Vec<MovedCall>,
 }
 
 impl SurveyBuilder {
-    /// Nothing read yet; whether what each gap has is asked for.
+    /// Begins a survey; `with_sums` keeps the sums of gaps.
     pub(in crate::stages) fn new(options: &Options, with_sums: bool) -> SurveyBuilder {
         SurveyBuilder {
             placer: CallPlacer::with_jobs(options.log.jobs),
@@ -296,31 +296,25 @@ impl SurveyBuilder {
         part: &MergedChunk<'_, ()>,
         options: &Options,
     ) {
-        let SurveyBuilder {
-            placer,
-            sums,
-            moved,
-        } = self;
-        placer.add_chunk(calls, part, &options.timeline, |calls, cuts| {
-            take_placed(sums.as_mut(), moved, calls, cuts, |_| true);
-        });
+        let (sums, moved) = (&mut self.sums, &mut self.moved);
+        self.placer
+            .add_chunk(calls, part, &options.timeline, |calls, cuts| {
+                take_placed(sums.as_mut(), moved, calls, cuts, |_| true);
+            });
     }
 
-    /// At a turn: places what came up to it.
+    /// Places the calls up to a checkpoint.
     pub(in crate::stages) fn place_checkpoint(
         &mut self,
         turn: Checkpoint,
         part: &MergedChunk<'_, ()>,
         options: &Options,
     ) {
-        let SurveyBuilder {
-            placer,
-            sums,
-            moved,
-        } = self;
-        placer.place_checkpoint(turn, part, &options.timeline, |calls, cuts| {
-            take_placed(sums.as_mut(), moved, calls, cuts, |_| true);
-        });
+        let (sums, moved) = (&mut self.sums, &mut self.moved);
+        self.placer
+            .place_checkpoint(turn, part, &options.timeline, |calls, cuts| {
+                take_placed(sums.as_mut(), moved, calls, cuts, |_| true);
+            });
     }
 
     /// Where the calls of a process were made that are placed for good: see [`Placement`].
@@ -328,7 +322,7 @@ impl SurveyBuilder {
         self.placer.cuts_of(process)
     }
 
-    /// Whether these are the calls that are placed for good of gaps up to `gap`, and are not forgotten.
+    /// True if `sums` are the finally placed calls of gaps up to `gap` that are not forgotten.
     pub(in crate::stages) fn has_settled_sums(
         &self,
         sums: &BTreeMap<usize, GapCallSum>,
@@ -340,14 +334,9 @@ impl SurveyBuilder {
 
     /// Forgets what came up to the end of gap `gap`.
     pub(in crate::stages) fn forget_until(&mut self, gap: u32) {
-        let SurveyBuilder {
-            placer,
-            sums,
-            moved,
-        } = self;
-        placer.forget_until(gap);
-        moved.retain(|moved| moved.1.max(moved.2) > gap);
-        if let Some(sums) = sums {
+        self.placer.forget_until(gap);
+        self.moved.retain(|moved| moved.1.max(moved.2) > gap);
+        if let Some(sums) = &mut self.sums {
             *sums = sums.split_off(&(gap as usize + 1));
         }
     }
@@ -388,9 +377,8 @@ impl SurveyBuilder {
         Some((last, sums))
     }
 
-    /// The last gap that is settled, which calls up to it are not in the gap of their line (as
-    /// [`Survey::moved`]), of those of gap `needed` and later all, and where the first call is that is
-    /// not settled and whose line is in a gap that is `open`.
+    /// Returns the last settled gap, the moved calls up to it (as [`LogSurvey::moved`], complete from gap
+    /// `needed` on), and the position of the first unsettled call with a line in an `open` gap.
     pub(in crate::stages) fn settled_lines(
         &mut self,
         timeline: &StepTimeline,
@@ -414,11 +402,11 @@ impl SurveyBuilder {
         Some((last as usize, moved, found.first_unsettled(open)))
     }
 
-    /// The log is read to its end. What it and the other inputs tell of each other goes to
-    /// `across`.
+    /// Ends the log. Through `across`, it and the other inputs place each other's calls.
     pub(in crate::stages) fn end_log(
         self,
-        (log, growing): (LogState, &mut LiveTimeline),
+        log: LogState,
+        growing: &mut LiveTimeline,
         merged: &MergedMembers,
         across: &mut FilesWithoutSteps,
         options: &Options,
@@ -452,7 +440,7 @@ impl SurveyBuilder {
     }
 }
 
-/// Takes in calls that are placed: what each gap that is `wanted` has, and which are not in the gap of their line.
+/// Adds placed calls: the sums of `wanted` gaps, and the calls printed in another gap.
 fn take_placed(
     sums: Option<&mut BTreeMap<usize, GapCallSum>>,
     moved: &mut Vec<MovedCall>,

@@ -1,39 +1,34 @@
 //! Steps in which the ranks of a communicator made more or fewer collectives than in all others,
 //! also where ranks run ahead of the step lines.
 //!
-//! Members of a communicator make the same collectives, so what one of them did in a step all did.
-//! A rank that is ahead makes some of the next step's calls too early, and those of the next step
-//! are fewer: its numbers go up and down. The rank that prints the step lines is in step with
-//! them, and its numbers tell: they are the same in every step but for a few, on every communicator it
-//! is in, and what a step has too many no neighbour lacks. It is the rank that the trainer prints on, or
-//! that the user named; where that one's numbers go up and down, whichever ranks' do not. A rank's call
-//! is in the step in which the printing rank makes the same one: the place of its line is not considered.
+//! Members of a communicator make the same collectives, so what one of them did in a step all did. A rank that
+//! is ahead makes some of the next step's calls too early, and those of the next step are fewer: its numbers go
+//! up and down. The rank that prints the step lines is in step with them, and its numbers count: they are equal
+//! in all steps but a few, on each of its communicators, and no neighbour lacks the surplus of a step. It is
+//! the rank that the trainer prints on, or that the user named; if its numbers go up and down, the ranks with
+//! steady numbers count. A rank's call is in the step in which the printing rank makes the same one: the place
+//! of its line is not considered.
 
 use super::skew::RankCollectives;
 use crate::log::placement::{PrintingRankRule, printing_rank_rule};
 use crate::log::timeline::{GapKind, StepTimeline, TrainStep};
 use crate::members::comm_id::CommId;
+pub(crate) use crate::stages::trainer::limits::{MAX_ODD_STEPS, MIN_STEPS_COMPARED};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Steps that a comparison needs.
-pub(crate) const MIN_STEPS_COMPARED: usize = 8;
-
-/// Steps unlike the others, at most; more are no exception but how the job is.
-pub(crate) const MAX_ODD_STEPS: usize = 10;
 
 /// A step in which a communicator's ranks made another number of collectives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OddStep {
     /// The communicator.
     pub(crate) comm_id: CommId,
-    /// The first and the last step it may be, by their places among the steps: ranks that are
-    /// each in step may say another one.
+    /// The first and the last step it may be, by their places among the steps: ranks that are each in step may
+    /// differ by one.
     pub(crate) steps: (usize, usize),
-    /// What a rank made.
+    /// A rank's collectives.
     pub(crate) made: u64,
-    /// What it made in each of the other steps.
+    /// Those in each of the other steps.
     pub(crate) usual: u64,
-    /// How many steps were held against each other.
+    /// The number of steps compared.
     pub(crate) of: usize,
 }
 
@@ -58,14 +53,14 @@ fn find_printer(
     let mut own = largest.filter_map(|ranks| ranks.get(rank as usize));
     let first = own.next()?.process;
     let all = own.map(|made| made.process);
-    // Of several such communicators that of the job's first rank, or of its last.
+    // Of several such communicators, take that of the job's first rank, or of its last.
     Some(match prints {
         PrintingRankRule::Last => all.fold(first, u32::max),
         PrintingRankRule::First | PrintingRankRule::Stage(_) => all.fold(first, u32::min),
     })
 }
 
-/// The odd steps, by communicator; `asked` is the rank that prints, if the user said it.
+/// Finds the odd steps by communicator; `asked` is the printing rank, if the user named it.
 pub(crate) fn find_odd_steps(
     comms: &BTreeMap<CommId, Vec<&RankCollectives>>,
     timeline: &StepTimeline,
@@ -121,14 +116,14 @@ pub(crate) fn find_odd_steps(
     all
 }
 
-/// What a rank makes in each step, and where it made something else: (step, how many).
+/// A rank's usual collectives in a step, and the steps with others: (step, number).
 #[derive(Debug, PartialEq, Eq)]
 struct RankRhythm {
     usual: u64,
     odd: Vec<(usize, u64)>,
 }
 
-/// What the steady ranks of a communicator say together, if they do not speak against each other.
+/// Returns the odd steps of a communicator if its steady ranks agree.
 fn agreed_odd_steps(comm_id: CommId, rhythms: &[&RankRhythm], of: usize) -> Option<Vec<OddStep>> {
     let first = rhythms.first()?;
     let same = |rhythm: &&RankRhythm| {
@@ -152,7 +147,7 @@ fn agreed_odd_steps(comm_id: CommId, rhythms: &[&RankRhythm], of: usize) -> Opti
     first.odd.iter().enumerate().map(odd).collect()
 }
 
-/// True for what comes again and again: an evaluation every so many steps.
+/// True if odd steps come at a regular interval, as an evaluation does.
 fn is_regular(odd: &[(usize, u64)]) -> bool {
     let apart = |w: &[(usize, u64)]| w[1].0 - w[0].0;
     let first = odd.first_chunk::<2>().map(|w| apart(w));
@@ -166,7 +161,7 @@ struct RhythmContext<'a> {
 }
 
 impl RhythmContext<'_> {
-    /// The rhythm of a rank that made so many collectives in these gaps; `None` if it has none.
+    /// Returns the rhythm of a rank by its collectives in each gap; `None` if unsteady.
     fn find_rhythm(&self, gaps: &[(u32, u32)]) -> Option<RankRhythm> {
         let mut made = vec![0_u64; self.timeline.steps.len()];
         for &(gap, n) in gaps {
@@ -186,19 +181,12 @@ impl RhythmContext<'_> {
         let few = odd.len() <= MAX_ODD_STEPS.min(self.inner.len() / 10);
         (few && odd
             .iter()
-            .all(|&odd| self.is_alone(odd, usual, &made, gaps)))
+            .all(|&(at, n)| self.is_alone(at, n, usual, &made, gaps)))
         .then_some(RankRhythm { usual, odd })
     }
 
-    /// True where neither the steps beside it nor what is between them lacks what it has too
-    /// many, or has what it lacks.
-    fn is_alone(
-        &self,
-        (at, n): (usize, u64),
-        usual: u64,
-        made: &[u64],
-        gaps: &[(u32, u32)],
-    ) -> bool {
+    /// True if neither the steps beside it nor the gaps between them make up for the difference.
+    fn is_alone(&self, at: usize, n: u64, usual: u64, made: &[u64], gaps: &[(u32, u32)]) -> bool {
         let (Some(from), Some(to)) = (self.ends[at - 2], self.ends[at + 1]) else {
             return false;
         };

@@ -1,8 +1,8 @@
 //! How many collectives each rank had made at each step line.
 //!
-//! NCCL prints when a rank enqueues, the trainer when its printing rank is done, and other ranks may
-//! be ahead or behind. The members of a communicator make the same collectives in the same order, so
-//! what these numbers are apart is how far the ranks are.
+//! NCCL prints when a rank enqueues, the trainer when its printing rank is done, and other ranks may be ahead
+//! or behind. The members of a communicator make the same collectives in the same order, so the difference of
+//! these numbers is the distance of the ranks.
 
 use crate::calls::same::is_collective_name;
 use crate::log::timeline::StepTimeline;
@@ -17,7 +17,7 @@ use std::ops::Range;
 /// One chunk's collectives by member and gap.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ChunkCollectives {
-    /// Those of the gap in hand, by member.
+    /// Counts of the gap in hand, by member.
     now: Vec<u32>,
     /// The members that have any.
     touched: Vec<u32>,
@@ -75,7 +75,7 @@ impl RankCollectives {
         self.before + self.gaps.iter().map(|&(_, n)| u64::from(n)).sum::<u64>()
     }
 
-    /// Keeps of the gaps before this one only what they add up to.
+    /// Replaces the gaps before this one by their sum.
     fn forget_before(&mut self, gap: usize) {
         let old = self.gaps.partition_point(|(at, _)| (*at as usize) < gap);
         let old = self.gaps.drain(..old);
@@ -111,9 +111,8 @@ impl CollectivesByRank {
         }
     }
 
-    /// The gaps at whose end something else begins and ranks of a communicator had made different
-    /// numbers of collectives, also of those whose totals differ; in order. `None` where no
-    /// communicator is known.
+    /// Returns, in order, the gaps before a change of kind that ended with ranks of a communicator at different
+    /// numbers of collectives, even if their totals differ. `None` if no communicator is known.
     pub(crate) fn gaps_apart(
         &self,
         merged: &MergedMembers,
@@ -126,7 +125,7 @@ impl CollectivesByRank {
         (!comms.is_empty()).then_some(apart)
     }
 
-    /// The first of these gaps of which that is so.
+    /// Returns the first such gap in `gaps`.
     pub(crate) fn first_gap_apart(
         &self,
         merged: &MergedMembers,
@@ -138,14 +137,14 @@ impl CollectivesByRank {
         segment_edges(timeline, gaps).find(|&gap| is_apart(gap))
     }
 
-    /// Keeps of the gaps before this one only how many collectives each rank made in them.
+    /// Replaces the gaps before this one by each rank's sum.
     pub(crate) fn forget_before(&mut self, gap: usize) {
         self.ranks
             .values_mut()
             .for_each(|made| made.forget_before(gap));
     }
 
-    /// The same, and counts gaps from this one.
+    /// Like `forget_before`, and counts gaps from `gap`.
     pub(crate) fn renumber_from(&mut self, gap: usize) {
         self.forget_before(gap);
         let gaps = self.ranks.values_mut().flat_map(|made| &mut made.gaps);
@@ -153,8 +152,7 @@ impl CollectivesByRank {
         gaps.for_each(|(at, _)| *at = at.saturating_sub(gap));
     }
 
-    /// The communicators by id, each with its ranks in order, of those whose ranks made equally
-    /// many collectives in all.
+    /// Returns the communicators by id with their ranks in order, if all ranks made equally many collectives.
     pub(crate) fn equal_comms(
         &self,
         merged: &MergedMembers,
@@ -186,7 +184,7 @@ impl CollectivesByRank {
     }
 }
 
-/// Those of these gaps at whose end something else begins.
+/// Returns the gaps with a next gap of another kind.
 fn segment_edges(timeline: &StepTimeline, gaps: Range<usize>) -> impl Iterator<Item = usize> {
     let all = &timeline.gaps;
     let is_edge = |&gap: &usize| {
@@ -196,8 +194,8 @@ fn segment_edges(timeline: &StepTimeline, gaps: Range<usize>) -> impl Iterator<I
     gaps.filter(is_edge)
 }
 
-/// Whether ranks of any communicator made different numbers of collectives up to the end of a gap; asked
-/// of gaps that rise.
+/// True if ranks of any communicator made different numbers of collectives up to the end of a gap; gaps must
+/// rise.
 fn apart_in_any_comm(comms: &BTreeMap<CommId, Vec<&RankCollectives>>) -> impl FnMut(usize) -> bool {
     let mut walks: Vec<Vec<CollectivesCursor<'_>>> = comms
         .values()

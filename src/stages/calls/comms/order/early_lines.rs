@@ -1,4 +1,4 @@
-//! Calls whose lines came before the stretch that they were made in.
+//! Calls with lines before the stretch in which they were made.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +9,7 @@ pub(super) struct EarlyLineCalls<C> {
     calls: VecDeque<Option<WaitingCall<C>>>,
     /// Their numbers here by the stretch they were made in.
     by_gap: BTreeMap<u32, Vec<u64>>,
-    /// Those of which it is not known yet.
+    /// Those with an unknown stretch.
     unknown: Vec<u64>,
 }
 
@@ -46,7 +46,7 @@ impl<C> EarlyLineCalls<C> {
         }));
     }
 
-    /// Learns of calls where they were made, by what is known now.
+    /// Looks up the stretches that were unknown.
     pub(super) fn learn_gaps(&mut self, gap: impl Fn(&C) -> Option<u32>) {
         let (gone, calls, by_gap) = (self.gone, &mut self.calls, &mut self.by_gap);
         self.unknown.retain(|&number| {
@@ -63,7 +63,7 @@ impl<C> EarlyLineCalls<C> {
         });
     }
 
-    /// Takes those out that were made in stretches up to the one that ends with `gap`: stretch by stretch.
+    /// Removes the calls made in stretches up to the one that ends with `gap`, stretch by stretch.
     pub(super) fn take_until(&mut self, gap: u32, mut take: impl FnMut(u32, C)) {
         while let Some(first) = self
             .by_gap
@@ -79,13 +79,13 @@ impl<C> EarlyLineCalls<C> {
         }
     }
 
-    /// The number in the log of the first one, and whether it is known where it was made.
+    /// Returns the first call's number in the log, and whether its stretch is known.
     pub(super) fn first_waiting(&self) -> Option<(u64, bool)> {
         let first = self.calls.front()?.as_ref()?;
         Some((first.index, first.is_known))
     }
 
-    /// Takes the first one out.
+    /// Removes the first call.
     pub(super) fn pop(&mut self) -> Option<C> {
         self.remove(self.gone)
     }

@@ -2,10 +2,8 @@
 
 use super::early_lines::EarlyLineCalls;
 use crate::error::Result;
+use crate::stages::calls::comms::limits::FOUND_AT_ITS_LINE;
 use std::collections::VecDeque;
-
-/// The gap of a call that waited and was then found to be of its line's.
-const FOUND_AT_ITS_LINE: u32 = u32::MAX;
 
 /// Where a call was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +12,7 @@ pub(in crate::stages::calls::comms) enum CallGap {
     Of(u32),
     /// In its line's.
     OfLine,
-    /// It is not known yet: not in a stretch that is settled.
+    /// Not known yet: in no settled stretch.
     Later,
 }
 
@@ -22,41 +20,41 @@ pub(in crate::stages::calls::comms) enum CallGap {
 pub(in crate::stages::calls::comms) trait OrderedChunk:
     Clone
 {
-    /// How many.
+    /// The number of calls.
     fn len(&self) -> usize;
     /// The gap of a call's line.
     fn gap_of_line(&self, call: usize) -> u32;
-    /// Who made it.
+    /// A call's process.
     fn process_of_call(&self, call: usize) -> u32;
 }
 
 /// Chunks that wait, in their order.
 pub(in crate::stages::calls::comms) trait ChunkQueue {
-    /// What there is of each.
+    /// One of these chunks.
     type Chunk: OrderedChunk;
-    /// The chunk with this number, if it came; those that were let go are not asked for.
+    /// Returns the chunk with this number, if it came; dropped ones are not requested.
     ///
     /// # Errors
     /// It cannot be read.
     fn get_chunk(&mut self, number: u64) -> Result<Option<Self::Chunk>>;
-    /// The chunks before this one are not asked for any more.
+    /// Drops the chunks before this one.
     ///
     /// # Errors
     /// The memory that they took cannot be given back.
     fn drop_chunks_before(&mut self, number: u64) -> Result<()>;
 }
 
-/// What is known so far.
+/// The places known so far.
 pub(in crate::stages::calls::comms) trait KnownPlaces {
     /// The last gap that is settled.
     fn last_settled_gap(&self) -> Option<u32>;
     /// The last gap of a gap's stretch.
     fn stretch_end(&self, gap: u32) -> u32;
-    /// Where a process made the call with this number, and up to which number it made the next ones there.
+    /// Returns where a process made the call with this number, and up to which number it stayed there.
     fn find_cut(&self, process: u32, number: u32) -> (CallGap, u32);
 }
 
-/// A call of a chunk: which one, who made it, and its number among those of that process.
+/// A call of a chunk: its index, its process, and its number among the process's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::stages::calls::comms) struct ChunkCall {
     pub(in crate::stages::calls::comms) at: usize,
@@ -73,7 +71,7 @@ struct CallCursor {
     index: u64,
     /// By process: how many calls.
     made: Vec<u32>,
-    /// By process: where it made the next ones, up to which number. It is asked for but once in a while.
+    /// By process: where it made the next ones, up to which number. Looked up once for a run of calls.
     cuts: Vec<(CallGap, u32)>,
 }
 
@@ -95,7 +93,7 @@ impl CallCursor {
         }
     }
 
-    /// Where a call was made that is the last one gone to.
+    /// Returns where the last call visited was made.
     fn find_gap(&mut self, call: ChunkCall, known: &impl KnownPlaces) -> CallGap {
         let who = call.process as usize;
         if self.cuts.len() <= who {
@@ -113,18 +111,17 @@ impl CallCursor {
     }
 }
 
-/// What the first pass did with a call.
+/// The first pass's result for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FirstPassResult {
     /// It was made in a stretch before, and was taken.
     Taken,
-    /// It was made in a stretch before, but its line is too far behind.
+    /// It was made in a stretch before, but its line is too late.
     Far,
     Other,
 }
 
-/// Puts calls in order as they come and as it becomes known where they were made: the order that
-/// [`super::Whole`] gives them.
+/// Orders calls while they come and are placed, in the order of [`super::WholeLogOrder`].
 pub(in crate::stages::calls::comms) struct LiveRowOrder<C> {
     reach: u64,
     /// The first gap of the stretch in hand.
@@ -133,19 +130,19 @@ pub(in crate::stages::calls::comms) struct LiveRowOrder<C> {
     /// taken, once the stretch is settled.
     late: CallCursor,
     rest: CallCursor,
-    /// Whether the second pass is in the stretch.
+    /// True if the second pass is in the stretch.
     is_begun: bool,
-    /// How many calls of the stretch the first one left.
+    /// Calls of the stretch that the first pass left.
     others: u64,
-    /// What the first one did with the calls between the two.
+    /// Results of the first pass for the calls between the two.
     passed: VecDeque<FirstPassResult>,
-    /// A call turned out to be of a stretch whose calls were all taken: its row comes too late.
+    /// A call turned out to belong to a finished stretch: its row comes too late.
     is_otherwise: bool,
     ahead: EarlyLineCalls<(C, ChunkCall)>,
 }
 
 impl<C: OrderedChunk> LiveRowOrder<C> {
-    /// Nothing yet; a row moves by so many calls at most.
+    /// Starts empty; a row moves by at most `reach` calls.
     pub(in crate::stages::calls::comms) fn new(reach: u64) -> LiveRowOrder<C> {
         LiveRowOrder {
             reach,
@@ -160,12 +157,12 @@ impl<C: OrderedChunk> LiveRowOrder<C> {
         }
     }
 
-    /// The first gap of the stretch whose calls are not all taken.
+    /// Returns the first gap of the stretch in hand.
     pub(in crate::stages::calls::comms) fn first_open_gap(&self) -> u32 {
         self.stretch
     }
 
-    /// Gives `take` the calls whose turn has come, each with its gap, `None` for one of its line's.
+    /// Passes the next calls in order to `take`, each with its gap (`None`: that of its line).
     ///
     /// # Errors
     /// Those of `calls` and `take`.
@@ -200,11 +197,10 @@ impl<C: OrderedChunk> LiveRowOrder<C> {
         }
     }
 
-    /// The log has ended, and all its calls came: gives `take` the rest. True where all were taken in the order that
-    /// is known now.
+    /// Passes the rest to `take` after the log has ended. True if all calls were taken in the order known now.
     ///
     /// # Errors
-    /// As [`Growing::next`].
+    /// As [`LiveRowOrder::take_ready`].
     pub(in crate::stages::calls::comms) fn take_remaining(
         mut self,
         calls: &mut impl ChunkQueue<Chunk = C>,
@@ -216,7 +212,7 @@ impl<C: OrderedChunk> LiveRowOrder<C> {
         Ok(!self.is_otherwise)
     }
 
-    /// Takes the calls whose lines came before, of stretches up to the one that ends with `gap`.
+    /// Takes the calls with earlier lines, of stretches up to the one that ends with `gap`.
     fn take_ahead(
         &mut self,
         gap: u32,
@@ -244,7 +240,7 @@ impl<C: OrderedChunk> LiveRowOrder<C> {
         known: &impl KnownPlaces,
         mut take: impl FnMut(&C, ChunkCall, Option<u32>) -> Result<()>,
     ) -> Result<()> {
-        // What waits from before the stretch goes first where it has waited for long enough.
+        // Calls from before the stretch go first once they have waited for `reach` calls.
         let first = self.ahead.first_waiting().map(|(first, _)| first);
         let until = first.map_or(u64::MAX, |first| first + self.reach);
         while let Some(chunk) = calls.get_chunk(self.late.chunk)? {
@@ -275,8 +271,7 @@ impl<C: OrderedChunk> LiveRowOrder<C> {
         Ok(())
     }
 
-    /// Takes the other calls with lines up to gap `end`; false where one must go first of which it is not
-    /// known yet where it was made.
+    /// Takes the other calls with lines up to gap `end`; false if a call of an unknown gap must go first.
     fn take_rest(
         &mut self,
         end: u32,
@@ -333,7 +328,7 @@ impl<C: OrderedChunk> LiveRowOrder<C> {
     }
 }
 
-/// The gap that a call was made in, once it is known.
+/// Returns the gap in which a call was made, if known.
 fn known_gap(known: &impl KnownPlaces, call: ChunkCall) -> Option<u32> {
     match known.find_cut(call.process, call.number).0 {
         CallGap::Of(gap) => Some(gap),

@@ -1,18 +1,18 @@
 //! The order of rows: that of the lines, or step by step.
 //!
 //! One rank prints the line that ends a step. Others may have begun the next step before that line, or make
-//! their last calls of this one after it. In the order of the lines a row of a pipe waits for the step
-//! of every call before it, which may be known a whole step later. Step by step the rows of each stretch of a log
-//! (a step, or what is between two) are, each in the order of their lines:
+//! their last calls of this one after it. In the order of the lines a row of a pipe waits for the step of every
+//! call before it, which may be known a whole step later. Step by step the rows of each stretch of a log (a
+//! step, or the part between two) are, each in the order of their lines:
 //!
-//! 1. those of calls that were made in a stretch before, but whose lines are in this one;
-//! 2. those of calls that were made in this one, whose lines are in it or before it.
+//! 1. those of calls that were made in a stretch before, but printed in this one;
+//! 2. those of calls that were made in this one, and printed in it or before it.
 //!
-//! No row moves by more than [`REACH`] calls, so that what waits is bounded, in a file as in a pipe: a call that is
-//! further ahead of its step has its row where the calls are that came so much later, and one that is further behind
-//! has it among those around its line. Who moves by no call has the order of the lines.
+//! A row moves by fewer than [`MAX_ROW_MOVE_CALLS`] calls, so that few calls wait, in a file as in a pipe: a
+//! call printed further ahead of its step has its row among the calls that came that much later, and one
+//! printed further after it has its row by its line. If no row may move, the rows have the order of the lines.
 //!
-//! [`Whole`] knows where all calls were made, [`Growing`] learns it.
+//! [`WholeLogOrder`] knows where all calls were made, [`LiveRowOrder`] learns it.
 
 mod early_lines;
 mod live_order;
@@ -21,13 +21,11 @@ mod whole_order;
 #[cfg(test)]
 mod tests;
 
+use super::limits::MAX_ROW_MOVE_CALLS;
 pub(super) use live_order::{
     CallGap, ChunkCall, ChunkQueue, KnownPlaces, LiveRowOrder, OrderedChunk,
 };
 pub(super) use whole_order::{ChunkRun, WholeLogOrder};
-
-/// So many calls a row moves less than: about two steps of 1,024 ranks.
-const MAX_ROW_MOVE_CALLS: u64 = 1 << 18;
 
 /// Which row comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,7 +38,7 @@ pub enum CommsRowOrder {
 }
 
 impl CommsRowOrder {
-    /// So many calls a row moves less than.
+    /// A row moves by fewer calls.
     pub(super) fn max_row_move(self) -> u64 {
         match self {
             CommsRowOrder::Line => 1,

@@ -124,7 +124,7 @@ impl Job {
 
     /// The same of chunks of so many calls.
     fn whole(&self, reach: u64, sizes: &[usize]) -> Vec<usize> {
-        let mut order = WholeLogOrder::new((&self.timeline, &self.placement()), reach);
+        let mut order = WholeLogOrder::new(&self.timeline, &self.placement(), reach);
         let mut runs = Vec::new();
         for chunk in self.chunks(sizes) {
             let chunk = Arc::new(chunk);

@@ -1,4 +1,4 @@
-//! The order of a log's rows where it is known where each call was made.
+//! The order of a log's rows if all calls are placed.
 
 use super::early_lines::EarlyLineCalls;
 use crate::log::placement::Placement;
@@ -33,9 +33,10 @@ pub(in crate::stages::calls::comms) struct WholeLogOrder<'t, T> {
 }
 
 impl<'t, T> WholeLogOrder<'t, T> {
-    /// Of a log whose calls are placed; a row moves by so many calls at most.
+    /// Orders a log with placed calls; a row moves by at most `reach` calls.
     pub(in crate::stages::calls::comms) fn new(
-        (timeline, placement): (&'t StepTimeline, &Placement),
+        timeline: &'t StepTimeline,
+        placement: &Placement,
         reach: u64,
     ) -> WholeLogOrder<'t, T> {
         let mut left = vec![0; timeline.gaps.len()];
@@ -59,8 +60,8 @@ impl<'t, T> WholeLogOrder<'t, T> {
         }
     }
 
-    /// The next chunk's calls: `made` are the gaps that they were made in (`None` for one whose line
-    /// tells), `line` gives the gap of a call's line.
+    /// Adds the next chunk's calls: `made` returns the gap in which a call was made (`None`: that of its line),
+    /// `lines` are the gaps of the lines.
     pub(in crate::stages::calls::comms) fn add_chunk(
         &mut self,
         chunk: &Arc<T>,
@@ -82,7 +83,7 @@ impl<'t, T> WholeLogOrder<'t, T> {
         }
     }
 
-    /// Calls that were made in one gap.
+    /// Adds calls that were made in one gap.
     fn add_run(&mut self, chunk: &Arc<T>, run: Range<usize>, gap: Option<u32>) {
         let n = run.len() as u64;
         let left = gap.and_then(|gap| self.left.get_mut(gap as usize));
@@ -108,7 +109,7 @@ impl<'t, T> WholeLogOrder<'t, T> {
         self.settle_runs();
     }
 
-    /// Calls that do not go before others of the stretch; `ahead` is the gap that they wait for.
+    /// Adds calls that do not go before others of the stretch; `ahead` is the gap that they wait for.
     fn add_run_in_turn(&mut self, chunk: &Arc<T>, run: Range<usize>, ahead: Option<u32>) {
         let until = self.index + run.len() as u64;
         let is_far = |first: u64| first + self.reach < until;
@@ -138,12 +139,12 @@ impl<'t, T> WholeLogOrder<'t, T> {
         self.index = until;
     }
 
-    /// A run that late calls go before.
+    /// Adds a run that late calls go before.
     fn push_run(&mut self, run: ChunkRun<T>) {
         append_run(&mut self.waiting, run);
     }
 
-    /// Lets the runs go that nothing goes before any more.
+    /// Releases the runs that no late call can go before.
     fn settle_runs(&mut self) {
         if self.late == 0 || self.others >= self.reach || self.index >= self.late_until {
             self.release_waiting();
@@ -156,7 +157,7 @@ impl<'t, T> WholeLogOrder<'t, T> {
         }
     }
 
-    /// The stretch with this gap begins.
+    /// Begins the stretch with this gap.
     fn begin_stretch(&mut self, line: u32) {
         self.release_waiting();
         let mut stretch = self.stretch.clone();
@@ -186,12 +187,12 @@ impl<'t, T> WholeLogOrder<'t, T> {
         self.settle_runs();
     }
 
-    /// The runs that are in order by now.
+    /// Returns the runs in their final order.
     pub(in crate::stages::calls::comms) fn take_ready_runs(&mut self) -> Vec<ChunkRun<T>> {
         mem::take(&mut self.ready)
     }
 
-    /// The log has ended: the rest.
+    /// Returns the rest after the log's end.
     pub(in crate::stages::calls::comms) fn take_remaining_runs(mut self) -> Vec<ChunkRun<T>> {
         self.release_waiting();
         let ready = &mut self.ready;

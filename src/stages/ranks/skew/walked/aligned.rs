@@ -3,11 +3,12 @@
 
 use super::clock_stretches::ClockStretch;
 use super::communicators::SkewComm;
-use super::matching::{CommCursors, NO_OP_NUMBER, OpArrival};
+use super::matching::{CommCursors, OpArrival};
 use crate::stages::skew::align::{
     HostPairOffsets, StretchOffsets, compute_host_offsets, lower_median,
 };
 use crate::stages::skew::lateness::{LatenessPartial, middle_and_last};
+use crate::stages::skew::limits::NO_OP_NUMBER;
 use std::collections::BTreeMap;
 
 /// The results of some stretches.

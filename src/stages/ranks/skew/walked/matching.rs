@@ -3,7 +3,7 @@
 use super::communicators::{RankSequence, SkewComm};
 use super::packed::{TimedCollective, UnpackedCalls};
 use crate::stages::skew::lateness::{LatenessPartial, middle_and_last};
-use crate::stages::skew::limits::{CALLS_PER_MATCH_TASK, CALLS_PER_UNPACKED_BLOCK};
+use crate::stages::skew::limits::{CALLS_PER_MATCH_TASK, CALLS_PER_UNPACKED_BLOCK, NO_OP_NUMBER};
 use std::ops::Range;
 
 /// A task: some calls of a communicator, by number.
@@ -49,9 +49,6 @@ impl RankSequence<'_> {
 
 /// A call of a rank: the operation's number, and the time in ns.
 pub(super) type OpArrival = (u32, i64);
-
-/// The operation's number of a rank without a call, or without a time.
-pub(super) const NO_OP_NUMBER: u32 = u32::MAX;
 
 impl MatchTask<'_> {
     /// Matches the calls.

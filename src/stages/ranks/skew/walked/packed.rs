@@ -1,5 +1,6 @@
 //! The calls of a chunk in a few bytes each: the members in line order, and each member's operations and times.
 
+use crate::stages::skew::limits::{OPS_OF_ONE_NUMBER, PACKED_NS_PER_US};
 use serde::{Deserialize, Serialize};
 
 /// A call, with the chunk's numbers of member and operation.
@@ -39,12 +40,6 @@ pub(super) struct PackedStream {
     /// Sends and Recvs, which are not in the stream.
     messages: u64,
 }
-
-/// Operations below this need no second number.
-const OPS_OF_ONE_NUMBER: u32 = 31;
-
-/// The usual finest time stamps have microseconds.
-const PACKED_NS_PER_US: i64 = 1000;
 
 impl PackedCalls {
     #[inline]
@@ -182,8 +177,7 @@ fn append_number(bytes: &mut Vec<u8>, number: u64) {
     let len = (70 - number.leading_zeros() as usize) / 7;
     if len > 8 {
         bytes.push(u8::MAX);
-        bytes.extend_from_slice(&number.to_le_bytes());
-        return;
+        return bytes.extend_from_slice(&number.to_le_bytes());
     }
     let word = number << len | ((1 << (len - 1)) - 1);
     let end = bytes.len() + len;

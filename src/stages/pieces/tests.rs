@@ -1,31 +1,27 @@
-//! A made log walked in pieces of any size, each as if another machine had walked it: what comes
-//! out must not depend on them.
+//! Runs over pieces and machines give the tables of one run.
 
+use super::{files, made, read, read_after};
 use crate::count::calls::{self, CountedCalls, RowCounter};
 use crate::count::groups::GroupBy;
 use crate::count::row_counts::RowCounts;
 use crate::count::tally::{self, Tally};
 use crate::formats::lines::RowVisitor as _;
-use crate::grammar::trainer::Recogniser;
-use crate::grammar::values::Datatype;
+use crate::grammar::values::{ByteBasis, Datatype};
 use crate::log::timeline::{self, StepTimeline};
-use crate::log::walk::{self, ChunkResult, LogVisitor};
-use crate::log::{LogState, MergedChunk};
-use crate::members::{MergedMembers, MergedNumbers};
+use crate::members::MergedMembers;
 use crate::output::render::Sheet;
 use crate::output::table::{Row, Timing};
 use crate::report::Report;
-use crate::source::{CutPlace, InputName};
+use crate::source::InputName;
 use crate::stages::communicators::{self, CommunicatorTotals};
-use crate::stages::{InputStage, agg, hist, net, ops, tuning};
-use crate::synth::{self, StreamSink};
+use crate::stages::{agg, hist, net, ops, tuning};
 use crate::testing::{self, Nobody, sent};
 use proptest::prelude::*;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+<<<<<<< HEAD:src/stages/pieces.rs
 /// The log of a job with all kinds of lines.
 pub(super) fn made(nccl: &str) -> Vec<u8> {
     log(options(nccl))
@@ -187,6 +183,9 @@ fn files(log: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Everything that a run keeps beside rows: who was met, and what stages gather.
+=======
+/// All that a run keeps beside rows: members, and the state of stages.
+>>>>>>> s/c:src/stages/pieces/tests.rs
 #[derive(Serialize, serde::Deserialize)]
 struct State {
     merged: MergedMembers,
@@ -200,19 +199,15 @@ struct State {
 type Rows = BTreeMap<(Option<u64>, (Box<[u8]>, Option<u64>), u64, Vec<u8>, u64), u64>;
 
 impl State {
-    /// The state after `files`, of so many in all; their calls go to `rows` as far as their steps
-    /// are known. They are read in pieces of so many bytes, after each of which the state is sent on
-    /// or not.
-    fn of(files: &[Vec<u8>], all: usize, (size, often): (usize, bool), rows: &mut Rows) -> State {
+    /// Reads `files`, some of `all`, in pieces of `size` bytes; with `often` the state is sent after each piece.
+    /// Calls of known steps go to `rows`.
+    fn of(files: &[Vec<u8>], all: usize, size: usize, often: bool, rows: &mut Rows) -> State {
         let tally = tally::Options {
-            sizing: tally::SizeKey::Count,
-            basis: crate::grammar::values::ByteBasis::Api,
             members: true,
             datatypes: true,
             steps: true,
             exact: true,
-            durations: false,
-            served: false,
+            ..tally::Options::by_size(tally::SizeKey::Count, ByteBasis::Api)
         };
         let of_sides = communicators::tally_options(true);
         let mut state = State {
@@ -288,8 +283,7 @@ impl State {
         self.tuning.merge(other.tuning, &to, &self.merged);
     }
 
-    /// All inputs are read: the tables of nccl-communicators, nccl-net and
-    /// nccl-tuning.
+    /// Returns the tables of nccl-communicators, nccl-net and nccl-tuning after the last input.
     fn end(mut self, rows: &mut Rows) -> [String; 5] {
         if let Some((timeline, _)) = self.tally.count_held(&self.merged, |_, _| true) {
             self.rows(&timeline, rows);
@@ -310,13 +304,13 @@ impl State {
     }
 }
 
-/// The rows and tables of a run over `files`, so many of which are read on each machine.
-fn machines(files: &[Vec<u8>], sizes: &[usize], piece: (usize, bool)) -> (Rows, [String; 5]) {
+/// Returns the rows and tables of a run over `files`; each machine reads one of `counts` of them.
+fn machines(files: &[Vec<u8>], counts: &[usize], size: usize, often: bool) -> (Rows, [String; 5]) {
     let (mut rows, mut rest) = (Rows::new(), files);
-    let states = sizes.iter().map(|&size| {
-        let (own, others) = rest.split_at(size);
+    let states = counts.iter().map(|&count| {
+        let (own, others) = rest.split_at(count);
         rest = others;
-        sent(&State::of(own, files.len(), piece, &mut rows))
+        sent(&State::of(own, files.len(), size, often, &mut rows))
     });
     // Later ones come to the first as they are read.
     let all = states.reduce(|mut all, state| {
@@ -333,7 +327,7 @@ type Made = (Vec<Vec<u8>>, (Rows, [String; 5]));
 static MADE: LazyLock<Vec<Made>> = LazyLock::new(|| {
     let of = |nccl: &str| {
         let files = files(&made(nccl));
-        let whole = machines(&files, &[files.len()], (usize::MAX, false));
+        let whole = machines(&files, &[files.len()], usize::MAX, false);
         let first = &whole.0.keys().next().unwrap().1;
         let stepped = whole.0.keys().filter(|key| key.0.is_some());
         let others = stepped.filter(|key| key.1 != *first);
@@ -351,13 +345,13 @@ proptest! {
     fn files_read_on_several_machines_are_one_run(
         job in 0..3_usize,
         mut cuts in proptest::collection::vec(0..=8_usize, 0..5),
-        piece in (2000..60_000_usize, any::<bool>()),
+        (size, often) in (2000..60_000_usize, any::<bool>()),
     ) {
         cuts.extend([0, 8]);
         cuts.sort_unstable();
-        let sizes: Vec<usize> = cuts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let counts: Vec<usize> = cuts.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let (files, whole) = &MADE[job];
-        prop_assert_eq!(&machines(files, &sizes, piece), whole);
+        prop_assert_eq!(&machines(files, &counts, size, often), whole);
     }
 }
 
