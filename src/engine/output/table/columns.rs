@@ -3,7 +3,7 @@
 //! follow from it.
 
 use super::Lacks;
-use super::kinds::{Id, Kind, Name, Number, Pointer, Readable, Text, Times, Word, Written};
+use super::kinds::{FieldKind, Id, Name, Number, Pointer, Readable, Text, Times, Word, Written};
 #[cfg(test)]
 use super::samples::{Sampled, Samples};
 use crate::grammar::values::{Datatype, RedOp};

@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::io::Write;
 
 /// A kind of field.
-pub(super) trait Kind {
+pub(super) trait FieldKind {
     /// Blanks at the end are the field's own.
     const IS_TEXT: bool = false;
 }
@@ -20,7 +20,7 @@ pub(super) trait Kind {
 /// Makes the kinds.
 macro_rules! kinds {
     ($( $(#[$about:meta])* $kind:ident { $( $rest:tt )* } )*) => {
-        $( $(#[$about])* pub(super) enum $kind {} impl Kind for $kind { $( $rest )* } )*
+        $( $(#[$about])* pub(super) enum $kind {} impl FieldKind for $kind { $( $rest )* } )*
     };
 }
 
