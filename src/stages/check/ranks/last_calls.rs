@@ -4,7 +4,7 @@ use super::mismatch::{self, CallDetails};
 use super::names;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::streams::compare::StreamOwner;
-use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::streams::{CallStreams, ProcessComm};
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::communicators::CommunicatorsSummary;
@@ -34,7 +34,7 @@ pub(super) fn find_last_calls<'d>(
         };
         let this = (whose.communicator, whose.rank, call);
         let known = last.entry(whose.process).or_insert(this);
-        if (known.2.input, known.2.at) < (call.input, call.at) {
+        if (known.2.input, known.2.line.at) < (call.input, call.line.at) {
             *known = this;
         }
     }

@@ -9,10 +9,9 @@ use crate::source::Input;
 use crate::stages::check::log::job_spans::JobCallSpans;
 use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
 use crate::stages::check::streams::compare::{CommMember, StreamComparison};
-use crate::stages::check::streams::reread::{
-    RereadSinks, RereadSources, WantedCalls, reread_wanted,
-};
+use crate::stages::check::streams::reread::{RereadSources, WantedCalls, reread_wanted};
 use crate::stages::check::streams::step_ends::InputStepEnds;
+use crate::stages::check::streams::wanted_streams::RereadSinks;
 use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, CallStreams, ProcessComm, StreamKind};
 use crate::stages::check::watchdog::nccl_call;
 use crate::stages::communicators::CommunicatorsSummary;

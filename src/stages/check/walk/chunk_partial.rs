@@ -7,7 +7,7 @@ use crate::grammar::message::c10d::C10dMessage;
 use crate::log::placement::CallRecorder;
 use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall};
 use crate::stages::check::log::overwritten::HeaderRemains;
-use crate::stages::check::streams::{self, reread};
+use crate::stages::check::streams::{self, reread_chunk::RereadChunk};
 use crate::stages::check::warn::warnings;
 use crate::stages::net::net_stage::FirstReportLine;
 use crate::stages::skew::walked::times;
@@ -30,7 +30,7 @@ pub(super) struct CheckPartial {
     pub(super) times: Option<times::SkewPartial>,
     /// What of a file is read again: of a pipe it is kept. A pipe is walked where it comes.
     #[serde(skip)]
-    pub(super) again: Option<(reread::RereadChunk<'static>, CallRecorder)>,
+    pub(super) again: Option<(RereadChunk<'static>, CallRecorder)>,
 }
 
 /// What kinds of lines there are.
@@ -89,7 +89,7 @@ impl CheckPartial {
             remains: HeaderRemains::default(),
             tuning: asked.map(|_| tuning::fold::TuningPartial::default()),
             times: Requested::skew_placement(asked).map(times::SkewPartial::new),
-            again: is_piped.then(|| (reread::RereadChunk::new(None), CallRecorder::default())),
+            again: is_piped.then(|| (RereadChunk::new(None), CallRecorder::default())),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::stages::check::ranks::mismatch::{CallDetails, show_call};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::ProcessComm;
 use crate::stages::check::streams::compare::StreamOwner;
-use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::{list_names, quote_text};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,7 @@ pub(crate) fn find_timed_out_nccl_calls(
         let Some((process, (op, count))) = process.zip(nccl_op_and_count(timeout)) else {
             continue;
         };
-        let fits = |call: &&CallDetail| *call.op == *op && call.count == count;
+        let fits = |call: &&CallDetail| *call.op == *op && call.line.count == count;
         // PyTorch counts from 1. Some of its works are no calls: the nearest number is meant.
         let own = details
             .iter()

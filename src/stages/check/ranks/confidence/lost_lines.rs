@@ -73,7 +73,7 @@ pub(super) fn judge_lost_lines<F: Fn(u32) -> Result<Input>>(
     ) else {
         // What was put together from pieces is not quite sure where others are lost.
         let is_joined =
-            |calls: &MemberCalls<'_>| calls.call_at(seq).is_some_and(|call| call.joined);
+            |calls: &MemberCalls<'_>| calls.call_at(seq).is_some_and(|call| call.line.joined);
         return Ok(Some(match all.iter().any(is_joined) {
             true => LostCallVerdict::Elsewhere,
             false => LostCallVerdict::No,

@@ -7,7 +7,7 @@ use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::mismatch::{self, CallDetails};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::compare::CommMember;
-use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::streams::{ProcessComm, StreamKind};
 use crate::stages::check::wording::{number_and_noun, verb_form};
 

@@ -8,7 +8,7 @@ use crate::stages::check::ranks::names;
 use crate::stages::check::ranks::stopped::StopEvidence;
 use crate::stages::check::ranks::stopped::whole_steps::UnevenSides;
 use crate::stages::check::streams::compare::CommMember;
-use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::{number_and_noun, verb_form};
 use crate::stages::communicators::CommunicatorState;
 use std::cmp::Reverse;

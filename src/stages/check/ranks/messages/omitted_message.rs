@@ -2,7 +2,7 @@
 
 use crate::stages::check::ranks::mismatch::CallDetails;
 use crate::stages::check::streams::compare::UnpairedMessages;
-use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::streams::{ProcessComm, StreamKind};
 use std::cmp::{Ordering, Reverse};
 

@@ -5,7 +5,7 @@ use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::ranks::mismatch::{CallDetails, MemberCalls, show_call};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::compare::{CommMember, UnpairedMessages};
-use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, ProcessComm, StreamKind};
 use crate::stages::check::wording::number_of_times;
 
@@ -94,7 +94,7 @@ fn describe_size_difference<'p>(
     let (sent, received) = (sends.1, receives.1);
     let who = find_side_with_new_size(pair, sends.0, sent, receives.0, received);
     MessageVerdict {
-        kind: match sent.count == received.count {
+        kind: match sent.line.count == received.line.count {
             true => Kind::DatatypeMismatch,
             false => Kind::CountMismatch,
         },
@@ -144,7 +144,7 @@ fn describe_missing_call<'p>(
 }
 
 fn message_size(call: &CallDetail) -> (u64, u32) {
-    (call.count, call.datatype)
+    (call.line.count, call.line.datatype)
 }
 
 /// Returns the side with a new size, if both had equal sizes before: it is wrong.

@@ -137,8 +137,8 @@ impl<'a> DifferingStretch<'a> {
     /// The members' calls have different numbers there.
     fn have_other_numbers(&self, seq: u64) -> bool {
         let calls = || self.all.iter().filter_map(|calls| calls.call_at(seq));
-        let first = calls().next().map(|call| call.op_count);
-        calls().any(|call| Some(call.op_count) != first)
+        let first = calls().next().map(|call| call.line.op_count);
+        calls().any(|call| Some(call.line.op_count) != first)
     }
 
     /// NCCL's numbers were the same before, and rose by one. NCCL does not count calls for which a
@@ -151,7 +151,7 @@ impl<'a> DifferingStretch<'a> {
         let rises = |calls: &MemberCalls<'_>| {
             let pairs = calls.list.windows(2).filter(|w| w[1].seq < seq);
             let mut next = pairs.filter(|w| w[1].seq == w[0].seq + 1);
-            next.all(|w| w[1].op_count == w[0].op_count + 1)
+            next.all(|w| w[1].line.op_count == w[0].line.op_count + 1)
         };
         !before.into_iter().any(|seq| self.have_other_numbers(seq)) && self.all.iter().all(rises)
     }
@@ -172,7 +172,7 @@ impl<'a> DifferingStretch<'a> {
 fn is_swapped_by_tear(seq: u64, all: &[MemberCalls<'_>]) -> bool {
     let torn = |calls: &MemberCalls<'_>| {
         let both = calls.call_at(seq).zip(calls.call_at(seq + 1));
-        both.is_some_and(|(a, b)| a.joined || b.joined)
+        both.is_some_and(|(a, b)| a.line.joined || b.line.joined)
     };
     let swapped = |a: &MemberCalls<'_>, b: &MemberCalls<'_>| {
         a.is_same_call(seq, b, seq + 1) && a.is_same_call(seq + 1, b, seq)
