@@ -53,7 +53,7 @@ use log::hygiene;
 use log::{nothing_to_check, odd_steps};
 use ranks::names::RankNames;
 pub use ranks::stopped::JobLiveness;
-use ranks::{RereadInputs, stopped::JobFailures};
+use ranks::{ReportedEnd, RereadInputs, stopped::JobFailures};
 use ranks::{fewer_calls::JobEndSignals, unnamed_communicators};
 use records::CollectiveRecords;
 use std::borrow::Cow;
@@ -166,7 +166,7 @@ fn judge_gathered(
     seen.net.note_hidden(report);
     let open = |number| seen.open_input(number);
     let inputs = RereadInputs {
-        open,
+        open: &open,
         processes: &seen.processes,
         accounts: &seen.accounts,
         walked: &seen.inputs,
@@ -193,15 +193,19 @@ fn judge_gathered(
     failures.lines.retain(|&at| !failed.is_after_job_end(at));
     findings.extend(failed.find_failures());
     let said = seen.lines.hung || findings.iter().any(|f| f.severity == Severity::Error);
-    let end = JobEndSignals {
+    let signals = JobEndSignals {
         said,
         failed: said || ended.aborted > 0,
         uncut: false,
         lost: is_connection_lost_first(seen, &findings),
     };
     let watched = seen.warnings.watchdog_lines();
-    let told = (watched, end, &failures);
-    let ranks = ranks::compare_ranks(&seen.found, &untold, &seen.streams, told, &inputs)?;
+    let end = ReportedEnd {
+        watched,
+        signals,
+        failures: &failures,
+    };
+    let ranks = ranks::compare_ranks(&seen.found, &untold, &seen.streams, end, &inputs)?;
     findings.extend(ranks.findings);
     mismatch::merge_mismatch(&mut findings, mismatch::find_mismatch(watched));
     causes::fold_consequences(&mut findings, |finding| {

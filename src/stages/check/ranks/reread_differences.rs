@@ -1,33 +1,20 @@
-//! Which ranges of the inputs are read again, and their calls.
+//! Which calls of the inputs are read again.
 
-use super::RereadInputs;
 use super::deadlock::Rendezvous;
-use super::mismatch::CallDetails;
 use super::mismatch::same_kind::SimilarCallers;
-use crate::error::Result;
-use crate::source::Input;
-use crate::stages::check::log::job_spans::JobCallSpans;
 use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
 use crate::stages::check::streams::compare::{CommMember, StreamComparison};
-use crate::stages::check::streams::reread::{RereadSources, WantedCalls, reread_wanted};
-use crate::stages::check::streams::step_ends::InputStepEnds;
-use crate::stages::check::streams::wanted_streams::RereadSinks;
+use crate::stages::check::streams::reread::WantedCalls;
 use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, CallStreams, ProcessComm, StreamKind};
 use crate::stages::check::watchdog::nccl_call;
-use crate::stages::communicators::CommunicatorsSummary;
 
-/// Reads the stretches in which streams part, and every stream's last call.
-pub(super) fn reread_differences<F: Fn(u32) -> Result<Input>>(
-    (compared, met): (&StreamComparison, &Rendezvous),
+/// Lists the stretches in which streams part, and every stream's last calls.
+pub(super) fn list_wanted_calls(
+    compared: &StreamComparison,
+    met: &Rendezvous,
     kin: &SimilarCallers,
-    found: &CommunicatorsSummary,
     streams: &CallStreams,
-    (inputs, silence, ends): (
-        &RereadInputs<'_, F>,
-        &mut JobCallSpans,
-        Option<&mut InputStepEnds>,
-    ),
-) -> Result<CallDetails> {
+) -> WantedCalls {
     let mut wanted = WantedCalls::default();
     for ((caller, way), &at) in &streams.at {
         let calls = streams.calls_until_hang(at);
@@ -68,20 +55,5 @@ pub(super) fn reread_differences<F: Fn(u32) -> Result<Input>>(
             pair.block,
         );
     }
-    let those = 0..u32::try_from(inputs.processes.len()).unwrap_or(u32::MAX);
-    reread_wanted(
-        &wanted,
-        &found.processes,
-        those,
-        &inputs.open,
-        RereadSources {
-            options: inputs.options,
-            streams,
-            piped: inputs.piped,
-        },
-        &mut RereadSinks {
-            spans: silence,
-            ends,
-        },
-    )
+    wanted
 }

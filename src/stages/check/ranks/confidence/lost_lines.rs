@@ -7,7 +7,6 @@
 
 use crate::error::Result;
 use crate::report::account::{Account, DamagePlace, MAX_DAMAGE_PLACES};
-use crate::source::Input;
 use crate::stages::check::evidence;
 use crate::stages::check::finding::{Evidence, Finding};
 use crate::stages::check::ranks::RereadInputs;
@@ -33,11 +32,11 @@ pub(super) enum LostCallVerdict {
 ///
 /// # Errors
 /// An input cannot be read again.
-pub(super) fn judge_lost_lines<F: Fn(u32) -> Result<Input>>(
+pub(super) fn judge_lost_lines(
     finding: &Finding,
     compared: &StreamComparison,
     case: &DifferenceContext<'_>,
-    inputs: &RereadInputs<'_, F>,
+    inputs: &RereadInputs<'_>,
 ) -> Result<Option<LostCallVerdict>> {
     let is_it = |apart: &&DifferingComm| {
         let id = case.names.communicator_id(apart.communicator);
@@ -87,7 +86,7 @@ pub(super) fn judge_lost_lines<F: Fn(u32) -> Result<Input>>(
         evidence: vec![before],
         ..finding.clone()
     }];
-    evidence::resolve_evidence(&mut shown, inputs.walked, &inputs.open)?;
+    evidence::resolve_evidence(&mut shown, inputs.walked, inputs.open)?;
     let [before] = shown;
     let first = |finding: &Finding| finding.evidence.first().map(|evidence| evidence.at);
     let ends = first(&before).zip(first(finding));
