@@ -145,6 +145,38 @@ pub struct Finding {
     pub reasons: Vec<Reason>,
 }
 
+impl Finding {
+    /// An error, with its sentence only.
+    pub(crate) fn error(kind: Kind, sure: Confidence, says: String) -> Finding {
+        Finding::new(kind, Severity::Error, sure, says)
+    }
+
+    /// A warning, with its sentence only.
+    pub(crate) fn warning(kind: Kind, sure: Confidence, says: String) -> Finding {
+        Finding::new(kind, Severity::Warning, sure, says)
+    }
+
+    /// A note, with its sentence only.
+    pub(crate) fn note(kind: Kind, sure: Confidence, says: String) -> Finding {
+        Finding::new(kind, Severity::Note, sure, says)
+    }
+
+    /// A finding with its sentence only.
+    pub(crate) fn new(kind: Kind, severity: Severity, sure: Confidence, says: String) -> Finding {
+        Finding {
+            kind,
+            severity,
+            says,
+            about: About::default(),
+            sure,
+            why: String::new(),
+            advice: String::new(),
+            evidence: Vec::new(),
+            reasons: Vec::new(),
+        }
+    }
+}
+
 /// A fact about a finding. The folding of findings reads facts, never a sentence; the words for them
 /// are in [`words`](super::words).
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -48,28 +48,26 @@ impl DumpJudge<'_, '_> {
             self.entry_evidence(first(&differs.odd), odd),
             self.entry_evidence(first(&differs.others), other),
         ];
+        let sure = match differs.basis {
+            Basis::Majority | Basis::Similar(_) if !is_line => Confidence::High,
+            _ => Confidence::Medium,
+        };
+        let says = format!(
+            "PyTorch's call {seq} of {} differs between ranks: {clause}{shift}",
+            grouped.describe_group()
+        );
         DumpFinding {
             ranks: who,
             finding: Finding {
-                kind: differs.kind,
-                severity: Severity::Error,
-                says: format!(
-                    "PyTorch's call {seq} of {} differs between ranks: {clause}{shift}",
-                    grouped.describe_group()
-                ),
                 about: About {
                     rank,
                     seq: seq.checked_sub(1),
                     ..About::default()
                 },
-                sure: match differs.basis {
-                    Basis::Majority | Basis::Similar(_) if !is_line => Confidence::High,
-                    _ => Confidence::Medium,
-                },
                 why: explain_basis(differs),
                 advice: "compare the branches of the program that lead to these lines".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
-                reasons: Vec::new(),
+                ..Finding::error(differs.kind, sure, says)
             },
             clause: clause + &shift,
         }
@@ -104,21 +102,31 @@ impl DumpJudge<'_, '_> {
         let own = self
             .last_call(first)
             .and_then(|(entry, _)| self.entry_evidence(first, entry));
+        let (sure, why) = match wait.is_given_up {
+            true => (
+                Confidence::High,
+                "PyTorch's watchdog gave this call up, and the dump of that rank does not have it",
+            ),
+            false => (
+                Confidence::Medium,
+                "the dump of that rank does not have the call; a dump does not show whether the \
+                 job still ran",
+            ),
+        };
         DumpFinding {
             ranks: who.clone(),
             finding: Finding {
-                kind: Kind::RankBehind,
-                severity: Severity::Error,
-                says: clause.clone(),
-                about: About { rank: Some(first).filter(|_| who.len() == 1), seq: seq.checked_sub(1), ..About::default() },
-                sure: if wait.is_given_up { Confidence::High } else { Confidence::Medium },
-                why: match wait.is_given_up {
-                    true => "PyTorch's watchdog gave this call up, and the dump of that rank does not have it".to_owned(),
-                    false => "the dump of that rank does not have the call; a dump does not show whether the job still ran".to_owned(),
+                about: About {
+                    rank: Some(first).filter(|_| who.len() == 1),
+                    seq: seq.checked_sub(1),
+                    ..About::default()
                 },
-                advice: "look at what that rank did after its last call: its stack (py-spy dump), its data, its GPU".to_owned(),
+                why: why.to_owned(),
+                advice: "look at what that rank did after its last call: its stack (py-spy dump), \
+                      its data, its GPU"
+                    .to_owned(),
                 evidence: waiting.into_iter().chain(own).collect(),
-                reasons: Vec::new(),
+                ..Finding::error(Kind::RankBehind, sure, clause.clone())
             },
             clause,
         }
@@ -150,23 +158,20 @@ impl DumpJudge<'_, '_> {
             let first = wait.ranks.waiting.first();
             first.and_then(|rank| self.entry_evidence(*rank, wait.call))
         });
+        let says = format!("deadlock: {clause}");
         Some(DumpFinding {
             ranks: waiting.clone(),
             finding: Finding {
-                kind: Kind::Deadlock,
-                severity: Severity::Error,
-                says: format!("deadlock: {clause}"),
                 about: About {
                     rank: rank.filter(|_| is_one),
                     seq: few.seq.checked_sub(1),
                     ..About::default()
                 },
-                sure: Confidence::Medium,
                 why: "each side lacks the call that the other waits in, by the dumps of both"
                     .to_owned(),
                 advice: "use the two process groups in one order on all ranks".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
-                reasons: Vec::new(),
+                ..Finding::error(Kind::Deadlock, Confidence::Medium, says)
             },
             clause,
         })
@@ -197,21 +202,22 @@ impl DumpJudge<'_, '_> {
         );
         let first = ranks.first().copied();
         let evidence = first.and_then(|rank| self.entry_evidence(rank, wait.call));
+        let says = format!("{clause}; their operation, type and elements agree");
         DumpFinding {
             ranks,
             finding: Finding {
-                kind: Kind::WatchdogTimeout,
-                severity: Severity::Error,
-                says: format!("{clause}; their operation, type and elements agree"),
                 about: About {
                     seq: wait.seq.checked_sub(1),
                     ..About::default()
                 },
-                sure: Confidence::High,
-                why: "the flight recorder of each rank has this call; a dump has neither the root nor the reduction of a call".to_owned(),
-                advice: "compare the root and the reduction that the ranks pass (NCCL_DEBUG_SUBSYS=COLL prints them), and look at the network".to_owned(),
+                why: "the flight recorder of each rank has this call; a dump has neither the root \
+                      nor the reduction of a call"
+                    .to_owned(),
+                advice: "compare the root and the reduction that the ranks pass \
+                         (NCCL_DEBUG_SUBSYS=COLL prints them), and look at the network"
+                    .to_owned(),
                 evidence: evidence.into_iter().collect(),
-                reasons: Vec::new(),
+                ..Finding::error(Kind::WatchdogTimeout, Confidence::High, says)
             },
             clause,
         }
@@ -260,20 +266,16 @@ impl DumpJudge<'_, '_> {
         DumpFinding {
             ranks: BTreeSet::from([odd]),
             finding: Finding {
-                kind: Kind::P2pWrongPeer,
-                severity: Severity::Error,
-                says: clause.clone(),
                 about: About {
                     rank: Some(odd),
                     ..About::default()
                 },
-                sure: Confidence::Medium,
                 why:
                     "the flight recorders of both ends have all their calls, and these meet nothing"
                         .to_owned(),
                 advice: "check which peers that rank computes".to_owned(),
                 evidence: evidence.collect(),
-                reasons: Vec::new(),
+                ..Finding::error(Kind::P2pWrongPeer, Confidence::Medium, clause.clone())
             },
             clause,
         }
@@ -308,15 +310,20 @@ impl DumpJudge<'_, '_> {
         Some(DumpFinding {
             ranks: BTreeSet::from([*peer]),
             finding: Finding {
-                kind: Kind::P2pMissingCounterpart,
-                severity: Severity::Error,
-                says: clause.clone(),
-                about: About { rank: Some(*peer), ..About::default() },
-                sure: Confidence::Medium,
-                why: "the flight recorders of both ends have all their calls, and this one meets nothing".to_owned(),
+                about: About {
+                    rank: Some(*peer),
+                    ..About::default()
+                },
+                why: "the flight recorders of both ends have all their calls, and this one meets \
+                      nothing"
+                    .to_owned(),
                 advice: "check that both ends make as many calls with each other".to_owned(),
                 evidence: evidence.collect(),
-                reasons: Vec::new(),
+                ..Finding::error(
+                    Kind::P2pMissingCounterpart,
+                    Confidence::Medium,
+                    clause.clone(),
+                )
             },
             clause,
         })
@@ -331,7 +338,14 @@ impl DumpJudge<'_, '_> {
             verb_form(wait.ranks.waiting.len(), "waits", "wait"),
             self.describe_wait(wait),
         );
-        let few = 2 * wait.silent.len() <= self.job.ranks_in_groups().len();
+        let severity = match 2 * wait.silent.len() <= self.job.ranks_in_groups().len() {
+            true => Severity::Error,
+            false => Severity::Note,
+        };
+        let sure = match wait.silent.len() {
+            1 => Confidence::Medium,
+            _ => Confidence::Low,
+        };
         let waiting = wait
             .ranks
             .waiting
@@ -340,19 +354,23 @@ impl DumpJudge<'_, '_> {
         DumpFinding {
             ranks: wait.silent.clone(),
             finding: Finding {
-                kind: Kind::DeadProcess,
-                severity: if few { Severity::Error } else { Severity::Note },
-                says: clause.clone(),
                 about: About {
-                    rank: wait.silent.first().copied().filter(|_| wait.silent.len() == 1),
+                    rank: wait
+                        .silent
+                        .first()
+                        .copied()
+                        .filter(|_| wait.silent.len() == 1),
                     seq: wait.seq.checked_sub(1),
                     ..About::default()
                 },
-                sure: if wait.silent.len() == 1 { Confidence::Medium } else { Confidence::Low },
-                why: "a process that died or is stuck outside of PyTorch writes no dump; its file may also not have been given".to_owned(),
-                advice: "look for the end of that process: its exit code, the kernel's log, its host".to_owned(),
+                why: "a process that died or is stuck outside of PyTorch writes no dump; its \
+                      file may also not have been given"
+                    .to_owned(),
+                advice: "look for the end of that process: its exit code, the kernel's log, its \
+                      host"
+                    .to_owned(),
                 evidence: waiting.into_iter().collect(),
-                reasons: Vec::new(),
+                ..Finding::new(Kind::DeadProcess, severity, sure, clause.clone())
             },
             clause,
         }
@@ -385,22 +403,22 @@ fn describe_deviation(differs: &DumpCallDifference<'_>) -> String {
 fn explain_basis(differs: &DumpCallDifference<'_>) -> String {
     let is_line = differs.kind == Kind::LineMismatch;
     match differs.basis {
-                    _ if is_line => "equal calls are made by another line of the program than on the other ranks, and so are all later ones".to_owned(),
-                    Basis::Majority => {
-                        "the flight recorder of each rank has this call, and most made the same"
-                            .to_owned()
-                    }
-                    Basis::Similar(votes) => format!(
-                        "the flight recorder of each rank has this call, and the ranks of {} of the same kind made the same as the others",
-                        count_phrase(votes as u64, "process group")
-                    ),
-                    _ if differs.is_odd_side_known() => {
-                        "the flight recorder of each rank has this call, and the others' call fits the calls before and after it"
-                            .to_owned()
-                    }
-                    _ => {
-                        "the flight recorder shows that the calls differ, not which side is wrong"
-                            .to_owned()
-                    }
-                }
+        _ if is_line => "equal calls are made by another line of the program than on \
+                                     the other ranks, and so are all later ones"
+            .to_owned(),
+        Basis::Majority => {
+            "the flight recorder of each rank has this call, and most made the same".to_owned()
+        }
+        Basis::Similar(votes) => format!(
+            "the flight recorder of each rank has this call, and the ranks of {} of \
+                         the same kind made the same as the others",
+            count_phrase(votes as u64, "process group")
+        ),
+        _ if differs.is_odd_side_known() => {
+            "the flight recorder of each rank has this call, and the others' call fits \
+                         the calls before and after it"
+                .to_owned()
+        }
+        _ => "the flight recorder shows that the calls differ, not which side is wrong".to_owned(),
+    }
 }

@@ -177,26 +177,23 @@ fn find_missing_nics(facts: &NetFacts, subjects: &[NetSubject<'_>], all: &mut Ve
         let missing: Vec<&[u8]> = peer.ports.difference(&odd.ports).copied().collect();
         let hosts: BTreeSet<&[u8]> = few.iter().copied().collect();
         let more = if few.len() > 1 { " or fewer" } else { "" };
-        all.push(Finding {
-            kind: Kind::NicDiffers,
-            severity: Severity::Warning,
-            says: format!(
-                "{} {} {}{more} where {} {usual}; {} has no {}",
-                list_names(&few),
-                if few.len() == 1 { "has" } else { "have" },
-                number_and_noun(
-                    few.iter().map(|h| of[h].ports.len()).max().unwrap_or(0),
-                    "NIC"
-                ),
-                match peers.len() {
-                    1 => format!("{} has", quote_text(peers[0])),
-                    n => format!("{} have", number_and_noun(n, "host")),
-                },
-                quote_text(least),
-                list_names(&missing),
+        let says = format!(
+            "{} {} {}{more} where {} {usual}; {} has no {}",
+            list_names(&few),
+            if few.len() == 1 { "has" } else { "have" },
+            number_and_noun(
+                few.iter().map(|h| of[h].ports.len()).max().unwrap_or(0),
+                "NIC"
             ),
+            match peers.len() {
+                1 => format!("{} has", quote_text(peers[0])),
+                n => format!("{} have", number_and_noun(n, "host")),
+            },
+            quote_text(least),
+            list_names(&missing),
+        );
+        all.push(Finding {
             about: about_hosts(&hosts),
-            sure: Confidence::High,
             why: "NCCL lists the active ports of each host".to_owned(),
             advice:
                 "look at the state of the missing ports (ibstat, rdma link) and at NCCL_IB_HCA on \
@@ -208,7 +205,7 @@ fn find_missing_nics(facts: &NetFacts, subjects: &[NetSubject<'_>], all: &mut Ve
                     .filter_map(|host| of[host].first)
                     .chain(peer.first),
             ),
-            reasons: Vec::new(),
+            ..Finding::warning(Kind::NicDiffers, Confidence::High, says)
         });
     }
     let is = |s: &&NetSubject<'_>| s.kind == NetFactKind::Provider && s.name == b"nics";

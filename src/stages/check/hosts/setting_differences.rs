@@ -202,20 +202,12 @@ fn only_some_hosts_finding(
         .iter()
         .filter_map(|s| s.values.first())
         .map(|(_, said)| said.first);
+    let (severity, sure) = match at_start {
+        true => (Severity::Warning, Confidence::Medium),
+        false => (Severity::Note, Confidence::Low),
+    };
     Finding {
-        kind: Kind::SettingDiffers,
-        severity: if at_start {
-            Severity::Warning
-        } else {
-            Severity::Note
-        },
-        says,
         about: about_hosts(odd),
-        sure: if at_start {
-            Confidence::Medium
-        } else {
-            Confidence::Low
-        },
         why: "NCCL prints a variable where it is set and read; these hosts print other variables \
               but not this one"
             .to_owned(),
@@ -223,7 +215,7 @@ fn only_some_hosts_finding(
                  /etc/nccl.conf"
             .to_owned(),
         evidence: evidence_of_lines(has.take(3).chain(lacks)),
-        reasons: Vec::new(),
+        ..Finding::new(Kind::SettingDiffers, severity, sure, says)
     }
 }
 

@@ -78,10 +78,7 @@ pub(crate) struct JobEnds {
 impl JobEnds {
     /// Takes a message of NCCL's.
     pub(crate) fn take_message(&mut self, said: &MessageLine<'_>) {
-        let at = FirstReportLine {
-            input: 0,
-            line: said.line,
-        };
+        let at = FirstReportLine::in_chunk(said.line);
         self.begins.entry(said.process).or_insert((at, said.at));
         let kind = match &said.message {
             NcclMessage::Init(init) if init.stage == InitStage::InitStart => JobEventKind::Begins,
@@ -104,10 +101,7 @@ impl JobEnds {
 
     /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0.
     pub(crate) fn take_foreign_line(&mut self, line: &[u8], number: u64) {
-        let at = FirstReportLine {
-            input: 0,
-            line: number,
-        };
+        let at = FirstReportLine::in_chunk(number);
         self.note_rank_line(line, at);
         match find_ending(line) {
             None => {}
@@ -299,10 +293,8 @@ impl JobEnds {
     pub(crate) fn restart_after(&self, at: FirstReportLine) -> Option<FirstReportLine> {
         let (input, lines) = self.again.iter().find(|(input, _)| *input == at.input)?;
         let next = lines.partition_point(|&line| line <= at.line);
-        lines.get(next).map(|&line| FirstReportLine {
-            input: *input,
-            line,
-        })
+        let input = *input;
+        lines.get(next).map(|&line| FirstReportLine { input, line })
     }
 
     /// Where the training steps of an input end: its lines in order, with the step's number.

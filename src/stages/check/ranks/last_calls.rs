@@ -2,7 +2,7 @@
 
 use super::mismatch::{self, CallDetails};
 use super::names;
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind};
 use crate::stages::check::streams::compare::StreamOwner;
 use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::streams::{CallStreams, ProcessComm};
@@ -101,18 +101,14 @@ pub(super) fn list_last_calls(
         .take(4)
         .filter_map(|(_, group)| Some(mismatch::show_call(group.first()?.2)))
         .collect();
+    let says = format!("the ranks' last calls: {}", list_names(&told));
     Some(Finding {
-        kind: Kind::LastCalls,
-        severity: Severity::Note,
-        says: format!("the ranks' last calls: {}", list_names(&told)),
-        about: About::default(),
-        sure: Confidence::High,
         why:
             "they are the last calls in the lines of their processes; a call is logged when it is \
               enqueued, and it might not have begun"
                 .to_owned(),
         advice: "look first at the calls of the fewest ranks".to_owned(),
         evidence,
-        reasons: Vec::new(),
+        ..Finding::note(Kind::LastCalls, Confidence::High, says)
     })
 }

@@ -3,7 +3,7 @@
 use super::deadlock::Rendezvous;
 use super::mismatch::same_kind::SimilarCallers;
 use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
-use crate::stages::check::streams::compare::{CommMember, StreamComparison};
+use crate::stages::check::streams::compare::{MemberStream, StreamComparison};
 use crate::stages::check::streams::reread::WantedCalls;
 use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, CallStreams, ProcessComm, StreamKind};
 use crate::stages::check::watchdog::nccl_call;
@@ -26,34 +26,31 @@ pub(super) fn list_wanted_calls(
         let key = (*streams.callers.get(number), StreamKind::Collective);
         wanted.entry(key).or_default().push(seq..seq + 1);
     }
-    let mut want = |caller: Option<ProcessComm>, way: StreamKind, block: u64| {
-        let Some(caller) = caller else { return };
+    let mut want = |caller: ProcessComm, way: StreamKind, block: u64| {
         // Of the block before it is seen what usually comes.
         let first = block.saturating_sub(1) * CALLS_PER_HASH_BLOCK;
         let stretch = first..(block + 1) * CALLS_PER_HASH_BLOCK + CALLS_READ_PAST_DIFFERENCE;
         let ranges = wanted.entry((caller, way)).or_default();
         ranges.insert(0, stretch);
     };
-    let caller = |member: &CommMember| member.caller.map(|caller| *streams.callers.get(caller));
+    let mut want_stream = |stream: MemberStream<'_>, block: u64| {
+        if let Some(caller) = stream.member.caller {
+            want(*streams.callers.get(caller), stream.way, block);
+        }
+    };
     for apart in compared.apart.iter().chain(&compared.few) {
         for member in &apart.members {
-            want(caller(member), StreamKind::Collective, apart.block);
-        }
-        for &other in kin.get(&apart.communicator).into_iter().flatten() {
-            want(Some(other), StreamKind::Collective, apart.block);
+            want_stream(member.collectives(), apart.block);
         }
     }
     for pair in &compared.unpaired {
-        want(
-            caller(&pair.from),
-            StreamKind::Send(pair.to.peer_rank()),
-            pair.block,
-        );
-        want(
-            caller(&pair.to),
-            StreamKind::Recv(pair.from.peer_rank()),
-            pair.block,
-        );
+        want_stream(pair.sends(), pair.block);
+        want_stream(pair.receives(), pair.block);
+    }
+    for apart in compared.apart.iter().chain(&compared.few) {
+        for &other in kin.get(&apart.communicator).into_iter().flatten() {
+            want(other, StreamKind::Collective, apart.block);
+        }
     }
     wanted
 }

@@ -33,6 +33,21 @@ impl CommMember {
     pub(crate) fn peer_rank(&self) -> i64 {
         self.rank.map_or(-1, i64::from)
     }
+
+    /// Its collectives.
+    pub(crate) fn collectives(&self) -> MemberStream<'_> {
+        MemberStream {
+            member: self,
+            way: StreamKind::Collective,
+        }
+    }
+}
+
+/// A stream of a member.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemberStream<'m> {
+    pub(crate) member: &'m CommMember,
+    pub(crate) way: StreamKind,
 }
 
 /// A communicator with members that made different collectives.
@@ -78,6 +93,24 @@ pub(crate) struct UnpairedMessages {
     pub(crate) before: (u64, u64),
     /// The block in which they begin to differ.
     pub(crate) block: u64,
+}
+
+impl UnpairedMessages {
+    /// The sender's messages.
+    pub(crate) fn sends(&self) -> MemberStream<'_> {
+        MemberStream {
+            member: &self.from,
+            way: StreamKind::Send(self.to.peer_rank()),
+        }
+    }
+
+    /// The receiver's messages.
+    pub(crate) fn receives(&self) -> MemberStream<'_> {
+        MemberStream {
+            member: &self.to,
+            way: StreamKind::Recv(self.from.peer_rank()),
+        }
+    }
 }
 
 /// The result of comparing hashes.

@@ -65,10 +65,7 @@ impl LineKindFlags {
 
     /// Creates the results of a chunk that begins at line `line` of the input `input`.
     pub(super) fn shift_to_input(mut self, input: u32, line: u64) -> LineKindFlags {
-        self.informs = self.informs.map(|at| FirstReportLine {
-            input,
-            line: at.line + line,
-        });
+        self.informs = self.informs.map(|at| at.place_in_input(input, line));
         self
     }
 }
@@ -113,9 +110,7 @@ impl LogVisitor for CheckPartial {
         self.net.message(said);
         self.warnings.take_message(said);
         self.remains.take_message(said);
-        if let Some(tuning) = &mut self.tuning {
-            tuning.message(said);
-        }
+        self.tuning.message(said);
         match said.message {
             NcclMessage::Warn(_) => {
                 self.lines.warns = true;
@@ -125,10 +120,9 @@ impl LogVisitor for CheckPartial {
             // Also printed under WARN, and after a WARN.
             NcclMessage::Version(_) | NcclMessage::Return(_) => {}
             _ => {
-                self.lines.informs.get_or_insert(FirstReportLine {
-                    input: 0,
-                    line: said.line,
-                });
+                self.lines
+                    .informs
+                    .get_or_insert(FirstReportLine::in_chunk(said.line));
             }
         }
     }
@@ -140,9 +134,7 @@ impl LogVisitor for CheckPartial {
         self.streams.add_call(call);
         self.sums.call(call);
         self.warnings.count_call(call.process);
-        if let Some(tuning) = &mut self.tuning {
-            tuning.call(call);
-        }
+        self.tuning.call(call);
         self.times.call(call);
         self.again.call(call);
         let stamped = !call.time.is_empty();
@@ -163,9 +155,7 @@ impl LogVisitor for CheckPartial {
         self.streams.add_slot();
         self.sums.slot();
         self.warnings.note_torn_slot();
-        if let Some(tuning) = &mut self.tuning {
-            tuning.slot();
-        }
+        self.tuning.slot();
         self.times.slot();
         self.again.slot();
     }
@@ -182,9 +172,7 @@ impl LogVisitor for CheckPartial {
         self.streams.insert_torn_calls(calls);
         self.sums.insert_torn_calls(calls);
         self.warnings.count_torn_calls(calls);
-        if let Some(tuning) = &mut self.tuning {
-            tuning.insert_torn_calls(calls);
-        }
+        self.tuning.insert_torn_calls(calls);
         self.times.insert_torn_calls(calls);
         self.again.insert_torn_calls(calls);
     }

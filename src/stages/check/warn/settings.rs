@@ -253,15 +253,11 @@ fn judge_setting(job: &JobSetup<'_>, fact: &NetFact, said: &FactSpeakers, all: &
     let here: BTreeSet<&[u8]> = hosts_of(said).collect();
     let on = describe_hosts_of_setting(job, &here);
     let finding = |kind, severity, says: String, why: &str, advice: &str| Finding {
-        kind,
-        severity,
-        says,
         about: about_hosts(&here),
-        sure: Confidence::High,
         why: why.to_owned(),
         advice: advice.to_owned(),
         evidence: evidence_of_lines([said.first]),
-        reasons: Vec::new(),
+        ..Finding::new(kind, severity, Confidence::High, says)
     };
     if let Some(given) = value.strip_suffix(INVALID_VALUE_MARK) {
         let says = match memchr::memmem::find(given, b" as `") {
@@ -424,20 +420,17 @@ fn find_overruled(fact: &NetFact, said: &FactSpeakers, all: &mut Vec<Finding>) {
     };
     let (value, by) = (&fact.value[..at], &fact.value[at + 4..]);
     let here: BTreeSet<&[u8]> = hosts_of(said).collect();
+    let says = format!(
+        "the program's {} is overridden: {} sets it to {}",
+        quote_text(&fact.name),
+        quote_text(by),
+        quote_text(value)
+    );
     all.push(Finding {
-        kind: Kind::SettingIgnored,
-        severity: Severity::Note,
-        says: format!(
-            "the program's {} is overridden: {} sets it to {}",
-            quote_text(&fact.name),
-            quote_text(by),
-            quote_text(value)
-        ),
         about: about_hosts(&here),
-        sure: Confidence::High,
         why: "NCCL reports it".to_owned(),
         advice: "unset the variable if the program's value is intended".to_owned(),
         evidence: evidence_of_lines([said.first]),
-        reasons: Vec::new(),
+        ..Finding::note(Kind::SettingIgnored, Confidence::High, says)
     });
 }

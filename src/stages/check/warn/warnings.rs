@@ -13,6 +13,7 @@ use crate::grammar::message::network::nic::{NicKind, NicList};
 use crate::grammar::message::warn::WarnMessage;
 use crate::log::walk::{MessageLine, RepairedCall};
 use crate::members::Interner;
+use crate::stages::check::finding::Evidence;
 use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
 use crate::stages::check::log::job_ends::JobEnds;
 use crate::stages::check::warn::limits::{
@@ -58,6 +59,14 @@ impl WarningLines {
     /// NCCL's words.
     pub(crate) fn nccl_text(&self) -> &[u8] {
         self.text.get(self.says..).unwrap_or_default()
+    }
+
+    /// The first line as evidence.
+    pub(super) fn to_evidence(&self) -> Evidence {
+        Evidence {
+            at: self.first.into(),
+            text: Some(self.text.to_vec()),
+        }
     }
 
     /// Adds later lines of this process and body.
@@ -168,10 +177,7 @@ impl WarnPartial {
         let what = c10d::parse_c10d_line(line);
         match &what {
             Some(what) => {
-                let at = FirstReportLine {
-                    input: 0,
-                    line: number,
-                };
+                let at = FirstReportLine::in_chunk(number);
                 self.watchdog.take_line(line, what, at);
                 self.ends.note_rank_line(line, at);
             }
@@ -187,10 +193,7 @@ impl WarnPartial {
         let next = self.bodies.len() as u32;
         let body = self.bodies.get(self.scratch.as_slice()).copied();
         let pair = (said.process, body.unwrap_or(next));
-        let at = FirstReportLine {
-            input: 0,
-            line: said.line,
-        };
+        let at = FirstReportLine::in_chunk(said.line);
         self.from = said.line + 1;
         let calls = self.calls.get(said.process as usize).copied().unwrap_or(0);
         if let Some(seen) = self.seen.get_mut(&pair) {
@@ -273,10 +276,7 @@ impl Warnings {
         input: u32,
         line: u64,
     ) {
-        let placed = |at: FirstReportLine| FirstReportLine {
-            input,
-            line: at.line + line,
-        };
+        let placed = |at: FirstReportLine| at.place_in_input(input, line);
         let merged = |process: u32| processes.get(process as usize).copied().unwrap_or(process);
         // Threads that print equal lines share the first one's result.
         let mut begins: Vec<_> = part.begins.into_iter().collect();

@@ -2,7 +2,7 @@
 //! prints calls of a communicator; operation and elements join them.
 
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use crate::stages::check::ranks::mismatch::{CallDetails, show_call};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::ProcessComm;
@@ -127,24 +127,22 @@ fn nccl_call_finding(
         _ => format!("ranks {} had not made it", list_names(&ranks)),
     };
     let exact = seq + 1 == number;
+    let sure = if exact {
+        Confidence::High
+    } else {
+        Confidence::Medium
+    };
+    let says = format!(
+        "PyTorch's call {number}, {}, is NCCL's call {seq} on communicator {}: {}; {lacking}",
+        quote_text(op),
+        names.describe_communicator(communicator),
+        names::describe_call(call),
+    );
     Some(Finding {
-        kind: Kind::WatchdogCall,
-        severity: Severity::Note,
-        says: format!(
-            "PyTorch's call {number}, {}, is NCCL's call {seq} on communicator {}: {}; {lacking}",
-            quote_text(op),
-            names.describe_communicator(communicator),
-            names::describe_call(call),
-        ),
         about: About {
             comm_id: names.communicator_id(communicator),
             seq: Some(seq),
             ..About::default()
-        },
-        sure: if exact {
-            Confidence::High
-        } else {
-            Confidence::Medium
         },
         why: if exact {
             "operation, elements and number agree".to_owned()
@@ -153,15 +151,8 @@ fn nccl_call_finding(
              counts works that are not calls of this communicator"
                 .to_owned()
         },
-        advice: String::new(),
-        evidence: vec![
-            show_call(call),
-            Evidence {
-                at: record.at.into(),
-                text: Some(record.text.to_vec()),
-            },
-        ],
-        reasons: Vec::new(),
+        evidence: vec![show_call(call), record.to_evidence()],
+        ..Finding::note(Kind::WatchdogCall, sure, says)
     })
 }
 

@@ -13,7 +13,6 @@ use crate::stages::check::ranks::RereadInputs;
 use crate::stages::check::ranks::difference_context::DifferenceContext;
 use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
 use crate::stages::check::ranks::mismatch::{MemberCalls, show_call};
-use crate::stages::check::streams::StreamKind;
 use crate::stages::check::streams::compare::{CommMember, DifferingComm, StreamComparison};
 
 /// What lost lines have to do with ranks that call different things.
@@ -51,16 +50,7 @@ pub(super) fn judge_lost_lines(
     if inputs.accounts.iter().any(|account| account.dropped > 0) {
         return Ok(Some(LostCallVerdict::Explains));
     }
-    let calls = |member: &CommMember| {
-        let key = member
-            .caller
-            .map(|at| (case.caller_at(at), StreamKind::Collective));
-        let list = key.and_then(|key| case.details.get(&key));
-        MemberCalls {
-            member: *member,
-            list: list.map_or(&[][..], |list| list),
-        }
-    };
+    let calls = |member: &CommMember| case.calls_of(member.collectives());
     let all: Vec<MemberCalls<'_>> = apart.members.iter().map(calls).collect();
     let damaged = inputs.accounts.iter().map(|account| account.damaged);
     let lost = damaged.fold(0, u64::saturating_add);

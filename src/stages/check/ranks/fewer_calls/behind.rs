@@ -103,13 +103,12 @@ impl LagContext<'_> {
             ahead.find_map(|(process, _)| self.last.get(process))
         };
         let shown = laggard.last.or_else(went_on);
+        let kind = match laggard.all_silent {
+            true => Kind::RankSilent,
+            false => Kind::RankBehind,
+        };
+        let says = self.describe_laggards(&laggard);
         Some(Finding {
-            kind: match laggard.all_silent {
-                true => Kind::RankSilent,
-                false => Kind::RankBehind,
-            },
-            severity,
-            says: self.describe_laggards(&laggard),
             about: About {
                 host: Some(process.host.clone()),
                 pid: process.pid,
@@ -118,7 +117,6 @@ impl LagContext<'_> {
                 seq,
                 step: None,
             },
-            sure,
             why,
             advice: "look at this process first: its own output, its host, a stack (py-spy dump); \
                      the others wait for it"
@@ -127,7 +125,7 @@ impl LagContext<'_> {
                 .map(|(_, _, call)| show_call(call))
                 .into_iter()
                 .collect(),
-            reasons: Vec::new(),
+            ..Finding::new(kind, severity, sure, says)
         })
     }
 
@@ -140,8 +138,8 @@ impl LagContext<'_> {
         let wait = verb_form(self.waiting, "waits", "wait");
         let mut says = match (laggard.last, laggard.find_skipped_call()) {
             (_, Some((number, at, call))) => format!(
-                "{who} has not made call {number} of this communicator, and {waiting} {wait} for it; \
-                 its last call is {}, call {} of communicator {}",
+                "{who} has not made call {number} of this communicator, and {waiting} {wait} for \
+                 it; its last call is {}, call {} of communicator {}",
                 names::describe_call(call),
                 call.seq,
                 self.names.describe_communicator(at),
@@ -219,7 +217,8 @@ impl LagContext<'_> {
             );
             let is_even = |uneven: &UnevenSides| uneven.sides.0 == uneven.sides.1;
             if self.uneven.is_some_and(is_even) {
-                why += "; both sides have the same number of ranks, so the others may have run too many";
+                why += "; both sides have the same number of ranks, so the others may have run too \
+                        many";
             }
             (Severity::Error, Confidence::Medium, why)
         } else if self.names.found.sides[member.side].state == CommunicatorState::Destroyed {
@@ -227,8 +226,8 @@ impl LagContext<'_> {
             (Severity::Error, Confidence::High, why)
         } else {
             let why = format!(
-                "{alone}, and all others are at the same call; but no line reports a failure, and the log \
-                 may have been copied while the job ran"
+                "{alone}, and all others are at the same call; but no line reports a failure, and \
+                 the log may have been copied while the job ran"
             );
             (Severity::Warning, Confidence::Low, why)
         }

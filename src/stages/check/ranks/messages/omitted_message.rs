@@ -1,28 +1,24 @@
 //! Finds the missing message among many equal ones by the rhythm of the rank's own calls.
 
-use crate::stages::check::ranks::mismatch::CallDetails;
+use crate::stages::check::ranks::difference_context::DifferenceContext;
 use crate::stages::check::streams::compare::UnpairedMessages;
 use crate::stages::check::streams::wanted_streams::CallDetail;
-use crate::stages::check::streams::{ProcessComm, StreamKind};
 use std::cmp::{Ordering, Reverse};
 
 /// Which call of `pair` the rank that made fewer of them left out, if it went on after it; `None`
 /// where it may only have stopped. `last` is the place of its last call among all it made.
-pub(crate) fn find_omitted_message(
+pub(super) fn find_omitted_message(
     pair: &UnpairedMessages,
-    details: &CallDetails,
-    caller: impl Fn(u32) -> ProcessComm,
+    case: &DifferenceContext<'_>,
     last: u64,
 ) -> Option<u64> {
     let (sent, received) = pair.before;
-    let (member, way) = if sent < received {
-        (&pair.from, StreamKind::Send(pair.to.peer_rank()))
-    } else {
-        (&pair.to, StreamKind::Recv(pair.from.peer_rank()))
-    };
-    let calls = details.get(&(caller(member.caller?), way))?;
+    let calls = case.calls_of(match sent < received {
+        true => pair.sends(),
+        false => pair.receives(),
+    });
     let made = sent.min(received);
-    let mut before: Vec<&CallDetail> = calls.iter().filter(|call| call.seq < made).collect();
+    let mut before: Vec<&CallDetail> = calls.list.iter().filter(|call| call.seq < made).collect();
     // Only what was read without a gap has distances.
     let gap = before.windows(2).rposition(|w| w[1].seq != w[0].seq + 1);
     before.drain(..gap.map_or(0, |gap| gap + 1));

@@ -155,19 +155,21 @@ pub(super) fn report_mismatch(
     let MismatchVerdict { sure, why } = groups.decide_right_group(similar);
     let (right, wrong, seq) = (groups.right_calls(), groups.wrong_calls(), groups.seq);
     let calls = right.call_at(seq).zip(wrong.call_at(seq))?;
+    let says = groups.describe_groups(apart.communicator, calls.0, calls.1, names)
+        + &groups.explain_by_later_calls(calls.0, calls.1);
     Some(Finding {
-        kind: difference_kind(calls.0.content().find_difference(&calls.1.content())?),
-        severity: Severity::Error,
-        says: groups.describe_groups(apart.communicator, calls.0, calls.1, names)
-            + &groups.explain_by_later_calls(calls.0, calls.1),
         about: names.about_call(&wrong.member, apart.communicator, seq),
-        sure,
         why,
         advice: "every rank of a communicator must make the same calls in the same order: look in \
                  the code for a branch that only some ranks take before this call"
             .to_owned(),
         evidence: groups.show_both_sides(),
-        reasons: Vec::new(),
+        ..Finding::new(
+            difference_kind(calls.0.content().find_difference(&calls.1.content())?),
+            Severity::Error,
+            sure,
+            says,
+        )
     })
 }
 

@@ -13,7 +13,7 @@ use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::streams::{ProcessComm, StreamKind};
 pub(crate) use finding::difference_kind;
-pub(crate) use first_difference::find_first_difference;
+pub(super) use first_difference::find_first_difference;
 use rustc_hash::FxHashMap;
 
 /// Stretches of streams that were read again.
