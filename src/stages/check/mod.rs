@@ -176,7 +176,7 @@ fn judge_gathered(
     };
     let ended = count_comm_ends(seen);
     let failed = FailureEvidence {
-        ends: seen.warnings.job_ends(),
+        ends: &seen.warnings.ends,
         watched: seen.warnings.watchdog_lines(),
         found: &seen.found,
     };
@@ -303,7 +303,7 @@ fn collect_failures(seen: &CheckGathered, findings: &[Finding], now: JobLiveness
     });
     JobFailures {
         lines: watched.chain(errors).collect(),
-        begins: seen.warnings.job_ends().first_messages(),
+        begins: seen.warnings.ends.first_messages(),
         now,
     }
 }

@@ -2,10 +2,10 @@
 
 use super::deadlock::Rendezvous;
 use super::mismatch::same_kind::SimilarCallers;
-use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
 use crate::stages::check::streams::compare::{MemberStream, StreamComparison};
 use crate::stages::check::streams::reread::WantedCalls;
-use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, CallStreams, ProcessComm, StreamKind};
+use crate::stages::check::streams::wanted_streams::calls_around_block;
+use crate::stages::check::streams::{CallStreams, ProcessComm, StreamKind};
 use crate::stages::check::watchdog::nccl_call;
 
 /// Lists the stretches in which streams part, and every stream's last calls.
@@ -27,11 +27,8 @@ pub(super) fn list_wanted_calls(
         wanted.entry(key).or_default().push(seq..seq + 1);
     }
     let mut want = |caller: ProcessComm, way: StreamKind, block: u64| {
-        // Of the block before it is seen what usually comes.
-        let first = block.saturating_sub(1) * CALLS_PER_HASH_BLOCK;
-        let stretch = first..(block + 1) * CALLS_PER_HASH_BLOCK + CALLS_READ_PAST_DIFFERENCE;
         let ranges = wanted.entry((caller, way)).or_default();
-        ranges.insert(0, stretch);
+        ranges.insert(0, calls_around_block(block));
     };
     let mut want_stream = |stream: MemberStream<'_>, block: u64| {
         if let Some(caller) = stream.member.caller {

@@ -1,9 +1,11 @@
 //! Streams of calls that are read again, and the calls that they keep.
 
+use super::CALLS_PER_HASH_BLOCK;
 use super::reread_chunk::CallLine;
 use super::step_ends::InputStepEnds;
 use crate::calls::same::Content;
 use crate::stages::check::log::job_spans::JobCallSpans;
+use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -27,6 +29,13 @@ impl CallDetail {
     pub(crate) fn content(&self) -> Content<'_> {
         Content::of_collective(&self.line.to_coll(&self.op))
     }
+}
+
+/// The calls that are read again if streams begin to differ in a block: its own, those of the block before, which show
+/// what usually comes, and some later ones.
+pub(crate) fn calls_around_block(block: u64) -> Range<u64> {
+    let first = block.saturating_sub(1) * CALLS_PER_HASH_BLOCK;
+    first..(block + 1) * CALLS_PER_HASH_BLOCK + CALLS_READ_PAST_DIFFERENCE
 }
 
 /// The other results of reading calls again.

@@ -352,7 +352,7 @@ impl<'o> Gatherer<'o> {
             piping.drop_steps_before_gap(turn, since.gap, part);
         }
         let lines = now.old.step_end_lines(since, timeline, marks);
-        self.warnings.add_old_step_lines(now.number, &lines);
+        self.warnings.ends.add_old_step_lines(now.number, &lines);
         let sums = &mut now.sums;
         now.old
             .drop_steps(since, timeline, marks, sums, part.merged);
@@ -396,7 +396,7 @@ impl<'o> Gatherer<'o> {
         if let Some(since) = timeline.start_of_last(old_steps::max_steps_kept()) {
             let marks = log.marks.as_slice();
             let lines = old.step_end_lines(since, &timeline, marks);
-            self.warnings.add_old_step_lines(number, &lines);
+            self.warnings.ends.add_old_step_lines(number, &lines);
             old.drop_steps(since, &timeline, marks, &mut sums, merged);
         }
         let end = LastStepsStart {
@@ -404,7 +404,7 @@ impl<'o> Gatherer<'o> {
             gap: log.marks.len(),
         };
         let lines = old.step_end_lines(end, &timeline, log.marks.as_slice());
-        self.warnings.add_step_lines(number, lines);
+        self.warnings.ends.add_step_lines(number, lines);
         if old.since.step > 0 {
             let later = timeline.steps.slice(old.since.step..end.step).iter();
             let all = later.map(|step| step.steps);
@@ -414,6 +414,7 @@ impl<'o> Gatherer<'o> {
             sums.renumber_from(old.since.gap);
         }
         self.warnings
+            .ends
             .add_takeovers(number, log.begins.iter().map(|begin| begin.at));
         let name = input.name();
         let printer = self.options.timeline.printer;

@@ -263,7 +263,8 @@ pub(crate) struct Warnings {
     open: FxHashMap<ProcessThread, (u32, u32)>,
     calls: BTreeMap<u32, u64>,
     watchdog: Watchdog,
-    ends: JobEnds,
+    /// The reported ends of jobs.
+    pub(crate) ends: JobEnds,
 }
 
 impl Warnings {
@@ -344,21 +345,6 @@ impl Warnings {
         self.ends.add_chunk(part.ends, placed, merged);
     }
 
-    /// Adds the ends of the training steps of the input `input`: their lines, in order, and the steps' numbers.
-    pub(crate) fn add_step_lines(&mut self, input: u32, lines: Vec<(u64, u64)>) {
-        self.ends.add_step_lines(input, lines);
-    }
-
-    /// Adds the ends of old steps, as far as they were kept.
-    pub(crate) fn add_old_step_lines(&mut self, input: u32, lines: &[(u64, u64)]) {
-        self.ends.add_old_step_lines(input, lines);
-    }
-
-    /// Adds the places, in bytes of the input `input`, at which processes took over from others.
-    pub(crate) fn add_takeovers(&mut self, input: u32, bytes: impl Iterator<Item = u64>) {
-        self.ends.add_takeovers(input, bytes);
-    }
-
     /// Resolves facts that need all chunks. `aliases[p]` is the process that p really is (see
     /// [`crate::members::MergedMembers::process_aliases`]).
     pub(crate) fn resolve_aliases(&mut self, aliases: &[u32]) {
@@ -399,11 +385,6 @@ impl Warnings {
     /// first line that reports it.
     pub(crate) fn ordinary_ends(&self) -> (u64, Option<&WatchdogRecord>) {
         self.watchdog.ordinary_ends()
-    }
-
-    /// The reported ends of jobs.
-    pub(crate) fn job_ends(&self) -> &JobEnds {
-        &self.ends
     }
 
     /// True if calls were counted.
