@@ -5,7 +5,9 @@
 
 use super::setting_effects::{self, SettingEffect};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
-use crate::stages::check::hosts::fact_meaning::is_nonzero_number;
+use crate::stages::check::hosts::fact_meaning::{
+    disables_gpu_peer_access, is_fast_nic, is_nonzero_number,
+};
 use crate::stages::check::hosts::odd_hosts::{about_hosts, evidence_of_lines, hosts_of};
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::net::NetSummary;
@@ -59,7 +61,7 @@ impl<'f> JobSetup<'f> {
         };
         JobSetup {
             hosts: on(&|_| true),
-            with_cards: on(&crate::stages::check::hosts::fact_meaning::is_fast_nic),
+            with_cards: on(&is_fast_nic),
             without_device: on(&|f| {
                 f.kind == NetFactKind::Nic && *f.name == *b"IB" && *f.value == *b"no device"
             }),
@@ -160,7 +162,7 @@ fn slower_path_on_hosts(
     setting: &NetFact,
     here: &BTreeSet<&[u8]>,
 ) -> Option<(String, FirstReportLine)> {
-    if !crate::stages::check::hosts::fact_meaning::disables_gpu_peer_access(setting) {
+    if !disables_gpu_peer_access(setting) {
         return None;
     }
     let one_host = job.hosts.len() == 1;

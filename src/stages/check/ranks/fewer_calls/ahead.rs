@@ -43,8 +43,8 @@ impl LagContext<'_> {
             false => String::new(),
         };
         let last = self.last.get(&process(first));
-        let made = last.map_or_else(String::new, |(_, _, call)| {
-            format!("; its last call is {}", names::describe_call(call))
+        let made = last.map_or_else(String::new, |last| {
+            format!("; its last call is {}", names::describe_call(last.call))
         });
         let communicator = group.communicator;
         let says = format!(
@@ -68,10 +68,7 @@ impl LagContext<'_> {
             advice: "look in the code for a collective that only some ranks make (rank 0 alone, a \
                      condition on local data), and for uneven data (a rank with one more batch)"
                 .to_owned(),
-            evidence: last
-                .map(|(_, _, call)| show_call(call))
-                .into_iter()
-                .collect(),
+            evidence: last.map(|last| show_call(last.call)).into_iter().collect(),
             ..Finding::error(Kind::RankAhead, Confidence::Medium, says)
         })
     }

@@ -3,6 +3,7 @@
 use super::progress::MemberLag;
 use super::{LagContext, ProcessProgress};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::ranks::last_calls::LastCall;
 use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names;
 use crate::stages::check::ranks::stopped::StopEvidence;
@@ -19,8 +20,7 @@ struct LaggardHost<'a> {
     standing: &'a ProcessProgress,
     /// On the first communicator where it is behind.
     lag: &'a MemberLag,
-    /// Its last call: the communicator, its rank there, the call.
-    last: Option<&'a (usize, Option<u32>, &'a CallDetail)>,
+    last: Option<&'a LastCall<'a>>,
     /// How many others of its host are behind.
     others: usize,
     /// None of them made any call.
@@ -39,7 +39,7 @@ impl<'a> LaggardHost<'a> {
 
     /// One call that it left out, and went on elsewhere: its number, and the last call.
     fn find_skipped_call(&self) -> Option<(u64, usize, &'a CallDetail)> {
-        let &(at, _, call) = self.last?;
+        let (at, call) = (self.last?.communicator, self.last?.call);
         let is_elsewhere = self.lagging_communicators().len() == 1 && at != self.lag.communicator;
         let number = self.lag.lacks.filter(|_| is_elsewhere)?;
         Some((number, at, call))
@@ -48,7 +48,7 @@ impl<'a> LaggardHost<'a> {
     /// The call that it left out; else the one it made last: its number is that communicator's.
     fn naming_call(&self) -> LaggardCall {
         match (self.last, self.find_skipped_call()) {
-            (Some((communicator, rank, call)), None) => (*rank, *communicator, Some(call.seq)),
+            (Some(last), None) => (last.rank, last.communicator, Some(last.call.seq)),
             (_, left_out) => {
                 let number = left_out.map(|(number, ..)| number);
                 (self.lag.member.rank, self.lag.communicator, number)
@@ -121,10 +121,7 @@ impl LagContext<'_> {
             advice: "look at this process first: its own output, its host, a stack (py-spy dump); \
                      the others wait for it"
                 .to_owned(),
-            evidence: shown
-                .map(|(_, _, call)| show_call(call))
-                .into_iter()
-                .collect(),
+            evidence: shown.map(|last| show_call(last.call)).into_iter().collect(),
             ..Finding::new(kind, severity, sure, says)
         })
     }
@@ -144,7 +141,7 @@ impl LagContext<'_> {
                 call.seq,
                 self.names.describe_communicator(at),
             ),
-            (Some((_, _, call)), None) => format!(
+            (Some(&LastCall { call, .. }), None) => format!(
                 "{who} made no call after {}, its call {}; the others went on: it is behind on {}, \
                  by up to {}, and {waiting} {wait} for it",
                 names::describe_call(call),

@@ -62,7 +62,7 @@ impl MessageDifferences<'_> {
         let process = |member: &CommMember| case.found.sides[member.side].process;
         let last = |member: &CommMember| {
             let last = case.last.get(&process(member));
-            last.map_or(0, |(_, _, call)| call.nth)
+            last.map_or(0, |last| last.call.nth)
         };
         let told = |pair: &UnpairedMessages| {
             let lacking = side_with_fewer_calls(pair);

@@ -12,7 +12,7 @@
 //! come to one and the same call.
 
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
-use crate::stages::check::ranks::last_calls::LastCallByProcess;
+use crate::stages::check::ranks::last_calls::{LastCall, LastCallByProcess};
 use crate::stages::check::ranks::limits::{
     MIN_CALLS_OF_LONE_RANK, MIN_OTHERS_AT_SAME_CALL, MIN_STEPS_OF_LONE_RANK,
 };
@@ -253,7 +253,11 @@ pub(crate) fn report_lone_stop(
     names: RankNames<'_>,
     why: &str,
 ) -> Option<Finding> {
-    let &(communicator, rank, call) = last.get(&process)?;
+    let &LastCall {
+        communicator,
+        rank,
+        call,
+    } = last.get(&process)?;
     let named = &names.found.processes[process as usize];
     let mut sides = names.found.communicators[communicator].sides.iter();
     let side = *sides.find(|&&side| names.found.sides[side].process == process)?;
