@@ -62,7 +62,7 @@ use warn::settings;
 use warn::triage::{self, CommEndCounts};
 use watchdog::mismatch;
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Debug)]
 pub struct CheckSummary {
     /// The findings, worst first.
@@ -131,7 +131,7 @@ pub(crate) fn check_and_keep_gathered(
     Ok((checked, seen))
 }
 
-/// What other tools recorded of the job's calls.
+/// Other tools' records of the job's calls.
 #[derive(Debug, Default)]
 struct RecorderInputs {
     dumps: FlightDumps,
@@ -154,7 +154,7 @@ impl RecorderInputs {
     }
 }
 
-/// What follows from everything that was gathered.
+/// Judges everything that was gathered.
 fn judge_gathered(
     seen: &mut CheckGathered,
     RecorderInputs { dumps, records }: RecorderInputs,
@@ -288,7 +288,7 @@ fn is_init_only(seen: &CheckGathered) -> bool {
     later && !facts().keys().any(|fact| fact.kind == NetFactKind::Version)
 }
 
-/// Where lines report that a job failed, and where each process begins.
+/// Collects the lines that report a failure, and the first line of each process.
 fn collect_failures(seen: &CheckGathered, findings: &[Finding], now: JobLiveness) -> JobFailures {
     let watched = seen
         .warnings

@@ -377,7 +377,7 @@ impl DumpJudge<'_, '_> {
     }
 }
 
-/// What the odd rank did, as a clause; empty if that is unknown or several are odd.
+/// Describes what the odd rank did, as a clause; empty if that is unknown or several are odd.
 fn describe_deviation(differs: &DumpCallDifference<'_>) -> String {
     match differs.deviation {
         _ if differs.odd.len() > 1 => String::new(),

@@ -72,7 +72,7 @@ fn fewer_channels_finding(
     for most in of.values() {
         *by_count.entry(most.0).or_default() += 1;
     }
-    // Of equals, the one with more channels.
+    // Of equal counts, the one with more channels.
     let (&usual, &n) = by_count
         .iter()
         .max_by_key(|(channels, n)| (**n, **channels))?;

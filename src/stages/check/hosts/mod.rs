@@ -163,7 +163,7 @@ fn find_missing_nics(facts: &NetFacts, subjects: &[NetSubject<'_>], all: &mut Ve
         by_count.entry(cards.ports.len()).or_default().push(host);
     }
     for by_count in alike.values() {
-        // Of equals the one with more NICs.
+        // Of equal counts, the one with more NICs.
         let Some((&usual, peers)) = by_count.iter().max_by_key(|(n, hosts)| (hosts.len(), **n))
         else {
             continue;

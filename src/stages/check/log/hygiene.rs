@@ -12,7 +12,7 @@ const OWN_FILES_ADVICE: &str = "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a fil
 /// A kind of lines that is reported by its number of lines.
 struct HygieneKind {
     kind: Kind,
-    /// What there is of one line, and of more.
+    /// The sentence for one line, and for several.
     says: [&'static str; 2],
     why: &'static str,
     advice: &'static str,

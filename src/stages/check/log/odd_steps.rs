@@ -229,7 +229,7 @@ impl InputStepSums<'_> {
                 evidence: vec![self.input.line_evidence(self.number, line)],
                 ..self.step_finding(Kind::CallsStop, 0, says)
             },
-            // Of those that are looked at, the last ones have none.
+            // The last of the steps that are still known have none.
             None => {
                 let first = self.steps.len().saturating_sub(without);
                 self.step_finding(Kind::CallsStop, first, says)

@@ -30,7 +30,7 @@ pub(super) struct JobEndEvidence<'a> {
     pub(super) stops: StopDetector<'a>,
 }
 
-/// What was judged.
+/// The findings, and what could not be judged.
 pub(super) struct BlameResult {
     pub(super) findings: Vec<Finding>,
     /// Communicators that are not judged.
@@ -114,7 +114,7 @@ impl DifferenceContext<'_> {
                 goes_on,
             ));
         }
-        // That one side is behind another is no finding where nothing shows that the job stopped.
+        // A side that lags is not reported unless its job stopped.
         compared
             .unpaired
             .retain(|pair| pair.sent == pair.received || !goes_on(pair.communicator));
@@ -178,8 +178,8 @@ impl DifferenceContext<'_> {
             && self.are_calls_reread(pair.receives(), pair.block, pair.received)
     }
 
-    /// Of a process that died others may be behind, as they wait for what its GPU did not do any more: all
-    /// but it wait in the same call.
+    /// Blames a process that died: ranks that wait for its GPU may be further behind than it, but
+    /// all of them wait in the same call.
     fn blame_dead_process(
         &self,
         behind: &mut LaggardFindings,

@@ -18,7 +18,7 @@ pub(super) struct DifferenceContext<'a> {
     pub(super) streams: &'a CallStreams,
     pub(super) details: &'a CallDetails,
     pub(super) met: &'a Rendezvous,
-    /// Calls that came through a pipe may have been let go.
+    /// Calls of a pipe may have been dropped.
     pub(super) is_piped: bool,
     pub(super) names: RankNames<'a>,
     /// The owner of each caller's calls.

@@ -24,11 +24,11 @@ pub(super) struct CheckPartial {
     pub(super) warnings: warnings::WarnPartial,
     pub(super) lines: LineKindFlags,
     pub(super) remains: HeaderRemains,
-    /// Where it is asked for.
+    /// If requested.
     pub(super) tuning: Option<tuning::fold::TuningPartial>,
-    /// The same.
+    /// If requested.
     pub(super) times: Option<times::SkewPartial>,
-    /// What of a file is read again: of a pipe it is kept. A pipe is walked where it comes.
+    /// A pipe's calls, which cannot be read again. A pipe is walked on the machine that reads it.
     #[serde(skip)]
     pub(super) again: Option<(RereadChunk<'static>, CallRecorder)>,
 }

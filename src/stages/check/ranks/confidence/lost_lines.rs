@@ -60,7 +60,7 @@ pub(super) fn judge_lost_lines(
         &all,
         lost.min(CALLS_READ_PAST_DIFFERENCE),
     ) else {
-        // What was put together from pieces is not quite sure where others are lost.
+        // A call that was joined from pieces is less sure if other lines are lost.
         let is_joined =
             |calls: &MemberCalls<'_>| calls.call_at(seq).is_some_and(|call| call.line.joined);
         return Ok(Some(match all.iter().any(is_joined) {
@@ -115,7 +115,7 @@ fn find_lost_call(
     let is_like = |calls: &&MemberCalls<'_>| calls.is_same_call(seq, one, seq);
     let (wrong, right): (Vec<&MemberCalls<'_>>, Vec<&MemberCalls<'_>>) =
         all.iter().partition(is_like);
-    // That each of several ranks lost a line at this place is not to be believed.
+    // Several ranks do not each lose a line at one place.
     let late = |late: &[&MemberCalls<'_>], others: &[&MemberCalls<'_>]| {
         let ([late], [other, ..]) = (late, others) else {
             return None;

@@ -37,7 +37,7 @@ impl<'a> LaggardHost<'a> {
         behind.map(|lag| lag.communicator).collect()
     }
 
-    /// One call that it left out, and went on elsewhere: its number, and the last call.
+    /// Returns the number of the call that it left out, if it went on elsewhere, and its last call.
     fn find_skipped_call(&self) -> Option<(u64, usize, &'a CallDetail)> {
         let (at, call) = (self.last?.communicator, self.last?.call);
         let is_elsewhere = self.lagging_communicators().len() == 1 && at != self.lag.communicator;
@@ -97,7 +97,7 @@ impl LagContext<'_> {
         let process = self.names.process_of_side(member.side);
         let (rank, communicator, seq) = laggard.naming_call();
         let (severity, sure, why) = self.rate_stop(member);
-        // Of one that made none there is no line: one that went on shows that there were calls.
+        // A process without calls has no line: a call of one that went on is shown.
         let went_on = || {
             let mut ahead = self.standings.iter().filter(|(_, s)| s.ahead);
             ahead.find_map(|(process, _)| self.last.get(process))

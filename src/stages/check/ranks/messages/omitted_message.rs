@@ -26,9 +26,9 @@ pub(super) fn find_omitted_message(
     Some(before.first()?.seq + find_rhythm_gap(&places, last)?)
 }
 
-/// Calls of one kind stand at `places` among all calls of a process, up to `last`; their distances
-/// come again and again. Where one is missing, two distances are one: gives the number of the call
-/// that is.
+/// Finds the number of the missing call. Calls of one kind are at `places` among all calls of a
+/// process, up to `last`, and their distances repeat; where a call is missing, two distances are
+/// one.
 fn find_rhythm_gap(places: &[u64], last: u64) -> Option<u64> {
     let apart: Vec<u64> = places
         .windows(2)
@@ -65,11 +65,12 @@ fn find_rhythm_gap(places: &[u64], last: u64) -> Option<u64> {
     (is_missing || is_better).then(|| best.map_or(at + 1, |(_, k)| k.0) as u64)
 }
 
-/// How far the distances `apart`, and the `tail` behind them, are off what they would be if the
-/// `missing`th call had been left out (none, if that is behind the next) and all else were as in the periods of `p` before.
+/// Sums how far the distances `apart`, and the `tail` after them, are from those expected if the
+/// `missing`th call was left out (none, if that is after the next) and all else is as in the
+/// periods of `p` before.
 fn deviation_from_rhythm(apart: &[u64], tail: u64, p: usize, missing: usize) -> u64 {
     let n = apart.len();
-    // The usual distance behind a call: the median of its kind before the one that is missing.
+    // The usual distance after a call: the median of its kind before the missing one.
     let middle = |kind: usize| {
         let kinds = apart[..n.min(missing - 1)].iter().skip(kind).step_by(p);
         let mut all: Vec<u64> = kinds.copied().collect();
@@ -88,7 +89,7 @@ fn deviation_from_rhythm(apart: &[u64], tail: u64, p: usize, missing: usize) -> 
         };
         off = off.saturating_add(seen.abs_diff(expected));
     }
-    // The rank went on behind its last call for so long without the next.
+    // How long the rank went on after its last call without the next.
     let (least, most) = match missing.cmp(&(n + 1)) {
         Ordering::Less => (0, usual(n + 1)),
         Ordering::Equal => (usual(n), both(n)),

@@ -141,7 +141,7 @@ fn report_communicator(
         None => find_rank_with_new_peers(odds),
     };
     let communicator = first.pair.communicator;
-    // Of a rank's own pairs; the others follow from them.
+    // The rank's own pairs; the others follow from them.
     let own: Vec<&MismatchedPair<'_>> = match (wrong, is_in_all) {
         (Some(who), false) => {
             let own = odds.iter().filter(|odd| odd.has_member(&who));

@@ -13,7 +13,7 @@ use crate::stages::check::wording::{number_and_noun, verb_form};
 /// The members of a communicator by what they call there.
 pub(super) struct CallGroups<'a> {
     pub(super) seq: u64,
-    /// Those that are right first, as far as it is known; of the others the largest group first.
+    /// The right group first, if it is known; then the others, the largest first.
     pub(super) groups: Vec<Vec<usize>>,
     pub(super) all: &'a [MemberCalls<'a>],
 }

@@ -153,8 +153,8 @@ impl<'a> DifferingStretch<'a> {
     }
 }
 
-/// True where a rank's two calls stand in the other order only because one of them was torn and the
-/// other stands between its pieces.
+/// True if two calls of a rank are swapped only because one was torn and the other is between its
+/// pieces.
 fn is_swapped_by_tear(seq: u64, all: &[MemberCalls<'_>]) -> bool {
     let torn = |calls: &MemberCalls<'_>| {
         let both = calls.call_at(seq).zip(calls.call_at(seq + 1));

@@ -50,7 +50,7 @@ struct JobCall {
     which: StreamCall,
 }
 
-/// Of an input and a process its steps.
+/// Looks up the steps of a process in an input.
 type ProcessStepsLookup<'s> = Box<dyn Fn(u32, u32) -> Option<&'s ProcessStepEnds> + 's>;
 
 /// The process or call of a number.
