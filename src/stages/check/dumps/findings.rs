@@ -8,9 +8,9 @@ use super::waits::{CommonWait, DumpWait};
 use super::{DumpFinding, DumpJudge};
 use crate::calls::compare::Deviation;
 use crate::calls::usual::Basis;
-use crate::formats::flight::FlightOp;
+use crate::formats::flight::{DumpEntry, FlightOp};
 use crate::report::count_phrase;
-use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::wording::verb_form;
 use std::collections::BTreeSet;
 
@@ -43,10 +43,9 @@ impl DumpJudge<'_, '_> {
             .first()
             .filter(|_| is_known && differs.odd.len() == 1)
             .copied();
-        let first = |ranks: &BTreeSet<u32>| ranks.first().copied().unwrap_or_default();
         let evidence = [
-            self.entry_evidence(first(&differs.odd), odd),
-            self.entry_evidence(first(&differs.others), other),
+            self.first_evidence(&differs.odd, odd),
+            self.first_evidence(&differs.others, other),
         ];
         let sure = match differs.basis {
             Basis::Majority | Basis::Similar(_) if !is_line => Confidence::High,
@@ -94,14 +93,8 @@ impl DumpJudge<'_, '_> {
             list_ranks(&wait.ranks.waiting),
             verb_form(wait.ranks.waiting.len(), "waits", "wait"),
         );
-        let waiting = wait
-            .ranks
-            .waiting
-            .first()
-            .and_then(|rank| self.entry_evidence(*rank, call));
-        let own = self
-            .last_call(first)
-            .and_then(|(entry, _)| self.entry_evidence(first, entry));
+        let waiting = self.first_evidence(&wait.ranks.waiting, call);
+        let own = self.last_call_evidence(first);
         let (sure, why) = match wait.is_given_up {
             true => (
                 Confidence::High,
@@ -154,10 +147,7 @@ impl DumpJudge<'_, '_> {
         let waiting = &few.ranks.waiting;
         let rank = waiting.first().copied();
         let is_one = waiting.len() == 1 && many.ranks.waiting.len() > 1;
-        let evidence = [few, many].map(|wait| {
-            let first = wait.ranks.waiting.first();
-            first.and_then(|rank| self.entry_evidence(*rank, wait.call))
-        });
+        let evidence = [few, many].map(|wait| self.first_evidence(&wait.ranks.waiting, wait.call));
         let says = format!("deadlock: {clause}");
         Some(DumpFinding {
             ranks: waiting.clone(),
@@ -175,6 +165,16 @@ impl DumpJudge<'_, '_> {
             },
             clause,
         })
+    }
+
+    /// A record of the first of `ranks`, as evidence.
+    fn first_evidence(&self, ranks: &BTreeSet<u32>, entry: &DumpEntry) -> Option<Evidence> {
+        self.entry_evidence(*ranks.first()?, entry)
+    }
+
+    /// The record of a rank's last call, as evidence.
+    fn last_call_evidence(&self, rank: u32) -> Option<Evidence> {
+        self.entry_evidence(rank, self.last_call(rank)?.0)
     }
 
     /// `PyTorch's call 7 of process group 0, AllReduce of 4 fp32 at train.py:10`.
@@ -200,8 +200,7 @@ impl DumpJudge<'_, '_> {
             describe_entry(wait.call),
             describe_source_or_why(wait.call),
         );
-        let first = ranks.first().copied();
-        let evidence = first.and_then(|rank| self.entry_evidence(rank, wait.call));
+        let evidence = self.first_evidence(&ranks, wait.call);
         let says = format!("{clause}; their operation, type and elements agree");
         DumpFinding {
             ranks,
@@ -303,9 +302,7 @@ impl DumpJudge<'_, '_> {
             Self::describe_message(call),
             grouped.describe_group(),
         );
-        let own = self
-            .last_call(*peer)
-            .and_then(|(entry, _)| self.entry_evidence(*peer, entry));
+        let own = self.last_call_evidence(*peer);
         let evidence = self.entry_evidence(call.rank, entry).into_iter().chain(own);
         Some(DumpFinding {
             ranks: BTreeSet::from([*peer]),
@@ -346,11 +343,7 @@ impl DumpJudge<'_, '_> {
             1 => Confidence::Medium,
             _ => Confidence::Low,
         };
-        let waiting = wait
-            .ranks
-            .waiting
-            .first()
-            .and_then(|rank| self.entry_evidence(*rank, wait.call));
+        let waiting = self.first_evidence(&wait.ranks.waiting, wait.call);
         DumpFinding {
             ranks: wait.silent.clone(),
             finding: Finding {

@@ -3,7 +3,7 @@
 use super::mismatch::{self, CallDetails};
 use super::names;
 use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind};
-use crate::stages::check::streams::compare::StreamOwner;
+use crate::stages::check::streams::stream_owners::StreamOwner;
 use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::streams::{CallStreams, ProcessComm};
 use crate::stages::check::wording::{list_names, number_and_noun};

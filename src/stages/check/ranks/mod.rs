@@ -20,12 +20,11 @@ use super::evidence;
 use super::finding::Finding;
 use super::log::job_spans::{JobCallSpans, JobsByProcess};
 use super::streams::CallStreams;
-use super::streams::compare::{
-    LogStart, StreamComparison, compare_communicators, find_stream_owners,
-};
+use super::streams::compare::{LogStart, StreamComparison, compare_communicators};
 use super::streams::piped::PipeRecord;
 use super::streams::reread::{RereadSources, WantedCalls, reread_wanted};
 use super::streams::step_ends::InputStepEnds;
+use super::streams::stream_owners::find_stream_owners;
 use super::streams::wanted_streams::RereadSinks;
 use super::walk::WalkedInput;
 use super::watchdog::nccl_call;

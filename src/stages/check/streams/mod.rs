@@ -12,6 +12,7 @@ pub(crate) mod piped;
 pub(crate) mod reread;
 pub(crate) mod reread_chunk;
 pub(crate) mod step_ends;
+pub(crate) mod stream_owners;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unjudged_reason;

@@ -6,7 +6,7 @@ use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use crate::stages::check::ranks::mismatch::{CallDetails, show_call};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::ProcessComm;
-use crate::stages::check::streams::compare::StreamOwner;
+use crate::stages::check::streams::stream_owners::StreamOwner;
 use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::{list_names, quote_text};
 use rustc_hash::FxHashMap;
