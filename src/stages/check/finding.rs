@@ -120,6 +120,24 @@ pub struct About {
     pub step: Option<u64>,
 }
 
+impl About {
+    /// A rank, if it is known.
+    pub(crate) fn of_rank(rank: Option<u32>) -> About {
+        About {
+            rank,
+            ..About::default()
+        }
+    }
+
+    /// A call by PyTorch's number, which counts from 1.
+    pub(crate) fn of_pytorch_call(rank: Option<u32>, seq: u64) -> About {
+        About {
+            seq: seq.checked_sub(1),
+            ..About::of_rank(rank)
+        }
+    }
+}
+
 /// Something that is wrong, or worth knowing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {

@@ -58,11 +58,7 @@ impl DumpJudge<'_, '_> {
         DumpFinding {
             ranks: who,
             finding: Finding {
-                about: About {
-                    rank,
-                    seq: seq.checked_sub(1),
-                    ..About::default()
-                },
+                about: About::of_pytorch_call(rank, seq),
                 why: explain_basis(differs),
                 advice: "compare the branches of the program that lead to these lines".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
@@ -109,11 +105,7 @@ impl DumpJudge<'_, '_> {
         DumpFinding {
             ranks: who.clone(),
             finding: Finding {
-                about: About {
-                    rank: Some(first).filter(|_| who.len() == 1),
-                    seq: seq.checked_sub(1),
-                    ..About::default()
-                },
+                about: About::of_pytorch_call(Some(first).filter(|_| who.len() == 1), seq),
                 why: why.to_owned(),
                 advice: "look at what that rank did after its last call: its stack (py-spy dump), \
                       its data, its GPU"
@@ -152,11 +144,7 @@ impl DumpJudge<'_, '_> {
         Some(DumpFinding {
             ranks: waiting.clone(),
             finding: Finding {
-                about: About {
-                    rank: rank.filter(|_| is_one),
-                    seq: few.seq.checked_sub(1),
-                    ..About::default()
-                },
+                about: About::of_pytorch_call(rank.filter(|_| is_one), few.seq),
                 why: "each side lacks the call that the other waits in, by the dumps of both"
                     .to_owned(),
                 advice: "use the two process groups in one order on all ranks".to_owned(),
@@ -205,10 +193,7 @@ impl DumpJudge<'_, '_> {
         DumpFinding {
             ranks,
             finding: Finding {
-                about: About {
-                    seq: wait.seq.checked_sub(1),
-                    ..About::default()
-                },
+                about: About::of_pytorch_call(None, wait.seq),
                 why: "the flight recorder of each rank has this call; a dump has neither the root \
                       nor the reduction of a call"
                     .to_owned(),
@@ -265,10 +250,7 @@ impl DumpJudge<'_, '_> {
         DumpFinding {
             ranks: BTreeSet::from([odd]),
             finding: Finding {
-                about: About {
-                    rank: Some(odd),
-                    ..About::default()
-                },
+                about: About::of_rank(Some(odd)),
                 why:
                     "the flight recorders of both ends have all their calls, and these meet nothing"
                         .to_owned(),
@@ -307,10 +289,7 @@ impl DumpJudge<'_, '_> {
         Some(DumpFinding {
             ranks: BTreeSet::from([*peer]),
             finding: Finding {
-                about: About {
-                    rank: Some(*peer),
-                    ..About::default()
-                },
+                about: About::of_rank(Some(*peer)),
                 why: "the flight recorders of both ends have all their calls, and this one meets \
                       nothing"
                     .to_owned(),
@@ -347,15 +326,13 @@ impl DumpJudge<'_, '_> {
         DumpFinding {
             ranks: wait.silent.clone(),
             finding: Finding {
-                about: About {
-                    rank: wait
-                        .silent
+                about: About::of_pytorch_call(
+                    wait.silent
                         .first()
                         .copied()
                         .filter(|_| wait.silent.len() == 1),
-                    seq: wait.seq.checked_sub(1),
-                    ..About::default()
-                },
+                    wait.seq,
+                ),
                 why: "a process that died or is stuck outside of PyTorch writes no dump; its \
                       file may also not have been given"
                     .to_owned(),

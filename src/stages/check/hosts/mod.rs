@@ -37,63 +37,36 @@ pub(crate) fn find_host_differences(net: &NetSummary) -> Vec<Finding> {
     all
 }
 
-/// A version that must be alike: its name in [`NetFactKind::Version`], the finding, its meaning, its severity.
-type VersionRule = (&'static str, Kind, &'static str, Severity);
+/// A version that must be alike: its name in [`NetFactKind::Version`], the finding, its meaning.
+type VersionRule = (&'static str, Kind, &'static str);
 
 /// Since 2.23, NCCL refuses ranks of other versions in one communicator (`Mismatched NCCL version detected` in
 /// `src/init.cc`); before, and for all others, nothing reports it.
 const VERSION_RULES: [VersionRule; 11] = [
-    ("nccl", Kind::VersionMixed, "NCCL", Severity::Warning),
-    (
-        "nccl_git",
-        Kind::VersionMixed,
-        "NCCL's source",
-        Severity::Note,
-    ),
-    ("rccl", Kind::VersionMixed, "RCCL", Severity::Warning),
+    ("nccl", Kind::VersionMixed, "NCCL"),
+    ("nccl_git", Kind::VersionMixed, "NCCL's source"),
+    ("rccl", Kind::VersionMixed, "RCCL"),
     (
         "cuda",
         Kind::CudaVersionMixed,
         "the CUDA that NCCL was built for",
-        Severity::Warning,
     ),
-    (
-        "cuda_runtime",
-        Kind::CudaVersionMixed,
-        "the CUDA runtime",
-        Severity::Warning,
-    ),
-    (
-        "driver",
-        Kind::DriverVersionMixed,
-        "the CUDA driver",
-        Severity::Warning,
-    ),
-    ("hip", Kind::DriverVersionMixed, "HIP", Severity::Warning),
-    ("rocm", Kind::DriverVersionMixed, "ROCm", Severity::Warning),
+    ("cuda_runtime", Kind::CudaVersionMixed, "the CUDA runtime"),
+    ("driver", Kind::DriverVersionMixed, "the CUDA driver"),
+    ("hip", Kind::DriverVersionMixed, "HIP"),
+    ("rocm", Kind::DriverVersionMixed, "ROCm"),
     (
         "kernel",
         Kind::DriverVersionMixed,
         "the operating system's kernel",
-        Severity::Note,
     ),
-    (
-        "aws-ofi-nccl",
-        Kind::PluginMixed,
-        "aws-ofi-nccl",
-        Severity::Warning,
-    ),
-    (
-        "libfabric",
-        Kind::PluginMixed,
-        "Libfabric",
-        Severity::Warning,
-    ),
+    ("aws-ofi-nccl", Kind::PluginMixed, "aws-ofi-nccl"),
+    ("libfabric", Kind::PluginMixed, "Libfabric"),
 ];
 
 fn find_version_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>) {
     let mut odd_builds: Option<BTreeSet<&[u8]>> = None;
-    for (name, kind, what, severity) in VERSION_RULES {
+    for (name, kind, what) in VERSION_RULES {
         let is = |s: &&NetSubject<'_>| s.kind == NetFactKind::Version && s.name == name.as_bytes();
         let Some(split) = subjects.iter().find(is).and_then(split_hosts) else {
             continue;
@@ -105,6 +78,10 @@ fn find_version_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>)
             "cuda" | "nccl_git" if odd_builds.as_ref() == Some(&odd) => continue,
             _ => {}
         }
+        let severity = match name {
+            "nccl_git" | "kernel" => Severity::Note,
+            _ => Severity::Warning,
+        };
         let what = format!("the version of {what} differs");
         let why = "the processes of these hosts print it themselves";
         let advice = "use one image, or one set of libraries, on all hosts";

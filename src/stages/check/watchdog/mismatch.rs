@@ -49,6 +49,10 @@ fn mismatch_of_wait(wait: &TimedOutWait<'_>) -> Option<WatchdogMismatch> {
         return None;
     };
     let is_odd_known = others.len() > odd.len();
+    let rank = odd
+        .first()
+        .copied()
+        .filter(|_| is_odd_known && odd.len() == 1);
     // The ranks in the minority come first.
     let sides = groups.iter().rev().filter_map(|(_, ranks)| {
         let (record, timeout) = calls.get(ranks.first()?)?;
@@ -72,14 +76,7 @@ fn mismatch_of_wait(wait: &TimedOutWait<'_>) -> Option<WatchdogMismatch> {
         sides.join(", ")
     );
     let finding = Finding {
-        about: About {
-            rank: odd
-                .first()
-                .copied()
-                .filter(|_| is_odd_known && odd.len() == 1),
-            seq: wait.seq.checked_sub(1),
-            ..About::default()
-        },
+        about: About::of_pytorch_call(rank, wait.seq),
         why: match wait.group {
             Some(_) => "the watchdog's lines of these ranks name different calls".to_owned(),
             None => "the watchdog's lines of these ranks name different calls of one number; they \

@@ -108,10 +108,7 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
                 describe_on_ranks(&ranks),
                 quote_text(what)
             ),
-            about: About {
-                rank,
-                ..About::default()
-            },
+            about: About::of_rank(rank),
             sure: Confidence::High,
             why: "the watchdog's lines report it".to_owned(),
             advice: "CUDA reports an error to the next caller: run with CUDA_LAUNCH_BLOCKING=1 or \
@@ -203,10 +200,7 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Fin
     };
     let says = describe_wait(waited) + &describe_on_ranks(&ranks) + &odd.describe_odd();
     Finding {
-        about: About {
-            rank: odd.rank_to_blame(&ranks),
-            ..About::default()
-        },
+        about: About::of_rank(odd.rank_to_blame(&ranks)),
         why: format!("the watchdog's lines report it; {why}"),
         advice: "look at the ranks that are behind the others or silent: compare their \
                  calls (NCCL_DEBUG_SUBSYS=COLL), look for a crash, an exception or a wait outside \

@@ -54,10 +54,7 @@ impl FailureEvidence<'_> {
         // The process itself is unknown: it may have no line of NCCL, and then a smaller
         // communicator may be taken for that of all ranks.
         let finding = |says, rank: Option<u32>, advice| Finding {
-            about: About {
-                rank,
-                ..About::default()
-            },
+            about: About::of_rank(rank),
             why: "PyTorch reports it, and no failure comes before it".to_owned(),
             advice,
             evidence: shown.collect(),
