@@ -318,21 +318,20 @@ impl DumpJudge<'_, '_> {
             true => Severity::Error,
             false => Severity::Note,
         };
-        let sure = match wait.silent.len() {
-            1 => Confidence::Medium,
-            _ => Confidence::Low,
+        let only = wait
+            .silent
+            .first()
+            .copied()
+            .filter(|_| wait.silent.len() == 1);
+        let sure = match only {
+            Some(_) => Confidence::Medium,
+            None => Confidence::Low,
         };
         let waiting = self.first_evidence(&wait.ranks.waiting, wait.call);
         DumpFinding {
             ranks: wait.silent.clone(),
             finding: Finding {
-                about: About::of_pytorch_call(
-                    wait.silent
-                        .first()
-                        .copied()
-                        .filter(|_| wait.silent.len() == 1),
-                    wait.seq,
-                ),
+                about: About::of_pytorch_call(only, wait.seq),
                 why: "a process that died or is stuck outside of PyTorch writes no dump; its \
                       file may also not have been given"
                     .to_owned(),

@@ -142,6 +142,7 @@ fn socket_finding(
         true => (Severity::Note, ", as configured"),
         false => (Severity::Warning, ""),
     };
+    let says = says + as_it_was_set;
     Finding {
         about: about_hosts(&host_names(slow)),
         why: why.to_owned(),
@@ -150,12 +151,7 @@ fn socket_finding(
                  whether the container has the devices"
             .to_owned(),
         evidence: evidence_of_hosts(slow, other),
-        ..Finding::new(
-            Kind::SocketFallback,
-            severity,
-            Confidence::High,
-            says + as_it_was_set,
-        )
+        ..Finding::new(Kind::SocketFallback, severity, Confidence::High, says)
     }
 }
 

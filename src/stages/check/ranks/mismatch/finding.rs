@@ -4,7 +4,7 @@ use super::after_difference::{CROSSED_ORDER_TEXT, explain_missing_call, repeats_
 use super::{MemberCalls, show_call};
 use crate::calls::same::ContentDifference;
 use crate::calls::usual::{Basis, Outliers};
-use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
 use crate::stages::check::streams::wanted_streams::CallDetail;
@@ -155,6 +155,7 @@ pub(super) fn report_mismatch(
     let MismatchVerdict { sure, why } = groups.decide_right_group(similar);
     let (right, wrong, seq) = (groups.right_calls(), groups.wrong_calls(), groups.seq);
     let calls = right.call_at(seq).zip(wrong.call_at(seq))?;
+    let kind = difference_kind(calls.0.content().find_difference(&calls.1.content())?);
     let says = groups.describe_groups(apart.communicator, calls.0, calls.1, names)
         + &groups.explain_by_later_calls(calls.0, calls.1);
     Some(Finding {
@@ -164,12 +165,7 @@ pub(super) fn report_mismatch(
                  the code for a branch that only some ranks take before this call"
             .to_owned(),
         evidence: groups.show_both_sides(),
-        ..Finding::new(
-            difference_kind(calls.0.content().find_difference(&calls.1.content())?),
-            Severity::Error,
-            sure,
-            says,
-        )
+        ..Finding::error(kind, sure, says)
     })
 }
 
