@@ -42,7 +42,7 @@ const COMPARATORS: [(&str, Comparator); 7] = [
     (">", Comparator::Above),
 ];
 
-/// Expectations with a word as value, and the words; `net` takes [`NETS`] and names.
+/// Expectations with a word as value, and the words; `net` takes [`KNOWN_NETWORKS`] and names.
 const WORD_FACTS: [(&str, &[&str]); 4] = [
     ("net", &KNOWN_NETWORKS),
     ("gdr", &["on", "off", "mixed"]),
@@ -51,7 +51,7 @@ const WORD_FACTS: [(&str, &[&str]); 4] = [
 ];
 
 /// Networks: NCCL's own, the providers of aws-ofi-nccl, and plugins as they call themselves. Of those
-/// in [`VERSIONED`] the name may go on.
+/// in [`VERSIONED_NET_PREFIXES`] the name may go on.
 const KNOWN_NETWORKS: [&str; 15] = [
     "ib",
     "infiniband",
