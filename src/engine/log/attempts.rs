@@ -170,7 +170,7 @@ impl AttemptFinder {
         let origins = &merged.origins;
         let mut seen: FxHashMap<u32, ProcessGroup> = FxHashMap::default();
         let mut see = |process: u32, at: u64, until: u64, nranks: u32, by_init: bool| {
-            // A line without a header is nobody's, and a host that was only seen glued to other
+            // A line without a header has no process, and a host that was only seen glued to other
             // text is none.
             let clean = origins
                 .clean
@@ -200,8 +200,8 @@ impl AttemptFinder {
     }
 }
 
-/// Processes by attempts, each of as many as its largest communicator has ranks; those of which
-/// too few were seen are left out.
+/// Groups processes by attempts, each of as many as its largest communicator has ranks. Leaves out
+/// attempts with too few processes.
 fn group_by_count(mut processes: Vec<ProcessGroup>) -> Vec<ProcessGroup> {
     processes.sort_unstable_by_key(|process| (process.at, process.until));
     let mut groups: Vec<ProcessGroup> = Vec::new();
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(begins(&calls), []);
         let again = [&calls[..], &[(3, 0, 2), (4, 0, 2), (3, 0, 2)]].concat();
         assert_eq!(begins(&again), [(4, false)]);
-        // Not all of the job, so nobody knows which it lacks.
+        // Not all of the job: which processes are missing is unknown.
         assert_eq!(begins(&[(1, 0, 4), (2, 0, 4), (3, 0, 4)]), []);
         let old = u64::MAX;
         let by_init = [(1, old, 2), (2, old, 2), (3, old, 2), (4, old, 2)];

@@ -117,7 +117,7 @@ const fn row(
 }
 
 /// What explains what. Each row reads the findings as the rows before it left them, so a row that
-/// makes notes of possible causes stands after the rows that use them.
+/// makes notes of possible causes comes after the rows that use them.
 const CAUSES: [CauseRow; 7] = {
     use FindingSet::*;
     [

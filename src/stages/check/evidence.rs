@@ -42,11 +42,9 @@ pub(crate) fn resolve_evidence(
     }
     for finding in findings {
         for Evidence { at, text } in &mut finding.evidence {
-            if let Some((line, found)) = lines.get(at) {
-                *at = LineSpot::Line(FirstReportLine {
-                    input: at.input(),
-                    line: *line,
-                });
+            if let Some(&(line, ref found)) = lines.get(at) {
+                let input = at.input();
+                *at = FirstReportLine { input, line }.into();
                 text.get_or_insert_with(|| found.clone());
             }
             if let Some(masked) = text.as_deref().and_then(setting::mask_secret) {

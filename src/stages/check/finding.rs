@@ -120,6 +120,24 @@ pub struct About {
     pub step: Option<u64>,
 }
 
+impl About {
+    /// A rank, if it is known.
+    pub(crate) fn of_rank(rank: Option<u32>) -> About {
+        About {
+            rank,
+            ..About::default()
+        }
+    }
+
+    /// A call by PyTorch's number, which counts from 1.
+    pub(crate) fn of_pytorch_call(rank: Option<u32>, seq: u64) -> About {
+        About {
+            seq: seq.checked_sub(1),
+            ..About::of_rank(rank)
+        }
+    }
+}
+
 /// Something that is wrong, or worth knowing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
@@ -143,6 +161,38 @@ pub struct Finding {
     ///
     /// [`words::write_reasons`]: super::words::write_reasons
     pub reasons: Vec<Reason>,
+}
+
+impl Finding {
+    /// An error, with its sentence only.
+    pub(crate) fn error(kind: Kind, sure: Confidence, says: String) -> Finding {
+        Finding::new(kind, Severity::Error, sure, says)
+    }
+
+    /// A warning, with its sentence only.
+    pub(crate) fn warning(kind: Kind, sure: Confidence, says: String) -> Finding {
+        Finding::new(kind, Severity::Warning, sure, says)
+    }
+
+    /// A note, with its sentence only.
+    pub(crate) fn note(kind: Kind, sure: Confidence, says: String) -> Finding {
+        Finding::new(kind, Severity::Note, sure, says)
+    }
+
+    /// A finding with its sentence only.
+    pub(crate) fn new(kind: Kind, severity: Severity, sure: Confidence, says: String) -> Finding {
+        Finding {
+            kind,
+            severity,
+            says,
+            about: About::default(),
+            sure,
+            why: String::new(),
+            advice: String::new(),
+            evidence: Vec::new(),
+            reasons: Vec::new(),
+        }
+    }
 }
 
 /// A fact about a finding. The folding of findings reads facts, never a sentence; the words for them

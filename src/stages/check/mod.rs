@@ -53,7 +53,7 @@ use log::hygiene;
 use log::{nothing_to_check, odd_steps};
 use ranks::names::RankNames;
 pub use ranks::stopped::JobLiveness;
-use ranks::{RereadInputs, stopped::JobFailures};
+use ranks::{ReportedEnd, RereadInputs, stopped::JobFailures};
 use ranks::{fewer_calls::JobEndSignals, unnamed_communicators};
 use records::CollectiveRecords;
 use std::borrow::Cow;
@@ -62,7 +62,7 @@ use warn::settings;
 use warn::triage::{self, CommEndCounts};
 use watchdog::mismatch;
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Debug)]
 pub struct CheckSummary {
     /// The findings, worst first.
@@ -131,7 +131,7 @@ pub(crate) fn check_and_keep_gathered(
     Ok((checked, seen))
 }
 
-/// What other tools recorded of the job's calls.
+/// Other tools' records of the job's calls.
 #[derive(Debug, Default)]
 struct RecorderInputs {
     dumps: FlightDumps,
@@ -154,7 +154,7 @@ impl RecorderInputs {
     }
 }
 
-/// What follows from everything that was gathered.
+/// Judges everything that was gathered.
 fn judge_gathered(
     seen: &mut CheckGathered,
     RecorderInputs { dumps, records }: RecorderInputs,
@@ -166,7 +166,7 @@ fn judge_gathered(
     seen.net.note_hidden(report);
     let open = |number| seen.open_input(number);
     let inputs = RereadInputs {
-        open,
+        open: &open,
         processes: &seen.processes,
         accounts: &seen.accounts,
         walked: &seen.inputs,
@@ -176,7 +176,7 @@ fn judge_gathered(
     };
     let ended = count_comm_ends(seen);
     let failed = FailureEvidence {
-        ends: seen.warnings.job_ends(),
+        ends: &seen.warnings.ends,
         watched: seen.warnings.watchdog_lines(),
         found: &seen.found,
     };
@@ -193,15 +193,19 @@ fn judge_gathered(
     failures.lines.retain(|&at| !failed.is_after_job_end(at));
     findings.extend(failed.find_failures());
     let said = seen.lines.hung || findings.iter().any(|f| f.severity == Severity::Error);
-    let end = JobEndSignals {
+    let signals = JobEndSignals {
         said,
         failed: said || ended.aborted > 0,
         uncut: false,
         lost: is_connection_lost_first(seen, &findings),
     };
     let watched = seen.warnings.watchdog_lines();
-    let told = (watched, end, &failures);
-    let ranks = ranks::compare_ranks(&seen.found, &untold, &seen.streams, told, &inputs)?;
+    let end = ReportedEnd {
+        watched,
+        signals,
+        failures: &failures,
+    };
+    let ranks = ranks::compare_ranks(&seen.found, &untold, &seen.streams, end, &inputs)?;
     findings.extend(ranks.findings);
     mismatch::merge_mismatch(&mut findings, mismatch::find_mismatch(watched));
     causes::fold_consequences(&mut findings, |finding| {
@@ -284,7 +288,7 @@ fn is_init_only(seen: &CheckGathered) -> bool {
     later && !facts().keys().any(|fact| fact.kind == NetFactKind::Version)
 }
 
-/// Where lines report that a job failed, and where each process begins.
+/// Collects the lines that report a failure, and the first line of each process.
 fn collect_failures(seen: &CheckGathered, findings: &[Finding], now: JobLiveness) -> JobFailures {
     let watched = seen
         .warnings
@@ -299,7 +303,7 @@ fn collect_failures(seen: &CheckGathered, findings: &[Finding], now: JobLiveness
     });
     JobFailures {
         lines: watched.chain(errors).collect(),
-        begins: seen.warnings.job_ends().first_messages(),
+        begins: seen.warnings.ends.first_messages(),
         now,
     }
 }

@@ -256,28 +256,24 @@ impl CollectiveRecords {
         let wait = first.last.map_or_else(String::new, |wait| {
             format!("; the last wait that began is for {}", wait.name())
         });
-        Some(Finding {
-            kind: Kind::UnfinishedTraffic,
-            severity: Severity::Note,
-            says: format!(
-                "{} of NCCL's proxy thread did not end in the traces, the first is a {side} of rank {} \
+        let says = format!(
+            "{} of NCCL's proxy thread did not end in the traces, the first is a {side} of rank {} \
                  {toward} rank {} on channel {}{call}{wait}",
-                number_and_noun(self.open.len() as u64, "operation"),
-                number(first.rank),
-                first.peer,
-                first.channel,
-            ),
+            number_and_noun(self.open.len() as u64, "operation"),
+            number(first.rank),
+            first.peer,
+            first.channel,
+        );
+        Some(Finding {
             about: About {
                 rank: first.rank.and_then(|rank| u32::try_from(rank).ok()),
                 comm_id: first.comm.map(|id| CommId::from_printed(id).to_string()),
                 ..About::default()
             },
-            sure: Confidence::Medium,
             why: "the traces have their beginning and no end; a trace that is cut has none either"
                 .to_owned(),
             advice: "nccl-proxy --incomplete lists them, and how far each came".to_owned(),
-            evidence: Vec::new(),
-            reasons: Vec::new(),
+            ..Finding::note(Kind::UnfinishedTraffic, Confidence::Medium, says)
         })
     }
 }
@@ -352,25 +348,25 @@ impl SizeDifference<'_> {
                 .filter(|rank| !most.contains(rank));
             others.next().filter(|_| others.next().is_none()).copied()
         });
+        let sure = match odd {
+            Some(_) => Confidence::High,
+            None => Confidence::Medium,
+        };
+        let says = format!(
+            "ranks of communicator {id} passed different sizes: {}",
+            self.describe_sizes()
+        );
         Finding {
-            kind: Kind::CountMismatch,
-            severity: Severity::Error,
-            says: format!(
-                "ranks of communicator {id} passed different sizes: {}",
-                self.describe_sizes()
-            ),
             about: About {
                 rank: odd,
                 comm_id: Some(id.to_string()),
                 ..About::default()
             },
-            sure: if odd.is_some() { Confidence::High } else { Confidence::Medium },
-            why: "NCCL matches the calls of a communicator by their order, and the records of its ranks \
-                  name these sizes"
+            why: "NCCL matches the calls of a communicator by their order, and the records \
+                      of its ranks name these sizes"
                 .to_owned(),
             advice: "compare what these ranks pass to that call".to_owned(),
-            evidence: Vec::new(),
-reasons: Vec::new(),
+            ..Finding::error(Kind::CountMismatch, sure, says)
         }
     }
 }

@@ -143,16 +143,10 @@ pub const ALL_ENDED: Kind = Kind::ProcessesEnded;
 
 fn find_all_ended(own: &[HostProcessSeat<'_>]) -> Option<Finding> {
     let many = count_phrase(own.len() as u64, "rank");
+    let says = format!("none of the {many} of this log on this host runs any more");
     own.first().map(|_| Finding {
-        kind: ALL_ENDED,
-        severity: Severity::Note,
-        says: format!("none of the {many} of this log on this host runs any more"),
-        about: About::default(),
-        sure: Confidence::Medium,
         why: "/proc does not have them; a job in another container has other numbers there".into(),
-        advice: String::new(),
-        evidence: Vec::new(),
-        reasons: Vec::new(),
+        ..Finding::note(ALL_ENDED, Confidence::Medium, says)
     })
 }
 
@@ -166,10 +160,8 @@ impl HostProcessSeat<'_> {
             ..
         } = self;
         let name = String::from_utf8_lossy(host);
+        let says = format!("rank {rank} of communicator {comm_id} ({name}:{pid}) {does}");
         Finding {
-            kind,
-            severity: Severity::Error,
-            says: format!("rank {rank} of communicator {comm_id} ({name}:{pid}) {does}"),
             about: About {
                 host: Some((*host).into()),
                 pid: Some(*pid),
@@ -177,11 +169,8 @@ impl HostProcessSeat<'_> {
                 comm_id: Some(comm_id.to_string()),
                 ..About::default()
             },
-            sure: Confidence::High,
             why: "/proc of this host shows it at the stall".to_owned(),
-            advice: String::new(),
-            evidence: Vec::new(),
-            reasons: Vec::new(),
+            ..Finding::error(kind, Confidence::High, says)
         }
     }
 

@@ -90,16 +90,11 @@ impl WatchSpool {
         now: JobLiveness,
     ) -> Vec<Finding> {
         let finding = |kind, severity, says, about| Finding {
-            kind,
-            severity,
-            says,
             about,
-            sure: Confidence::Medium,
             why: "the calls were counted as they came, and not compared".to_owned(),
             advice: "name the log's file instead of using a pipe, or give a larger --keep"
                 .to_owned(),
-            evidence: Vec::new(),
-            reasons: Vec::new(),
+            ..Finding::new(kind, severity, Confidence::Medium, says)
         };
         let mut all = Vec::new();
         if self.is_lost && now == JobLiveness::Stalled {

@@ -184,7 +184,7 @@ fn escape_github_data(text: &str) -> String {
     text.replace('%', "%25").replace('\n', "%0A")
 }
 
-/// The same where a comma and a colon mean something.
+/// Escapes a text where a comma and a colon have a meaning.
 fn escape_github_property(text: &str) -> String {
     escape_github_data(text)
         .replace(':', "%3A")

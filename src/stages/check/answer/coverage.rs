@@ -385,7 +385,7 @@ pub(crate) fn rerun_environment() -> String {
     .concat()
 }
 
-/// What to know of [`rerun`]'s line, a sentence each.
+/// Returns remarks on the line of [`rerun_environment`], a sentence each.
 pub(crate) fn rerun_remarks(known: &LineKinds) -> Vec<&'static str> {
     let mut all = vec![
         "NCCL_DEBUG_TIME does not exist: the time stamps are NCCL_DEBUG_TIMESTAMP_LEVELS and \

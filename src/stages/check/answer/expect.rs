@@ -42,7 +42,7 @@ const COMPARATORS: [(&str, Comparator); 7] = [
     (">", Comparator::Above),
 ];
 
-/// Expectations with a word as value, and the words; `net` takes [`NETS`] and names.
+/// Expectations with a word as value, and the words; `net` takes [`KNOWN_NETWORKS`] and names.
 const WORD_FACTS: [(&str, &[&str]); 4] = [
     ("net", &KNOWN_NETWORKS),
     ("gdr", &["on", "off", "mixed"]),
@@ -51,7 +51,7 @@ const WORD_FACTS: [(&str, &[&str]); 4] = [
 ];
 
 /// Networks: NCCL's own, the providers of aws-ofi-nccl, and plugins as they call themselves. Of those
-/// in [`VERSIONED`] the name may go on.
+/// in [`VERSIONED_NET_PREFIXES`] the name may go on.
 const KNOWN_NETWORKS: [&str; 15] = [
     "ib",
     "infiniband",
@@ -258,7 +258,7 @@ fn answer_expectation(of: &Expectation, facts: &LogFacts) -> ExpectAnswer {
         (name, Some(number)) => match_number(name, of.op, number, facts),
         (_, None) => (None, None, "it is not a number"),
     };
-    // Of numbers the comparison is already made.
+    // Numbers are already compared.
     let is = match (of.op, of.number) {
         (Comparator::IsNot, None) => is.map(|is| !is),
         _ => is,
@@ -272,7 +272,7 @@ fn answer_expectation(of: &Expectation, facts: &LogFacts) -> ExpectAnswer {
         expectation: of.text.clone(),
         why: match (verdict, &found) {
             (ExpectVerdict::Unanswerable, _) | (_, None) => match &facts.unjudged {
-                // What was set already is no advice.
+                // The log's own reason: the settings of the advice may be set already.
                 Some(why) if of.name == "mismatch" => why.clone(),
                 _ => why.to_owned(),
             },

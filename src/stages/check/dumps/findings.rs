@@ -8,9 +8,9 @@ use super::waits::{CommonWait, DumpWait};
 use super::{DumpFinding, DumpJudge};
 use crate::calls::compare::Deviation;
 use crate::calls::usual::Basis;
-use crate::formats::flight::FlightOp;
+use crate::formats::flight::{DumpEntry, FlightOp};
 use crate::report::count_phrase;
-use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::wording::verb_form;
 use std::collections::BTreeSet;
 
@@ -43,33 +43,26 @@ impl DumpJudge<'_, '_> {
             .first()
             .filter(|_| is_known && differs.odd.len() == 1)
             .copied();
-        let first = |ranks: &BTreeSet<u32>| ranks.first().copied().unwrap_or_default();
         let evidence = [
-            self.entry_evidence(first(&differs.odd), odd),
-            self.entry_evidence(first(&differs.others), other),
+            self.first_evidence(&differs.odd, odd),
+            self.first_evidence(&differs.others, other),
         ];
+        let sure = match differs.basis {
+            Basis::Majority | Basis::Similar(_) if !is_line => Confidence::High,
+            _ => Confidence::Medium,
+        };
+        let says = format!(
+            "PyTorch's call {seq} of {} differs between ranks: {clause}{shift}",
+            grouped.describe_group()
+        );
         DumpFinding {
             ranks: who,
             finding: Finding {
-                kind: differs.kind,
-                severity: Severity::Error,
-                says: format!(
-                    "PyTorch's call {seq} of {} differs between ranks: {clause}{shift}",
-                    grouped.describe_group()
-                ),
-                about: About {
-                    rank,
-                    seq: seq.checked_sub(1),
-                    ..About::default()
-                },
-                sure: match differs.basis {
-                    Basis::Majority | Basis::Similar(_) if !is_line => Confidence::High,
-                    _ => Confidence::Medium,
-                },
+                about: About::of_pytorch_call(rank, seq),
                 why: explain_basis(differs),
                 advice: "compare the branches of the program that lead to these lines".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
-                reasons: Vec::new(),
+                ..Finding::error(differs.kind, sure, says)
             },
             clause: clause + &shift,
         }
@@ -96,29 +89,29 @@ impl DumpJudge<'_, '_> {
             list_ranks(&wait.ranks.waiting),
             verb_form(wait.ranks.waiting.len(), "waits", "wait"),
         );
-        let waiting = wait
-            .ranks
-            .waiting
-            .first()
-            .and_then(|rank| self.entry_evidence(*rank, call));
-        let own = self
-            .last_call(first)
-            .and_then(|(entry, _)| self.entry_evidence(first, entry));
+        let waiting = self.first_evidence(&wait.ranks.waiting, call);
+        let own = self.last_call_evidence(first);
+        let (sure, why) = match wait.is_given_up {
+            true => (
+                Confidence::High,
+                "PyTorch's watchdog gave this call up, and the dump of that rank does not have it",
+            ),
+            false => (
+                Confidence::Medium,
+                "the dump of that rank does not have the call; a dump does not show whether the \
+                 job still ran",
+            ),
+        };
         DumpFinding {
             ranks: who.clone(),
             finding: Finding {
-                kind: Kind::RankBehind,
-                severity: Severity::Error,
-                says: clause.clone(),
-                about: About { rank: Some(first).filter(|_| who.len() == 1), seq: seq.checked_sub(1), ..About::default() },
-                sure: if wait.is_given_up { Confidence::High } else { Confidence::Medium },
-                why: match wait.is_given_up {
-                    true => "PyTorch's watchdog gave this call up, and the dump of that rank does not have it".to_owned(),
-                    false => "the dump of that rank does not have the call; a dump does not show whether the job still ran".to_owned(),
-                },
-                advice: "look at what that rank did after its last call: its stack (py-spy dump), its data, its GPU".to_owned(),
+                about: About::of_pytorch_call(Some(first).filter(|_| who.len() == 1), seq),
+                why: why.to_owned(),
+                advice: "look at what that rank did after its last call: its stack (py-spy dump), \
+                      its data, its GPU"
+                    .to_owned(),
                 evidence: waiting.into_iter().chain(own).collect(),
-                reasons: Vec::new(),
+                ..Finding::error(Kind::RankBehind, sure, clause.clone())
             },
             clause,
         }
@@ -146,30 +139,30 @@ impl DumpJudge<'_, '_> {
         let waiting = &few.ranks.waiting;
         let rank = waiting.first().copied();
         let is_one = waiting.len() == 1 && many.ranks.waiting.len() > 1;
-        let evidence = [few, many].map(|wait| {
-            let first = wait.ranks.waiting.first();
-            first.and_then(|rank| self.entry_evidence(*rank, wait.call))
-        });
+        let evidence = [few, many].map(|wait| self.first_evidence(&wait.ranks.waiting, wait.call));
+        let says = format!("deadlock: {clause}");
         Some(DumpFinding {
             ranks: waiting.clone(),
             finding: Finding {
-                kind: Kind::Deadlock,
-                severity: Severity::Error,
-                says: format!("deadlock: {clause}"),
-                about: About {
-                    rank: rank.filter(|_| is_one),
-                    seq: few.seq.checked_sub(1),
-                    ..About::default()
-                },
-                sure: Confidence::Medium,
+                about: About::of_pytorch_call(rank.filter(|_| is_one), few.seq),
                 why: "each side lacks the call that the other waits in, by the dumps of both"
                     .to_owned(),
                 advice: "use the two process groups in one order on all ranks".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
-                reasons: Vec::new(),
+                ..Finding::error(Kind::Deadlock, Confidence::Medium, says)
             },
             clause,
         })
+    }
+
+    /// A record of the first of `ranks`, as evidence.
+    fn first_evidence(&self, ranks: &BTreeSet<u32>, entry: &DumpEntry) -> Option<Evidence> {
+        self.entry_evidence(*ranks.first()?, entry)
+    }
+
+    /// The record of a rank's last call, as evidence.
+    fn last_call_evidence(&self, rank: u32) -> Option<Evidence> {
+        self.entry_evidence(rank, self.last_call(rank)?.0)
     }
 
     /// `PyTorch's call 7 of process group 0, AllReduce of 4 fp32 at train.py:10`.
@@ -195,23 +188,20 @@ impl DumpJudge<'_, '_> {
             describe_entry(wait.call),
             describe_source_or_why(wait.call),
         );
-        let first = ranks.first().copied();
-        let evidence = first.and_then(|rank| self.entry_evidence(rank, wait.call));
+        let evidence = self.first_evidence(&ranks, wait.call);
+        let says = format!("{clause}; their operation, type and elements agree");
         DumpFinding {
             ranks,
             finding: Finding {
-                kind: Kind::WatchdogTimeout,
-                severity: Severity::Error,
-                says: format!("{clause}; their operation, type and elements agree"),
-                about: About {
-                    seq: wait.seq.checked_sub(1),
-                    ..About::default()
-                },
-                sure: Confidence::High,
-                why: "the flight recorder of each rank has this call; a dump has neither the root nor the reduction of a call".to_owned(),
-                advice: "compare the root and the reduction that the ranks pass (NCCL_DEBUG_SUBSYS=COLL prints them), and look at the network".to_owned(),
+                about: About::of_pytorch_call(None, wait.seq),
+                why: "the flight recorder of each rank has this call; a dump has neither the root \
+                      nor the reduction of a call"
+                    .to_owned(),
+                advice: "compare the root and the reduction that the ranks pass \
+                         (NCCL_DEBUG_SUBSYS=COLL prints them), and look at the network"
+                    .to_owned(),
                 evidence: evidence.into_iter().collect(),
-                reasons: Vec::new(),
+                ..Finding::error(Kind::WatchdogTimeout, Confidence::High, says)
             },
             clause,
         }
@@ -260,20 +250,13 @@ impl DumpJudge<'_, '_> {
         DumpFinding {
             ranks: BTreeSet::from([odd]),
             finding: Finding {
-                kind: Kind::P2pWrongPeer,
-                severity: Severity::Error,
-                says: clause.clone(),
-                about: About {
-                    rank: Some(odd),
-                    ..About::default()
-                },
-                sure: Confidence::Medium,
+                about: About::of_rank(Some(odd)),
                 why:
                     "the flight recorders of both ends have all their calls, and these meet nothing"
                         .to_owned(),
                 advice: "check which peers that rank computes".to_owned(),
                 evidence: evidence.collect(),
-                reasons: Vec::new(),
+                ..Finding::error(Kind::P2pWrongPeer, Confidence::Medium, clause.clone())
             },
             clause,
         }
@@ -301,22 +284,22 @@ impl DumpJudge<'_, '_> {
             Self::describe_message(call),
             grouped.describe_group(),
         );
-        let own = self
-            .last_call(*peer)
-            .and_then(|(entry, _)| self.entry_evidence(*peer, entry));
+        let own = self.last_call_evidence(*peer);
         let evidence = self.entry_evidence(call.rank, entry).into_iter().chain(own);
         Some(DumpFinding {
             ranks: BTreeSet::from([*peer]),
             finding: Finding {
-                kind: Kind::P2pMissingCounterpart,
-                severity: Severity::Error,
-                says: clause.clone(),
-                about: About { rank: Some(*peer), ..About::default() },
-                sure: Confidence::Medium,
-                why: "the flight recorders of both ends have all their calls, and this one meets nothing".to_owned(),
+                about: About::of_rank(Some(*peer)),
+                why: "the flight recorders of both ends have all their calls, and this one meets \
+                      nothing"
+                    .to_owned(),
                 advice: "check that both ends make as many calls with each other".to_owned(),
                 evidence: evidence.collect(),
-                reasons: Vec::new(),
+                ..Finding::error(
+                    Kind::P2pMissingCounterpart,
+                    Confidence::Medium,
+                    clause.clone(),
+                )
             },
             clause,
         })
@@ -331,35 +314,39 @@ impl DumpJudge<'_, '_> {
             verb_form(wait.ranks.waiting.len(), "waits", "wait"),
             self.describe_wait(wait),
         );
-        let few = 2 * wait.silent.len() <= self.job.ranks_in_groups().len();
-        let waiting = wait
-            .ranks
-            .waiting
+        let severity = match 2 * wait.silent.len() <= self.job.ranks_in_groups().len() {
+            true => Severity::Error,
+            false => Severity::Note,
+        };
+        let only = wait
+            .silent
             .first()
-            .and_then(|rank| self.entry_evidence(*rank, wait.call));
+            .copied()
+            .filter(|_| wait.silent.len() == 1);
+        let sure = match only {
+            Some(_) => Confidence::Medium,
+            None => Confidence::Low,
+        };
+        let waiting = self.first_evidence(&wait.ranks.waiting, wait.call);
         DumpFinding {
             ranks: wait.silent.clone(),
             finding: Finding {
-                kind: Kind::DeadProcess,
-                severity: if few { Severity::Error } else { Severity::Note },
-                says: clause.clone(),
-                about: About {
-                    rank: wait.silent.first().copied().filter(|_| wait.silent.len() == 1),
-                    seq: wait.seq.checked_sub(1),
-                    ..About::default()
-                },
-                sure: if wait.silent.len() == 1 { Confidence::Medium } else { Confidence::Low },
-                why: "a process that died or is stuck outside of PyTorch writes no dump; its file may also not have been given".to_owned(),
-                advice: "look for the end of that process: its exit code, the kernel's log, its host".to_owned(),
+                about: About::of_pytorch_call(only, wait.seq),
+                why: "a process that died or is stuck outside of PyTorch writes no dump; its \
+                      file may also not have been given"
+                    .to_owned(),
+                advice: "look for the end of that process: its exit code, the kernel's log, its \
+                      host"
+                    .to_owned(),
                 evidence: waiting.into_iter().collect(),
-                reasons: Vec::new(),
+                ..Finding::new(Kind::DeadProcess, severity, sure, clause.clone())
             },
             clause,
         }
     }
 }
 
-/// What the odd rank did, as a clause; empty if that is unknown or several are odd.
+/// Describes what the odd rank did, as a clause; empty if that is unknown or several are odd.
 fn describe_deviation(differs: &DumpCallDifference<'_>) -> String {
     match differs.deviation {
         _ if differs.odd.len() > 1 => String::new(),
@@ -385,22 +372,22 @@ fn describe_deviation(differs: &DumpCallDifference<'_>) -> String {
 fn explain_basis(differs: &DumpCallDifference<'_>) -> String {
     let is_line = differs.kind == Kind::LineMismatch;
     match differs.basis {
-                    _ if is_line => "equal calls are made by another line of the program than on the other ranks, and so are all later ones".to_owned(),
-                    Basis::Majority => {
-                        "the flight recorder of each rank has this call, and most made the same"
-                            .to_owned()
-                    }
-                    Basis::Similar(votes) => format!(
-                        "the flight recorder of each rank has this call, and the ranks of {} of the same kind made the same as the others",
-                        count_phrase(votes as u64, "process group")
-                    ),
-                    _ if differs.is_odd_side_known() => {
-                        "the flight recorder of each rank has this call, and the others' call fits the calls before and after it"
-                            .to_owned()
-                    }
-                    _ => {
-                        "the flight recorder shows that the calls differ, not which side is wrong"
-                            .to_owned()
-                    }
-                }
+        _ if is_line => "equal calls are made by another line of the program than on \
+                                     the other ranks, and so are all later ones"
+            .to_owned(),
+        Basis::Majority => {
+            "the flight recorder of each rank has this call, and most made the same".to_owned()
+        }
+        Basis::Similar(votes) => format!(
+            "the flight recorder of each rank has this call, and the ranks of {} of \
+                         the same kind made the same as the others",
+            count_phrase(votes as u64, "process group")
+        ),
+        _ if differs.is_odd_side_known() => {
+            "the flight recorder of each rank has this call, and the others' call fits \
+                         the calls before and after it"
+                .to_owned()
+        }
+        _ => "the flight recorder shows that the calls differ, not which side is wrong".to_owned(),
+    }
 }

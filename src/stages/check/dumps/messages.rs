@@ -43,27 +43,19 @@ pub(super) fn find_unmatched<'d>(
     let (mut sent, mut received) = (MessagesByEndpoints::new(), MessagesByEndpoints::new());
     for (&rank, calls) in &grouped.messages {
         for &entry in calls {
-            match entry.op {
+            let (calls, ends, peer) = match entry.op {
                 FlightOp::Send { to, .. } => {
                     let to = global(to)?;
-                    let call = UnmatchedCall {
-                        rank,
-                        peer: to,
-                        entry,
-                    };
-                    sent.entry((rank, to)).or_default().push(call);
+                    (&mut sent, (rank, to), to)
                 }
                 FlightOp::Recv { from, .. } => {
                     let from = global(from)?;
-                    let call = UnmatchedCall {
-                        rank,
-                        peer: from,
-                        entry,
-                    };
-                    received.entry((from, rank)).or_default().push(call);
+                    (&mut received, (from, rank), from)
                 }
-                _ => {}
-            }
+                _ => continue,
+            };
+            let call = UnmatchedCall { rank, peer, entry };
+            calls.entry(ends).or_default().push(call);
         }
     }
     let all: BTreeSet<MessageEndpoints> = sent.keys().chain(received.keys()).copied().collect();

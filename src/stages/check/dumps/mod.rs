@@ -16,7 +16,7 @@ mod waits;
 
 pub(super) use merge_with_log::{is_call_finding, merge_dump_finding};
 
-use super::finding::{Evidence, Finding, LineSpot};
+use super::finding::{Evidence, Finding};
 use crate::calls::wait::{self, Blocker};
 use crate::error::{Error, Result};
 use crate::formats::flight::{self, DumpEntry, FlightDump};
@@ -176,11 +176,9 @@ impl<'d> DumpJudge<'_, 'd> {
     /// A record of a rank, as evidence.
     fn entry_evidence(&self, rank: u32, entry: &DumpEntry) -> Option<Evidence> {
         let input = self.job.ranks.get(&rank)?.input;
+        let line = entry.record_id;
         Some(Evidence {
-            at: LineSpot::Line(FirstReportLine {
-                input,
-                line: entry.record_id,
-            }),
+            at: FirstReportLine { input, line }.into(),
             text: Some(entry_line(entry)),
         })
     }

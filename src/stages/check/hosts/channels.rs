@@ -6,7 +6,7 @@
 
 use super::limits::MAX_EVIDENCE_LINES;
 use super::odd_hosts::{about_hosts, evidence_of_lines};
-use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
@@ -72,7 +72,7 @@ fn fewer_channels_finding(
     for most in of.values() {
         *by_count.entry(most.0).or_default() += 1;
     }
-    // Of equals, the one with more channels.
+    // Of equal counts, the one with more channels.
     let (&usual, &n) = by_count
         .iter()
         .max_by_key(|(channels, n)| (**n, **channels))?;
@@ -95,27 +95,25 @@ fn fewer_channels_finding(
         Some(nodes) if *nodes > 1 => format!(" on {nodes} nodes"),
         _ => String::new(),
     };
+    let sure = if 2 * n > of.len() {
+        Confidence::High
+    } else {
+        Confidence::Medium
+    };
+    let says = format!(
+        "communicators of {nranks} ranks{on} have {} on {} where {} of that kind {} {usual}",
+        number_and_noun(worst as usize, "channel"),
+        list_names(&odd),
+        n,
+        if n == 1 { "has" } else { "have" },
+    );
     Some(Finding {
-        kind: Kind::ChannelsFewer,
-        severity: Severity::Warning,
-        says: format!(
-            "communicators of {nranks} ranks{on} have {} on {} where {} of that kind {} {usual}",
-            number_and_noun(worst as usize, "channel"),
-            list_names(&odd),
-            n,
-            if n == 1 { "has" } else { "have" },
-        ),
         about: About {
             comm_id: few
                 .first()
                 .filter(|_| few.len() == 1)
                 .and_then(|(_, m)| m.2.clone()),
             ..about_hosts(&odd)
-        },
-        sure: if 2 * n > of.len() {
-            Confidence::High
-        } else {
-            Confidence::Medium
         },
         why:
             "NCCL gives communicators of the same shape the same number of channels on equal hosts"
@@ -125,6 +123,6 @@ fn fewer_channels_finding(
              the NICs, and NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS on the named hosts"
                 .to_owned(),
         evidence: evidence_of_lines(few.iter().take(3).map(|(_, most)| most.1).chain([peer.1])),
-        reasons: Vec::new(),
+        ..Finding::warning(Kind::ChannelsFewer, sure, says)
     })
 }

@@ -31,11 +31,6 @@ pub(crate) fn host_names<'f>(hosts: &FirstLineByHost<'f>) -> BTreeSet<&'f [u8]> 
     hosts.keys().copied().collect()
 }
 
-/// Returns a line of each of the first hosts.
-pub(crate) fn first_lines(hosts: &FirstLineByHost<'_>, n: usize) -> Vec<FirstReportLine> {
-    hosts.values().take(n).copied().collect()
-}
-
 /// A communicator's size, and its ranks by host.
 pub(crate) type CommRanksByHost<'n> = (u32, BTreeMap<&'n [u8], BTreeSet<u32>>);
 

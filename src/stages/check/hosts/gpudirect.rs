@@ -1,9 +1,9 @@
 //! Whether the network's connections reach the GPUs' memory (GPUDirect RDMA).
 
 use super::fact_meaning::{
-    FirstLineByHost, first_lines, host_names, hosts_saying, is_fast_network, is_socket_network,
+    FirstLineByHost, host_names, hosts_saying, is_fast_network, is_socket_network,
 };
-use super::odd_hosts::{about_hosts, evidence_of_lines};
+use super::odd_hosts::{about_hosts, evidence_of_hosts};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::net::NetSummary;
@@ -175,15 +175,11 @@ fn gdr_connections_finding(
     why: &str,
 ) -> Finding {
     Finding {
-        kind: Kind::GpudirectMixed,
-        severity: Severity::Warning,
-        says,
         about: about_hosts(&host_names(who)),
-        sure: Confidence::High,
         why: why.to_owned(),
         advice: GDR_ADVICE.to_owned(),
-        evidence: evidence_of_lines(first_lines(who, 3).into_iter().chain(first_lines(other, 2))),
-        reasons: Vec::new(),
+        evidence: evidence_of_hosts(who, other),
+        ..Finding::warning(Kind::GpudirectMixed, Confidence::High, says)
     }
 }
 
@@ -214,14 +210,10 @@ fn gdr_nics_finding(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
         ),
     };
     Some(Finding {
-        kind,
-        severity: Severity::Warning,
-        says,
         about: about_hosts(&host_names(&off)),
-        sure: Confidence::Medium,
         why: "the NICs report it; no line reports a connection".to_owned(),
         advice: GDR_ADVICE.to_owned(),
-        evidence: evidence_of_lines(first_lines(&off, 3).into_iter().chain(first_lines(&on, 2))),
-        reasons: Vec::new(),
+        evidence: evidence_of_hosts(&off, &on),
+        ..Finding::warning(kind, Confidence::Medium, says)
     })
 }

@@ -60,10 +60,10 @@ struct InitPhase {
     advice: &'static str,
 }
 
-const LATE_RANKS_ADVICE: &str = "find out which ranks start last and why; look at the interface that \
-                          Bootstrap names (NCCL_SOCKET_IFNAME) and at name resolution; with \
-                          thousands of ranks use several roots (ncclCommInitRankScalable, NCCL \
-                          2.23 or later)";
+const LATE_RANKS_ADVICE: &str = "find out which ranks start last and why; look at the interface \
+                                 that Bootstrap names (NCCL_SOCKET_IFNAME) and at name resolution; \
+                                 with thousands of ranks use several roots \
+                                 (ncclCommInitRankScalable, NCCL 2.23 or later)";
 
 const COMPARE_RUNS_ADVICE: &str = "compare with a run that was fast";
 
@@ -109,8 +109,8 @@ const SLOW_INIT_PHASES: [InitPhase; 8] = [
         name: "connections",
         what: "connecting",
         waits: false,
-        advice: "look at the network's errors and at NCCL_RUNTIME_CONNECT: since 2.22 ranks connect \
-                 when a call first needs it",
+        advice: "look at the network's errors and at NCCL_RUNTIME_CONNECT: since 2.22 ranks \
+                 connect when a call first needs it",
     },
     InitPhase {
         name: "rest",
@@ -248,20 +248,16 @@ fn slow_init_finding(
     let one = odd.first().filter(|_| odd.len() == 1);
     let lines = odd.iter().take(3).copied().chain(other);
     Finding {
-        kind: Kind::InitSlow,
-        severity,
-        says,
         about: About {
             comm_id: view.comm_id.clone(),
             pid: one.and_then(|seat| seat.pid),
             rank: one.and_then(|seat| seat.rank()),
             ..about_hosts(&hosts)
         },
-        sure: Confidence::High,
         why: why.to_owned(),
         advice: phase_advice(phase).to_owned(),
         evidence: evidence_of_lines(lines.filter_map(|seat| seat.init_s().map(|(_, at)| at))),
-        reasons: Vec::new(),
+        ..Finding::new(Kind::InitSlow, severity, Confidence::High, says)
     }
 }
 

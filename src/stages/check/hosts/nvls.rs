@@ -1,7 +1,7 @@
 //! The use of NVLink switches: whether hosts that have them use them.
 
-use super::fact_meaning::{FirstLineByHost, first_lines, host_names, hosts_saying, ranks_by_host};
-use super::odd_hosts::{about_hosts, evidence_of_lines};
+use super::fact_meaning::{FirstLineByHost, host_names, hosts_saying, ranks_by_host};
+use super::odd_hosts::{about_hosts, evidence_of_hosts};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::net::NetSummary;
@@ -130,11 +130,7 @@ fn nvls_mixed_finding(
     why: &str,
 ) -> Finding {
     Finding {
-        kind: Kind::NvlsMixed,
-        severity: Severity::Warning,
-        says,
         about: about_hosts(&host_names(odd)),
-        sure: Confidence::Medium,
         why: why.to_owned(),
         // env.rst on NCCL_NVLS_ENABLE: 2.27 and 2.28 fall back without a message if the resources are missing,
         // and hang if that happens on some ranks only.
@@ -143,8 +139,8 @@ fn nvls_mixed_finding(
              named hosts; NCCL 2.27 and 2.28 give up NVLS without a message, and can hang if only \
              some ranks do so"
                 .to_owned(),
-        evidence: evidence_of_lines(first_lines(odd, 3).into_iter().chain(first_lines(other, 2))),
-        reasons: Vec::new(),
+        evidence: evidence_of_hosts(odd, other),
+        ..Finding::warning(Kind::NvlsMixed, Confidence::Medium, says)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Hosts and values in a sentence, and the subject of a finding.
 
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
+use crate::stages::check::hosts::fact_meaning::FirstLineByHost;
 use crate::stages::check::hosts::limits::MAX_EVIDENCE_LINES;
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::net::fact::{NetFact, NetFactKind};
@@ -28,6 +29,15 @@ pub(crate) fn evidence_of_lines(lines: impl IntoIterator<Item = FirstReportLine>
         .take(MAX_EVIDENCE_LINES)
         .map(Evidence::from)
         .collect()
+}
+
+/// Returns lines of the first hosts: of three odd ones and of two others.
+pub(crate) fn evidence_of_hosts(
+    odd: &FirstLineByHost<'_>,
+    other: &FirstLineByHost<'_>,
+) -> Vec<Evidence> {
+    let lines = odd.values().take(3).chain(other.values().take(2));
+    evidence_of_lines(lines.copied())
 }
 
 /// Returns the hosts with a fact.
@@ -102,16 +112,13 @@ impl<'a> HostSplit<'a> {
         why: &str,
         advice: &str,
     ) -> Finding {
+        let says = format!("{what}: {}", self.describe_values());
         Finding {
-            kind,
-            severity,
-            says: format!("{what}: {}", self.describe_values()),
             about: about_hosts(&self.odd_host_names()),
-            sure: Confidence::High,
             why: why.to_owned(),
             advice: advice.to_owned(),
             evidence: self.evidence_lines(),
-            reasons: Vec::new(),
+            ..Finding::new(kind, severity, Confidence::High, says)
         }
     }
 

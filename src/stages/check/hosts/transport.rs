@@ -4,10 +4,10 @@
 //! Nothing is wrong with GPUDirect off over sockets. A job on one host has no network.
 
 use super::fact_meaning::{
-    FirstLineByHost, disables_gpu_peer_access, first_lines, host_names, hosts_saying,
-    is_fast_network, is_fast_nic, is_over_sockets, is_socket_network, ranks_by_host,
+    FirstLineByHost, disables_gpu_peer_access, host_names, hosts_saying, is_fast_network,
+    is_fast_nic, is_over_sockets, is_socket_network, ranks_by_host,
 };
-use super::odd_hosts::{about_hosts, evidence_of_lines, find_saying, hosts_of};
+use super::odd_hosts::{about_hosts, evidence_of_hosts, evidence_of_lines, find_saying, hosts_of};
 use super::{gpudirect, nvls};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::hosts::fact_meaning::is_nonzero_number;
@@ -142,23 +142,16 @@ fn socket_finding(
         true => (Severity::Note, ", as configured"),
         false => (Severity::Warning, ""),
     };
+    let says = says + as_it_was_set;
     Finding {
-        kind: Kind::SocketFallback,
-        severity,
-        says: says + as_it_was_set,
         about: about_hosts(&host_names(slow)),
-        sure: Confidence::High,
         why: why.to_owned(),
         advice: "compare the NICs and their state on the named hosts with the others \
                  (ibv_devinfo, fi_info), NCCL_IB_HCA, NCCL_NET and NCCL_NET_PLUGIN there, and \
                  whether the container has the devices"
             .to_owned(),
-        evidence: evidence_of_lines(
-            first_lines(slow, 3)
-                .into_iter()
-                .chain(first_lines(other, 2)),
-        ),
-        reasons: Vec::new(),
+        evidence: evidence_of_hosts(slow, other),
+        ..Finding::new(Kind::SocketFallback, severity, Confidence::High, says)
     }
 }
 
@@ -221,45 +214,38 @@ fn find_uneven_pxn(net: &NetSummary) -> Option<Finding> {
             continue;
         }
         for (host, (through, _, first)) in of {
-            let to = if *through > 0 {
-                &mut with
-            } else {
-                &mut without
+            let to = match through {
+                0 => &mut without,
+                _ => &mut with,
             };
             to.entry(host).or_insert(*first);
         }
     }
-    let odd = if without.len() <= with.len() {
-        &without
-    } else {
-        &with
+    let (odd, other) = match without.len() <= with.len() {
+        true => (&without, &with),
+        false => (&with, &without),
     };
-    let other = if without.len() <= with.len() {
-        &with
-    } else {
-        &without
-    };
-    (!odd.is_empty()).then(|| Finding {
-        kind: Kind::PxnMixed,
-        severity: Severity::Note,
-        says: format!(
-            "of the hosts of a communicator, {} to other hosts through another GPU's NIC (PXN) and \
-             {} {} not",
-            match with.len() {
-                1 => "1 sends".to_owned(),
-                n => format!("{n} send"),
-            },
-            without.len(),
-            if without.len() == 1 { "does" } else { "do" },
-        ),
+    if odd.is_empty() {
+        return None;
+    }
+    let says = format!(
+        "of the hosts of a communicator, {} to other hosts through another GPU's NIC (PXN) and \
+         {} {} not",
+        match with.len() {
+            1 => "1 sends".to_owned(),
+            n => format!("{n} send"),
+        },
+        without.len(),
+        if without.len() == 1 { "does" } else { "do" },
+    );
+    Some(Finding {
         about: about_hosts(&host_names(odd)),
-        sure: Confidence::Low,
         why: "hosts of one communicator with the same number of ranks usually do the same; the \
               positions of the ranks in the ring may differ"
             .to_owned(),
         advice: "compare the NICs, the GPUs' order and NCCL_PXN_DISABLE on these hosts".to_owned(),
-        evidence: evidence_of_lines(first_lines(odd, 3).into_iter().chain(first_lines(other, 2))),
-        reasons: Vec::new(),
+        evidence: evidence_of_hosts(odd, other),
+        ..Finding::note(Kind::PxnMixed, Confidence::Low, says)
     })
 }
 
@@ -278,22 +264,19 @@ fn find_p2p_off(facts: &NetFacts) -> Vec<Finding> {
     ];
     let case = |(value, severity, which): (&str, Severity, &str)| {
         let said = find_saying(facts, NetFactKind::P2p, "", value)?;
+        let says = format!(
+            "peer-to-peer access between GPUs {which} is disabled on {}",
+            list_names(hosts_of(said))
+        );
         Some(Finding {
-            kind: Kind::P2pDisabled,
-            severity,
-            says: format!(
-                "peer-to-peer access between GPUs {which} is disabled on {}",
-                list_names(hosts_of(said))
-            ),
             about: about_hosts(&hosts_of(said).collect()),
-            sure: Confidence::High,
             why: "NCCL reports that peer-to-peer is disabled between them".to_owned(),
             advice:
                 "look at nvidia-smi topo -p2p r, at ACS and the IOMMU, and at the hardware; some \
                      GPUs are sold without peer-to-peer"
                     .to_owned(),
             evidence: evidence_of_lines([said.first]),
-            reasons: Vec::new(),
+            ..Finding::new(Kind::P2pDisabled, severity, Confidence::High, says)
         })
     };
     cases.into_iter().filter_map(case).collect()
@@ -339,20 +322,12 @@ fn find_shm_off(facts: &NetFacts) -> Option<Finding> {
             list_names(host_names(&shm))
         ),
     };
+    let (severity, sure) = match mixed {
+        true => (Severity::Warning, Confidence::Medium),
+        false => (Severity::Note, Confidence::Low),
+    };
     Some(Finding {
-        kind: Kind::ShmInsteadOfP2p,
-        severity: if mixed {
-            Severity::Warning
-        } else {
-            Severity::Note
-        },
-        says,
         about: about_hosts(&host_names(&shm)),
-        sure: if mixed {
-            Confidence::Medium
-        } else {
-            Confidence::Low
-        },
         why: match mixed {
             true => "hosts of one job usually do the same",
             false => {
@@ -364,7 +339,7 @@ fn find_shm_off(facts: &NetFacts) -> Option<Finding> {
         advice: "look at nvidia-smi topo -m, at ACS and the IOMMU, at NCCL_P2P_DISABLE and \
                  NCCL_P2P_LEVEL, and check that each container sees all GPUs of its host"
             .to_owned(),
-        evidence: evidence_of_lines(first_lines(&shm, 3).into_iter().chain(first_lines(&p2p, 2))),
-        reasons: Vec::new(),
+        evidence: evidence_of_hosts(&shm, &p2p),
+        ..Finding::new(Kind::ShmInsteadOfP2p, severity, sure, says)
     })
 }

@@ -1,9 +1,7 @@
 //! How the log was written, where that spoils it.
 
 use crate::report::account::{Account, MAX_DAMAGE_PLACES};
-use crate::stages::check::finding::{
-    About, Confidence, Evidence, Finding, Kind, LineSpot, Severity,
-};
+use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, LineSpot};
 use crate::stages::check::walk::WalkedInput;
 use crate::stages::check::wording::number_and_noun;
 use crate::stages::net::net_stage::FirstReportLine;
@@ -14,7 +12,7 @@ const OWN_FILES_ADVICE: &str = "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a fil
 /// A kind of lines that is reported by its number of lines.
 struct HygieneKind {
     kind: Kind,
-    /// What there is of one line, and of more.
+    /// The sentence for one line, and for several.
     says: [&'static str; 2],
     why: &'static str,
     advice: &'static str,
@@ -107,16 +105,12 @@ impl InputHygiene<'_> {
         advice: &str,
         evidence: impl IntoIterator<Item = Evidence>,
     ) -> Finding {
+        let says = format!("{}: {says}", self.input.name);
         Finding {
-            kind,
-            severity: Severity::Note,
-            says: format!("{}: {says}", self.input.name),
-            about: About::default(),
-            sure: Confidence::High,
             why: why.to_owned(),
             advice: advice.to_owned(),
             evidence: evidence.into_iter().collect(),
-            reasons: Vec::new(),
+            ..Finding::note(kind, Confidence::High, says)
         }
     }
 

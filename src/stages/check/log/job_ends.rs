@@ -78,10 +78,7 @@ pub(crate) struct JobEnds {
 impl JobEnds {
     /// Takes a message of NCCL's.
     pub(crate) fn take_message(&mut self, said: &MessageLine<'_>) {
-        let at = FirstReportLine {
-            input: 0,
-            line: said.line,
-        };
+        let at = FirstReportLine::in_chunk(said.line);
         self.begins.entry(said.process).or_insert((at, said.at));
         let kind = match &said.message {
             NcclMessage::Init(init) if init.stage == InitStage::InitStart => JobEventKind::Begins,
@@ -104,10 +101,7 @@ impl JobEnds {
 
     /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0.
     pub(crate) fn take_foreign_line(&mut self, line: &[u8], number: u64) {
-        let at = FirstReportLine {
-            input: 0,
-            line: number,
-        };
+        let at = FirstReportLine::in_chunk(number);
         self.note_rank_line(line, at);
         match find_ending(line) {
             None => {}
@@ -222,7 +216,7 @@ impl JobEnds {
         begins.map(|(&process, (at, _))| (process, *at)).collect()
     }
 
-    /// Where processes of an input took over from others, in bytes.
+    /// Adds the places, in bytes of the input, at which processes took over from others.
     pub(crate) fn add_takeovers(&mut self, input: u32, bytes: impl Iterator<Item = u64>) {
         let begins = self.begins.values();
         let mut begins: Vec<(u64, u64)> = begins
@@ -295,17 +289,15 @@ impl JobEnds {
         those.map(|(_, rank)| *rank).collect()
     }
 
-    /// Where the job is started again after a line, in the same input.
+    /// Returns the line after `at` at which the same input's job is started again.
     pub(crate) fn restart_after(&self, at: FirstReportLine) -> Option<FirstReportLine> {
         let (input, lines) = self.again.iter().find(|(input, _)| *input == at.input)?;
         let next = lines.partition_point(|&line| line <= at.line);
-        lines.get(next).map(|&line| FirstReportLine {
-            input: *input,
-            line,
-        })
+        let input = *input;
+        lines.get(next).map(|&line| FirstReportLine { input, line })
     }
 
-    /// Where the training steps of an input end: its lines in order, with the step's number.
+    /// Adds the lines at which an input's training steps end, in order, with the steps' numbers.
     pub(crate) fn add_step_lines(&mut self, input: u32, lines: Vec<(u64, u64)>) {
         match self.steps.last_mut().filter(|(last, _)| *last == input) {
             Some((_, own)) => own.extend(lines),
@@ -313,8 +305,9 @@ impl JobEnds {
         }
     }
 
-    /// The same of steps that are long over, as far as it may be asked for: whether the job went on after a failure, or
-    /// between two lines of its end, and which steps there are. What comes before the next step is known.
+    /// Adds lines of old steps, but only those that answer later questions: whether the job went on
+    /// after a failure, or between two lines of its end, and the least and the greatest step. All
+    /// events before the next step must be known.
     pub(crate) fn add_old_step_lines(&mut self, input: u32, lines: &[(u64, u64)]) {
         let here = |at: &FirstReportLine| at.input == input;
         let told = self.told.iter().map(|told| told.line.at);
@@ -327,7 +320,7 @@ impl JobEnds {
         let least = (0..lines.len()).min_by_key(step);
         let most = (0..lines.len()).max_by_key(step);
         let mut kept: BTreeSet<usize> = least.into_iter().chain(most).collect();
-        // Of a line, whether a step ended before it; that of a later one may be the last line here.
+        // The last step before each event; the last line may be the one of a later event.
         let before = |at: FirstReportLine| up_to(at).checked_sub(1);
         kept.extend(firsts().chain(lasts).filter(here).filter_map(before));
         kept.extend(lines.len().checked_sub(1));
@@ -366,8 +359,8 @@ impl JobEnds {
         self.step_lines_after(at).first().map(|(line, _)| *line)
     }
 
-    /// True where the job went on behind a line, and before another: it ended more steps than its ranks
-    /// may have been ahead. All ranks may print a step's line.
+    /// True if the job went on after `from`, and before `to`: it ended more steps than its ranks
+    /// may be ahead. All ranks may print a step's line.
     pub(crate) fn has_gone_on(&self, from: FirstReportLine, to: Option<FirstReportLine>) -> bool {
         let steps = self.step_lines_after(from).iter();
         let steps = steps.take_while(|(line, _)| to.is_none_or(|to| *line < to.line));

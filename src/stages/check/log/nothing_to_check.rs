@@ -1,6 +1,6 @@
 //! Where a log has nothing that could be checked: then no finding means nothing.
 
-use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{Confidence, Finding, Kind};
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::check::wording::number_and_noun;
 use crate::stages::communicators::CommunicatorState;
@@ -70,11 +70,6 @@ pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
         ),
     };
     Some(Finding {
-        kind: Kind::NotChecked,
-        severity: Severity::Note,
-        says,
-        about: About::default(),
-        sure: Confidence::High,
         why: why.to_owned(),
         advice: advice.to_owned(),
         evidence: vec![
@@ -82,6 +77,6 @@ pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
                 .unwrap_or(FirstReportLine { input: 0, line: 0 })
                 .into(),
         ],
-        reasons: Vec::new(),
+        ..Finding::note(Kind::NotChecked, Confidence::High, says)
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::count::spread::SortedValues;
 use crate::log::timeline::{GapKind, TrainStep};
-use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use crate::stages::check::log::limits::{MIN_SLOW_STEP_EXCESS_S, SLOW_STEP_TIMES_MEDIAN};
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::walk::WalkedInput;
@@ -57,22 +57,16 @@ impl InputStepSums<'_> {
 
     fn step_finding(&self, kind: Kind, step: usize, says: String) -> Finding {
         Finding {
-            kind,
-            severity: Severity::Note,
-            says,
             about: About {
                 step: Some(self.steps[step].step),
                 ..About::default()
             },
-            sure: Confidence::Medium,
-            why: String::new(),
-            advice: String::new(),
             evidence: self
                 .input
                 .step_line_evidence(self.number, step)
                 .into_iter()
                 .collect(),
-            reasons: Vec::new(),
+            ..Finding::note(kind, Confidence::Medium, says)
         }
     }
 
@@ -235,7 +229,7 @@ impl InputStepSums<'_> {
                 evidence: vec![self.input.line_evidence(self.number, line)],
                 ..self.step_finding(Kind::CallsStop, 0, says)
             },
-            // Of those that are looked at, the last ones have none.
+            // The last of the steps that are still known have none.
             None => {
                 let first = self.steps.len().saturating_sub(without);
                 self.step_finding(Kind::CallsStop, first, says)

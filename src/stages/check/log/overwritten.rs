@@ -26,10 +26,7 @@ pub(crate) struct HeaderRemains {
 impl HeaderRemains {
     /// Takes a message of NCCL's.
     pub(crate) fn take_message(&mut self, said: &MessageLine<'_>) {
-        let at = FirstReportLine {
-            input: 0,
-            line: said.line,
-        };
+        let at = FirstReportLine::in_chunk(said.line);
         if said.tid.is_some() {
             self.last = Some(at);
         } else if is_rest_of_header(said.text) {
@@ -52,10 +49,7 @@ impl HeaderRemains {
 
     /// Adds a chunk's that follow; `line` is the chunk's first line in the input `input`.
     pub(crate) fn add_chunk(&mut self, part: HeaderRemains, input: u32, line: u64) {
-        let placed = |at: FirstReportLine| FirstReportLine {
-            input,
-            line: at.line + line,
-        };
+        let placed = |at: FirstReportLine| at.place_in_input(input, line);
         let before = line
             .checked_sub(1)
             .map(|line| FirstReportLine { input, line });

@@ -13,7 +13,7 @@ type StepNumberSpan = (u64, u64);
 pub(super) struct ResumedInputs(BTreeSet<u32>);
 
 impl ResumedInputs {
-    /// Those among the jobs of `found`.
+    /// Finds the inputs of jobs that a later one resumed.
     pub(super) fn find_resumed(ends: &JobEnds, found: &CommunicatorsSummary) -> ResumedInputs {
         let jobs = JobsByProcess::group_processes(found);
         let mut of_input: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
@@ -25,7 +25,7 @@ impl ResumedInputs {
             let own = hosts.entry(job).or_default();
             own.extend(named.map(|process| &process.host[..]));
         }
-        // What an input has of several jobs is in line order.
+        // Several jobs in one input are in line order.
         let one = |input: &u32| {
             let jobs = of_input.get(input).filter(|jobs| jobs.len() == 1)?;
             jobs.first().copied()

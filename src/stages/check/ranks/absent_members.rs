@@ -4,35 +4,24 @@
 //! where they part is what the whole log would show, and worth a note (nccl#147: a rank's first
 //! Broadcast is another than that of all others, and half of the ranks' lines are enough to see it).
 
-use super::mismatch::{self, CallDetails, FirstDifference};
+use super::difference_context::DifferenceContext;
+use super::mismatch::{self, FirstDifference};
 use super::names::RankNames;
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
-use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, ProcessComm};
 use crate::stages::check::wording::number_and_noun;
 
 /// The note on ranks that part, where `apart` are some of a communicator's.
-pub(crate) fn note_visible_differences(
+pub(super) fn note_visible_differences(
     apart: &DifferingComm,
-    details: &CallDetails,
-    caller: impl Fn(u32) -> ProcessComm,
-    names: RankNames<'_>,
+    case: &DifferenceContext<'_>,
 ) -> Option<Finding> {
+    let names = case.names;
     let of = names.found.communicators[apart.communicator].nranks?;
     let seen = apart.members.len();
-    let begins = format!(
-        "the log has lines of {seen} of {of} ranks; if they are of one \
-                          communicator,"
-    );
-    let first = apart.block * CALLS_PER_HASH_BLOCK;
-    let part = match mismatch::find_first_difference(
-        apart,
-        first..first + CALLS_PER_HASH_BLOCK,
-        details,
-        &[],
-        caller,
-        names,
-    ) {
+    let begins =
+        format!("the log has lines of {seen} of {of} ranks; if they are of one communicator,");
+    let part = match mismatch::find_first_difference(apart, &[], case) {
         FirstDifference::Different(finding) => Finding {
             says: format!("{begins} {}", finding.says),
             ..*finding
@@ -60,20 +49,11 @@ fn note_fewer_calls(apart: &DifferingComm, begins: &str, names: RankNames<'_>) -
         .filter(|member| member.before == least)
         .copied()
         .collect();
-    (least < most).then(|| Finding {
-        kind: Kind::RanksPart,
-        severity: Severity::Note,
-        says: format!(
-            "{begins} {} made {} on {}, and others made up to {most}",
-            names.describe_members(&last),
-            number_and_noun(least, "call"),
-            names.describe_communicator(apart.communicator),
-        ),
-        about: crate::stages::check::finding::About::default(),
-        sure: Confidence::Low,
-        why: String::new(),
-        advice: String::new(),
-        evidence: Vec::new(),
-        reasons: Vec::new(),
-    })
+    let says = format!(
+        "{begins} {} made {} on {}, and others made up to {most}",
+        names.describe_members(&last),
+        number_and_noun(least, "call"),
+        names.describe_communicator(apart.communicator),
+    );
+    (least < most).then(|| Finding::note(Kind::RanksPart, Confidence::Low, says))
 }

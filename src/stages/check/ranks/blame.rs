@@ -9,7 +9,7 @@ use super::fewer_calls::{self, JobEndSignals, LaggardFindings};
 use super::last_calls::find_odd_process;
 use super::messages::{MessageDifferences, wrong_peer};
 use super::mismatch::same_kind::SimilarCallers;
-use super::mismatch::{self, CallDetails, FirstDifference};
+use super::mismatch::{self, FirstDifference};
 use super::stopped::lone_stop::{self, LoneStop};
 use super::stopped::{JobLiveness, StopDetector};
 use crate::grammar::values::has_root;
@@ -19,10 +19,8 @@ use crate::stages::check::streams::compare::{
     CommMember, DifferingComm, StreamComparison, UnpairedMessages,
 };
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
-use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, ProcessComm, StreamKind};
 use crate::stages::check::watchdog::{WatchdogRecord, nccl_call};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 /// How the job ended, as far as lines other than the calls report it.
 #[derive(Clone, Copy)]
@@ -32,7 +30,7 @@ pub(super) struct JobEndEvidence<'a> {
     pub(super) stops: StopDetector<'a>,
 }
 
-/// What was judged.
+/// The findings, and what could not be judged.
 pub(super) struct BlameResult {
     pub(super) findings: Vec<Finding>,
     /// Communicators that are not judged.
@@ -85,8 +83,7 @@ impl DifferenceContext<'_> {
             is_held
         });
         let mut findings = keep_first_differences(self.met, parts.different);
-        let caller = |number: u32| self.caller_at(number);
-        findings.extend(self.met.report_circle(self.details, caller, names));
+        findings.extend(self.met.report_circle(self));
         let mut behind = fewer_calls::find_laggards(
             &parts.late,
             &compared.unpaired,
@@ -117,7 +114,7 @@ impl DifferenceContext<'_> {
                 goes_on,
             ));
         }
-        // That one side is behind another is no finding where nothing shows that the job stopped.
+        // A side that lags is not reported unless its job stopped.
         compared
             .unpaired
             .retain(|pair| pair.sent == pair.received || !goes_on(pair.communicator));
@@ -177,27 +174,12 @@ impl DifferenceContext<'_> {
 
     /// True where the messages in which both sides differ could be read again.
     fn are_messages_reread(&self, pair: &UnpairedMessages) -> bool {
-        let first = pair.block * CALLS_PER_HASH_BLOCK;
-        let is_held = |member: &CommMember, way: StreamKind, made: u64| {
-            let key = member.caller.map(|at| (self.caller_at(at), way));
-            key.is_none_or(|key| {
-                are_calls_reread(
-                    self.details,
-                    key,
-                    first..made.min(first + CALLS_PER_HASH_BLOCK),
-                )
-            })
-        };
-        is_held(&pair.from, StreamKind::Send(pair.to.peer_rank()), pair.sent)
-            && is_held(
-                &pair.to,
-                StreamKind::Recv(pair.from.peer_rank()),
-                pair.received,
-            )
+        self.are_calls_reread(pair.sends(), pair.block, pair.sent)
+            && self.are_calls_reread(pair.receives(), pair.block, pair.received)
     }
 
-    /// Of a process that died others may be behind, as they wait for what its GPU did not do any more: all
-    /// but it wait in the same call.
+    /// Blames a process that died: ranks that wait for its GPU may be further behind than it, but
+    /// all of them wait in the same call.
     fn blame_dead_process(
         &self,
         behind: &mut LaggardFindings,
@@ -243,30 +225,18 @@ impl DifferenceContext<'_> {
         all: &'c [DifferingComm],
         kin: &SimilarCallers,
     ) -> DifferencesByKind<'c> {
-        let caller = |number: u32| self.caller_at(number);
         let mut parts = DifferencesByKind::default();
         for apart in all {
-            let first = apart.block * CALLS_PER_HASH_BLOCK;
-            let stretch = first..first + CALLS_PER_HASH_BLOCK;
             let kin = kin.get(&apart.communicator).map_or(&[][..], |kin| kin);
             let mut unjudged = |why| parts.unjudged.push((why, apart.communicator));
             let is_held = |member: &CommMember| {
-                let last = member.calls.min(first + CALLS_PER_HASH_BLOCK);
-                let made = member.caller.map(|at| (caller(at), StreamKind::Collective));
-                made.is_none_or(|key| are_calls_reread(self.details, key, first..last))
+                self.are_calls_reread(member.collectives(), apart.block, member.calls)
             };
             if self.is_piped && !apart.members.iter().all(is_held) {
                 unjudged(UnjudgedReason::LetGo);
                 continue;
             }
-            match mismatch::find_first_difference(
-                apart,
-                stretch,
-                self.details,
-                kin,
-                caller,
-                self.names,
-            ) {
+            match mismatch::find_first_difference(apart, kin, self) {
                 FirstDifference::Different(mut finding) => {
                     if let Some(doubt) = apart.reason_for_doubt() {
                         finding.sure = finding.sure.max(Confidence::Medium);
@@ -279,7 +249,7 @@ impl DifferenceContext<'_> {
                 FirstDifference::Behind if has_ended_ahead(apart, self.found) => {
                     unjudged(UnjudgedReason::Ended);
                 }
-                FirstDifference::Behind if may_wait_in_rooted_call(apart, self.details, caller) => {
+                FirstDifference::Behind if self.may_wait_in_rooted_call(apart) => {
                     unjudged(UnjudgedReason::Rooted);
                 }
                 FirstDifference::Behind => parts.late.push(apart),
@@ -298,12 +268,22 @@ impl DifferenceContext<'_> {
         // If lines are lost, only NCCL's own numbers identify calls.
         let sound = self.streams.counts || !accounts.iter().any(has_damage);
         let few = compared.few.as_ref().filter(|_| sound)?;
-        absent_members::note_visible_differences(
-            few,
-            self.details,
-            |n| self.caller_at(n),
-            self.names,
-        )
+        absent_members::note_visible_differences(few, self)
+    }
+
+    /// True if most members made the last call that all made, the others made one more, and the root
+    /// leaves that call before the others: they may still be in it, and wait for the faulty rank.
+    fn may_wait_in_rooted_call(&self, apart: &DifferingComm) -> bool {
+        let calls = || apart.members.iter().map(|m| m.before);
+        let (least, most) = (calls().min().unwrap_or(0), calls().max().unwrap_or(0));
+        let many = calls().filter(|&n| n == least).count();
+        let last = |member: &CommMember| {
+            let calls = self.calls_of(member.collectives());
+            calls.call_at(least.checked_sub(1)?)
+        };
+        let mut with_fewest = apart.members.iter().filter(|m| m.before == least);
+        let call = with_fewest.next().and_then(last);
+        least + 1 == most && 2 * many > apart.members.len() && call.is_some_and(|c| has_root(&c.op))
     }
 
     /// Processes that alone stopped, of the jobs that otherwise seem to go on.
@@ -314,18 +294,6 @@ impl DifferenceContext<'_> {
         let alone = alone.into_iter().filter(|(job, _)| going_on.contains(job));
         alone.map(|(_, lone)| lone).collect()
     }
-}
-
-/// True where all these calls of a stream could be read again.
-pub(super) fn are_calls_reread(
-    details: &CallDetails,
-    key: (ProcessComm, StreamKind),
-    calls: Range<u64>,
-) -> bool {
-    let all = details.get(&key).map_or(&[][..], |all| all);
-    let known = all.partition_point(|call| call.seq < calls.end)
-        - all.partition_point(|call| call.seq < calls.start);
-    known as u64 == calls.end.saturating_sub(calls.start)
 }
 
 /// The differences before which nothing went wrong: what the ranks call afterwards follows from it.
@@ -343,26 +311,4 @@ fn keep_first_differences(met: &Rendezvous, all: Vec<(usize, Finding)>) -> Vec<F
         finding.reasons.push(Reason::AlsoDiffer(more as u64));
     }
     first.into_iter().map(|(_, finding)| finding).collect()
-}
-
-/// True if most members made the last call that all made, the others made one more, and the root
-/// leaves that call before the others: they may still be in it, and wait for the faulty rank.
-fn may_wait_in_rooted_call(
-    apart: &DifferingComm,
-    details: &CallDetails,
-    caller: impl Fn(u32) -> ProcessComm,
-) -> bool {
-    let calls = || apart.members.iter().map(|m| m.before);
-    let (least, most) = (calls().min().unwrap_or(0), calls().max().unwrap_or(0));
-    let many = calls().filter(|&n| n == least).count();
-    let last = |member: &CommMember| {
-        let list = details.get(&(caller(member.caller?), StreamKind::Collective))?;
-        list.iter().find(|call| call.seq + 1 == least)
-    };
-    let call = apart
-        .members
-        .iter()
-        .find(|m| m.before == least)
-        .and_then(last);
-    least + 1 == most && 2 * many > apart.members.len() && call.is_some_and(|c| has_root(&c.op))
 }

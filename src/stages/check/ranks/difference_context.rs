@@ -2,12 +2,13 @@
 
 use super::deadlock::Rendezvous;
 use super::last_calls::LastCallByProcess;
-use super::mismatch::CallDetails;
+use super::mismatch::{CallDetails, MemberCalls};
 use super::names::RankNames;
 use super::stopped::lone_stop::LoneStopSearch;
-use crate::stages::check::streams::compare::StreamOwner;
+use crate::stages::check::streams::compare::MemberStream;
 use crate::stages::check::streams::step_ends::InputStepEnds;
-use crate::stages::check::streams::{CallStreams, ProcessComm, StreamKind};
+use crate::stages::check::streams::stream_owners::StreamOwner;
+use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, CallStreams, ProcessComm, StreamKind};
 use crate::stages::communicators::CommunicatorsSummary;
 use rustc_hash::FxHashMap;
 
@@ -18,7 +19,7 @@ pub(super) struct DifferenceContext<'a> {
     pub(super) streams: &'a CallStreams,
     pub(super) details: &'a CallDetails,
     pub(super) met: &'a Rendezvous,
-    /// Calls that came through a pipe may have been let go.
+    /// Calls of a pipe may have been dropped.
     pub(super) is_piped: bool,
     pub(super) names: RankNames<'a>,
     /// The owner of each caller's calls.
@@ -27,10 +28,31 @@ pub(super) struct DifferenceContext<'a> {
     pub(super) last: &'a LastCallByProcess<'a>,
 }
 
-impl DifferenceContext<'_> {
+impl<'a> DifferenceContext<'a> {
     /// The caller of a number.
     pub(super) fn caller_at(&self, number: u32) -> ProcessComm {
         *self.streams.callers.get(number)
+    }
+
+    /// The calls of a stream that were read again.
+    pub(super) fn calls_of(&self, stream: MemberStream<'_>) -> MemberCalls<'a> {
+        let MemberStream { member, way } = stream;
+        let key = member.caller.map(|at| (self.caller_at(at), way));
+        let list = key.and_then(|key| self.details.get(&key));
+        MemberCalls {
+            member: *member,
+            list: list.map_or(&[][..], |list| list),
+        }
+    }
+
+    /// True if all calls of a stream could be read again in the block `block`, up to call `made`.
+    pub(super) fn are_calls_reread(&self, stream: MemberStream<'_>, block: u64, made: u64) -> bool {
+        let first = block * CALLS_PER_HASH_BLOCK;
+        let end = made.min(first + CALLS_PER_HASH_BLOCK);
+        let calls = self.calls_of(stream).list;
+        let known = calls.partition_point(|call| call.seq < end)
+            - calls.partition_point(|call| call.seq < first);
+        stream.member.caller.is_none() || known as u64 == end.saturating_sub(first)
     }
 
     /// Returns a search over the last calls and their owners; `steps` are the processes' own,

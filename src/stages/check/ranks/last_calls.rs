@@ -2,9 +2,9 @@
 
 use super::mismatch::{self, CallDetails};
 use super::names;
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
-use crate::stages::check::streams::compare::StreamOwner;
-use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind};
+use crate::stages::check::streams::stream_owners::StreamOwner;
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::streams::{CallStreams, ProcessComm};
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::communicators::CommunicatorsSummary;
@@ -12,8 +12,17 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Each process's last call: its communicator, the process's rank there, the call.
-pub(crate) type LastCallByProcess<'d> = BTreeMap<u32, (usize, Option<u32>, &'d CallDetail)>;
+/// The last call of a process.
+#[derive(Clone, Copy)]
+pub(crate) struct LastCall<'d> {
+    pub(crate) communicator: usize,
+    /// The process's rank there.
+    pub(crate) rank: Option<u32>,
+    pub(crate) call: &'d CallDetail,
+}
+
+/// Each process's last call.
+pub(crate) type LastCallByProcess<'d> = BTreeMap<u32, LastCall<'d>>;
 
 /// The last call of each process.
 pub(super) fn find_last_calls<'d>(
@@ -32,9 +41,13 @@ pub(super) fn find_last_calls<'d>(
         let Some(whose) = whose.get(&caller) else {
             continue;
         };
-        let this = (whose.communicator, whose.rank, call);
+        let this = LastCall {
+            communicator: whose.communicator,
+            rank: whose.rank,
+            call,
+        };
         let known = last.entry(whose.process).or_insert(this);
-        if (known.2.input, known.2.at) < (call.input, call.at) {
+        if (known.call.input, known.call.line.at) < (call.input, call.line.at) {
             *known = this;
         }
     }
@@ -48,11 +61,9 @@ pub(super) fn find_odd_process(
     is_of_job: impl Fn(u32) -> bool,
 ) -> Option<u32> {
     let mut kinds: BTreeMap<(String, Option<u32>), Vec<u32>> = BTreeMap::new();
-    for (&process, (communicator, _, call)) in last.iter().filter(|(p, _)| is_of_job(**p)) {
-        let kind = (
-            names::describe_call(call),
-            found.communicators[*communicator].nranks,
-        );
+    for (&process, last) in last.iter().filter(|(p, _)| is_of_job(**p)) {
+        let nranks = found.communicators[last.communicator].nranks;
+        let kind = (names::describe_call(last.call), nranks);
         kinds.entry(kind).or_default().push(process);
     }
     let mut kinds: Vec<Vec<u32>> = kinds.into_values().collect();
@@ -68,15 +79,11 @@ pub(super) fn list_last_calls(
     last: &LastCallByProcess<'_>,
     found: &CommunicatorsSummary,
 ) -> Option<Finding> {
-    type SameLastCall<'a> = Vec<&'a (usize, Option<u32>, &'a CallDetail)>;
-    let mut groups: BTreeMap<(String, String), SameLastCall<'_>> = BTreeMap::new();
-    for at in last.values() {
-        let (communicator, _, call) = at;
-        let label = found.communicators[*communicator].label.of.name();
-        groups
-            .entry((names::describe_call(call), label.to_owned()))
-            .or_default()
-            .push(at);
+    let mut groups: BTreeMap<(String, &str), Vec<&CallDetail>> = BTreeMap::new();
+    for last in last.values() {
+        let label = found.communicators[last.communicator].label.of.name();
+        let same = groups.entry((names::describe_call(last.call), label));
+        same.or_default().push(last.call);
     }
     if groups.len() < 2 {
         return None;
@@ -86,7 +93,7 @@ pub(super) fn list_last_calls(
     let told: Vec<String> = groups
         .iter()
         .map(|((call, label), group)| {
-            let on = match &label[..] {
+            let on = match *label {
                 "unknown" => String::new(),
                 label => format!(" on a {label} communicator"),
             };
@@ -99,20 +106,16 @@ pub(super) fn list_last_calls(
     let evidence: Vec<Evidence> = groups
         .iter()
         .take(4)
-        .filter_map(|(_, group)| Some(mismatch::show_call(group.first()?.2)))
+        .filter_map(|(_, group)| Some(mismatch::show_call(group.first()?)))
         .collect();
+    let says = format!("the ranks' last calls: {}", list_names(&told));
     Some(Finding {
-        kind: Kind::LastCalls,
-        severity: Severity::Note,
-        says: format!("the ranks' last calls: {}", list_names(&told)),
-        about: About::default(),
-        sure: Confidence::High,
         why:
             "they are the last calls in the lines of their processes; a call is logged when it is \
               enqueued, and it might not have begun"
                 .to_owned(),
         advice: "look first at the calls of the fewest ranks".to_owned(),
         evidence,
-        reasons: Vec::new(),
+        ..Finding::note(Kind::LastCalls, Confidence::High, says)
     })
 }

@@ -20,11 +20,12 @@ use super::evidence;
 use super::finding::Finding;
 use super::log::job_spans::{JobCallSpans, JobsByProcess};
 use super::streams::CallStreams;
-use super::streams::compare::{
-    LogStart, StreamComparison, compare_communicators, find_stream_owners,
-};
+use super::streams::compare::{LogStart, StreamComparison, compare_communicators};
 use super::streams::piped::PipeRecord;
+use super::streams::reread::{RereadSources, WantedCalls, reread_wanted};
 use super::streams::step_ends::InputStepEnds;
+use super::streams::stream_owners::find_stream_owners;
+use super::streams::wanted_streams::RereadSinks;
 use super::walk::WalkedInput;
 use super::watchdog::nccl_call;
 use super::watchdog::{WatchdogMessage, WatchdogRecord};
@@ -39,9 +40,8 @@ use deadlock::Rendezvous;
 use difference_context::DifferenceContext;
 use fewer_calls::JobEndSignals;
 use last_calls::find_last_calls;
-use mismatch::same_kind;
+use mismatch::{CallDetails, same_kind};
 use names::RankNames;
-use reread_differences::reread_differences;
 use std::collections::{BTreeMap, BTreeSet};
 use stopped::step_lines::StepLinePositions;
 use stopped::{JobFailures, JobLiveness, StopDetector};
@@ -56,9 +56,9 @@ pub(crate) struct RankComparison {
 }
 
 /// The inputs, to be read again.
-pub(crate) struct RereadInputs<'a, F: Fn(u32) -> Result<Input>> {
+pub(crate) struct RereadInputs<'a> {
     /// Opens an input by its number.
-    pub(crate) open: F,
+    pub(crate) open: &'a dyn Fn(u32) -> Result<Input>,
     /// For each input the processes with lines in it.
     pub(crate) processes: &'a [BTreeSet<u32>],
     /// Where their lines went.
@@ -73,23 +73,51 @@ pub(crate) struct RereadInputs<'a, F: Fn(u32) -> Result<Input>> {
     pub(crate) cut: bool,
 }
 
+impl RereadInputs<'_> {
+    /// Reads the calls in `wanted` again.
+    fn reread_wanted(
+        &self,
+        wanted: &WantedCalls,
+        found: &CommunicatorsSummary,
+        streams: &CallStreams,
+        sinks: &mut RereadSinks<'_>,
+    ) -> Result<CallDetails> {
+        let numbers = 0..u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
+        let sources = RereadSources {
+            options: self.options,
+            streams,
+            piped: self.piped,
+        };
+        reread_wanted(wanted, &found.processes, numbers, self.open, sources, sinks)
+    }
+}
+
+/// How the job ended, as far as lines other than the calls report it.
+#[derive(Clone, Copy)]
+pub(crate) struct ReportedEnd<'a> {
+    /// The lines of PyTorch's watchdog.
+    pub(crate) watched: &'a [WatchdogRecord],
+    pub(crate) signals: JobEndSignals,
+    pub(crate) failures: &'a JobFailures,
+}
+
 /// Compares the ranks' calls and returns the findings.
 ///
 /// # Errors
 /// An input cannot be read again.
-pub(crate) fn compare_ranks<F: Fn(u32) -> Result<Input>>(
+pub(crate) fn compare_ranks(
     found: &CommunicatorsSummary,
     open: &UnnamedComms,
     streams: &CallStreams,
-    (watched, end, failures): (&[WatchdogRecord], JobEndSignals, &JobFailures),
-    inputs: &RereadInputs<'_, F>,
+    end: ReportedEnd<'_>,
+    inputs: &RereadInputs<'_>,
 ) -> Result<RankComparison> {
     let begins = classify_log_start(streams, inputs.cut);
     let compared = compare_communicators(found, open, streams, inputs.accounts, begins);
     let late = |w: &WatchdogRecord| matches!(w.what, WatchdogMessage::Timeout(_));
-    let hung = watched.iter().any(late);
+    let hung = end.watched.iter().any(late);
     let lines = StepLinePositions::from_inputs(inputs.walked);
-    let met = deadlock::replay_last_calls(&compared, found, streams, &lines, end.failed);
+    let met = deadlock::replay_last_calls(&compared, found, streams, &lines, end.signals.failed);
     let differ = met.is_circle() || !compared.apart.is_empty() || !compared.unpaired.is_empty();
     if !differ && compared.few.is_none() && !hung {
         return Ok(RankComparison {
@@ -97,12 +125,7 @@ pub(crate) fn compare_ranks<F: Fn(u32) -> Result<Input>>(
             findings: Vec::new(),
         });
     }
-    reread_and_blame(
-        (compared, &met),
-        (found, streams),
-        (watched, end, failures),
-        inputs,
-    )
+    reread_and_blame(compared, &met, found, streams, end, inputs)
 }
 
 /// Where the log begins, by NCCL's own count or by what it looks like.
@@ -115,20 +138,29 @@ fn classify_log_start(streams: &CallStreams, cut: bool) -> LogStart {
 }
 
 /// Reads the differing calls again, and finds the rank to blame.
-fn reread_and_blame<F: Fn(u32) -> Result<Input>>(
-    (mut compared, met): (StreamComparison, &Rendezvous),
-    (found, streams): (&CommunicatorsSummary, &CallStreams),
-    (watched, end, failures): (&[WatchdogRecord], JobEndSignals, &JobFailures),
-    inputs: &RereadInputs<'_, F>,
+fn reread_and_blame(
+    mut compared: StreamComparison,
+    met: &Rendezvous,
+    found: &CommunicatorsSummary,
+    streams: &CallStreams,
+    end: ReportedEnd<'_>,
+    inputs: &RereadInputs<'_>,
 ) -> Result<RankComparison> {
+    let ReportedEnd {
+        watched, failures, ..
+    } = end;
     let whose = find_stream_owners(found, streams);
     let kin = same_kind::find_similar_callers(&compared.apart, &whose, found);
     let mut silence = JobCallSpans::new(JobsByProcess::group_processes(found));
     // Where a line reports a failure, or the job runs, no steps are needed to see that it stopped.
     let mut ends = InputStepEnds::default();
     let is_quiet = failures.lines.is_empty() && failures.now != JobLiveness::Running;
-    let read = (inputs, &mut silence, is_quiet.then_some(&mut ends));
-    let details = reread_differences((&compared, met), &kin, found, streams, read)?;
+    let mut sinks = RereadSinks {
+        spans: &mut silence,
+        ends: is_quiet.then_some(&mut ends),
+    };
+    let wanted = reread_differences::list_wanted_calls(&compared, met, &kin, streams);
+    let details = inputs.reread_wanted(&wanted, found, streams, &mut sinks)?;
     let case = DifferenceContext {
         found,
         streams,
@@ -155,17 +187,19 @@ fn reread_and_blame<F: Fn(u32) -> Result<Input>>(
     let doubts = confidence::rate_membership(&compared, found);
     let ending = JobEndEvidence {
         watched,
-        end,
+        end: end.signals,
         stops,
     };
     let judged = case.find_blamed(&mut compared, &kin, ending);
     let mut findings = judged.findings;
     unjudged.extend(judged.unjudged);
     unjudged::move_to_unjudged(&mut compared, unjudged);
-    evidence::resolve_evidence(&mut findings, inputs.walked, &inputs.open)?;
-    let uncut = judged.uncut;
-    let about = (&case, inputs, JobEndSignals { uncut, ..end });
-    confidence::rate_confidence(&mut findings, &mut compared, &doubts, about)?;
+    evidence::resolve_evidence(&mut findings, inputs.walked, inputs.open)?;
+    let end = JobEndSignals {
+        uncut: judged.uncut,
+        ..end.signals
+    };
+    confidence::rate_confidence(&mut findings, &mut compared, &doubts, &case, inputs, end)?;
     if !findings.is_empty() {
         findings.extend(last_calls::list_last_calls(case.last, found));
     }

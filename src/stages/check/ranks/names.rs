@@ -4,7 +4,7 @@ use crate::grammar::values::{Datatype, RedOp, has_redop, has_root};
 use crate::members::SpeakerProcess;
 use crate::stages::check::finding::About;
 use crate::stages::check::streams::compare::CommMember;
-use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::list_names;
 use crate::stages::communicators::{CommunicatorsSummary, gpu_of_side};
 
@@ -123,16 +123,16 @@ pub(crate) fn describe_call(call: &CallDetail) -> String {
     let mut text = format!(
         "{} of {} {}",
         String::from_utf8_lossy(&call.op),
-        call.count,
-        Datatype(call.datatype)
+        call.line.count,
+        Datatype(call.line.datatype)
     );
     if has_redop(&call.op) {
-        text += &format!(" {}", RedOp(call.redop));
+        text += &format!(" {}", RedOp(call.line.redop));
     }
     match &call.op[..] {
-        b"Send" => text += &format!(" to {}", call.root),
-        b"Recv" => text += &format!(" from {}", call.root),
-        _ if has_root(&call.op) => text += &format!(" root {}", call.root),
+        b"Send" => text += &format!(" to {}", call.line.root),
+        b"Recv" => text += &format!(" from {}", call.line.root),
+        _ if has_root(&call.op) => text += &format!(" root {}", call.line.root),
         _ => {}
     }
     text

@@ -1,34 +1,20 @@
-//! Which ranges of the inputs are read again, and their calls.
+//! Which calls of the inputs are read again.
 
-use super::RereadInputs;
 use super::deadlock::Rendezvous;
-use super::mismatch::CallDetails;
 use super::mismatch::same_kind::SimilarCallers;
-use crate::error::Result;
-use crate::source::Input;
-use crate::stages::check::log::job_spans::JobCallSpans;
-use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
-use crate::stages::check::streams::compare::{CommMember, StreamComparison};
-use crate::stages::check::streams::reread::{
-    RereadSinks, RereadSources, WantedCalls, reread_wanted,
-};
-use crate::stages::check::streams::step_ends::InputStepEnds;
-use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, CallStreams, ProcessComm, StreamKind};
+use crate::stages::check::streams::compare::{MemberStream, StreamComparison};
+use crate::stages::check::streams::reread::WantedCalls;
+use crate::stages::check::streams::wanted_streams::calls_around_block;
+use crate::stages::check::streams::{CallStreams, ProcessComm, StreamKind};
 use crate::stages::check::watchdog::nccl_call;
-use crate::stages::communicators::CommunicatorsSummary;
 
-/// Reads the stretches in which streams part, and every stream's last call.
-pub(super) fn reread_differences<F: Fn(u32) -> Result<Input>>(
-    (compared, met): (&StreamComparison, &Rendezvous),
+/// Lists the stretches in which streams part, and every stream's last calls.
+pub(super) fn list_wanted_calls(
+    compared: &StreamComparison,
+    met: &Rendezvous,
     kin: &SimilarCallers,
-    found: &CommunicatorsSummary,
     streams: &CallStreams,
-    (inputs, silence, ends): (
-        &RereadInputs<'_, F>,
-        &mut JobCallSpans,
-        Option<&mut InputStepEnds>,
-    ),
-) -> Result<CallDetails> {
+) -> WantedCalls {
     let mut wanted = WantedCalls::default();
     for ((caller, way), &at) in &streams.at {
         let calls = streams.calls_until_hang(at);
@@ -40,49 +26,28 @@ pub(super) fn reread_differences<F: Fn(u32) -> Result<Input>>(
         let key = (*streams.callers.get(number), StreamKind::Collective);
         wanted.entry(key).or_default().push(seq..seq + 1);
     }
-    let mut want = |caller: Option<ProcessComm>, way: StreamKind, block: u64| {
-        let Some(caller) = caller else { return };
-        // Of the block before it is seen what usually comes.
-        let first = block.saturating_sub(1) * CALLS_PER_HASH_BLOCK;
-        let stretch = first..(block + 1) * CALLS_PER_HASH_BLOCK + CALLS_READ_PAST_DIFFERENCE;
+    let mut want = |caller: ProcessComm, way: StreamKind, block: u64| {
         let ranges = wanted.entry((caller, way)).or_default();
-        ranges.insert(0, stretch);
+        ranges.insert(0, calls_around_block(block));
     };
-    let caller = |member: &CommMember| member.caller.map(|caller| *streams.callers.get(caller));
+    let mut want_stream = |stream: MemberStream<'_>, block: u64| {
+        if let Some(caller) = stream.member.caller {
+            want(*streams.callers.get(caller), stream.way, block);
+        }
+    };
     for apart in compared.apart.iter().chain(&compared.few) {
         for member in &apart.members {
-            want(caller(member), StreamKind::Collective, apart.block);
-        }
-        for &other in kin.get(&apart.communicator).into_iter().flatten() {
-            want(Some(other), StreamKind::Collective, apart.block);
+            want_stream(member.collectives(), apart.block);
         }
     }
     for pair in &compared.unpaired {
-        want(
-            caller(&pair.from),
-            StreamKind::Send(pair.to.peer_rank()),
-            pair.block,
-        );
-        want(
-            caller(&pair.to),
-            StreamKind::Recv(pair.from.peer_rank()),
-            pair.block,
-        );
+        want_stream(pair.sends(), pair.block);
+        want_stream(pair.receives(), pair.block);
     }
-    let those = 0..u32::try_from(inputs.processes.len()).unwrap_or(u32::MAX);
-    reread_wanted(
-        &wanted,
-        &found.processes,
-        those,
-        &inputs.open,
-        RereadSources {
-            options: inputs.options,
-            streams,
-            piped: inputs.piped,
-        },
-        &mut RereadSinks {
-            spans: silence,
-            ends,
-        },
-    )
+    for apart in compared.apart.iter().chain(&compared.few) {
+        for &other in kin.get(&apart.communicator).into_iter().flatten() {
+            want(other, StreamKind::Collective, apart.block);
+        }
+    }
+    wanted
 }

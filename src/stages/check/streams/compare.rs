@@ -4,7 +4,7 @@
 //! logged from its start. Otherwise the reason is reported.
 
 use super::unjudged_reason::UnjudgedReason;
-use super::{CallStream, CallStreams, ProcessComm, StreamKind};
+use super::{CallStream, CallStreams, StreamKind};
 use crate::calls::hashes::{HashedCalls, find_first_unequal_block};
 use crate::report::account::Account;
 use crate::stages::check::finding::Reason;
@@ -33,6 +33,21 @@ impl CommMember {
     pub(crate) fn peer_rank(&self) -> i64 {
         self.rank.map_or(-1, i64::from)
     }
+
+    /// Its collectives.
+    pub(crate) fn collectives(&self) -> MemberStream<'_> {
+        MemberStream {
+            member: self,
+            way: StreamKind::Collective,
+        }
+    }
+}
+
+/// A stream of a member.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemberStream<'m> {
+    pub(crate) member: &'m CommMember,
+    pub(crate) way: StreamKind,
 }
 
 /// A communicator with members that made different collectives.
@@ -78,6 +93,24 @@ pub(crate) struct UnpairedMessages {
     pub(crate) before: (u64, u64),
     /// The block in which they begin to differ.
     pub(crate) block: u64,
+}
+
+impl UnpairedMessages {
+    /// The sender's messages.
+    pub(crate) fn sends(&self) -> MemberStream<'_> {
+        MemberStream {
+            member: &self.from,
+            way: StreamKind::Send(self.to.peer_rank()),
+        }
+    }
+
+    /// The receiver's messages.
+    pub(crate) fn receives(&self) -> MemberStream<'_> {
+        MemberStream {
+            member: &self.to,
+            way: StreamKind::Recv(self.from.peer_rank()),
+        }
+    }
 }
 
 /// The result of comparing hashes.
@@ -221,51 +254,6 @@ fn callers_by_side(
         }
     }
     callers
-}
-
-/// The owner of a caller's calls.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StreamOwner {
-    /// The process.
-    pub(crate) process: u32,
-    /// The communicator.
-    pub(crate) communicator: usize,
-    /// The rank in it, if it is known.
-    pub(crate) rank: Option<u32>,
-}
-
-/// Finds the owner of each caller's calls, if it is known.
-pub(crate) fn find_stream_owners(
-    found: &CommunicatorsSummary,
-    streams: &CallStreams,
-) -> FxHashMap<ProcessComm, StreamOwner> {
-    let mut of_side: FxHashMap<usize, usize> = FxHashMap::default();
-    for (at, communicator) in found.communicators.iter().enumerate() {
-        of_side.extend(communicator.sides.iter().map(|&side| (side, at)));
-    }
-    let mut all = FxHashMap::default();
-    for (caller, member) in streams.callers.items().iter().zip(&streams.member) {
-        let Some(&side) = found.side_of.get(member) else {
-            continue;
-        };
-        let rank = found.sides[side].rank;
-        let known = |at: &&usize| {
-            rank.is_some()
-                || unnamed_communicators::grouping_of(&found.communicators[**at]).is_some()
-        };
-        if let Some(&communicator) = of_side.get(&side).filter(known) {
-            let process = found.sides[side].process;
-            all.insert(
-                *caller,
-                StreamOwner {
-                    process,
-                    communicator,
-                    rank,
-                },
-            );
-        }
-    }
-    all
 }
 
 /// True if most processes with a communicator log no call at all, which a setting causes and no hang.

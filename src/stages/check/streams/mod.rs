@@ -10,10 +10,13 @@ pub(super) mod last_calls;
 mod limits;
 pub(crate) mod piped;
 pub(crate) mod reread;
+pub(crate) mod reread_chunk;
 pub(crate) mod step_ends;
+pub(crate) mod stream_owners;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unjudged_reason;
+pub(crate) mod wanted_streams;
 
 pub(crate) use crate::calls::hashes::CALLS_PER_HASH_BLOCK;
 use crate::calls::hashes::HashedCalls;
@@ -36,9 +39,9 @@ pub(crate) struct ProcessComm {
     pub(crate) identity: Option<CommIdentity>,
 }
 
-/// A place in a chunk: the calls before it.
+/// The calls before a place in a chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct ChunkPlace {
+struct CallsBefore {
     collectives: usize,
     messages: usize,
 }
@@ -47,7 +50,7 @@ struct ChunkPlace {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct HangAlarm {
     /// Where the line is among the calls.
-    place: ChunkPlace,
+    place: CallsBefore,
     /// The number of slots before it.
     slots: usize,
 }
@@ -60,7 +63,7 @@ pub(crate) struct StreamsPartial {
     /// Sends and receives in line order.
     between: Vec<PeerCall>,
     /// The place of each slot.
-    slots: Vec<ChunkPlace>,
+    slots: Vec<CallsBefore>,
     /// The opCount of each member's first collective.
     first: Vec<Option<u64>>,
     /// The opCount of each member's first send or receive.
@@ -98,8 +101,8 @@ impl StreamsPartial {
         });
     }
 
-    fn end_place(&self) -> ChunkPlace {
-        ChunkPlace {
+    fn end_place(&self) -> CallsBefore {
+        CallsBefore {
             collectives: self.calls.len(),
             messages: self.between.len(),
         }
@@ -266,8 +269,8 @@ impl CallStreams {
                 self.note_op_count(caller, count);
             }
         }
-        let mut done = ChunkPlace::default();
-        let mut add_until = |all: &mut CallStreams, to: ChunkPlace| {
+        let mut done = CallsBefore::default();
+        let mut add_until = |all: &mut CallStreams, to: CallsBefore| {
             for &(member, mark) in &calls[done.collectives..to.collectives] {
                 all.list[own[member as usize] as usize]
                     .hashed

@@ -1,50 +1,19 @@
 //! Reads parts of streams again: the calls and the places of their lines.
 
 use super::piped::PipeRecord;
-use super::step_ends::{InputStepEnds, StepEndTracker};
+use super::reread_chunk::RereadChunk;
+use super::step_ends::StepEndTracker;
+use super::wanted_streams::{CallDetail, RereadSinks, StreamReread, StreamTakers};
 use super::{CallStreams, ProcessComm, StreamKind, caller_of_member};
-use crate::calls::same::Content;
 use crate::count::calls::Options;
 use crate::error::Result;
-use crate::grammar::coll::Coll;
 use crate::log;
 use crate::log::placement::CallRecorder;
-use crate::log::walk::{LogCall, LogVisitor, RepairedCall, insert_at_places};
-use crate::members::OpInterner;
 use crate::members::{CommIdentity, MergedMembers, SpeakerProcess};
 use crate::source::Input;
-use crate::stages::check::log::job_spans::JobCallSpans;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// A call of a stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CallDetail {
-    /// Its number in the stream.
-    pub(crate) seq: u64,
-    /// Its number among all calls of the process on the communicators that are read.
-    pub(crate) nth: u64,
-    /// The operation.
-    pub(crate) op: Box<[u8]>,
-    /// Elements.
-    pub(crate) count: u64,
-    /// The datatype's code.
-    pub(crate) datatype: u32,
-    /// The reduction's code.
-    pub(crate) redop: u64,
-    /// The root, or the peer.
-    pub(crate) root: i64,
-    /// The input.
-    pub(crate) input: u32,
-    /// The first byte of its line.
-    pub(crate) at: u64,
-    /// NCCL's number of it; 0 for all calls in some versions.
-    pub(crate) op_count: u64,
-    /// True if it was joined from pieces with another call's line between them: which of the two was made first
-    /// is unknown.
-    pub(crate) joined: bool,
-}
 
 /// Calls to read again: ranges in order, by stream.
 pub(crate) type WantedCalls = FxHashMap<(ProcessComm, StreamKind), Vec<Range<u64>>>;
@@ -60,29 +29,6 @@ pub(crate) struct RereadSources<'a> {
     pub(crate) streams: &'a CallStreams,
     /// The kept calls of inputs that came through a pipe.
     pub(crate) piped: &'a BTreeMap<u32, PipeRecord>,
-}
-
-/// The other results of reading calls again.
-pub(crate) struct RereadSinks<'a> {
-    /// Every call of each process.
-    pub(crate) spans: &'a mut JobCallSpans,
-    /// The ends of the processes' steps, if they are needed.
-    pub(crate) ends: Option<&'a mut InputStepEnds>,
-}
-
-/// The streams that take calls, by place.
-pub(super) struct StreamTakers<'a> {
-    /// The place of each stream that is wanted.
-    places: &'a FxHashMap<u32, usize>,
-    streams: &'a mut [StreamReread],
-}
-
-impl StreamTakers<'_> {
-    /// A stream by its number, if it is wanted.
-    pub(super) fn stream_mut(&mut self, stream: u32) -> Option<&mut StreamReread> {
-        let place = *self.places.get(&stream)?;
-        self.streams.get_mut(place)
-    }
 }
 
 /// Reads the calls of the streams in `wanted` again. `open` opens an input by its number; `inputs` are those to
@@ -137,10 +83,10 @@ pub(crate) fn reread_wanted(
                 if let (Some(steps), Some(recorder)) = (&mut steps, recorder) {
                     steps.add_chunk(recorder, &part);
                 }
-                for call in &list {
-                    let coll = call.to_coll(ops.name_of_op(call.op));
+                for call in list {
                     let member = part.to.members[call.member as usize];
-                    let Some(way) = StreamKind::of_coll(&coll) else {
+                    let Some(way) = StreamKind::of_call(ops.op_kind(call.op), call.line.root)
+                    else {
                         continue;
                     };
                     let stream = *known.entry((member, way)).or_insert_with(|| {
@@ -152,8 +98,11 @@ pub(crate) fn reread_wanted(
                         let process = part.merged.origins.places.get(member.place).process;
                         let nth = made.entry(process).or_default();
                         streams[stream].take_next_call(|| CallDetail {
-                            joined: call.joined,
-                            ..CallDetail::from_call(&coll, number, call.at, *nth)
+                            seq: 0,
+                            nth: *nth,
+                            op: ops.name_of_op(call.op).into(),
+                            input: number,
+                            line: call.line,
                         });
                         *nth += 1;
                         found.spans.count_call(process, number);
@@ -206,169 +155,4 @@ fn name_stream(member: u32, way: StreamKind, merged: &MergedMembers) -> StreamNa
     } = caller_of_member(member, merged);
     let process = merged.origins.processes.get(process).clone();
     (process, comm, identity, way)
-}
-
-impl CallDetail {
-    /// What the callers of this call must agree on, if it is a collective.
-    pub(crate) fn content(&self) -> Content<'_> {
-        Content::of_collective(&Coll {
-            op: &self.op,
-            op_count: self.op_count,
-            count: self.count,
-            datatype: self.datatype,
-            redop: self.redop,
-            root: self.root,
-            comm: 0,
-            nranks: None,
-            stream: 0,
-        })
-    }
-
-    fn from_call(coll: &Coll<'_>, input: u32, at: u64, nth: u64) -> CallDetail {
-        CallDetail {
-            seq: 0,
-            nth,
-            op: coll.op.into(),
-            count: coll.count,
-            datatype: coll.datatype,
-            redop: coll.redop,
-            root: coll.root,
-            input,
-            at,
-            op_count: coll.op_count,
-            joined: false,
-        }
-    }
-}
-
-/// A stream while it is read: the calls so far, and the kept ones.
-#[derive(Debug, Default)]
-pub(super) struct StreamReread {
-    ranges: Vec<Range<u64>>,
-    calls: u64,
-    kept: Vec<CallDetail>,
-}
-
-impl StreamReread {
-    fn from_ranges(ranges: &[Range<u64>]) -> StreamReread {
-        StreamReread {
-            ranges: ranges.to_vec(),
-            ..StreamReread::default()
-        }
-    }
-
-    fn take_next_call(&mut self, call: impl FnOnce() -> CallDetail) {
-        let seq = self.calls;
-        self.calls += 1;
-        self.take_call(seq, call);
-    }
-
-    /// Keeps the call of this number if it is wanted.
-    pub(super) fn take_call(&mut self, seq: u64, call: impl FnOnce() -> CallDetail) {
-        if self.ranges.iter().any(|range| range.contains(&seq)) {
-            self.kept.push(CallDetail { seq, ..call() });
-        }
-    }
-
-    /// Sets the number of calls so far.
-    pub(super) fn set_calls_made(&mut self, calls: u64) {
-        self.calls = calls;
-    }
-
-    /// The kept calls in order: calls that were joined from pieces may have come late.
-    fn into_kept_calls(mut self) -> Vec<CallDetail> {
-        self.kept.sort_by_key(|call| call.seq);
-        self.kept
-    }
-}
-
-/// A chunk's calls: all, or those on some addresses.
-pub(crate) struct RereadChunk<'w> {
-    comms: Option<&'w FxHashSet<u64>>,
-    pub(super) ops: OpInterner,
-    pub(super) list: Vec<CompactCall>,
-    /// The number of calls before each slot.
-    slots: Vec<usize>,
-}
-
-/// A call with numbers for names.
-pub(super) struct CompactCall {
-    pub(super) member: u32,
-    pub(super) op: u32,
-    pub(super) count: u64,
-    pub(super) datatype: u32,
-    pub(super) redop: u64,
-    pub(super) root: i64,
-    pub(super) at: u64,
-    pub(super) op_count: u64,
-    pub(super) joined: bool,
-}
-
-impl CompactCall {
-    pub(super) fn to_coll<'o>(&self, op: &'o [u8]) -> Coll<'o> {
-        Coll {
-            op,
-            op_count: self.op_count,
-            count: self.count,
-            datatype: self.datatype,
-            redop: self.redop,
-            root: self.root,
-            comm: 0,
-            nranks: None,
-            stream: 0,
-        }
-    }
-}
-
-impl<'w> RereadChunk<'w> {
-    pub(crate) fn new(comms: Option<&'w FxHashSet<u64>>) -> Self {
-        RereadChunk {
-            comms,
-            ops: OpInterner::default(),
-            list: Vec::new(),
-            slots: Vec::new(),
-        }
-    }
-}
-
-impl RereadChunk<'_> {
-    /// Makes a call compact if it is on one of the addresses.
-    fn compact_call(&mut self, call: &LogCall<'_>, joined: bool) -> Option<CompactCall> {
-        let coll = &call.coll;
-        let is_wanted = self.comms.is_none_or(|comms| comms.contains(&coll.comm));
-        is_wanted.then(|| CompactCall {
-            member: call.member,
-            op: self.ops.intern(coll.op).0,
-            count: coll.count,
-            datatype: coll.datatype,
-            redop: coll.redop,
-            root: coll.root,
-            at: call.at,
-            op_count: coll.op_count,
-            joined,
-        })
-    }
-}
-
-impl LogVisitor for RereadChunk<'_> {
-    fn call(&mut self, call: &LogCall<'_>) {
-        let small = self.compact_call(call, false);
-        self.list.extend(small);
-    }
-
-    fn slot(&mut self) {
-        self.slots.push(self.list.len());
-    }
-
-    fn unify_processes(&mut self, _first: &[u32]) {}
-
-    fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
-        let mut torn = Vec::new();
-        for RepairedCall { slot, call, .. } in calls {
-            let at = self.slots.get(*slot as usize).copied();
-            let at = at.unwrap_or(self.list.len());
-            torn.extend(self.compact_call(call, true).map(|small| (at, small)));
-        }
-        insert_at_places(&mut self.list, torn);
-    }
 }

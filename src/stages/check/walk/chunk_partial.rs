@@ -7,7 +7,7 @@ use crate::grammar::message::c10d::C10dMessage;
 use crate::log::placement::CallRecorder;
 use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall};
 use crate::stages::check::log::overwritten::HeaderRemains;
-use crate::stages::check::streams::{self, reread};
+use crate::stages::check::streams::{self, reread_chunk::RereadChunk};
 use crate::stages::check::warn::warnings;
 use crate::stages::net::net_stage::FirstReportLine;
 use crate::stages::skew::walked::times;
@@ -24,13 +24,13 @@ pub(super) struct CheckPartial {
     pub(super) warnings: warnings::WarnPartial,
     pub(super) lines: LineKindFlags,
     pub(super) remains: HeaderRemains,
-    /// Where it is asked for.
+    /// If requested.
     pub(super) tuning: Option<tuning::fold::TuningPartial>,
-    /// The same.
+    /// If requested.
     pub(super) times: Option<times::SkewPartial>,
-    /// What of a file is read again: of a pipe it is kept. A pipe is walked where it comes.
+    /// A pipe's calls, which cannot be read again. A pipe is walked on the machine that reads it.
     #[serde(skip)]
-    pub(super) again: Option<(reread::RereadChunk<'static>, CallRecorder)>,
+    pub(super) again: Option<(RereadChunk<'static>, CallRecorder)>,
 }
 
 /// What kinds of lines there are.
@@ -65,10 +65,7 @@ impl LineKindFlags {
 
     /// Creates the results of a chunk that begins at line `line` of the input `input`.
     pub(super) fn shift_to_input(mut self, input: u32, line: u64) -> LineKindFlags {
-        self.informs = self.informs.map(|at| FirstReportLine {
-            input,
-            line: at.line + line,
-        });
+        self.informs = self.informs.map(|at| at.place_in_input(input, line));
         self
     }
 }
@@ -89,7 +86,7 @@ impl CheckPartial {
             remains: HeaderRemains::default(),
             tuning: asked.map(|_| tuning::fold::TuningPartial::default()),
             times: Requested::skew_placement(asked).map(times::SkewPartial::new),
-            again: is_piped.then(|| (reread::RereadChunk::new(None), CallRecorder::default())),
+            again: is_piped.then(|| (RereadChunk::new(None), CallRecorder::default())),
         }
     }
 }
@@ -113,9 +110,7 @@ impl LogVisitor for CheckPartial {
         self.net.message(said);
         self.warnings.take_message(said);
         self.remains.take_message(said);
-        if let Some(tuning) = &mut self.tuning {
-            tuning.message(said);
-        }
+        self.tuning.message(said);
         match said.message {
             NcclMessage::Warn(_) => {
                 self.lines.warns = true;
@@ -125,10 +120,9 @@ impl LogVisitor for CheckPartial {
             // Also printed under WARN, and after a WARN.
             NcclMessage::Version(_) | NcclMessage::Return(_) => {}
             _ => {
-                self.lines.informs.get_or_insert(FirstReportLine {
-                    input: 0,
-                    line: said.line,
-                });
+                self.lines
+                    .informs
+                    .get_or_insert(FirstReportLine::in_chunk(said.line));
             }
         }
     }
@@ -140,9 +134,7 @@ impl LogVisitor for CheckPartial {
         self.streams.add_call(call);
         self.sums.call(call);
         self.warnings.count_call(call.process);
-        if let Some(tuning) = &mut self.tuning {
-            tuning.call(call);
-        }
+        self.tuning.call(call);
         self.times.call(call);
         self.again.call(call);
         let stamped = !call.time.is_empty();
@@ -163,9 +155,7 @@ impl LogVisitor for CheckPartial {
         self.streams.add_slot();
         self.sums.slot();
         self.warnings.note_torn_slot();
-        if let Some(tuning) = &mut self.tuning {
-            tuning.slot();
-        }
+        self.tuning.slot();
         self.times.slot();
         self.again.slot();
     }
@@ -182,9 +172,7 @@ impl LogVisitor for CheckPartial {
         self.streams.insert_torn_calls(calls);
         self.sums.insert_torn_calls(calls);
         self.warnings.count_torn_calls(calls);
-        if let Some(tuning) = &mut self.tuning {
-            tuning.insert_torn_calls(calls);
-        }
+        self.tuning.insert_torn_calls(calls);
         self.times.insert_torn_calls(calls);
         self.again.insert_torn_calls(calls);
     }

@@ -79,7 +79,7 @@ impl Requested {
     }
 }
 
-/// Calls that were asked for.
+/// The requested calls.
 pub(crate) struct RequestedCalls {
     /// Over all steps.
     pub(crate) calls: CountedCalls,
@@ -111,9 +111,9 @@ pub(crate) struct CheckGathered {
     pub(crate) warnings: Warnings,
     /// What kinds of lines there are.
     pub(crate) lines: LineKindFlags,
-    /// Which algorithm served which sizes, where it was asked for.
+    /// Which algorithm served which sizes, if requested.
     pub(crate) tuning: Option<Tuning>,
-    /// The calls, where they were asked for.
+    /// The calls, if requested.
     pub(crate) counted: Option<RequestedCalls>,
     /// The lateness of ranks, if it was requested and all calls have time stamps.
     pub(crate) late: Option<Result<Grid>>,
@@ -167,9 +167,9 @@ struct Gatherer<'o> {
     streams: CallStreams,
     warnings: Warnings,
     lines: LineKindFlags,
-    /// Of the input in hand.
+    /// The results of the current input.
     now: CurrentInput<'o>,
-    /// It is a pipe.
+    /// True if the current input is a pipe.
     is_piped: Arc<AtomicBool>,
     piped: BTreeMap<u32, PipeRecord>,
     /// Whether the spool of a pipe could be written.
@@ -192,7 +192,7 @@ struct CurrentInput<'o> {
     sums: GapSums,
     speakers: BTreeSet<u32>,
     remains: HeaderRemains,
-    /// Its steps so far, where the first ones are let go while it is read.
+    /// Its steps so far, if old ones are dropped while it is read.
     growing: Option<LiveTimeline>,
     /// How many marks it had when it was last looked whether there are too many steps.
     looked: usize,
@@ -352,7 +352,7 @@ impl<'o> Gatherer<'o> {
             piping.drop_steps_before_gap(turn, since.gap, part);
         }
         let lines = now.old.step_end_lines(since, timeline, marks);
-        self.warnings.add_old_step_lines(now.number, &lines);
+        self.warnings.ends.add_old_step_lines(now.number, &lines);
         let sums = &mut now.sums;
         now.old
             .drop_steps(since, timeline, marks, sums, part.merged);
@@ -396,7 +396,7 @@ impl<'o> Gatherer<'o> {
         if let Some(since) = timeline.start_of_last(old_steps::max_steps_kept()) {
             let marks = log.marks.as_slice();
             let lines = old.step_end_lines(since, &timeline, marks);
-            self.warnings.add_old_step_lines(number, &lines);
+            self.warnings.ends.add_old_step_lines(number, &lines);
             old.drop_steps(since, &timeline, marks, &mut sums, merged);
         }
         let end = LastStepsStart {
@@ -404,7 +404,7 @@ impl<'o> Gatherer<'o> {
             gap: log.marks.len(),
         };
         let lines = old.step_end_lines(end, &timeline, log.marks.as_slice());
-        self.warnings.add_step_lines(number, lines);
+        self.warnings.ends.add_step_lines(number, lines);
         if old.since.step > 0 {
             let later = timeline.steps.slice(old.since.step..end.step).iter();
             let all = later.map(|step| step.steps);
@@ -414,6 +414,7 @@ impl<'o> Gatherer<'o> {
             sums.renumber_from(old.since.gap);
         }
         self.warnings
+            .ends
             .add_takeovers(number, log.begins.iter().map(|begin| begin.at));
         let name = input.name();
         let printer = self.options.timeline.printer;

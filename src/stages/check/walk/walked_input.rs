@@ -26,8 +26,8 @@ pub(crate) struct WalkedInput {
     pub(crate) old: OldSteps,
     /// The steps that are looked at. Its gaps and marks are counted from where the old steps end.
     pub(crate) timeline: StepTimeline,
-    /// The same with the values of each step's own line, also where lines lag behind the calls.
-    /// Only where it is asked for; of all steps.
+    /// All steps with the values of their own lines, even if lines lag behind the calls. Empty
+    /// unless requested.
     pub(crate) printed: Vec<TrainStep>,
     /// Its calls by gap.
     pub(crate) sums: GapSums,

@@ -4,6 +4,7 @@ mod comparable_stamps;
 pub(crate) mod known_warns;
 mod limits;
 mod normalise;
+mod setting_effects;
 pub(crate) mod settings;
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,13 @@
 //! Settings with a known cost, settings that contradict the rest of the log, and settings that NCCL reports not
 //! to follow.
 //!
-//! The effects of variables are from NVIDIA's user guide, "Environment Variables"
-//! (`docs/userguide/source/env.rst` of NCCL 2.30.7). NCCL prints only variables that it reads: an unknown name
-//! never appears.
+//! NCCL prints only variables that it reads: an unknown name never appears.
 
+use super::setting_effects::{self, SettingEffect};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
-use crate::stages::check::hosts::fact_meaning::is_nonzero_number;
+use crate::stages::check::hosts::fact_meaning::{
+    disables_gpu_peer_access, is_fast_nic, is_nonzero_number,
+};
 use crate::stages::check::hosts::odd_hosts::{about_hosts, evidence_of_lines, hosts_of};
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::net::NetSummary;
@@ -60,7 +61,7 @@ impl<'f> JobSetup<'f> {
         };
         JobSetup {
             hosts: on(&|_| true),
-            with_cards: on(&crate::stages::check::hosts::fact_meaning::is_fast_nic),
+            with_cards: on(&is_fast_nic),
             without_device: on(&|f| {
                 f.kind == NetFactKind::Nic && *f.name == *b"IB" && *f.value == *b"no device"
             }),
@@ -77,174 +78,6 @@ impl<'f> JobSetup<'f> {
     }
 }
 
-/// The values of a setting that are reported.
-enum SettingCondition {
-    /// Any value.
-    Any,
-    /// Anything but 0.
-    On,
-    /// This.
-    Is(&'static str),
-    /// One of these.
-    OneOf(&'static [&'static str]),
-}
-
-impl SettingCondition {
-    fn matches_value(&self, value: &[u8]) -> bool {
-        match self {
-            SettingCondition::Any => true,
-            SettingCondition::On => is_nonzero_number(value),
-            SettingCondition::Is(this) => value.eq_ignore_ascii_case(this.as_bytes()),
-            SettingCondition::OneOf(these) => these
-                .iter()
-                .any(|this| value.eq_ignore_ascii_case(this.as_bytes())),
-        }
-    }
-}
-
-/// A variable, its value, the effect, the advice.
-type SettingEffect = (&'static str, SettingCondition, &'static str, &'static str);
-
-/// The effects of settings, in the words of the guide's section of that name.
-const SETTING_EFFECTS: [SettingEffect; 22] = [
-    (
-        "NCCL_P2P_DISABLE",
-        SettingCondition::On,
-        "peer-to-peer access between GPUs is disabled, over NVLink and over PCIe: data goes \
-         through the host's memory",
-        "leave it unset unless direct access is broken on these machines",
-    ),
-    (
-        "NCCL_P2P_LEVEL",
-        SettingCondition::OneOf(&["LOC", "0"]),
-        "peer-to-peer access between GPUs is disabled, over NVLink and over PCIe: data goes \
-         through the host's memory",
-        "leave it unset: NCCL then chooses the level for the machine",
-    ),
-    (
-        "NCCL_P2P_LEVEL",
-        SettingCondition::Any,
-        "it limits the distance of GPUs for direct access; data between GPUs that are further \
-         apart goes through the host's memory",
-        "leave it unset: NCCL then chooses the level for the machine",
-    ),
-    (
-        "NCCL_SHM_DISABLE",
-        SettingCondition::On,
-        "ranks of one host without direct access use the network",
-        "leave it unset unless /dev/shm is too small and cannot be made larger",
-    ),
-    (
-        "NCCL_IB_DISABLE",
-        SettingCondition::On,
-        "InfiniBand and RoCE are not used: data between hosts goes over sockets",
-        "unset it where the host has such NICs",
-    ),
-    (
-        "NCCL_NET",
-        SettingCondition::Is("Socket"),
-        "data between hosts goes over sockets, even where the host has faster NICs",
-        "unset it where the host has faster NICs",
-    ),
-    (
-        "NCCL_NET_GDR_LEVEL",
-        SettingCondition::OneOf(&["LOC", "0"]),
-        "NICs do not access GPU memory (GPUDirect RDMA is disabled)",
-        "leave it unset: NCCL then chooses the level for the machine",
-    ),
-    (
-        "NCCL_NET_GDR_LEVEL",
-        SettingCondition::Any,
-        "it limits the distance between a NIC and a GPU for direct access",
-        "leave it unset unless it was measured to be faster here",
-    ),
-    (
-        "NCCL_NET_GDR_READ",
-        SettingCondition::Is("0"),
-        "sent data is copied to the host's memory first",
-        "leave it unset: it is on where GPUs have NVLink",
-    ),
-    (
-        "NCCL_PXN_DISABLE",
-        SettingCondition::On,
-        "a GPU does not use the NIC next to another GPU of its host (PXN)",
-        "leave it unset where GPUs have NVLink",
-    ),
-    (
-        "NCCL_NVLS_ENABLE",
-        SettingCondition::Is("0"),
-        "collectives in the NVLink switches (NVLS) are disabled",
-        "leave it unset on machines that have them",
-    ),
-    (
-        "NCCL_NVB_DISABLE",
-        SettingCondition::On,
-        "GPUs do not use NVLink through a third GPU",
-        "leave it unset",
-    ),
-    (
-        "NCCL_MNNVL_ENABLE",
-        SettingCondition::Is("0"),
-        "NVLink between nodes is disabled",
-        "leave it unset on machines that have it",
-    ),
-    (
-        "NCCL_ALGO",
-        SettingCondition::Any,
-        "it limits the algorithms NCCL may choose from; unset, NCCL chooses by machine and size",
-        "leave it unset unless the choice was measured to be wrong",
-    ),
-    (
-        "NCCL_PROTO",
-        SettingCondition::Any,
-        "it limits the protocols NCCL may choose from; this is discouraged: LL128 can corrupt data \
-         on a platform that does not support it",
-        "leave it unset, or exclude one protocol only to look for a bug",
-    ),
-    (
-        "NCCL_NTHREADS",
-        SettingCondition::Any,
-        "it sets the threads of every channel; the default is 512 on recent GPUs",
-        "leave it unset",
-    ),
-    (
-        "NCCL_MAX_NCHANNELS",
-        SettingCondition::Any,
-        "it limits the channels, and with them the bandwidth; NCCL_MAX_CTAS replaces it since 2.17",
-        "leave it unset unless communication must use fewer GPU cores",
-    ),
-    (
-        "NCCL_MAX_CTAS",
-        SettingCondition::Any,
-        "it limits the channels, and with them the bandwidth",
-        "leave it unset unless communication must use fewer GPU cores",
-    ),
-    (
-        "NCCL_CHECK_POINTERS",
-        SettingCondition::On,
-        "the pointers of every call are checked, which takes time",
-        "leave it unset outside of development",
-    ),
-    (
-        "NCCL_LAUNCH_MODE",
-        SettingCondition::Is("GROUP"),
-        "cooperative launches are deprecated since 2.9",
-        "leave it unset",
-    ),
-    (
-        "NCCL_DEBUG",
-        SettingCondition::Is("TRACE"),
-        "every call of the API is printed, and much more if NCCL was built with TRACE",
-        "set INFO, and choose the lines with NCCL_DEBUG_SUBSYS",
-    ),
-    (
-        "NCCL_IGNORE_DISABLED_P2P",
-        SettingCondition::On,
-        "NCCL does not print a warning about GPUs without direct access",
-        "leave it unset until the cause is known",
-    ),
-];
-
 /// See [`crate::stages::net::fact`] for values that could not be read.
 const INVALID_VALUE_MARK: &[u8] = b"` is invalid";
 
@@ -253,15 +86,11 @@ fn judge_setting(job: &JobSetup<'_>, fact: &NetFact, said: &FactSpeakers, all: &
     let here: BTreeSet<&[u8]> = hosts_of(said).collect();
     let on = describe_hosts_of_setting(job, &here);
     let finding = |kind, severity, says: String, why: &str, advice: &str| Finding {
-        kind,
-        severity,
-        says,
         about: about_hosts(&here),
-        sure: Confidence::High,
         why: why.to_owned(),
         advice: advice.to_owned(),
         evidence: evidence_of_lines([said.first]),
-        reasons: Vec::new(),
+        ..Finding::new(kind, severity, Confidence::High, says)
     };
     if let Some(given) = value.strip_suffix(INVALID_VALUE_MARK) {
         let says = match memchr::memmem::find(given, b" as `") {
@@ -313,10 +142,7 @@ fn judge_setting(job: &JobSetup<'_>, fact: &NetFact, said: &FactSpeakers, all: &
         ));
         return;
     }
-    let known = SETTING_EFFECTS
-        .iter()
-        .find(|k| k.0 == name && k.1.matches_value(value));
-    if let Some((_, _, effect, advice)) = known {
+    if let Some(SettingEffect { effect, advice, .. }) = setting_effects::find_effect(&name, value) {
         let says = format!("{name}={}{on}: {effect}", quote_text(value));
         let why = "this effect of the variable is documented";
         let mut found = finding(Kind::Setting, Severity::Note, says, why, advice);
@@ -336,7 +162,7 @@ fn slower_path_on_hosts(
     setting: &NetFact,
     here: &BTreeSet<&[u8]>,
 ) -> Option<(String, FirstReportLine)> {
-    if !crate::stages::check::hosts::fact_meaning::disables_gpu_peer_access(setting) {
+    if !disables_gpu_peer_access(setting) {
         return None;
     }
     let one_host = job.hosts.len() == 1;
@@ -424,20 +250,17 @@ fn find_overruled(fact: &NetFact, said: &FactSpeakers, all: &mut Vec<Finding>) {
     };
     let (value, by) = (&fact.value[..at], &fact.value[at + 4..]);
     let here: BTreeSet<&[u8]> = hosts_of(said).collect();
+    let says = format!(
+        "the program's {} is overridden: {} sets it to {}",
+        quote_text(&fact.name),
+        quote_text(by),
+        quote_text(value)
+    );
     all.push(Finding {
-        kind: Kind::SettingIgnored,
-        severity: Severity::Note,
-        says: format!(
-            "the program's {} is overridden: {} sets it to {}",
-            quote_text(&fact.name),
-            quote_text(by),
-            quote_text(value)
-        ),
         about: about_hosts(&here),
-        sure: Confidence::High,
         why: "NCCL reports it".to_owned(),
         advice: "unset the variable if the program's value is intended".to_owned(),
         evidence: evidence_of_lines([said.first]),
-        reasons: Vec::new(),
+        ..Finding::note(Kind::SettingIgnored, Confidence::High, says)
     });
 }

@@ -609,8 +609,10 @@ impl State {
             let steps = (0..)
                 .zip(log.marks.as_slice().iter())
                 .map(|(step, mark)| (mark.line, step));
-            warnings.add_step_lines(input, steps.collect());
-            warnings.add_takeovers(input, log.begins.iter().map(|begin| begin.at));
+            warnings.ends.add_step_lines(input, steps.collect());
+            warnings
+                .ends
+                .add_takeovers(input, log.begins.iter().map(|begin| begin.at));
         }
         state
     }
@@ -629,7 +631,7 @@ impl State {
             self.warnings.watchdog_lines(),
             self.warnings.ordinary_ends(),
         );
-        let (ends, addresses) = (self.warnings.job_ends(), self.warnings.addresses());
+        let (ends, addresses) = (&self.warnings.ends, self.warnings.addresses());
         format!("{seen:#?} {watched:#?} {ends:#?} {addresses:?}")
     }
 }

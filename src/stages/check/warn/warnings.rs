@@ -13,6 +13,7 @@ use crate::grammar::message::network::nic::{NicKind, NicList};
 use crate::grammar::message::warn::WarnMessage;
 use crate::log::walk::{MessageLine, RepairedCall};
 use crate::members::Interner;
+use crate::stages::check::finding::Evidence;
 use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
 use crate::stages::check::log::job_ends::JobEnds;
 use crate::stages::check::warn::limits::{
@@ -58,6 +59,14 @@ impl WarningLines {
     /// NCCL's words.
     pub(crate) fn nccl_text(&self) -> &[u8] {
         self.text.get(self.says..).unwrap_or_default()
+    }
+
+    /// The first line as evidence.
+    pub(super) fn to_evidence(&self) -> Evidence {
+        Evidence {
+            at: self.first.into(),
+            text: Some(self.text.to_vec()),
+        }
     }
 
     /// Adds later lines of this process and body.
@@ -168,10 +177,7 @@ impl WarnPartial {
         let what = c10d::parse_c10d_line(line);
         match &what {
             Some(what) => {
-                let at = FirstReportLine {
-                    input: 0,
-                    line: number,
-                };
+                let at = FirstReportLine::in_chunk(number);
                 self.watchdog.take_line(line, what, at);
                 self.ends.note_rank_line(line, at);
             }
@@ -187,10 +193,7 @@ impl WarnPartial {
         let next = self.bodies.len() as u32;
         let body = self.bodies.get(self.scratch.as_slice()).copied();
         let pair = (said.process, body.unwrap_or(next));
-        let at = FirstReportLine {
-            input: 0,
-            line: said.line,
-        };
+        let at = FirstReportLine::in_chunk(said.line);
         self.from = said.line + 1;
         let calls = self.calls.get(said.process as usize).copied().unwrap_or(0);
         if let Some(seen) = self.seen.get_mut(&pair) {
@@ -260,7 +263,8 @@ pub(crate) struct Warnings {
     open: FxHashMap<ProcessThread, (u32, u32)>,
     calls: BTreeMap<u32, u64>,
     watchdog: Watchdog,
-    ends: JobEnds,
+    /// The reported ends of jobs.
+    pub(crate) ends: JobEnds,
 }
 
 impl Warnings {
@@ -273,10 +277,7 @@ impl Warnings {
         input: u32,
         line: u64,
     ) {
-        let placed = |at: FirstReportLine| FirstReportLine {
-            input,
-            line: at.line + line,
-        };
+        let placed = |at: FirstReportLine| at.place_in_input(input, line);
         let merged = |process: u32| processes.get(process as usize).copied().unwrap_or(process);
         // Threads that print equal lines share the first one's result.
         let mut begins: Vec<_> = part.begins.into_iter().collect();
@@ -344,21 +345,6 @@ impl Warnings {
         self.ends.add_chunk(part.ends, placed, merged);
     }
 
-    /// Adds the ends of the training steps of the input `input`: their lines, in order, and the steps' numbers.
-    pub(crate) fn add_step_lines(&mut self, input: u32, lines: Vec<(u64, u64)>) {
-        self.ends.add_step_lines(input, lines);
-    }
-
-    /// Adds the ends of old steps, as far as they were kept.
-    pub(crate) fn add_old_step_lines(&mut self, input: u32, lines: &[(u64, u64)]) {
-        self.ends.add_old_step_lines(input, lines);
-    }
-
-    /// Adds the places, in bytes of the input `input`, at which processes took over from others.
-    pub(crate) fn add_takeovers(&mut self, input: u32, bytes: impl Iterator<Item = u64>) {
-        self.ends.add_takeovers(input, bytes);
-    }
-
     /// Resolves facts that need all chunks. `aliases[p]` is the process that p really is (see
     /// [`crate::members::MergedMembers::process_aliases`]).
     pub(crate) fn resolve_aliases(&mut self, aliases: &[u32]) {
@@ -399,11 +385,6 @@ impl Warnings {
     /// first line that reports it.
     pub(crate) fn ordinary_ends(&self) -> (u64, Option<&WatchdogRecord>) {
         self.watchdog.ordinary_ends()
-    }
-
-    /// The reported ends of jobs.
-    pub(crate) fn job_ends(&self) -> &JobEnds {
-        &self.ends
     }
 
     /// True if calls were counted.

@@ -1,8 +1,6 @@
 //! Ranks that wait in different calls of one number: the watchdog's lines are calls of ranks.
 
-use super::timed_out::{
-    TimedOutWait, collect_waits, describe_ranks, describe_timed_out_call, watchdog_evidence,
-};
+use super::timed_out::{TimedOutWait, collect_waits, describe_ranks, describe_timed_out_call};
 use super::{TimedOutCall, WatchdogRecord};
 use crate::calls::compare::group_members;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason, Severity};
@@ -51,42 +49,34 @@ fn mismatch_of_wait(wait: &TimedOutWait<'_>) -> Option<WatchdogMismatch> {
         return None;
     };
     let is_odd_known = others.len() > odd.len();
+    let rank = odd
+        .first()
+        .copied()
+        .filter(|_| is_odd_known && odd.len() == 1);
     // The ranks in the minority come first.
     let sides = groups.iter().rev().filter_map(|(_, ranks)| {
         let (record, timeout) = calls.get(ranks.first()?)?;
         let named = describe_ranks(&ranks.iter().copied().collect::<BTreeSet<u32>>());
         let call = describe_timed_out_call(timeout);
         let wait = verb_form(ranks.len(), "waits", "wait");
-        Some((
-            format!("{named} {wait} in {call}"),
-            watchdog_evidence(record),
-        ))
+        Some((format!("{named} {wait} in {call}"), record.to_evidence()))
     });
     let (sides, evidence): (Vec<String>, Vec<_>) = sides.unzip();
     let clause = format!("call {} differs: {}", wait.seq, sides.join(", "));
     let group = wait.group.map_or_else(String::new, |group| {
         format!(" of process group {}", quote_text(group))
     });
+    let sure = match wait.group {
+        Some(_) => Confidence::High,
+        None => Confidence::Medium,
+    };
+    let says = format!(
+        "PyTorch's call {}{group} differs between ranks: {}",
+        wait.seq,
+        sides.join(", ")
+    );
     let finding = Finding {
-        kind: difference_kind(content.find_difference(usual)?),
-        severity: Severity::Error,
-        says: format!(
-            "PyTorch's call {}{group} differs between ranks: {}",
-            wait.seq,
-            sides.join(", ")
-        ),
-        about: About {
-            rank: odd
-                .first()
-                .copied()
-                .filter(|_| is_odd_known && odd.len() == 1),
-            seq: wait.seq.checked_sub(1),
-            ..About::default()
-        },
-        sure: match wait.group {
-            Some(_) => Confidence::High,
-            None => Confidence::Medium,
-        },
+        about: About::of_pytorch_call(rank, wait.seq),
         why: match wait.group {
             Some(_) => "the watchdog's lines of these ranks name different calls".to_owned(),
             None => "the watchdog's lines of these ranks name different calls of one number; they \
@@ -95,7 +85,7 @@ fn mismatch_of_wait(wait: &TimedOutWait<'_>) -> Option<WatchdogMismatch> {
         },
         advice: "compare the branches of the program that lead to these calls".to_owned(),
         evidence,
-        reasons: Vec::new(),
+        ..Finding::error(difference_kind(content.find_difference(usual)?), sure, says)
     };
     Some(WatchdogMismatch { finding, clause })
 }
@@ -194,9 +184,9 @@ mod tests {
             .into();
         for rank in [0, 4] {
             lines.push(format!(
-                "[rank{rank}]:[E1 ProcessGroupNCCL.cpp:1664] [PG 1 Rank {rank}] Exception (either an \
-                 error or timeout) detected by watchdog at work: 9, last enqueued NCCL work: 11, last \
-                 completed NCCL work: 8."
+                "[rank{rank}]:[E1 ProcessGroupNCCL.cpp:1664] [PG 1 Rank {rank}] Exception (either \
+                 an error or timeout) detected by watchdog at work: 9, last enqueued NCCL work: \
+                 11, last completed NCCL work: 8."
             ));
         }
         let watchdog = watched(&lines);

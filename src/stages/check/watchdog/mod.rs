@@ -7,6 +7,7 @@ pub(super) mod timed_out;
 
 use crate::calls::same::Content;
 use crate::grammar::message::c10d::C10dMessage;
+use crate::stages::check::finding::Evidence;
 use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
 use crate::stages::net::net_stage::FirstReportLine;
 use limits::MAX_WATCHDOG_LINES;
@@ -36,6 +37,14 @@ impl WatchdogRecord {
     /// The rank in the job, or else in the group.
     pub(crate) fn known_rank(&self) -> Option<u32> {
         self.global.or(self.rank)
+    }
+
+    /// The line as evidence.
+    pub(crate) fn to_evidence(&self) -> Evidence {
+        Evidence {
+            at: self.at.into(),
+            text: Some(self.text.to_vec()),
+        }
     }
 }
 

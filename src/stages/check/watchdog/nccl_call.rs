@@ -2,12 +2,12 @@
 //! prints calls of a communicator; operation and elements join them.
 
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use crate::stages::check::ranks::mismatch::{CallDetails, show_call};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::ProcessComm;
-use crate::stages::check::streams::compare::StreamOwner;
-use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::stream_owners::StreamOwner;
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::{list_names, quote_text};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,7 @@ pub(crate) fn find_timed_out_nccl_calls(
         let Some((process, (op, count))) = process.zip(nccl_op_and_count(timeout)) else {
             continue;
         };
-        let fits = |call: &&CallDetail| *call.op == *op && call.count == count;
+        let fits = |call: &&CallDetail| *call.op == *op && call.line.count == count;
         // PyTorch counts from 1. Some of its works are no calls: the nearest number is meant.
         let own = details
             .iter()
@@ -127,24 +127,22 @@ fn nccl_call_finding(
         _ => format!("ranks {} had not made it", list_names(&ranks)),
     };
     let exact = seq + 1 == number;
+    let sure = if exact {
+        Confidence::High
+    } else {
+        Confidence::Medium
+    };
+    let says = format!(
+        "PyTorch's call {number}, {}, is NCCL's call {seq} on communicator {}: {}; {lacking}",
+        quote_text(op),
+        names.describe_communicator(communicator),
+        names::describe_call(call),
+    );
     Some(Finding {
-        kind: Kind::WatchdogCall,
-        severity: Severity::Note,
-        says: format!(
-            "PyTorch's call {number}, {}, is NCCL's call {seq} on communicator {}: {}; {lacking}",
-            quote_text(op),
-            names.describe_communicator(communicator),
-            names::describe_call(call),
-        ),
         about: About {
             comm_id: names.communicator_id(communicator),
             seq: Some(seq),
             ..About::default()
-        },
-        sure: if exact {
-            Confidence::High
-        } else {
-            Confidence::Medium
         },
         why: if exact {
             "operation, elements and number agree".to_owned()
@@ -153,15 +151,8 @@ fn nccl_call_finding(
              counts works that are not calls of this communicator"
                 .to_owned()
         },
-        advice: String::new(),
-        evidence: vec![
-            show_call(call),
-            Evidence {
-                at: record.at.into(),
-                text: Some(record.text.to_vec()),
-            },
-        ],
-        reasons: Vec::new(),
+        evidence: vec![show_call(call), record.to_evidence()],
+        ..Finding::note(Kind::WatchdogCall, sure, says)
     })
 }
 

@@ -108,10 +108,7 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
                 describe_on_ranks(&ranks),
                 quote_text(what)
             ),
-            about: About {
-                rank,
-                ..About::default()
-            },
+            about: About::of_rank(rank),
             sure: Confidence::High,
             why: "the watchdog's lines report it".to_owned(),
             advice: "CUDA reports an error to the next caller: run with CUDA_LAUNCH_BLOCKING=1 or \
@@ -121,7 +118,7 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
             evidence: lines
                 .iter()
                 .take(3)
-                .map(|line| watchdog_evidence(line))
+                .map(|line| line.to_evidence())
                 .collect(),
             // C++ reports this of a watchdog in a process that is taken down.
             reasons: Vec::from_iter(
@@ -201,22 +198,16 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Fin
             _ => ranks_with_fewest_calls(&far),
         },
     };
+    let says = describe_wait(waited) + &describe_on_ranks(&ranks) + &odd.describe_odd();
     Finding {
-        kind: Kind::WatchdogTimeout,
-        severity: Severity::Error,
-        says: describe_wait(waited) + &describe_on_ranks(&ranks) + &odd.describe_odd(),
-        about: About {
-            rank: odd.rank_to_blame(&ranks),
-            ..About::default()
-        },
-        sure: Confidence::High,
+        about: About::of_rank(odd.rank_to_blame(&ranks)),
         why: format!("the watchdog's lines report it; {why}"),
         advice: "look at the ranks that are behind the others or silent: compare their \
                  calls (NCCL_DEBUG_SUBSYS=COLL), look for a crash, an exception or a wait outside \
                  NCCL (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp of pytorch/pytorch)"
             .to_owned(),
         evidence,
-        reasons: Vec::new(),
+        ..Finding::error(Kind::WatchdogTimeout, Confidence::High, says)
     }
 }
 
@@ -255,11 +246,9 @@ fn timeout_evidence<'a>(
     waited: &TimedOutWait<'_>,
     behind: impl Iterator<Item = &'a (WatchdogProgress, &'a WatchdogRecord)>,
 ) -> Vec<Evidence> {
-    let mut waits = waited.lines().map(watchdog_evidence);
+    let mut waits = waited.lines().map(WatchdogRecord::to_evidence);
     let first = waits.next();
-    let behind = behind
-        .map(|(_, watched)| watchdog_evidence(watched))
-        .take(2);
+    let behind = behind.map(|(_, watched)| watched.to_evidence()).take(2);
     let mut seen = BTreeSet::new();
     let all = first.into_iter().chain(behind).chain(waits.take(2));
     all.filter(|evidence| seen.insert(evidence.at)).collect()
@@ -311,8 +300,8 @@ impl OddGroupRanks {
             } => {
                 let has = verb_form(ranks.len(), "has", "have");
                 format!(
-                    "; all have made it, and {} {has} enqueued the fewest calls ({fewest}, the others \
-                     up to {most})",
+                    "; all have made it, and {} {has} enqueued the fewest calls ({fewest}, the \
+                     others up to {most})",
                     describe_ranks(ranks)
                 )
             }
@@ -427,11 +416,4 @@ fn group_size(waited: &TimedOutWait<'_>) -> Option<u32> {
         .map(|(_, timeout)| timeout.group_size());
     let first = sizes.next()??;
     sizes.all(|size| size == Some(first)).then_some(first)
-}
-
-pub(super) fn watchdog_evidence(watched: &WatchdogRecord) -> Evidence {
-    Evidence {
-        at: watched.at.into(),
-        text: Some(watched.text.to_vec()),
-    }
 }

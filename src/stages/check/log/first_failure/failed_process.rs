@@ -11,20 +11,17 @@ impl FailureEvidence<'_> {
     /// Returns the finding that a scheduler or a person ended the job.
     pub(super) fn ended_from_outside(&self, end: &ReportedFailure) -> Finding {
         let interrupted = end.what == FailureCause::Interrupted;
+        let kind = if interrupted {
+            Kind::JobInterrupted
+        } else {
+            Kind::JobCancelled
+        };
+        let says = words::describe_outside_end(end);
         Finding {
-            kind: if interrupted {
-                Kind::JobInterrupted
-            } else {
-                Kind::JobCancelled
-            },
-            severity: Severity::Note,
-            says: words::describe_outside_end(end),
-            about: About::default(),
-            sure: Confidence::High,
             why: "its line is before that of any other failure".to_owned(),
             advice: NO_ACTION_AFTER_END.to_owned(),
             evidence: vec![end.line.to_evidence()],
-            reasons: Vec::new(),
+            ..Finding::note(kind, Confidence::High, says)
         }
     }
 

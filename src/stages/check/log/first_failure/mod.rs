@@ -42,7 +42,7 @@ struct JobAttempt {
 }
 
 impl JobAttempt {
-    /// What the attempt's failure came to: it is less than an error where the job went on.
+    /// Lowers the severity of the attempt's failure if the job went on.
     fn judge_outcome(&self, mut finding: Finding, uncaught: bool) -> Finding {
         if self.outlived && finding.reasons.contains(&Reason::AnswersError) {
             finding.excuse(Reason::OutlivedByRestart);
@@ -129,7 +129,7 @@ impl FailureEvidence<'_> {
         2 * spoke.len() < all.max().map_or(2, |all| all as usize)
     }
 
-    /// What a job prints after it was cancelled, or before it is started again, follows from that.
+    /// Excuses findings on lines after a job was cancelled, or before it is started again.
     pub(crate) fn excuse_after_end(&self, findings: &mut [Finding]) {
         for finding in findings {
             let lines = finding

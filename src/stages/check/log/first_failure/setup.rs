@@ -2,7 +2,7 @@
 
 use super::FailureEvidence;
 use crate::grammar::ending::{FailureCause, SetupFailure, find_setup_failure};
-use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
 use crate::stages::check::log::limits::MAX_SETUP_LINES_SHOWN;
 use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named};
@@ -54,18 +54,11 @@ impl FailureEvidence<'_> {
         // The process itself is unknown: it may have no line of NCCL, and then a smaller
         // communicator may be taken for that of all ranks.
         let finding = |says, rank: Option<u32>, advice| Finding {
-            kind: Kind::SetupFailed,
-            severity: Severity::Error,
-            says,
-            about: About {
-                rank,
-                ..About::default()
-            },
-            sure: Confidence::Medium,
+            about: About::of_rank(rank),
             why: "PyTorch reports it, and no failure comes before it".to_owned(),
             advice,
             evidence: shown.collect(),
-            reasons: Vec::new(),
+            ..Finding::error(Kind::SetupFailed, Confidence::Medium, says)
         };
         let look =
             "its own output, whether it waits for a download or an input, a stack (py-spy dump)";
@@ -93,10 +86,13 @@ impl FailureEvidence<'_> {
                     .rank
                     .map_or("a process".to_owned(), |rank| format!("rank {rank}"));
                 Some(finding(
-                    format!("{who} could not connect to the job's store at {}", quote_text(address)),
+                    format!(
+                        "{who} could not connect to the job's store at {}",
+                        quote_text(address)
+                    ),
                     None,
-                    "look at whether rank 0 runs there (MASTER_ADDR, MASTER_PORT), and whether a firewall is \
-                     between the hosts"
+                    "look at whether rank 0 runs there (MASTER_ADDR, MASTER_PORT), and whether a \
+                     firewall is between the hosts"
                         .to_owned(),
                 ))
             }

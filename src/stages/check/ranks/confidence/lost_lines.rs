@@ -7,14 +7,12 @@
 
 use crate::error::Result;
 use crate::report::account::{Account, DamagePlace, MAX_DAMAGE_PLACES};
-use crate::source::Input;
 use crate::stages::check::evidence;
 use crate::stages::check::finding::{Evidence, Finding};
 use crate::stages::check::ranks::RereadInputs;
 use crate::stages::check::ranks::difference_context::DifferenceContext;
 use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
 use crate::stages::check::ranks::mismatch::{MemberCalls, show_call};
-use crate::stages::check::streams::StreamKind;
 use crate::stages::check::streams::compare::{CommMember, DifferingComm, StreamComparison};
 
 /// What lost lines have to do with ranks that call different things.
@@ -33,11 +31,11 @@ pub(super) enum LostCallVerdict {
 ///
 /// # Errors
 /// An input cannot be read again.
-pub(super) fn judge_lost_lines<F: Fn(u32) -> Result<Input>>(
+pub(super) fn judge_lost_lines(
     finding: &Finding,
     compared: &StreamComparison,
     case: &DifferenceContext<'_>,
-    inputs: &RereadInputs<'_, F>,
+    inputs: &RereadInputs<'_>,
 ) -> Result<Option<LostCallVerdict>> {
     let is_it = |apart: &&DifferingComm| {
         let id = case.names.communicator_id(apart.communicator);
@@ -52,16 +50,7 @@ pub(super) fn judge_lost_lines<F: Fn(u32) -> Result<Input>>(
     if inputs.accounts.iter().any(|account| account.dropped > 0) {
         return Ok(Some(LostCallVerdict::Explains));
     }
-    let calls = |member: &CommMember| {
-        let key = member
-            .caller
-            .map(|at| (case.caller_at(at), StreamKind::Collective));
-        let list = key.and_then(|key| case.details.get(&key));
-        MemberCalls {
-            member: *member,
-            list: list.map_or(&[][..], |list| list),
-        }
-    };
+    let calls = |member: &CommMember| case.calls_of(member.collectives());
     let all: Vec<MemberCalls<'_>> = apart.members.iter().map(calls).collect();
     let damaged = inputs.accounts.iter().map(|account| account.damaged);
     let lost = damaged.fold(0, u64::saturating_add);
@@ -71,9 +60,9 @@ pub(super) fn judge_lost_lines<F: Fn(u32) -> Result<Input>>(
         &all,
         lost.min(CALLS_READ_PAST_DIFFERENCE),
     ) else {
-        // What was put together from pieces is not quite sure where others are lost.
+        // A call that was joined from pieces is less sure if other lines are lost.
         let is_joined =
-            |calls: &MemberCalls<'_>| calls.call_at(seq).is_some_and(|call| call.joined);
+            |calls: &MemberCalls<'_>| calls.call_at(seq).is_some_and(|call| call.line.joined);
         return Ok(Some(match all.iter().any(is_joined) {
             true => LostCallVerdict::Elsewhere,
             false => LostCallVerdict::No,
@@ -87,7 +76,7 @@ pub(super) fn judge_lost_lines<F: Fn(u32) -> Result<Input>>(
         evidence: vec![before],
         ..finding.clone()
     }];
-    evidence::resolve_evidence(&mut shown, inputs.walked, &inputs.open)?;
+    evidence::resolve_evidence(&mut shown, inputs.walked, inputs.open)?;
     let [before] = shown;
     let first = |finding: &Finding| finding.evidence.first().map(|evidence| evidence.at);
     let ends = first(&before).zip(first(finding));
@@ -126,7 +115,7 @@ fn find_lost_call(
     let is_like = |calls: &&MemberCalls<'_>| calls.is_same_call(seq, one, seq);
     let (wrong, right): (Vec<&MemberCalls<'_>>, Vec<&MemberCalls<'_>>) =
         all.iter().partition(is_like);
-    // That each of several ranks lost a line at this place is not to be believed.
+    // Several ranks do not each lose a line at one place.
     let late = |late: &[&MemberCalls<'_>], others: &[&MemberCalls<'_>]| {
         let ([late], [other, ..]) = (late, others) else {
             return None;

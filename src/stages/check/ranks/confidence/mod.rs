@@ -8,7 +8,6 @@ use super::fewer_calls::JobEndSignals;
 use super::{RereadInputs, unnamed_communicators};
 use crate::error::Result;
 use crate::report::account::Account;
-use crate::source::Input;
 use crate::stages::check::finding::{
     Confidence, Evidence, Finding, Kind, LineSpot, Reason, Severity,
 };
@@ -24,11 +23,13 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// An input cannot be read again.
-pub(super) fn rate_confidence<F: Fn(u32) -> Result<Input>>(
+pub(super) fn rate_confidence(
     findings: &mut Vec<Finding>,
     compared: &mut StreamComparison,
     doubts: &Option<(Confidence, String)>,
-    (case, inputs, end): (&DifferenceContext<'_>, &RereadInputs<'_, F>, JobEndSignals),
+    case: &DifferenceContext<'_>,
+    inputs: &RereadInputs<'_>,
+    end: JobEndSignals,
 ) -> Result<()> {
     let streams = case.streams;
     let mut dropped: BTreeSet<UnjudgedReason> = BTreeSet::new();
@@ -39,7 +40,7 @@ pub(super) fn rate_confidence<F: Fn(u32) -> Result<Input>>(
             false => None,
         };
         let is_shown = matches!(loss, Some(LostCallVerdict::Elsewhere | LostCallVerdict::No));
-        if let Some(why) = find_log_fault(&finding, inputs, (streams.counts, is_shown), end) {
+        if let Some(why) = find_log_fault(&finding, inputs, streams.counts, is_shown, end) {
             dropped.insert(why);
             continue;
         }
@@ -66,10 +67,11 @@ pub(super) fn rate_confidence<F: Fn(u32) -> Result<Input>>(
 
 /// Returns why the log itself may be at fault. A log that reports that the job failed was not cut
 /// out of the log of a healthy one.
-fn find_log_fault<F: Fn(u32) -> Result<Input>>(
+fn find_log_fault(
     finding: &Finding,
-    inputs: &RereadInputs<'_, F>,
-    (counts, is_shown): (bool, bool),
+    inputs: &RereadInputs<'_>,
+    counts: bool,
+    is_shown: bool,
     end: JobEndSignals,
 ) -> Option<UnjudgedReason> {
     if !is_shown && !is_free_of_losses(finding, inputs) {
@@ -103,10 +105,7 @@ fn is_about_missing_call(finding: &Finding) -> bool {
 /// True if no call can be lost before the lines that show the finding: calls are numbered from the
 /// start. A missing call may be on any damaged line; that of a rank that stopped on any after its
 /// last call.
-fn is_free_of_losses<F: Fn(u32) -> Result<Input>>(
-    finding: &Finding,
-    inputs: &RereadInputs<'_, F>,
-) -> bool {
+fn is_free_of_losses(finding: &Finding, inputs: &RereadInputs<'_>) -> bool {
     if is_about_missing_call(finding) {
         let is_over = |account: &Account| {
             let last = finding.evidence.first().map(|evidence| evidence.at);

@@ -68,8 +68,8 @@ impl Rendezvous {
         all.min().flatten()
     }
 
-    /// Of a longer circle: the ranks with a call at an unusual place, else those in the
-    /// collective with the fewest waiting ranks; and the others.
+    /// Blames, in a longer circle, the ranks with a call at an unusual place, else those in the
+    /// collective with the fewest waiting ranks.
     fn blame_longer_circle(&self, circle: &WaitCircle) -> Option<CircleBlame> {
         let mut waits: Vec<(&CollectiveId, &Vec<WaitingRank>)> = circle.waits.iter().collect();
         waits.sort_by_key(|(event, ranks)| (ranks.len(), **event));
@@ -90,7 +90,7 @@ impl Rendezvous {
         })
     }
 
-    /// Of all pairs of collectives the one in which the most wait for few.
+    /// Takes the pair of collectives in which the most ranks wait for few.
     fn blame_in_circle(&self, circle: &WaitCircle) -> Option<CircleBlame> {
         let mut best: Option<CircleBlame> = None;
         for (&a, at_a) in &circle.waits {

@@ -3,27 +3,25 @@
 use super::Rendezvous;
 use super::circle_blame::CircleBlame;
 use crate::calls::wait::{CollectiveId, WaitCircle};
-use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
-use crate::stages::check::ranks::mismatch::{self, CallDetails};
+use crate::stages::check::finding::{Confidence, Finding, Kind};
+use crate::stages::check::ranks::difference_context::DifferenceContext;
+use crate::stages::check::ranks::mismatch;
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::compare::CommMember;
-use crate::stages::check::streams::reread::CallDetail;
-use crate::stages::check::streams::{ProcessComm, StreamKind};
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::{number_and_noun, verb_form};
 
 impl Rendezvous {
     /// The finding on the circle.
-    pub(crate) fn report_circle(
+    pub(in crate::stages::check::ranks) fn report_circle(
         &self,
-        details: &CallDetails,
-        caller: impl Fn(u32) -> ProcessComm,
-        names: RankNames<'_>,
+        case: &DifferenceContext<'_>,
     ) -> Option<Finding> {
+        let names = case.names;
         let circle = self.circle.as_ref()?;
         let blamed = CircleBlame::find_circle_blame(self, circle)?;
         let call = |event: CollectiveId, member: &CommMember| {
-            let key = (caller(member.caller?), StreamKind::Collective);
-            details.get(&key)?.iter().find(|call| call.seq == event.1)
+            case.calls_of(member.collectives()).call_at(event.1)
         };
         let own = self.waiting_ranks(blamed.own, &blamed.ranks, call)?;
         let others = self.waiting_ranks(blamed.others, &blamed.waiting, call)?;
@@ -36,18 +34,16 @@ impl Rendezvous {
         if !blamed.is_sure {
             why += "; both sides have the same number of ranks, so the wrong side is unknown";
         }
+        let sure = match blamed.is_sure && (self.failed || !circle.is_made) {
+            true => Confidence::High,
+            false => Confidence::Medium,
+        };
+        let says = match lacks {
+            Some(_) => describe_lacking_members(&own, &others, names),
+            None => describe_each_wait(&own, &others, names),
+        } + &describe_more_ranks(circle, &blamed);
         Some(Finding {
-            kind: Kind::Deadlock,
-            severity: Severity::Error,
-            says: match lacks {
-                Some(_) => describe_lacking_members(&own, &others, names),
-                None => describe_each_wait(&own, &others, names),
-            } + &describe_more_ranks(circle, &blamed),
             about: names.about_call(&who, communicator, of.1),
-            sure: match blamed.is_sure && (self.failed || !circle.is_made) {
-                true => Confidence::High,
-                false => Confidence::Medium,
-            },
             why,
             advice:
                 "ranks that share two communicators must use them in the same order: look for a \
@@ -59,7 +55,7 @@ impl Rendezvous {
                 .filter_map(|side| side.call)
                 .map(mismatch::show_call)
                 .collect(),
-            reasons: Vec::new(),
+            ..Finding::error(Kind::Deadlock, sure, says)
         })
     }
 

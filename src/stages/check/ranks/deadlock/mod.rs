@@ -7,8 +7,8 @@ mod rendezvous;
 
 use super::stopped::whole_steps::UnevenSides;
 use crate::calls::wait::{CollectiveId, ReplayOutcome, WaitCircle};
-use crate::stages::check::streams::compare::{CommMember, UnpairedMessages};
-use crate::stages::check::streams::{CallStreams, StreamKind};
+use crate::stages::check::streams::CallStreams;
+use crate::stages::check::streams::compare::{CommMember, MemberStream, UnpairedMessages};
 use crate::stages::communicators::{CommunicatorsSummary, gpu_of_side};
 pub(crate) use rendezvous::replay_last_calls;
 use rendezvous::{RankPrograms, RendezvousRoster};
@@ -102,8 +102,8 @@ impl Rendezvous {
             let event = self.programs.steps[from][at].event;
             Some((at, *places.get(&event)?))
         })?;
-        let before = |member: &CommMember, way: StreamKind, program: usize, at: usize| {
-            let stream = streams.at.get(&(member.caller?, way));
+        let before = |made: MemberStream<'_>, program: usize, at: usize| {
+            let stream = streams.at.get(&(made.member.caller?, made.way));
             let Some(&stream) = stream else {
                 return Some(0);
             };
@@ -111,14 +111,8 @@ impl Rendezvous {
             let later = later.filter(|(of, place)| *of == stream && *place > at);
             Some(streams.calls_until_hang(stream) - later.count() as u64)
         };
-        let sent = before(
-            &pair.from,
-            StreamKind::Send(pair.to.peer_rank()),
-            from,
-            at_from,
-        )?;
-        let received = before(&pair.to, StreamKind::Recv(pair.from.peer_rank()), to, at_to)?;
-        Some((sent, received))
+        let sent = before(pair.sends(), from, at_from)?;
+        Some((sent, before(pair.receives(), to, at_to)?))
     }
 
     fn member_of(&self, event: CollectiveId, rank: u32) -> Option<&CommMember> {

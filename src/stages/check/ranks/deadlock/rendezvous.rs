@@ -73,9 +73,9 @@ pub(super) struct RankPrograms {
 
 /// The owner of the calls of each stream.
 struct ProgramOwners {
-    /// Of a stream of collectives the communicator and the program.
+    /// The communicator and the program of each stream of collectives.
     collectives: FxHashMap<u32, (u32, u32)>,
-    /// Of a stream of sends or receives the program.
+    /// The program of each stream of sends or receives.
     messages: FxHashMap<u32, u32>,
 }
 

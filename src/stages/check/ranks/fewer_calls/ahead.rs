@@ -1,7 +1,7 @@
 //! Few ranks that made calls which most others did not.
 
 use super::{LagContext, ProcessProgress};
-use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{Confidence, Finding, Kind};
 use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names;
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
@@ -22,7 +22,7 @@ impl LagContext<'_> {
             .rev()
             .filter(has_ahead)
             .max_by_key(|group| group.members.len())?;
-        // Of two halves those ran too many steps that went on after the last.
+        // Of two equal halves, the one that went on after the last step ran too many.
         let is_after = self.uneven.is_some() && self.stops.is_last_step;
         let is_less = |few: usize, many: usize| few < many || few == many && is_after;
         if !(self.end.failed || self.uneven.is_some()) || !is_less(ahead.len(), self.laggards) {
@@ -43,25 +43,23 @@ impl LagContext<'_> {
             false => String::new(),
         };
         let last = self.last.get(&process(first));
-        let made = last.map_or_else(String::new, |(_, _, call)| {
-            format!("; its last call is {}", names::describe_call(call))
+        let made = last.map_or_else(String::new, |last| {
+            format!("; its last call is {}", names::describe_call(last.call))
         });
         let communicator = group.communicator;
+        let says = format!(
+            "{} made {} on communicator {} that {} did not make{steps}{made}",
+            self.names.describe_members(&few),
+            number_and_noun(first.before - least, "call"),
+            self.names.describe_communicator(communicator),
+            self.names.describe_members(&many),
+        );
         Some(Finding {
-            kind: Kind::RankAhead,
-            severity: Severity::Error,
-            says: format!(
-                "{} made {} on communicator {} that {} did not make{steps}{made}",
-                self.names.describe_members(&few),
-                number_and_noun(first.before - least, "call"),
-                self.names.describe_communicator(communicator),
-                self.names.describe_members(&many),
-            ),
             about: self.names.about_call(first, communicator, least),
-            sure: Confidence::Medium,
             why: match self.end.failed {
                 _ if few.len() == many.len() => {
-                    "the step lines end with the last step that they announce, and these ranks went on"
+                    "the step lines end with the last step that they announce, and these ranks \
+                     went on"
                 }
                 true => "few ranks are ahead of many, and the log reports that the job failed",
                 false => "few ranks are ahead of many, and these are all at the same call",
@@ -70,8 +68,8 @@ impl LagContext<'_> {
             advice: "look in the code for a collective that only some ranks make (rank 0 alone, a \
                      condition on local data), and for uneven data (a rank with one more batch)"
                 .to_owned(),
-            evidence: last.map(|(_, _, call)| show_call(call)).into_iter().collect(),
-reasons: Vec::new(),
+            evidence: last.map(|last| show_call(last.call)).into_iter().collect(),
+            ..Finding::error(Kind::RankAhead, Confidence::Medium, says)
         })
     }
 }

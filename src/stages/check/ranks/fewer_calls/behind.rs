@@ -3,12 +3,13 @@
 use super::progress::MemberLag;
 use super::{LagContext, ProcessProgress};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::ranks::last_calls::LastCall;
 use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names;
 use crate::stages::check::ranks::stopped::StopEvidence;
 use crate::stages::check::ranks::stopped::whole_steps::UnevenSides;
 use crate::stages::check::streams::compare::CommMember;
-use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::{number_and_noun, verb_form};
 use crate::stages::communicators::CommunicatorState;
 use std::cmp::Reverse;
@@ -19,8 +20,7 @@ struct LaggardHost<'a> {
     standing: &'a ProcessProgress,
     /// On the first communicator where it is behind.
     lag: &'a MemberLag,
-    /// Its last call: the communicator, its rank there, the call.
-    last: Option<&'a (usize, Option<u32>, &'a CallDetail)>,
+    last: Option<&'a LastCall<'a>>,
     /// How many others of its host are behind.
     others: usize,
     /// None of them made any call.
@@ -37,9 +37,9 @@ impl<'a> LaggardHost<'a> {
         behind.map(|lag| lag.communicator).collect()
     }
 
-    /// One call that it left out, and went on elsewhere: its number, and the last call.
+    /// Returns the number of the call that it left out, if it went on elsewhere, and its last call.
     fn find_skipped_call(&self) -> Option<(u64, usize, &'a CallDetail)> {
-        let &(at, _, call) = self.last?;
+        let (at, call) = (self.last?.communicator, self.last?.call);
         let is_elsewhere = self.lagging_communicators().len() == 1 && at != self.lag.communicator;
         let number = self.lag.lacks.filter(|_| is_elsewhere)?;
         Some((number, at, call))
@@ -48,7 +48,7 @@ impl<'a> LaggardHost<'a> {
     /// The call that it left out; else the one it made last: its number is that communicator's.
     fn naming_call(&self) -> LaggardCall {
         match (self.last, self.find_skipped_call()) {
-            (Some((communicator, rank, call)), None) => (*rank, *communicator, Some(call.seq)),
+            (Some(last), None) => (last.rank, last.communicator, Some(last.call.seq)),
             (_, left_out) => {
                 let number = left_out.map(|(number, ..)| number);
                 (self.lag.member.rank, self.lag.communicator, number)
@@ -97,19 +97,18 @@ impl LagContext<'_> {
         let process = self.names.process_of_side(member.side);
         let (rank, communicator, seq) = laggard.naming_call();
         let (severity, sure, why) = self.rate_stop(member);
-        // Of one that made none there is no line: one that went on shows that there were calls.
+        // A process without calls has no line: a call of one that went on is shown.
         let went_on = || {
             let mut ahead = self.standings.iter().filter(|(_, s)| s.ahead);
             ahead.find_map(|(process, _)| self.last.get(process))
         };
         let shown = laggard.last.or_else(went_on);
+        let kind = match laggard.all_silent {
+            true => Kind::RankSilent,
+            false => Kind::RankBehind,
+        };
+        let says = self.describe_laggards(&laggard);
         Some(Finding {
-            kind: match laggard.all_silent {
-                true => Kind::RankSilent,
-                false => Kind::RankBehind,
-            },
-            severity,
-            says: self.describe_laggards(&laggard),
             about: About {
                 host: Some(process.host.clone()),
                 pid: process.pid,
@@ -118,16 +117,12 @@ impl LagContext<'_> {
                 seq,
                 step: None,
             },
-            sure,
             why,
             advice: "look at this process first: its own output, its host, a stack (py-spy dump); \
                      the others wait for it"
                 .to_owned(),
-            evidence: shown
-                .map(|(_, _, call)| show_call(call))
-                .into_iter()
-                .collect(),
-            reasons: Vec::new(),
+            evidence: shown.map(|last| show_call(last.call)).into_iter().collect(),
+            ..Finding::new(kind, severity, sure, says)
         })
     }
 
@@ -140,13 +135,13 @@ impl LagContext<'_> {
         let wait = verb_form(self.waiting, "waits", "wait");
         let mut says = match (laggard.last, laggard.find_skipped_call()) {
             (_, Some((number, at, call))) => format!(
-                "{who} has not made call {number} of this communicator, and {waiting} {wait} for it; \
-                 its last call is {}, call {} of communicator {}",
+                "{who} has not made call {number} of this communicator, and {waiting} {wait} for \
+                 it; its last call is {}, call {} of communicator {}",
                 names::describe_call(call),
                 call.seq,
                 self.names.describe_communicator(at),
             ),
-            (Some((_, _, call)), None) => format!(
+            (Some(&LastCall { call, .. }), None) => format!(
                 "{who} made no call after {}, its call {}; the others went on: it is behind on {}, \
                  by up to {}, and {waiting} {wait} for it",
                 names::describe_call(call),
@@ -219,7 +214,8 @@ impl LagContext<'_> {
             );
             let is_even = |uneven: &UnevenSides| uneven.sides.0 == uneven.sides.1;
             if self.uneven.is_some_and(is_even) {
-                why += "; both sides have the same number of ranks, so the others may have run too many";
+                why += "; both sides have the same number of ranks, so the others may have run too \
+                        many";
             }
             (Severity::Error, Confidence::Medium, why)
         } else if self.names.found.sides[member.side].state == CommunicatorState::Destroyed {
@@ -227,8 +223,8 @@ impl LagContext<'_> {
             (Severity::Error, Confidence::High, why)
         } else {
             let why = format!(
-                "{alone}, and all others are at the same call; but no line reports a failure, and the log \
-                 may have been copied while the job ran"
+                "{alone}, and all others are at the same call; but no line reports a failure, and \
+                 the log may have been copied while the job ran"
             );
             (Severity::Warning, Confidence::Low, why)
         }

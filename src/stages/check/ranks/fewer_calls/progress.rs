@@ -4,14 +4,14 @@ use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::streams::compare::{CommMember, DifferingComm, UnpairedMessages};
 use std::collections::BTreeMap;
 
-/// Where a process stands on the communicators that are apart.
+/// A process's progress on the communicators that differ.
 #[derive(Debug, Default)]
 pub(super) struct ProcessProgress {
     pub(super) behind: Vec<MemberLag>,
     pub(super) ahead: bool,
 }
 
-/// That a member is behind others on a communicator.
+/// A member's lag on a communicator.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MemberLag {
     pub(super) communicator: usize,
@@ -22,7 +22,7 @@ pub(super) struct MemberLag {
     pub(super) lacks: Option<u64>,
 }
 
-/// Where each process stands.
+/// Computes each process's progress.
 pub(super) fn compute_progress(
     apart: &[&DifferingComm],
     unpaired: &[UnpairedMessages],

@@ -59,11 +59,10 @@ impl MessageDifferences<'_> {
     /// without it, or if nothing else explains it (`all`): a rank that stopped lacks many.
     fn report_pairs(&self, behind: &LaggardFindings, shown: bool, all: bool) -> Vec<Finding> {
         let case = self.case;
-        let caller = |number: u32| case.caller_at(number);
         let process = |member: &CommMember| case.found.sides[member.side].process;
         let last = |member: &CommMember| {
             let last = case.last.get(&process(member));
-            last.map_or(0, |(_, _, call)| call.nth)
+            last.map_or(0, |last| last.call.nth)
         };
         let told = |pair: &UnpairedMessages| {
             let lacking = side_with_fewer_calls(pair);
@@ -72,11 +71,11 @@ impl MessageDifferences<'_> {
             let lags = behind.laggards.get(&process(lacking));
             let stopped = lags.is_some_and(|&lags| lags > 1);
             let left_out = (!stopped && pair.sent != pair.received)
-                .then(|| find_omitted_message(pair, case.details, caller, last(lacking)))
+                .then(|| find_omitted_message(pair, case, last(lacking)))
                 .flatten();
             let is_of_size = pair.sent == pair.received && shown;
             (all || is_of_size || shown && left_out.is_some())
-                .then(|| report_unpaired(pair, left_out, case.details, caller, case.names))
+                .then(|| report_unpaired(pair, left_out, case))
                 .flatten()
         };
         let all = self.unpaired.iter();

@@ -1,28 +1,24 @@
 //! Finds the missing message among many equal ones by the rhythm of the rank's own calls.
 
-use crate::stages::check::ranks::mismatch::CallDetails;
+use crate::stages::check::ranks::difference_context::DifferenceContext;
 use crate::stages::check::streams::compare::UnpairedMessages;
-use crate::stages::check::streams::reread::CallDetail;
-use crate::stages::check::streams::{ProcessComm, StreamKind};
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use std::cmp::{Ordering, Reverse};
 
 /// Which call of `pair` the rank that made fewer of them left out, if it went on after it; `None`
 /// where it may only have stopped. `last` is the place of its last call among all it made.
-pub(crate) fn find_omitted_message(
+pub(super) fn find_omitted_message(
     pair: &UnpairedMessages,
-    details: &CallDetails,
-    caller: impl Fn(u32) -> ProcessComm,
+    case: &DifferenceContext<'_>,
     last: u64,
 ) -> Option<u64> {
     let (sent, received) = pair.before;
-    let (member, way) = if sent < received {
-        (&pair.from, StreamKind::Send(pair.to.peer_rank()))
-    } else {
-        (&pair.to, StreamKind::Recv(pair.from.peer_rank()))
-    };
-    let calls = details.get(&(caller(member.caller?), way))?;
+    let calls = case.calls_of(match sent < received {
+        true => pair.sends(),
+        false => pair.receives(),
+    });
     let made = sent.min(received);
-    let mut before: Vec<&CallDetail> = calls.iter().filter(|call| call.seq < made).collect();
+    let mut before: Vec<&CallDetail> = calls.list.iter().filter(|call| call.seq < made).collect();
     // Only what was read without a gap has distances.
     let gap = before.windows(2).rposition(|w| w[1].seq != w[0].seq + 1);
     before.drain(..gap.map_or(0, |gap| gap + 1));
@@ -30,9 +26,9 @@ pub(crate) fn find_omitted_message(
     Some(before.first()?.seq + find_rhythm_gap(&places, last)?)
 }
 
-/// Calls of one kind stand at `places` among all calls of a process, up to `last`; their distances
-/// come again and again. Where one is missing, two distances are one: gives the number of the call
-/// that is.
+/// Finds the number of the missing call. Calls of one kind are at `places` among all calls of a
+/// process, up to `last`, and their distances repeat; where a call is missing, two distances are
+/// one.
 fn find_rhythm_gap(places: &[u64], last: u64) -> Option<u64> {
     let apart: Vec<u64> = places
         .windows(2)
@@ -69,11 +65,12 @@ fn find_rhythm_gap(places: &[u64], last: u64) -> Option<u64> {
     (is_missing || is_better).then(|| best.map_or(at + 1, |(_, k)| k.0) as u64)
 }
 
-/// How far the distances `apart`, and the `tail` behind them, are off what they would be if the
-/// `missing`th call had been left out (none, if that is behind the next) and all else were as in the periods of `p` before.
+/// Sums how far the distances `apart`, and the `tail` after them, are from those expected if the
+/// `missing`th call was left out (none, if that is after the next) and all else is as in the
+/// periods of `p` before.
 fn deviation_from_rhythm(apart: &[u64], tail: u64, p: usize, missing: usize) -> u64 {
     let n = apart.len();
-    // The usual distance behind a call: the median of its kind before the one that is missing.
+    // The usual distance after a call: the median of its kind before the missing one.
     let middle = |kind: usize| {
         let kinds = apart[..n.min(missing - 1)].iter().skip(kind).step_by(p);
         let mut all: Vec<u64> = kinds.copied().collect();
@@ -92,7 +89,7 @@ fn deviation_from_rhythm(apart: &[u64], tail: u64, p: usize, missing: usize) -> 
         };
         off = off.saturating_add(seen.abs_diff(expected));
     }
-    // The rank went on behind its last call for so long without the next.
+    // How long the rank went on after its last call without the next.
     let (least, most) = match missing.cmp(&(n + 1)) {
         Ordering::Less => (0, usual(n + 1)),
         Ordering::Equal => (usual(n), both(n)),

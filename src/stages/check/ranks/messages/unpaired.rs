@@ -1,31 +1,23 @@
 //! Messages without another side: a Send without a Recv, a Recv without a Send.
 
 use super::UNFIT_MESSAGE_ADVICE;
-use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
-use crate::stages::check::ranks::mismatch::{CallDetails, MemberCalls, show_call};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind};
+use crate::stages::check::ranks::difference_context::DifferenceContext;
+use crate::stages::check::ranks::mismatch::{MemberCalls, show_call};
 use crate::stages::check::ranks::names::{self, RankNames};
+use crate::stages::check::streams::CALLS_PER_HASH_BLOCK;
 use crate::stages::check::streams::compare::{CommMember, UnpairedMessages};
-use crate::stages::check::streams::reread::CallDetail;
-use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, ProcessComm, StreamKind};
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::number_of_times;
 
 /// Sends that are not what the other side receives.
-pub(crate) fn report_unpaired(
+pub(super) fn report_unpaired(
     pair: &UnpairedMessages,
     left_out: Option<u64>,
-    details: &CallDetails,
-    caller: impl Fn(u32) -> ProcessComm,
-    names: RankNames<'_>,
+    case: &DifferenceContext<'_>,
 ) -> Option<Finding> {
-    let of = |member: &CommMember, way: StreamKind| {
-        let list = member.caller.and_then(|c| details.get(&(caller(c), way)));
-        MemberCalls {
-            member: *member,
-            list: list.map_or(&[][..], |list| list),
-        }
-    };
-    let sends = of(&pair.from, StreamKind::Send(pair.to.peer_rank()));
-    let receives = of(&pair.to, StreamKind::Recv(pair.from.peer_rank()));
+    let names = case.names;
+    let (sends, receives) = (case.calls_of(pair.sends()), case.calls_of(pair.receives()));
     let first = pair.block * CALLS_PER_HASH_BLOCK;
     let last = pair
         .sent
@@ -53,10 +45,11 @@ pub(crate) fn report_unpaired(
     } else {
         describe_missing_call(pair, seq, names)
     };
+    let sure = match who {
+        Some(_) => Confidence::High,
+        None => Confidence::Medium,
+    };
     Some(Finding {
-        kind,
-        severity: Severity::Error,
-        says,
         about: match who {
             Some(who) => names.about_call(who, pair.communicator, seq),
             None => About {
@@ -65,14 +58,10 @@ pub(crate) fn report_unpaired(
                 ..About::default()
             },
         },
-        sure: match who {
-            Some(_) => Confidence::High,
-            None => Confidence::Medium,
-        },
         why: before + why,
         advice: UNFIT_MESSAGE_ADVICE.to_owned(),
         evidence: sent.into_iter().chain(received).map(show_call).collect(),
-        reasons: Vec::new(),
+        ..Finding::error(kind, sure, says)
     })
 }
 
@@ -94,7 +83,7 @@ fn describe_size_difference<'p>(
     let (sent, received) = (sends.1, receives.1);
     let who = find_side_with_new_size(pair, sends.0, sent, receives.0, received);
     MessageVerdict {
-        kind: match sent.count == received.count {
+        kind: match sent.line.count == received.line.count {
             true => Kind::DatatypeMismatch,
             false => Kind::CountMismatch,
         },
@@ -129,8 +118,8 @@ fn describe_missing_call<'p>(
     MessageVerdict {
         kind: Kind::P2pMissingCounterpart,
         says: format!(
-            "communicator {}: {} sends {} to {}, which receives {}: a {what} of {} is missing, message \
-             {seq} or one like it before",
+            "communicator {}: {} sends {} to {}, which receives {}: a {what} of {} is missing, \
+             message {seq} or one like it before",
             names.describe_communicator(pair.communicator),
             names.describe_member(&pair.from),
             number_of_times(pair.sent),
@@ -144,7 +133,7 @@ fn describe_missing_call<'p>(
 }
 
 fn message_size(call: &CallDetail) -> (u64, u32) {
-    (call.count, call.datatype)
+    (call.line.count, call.line.datatype)
 }
 
 /// Returns the side with a new size, if both had equal sizes before: it is wrong.

@@ -5,13 +5,13 @@
 //! goes to a wrong peer, two pairs or more do not fit; the rank in all of them is to blame.
 
 use super::UNFIT_MESSAGE_ADVICE;
-use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind};
 use crate::stages::check::ranks::difference_context::DifferenceContext;
 use crate::stages::check::ranks::limits::{MAX_PAIRS_SHOWN, MIN_CALLS_OF_USUAL_PEER};
 use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::streams::StreamKind;
-use crate::stages::check::streams::compare::{CommMember, UnpairedMessages};
+use crate::stages::check::streams::compare::{CommMember, MemberStream, UnpairedMessages};
 use crate::stages::check::wording::number_of_times;
 use std::collections::BTreeMap;
 
@@ -49,9 +49,8 @@ impl MismatchedPair<'_> {
     /// True where the side that made fewer calls made as many with each of its other peers, and the
     /// other side did not: it made one in addition.
     fn has_additional_call(&self, case: &DifferenceContext<'_>) -> bool {
-        let (from, to) = (&self.pair.from, &self.pair.to);
-        let sends = is_even_over_peers(from, StreamKind::Send(to.peer_rank()), case);
-        let receives = is_even_over_peers(to, StreamKind::Recv(from.peer_rank()), case);
+        let sends = is_even_over_peers(self.pair.sends(), case);
+        let receives = is_even_over_peers(self.pair.receives(), case);
         let (is_ahead_even, is_lacking_even) = match self.counts.0 < self.counts.1 {
             true => (receives, sends),
             false => (sends, receives),
@@ -142,7 +141,7 @@ fn report_communicator(
         None => find_rank_with_new_peers(odds),
     };
     let communicator = first.pair.communicator;
-    // Of a rank's own pairs; the others follow from them.
+    // The rank's own pairs; the others follow from them.
     let own: Vec<&MismatchedPair<'_>> = match (wrong, is_in_all) {
         (Some(who), false) => {
             let own = odds.iter().filter(|odd| odd.has_member(&who));
@@ -168,18 +167,16 @@ fn report_communicator(
             )
         }
     };
+    let sure = match is_settled && is_in_all {
+        true => Confidence::High,
+        false => Confidence::Medium,
+    };
+    let says = format!(
+        "communicator {}: {says}",
+        names.describe_communicator(communicator)
+    );
     Some(Finding {
-        kind,
-        severity: Severity::Error,
-        says: format!(
-            "communicator {}: {says}",
-            names.describe_communicator(communicator)
-        ),
         about: names.about_call(&who, communicator, seq),
-        sure: match is_settled && is_in_all {
-            true => Confidence::High,
-            false => Confidence::Medium,
-        },
         why: reason_for_wrong_peer(is_settled, is_in_all).to_owned(),
         advice: UNFIT_MESSAGE_ADVICE.to_owned(),
         evidence: own
@@ -187,7 +184,7 @@ fn report_communicator(
             .take(MAX_PAIRS_SHOWN)
             .filter_map(|odd| show_unmet_call(odd, case))
             .collect(),
-        reasons: Vec::new(),
+        ..Finding::error(kind, sure, says)
     })
 }
 
@@ -244,13 +241,15 @@ fn reason_for_wrong_peer(is_settled: bool, is_in_all: bool) -> &'static str {
             "it is in all pairs of ranks whose messages do not match, and is ahead in some of them"
         }
         (false, false) => {
-            "it alone called ranks that it never called before, and lacks calls that it usually made"
+            "it alone called ranks that it never called before, and lacks calls that it usually \
+             made"
         }
     }
 }
 
 /// True where a member made as many calls with each other peer in this direction as with this one.
-fn is_even_over_peers(member: &CommMember, way: StreamKind, case: &DifferenceContext<'_>) -> bool {
+fn is_even_over_peers(stream: MemberStream<'_>, case: &DifferenceContext<'_>) -> bool {
+    let MemberStream { member, way } = stream;
     let streams = case.streams;
     let Some(caller) = member.caller else {
         return false;
@@ -303,11 +302,11 @@ fn find_common_rank(odds: &[&MismatchedPair<'_>]) -> Option<(Option<RankInPairs>
 /// Returns the call that no rank met, from the side that made it.
 fn show_unmet_call(odd: &MismatchedPair<'_>, case: &DifferenceContext<'_>) -> Option<Evidence> {
     let (pair, (sent, received)) = (odd.pair, odd.counts);
-    let (member, way) = match sent < received {
-        true => (&pair.to, StreamKind::Recv(pair.from.peer_rank())),
-        false => (&pair.from, StreamKind::Send(pair.to.peer_rank())),
+    let stream = match sent < received {
+        true => pair.receives(),
+        false => pair.sends(),
     };
-    let calls = case.details.get(&(case.caller_at(member.caller?), way))?;
+    let calls = case.calls_of(stream).list;
     let at = calls
         .iter()
         .rev()

@@ -45,7 +45,7 @@ pub(super) fn explain_missing_call(
     let swapped =
         right.is_same_call(seq + 1, wrong, seq) && right.is_same_call(seq, wrong, seq + 1);
     let other_order = swapped && (right.call_at(seq + 2).is_none() || equal(2, 2));
-    // Of the two calls alone that is no sign.
+    // The two calls alone do not show it.
     let left_out = equal(1, 0) && (!swapped || right.call_at(seq + 2).is_some());
     if other_order && left_out {
         Some(": it may have left this call out, or made two calls in the other order")

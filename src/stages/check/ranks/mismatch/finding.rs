@@ -4,16 +4,16 @@ use super::after_difference::{CROSSED_ORDER_TEXT, explain_missing_call, repeats_
 use super::{MemberCalls, show_call};
 use crate::calls::same::ContentDifference;
 use crate::calls::usual::{Basis, Outliers};
-use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind};
 use crate::stages::check::ranks::names::{self, RankNames};
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
-use crate::stages::check::streams::reread::CallDetail;
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::{number_and_noun, verb_form};
 
 /// The members of a communicator by what they call there.
 pub(super) struct CallGroups<'a> {
     pub(super) seq: u64,
-    /// Those that are right first, as far as it is known; of the others the largest group first.
+    /// The right group first, if it is known; then the others, the largest first.
     pub(super) groups: Vec<Vec<usize>>,
     pub(super) all: &'a [MemberCalls<'a>],
 }
@@ -155,19 +155,17 @@ pub(super) fn report_mismatch(
     let MismatchVerdict { sure, why } = groups.decide_right_group(similar);
     let (right, wrong, seq) = (groups.right_calls(), groups.wrong_calls(), groups.seq);
     let calls = right.call_at(seq).zip(wrong.call_at(seq))?;
+    let kind = difference_kind(calls.0.content().find_difference(&calls.1.content())?);
+    let says = groups.describe_groups(apart.communicator, calls.0, calls.1, names)
+        + &groups.explain_by_later_calls(calls.0, calls.1);
     Some(Finding {
-        kind: difference_kind(calls.0.content().find_difference(&calls.1.content())?),
-        severity: Severity::Error,
-        says: groups.describe_groups(apart.communicator, calls.0, calls.1, names)
-            + &groups.explain_by_later_calls(calls.0, calls.1),
         about: names.about_call(&wrong.member, apart.communicator, seq),
-        sure,
         why,
         advice: "every rank of a communicator must make the same calls in the same order: look in \
                  the code for a branch that only some ranks take before this call"
             .to_owned(),
         evidence: groups.show_both_sides(),
-        reasons: Vec::new(),
+        ..Finding::error(kind, sure, says)
     })
 }
 

@@ -1,28 +1,25 @@
 //! Where a communicator's members part.
 
 use super::finding::{CallGroups, report_mismatch};
-use super::{CallDetails, FirstDifference, MemberCalls};
+use super::{FirstDifference, MemberCalls};
 use crate::calls::compare::{KnownCalls, group_members};
 use crate::calls::same::Content;
 use crate::grammar::values::is_known_op;
-use crate::stages::check::ranks::names::RankNames;
-use crate::stages::check::streams::compare::{CommMember, DifferingComm};
+use crate::stages::check::ranks::difference_context::DifferenceContext;
+use crate::stages::check::streams::compare::DifferingComm;
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
-use crate::stages::check::streams::{ProcessComm, StreamKind};
+use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, ProcessComm, StreamKind};
 use std::collections::BTreeSet;
-use std::ops::Range;
 
-/// Finds where the members of `apart` part. `caller` gives the caller of a number, `kin` others that
-/// make the same calls.
-pub(crate) fn find_first_difference(
+/// Finds where the members of `apart` part; `kin` are other callers that make the same calls.
+pub(in crate::stages::check::ranks) fn find_first_difference(
     apart: &DifferingComm,
-    calls: Range<u64>,
-    details: &CallDetails,
     kin: &[ProcessComm],
-    caller: impl Fn(u32) -> ProcessComm,
-    names: RankNames<'_>,
+    case: &DifferenceContext<'_>,
 ) -> FirstDifference {
-    let stretch = DifferingStretch::new(apart, details, caller);
+    let first = apart.block * CALLS_PER_HASH_BLOCK;
+    let calls = first..first + CALLS_PER_HASH_BLOCK;
+    let stretch = DifferingStretch::new(apart, case);
     let all = &stretch.all;
     for seq in calls.clone() {
         let groups = stretch.group_by_call(seq);
@@ -32,7 +29,7 @@ pub(crate) fn find_first_difference(
             }
             let kin = kin
                 .iter()
-                .filter_map(|caller| details.get(&(*caller, StreamKind::Collective)));
+                .filter_map(|caller| case.details.get(&(*caller, StreamKind::Collective)));
             let similar: Vec<MemberCalls<'_>> = kin
                 .map(|list| MemberCalls {
                     member: all[0].member,
@@ -41,7 +38,7 @@ pub(crate) fn find_first_difference(
                 .collect();
             let groups = groups.into_iter().map(|(_, group)| group).collect();
             let groups = CallGroups { seq, groups, all };
-            return match report_mismatch(apart, groups, &similar, names) {
+            return match report_mismatch(apart, groups, &similar, case.names) {
                 Some(finding) => FirstDifference::Different(Box::new(finding)),
                 None => stretch.report_fewer_calls(seq),
             };
@@ -63,28 +60,17 @@ struct DifferingStretch<'a> {
 }
 
 impl<'a> DifferingStretch<'a> {
-    fn new(
-        apart: &DifferingComm,
-        details: &'a CallDetails,
-        caller: impl Fn(u32) -> ProcessComm,
-    ) -> DifferingStretch<'a> {
-        let of = |member: &CommMember| {
-            let list = member
-                .caller
-                .and_then(|c| details.get(&(caller(c), StreamKind::Collective)));
-            MemberCalls {
-                member: *member,
-                list: list.map_or(&[][..], |list| list),
-            }
-        };
+    fn new(apart: &DifferingComm, case: &DifferenceContext<'a>) -> DifferingStretch<'a> {
+        let members = apart.members.iter();
+        let calls = members.map(|member| case.calls_of(member.collectives()));
         // Sends and receives count too, and each rank has its own.
         let alone = |(of, way): &(ProcessComm, StreamKind)| {
             let mut members = apart.members.iter().filter_map(|m| m.caller);
-            *way == StreamKind::Collective || !members.any(|member| caller(member) == *of)
+            *way == StreamKind::Collective || !members.any(|member| case.caller_at(member) == *of)
         };
         DifferingStretch {
-            all: apart.members.iter().map(of).collect(),
-            counted: details.keys().all(alone),
+            all: calls.collect(),
+            counted: case.details.keys().all(alone),
             is_late: apart.is_late,
         }
     }
@@ -137,8 +123,8 @@ impl<'a> DifferingStretch<'a> {
     /// The members' calls have different numbers there.
     fn have_other_numbers(&self, seq: u64) -> bool {
         let calls = || self.all.iter().filter_map(|calls| calls.call_at(seq));
-        let first = calls().next().map(|call| call.op_count);
-        calls().any(|call| Some(call.op_count) != first)
+        let first = calls().next().map(|call| call.line.op_count);
+        calls().any(|call| Some(call.line.op_count) != first)
     }
 
     /// NCCL's numbers were the same before, and rose by one. NCCL does not count calls for which a
@@ -151,7 +137,7 @@ impl<'a> DifferingStretch<'a> {
         let rises = |calls: &MemberCalls<'_>| {
             let pairs = calls.list.windows(2).filter(|w| w[1].seq < seq);
             let mut next = pairs.filter(|w| w[1].seq == w[0].seq + 1);
-            next.all(|w| w[1].op_count == w[0].op_count + 1)
+            next.all(|w| w[1].line.op_count == w[0].line.op_count + 1)
         };
         !before.into_iter().any(|seq| self.have_other_numbers(seq)) && self.all.iter().all(rises)
     }
@@ -167,12 +153,12 @@ impl<'a> DifferingStretch<'a> {
     }
 }
 
-/// True where a rank's two calls stand in the other order only because one of them was torn and the
-/// other stands between its pieces.
+/// True if two calls of a rank are swapped only because one was torn and the other is between its
+/// pieces.
 fn is_swapped_by_tear(seq: u64, all: &[MemberCalls<'_>]) -> bool {
     let torn = |calls: &MemberCalls<'_>| {
         let both = calls.call_at(seq).zip(calls.call_at(seq + 1));
-        both.is_some_and(|(a, b)| a.joined || b.joined)
+        both.is_some_and(|(a, b)| a.line.joined || b.line.joined)
     };
     let swapped = |a: &MemberCalls<'_>, b: &MemberCalls<'_>| {
         a.is_same_call(seq, b, seq + 1) && a.is_same_call(seq + 1, b, seq)

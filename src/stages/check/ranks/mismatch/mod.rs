@@ -9,11 +9,11 @@ use crate::calls::compare::{self, KnownCalls};
 use crate::calls::same::Content;
 use crate::stages::check::finding::{Evidence, Finding, LineSpot};
 use crate::stages::check::streams::compare::CommMember;
-use crate::stages::check::streams::reread::CallDetail;
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
+use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::streams::{ProcessComm, StreamKind};
 pub(crate) use finding::difference_kind;
-pub(crate) use first_difference::find_first_difference;
+pub(super) use first_difference::find_first_difference;
 use rustc_hash::FxHashMap;
 
 /// Stretches of streams that were read again.
@@ -74,7 +74,7 @@ pub(crate) fn show_call(call: &CallDetail) -> Evidence {
     Evidence {
         at: LineSpot::Byte {
             input: call.input,
-            at: call.at,
+            at: call.line.at,
         },
         text: None,
     }

@@ -5,7 +5,8 @@ use crate::stages::check::ranks::limits::{
     MAX_COMMS_TO_ASK_FOR, MAX_RANKS_WITHOUT_MAJORITY, MAX_SIMILAR_COMMS_ASKED,
 };
 use crate::stages::check::streams::ProcessComm;
-use crate::stages::check::streams::compare::{DifferingComm, StreamOwner};
+use crate::stages::check::streams::compare::DifferingComm;
+use crate::stages::check::streams::stream_owners::StreamOwner;
 use crate::stages::communicators::{CommunicatorPurpose, CommunicatorsSummary};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,8 +11,8 @@
 //! ones. It is the call with which most of its steps end. Without step lines, many others must have
 //! come to one and the same call.
 
-use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
-use crate::stages::check::ranks::last_calls::LastCallByProcess;
+use crate::stages::check::finding::{About, Confidence, Finding, Kind};
+use crate::stages::check::ranks::last_calls::{LastCall, LastCallByProcess};
 use crate::stages::check::ranks::limits::{
     MIN_CALLS_OF_LONE_RANK, MIN_OTHERS_AT_SAME_CALL, MIN_STEPS_OF_LONE_RANK,
 };
@@ -50,7 +50,7 @@ struct JobCall {
     which: StreamCall,
 }
 
-/// Of an input and a process its steps.
+/// Looks up the steps of a process in an input.
 type ProcessStepsLookup<'s> = Box<dyn Fn(u32, u32) -> Option<&'s ProcessStepEnds> + 's>;
 
 /// The process or call of a number.
@@ -253,7 +253,11 @@ pub(crate) fn report_lone_stop(
     names: RankNames<'_>,
     why: &str,
 ) -> Option<Finding> {
-    let &(communicator, rank, call) = last.get(&process)?;
+    let &LastCall {
+        communicator,
+        rank,
+        call,
+    } = last.get(&process)?;
     let named = &names.found.processes[process as usize];
     let mut sides = names.found.communicators[communicator].sides.iter();
     let side = *sides.find(|&&side| names.found.sides[side].process == process)?;
@@ -266,15 +270,13 @@ pub(crate) fn report_lone_stop(
         ),
         None => place,
     };
+    let says = format!(
+        "{who} stopped in the middle of a step, after {}, its call {}; all other ranks of its job \
+         are at the end of a step, and wait: it hangs, or its process is dead",
+        names::describe_call(call),
+        call.seq
+    );
     Some(Finding {
-        kind: Kind::RankBehind,
-        severity: Severity::Error,
-        says: format!(
-            "{who} stopped in the middle of a step, after {}, its call {}; all other ranks of its job are at \
-             the end of a step, and wait: it hangs, or its process is dead",
-            names::describe_call(call),
-            call.seq
-        ),
         about: About {
             host: Some(named.host.clone()),
             pid: named.pid,
@@ -283,13 +285,13 @@ pub(crate) fn report_lone_stop(
             seq: Some(call.seq),
             step: None,
         },
-        sure: Confidence::Medium,
         why: why.to_owned(),
-        advice: "look at this process first: its own output, its host (dmesg), a stack if it is still there \
-                 (py-spy dump)"
-            .to_owned(),
+        advice:
+            "look at this process first: its own output, its host (dmesg), a stack if it is still \
+         there (py-spy dump)"
+                .to_owned(),
         evidence: vec![show_call(call)],
-reasons: Vec::new(),
+        ..Finding::error(Kind::RankBehind, Confidence::Medium, says)
     })
 }
 

@@ -11,7 +11,7 @@
 //! - the order of lines is not known (a file for each rank), and one rank alone is far behind
 //!   others that are all at the same call.
 //!
-//! Where the log is of a job that runs, its end is no evidence at all.
+//! The end of a log shows nothing while its job runs.
 
 mod call_counts;
 pub(super) mod lone_stop;
@@ -96,8 +96,8 @@ impl StopDetector<'_> {
         Some(self.job_of_process(self.found.sides[side].process))
     }
 
-    /// What shows that a job stopped, where `laggards` of its processes are behind some others and
-    /// ahead of none, and `apart` are the communicators on which any are.
+    /// Returns what shows that a job stopped. `laggards` are its processes that are behind some
+    /// others and ahead of none, `apart` the communicators on which any are.
     pub(crate) fn find_stop(
         &self,
         job: u32,
@@ -177,7 +177,8 @@ impl StopDetector<'_> {
         apart.find_map(|apart| self.lags.uneven_sides_of(apart.communicator))
     }
 
-    /// One is behind all others, and on its communicators further and for longer than any was before.
+    /// Judges a single laggard: on its communicators it is further behind, and for longer, than any
+    /// was before.
     fn find_silent_laggard<'a>(
         &self,
         laggards: &[u32],
@@ -196,7 +197,8 @@ impl StopDetector<'_> {
         (own.next() == Some(true) && own.all(|stopped| stopped)).then_some(StopEvidence::Silent)
     }
 
-    /// One alone is behind, and far, where all others are at the same call, on each of their communicators.
+    /// Judges a single laggard that is far behind, with all others at the same call on each
+    /// communicator.
     fn find_lone_laggard<'a>(
         &self,
         laggards: &[u32],

@@ -3,12 +3,12 @@
 use crate::stages::check::ranks::limits::MAX_STEPS_AFTER_LAST_CALL;
 use crate::stages::check::walk::WalkedInput;
 
-/// By input, how many of its calls come behind each of its step lines, in their order.
+/// For each input, the number of its calls after each of its step lines, in order.
 #[derive(Debug, Default)]
 pub(crate) struct StepLinePositions(Vec<Vec<u64>>);
 
 impl StepLinePositions {
-    /// Those of these inputs.
+    /// Counts the calls of these inputs.
     pub(crate) fn from_inputs(inputs: &[WalkedInput]) -> StepLinePositions {
         StepLinePositions(inputs.iter().map(count_calls_behind_lines).collect())
     }

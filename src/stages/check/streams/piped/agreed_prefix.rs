@@ -11,10 +11,10 @@
 use super::super::limits::{
     MARGIN_BLOCKS, MAX_IDLE_LOOKS, MAX_PINS_PER_STREAM, MAX_RANKS_TO_ASK_KIND,
 };
+use super::super::wanted_streams::calls_around_block;
 use super::super::{CALLS_PER_HASH_BLOCK, CallStream, CallStreams, ProcessComm, StreamKind};
 use crate::members::comm_id::CommId;
 use crate::members::{CommIdentity, MergedMembers};
-use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -244,9 +244,7 @@ impl AgreedPrefix {
 
 /// Keeps the calls that are read again if streams begin to differ in a block.
 fn pin_around_block(keep: &mut [KeptStreamRange], streams: &[u32], block: usize) {
-    let block = block as u64;
-    let pin = block.saturating_sub(1) * CALLS_PER_HASH_BLOCK
-        ..(block + 1) * CALLS_PER_HASH_BLOCK + CALLS_READ_PAST_DIFFERENCE;
+    let pin = calls_around_block(block as u64);
     for &stream in streams {
         if let Some(keep) = keep.get_mut(stream as usize)
             && keep.pins.len() < MAX_PINS_PER_STREAM

@@ -37,12 +37,12 @@ impl<'c, F: Fn(&PipedCall) -> bool> PipedCallLines<'c, F> {
 
 impl<F: Fn(&PipedCall) -> bool> NotedLines for PipedCallLines<'_, F> {
     fn next_line_start(&mut self) -> Option<u64> {
-        self.calls.peek().map(|made| made.at)
+        self.calls.peek().map(|made| made.line.at)
     }
 
     fn take_note(&mut self) -> Option<&[u8]> {
         let first = self.calls.next()?;
-        let is_here = |made: &&PipedCall| made.at == first.at;
+        let is_here = |made: &&PipedCall| made.line.at == first.line.at;
         let mut is_any = (self.is_wanted)(first);
         // Several may be on one line.
         let rest = self.calls.clone();

@@ -14,8 +14,9 @@ use super::limits::{
     BYTES_BETWEEN_LOOKS, MAX_FEW_TORN_CALLS, MAX_PACKED_PIPE_BYTES, MIN_CALLS_TO_REPACK,
     PIPE_WINDOW_BYTES,
 };
-use super::reread::{CallDetail, RereadChunk, RereadSinks, StreamTakers};
+use super::reread_chunk::{CallLine, RereadChunk};
 use super::step_ends::{InputStepEnds, StepEndTracker};
+use super::wanted_streams::{CallDetail, RereadSinks, StreamTakers};
 use super::{CallStreams, ProcessComm, StreamKind, caller_of_member};
 use crate::count::calls::Options;
 use crate::error::{Error, Result};
@@ -44,8 +45,6 @@ fn pipe_window_bytes() -> u64 {
 /// A call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct PipedCall {
-    /// The first byte of its line.
-    at: u64,
     /// Its number among all calls of the input.
     index: u64,
     /// Its number in its stream.
@@ -54,12 +53,7 @@ struct PipedCall {
     nth: u64,
     stream: u32,
     op: u32,
-    count: u64,
-    datatype: u32,
-    redop: u64,
-    root: i64,
-    op_count: u64,
-    joined: bool,
+    line: CallLine,
 }
 
 /// A pipe while it is read.
@@ -170,9 +164,10 @@ impl<'o> PipeRecorder<'o> {
             .map(|name| self.piped.ops.intern(name).0)
             .collect();
         self.piped.calls.resize(streams.list.len(), 0);
-        for small in &calls.list {
+        for small in calls.list {
             let member = small.member as usize;
-            let Some(way) = StreamKind::of_call(calls.ops.op_kind(small.op), small.root) else {
+            let Some(way) = StreamKind::of_call(calls.ops.op_kind(small.op), small.line.root)
+            else {
                 continue;
             };
             let Some(&Some((number, ProcessComm { process, .. }))) = callers.get(member) else {
@@ -185,22 +180,19 @@ impl<'o> PipeRecorder<'o> {
             let Some(stream) = known else { continue };
             let (seq, nth, index) = self.piped.number_next_call(stream, process);
             let made = PipedCall {
-                at: small.at,
                 index,
                 seq,
                 nth,
                 stream,
                 op: ops[small.op as usize],
-                count: small.count,
-                datatype: small.datatype,
-                redop: small.redop,
-                root: small.root,
-                op_count: small.op_count,
-                joined: small.joined,
+                line: small.line,
             };
             // Lines are scanned in order.
-            let is_behind = self.fresh.back().is_some_and(|last| last.at > made.at);
-            match made.joined || is_behind {
+            let is_behind = self
+                .fresh
+                .back()
+                .is_some_and(|last| last.line.at > made.line.at);
+            match made.line.joined || is_behind {
                 true => self.piped.torn.push(made),
                 false => self.fresh.push_back(made),
             }
@@ -257,7 +249,7 @@ impl<'o> PipeRecorder<'o> {
     /// Marks the lines before `at` as scanned.
     fn pass_lines_before(&mut self, at: u64) {
         self.done.resize(self.piped.calls.len(), 0);
-        let many = self.fresh.partition_point(|made| made.at < at);
+        let many = self.fresh.partition_point(|made| made.line.at < at);
         for made in self.fresh.drain(..many) {
             self.done[made.stream as usize] = made.seq + 1;
             self.all_done = made.index + 1;
@@ -349,14 +341,8 @@ impl PipeRecord {
                 seq: call.seq,
                 nth: call.nth,
                 op: self.ops.name_of_op(call.op).into(),
-                count: call.count,
-                datatype: call.datatype,
-                redop: call.redop,
-                root: call.root,
                 input: number,
-                at: call.at,
-                op_count: call.op_count,
-                joined: call.joined,
+                line: call.line,
             });
         };
         let noted = self

@@ -11,7 +11,7 @@ use crate::stages::check::warn::warnings::WarningLines;
 
 impl<'a> Triage<'a> {
     pub(crate) fn job_ends(&self) -> &'a JobEnds {
-        self.all.job_ends()
+        &self.all.ends
     }
 
     /// The job's own end before all lines of a process, if it made no call since.

@@ -1,12 +1,10 @@
 //! Findings on lines that only follow: from a failure without a line, or from NCCL's teardown.
 
-use super::group_findings::warning_evidence;
 use super::{CommEndCounts, Triage, WarningGroup};
 use crate::grammar::ending::FailureMode;
-use crate::stages::check::finding::{
-    About, Confidence, Evidence, Finding, Kind, Severity, WarnKind,
-};
+use crate::stages::check::finding::{Confidence, Finding, Kind, WarnKind};
 use crate::stages::check::log::job_end_lines::JobEndLine;
+use crate::stages::check::watchdog::WatchdogRecord;
 use crate::stages::check::wording::{
     FollowerCounts, describe_followers as folded_words, number_of_lines, number_of_processes,
     number_of_times, quote_text,
@@ -88,7 +86,7 @@ impl<'a> Triage<'a> {
         let count: u64 = teardown.iter().map(WarningGroup::count).sum();
         let processes: BTreeSet<u32> = members().map(|m| m.process).collect();
         let mut evidence = self.group_evidence(lead);
-        evidence.extend(teardown.iter().skip(1).map(|g| warning_evidence(g.first())));
+        evidence.extend(teardown.iter().skip(1).map(|g| g.first().to_evidence()));
         let reference = lead.known.map_or("", |known| known.reference);
         let means = lead.known.map_or("", |known| known.means);
         let of = format!(
@@ -98,21 +96,18 @@ impl<'a> Triage<'a> {
         );
         let going_on = members().filter(|m| m.seen.calls > 0).count();
         if going_on > 0 {
+            let says = format!(
+                "NCCL's connections were closed while {} made more calls: {of}",
+                number_of_processes(going_on)
+            );
             return Some(Finding {
-                kind: Kind::Warn(WarnKind::PROXY_MIDWAY),
-                reasons: Vec::new(),
-                severity: Severity::Warning,
-                says: format!(
-                    "NCCL's connections were closed while {} made more calls: {of}",
-                    number_of_processes(going_on)
-                ),
                 about: self.about_process(lead.members[0].process),
-                sure: Confidence::Low,
                 why: format!("{means}, and calls of the same processes come after these lines"),
                 advice: format!(
                     "find out why a communicator was aborted before the job's end; see {reference}"
                 ),
                 evidence,
+                ..Finding::warning(Kind::Warn(WarnKind::PROXY_MIDWAY), Confidence::Low, says)
             });
         }
         let (ends, end) = self.all.ordinary_ends();
@@ -136,28 +131,22 @@ impl<'a> Triage<'a> {
                 "of {communicators} communicators {destroyed} were destroyed and {aborted} aborted"
             ));
         }
-        evidence.extend(end.map(|end| Evidence {
-            at: end.at.into(),
-            text: Some(end.text.to_vec()),
-        }));
+        evidence.extend(end.map(WatchdogRecord::to_evidence));
         let finished = ends > 0 || destroyed > 0;
+        let sure = if finished {
+            Confidence::High
+        } else {
+            Confidence::Medium
+        };
+        let says = format!("these lines are harmless, they were printed as the job ended: {of}");
         Some(Finding {
-            kind: Kind::ShutdownWarns,
-            reasons: Vec::new(),
-            severity: Severity::Note,
-            says: format!("these lines are harmless, they were printed as the job ended: {of}"),
-            about: About::default(),
-            sure: if finished {
-                Confidence::High
-            } else {
-                Confidence::Medium
-            },
             why: why.join("; "),
             advice: format!(
                 "no action is needed; destroy_process_group() before the program ends avoids them; \
                  see {reference}"
             ),
             evidence,
+            ..Finding::note(Kind::ShutdownWarns, sure, says)
         })
     }
 }

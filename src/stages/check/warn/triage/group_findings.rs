@@ -5,12 +5,10 @@ use crate::stages::check::finding::{
     About, Confidence, Evidence, Finding, Kind, Severity, WarnKind,
 };
 use crate::stages::check::limits::MAX_NAMES_LISTED;
-use crate::stages::check::warn::warnings::WarningLines;
 use crate::stages::check::wording::{
     describe_hosts, most_frequent, name_result, number_of_lines, number_of_processes,
     number_of_times, quote_text,
 };
-use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl<'a> Triage<'a> {
@@ -71,15 +69,11 @@ impl<'a> Triage<'a> {
             why.push("the lines report it".to_owned());
         }
         Finding {
-            kind: Kind::Warn(WarnKind(group.id())),
-            severity,
-            says,
             about: self.about_process(group.members[0].process),
-            sure,
             why: why.join("; "),
             advice,
             evidence: self.group_evidence(group),
-            reasons: Vec::new(),
+            ..Finding::new(Kind::Warn(WarnKind(group.id())), severity, sure, says)
         }
     }
 
@@ -117,7 +111,7 @@ impl<'a> Triage<'a> {
             .iter()
             .filter(|m| hosts.insert(self.host_of_process(m.process)));
         one.take(MAX_NAMES_LISTED)
-            .map(|m| warning_evidence(m.seen))
+            .map(|m| m.seen.to_evidence())
             .collect()
     }
 }
@@ -125,12 +119,4 @@ impl<'a> Triage<'a> {
 /// True for a result of NCCL's functions that is an error; 0 is success, 7 means not done yet.
 pub(super) fn is_error_result(result: i32) -> bool {
     !matches!(result, 0 | 7)
-}
-
-pub(super) fn warning_evidence(seen: &WarningLines) -> Evidence {
-    let FirstReportLine { input, line } = seen.first;
-    Evidence {
-        at: FirstReportLine { input, line }.into(),
-        text: Some(seen.text.to_vec()),
-    }
 }

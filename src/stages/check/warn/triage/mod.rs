@@ -9,14 +9,13 @@ use super::known_warns::{WarnMeaning, WarnRole, look_up_warn};
 use super::warn_order::WarnOrder;
 use super::warnings::{WarningLines, Warnings};
 use crate::members::SpeakerProcess;
-use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity, WarnKind};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Severity, WarnKind};
 use crate::stages::check::limits::MAX_NAMES_LISTED;
 use crate::stages::check::warn::limits::MAX_UNKNOWN_FINDINGS;
 use crate::stages::check::watchdog::timed_out;
 use crate::stages::check::wording::{
     FollowerCounts, describe_followers as folded_words, number_of_lines,
 };
-use group_findings::warning_evidence;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Other facts on the end of the job.
@@ -316,44 +315,36 @@ impl<'a> Triage<'a> {
         let rest = unknown.get(MAX_UNKNOWN_FINDINGS..).unwrap_or_default();
         if !rest.is_empty() {
             let count: u64 = rest.iter().map(|g| g.count()).sum();
+            let says = format!(
+                "{} more kinds of WARN lines are unknown: {}",
+                rest.len(),
+                number_of_lines(count)
+            );
             out.push(Finding {
-                kind: Kind::Warn(WarnKind::UNKNOWN),
-                severity: Severity::Warning,
-                says: format!(
-                    "{} more kinds of WARN lines are unknown: {}",
-                    rest.len(),
-                    number_of_lines(count)
-                ),
-                about: About::default(),
-                sure: Confidence::Low,
                 why: "their text matches no known text".to_owned(),
                 advice: "read them: grep 'NCCL WARN'".to_owned(),
                 evidence: rest
                     .iter()
                     .take(MAX_NAMES_LISTED)
-                    .map(|g| warning_evidence(g.first()))
+                    .map(|g| g.first().to_evidence())
                     .collect(),
-                reasons: Vec::new(),
+                ..Finding::warning(Kind::Warn(WarnKind::UNKNOWN), Confidence::Low, says)
             });
         }
     }
 
     fn uncounted_finding(&self, groups: &[WarningGroup<'a>]) -> Finding {
-        let last = groups.last().map(|g| warning_evidence(g.first()));
+        let last = groups.last().map(|g| g.first().to_evidence());
+        let says = format!(
+            "{} were only counted, because there are too many kinds",
+            number_of_lines(self.all.uncounted_lines())
+        );
         Finding {
-            kind: Kind::Warn(WarnKind::UNCOUNTED),
-            severity: Severity::Note,
-            says: format!(
-                "{} were only counted, because there are too many kinds",
-                number_of_lines(self.all.uncounted_lines())
-            ),
-            about: About::default(),
-            sure: Confidence::High,
             why: "the log has more kinds of WARN lines and processes than this program keeps"
                 .to_owned(),
             advice: "check the log in parts, a file for each host".to_owned(),
             evidence: last.into_iter().collect(),
-            reasons: Vec::new(),
+            ..Finding::note(Kind::Warn(WarnKind::UNCOUNTED), Confidence::High, says)
         }
     }
 }

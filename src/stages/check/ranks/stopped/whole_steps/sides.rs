@@ -36,7 +36,7 @@ pub(super) fn group_into_jobs(begins: &[Vec<(u32, u64)>]) -> Vec<Vec<u32>> {
 
 /// How far all members came.
 pub(super) struct MemberPositions {
-    /// Of each communicator, how many calls each member made.
+    /// The number of each member's calls, by communicator.
     pub(super) made: Vec<MemberCallCounts>,
     /// Each member's last call.
     pub(super) last: FxHashMap<u32, u64>,
