@@ -128,7 +128,7 @@ impl<'e> LiveCounts<'e> {
                 }
                 self.gap
             }
-            None if !counted.0.is_pipe_full(part.marks.len() - part.marks.forgotten_count()) => {
+            None if !tally.is_pipe_full(part.marks.len() - part.marks.forgotten_count()) => {
                 return Ok(());
             }
             None => {
