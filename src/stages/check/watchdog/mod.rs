@@ -83,25 +83,25 @@ pub(crate) struct TimedOutCall {
     pub ran_ms: f64,
 }
 
-/// The group of each key that has only one.
-struct OnlyGroups<K>(BTreeMap<K, Option<Box<[u8]>>>);
+/// The value of each key that has only one.
+struct OnlyValues<K, V>(BTreeMap<K, Option<V>>);
 
-impl<K> Default for OnlyGroups<K> {
+impl<K, V> Default for OnlyValues<K, V> {
     fn default() -> Self {
-        OnlyGroups(BTreeMap::new())
+        OnlyValues(BTreeMap::new())
     }
 }
 
-impl<K: Ord> OnlyGroups<K> {
-    fn add(&mut self, key: K, group: &[u8]) {
-        let known = self.0.entry(key).or_insert_with(|| Some(group.into()));
-        if known.as_deref() != Some(group) {
+impl<K: Ord, V: Copy + PartialEq> OnlyValues<K, V> {
+    fn add(&mut self, key: K, value: V) {
+        let known = self.0.entry(key).or_insert(Some(value));
+        if *known != Some(value) {
             *known = None;
         }
     }
 
-    fn get(&self, key: &K) -> Option<&[u8]> {
-        self.0.get(key)?.as_deref()
+    fn get(&self, key: &K) -> Option<V> {
+        *self.0.get(key)?
     }
 }
 
@@ -256,17 +256,18 @@ impl Watchdog {
         self.name_groups_by_call();
     }
 
-    /// Takes the group of another line of the same process about the same call. The rank in the line of a timeout
-    /// may be that of the job, so the process decides if its lines name only one group.
+    /// Takes the group, and the rank in it, of another line of the same process about the same call. The rank in the
+    /// line of a timeout may be that of the job, so the process decides if its lines name only one group.
     fn name_groups_by_rank(&mut self) {
-        let mut by_rank = OnlyGroups::default();
-        let mut by_process = OnlyGroups::default();
-        for record in &self.records {
+        let records = self.records.clone();
+        let mut by_rank = OnlyValues::default();
+        let mut by_process = OnlyValues::default();
+        for record in &records {
             if let (Some(group), WatchdogMessage::Work { at: Some(at), .. }) =
-                (&record.group, &record.what)
+                (record.group.as_deref(), &record.what)
             {
-                by_rank.add((record.rank, record.global, *at), group);
-                by_process.add((record.global, *at), group);
+                by_rank.add((record.rank, record.global, *at), (group, record.rank));
+                by_process.add((record.global, *at), (group, record.rank));
             }
         }
         for record in &mut self.records {
@@ -276,26 +277,39 @@ impl Watchdog {
                     .global
                     .and_then(|_| by_process.get(&(record.global, at)));
                 let of_rank = by_rank.get(&(record.rank, record.global, at));
-                record.group = of_rank.or(of_process).map(Box::from);
+                if let Some((group, rank)) = of_rank.or(of_process) {
+                    (record.group, record.rank) = (Some(group.into()), rank);
+                }
             }
         }
     }
 
     /// Takes the only group that has an equal call of the same number: the line that names a rank's group may be
-    /// cut, and the rank is not a group of its own.
+    /// cut, and the rank is not a group of its own. Its rank is that in the group only where the group's members
+    /// have the ranks that they have in the job.
     fn name_groups_by_call(&mut self) {
-        let mut groups = OnlyGroups::default();
-        for record in &self.records {
-            if let (Some(group), WatchdogMessage::Timeout(timeout)) = (&record.group, &record.what)
-            {
-                groups.add(timeout.numbered_call(), group);
+        let records = self.records.clone();
+        let mut groups = OnlyValues::default();
+        let mut renumbered = FxHashSet::default();
+        for record in &records {
+            if let Some(group) = record.group.as_deref() {
+                if let WatchdogMessage::Timeout(timeout) = &record.what {
+                    groups.add(timeout.numbered_call(), group);
+                }
+                if record.global.is_some() && record.global != record.rank {
+                    renumbered.insert(group);
+                }
             }
         }
         for record in &mut self.records {
             if let (None, WatchdogMessage::Timeout(timeout)) = (&record.group, &record.what) {
                 let is_too_high = |size| record.rank.is_some_and(|rank| rank >= size);
-                if !timeout.group_size().is_some_and(is_too_high) {
-                    record.group = groups.get(&timeout.numbered_call()).map(Box::from);
+                let known = groups.get(&timeout.numbered_call());
+                if let Some(group) = known
+                    && !timeout.group_size().is_some_and(is_too_high)
+                {
+                    record.rank = record.rank.filter(|_| !renumbered.contains(group));
+                    record.group = Some(group.into());
                 }
             }
         }

@@ -389,11 +389,13 @@ fn ranks_with_fewest_calls(
 /// The ranks of the group without a line; and true if its ranks are those of the job.
 fn silent_ranks(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> (BTreeSet<u32>, bool) {
     let of_group = |record: &&WatchdogRecord| record.group.as_deref() == waited.group;
-    let spoke: BTreeSet<u32> = records
-        .iter()
-        .filter(of_group)
-        .filter_map(|r| r.rank)
-        .collect();
+    let own = records.iter().filter(of_group);
+    // A member that waits may be any of those without a line.
+    let is_unknown = |r: &WatchdogRecord| r.rank.is_none() && r.global.is_some();
+    if own.clone().any(is_unknown) {
+        return (BTreeSet::new(), false);
+    }
+    let spoke: BTreeSet<u32> = own.filter_map(|r| r.rank).collect();
     let of_job = |r: &WatchdogRecord| r.global.is_none_or(|global| r.rank == Some(global));
     let of_job = records.iter().filter(of_group).all(of_job);
     // A single line may be all that was pasted.
