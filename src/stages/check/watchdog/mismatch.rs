@@ -203,4 +203,35 @@ mod tests {
             finding.says
         );
     }
+
+    #[test]
+    fn ranks_of_a_group_are_not_mixed_with_those_of_the_job() {
+        let elements = "NumelIn=64, NumelOut=64";
+        let mut lines: Vec<String> = [3, 11, 19]
+            .map(|rank| timeout(rank, 9, "ALLREDUCE", elements))
+            .into();
+        // Replicas of a mesh: the group's ranks 0 to 2 are 3, 11 and 19 of the job.
+        for (at, rank) in [3, 11, 19].into_iter().enumerate() {
+            lines.push(format!(
+                "[rank{rank}]:[E1 ProcessGroupNCCL.cpp:2271] [PG ID 7 PG GUID 7(dp_replicate) Rank {at}]  failure \
+                 detected by watchdog at work sequence id: 9 PG status: last enqueued work: 10, last completed \
+                 work: 8"
+            ));
+        }
+        let ends_with = |lines: &[String], end: &str| {
+            let watchdog = watched(lines);
+            let findings = super::super::timed_out::find_timeouts(watchdog.kept_records());
+            assert!(findings[0].says.ends_with(end), "{}", findings[0].says);
+        };
+        ends_with(&lines, "on ranks 3, 11, 19");
+        // Where a member's own group is cut, nobody knows which member it is.
+        let cut: Vec<String> = lines.iter().take(5).cloned().collect();
+        ends_with(&cut, "on ranks 3, 11, 19");
+        // Rank 1 of the group is silent.
+        let silent = [&lines[0], &lines[2], &lines[3], &lines[5]].map(String::clone);
+        ends_with(
+            &silent,
+            "on ranks 3, 19; rank 1 of the group printed no such line",
+        );
+    }
 }
