@@ -3,6 +3,14 @@
 use crate::log::timeline::{self, StepTimeSource, StepTimeline};
 use crate::report::{Report, count_phrase};
 
+/// Reports under `-v` the decision on which the steps rest.
+pub fn report_decision(name: &str, timeline: &StepTimeline, report: &Report) {
+    report.remember_redecided(&timeline.redecided);
+    if let Some(decision) = timeline.decision() {
+        report.explain(&format!("{name}: {decision}"));
+    }
+}
+
 /// Reports where step times and step numbers are not what the step lines print.
 pub fn report_time_notes(name: &str, timeline: &StepTimeline, report: &Report) {
     let note = |says: &str| report.note(&format!("{name}: {says}"));
@@ -48,6 +56,7 @@ pub fn report_time_notes(name: &str, timeline: &StepTimeline, report: &Report) {
 
 /// Reports what a reader of step numbers must know.
 pub fn report_step_notes(name: &str, timeline: &StepTimeline, report: &Report) {
+    report_decision(name, timeline, report);
     if let Some(falls) = timeline.bursts {
         report.note(&format!(
             "{name}: progress bars begin again {falls} times while the log goes on between them: \

@@ -163,10 +163,7 @@ impl LogState {
         options: &timeline::Options,
     ) -> StepTimeline {
         match self.marks.forgotten_count() {
-            0 => {
-                *growing = LiveTimeline::default();
-                self.build_timeline(options)
-            }
+            0 => growing.end_with(self.build_timeline(options)),
             _ => self.update_growing_timeline(growing, options).clone(),
         }
     }

@@ -18,7 +18,7 @@ use messages::KeptMessages;
 pub use messages::ReportMessage;
 use methods::PlacementMethods;
 use std::io::{IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub use crate::error::escape::{EscapingWriter, escape_for_terminal};
 
@@ -44,6 +44,8 @@ pub struct Report {
     methods: PlacementMethods,
     /// The first input that has calls: of logs or tables, and of a recorder.
     sources: [Option<String>; 2],
+    /// The parts of the decision on steps that later lines changed.
+    redecided: OnceLock<String>,
 }
 
 /// The first of some names, and how many there are.
@@ -90,6 +92,7 @@ impl Report {
             kept: None,
             methods: PlacementMethods::default(),
             sources: [None, None],
+            redecided: OnceLock::new(),
         }
     }
 
@@ -230,12 +233,31 @@ impl Report {
         self.print_message("note", text);
     }
 
+    /// Notes `text` under `-v`.
+    pub fn explain(&self, text: &str) {
+        if self.verbose {
+            self.note(text);
+        }
+    }
+
+    /// Remembers in which parts later lines changed the decision on which steps rest.
+    pub fn remember_redecided(&self, parts: &[&'static str]) {
+        if !parts.is_empty() {
+            // The first input's: a pipe has one.
+            let _ = self.redecided.set(parts.join(", "));
+        }
+    }
+
     /// Warns that rows were written before the input ended that would now be different.
     pub fn warn_rows_changed(&self) {
-        self.warn(
-            "rows were written before a later line of the log changed their steps: read the whole log \
-             as a file for the final rows",
-        );
+        let decided = match self.redecided.get() {
+            Some(parts) => format!(" ({parts} turned out to be other than in the first lines)"),
+            None => String::new(),
+        };
+        self.warn(&format!(
+            "rows were written before a later line of the log changed their steps{decided}: read the whole \
+             log as a file for the final rows"
+        ));
     }
 
     /// Adds counts of placed calls, which are reported at the end.

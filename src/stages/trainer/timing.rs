@@ -123,6 +123,7 @@ impl InputStage for TimingReader<'_> {
         report: &mut Report,
     ) {
         let timeline = log.build_final_timeline(&mut self.growing, &self.options);
+        notes::report_decision(&input.name(), &timeline, report);
         if self.growing.is_contradicted() {
             report.warn_rows_changed();
         }

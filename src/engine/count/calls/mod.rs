@@ -501,10 +501,10 @@ impl<'o, 'e> CallCollector<'o, 'e> {
             report_no_calls(name, log.account.lines, report);
         }
         let timeline = self.resolve_log_timeline(log);
+        report_step_notes(name, &timeline, report);
         if self.live.is_contradicted() {
             report.warn_rows_changed();
         }
-        report_step_notes(name, &timeline, report);
         self.count_by_gap(&timeline);
     }
 

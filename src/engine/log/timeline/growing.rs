@@ -9,8 +9,8 @@
 //! [`Turn`]. From then on the lines that are left must do.
 
 use super::{
-    GapKind, MarkSlice, Options, PresentSteps, StepTimeline, TrainStep, count_line_intervals,
-    resolve_timeline,
+    GapKind, MarkSlice, Options, PresentSteps, StepDecision, StepTimeline, TrainStep,
+    count_line_intervals, resolve_timeline,
 };
 use crate::log::attempts::AttemptStart;
 
@@ -30,6 +30,9 @@ const CHECKPOINT_STEPS_FACTOR: usize = 4;
 /// behind others.
 const STEPS_KEPT_AT_CHECKPOINT: usize = 64;
 
+/// With fewer steps the decision is not made yet: see [`StepDecision`].
+const MIN_STEPS_DECIDED: usize = 3;
+
 /// A timeline that grows.
 #[derive(Debug)]
 pub struct LiveTimeline {
@@ -45,6 +48,9 @@ pub struct LiveTimeline {
     gone: PresentSteps,
     /// Of the steps that were let go later lines told something else.
     is_otherwise: bool,
+    /// The decision so far, once enough steps are known, and what changed it.
+    decision: Option<StepDecision>,
+    redecided: Vec<&'static str>,
     /// How often all lines were resolved.
     #[cfg(test)]
     pub(super) whole: usize,
@@ -94,6 +100,8 @@ impl LiveTimeline {
             turn: None,
             gone: PresentSteps::default(),
             is_otherwise: false,
+            decision: None,
+            redecided: Vec::new(),
             #[cfg(test)]
             whole: 0,
         }
@@ -120,7 +128,29 @@ impl LiveTimeline {
         }
         self.marks = marks.len();
         self.begins = begins.to_vec();
+        let now = self.timeline.decision();
+        self.compare_decision(now.filter(|_| self.timeline.steps.len() >= MIN_STEPS_DECIDED));
         &mut self.timeline
+    }
+
+    /// Remembers in which parts the decision changed.
+    fn compare_decision(&mut self, now: Option<StepDecision>) {
+        if let (Some(before), Some(now)) = (self.decision, now) {
+            for part in before.changed_parts(&now) {
+                if !self.redecided.contains(&part) {
+                    self.redecided.push(part);
+                }
+            }
+        }
+        self.decision = now.or(self.decision);
+    }
+
+    /// Takes the timeline of the whole log and forgets its own: gives it with the parts of the decision that changed.
+    pub fn end_with(&mut self, whole: StepTimeline) -> StepTimeline {
+        self.compare_decision(whole.decision());
+        let redecided = std::mem::take(&mut self.redecided);
+        *self = LiveTimeline::default();
+        StepTimeline { redecided, ..whole }
     }
 
     /// The timeline as it was found last.

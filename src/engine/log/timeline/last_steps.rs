@@ -65,6 +65,7 @@ impl StepTimeline {
             counted: self.counted,
             bursts: self.bursts,
             by_position: self.by_position,
+            redecided: self.redecided.clone(),
         }
     }
 }

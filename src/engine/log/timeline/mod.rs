@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 pub(crate) mod choice;
 pub(crate) mod counting;
+mod decision;
 pub(crate) mod evaluation;
 pub(crate) mod gaps;
 mod growing;
@@ -25,6 +26,7 @@ pub(crate) mod window;
 
 pub use crate::report::methods::PositionOnlyReason;
 pub use counting::LineNumberUnit;
+pub use decision::StepDecision;
 pub use growing::{Checkpoint, CheckpointGaps, LiveTimeline};
 pub use last_steps::LastStepsStart;
 pub use marks::{MarkList, MarkSlice};
@@ -153,6 +155,9 @@ pub struct StepTimeline {
     pub by_position: Option<PositionOnlyReason>,
     /// Of steps that are forgotten: how many of the lines represent so many steps.
     pub often: BTreeMap<u64, u64>,
+    /// The parts of the decision that later lines of a pipe changed, after the first steps were known.
+    #[serde(skip)]
+    pub redecided: Vec<&'static str>,
 }
 
 impl StepTimeline {

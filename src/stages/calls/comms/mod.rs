@@ -296,8 +296,9 @@ fn report_missing(name: &str, survey: &LogSurvey, read: &Read, report: &mut Repo
     if account.calls == 0 && account.lines > 0 {
         open::report_no_calls(name, account.lines, report);
     }
-    if read.window.is_some() {
-        notes::report_step_notes(name, &survey.timeline, report);
+    match read.window {
+        Some(_) => notes::report_step_notes(name, &survey.timeline, report),
+        None => notes::report_decision(name, &survey.timeline, report),
     }
 }
 
