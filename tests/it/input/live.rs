@@ -1,6 +1,6 @@
 //! Logs that are still being written: rows leave as their steps end, and are those of the whole log.
 
-use crate::support::{bins, captured, feed, run, run_in, sh};
+use crate::support::{Csv, Work, bins, captured, feed, run, run_in, sh};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -265,6 +265,21 @@ fn rows_of_a_long_job_come_as_those_of_a_short_one() {
 }
 
 /// A progress bar has no line's end: a call of the next step may be on the same line.
+#[test]
+fn ranks_that_follow_each_other_in_a_pipe_are_placed_as_their_files() {
+    let work = Work::new();
+    // More steps than a pipe keeps that writes before its end.
+    sh(
+        work.dir(),
+        "nccl-synth --ranks 2 --steps 5000 --layers 1 --layout per-rank -o d",
+    )
+    .ends(0);
+    let files = sh(work.dir(), "nccl-hist d --steps 100..101").ends(0);
+    let piped = sh(work.dir(), "cat d/* | nccl-hist --steps 100..101").ends(0);
+    assert_eq!(piped.text(), files.text());
+    assert_eq!(Csv::of(&files).sum("calls"), 50);
+}
+
 #[test]
 fn a_line_in_which_a_step_ends_is_passed_on_once() {
     let path = captured("lightning").join("nccl.log.gz");
