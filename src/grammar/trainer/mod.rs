@@ -62,6 +62,14 @@ macro_rules! trainers {
         impl Trainer {
             const KNOWN: &[Trainer] = &[$(Trainer::$trainer),*];
 
+            /// Returns its full name, a part of its line, and the source file that prints it.
+            pub fn description(self) -> &'static str {
+                match self {
+                    $(Trainer::$trainer => concat!($($doc),+).trim_ascii_start(),)*
+                    Trainer::Custom => "The user's own pattern.",
+                }
+            }
+
             fn facts(self) -> &'static TrainerFacts {
                 match self {
                     $(Trainer::$trainer => &$(language::$language::)?
