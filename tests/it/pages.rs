@@ -96,7 +96,7 @@ const TRAINERS_END: &str = "<!-- end of trainers -->";
 fn trainers() -> String {
     let mut text = "\n".to_owned();
     for trainer in Trainer::all() {
-        let (name, what) = (trainer.name(), trainer.description());
+        let (name, what) = (trainer.name(), trainer.line_description());
         writeln!(text, "- `{name}`: {what}").unwrap();
     }
     text + "\n"

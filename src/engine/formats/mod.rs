@@ -140,7 +140,7 @@ fn recognise_format(head: &InputHead<'_>, needs: Provides) -> Option<RecognisedF
 }
 
 /// Returns the parts that the format of a row's column `src` provides; nothing if no format has that name.
-pub fn provided_by(src: &[u8]) -> Provides {
+pub fn find_parts_of_source(src: &[u8]) -> Provides {
     let mut formats = FORMATS.iter().map(|(format, _)| format);
     let named = formats.find(|format| format.name.as_bytes() == src);
     named.map_or(Provides::NOTHING, |format| format.tells)
@@ -201,8 +201,8 @@ mod tests {
         let words = meaning.strip_prefix("the row's source: ").unwrap();
         let words: BTreeSet<&str> = words.split(", ").flat_map(|w| w.split(" or ")).collect();
         assert_eq!(names, words);
-        assert!(provided_by(b"mpi").has(Provides::MPI));
-        assert!(!provided_by(b"log").has(Provides::MPI));
+        assert!(find_parts_of_source(b"mpi").has(Provides::MPI));
+        assert!(!find_parts_of_source(b"log").has(Provides::MPI));
     }
 
     #[test]

@@ -63,7 +63,7 @@ macro_rules! trainers {
             const KNOWN: &[Trainer] = &[$(Trainer::$trainer),*];
 
             /// Returns its full name, a part of its line, and the source file that prints it.
-            pub fn description(self) -> &'static str {
+            pub fn line_description(self) -> &'static str {
                 match self {
                     $(Trainer::$trainer => concat!($($doc),+).trim_ascii_start(),)*
                     Trainer::Custom => "The user's own pattern.",

@@ -92,7 +92,7 @@ struct RankCalls<'c> {
 impl RankCalls<'_> {
     /// True for a call of MPI's.
     fn is_mpi(&self) -> bool {
-        formats::provided_by(&self.who.recorded.src).has(Provides::MPI)
+        formats::find_parts_of_source(&self.who.recorded.src).has(Provides::MPI)
     }
 
     /// The bytes of all of them.
