@@ -5,9 +5,11 @@
 //! it. A page's commands run one after the other in a folder of the page's own, where `testdata`
 //! is the package's and `nccl.log` the sample log. A block with a name after its language (```sh epilog) is
 //! a file of that name there. What needs Python runs where its modules are. `BLESS=1` writes what they print now, and the
-//! columns of the call table where a page marks the place (`<!-- columns: ... -->`).
+//! columns of the call table and the trainers where a page marks the place (`<!-- columns: ... -->`,
+//! `<!-- trainers -->`).
 
 use crate::support::{ALL, Work, files, root, run, sh, skipped};
+use nccl_pipe::grammar::trainer::Trainer;
 use nccl_pipe::output::table::{COLUMNS, MEANINGS};
 use regex::Regex;
 use std::fmt::Write as _;
@@ -87,7 +89,20 @@ fn columns(what: &str) -> String {
     text
 }
 
-/// The page with what its commands print now, and the columns as they are declared now.
+/// Where what [`trainers`] writes ends.
+const TRAINERS_END: &str = "<!-- end of trainers -->";
+
+/// The trainers with known step lines, as they are declared.
+fn trainers() -> String {
+    let mut text = "\n".to_owned();
+    for trainer in Trainer::all() {
+        let (name, what) = (trainer.name(), trainer.line_description());
+        writeln!(text, "- `{name}`: {what}").unwrap();
+    }
+    text + "\n"
+}
+
+/// The page with what its commands print now, and the columns and trainers as they are declared now.
 fn rerun(page: &str) -> String {
     let work = Work::new();
     let testdata = root().join("testdata");
@@ -101,6 +116,10 @@ fn rerun(page: &str) -> String {
         if let Some(what) = line.strip_prefix("<!-- columns: ") {
             while lines.next_if(|line| *line != END).is_some() {}
             new += &columns(what);
+        }
+        if line == "<!-- trainers -->" {
+            while lines.next_if(|line| *line != TRAINERS_END).is_some() {}
+            new += &trainers();
         }
         let file = line.strip_prefix("```").and_then(|of| of.split_once(' '));
         if let Some((_, name)) = file {

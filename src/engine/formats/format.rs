@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 /// A format that an input may have.
 #[derive(Debug)]
 pub struct InputFormat {
-    /// The column `src` of its calls.
+    /// Its name, which is the column `src` of its calls.
     pub name: &'static str,
     /// Its description, with an article: `an NCCL log`.
     pub what: &'static str,
@@ -170,7 +170,7 @@ impl<'h> InputHead<'h> {
 
 /// Parts that an input may provide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Provides(u16);
+pub struct Provides(u32);
 
 impl Provides {
     /// Nothing that is read.
@@ -223,8 +223,11 @@ impl Provides {
     /// The name of that part.
     pub(super) const ACCESSES_PART_NAME: &str = "accesses to other GPUs' memory";
 
+    /// Calls of MPI, whose communicators have no id and whose processes have no number.
+    pub const MPI: Provides = Provides(1 << 16);
+
     /// Each part by its name.
-    const PART_NAMES: [(Provides, &str); 15] = [
+    const PART_NAMES: [(Provides, &str); 16] = [
         (Provides::CALLS, "calls"),
         (Provides::TIMED, "times of calls"),
         (Provides::RECORDED, "records"),
@@ -240,6 +243,7 @@ impl Provides {
         (Provides::GPU, Provides::GPU_PART_NAME),
         (Provides::CUDA, Provides::CUDA_PART_NAME),
         (Provides::ACCESSES, Provides::ACCESSES_PART_NAME),
+        (Provides::MPI, "calls of MPI"),
     ];
 
     /// These parts and `other`.

@@ -139,6 +139,13 @@ fn recognise_format(head: &InputHead<'_>, needs: Provides) -> Option<RecognisedF
     (!is_undecided).then(|| perhaps.unwrap_or(log))
 }
 
+/// Returns the parts that the format of a row's column `src` provides; nothing if no format has that name.
+pub fn find_parts_of_source(src: &[u8]) -> Provides {
+    let mut formats = FORMATS.iter().map(|(format, _)| format);
+    let named = formats.find(|format| format.name.as_bytes() == src);
+    named.map_or(Provides::NOTHING, |format| format.tells)
+}
+
 /// The format of an input.
 #[derive(Debug, Clone, Copy)]
 struct RecognisedFormat {
@@ -162,6 +169,8 @@ enum FormatReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::table::{Column, MEANINGS};
+    use std::collections::BTreeSet;
 
     fn of(text: &str) -> &'static str {
         let head = InputHead::from_bytes(text.as_bytes());
@@ -178,6 +187,22 @@ mod tests {
         assert_eq!(of("h:1:2 [0] NCCL INFO AllReduce: opCount 0\n"), "log");
         assert_eq!(of(""), "log");
         assert_eq!(of("\n\nhello, world\n"), "log");
+    }
+
+    /// The row of a table has the source that the table was made from.
+    #[test]
+    fn the_column_src_names_the_formats_with_calls() {
+        let formats = FORMATS.iter().map(|(format, _)| format);
+        let with_calls = formats.chain([&log::FORMAT]).filter(|format| {
+            format.tells.has(Provides::CALLS) && !["csv", "jsonl", "chain"].contains(&format.name)
+        });
+        let names: BTreeSet<&str> = with_calls.map(|format| format.name).collect();
+        let meaning = MEANINGS[Column::src as usize];
+        let words = meaning.strip_prefix("the row's source: ").unwrap();
+        let words: BTreeSet<&str> = words.split(", ").flat_map(|w| w.split(" or ")).collect();
+        assert_eq!(names, words);
+        assert!(find_parts_of_source(b"mpi").has(Provides::MPI));
+        assert!(!find_parts_of_source(b"log").has(Provides::MPI));
     }
 
     #[test]

@@ -19,7 +19,8 @@ pub(super) const FORMAT: InputFormat = InputFormat {
     what: "an MPI message log",
     tells: Provides::CALLS
         .and(Provides::STARTS)
-        .and(Provides::RECORDED),
+        .and(Provides::RECORDED)
+        .and(Provides::MPI),
     probe: |head| {
         let is = |line: &[u8]| {
             split_line_start(line).is_some() && memmem::find(line, b"world_rank=").is_some()
@@ -111,7 +112,7 @@ fn parse_calls(line: &[u8]) -> Result<MpiLine<'_>, Lacks> {
         only_bytes: Some(bytes),
         comm,
         calls: 1,
-        src: b"mpi",
+        src: FORMAT.name.as_bytes(),
         ..Row::default()
     };
     let name = fields.take_word(b": ")?;

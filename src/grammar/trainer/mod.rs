@@ -6,10 +6,8 @@
 
 mod anchor_finder;
 mod bar;
-mod benchmark;
 mod evaluations_and_saves;
 mod facts;
-mod language;
 mod launcher;
 mod parts;
 #[cfg(test)]
@@ -27,9 +25,26 @@ pub use recogniser::Recogniser;
 pub use recogniser::split_pieces;
 use serde::{Deserialize, Serialize};
 
-/// Declares [`Trainer`] from rows of documentation, name and facts.
+/// Declares [`Trainer`] and the files of the trainers from rows of documentation, name and facts. `mod` is
+/// in the first row of a file, `use` in the row of every other trainer whose facts are in it.
 macro_rules! trainers {
-    ($($(#[$doc:meta])* $trainer:ident = $facts:path,)*) => {
+    ($(
+        $(#[doc = $doc:literal])+
+        $trainer:ident = $facts:ident,
+        $(mod language::$language:ident)?
+        $(mod benchmark::$benchmark:ident)?
+        $(use $($known:ident)::+)?;
+    )*) => {
+        /// Trainers of language models that print a line of their own for each step.
+        mod language {
+            $($(pub(super) mod $language;)?)*
+        }
+
+        /// Benchmarks, examples, and trainers of vision and recommendation models.
+        mod benchmark {
+            $($(pub(super) mod $benchmark;)?)*
+        }
+
         /// A training framework with known step lines.
         ///
         /// Declared in order of priority: when lines of several are in one log, the smallest is the
@@ -39,7 +54,7 @@ macro_rules! trainers {
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
         )]
         pub enum Trainer {
-            $($(#[$doc])* $trainer,)*
+            $($(#[doc = $doc])+ $trainer,)*
             /// The user's own pattern.
             Custom,
         }
@@ -47,9 +62,18 @@ macro_rules! trainers {
         impl Trainer {
             const KNOWN: &[Trainer] = &[$(Trainer::$trainer),*];
 
+            /// Returns its full name, a part of its line, and the source file that prints it.
+            pub fn line_description(self) -> &'static str {
+                match self {
+                    $(Trainer::$trainer => concat!($($doc),+).trim_ascii_start(),)*
+                    Trainer::Custom => "The user's own pattern.",
+                }
+            }
+
             fn facts(self) -> &'static TrainerFacts {
                 match self {
-                    $(Trainer::$trainer => &$facts,)*
+                    $(Trainer::$trainer => &$(language::$language::)?
+                        $(benchmark::$benchmark::)? $($($known::)+)? $facts,)*
                     Trainer::Custom => &registry::CUSTOM,
                 }
             }
@@ -57,70 +81,74 @@ macro_rules! trainers {
     };
 }
 
-// A new trainer is a file with its facts and a row here, at the place of its priority.
+// A trainer is a file in `language` or `benchmark` with its facts, and a row here that declares both. The row of
+// a trainer that shares no line with another goes before `MlPerf`: lines like those from there on are in other
+// trainers' jobs, too. The order of the rows decides which of several trainers in one log counts the steps, and
+// whose reader is tried first where several have a word. A word contains no other, so the word of any line with
+// `step` is `STEP` of `facts`.
 trainers! {
     /// NeMo 2, `Training epoch 0, iteration 45/99` (`progress_printer.py` @8cfedd72).
-    Nemo2 = language::nemo::FACTS,
+    Nemo2 = FACTS, mod language::nemo;
     /// NeMo 1 and NeMo 2's progress bar, `Epoch 0: :  3%|` (`nlp_overrides.py` @v1.23.0).
-    Nemo1 = bar::described_bars::NEMO,
+    Nemo1 = NEMO, use bar::described_bars;
     /// Megatron-LM and Megatron-Bridge, ` iteration 43/ 100 |` (`training.py` @d98e8a64).
-    Megatron = language::megatron::FACTS,
+    Megatron = FACTS, mod language::megatron;
     /// Megatron-DeepSpeed, Megatron-LM's line with ` TFLOPs: ` (`training.py` @4efb479).
-    MegatronDeepSpeed = language::megatron::DEEPSPEED,
+    MegatronDeepSpeed = DEEPSPEED, use language::megatron;
     /// GPT-NeoX, Megatron-LM's line with ` approx flops per GPU: ` (`logging.py` @ea7aefd).
-    GptNeox = language::megatron::NEOX,
+    GptNeox = NEOX, use language::megatron;
     /// MaxText, `completed step: 9, seconds: 5.667` (`metric_logger.py` @e591f30).
-    MaxText = language::maxtext::FACTS,
+    MaxText = FACTS, mod language::maxtext;
     /// torchtitan, `step:  4  loss:  7.62585` (`metrics.py` @b5bcd76).
-    Torchtitan = language::torchtitan::FACTS,
+    Torchtitan = FACTS, mod language::torchtitan;
     /// nanotron, `iteration: 991 / 1000 |` (`trainer.py` @2411b02).
-    Nanotron = language::nanotron::FACTS,
+    Nanotron = FACTS, mod language::nanotron;
     /// OLMo-core and OLMo, `[step=1/7,epoch=1]` (`console_logger.py` @fa6c501).
-    OlmoCore = language::other_frameworks::OLMO,
+    OlmoCore = OLMO, mod language::other_frameworks;
     /// Composer and LLM-Foundry, `[batch=1/10]:` (`console_logger.py` @6405188).
-    Composer = language::other_frameworks::COMPOSER,
+    Composer = COMPOSER, use language::other_frameworks;
     /// verl, `step:2 - actor/grad_norm:0.069` (`aggregate_logger.py` @b178a3c).
-    Verl = language::reinforce::VERL,
+    Verl = VERL, mod language::reinforce;
     /// OpenRLHF, `Global step 1: {` (`ppo_trainer.py` @3c3be62).
-    OpenRlhf = language::reinforce::OPENRLHF,
+    OpenRlhf = OPENRLHF, use language::reinforce;
     /// fairseq and metaseq, `num_updates=2800` (`progress_bar.py` @3d262bb).
-    Fairseq = language::fairseq::FACTS,
+    Fairseq = FACTS, mod language::fairseq;
     /// litGPT, `iter 3050700 step 610140 |` (`pretrain.py` @2685705), and nanoGPT's sibling form.
-    LitGpt = language::litgpt::FACTS,
+    LitGpt = FACTS, mod language::litgpt;
     /// MXNet's speedometer, `Epoch[0] Batch [0-20]\tSpeed: 20461.75 samples/sec` (`callback.py`), and
     /// NVIDIA's single-shot detector on it.
-    Mxnet = benchmark::mxnet::FACTS,
+    Mxnet = FACTS, mod benchmark::mxnet;
     /// maskrcnn_benchmark and detectron2, `eta: 0:41:22  iter: 50` (`trainer.py`, `events.py`).
-    MaskRcnn = benchmark::eta::MASKRCNN,
+    MaskRcnn = MASKRCNN, mod benchmark::eta;
     /// torchvision's references and their kin, `Epoch: [0]  [1020/4572]  eta: 0:16:47`
     /// (`references/detection/utils.py`).
-    TorchVision = benchmark::eta::TORCHVISION,
+    TorchVision = TORCHVISION, use benchmark::eta;
     /// HugeCTR, `Iter: 1000 Time(1000 iters): 3.118911s` (`model.cpp`).
-    HugeCtr = benchmark::hugectr::FACTS,
+    HugeCtr = FACTS, mod benchmark::hugectr;
     /// NVIDIA's DLLogger, `DLL 2025-04-27 22:27:25.391486 - Iteration 0 |`.
-    DlLogger = benchmark::dllogger::FACTS,
+    DlLogger = FACTS, mod benchmark::dllogger;
     /// PyTorch's ImageNet example and NVIDIA's GNMT, `Epoch: [0][  10/5005]\tTime  0.512 ( 0.630)`.
-    ImageNet = benchmark::reference::IMAGENET,
+    ImageNet = IMAGENET, mod benchmark::reference;
     /// MLPerf's single-shot detector, `Iteration:   1000, Loss function: 5.234`.
-    Ssd = benchmark::reference::SSD,
+    Ssd = SSD, use benchmark::reference;
     /// MLPerf's BERT, `{'training_steps': 12,`.
-    Bert = benchmark::reference::BERT,
+    Bert = BERT, use benchmark::reference;
     /// DLRM, Meta's `Finished training it 128/128028 of epoch 0, 71.86 ms/it` and NVIDIA's.
-    Dlrm = benchmark::reference::DLRM,
+    Dlrm = DLRM, use benchmark::reference;
     /// dlrover's ATorch, `[#step] [END] {"global_step": 177019`.
-    Dlrover = benchmark::reference::DLROVER,
+    Dlrover = DLROVER, use benchmark::reference;
     /// MLPerf's `:::MLLOG` records (`mllog.py` @7bbf792).
-    MlPerf = benchmark::mlperf::FACTS,
+    MlPerf = FACTS, mod benchmark::mlperf;
     /// ColossalAI, `[3/10] Loss:1.2, Step time: 0.5s` (`train_gpt_demo.py` @4f9953b).
-    ColossalAi = language::other_frameworks::COLOSSAL,
+    ColossalAi = COLOSSAL, use language::other_frameworks;
     /// torchtune, a bar described `1|2|Loss: ` (`full_finetune_distributed.py` @bd2a0fc).
-    Torchtune = language::other_frameworks::TORCHTUNE,
+    Torchtune = TORCHTUNE, use language::other_frameworks;
     /// DeepSpeed's engine, `step=40, skipped=2` (`engine.py` @edaa722).
-    DeepSpeed = language::deepspeed::FACTS,
+    DeepSpeed = FACTS, mod language::deepspeed;
     /// Lightning, `Epoch 0:   2%|▎| 1/40 [..., 3.04it/s]` (`tqdm_progress.py`, 2.6).
-    Lightning = bar::described_bars::LIGHTNING,
+    Lightning = LIGHTNING, use bar::described_bars;
     /// The Hugging Face trainer and its kin, a bare tqdm bar (`trainer_callback.py`, 5.23.0).
-    Hf = bar::FACTS,
+    Hf = FACTS, use bar;
 }
 
 /// The contents of one step line.

@@ -87,7 +87,7 @@ fn tally_needs(tally: &tally::Options) -> Provides {
 }
 
 /// The column `src` of a log's calls.
-pub const LOG_SOURCE: &[u8] = b"log";
+pub const LOG_SOURCE: &[u8] = log::FORMAT.name.as_bytes();
 
 /// Calls of all inputs, counted.
 #[derive(Debug, Default, Serialize, Deserialize)]

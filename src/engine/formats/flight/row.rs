@@ -92,7 +92,7 @@ pub(super) fn emit_rows(dump: &FlightDump, taking: &mut RowTaker<'_>) -> Result<
                 datatype: call.datatype,
                 root,
                 calls: 1,
-                src: b"flight",
+                src: super::PICKLE.name.as_bytes(),
                 timing: Some(&timing),
                 ..Row::default()
             })?;

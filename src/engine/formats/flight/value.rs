@@ -78,10 +78,10 @@ impl DumpValues {
         list: ValueId,
         items: &[ValueId],
     ) -> Result<bool, ValuesFull> {
-        self.count_items(items.len())?;
         let Some(DumpValue::List(list)) = self.all.get_mut(list as usize) else {
             return Ok(false);
         };
+        count_items(&mut self.items, items.len())?;
         list.extend_from_slice(items);
         Ok(true)
     }
@@ -93,19 +93,12 @@ impl DumpValues {
         dict: ValueId,
         items: &[ValueId],
     ) -> Result<bool, ValuesFull> {
-        self.count_items(items.len())?;
         let Some(DumpValue::Dict(dict)) = self.all.get_mut(dict as usize) else {
             return Ok(false);
         };
+        count_items(&mut self.items, items.len())?;
         dict.extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])));
         Ok(true)
-    }
-
-    fn count_items(&mut self, more: usize) -> Result<(), ValuesFull> {
-        self.items += more;
-        (self.items <= MAX_LIST_ITEMS)
-            .then_some(())
-            .ok_or(ValuesFull)
     }
 
     /// Marks a list or dictionary that is not whole.
@@ -176,5 +169,32 @@ impl DumpValues {
         pairs
             .find(|(k, _)| self.text(*k) == Some(key))
             .map(|(_, value)| *value)
+    }
+}
+
+/// Counts the items that a list or dictionary takes.
+fn count_items(items: &mut usize, more: usize) -> Result<(), ValuesFull> {
+    *items += more;
+    (*items <= MAX_LIST_ITEMS).then_some(()).ok_or(ValuesFull)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_counted_once_and_where_they_are_kept() {
+        let mut values = DumpValues::default();
+        let mut add = |value| values.add_value(value).unwrap();
+        let list = add(DumpValue::List(Vec::new()));
+        let dict = add(DumpValue::Dict(Vec::new()));
+        let int = add(DumpValue::Int(7));
+        let items = [int, int];
+        assert_eq!(values.extend_list(dict, &items), Ok(false));
+        assert_eq!(values.insert_pairs(dict, &items), Ok(true));
+        assert_eq!(values.items, 2);
+        assert_eq!(values.extend_list(list, &items), Ok(true));
+        assert_eq!(values.insert_pairs(int, &items), Ok(false));
+        assert_eq!(values.items, 4);
     }
 }

@@ -90,7 +90,7 @@ impl RecordFormat for InspectorMetrics {
             seq,
             op,
             calls: 1,
-            src: super::SRC_INSPECTOR,
+            src: super::FORMAT.name.as_bytes(),
             timing: Some(&timing),
             ..Row::default()
         });

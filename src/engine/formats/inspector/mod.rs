@@ -130,9 +130,6 @@ impl RecordFormat for InspectorFormat {
 /// The part that a line lacks if it is no record.
 const NO_RECORD: Lacks = "a record of NCCL Inspector";
 
-/// The column `src` of its calls.
-const SRC_INSPECTOR: &[u8] = b"inspector";
-
 /// The clock of its times: the host's, in Unix time.
 const UNIX_CLOCK: &[u8] = b"unix";
 
@@ -168,7 +165,7 @@ impl InspectorScratch {
             only_bytes: record.bytes,
             root: record.peer(),
             calls: 1,
-            src: SRC_INSPECTOR,
+            src: FORMAT.name.as_bytes(),
             timing: Some(&timing),
             ..Row::default()
         };

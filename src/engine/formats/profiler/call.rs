@@ -139,7 +139,7 @@ impl ProfilerApiCall {
             root: self.root,
             stream: self.stream,
             calls: 1,
-            src: b"profiler",
+            src: super::FORMAT.name.as_bytes(),
             timing: Some(&timing),
             ..Row::default()
         })
@@ -250,7 +250,7 @@ impl ProfilerCall {
             root: peer.or(api.and_then(|api| api.root)),
             stream: api.and_then(|api| api.stream),
             calls: 1,
-            src: b"profiler",
+            src: super::FORMAT.name.as_bytes(),
             timing: Some(&timing),
             ..Row::default()
         })

@@ -61,7 +61,7 @@ impl lines::RecordFormat for SnoopieFormat {
             op: access.op,
             only_bytes: access.moved_bytes(),
             calls: 1,
-            src: b"snoopie",
+            src: OLD_LOG.name.as_bytes(),
             ..Row::default()
         });
         Ok(())

@@ -15,8 +15,10 @@ pub trait Source<'r>: Copy {
     fn field<T: Readable<'r, K>, K>(self, column: Column) -> Option<T>;
 }
 
-/// Makes the call table of its columns. A part's columns change together from row to row; those
-/// after `=>` are computed of others ([`Row::bytes`]); they are read only where those are unknown.
+/// Makes the call table of its columns. A part's columns change together from row to row. Those
+/// after `=>`, at the end of any part but the last, are computed of others by the method of [`Row`]
+/// with the column's name, in the file above ([`Row::bytes`]). A computed column is written and not
+/// read, except `bytes` where the count is unknown.
 macro_rules! columns {
     (
         $( $part:ident {
@@ -58,7 +60,7 @@ macro_rules! columns {
         /// Columns that are written together and change together from row to row, in their order.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Part {
-            $( #[doc = concat!($( "`", stringify!($name), "` ", )* $( "`", stringify!($made), "`" )*)] $part, )*
+            $( #[doc = concat!($( "`", stringify!($name), "` ", )* $( "`", stringify!($made), "` ", )*)] $part, )*
             #[doc = concat!($( "`", stringify!($tname), "` ", )*)]
             $timing,
         }

@@ -34,6 +34,7 @@ use crate::count::caller::Caller;
 use crate::count::calls::{CountedCalls, Options as Read, Progress};
 use crate::count::tally::NO_ROOT;
 use crate::error::{Error, Result};
+use crate::formats::{self, Provides};
 use crate::log::propose;
 use crate::members::SpeakerProcess;
 use crate::report::{Report, count_phrase};
@@ -91,7 +92,7 @@ struct RankCalls<'c> {
 impl RankCalls<'_> {
     /// True for a call of MPI's.
     fn is_mpi(&self) -> bool {
-        *self.who.recorded.src == *b"mpi"
+        formats::find_parts_of_source(&self.who.recorded.src).has(Provides::MPI)
     }
 
     /// The bytes of all of them.

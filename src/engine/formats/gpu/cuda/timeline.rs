@@ -153,7 +153,7 @@ impl RecordFormat for CudaTimeline {
             op: call.name,
             only_bytes: call.bytes,
             calls: 1,
-            src: b"cuda",
+            src: TIMELINE.name.as_bytes(),
             timing: Some(&timing),
             ..Row::default()
         });

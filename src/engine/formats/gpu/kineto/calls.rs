@@ -169,7 +169,7 @@ impl KinetoCalls {
                 datatype: passed.datatype,
                 root: passed.root.map(i64::from),
                 calls: 1,
-                src: b"kineto",
+                src: super::FORMAT.name.as_bytes(),
                 timing: Some(&timing),
                 ..Row::default()
             };

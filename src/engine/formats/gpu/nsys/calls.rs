@@ -136,7 +136,7 @@ fn emit_row(
         only_bytes: facts.bytes,
         stream: facts.stream,
         calls: 1,
-        src: b"nsys",
+        src: super::FORMAT.name.as_bytes(),
         timing: Some(&timing),
         ..Row::default()
     })
