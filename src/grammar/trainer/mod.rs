@@ -6,8 +6,10 @@
 
 mod anchor_finder;
 mod bar;
+mod benchmark;
 mod evaluations_and_saves;
 mod facts;
+mod language;
 mod launcher;
 mod parts;
 #[cfg(test)]
@@ -25,26 +27,9 @@ pub use recogniser::Recogniser;
 pub use recogniser::split_pieces;
 use serde::{Deserialize, Serialize};
 
-/// Declares [`Trainer`] and the files of the trainers from rows of documentation, name and facts. `mod` is
-/// in the first row of a file, `use` in the row of every other trainer whose facts are in it.
+/// Declares [`Trainer`] from rows of documentation, name and facts.
 macro_rules! trainers {
-    ($(
-        $(#[doc = $doc:literal])+
-        $trainer:ident = $facts:ident,
-        $(mod language::$language:ident)?
-        $(mod benchmark::$benchmark:ident)?
-        $(use $($known:ident)::+)?;
-    )*) => {
-        /// Trainers of language models that print a line of their own for each step.
-        mod language {
-            $($(pub(super) mod $language;)?)*
-        }
-
-        /// Benchmarks, examples, and trainers of vision and recommendation models.
-        mod benchmark {
-            $($(pub(super) mod $benchmark;)?)*
-        }
-
+    ($($(#[$doc:meta])* $trainer:ident = $facts:path,)*) => {
         /// A training framework with known step lines.
         ///
         /// Declared in order of priority: when lines of several are in one log, the smallest is the
@@ -54,7 +39,7 @@ macro_rules! trainers {
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
         )]
         pub enum Trainer {
-            $($(#[doc = $doc])+ $trainer,)*
+            $($(#[$doc])* $trainer,)*
             /// The user's own pattern.
             Custom,
         }
@@ -72,8 +57,7 @@ macro_rules! trainers {
 
             fn facts(self) -> &'static TrainerFacts {
                 match self {
-                    $(Trainer::$trainer => &$(language::$language::)?
-                        $(benchmark::$benchmark::)? $($($known::)+)? $facts,)*
+                    $(Trainer::$trainer => &$facts,)*
                     Trainer::Custom => &registry::CUSTOM,
                 }
             }
@@ -81,74 +65,70 @@ macro_rules! trainers {
     };
 }
 
-// A trainer is a file in `language` or `benchmark` with its facts, and a row here that declares both. The row of
-// a trainer that shares no line with another goes before `MlPerf`: lines like those from there on are in other
-// trainers' jobs, too. The order of the rows decides which of several trainers in one log counts the steps, and
-// whose reader is tried first where several have a word. A word contains no other, so the word of any line with
-// `step` is `STEP` of `facts`.
+// A new trainer is a file with its facts and a row here, at the place of its priority.
 trainers! {
     /// NeMo 2, `Training epoch 0, iteration 45/99` (`progress_printer.py` @8cfedd72).
-    Nemo2 = FACTS, mod language::nemo;
+    Nemo2 = language::nemo::FACTS,
     /// NeMo 1 and NeMo 2's progress bar, `Epoch 0: :  3%|` (`nlp_overrides.py` @v1.23.0).
-    Nemo1 = NEMO, use bar::described_bars;
+    Nemo1 = bar::described_bars::NEMO,
     /// Megatron-LM and Megatron-Bridge, ` iteration 43/ 100 |` (`training.py` @d98e8a64).
-    Megatron = FACTS, mod language::megatron;
+    Megatron = language::megatron::FACTS,
     /// Megatron-DeepSpeed, Megatron-LM's line with ` TFLOPs: ` (`training.py` @4efb479).
-    MegatronDeepSpeed = DEEPSPEED, use language::megatron;
+    MegatronDeepSpeed = language::megatron::DEEPSPEED,
     /// GPT-NeoX, Megatron-LM's line with ` approx flops per GPU: ` (`logging.py` @ea7aefd).
-    GptNeox = NEOX, use language::megatron;
+    GptNeox = language::megatron::NEOX,
     /// MaxText, `completed step: 9, seconds: 5.667` (`metric_logger.py` @e591f30).
-    MaxText = FACTS, mod language::maxtext;
+    MaxText = language::maxtext::FACTS,
     /// torchtitan, `step:  4  loss:  7.62585` (`metrics.py` @b5bcd76).
-    Torchtitan = FACTS, mod language::torchtitan;
+    Torchtitan = language::torchtitan::FACTS,
     /// nanotron, `iteration: 991 / 1000 |` (`trainer.py` @2411b02).
-    Nanotron = FACTS, mod language::nanotron;
+    Nanotron = language::nanotron::FACTS,
     /// OLMo-core and OLMo, `[step=1/7,epoch=1]` (`console_logger.py` @fa6c501).
-    OlmoCore = OLMO, mod language::other_frameworks;
+    OlmoCore = language::other_frameworks::OLMO,
     /// Composer and LLM-Foundry, `[batch=1/10]:` (`console_logger.py` @6405188).
-    Composer = COMPOSER, use language::other_frameworks;
+    Composer = language::other_frameworks::COMPOSER,
     /// verl, `step:2 - actor/grad_norm:0.069` (`aggregate_logger.py` @b178a3c).
-    Verl = VERL, mod language::reinforce;
+    Verl = language::reinforce::VERL,
     /// OpenRLHF, `Global step 1: {` (`ppo_trainer.py` @3c3be62).
-    OpenRlhf = OPENRLHF, use language::reinforce;
+    OpenRlhf = language::reinforce::OPENRLHF,
     /// fairseq and metaseq, `num_updates=2800` (`progress_bar.py` @3d262bb).
-    Fairseq = FACTS, mod language::fairseq;
+    Fairseq = language::fairseq::FACTS,
     /// litGPT, `iter 3050700 step 610140 |` (`pretrain.py` @2685705), and nanoGPT's sibling form.
-    LitGpt = FACTS, mod language::litgpt;
+    LitGpt = language::litgpt::FACTS,
     /// MXNet's speedometer, `Epoch[0] Batch [0-20]\tSpeed: 20461.75 samples/sec` (`callback.py`), and
     /// NVIDIA's single-shot detector on it.
-    Mxnet = FACTS, mod benchmark::mxnet;
+    Mxnet = benchmark::mxnet::FACTS,
     /// maskrcnn_benchmark and detectron2, `eta: 0:41:22  iter: 50` (`trainer.py`, `events.py`).
-    MaskRcnn = MASKRCNN, mod benchmark::eta;
+    MaskRcnn = benchmark::eta::MASKRCNN,
     /// torchvision's references and their kin, `Epoch: [0]  [1020/4572]  eta: 0:16:47`
     /// (`references/detection/utils.py`).
-    TorchVision = TORCHVISION, use benchmark::eta;
+    TorchVision = benchmark::eta::TORCHVISION,
     /// HugeCTR, `Iter: 1000 Time(1000 iters): 3.118911s` (`model.cpp`).
-    HugeCtr = FACTS, mod benchmark::hugectr;
+    HugeCtr = benchmark::hugectr::FACTS,
     /// NVIDIA's DLLogger, `DLL 2025-04-27 22:27:25.391486 - Iteration 0 |`.
-    DlLogger = FACTS, mod benchmark::dllogger;
+    DlLogger = benchmark::dllogger::FACTS,
     /// PyTorch's ImageNet example and NVIDIA's GNMT, `Epoch: [0][  10/5005]\tTime  0.512 ( 0.630)`.
-    ImageNet = IMAGENET, mod benchmark::reference;
+    ImageNet = benchmark::reference::IMAGENET,
     /// MLPerf's single-shot detector, `Iteration:   1000, Loss function: 5.234`.
-    Ssd = SSD, use benchmark::reference;
+    Ssd = benchmark::reference::SSD,
     /// MLPerf's BERT, `{'training_steps': 12,`.
-    Bert = BERT, use benchmark::reference;
+    Bert = benchmark::reference::BERT,
     /// DLRM, Meta's `Finished training it 128/128028 of epoch 0, 71.86 ms/it` and NVIDIA's.
-    Dlrm = DLRM, use benchmark::reference;
+    Dlrm = benchmark::reference::DLRM,
     /// dlrover's ATorch, `[#step] [END] {"global_step": 177019`.
-    Dlrover = DLROVER, use benchmark::reference;
+    Dlrover = benchmark::reference::DLROVER,
     /// MLPerf's `:::MLLOG` records (`mllog.py` @7bbf792).
-    MlPerf = FACTS, mod benchmark::mlperf;
+    MlPerf = benchmark::mlperf::FACTS,
     /// ColossalAI, `[3/10] Loss:1.2, Step time: 0.5s` (`train_gpt_demo.py` @4f9953b).
-    ColossalAi = COLOSSAL, use language::other_frameworks;
+    ColossalAi = language::other_frameworks::COLOSSAL,
     /// torchtune, a bar described `1|2|Loss: ` (`full_finetune_distributed.py` @bd2a0fc).
-    Torchtune = TORCHTUNE, use language::other_frameworks;
+    Torchtune = language::other_frameworks::TORCHTUNE,
     /// DeepSpeed's engine, `step=40, skipped=2` (`engine.py` @edaa722).
-    DeepSpeed = FACTS, mod language::deepspeed;
+    DeepSpeed = language::deepspeed::FACTS,
     /// Lightning, `Epoch 0:   2%|▎| 1/40 [..., 3.04it/s]` (`tqdm_progress.py`, 2.6).
-    Lightning = LIGHTNING, use bar::described_bars;
+    Lightning = bar::described_bars::LIGHTNING,
     /// The Hugging Face trainer and its kin, a bare tqdm bar (`trainer_callback.py`, 5.23.0).
-    Hf = FACTS, use bar;
+    Hf = bar::FACTS,
 }
 
 /// The contents of one step line.
