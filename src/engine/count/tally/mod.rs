@@ -357,7 +357,7 @@ impl Tally {
             let stretches = stretches.filter(|calls| wanted(calls.gap as usize));
             counts.count_placed(ops, calls, stretches);
         };
-        let (placement, mut taken) = across.end_input(placer, (timeline, merged), &mut count);
+        let (placement, mut taken) = across.end_input(placer, timeline, merged, &mut count);
         if let Some(calls) = taken.too_many.take() {
             count(&calls, &calls.unplaced_cuts());
         }

@@ -34,7 +34,7 @@ impl Default for Codes {
     }
 }
 
-/// Evaluates an expression with the vector or slice of codes, whatever their width.
+/// Evaluates an expression with the vector or slice of codes, of any width.
 macro_rules! with_codes {
     ($kind:ident, $codes:expr, $list:ident => $body:expr) => {
         match $codes {
@@ -95,7 +95,7 @@ impl CallList {
         self.codes.len()
     }
 
-    /// The bytes that the list takes, without what is reserved.
+    /// The bytes that the list takes, without reserved memory.
     pub(super) fn memory_bytes(&self) -> u64 {
         let width = match self.codes {
             Codes::Bytes(_) => 1,

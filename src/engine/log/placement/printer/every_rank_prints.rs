@@ -6,19 +6,11 @@
 //! (the rank makes calls on smaller communicators in between), the one is taken after which and before
 //! which it mostly does the same.
 
+use super::limits::{CALLS_AROUND_LINE, MAX_RANKS_TRIED, MIN_CLEAR_STEPS_PERCENT};
 use crate::log::placement::bounds::{StepBounds, StretchCuts};
 use crate::log::placement::keys::{self, Sequences};
 use crate::log::placement::streams::{ProcessStream, StreamsByProcess};
 use rustc_hash::{FxHashMap, FxHashSet};
-
-/// Calls looked at on each side of a line.
-const CALLS_AROUND_LINE: usize = 3;
-
-/// How many ranks are tried.
-const MAX_RANKS_TRIED: usize = 8;
-
-/// A rank is known where its lines are in so many of a hundred steps.
-const MIN_CLEAR_STEPS_PERCENT: usize = 75;
 
 /// A rank `among` those of `job` with its cuts by its own lines; `None` where no rank's are clear.
 pub(in crate::log::placement) fn find_clear_rank(
