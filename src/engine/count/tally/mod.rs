@@ -265,7 +265,7 @@ impl Tally {
         })
     }
 
-    /// True if what is held of a pipe with so many step lines takes what it may.
+    /// True if the held calls and `step_lines` step lines take the memory of a pipe.
     pub(crate) fn is_pipe_full(&self, step_lines: usize) -> bool {
         self.placer.is_pipe_full(step_lines)
     }
