@@ -4,8 +4,8 @@
 //! before, and another rank made the same calls in the two steps before and has made them again since, its
 //! step is over there, even if its next call is a new one.
 
-use super::bounds::UNKNOWN_STRETCH;
 use super::call_list::{CallList, CallSlice};
+use super::limits::UNKNOWN_STRETCH;
 
 /// The stretches in which the printing rank made the same calls as in the one before, in order.
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! A log's stretches: a step each, or the part between two.
 
+use super::limits::UNKNOWN_STRETCH;
 use super::streams::ProcessStream;
 use crate::grammar::trainer::Trainer;
 use crate::log::timeline::{GapKind, StepTimeline};
@@ -136,9 +137,6 @@ impl StepBounds {
 
 /// The cuts of a process: (stretch, calls up to its end), both rising; the last one has all calls.
 pub(super) type StretchCuts = Vec<(u32, u32)>;
-
-/// Marks calls without a known stretch.
-pub(super) const UNKNOWN_STRETCH: u32 = u32::MAX;
 
 /// Adds a cut; a stretch's last one counts.
 pub(super) fn push_cut(cuts: &mut StretchCuts, stretch: u32, end: u32) {

@@ -1,8 +1,7 @@
 //! Where a step ends among calls that no threshold places: placed ranks show it by the calls around their own cuts.
 
-use super::bounds::UNKNOWN_STRETCH;
 use super::keys::{Sequences, fingerprint_call};
-use super::limits::{CALLS_AROUND_CUT, MAX_CUTS_LEARNED, MOST_CUTS_THOUSANDTHS};
+use super::limits::{CALLS_AROUND_CUT, MAX_CUTS_LEARNED, MOST_CUTS_THOUSANDTHS, UNKNOWN_STRETCH};
 use super::streams::{ProcessStream, StreamsByProcess};
 use super::what::CallShape;
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -1,15 +1,13 @@
 //! What two members' calls must have in common to be the same call.
 
 use super::call_list::CallSlice;
+use super::limits::NO_SEQUENCE;
 use super::streams::StreamsByProcess;
 use super::what::CallShape;
 use crate::members::OpInterner;
 use crate::members::comm_id::CommId;
 use crate::members::{CommIdentity, MergedMembers};
 use rustc_hash::{FxHashMap, FxHashSet};
-
-/// No key: the line's communicator has no id, or its rank is not known.
-pub(super) const NO_SEQUENCE: u32 = u32::MAX;
 
 /// A sequence of calls that several processes share: a communicator's collectives, or the messages
 /// from one of its ranks to another.

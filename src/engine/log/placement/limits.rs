@@ -1,4 +1,4 @@
-//! The limits of this room, and what each of them trades.
+//! The limits of this room, and what each of them trades; and numbers that mean "none".
 
 /// Bytes that calls waiting for their step may take, for one input and for all inputs without step lines
 /// together. More memory lets the ranks' files of a longer job place each other. A call takes 1 to 2 bytes,
@@ -33,3 +33,15 @@ pub(super) const CALLS_AROUND_CUT: usize = 4096;
 
 /// The share of the cuts, in thousandths, above which a boundary has most of them.
 pub(super) const MOST_CUTS_THOUSANDTHS: i64 = 500;
+
+/// Marks calls without a known stretch.
+pub(super) const UNKNOWN_STRETCH: u32 = u32::MAX;
+
+/// No key: the line's communicator has no id, or its rank is not known.
+pub(super) const NO_SEQUENCE: u32 = u32::MAX;
+
+/// No code: a call that was not met yet.
+pub(super) const NO_CODE: u32 = u32::MAX;
+
+/// The position of a call with a torn line: it is on two lines.
+pub(super) const NO_LINE_POSITION: u64 = u64::MAX;

@@ -1,14 +1,12 @@
 //! One chunk's calls as the walk meets them: short records by process, in line order.
 
+use super::limits::NO_LINE_POSITION;
 use super::what::{CallShape, CallShapes};
 use crate::log::walk::{LogCall, LogVisitor, RepairedCall, insert_at_places};
 use crate::members::OpInterner;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The position of a call with a torn line: it is on two lines.
-pub(super) const NO_LINE_POSITION: u64 = u64::MAX;
 
 /// A chunk's calls by process.
 #[derive(Debug, Default, Serialize, Deserialize)]

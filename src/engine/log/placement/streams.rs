@@ -1,7 +1,8 @@
 //! All calls that are still to be placed, by process, in line order.
 
-use super::call_list::{CallList, CallSlice, NO_CODE};
-use super::record::{CallRecorder, NO_LINE_POSITION, ProcessCalls, calls_until};
+use super::call_list::{CallList, CallSlice};
+use super::limits::{NO_CODE, NO_LINE_POSITION};
+use super::record::{CallRecorder, ProcessCalls, calls_until};
 use super::what::{CallShape, CallShapes};
 use crate::members::MergedNumbers;
 use crate::members::OpInterner;

@@ -6,8 +6,8 @@
 
 mod placed;
 
-use super::bounds::{StepBounds, StretchCuts, UNKNOWN_STRETCH};
-use super::limits::MAX_HELD_BYTES;
+use super::bounds::{StepBounds, StretchCuts};
+use super::limits::{MAX_HELD_BYTES, UNKNOWN_STRETCH};
 use super::placer::CallPlacer;
 use super::resolve::{ReferenceFile, place_other_files};
 use super::streams::StreamsByProcess;

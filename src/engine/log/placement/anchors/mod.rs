@@ -3,8 +3,8 @@
 mod align;
 mod limits;
 
-use super::bounds::UNKNOWN_STRETCH;
 use super::keys::Sequences;
+use super::limits::UNKNOWN_STRETCH;
 use super::streams::ProcessStream;
 use align::{align_calls, shifted_number};
 use rustc_hash::FxHashMap;

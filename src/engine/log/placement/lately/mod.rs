@@ -9,8 +9,9 @@ mod limits;
 mod settled;
 
 use super::Placement;
-use super::bounds::{StepBounds, UNKNOWN_STRETCH};
-use super::keys::{NO_SEQUENCE, Sequences};
+use super::bounds::StepBounds;
+use super::keys::Sequences;
+use super::limits::{NO_SEQUENCE, UNKNOWN_STRETCH};
 use super::printer::PrinterHistory;
 use super::resolve::{PlacementScope, place_streams};
 use super::streams::StreamsByProcess;

@@ -10,7 +10,8 @@ use super::limits::{
     MIN_STEPS_UNUSUAL_RANK,
 };
 use crate::log::placement::call_list::CallSlice;
-use crate::log::placement::keys::{NO_SEQUENCE, Sequences, spread_bits};
+use crate::log::placement::keys::{Sequences, spread_bits};
+use crate::log::placement::limits::NO_SEQUENCE;
 use crate::log::placement::streams::StreamsByProcess;
 use crate::log::timeline::{GapKind, StepTimeline};
 use crate::members::MergedMembers;

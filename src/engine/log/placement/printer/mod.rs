@@ -21,9 +21,6 @@ use limits::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-/// Added to the number of a process without a known rank, to take the rank's place.
-const UNKNOWN_RANK_BIT: u64 = 1 << 32;
-
 /// The ranks that printed the lines so far.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct PrinterHistory {
@@ -162,7 +159,7 @@ pub(super) fn rank_of_process(
 ) -> Option<u64> {
     let (ranks, _) = ranks_of_largest_comm(&[process], streams, keys, merged);
     let known = ranks.first().map(|(rank, _)| *rank);
-    known.filter(|&rank| rank < UNKNOWN_RANK_BIT)
+    known.filter(|&rank| u32::try_from(rank).is_ok())
 }
 
 /// The rank that a trainer prints on, as its source has it.
@@ -230,9 +227,9 @@ fn ranks_of_largest_comm(
     let most = size_of.values().max().copied().unwrap_or(0);
     let rank = |&p: &u32| {
         let known = largest.get(&p).filter(|(size, _)| *size == most);
-        let rank = known.map_or(u64::from(p) + UNKNOWN_RANK_BIT, |(_, rank)| {
-            u64::from(*rank)
-        });
+        // A process without a known rank has a number beyond all ranks.
+        let beyond = u64::from(p) + (1 << 32);
+        let rank = known.map_or(beyond, |(_, rank)| u64::from(*rank));
         (rank, p)
     };
     (processes.iter().map(rank).collect(), most)

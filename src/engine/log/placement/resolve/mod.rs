@@ -4,9 +4,9 @@ mod rank;
 
 use super::again::RepeatedSteps;
 use super::anchors::Thresholds;
-use super::bounds::{StepBounds, StretchCuts, UNKNOWN_STRETCH, push_cut};
-use super::keys::{NO_SEQUENCE, Sequences};
-use super::limits::MAX_MODEL_RANKS;
+use super::bounds::{StepBounds, StretchCuts, push_cut};
+use super::keys::Sequences;
+use super::limits::{MAX_MODEL_RANKS, NO_SEQUENCE, UNKNOWN_STRETCH};
 use super::printer::{self, PrinterHistory, every_rank_prints};
 use super::streams::{ProcessStream, StreamsByProcess};
 use super::{Placement, PlacementMethods};

@@ -3,10 +3,9 @@
 use super::{PlacementSolver, cuts_by_position};
 use crate::log::placement::PlacementMethods;
 use crate::log::placement::anchors::{AnchorScratch, AnchoredCalls, AnchoredRun};
-use crate::log::placement::bounds::{StretchCuts, UNKNOWN_STRETCH, push_cut};
+use crate::log::placement::bounds::{StretchCuts, push_cut};
 use crate::log::placement::cut::{BoundaryCutter, BoundaryModel, BoundaryScores};
-use crate::log::placement::keys::NO_SEQUENCE;
-use crate::log::placement::limits::MAX_MODEL_RANKS;
+use crate::log::placement::limits::{MAX_MODEL_RANKS, NO_SEQUENCE, UNKNOWN_STRETCH};
 use crate::log::placement::streams::ProcessStream;
 use std::collections::BTreeSet;
 use std::ops::Range;
