@@ -27,7 +27,7 @@ pub(super) const MIN_STEPS_TO_SETTLE: usize = 3;
 /// rank that runs ahead may fit a few lines by chance.
 pub(super) const MIN_STEPS_UNUSUAL_RANK: usize = 8;
 
-/// Steps that must have lines before a step is no longer checked. Until then each must be like the one before
-/// it, or all ranks must have made the same calls when the line came: as long as few lines are known, calls of
-/// one step may be taken for another's on all ranks alike.
+/// Steps with lines up to which each must be like the one before it, or all ranks must have made the same calls
+/// when the line came: as long as few lines are known, calls of one step may be taken for another's on all ranks
+/// alike.
 pub(super) const MIN_STEPS_UNCHECKED: usize = MAX_STEPS_BEHIND;

@@ -37,7 +37,7 @@ impl PrinterHistory {
         job.iter().copied().find(|p| self.processes.contains(p))
     }
 
-    /// Adds the ranks that printed later.
+    /// Returns these and the ranks that printed later.
     pub(super) fn joined_with(&self, later: &PrinterHistory) -> PrinterHistory {
         PrinterHistory {
             processes: &self.processes | &later.processes,
@@ -55,7 +55,7 @@ impl PrinterHistory {
 }
 
 /// Returns the process among `processes`, members of one job, that prints the lines; `None` if none fits.
-/// `before` has those that printed before; a find on another rank than the usual one is noted there.
+/// `before` has those that printed before; a process on another rank than the usual one is noted there.
 pub(super) fn find_printer(
     processes: &[u32],
     bounds: &StepBounds,
