@@ -95,11 +95,8 @@ pub(crate) fn continue_log<V: LogVisitor + Send>(
     let first: Vec<_> = chunks.by_ref().take(ahead).collect();
     let jobs = if first.len() < ahead { 1 } else { jobs };
     let chunks = first.into_iter().chain(chunks);
-    let how = MergeRules {
-        strict: options.strict,
-        keep_marks: options.keep_marks,
-    };
-    let mut log = merge_one_input(&input.name(), how, merged, progress, sink, |take| {
+    let (name, strict, keep_marks) = (input.name(), options.strict, options.keep_marks);
+    let mut log = merge_one_input(&name, strict, keep_marks, merged, progress, sink, |take| {
         walked.into_iter().try_for_each(&mut *take)?;
         pool::map_as_they_come(jobs, chunks, walk, take)
     })?;
@@ -107,7 +104,7 @@ pub(crate) fn continue_log<V: LogVisitor + Send>(
         log.account.add_joined_lines(seen);
         log.is_in_blocks = false;
     }
-    log.account.broken = check_unpacked(input, options.strict)?;
+    log.account.broken = check_unpacked(input, strict)?;
     Ok(log)
 }
 
@@ -159,11 +156,7 @@ impl<V: LogVisitor> WalkedLog<V> {
         progress: impl Fn(u64),
         sink: impl FnMut(MergedChunk<'_, V>) -> Result<()>,
     ) -> Result<LogState> {
-        let how = MergeRules {
-            strict,
-            keep_marks: true,
-        };
-        merge_one_input(name, how, merged, progress, sink, |take| {
+        merge_one_input(name, strict, true, merged, progress, sink, |take| {
             self.give_chunk(take)
         })
     }
@@ -184,11 +177,7 @@ impl<V: LogVisitor> WalkedLog<V> {
         let ends = had.iter().map(|had| had.end);
         merged.twice.begin_inputs(names.zip(ends));
         // Nothing in them is damaged.
-        let how = MergeRules {
-            strict: false,
-            keep_marks: true,
-        };
-        let log = merge_walked_chunks("", how, merged, progress, sink, |take| {
+        let log = merge_walked_chunks("", false, true, merged, progress, sink, |take| {
             self.give_chunk(take)
         })?;
         let ends = had.iter().map(|had| InputCallsEnd {
@@ -203,21 +192,14 @@ impl<V: LogVisitor> WalkedLog<V> {
     }
 }
 
-/// What the merge of walked chunks does with damage and marks.
-#[derive(Clone, Copy)]
-struct MergeRules {
-    /// Stops at the first damaged line.
-    strict: bool,
-    keep_marks: bool,
-}
-
 /// Takes the next walked chunk.
 type WalkedChunkSink<'t, V> = &'t mut dyn FnMut(Result<WalkedChunk<V>>) -> Result<()>;
 
 /// Merges the walked chunks of one input, and notes which earlier inputs have calls of it.
 fn merge_one_input<V: LogVisitor>(
     name: &str,
-    how: MergeRules,
+    strict: bool,
+    keep_marks: bool,
     merged: &mut MergedMembers,
     progress: impl Fn(u64),
     sink: impl FnMut(MergedChunk<'_, V>) -> Result<()>,
@@ -226,7 +208,7 @@ fn merge_one_input<V: LogVisitor>(
     merged
         .twice
         .begin_inputs(iter::once((name.to_owned(), u64::MAX)));
-    let mut log = merge_walked_chunks(name, how, merged, progress, sink, chunks)?;
+    let mut log = merge_walked_chunks(name, strict, keep_marks, merged, progress, sink, chunks)?;
     let end = InputCallsEnd {
         calls: log.account.calls,
         last: log.last,
@@ -235,10 +217,12 @@ fn merge_one_input<V: LogVisitor>(
     Ok(log)
 }
 
-/// Merges the walked chunks of the input `name`, which `chunks` hands over in order.
+/// Merges the walked chunks of the input `name`, which `chunks` hands over in order; stops at the first damaged
+/// line if `strict`, and forgets marks unless `keep_marks`.
 fn merge_walked_chunks<V: LogVisitor>(
     name: &str,
-    how: MergeRules,
+    strict: bool,
+    keep_marks: bool,
     merged: &mut MergedMembers,
     progress: impl Fn(u64),
     mut sink: impl FnMut(MergedChunk<'_, V>) -> Result<()>,
@@ -251,10 +235,10 @@ fn merge_walked_chunks<V: LogVisitor>(
         let (scanned, bytes) = walked?;
         progress(bytes);
         sink(log.add_chunk(scanned, merged, &mut to))?;
-        if !how.keep_marks {
+        if !keep_marks {
             log.drop_marks();
         }
-        if how.strict {
+        if strict {
             first_damage_error(name, &log.account)
         } else {
             Ok(())
@@ -267,7 +251,7 @@ fn merge_walked_chunks<V: LogVisitor>(
             .add_overwritten_names(merged.partial_host_names());
         merged.overwritten |= log.account.overwritten > 1;
     }
-    if how.strict {
+    if strict {
         first_damage_error(name, &log.account)?;
     }
     Ok(log)

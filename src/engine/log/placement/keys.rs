@@ -124,6 +124,11 @@ impl Sequences {
         is_awaited
     }
 
+    /// Returns the key of a call, by the number of its shape.
+    pub(super) fn key_of(&self, what: u32) -> u32 {
+        self.of.get(what as usize).copied().unwrap_or(NO_SEQUENCE)
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.comm.len()

@@ -2,7 +2,7 @@
 
 use super::Placement;
 use super::bounds::StepBounds;
-use super::lately::{LivePlacement, PlacementContext, RecentWindow};
+use super::lately::{LivePlacement, RecentWindow};
 use super::limits::{
     BYTES_PER_STEP_LINE, MAX_HELD_BYTES, MAX_PIPE_BYTES, MIN_CALLS_TOO_MANY, MIN_WINDOW_CALLS,
     STRETCHES_HELD_BACK,
@@ -246,16 +246,17 @@ impl CallPlacer {
     }
 
     fn place_calls(&mut self, merged: &MergedMembers, bounds: &StepBounds) -> Placement {
-        let by_position = self.by_position.is_some();
-        let printer = self.printer;
-        let among = self.met.unwrap_or(usize::MAX);
-        let who = PlacementScope {
-            by_position,
-            printer,
-            among,
-            printers: &mut self.printers,
-        };
-        place_streams(&self.streams, merged, bounds, who, self.jobs)
+        let scope = self.scope(self.by_position);
+        place_streams(&self.streams, merged, bounds, scope, &mut self.printers)
+    }
+
+    fn scope(&self, by_position: Option<PositionOnlyReason>) -> PlacementScope {
+        PlacementScope {
+            by_position: by_position.is_some(),
+            printer: self.printer,
+            among: self.met.unwrap_or(usize::MAX),
+            jobs: self.jobs,
+        }
     }
 
     /// The last calls, placed by what has come so far: those of gap `needed` and later are among them.
@@ -272,6 +273,7 @@ impl CallPlacer {
         {
             self.lately = None;
         }
+        let scope = self.scope(self.by_position.or(timeline.by_position));
         let CallPlacer {
             streams,
             gone,
@@ -285,16 +287,9 @@ impl CallPlacer {
             let before = placed.cuts.clone();
             RecentWindow::from_streams(streams.clone(), gone.clone(), before, base, self.few)
         };
-        let how = PlacementContext {
-            by_position: self.by_position.or(timeline.by_position).is_some(),
-            printer: self.printer,
-            among: self.met.unwrap_or(usize::MAX),
-            printers: &self.printers,
-            jobs: self.jobs,
-        };
         lately
             .get_or_insert_with(all)
-            .place_window(timeline, merged, how, needed)
+            .place_window(timeline, merged, scope, &self.printers, needed)
     }
 
     /// Gives the calls up to the end of gap `until` to `sink` and remembers where they are cut.

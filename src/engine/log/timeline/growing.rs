@@ -232,18 +232,11 @@ impl LiveTimeline {
             return false;
         }
         let last = resolve_timeline(marks.slice(begin..marks.len()), &begins[new..], options);
-        match self.find_joint(&last, begin) {
-            Some((from, to)) => {
-                let of = |t: &StepTimeline, at| t.steps.get(at).map_or(0, |step| step.segment);
-                let offset = TimelineOffset {
-                    marks: begin,
-                    segments: of(&self.timeline, from.known).wrapping_sub(of(&last, from.last)),
-                };
-                self.take_from(last, offset, from, to);
-                true
-            }
-            None => false,
-        }
+        let Some((offset, from, to)) = self.find_joint(&last, begin) else {
+            return false;
+        };
+        self.take_from(last, offset, from, to);
+        true
     }
 
     /// Resolves the last steps by the lines that are left: those before stay as they are known.
@@ -281,9 +274,13 @@ impl LiveTimeline {
         self.take_from(last, offset, place, place);
     }
 
-    /// Returns the first step at which both timelines must be alike, and the first at which the known one may differ,
-    /// if all between them is alike. The last timeline begins with mark `begin`.
-    fn find_joint(&self, last: &StepTimeline, begin: usize) -> Option<(StepAndMark, StepAndMark)> {
+    /// Returns how far the numbers of the last timeline, which begins with mark `begin`, are off; and, if all between
+    /// them is alike, the first step at which both must be alike, and the first at which the known one may differ.
+    fn find_joint(
+        &self,
+        last: &StepTimeline,
+        begin: usize,
+    ) -> Option<(TimelineOffset, StepAndMark, StepAndMark)> {
         let known = &self.timeline;
         let is_like = known.trainer == last.trainer
             && known.lags == last.lags
@@ -328,11 +325,9 @@ impl LiveTimeline {
         }
         let gaps = known.gaps.slice(from.mark..to.mark);
         let now = last.gaps.slice(from.mark - begin..to.mark - begin);
-        let is_same = gaps
-            .iter()
-            .copied()
-            .eq(now.iter().map(|&gap| from.shift_gap(gap)));
-        is_same.then_some((from, to))
+        let now = now.iter().map(|&gap| from.shift_gap(gap));
+        let is_same = gaps.iter().copied().eq(now);
+        is_same.then_some((offset, from, to))
     }
 
     /// Replaces the known steps and gaps from `to` on by those of the last timeline.

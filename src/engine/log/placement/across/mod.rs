@@ -14,8 +14,7 @@ use super::streams::StreamsByProcess;
 use super::{NoStepReason, Placement, PlacementMethods};
 use crate::log::timeline::{GapKind, StepTimeline};
 use crate::members::{MergedMembers, MergedNumbers, SpeakerProcess};
-use placed::HeldSlot;
-use rustc_hash::FxHashMap;
+use placed::HeldSlots;
 use serde::{Deserialize, Serialize};
 
 pub use placed::PlacedCalls;
@@ -28,10 +27,7 @@ pub struct FilesWithoutSteps {
     bytes: u64,
     /// By slot: a process's calls in all files without step lines, or in one file with them.
     streams: StreamsByProcess,
-    /// By process.
-    slots: FxHashMap<u32, Vec<u32>>,
-    /// By slot.
-    who: Vec<HeldSlot>,
+    slots: HeldSlots,
     /// The inputs with step lines.
     lines: Vec<SteppedInput>,
     /// How many inputs are held.
@@ -76,8 +72,7 @@ impl FilesWithoutSteps {
             room,
             bytes: 0,
             streams: StreamsByProcess::default(),
-            slots: FxHashMap::default(),
-            who: Vec::new(),
+            slots: HeldSlots::default(),
             lines: Vec::new(),
             inputs: 0,
             timeline: StepTimeline {
@@ -154,33 +149,11 @@ impl FilesWithoutSteps {
         let input = self.inputs;
         self.inputs += 1;
         self.bytes += calls.memory_bytes();
-        let FilesWithoutSteps {
-            streams,
-            slots,
-            who,
-            ..
-        } = self;
-        let got = streams.absorb_input(
-            calls,
-            |member| member,
-            |process| {
-                let of = slots.entry(process).or_default();
-                let known = of.iter().find(|&&slot| who[slot as usize].told.is_none());
-                if let Some(&slot) = known {
-                    return slot;
-                }
-                let slot = who.len() as u32;
-                who.push(HeldSlot {
-                    process,
-                    told: None,
-                    pieces: Vec::new(),
-                });
-                of.push(slot);
-                slot
-            },
-        );
+        let slots = &mut self.slots;
+        let held = |process| slots.find_held_slot(process);
+        let got = self.streams.absorb_input(calls, |member| member, held);
         for (slot, end) in got {
-            who[slot as usize].pieces.push((input, end));
+            self.slots.list[slot as usize].pieces.push((input, end));
         }
         self.take_if_full()
             .map_or(Ok(input), |all| Err(Box::new(all)))
@@ -212,29 +185,15 @@ impl FilesWithoutSteps {
         self.bytes += calls.memory_bytes();
         let which = self.lines.len();
         let bounds = StepBounds::from_timeline(timeline);
-        let FilesWithoutSteps {
-            streams,
-            slots,
-            who,
-            ..
-        } = self;
-        streams.absorb_input(
-            calls,
-            |member| member,
-            |process| {
-                let slot = who.len() as u32;
-                let place = placement.known.iter().position(|&p| p == process);
-                let cuts = placement.cuts.get(process as usize);
-                let cuts = place.and(cuts).map(|cuts| bounds.cuts_by_stretch(cuts));
-                who.push(HeldSlot {
-                    process,
-                    told: Some((which, place.unwrap_or(usize::MAX), cuts.unwrap_or_default())),
-                    pieces: Vec::new(),
-                });
-                slots.entry(process).or_default().push(slot);
-                slot
-            },
-        );
+        let slots = &mut self.slots;
+        let stepped = |process| {
+            let place = placement.known.iter().position(|&p| p == process);
+            let cuts = placement.cuts.get(process as usize);
+            let cuts = place.and(cuts).map(|cuts| bounds.cuts_by_stretch(cuts));
+            let told = (which, place.unwrap_or(usize::MAX), cuts.unwrap_or_default());
+            slots.add_slot(process, Some(told))
+        };
+        self.streams.absorb_input(calls, |member| member, stepped);
         let base = self.timeline.gaps.len() as u32;
         self.timeline.append_timeline(timeline);
         self.lines.push(SteppedInput {
@@ -256,31 +215,18 @@ impl FilesWithoutSteps {
         let (inputs, lines) = (self.inputs, self.lines.len());
         // The first gap of both has the calls without a step.
         let base = self.timeline.gaps.len() as u32 - 1;
-        let FilesWithoutSteps {
-            streams,
-            slots,
-            who,
-            ..
-        } = self;
+        let slots = &mut self.slots;
         let member = |member: u32| here(&to.members, member);
-        streams.absorb_input(other.streams, member, |slot| {
-            let theirs = &other.who[slot as usize];
+        self.streams.absorb_input(other.streams, member, |slot| {
+            let theirs = &other.slots.list[slot as usize];
             let process = here(&to.processes, theirs.process);
-            let of = slots.entry(process).or_default();
-            let is_held = |slot: &&u32| who[**slot as usize].told.is_none();
-            let known = of.iter().find(is_held).copied();
-            let slot = known.filter(|_| theirs.told.is_none()).unwrap_or_else(|| {
-                let slot = who.len() as u32;
-                let told = theirs.told.as_ref();
-                who.push(HeldSlot {
-                    process,
-                    told: told.map(|(at, place, cuts)| (lines + at, *place, cuts.clone())),
-                    pieces: Vec::new(),
-                });
-                of.push(slot);
-                slot
-            });
-            let pieces = &mut who[slot as usize].pieces;
+            let slot = match &theirs.told {
+                Some((at, place, cuts)) => {
+                    slots.add_slot(process, Some((lines + at, *place, cuts.clone())))
+                }
+                None => slots.find_held_slot(process),
+            };
+            let pieces = &mut slots.list[slot as usize].pieces;
             let before = pieces.last().map_or(0, |piece| piece.1);
             let further = theirs.pieces.iter();
             pieces.extend(further.map(|(input, end)| (inputs + input, before + end)));
@@ -317,23 +263,24 @@ impl FilesWithoutSteps {
     fn give_up_held(&mut self) -> Option<StreamsByProcess> {
         self.is_over = true;
         self.silent = Some(NoStepReason::Many);
-        let told = |slot: u32| self.who[slot as usize].told.is_some();
+        let told = |slot: u32| self.slots.list[slot as usize].told.is_some();
         let mut streams = std::mem::take(&mut self.streams);
         streams.drop_first(|slot| if told(slot) { u32::MAX } else { 0 });
-        self.who.clear();
-        self.slots.clear();
+        self.slots = HeldSlots::default();
         Some(streams)
     }
 
     /// Places the held calls when all inputs are read; `None` if there are none.
     pub fn place_held(&mut self, merged: &MergedMembers, jobs: usize) -> Option<PlacedCalls> {
-        if self.who.iter().all(|slot| slot.told.is_some()) {
+        if self.slots.list.iter().all(|slot| slot.told.is_some()) {
             return None;
         }
         let FilesWithoutSteps {
             streams,
-            slots,
-            who,
+            slots: HeldSlots {
+                by_process,
+                list: who,
+            },
             lines,
             timeline,
             silent,
@@ -367,7 +314,7 @@ impl FilesWithoutSteps {
             };
             (!others.is_empty()).then_some((told, best, others))
         };
-        let of = |process: u32| slots.get(&process).cloned().unwrap_or_default();
+        let of = |process: u32| by_process.get(&process).cloned().unwrap_or_default();
         let (placed, mut methods) = place_other_files(&streams, merged, of, choose, jobs);
         let mut cuts: Vec<StretchCuts> = vec![StretchCuts::new(); who.len()];
         for (slot, which, mut own) in placed {

@@ -5,6 +5,7 @@ use crate::log::placement::streams::StreamsByProcess;
 use crate::log::placement::what::CallShape;
 use crate::log::placement::{Placement, PlacementMethods};
 use crate::log::timeline::StepTimeline;
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +18,41 @@ pub(super) struct HeldSlot {
     pub(super) told: Option<(usize, usize, StretchCuts)>,
     /// For inputs without step lines: the input's number, and the calls up to its end.
     pub(super) pieces: Vec<(u32, u32)>,
+}
+
+/// The slots of the calls that are held.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct HeldSlots {
+    pub(super) by_process: FxHashMap<u32, Vec<u32>>,
+    pub(super) list: Vec<HeldSlot>,
+}
+
+impl HeldSlots {
+    /// Adds a slot and returns its number.
+    pub(super) fn add_slot(
+        &mut self,
+        process: u32,
+        told: Option<(usize, usize, StretchCuts)>,
+    ) -> u32 {
+        let slot = self.list.len() as u32;
+        self.list.push(HeldSlot {
+            process,
+            told,
+            pieces: Vec::new(),
+        });
+        self.by_process.entry(process).or_default().push(slot);
+        slot
+    }
+
+    /// Returns the slot of a process in files without step lines, known or new.
+    pub(super) fn find_held_slot(&mut self, process: u32) -> u32 {
+        let mut own = self.by_process.get(&process).into_iter().flatten();
+        let held = own.find(|&&slot| self.list[slot as usize].told.is_none());
+        match held {
+            Some(&slot) => slot,
+            None => self.add_slot(process, None),
+        }
+    }
 }
 
 /// The calls that were held, placed.

@@ -173,15 +173,12 @@ impl Thresholds {
         scratch.begin_walk(keys, uses, |key| self.thresholds_of(key));
         let anchored = try_anchor(stream, keys, scratch);
         let differs = |key: u32| scratch.at.get(key as usize).is_some_and(|at| at.differs);
+        let renumber = |key: u32| {
+            let told = self.thresholds_of(key)?;
+            Some((key, told.renumber_for(stream, keys, key)))
+        };
         let apart = uses.iter().map(|u| u.0).filter(|&key| differs(key));
-        let apart: FxHashMap<u32, ThresholdsOfKey> = apart
-            .filter_map(|key| {
-                Some((
-                    key,
-                    self.thresholds_of(key)?.renumber_for(stream, keys, key),
-                ))
-            })
-            .collect();
+        let apart: FxHashMap<u32, ThresholdsOfKey> = apart.filter_map(renumber).collect();
         if apart.is_empty() {
             return anchored;
         }

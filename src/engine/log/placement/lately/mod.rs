@@ -11,7 +11,7 @@ mod settled;
 use super::Placement;
 use super::bounds::StepBounds;
 use super::keys::Sequences;
-use super::limits::{NO_SEQUENCE, UNKNOWN_STRETCH};
+use super::limits::UNKNOWN_STRETCH;
 use super::printer::PrinterHistory;
 use super::resolve::{PlacementScope, place_streams};
 use super::streams::StreamsByProcess;
@@ -45,15 +45,6 @@ pub(super) struct RecentWindow {
     few: u64,
     /// The number of calls from which some are let go.
     many: u64,
-}
-
-/// How calls are placed.
-pub(super) struct PlacementContext<'a> {
-    pub(super) by_position: bool,
-    pub(super) printer: Option<u32>,
-    pub(super) among: usize,
-    pub(super) printers: &'a PrinterHistory,
-    pub(super) jobs: usize,
 }
 
 impl RecentWindow {
@@ -94,7 +85,7 @@ impl RecentWindow {
             return false;
         }
         let keys = Sequences::new(&self.streams, merged);
-        let key = |what: &u32| keys.of.get(*what as usize).copied().unwrap_or(NO_SEQUENCE) as usize;
+        let key = |what: &u32| keys.key_of(*what) as usize;
         let mut ever = vec![false; keys.len()];
         for what in self.ever.iter().flatten() {
             if let Some(ever) = ever.get_mut(key(what)) {
@@ -128,27 +119,30 @@ impl RecentWindow {
         &mut self,
         timeline: &StepTimeline,
         merged: &MergedMembers,
-        how: PlacementContext<'_>,
+        scope: PlacementScope,
+        printers: &PrinterHistory,
         needed: u32,
     ) -> LivePlacement<'_> {
         self.forget_old_cuts();
-        let mut printers = how.printers.joined_with(&self.printers);
-        let who = PlacementScope {
-            by_position: how.by_position,
-            printer: how.printer,
-            among: how.among,
-            printers: &mut printers,
-        };
+        let mut printers = printers.joined_with(&self.printers);
         let bounds = StepBounds::after_gap(timeline, self.base);
         let Placement {
             mut cuts, known, ..
-        } = place_streams(&self.streams, merged, &bounds, who, how.jobs);
-        let keys = match how.by_position {
+        } = place_streams(&self.streams, merged, &bounds, scope, &mut printers);
+        let keys = match scope.by_position {
             true => Sequences::default(),
             false => Sequences::new(&self.streams, merged),
         };
-        let steps = StepCompleteness::new(&self.streams, &keys, &known, &cuts, &self.ever, merged)
-            .with_unusual_rank(printers.is_unusual);
+        let is_unusual = printers.is_unusual;
+        let steps = StepCompleteness::new(
+            &self.streams,
+            &keys,
+            &known,
+            &cuts,
+            &self.ever,
+            merged,
+            is_unusual,
+        );
         let settled = steps.last_settled_gap(timeline);
         let calls = self.streams.count_calls();
         let mut until = None;
@@ -235,8 +229,7 @@ impl RecentWindow {
             let old = std::mem::take(&mut self.ever[process]);
             let made = own.calls.slice(0..n as usize);
             for what in old.into_iter().chain(made) {
-                let key = keys.of.get(what as usize).copied().unwrap_or(NO_SEQUENCE);
-                if let Some(seen) = seen.get_mut(key as usize)
+                if let Some(seen) = seen.get_mut(keys.key_of(what) as usize)
                     && *seen != process
                 {
                     *seen = process;

@@ -11,7 +11,6 @@ use super::limits::{
 };
 use crate::log::placement::call_list::CallSlice;
 use crate::log::placement::keys::{Sequences, spread_bits};
-use crate::log::placement::limits::NO_SEQUENCE;
 use crate::log::placement::streams::StreamsByProcess;
 use crate::log::timeline::{GapKind, StepTimeline};
 use crate::members::MergedMembers;
@@ -52,9 +51,7 @@ impl LivePlacement<'_> {
         };
         Some((gap, end)).filter(|_| self.settled.is_some_and(|settled| gap <= settled))
     }
-}
 
-impl LivePlacement<'_> {
     /// Returns the position in the input, if that was kept, of the first unsettled call with its line in a gap
     /// that is `wanted`.
     pub fn first_unsettled(&self, wanted: impl Fn(u32) -> bool) -> u64 {
@@ -115,6 +112,7 @@ impl<'a> StepCompleteness<'a> {
         cuts: &'a [Vec<(u32, u32)>],
         ever: &[Vec<u32>],
         merged: &MergedMembers,
+        is_unusual: bool,
     ) -> StepCompleteness<'a> {
         let mut seen = vec![usize::MAX; keys.len()];
         let known = known.iter().map(|&process| {
@@ -124,7 +122,7 @@ impl<'a> StepCompleteness<'a> {
             let ever = ever.get(process).into_iter().flatten().copied();
             let mut used = Vec::new();
             for what in now.chain(ever) {
-                let key = keys.of.get(what as usize).copied().unwrap_or(NO_SEQUENCE);
+                let key = keys.key_of(what);
                 if let Some(seen) = seen.get_mut(key as usize)
                     && *seen != process
                 {
@@ -141,18 +139,11 @@ impl<'a> StepCompleteness<'a> {
             keys,
             cuts,
             known,
-            lines: MIN_STEPS_TO_SETTLE,
+            lines: match is_unusual {
+                true => MIN_STEPS_UNUSUAL_RANK,
+                false => MIN_STEPS_TO_SETTLE,
+            },
         }
-    }
-
-    /// Waits for more lines if they seem to be of another rank than the trainer's source has it.
-    pub(super) fn with_unusual_rank(self, is_unusual: bool) -> StepCompleteness<'a> {
-        let lines = if is_unusual {
-            MIN_STEPS_UNUSUAL_RANK
-        } else {
-            MIN_STEPS_TO_SETTLE
-        };
-        StepCompleteness { lines, ..self }
     }
 
     /// The last gap that is settled.
@@ -206,12 +197,7 @@ impl<'a> StepCompleteness<'a> {
         let mut is_called = vec![false; self.keys.len()];
         for (process, _) in &self.known {
             for what in self.calls_between(*process, Some(end), u32::MAX) {
-                let key = self
-                    .keys
-                    .of
-                    .get(what as usize)
-                    .copied()
-                    .unwrap_or(NO_SEQUENCE);
+                let key = self.keys.key_of(what);
                 if let Some(is_called) = is_called.get_mut(key as usize) {
                     *is_called = true;
                 }
@@ -242,8 +228,7 @@ impl<'a> StepCompleteness<'a> {
             .filter(|_| ends.len() > MAX_STEPS_SILENT);
         let is_old = self.keys_called_until(long_ago);
         let is_awaited = |what: u32| {
-            let key = self.keys.of.get(what as usize).copied();
-            let key = key.unwrap_or(NO_SEQUENCE) as usize;
+            let key = self.keys.key_of(what) as usize;
             self.is_awaited.get(key) == Some(&true) && !is_old[key]
         };
         let gap = |&(process, _): &(usize, Vec<u32>)| {
@@ -260,9 +245,9 @@ impl<'a> StepCompleteness<'a> {
         let mut is_called = vec![false; self.keys.len()];
         let mut here = vec![usize::MAX; self.keys.len()];
         for (process, used) in &self.known {
-            let key = |what: u32| self.keys.of.get(what as usize).copied();
+            let key = |what: u32| self.keys.key_of(what);
             let all = self.streams.streams.get(*process);
-            for key in all.into_iter().flat_map(|s| s.calls.all()).filter_map(key) {
+            for key in all.into_iter().flat_map(|s| s.calls.all()).map(key) {
                 if let Some(here) = here.get_mut(key as usize) {
                     *here = *process;
                 }
@@ -272,7 +257,7 @@ impl<'a> StepCompleteness<'a> {
             });
             let gone = used.iter().copied();
             let gone = gone.filter(|key| here.get(*key as usize) != Some(process));
-            for key in gone.chain(before.iter().filter_map(key)) {
+            for key in gone.chain(before.iter().map(key)) {
                 if let Some(is_called) = is_called.get_mut(key as usize) {
                     *is_called = true;
                 }
@@ -308,12 +293,7 @@ impl<'a> StepCompleteness<'a> {
         let mut made = vec![0_u64; self.keys.len()];
         self.known.iter().all(|(process, used)| {
             for what in self.calls_between(*process, before, end) {
-                let key = self
-                    .keys
-                    .of
-                    .get(what as usize)
-                    .copied()
-                    .unwrap_or(NO_SEQUENCE);
+                let key = self.keys.key_of(what);
                 if let Some(made) = made.get_mut(key as usize) {
                     *made = made.wrapping_add(value(what));
                 }
@@ -369,22 +349,15 @@ impl<'a> StepCompleteness<'a> {
         let [Some(first), Some(second), Some(third)] = earlier else {
             return true;
         };
-        let key = |what: u32| {
-            self.keys
-                .of
-                .get(what as usize)
-                .copied()
-                .unwrap_or(NO_SEQUENCE)
-        };
         let mut left: FxHashMap<u32, i64> = FxHashMap::default();
         self.known.iter().all(|(process, _)| {
             let own = self.calls_between(*process, Some(third), end);
             let mut has = |old: CallSlice<'_>| {
                 left.clear();
                 own.iter()
-                    .for_each(|what| *left.entry(key(what)).or_default() += 1);
+                    .for_each(|what| *left.entry(self.keys.key_of(what)).or_default() += 1);
                 old.iter().all(|what| {
-                    let left = left.entry(key(what)).or_default();
+                    let left = left.entry(self.keys.key_of(what)).or_default();
                     *left -= 1;
                     *left >= 0
                 })

@@ -206,7 +206,6 @@ fn ranks_of_largest_comm(
     keys: &Sequences,
     merged: &MergedMembers,
 ) -> (Vec<(u64, u32)>, u32) {
-    let mut size_of: FxHashMap<u32, u32> = FxHashMap::default();
     let mut largest: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
     for (at, what) in streams.call_shapes().iter().enumerate() {
         if keys.comm_of[at].is_none() {
@@ -221,10 +220,10 @@ fn ranks_of_largest_comm(
             if identity.nranks > best.0 {
                 *best = (identity.nranks, identity.rank);
             }
-            size_of.insert(process, best.0);
         }
     }
-    let most = size_of.values().max().copied().unwrap_or(0);
+    let sizes = largest.values().map(|(size, _)| *size);
+    let most = sizes.max().unwrap_or(0);
     let rank = |&p: &u32| {
         let known = largest.get(&p).filter(|(size, _)| *size == most);
         // A process without a known rank has a number beyond all ranks.

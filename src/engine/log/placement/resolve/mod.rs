@@ -40,39 +40,34 @@ struct PlacementSolver<'a> {
 }
 
 /// Which calls are placed by sequence.
-pub(super) struct PlacementScope<'a> {
+#[derive(Clone, Copy)]
+pub(super) struct PlacementScope {
     /// Places calls by line position only.
     pub(super) by_position: bool,
     /// The printing rank, if the user named it.
     pub(super) printer: Option<u32>,
     /// Only processes with a lower number are placed by sequence.
     pub(super) among: usize,
-    /// The ranks that printed lines so far; a rank that is found is added.
-    pub(super) printers: &'a mut PrinterHistory,
+    /// Threads.
+    pub(super) jobs: usize,
 }
 
-/// Places all calls of `streams`.
+/// Places all calls of `streams`. `printers` has the ranks that printed lines so far; a rank that is found is added.
 pub(super) fn place_streams(
     streams: &StreamsByProcess,
     merged: &MergedMembers,
     bounds: &StepBounds,
-    who: PlacementScope<'_>,
-    jobs: usize,
+    scope: PlacementScope,
+    printers: &mut PrinterHistory,
 ) -> Placement {
-    let PlacementScope {
-        by_position,
-        printer,
-        among,
-        printers,
-    } = who;
-    let mut run = PlacementSolver::new(streams, merged, bounds, jobs);
-    if !by_position && bounds.ends.len() > 1 {
+    let mut run = PlacementSolver::new(streams, merged, bounds, scope.jobs);
+    if !scope.by_position && bounds.ends.len() > 1 {
         let own = |process: u32| vec![process];
         let mut jobs = run.group_jobs(merged, own);
         jobs.retain(|job| job.len() > 1);
         for mut job in jobs {
-            job.retain(|&process| (process as usize) < among);
-            run.place_job(&job, merged, printer, printers);
+            job.retain(|&process| (process as usize) < scope.among);
+            run.place_job(&job, merged, scope.printer, printers);
         }
     }
     let mut cuts = Vec::with_capacity(run.cuts.len());
@@ -80,7 +75,7 @@ pub(super) fn place_streams(
     // The only process of its file prints the lines itself.
     let mut speak = (0_u32..).zip(&streams.streams).filter(|s| s.1.len() > 0);
     if let (Some((only, _)), None) = (speak.next(), speak.next())
-        && !by_position
+        && !scope.by_position
         && bounds.ends.len() > 1
     {
         known = vec![only];
