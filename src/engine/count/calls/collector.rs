@@ -144,7 +144,7 @@ impl<'o, 'e> CallCollector<'o, 'e> {
         }
     }
 
-    fn read_input(
+    pub(super) fn read_input(
         &mut self,
         input: &mut OpenInput<InputPartial>,
         report: &mut Report,
