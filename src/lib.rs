@@ -100,7 +100,7 @@
 //! $ nccl-cuda timeline.log metrics.log
 //! ```
 //!
-//! **nccl-matrix** ([`stages::matrix`]) reports who sends to whom, from messages, copies and what rings and
+//! **nccl-matrix** ([`stages::matrix`]) reports which rank sends to which, from messages, copies and what rings and
 //! trees carry.
 //!
 //! ```console
@@ -122,7 +122,7 @@
 //! $ nccl-skew inspector/ --from durations
 //! ```
 //!
-//! **nccl-check** ([`stages::check`]) reports what is wrong with a job, with the lines that show it.
+//! **nccl-check** ([`stages::check`]) reports the faults of a job, with the lines that show them.
 //!
 //! ```console
 //! $ nccl-check nccl.log
@@ -162,8 +162,8 @@
 //! # Inputs
 //!
 //! Every input goes through [`formats::open`]: it is opened, recognised once by its first bytes,
-//! never by its name, and refused in one sentence where it does not tell what the stage needs
-//! ([`formats::Provides`]). A log is walked as below; whatever is a record a line goes through
+//! never by its name, and refused in one sentence if it lacks what the stage needs
+//! ([`formats::Provides`]). A log is walked as below; a format of one record per line goes through
 //! [`formats::lines`], which shares chunks out to all cores and keeps an account of every line. A
 //! format is a file with a [`formats::InputFormat`]; no stage knows which there are.
 //!

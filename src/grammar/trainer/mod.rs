@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 /// Declares [`Trainer`] from rows of documentation, name and facts.
 macro_rules! trainers {
-    ($($(#[$doc:meta])* $trainer:ident = $facts:path,)*) => {
+    ($($(#[doc = $doc:literal])+ $trainer:ident = $facts:path,)*) => {
         /// A training framework with known step lines.
         ///
         /// Declared in order of priority: when lines of several are in one log, the smallest is the
@@ -39,7 +39,7 @@ macro_rules! trainers {
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
         )]
         pub enum Trainer {
-            $($(#[$doc])* $trainer,)*
+            $($(#[doc = $doc])+ $trainer,)*
             /// The user's own pattern.
             Custom,
         }

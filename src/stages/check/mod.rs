@@ -152,12 +152,29 @@ impl RecorderInputs {
             RecorderKind::Nccl => self.records.read_records(known, options, report),
         }
     }
+
+    /// Merges the findings of the recordings with those of the logs. Returns the recordings' names.
+    fn merge_findings(
+        self,
+        seen: &CheckGathered,
+        findings: &mut Vec<Finding>,
+        report: &Report,
+    ) -> Vec<String> {
+        let RecorderInputs { dumps, records } = self;
+        let names = dumps.names().chain(records.names()).cloned().collect();
+        let first = u32::try_from(seen.inputs.len()).unwrap_or(u32::MAX);
+        let shown = dumps.into_finding(first, report);
+        let rank = |finding: &Finding| find_rank_in_job(&seen.found, finding);
+        dumps::merge_dump_finding(findings, shown, rank);
+        records.merge_record_findings(findings, report);
+        names
+    }
 }
 
 /// Judges everything that was gathered.
 fn judge_gathered(
     seen: &mut CheckGathered,
-    RecorderInputs { dumps, records }: RecorderInputs,
+    recorders: RecorderInputs,
     options: &Options,
     now: JobLiveness,
     report: &mut Report,
@@ -211,12 +228,7 @@ fn judge_gathered(
     causes::fold_consequences(&mut findings, |finding| {
         find_rank_in_job(&seen.found, finding)
     });
-    let names: Vec<String> = dumps.names().chain(records.names()).cloned().collect();
-    let first = u32::try_from(seen.inputs.len()).unwrap_or(u32::MAX);
-    let shown = dumps.into_finding(first, report);
-    let rank = |finding: &Finding| find_rank_in_job(&seen.found, finding);
-    dumps::merge_dump_finding(&mut findings, shown, rank);
-    records.merge_record_findings(&mut findings, report);
+    let names = recorders.merge_findings(seen, &mut findings, report);
     findings.extend(find_beside_calls(seen));
     if names.is_empty() {
         findings.extend(nothing_to_check::find_nothing_to_check(seen));

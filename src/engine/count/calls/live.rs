@@ -1,6 +1,7 @@
 //! Counts an input that is still being written: emits calls once their steps are settled, and forgets old ones.
 
-use super::{CountedCalls, Options, finish_counts};
+use super::Options;
+use super::counted::{CountedCalls, finish_counts};
 use crate::count::cells::{CellGatherer, CountedStep};
 use crate::count::limits::STEPS_UNTIL_SETTLED;
 use crate::count::row_counts::RowCounts;

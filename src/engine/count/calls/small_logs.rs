@@ -1,10 +1,11 @@
 //! Inputs that workers open or walk before their turn.
 
-use super::{Options, tally_needs};
+use super::Options;
 use crate::count::limits::BATCHES_WALKED_APART;
 use crate::count::row_counts::RowCounts;
 use crate::count::tally::{self, TallyPartial};
 use crate::error::Result;
+use crate::formats::Provides;
 use crate::formats::lines::RowVisitor;
 use crate::formats::open::{self, OpenInput};
 use crate::log;
@@ -126,5 +127,17 @@ impl<'o> SmallLogWalker<'o> {
             .iter_texts()
             .map(|text| log::walk_file_ahead(text, &self.options.log, new));
         PrewalkedInput::Each(walked.collect())
+    }
+}
+
+/// What an input must provide for `tally`.
+pub(super) fn tally_needs(tally: &tally::Options) -> Provides {
+    let calls = match tally.durations {
+        true => Provides::TIMED,
+        false => Provides::CALLS,
+    };
+    match tally.steps {
+        true => calls.and(Provides::BY_STEP),
+        false => calls,
     }
 }

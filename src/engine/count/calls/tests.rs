@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::count::tally::SizeKey;
+use crate::formats::open::{self, InputOutcomes};
 use crate::grammar::values::ByteBasis;
 use crate::log::walk::{self, tests::healthy};
 use crate::testing::{Nobody, options};

@@ -261,7 +261,7 @@ impl Tally {
         })
     }
 
-    /// True if what is held of a pipe with so many step lines takes what it may.
+    /// True if the held calls and `step_lines` step lines take the memory of a pipe.
     pub(crate) fn is_pipe_full(&self, step_lines: usize) -> bool {
         self.placer.is_pipe_full(step_lines)
     }
@@ -353,7 +353,7 @@ impl Tally {
             let stretches = stretches.filter(|calls| wanted(calls.gap as usize));
             counts.count_placed(ops, calls, stretches);
         };
-        let (placement, mut taken) = across.end_input(placer, (timeline, merged), &mut count);
+        let (placement, mut taken) = across.end_input(placer, timeline, merged, &mut count);
         if let Some(calls) = taken.too_many.take() {
             count(&calls, &calls.unplaced_cuts());
         }

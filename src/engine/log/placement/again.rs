@@ -1,20 +1,20 @@
 //! A step that is like the steps before.
 //!
-//! Most steps are the same calls again. Where the rank that prints made the same calls in a step as in the one
+//! Most steps are the same calls again. If the printing rank made the same calls in a step as in the one
 //! before, and another rank made the same calls in the two steps before and has made them again since, its
-//! step is over there: whatever it calls next, also what it never called before.
+//! step is over there, even if its next call is a new one.
 
-use super::bounds::UNKNOWN_STRETCH;
 use super::call_list::{CallList, CallSlice};
+use super::limits::UNKNOWN_STRETCH;
 
-/// The stretches in which the rank that prints made the same calls as in the one before, in order.
+/// The stretches in which the printing rank made the same calls as in the one before, in order.
 #[derive(Debug, Default)]
 pub(super) struct RepeatedSteps {
     stretches: Vec<u32>,
 }
 
 impl RepeatedSteps {
-    /// Of the rank that prints.
+    /// Finds the repeated steps in the printing rank's calls.
     pub(super) fn find_repeated(calls: &CallList, cuts: &[(u32, u32)]) -> RepeatedSteps {
         let mut before = CallSlice::default();
         let mut stretches = Vec::new();
@@ -29,8 +29,8 @@ impl RepeatedSteps {
         RepeatedSteps { stretches }
     }
 
-    /// How many calls another rank has made where its step that is `stretch` is over, if that is like the two
-    /// before it, up to which its calls are cut.
+    /// Returns how many calls another rank has made at the end of its step `stretch`, if this repeats the two steps
+    /// before it; `cuts` end with these.
     pub(super) fn expected_end(
         &self,
         calls: &CallList,

@@ -1,5 +1,6 @@
-//! A log's stretches: a step each, or what is between two.
+//! A log's stretches: a step each, or the part between two.
 
+use super::limits::UNKNOWN_STRETCH;
 use super::streams::ProcessStream;
 use crate::grammar::trainer::Trainer;
 use crate::log::timeline::{GapKind, StepTimeline};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub(super) struct StepBounds {
     /// The last gap of each stretch of one step, or between steps, in order.
     pub(super) ends: Vec<u32>,
-    /// Those of them whose end is a step's line.
+    /// By stretch: whether it is a step's.
     is_step: Vec<bool>,
     /// Where every rank prints: the stretches that end with a step's line, and the gaps that its
     /// lines end, the first line's first.
@@ -25,7 +26,7 @@ impl StepBounds {
         StepBounds::after_gap(timeline, None)
     }
 
-    /// Those after the one that ends with gap `base`.
+    /// The stretches after the one that ends with gap `base`.
     pub(super) fn after_gap(timeline: &StepTimeline, base: Option<u32>) -> StepBounds {
         let gaps = &timeline.gaps;
         let from = base.map_or(0, |base| base as usize + 1);
@@ -48,7 +49,7 @@ impl StepBounds {
         bounds
     }
 
-    /// The same stretches, of a log of which so many more gaps came before.
+    /// Renumbers the stretches for a log that has `gaps` more gaps before them.
     pub(super) fn shift_gaps(mut self, gaps: u32) -> StepBounds {
         let several = self.several.iter_mut().flat_map(|(_, ends)| ends);
         self.ends
@@ -69,7 +70,7 @@ impl StepBounds {
             };
             let own =
                 again.partition_point(|a| a.0 < *step)..again.partition_point(|a| a.0 <= *step);
-            // Of a step that an evaluation divides, the last stretch ends with its line.
+            // If an evaluation divides a step, only the last stretch ends with its line.
             let is_line = timeline.steps.get(*step as usize)?.mark == gap as usize;
             let further = again[own].iter().map(|a| a.1);
             is_line.then(|| {
@@ -89,8 +90,8 @@ impl StepBounds {
             .map(|(stretch, gaps)| (*stretch, &gaps[..]))
     }
 
-    /// The cuts of a rank whose own line comes after so many of its calls, by stretch; of stretches
-    /// without a line by position, but not before.
+    /// Cuts a rank's calls by its own lines: `line` gives the calls before its line of a stretch. A stretch without
+    /// a line is cut by position, but not before the stretch before it.
     pub(super) fn cuts_by_own_line(
         &self,
         stream: &ProcessStream,
@@ -136,9 +137,6 @@ impl StepBounds {
 
 /// The cuts of a process: (stretch, calls up to its end), both rising; the last one has all calls.
 pub(super) type StretchCuts = Vec<(u32, u32)>;
-
-/// The stretch of calls of which nobody knows in which one they were made.
-pub(super) const UNKNOWN_STRETCH: u32 = u32::MAX;
 
 /// Adds a cut; a stretch's last one counts.
 pub(super) fn push_cut(cuts: &mut StretchCuts, stretch: u32, end: u32) {

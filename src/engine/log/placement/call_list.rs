@@ -3,6 +3,7 @@
 //! A rank makes few different calls again and again. So each call is a code, the place of its number in
 //! a dictionary of the list: 1 byte a call up to 256 different ones, 2 bytes up to 65,536.
 
+use super::limits::NO_CODE;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -34,7 +35,7 @@ impl Default for Codes {
     }
 }
 
-/// Evaluates an expression with the vector or slice of codes, whatever their width.
+/// Evaluates an expression with the vector or slice of codes, of any width.
 macro_rules! with_codes {
     ($kind:ident, $codes:expr, $list:ident => $body:expr) => {
         match $codes {
@@ -95,7 +96,7 @@ impl CallList {
         self.codes.len()
     }
 
-    /// The bytes that the list takes, without what is reserved.
+    /// The bytes that the list takes, without reserved memory.
     pub(super) fn memory_bytes(&self) -> u64 {
         let width = match self.codes {
             Codes::Bytes(_) => 1,
@@ -224,9 +225,6 @@ impl CallList {
         self.indexed = 0;
     }
 }
-
-/// No code: a call that was not met yet.
-pub(super) const NO_CODE: u32 = u32::MAX;
 
 /// A code as a place in the dictionary.
 trait FromCode<T> {

@@ -1,39 +1,31 @@
-//! Where a step ends among calls that no threshold places: what ranks that are placed do before
-//! and after their own cuts tells, and between which calls these are.
+//! Where a step ends among calls that no threshold places: placed ranks show it by the calls around their own cuts.
 
-use super::bounds::UNKNOWN_STRETCH;
 use super::keys::{Sequences, fingerprint_call};
+use super::limits::{CALLS_AROUND_CUT, MAX_CUTS_LEARNED, MOST_CUTS_THOUSANDTHS, UNKNOWN_STRETCH};
 use super::streams::{ProcessStream, StreamsByProcess};
 use super::what::CallShape;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// How many cuts of a placed rank are looked at, and how many calls on each side.
-const MAX_CUTS_LEARNED: usize = 64;
-const CALLS_AROUND_CUT: usize = 4096;
-
-/// Most cuts, in thousandths.
-const MOST_CUTS_THOUSANDTHS: i64 = 500;
-
 /// How often calls that look like this were made before and after a cut.
 #[derive(Debug, Default)]
 pub(super) struct BoundaryModel {
-    /// By what the calls are.
+    /// Calls before and after a cut, by shape.
     met: FxHashMap<u32, [u32; 2]>,
-    /// By what they look like.
+    /// Calls before and after a cut, by fingerprint.
     sides: FxHashMap<u64, [u32; 2]>,
-    /// How many cuts there are between two calls, by what they are, and by what they look like.
+    /// Cuts between two calls, by shape and by fingerprint.
     between: FxHashMap<[u32; 2], u32>,
     ends: FxHashMap<[u64; 2], u32>,
-    /// What calls that are the last before a cut look like, and those that are the first after one.
+    /// The fingerprints of the last calls before a cut, and of the first ones after it.
     next_to: [FxHashSet<u64>; 2],
     cuts: u32,
 }
 
 impl BoundaryModel {
     /// Learns from a placed rank: the calls around its cuts, as far as the next collective on one of
-    /// `comms`, the communicators whose calls are placed by sequence.
+    /// `comms`, the communicators with calls placed by sequence.
     pub(super) fn learn_from(
         &mut self,
         stream: &ProcessStream,
@@ -68,7 +60,7 @@ impl BoundaryModel {
         }
     }
 
-    /// Nothing more is learned.
+    /// Ends the learning: counts by shape become counts by fingerprint.
     pub(super) fn finish_learning(mut self, streams: &StreamsByProcess) -> BoundaryModel {
         for (what, [before, after]) in self.met.drain() {
             for look in fingerprint_call(&streams.call_shapes()[what as usize]) {
@@ -87,7 +79,6 @@ impl BoundaryModel {
         self
     }
 
-    /// What is known of a call.
     fn score_call(&self, what: &CallShape) -> BoundaryScore {
         let look = exact_fingerprint(what);
         BoundaryScore {
@@ -96,7 +87,7 @@ impl BoundaryModel {
         }
     }
 
-    /// How much a cut belongs between two calls, in thousandths.
+    /// Scores how well a cut fits between two calls, in thousandths.
     fn score_boundary(
         &self,
         [last, first]: [Option<u32>; 2],
@@ -116,17 +107,18 @@ impl BoundaryModel {
         })
     }
 
-    /// The places among the calls of a range that are between two calls between which most cuts are;
-    /// none where there are more than `n`.
+    /// Returns the places in `range` with two calls around them that most cuts are between; none if there are
+    /// more than `n`.
     fn find_boundaries(
         &self,
-        calls: (&ProcessStream, Range<u32>),
+        stream: &ProcessStream,
+        range: Range<u32>,
         n: usize,
         leanings: &mut BoundaryScores,
         streams: &StreamsByProcess,
     ) -> Vec<u32> {
         let mut ends = Vec::new();
-        self.each_score(calls, leanings, streams, |place, end, _| {
+        self.each_score(stream, range, leanings, streams, |place, end, _| {
             if end > MOST_CUTS_THOUSANDTHS && ends.len() <= n {
                 ends.push(place);
             }
@@ -147,25 +139,26 @@ impl BoundaryModel {
         })
     }
 
-    /// Where among the calls of a range a stretch ends whose line comes after the first `position`
-    /// calls; and whether the calls themselves told.
+    /// Returns where in `range` a stretch ends, and whether the calls themselves show it. The stretch's line comes
+    /// after the first `position` calls.
     fn find_cut(
         &self,
-        calls: (&ProcessStream, Range<u32>),
+        stream: &ProcessStream,
+        range: Range<u32>,
         position: u32,
         leanings: &mut BoundaryScores,
         streams: &StreamsByProcess,
     ) -> (u32, bool) {
-        let range = calls.1.clone();
+        let last = range.end;
         let mut told = false;
         // The cost of calls on the wrong side, beyond that of a cut before all of them; less where the
-        // others' cuts are between the same two calls. Of equal ones the one that is next to the line.
+        // others' cuts are between the same two calls. Of equal costs the place next to the line wins.
         let mut cost = 0;
         let mut best = (i64::MAX, u32::MAX, range.start);
-        self.each_score(calls, leanings, streams, |place, end, leaning| {
+        self.each_score(stream, range, leanings, streams, |place, end, leaning| {
             told |= end != 0;
             best = best.min((cost - end, place.abs_diff(position), place));
-            if place < range.end {
+            if place < last {
                 told |= leaning != 0;
                 cost += leaning;
             }
@@ -173,11 +166,12 @@ impl BoundaryModel {
         (best.2, told)
     }
 
-    /// Gives each place among the calls of a range, before the first one to after the last: how much a cut
-    /// belongs there, and how much the next call belongs after one.
+    /// Gives each place in `range`, before its first call to after its last: how well a cut fits there, and how much
+    /// the next call belongs after one.
     fn each_score(
         &self,
-        (stream, range): (&ProcessStream, Range<u32>),
+        stream: &ProcessStream,
+        range: Range<u32>,
         leanings: &mut BoundaryScores,
         streams: &StreamsByProcess,
         mut sink: impl FnMut(u32, i64, i64),
@@ -197,22 +191,21 @@ impl BoundaryModel {
     }
 }
 
-/// What a call looks like at the finest level.
+/// The finest fingerprint of a call.
 fn exact_fingerprint(what: &CallShape) -> u64 {
     fingerprint_call(what)[0]
 }
 
-/// What is known of a call.
+/// On which side of a cut a call belongs.
 #[derive(Debug, Clone, Copy, Default)]
 struct BoundaryScore {
-    /// How much it belongs after a cut.
+    /// See [`BoundaryModel::score_leaning`].
     leaning: i64,
     /// Whether it is the last before some cut, or the first after one.
     next_to: [bool; 2],
 }
 
-/// How much calls belong after a cut, by what they are, once for those that were asked for. Memory
-/// that is used again.
+/// Scores by call shape, computed when they are first needed. The memory is reused.
 #[derive(Debug, Default)]
 pub(super) struct BoundaryScores {
     by_what: Vec<Option<BoundaryScore>>,
@@ -246,7 +239,7 @@ impl BoundaryScores {
     }
 }
 
-/// The habits by which a process's calls are cut: learned when the first cut needs them.
+/// Cuts a process's calls by a model that is learned when the first cut needs it.
 pub(super) struct BoundaryCutter<'c, F> {
     streams: &'c StreamsByProcess,
     learn: F,
@@ -269,7 +262,7 @@ impl<'c, F: Fn() -> BoundaryModel> BoundaryCutter<'c, F> {
         }
     }
 
-    /// See [`Habits::ends`].
+    /// See [`BoundaryModel::find_boundaries`].
     pub(super) fn find_boundaries(
         &mut self,
         stream: &ProcessStream,
@@ -277,10 +270,10 @@ impl<'c, F: Fn() -> BoundaryModel> BoundaryCutter<'c, F> {
         n: usize,
     ) -> Vec<u32> {
         let habits = self.habits.get_or_insert_with(&self.learn);
-        habits.find_boundaries((stream, range), n, self.leanings, self.streams)
+        habits.find_boundaries(stream, range, n, self.leanings, self.streams)
     }
 
-    /// See [`Habits::cut`].
+    /// See [`BoundaryModel::find_cut`].
     pub(super) fn find_cut(
         &mut self,
         stream: &ProcessStream,
@@ -288,6 +281,6 @@ impl<'c, F: Fn() -> BoundaryModel> BoundaryCutter<'c, F> {
         position: u32,
     ) -> (u32, bool) {
         let habits = self.habits.get_or_insert_with(&self.learn);
-        habits.find_cut((stream, range), position, self.leanings, self.streams)
+        habits.find_cut(stream, range, position, self.leanings, self.streams)
     }
 }

@@ -1,15 +1,13 @@
 //! What two members' calls must have in common to be the same call.
 
 use super::call_list::CallSlice;
+use super::limits::NO_SEQUENCE;
 use super::streams::StreamsByProcess;
 use super::what::CallShape;
 use crate::members::OpInterner;
 use crate::members::comm_id::CommId;
 use crate::members::{CommIdentity, MergedMembers};
 use rustc_hash::{FxHashMap, FxHashSet};
-
-/// No key: the line's communicator has no id, or its rank is not known.
-pub(super) const NO_SEQUENCE: u32 = u32::MAX;
 
 /// A sequence of calls that several processes share: a communicator's collectives, or the messages
 /// from one of its ranks to another.
@@ -29,18 +27,18 @@ enum SequenceId {
     },
 }
 
-/// The keys of all calls, and what there is to compare of them.
+/// The keys of all calls, and hashes of their content to compare them.
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
     /// By what a call is.
     pub(super) of: Vec<u32>,
-    /// By what a call is: what both sides say alike.
+    /// By call shape: a hash of the content that both sides share.
     pub(super) content: Vec<u16>,
     /// By key: whether it is a communicator's collectives.
     pub(super) is_collective: Vec<bool>,
     /// By key: the communicator's number.
     pub(super) comm: Vec<u32>,
-    /// By what a call is: the communicator's number, where its id is known.
+    /// By call shape: the communicator's number, if its id is known.
     pub(super) comm_of: Vec<Option<u32>>,
     /// The communicators' numbers.
     comms: FxHashMap<CommId, u32>,
@@ -78,8 +76,8 @@ impl Sequences {
         keys
     }
 
-    /// By key: whether a rank that set the communicator up has not called there yet. `used` has the keys of the
-    /// processes that have.
+    /// Returns by key whether a rank that set the communicator up has not called there yet. `used` has the keys of
+    /// the processes that have.
     pub(super) fn find_awaited(
         &self,
         used: &[(usize, Vec<u32>)],
@@ -114,7 +112,7 @@ impl Sequences {
                 *is_awaited = true;
             }
         }
-        // Who has no call at all is no member so far.
+        // A rank without any call is no member so far.
         for identity in merged.identities.items() {
             let key = key_of(identity);
             if let Some(is_awaited) = is_awaited.get_mut(key as usize)
@@ -124,6 +122,11 @@ impl Sequences {
             }
         }
         is_awaited
+    }
+
+    /// Returns the key of a call, by the number of its shape.
+    pub(super) fn key_of(&self, what: u32) -> u32 {
+        self.of.get(what as usize).copied().unwrap_or(NO_SEQUENCE)
     }
 
     /// How many there are.
@@ -147,21 +150,25 @@ fn sequence_key(ops: &OpInterner, what: &CallShape, comm: u32, rank: i64) -> Opt
     })
 }
 
-/// What calls that are alike have in common: three levels, the finest first.
+/// The fingerprints of a call at three levels, the finest first.
 pub(super) type Fingerprints = [u64; 3];
 
-/// What a call looks like, whoever made it.
+/// Spreads the bits of a small number.
+pub(super) fn spread_bits(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Fingerprints a call without its caller.
 pub(super) fn fingerprint_call(what: &CallShape) -> Fingerprints {
-    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-    let op = (u64::from(what.op) + 1).wrapping_mul(MIX);
+    let op = spread_bits(u64::from(what.op) + 1);
     let size = u64::from(what.nranks.unwrap_or(0)) << 32 | u64::from(what.datatype);
-    let class = (op ^ size).wrapping_mul(MIX).rotate_left(23) | 1;
-    let exact = (class ^ what.count).wrapping_mul(MIX).rotate_left(31) | 1;
+    let class = spread_bits(op ^ size).rotate_left(23) | 1;
+    let exact = spread_bits(class ^ what.count).rotate_left(31) | 1;
     [exact, class, op | 1]
 }
 
-/// What calls look like together, in their order, at a level of [`Looks`]; of equal calls those
-/// with another `seed` look different.
+/// Fingerprints calls in their order, at a level of [`Fingerprints`]; another `seed` gives equal calls another
+/// fingerprint.
 pub(super) fn fingerprint_calls(
     seed: u64,
     calls: CallSlice<'_>,
@@ -174,10 +181,8 @@ pub(super) fn fingerprint_calls(
     })
 }
 
-/// What both sides of a call say alike, short: operation, elements and datatype, of a message the
-/// last two.
+/// Hashes the content that both sides of a call share: elements and datatype, and a collective's operation.
 fn content_hash(ops: &OpInterner, what: &CallShape, is_collective: bool) -> u16 {
-    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let op = if is_collective {
         let name = ops.name_of_op(what.op);
         let first = name.first().copied().unwrap_or(0);
@@ -185,6 +190,6 @@ fn content_hash(ops: &OpInterner, what: &CallShape, is_collective: bool) -> u16 
     } else {
         0
     };
-    let mixed = (what.count ^ op << 40 ^ u64::from(what.datatype) << 56).wrapping_mul(MIX);
+    let mixed = spread_bits(what.count ^ op << 40 ^ u64::from(what.datatype) << 56);
     (mixed >> 48) as u16
 }

@@ -1,31 +1,31 @@
 //! In which stretch of a log each call was made, wherever its line appears.
 //!
 //! A trainer prints its line when its printing rank has ended a step. Other ranks run ahead of that
-//! rank or lag behind it, so the place of a call's line says little about its step. The log itself
-//! says more: the members of a communicator make the same collectives in the same order, and the
-//! printing rank has its own calls on the right side of its own lines. So
+//! rank or lag, so the place of a call's line shows little of its step. The log itself shows more: the
+//! members of a communicator make the same collectives in the same order, and the printing rank has its
+//! own calls on the right side of its own lines. So
 //!
 //! 1. the printing rank is found (`printer/`), and its calls are placed by their position;
 //! 2. how many calls it has made on each communicator at each step line is a threshold: every
 //!    other member's calls are placed by (communicator, sequence), a message by (sender, receiver,
 //!    sequence);
-//! 3. what is left of a rank's calls is placed by the rank's own program order: it lies between two
+//! 3. the rest of a rank's calls is placed by the rank's own program order: it lies between two
 //!    calls that are placed, and where a step ends between these two the cut is where the rank has
 //!    made the calls of its last two steps again (`again.rs`), or else where the calls before and after
 //!    it look most like the ranks that are placed already (`cut.rs`);
-//! 4. a rank that is placed tells the thresholds of the communicators the printing rank is not in.
+//! 4. a placed rank gives the thresholds of the communicators that the printing rank is not in.
 //!
-//! Where every rank prints each step, a rank's own lines are found first (`printer/several.rs`); where
-//! a rank's calls differ from those that are told, they are aligned by what they are
-//! (`anchors/align.rs`).
+//! Where every rank prints each step, a rank's own lines are found first
+//! (`printer/every_rank_prints.rs`). If a rank's calls differ from the placed rank's, they are aligned by
+//! their content (`anchors/align.rs`).
 //!
-//! Ranks that share no communicator with the printing rank, and logs whose lines do not name the
-//! members (no INIT lines), stay by position. [`PlacementMethods`] counts how many calls were placed how.
+//! Ranks that share no communicator with the printing rank, and logs that do not name the members of
+//! communicators (no INIT lines), stay by position. [`PlacementMethods`] counts how many calls were placed how.
 //!
 //! Where each rank has its own file, only the printing rank's has step lines. The calls of the others
 //! are held until all files are read, and placed in the same way against the ranks that are placed
-//! already ([`FilesWithoutSteps`]); where their lines are says nothing, so what is not known stays without a
-//! step.
+//! already ([`FilesWithoutSteps`]). Line positions do not count then: a call that is not placed stays
+//! without a step.
 
 use serde::{Deserialize, Serialize};
 
@@ -65,13 +65,12 @@ pub struct Placement {
     pub cuts: Vec<Vec<(u32, u32)>>,
     /// How the calls were placed.
     pub methods: PlacementMethods,
-    /// The processes whose calls are known by more than the position of their lines, the one that
-    /// prints first.
+    /// The processes that are placed by more than the position of their lines, the printing one first.
     pub known: Vec<u32>,
 }
 
 impl Placement {
-    /// The same without the processes before the first one with calls: of many files each has few.
+    /// Drops the processes before the first one with calls: each of many files has few.
     pub fn trimmed(mut self) -> Placement {
         let none = self.cuts.iter().take_while(|cuts| cuts.is_empty()).count();
         self.first += none as u32;
@@ -124,7 +123,7 @@ pub struct GapCursor<'a> {
     at: Vec<GapPosition>,
 }
 
-/// Where a process is in its cuts: in a gap with so many calls to come.
+/// A process's position in its cuts: a gap, and how many of its calls are to come.
 #[derive(Debug, Clone, Copy, Default)]
 struct GapPosition {
     gap: u32,

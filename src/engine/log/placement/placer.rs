@@ -2,8 +2,11 @@
 
 use super::Placement;
 use super::bounds::StepBounds;
-use super::lately::{LivePlacement, MIN_WINDOW_CALLS, PlacementContext, RecentWindow};
-use super::limits::{BYTES_PER_STEP_LINE, MAX_HELD_BYTES, MAX_PIPE_BYTES, STRETCHES_HELD_BACK};
+use super::lately::{LivePlacement, RecentWindow};
+use super::limits::{
+    BYTES_PER_STEP_LINE, MAX_HELD_BYTES, MAX_PIPE_BYTES, MIN_CALLS_TOO_MANY, MIN_WINDOW_CALLS,
+    STRETCHES_HELD_BACK,
+};
 use super::printer::PrinterHistory;
 use super::record::CallRecorder;
 use super::resolve::{PlacementScope, place_streams};
@@ -13,9 +16,6 @@ use crate::log::timeline::{self, Checkpoint, PositionOnlyReason, StepTimeline};
 use crate::members::MergedMembers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// So many of the last calls are never too many.
-const MIN_CALLS_TOO_MANY: u64 = 16 * MIN_WINDOW_CALLS;
 
 /// The calls of one input, placed when it ends, or as soon as there are too many to hold.
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,20 +29,20 @@ pub struct CallPlacer {
     /// How many calls of each process were let go.
     gone: Vec<u32>,
     placed: Placement,
-    /// Who printed the lines so far.
+    /// The ranks that printed the lines so far.
     printers: PrinterHistory,
     /// Once some were let go: the processes met until then. A later one's calls have no
     /// beginning in common with theirs.
     met: Option<usize>,
     by_position: Option<PositionOnlyReason>,
-    /// The rank that prints, if the user said it.
+    /// The printing rank, if the user named it.
     printer: Option<u32>,
     /// The last calls, once it was asked where they are placed so far.
     #[serde(skip)]
     lately: Option<RecentWindow>,
     /// How many of these are placed at least.
     few: u64,
-    /// Nobody asks where calls were made that were let go.
+    /// Forgets the cuts of calls that were let go.
     forgets: bool,
 }
 
@@ -76,8 +76,7 @@ impl CallPlacer {
         CallPlacer::new(MAX_HELD_BYTES, jobs)
     }
 
-    /// The same, that does not remember where calls are cut that were let go: of each process, and of
-    /// each step, that is 8 bytes.
+    /// Forgets the cuts of calls that were let go: they take 8 bytes for each process and step.
     pub fn without_old_cuts(self) -> CallPlacer {
         CallPlacer {
             forgets: true,
@@ -85,7 +84,7 @@ impl CallPlacer {
         }
     }
 
-    /// The same, that places so few calls again at a pause.
+    /// Places at least `few` calls again at a pause.
     #[cfg(test)]
     pub(super) fn lately(self, few: u64) -> CallPlacer {
         CallPlacer { few, ..self }
@@ -118,7 +117,7 @@ impl CallPlacer {
                 break;
             }
         }
-        // Of a stretch that does not end nothing more can be told.
+        // A stretch without an end can only be placed by position.
         if self.streams.memory_bytes() >= self.room.saturating_mul(2)
             && let Some(gap) = self.endless_gap()
         {
@@ -127,8 +126,8 @@ impl CallPlacer {
         }
     }
 
-    /// At a turn of a log that is still being written: places what came up to its gap, and lets go of all
-    /// but the last stretches.
+    /// Places the calls up to a checkpoint of a log that is still being written, and lets go of all but the last
+    /// stretches.
     pub fn place_checkpoint(
         &mut self,
         turn: Checkpoint,
@@ -137,7 +136,7 @@ impl CallPlacer {
         mut sink: impl FnMut(&StreamsByProcess, &[Vec<(u32, u32)>]),
     ) {
         self.let_go_until(turn.gap, part, steps, &mut sink);
-        // Where ranks are never level the last calls are all calls: they begin anew, from the same place.
+        // If ranks are never level, the window keeps all calls: it begins anew.
         let most = self.streams.count_calls().max(MIN_CALLS_TOO_MANY);
         self.lately
             .take_if(|lately| lately.streams_mut().count_calls() > 2 * most);
@@ -151,13 +150,13 @@ impl CallPlacer {
     /// Forgets where calls were made up to the end of gap `gap`.
     pub fn forget_until(&mut self, gap: u32) {
         for cuts in &mut self.placed.cuts {
-            // The last one tells how many calls there were.
+            // The last one has the number of calls.
             let old = cuts.partition_point(|cut| cut.0 <= gap);
             cuts.drain(..old.saturating_sub(1));
         }
     }
 
-    /// True if the calls that are held, and so many step lines, take what a pipe may hold.
+    /// True if the held calls and `step_lines` step lines take the memory of a pipe.
     pub(crate) fn is_pipe_full(&self, step_lines: usize) -> bool {
         let lines = BYTES_PER_STEP_LINE * step_lines as u64;
         self.streams.memory_bytes() + lines >= MAX_PIPE_BYTES
@@ -170,14 +169,14 @@ impl CallPlacer {
         u64::try_from(calls).unwrap_or(u64::MAX)
     }
 
-    /// A gap whose calls alone take twice the room.
+    /// Returns a gap that takes twice the room by itself.
     fn endless_gap(&self) -> Option<u32> {
         let too_many = self.calls_with_room().saturating_mul(2).max(1);
         let mut all = self.by_gap.iter();
         all.find(|(_, n)| **n >= too_many).map(|(gap, _)| *gap)
     }
 
-    /// The gap at whose end the calls take more than the room, if its line has come.
+    /// Returns the gap up to which the calls fill the room, if its line has come.
     fn overflow_gap(&self) -> Option<u32> {
         if self.streams.memory_bytes() < self.room {
             return None;
@@ -204,7 +203,7 @@ impl CallPlacer {
         sink: &mut impl FnMut(&StreamsByProcess, &[Vec<(u32, u32)>]),
     ) {
         let later = self.streams.split_after(gap);
-        // Of a log of which the beginning is forgotten, calls from there are not held any more.
+        // If the log's beginning is forgotten, its calls are no longer held.
         let gone = part.marks.forgotten_count();
         let marks = part.marks.slice(gone..gap as usize + 1);
         let timeline = timeline::resolve_timeline(marks, &[], steps);
@@ -214,7 +213,7 @@ impl CallPlacer {
             .before_last(STRETCHES_HELD_BACK)
             .filter(|_| !is_endless);
         self.by_position = self.by_position.or(timeline.by_position);
-        // Too few lines for so many calls: their position is all there is.
+        // There are too few lines for the calls: their position is all there is.
         if last.is_none() {
             self.by_position.get_or_insert(PositionOnlyReason::Many);
         }
@@ -247,16 +246,17 @@ impl CallPlacer {
     }
 
     fn place_calls(&mut self, merged: &MergedMembers, bounds: &StepBounds) -> Placement {
-        let by_position = self.by_position.is_some();
-        let printer = self.printer;
-        let among = self.met.unwrap_or(usize::MAX);
-        let who = PlacementScope {
-            by_position,
-            printer,
-            among,
-            printers: &mut self.printers,
-        };
-        place_streams(&self.streams, merged, bounds, who, self.jobs)
+        let scope = self.scope(self.by_position);
+        place_streams(&self.streams, merged, bounds, scope, &mut self.printers)
+    }
+
+    fn scope(&self, by_position: Option<PositionOnlyReason>) -> PlacementScope {
+        PlacementScope {
+            by_position: by_position.is_some(),
+            printer: self.printer,
+            among: self.met.unwrap_or(usize::MAX),
+            jobs: self.jobs,
+        }
     }
 
     /// The last calls, placed by what has come so far: those of gap `needed` and later are among them.
@@ -273,6 +273,7 @@ impl CallPlacer {
         {
             self.lately = None;
         }
+        let scope = self.scope(self.by_position.or(timeline.by_position));
         let CallPlacer {
             streams,
             gone,
@@ -283,19 +284,12 @@ impl CallPlacer {
         let all = || {
             let last = placed.cuts.iter().filter_map(|cuts| cuts.last());
             let base = last.map(|cut| cut.0).max();
-            let before = (gone.clone(), placed.cuts.clone());
-            RecentWindow::from_streams(streams.clone(), before, base, self.few)
-        };
-        let how = PlacementContext {
-            by_position: self.by_position.or(timeline.by_position).is_some(),
-            printer: self.printer,
-            among: self.met.unwrap_or(usize::MAX),
-            printers: &self.printers,
-            jobs: self.jobs,
+            let before = placed.cuts.clone();
+            RecentWindow::from_streams(streams.clone(), gone.clone(), before, base, self.few)
         };
         lately
             .get_or_insert_with(all)
-            .place_window((timeline, merged), how, needed)
+            .place_window(timeline, merged, scope, &self.printers, needed)
     }
 
     /// Gives the calls up to the end of gap `until` to `sink` and remembers where they are cut.
@@ -360,8 +354,8 @@ impl CallPlacer {
         self.met.is_none()
     }
 
-    /// The input ended: places what is held, gives it to `sink`, and says where all calls were made.
-    /// Gives the calls too if none was let go before.
+    /// Ends the input: places the held calls and gives them to `sink`. Returns the placement of all calls, and the
+    /// calls if none was let go before.
     pub fn end_input(
         mut self,
         timeline: &StepTimeline,

@@ -1,5 +1,6 @@
 //! One chunk's calls as the walk meets them: short records by process, in line order.
 
+use super::limits::NO_LINE_POSITION;
 use super::what::{CallShape, CallShapes};
 use crate::log::walk::{LogCall, LogVisitor, RepairedCall, insert_at_places};
 use crate::members::OpInterner;
@@ -7,14 +8,11 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The place of a call whose line was torn: it is on two lines.
-pub(super) const NO_LINE_POSITION: u64 = u64::MAX;
-
 /// A chunk's calls by process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct CallRecorder {
     pub(super) ops: OpInterner,
-    /// What was met; members and operations as the chunk numbers them.
+    /// The shapes met; members and operations as the chunk numbers them.
     pub(super) whats: CallShapes,
     /// By the chunk's process.
     pub(super) lists: Vec<ProcessCalls>,
@@ -24,18 +22,18 @@ pub struct CallRecorder {
     gap: u32,
     /// For each slot: its gap, and how many calls each process had made.
     slots: Vec<(u32, Box<[u32]>)>,
-    /// The process of each call whose process is not sure, in line order.
+    /// The processes of calls with an unsure process, in line order.
     unsure: Vec<u32>,
 }
 
-/// A call whose line was torn: its gap, how many calls of its process come before it, what it is, and where
-/// its line is, if it is one.
+/// A call with a torn line: its gap, how many calls of its process come before it, its shape, and its line's
+/// position, if it has one line.
 type TornCallRecord = (u32, usize, u32, u64);
 
 /// One process's calls in a chunk, in line order.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct ProcessCalls {
-    /// What each call is, by number.
+    /// The shape of each call, by number.
     pub(super) calls: Vec<u32>,
     /// Where each call is in the input, if that is wanted.
     pub(super) at: Vec<u64>,
@@ -53,7 +51,7 @@ impl CallRecorder {
         }
     }
 
-    /// The number of what a call is.
+    /// Returns the number of a call's shape.
     #[inline(always)]
     fn shape_number(&mut self, call: &LogCall<'_>) -> u32 {
         let (op, _) = self.ops.intern(call.coll.op);
@@ -162,8 +160,8 @@ impl LogVisitor for CallRecorder {
 }
 
 impl ProcessCalls {
-    /// One process's calls out of several lists, which have it under other names: the calls of names
-    /// that are not sure come first, as their `turns` say.
+    /// Joins one process's calls from lists under several names: the calls of unsure names come first, in the order
+    /// of `turns`.
     fn join_lists(lists: Vec<(u32, ProcessCalls)>, turns: &[u32]) -> ProcessCalls {
         let mut gaps: Vec<u32> = lists
             .iter()
@@ -201,7 +199,7 @@ impl ProcessCalls {
         joined
     }
 
-    /// Puts calls in whose lines were torn.
+    /// Inserts calls with torn lines.
     fn insert_torn(&mut self, torn: &[TornCallRecord], lines: bool) {
         let mut gaps: Vec<(u32, u32)> = torn
             .iter()

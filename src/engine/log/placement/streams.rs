@@ -1,7 +1,8 @@
 //! All calls that are still to be placed, by process, in line order.
 
-use super::call_list::{CallList, CallSlice, NO_CODE};
-use super::record::{CallRecorder, NO_LINE_POSITION, ProcessCalls, calls_until};
+use super::call_list::{CallList, CallSlice};
+use super::limits::{NO_CODE, NO_LINE_POSITION};
+use super::record::{CallRecorder, ProcessCalls, calls_until};
 use super::what::{CallShape, CallShapes};
 use crate::members::MergedNumbers;
 use crate::members::OpInterner;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 /// One process's calls.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct ProcessStream {
-    /// What each call is, by number.
+    /// The shape of each call, by number.
     pub(super) calls: CallList,
     /// Where each call is in the input, if that was kept; [`NO_LINE_POSITION`] for a joined one.
     at: Vec<u64>,
@@ -76,7 +77,7 @@ impl GapCalls {
 pub struct StreamsByProcess {
     /// Operations by number.
     pub ops: OpInterner,
-    /// What calls are; members are merged.
+    /// The shapes of calls; members are merged.
     whats: CallShapes,
     /// By merged process.
     pub(super) streams: Vec<ProcessStream>,
@@ -101,7 +102,7 @@ impl StreamsByProcess {
         &mut self.streams[at]
     }
 
-    /// Adds a chunk whose first gap is `gap` of the input. Gives the number of calls by gap.
+    /// Adds a chunk that begins with gap `gap` of the input. Returns the number of calls by gap.
     pub(super) fn add_chunk(
         &mut self,
         part: &mut CallRecorder,
@@ -146,7 +147,7 @@ impl StreamsByProcess {
         by_gap
     }
 
-    /// Takes out the calls that appear after the end of `gap`; what they are `self` knows.
+    /// Takes out the calls that appear after the end of `gap`; `self` keeps their shapes.
     pub(super) fn split_after(&mut self, gap: u32) -> StreamsByProcess {
         let split = |stream: &mut ProcessStream| {
             let at = stream.calls_until(gap);
@@ -197,7 +198,7 @@ impl StreamsByProcess {
         })
     }
 
-    /// What the calls of a process in a gap are, by number.
+    /// Returns the shapes of a process's calls in a gap, by number.
     pub fn calls_of(&self, of: GapCalls) -> CallSlice<'_> {
         let stream = self.streams.get(of.process as usize);
         stream.map_or(CallSlice::default(), |stream| {
@@ -205,8 +206,8 @@ impl StreamsByProcess {
         })
     }
 
-    /// Gives each call whose line is in another gap than the one it was made in: where its line
-    /// is, the gap of the line, the gap of the call.
+    /// Gives each call with its line in another gap than the one it was made in: the line's position, the line's
+    /// gap, the call's gap.
     pub fn each_moved(&self, cuts: &[Vec<(u32, u32)>], mut sink: impl FnMut(u64, u32, u32)) {
         let streams = self.streams.iter().zip(cuts);
         for (stream, cuts) in streams.filter(|(stream, _)| !stream.at.is_empty()) {
@@ -273,7 +274,7 @@ impl StreamsByProcess {
         got
     }
 
-    /// A stream's call by its number: what it is, and where its line is if that was kept.
+    /// Returns a stream's call by its number: its shape, and its line's position if that was kept.
     pub(super) fn call_at(&self, stream: usize, number: u32) -> Option<(&CallShape, Option<u64>)> {
         let stream = self.streams.get(stream)?;
         let what = stream.calls.get(number as usize)?;
@@ -284,8 +285,8 @@ impl StreamsByProcess {
         ))
     }
 
-    /// Where the first of a process's calls from `number` on is in the input, of those whose line is in a
-    /// gap that is `wanted`.
+    /// Returns the position in the input of a process's first call from `number` on with its line in a gap that is
+    /// `wanted`.
     pub(super) fn first_position_from(
         &self,
         process: usize,
@@ -311,25 +312,25 @@ impl StreamsByProcess {
         first
     }
 
-    /// The cuts of calls of which no gap is known: they are in the first.
+    /// Cuts all calls into the first gap, if no gap is known.
     pub fn unplaced_cuts(&self) -> Vec<Vec<(u32, u32)>> {
         let all = self.streams.iter().map(ProcessStream::len);
         all.map(|n| vec![(0, n)]).collect()
     }
 
-    /// What calls are, by number.
+    /// Returns the shapes of calls, by number.
     pub fn call_shapes(&self) -> &[CallShape] {
         self.whats.interned_values()
     }
 
-    /// Drops of each process the first so many calls.
+    /// Drops the first `of(process)` calls of each process.
     pub(super) fn drop_first(&mut self, of: impl Fn(u32) -> u32) {
         for (process, stream) in (0_u32..).zip(&mut self.streams) {
             stream.drop_first(of(process).min(stream.len()));
         }
     }
 
-    /// Forgets what no call is any more, nor one of `others`, where there is more of it than calls.
+    /// Forgets the shapes that neither a call nor one of `others` has, if there are more shapes than calls.
     pub(super) fn forget_unused(&mut self, others: &mut [Vec<u32>]) {
         if self.call_shapes().len() as u64 <= self.count_calls() {
             return;
@@ -369,7 +370,7 @@ fn count_by_gap(part: &CallRecorder, gap: u32, last: u32) -> Vec<(u32, u64)> {
 }
 
 impl ProcessStream {
-    /// Adds a chunk's calls, whose first gap is `gap`.
+    /// Adds the calls of a chunk that begins with gap `gap`.
     fn append_chunk(&mut self, list: &ProcessCalls, whats: &[u32], codes: &mut [u32], gap: u32) {
         let before = self.len();
         self.calls.extend_renumbered(&list.calls, whats, codes);

@@ -1,10 +1,10 @@
-//! What calls are, by number.
+//! The shapes of calls, by number.
 
 use crate::grammar::coll::Coll;
 use crate::members::recent_interner::{MixedHashKey, RecentInterner};
 use serde::{Deserialize, Serialize};
 
-/// All that is held of a call but where it is.
+/// All that is held of a call but its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallShape {
     /// The member's number.
@@ -24,7 +24,7 @@ pub struct CallShape {
 }
 
 impl CallShape {
-    /// What a call is, by the numbers of its member and operation.
+    /// The shape of a call, by the numbers of its member and operation.
     #[inline(always)]
     pub(super) fn from_coll(coll: &Coll<'_>, member: u32, op: u32) -> CallShape {
         CallShape {
@@ -40,7 +40,7 @@ impl CallShape {
 }
 
 impl MixedHashKey for CallShape {
-    // A product's high bits depend on all lower ones: what tells calls apart is kept low.
+    // A product's high bits depend on all lower ones: the fields that differ most are kept low.
     #[inline(always)]
     fn mixed_key(&self) -> u64 {
         let who = u64::from(self.member) << 32 ^ u64::from(self.op) << 26;
@@ -50,7 +50,7 @@ impl MixedHashKey for CallShape {
     }
 }
 
-/// What was met, by number.
+/// The shapes met, by number.
 pub(super) type CallShapes = RecentInterner<CallShape>;
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! Whose step lines count: the choice between the shapes of lines that one log has.
+//! The choice between the shapes of step lines that one log has.
 //!
 //! A shape that names its trainer is that trainer's, and of several the first in [`Trainer`]'s order
 //! counts, since one trainer prints another's lines too. A bare progress bar may be anybody's: that
 //! of an evaluation begins again at each evaluation, and while it rests the log goes on. So bars
-//! are judged by the whole log, and those that come in bursts are nobody's steps.
+//! are judged by the whole log, and those that come in bursts are no steps.
 
-use super::SegmentCounter;
+use super::limits::{BURST_LINES_RATIO, MIN_BAR_RESTARTS, MIN_STEPS_EVERY_RANK, MINOR_SHAPE_RATIO};
 use super::marks::MarkSlice;
-use super::voices::{LineNovelty, PrintingRanks};
+use super::segments::{LineNovelty, PrintingRanks, SegmentCounter};
 use crate::grammar::trainer::{StepLine, Trainer, TrainerMark};
 use crate::log::attempts::AttemptStart;
 use std::collections::BTreeMap;
@@ -44,16 +44,6 @@ pub(super) enum ShapeChoice {
     /// None: there are none.
     Nothing,
 }
-
-/// A named shape with so many times fewer lines than another, over a part of the log so many times
-/// smaller, is a chance resemblance.
-const MINOR_SHAPE_RATIO: u64 = 4;
-
-/// A bar that begins again so often is judged by what lies between its runs.
-const MIN_BAR_RESTARTS: u64 = 2;
-
-/// A bar comes in bursts where so many times more lines lie between its runs than within them.
-const BURST_LINES_RATIO: u64 = 2;
 
 /// The lines of a shape in the log.
 #[derive(Debug, Default)]
@@ -118,9 +108,6 @@ impl ShapeRuns {
         self.falls >= MIN_BAR_RESTARTS && self.outside > BURST_LINES_RATIO * self.inside
     }
 }
-
-/// So many steps show that every rank prints.
-const MIN_STEPS_EVERY_RANK: u64 = 8;
 
 /// Whether the lines of a shape are several ranks', by the lines alone: their numbers fall again and
 /// again, and each time to one that some rank comes to.

@@ -4,23 +4,21 @@
 //! be either: NVIDIA's Llama 3.1 405B (v5.0) logs `"step": 1152.0` after the first step of 1152
 //! samples, its GPT-3 (v4.0) `"step": 4194304`, tokens. What the log itself shows decides.
 
+use super::limits::MAX_STEP_TIME_RATIO;
 use super::marks::MarkSlice;
 use crate::grammar::trainer::{StepLine, StepNumberUnit, Trainer, TrainerMark, TrainerPace};
 use serde::{Deserialize, Serialize};
 
-/// How far the time that a step takes by its line may be off the time between lines.
-const MAX_STEP_TIME_RATIO: f64 = 1.5;
-
-/// What numbers count whose records do not say.
+/// Decides what the numbers in records without a unit count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct StepNumberReader {
-    /// How many samples a step has, by the first line that says so.
+    /// How many samples a step has, by the first line that states it.
     pub(super) batch: Option<u64>,
     /// What `step` alone grows by in a step.
     by_step: Option<u64>,
 }
 
-/// A line that does not say what its number counts.
+/// A line that does not state what its number counts.
 struct UnlabelledNumber {
     step: u64,
     wall_ms: Option<i64>,
@@ -33,11 +31,11 @@ pub enum LineNumberUnit {
     /// Steps.
     #[default]
     Steps,
-    /// Epochs, of so many steps each.
+    /// Epochs of this many steps.
     Epochs(u64),
-    /// Samples or tokens, so many a step: the steps are the numbers over that.
+    /// Samples or tokens, and how many a step has: the steps are the numbers divided by it.
     ByStep(u64),
-    /// Samples, and the log does not say how many a step has: the numbers are samples.
+    /// Samples, and the log does not state how many a step has: the numbers are samples.
     Samples,
 }
 
@@ -111,7 +109,7 @@ impl StepNumberReader {
     }
 }
 
-/// How many steps one of the line's numbers has, as far as the line says.
+/// Returns how many steps one of the line's numbers has; 1 if the line does not state it.
 fn epoch_steps(line: &StepLine) -> u64 {
     match line.pace {
         Some(TrainerPace::Samples { batches, .. }) => batches,

@@ -7,7 +7,7 @@ use crate::grammar::trainer::{EvaluationLine, TrainerMark};
 /// A stretch between two step lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct EvaluationSpan {
-    /// The mark it begins after; where no line says, it is all since the mark before.
+    /// The mark it begins after, if a line marks its beginning.
     pub(super) from: Option<usize>,
     /// The mark that ends it.
     pub(super) to: usize,
@@ -18,11 +18,11 @@ pub(super) struct EvaluationSpan {
 /// How long a stretch took, and how that is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum EvaluationLength {
-    /// No line says.
+    /// No line states it.
     Unknown,
     /// Milliseconds between the stamps of its two lines.
     Stamps(i64),
-    /// Seconds that its line says.
+    /// Seconds that its line states.
     Said(f64),
 }
 
@@ -67,14 +67,14 @@ pub(super) fn find_evaluations(marks: MarkSlice<'_>, steps: &[TrainStep]) -> Vec
     stretches
 }
 
-/// What lies between a step line and the one before it.
+/// The stretches between a step line and the one before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct EvaluationPause {
     /// Whether a stretch of unknown length is among it.
     pub(super) unknown: bool,
     /// Milliseconds of the stretches between two stamps.
     pub(super) ms: i64,
-    /// Seconds of those whose line says how long they took.
+    /// Seconds of those that a line states.
     pub(super) said: f64,
 }
 

@@ -40,7 +40,7 @@ pub(super) fn name_gaps(
             (EvaluationOrAttemptEnd::Of(None), MarkerSide::End) => {
                 gaps[from..=to].fill(GapKind::Between);
             }
-            // Where lines begin steps, only what is since the mark before is surely not of one.
+            // Where lines begin steps, only the gap since the mark before is surely not a step's.
             (EvaluationOrAttemptEnd::Of(None), MarkerSide::Start) => gaps[to] = GapKind::Between,
             (EvaluationOrAttemptEnd::Attempt, MarkerSide::End) => {
                 gaps[from..=to].fill(GapKind::After);

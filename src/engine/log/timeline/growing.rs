@@ -2,36 +2,21 @@
 //!
 //! Which lines are step lines, and how long steps took, is decided by all lines. So that the work for a
 //! new step does not grow with the log, the last lines are resolved alone, from a place well before the
-//! new ones: where they tell of the steps before what is known of them, they tell of the new ones what
-//! all lines would. Where they do not, all lines are resolved.
+//! new ones. If they give the known steps again, they give the new ones as all lines would. If not, all
+//! lines are resolved.
 //!
 //! So that memory does not grow either, steps that were written long ago are let go, at every
-//! [`Turn`]. From then on the lines that are left must do.
+//! [`Checkpoint`]. From then on only the lines that are left are resolved.
 
+use super::limits::{
+    CHECKPOINT_STEPS_FACTOR, MIN_STEPS_DECIDED, MIN_STEPS_RESOLVED, STEPS_KEPT_AT_CHECKPOINT,
+    UNSURE_FIRST_STEPS, UNSURE_LAST_STEPS,
+};
 use super::{
     GapKind, MarkSlice, Options, PresentSteps, StepDecision, StepTimeline, TrainStep,
     count_line_intervals, resolve_timeline,
 };
 use crate::log::attempts::AttemptStart;
-
-/// So many steps before the new ones are resolved again at least.
-const MIN_STEPS_RESOLVED: usize = 512;
-
-/// Of these the first ones may differ: a rank that prints late is not known, nor what came before.
-const UNSURE_FIRST_STEPS: usize = 96;
-
-/// So many of the last steps known may still change: their values may be on the next lines.
-const UNSURE_LAST_STEPS: usize = 80;
-
-/// From turn to turn there are so many times [`STEPS`] at least.
-const CHECKPOINT_STEPS_FACTOR: usize = 4;
-
-/// So many steps before a turn stay: a gap's step may have its line before it, and ranks may be some steps
-/// behind others.
-const STEPS_KEPT_AT_CHECKPOINT: usize = 64;
-
-/// With fewer steps the decision is not made yet: see [`StepDecision`].
-const MIN_STEPS_DECIDED: usize = 3;
 
 /// A timeline that grows.
 #[derive(Debug)]
@@ -42,13 +27,13 @@ pub struct LiveTimeline {
     begins: Vec<AttemptStart>,
     /// How many steps before the last ones are resolved again.
     steps: usize,
-    /// The last turn, and how many steps there were.
+    /// The last checkpoint, and how many steps there were.
     turn: Option<(CheckpointGaps, usize)>,
     /// The steps that were let go.
     gone: PresentSteps,
-    /// Of the steps that were let go later lines told something else.
+    /// Later lines may contradict steps that were let go.
     is_otherwise: bool,
-    /// The decision so far, once enough steps are known, and what changed it.
+    /// The decision so far, once enough steps are known, and the parts that later lines changed.
     decision: Option<StepDecision>,
     redecided: Vec<&'static str>,
     /// How often all lines were resolved.
@@ -56,27 +41,46 @@ pub struct LiveTimeline {
     pub(super) whole: usize,
 }
 
-/// A place in a log up to which all is settled and written, once in so many steps.
+/// A place in a log up to which all is settled and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The last gap up to there.
     pub gap: u32,
-    /// The place of the turn before: what is up to there need not be kept any more.
+    /// The checkpoint before: nothing up to there needs to be kept any more.
     pub before: Option<CheckpointGaps>,
 }
 
-/// The place of a turn.
+/// The place of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckpointGaps {
     /// The last gap up to there.
     pub gap: u32,
-    /// The same for who writes in the order of the lines: some lines of these steps come later.
+    /// The last gap for output in the order of the lines: some lines of these steps come later.
     pub in_lines: u32,
 }
 
 impl Default for LiveTimeline {
     fn default() -> LiveTimeline {
         LiveTimeline::new(MIN_STEPS_RESOLVED)
+    }
+}
+
+/// How far the numbers of a timeline that begins later are from those of the known one.
+#[derive(Clone, Copy)]
+struct TimelineOffset {
+    /// The mark it begins with.
+    marks: usize,
+    segments: u32,
+}
+
+impl TimelineOffset {
+    /// Returns a step of the later timeline as the known one numbers it.
+    fn shift_step(self, step: &TrainStep) -> TrainStep {
+        TrainStep {
+            segment: step.segment.wrapping_add(self.segments),
+            mark: step.mark + self.marks,
+            ..step.clone()
+        }
     }
 }
 
@@ -89,8 +93,21 @@ struct StepAndMark {
     mark: usize,
 }
 
+impl StepAndMark {
+    /// Returns a gap of the later timeline as the known one numbers it.
+    fn shift_gap(self, gap: GapKind) -> GapKind {
+        match gap {
+            GapKind::Step(step) => {
+                let step = (step as usize + self.known).saturating_sub(self.last);
+                GapKind::Step(u32::try_from(step).unwrap_or(u32::MAX))
+            }
+            gap => gap,
+        }
+    }
+}
+
 impl LiveTimeline {
-    /// Nothing yet; so many steps are resolved again at least.
+    /// An empty timeline that resolves at least `steps` steps again.
     pub(super) fn new(steps: usize) -> LiveTimeline {
         LiveTimeline {
             timeline: StepTimeline::default(),
@@ -107,8 +124,8 @@ impl LiveTimeline {
         }
     }
 
-    /// The timeline so far, as [`resolve_timeline`](super::resolve_timeline) gives it but for the number of further lines; `marks` and
-    /// `begins` are those of the call before and more.
+    /// Returns the timeline so far, as [`resolve_timeline`](super::resolve_timeline) gives it but for the number of
+    /// further lines; `marks` and `begins` are those of the call before and more.
     pub fn resolve_marks<'m>(
         &mut self,
         marks: impl Into<MarkSlice<'m>>,
@@ -145,7 +162,7 @@ impl LiveTimeline {
         self.decision = now.or(self.decision);
     }
 
-    /// Takes the timeline of the whole log and forgets its own: gives it with the parts of the decision that changed.
+    /// Ends with the timeline of the whole log; returns it with the parts of the decision that changed.
     pub fn end_with(&mut self, whole: StepTimeline) -> StepTimeline {
         self.compare_decision(whole.decision());
         let redecided = std::mem::take(&mut self.redecided);
@@ -158,8 +175,8 @@ impl LiveTimeline {
         &self.timeline
     }
 
-    /// Says that all up to the end of `gap` is settled and written: a turn, where enough steps came
-    /// since the last one.
+    /// Notes that all up to the end of `gap` is settled and written. Returns a checkpoint if enough steps came since
+    /// the last one.
     pub fn checkpoint(&mut self, gap: u32) -> Option<Checkpoint> {
         let steps = &self.timeline.steps;
         let until = steps
@@ -180,7 +197,7 @@ impl LiveTimeline {
         Some(Checkpoint { gap, before })
     }
 
-    /// The last turn, as who writes in the order of lines has it.
+    /// Returns the gap of the last checkpoint for output in the order of the lines.
     pub fn last_checkpoint(&self) -> Option<u32> {
         self.turn.map(|(turn, _)| turn.in_lines)
     }
@@ -211,12 +228,12 @@ impl LiveTimeline {
         &self.gone
     }
 
-    /// True where later lines told of steps that were let go something else than was known of them.
+    /// True if later lines may contradict steps that were let go.
     pub fn is_contradicted(&self) -> bool {
         self.is_otherwise
     }
 
-    /// Resolves the last lines; `false` where that does not tell what all would.
+    /// Resolves the last lines; `false` if all lines may give something else.
     fn try_resolve_last(
         &mut self,
         marks: MarkSlice<'_>,
@@ -229,7 +246,7 @@ impl LiveTimeline {
         {
             return false;
         }
-        // Of so many steps at once only the last ones are taken for new.
+        // A place well before the last known steps.
         let begin = steps.get(steps.len() - self.steps - UNSURE_FIRST_STEPS - UNSURE_LAST_STEPS);
         let begin = begin.map(|step| step.mark + 1);
         let before = begin.and_then(|begin| marks.get(begin - 1));
@@ -242,18 +259,14 @@ impl LiveTimeline {
             return false;
         }
         let last = resolve_timeline(marks.slice(begin..marks.len()), &begins[new..], options);
-        match self.find_joint(&last, begin) {
-            Some((from, to)) => {
-                let of = |t: &StepTimeline, at| t.steps.get(at).map_or(0, |step| step.segment);
-                let segment = of(&self.timeline, from.known).wrapping_sub(of(&last, from.last));
-                self.take_from(last, (begin, segment), (from, to));
-                true
-            }
-            None => false,
-        }
+        let Some((offset, from, to)) = self.find_joint(&last, begin) else {
+            return false;
+        };
+        self.take_from(last, offset, from, to);
+        true
     }
 
-    /// Takes what the lines that are left tell of the last steps: those before stay as they are known.
+    /// Resolves the last steps by the lines that are left: those before stay as they are known.
     fn resolve_rest(&mut self, marks: MarkSlice<'_>, begins: &[AttemptStart], options: &Options) {
         self.is_otherwise = true;
         let begin = marks.forgotten_count();
@@ -280,16 +293,21 @@ impl LiveTimeline {
         (known.lags, known.times) = (last.lags, last.times);
         (known.counted, known.bursts) = (last.counted, last.bursts);
         let first = last.steps.get(at).map_or(0, |step| step.segment);
-        let segment = match known.steps.get(to) {
-            Some(step) => step.segment.wrapping_sub(first),
-            None => 0,
+        let known_first = known.steps.get(to);
+        let offset = TimelineOffset {
+            marks: begin,
+            segments: known_first.map_or(0, |step| step.segment.wrapping_sub(first)),
         };
-        self.take_from(last, (begin, segment), (place, place));
+        self.take_from(last, offset, place, place);
     }
 
-    /// The first step that both must have alike, and the first that the known timeline may have
-    /// otherwise, if all between them are alike. The last timeline begins with mark `begin`.
-    fn find_joint(&self, last: &StepTimeline, begin: usize) -> Option<(StepAndMark, StepAndMark)> {
+    /// Returns how far the numbers of the last timeline, which begins with mark `begin`, are off; and, if all between
+    /// them is alike, the first step at which both must be alike, and the first at which the known one may differ.
+    fn find_joint(
+        &self,
+        last: &StepTimeline,
+        begin: usize,
+    ) -> Option<(TimelineOffset, StepAndMark, StepAndMark)> {
         let known = &self.timeline;
         let is_like = known.trainer == last.trainer
             && known.lags == last.lags
@@ -318,9 +336,12 @@ impl LiveTimeline {
         if old.len() != new.len() {
             return None;
         }
-        let segment = old.first()?.segment.wrapping_sub(new.first()?.segment);
+        let offset = TimelineOffset {
+            marks: begin,
+            segments: old.first()?.segment.wrapping_sub(new.first()?.segment),
+        };
         let is_same = |(old, new): (&TrainStep, &TrainStep)| {
-            let new = shift_step(new, begin, segment);
+            let new = offset.shift_step(new);
             let is_last = old.mark == to.mark;
             // Its values may come yet.
             is_last && (old.mark, old.step, old.segment) == (new.mark, new.step, new.segment)
@@ -331,60 +352,40 @@ impl LiveTimeline {
         }
         let gaps = known.gaps.slice(from.mark..to.mark);
         let now = last.gaps.slice(from.mark - begin..to.mark - begin);
-        let gap = |&gap: &GapKind| shift_gap(gap, from);
-        let is_same = gaps.iter().copied().eq(now.iter().map(gap));
-        is_same.then_some((from, to))
+        let now = now.iter().map(|&gap| from.shift_gap(gap));
+        let is_same = gaps.iter().copied().eq(now);
+        is_same.then_some((offset, from, to))
     }
 
-    /// Takes from the last timeline what comes from the second place on; it begins with mark `begin`, and
-    /// so many segments later.
+    /// Replaces the known steps and gaps from `to` on by those of the last timeline.
     fn take_from(
         &mut self,
         last: StepTimeline,
-        (begin, segment): (usize, u32),
-        (from, to): (StepAndMark, StepAndMark),
+        offset: TimelineOffset,
+        from: StepAndMark,
+        to: StepAndMark,
     ) {
         let known = &mut self.timeline;
         known.steps.truncate(to.known);
         let steps = last.steps.slice(to.last..last.steps.len()).iter();
         known
             .steps
-            .extend(steps.map(|step| shift_step(step, begin, segment)));
+            .extend(steps.map(|step| offset.shift_step(step)));
         known.gaps.truncate(to.mark);
-        let gaps = last.gaps.slice(to.mark - begin..last.gaps.len());
+        let gaps = last.gaps.slice(to.mark - offset.marks..last.gaps.len());
         known
             .gaps
-            .extend(gaps.iter().map(|&gap| shift_gap(gap, from)));
+            .extend(gaps.iter().map(|&gap| from.shift_gap(gap)));
         let is_before = |&(_, mark): &(u32, u32)| (mark as usize) < to.mark;
         let kept = known.again.partition_point(is_before);
         known.again.truncate(kept);
         let moved = last.again.iter().filter_map(|&(step, mark)| {
             let step = (step as usize + from.known).checked_sub(from.last)?;
-            let mark = mark as usize + begin;
+            let mark = mark as usize + offset.marks;
             Some((u32::try_from(step).ok()?, u32::try_from(mark).ok()?))
         });
         known.again.extend(moved.filter(|again| !is_before(again)));
         known.by_position = last.by_position;
-    }
-}
-
-/// A step of a timeline that begins with mark `begin`, so many segments later.
-fn shift_step(step: &TrainStep, begin: usize, segment: u32) -> TrainStep {
-    TrainStep {
-        segment: step.segment.wrapping_add(segment),
-        mark: step.mark + begin,
-        ..step.clone()
-    }
-}
-
-/// A gap of it, where both have a step.
-fn shift_gap(gap: GapKind, place: StepAndMark) -> GapKind {
-    match gap {
-        GapKind::Step(step) => {
-            let step = (step as usize + place.known).saturating_sub(place.last);
-            GapKind::Step(u32::try_from(step).unwrap_or(u32::MAX))
-        }
-        gap => gap,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The last steps of a log as a timeline of their own: what is asked of the steps of a long job is asked of these.
+//! The last steps of a log as a timeline of their own, for questions about the steps of a long job.
 
 use super::{GapKind, StepTimeline, TrainStep, count_line_intervals};
 
@@ -7,7 +7,7 @@ use super::{GapKind, StepTimeline, TrainStep, count_line_intervals};
 pub struct LastStepsStart {
     /// The number of the first of them.
     pub step: usize,
-    /// The first gap behind the line of the step before.
+    /// The first gap after the line of the step before.
     pub gap: usize,
 }
 

@@ -1,16 +1,11 @@
-//! The marks of a log, of which there is one for each step: of a log that is still being written all but
-//! the last ones are packed, since a job may run for a month.
+//! The marks of a log, at least one for each step. In a log that is still being written all but the last ones are
+//! packed, since a job may run for a month.
 
+use super::limits::{MARKS_PER_BLOCK, UNPACKED_MARKS};
 use crate::grammar::trainer::TrainerMark;
 use crate::log::walk::MarkPosition;
 use std::borrow::Cow;
 use std::ops::Range;
-
-/// Marks that are packed together.
-const MARKS_PER_BLOCK: usize = 128;
-
-/// So many of the last ones stay as they are: they are looked at again and again.
-const UNPACKED_MARKS: usize = 2048;
 
 /// Marks in their order. The first ones may be forgotten: the others keep their numbers.
 #[derive(Debug, Clone, Default)]

@@ -1,7 +1,7 @@
 //! From step lines to steps: which stretch of a log belongs to which step.
 //!
 //! A log's marks cut it into gaps: gap 0 before the first mark, gap k between mark k-1 and mark
-//! k, the last one behind the last mark. [`resolve_timeline`] names each gap. A trainer prints its line
+//! k, the last one after the last mark. [`resolve_timeline`] names each gap. A trainer prints its line
 //! when the step is over, so the gap before the line of step N is step N's.
 
 use crate::grammar::trainer::{StepLine, Trainer, TrainerMark, TrainerPace};
@@ -16,12 +16,12 @@ pub(crate) mod evaluation;
 pub(crate) mod gaps;
 mod growing;
 mod last_steps;
+mod limits;
 mod marks;
 mod present;
 mod recent;
-mod seconds;
+mod segments;
 pub(crate) mod times;
-mod voices;
 pub(crate) mod window;
 
 pub use crate::report::methods::PositionOnlyReason;
@@ -36,8 +36,9 @@ pub use times::StepTimeSource;
 pub use window::StepWindow;
 
 use counting::StepNumberReader;
+use limits::{MAX_LINE_DISTANCES, MAX_PRINTED_STEPS};
+use segments::{AttemptSuccessors, SegmentCounter};
 use serde::{Deserialize, Serialize};
-use voices::{LineNovelty, MAX_PRINTED_STEPS, PrintingRanks};
 
 /// Which side of a step line its step's calls are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,18 +58,18 @@ pub struct Options {
     /// Take the lines as they are printed, for their values: a line that lags behind its step
     /// is not moved to its calls.
     pub as_printed: bool,
-    /// The user said what step lines look like: no line is refused.
+    /// The user described the step lines: no line is refused.
     pub asked: bool,
     /// Take the calls between two step lines for the step's, whichever rank made them, and do not
     /// look which step each rank made them in (`--by-position`).
     pub by_position: bool,
     /// Do not look for steps (`--no-steps`).
     pub none: bool,
-    /// The rank that prints the step lines, if the user said it (`--printer`).
+    /// The rank that prints the step lines, if the user named it (`--printer`).
     pub printer: Option<u32>,
 }
 
-/// What a gap is.
+/// The kind of a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum GapKind {
     /// A step's: index into [`StepTimeline::steps`].
@@ -111,14 +112,14 @@ pub struct StepKey {
 }
 
 impl From<u64> for StepKey {
-    /// A step of which nothing but its number is known.
+    /// A step with nothing known but its number.
     fn from(step: u64) -> StepKey {
         StepKey { segment: 0, step }
     }
 }
 
 impl TrainStep {
-    /// Which execution of which step.
+    /// Returns the execution of the step.
     pub fn key(&self) -> StepKey {
         StepKey {
             segment: self.segment,
@@ -130,13 +131,13 @@ impl TrainStep {
 /// The steps of one input.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepTimeline {
-    /// Whose lines these are.
+    /// The trainer that prints the lines.
     pub trainer: Option<Trainer>,
-    /// The pipeline stage that prints them, where they say it.
+    /// The pipeline stage that prints them, if they name it.
     pub stage: Option<u32>,
     /// The steps, in the order of their lines.
     pub steps: ForgettingList<TrainStep>,
-    /// What each gap is; one more than there are marks.
+    /// The kind of each gap; one more than there are marks.
     pub gaps: ForgettingList<GapKind>,
     /// Lines of the same step printed by further ranks.
     pub duplicates: u64,
@@ -153,7 +154,7 @@ pub struct StepTimeline {
     pub bursts: Option<u64>,
     /// Why calls are placed by position alone, where they are.
     pub by_position: Option<PositionOnlyReason>,
-    /// Of steps that are forgotten: how many of the lines represent so many steps.
+    /// For forgotten steps: by number of steps, how many lines represent it.
     pub often: BTreeMap<u64, u64>,
     /// The parts of the decision that later lines of a pipe changed, after the first steps were known.
     #[serde(skip)]
@@ -174,7 +175,7 @@ impl StepTimeline {
         }));
     }
 
-    /// The gap's step, if it is one's.
+    /// Returns the gap's step, if it is a step's.
     pub fn step_of(&self, gap: usize) -> Option<&TrainStep> {
         match self.gaps.get(gap) {
             Some(GapKind::Step(index)) => self.steps.get(*index as usize),
@@ -182,7 +183,7 @@ impl StepTimeline {
         }
     }
 
-    /// The last gap of the stretch that a gap is in: one step, or what is between two.
+    /// Returns the last gap of the stretch that a gap is in: one step, or the part between two.
     pub fn stretch_end(&self, gap: u32) -> u32 {
         let own = self.gaps.get(gap as usize);
         let after = self.gaps.slice(gap as usize + 1..self.gaps.len());
@@ -190,13 +191,13 @@ impl StepTimeline {
         gap + alike.count() as u32
     }
 
-    /// How many steps have their values, of a log that is still being written: the last one's may be on
-    /// lines after its own, and how many steps a line represents is known by the next.
+    /// Counts the steps with final values in a log that is still being written: the last one's may be on lines
+    /// after its own, and the next line shows how many steps a line represents.
     pub fn count_known_steps(&self) -> usize {
         let [.., before, last] = self.steps.remaining() else {
             return 0;
         };
-        // What ended the segment before has none of its own.
+        // The last step of a segment may have no values.
         let earlier = self.steps.remaining().iter().rev().skip(2);
         let earlier = earlier.take(usize::from(before.segment != last.segment));
         let mut usual = earlier.chain([before]);
@@ -207,14 +208,14 @@ impl StepTimeline {
         self.steps.len() - usize::from(waits)
     }
 
-    /// True for a step that no line reports: where lines lag behind, one more step begins
+    /// True for a step that no line reports: where lines lag, one more step begins
     /// before the last line than there are lines for, unless the job ended.
     pub fn is_only_announced(&self, step: u32) -> bool {
         let of = |at: u32| self.steps.get(at as usize).map(|s| s.segment);
         self.lags && of(step) != of(step + 1)
     }
 
-    /// How many steps apart the lines are, mostly.
+    /// Returns the most frequent number of steps between lines.
     pub fn line_interval(&self) -> u64 {
         let mut often = self.often.clone();
         each_interval(self.steps.remaining(), |steps| {
@@ -260,10 +261,7 @@ impl StepTimeline {
     }
 }
 
-/// So many different distances between lines are counted of steps that were let go.
-const MAX_LINE_DISTANCES: usize = 64;
-
-/// Counts how many steps the lines of steps represent that are let go.
+/// Counts how many steps each line represents, of steps that are let go.
 fn count_line_intervals(often: &mut BTreeMap<u64, u64>, steps: &[TrainStep]) {
     each_interval(steps, |steps| {
         if often.len() < MAX_LINE_DISTANCES || often.contains_key(&steps) {
@@ -272,7 +270,7 @@ fn count_line_intervals(often: &mut BTreeMap<u64, u64>, steps: &[TrainStep]) {
     });
 }
 
-/// How many steps each line represents that is not the first of its segment.
+/// Gives how many steps each line represents that is not the first of its segment.
 fn each_interval(steps: &[TrainStep], mut sink: impl FnMut(u64)) {
     for pair in steps.windows(2) {
         if pair[0].segment == pair[1].segment {
@@ -281,7 +279,7 @@ fn each_interval(steps: &[TrainStep], mut sink: impl FnMut(u64)) {
     }
 }
 
-/// Names the gaps between `marks`; new processes took over where `begins` says.
+/// Names the gaps between `marks`; new processes took over at `begins`.
 pub fn resolve_timeline<'m>(
     marks: impl Into<MarkSlice<'m>>,
     begins: &[AttemptStart],
@@ -324,49 +322,6 @@ struct TimelineBuilder {
     cuts: Vec<usize>,
 }
 
-/// What came after a step line that tells whether its processes print the next one.
-#[derive(Debug, Default)]
-struct AttemptSuccessors {
-    /// New processes took over: what is known of them, the best of it if they did several times.
-    begun: Option<AttemptStart>,
-    /// A launcher ended the processes: the mark.
-    ended: Option<usize>,
-    /// The same, of the processes before those that took over last.
-    cut: Option<usize>,
-}
-
-impl AttemptSuccessors {
-    fn begin_attempt(&mut self, begin: AttemptStart) {
-        let before = self.begun.unwrap_or(begin);
-        self.begun = Some(AttemptStart {
-            sure: before.sure || begin.sure,
-            smaller: before.smaller && begin.smaller,
-            ..begin
-        });
-        self.cut = self.ended;
-    }
-
-    /// True where the next line is another attempt's, after `lines` of the one before; its number
-    /// `rises` or does not.
-    fn are_new_processes(&self, lines: u64, rises: bool) -> bool {
-        self.begun.is_some_and(|begin| {
-            // The processes of a log that begins in the middle of a job are seen one after the
-            // other, but all before its second step is over.
-            let known = begin.sure || lines > 1 || self.cut.is_some();
-            // Beside others a job goes on.
-            known && !(begin.smaller && rises)
-        })
-    }
-
-    /// Where the attempt before ended.
-    fn attempt_end(&self) -> Option<usize> {
-        match self.begun {
-            Some(_) => self.cut,
-            None => self.ended,
-        }
-    }
-}
-
 impl TimelineBuilder {
     fn for_shape(shape: LineShape, by_ranks: bool, marks: MarkSlice<'_>) -> TimelineBuilder {
         let counting = StepNumberReader::read_lines(marks, shape.trainer);
@@ -379,10 +334,7 @@ impl TimelineBuilder {
             counting,
             batch: counting.batch,
             has_sums: false,
-            now: SegmentCounter {
-                by_ranks,
-                ..SegmentCounter::default()
-            },
+            now: SegmentCounter::for_lines(by_ranks),
             timing: None,
             next: AttemptSuccessors::default(),
             cuts: Vec::new(),
@@ -418,8 +370,8 @@ impl TimelineBuilder {
         let mut t = self.timeline;
         t.count_first_intervals(self.shape.trainer, marks);
         let stretches = evaluation::find_evaluations(marks, t.steps.remaining());
-        let known = (self.counting.batch, self.has_sums);
-        times::fill_step_times(&mut t, marks, &stretches, known);
+        let batch = self.counting.batch;
+        times::fill_step_times(&mut t, marks, &stretches, batch, self.has_sums);
         if self.shape.trainer.lags_one_step() && !options.as_printed {
             t.lags = true;
             shift_lagging_lines(&mut t);
@@ -477,62 +429,6 @@ impl TimelineBuilder {
             time_s,
             tflops,
         });
-    }
-}
-
-/// Counts segments and log intervals.
-#[derive(Debug, Default)]
-struct SegmentCounter {
-    last: Option<u64>,
-    epoch: Option<u64>,
-    /// Every rank prints.
-    by_ranks: bool,
-    /// What each printed last.
-    voices: PrintingRanks,
-    segment: u32,
-    /// Steps of the segment with a line.
-    lines: u64,
-}
-
-impl SegmentCounter {
-    /// The segment of the line of `step` and how many steps it represents; `None` for a line of a
-    /// step that was printed already. `anew` says that other processes than before print it.
-    fn count_line(&mut self, step: u64, line: &StepLine, anew: bool) -> Option<(u32, u64)> {
-        let (older, newer) = match (self.epoch, line.epoch) {
-            (Some(last), Some(epoch)) => (epoch < last, epoch > last),
-            _ => (false, false),
-        };
-        let at = (line.epoch.unwrap_or(0), step);
-        let mut anew = anew;
-        if self.by_ranks || line.trainer.printed_by_every_rank() {
-            if anew {
-                self.voices = PrintingRanks::default();
-            }
-            match self.voices.classify_line(at) {
-                LineNovelty::First => {}
-                LineNovelty::Again => return None,
-                LineNovelty::Back => {
-                    anew = true;
-                    self.voices = PrintingRanks::default();
-                    self.voices.classify_line(at);
-                }
-            }
-        }
-        let steps = match self.last {
-            None => 1,
-            // Numbers begin again in a later epoch, also where its first line's is larger.
-            Some(last) if step > last && !anew && !newer => step - last,
-            Some(last) if step == last && !anew && !newer && !older => return None,
-            Some(_) => {
-                self.segment += 1;
-                self.lines = 0;
-                1
-            }
-        };
-        self.last = Some(step);
-        self.epoch = line.epoch;
-        self.lines += 1;
-        Some((self.segment, steps))
     }
 }
 

@@ -75,7 +75,7 @@ impl PresentSteps {
         }
     }
 
-    /// Notes a step whose line represents `steps` of them.
+    /// Notes a step with a line that represents `steps` steps.
     pub fn add_step(&mut self, step: u64, steps: u64) {
         let last = self.runs.last_mut();
         if last.is_some_and(|run| run.try_extend(step, steps)) {
@@ -137,7 +137,7 @@ impl PresentSteps {
     /// Checks that there are steps, and those of `window` if one is asked for.
     ///
     /// # Errors
-    /// What is missing, with the steps that are there.
+    /// The first missing step, with the steps that are there.
     pub fn check_demand(&self, window: Option<&StepWindow>) -> Result<(), String> {
         if self.is_empty() {
             return Err(self.describe_steps());
@@ -148,7 +148,7 @@ impl PresentSteps {
     /// Checks that every step of `window` is there.
     ///
     /// # Errors
-    /// What is missing, with the steps that are there.
+    /// The first missing step, with the steps that are there.
     pub fn check_window(&self, window: &StepWindow) -> Result<(), String> {
         let mut next = window.from;
         let mut first = true;
@@ -176,7 +176,7 @@ impl PresentSteps {
         }
     }
 
-    /// The steps as ranges, `0..55` or `10, 20, 30 (each line stands for 10 steps)`.
+    /// The steps as ranges, `0..55` or `10, 20, 30 (a line represents up to 10 steps)`.
     pub fn describe_steps(&self) -> String {
         if self.is_empty() {
             return "the input has no step lines; name the trainer with --trainer, or describe its \

@@ -1,9 +1,9 @@
-//! A list that goes on and on: who has done with its first ones forgets them.
+//! A list that grows without end and can forget its first items.
 
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// A list whose first items may be forgotten. The others keep their numbers.
+/// A list that can forget its first items. The others keep their numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgettingList<T> {
     gone: usize,
@@ -116,12 +116,12 @@ impl<T> ForgettingList<T> {
         self.list.push(item);
     }
 
-    /// Keeps the first so many.
+    /// Keeps the first `len` items.
     pub fn truncate(&mut self, len: usize) {
         self.list.truncate(len.saturating_sub(self.gone));
     }
 
-    /// Forgets those before this number; gives them.
+    /// Forgets the items before this number and returns them.
     pub fn forget_before(&mut self, before: usize) -> std::vec::Drain<'_, T> {
         let n = before.saturating_sub(self.gone).min(self.list.len());
         self.gone += n;

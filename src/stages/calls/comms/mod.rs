@@ -5,17 +5,14 @@
 
 use crate::count::calls::{Options as Read, Progress, RowCounter};
 use crate::count::notes;
-use crate::count::row_counts::RowCounts;
 use crate::error::{Error, Result};
 use crate::formats::Provides;
-use crate::formats::lines::{self, RowVisitor};
 use crate::formats::open::{self, OpenInput};
 use crate::log::placement::{FilesWithoutSteps, PlacementMethods};
 use crate::log::propose;
-use crate::log::timeline::{LiveTimeline, PresentSteps, StepWindow};
+use crate::log::timeline::{LiveTimeline, PresentSteps};
 use crate::log::{LogState, MergedChunk};
 use crate::members::MergedMembers;
-use crate::members::duplicate_inputs::DuplicateInputs;
 use crate::output::table::{Row, csv_header};
 use crate::report::Report;
 use crate::source::{Input, InputName};
@@ -23,9 +20,10 @@ use crate::stages::survey::{LogSurvey, SurveyBuilder};
 use crate::stages::tuning;
 use crate::stages::tuning::call_methods::CallMethods;
 use crate::stages::{self, InputStage};
-use filter::{FilterWatch, UnmatchedCalls};
+use filter::FilterWatch;
 use records::CallSequences;
 use std::io::Write;
+use tables::{search_steps, write_table};
 use tuning_option::{TuningCounts, TuningOption, WithTuning};
 
 mod call_spool;
@@ -37,6 +35,7 @@ pub mod param;
 mod pipe_rows;
 mod records;
 mod row_workers;
+mod tables;
 pub mod terminal_columns;
 mod text;
 pub mod times;
@@ -139,30 +138,6 @@ pub fn write_rows(
     out.flush().map_err(Error::Output)
 }
 
-/// Writes the rows of a table that comes through a pipe.
-fn write_table<V>(
-    input: OpenInput<V>,
-    origins: &[InputName],
-    read: &Read,
-    options: &Options,
-    report: &mut Report,
-    out: &mut (dyn Write + Send),
-) -> Result<()> {
-    let mut present = PresentSteps::default();
-    let input = search_steps(input, read, &mut present)?;
-    if let Some(window) = &read.window {
-        let missing =
-            |text| propose::reopened_missing_steps_error(text, &present, origins, read.source);
-        present.check_window(window).map_err(missing)?;
-    }
-    let mut out = HeadedTable::new(options.form, out);
-    let mut run = SecondWalk::start_second_walk(read, options, MergedMembers::default());
-    run.write_table_rows(&input, report, &mut CommsRowSink::Text(&mut out))?;
-    out.flush().map_err(Error::Output)?;
-    run.watch.report_if_none_passed(&options.filter, report);
-    Ok(())
-}
-
 /// A table as text: its header goes before the first row, or where there is none to the end. An input that
 /// cannot be read leaves nothing.
 struct HeadedTable<'o> {
@@ -196,33 +171,6 @@ impl Write for HeadedTable<'_> {
         self.write_header()?;
         self.out.flush()
     }
-}
-
-/// Returns the table after its steps are read, if a window is given.
-fn search_steps<V>(
-    input: OpenInput<V>,
-    read: &Read,
-    present: &mut PresentSteps,
-) -> Result<OpenInput<V>> {
-    if read.window.is_none() {
-        return Ok(input);
-    }
-    let input = input.into_rewindable()?;
-    let options = lines::Options {
-        jobs: read.log.jobs,
-        strict: false,
-    };
-    input.read_records(
-        options,
-        &mut DuplicateInputs::default(),
-        PresentSteps::default,
-        |_| {},
-        |steps| {
-            present.merge(&steps);
-            Ok(())
-        },
-    )?;
-    input.into_rewound()
 }
 
 /// Where rows go.
@@ -420,85 +368,6 @@ impl<'o> SecondWalk<'o> {
             surveyed,
             seqs: CallSequences::default(),
             watch: FilterWatch::default(),
-        }
-    }
-
-    /// A table's rows, filtered, in their order.
-    fn write_table_rows<V>(
-        &mut self,
-        input: &OpenInput<V>,
-        report: &mut Report,
-        sink: &mut CommsRowSink<'_, '_>,
-    ) -> Result<()> {
-        let counted = match sink {
-            CommsRowSink::Text(_) => None,
-            CommsRowSink::Counted(counting) => Some(counting.tally()),
-        };
-        let new_part = || match counted {
-            None => TablePartRows::Text(Vec::new()),
-            Some(tally) => TablePartRows::Counted(Box::new(RowCounts::new(tally, None))),
-        };
-        let account = input.read_records(
-            (&self.read.log).into(),
-            &mut self.surveyed.twice,
-            || TablePartFilter {
-                options: self.options,
-                window: self.read.window.as_ref(),
-                kept: new_part(),
-                passed: false,
-                others: self.watch.new_part(),
-            },
-            |_| {},
-            |rows| {
-                self.watch.add_part(rows.others, rows.passed);
-                match (rows.kept, &mut *sink) {
-                    (TablePartRows::Text(text), CommsRowSink::Text(out)) => {
-                        out.write_all(&text).map_err(Error::Output)
-                    }
-                    (TablePartRows::Counted(part), CommsRowSink::Counted(counting)) => {
-                        counting.merge(*part);
-                        Ok(())
-                    }
-                    _ => Ok(()),
-                }
-            },
-        )?;
-        report.report_input(&input.name(), &account);
-        Ok(())
-    }
-}
-
-/// The output of a part of a table.
-enum TablePartRows {
-    /// As they are written.
-    Text(Vec<u8>),
-    Counted(Box<RowCounts>),
-}
-
-/// The rows of a part of a table that pass.
-struct TablePartFilter<'o> {
-    options: &'o Options,
-    window: Option<&'o StepWindow>,
-    kept: TablePartRows,
-    passed: bool,
-    others: Option<UnmatchedCalls>,
-}
-
-impl RowVisitor for TablePartFilter<'_> {
-    fn visit_row(&mut self, row: &Row<'_>) {
-        let in_window = |w: &StepWindow| row.step.is_some_and(|step| w.contains(step));
-        if !self.window.is_none_or(in_window) {
-            return;
-        }
-        let filter = &self.options.filter;
-        if filter.does_pass(row) {
-            self.passed = true;
-            match &mut self.kept {
-                TablePartRows::Text(text) => self.options.form.write_row(row, text),
-                TablePartRows::Counted(part) => part.visit_row(row),
-            }
-        } else if let (false, Some(others)) = (self.passed, &mut self.others) {
-            others.add_call(row, filter);
         }
     }
 }

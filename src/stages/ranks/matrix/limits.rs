@@ -36,3 +36,6 @@ pub(super) const MAX_MAP_LABEL_COLUMNS: usize = 32;
 
 /// Parts of a range with counts of their own.
 pub(super) const BINS_PER_RANGE: usize = 48;
+
+/// Lanes of a warp.
+pub(super) const LANES_PER_WARP: usize = 32;

@@ -1,40 +1,24 @@
-//! Two members' calls of one sequence held against each other where they differ: a member left calls
-//! out, made more, or other ones, and went on as before. From there its calls have other numbers.
+//! Aligns two members' calls of one sequence that differ: a member left calls out, made more, or other ones,
+//! and went on as before. From there on its calls have other numbers.
 
-/// So many calls in a row show that two ranks are at the same place again.
-const CALLS_TO_REALIGN: usize = 16;
-
-/// So many at the end of a sequence.
-const CALLS_TO_REALIGN_AT_END: usize = 4;
-
-/// Ranks may be so many calls apart.
-const MAX_CALLS_APART: usize = 4096;
-
-/// So many calls in a row may be other ones.
-const MAX_OTHER_CALLS_IN_ROW: usize = 8;
-
-/// How often ranks may part.
-const MAX_DIVERGENCES: usize = 64;
-
-/// Of the calls that two ranks have in common there may be other ones at one place in so many; else
-/// their numbers do not mean the same calls. Of fewer calls one place says nothing, where twice as many
-/// are alike.
-const MIN_ALIKE_PER_OTHER: usize = 16;
+use super::limits::{
+    CALLS_TO_REALIGN, CALLS_TO_REALIGN_AT_END, MAX_CALLS_APART, MAX_DIVERGENCES,
+    MAX_OTHER_CALLS_IN_ROW, MIN_ALIKE_PER_OTHER,
+};
 
 /// A member's calls from `from` on, up to the next piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AlignedPiece {
     from: u32,
-    /// What is added to their numbers to get those of the rank that is known; `None` where there are
-    /// no such calls.
+    /// Added to their numbers to get the placed rank's; `None` if it has no such calls.
     shift: Option<i64>,
 }
 
 /// A member's calls, piece by piece.
 pub(super) type AlignedPieces = Vec<AlignedPiece>;
 
-/// The number that the rank that is known gives the call `number` of the member; `next` is the first
-/// piece that may be it, of numbers that rise.
+/// Returns the placed rank's number of the member's call `number`. Numbers must rise; `next` is the piece of
+/// the last one.
 pub(super) fn shifted_number(pieces: &[AlignedPiece], number: u32, next: &mut u32) -> Option<u32> {
     while pieces
         .get(*next as usize + 1)
@@ -46,7 +30,7 @@ pub(super) fn shifted_number(pieces: &[AlignedPiece], number: u32, next: &mut u3
     u32::try_from(i64::from(number) + shift).ok()
 }
 
-/// Which of the calls in `told` those in `own` are.
+/// Matches the calls in `own` with those in `told`.
 pub(super) fn align_calls(told: &[u16], own: &[u16]) -> AlignedPieces {
     let mut pieces = vec![AlignedPiece {
         from: 0,
@@ -96,7 +80,7 @@ pub(super) fn align_calls(told: &[u16], own: &[u16]) -> AlignedPieces {
     pieces
 }
 
-/// How many calls of each are not the other's before both go on alike: the fewest.
+/// Returns the fewest calls to skip in each list until both go on alike.
 fn find_next_match(told: &[u16], own: &[u16]) -> Option<(usize, usize)> {
     let alike = |a: usize, b: usize, least: usize| {
         let (Some(told), Some(own)) = (told.get(a..), own.get(b..)) else {
@@ -105,7 +89,7 @@ fn find_next_match(told: &[u16], own: &[u16]) -> Option<(usize, usize)> {
         let n = CALLS_TO_REALIGN.min(told.len()).min(own.len());
         n >= least && told[..n] == own[..n]
     };
-    // Of two ways that look alike the one after which both have about as many calls left.
+    // If both ways match, the one that leaves both lists about as long wins.
     let left = |(a, b): (usize, usize)| {
         (told.len() - a.min(told.len())).abs_diff(own.len() - b.min(own.len()))
     };

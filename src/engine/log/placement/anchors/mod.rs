@@ -1,35 +1,35 @@
-//! Thresholds: how many calls of each sequence were made up to each bound, and what they say of
-//! another rank's calls.
+//! Thresholds: how many calls of each sequence were made up to each bound. They place another rank's calls.
 
 mod align;
+mod limits;
 
-use super::bounds::UNKNOWN_STRETCH;
 use super::keys::Sequences;
+use super::limits::UNKNOWN_STRETCH;
 use super::streams::ProcessStream;
 use align::{align_calls, shifted_number};
 use rustc_hash::FxHashMap;
 use std::slice;
 
-/// What a placed rank's calls of one key tell.
+/// The thresholds of one key, learned from a placed rank.
 #[derive(Debug, Default)]
 struct ThresholdsOfKey {
     /// (stretch, calls up to its end), both rising.
     ends: Vec<(u32, u32)>,
-    /// What each call says, short.
+    /// A short hash of each call's content.
     contents: Vec<u16>,
     /// The stretch of further calls, if that is known.
     after: Option<u32>,
 }
 
-/// What is told so far, by key.
+/// The thresholds learned so far, by key.
 #[derive(Debug, Default)]
 pub(super) struct Thresholds {
     told: Vec<Option<ThresholdsOfKey>>,
-    /// The keys that are being told.
+    /// By key: whether it is being learned.
     is_new: Vec<bool>,
 }
 
-/// Calls next to each other, but for such that are not placed, that belong to one stretch.
+/// Calls of one stretch in a row; calls between them may be unplaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AnchoredRun {
     pub(super) first: u32,
@@ -37,7 +37,7 @@ pub(super) struct AnchoredRun {
     pub(super) stretch: u32,
 }
 
-/// What the thresholds say of a rank's calls.
+/// A rank's calls as the thresholds place them.
 #[derive(Debug, Default)]
 pub(super) struct AnchoredCalls {
     pub(super) runs: Vec<AnchoredRun>,
@@ -45,10 +45,10 @@ pub(super) struct AnchoredCalls {
     pub(super) calls: u64,
 }
 
-/// Where a walk is in one key.
+/// The position of a walk in one key.
 #[derive(Debug, Clone, Default)]
 struct KeyCursor<'t> {
-    /// What the calls to come say.
+    /// The content hashes of the calls to come.
     contents: slice::Iter<'t, u16>,
     /// The stretches to come.
     ends: slice::Iter<'t, (u32, u32)>,
@@ -56,14 +56,14 @@ struct KeyCursor<'t> {
     stretch: u32,
     end: u32,
     left: u32,
-    /// The stretch of further calls, or [`UNKNOWN`].
+    /// The stretch of further calls, or [`UNKNOWN_STRETCH`].
     after: u32,
-    /// A call did not say what was told.
+    /// A call's content differed from the placed rank's.
     differs: bool,
 }
 
 impl<'t> KeyCursor<'t> {
-    /// In a key of which the rank makes so many `calls`.
+    /// The beginning of a key on which the rank makes `calls` calls.
     fn for_calls(told: &'t ThresholdsOfKey, calls: u64) -> KeyCursor<'t> {
         KeyCursor {
             contents: told.contents.iter(),
@@ -73,7 +73,7 @@ impl<'t> KeyCursor<'t> {
         }
     }
 
-    /// Of a key that nothing is told of.
+    /// The cursor of a key without thresholds.
     fn without_thresholds() -> KeyCursor<'t> {
         KeyCursor {
             after: UNKNOWN_STRETCH,
@@ -90,7 +90,7 @@ impl<'t> KeyCursor<'t> {
     }
 }
 
-/// A walk's memory, used again.
+/// The memory of a walk, to be reused.
 #[derive(Debug, Default)]
 pub(super) struct AnchorScratch<'t> {
     at: Vec<KeyCursor<'t>>,
@@ -108,14 +108,14 @@ impl Thresholds {
         self.told.get(key as usize).is_some_and(Option::is_some)
     }
 
-    /// How many calls are told of a key.
+    /// Counts the placed rank's calls of a key.
     pub(super) fn count_calls(&self, key: u32) -> u64 {
         self.thresholds_of(key)
             .map_or(0, |told| told.contents.len() as u64)
     }
 
-    /// Takes in that the rank that prints made no further call of those of the keys it `uses` whose last one it made
-    /// before its last line: others made theirs in the stretch `after` that line, which is the last one.
+    /// Notes that the printing rank made no call in the last stretch, `after`, on keys of `uses` with their last
+    /// threshold before it: further calls of other ranks are placed there.
     pub(super) fn end_at_last_line(&mut self, uses: &[(u32, u64)], after: u32) {
         for &(key, _) in uses {
             if let Some(Some(told)) = self.told.get_mut(key as usize)
@@ -126,8 +126,8 @@ impl Thresholds {
         }
     }
 
-    /// Takes in what a placed rank's calls tell of the keys `new`, of which nothing was told; `cuts`
-    /// are (stretch, calls up to its end).
+    /// Learns the thresholds of the keys `new`, which have none yet, from a placed rank's calls; `cuts` are
+    /// (stretch, calls up to its end).
     pub(super) fn learn_thresholds(
         &mut self,
         stream: &ProcessStream,
@@ -162,7 +162,7 @@ impl Thresholds {
         self.told.get(key as usize)?.as_ref()
     }
 
-    /// Places the calls of a rank, which `uses` these keys, by what is told.
+    /// Places the calls of a rank, which `uses` these keys, by the thresholds.
     pub(super) fn anchor_calls<'t>(
         &'t self,
         stream: &ProcessStream,
@@ -173,15 +173,12 @@ impl Thresholds {
         scratch.begin_walk(keys, uses, |key| self.thresholds_of(key));
         let anchored = try_anchor(stream, keys, scratch);
         let differs = |key: u32| scratch.at.get(key as usize).is_some_and(|at| at.differs);
+        let renumber = |key: u32| {
+            let told = self.thresholds_of(key)?;
+            Some((key, told.renumber_for(stream, keys, key)))
+        };
         let apart = uses.iter().map(|u| u.0).filter(|&key| differs(key));
-        let apart: FxHashMap<u32, ThresholdsOfKey> = apart
-            .filter_map(|key| {
-                Some((
-                    key,
-                    self.thresholds_of(key)?.renumber_for(stream, keys, key),
-                ))
-            })
-            .collect();
+        let apart: FxHashMap<u32, ThresholdsOfKey> = apart.filter_map(renumber).collect();
         if apart.is_empty() {
             return anchored;
         }
@@ -194,8 +191,8 @@ impl Thresholds {
 }
 
 impl ThresholdsOfKey {
-    /// The stretch of what a rank that makes so many `calls` makes beyond those that are told, or
-    /// [`UNKNOWN`]: less than a step may have been made in any.
+    /// Returns the stretch of the calls beyond the placed rank's, of a rank that makes `calls` calls. If they are
+    /// less than a step, they may be of any stretch: [`UNKNOWN_STRETCH`].
     fn stretch_beyond(&self, calls: u64) -> u32 {
         let told = self.contents.len() as u64;
         let ends = |n: usize| self.ends.iter().rev().nth(n).map_or(0, |e| u64::from(e.1));
@@ -204,7 +201,7 @@ impl ThresholdsOfKey {
         self.after.filter(|_| is_more).unwrap_or(UNKNOWN_STRETCH)
     }
 
-    /// The same for a rank that parted from the one that told: by its own numbers.
+    /// Returns the thresholds in the numbers of a rank that made other calls than the placed one.
     fn renumber_for(&self, stream: &ProcessStream, keys: &Sequences, key: u32) -> ThresholdsOfKey {
         let own = stream.calls.all().iter().map(|what| what as usize);
         let own = own.filter(|&what| keys.of[what] == key);
@@ -235,7 +232,7 @@ impl ThresholdsOfKey {
 }
 
 impl<'t> AnchorScratch<'t> {
-    /// At the beginning of each key that is used.
+    /// Moves the cursors of the keys in `uses` to their beginnings.
     fn begin_walk(
         &mut self,
         keys: &Sequences,
@@ -253,8 +250,7 @@ impl<'t> AnchorScratch<'t> {
     }
 }
 
-/// Goes through a rank's calls, whose keys are at their beginnings; what none is told of is not
-/// placed.
+/// Walks a rank's calls from the beginning of each key; calls without a threshold stay unplaced.
 fn try_anchor(
     stream: &ProcessStream,
     keys: &Sequences,
@@ -262,7 +258,7 @@ fn try_anchor(
 ) -> AnchoredCalls {
     let mut anchored = AnchoredCalls::default();
     for (number, what) in (0_u32..).zip(stream.calls.all()) {
-        // No key has no place.
+        // A call without a key has no cursor.
         let key = keys.of[what as usize];
         let Some(at) = scratch.at.get_mut(key as usize) else {
             continue;

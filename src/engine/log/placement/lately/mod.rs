@@ -1,39 +1,27 @@
 //! The last calls of a log that is still being written.
 //!
-//! All calls are held until the log ends, or until there are too many. What is placed at each pause
-//! begins where steps were settled a while ago: so the work for a new step does not grow with the log.
-//! The calls before are placed for good there, each process's as many as the others' on each
-//! communicator, and what comes after them is counted from there.
+//! All calls are held until the log ends, or until there are too many. The work for a new step does not grow
+//! with the log: each pause places only the calls since steps that were settled a while ago. The calls before
+//! are placed for good, each process's as many as the others' on each communicator; later ones are counted
+//! from there.
 
+mod limits;
 mod settled;
 
 use super::Placement;
-use super::bounds::{StepBounds, UNKNOWN_STRETCH};
-use super::keys::{NO_SEQUENCE, Sequences};
+use super::bounds::StepBounds;
+use super::keys::Sequences;
+use super::limits::UNKNOWN_STRETCH;
 use super::printer::PrinterHistory;
 use super::resolve::{PlacementScope, place_streams};
 use super::streams::StreamsByProcess;
 use crate::log::timeline::StepTimeline;
 use crate::members::MergedMembers;
+use limits::{MAX_CUTS_REMEMBERED, MAX_LET_GO_TRIES, MIN_WHOLE_STEPS_IN_ROW, STEPS_KEPT_SETTLED};
 use settled::{CutsByProcess, StepCompleteness, last_step_ends};
 
 pub use settled::LivePlacement;
 pub(super) use settled::cut_at;
-
-/// So many calls are placed at least.
-pub(super) const MIN_WINDOW_CALLS: u64 = 16 << 10;
-
-/// Steps between the last one that is let go and the last one that is settled.
-const STEPS_KEPT_SETTLED: usize = 24;
-
-/// So many steps in a row must be whole where calls are let go.
-const MIN_WHOLE_STEPS_IN_ROW: usize = 4;
-
-/// So many places are tried.
-const MAX_LET_GO_TRIES: usize = 16;
-
-/// Cuts of a process that are remembered: who asks for an older call's gap is told nothing.
-const MAX_CUTS_REMEMBERED: usize = 1 << 13;
 
 /// The calls that are placed at each pause.
 #[derive(Debug)]
@@ -45,34 +33,27 @@ pub(super) struct RecentWindow {
     before: CutsByProcess,
     /// The last gap before them.
     base: Option<u32>,
-    /// The same when this began.
+    /// `base` when the window began.
     first: Option<u32>,
-    /// Who printed the lines before.
+    /// The ranks that printed the lines before.
     printers: PrinterHistory,
     /// By process: a call of each kind that it made before.
     ever: Vec<Vec<u32>>,
-    /// How many calls of each process were looked at: see [`Lately::lacks`].
+    /// How many calls of each process were looked at: see [`RecentWindow::lacks_first_calls`].
     looked_at: Vec<u32>,
-    /// So many calls are placed at least.
+    /// The fewest calls that are placed.
     few: u64,
-    /// With so many some are let go.
+    /// The number of calls from which some are let go.
     many: u64,
 }
 
-/// How calls are placed.
-pub(super) struct PlacementContext<'a> {
-    pub(super) by_position: bool,
-    pub(super) printer: Option<u32>,
-    pub(super) among: usize,
-    pub(super) printers: &'a PrinterHistory,
-    pub(super) jobs: usize,
-}
-
 impl RecentWindow {
-    /// All of `streams`, before which so many calls were cut there, up to the end of gap `base`.
+    /// A window of all `streams`; before them come `gone` calls of each process, cut at `before`, up to the end of
+    /// gap `base`.
     pub(super) fn from_streams(
         streams: StreamsByProcess,
-        (gone, before): (Vec<u32>, CutsByProcess),
+        gone: Vec<u32>,
+        before: CutsByProcess,
         base: Option<u32>,
         few: u64,
     ) -> RecentWindow {
@@ -95,7 +76,7 @@ impl RecentWindow {
         &mut self.streams
     }
 
-    /// True where a process calls on a communicator on which only others did before: its first call there
+    /// True if a process calls on a communicator on which only others did before: its first call there
     /// is their first, which is not here any more.
     pub(super) fn lacks_first_calls(&mut self, merged: &MergedMembers) -> bool {
         let all = &self.streams.streams;
@@ -104,7 +85,7 @@ impl RecentWindow {
             return false;
         }
         let keys = Sequences::new(&self.streams, merged);
-        let key = |what: &u32| keys.of.get(*what as usize).copied().unwrap_or(NO_SEQUENCE) as usize;
+        let key = |what: &u32| keys.key_of(*what) as usize;
         let mut ever = vec![false; keys.len()];
         for what in self.ever.iter().flatten() {
             if let Some(ever) = ever.get_mut(key(what)) {
@@ -133,32 +114,35 @@ impl RecentWindow {
         false
     }
 
-    /// The calls, placed by what has come so far. Those of gap `needed` and later stay.
+    /// Places the calls by all that has come so far. Those of gap `needed` and later stay.
     pub(super) fn place_window(
         &mut self,
-        (timeline, merged): (&StepTimeline, &MergedMembers),
-        how: PlacementContext<'_>,
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
+        scope: PlacementScope,
+        printers: &PrinterHistory,
         needed: u32,
     ) -> LivePlacement<'_> {
         self.forget_old_cuts();
-        let mut printers = how.printers.joined_with(&self.printers);
-        let who = PlacementScope {
-            by_position: how.by_position,
-            printer: how.printer,
-            among: how.among,
-            printers: &mut printers,
-        };
+        let mut printers = printers.joined_with(&self.printers);
         let bounds = StepBounds::after_gap(timeline, self.base);
         let Placement {
             mut cuts, known, ..
-        } = place_streams(&self.streams, merged, &bounds, who, how.jobs);
-        let keys = match how.by_position {
+        } = place_streams(&self.streams, merged, &bounds, scope, &mut printers);
+        let keys = match scope.by_position {
             true => Sequences::default(),
             false => Sequences::new(&self.streams, merged),
         };
-        let steps =
-            StepCompleteness::new(&self.streams, (&keys, &known), &cuts, &self.ever, merged)
-                .with_unusual_rank(printers.is_unusual);
+        let is_unusual = printers.is_unusual;
+        let steps = StepCompleteness::new(
+            &self.streams,
+            &keys,
+            &known,
+            &cuts,
+            &self.ever,
+            merged,
+            is_unusual,
+        );
         let settled = steps.last_settled_gap(timeline);
         let calls = self.streams.count_calls();
         let mut until = None;
@@ -185,7 +169,7 @@ impl RecentWindow {
         }
     }
 
-    /// Forgets cuts that were told long ago.
+    /// Forgets the oldest cuts.
     fn forget_old_cuts(&mut self) {
         for cuts in &mut self.before {
             if cuts.len() > 2 * MAX_CUTS_REMEMBERED {
@@ -195,7 +179,7 @@ impl RecentWindow {
         }
     }
 
-    /// The last gap whose calls, and those before, need not be placed again.
+    /// Returns the last gap up to which no call needs to be placed again.
     fn find_let_go_gap(
         &self,
         steps: &StepCompleteness<'_>,
@@ -245,8 +229,7 @@ impl RecentWindow {
             let old = std::mem::take(&mut self.ever[process]);
             let made = own.calls.slice(0..n as usize);
             for what in old.into_iter().chain(made) {
-                let key = keys.of.get(what as usize).copied().unwrap_or(NO_SEQUENCE);
-                if let Some(seen) = seen.get_mut(key as usize)
+                if let Some(seen) = seen.get_mut(keys.key_of(what) as usize)
                     && *seen != process
                 {
                     *seen = process;

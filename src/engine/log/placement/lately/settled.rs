@@ -2,45 +2,27 @@
 //!
 //! A step's line is printed by one rank. Other ranks may still make calls of the step, or their lines
 //! may come a little later. A step is settled when the members of each communicator have made as many
-//! calls in it, each by its own count ([`Steps`]), and with its line only if they are the same calls, or those of
-//! the step before.
+//! calls in it, each by its own count ([`StepCompleteness`]), and with its line only if they are the same calls,
+//! or those of the step before.
 
+use super::limits::{
+    MAX_STEPS_BEHIND, MAX_STEPS_SILENT, MIN_STEPS_TO_SETTLE, MIN_STEPS_UNCHECKED,
+    MIN_STEPS_UNUSUAL_RANK,
+};
 use crate::log::placement::call_list::CallSlice;
-use crate::log::placement::keys::{NO_SEQUENCE, Sequences};
+use crate::log::placement::keys::{Sequences, spread_bits};
 use crate::log::placement::streams::StreamsByProcess;
 use crate::log::timeline::{GapKind, StepTimeline};
 use crate::members::MergedMembers;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// A step whose line came so many steps ago is not waited for any more.
-const MAX_STEPS_BEHIND: usize = 8;
-
-/// A rank that has no call yet on a communicator that it set up, or none after a step, is waited for so
-/// long: where others call, all must, and its lines may come through a long pipe of their own.
-const MAX_STEPS_SILENT: usize = 32;
-
-/// So many steps have lines before it is known what they look like: which trainer and which rank
-/// prints them, and how many steps apart.
-const MIN_STEPS_TO_SETTLE: usize = 3;
-
-/// The same where the rank that seems to print them is not the one that the trainer prints on: a rank that runs
-/// ahead may fit a few lines by chance.
-const MIN_STEPS_UNUSUAL_RANK: usize = 8;
-
-/// Until so many steps have lines each must be like the one before it, or all ranks must have made the same calls
-/// when the line came: as long as few lines are known, calls of one step may be taken for another's on all ranks alike.
-const MIN_STEPS_UNCHECKED: usize = MAX_STEPS_BEHIND;
-
-/// Spreads the bits of a small number.
-const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// The cuts of each process: pairs of a gap and the number of its calls up to the gap's end.
 pub(in crate::log::placement) type CutsByProcess = Vec<Vec<(u32, u32)>>;
 
 /// The last calls, placed by what has come so far.
 pub struct LivePlacement<'a> {
-    /// What they are.
+    /// The calls.
     pub streams: &'a StreamsByProcess,
     /// How many calls of each process came before them.
     pub(in crate::log::placement) gone: &'a [u32],
@@ -69,11 +51,9 @@ impl LivePlacement<'_> {
         };
         Some((gap, end)).filter(|_| self.settled.is_some_and(|settled| gap <= settled))
     }
-}
 
-impl LivePlacement<'_> {
-    /// Where the first call is in the input that is not settled, where that was kept, of those whose line is
-    /// in a gap that is `wanted`.
+    /// Returns the position in the input, if that was kept, of the first unsettled call with its line in a gap
+    /// that is `wanted`.
     pub fn first_unsettled(&self, wanted: impl Fn(u32) -> bool) -> u64 {
         let mut first = u64::MAX;
         for (process, cuts) in self.cuts.iter().enumerate() {
@@ -91,7 +71,7 @@ pub(in crate::log::placement) fn cut_at(cuts: &[(u32, u32)], number: u32) -> Opt
     cuts.get(at).copied()
 }
 
-/// The last gaps of so many steps whose lines have come, up to gap `until`, in order.
+/// Returns the last gaps of the `n` newest printed steps, up to gap `until`, in order.
 pub(in crate::log::placement) fn last_step_ends(
     timeline: &StepTimeline,
     until: u32,
@@ -110,17 +90,16 @@ pub(in crate::log::placement) fn last_step_ends(
     ends
 }
 
-/// What tells whether a step's calls are all there.
+/// Decides whether a step's calls are all there.
 pub(in crate::log::placement) struct StepCompleteness<'a> {
     streams: &'a StreamsByProcess,
     keys: &'a Sequences,
     cuts: &'a [Vec<(u32, u32)>],
-    /// The processes whose calls are known by more than the position of their lines, and the keys of
-    /// all calls that each ever made.
+    /// The processes that are placed by more than the position of their lines, and the keys of
     known: Vec<(usize, Vec<u32>)>,
     /// By key: whether a member has made no call of it yet.
     is_awaited: Vec<bool>,
-    /// So many steps must have lines.
+    /// The number of steps that must have lines.
     lines: usize,
 }
 
@@ -128,10 +107,12 @@ impl<'a> StepCompleteness<'a> {
     /// Of `streams` as they are cut; `ever` has by process calls that it made before.
     pub(in crate::log::placement) fn new(
         streams: &'a StreamsByProcess,
-        (keys, known): (&'a Sequences, &[u32]),
+        keys: &'a Sequences,
+        known: &[u32],
         cuts: &'a [Vec<(u32, u32)>],
         ever: &[Vec<u32>],
         merged: &MergedMembers,
+        is_unusual: bool,
     ) -> StepCompleteness<'a> {
         let mut seen = vec![usize::MAX; keys.len()];
         let known = known.iter().map(|&process| {
@@ -141,7 +122,7 @@ impl<'a> StepCompleteness<'a> {
             let ever = ever.get(process).into_iter().flatten().copied();
             let mut used = Vec::new();
             for what in now.chain(ever) {
-                let key = keys.of.get(what as usize).copied().unwrap_or(NO_SEQUENCE);
+                let key = keys.key_of(what);
                 if let Some(seen) = seen.get_mut(key as usize)
                     && *seen != process
                 {
@@ -158,18 +139,11 @@ impl<'a> StepCompleteness<'a> {
             keys,
             cuts,
             known,
-            lines: MIN_STEPS_TO_SETTLE,
+            lines: match is_unusual {
+                true => MIN_STEPS_UNUSUAL_RANK,
+                false => MIN_STEPS_TO_SETTLE,
+            },
         }
-    }
-
-    /// The same where the lines seem to be of another rank than the trainer's source has it, or not.
-    pub(super) fn with_unusual_rank(self, is_unusual: bool) -> StepCompleteness<'a> {
-        let lines = if is_unusual {
-            MIN_STEPS_UNUSUAL_RANK
-        } else {
-            MIN_STEPS_TO_SETTLE
-        };
-        StepCompleteness { lines, ..self }
     }
 
     /// The last gap that is settled.
@@ -177,7 +151,7 @@ impl<'a> StepCompleteness<'a> {
         &self,
         timeline: &StepTimeline,
     ) -> Option<u32> {
-        // Who prints is not known yet.
+        // The printing rank is not known yet.
         let is_open = self.known.is_empty() && self.keys.len() > 0;
         let ends = last_step_ends(timeline, u32::MAX, MAX_STEPS_SILENT + 2);
         let is_young = timeline.steps.len() < MIN_STEPS_UNCHECKED;
@@ -223,12 +197,7 @@ impl<'a> StepCompleteness<'a> {
         let mut is_called = vec![false; self.keys.len()];
         for (process, _) in &self.known {
             for what in self.calls_between(*process, Some(end), u32::MAX) {
-                let key = self
-                    .keys
-                    .of
-                    .get(what as usize)
-                    .copied()
-                    .unwrap_or(NO_SEQUENCE);
+                let key = self.keys.key_of(what);
                 if let Some(is_called) = is_called.get_mut(key as usize) {
                     *is_called = true;
                 }
@@ -259,8 +228,7 @@ impl<'a> StepCompleteness<'a> {
             .filter(|_| ends.len() > MAX_STEPS_SILENT);
         let is_old = self.keys_called_until(long_ago);
         let is_awaited = |what: u32| {
-            let key = self.keys.of.get(what as usize).copied();
-            let key = key.unwrap_or(NO_SEQUENCE) as usize;
+            let key = self.keys.key_of(what) as usize;
             self.is_awaited.get(key) == Some(&true) && !is_old[key]
         };
         let gap = |&(process, _): &(usize, Vec<u32>)| {
@@ -277,9 +245,9 @@ impl<'a> StepCompleteness<'a> {
         let mut is_called = vec![false; self.keys.len()];
         let mut here = vec![usize::MAX; self.keys.len()];
         for (process, used) in &self.known {
-            let key = |what: u32| self.keys.of.get(what as usize).copied();
+            let key = |what: u32| self.keys.key_of(what);
             let all = self.streams.streams.get(*process);
-            for key in all.into_iter().flat_map(|s| s.calls.all()).filter_map(key) {
+            for key in all.into_iter().flat_map(|s| s.calls.all()).map(key) {
                 if let Some(here) = here.get_mut(key as usize) {
                     *here = *process;
                 }
@@ -289,7 +257,7 @@ impl<'a> StepCompleteness<'a> {
             });
             let gone = used.iter().copied();
             let gone = gone.filter(|key| here.get(*key as usize) != Some(process));
-            for key in gone.chain(before.iter().filter_map(key)) {
+            for key in gone.chain(before.iter().map(key)) {
                 if let Some(is_called) = is_called.get_mut(key as usize) {
                     *is_called = true;
                 }
@@ -311,29 +279,21 @@ impl<'a> StepCompleteness<'a> {
         self.are_same(before, end, |_| 1)
     }
 
-    /// The same of what the calls are, in whatever order.
+    /// Whether these members have made the same calls there, in any order.
     fn is_agreed(&self, before: Option<u32>, end: u32) -> bool {
         let content = |what: u32| self.keys.content.get(what as usize).copied();
-        let mixed =
-            |what| (u64::from(content(what).unwrap_or(0)) + 1).wrapping_mul(HASH_MULTIPLIER);
-        self.are_same(before, end, |what| {
-            mixed(what).rotate_left(29).wrapping_mul(HASH_MULTIPLIER)
-        })
+        let mixed = |what| spread_bits(u64::from(content(what).unwrap_or(0)) + 1);
+        self.are_same(before, end, |what| spread_bits(mixed(what).rotate_left(29)))
     }
 
-    /// Whether the sums of `value` over each key's calls are the same for all who call, or ever called.
+    /// Whether the sums of `value` over each key's calls are the same for all that call, or ever called.
     fn are_same(&self, before: Option<u32>, end: u32, value: impl Fn(u32) -> u64) -> bool {
         // By key: the first process's sum, and that of the process in hand.
         let mut first: Vec<Option<u64>> = vec![None; self.keys.len()];
         let mut made = vec![0_u64; self.keys.len()];
         self.known.iter().all(|(process, used)| {
             for what in self.calls_between(*process, before, end) {
-                let key = self
-                    .keys
-                    .of
-                    .get(what as usize)
-                    .copied()
-                    .unwrap_or(NO_SEQUENCE);
+                let key = self.keys.key_of(what);
                 if let Some(made) = made.get_mut(key as usize) {
                     *made = made.wrapping_add(value(what));
                 }
@@ -347,7 +307,7 @@ impl<'a> StepCompleteness<'a> {
     }
 
     /// Whether each process made the same calls in the gaps after `before` up to `end` as after `first` up to
-    /// `before`, in whatever order.
+    /// `before`, in any order.
     fn is_alike(&self, first: Option<u32>, before: Option<u32>, end: u32) -> bool {
         let Some(middle) = before else {
             return self.known.is_empty();
@@ -366,8 +326,8 @@ impl<'a> StepCompleteness<'a> {
         })
     }
 
-    /// Whether each process made the calls up to gap `end` whose lines came up to there, as far as more than
-    /// that tells where they were made.
+    /// Whether all processes are placed by more than the position of their lines, and each made as many calls up to
+    /// gap `end` as have lines up to there.
     fn is_in_place(&self, end: Option<u32>) -> bool {
         let Some(end) = end else {
             return true;
@@ -389,22 +349,15 @@ impl<'a> StepCompleteness<'a> {
         let [Some(first), Some(second), Some(third)] = earlier else {
             return true;
         };
-        let key = |what: u32| {
-            self.keys
-                .of
-                .get(what as usize)
-                .copied()
-                .unwrap_or(NO_SEQUENCE)
-        };
         let mut left: FxHashMap<u32, i64> = FxHashMap::default();
         self.known.iter().all(|(process, _)| {
             let own = self.calls_between(*process, Some(third), end);
             let mut has = |old: CallSlice<'_>| {
                 left.clear();
                 own.iter()
-                    .for_each(|what| *left.entry(key(what)).or_default() += 1);
+                    .for_each(|what| *left.entry(self.keys.key_of(what)).or_default() += 1);
                 old.iter().all(|what| {
-                    let left = left.entry(key(what)).or_default();
+                    let left = left.entry(self.keys.key_of(what)).or_default();
                     *left -= 1;
                     *left >= 0
                 })

@@ -6,19 +6,11 @@
 //! (the rank makes calls on smaller communicators in between), the one is taken after which and before
 //! which it mostly does the same.
 
+use super::limits::{CALLS_AROUND_LINE, MAX_RANKS_TRIED, MIN_CLEAR_STEPS_PERCENT};
 use crate::log::placement::bounds::{StepBounds, StretchCuts};
 use crate::log::placement::keys::{self, Sequences};
 use crate::log::placement::streams::{ProcessStream, StreamsByProcess};
 use rustc_hash::{FxHashMap, FxHashSet};
-
-/// Calls looked at on each side of a line.
-const CALLS_AROUND_LINE: usize = 3;
-
-/// How many ranks are tried.
-const MAX_RANKS_TRIED: usize = 8;
-
-/// A rank is known where its lines are in so many of a hundred steps.
-const MIN_CLEAR_STEPS_PERCENT: usize = 75;
 
 /// A rank `among` those of `job` with its cuts by its own lines; `None` where no rank's are clear.
 pub(in crate::log::placement) fn find_clear_rank(
@@ -71,8 +63,9 @@ pub(in crate::log::placement) fn find_clear_rank(
         .map(|(rank, own)| (stream(job[*rank]), &own[..]));
     let looks = LineFingerprints::from_ranks(each, streams);
     let known = |rank: usize, own: &[Vec<u32>]| {
-        let is_usual =
-            |gap: &u32| fingerprint_around_line(stream(job[rank]), *gap, streams) == looks.usual;
+        let is_usual = |gap: &u32| {
+            fingerprint_line(stream(job[rank]), *gap, CALLS_AROUND_LINE, streams) == looks.usual
+        };
         let usual = own.iter().filter(|gaps| gaps.iter().any(is_usual)).count();
         let by_count = own.iter().filter(|gaps| !gaps.is_empty()).count();
         let known = if common.is_some() { by_count } else { usual };
@@ -150,10 +143,10 @@ impl LineFingerprints {
     ) -> LineFingerprints {
         LineFingerprints {
             usual: most_frequent_look(each.clone(), |stream, gap| {
-                fingerprint_around_line(stream, gap, streams)
+                fingerprint_line(stream, gap, CALLS_AROUND_LINE, streams)
             }),
             usual_before: most_frequent_look(each, |stream, gap| {
-                fingerprint_before_line(stream, gap, streams)
+                fingerprint_line(stream, gap, 0, streams)
             }),
         }
     }
@@ -165,10 +158,10 @@ impl LineFingerprints {
         gaps: &[u32],
         streams: &StreamsByProcess,
     ) -> Option<u32> {
-        let usual = |gap: &&u32| fingerprint_around_line(stream, **gap, streams) == self.usual;
+        let usual =
+            |gap: &&u32| fingerprint_line(stream, **gap, CALLS_AROUND_LINE, streams) == self.usual;
         // Before an evaluation, or at the end, it does something else after its line.
-        let before =
-            |gap: &&u32| fingerprint_before_line(stream, **gap, streams) == self.usual_before;
+        let before = |gap: &&u32| fingerprint_line(stream, **gap, 0, streams) == self.usual_before;
         let gap = gaps.iter().find(usual).or_else(|| gaps.iter().find(before));
         let gap = gap.or_else(|| gaps.first())?;
         Some(stream.calls_until(*gap))
@@ -195,27 +188,15 @@ fn most_frequent_look<'a>(
     best.map_or(0, |(look, _)| look)
 }
 
-/// What a rank does before a line.
-fn fingerprint_before_line(stream: &ProcessStream, gap: u32, streams: &StreamsByProcess) -> u64 {
+/// Fingerprints the calls of a rank before a line, and up to `after` calls after it.
+fn fingerprint_line(
+    stream: &ProcessStream,
+    gap: u32,
+    after: usize,
+    streams: &StreamsByProcess,
+) -> u64 {
     let at = stream.calls_until(gap) as usize;
-    let near = at.saturating_sub(CALLS_AROUND_LINE)..at;
-    keys::fingerprint_calls(
-        (at - near.start) as u64,
-        stream.calls.slice(near),
-        streams.call_shapes(),
-        0,
-    )
-}
-
-/// What a rank does before and after a line.
-fn fingerprint_around_line(stream: &ProcessStream, gap: u32, streams: &StreamsByProcess) -> u64 {
-    let at = stream.calls_until(gap) as usize;
-    let near = at.saturating_sub(CALLS_AROUND_LINE)..stream.calls.len().min(at + CALLS_AROUND_LINE);
-    let before = at - near.start;
-    keys::fingerprint_calls(
-        before as u64,
-        stream.calls.slice(near),
-        streams.call_shapes(),
-        0,
-    )
+    let from = at.saturating_sub(CALLS_AROUND_LINE);
+    let near = stream.calls.slice(from..at + after);
+    keys::fingerprint_calls((at - from) as u64, near, streams.call_shapes(), 0)
 }

@@ -1,45 +1,27 @@
 //! Which rank prints the step lines.
 //!
-//! Its own calls fit its lines: what it does just before and just after each line is the same at every
-//! line, it makes calls in every step, and the first line does not come after two steps of it. A rank
-//! that runs ahead by another lead at each line does not look like that; one whose lead never changes
-//! does, but for the first step and the last. Where several fit equally well the rank that the
-//! trainer's source prints on is taken.
+//! Its own calls fit its lines: it does the same just before and just after every line, it makes calls
+//! in every step, and the first line does not come after two steps of it. A rank that runs ahead by
+//! another lead at each line does not look like that; one with a constant lead does, but for the first
+//! step and the last. Where several fit equally well the rank that the trainer's source prints on is
+//! taken.
 
 pub(super) mod every_rank_prints;
+mod limits;
 
 use super::bounds::StepBounds;
 use super::keys::{Sequences, fingerprint_calls};
 use super::streams::{ProcessStream, StreamsByProcess};
 use crate::grammar::trainer::Trainer;
 use crate::members::MergedMembers;
+use limits::{
+    CALLS_AROUND_BOUND, FEW_STEP_LINES, MAX_BOUNDS_COMPARED, MAX_PROCESSES_COMPARED,
+    MIN_FIT_MARGIN, RESTART_MARGIN_FACTOR,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-/// Bounds that are looked at, at most.
-const MAX_BOUNDS_COMPARED: usize = 256;
-
-/// Calls looked at on each side of a bound.
-const CALLS_AROUND_BOUND: usize = 3;
-
-/// A process of which no rank is known has its own number and this.
-const UNKNOWN_RANK_BIT: u64 = 1 << 32;
-
-/// How many of the same number are compared.
-const MAX_PROCESSES_COMPARED: usize = 64;
-
-/// How much better another rank must fit than the one that the trainer prints on, in thousandths.
-const MIN_FIT_MARGIN: i64 = 200;
-
-/// So many lines are few: of fewer, one that is not like the others weighs much. By so many lines more is the
-/// margin as large again.
-const FEW_STEP_LINES: i64 = 8;
-
-/// ... and by how many such margins than the one that printed before the job was started again: an attempt may
-/// have few lines.
-const RESTART_MARGIN_FACTOR: i64 = 2;
-
-/// Who printed the lines so far.
+/// The ranks that printed the lines so far.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct PrinterHistory {
     processes: FxHashSet<u32>,
@@ -55,7 +37,7 @@ impl PrinterHistory {
         job.iter().copied().find(|p| self.processes.contains(p))
     }
 
-    /// These, and who printed later.
+    /// Returns these and the ranks that printed later.
     pub(super) fn joined_with(&self, later: &PrinterHistory) -> PrinterHistory {
         PrinterHistory {
             processes: &self.processes | &later.processes,
@@ -64,7 +46,7 @@ impl PrinterHistory {
         }
     }
 
-    /// Remembers who printed; `rank` is asked for where no rank is known yet.
+    /// Remembers a printing process; `rank` is called if no rank is known yet.
     pub(super) fn remember_printer(&mut self, process: u32, rank: impl FnOnce() -> Option<u64>) {
         if self.processes.insert(process) && self.rank.is_none() {
             self.rank = rank();
@@ -72,13 +54,14 @@ impl PrinterHistory {
     }
 }
 
-/// The process among `processes`, members of one job, that prints the lines; `None` where none fits.
-/// `before` has those that printed before, and is told of one on another rank than the usual one.
+/// Returns the process among `processes`, members of one job, that prints the lines; `None` if none fits.
+/// `before` has those that printed before; a process on another rank than the usual one is noted there.
 pub(super) fn find_printer(
     processes: &[u32],
     bounds: &StepBounds,
     streams: &StreamsByProcess,
-    (keys, merged): (&Sequences, &MergedMembers),
+    keys: &Sequences,
+    merged: &MergedMembers,
     before: &mut PrinterHistory,
 ) -> Option<u32> {
     let (ranks, world) = ranks_of_largest_comm(processes, streams, keys, merged);
@@ -87,7 +70,7 @@ pub(super) fn find_printer(
     let late = usize::from(bounds.trainer.is_some_and(Trainer::lags_one_step));
     let fit = |process: u32| {
         let stream = &streams.streams[process as usize];
-        score_fit(stream, (&lines, late), streams, margin)
+        score_fit(stream, &lines, late, streams, margin)
     };
     // Where no communicator has all ranks, several have this rank in one.
     let best_of = |rank: Option<u64>| {
@@ -134,7 +117,7 @@ pub(super) fn find_printer(
 }
 
 /// The gaps that end with a step's line while `processes` make calls, and the first one after: lines of another
-/// attempt say nothing of a job that was started again.
+/// attempt do not count for a job that was started again.
 fn line_gaps(processes: &[u32], bounds: &StepBounds, streams: &StreamsByProcess) -> Vec<u32> {
     let gaps = |stream: &ProcessStream| Some((stream.ends.first()?.0, stream.ends.last()?.0));
     let each = processes.iter().map(|&p| &streams.streams[p as usize]);
@@ -176,7 +159,7 @@ pub(super) fn rank_of_process(
 ) -> Option<u64> {
     let (ranks, _) = ranks_of_largest_comm(&[process], streams, keys, merged);
     let known = ranks.first().map(|(rank, _)| *rank);
-    known.filter(|&rank| rank < UNKNOWN_RANK_BIT)
+    known.filter(|&rank| u32::try_from(rank).is_ok())
 }
 
 /// The rank that a trainer prints on, as its source has it.
@@ -191,7 +174,7 @@ pub enum PrintingRankRule {
 }
 
 impl PrintingRankRule {
-    /// The rank among so many.
+    /// Returns the rank among `ranks` ranks.
     pub fn rank_among(self, ranks: u32) -> u32 {
         match self {
             PrintingRankRule::First => 0,
@@ -223,7 +206,6 @@ fn ranks_of_largest_comm(
     keys: &Sequences,
     merged: &MergedMembers,
 ) -> (Vec<(u64, u32)>, u32) {
-    let mut size_of: FxHashMap<u32, u32> = FxHashMap::default();
     let mut largest: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
     for (at, what) in streams.call_shapes().iter().enumerate() {
         if keys.comm_of[at].is_none() {
@@ -238,25 +220,26 @@ fn ranks_of_largest_comm(
             if identity.nranks > best.0 {
                 *best = (identity.nranks, identity.rank);
             }
-            size_of.insert(process, best.0);
         }
     }
-    let most = size_of.values().max().copied().unwrap_or(0);
+    let sizes = largest.values().map(|(size, _)| *size);
+    let most = sizes.max().unwrap_or(0);
     let rank = |&p: &u32| {
         let known = largest.get(&p).filter(|(size, _)| *size == most);
-        let rank = known.map_or(u64::from(p) + UNKNOWN_RANK_BIT, |(_, rank)| {
-            u64::from(*rank)
-        });
+        // A process without a known rank has a number beyond all ranks.
+        let beyond = u64::from(p) + (1 << 32);
+        let rank = known.map_or(beyond, |(_, rank)| u64::from(*rank));
         (rank, p)
     };
     (processes.iter().map(rank).collect(), most)
 }
 
-/// How well a process's calls fit the `lines`, which come `late` by so many steps, in thousandths; what no rank that
-/// prints does takes more than the `margin`.
+/// Scores how well a process's calls fit the `lines`, which come `late` steps late, in thousandths. Behaviour that
+/// no printing rank shows costs more than the `margin`.
 fn score_fit(
     stream: &ProcessStream,
-    (lines, late): (&[u32], usize),
+    lines: &[u32],
+    late: usize,
     streams: &StreamsByProcess,
     margin: i64,
 ) -> i64 {

@@ -6,7 +6,9 @@ use crate::formats::snoopie::access::SnoopieAccess;
 use crate::formats::snoopie::op::{self, AccessKind};
 use crate::formats::snoopie::tables::MemoryRange;
 use crate::members::Interner;
-use crate::stages::matrix::limits::{BINS_PER_RANGE, MAX_ACCESS_CELLS, MAX_ACCESS_STRIPS};
+use crate::stages::matrix::limits::{
+    BINS_PER_RANGE, LANES_PER_WARP, MAX_ACCESS_CELLS, MAX_ACCESS_STRIPS,
+};
 use rustc_hash::FxHashMap;
 
 /// The owner of memory.
@@ -94,8 +96,6 @@ impl AccessCounts {
     }
 }
 
-/// Lanes of a warp.
-const LANES_PER_WARP: usize = 32;
 /// The current packet's rows.
 #[derive(Debug)]
 struct WarpRows {

@@ -126,7 +126,7 @@ impl SkewLogs {
         let (placement, taken) = match &mut self.own {
             Some((placer, across)) => {
                 let placer = std::mem::take(placer);
-                across.end_input(placer, (timeline, merged), |_, _| {})
+                across.end_input(placer, timeline, merged, |_, _| {})
             }
             None => placed,
         };

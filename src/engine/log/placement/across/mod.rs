@@ -1,36 +1,33 @@
 //! Files without step lines, placed against the rank that prints into another file.
 //!
 //! Their calls are held until all inputs are read: the file with the step lines may be the last. Then
-//! they are placed by communicator and sequence as in one log, but for their lines' positions, which
-//! say nothing here. The inputs with step lines make one timeline, one after the other; its first gap
-//! has the calls of which no step is known.
+//! they are placed by communicator and sequence as in one log, but never by line position. The inputs
+//! with step lines make one timeline, one after the other; its first gap has the calls without a step.
 
-use super::bounds::{StepBounds, StretchCuts, UNKNOWN_STRETCH};
-use super::limits::MAX_HELD_BYTES;
+mod placed;
+
+use super::bounds::{StepBounds, StretchCuts};
+use super::limits::{MAX_HELD_BYTES, UNKNOWN_STRETCH};
 use super::placer::CallPlacer;
 use super::resolve::{ReferenceFile, place_other_files};
 use super::streams::StreamsByProcess;
-use super::what::CallShape;
 use super::{NoStepReason, Placement, PlacementMethods};
 use crate::log::timeline::{GapKind, StepTimeline};
 use crate::members::{MergedMembers, MergedNumbers, SpeakerProcess};
-use rustc_hash::FxHashMap;
+use placed::HeldSlots;
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
-use std::sync::Arc;
 
-/// The calls of all inputs of a run, as far as they place each other.
+pub use placed::PlacedCalls;
+
+/// The calls of a run's inputs that are held until they can place each other.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FilesWithoutSteps {
     /// The bytes that held calls may take, and those that they take.
     room: u64,
     bytes: u64,
-    /// By slot: the calls of a process in files without step lines, or in one file with such.
+    /// By slot: a process's calls in all files without step lines, or in one file with them.
     streams: StreamsByProcess,
-    /// By process.
-    slots: FxHashMap<u32, Vec<u32>>,
-    /// By slot.
-    who: Vec<HeldSlot>,
+    slots: HeldSlots,
     /// The inputs with step lines.
     lines: Vec<SteppedInput>,
     /// How many inputs are held.
@@ -38,17 +35,8 @@ pub struct FilesWithoutSteps {
     /// All their steps.
     timeline: StepTimeline,
     is_over: bool,
-    /// Why what has step lines tells nothing.
+    /// Why the inputs with step lines place no other calls.
     silent: Option<NoStepReason>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct HeldSlot {
-    process: u32,
-    /// Of an input with step lines: which, at which place among those known there, and its cuts.
-    told: Option<(usize, usize, StretchCuts)>,
-    /// Of inputs without: which, and how many calls there are up to its end.
-    pieces: Vec<(u32, u32)>,
 }
 
 /// An input with step lines.
@@ -67,28 +55,10 @@ pub struct TakenInput {
     pub held: Option<u32>,
     /// Its number among the inputs with step lines that place others' calls.
     pub stepped: Option<u32>,
-    /// How its calls were placed, and how many are not held any more.
+    /// How its calls were placed, and how many are no longer held.
     pub methods: PlacementMethods,
-    /// Calls that were held and are not any more, of this input and others: they have no step.
+    /// Calls that are no longer held, of this input and others: they have no step.
     pub too_many: Option<StreamsByProcess>,
-}
-
-/// The calls that were held, placed.
-#[derive(Debug)]
-pub struct PlacedCalls {
-    /// The steps of all inputs with step lines.
-    pub timeline: Arc<StepTimeline>,
-    /// How they were placed.
-    pub methods: PlacementMethods,
-    /// The calls.
-    pub streams: StreamsByProcess,
-    /// Their cuts, by stream.
-    pub cuts: Vec<Vec<(u32, u32)>>,
-    who: Vec<HeldSlot>,
-    /// By held input: its slots.
-    inputs: Vec<Vec<usize>>,
-    /// By input with step lines: its first gap in the timeline of all.
-    bases: Vec<u32>,
 }
 
 impl FilesWithoutSteps {
@@ -102,8 +72,7 @@ impl FilesWithoutSteps {
             room,
             bytes: 0,
             streams: StreamsByProcess::default(),
-            slots: FxHashMap::default(),
-            who: Vec::new(),
+            slots: HeldSlots::default(),
             lines: Vec::new(),
             inputs: 0,
             timeline: StepTimeline {
@@ -115,16 +84,17 @@ impl FilesWithoutSteps {
         }
     }
 
-    /// True where calls of a log with these steps are held until all inputs are read.
+    /// True if calls of a log with these steps are held until all inputs are read.
     pub fn holds_calls_of(&self, timeline: &StepTimeline) -> bool {
         !self.is_over && timeline.steps.is_empty() && timeline.by_position.is_none()
     }
 
-    /// An input is read: its calls are placed and given to `sink`, or held until all inputs are read.
+    /// Ends an input: places its calls and gives them to `sink`, or holds them until all inputs are read.
     pub fn end_input(
         &mut self,
         placer: CallPlacer,
-        (timeline, merged): (&StepTimeline, &MergedMembers),
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
         sink: impl FnMut(&StreamsByProcess, &[StretchCuts]),
     ) -> (Placement, TakenInput) {
         let (placement, calls) = if self.holds_calls_of(timeline) && placer.is_whole() {
@@ -173,46 +143,23 @@ impl FilesWithoutSteps {
         }
     }
 
-    /// Holds the calls of an input without step lines; gives its number. Where there are too many, all
-    /// that are held are given back, and none are held any more.
+    /// Holds the calls of an input without step lines and returns its number. If there are too many, returns
+    /// all held calls and holds none any more.
     fn hold_calls(&mut self, calls: StreamsByProcess) -> Result<u32, Box<StreamsByProcess>> {
         let input = self.inputs;
         self.inputs += 1;
         self.bytes += calls.memory_bytes();
-        let FilesWithoutSteps {
-            streams,
-            slots,
-            who,
-            ..
-        } = self;
-        let got = streams.absorb_input(
-            calls,
-            |member| member,
-            |process| {
-                let of = slots.entry(process).or_default();
-                let known = of.iter().find(|&&slot| who[slot as usize].told.is_none());
-                if let Some(&slot) = known {
-                    return slot;
-                }
-                let slot = who.len() as u32;
-                who.push(HeldSlot {
-                    process,
-                    told: None,
-                    pieces: Vec::new(),
-                });
-                of.push(slot);
-                slot
-            },
-        );
+        let slots = &mut self.slots;
+        let held = |process| slots.find_held_slot(process);
+        let got = self.streams.absorb_input(calls, |member| member, held);
         for (slot, end) in got {
-            who[slot as usize].pieces.push((input, end));
+            self.slots.list[slot as usize].pieces.push((input, end));
         }
         self.take_if_full()
             .map_or(Ok(input), |all| Err(Box::new(all)))
     }
 
-    /// Takes in what the calls of an input with step lines tell. Gives calls that were held and are
-    /// not any more: there are too many.
+    /// Adds an input with step lines. Returns the calls that are no longer held, if there are too many.
     fn add_stepped_input(
         &mut self,
         calls: Option<StreamsByProcess>,
@@ -238,29 +185,15 @@ impl FilesWithoutSteps {
         self.bytes += calls.memory_bytes();
         let which = self.lines.len();
         let bounds = StepBounds::from_timeline(timeline);
-        let FilesWithoutSteps {
-            streams,
-            slots,
-            who,
-            ..
-        } = self;
-        streams.absorb_input(
-            calls,
-            |member| member,
-            |process| {
-                let slot = who.len() as u32;
-                let place = placement.known.iter().position(|&p| p == process);
-                let cuts = placement.cuts.get(process as usize);
-                let cuts = place.and(cuts).map(|cuts| bounds.cuts_by_stretch(cuts));
-                who.push(HeldSlot {
-                    process,
-                    told: Some((which, place.unwrap_or(usize::MAX), cuts.unwrap_or_default())),
-                    pieces: Vec::new(),
-                });
-                slots.entry(process).or_default().push(slot);
-                slot
-            },
-        );
+        let slots = &mut self.slots;
+        let stepped = |process| {
+            let place = placement.known.iter().position(|&p| p == process);
+            let cuts = placement.cuts.get(process as usize);
+            let cuts = place.and(cuts).map(|cuts| bounds.cuts_by_stretch(cuts));
+            let told = (which, place.unwrap_or(usize::MAX), cuts.unwrap_or_default());
+            slots.add_slot(process, Some(told))
+        };
+        self.streams.absorb_input(calls, |member| member, stepped);
         let base = self.timeline.gaps.len() as u32;
         self.timeline.append_timeline(timeline);
         self.lines.push(SteppedInput {
@@ -271,8 +204,8 @@ impl FilesWithoutSteps {
         self.take_if_full()
     }
 
-    /// Adds what is held of inputs that were read elsewhere, and that come after these; `to` is how
-    /// processes and members are numbered here. Gives calls that were held and are not any more.
+    /// Adds the held calls of inputs that were read elsewhere and come after these; `to` maps their processes
+    /// and members. Returns the calls that are no longer held.
     pub fn merge(
         &mut self,
         other: FilesWithoutSteps,
@@ -280,33 +213,20 @@ impl FilesWithoutSteps {
     ) -> Option<StreamsByProcess> {
         let here = |numbers: &[u32], at: u32| numbers.get(at as usize).copied().unwrap_or(0);
         let (inputs, lines) = (self.inputs, self.lines.len());
-        // The first gap of both has the calls of which no step is known.
+        // The first gap of both has the calls without a step.
         let base = self.timeline.gaps.len() as u32 - 1;
-        let FilesWithoutSteps {
-            streams,
-            slots,
-            who,
-            ..
-        } = self;
+        let slots = &mut self.slots;
         let member = |member: u32| here(&to.members, member);
-        streams.absorb_input(other.streams, member, |slot| {
-            let theirs = &other.who[slot as usize];
+        self.streams.absorb_input(other.streams, member, |slot| {
+            let theirs = &other.slots.list[slot as usize];
             let process = here(&to.processes, theirs.process);
-            let of = slots.entry(process).or_default();
-            let is_held = |slot: &&u32| who[**slot as usize].told.is_none();
-            let known = of.iter().find(is_held).copied();
-            let slot = known.filter(|_| theirs.told.is_none()).unwrap_or_else(|| {
-                let slot = who.len() as u32;
-                let told = theirs.told.as_ref();
-                who.push(HeldSlot {
-                    process,
-                    told: told.map(|(at, place, cuts)| (lines + at, *place, cuts.clone())),
-                    pieces: Vec::new(),
-                });
-                of.push(slot);
-                slot
-            });
-            let pieces = &mut who[slot as usize].pieces;
+            let slot = match &theirs.told {
+                Some((at, place, cuts)) => {
+                    slots.add_slot(process, Some((lines + at, *place, cuts.clone())))
+                }
+                None => slots.find_held_slot(process),
+            };
+            let pieces = &mut slots.list[slot as usize].pieces;
             let before = pieces.last().map_or(0, |piece| piece.1);
             let further = theirs.pieces.iter();
             pieces.extend(further.map(|(input, end)| (inputs + input, before + end)));
@@ -331,7 +251,7 @@ impl FilesWithoutSteps {
         }
     }
 
-    /// What is held, if it is too much.
+    /// Returns the held calls if they take too much memory.
     fn take_if_full(&mut self) -> Option<StreamsByProcess> {
         if self.bytes <= self.room {
             return None;
@@ -339,27 +259,28 @@ impl FilesWithoutSteps {
         self.give_up_held()
     }
 
-    /// Gives back what is held: too much to place.
+    /// Returns the held calls, which are too many to place.
     fn give_up_held(&mut self) -> Option<StreamsByProcess> {
         self.is_over = true;
         self.silent = Some(NoStepReason::Many);
-        let told = |slot: u32| self.who[slot as usize].told.is_some();
+        let told = |slot: u32| self.slots.list[slot as usize].told.is_some();
         let mut streams = std::mem::take(&mut self.streams);
         streams.drop_first(|slot| if told(slot) { u32::MAX } else { 0 });
-        self.who.clear();
-        self.slots.clear();
+        self.slots = HeldSlots::default();
         Some(streams)
     }
 
-    /// All inputs are read: places the calls that are held; `None` where there are none.
+    /// Places the held calls when all inputs are read; `None` if there are none.
     pub fn place_held(&mut self, merged: &MergedMembers, jobs: usize) -> Option<PlacedCalls> {
-        if self.who.iter().all(|slot| slot.told.is_some()) {
+        if self.slots.list.iter().all(|slot| slot.told.is_some()) {
             return None;
         }
         let FilesWithoutSteps {
             streams,
-            slots,
-            who,
+            slots: HeldSlots {
+                by_process,
+                list: who,
+            },
             lines,
             timeline,
             silent,
@@ -372,7 +293,7 @@ impl FilesWithoutSteps {
         };
         let choose = |job: &[u32]| {
             let mut job = job.to_vec();
-            // Not in the order in which the inputs were read.
+            // The order of the inputs must not matter.
             job.sort_by_key(|&slot| (&process(slot).host, process(slot).pid, slot));
             let others: Vec<u32> = job
                 .iter()
@@ -393,7 +314,7 @@ impl FilesWithoutSteps {
             };
             (!others.is_empty()).then_some((told, best, others))
         };
-        let of = |process: u32| slots.get(&process).cloned().unwrap_or_default();
+        let of = |process: u32| by_process.get(&process).cloned().unwrap_or_default();
         let (placed, mut methods) = place_other_files(&streams, merged, of, choose, jobs);
         let mut cuts: Vec<StretchCuts> = vec![StretchCuts::new(); who.len()];
         for (slot, which, mut own) in placed {
@@ -431,73 +352,6 @@ impl FilesWithoutSteps {
             cuts,
             who,
         })
-    }
-}
-
-impl PlacedCalls {
-    /// An input's calls: the slots, the processes, which of their calls, and the cuts of these.
-    fn pieces_of(&self, input: u32) -> impl Iterator<Item = (usize, u32, Range<u32>, StretchCuts)> {
-        let slots = self.inputs.get(input as usize);
-        slots.into_iter().flatten().filter_map(move |&at| {
-            let slot = &self.who[at];
-            let piece = slot.pieces.iter().position(|piece| piece.0 == input)?;
-            let before = piece
-                .checked_sub(1)
-                .map_or(0, |before| slot.pieces[before].1);
-            let range = before..slot.pieces[piece].1;
-            let inside = self.cuts[at]
-                .iter()
-                .map(|&(gap, end)| (gap, end.min(range.end)));
-            let mut cuts = StretchCuts::new();
-            for (gap, end) in inside {
-                if end > before + cuts.last().map_or(0, |c| c.1) {
-                    cuts.push((gap, end - before));
-                }
-            }
-            Some((at, slot.process, range, cuts))
-        })
-    }
-
-    /// Returns the number of the input with step lines that a gap of the common timeline is of, and the
-    /// gap's number there; `None` for the gap of calls without a step.
-    pub fn own_gap(&self, gap: usize) -> Option<(u32, usize)> {
-        let is_before = |&base: &u32| base as usize <= gap;
-        let at = self.bases.partition_point(is_before).checked_sub(1)?;
-        Some((at as u32, gap - self.bases[at] as usize))
-    }
-
-    /// True for a held input some of whose calls have a step.
-    pub fn has_steps(&self, input: u32) -> bool {
-        let is_placed = |cuts: StretchCuts| cuts.iter().any(|&(gap, _)| gap > 0);
-        self.pieces_of(input).any(|(.., cuts)| is_placed(cuts))
-    }
-
-    /// The gaps of the calls of a held input.
-    pub fn placement_of(&self, input: u32) -> Placement {
-        let mut placement = Placement::default();
-        for (_, process, _, cuts) in self.pieces_of(input) {
-            let at = process as usize;
-            if placement.cuts.len() <= at {
-                placement.cuts.resize(at + 1, StretchCuts::new());
-            }
-            placement.cuts[at] = cuts;
-        }
-        placement.trimmed()
-    }
-
-    /// Gives each call of a held input: its gap, what it is, and where its line is if that was kept.
-    pub fn each_call(&self, input: u32, mut sink: impl FnMut(u32, &CallShape, Option<u64>)) {
-        for (at, _, range, cuts) in self.pieces_of(input) {
-            let mut from = range.start;
-            for (gap, end) in cuts {
-                for number in from..range.start + end {
-                    if let Some((what, place)) = self.streams.call_at(at, number) {
-                        sink(gap, what, place);
-                    }
-                }
-                from = range.start + end;
-            }
-        }
     }
 }
 

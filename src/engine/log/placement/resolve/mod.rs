@@ -1,10 +1,12 @@
-//! All of a log's calls placed.
+//! Places all calls of a log.
+
+mod rank;
 
 use super::again::RepeatedSteps;
-use super::anchors::{AnchorScratch, AnchoredCalls, AnchoredRun, Thresholds};
-use super::bounds::{StepBounds, StretchCuts, UNKNOWN_STRETCH, push_cut};
-use super::cut::{BoundaryCutter, BoundaryModel, BoundaryScores};
-use super::keys::{NO_SEQUENCE, Sequences};
+use super::anchors::Thresholds;
+use super::bounds::{StepBounds, StretchCuts, push_cut};
+use super::keys::Sequences;
+use super::limits::{MAX_MODEL_RANKS, NO_SEQUENCE, UNKNOWN_STRETCH};
 use super::printer::{self, PrinterHistory, every_rank_prints};
 use super::streams::{ProcessStream, StreamsByProcess};
 use super::{Placement, PlacementMethods};
@@ -12,69 +14,60 @@ use crate::log::timeline::PositionOnlyReason;
 use crate::members::MergedMembers;
 use crate::pool;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
 
-/// Placed ranks that another one's cuts are compared with, at most.
-const MAX_MODEL_RANKS: usize = 4;
-
-/// How many calls a process makes by key; the last one is [`NO_KEY`].
+/// How many calls a process makes by key; the last one is [`NO_SEQUENCE`].
 type SequenceUses = Vec<(u32, u64)>;
 
 struct PlacementSolver<'a> {
     streams: &'a StreamsByProcess,
     keys: Sequences,
     bounds: &'a StepBounds,
-    /// Whether the places of the lines say anything: the step lines are in the same file.
+    /// True if the step lines are in the same file, so that line positions count.
     by_line: bool,
-    /// Where lines say nothing: the stretches in which the ranks that are known made calls, in order.
+    /// Without `by_line`: the stretches in which placed ranks made calls, in order.
     busy: Vec<u32>,
     /// By stream.
     cuts: Vec<Option<StretchCuts>>,
     /// The streams that have cuts, in the order in which they got them.
     known: Vec<u32>,
-    /// The first of them by communicator.
+    /// By communicator: the first streams that have cuts.
     known_on: FxHashMap<u32, Vec<u32>>,
     methods: PlacementMethods,
     thresholds: Thresholds,
-    /// The steps of the rank that prints that are like the one before.
+    /// The printing rank's steps that repeat the one before.
     again: RepeatedSteps,
     jobs: usize,
 }
 
-/// Whose calls can be placed.
-pub(super) struct PlacementScope<'a> {
-    /// Nobody's but by position.
+/// Which calls are placed by sequence.
+#[derive(Clone, Copy)]
+pub(super) struct PlacementScope {
+    /// Places calls by line position only.
     pub(super) by_position: bool,
-    /// The rank that the user says prints.
+    /// The printing rank, if the user named it.
     pub(super) printer: Option<u32>,
-    /// Those of processes with a lower number.
+    /// Only processes with a lower number are placed by sequence.
     pub(super) among: usize,
-    /// The ranks that printed lines so far; who is found is added.
-    pub(super) printers: &'a mut PrinterHistory,
+    /// Threads.
+    pub(super) jobs: usize,
 }
 
-/// Places all calls of `streams`.
+/// Places all calls of `streams`. `printers` has the ranks that printed lines so far; a rank that is found is added.
 pub(super) fn place_streams(
     streams: &StreamsByProcess,
     merged: &MergedMembers,
     bounds: &StepBounds,
-    who: PlacementScope<'_>,
-    jobs: usize,
+    scope: PlacementScope,
+    printers: &mut PrinterHistory,
 ) -> Placement {
-    let PlacementScope {
-        by_position,
-        printer,
-        among,
-        printers,
-    } = who;
-    let mut run = PlacementSolver::new(streams, merged, bounds, jobs);
-    if !by_position && bounds.ends.len() > 1 {
+    let mut run = PlacementSolver::new(streams, merged, bounds, scope.jobs);
+    if !scope.by_position && bounds.ends.len() > 1 {
         let own = |process: u32| vec![process];
         let mut jobs = run.group_jobs(merged, own);
         jobs.retain(|job| job.len() > 1);
         for mut job in jobs {
-            job.retain(|&process| (process as usize) < among);
-            run.place_job(&job, merged, (printer, &mut *printers));
+            job.retain(|&process| (process as usize) < scope.among);
+            run.place_job(&job, merged, scope.printer, printers);
         }
     }
     let mut cuts = Vec::with_capacity(run.cuts.len());
@@ -82,7 +75,7 @@ pub(super) fn place_streams(
     // The only process of its file prints the lines itself.
     let mut speak = (0_u32..).zip(&streams.streams).filter(|s| s.1.len() > 0);
     if let (Some((only, _)), None) = (speak.next(), speak.next())
-        && !by_position
+        && !scope.by_position
         && bounds.ends.len() > 1
     {
         known = vec![only];
@@ -108,15 +101,15 @@ pub(super) fn place_streams(
     }
 }
 
-/// A file that tells: its stretches, and the streams whose cuts are known, the one that prints first.
+/// A file with step lines: its stretches, and the streams with known cuts, the printing one first.
 pub(super) struct ReferenceFile<'a> {
     pub(super) bounds: &'a StepBounds,
     pub(super) cuts: Vec<(u32, StretchCuts)>,
 }
 
-/// Places the calls of files without step lines. `slots` are the streams of a process; `choose` names
-/// of streams that share communicators the file that tells, its number, and the others in order. Gives
-/// for those that were placed that number and the cuts by gap, [`UNKNOWN`] among them.
+/// Places the calls of files without step lines. `slots` gives the streams of a process. For streams that
+/// share communicators, `choose` gives the file to place by, its number, and the streams to place, in order.
+/// Returns for each placed stream that number and the cuts by gap, [`UNKNOWN_STRETCH`] among them.
 pub(super) fn place_other_files<'a>(
     streams: &'a StreamsByProcess,
     merged: &MergedMembers,
@@ -160,7 +153,7 @@ pub(super) fn place_other_files<'a>(
     (placed, run.methods)
 }
 
-/// A process's cuts by the position of its lines.
+/// Cuts a process's calls by the position of their lines.
 fn cuts_by_position(stream: &ProcessStream, bounds: &StepBounds) -> StretchCuts {
     let mut cuts = StretchCuts::new();
     for &(gap, end) in &stream.ends {
@@ -194,8 +187,8 @@ impl<'a> PlacementSolver<'a> {
         }
     }
 
-    /// The streams whose processes share communicators, directly or by way of others; each set in
-    /// order. `slots` are the streams of a process.
+    /// Groups the streams of processes that share communicators, directly or through others; each group is in
+    /// order. `slots` gives the streams of a process.
     fn group_jobs(&self, merged: &MergedMembers, slots: impl Fn(u32) -> Vec<u32>) -> Vec<Vec<u32>> {
         let mut parent: Vec<u32> = (0..self.streams.streams.len() as u32).collect();
         fn root(parent: &mut [u32], mut at: u32) -> u32 {
@@ -236,14 +229,14 @@ impl<'a> PlacementSolver<'a> {
         &mut self,
         job: &[u32],
         merged: &MergedMembers,
-        (asked, printers): (Option<u32>, &mut PrinterHistory),
+        asked: Option<u32>,
+        printers: &mut PrinterHistory,
     ) {
         let known = printers.printer_among(job);
         let find = || match asked {
             Some(rank) => printer::process_of_rank(rank, job, self.streams, &self.keys, merged),
             None => {
-                let names = (&self.keys, merged);
-                printer::find_printer(job, self.bounds, self.streams, names, printers)
+                printer::find_printer(job, self.bounds, self.streams, &self.keys, merged, printers)
             }
         };
         let each = asked.is_none() && self.bounds.every_rank_lines().next().is_some();
@@ -275,7 +268,7 @@ impl<'a> PlacementSolver<'a> {
         self.place_other_ranks(left);
     }
 
-    /// Places the calls of `left` by what is told, of those first that have most in common with it.
+    /// Places the calls of `left` by the thresholds, beginning with the ranks that have most in common with them.
     fn place_other_ranks(&mut self, mut left: Vec<u32>) {
         let map = |share: &[u32]| -> Vec<SequenceUses> {
             let mut n = vec![0; self.keys.len()];
@@ -295,8 +288,8 @@ impl<'a> PlacementSolver<'a> {
             left.retain(|p| !now.contains(p));
             let this = &*self;
             let map = |share: &[u32]| -> Vec<(StretchCuts, PlacementMethods)> {
-                let mut memory = (AnchorScratch::default(), BoundaryScores::default());
-                let place = |p: &u32| this.place_rank(*p, &uses[p], &mut memory);
+                let (mut scratch, mut leanings) = Default::default();
+                let place = |p: &u32| this.place_rank(*p, &uses[p], &mut scratch, &mut leanings);
                 share.iter().map(place).collect()
             };
             let placed = this.map_processes(&now, map);
@@ -307,7 +300,7 @@ impl<'a> PlacementSolver<'a> {
         }
     }
 
-    /// What `map` makes of each of `processes`, in their order, on all cores.
+    /// Maps `processes` on all cores, in their order.
     fn map_processes<T: Send>(
         &self,
         processes: &[u32],
@@ -324,7 +317,7 @@ impl<'a> PlacementSolver<'a> {
         all
     }
 
-    /// How many calls a process makes by key; `n` is 0 for each key before and after.
+    /// Counts a process's calls by key; `n` is 0 for each key before and after.
     fn count_uses(&self, process: u32, n: &mut [u64]) -> SequenceUses {
         let (mut used, mut without) = (Vec::new(), 0);
         for what in self.streams.streams[process as usize].calls.all() {
@@ -344,12 +337,11 @@ impl<'a> PlacementSolver<'a> {
         uses
     }
 
-    /// The share of a process's calls that are placed by what is told, in thousandths, at least 1
-    /// where any are.
+    /// Returns the share of a process's calls that the thresholds place, in thousandths, rounded up.
     fn placed_share(&self, uses: &[(u32, u64)]) -> u64 {
         let all: u64 = uses.iter().map(|u| u.1).sum();
         let told = uses.iter().filter(|(key, _)| *key != NO_SEQUENCE);
-        // Who tells may have stopped long before.
+        // The placed rank may have stopped long before.
         let told: u64 = told
             .map(|&(key, n)| n.min(self.thresholds.count_calls(key)))
             .sum();
@@ -375,203 +367,5 @@ impl<'a> PlacementSolver<'a> {
                 known.push(process);
             }
         }
-    }
-
-    /// A process's cuts by what is told, its own order, and what others do.
-    fn place_rank<'s>(
-        &'s self,
-        process: u32,
-        uses: &[(u32, u64)],
-        (scratch, leanings): &mut (AnchorScratch<'s>, BoundaryScores),
-    ) -> (StretchCuts, PlacementMethods) {
-        let stream = &self.streams.streams[process as usize];
-        let AnchoredCalls { runs, calls } = self
-            .thresholds
-            .anchor_calls(stream, uses, &self.keys, scratch);
-        let mut methods = PlacementMethods {
-            sequence: calls,
-            ..PlacementMethods::default()
-        };
-        let Some(first) = runs.first() else {
-            let all = u64::from(stream.len());
-            if !self.by_line {
-                methods.without = all;
-                return (vec![(UNKNOWN_STRETCH, stream.len())], methods);
-            }
-            methods.position = all;
-            return (cuts_by_position(stream, self.bounds), methods);
-        };
-        let all = u64::from(stream.len()) - calls;
-        let habits = || self.learn_boundaries(uses);
-        let mut cutting = BoundaryCutter::new(self.streams, leanings, habits);
-        let mut cuts = StretchCuts::new();
-        let mut position = 0;
-        // Before the first call that is placed: by lines, but not after it.
-        if !self.by_line && self.busy.first().is_some_and(|&busy| busy < first.stretch) {
-            position += u64::from(first.first);
-            push_cut(&mut cuts, UNKNOWN_STRETCH, first.first);
-        }
-        for stretch in (0..first.stretch).take_while(|_| self.by_line) {
-            let end = self.calls_until(stream, stretch).min(first.first);
-            position += u64::from(end.saturating_sub(cuts.last().map_or(0, |c| c.1)));
-            push_cut(&mut cuts, stretch, end);
-        }
-        for pair in runs.windows(2) {
-            let range = pair[0].last + 1..pair[1].first;
-            position += self.cut_between(
-                stream,
-                pair[0].stretch,
-                pair[1].stretch,
-                range,
-                &mut cuts,
-                &mut cutting,
-            );
-        }
-        let last = runs.last().copied().unwrap_or(*first);
-        position += self.cut_rest(stream, last, &mut cuts, &mut cutting);
-        methods.order = all.saturating_sub(position);
-        if self.by_line {
-            methods.position = position;
-        } else {
-            methods.without = position;
-        }
-        (cuts, methods)
-    }
-
-    /// Cuts the calls of `range`, which lie between two that are placed in different stretches; gives
-    /// how many were cut by position, or not at all where lines say nothing.
-    fn cut_between(
-        &self,
-        stream: &ProcessStream,
-        from: u32,
-        to: u32,
-        range: std::ops::Range<u32>,
-        cuts: &mut StretchCuts,
-        cutting: &mut BoundaryCutter<'_, impl Fn() -> BoundaryModel>,
-    ) -> u64 {
-        if to == self.next_stretch(from) {
-            if range.is_empty() {
-                push_cut(cuts, from, range.start);
-                return 0;
-            }
-            let again = self.again.expected_end(&stream.calls, cuts, from);
-            if let Some(end) = again.filter(|end| (range.start..=range.end).contains(end)) {
-                push_cut(cuts, from, end);
-                return 0;
-            }
-            let position = self.calls_until(stream, from);
-            let len = u64::from(range.end - range.start);
-            let (cut, told) = cutting.find_cut(stream, range.clone(), position);
-            if !self.by_line && !told {
-                push_cut(cuts, from, range.start);
-                push_cut(cuts, UNKNOWN_STRETCH, range.end);
-                return len;
-            }
-            push_cut(cuts, from, cut);
-            return if told { 0 } else { len };
-        }
-        if !self.by_line {
-            push_cut(cuts, from, range.start);
-            push_cut(cuts, UNKNOWN_STRETCH, range.end);
-            return u64::from(range.end.saturating_sub(range.start));
-        }
-        // Who tells made no calls in the stretches between: each may end as most do, or the first one does and
-        // less than a step follows.
-        let n = (to - from) as usize;
-        let mut ends = cutting.find_boundaries(stream, range.clone(), n);
-        let began = cuts.last().map_or(0, |cut| cut.1);
-        let is_alone = |&end: &u32| ends.len() == 1 && range.end - end < end.saturating_sub(began);
-        if ends.len() < n && !ends.first().is_some_and(is_alone) {
-            ends.clear();
-        }
-        let mut least = range.start;
-        for (at, stretch) in (from..to).enumerate() {
-            let end = ends.get(at).copied();
-            least =
-                end.unwrap_or_else(|| self.calls_until(stream, stretch).clamp(least, range.end));
-            push_cut(cuts, stretch, least);
-        }
-        let is_told = ends.len() == n;
-        if is_told {
-            0
-        } else {
-            u64::from(range.end - range.start)
-        }
-    }
-
-    /// Cuts the calls after the last one that is placed.
-    fn cut_rest(
-        &self,
-        stream: &ProcessStream,
-        last: AnchoredRun,
-        cuts: &mut StretchCuts,
-        cutting: &mut BoundaryCutter<'_, impl Fn() -> BoundaryModel>,
-    ) -> u64 {
-        let range = last.last + 1..stream.len();
-        let end = stream.len();
-        let by_line = match self.by_line {
-            true => cuts_by_position(stream, self.bounds)
-                .last()
-                .map_or(0, |c| c.0),
-            false => 0,
-        };
-        let mut position = 0;
-        let next = self.next_stretch(last.stretch);
-        if next <= self.bounds.last_gap() && !range.is_empty() {
-            let to = by_line.max(next);
-            position = self.cut_between(stream, last.stretch, to, range, cuts, cutting);
-            push_cut(cuts, to, end);
-        } else {
-            push_cut(cuts, last.stretch, end);
-        }
-        if cuts.last().is_some_and(|c| c.1 < end)
-            && let Some(last) = cuts.last_mut()
-        {
-            last.1 = end;
-        }
-        position
-    }
-
-    /// The stretch after another one; where lines say nothing, the next in which calls were made.
-    fn next_stretch(&self, stretch: u32) -> u32 {
-        if self.by_line {
-            return stretch + 1;
-        }
-        let at = self.busy.partition_point(|&busy| busy <= stretch);
-        self.busy.get(at).copied().unwrap_or(u32::MAX)
-    }
-
-    /// How many of a process's calls appear up to the end of a stretch.
-    fn calls_until(&self, stream: &ProcessStream, stretch: u32) -> u32 {
-        // Where lines say nothing, only what the calls are tells.
-        if !self.by_line {
-            return stream.len();
-        }
-        let gap = self.bounds.ends.get(stretch as usize);
-        gap.map_or(stream.len(), |&gap| stream.calls_until(gap))
-    }
-
-    /// What ranks that share communicators with a process do around their cuts: between the same
-    /// calls its own cuts are.
-    fn learn_boundaries(&self, uses: &[(u32, u64)]) -> BoundaryModel {
-        let told = uses
-            .iter()
-            .filter(|(key, _)| *key != NO_SEQUENCE && self.thresholds.has_thresholds(*key));
-        let comms: BTreeSet<u32> = told.map(|(key, _)| self.keys.comm[*key as usize]).collect();
-        let share = comms.iter().filter_map(|comm| self.known_on.get(comm));
-        let mut models: Vec<u32> = Vec::new();
-        for &model in share.flatten() {
-            if !models.contains(&model) {
-                models.push(model);
-            }
-        }
-        let mut habits = BoundaryModel::default();
-        for &model in models.iter().take(MAX_MODEL_RANKS) {
-            if let Some(cuts) = &self.cuts[model as usize] {
-                let stream = &self.streams.streams[model as usize];
-                habits.learn_from(stream, cuts, &comms, &self.keys);
-            }
-        }
-        habits.finish_learning(self.streams)
     }
 }

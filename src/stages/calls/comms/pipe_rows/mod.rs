@@ -3,6 +3,8 @@
 //! A pipe is walked once, so calls are held as records until they can be written. The last ones are written
 //! when the log has ended. Then the written steps are checked: a later line may have changed them.
 
+mod written;
+
 use super::call_spool::CallSpool;
 use super::filter::FilterWatch;
 use super::limits::GAP_OF_ITS_LINE;
@@ -25,8 +27,8 @@ use crate::source::InputName;
 use crate::stages::survey::{LogSurvey, SurveyBuilder};
 use crate::stages::{self, InputStage};
 use std::io::Write;
-use std::ops::Range;
 use std::sync::Arc;
+use written::{HeadedRowText, WrittenCalls, WrittenRows};
 
 /// Writes the rows of a pipe.
 ///
@@ -224,76 +226,6 @@ impl<G: Fn(u32, u32) -> (CallGap, u32)> Knows for CallPositions<'_, G> {
     }
 }
 
-/// The calls of a process that were written.
-#[derive(Debug, Clone, Copy, Default)]
-struct WrittenCalls {
-    calls: u32,
-    /// Calls written before the last checkpoint, and before the one before that.
-    turned: [u32; 2],
-    /// Hashes of the steps of those after each.
-    steps: [u64; 2],
-}
-
-impl WrittenCalls {
-    fn count_written(&mut self, step: Option<u64>) {
-        self.calls += 1;
-        self.steps[0] = hash_step(self.steps[0], step);
-    }
-
-    /// Begins a new checkpoint.
-    fn age_written(&mut self) {
-        self.turned = [self.calls, self.turned[0]];
-        self.steps = [0, self.steps[0]];
-    }
-
-    /// True if the steps of calls written before the last checkpoint have changed.
-    fn did_old_steps_change(&self, timeline: &StepTimeline, cuts: &[(u32, u32)]) -> bool {
-        hash_steps(timeline, cuts, self.turned[1]..self.turned[0]) != self.steps[1]
-    }
-
-    /// True if those written after it have changed.
-    fn did_steps_change(&self, timeline: &StepTimeline, cuts: &[(u32, u32)]) -> bool {
-        hash_steps(timeline, cuts, self.turned[0]..self.calls) != self.steps[0]
-    }
-}
-
-/// A hash of steps with one more.
-fn hash_step(steps: u64, step: Option<u64>) -> u64 {
-    let step = step.map_or(u64::MAX, |step| step.wrapping_add(1));
-    (steps.rotate_left(5) ^ step).wrapping_mul(0x517c_c1b7_2722_0a95)
-}
-
-/// The hash of the steps of some calls of a process, by where its calls are cut.
-fn hash_steps(timeline: &StepTimeline, cuts: &[(u32, u32)], calls: Range<u32>) -> u64 {
-    let mut hash = 0;
-    let mut number = calls.start;
-    let first = cuts.partition_point(|cut| cut.1 <= number);
-    for &(gap, end) in &cuts[first..] {
-        let step = timeline.step_of(gap as usize).map(|step| step.step);
-        while number < end.min(calls.end) {
-            hash = hash_step(hash, step);
-            number += 1;
-        }
-    }
-    (number..calls.end).fold(hash, |hash, _| hash_step(hash, None))
-}
-
-/// Where rows go.
-struct HeadedRowText<'r> {
-    to: &'r mut (dyn Write + Send),
-    /// It goes before the first rows: a window that is not there leaves nothing.
-    header: Option<Vec<u8>>,
-}
-
-impl HeadedRowText<'_> {
-    fn write_rows(&mut self, rows: &[u8]) -> Result<()> {
-        let header = self.header.take().unwrap_or_default();
-        let header = self.to.write_all(&header);
-        let written = header.and_then(|()| self.to.write_all(rows));
-        written.map_err(Error::Output)
-    }
-}
-
 /// Writes rows: those that wait, in their order.
 struct PipeWriter<'r> {
     held: CallSpool,
@@ -366,32 +298,6 @@ impl PipeWriter<'_> {
         rows.watch
             .report_if_none_passed(&rows.options.filter, report);
         Ok(())
-    }
-}
-
-/// The output of rows, and a record of those written.
-struct WrittenRows<'r> {
-    read: &'r Read,
-    options: &'r Options,
-    out: HeadedRowText<'r>,
-    /// By process.
-    made: Vec<WrittenCalls>,
-    /// Rows were written with steps that have since changed.
-    is_otherwise: bool,
-    watch: FilterWatch,
-}
-
-impl WrittenRows<'_> {
-    /// Makes a checkpoint: checks the steps of calls written before the last one.
-    fn check_written_steps<'c>(
-        &mut self,
-        timeline: &StepTimeline,
-        cuts: impl Fn(u32) -> &'c [(u32, u32)],
-    ) {
-        for (process, made) in (0..).zip(&mut self.made) {
-            self.is_otherwise |= made.did_old_steps_change(timeline, cuts(process));
-            made.age_written();
-        }
     }
 }
 

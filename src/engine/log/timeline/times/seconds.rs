@@ -1,7 +1,8 @@
 //! Step times where stamps have whole seconds and steps are shorter: the difference of two stamps is 0 or
 //! 1 then, which is how long no step took.
 
-use super::times::{StepsSpan, TimedStepLine};
+use super::lines::{StepsSpan, TimedStepLine};
+use crate::log::timeline::limits::MIN_MEAN_MS;
 
 /// True where no stamp has a part of a second that is not 0.
 pub(super) fn are_whole_seconds(lines: impl Iterator<Item = TimedStepLine>) -> bool {
@@ -9,12 +10,9 @@ pub(super) fn are_whole_seconds(lines: impl Iterator<Item = TimedStepLine>) -> b
     stamps.all(|ms| ms % 1000 == 0)
 }
 
-/// Over how many ms a mean is taken where stamps are whole seconds.
-const MIN_MEAN_MS: i64 = 5_000;
-
-/// The mean over the last steps whose lines are enough whole seconds apart. The first line of a second came
-/// less than a step after that began: from one such line to another the seconds are those of the
-/// steps between them. A later line has the mean of the first one of its second.
+/// Returns for each line the mean over the last steps with lines that are enough whole seconds apart. The first
+/// line of a second came less than a step after that began: from one such line to another the seconds are those
+/// of the steps between them. A later line has the mean of the first one of its second.
 pub(super) fn mean_step_times(lines: impl Iterator<Item = TimedStepLine>) -> Vec<Option<f64>> {
     // The first lines of seconds since the segment began, or the last evaluation.
     let mut firsts: Vec<(u64, i64)> = Vec::new();

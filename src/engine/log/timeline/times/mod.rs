@@ -1,17 +1,15 @@
-//! How long each step took: what its line says, or what follows from it and from the line before.
+//! How long each step took, by its own line, or by it and the line before.
 
-use super::evaluation::{EvaluationPause, EvaluationSpan};
-use super::marks::{MarkIter, MarkSlice};
-use super::{LineNumberUnit, StepTimeline, TrainStep, seconds};
-use crate::grammar::trainer::{EvaluationLine, StepLine, TrainerClock, TrainerMark, TrainerPace};
+mod lines;
+mod seconds;
+
+use super::evaluation::EvaluationSpan;
+use super::limits::{MAX_MEDIAN_RATIO, MIN_CLOCK_ERRORS};
+use super::marks::MarkSlice;
+use super::{LineNumberUnit, StepTimeline};
+use crate::grammar::trainer::TrainerClock;
+use lines::{StepsSpan, TimedStepLine, TimedStepLines};
 use serde::{Deserialize, Serialize};
-use std::iter::Enumerate;
-
-/// How many times its error a difference of two clocks must be.
-const MIN_CLOCK_ERRORS: f64 = 5.0;
-
-/// How far two medians may be apart to be of the same thing.
-const MAX_MEDIAN_RATIO: f64 = 1.5;
 
 /// Where step times come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -21,7 +19,7 @@ pub enum StepTimeSource {
     Printed,
     /// From the differences of the lines' time stamps.
     Stamps,
-    /// The same where these are whole seconds and steps are shorter: over as many steps as are needed.
+    /// From time stamps in whole seconds where steps are shorter: over as many steps as are needed.
     Seconds,
     /// From the samples a second and the batch size that the log states.
     Throughput,
@@ -31,34 +29,15 @@ pub enum StepTimeSource {
     Clock,
 }
 
-/// A step's line, with what is around it.
-pub(super) struct TimedStepLine {
-    pub(super) line: StepLine,
-    /// How many samples a step has.
-    batch: Option<u64>,
-    pub(super) pause: EvaluationPause,
-    /// How many steps since the line before in its segment; `None` for a segment's first line.
-    pub(super) since: Option<u64>,
-    /// How many steps since the numbering began.
-    pub(super) from_first: u64,
-    /// The same for the first line of a later epoch than the line before.
-    in_epoch: Option<u64>,
-    /// How many steps the line represents.
-    steps: u64,
-    /// A moving average printed after the line.
-    smoothed: Option<f64>,
-    /// When the last evaluation before it was over, and how many steps after that it is.
-    resumed: Option<(i64, u64)>,
-}
-
-/// Gives the steps whose lines print no time one, on the best basis there is for the whole log.
-/// `stretches` are those in which nothing is trained; known are the samples of a step where they are
-/// first said, and whether a line has a time of several steps.
+/// Gives steps without a printed time one, on the best basis there is for the whole log. In `stretches` nothing
+/// is trained; a step has `batch` samples where they are first stated; `has_sums` if a line has a time of
+/// several steps.
 pub(super) fn fill_step_times(
     t: &mut StepTimeline,
     marks: MarkSlice<'_>,
     stretches: &[EvaluationSpan],
-    (batch, has_sums): (Option<u64>, bool),
+    batch: Option<u64>,
+    has_sums: bool,
 ) {
     if has_sums {
         let sums = times_from_sums(|| TimedStepLines::over_steps(t, marks, stretches, batch));
@@ -103,7 +82,7 @@ pub(super) fn fill_step_times(
     } else if is(&smoothed) {
         (smoothed, StepTimeSource::Smoothed)
     } else {
-        // So few seconds tell nothing, and a note says why.
+        // The seconds are too few for a mean, and a note reports it.
         match of_stamps {
             StepTimeSource::Seconds => (stamps, of_stamps),
             _ => return,
@@ -112,149 +91,6 @@ pub(super) fn fill_step_times(
     t.times = basis;
     for (step, time) in t.steps.remaining_mut().iter_mut().zip(times) {
         step.time_s = time;
-    }
-}
-
-/// The steps' lines, one after the other: there may be a month of them, so they are gone through again
-/// for each question instead of being kept.
-struct TimedStepLines<'a> {
-    /// The trainer's first step.
-    first: u64,
-    counted: LineNumberUnit,
-    marks: Enumerate<MarkIter<'a>>,
-    /// Steps and stretches that are still to come.
-    steps: &'a [TrainStep],
-    stretches: &'a [EvaluationSpan],
-    batch: Option<u64>,
-    /// When the last evaluation was over, and the step it was after.
-    resumed: Option<(i64, u64)>,
-    /// The segment and the number of the step before.
-    before: Option<(u32, u64)>,
-    epoch: Option<u64>,
-    /// The last line: what comes after it may be a value of its.
-    last: Option<TimedStepLine>,
-}
-
-impl<'a> TimedStepLines<'a> {
-    /// All of them; a step has `batch` samples until a mark says otherwise.
-    fn over_steps(
-        t: &'a StepTimeline,
-        marks: MarkSlice<'a>,
-        stretches: &'a [EvaluationSpan],
-        batch: Option<u64>,
-    ) -> TimedStepLines<'a> {
-        TimedStepLines {
-            first: t.trainer.map_or(1, |trainer| trainer.first_step()),
-            counted: t.counted,
-            marks: marks.iter().enumerate(),
-            steps: t.steps.remaining(),
-            stretches,
-            batch,
-            resumed: None,
-            before: None,
-            epoch: None,
-            last: None,
-        }
-    }
-
-    /// The line of a step.
-    fn time_line(&mut self, line: &StepLine, step: &TrainStep) -> TimedStepLine {
-        let before = self.before.replace((step.segment, step.step));
-        let same = before.filter(|before| before.0 == step.segment);
-        let from_first = step.step.saturating_sub(self.first).saturating_add(1);
-        let last = std::mem::replace(&mut self.epoch, line.epoch);
-        let later = line
-            .epoch
-            .zip(last)
-            .is_some_and(|(epoch, last)| epoch > last);
-        let resumed = self.resumed.take();
-        TimedStepLine {
-            line: *line,
-            batch: self.batch,
-            pause: EvaluationPause::before_step(step, &mut self.stretches),
-            since: same.and_then(|before| step.step.checked_sub(before.1)),
-            from_first,
-            in_epoch: later.then_some(from_first),
-            steps: step.steps,
-            smoothed: None,
-            resumed: resumed.and_then(|(ms, done)| Some((ms, step.step.checked_sub(done)?))),
-        }
-    }
-}
-
-impl Iterator for TimedStepLines<'_> {
-    type Item = TimedStepLine;
-
-    fn next(&mut self) -> Option<TimedStepLine> {
-        while let Some((at, mark)) = self.marks.next() {
-            match &mark.mark {
-                TrainerMark::BatchSize(size) => self.batch = Some(*size),
-                TrainerMark::Metric { smoothed, .. } if smoothed.is_some() => {
-                    if let Some(line) = &mut self.last {
-                        line.smoothed = *smoothed;
-                    }
-                }
-                TrainerMark::Evaluation(EvaluationLine::Stops {
-                    wall_ms,
-                    samples,
-                    step,
-                }) => {
-                    let done = match self.counted {
-                        LineNumberUnit::Steps | LineNumberUnit::Epochs(_) => *step,
-                        LineNumberUnit::ByStep(each) => {
-                            samples.map(|samples| samples.div_ceil(each))
-                        }
-                        LineNumberUnit::Samples => None,
-                    };
-                    self.resumed = wall_ms.zip(done);
-                }
-                TrainerMark::Step(line) => {
-                    let Some((step, rest)) = self.steps.split_first() else {
-                        continue;
-                    };
-                    if step.mark != at {
-                        continue;
-                    }
-                    self.steps = rest;
-                    let line = self.time_line(line, step);
-                    if let Some(before) = self.last.replace(line) {
-                        return Some(before);
-                    }
-                }
-                _ => {}
-            }
-        }
-        self.last.take()
-    }
-}
-
-impl TimedStepLine {
-    /// The mean of what the line says that several steps took, over so many where it does not say.
-    fn time_from_sum(&self, over: Option<u64>) -> Option<f64> {
-        let Some(TrainerPace::Sum { time_s, steps }) = self.line.pace else {
-            return None;
-        };
-        let steps = steps.or(over).filter(|steps| *steps > 0)?;
-        // One rounding of what was printed: 3.118911 seconds for 1,000 steps are 0.003118911.
-        let micros = |s: f64| (s * 1e6).round();
-        let sum = micros(time_s) - micros(self.pause.said);
-        (sum >= 0.0).then(|| sum / (1e6 * steps as f64))
-    }
-
-    fn time_from_throughput(&self) -> Option<f64> {
-        match (self.line.pace, self.batch) {
-            (Some(TrainerPace::Samples { per_s, batches }), Some(batch)) if per_s > 0.0 => {
-                Some(batch as f64 * batches as f64 / per_s)
-            }
-            _ => None,
-        }
-    }
-
-    fn time_from_smoothing(&self) -> Option<f64> {
-        match self.line.pace {
-            Some(TrainerPace::Smoothed(time_s)) => Some(time_s),
-            _ => self.smoothed,
-        }
     }
 }
 
@@ -276,22 +112,7 @@ fn times_from_sums<L: Iterator<Item = TimedStepLine>>(lines: impl Fn() -> L) -> 
     lines().map(time).collect()
 }
 
-/// Milliseconds that steps took.
-#[derive(Clone, Copy)]
-pub(super) struct StepsSpan {
-    pub(super) ms: i64,
-    pub(super) steps: u64,
-}
-
-impl StepsSpan {
-    /// One rounding: 14.648 seconds for ten steps are 1.4648, and print as that.
-    pub(super) fn seconds_per_step(self) -> Option<f64> {
-        let is = self.ms >= 0 && self.steps > 0;
-        is.then(|| self.ms as f64 / (1000.0 * self.steps as f64))
-    }
-}
-
-/// What passed between the stamps of a line and of the one before it in its segment.
+/// The time between the stamps of a line and of the one before it in its segment.
 #[derive(Clone, Copy, Default)]
 struct LineInterval {
     /// All of it, where nothing but training is in it.
@@ -303,7 +124,7 @@ struct LineInterval {
 /// Times between two lines of a segment, without the evaluations between them.
 ///
 /// What a job does around an evaluation is on no line, and some evaluate beside the training: the
-/// steps after the evaluation, what is left without it, or else all has to be like other times.
+/// time of the steps after the evaluation, the time without it, or else all of it has to be like others.
 fn times_from_stamps<L: Iterator<Item = TimedStepLine>>(
     lines: impl Fn() -> L,
     counted: LineNumberUnit,
@@ -389,7 +210,7 @@ fn line_intervals(
 /// clock's error; and whether one line is enough, mostly.
 fn times_from_clocks(lines: impl Iterator<Item = TimedStepLine>) -> (Vec<Option<f64>>, bool) {
     let mut times = Vec::new();
-    // The lines since the last evaluation whose length is unknown, or since a segment began.
+    // The lines since the last evaluation, or since a segment began.
     let mut points: Vec<(u64, TrainerClock)> = Vec::new();
     let (mut one, mut all) = (0_usize, 0_usize);
     for line in lines {

@@ -4,21 +4,15 @@
 //! number after a larger one is a late rank's line, as long as some rank printed the one before it
 //! last. It is a restart where no rank did.
 
+use crate::log::timeline::limits::{MAX_PRINTED_STEPS, MAX_STEPS_BEFORE_JOINING};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A line's place in the job: epoch and step.
-pub(super) type EpochStep = (u64, u64);
+pub(in crate::log::timeline) type EpochStep = (u64, u64);
 
-/// So many steps are remembered: a further rank's line is of one of them. A rank that is further
-/// behind is not waited for.
-pub(super) const MAX_PRINTED_STEPS: usize = 64;
-
-/// A rank's first line comes before the first rank has ended so many steps.
-const MAX_STEPS_BEFORE_JOINING: usize = 6;
-
-/// What a line is.
+/// The novelty of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LineNovelty {
+pub(in crate::log::timeline) enum LineNovelty {
     /// The first line of a step.
     First,
     /// A further rank's line of a step that was printed.
@@ -29,7 +23,7 @@ pub(super) enum LineNovelty {
 
 /// The ranks that print, by what each printed last.
 #[derive(Debug, Default)]
-pub(super) struct PrintingRanks {
+pub(in crate::log::timeline) struct PrintingRanks {
     /// How many ranks printed this last.
     last: BTreeMap<EpochStep, u32>,
     /// Steps with a line, in order.
@@ -40,7 +34,7 @@ pub(super) struct PrintingRanks {
 
 impl PrintingRanks {
     /// Takes in the next line.
-    pub(super) fn classify_line(&mut self, at: EpochStep) -> LineNovelty {
+    pub(in crate::log::timeline) fn classify_line(&mut self, at: EpochStep) -> LineNovelty {
         let front = self.seen.back().copied();
         if front.is_none_or(|front| at > front) {
             if let Some(front) = front {

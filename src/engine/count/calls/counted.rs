@@ -1,0 +1,217 @@
+//! The counted calls, and how they are made of the counts of logs and of rows.
+
+use crate::count::caller::{Caller, caller_of};
+use crate::count::cells::{CellGatherer, CountCells, CountedStep};
+use crate::count::durations::ClockNames;
+use crate::count::row_counts::RowCounts;
+use crate::count::tally;
+use crate::count::tally::{CallKey, CallVolume};
+use crate::count::timed::TimedCalls;
+use crate::count::times::DurationTotal;
+use crate::log;
+use crate::log::timeline::StepKey;
+use crate::members::OpInterner;
+use crate::members::{Interner, MergedMembers};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+/// The column `src` of a log's calls.
+pub const LOG_SOURCE: &[u8] = log::FORMAT.name.as_bytes();
+
+/// Calls of all inputs, counted.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct CountedCalls {
+    /// Operations by number.
+    pub ops: OpInterner,
+    /// The callers, by [`CallKey::member`].
+    pub who: Vec<Caller>,
+    /// The counts by step (`None` if unknown or not asked for) and key.
+    pub cells: CountCells,
+    /// Some input has step lines, or rows with a step.
+    pub has_steps: bool,
+    /// By step and key, where a tally is exact.
+    durations: FxHashMap<(CountedStep, CallKey), DurationTotal>,
+    /// How long each call took, where a tally keeps that.
+    times: FxHashMap<(CountedStep, CallKey), TimedCalls>,
+    /// The clocks of `times`.
+    pub clocks: ClockNames,
+    /// Calls that were output before the input ended, by key over all steps; `cells` does not have them.
+    pub given: Vec<(CallKey, CallVolume)>,
+}
+
+impl CountedCalls {
+    /// Returns the total nanoseconds of the calls of a step and key; `None` unless each call has a duration.
+    pub fn duration(&self, step: Option<u64>, key: &CallKey, value: &CallVolume) -> Option<u64> {
+        self.durations
+            .get(&(step.map(StepKey::from), *key))?
+            .total_ns(value.calls)
+    }
+
+    /// How long each call took, by key, and by step or over all steps.
+    pub fn durations_by_key(&self, by_step: bool) -> FxHashMap<(CountedStep, CallKey), TimedCalls> {
+        let mut all: FxHashMap<(CountedStep, CallKey), TimedCalls> = FxHashMap::default();
+        for ((step, key), one) in &self.times {
+            let step = step.filter(|_| by_step);
+            all.entry((step, *key)).or_default().merge(one);
+        }
+        all
+    }
+
+    /// Calls with a duration of their own, and all.
+    pub fn count_timed(&self) -> (u64, u64) {
+        let sum = |all: u64, n: u64| all.saturating_add(n);
+        let timed = self
+            .times
+            .values()
+            .map(|one| one.durations.count_calls())
+            .fold(0, sum);
+        let mut all = 0;
+        for at in 0..self.cells.iter_steps().count() {
+            self.cells
+                .each_count(at, |_, value| all = sum(all, value.calls));
+        }
+        (timed, all)
+    }
+
+    /// Returns the calls of each step in order; calls without a step last.
+    pub fn calls_by_step(&self) -> impl Iterator<Item = (CountedStep, CallVolume)> {
+        let steps = self.cells.iter_steps().enumerate();
+        steps.map(|(at, (step, _))| {
+            let mut all = CallVolume::default();
+            self.cells.each_count(at, |_, value| all.merge(&value));
+            (step, all)
+        })
+    }
+
+    /// The calls over all steps, with other keys; those that become equal add up. Durations are left out.
+    pub fn sum_over_steps(&self, change: impl Fn(&mut CallKey)) -> CountedCalls {
+        let mut cells = CellGatherer::default();
+        for ((_, mut key), value) in self.cells.list_counts() {
+            change(&mut key);
+            cells.push(None, key, value);
+        }
+        CountedCalls {
+            ops: self.ops.clone(),
+            who: self.who.clone(),
+            cells: cells.into_cells(),
+            ..CountedCalls::default()
+        }
+    }
+
+    /// Adds the calls of other inputs that were counted in the same way, here or elsewhere.
+    pub fn merge(&mut self, other: CountedCalls) {
+        let mut met: Interner<Caller> = Interner::default();
+        let mut cells = CellGatherer::default();
+        let mut durations: Vec<((CountedStep, CallKey), DurationTotal)> = Vec::new();
+        let mut times: Vec<((CountedStep, CallKey), TimedCalls)> = Vec::new();
+        for calls in [std::mem::take(self), other] {
+            let ops = calls.ops.op_names().map(|name| self.ops.intern(name).0);
+            let ops: Vec<u32> = ops.collect();
+            let who: Vec<u32> = calls.who.into_iter().map(|who| met.intern(who)).collect();
+            let known = |key: CallKey| CallKey {
+                op: ops[key.op as usize],
+                member: who.get(key.member as usize).copied().unwrap_or(0),
+                ..key
+            };
+            for ((step, key), value) in calls.cells.list_counts() {
+                cells.push(step, known(key), value);
+            }
+            let of_calls = calls.durations.into_iter();
+            durations.extend(of_calls.map(|((step, key), all)| ((step, known(key)), all)));
+            self.clocks.merge(&calls.clocks);
+            let of_calls = calls.times.into_iter();
+            times.extend(of_calls.map(|((step, key), all)| ((step, known(key)), all)));
+            self.has_steps |= calls.has_steps;
+        }
+        let (who, ranks) = sort_with_places(met.items());
+        let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
+        cells.change_keys(|key| key.member = rank(key.member));
+        for ((step, mut key), all) in durations {
+            key.member = rank(key.member);
+            self.durations.entry((step, key)).or_default().merge(&all);
+        }
+        for ((step, mut key), all) in times {
+            key.member = rank(key.member);
+            self.times.entry((step, key)).or_default().merge(&all);
+        }
+        self.who = who;
+        self.cells = cells.into_cells();
+    }
+}
+
+/// Merges the counts of logs and of rows.
+pub fn finish_counts(
+    options: &tally::Options,
+    merged: &MergedMembers,
+    ops: OpInterner,
+    cells: CellGatherer,
+    rows: RowCounts,
+    has_steps: bool,
+) -> CountedCalls {
+    finish_counts_after(Vec::new(), options, merged, ops, cells, rows, has_steps)
+}
+
+/// Like [`finish_counts`], after calls that were output.
+pub(super) fn finish_counts_after(
+    mut given: Vec<(CallKey, CallVolume)>,
+    options: &tally::Options,
+    merged: &MergedMembers,
+    ops: OpInterner,
+    mut cells: CellGatherer,
+    mut rows: RowCounts,
+    has_steps: bool,
+) -> CountedCalls {
+    let mut to = Vec::new();
+    if options.members {
+        let aliases = merged.process_aliases();
+        for member in merged.origins.members.items() {
+            let mut who = caller_of(merged, &aliases, member);
+            if options.exact {
+                who.recorded.src = LOG_SOURCE.into();
+            }
+            to.push(rows.who.intern(who));
+        }
+    }
+    // Callers come in any order; rows are sorted by host, process and communicator.
+    let (who, ranks) = sort_with_places(rows.who.items());
+    let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
+    let change = |key: &mut CallKey| {
+        let member = to.get(key.member as usize).copied().unwrap_or(0);
+        key.member = rank(member);
+    };
+    cells.change_keys(change);
+    given.iter_mut().for_each(|(key, _)| change(key));
+    for ((step, mut key), value) in rows.cells {
+        key.member = rank(key.member);
+        cells.push(step.map(StepKey::from), key, value);
+    }
+    let known = |(step, mut key): (Option<u64>, CallKey)| {
+        key.member = rank(key.member);
+        (step.map(StepKey::from), key)
+    };
+    let durations = rows.durations.into_iter();
+    let durations = durations.map(|(key, all)| (known(key), all));
+    let times = rows.times.into_iter();
+    let times = times.map(|(key, all)| (known(key), all));
+    CountedCalls {
+        times: times.collect(),
+        clocks: rows.clocks,
+        given,
+        ops,
+        who,
+        cells: cells.into_cells(),
+        has_steps,
+        durations: durations.collect(),
+    }
+}
+
+/// Returns the items sorted, and the place of each.
+fn sort_with_places<T: Ord + Clone>(items: &[T]) -> (Vec<T>, Vec<u32>) {
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by_key(|&at| &items[at]);
+    let mut ranks = vec![0; items.len()];
+    for (rank, &at) in (0_u32..).zip(&order) {
+        ranks[at] = rank;
+    }
+    (order.iter().map(|&at| items[at].clone()).collect(), ranks)
+}
