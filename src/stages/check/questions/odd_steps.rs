@@ -1,5 +1,6 @@
 //! Steps that are not like the others: in their time, in their calls, or without any.
 
+use super::job_facts::JobFacts;
 use crate::count::spread::SortedValues;
 use crate::log::timeline::{GapKind, TrainStep};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
@@ -12,8 +13,12 @@ use crate::stages::survey::GapCallSum;
 use crate::stages::survey::rhythm::{self, MAX_ODD_STEPS, MIN_STEPS_COMPARED, OddStep};
 use std::collections::BTreeMap;
 
-/// The findings on the steps of `input`, the `number`th.
-pub(crate) fn find_odd_steps(
+/// Returns the findings on the steps of each input.
+pub(super) fn find_odd_steps(job: &JobFacts<'_>) -> Vec<Finding> {
+    job.ask_each_input(|number, input, _| find_steps_of_input(number, input, job.found))
+}
+
+fn find_steps_of_input(
     number: u32,
     input: &WalkedInput,
     found: &CommunicatorsSummary,

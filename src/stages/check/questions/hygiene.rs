@@ -1,5 +1,6 @@
 //! How the log was written, where that spoils it.
 
+use super::job_facts::JobFacts;
 use crate::report::account::{Account, MAX_DAMAGE_PLACES};
 use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, LineSpot};
 use crate::stages::check::walk::WalkedInput;
@@ -65,12 +66,12 @@ const HYGIENE_KINDS: [HygieneKind; 4] = [
     },
 ];
 
-/// The findings on how `input`, the `number`th, was written.
-pub(crate) fn find_hygiene_faults(
-    number: u32,
-    input: &WalkedInput,
-    account: &Account,
-) -> Vec<Finding> {
+/// Returns the findings on how each input was written.
+pub(super) fn find_hygiene_faults(job: &JobFacts<'_>) -> Vec<Finding> {
+    job.ask_each_input(find_input_faults)
+}
+
+fn find_input_faults(number: u32, input: &WalkedInput, account: &Account) -> Vec<Finding> {
     let log = InputHygiene {
         number,
         input,

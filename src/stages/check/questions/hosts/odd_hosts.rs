@@ -1,8 +1,8 @@
 //! Hosts and values in a sentence, and the subject of a finding.
 
+use super::fact_meaning::FirstLineByHost;
+use super::limits::MAX_EVIDENCE_LINES;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
-use crate::stages::check::hosts::fact_meaning::FirstLineByHost;
-use crate::stages::check::hosts::limits::MAX_EVIDENCE_LINES;
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::net::fact::{NetFact, NetFactKind};
 use crate::stages::net::net_stage::FirstReportLine;

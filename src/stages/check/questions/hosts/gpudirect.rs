@@ -5,6 +5,7 @@ use super::fact_meaning::{
 };
 use super::odd_hosts::{about_hosts, evidence_of_hosts};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
+use crate::stages::check::questions::job_facts::JobFacts;
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::{NetFact, NetFactKind};
@@ -57,7 +58,8 @@ const GDR_ADVICE: &str = "check that nvidia-peermem is loaded or DMA-BUF is avai
                           modules, Linux 5.12, CUDA 11.7), that ACS is off, and NCCL_NET_GDR_LEVEL";
 
 /// Returns the finding.
-pub(crate) fn find_gdr_off(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
+pub(crate) fn find_gdr_off(job: &JobFacts<'_>) -> Option<Finding> {
+    let (net, facts) = (job.net, job.facts);
     let reach = gdr_reach_by_host(net);
     if reach.is_empty() {
         return gdr_nics_finding(net, facts);
