@@ -10,83 +10,114 @@ use crate::stages::net::net_stage::FirstReportLine;
 /// What keeps every process's lines apart.
 const OWN_FILES_ADVICE: &str = "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process";
 
-/// A kind of lines that is reported by its number of lines.
+/// A kind of fault that is reported by a number.
 struct HygieneKind {
     kind: Kind,
-    /// The sentence for one line, and for several.
-    says: [&'static str; 2],
+    /// The sentence, for a number.
+    says: fn(u64) -> String,
     why: &'static str,
     advice: &'static str,
-    /// Whether there are any, how many, and the first ones.
-    of: fn(&Account) -> (bool, u64, Vec<u64>),
+    /// Returns how many there are, if any, and the first ones.
+    find: fn(&InputHygiene<'_>) -> Option<(u64, Vec<Evidence>)>,
 }
 
-const HYGIENE_KINDS: [HygieneKind; 4] = [
+const HYGIENE_KINDS: [HygieneKind; 6] = [
     HygieneKind {
         kind: Kind::DamagedLines,
-        says: ["{} is damaged", "{} are damaged"],
+        says: |n| match n {
+            1 => "1 line is damaged".to_owned(),
+            _ => format!("{n} lines are damaged"),
+        },
         why: "they begin like NCCL's lines and do not end like them",
         advice: OWN_FILES_ADVICE,
-        of: |a| {
-            let places = a.places.iter().map(|place| place.line);
-            (a.damaged > 0, a.damaged, places.collect())
+        // Lines that were overwritten are damaged too.
+        find: |log| {
+            let damaged = log.account.damaged;
+            let is_own = damaged > 0 && log.count_overwritten() == 0;
+            is_own.then(|| (damaged, log.damaged_evidence().collect()))
         },
     },
     // NCCL's own buffer was too short for a line.
     HygieneKind {
         kind: Kind::LinesTruncated,
-        says: ["NCCL itself truncated {}; no call is affected"; 2],
+        says: |n| {
+            format!(
+                "NCCL itself truncated {}; no call is affected",
+                number_and_noun(n, "line")
+            )
+        },
         why: "they end where NCCL's own buffer ends: NCCL prints at most 1,023 bytes of a line, \
               RCCL about 2,100",
         advice: "no action is needed; NCCL prints longer lines since 2.29.2",
-        of: |a| {
-            (
-                a.truncated > 0,
-                a.truncated,
-                Vec::from_iter(a.firsts.truncated),
-            )
-        },
+        find: |log| log.count_from(log.account.truncated, log.account.firsts.truncated),
     },
     // Pieces of lines of several processes were written between each other.
     HygieneKind {
         kind: Kind::LinesTorn,
-        says: ["{} was torn and rejoined", "{} were torn and rejoined"],
+        says: |n| match n {
+            1 => "1 line was torn and rejoined".to_owned(),
+            _ => format!("{n} lines were torn and rejoined"),
+        },
         why: "they end at byte 128, where NCCL 2.29.2 and later ends a write to a pipe that \
               processes share, and exactly one other piece fits each of them",
         advice: OWN_FILES_ADVICE,
-        of: |a| (a.torn > 0, a.torn, Vec::from_iter(a.firsts.torn)),
+        find: |log| log.count_from(log.account.torn, log.account.firsts.torn),
+    },
+    HygieneKind {
+        kind: Kind::BlockBuffered,
+        says: |n| {
+            let lines = number_and_noun(n, "line");
+            format!(
+                "standard output was block-buffered ({lines} rejoined): calls may appear in a later \
+                 step than theirs"
+            )
+        },
+        why: "lines are cut at the ends of 4 KiB buffers",
+        advice: "rerun with PYTHONUNBUFFERED=1",
+        find: |log| log.find_buffered(),
     },
     // Ray left out what several processes printed alike.
     HygieneKind {
         kind: Kind::RayDedup,
-        says: ["Ray omitted {}: counts are too low"; 2],
+        says: |n| {
+            format!(
+                "Ray omitted {}: counts are too low",
+                number_and_noun(n, "line")
+            )
+        },
         why: "lines end in `[repeated Nx across cluster]`",
         advice: "rerun with RAY_DEDUP_LOGS=0",
-        of: |a| (a.ray_lines > 0, a.ray_repeats, Vec::from_iter(a.firsts.ray)),
+        find: |log| {
+            let (_, first) = log.count_from(log.account.ray_lines, log.account.firsts.ray)?;
+            Some((log.account.ray_repeats, first))
+        },
+    },
+    HygieneKind {
+        kind: Kind::SeveralRuns,
+        says: |n| {
+            let times = number_and_noun(n, "time");
+            format!(
+                "the step number falls {times}: the file has restarts, epochs, several jobs or \
+                 step lines of several ranks"
+            )
+        },
+        why: "the step lines show it",
+        advice: "nccl-steps --list shows the runs (column segment)",
+        find: |log| log.find_step_falls(),
     },
 ];
 
 /// Returns the findings on how each input was written.
 pub(super) fn find_hygiene_faults(job: &JobFacts<'_>) -> Vec<Finding> {
-    job.ask_each_input(find_input_faults)
-}
-
-fn find_input_faults(number: u32, input: &WalkedInput, account: &Account) -> Vec<Finding> {
-    let log = InputHygiene {
-        number,
-        input,
-        account,
-    };
-    let [damaged, truncated, torn, deduplicated] = HYGIENE_KINDS.map(|kind| log.find_kind(&kind));
-    let all = [
-        log.find_overwritten().or(damaged),
-        truncated,
-        torn,
-        log.find_buffered(),
-        deduplicated,
-        log.find_several_runs(),
-    ];
-    all.into_iter().flatten().collect()
+    job.ask_each_input(|number, input, account| {
+        let log = InputHygiene {
+            number,
+            input,
+            account,
+        };
+        let counted = HYGIENE_KINDS.iter().filter_map(|kind| log.find_kind(kind));
+        counted.chain(log.find_overwritten()).collect()
+    })
 }
 
 /// How an input was written.
@@ -128,12 +159,18 @@ impl InputHygiene<'_> {
             .map(|place| self.evidence_at(place.line))
     }
 
+    /// Returns the number of lines that other processes wrote over; a single one shows nothing.
+    fn count_overwritten(&self) -> u64 {
+        // Lines without the beginning of a header are among both.
+        let overwritten = self.account.overwritten.max(self.input.remains.count);
+        if overwritten < 2 { 0 } else { overwritten }
+    }
+
     /// Processes share a file and write over each other.
     fn find_overwritten(&self) -> Option<Finding> {
         let (account, remains) = (self.account, &self.input.remains);
-        // Lines without the beginning of a header are among both.
-        let overwritten = account.overwritten.max(remains.count);
-        if overwritten < 2 {
+        let overwritten = self.count_overwritten();
+        if overwritten == 0 {
             return None;
         }
         let what = match account.overwritten > 0 && account.calls > 0 {
@@ -160,48 +197,39 @@ impl InputHygiene<'_> {
     }
 
     fn find_kind(&self, kind: &HygieneKind) -> Option<Finding> {
-        let (any, n, first) = (kind.of)(self.account);
-        let [one, more] = kind.says;
-        let says = if n == 1 { one } else { more };
-        let says = says.replace("{}", &number_and_noun(n, "line"));
-        let first = first.into_iter().map(|line| self.evidence_at(line));
-        any.then(|| self.input_finding(kind.kind, says, kind.why, kind.advice, first))
+        let (n, first) = (kind.find)(self)?;
+        Some(self.input_finding(kind.kind, (kind.says)(n), kind.why, kind.advice, first))
     }
 
-    fn find_buffered(&self) -> Option<Finding> {
-        let account = self.account;
-        if account.block_writers == 0 && account.spliced == 0 {
-            return None;
-        }
-        let says = format!(
-            "standard output was block-buffered ({} rejoined): calls may appear in a later step \
-             than theirs",
-            number_and_noun(account.block_lines + account.spliced, "line")
-        );
-        let why = "lines are cut at the ends of 4 KiB buffers";
-        let advice = "rerun with PYTHONUNBUFFERED=1";
+    /// Returns the number of lines, unless it is 0, and the first one.
+    fn count_from(&self, lines: u64, first: Option<u64>) -> Option<(u64, Vec<Evidence>)> {
+        let first = first.map(|line| self.evidence_at(line));
+        (lines > 0).then(|| (lines, Vec::from_iter(first)))
+    }
+
+    /// Lines that were cut at the ends of a process's buffers.
+    fn find_buffered(&self) -> Option<(u64, Vec<Evidence>)> {
+        let Account {
+            block_writers,
+            block_lines,
+            spliced,
+            firsts,
+            ..
+        } = self.account;
         let input = self.number;
-        let joined = account.firsts.block.map(|at| Evidence {
+        let joined = firsts.block.map(|at| Evidence {
             at: LineSpot::Byte { input, at },
             text: None,
         });
-        let spliced = account.firsts.spliced.map(|line| self.evidence_at(line));
-        let evidence = joined.into_iter().chain(spliced);
-        Some(self.input_finding(Kind::BlockBuffered, says, why, advice, evidence))
+        let cut = firsts.spliced.map(|line| self.evidence_at(line));
+        let evidence = joined.into_iter().chain(cut).collect();
+        (block_writers + spliced > 0).then(|| (block_lines + spliced, evidence))
     }
 
-    fn find_several_runs(&self) -> Option<Finding> {
-        let steps = &self.input.timeline.steps;
-        let falls = steps.last().map_or(0, |step| step.segment);
-        let says = format!(
-            "the step number falls {}: the file has restarts, epochs, several jobs or step lines \
-             of several ranks",
-            number_and_noun(falls, "time")
-        );
-        let why = "the step lines show it";
-        let advice = "nccl-steps --list shows the runs (column segment)";
+    fn find_step_falls(&self) -> Option<(u64, Vec<Evidence>)> {
+        let falls = self.input.timeline.steps.last()?.segment;
         let lines = self.input.first_step_fall()?;
         let lines = lines.into_iter().map(|line| self.evidence_at(line));
-        (falls > 0).then(|| self.input_finding(Kind::SeveralRuns, says, why, advice, lines))
+        (falls > 0).then(|| (falls.into(), lines.collect()))
     }
 }
