@@ -157,9 +157,9 @@ pub struct Finding {
     pub advice: String,
     /// The lines that show it, the most important first; a few.
     pub evidence: Vec<Evidence>,
-    /// What else is known of it, as facts: [`words::write_reasons`] puts them into words last.
+    /// What else is known of it, as facts: [`words::write_texts`] puts them into words last.
     ///
-    /// [`words::write_reasons`]: super::words::write_reasons
+    /// [`words::write_texts`]: super::words::write_texts
     pub reasons: Vec<Reason>,
 }
 

@@ -226,7 +226,7 @@ fn judge_gathered(
         findings.extend(nothing_to_check::find_nothing_to_check(seen));
     }
     log::first_failure::failed_process::correct_end_advice(&mut findings);
-    words::write_reasons(&mut findings);
+    words::write_texts(&mut findings);
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
     let compared = ranks.compared;

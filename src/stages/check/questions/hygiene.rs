@@ -5,106 +5,35 @@ use crate::report::account::{Account, MAX_DAMAGE_PLACES};
 use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, LineSpot};
 use crate::stages::check::walk::WalkedInput;
 use crate::stages::check::wording::number_and_noun;
+use crate::stages::check::words::texts::describe_hygiene;
 use crate::stages::net::net_stage::FirstReportLine;
 
-/// What keeps every process's lines apart.
-const OWN_FILES_ADVICE: &str = "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process";
+/// Returns how many faults there are, if any, and the first ones.
+type FindFaults = fn(&InputHygiene<'_>) -> Option<(u64, Vec<Evidence>)>;
 
-/// A kind of fault that is reported by a number.
-struct HygieneKind {
-    kind: Kind,
-    /// The sentence, for a number.
-    says: fn(u64) -> String,
-    why: &'static str,
-    advice: &'static str,
-    /// Returns how many there are, if any, and the first ones.
-    find: fn(&InputHygiene<'_>) -> Option<(u64, Vec<Evidence>)>,
-}
-
-const HYGIENE_KINDS: [HygieneKind; 6] = [
-    HygieneKind {
-        kind: Kind::DamagedLines,
-        says: |n| match n {
-            1 => "1 line is damaged".to_owned(),
-            _ => format!("{n} lines are damaged"),
-        },
-        why: "they begin like NCCL's lines and do not end like them",
-        advice: OWN_FILES_ADVICE,
-        // Lines that were overwritten are damaged too.
-        find: |log| {
-            let damaged = log.account.damaged;
-            let is_own = damaged > 0 && log.count_overwritten() == 0;
-            is_own.then(|| (damaged, log.damaged_evidence().collect()))
-        },
-    },
+/// The kinds that are reported by a number.
+const HYGIENE_KINDS: [(Kind, FindFaults); 6] = [
+    // Lines that were overwritten are damaged too.
+    (Kind::DamagedLines, |log| {
+        let damaged = log.account.damaged;
+        let is_own = damaged > 0 && log.count_overwritten() == 0;
+        is_own.then(|| (damaged, log.damaged_evidence().collect()))
+    }),
     // NCCL's own buffer was too short for a line.
-    HygieneKind {
-        kind: Kind::LinesTruncated,
-        says: |n| {
-            format!(
-                "NCCL itself truncated {}; no call is affected",
-                number_and_noun(n, "line")
-            )
-        },
-        why: "they end where NCCL's own buffer ends: NCCL prints at most 1,023 bytes of a line, \
-              RCCL about 2,100",
-        advice: "no action is needed; NCCL prints longer lines since 2.29.2",
-        find: |log| log.count_from(log.account.truncated, log.account.firsts.truncated),
-    },
+    (Kind::LinesTruncated, |log| {
+        log.count_from(log.account.truncated, log.account.firsts.truncated)
+    }),
     // Pieces of lines of several processes were written between each other.
-    HygieneKind {
-        kind: Kind::LinesTorn,
-        says: |n| match n {
-            1 => "1 line was torn and rejoined".to_owned(),
-            _ => format!("{n} lines were torn and rejoined"),
-        },
-        why: "they end at byte 128, where NCCL 2.29.2 and later ends a write to a pipe that \
-              processes share, and exactly one other piece fits each of them",
-        advice: OWN_FILES_ADVICE,
-        find: |log| log.count_from(log.account.torn, log.account.firsts.torn),
-    },
-    HygieneKind {
-        kind: Kind::BlockBuffered,
-        says: |n| {
-            let lines = number_and_noun(n, "line");
-            format!(
-                "standard output was block-buffered ({lines} rejoined): calls may appear in a later \
-                 step than theirs"
-            )
-        },
-        why: "lines are cut at the ends of 4 KiB buffers",
-        advice: "rerun with PYTHONUNBUFFERED=1",
-        find: |log| log.find_buffered(),
-    },
+    (Kind::LinesTorn, |log| {
+        log.count_from(log.account.torn, log.account.firsts.torn)
+    }),
     // Ray left out what several processes printed alike.
-    HygieneKind {
-        kind: Kind::RayDedup,
-        says: |n| {
-            format!(
-                "Ray omitted {}: counts are too low",
-                number_and_noun(n, "line")
-            )
-        },
-        why: "lines end in `[repeated Nx across cluster]`",
-        advice: "rerun with RAY_DEDUP_LOGS=0",
-        find: |log| {
-            let (_, first) = log.count_from(log.account.ray_lines, log.account.firsts.ray)?;
-            Some((log.account.ray_repeats, first))
-        },
-    },
-    HygieneKind {
-        kind: Kind::SeveralRuns,
-        says: |n| {
-            let times = number_and_noun(n, "time");
-            format!(
-                "the step number falls {times}: the file has restarts, epochs, several jobs or \
-                 step lines of several ranks"
-            )
-        },
-        why: "the step lines show it",
-        advice: "nccl-steps --list shows the runs (column segment)",
-        find: |log| log.find_step_falls(),
-    },
+    (Kind::RayDedup, |log| {
+        let (_, first) = log.count_from(log.account.ray_lines, log.account.firsts.ray)?;
+        Some((log.account.ray_repeats, first))
+    }),
+    (Kind::BlockBuffered, |log| log.find_buffered()),
+    (Kind::SeveralRuns, |log| log.find_step_falls()),
 ];
 
 /// Returns the findings on how each input was written.
@@ -115,7 +44,10 @@ pub(super) fn find_hygiene_faults(job: &JobFacts<'_>) -> Vec<Finding> {
             input,
             account,
         };
-        let counted = HYGIENE_KINDS.iter().filter_map(|kind| log.find_kind(kind));
+        let counted = HYGIENE_KINDS.iter().filter_map(|(kind, find)| {
+            let (n, first) = find(&log)?;
+            Some(log.input_finding(*kind, &describe_hygiene(*kind, n), first))
+        });
         counted.chain(log.find_overwritten()).collect()
     })
 }
@@ -132,15 +64,11 @@ impl InputHygiene<'_> {
     fn input_finding(
         &self,
         kind: Kind,
-        says: String,
-        why: &str,
-        advice: &str,
+        says: &str,
         evidence: impl IntoIterator<Item = Evidence>,
     ) -> Finding {
         let says = format!("{}: {says}", self.input.name);
         Finding {
-            why: why.to_owned(),
-            advice: advice.to_owned(),
             evidence: evidence.into_iter().collect(),
             ..Finding::note(kind, Confidence::High, says)
         }
@@ -193,12 +121,10 @@ impl InputHygiene<'_> {
         let rest = ends.chain(self.damaged_evidence());
         let rest = rest.filter(|place| Some(place) != first.as_ref());
         let evidence = first.iter().cloned().chain(rest).take(MAX_DAMAGE_PLACES);
-        Some(self.input_finding(Kind::SharedFile, says, why, OWN_FILES_ADVICE, evidence))
-    }
-
-    fn find_kind(&self, kind: &HygieneKind) -> Option<Finding> {
-        let (n, first) = (kind.find)(self)?;
-        Some(self.input_finding(kind.kind, (kind.says)(n), kind.why, kind.advice, first))
+        Some(Finding {
+            why: why.to_owned(),
+            ..self.input_finding(Kind::SharedFile, &says, evidence)
+        })
     }
 
     /// Returns the number of lines, unless it is 0, and the first one.

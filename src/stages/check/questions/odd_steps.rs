@@ -137,9 +137,6 @@ impl InputStepSums<'_> {
                      first of a run",
                     times.len()
                 ),
-                advice: "look at the job's other work at that time (a checkpoint, an evaluation, \
-                     data), and at the host that was late"
-                    .to_owned(),
                 ..self.step_finding(Kind::SlowStep, at, says)
             }
         };
@@ -240,15 +237,6 @@ impl InputStepSums<'_> {
                 self.step_finding(Kind::CallsStop, first, says)
             }
         };
-        Some(Finding {
-            why: "calls in a CUDA graph are logged once, when the graph is captured, and not when \
-                  it is replayed; a log whose NCCL lines were cut off looks the same"
-                .to_owned(),
-            advice:
-                "run without CUDA graphs to see the calls of every step, or count the calls of \
-                     one replay"
-                    .to_owned(),
-            ..finding
-        })
+        Some(Finding { ..finding })
     }
 }

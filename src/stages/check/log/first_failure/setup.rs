@@ -55,7 +55,6 @@ impl FailureEvidence<'_> {
         // communicator may be taken for that of all ranks.
         let finding = |says, rank: Option<u32>, advice| Finding {
             about: About::of_rank(rank),
-            why: "PyTorch reports it, and no failure comes before it".to_owned(),
             advice,
             evidence: shown.collect(),
             ..Finding::error(Kind::SetupFailed, Confidence::Medium, says)

@@ -115,13 +115,6 @@ fn fewer_channels_finding(
                 .and_then(|(_, m)| m.2.clone()),
             ..about_hosts(&odd)
         },
-        why:
-            "NCCL gives communicators of the same shape the same number of channels on equal hosts"
-                .to_owned(),
-        advice:
-            "compare nvidia-smi topo -m, the state of the NVLinks (nvidia-smi nvlink -s) and of \
-             the NICs, and NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS on the named hosts"
-                .to_owned(),
         evidence: evidence_of_lines(few.iter().take(3).map(|(_, most)| most.1).chain([peer.1])),
         ..Finding::warning(Kind::ChannelsFewer, sure, says)
     })

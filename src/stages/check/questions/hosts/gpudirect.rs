@@ -54,9 +54,6 @@ fn is_nic_gdr_line(fact: &NetFact, on: bool) -> bool {
     fact.kind == NetFactKind::GpuDirect && !ways.contains(&&fact.name[..]) && *fact.value == *value
 }
 
-const GDR_ADVICE: &str = "check that nvidia-peermem is loaded or DMA-BUF is available (open kernel \
-                          modules, Linux 5.12, CUDA 11.7), that ACS is off, and NCCL_NET_GDR_LEVEL";
-
 /// Returns the finding.
 pub(crate) fn find_gdr_off(job: &JobFacts<'_>) -> Option<Finding> {
     let (net, facts) = (job.net, job.facts);
@@ -179,7 +176,6 @@ fn gdr_connections_finding(
     Finding {
         about: about_hosts(&host_names(who)),
         why: why.to_owned(),
-        advice: GDR_ADVICE.to_owned(),
         evidence: evidence_of_hosts(who, other),
         ..Finding::warning(Kind::GpudirectMixed, Confidence::High, says)
     }
@@ -214,7 +210,6 @@ fn gdr_nics_finding(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
     Some(Finding {
         about: about_hosts(&host_names(&off)),
         why: "the NICs report it; no line reports a connection".to_owned(),
-        advice: GDR_ADVICE.to_owned(),
         evidence: evidence_of_hosts(&off, &on),
         ..Finding::warning(kind, Confidence::Medium, says)
     })

@@ -72,9 +72,7 @@ pub(crate) fn find_version_differences(job: &JobFacts<'_>) -> Vec<Finding> {
             _ => Severity::Warning,
         };
         let what = format!("the version of {what} differs");
-        let why = "the processes of these hosts print it themselves";
-        let advice = "use one image, or one set of libraries, on all hosts";
-        all.push(split.difference_finding(kind, severity, &what, why, advice));
+        all.push(split.difference_finding(kind, severity, &what));
     }
     all
 }
@@ -100,10 +98,13 @@ pub(crate) fn find_plugin_differences(job: &JobFacts<'_>) -> Vec<Finding> {
             false => Severity::Note,
         };
         let what = format!("the {} plugin differs", quote_text(subject.name));
-        let why = "the processes of these hosts report its state";
-        let advice = "look for the library and its dependencies on the named hosts; compare \
-                      LD_LIBRARY_PATH and NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN";
-        all.push(split.difference_finding(Kind::PluginMixed, severity, &what, why, advice));
+        all.push(Finding {
+            why: "the processes of these hosts report its state".to_owned(),
+            advice: "look for the library and its dependencies on the named hosts; compare \
+                     LD_LIBRARY_PATH and NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN"
+                .to_owned(),
+            ..split.difference_finding(Kind::PluginMixed, severity, &what)
+        });
     }
     all
 }
@@ -170,11 +171,6 @@ pub(crate) fn find_missing_nics(job: &JobFacts<'_>) -> Vec<Finding> {
         );
         all.push(Finding {
             about: about_hosts(&hosts),
-            why: "NCCL lists the active ports of each host".to_owned(),
-            advice:
-                "look at the state of the missing ports (ibstat, rdma link) and at NCCL_IB_HCA on \
-                 the named hosts"
-                    .to_owned(),
             evidence: evidence_of_lines(
                 few.iter()
                     .take(3)
@@ -187,9 +183,11 @@ pub(crate) fn find_missing_nics(job: &JobFacts<'_>) -> Vec<Finding> {
     let is = |s: &&NetSubject<'_>| s.kind == NetFactKind::Provider && s.name == b"nics";
     if let Some(split) = job.subjects.iter().find(is).and_then(split_hosts) {
         let what = "the provider's number of NICs differs";
-        let why = "aws-ofi-nccl reports how many it found";
-        let advice = "compare the NICs of the hosts or containers (fi_info -p efa)";
-        all.push(split.difference_finding(Kind::NicDiffers, Severity::Warning, what, why, advice));
+        all.push(Finding {
+            why: "aws-ofi-nccl reports how many it found".to_owned(),
+            advice: "compare the NICs of the hosts or containers (fi_info -p efa)".to_owned(),
+            ..split.difference_finding(Kind::NicDiffers, Severity::Warning, what)
+        });
     }
     all
 }

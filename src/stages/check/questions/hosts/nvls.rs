@@ -134,13 +134,6 @@ fn nvls_mixed_finding(
     Finding {
         about: about_hosts(&host_names(odd)),
         why: why.to_owned(),
-        // env.rst on NCCL_NVLS_ENABLE: 2.27 and 2.28 fall back without a message if the resources are missing,
-        // and hang if that happens on some ranks only.
-        advice:
-            "look at the Fabric Manager, the driver and NCCL_NVLS_ENABLE, NCCL_CUMEM_ENABLE on the \
-             named hosts; NCCL 2.27 and 2.28 give up NVLS without a message, and can hang if only \
-             some ranks do so"
-                .to_owned(),
         evidence: evidence_of_hosts(odd, other),
         ..Finding::warning(Kind::NvlsMixed, Confidence::Medium, says)
     }

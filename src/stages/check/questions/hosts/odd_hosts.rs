@@ -104,19 +104,10 @@ impl<'a> HostSplit<'a> {
     }
 
     /// Returns the finding that `what` differs.
-    pub(crate) fn difference_finding(
-        &self,
-        kind: Kind,
-        severity: Severity,
-        what: &str,
-        why: &str,
-        advice: &str,
-    ) -> Finding {
+    pub(crate) fn difference_finding(&self, kind: Kind, severity: Severity, what: &str) -> Finding {
         let says = format!("{what}: {}", self.describe_values());
         Finding {
             about: about_hosts(&self.odd_host_names()),
-            why: why.to_owned(),
-            advice: advice.to_owned(),
             evidence: self.evidence_lines(),
             ..Finding::new(kind, severity, Confidence::High, says)
         }

@@ -207,12 +207,6 @@ fn only_some_hosts_finding(
     };
     Finding {
         about: about_hosts(odd),
-        why: "NCCL prints a variable where it is set and read; these hosts print other variables \
-              but not this one"
-            .to_owned(),
-        advice: "pass the same environment to all hosts (mpirun -x, srun --export), and compare \
-                 /etc/nccl.conf"
-            .to_owned(),
         evidence: evidence_of_lines(has.take(3).chain(lacks)),
         ..Finding::new(Kind::SettingDiffers, severity, sure, says)
     }
@@ -236,8 +230,11 @@ fn find_subject_difference(subject: &NetSubject<'_>, all: &mut Vec<Finding>) {
         false => Severity::Note,
     };
     let what = format!("{} differs", quote_text(subject.name));
-    let why = "the processes of these hosts print the value they use";
-    let advice = "set it to the same value on all hosts unless the difference is intended; compare \
-                  the environment and /etc/nccl.conf";
-    all.push(split.difference_finding(Kind::SettingDiffers, severity, &what, why, advice));
+    all.push(Finding {
+        why: "the processes of these hosts print the value they use".to_owned(),
+        advice: "set it to the same value on all hosts unless the difference is intended; compare \
+                 the environment and /etc/nccl.conf"
+            .to_owned(),
+        ..split.difference_finding(Kind::SettingDiffers, severity, &what)
+    });
 }

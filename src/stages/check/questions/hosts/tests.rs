@@ -9,6 +9,7 @@ use crate::shared::data;
 use crate::source::{self, InputName};
 use crate::stages::check::finding::{Finding, Severity};
 use crate::stages::check::questions::ask_questions;
+use crate::stages::check::words;
 use crate::stages::{communicators, net};
 use crate::synth::{self, StreamSink};
 use std::path::{Path, PathBuf};
@@ -40,7 +41,9 @@ fn of_files(paths: &[PathBuf]) -> Vec<Finding> {
     let net = net::read_net(&origins, &options(), &mut report, &Nobody).unwrap();
     let found =
         communicators::read_communicators(&origins, &options(), &mut report, &Nobody).unwrap();
-    ask_questions(&net, &found, &[], &[])
+    let mut all = ask_questions(&net, &found, &[], &[]);
+    words::write_texts(&mut all);
+    all
 }
 
 /// The findings of a log.

@@ -109,10 +109,6 @@ fn sockets_without_fast_nics(
     Finding {
         kind: Kind::SocketsOnly,
         sure,
-        advice: "look for NICs on these hosts (ibv_devinfo, fi_info -p efa), for their devices in \
-                 the container (/dev/infiniband), and for a network plugin of the provider; \
-                 without such NICs there is no faster network"
-            .to_owned(),
         ..socket_finding(says, slow, &none, is_set, why)
     }
 }
@@ -133,10 +129,6 @@ fn socket_finding(
     Finding {
         about: about_hosts(&host_names(slow)),
         why: why.to_owned(),
-        advice: "compare the NICs and their state on the named hosts with the others \
-                 (ibv_devinfo, fi_info), NCCL_IB_HCA, NCCL_NET and NCCL_NET_PLUGIN there, and \
-                 whether the container has the devices"
-            .to_owned(),
         evidence: evidence_of_hosts(slow, other),
         ..Finding::new(Kind::SocketFallback, severity, Confidence::High, says)
     }
@@ -228,10 +220,6 @@ pub(crate) fn find_uneven_pxn(job: &JobFacts<'_>) -> Option<Finding> {
     );
     Some(Finding {
         about: about_hosts(&host_names(odd)),
-        why: "hosts of one communicator with the same number of ranks usually do the same; the \
-              positions of the ranks in the ring may differ"
-            .to_owned(),
-        advice: "compare the NICs, the GPUs' order and NCCL_PXN_DISABLE on these hosts".to_owned(),
         evidence: evidence_of_hosts(odd, other),
         ..Finding::note(Kind::PxnMixed, Confidence::Low, says)
     })
@@ -259,11 +247,6 @@ pub(crate) fn find_p2p_off(job: &JobFacts<'_>) -> Vec<Finding> {
         );
         Some(Finding {
             about: about_hosts(&hosts_of(said).collect()),
-            why: "NCCL reports that peer-to-peer is disabled between them".to_owned(),
-            advice:
-                "look at nvidia-smi topo -p2p r, at ACS and the IOMMU, and at the hardware; some \
-                     GPUs are sold without peer-to-peer"
-                    .to_owned(),
             evidence: evidence_of_lines([said.first]),
             ..Finding::new(Kind::P2pDisabled, severity, Confidence::High, says)
         })
@@ -327,9 +310,6 @@ pub(crate) fn find_shm_off(job: &JobFacts<'_>) -> Option<Finding> {
             }
         }
         .to_owned(),
-        advice: "look at nvidia-smi topo -m, at ACS and the IOMMU, at NCCL_P2P_DISABLE and \
-                 NCCL_P2P_LEVEL, and check that each container sees all GPUs of its host"
-            .to_owned(),
         evidence: evidence_of_hosts(&shm, &p2p),
         ..Finding::new(Kind::ShmInsteadOfP2p, severity, sure, says)
     })
