@@ -270,7 +270,7 @@ impl CollectiveRecords {
                 comm_id: first.comm.map(|id| CommId::from_printed(id).to_string()),
                 ..About::default()
             },
-            ..Finding::note(Kind::UnfinishedTraffic, Confidence::Medium, says)
+            ..Finding::of_kind(Kind::UnfinishedTraffic, Confidence::Medium, says)
         })
     }
 }
@@ -363,7 +363,7 @@ impl SizeDifference<'_> {
                       of its ranks name these sizes"
                 .to_owned(),
             advice: "compare what these ranks pass to that call".to_owned(),
-            ..Finding::error(Kind::CountMismatch, sure, says)
+            ..Finding::of_kind(Kind::CountMismatch, sure, says)
         }
     }
 }

@@ -70,7 +70,7 @@ impl InputHygiene<'_> {
         let says = format!("{}: {says}", self.input.name);
         Finding {
             evidence: evidence.into_iter().collect(),
-            ..Finding::note(kind, Confidence::High, says)
+            ..Finding::of_kind(kind, Confidence::High, says)
         }
     }
 

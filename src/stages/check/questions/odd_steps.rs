@@ -71,7 +71,7 @@ impl InputStepSums<'_> {
                 .step_line_evidence(self.number, step)
                 .into_iter()
                 .collect(),
-            ..Finding::note(kind, Confidence::Medium, says)
+            ..Finding::of_kind(kind, Confidence::Medium, says)
         }
     }
 

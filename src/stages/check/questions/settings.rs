@@ -259,6 +259,6 @@ fn find_overruled(fact: &NetFact, said: &FactSpeakers, all: &mut Vec<Finding>) {
         why: "NCCL reports it".to_owned(),
         advice: "unset the variable if the program's value is intended".to_owned(),
         evidence: evidence_of_lines([said.first]),
-        ..Finding::note(Kind::SettingIgnored, Confidence::High, says)
+        ..Finding::of_kind(Kind::SettingIgnored, Confidence::High, says)
     });
 }

@@ -111,6 +111,6 @@ pub(super) fn list_last_calls(
     let says = format!("the ranks' last calls: {}", list_names(&told));
     Some(Finding {
         evidence,
-        ..Finding::note(Kind::LastCalls, Confidence::High, says)
+        ..Finding::of_kind(Kind::LastCalls, Confidence::High, says)
     })
 }

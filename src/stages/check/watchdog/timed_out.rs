@@ -116,7 +116,7 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
             reasons: Vec::from_iter(
                 memmem::find(what, b"Broken promise").map(|_| Reason::BrokenPromise),
             ),
-            ..Finding::error(Kind::WatchdogException, Confidence::High, says)
+            ..Finding::of_kind(Kind::WatchdogException, Confidence::High, says)
         }
     };
     all.iter().map(finding).collect()
@@ -196,7 +196,7 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Fin
         about: About::of_rank(odd.rank_to_blame(&ranks)),
         why: format!("the watchdog's lines report it; {why}"),
         evidence,
-        ..Finding::error(Kind::WatchdogTimeout, Confidence::High, says)
+        ..Finding::of_kind(Kind::WatchdogTimeout, Confidence::High, says)
     }
 }
 

@@ -63,7 +63,7 @@ impl FailureEvidence<'_> {
             },
             evidence,
             reasons: vec![Reason::Dead(dead)],
-            ..Finding::error(Kind::DeadProcess, sure, says)
+            ..Finding::of_kind(Kind::DeadProcess, sure, says)
         })
     }
 

@@ -19,7 +19,7 @@ impl FailureEvidence<'_> {
         let says = words::describe_outside_end(end);
         Finding {
             evidence: vec![end.line.to_evidence()],
-            ..Finding::note(kind, Confidence::High, says)
+            ..Finding::of_kind(kind, Confidence::High, says)
         }
     }
 
@@ -47,7 +47,7 @@ impl FailureEvidence<'_> {
             advice: advice.to_owned(),
             evidence: vec![failure.line.to_evidence()],
             reasons: Vec::from_iter(failure.may_answer_error().then_some(Reason::AnswersError)),
-            ..Finding::error(kind, Confidence::High, says)
+            ..Finding::of_kind(kind, Confidence::High, says)
         }
     }
 

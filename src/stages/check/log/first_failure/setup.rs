@@ -57,7 +57,7 @@ impl FailureEvidence<'_> {
             about: About::of_rank(rank),
             advice,
             evidence: shown.collect(),
-            ..Finding::error(Kind::SetupFailed, Confidence::Medium, says)
+            ..Finding::of_kind(Kind::SetupFailed, Confidence::Medium, says)
         };
         let look =
             "its own output, whether it waits for a download or an input, a stack (py-spy dump)";

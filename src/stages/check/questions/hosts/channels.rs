@@ -116,6 +116,6 @@ fn fewer_channels_finding(
             ..about_hosts(&odd)
         },
         evidence: evidence_of_lines(few.iter().take(3).map(|(_, most)| most.1).chain([peer.1])),
-        ..Finding::warning(Kind::ChannelsFewer, sure, says)
+        ..Finding::of_kind(Kind::ChannelsFewer, sure, says)
     })
 }

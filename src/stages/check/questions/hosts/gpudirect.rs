@@ -177,7 +177,7 @@ fn gdr_connections_finding(
         about: about_hosts(&host_names(who)),
         why: why.to_owned(),
         evidence: evidence_of_hosts(who, other),
-        ..Finding::warning(Kind::GpudirectMixed, Confidence::High, says)
+        ..Finding::of_kind(Kind::GpudirectMixed, Confidence::High, says)
     }
 }
 
@@ -211,6 +211,6 @@ fn gdr_nics_finding(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
         about: about_hosts(&host_names(&off)),
         why: "the NICs report it; no line reports a connection".to_owned(),
         evidence: evidence_of_hosts(&off, &on),
-        ..Finding::warning(kind, Confidence::Medium, says)
+        ..Finding::of_kind(kind, Confidence::Medium, says)
     })
 }

@@ -177,7 +177,7 @@ pub(crate) fn find_missing_nics(job: &JobFacts<'_>) -> Vec<Finding> {
                     .filter_map(|host| of[host].first)
                     .chain(peer.first),
             ),
-            ..Finding::warning(Kind::NicDiffers, Confidence::High, says)
+            ..Finding::of_kind(Kind::NicDiffers, Confidence::High, says)
         });
     }
     let is = |s: &&NetSubject<'_>| s.kind == NetFactKind::Provider && s.name == b"nics";

@@ -135,7 +135,7 @@ fn nvls_mixed_finding(
         about: about_hosts(&host_names(odd)),
         why: why.to_owned(),
         evidence: evidence_of_hosts(odd, other),
-        ..Finding::warning(Kind::NvlsMixed, Confidence::Medium, says)
+        ..Finding::of_kind(Kind::NvlsMixed, Confidence::Medium, says)
     }
 }
 

@@ -221,7 +221,7 @@ pub(crate) fn find_uneven_pxn(job: &JobFacts<'_>) -> Option<Finding> {
     Some(Finding {
         about: about_hosts(&host_names(odd)),
         evidence: evidence_of_hosts(odd, other),
-        ..Finding::note(Kind::PxnMixed, Confidence::Low, says)
+        ..Finding::of_kind(Kind::PxnMixed, Confidence::Low, says)
     })
 }
 

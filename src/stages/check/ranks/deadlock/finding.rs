@@ -50,7 +50,7 @@ impl Rendezvous {
                 .filter_map(|side| side.call)
                 .map(mismatch::show_call)
                 .collect(),
-            ..Finding::error(Kind::Deadlock, sure, says)
+            ..Finding::of_kind(Kind::Deadlock, sure, says)
         })
     }
 

@@ -66,7 +66,7 @@ impl LagContext<'_> {
             }
             .to_owned(),
             evidence: last.map(|last| show_call(last.call)).into_iter().collect(),
-            ..Finding::error(Kind::RankAhead, Confidence::Medium, says)
+            ..Finding::of_kind(Kind::RankAhead, Confidence::Medium, says)
         })
     }
 }

@@ -162,7 +162,7 @@ pub(super) fn report_mismatch(
         about: names.about_call(&wrong.member, apart.communicator, seq),
         why,
         evidence: groups.show_both_sides(),
-        ..Finding::error(kind, sure, says)
+        ..Finding::of_kind(kind, sure, says)
     })
 }
 
