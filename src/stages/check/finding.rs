@@ -1,29 +1,7 @@
 //! A finding, with its evidence.
 
-pub(crate) use super::kind::{Kind, WarnKind};
+pub(crate) use super::kind::{Kind, Severity, WarnKind};
 use crate::stages::net::net_stage::FirstReportLine;
-
-/// How bad a finding is. The worst comes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Severity {
-    /// The job failed by it, or its results are wrong.
-    Error,
-    /// The job is slower than it need be, or may fail by it.
-    Warning,
-    /// Worth knowing; nothing need be done.
-    Note,
-}
-
-impl Severity {
-    /// As printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        }
-    }
-}
 
 /// How sure a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -157,26 +135,16 @@ pub struct Finding {
     pub advice: String,
     /// The lines that show it, the most important first; a few.
     pub evidence: Vec<Evidence>,
-    /// What else is known of it, as facts: [`words::write_reasons`] puts them into words last.
+    /// What else is known of it, as facts: [`words::write_texts`] puts them into words last.
     ///
-    /// [`words::write_reasons`]: super::words::write_reasons
+    /// [`words::write_texts`]: super::words::write_texts
     pub reasons: Vec<Reason>,
 }
 
 impl Finding {
-    /// An error, with its sentence only.
-    pub(crate) fn error(kind: Kind, sure: Confidence, says: String) -> Finding {
-        Finding::new(kind, Severity::Error, sure, says)
-    }
-
-    /// A warning, with its sentence only.
-    pub(crate) fn warning(kind: Kind, sure: Confidence, says: String) -> Finding {
-        Finding::new(kind, Severity::Warning, sure, says)
-    }
-
-    /// A note, with its sentence only.
-    pub(crate) fn note(kind: Kind, sure: Confidence, says: String) -> Finding {
-        Finding::new(kind, Severity::Note, sure, says)
+    /// A finding that is as bad as its kind usually is, with its sentence only.
+    pub(crate) fn of_kind(kind: Kind, sure: Confidence, says: String) -> Finding {
+        Finding::new(kind, kind.usual_severity(), sure, says)
     }
 
     /// A finding with its sentence only.

@@ -1,8 +1,30 @@
 //! The kinds of findings, each with the stable word by which scripts know it.
 
-/// Declares the kinds: for each a sentence, a name and the stable word.
+/// How bad a finding is. The worst comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// The job failed by it, or its results are wrong.
+    Error,
+    /// The job is slower than it need be, or may fail by it.
+    Warning,
+    /// Worth knowing; nothing need be done.
+    Note,
+}
+
+impl Severity {
+    /// As printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        }
+    }
+}
+
+/// Declares the kinds: for each a sentence, a name, how bad it usually is and the stable word.
 macro_rules! kinds {
-    ($($(#[$doc:meta])+ $name:ident = $id:literal,)+) => {
+    ($($(#[$doc:meta])+ $name:ident: $severity:ident = $id:literal,)+) => {
         /// A kind of finding.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Kind {
@@ -19,137 +41,146 @@ macro_rules! kinds {
                     Kind::Warn(WarnKind(id)) => id,
                 }
             }
+
+            /// Returns how bad it is, unless the log shows otherwise.
+            pub(crate) fn usual_severity(self) -> Severity {
+                match self {
+                    $(Kind::$name => Severity::$severity,)+
+                    Kind::Warn(WarnKind::UNCOUNTED) => Severity::Note,
+                    Kind::Warn(_) => Severity::Warning,
+                }
+            }
         }
     };
 }
 
 kinds! {
     /// A rank made fewer calls than the others of its communicator, and they wait for it.
-    RankBehind = "rank_behind",
+    RankBehind: Error = "rank_behind",
     /// A rank made fewer calls than the others, and none of its communicators shows a later one.
-    RankSilent = "rank_silent",
+    RankSilent: Error = "rank_silent",
     /// A rank made calls that the others of its communicator did not make.
-    RankAhead = "rank_ahead",
+    RankAhead: Error = "rank_ahead",
     /// Ranks wait for each other in a circle.
-    Deadlock = "deadlock",
+    Deadlock: Error = "deadlock",
     /// A rank sent to, or received from, a rank that does not expect it.
-    P2pWrongPeer = "p2p_wrong_peer",
+    P2pWrongPeer: Error = "p2p_wrong_peer",
     /// A Send has no Recv, or a Recv has no Send.
-    P2pMissingCounterpart = "p2p_missing_counterpart",
+    P2pMissingCounterpart: Error = "p2p_missing_counterpart",
     /// Ranks call different operations at the same number.
-    OpMismatch = "op_mismatch",
+    OpMismatch: Error = "op_mismatch",
     /// Ranks call an operation with different data types.
-    DatatypeMismatch = "datatype_mismatch",
+    DatatypeMismatch: Error = "datatype_mismatch",
     /// Ranks call an operation with different sizes.
-    CountMismatch = "count_mismatch",
+    CountMismatch: Error = "count_mismatch",
     /// Ranks call a reduction with different reduction operations.
-    RedopMismatch = "redop_mismatch",
+    RedopMismatch: Error = "redop_mismatch",
     /// Ranks call an operation with different roots.
-    RootMismatch = "root_mismatch",
+    RootMismatch: Error = "root_mismatch",
     /// Ranks call an operation from different source lines.
-    LineMismatch = "line_mismatch",
+    LineMismatch: Error = "line_mismatch",
     /// Ranks of an unnamed communicator differ.
-    RanksPart = "ranks_part",
+    RanksPart: Note = "ranks_part",
     /// The last calls of each rank.
-    LastCalls = "last_calls",
+    LastCalls: Note = "last_calls",
     /// NCCL's profiler has operations without an end.
-    UnfinishedTraffic = "unfinished_traffic",
+    UnfinishedTraffic: Note = "unfinished_traffic",
     /// A process raised an exception.
-    RankException = "rank_exception",
+    RankException: Error = "rank_exception",
     /// A process was killed.
-    RankKilled = "rank_killed",
+    RankKilled: Error = "rank_killed",
     /// A process crashed.
-    RankCrashed = "rank_crashed",
+    RankCrashed: Error = "rank_crashed",
     /// A process ended with an exit code.
-    RankExited = "rank_exited",
+    RankExited: Error = "rank_exited",
     /// The system's out-of-memory killer ended a process.
-    HostOutOfMemory = "host_out_of_memory",
+    HostOutOfMemory: Error = "host_out_of_memory",
     /// A rank printed nothing after the job failed, and the others did.
-    DeadProcess = "dead_process",
+    DeadProcess: Error = "dead_process",
     /// A person interrupted the job.
-    JobInterrupted = "job_interrupted",
+    JobInterrupted: Note = "job_interrupted",
     /// The scheduler cancelled the job.
-    JobCancelled = "job_cancelled",
+    JobCancelled: Note = "job_cancelled",
     /// A process group was not set up.
-    SetupFailed = "setup_failed",
+    SetupFailed: Error = "setup_failed",
     /// PyTorch's watchdog reports that a call timed out.
-    WatchdogTimeout = "watchdog_timeout",
+    WatchdogTimeout: Error = "watchdog_timeout",
     /// PyTorch's watchdog reports an error.
-    WatchdogException = "watchdog_exception",
+    WatchdogException: Error = "watchdog_exception",
     /// The call of NCCL for which PyTorch's watchdog waited.
-    WatchdogCall = "watchdog_call",
+    WatchdogCall: Note = "watchdog_call",
     /// NCCL printed WARN lines while it was shut down.
-    ShutdownWarns = "shutdown_warns",
+    ShutdownWarns: Note = "shutdown_warns",
     /// Hosts have different versions of NCCL.
-    VersionMixed = "version_mixed",
+    VersionMixed: Warning = "version_mixed",
     /// Hosts have different versions of CUDA.
-    CudaVersionMixed = "cuda_version_mixed",
+    CudaVersionMixed: Warning = "cuda_version_mixed",
     /// Hosts have different versions of the driver.
-    DriverVersionMixed = "driver_version_mixed",
+    DriverVersionMixed: Warning = "driver_version_mixed",
     /// Hosts have different plugins.
-    PluginMixed = "plugin_mixed",
+    PluginMixed: Warning = "plugin_mixed",
     /// Hosts have different NICs.
-    NicDiffers = "nic_differs",
+    NicDiffers: Warning = "nic_differs",
     /// Hosts have different settings.
-    SettingDiffers = "setting_differs",
+    SettingDiffers: Warning = "setting_differs",
     /// A setting has no effect.
-    SettingIgnored = "setting_ignored",
+    SettingIgnored: Note = "setting_ignored",
     /// A setting contradicts what the job does.
-    SettingBad = "setting_bad",
+    SettingBad: Warning = "setting_bad",
     /// A setting is worth knowing.
-    Setting = "setting",
+    Setting: Note = "setting",
     /// The initialisation of a communicator was slow on some ranks.
-    InitSlow = "init_slow",
+    InitSlow: Warning = "init_slow",
     /// A communicator has fewer channels than others of its kind.
-    ChannelsFewer = "channels_fewer",
+    ChannelsFewer: Warning = "channels_fewer",
     /// GPUDirect RDMA is not used.
-    GpudirectOff = "gpudirect_off",
+    GpudirectOff: Warning = "gpudirect_off",
     /// GPUDirect RDMA is used on some hosts only.
-    GpudirectMixed = "gpudirect_mixed",
+    GpudirectMixed: Warning = "gpudirect_mixed",
     /// NVLink SHARP is supported and not used.
-    NvlsNotCreated = "nvls_not_created",
+    NvlsNotCreated: Warning = "nvls_not_created",
     /// NVLink SHARP is used on some hosts only.
-    NvlsMixed = "nvls_mixed",
+    NvlsMixed: Warning = "nvls_mixed",
     /// All hosts communicate over sockets.
-    SocketsOnly = "sockets_only",
+    SocketsOnly: Warning = "sockets_only",
     /// Hosts communicate over sockets although NICs are there.
-    SocketFallback = "socket_fallback",
+    SocketFallback: Warning = "socket_fallback",
     /// PXN is used on some hosts only.
-    PxnMixed = "pxn_mixed",
+    PxnMixed: Note = "pxn_mixed",
     /// Peer-to-peer access between GPUs is disabled.
-    P2pDisabled = "p2p_disabled",
+    P2pDisabled: Error = "p2p_disabled",
     /// GPUs of one host communicate over shared memory.
-    ShmInsteadOfP2p = "shm_instead_of_p2p",
+    ShmInsteadOfP2p: Warning = "shm_instead_of_p2p",
     /// A step took longer than its neighbours.
-    SlowStep = "slow_step",
+    SlowStep: Note = "slow_step",
     /// A step made other calls than the others.
-    OddStep = "odd_step",
+    OddStep: Note = "odd_step",
     /// Steps continue after the last call.
-    CallsStop = "calls_stop",
+    CallsStop: Note = "calls_stop",
     /// Lines are damaged.
-    DamagedLines = "damaged_lines",
+    DamagedLines: Note = "damaged_lines",
     /// NCCL truncated lines.
-    LinesTruncated = "lines_truncated",
+    LinesTruncated: Note = "lines_truncated",
     /// Lines were torn and rejoined.
-    LinesTorn = "lines_torn",
+    LinesTorn: Note = "lines_torn",
     /// Ray omitted repeated lines.
-    RayDedup = "ray_dedup",
+    RayDedup: Note = "ray_dedup",
     /// Processes overwrote each other's lines.
-    SharedFile = "shared_file",
+    SharedFile: Note = "shared_file",
     /// Standard output was block-buffered.
-    BlockBuffered = "block_buffered",
+    BlockBuffered: Note = "block_buffered",
     /// The step number falls.
-    SeveralRuns = "several_runs",
+    SeveralRuns: Note = "several_runs",
     /// No input can be checked.
-    NotChecked = "not_checked",
+    NotChecked: Note = "not_checked",
     /// A process of the job on this host is stopped.
-    ProcessStopped = "process_stopped",
+    ProcessStopped: Error = "process_stopped",
     /// A process of the job on this host has ended.
-    ProcessEnded = "process_ended",
+    ProcessEnded: Error = "process_ended",
     /// No process of the job on this host runs any more.
-    ProcessesEnded = "processes_ended",
+    ProcessesEnded: Note = "processes_ended",
     /// The text of a pipe was checked in part.
-    Shortened = "shortened",
+    Shortened: Note = "shortened",
 }
 
 /// A kind of WARN line, by the word that the table of known WARNs gives it.

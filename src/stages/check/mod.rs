@@ -9,11 +9,11 @@
 //! | `walk` | one walk over all inputs that gathers what every check needs |
 //! | `streams` | every rank's calls as hashes, and which communicators' members differ |
 //! | `ranks` | which ranks call different things or fewer, stopped, or wait in a circle |
-//! | `warn` | what NCCL reports: WARN lines by their first cause, and settings |
+//! | `warn` | what NCCL reports: WARN lines by their first cause |
 //! | `records` | what records of NCCL Inspector and of the profiler plugin show |
 //! | `dumps` | what the dumps of PyTorch's flight recorder show of each rank's last calls |
 //! | `watchdog` | what PyTorch's watchdog reports, and the calls it waited for |
-//! | `hosts` | which hosts differ, and what the job runs over |
+//! | `questions` | one table of those that need only what was gathered: hosts, settings, steps |
 //! | `log` | whether the log is whole, which jobs it holds and how they ended |
 //! | [`answer`] | what must hold (`--expect`), what the log can answer, findings as rows |
 
@@ -22,10 +22,10 @@ mod causes;
 mod dumps;
 pub(crate) mod evidence;
 pub(crate) mod finding;
-pub(crate) mod hosts;
 pub mod kind;
 pub(crate) mod limits;
 mod log;
+mod questions;
 pub(crate) mod ranks;
 mod records;
 pub(crate) mod streams;
@@ -47,10 +47,8 @@ use crate::stages::net::{self, fact::NetFactKind};
 use answer::{coverage::LineKinds, expect::LogFacts, summary};
 use dumps::FlightDumps;
 use finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Severity, WarnKind};
-use hosts::{channels, initialisation, transport};
 use log::first_failure::FailureEvidence;
-use log::hygiene;
-use log::{nothing_to_check, odd_steps};
+use log::nothing_to_check;
 use ranks::names::RankNames;
 pub use ranks::stopped::JobLiveness;
 use ranks::{ReportedEnd, RereadInputs, stopped::JobFailures};
@@ -58,7 +56,6 @@ use ranks::{fewer_calls::JobEndSignals, unnamed_communicators};
 use records::CollectiveRecords;
 use std::borrow::Cow;
 use walk::{CheckGathered, Requested};
-use warn::settings;
 use warn::triage::{self, CommEndCounts};
 use watchdog::mismatch;
 
@@ -229,12 +226,19 @@ fn judge_gathered(
         find_rank_in_job(&seen.found, finding)
     });
     let names = recorders.merge_findings(seen, &mut findings, report);
-    findings.extend(find_beside_calls(seen));
+    let CheckGathered {
+        net,
+        found,
+        inputs,
+        accounts,
+        ..
+    } = &*seen;
+    findings.extend(questions::ask_questions(net, found, inputs, accounts));
     if names.is_empty() {
         findings.extend(nothing_to_check::find_nothing_to_check(seen));
     }
     log::first_failure::failed_process::correct_end_advice(&mut findings);
-    words::write_reasons(&mut findings);
+    words::write_texts(&mut findings);
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
     let compared = ranks.compared;
@@ -255,20 +259,6 @@ fn judge_gathered(
             .chain(names)
             .collect(),
     })
-}
-
-/// Returns the findings about hosts, settings, communicators, steps and the log itself.
-fn find_beside_calls(seen: &CheckGathered) -> Vec<Finding> {
-    let mut findings = transport::find_transport_faults(&seen.net);
-    findings.extend(hosts::find_host_differences(&seen.net));
-    findings.extend(settings::find_bad_settings(&seen.net));
-    findings.extend(initialisation::find_slow_inits(&seen.found));
-    findings.extend(channels::find_fewer_channels(&seen.found));
-    for ((number, input), account) in (0..).zip(&seen.inputs).zip(&seen.accounts) {
-        findings.extend(odd_steps::find_odd_steps(number, input, &seen.found));
-        findings.extend(hygiene::find_hygiene_faults(number, input, account));
-    }
-    findings
 }
 
 /// Returns the rank in the job of the process that a finding is about.

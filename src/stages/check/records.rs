@@ -270,10 +270,7 @@ impl CollectiveRecords {
                 comm_id: first.comm.map(|id| CommId::from_printed(id).to_string()),
                 ..About::default()
             },
-            why: "the traces have their beginning and no end; a trace that is cut has none either"
-                .to_owned(),
-            advice: "nccl-proxy --incomplete lists them, and how far each came".to_owned(),
-            ..Finding::note(Kind::UnfinishedTraffic, Confidence::Medium, says)
+            ..Finding::of_kind(Kind::UnfinishedTraffic, Confidence::Medium, says)
         })
     }
 }
@@ -366,7 +363,7 @@ impl SizeDifference<'_> {
                       of its ranks name these sizes"
                 .to_owned(),
             advice: "compare what these ranks pass to that call".to_owned(),
-            ..Finding::error(Kind::CountMismatch, sure, says)
+            ..Finding::of_kind(Kind::CountMismatch, sure, says)
         }
     }
 }
@@ -436,7 +433,7 @@ mod tests {
         let records = records(&[(0, 1, 4), (1, 0, 4), (2, 1, 4)]);
         records.merge_record_findings(&mut findings, &Report::new("test", false, true).silenced());
         assert_eq!(findings.len(), 1);
-        crate::stages::check::words::write_reasons(&mut findings);
+        crate::stages::check::words::write_texts(&mut findings);
         assert_eq!(
             findings[0].says,
             "rank 1 differs; the records have the ends of 1 AllReduce on rank 1, 2 AllReduce on \

@@ -146,7 +146,7 @@ fn find_all_ended(own: &[HostProcessSeat<'_>]) -> Option<Finding> {
     let says = format!("none of the {many} of this log on this host runs any more");
     own.first().map(|_| Finding {
         why: "/proc does not have them; a job in another container has other numbers there".into(),
-        ..Finding::note(ALL_ENDED, Confidence::Medium, says)
+        ..Finding::of_kind(ALL_ENDED, Confidence::Medium, says)
     })
 }
 
@@ -170,7 +170,7 @@ impl HostProcessSeat<'_> {
                 ..About::default()
             },
             why: "/proc of this host shows it at the stall".to_owned(),
-            ..Finding::error(kind, Confidence::High, says)
+            ..Finding::of_kind(kind, Confidence::High, says)
         }
     }
 

@@ -42,96 +42,101 @@ pub struct DamagePlace {
     pub text: Vec<u8>,
 }
 
-/// The numbers of the first lines of each kind, from 0, in the input once merged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FirstLines {
-    /// The first of [`Account::torn`]: its head.
-    pub torn: Option<u64>,
-    /// The first of [`Account::overwritten`].
-    pub overwritten: Option<u64>,
-    /// The first of [`Account::ray_lines`].
-    pub ray: Option<u64>,
-    /// The first of [`Account::spliced`].
-    pub spliced: Option<u64>,
-    /// The first of [`Account::truncated`].
-    pub truncated: Option<u64>,
-    /// The first of [`Account::headless`].
-    pub headless: Option<u64>,
-    /// The first of [`Account::block_lines`]: not the line's number but a byte of it, in the joined
-    /// input.
-    pub block: Option<u64>,
-}
-
-impl FirstLines {
-    /// Adds those of the next part, before which there are `lines` lines.
-    fn merge(&mut self, next: &FirstLines, before: u64) {
-        for (first, next) in [
-            (&mut self.torn, next.torn),
-            (&mut self.overwritten, next.overwritten),
-            (&mut self.ray, next.ray),
-            (&mut self.spliced, next.spliced),
-            (&mut self.truncated, next.truncated),
-            (&mut self.headless, next.headless),
-        ] {
-            *first = first.or(next.map(|line| line + before));
+/// Declares an account. A counter is declared once: merging adds it up, and keeps the number of its
+/// first line where `first` names a field of [`FirstLines`].
+macro_rules! account {
+    (
+        counters { $($(#[$doc:meta])+ $count:ident $(first $first:ident)?,)+ }
+        $($others:tt)+
+    ) => {
+        /// The account of one input, or of a part of it.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct Account {
+            $($(#[$doc])+ pub $count: u64,)+
+            $($others)+
         }
-        self.block = self.block.or(next.block);
-    }
+
+        impl Account {
+            fn add_counters(&mut self, next: &Account) {
+                $(self.$count = self.$count.saturating_add(next.$count);)+
+            }
+        }
+
+        /// The numbers of the first lines of each kind, from 0, in the input once merged.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct FirstLines {
+            $($(
+                #[doc = concat!("The first of [`Account::", stringify!($count), "`].")]
+                pub $first: Option<u64>,
+            )?)+
+            /// The first of [`Account::block_lines`]: not the line's number but a byte of it, in the
+            /// joined input.
+            pub block: Option<u64>,
+        }
+
+        impl FirstLines {
+            /// Adds those of the next part, before which there are `lines` lines.
+            fn merge(&mut self, next: &FirstLines, lines: u64) {
+                $($(self.$first = self.$first.or(next.$first.map(|line| line + lines));)?)+
+                self.block = self.block.or(next.block);
+            }
+        }
+    };
 }
 
-/// The account of one input, or of a part of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Account {
-    /// Lines, counted as `wc -l` does, plus a last one without an end.
-    pub lines: u64,
-    /// Lines of [`LineClass::Call`].
-    pub call_lines: u64,
-    /// Lines of [`LineClass::Other`].
-    pub other: u64,
-    /// Lines of [`LineClass::Foreign`].
-    pub foreign: u64,
-    /// Lines of [`LineClass::Truncated`].
-    pub truncated: u64,
-    /// Lines of [`LineClass::Repaired`].
-    pub repaired: u64,
-    /// Lines of [`LineClass::Damaged`].
-    pub damaged: u64,
-    /// Calls on any line; `u64::MAX` means more than can be counted.
-    pub calls: u64,
+account! {
+    counters {
+        /// Lines, counted as `wc -l` does, plus a last one without an end.
+        lines,
+        /// Lines of [`LineClass::Call`].
+        call_lines,
+        /// Lines of [`LineClass::Other`].
+        other,
+        /// Lines of [`LineClass::Foreign`].
+        foreign,
+        /// Lines of [`LineClass::Truncated`].
+        truncated first truncated,
+        /// Lines of [`LineClass::Repaired`].
+        repaired,
+        /// Lines of [`LineClass::Damaged`].
+        damaged,
+        /// Calls on any line; `u64::MAX` means more than can be counted.
+        calls,
+        /// Lines that NCCL 2.29 tore at byte 128 and that were joined; the first one's head is kept.
+        torn first torn,
+        /// Lines on which another process's text follows a line that was cut anywhere but at NCCL
+        /// 2.29's byte 128: the mark of one `NCCL_DEBUG_FILE` written by several processes.
+        overwritten first overwritten,
+        /// Lines that begin with the rest of a header: another line was written over its first bytes,
+        /// or a person left them out.
+        headless first headless,
+        /// Lines that Ray printed once for several workers.
+        ray_lines first ray,
+        /// How many lines Ray left out.
+        ray_repeats,
+        /// Step lines spliced into a NCCL line: standard output was block-buffered.
+        spliced first spliced,
+        /// Processes with lines that were cut at their buffers' ends and joined.
+        block_writers,
+        /// Those lines.
+        block_lines,
+        /// Their heads of lines without a tail in the log.
+        block_unended,
+        /// Bytes of over-long lines that were dropped.
+        dropped,
+        /// Calls that its own numbers show to be missing.
+        missing,
+    }
     /// The first damaged places, in order.
     pub places: Vec<DamagePlace>,
     /// Calls with a datatype code this version does not know, by code.
     pub unknown_datatypes: BTreeMap<u32, u64>,
-    /// Lines that NCCL 2.29 tore at byte 128 and that were joined.
-    pub torn: u64,
-    /// Lines on which another process's text follows a line that was cut anywhere but at NCCL
-    /// 2.29's byte 128: the mark of one `NCCL_DEBUG_FILE` written by several processes.
-    pub overwritten: u64,
-    /// Lines that begin with the rest of a header: another line was written over its first bytes,
-    /// or a person left them out.
-    pub headless: u64,
-    /// Lines that Ray printed once for several workers, and how many it left out.
-    pub ray_lines: u64,
-    /// See `ray_lines`.
-    pub ray_repeats: u64,
-    /// Step lines spliced into a NCCL line: standard output was block-buffered.
-    pub spliced: u64,
-    /// Processes with lines that were cut at their buffers' ends and joined.
-    pub block_writers: u64,
-    /// Those lines.
-    pub block_lines: u64,
-    /// Their heads of lines without a tail in the log.
-    pub block_unended: u64,
-    /// Bytes of over-long lines that were dropped.
-    pub dropped: u64,
     /// What its recorder has no record of.
     pub unrecorded: UnrecordedCalls,
     /// The first lines of some of these kinds.
     pub firsts: FirstLines,
     /// Mistakes of the program that wrote it which were made good: which, and how often.
     pub repairs: BTreeMap<Cow<'static, str>, u64>,
-    /// Calls that its own numbers show to be missing.
-    pub missing: u64,
     /// Inputs before this one that have calls of it.
     pub again: Option<EarlierInputs>,
     /// Further remarks for the user.
@@ -304,15 +309,7 @@ impl Account {
 
     /// Adds another account's numbers, without places.
     pub fn add_totals(&mut self, next: &Account) {
-        self.lines += next.lines;
-        self.call_lines += next.call_lines;
-        self.other += next.other;
-        self.foreign += next.foreign;
-        self.truncated += next.truncated;
-        self.repaired += next.repaired;
-        self.damaged += next.damaged;
-        // Only a table's own `calls` column can come near the end of 64 bits.
-        self.calls = self.calls.saturating_add(next.calls);
+        self.add_counters(next);
         for (code, calls) in &next.unknown_datatypes {
             let known = self.unknown_datatypes.entry(*code).or_default();
             *known = known.saturating_add(*calls);
@@ -320,17 +317,6 @@ impl Account {
         for (what, times) in &next.repairs {
             *self.repairs.entry(what.clone()).or_default() += times;
         }
-        self.missing = self.missing.saturating_add(next.missing);
-        self.torn += next.torn;
-        self.overwritten += next.overwritten;
-        self.headless += next.headless;
-        self.ray_lines += next.ray_lines;
-        self.ray_repeats += next.ray_repeats;
-        self.spliced += next.spliced;
-        self.block_writers += next.block_writers;
-        self.block_lines += next.block_lines;
-        self.block_unended += next.block_unended;
-        self.dropped += next.dropped;
         self.unrecorded.merge(&next.unrecorded);
     }
 }

@@ -62,7 +62,7 @@ impl DumpJudge<'_, '_> {
                 why: explain_basis(differs),
                 advice: "compare the branches of the program that lead to these lines".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
-                ..Finding::error(differs.kind, sure, says)
+                ..Finding::of_kind(differs.kind, sure, says)
             },
             clause: clause + &shift,
         }
@@ -111,7 +111,7 @@ impl DumpJudge<'_, '_> {
                       its data, its GPU"
                     .to_owned(),
                 evidence: waiting.into_iter().chain(own).collect(),
-                ..Finding::error(Kind::RankBehind, sure, clause.clone())
+                ..Finding::of_kind(Kind::RankBehind, sure, clause.clone())
             },
             clause,
         }
@@ -149,7 +149,7 @@ impl DumpJudge<'_, '_> {
                     .to_owned(),
                 advice: "use the two process groups in one order on all ranks".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
-                ..Finding::error(Kind::Deadlock, Confidence::Medium, says)
+                ..Finding::of_kind(Kind::Deadlock, Confidence::Medium, says)
             },
             clause,
         })
@@ -201,7 +201,7 @@ impl DumpJudge<'_, '_> {
                          (NCCL_DEBUG_SUBSYS=COLL prints them), and look at the network"
                     .to_owned(),
                 evidence: evidence.into_iter().collect(),
-                ..Finding::error(Kind::WatchdogTimeout, Confidence::High, says)
+                ..Finding::of_kind(Kind::WatchdogTimeout, Confidence::High, says)
             },
             clause,
         }
@@ -256,7 +256,7 @@ impl DumpJudge<'_, '_> {
                         .to_owned(),
                 advice: "check which peers that rank computes".to_owned(),
                 evidence: evidence.collect(),
-                ..Finding::error(Kind::P2pWrongPeer, Confidence::Medium, clause.clone())
+                ..Finding::of_kind(Kind::P2pWrongPeer, Confidence::Medium, clause.clone())
             },
             clause,
         }
@@ -295,7 +295,7 @@ impl DumpJudge<'_, '_> {
                     .to_owned(),
                 advice: "check that both ends make as many calls with each other".to_owned(),
                 evidence: evidence.collect(),
-                ..Finding::error(
+                ..Finding::of_kind(
                     Kind::P2pMissingCounterpart,
                     Confidence::Medium,
                     clause.clone(),

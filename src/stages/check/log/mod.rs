@@ -1,14 +1,12 @@
-//! How the log is: whether it is whole, how it was written, which jobs it holds and how they ended.
+//! How the log is: whether it is whole, which jobs it holds and how they ended.
 
 pub(super) mod first_failure;
-pub(crate) mod hygiene;
 pub(super) mod job_end_lines;
 pub(super) mod job_ends;
 pub(crate) mod job_spans;
 pub(crate) mod limits;
 pub(super) mod missing_steps;
 pub(super) mod nothing_to_check;
-pub(crate) mod odd_steps;
 pub(super) mod old_steps;
 pub(super) mod overwritten;
 mod resumed_jobs;

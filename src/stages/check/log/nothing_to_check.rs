@@ -77,6 +77,6 @@ pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
                 .unwrap_or(FirstReportLine { input: 0, line: 0 })
                 .into(),
         ],
-        ..Finding::note(Kind::NotChecked, Confidence::High, says)
+        ..Finding::of_kind(Kind::NotChecked, Confidence::High, says)
     })
 }

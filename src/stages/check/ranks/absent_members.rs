@@ -55,5 +55,5 @@ fn note_fewer_calls(apart: &DifferingComm, begins: &str, names: RankNames<'_>) -
         number_and_noun(least, "call"),
         names.describe_communicator(apart.communicator),
     );
-    (least < most).then(|| Finding::note(Kind::RanksPart, Confidence::Low, says))
+    (least < most).then(|| Finding::of_kind(Kind::RanksPart, Confidence::Low, says))
 }

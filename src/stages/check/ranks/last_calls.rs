@@ -110,12 +110,7 @@ pub(super) fn list_last_calls(
         .collect();
     let says = format!("the ranks' last calls: {}", list_names(&told));
     Some(Finding {
-        why:
-            "they are the last calls in the lines of their processes; a call is logged when it is \
-              enqueued, and it might not have begun"
-                .to_owned(),
-        advice: "look first at the calls of the fewest ranks".to_owned(),
         evidence,
-        ..Finding::note(Kind::LastCalls, Confidence::High, says)
+        ..Finding::of_kind(Kind::LastCalls, Confidence::High, says)
     })
 }

@@ -1,11 +1,9 @@
-//! NCCL's own reports: its WARN lines by their first cause, and its settings.
+//! NCCL's own reports: its WARN lines by their first cause.
 
 mod comparable_stamps;
 pub(crate) mod known_warns;
 mod limits;
 mod normalise;
-mod setting_effects;
-pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
 pub(crate) mod triage;

@@ -85,7 +85,7 @@ fn mismatch_of_wait(wait: &TimedOutWait<'_>) -> Option<WatchdogMismatch> {
         },
         advice: "compare the branches of the program that lead to these calls".to_owned(),
         evidence,
-        ..Finding::error(difference_kind(content.find_difference(usual)?), sure, says)
+        ..Finding::of_kind(difference_kind(content.find_difference(usual)?), sure, says)
     };
     Some(WatchdogMismatch { finding, clause })
 }

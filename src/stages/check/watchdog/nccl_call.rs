@@ -152,7 +152,7 @@ fn nccl_call_finding(
                 .to_owned()
         },
         evidence: vec![show_call(call), record.to_evidence()],
-        ..Finding::note(Kind::WatchdogCall, sure, says)
+        ..Finding::of_kind(Kind::WatchdogCall, sure, says)
     })
 }
 

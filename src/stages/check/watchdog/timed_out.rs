@@ -3,7 +3,7 @@
 
 use super::limits::{MAX_GROUP_RANKS, MAX_RANKS_DESCRIBED};
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason, Severity};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason};
 use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
@@ -100,21 +100,13 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
     let finding = |((_, what), lines): (&(FirstReportLine, &[u8]), &Vec<&WatchdogRecord>)| {
         let ranks: BTreeSet<u32> = lines.iter().filter_map(|line| line.known_rank()).collect();
         let rank = ranks.first().copied().filter(|_| ranks.len() == 1);
+        let says = format!(
+            "PyTorch's watchdog failed{}: {}",
+            describe_on_ranks(&ranks),
+            quote_text(what)
+        );
         Finding {
-            kind: Kind::WatchdogException,
-            severity: Severity::Error,
-            says: format!(
-                "PyTorch's watchdog failed{}: {}",
-                describe_on_ranks(&ranks),
-                quote_text(what)
-            ),
             about: About::of_rank(rank),
-            sure: Confidence::High,
-            why: "the watchdog's lines report it".to_owned(),
-            advice: "CUDA reports an error to the next caller: run with CUDA_LAUNCH_BLOCKING=1 or \
-                     compute-sanitizer to find the kernel, and look for Xid lines in the kernel \
-                     log; see vllm-project/vllm#4108"
-                .to_owned(),
             evidence: lines
                 .iter()
                 .take(3)
@@ -124,6 +116,7 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
             reasons: Vec::from_iter(
                 memmem::find(what, b"Broken promise").map(|_| Reason::BrokenPromise),
             ),
+            ..Finding::of_kind(Kind::WatchdogException, Confidence::High, says)
         }
     };
     all.iter().map(finding).collect()
@@ -202,12 +195,8 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Fin
     Finding {
         about: About::of_rank(odd.rank_to_blame(&ranks)),
         why: format!("the watchdog's lines report it; {why}"),
-        advice: "look at the ranks that are behind the others or silent: compare their \
-                 calls (NCCL_DEBUG_SUBSYS=COLL), look for a crash, an exception or a wait outside \
-                 NCCL (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp of pytorch/pytorch)"
-            .to_owned(),
         evidence,
-        ..Finding::error(Kind::WatchdogTimeout, Confidence::High, says)
+        ..Finding::of_kind(Kind::WatchdogTimeout, Confidence::High, says)
     }
 }
 

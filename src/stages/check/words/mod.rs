@@ -1,12 +1,14 @@
 //! The last step of a check: facts become words.
 
 pub(super) mod failures;
+pub(super) mod texts;
 
 use super::finding::{Finding, Reason};
 use super::wording::{number_and_noun, quote_text, verb_form};
 
-/// Puts the reasons of all findings into their sentences and explanations.
-pub(super) fn write_reasons(findings: &mut [Finding]) {
+/// Gives all findings the texts of their kinds, and puts their reasons into words.
+pub(super) fn write_texts(findings: &mut [Finding]) {
+    texts::write_shared_texts(findings);
     for finding in findings {
         for reason in &finding.reasons {
             if let Some(text) = reason.in_sentence() {

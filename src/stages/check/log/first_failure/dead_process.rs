@@ -3,7 +3,7 @@
 use super::FailureEvidence;
 use crate::grammar::ending::FailureCause;
 use crate::stages::check::finding::{
-    About, Confidence, DeadRanks, Evidence, Finding, Kind, Reason, Severity,
+    About, Confidence, DeadRanks, Evidence, Finding, Kind, Reason,
 };
 use crate::stages::check::log::job_end_lines::JobEndLine;
 use crate::stages::check::words::failures as words;
@@ -55,22 +55,15 @@ impl FailureEvidence<'_> {
                 .map(|f| f.line.to_evidence()),
         );
         Some(Finding {
-            kind: Kind::DeadProcess,
-            severity: Severity::Error,
-            says,
             about: About {
                 host: named.map(|p| p.host.clone()),
                 pid: named.and_then(|p| p.pid),
                 rank: Some(rank),
                 ..About::default()
             },
-            sure,
-            why: "PyTorch prints a line for each rank that is alive".to_owned(),
-            advice: "look at this process first: its own output, its host (dmesg, power, GPU), a stack if \
-                     it is still there (py-spy dump)"
-                .to_owned(),
             evidence,
             reasons: vec![Reason::Dead(dead)],
+            ..Finding::of_kind(Kind::DeadProcess, sure, says)
         })
     }
 

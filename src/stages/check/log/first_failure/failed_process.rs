@@ -18,10 +18,8 @@ impl FailureEvidence<'_> {
         };
         let says = words::describe_outside_end(end);
         Finding {
-            why: "its line is before that of any other failure".to_owned(),
-            advice: NO_ACTION_AFTER_END.to_owned(),
             evidence: vec![end.line.to_evidence()],
-            ..Finding::note(kind, Confidence::High, says)
+            ..Finding::of_kind(kind, Confidence::High, says)
         }
     }
 
@@ -40,20 +38,16 @@ impl FailureEvidence<'_> {
         let who = words::name_failed_process(named, rank, pid, host.as_deref());
         let (kind, says, advice) = words::describe_failure(failure, &who);
         Finding {
-            kind,
-            severity: Severity::Error,
-            says,
             about: About {
                 host,
                 pid,
                 rank,
                 ..About::default()
             },
-            sure: Confidence::High,
-            why: "the line reports it, and no failure comes before it".to_owned(),
             advice: advice.to_owned(),
             evidence: vec![failure.line.to_evidence()],
             reasons: Vec::from_iter(failure.may_answer_error().then_some(Reason::AnswersError)),
+            ..Finding::of_kind(kind, Confidence::High, says)
         }
     }
 
@@ -124,17 +118,13 @@ impl FailureEvidence<'_> {
     }
 }
 
-/// The advice on a job that was ended from outside.
-const NO_ACTION_AFTER_END: &str =
-    "no action is needed for the ranks: different calls at this point are not a fault";
-
 /// Corrects the advice on a job that was ended from outside, if its ranks were at fault before.
 pub(crate) fn correct_end_advice(findings: &mut [Finding]) {
     let is_error = |finding: &Finding| finding.severity == Severity::Error;
     if findings.iter().any(is_error) {
         let ends = findings
             .iter_mut()
-            .filter(|f| f.advice == NO_ACTION_AFTER_END);
+            .filter(|f| matches!(f.kind, Kind::JobInterrupted | Kind::JobCancelled));
         for end in ends {
             "look at the errors first: the job may have been ended because of them"
                 .clone_into(&mut end.advice);

@@ -55,10 +55,9 @@ impl FailureEvidence<'_> {
         // communicator may be taken for that of all ranks.
         let finding = |says, rank: Option<u32>, advice| Finding {
             about: About::of_rank(rank),
-            why: "PyTorch reports it, and no failure comes before it".to_owned(),
             advice,
             evidence: shown.collect(),
-            ..Finding::error(Kind::SetupFailed, Confidence::Medium, says)
+            ..Finding::of_kind(Kind::SetupFailed, Confidence::Medium, says)
         };
         let look =
             "its own output, whether it waits for a download or an input, a stack (py-spy dump)";

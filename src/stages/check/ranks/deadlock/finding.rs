@@ -45,17 +45,12 @@ impl Rendezvous {
         Some(Finding {
             about: names.about_call(&who, communicator, of.1),
             why,
-            advice:
-                "ranks that share two communicators must use them in the same order: look for a \
-                     branch that only some ranks take between these two calls, and for calls from \
-                     several threads"
-                    .to_owned(),
             evidence: [&own, &others]
                 .into_iter()
                 .filter_map(|side| side.call)
                 .map(mismatch::show_call)
                 .collect(),
-            ..Finding::error(Kind::Deadlock, sure, says)
+            ..Finding::of_kind(Kind::Deadlock, sure, says)
         })
     }
 

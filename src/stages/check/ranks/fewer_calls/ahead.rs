@@ -65,11 +65,8 @@ impl LagContext<'_> {
                 false => "few ranks are ahead of many, and these are all at the same call",
             }
             .to_owned(),
-            advice: "look in the code for a collective that only some ranks make (rank 0 alone, a \
-                     condition on local data), and for uneven data (a rank with one more batch)"
-                .to_owned(),
             evidence: last.map(|last| show_call(last.call)).into_iter().collect(),
-            ..Finding::error(Kind::RankAhead, Confidence::Medium, says)
+            ..Finding::of_kind(Kind::RankAhead, Confidence::Medium, says)
         })
     }
 }

@@ -118,9 +118,6 @@ impl LagContext<'_> {
                 step: None,
             },
             why,
-            advice: "look at this process first: its own output, its host, a stack (py-spy dump); \
-                     the others wait for it"
-                .to_owned(),
             evidence: shown.map(|last| show_call(last.call)).into_iter().collect(),
             ..Finding::new(kind, severity, sure, says)
         })

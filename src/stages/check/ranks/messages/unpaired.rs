@@ -61,7 +61,7 @@ pub(super) fn report_unpaired(
         why: before + why,
         advice: UNFIT_MESSAGE_ADVICE.to_owned(),
         evidence: sent.into_iter().chain(received).map(show_call).collect(),
-        ..Finding::error(kind, sure, says)
+        ..Finding::of_kind(kind, sure, says)
     })
 }
 

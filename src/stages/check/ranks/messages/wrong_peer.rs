@@ -184,7 +184,7 @@ fn report_communicator(
             .take(MAX_PAIRS_SHOWN)
             .filter_map(|odd| show_unmet_call(odd, case))
             .collect(),
-        ..Finding::error(kind, sure, says)
+        ..Finding::of_kind(kind, sure, says)
     })
 }
 

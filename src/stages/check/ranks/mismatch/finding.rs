@@ -161,11 +161,8 @@ pub(super) fn report_mismatch(
     Some(Finding {
         about: names.about_call(&wrong.member, apart.communicator, seq),
         why,
-        advice: "every rank of a communicator must make the same calls in the same order: look in \
-                 the code for a branch that only some ranks take before this call"
-            .to_owned(),
         evidence: groups.show_both_sides(),
-        ..Finding::error(kind, sure, says)
+        ..Finding::of_kind(kind, sure, says)
     })
 }
 

@@ -291,7 +291,7 @@ pub(crate) fn report_lone_stop(
          there (py-spy dump)"
                 .to_owned(),
         evidence: vec![show_call(call)],
-        ..Finding::error(Kind::RankBehind, Confidence::Medium, says)
+        ..Finding::of_kind(Kind::RankBehind, Confidence::Medium, says)
     })
 }
 

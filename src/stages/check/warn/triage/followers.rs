@@ -107,7 +107,7 @@ impl<'a> Triage<'a> {
                     "find out why a communicator was aborted before the job's end; see {reference}"
                 ),
                 evidence,
-                ..Finding::warning(Kind::Warn(WarnKind::PROXY_MIDWAY), Confidence::Low, says)
+                ..Finding::of_kind(Kind::Warn(WarnKind::PROXY_MIDWAY), Confidence::Low, says)
             });
         }
         let (ends, end) = self.all.ordinary_ends();
@@ -146,7 +146,7 @@ impl<'a> Triage<'a> {
                  see {reference}"
             ),
             evidence,
-            ..Finding::note(Kind::ShutdownWarns, sure, says)
+            ..Finding::of_kind(Kind::ShutdownWarns, sure, says)
         })
     }
 }

@@ -328,7 +328,7 @@ impl<'a> Triage<'a> {
                     .take(MAX_NAMES_LISTED)
                     .map(|g| g.first().to_evidence())
                     .collect(),
-                ..Finding::warning(Kind::Warn(WarnKind::UNKNOWN), Confidence::Low, says)
+                ..Finding::of_kind(Kind::Warn(WarnKind::UNKNOWN), Confidence::Low, says)
             });
         }
     }
@@ -344,7 +344,7 @@ impl<'a> Triage<'a> {
                 .to_owned(),
             advice: "check the log in parts, a file for each host".to_owned(),
             evidence: last.into_iter().collect(),
-            ..Finding::note(Kind::Warn(WarnKind::UNCOUNTED), Confidence::High, says)
+            ..Finding::of_kind(Kind::Warn(WarnKind::UNCOUNTED), Confidence::High, says)
         }
     }
 }

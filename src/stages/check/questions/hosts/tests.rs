@@ -1,6 +1,5 @@
 //! Jobs that are well, jobs of which one host is not, and real logs: which findings come.
 
-use super::{channels, initialisation, transport};
 use crate::count::calls::{Options, Progress};
 use crate::grammar::trainer::Recogniser;
 use crate::log;
@@ -9,7 +8,8 @@ use crate::report::Report;
 use crate::shared::data;
 use crate::source::{self, InputName};
 use crate::stages::check::finding::{Finding, Severity};
-use crate::stages::check::warn::settings;
+use crate::stages::check::questions::ask_questions;
+use crate::stages::check::words;
 use crate::stages::{communicators, net};
 use crate::synth::{self, StreamSink};
 use std::path::{Path, PathBuf};
@@ -41,11 +41,8 @@ fn of_files(paths: &[PathBuf]) -> Vec<Finding> {
     let net = net::read_net(&origins, &options(), &mut report, &Nobody).unwrap();
     let found =
         communicators::read_communicators(&origins, &options(), &mut report, &Nobody).unwrap();
-    let mut all = transport::find_transport_faults(&net);
-    all.extend(super::find_host_differences(&net));
-    all.extend(settings::find_bad_settings(&net));
-    all.extend(initialisation::find_slow_inits(&found));
-    all.extend(channels::find_fewer_channels(&found));
+    let mut all = ask_questions(&net, &found, &[], &[]);
+    words::write_texts(&mut all);
     all
 }
 

@@ -1,8 +1,8 @@
 //! Hosts and values in a sentence, and the subject of a finding.
 
+use super::fact_meaning::FirstLineByHost;
+use super::limits::MAX_EVIDENCE_LINES;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
-use crate::stages::check::hosts::fact_meaning::FirstLineByHost;
-use crate::stages::check::hosts::limits::MAX_EVIDENCE_LINES;
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::net::fact::{NetFact, NetFactKind};
 use crate::stages::net::net_stage::FirstReportLine;
@@ -104,19 +104,10 @@ impl<'a> HostSplit<'a> {
     }
 
     /// Returns the finding that `what` differs.
-    pub(crate) fn difference_finding(
-        &self,
-        kind: Kind,
-        severity: Severity,
-        what: &str,
-        why: &str,
-        advice: &str,
-    ) -> Finding {
+    pub(crate) fn difference_finding(&self, kind: Kind, severity: Severity, what: &str) -> Finding {
         let says = format!("{what}: {}", self.describe_values());
         Finding {
             about: about_hosts(&self.odd_host_names()),
-            why: why.to_owned(),
-            advice: advice.to_owned(),
             evidence: self.evidence_lines(),
             ..Finding::new(kind, severity, Confidence::High, says)
         }

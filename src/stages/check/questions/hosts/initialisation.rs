@@ -10,22 +10,20 @@
 //! other than waiting took five times the median of the ranks and more than fifteen seconds: loading the
 //! kernels took 12 when five jobs shared a GPU.
 
+use super::limits::{LATE_RANKS_WARNING_S, SLOW_INIT_S, SLOW_RANK_PHASE_S, SLOW_RANK_TIMES_MEDIAN};
 use super::odd_hosts::{about_hosts, evidence_of_lines};
 use crate::count::spread::SortedValues;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
-use crate::stages::check::hosts::limits::{
-    LATE_RANKS_WARNING_S, SLOW_INIT_S, SLOW_RANK_PHASE_S, SLOW_RANK_TIMES_MEDIAN,
-};
+use crate::stages::check::questions::job_facts::JobFacts;
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
-use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::communicators::facts::CommunicatorMember;
 use crate::stages::communicators::view::CommunicatorView;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the findings: the slowest communicator of each cause, and the number of others.
-pub(crate) fn find_slow_inits(found: &CommunicatorsSummary) -> Vec<Finding> {
+pub(crate) fn find_slow_inits(job: &JobFacts<'_>) -> Vec<Finding> {
     let mut worst: BTreeMap<(Severity, Vec<u8>), (f64, Finding, usize)> = BTreeMap::new();
-    for view in found.views() {
+    for view in job.found.views() {
         let Some((seconds, phase, finding)) = find_slow_part(&view) else {
             continue;
         };

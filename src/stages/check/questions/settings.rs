@@ -3,25 +3,23 @@
 //!
 //! NCCL prints only variables that it reads: an unknown name never appears.
 
+use super::hosts::fact_meaning::{disables_gpu_peer_access, is_fast_nic, is_nonzero_number};
+use super::hosts::odd_hosts::{about_hosts, evidence_of_lines, hosts_of};
+use super::job_facts::JobFacts;
 use super::setting_effects::{self, SettingEffect};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
-use crate::stages::check::hosts::fact_meaning::{
-    disables_gpu_peer_access, is_fast_nic, is_nonzero_number,
-};
-use crate::stages::check::hosts::odd_hosts::{about_hosts, evidence_of_lines, hosts_of};
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
-use crate::stages::net::NetSummary;
 use crate::stages::net::fact::{NetFact, NetFactKind};
 use crate::stages::net::net_stage::FirstReportLine;
-use crate::stages::net::table::{self, FactSpeakers, NetFacts};
+use crate::stages::net::table::{FactSpeakers, NetFacts};
 use std::collections::BTreeSet;
 
 /// Returns the findings.
-pub(crate) fn find_bad_settings(net: &NetSummary) -> Vec<Finding> {
-    let facts = table::collect_net_facts(net);
-    let job = JobSetup::new(&facts);
+pub(super) fn find_bad_settings(job: &JobFacts<'_>) -> Vec<Finding> {
+    let facts = job.facts;
+    let job = JobSetup::new(facts);
     let mut all = Vec::new();
-    for (fact, said) in &facts {
+    for (fact, said) in facts {
         match fact.kind {
             NetFactKind::Setting => judge_setting(&job, fact, said, &mut all),
             NetFactKind::Config => find_overruled(fact, said, &mut all),
@@ -261,6 +259,6 @@ fn find_overruled(fact: &NetFact, said: &FactSpeakers, all: &mut Vec<Finding>) {
         why: "NCCL reports it".to_owned(),
         advice: "unset the variable if the program's value is intended".to_owned(),
         evidence: evidence_of_lines([said.first]),
-        ..Finding::note(Kind::SettingIgnored, Confidence::High, says)
+        ..Finding::of_kind(Kind::SettingIgnored, Confidence::High, says)
     });
 }

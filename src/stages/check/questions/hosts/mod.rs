@@ -4,38 +4,26 @@
 //! differ are both odd. A line without a header belongs to no host and is not compared.
 
 pub(crate) mod channels;
-pub(super) mod fact_meaning;
-mod gpudirect;
+pub(crate) mod fact_meaning;
+pub(crate) mod gpudirect;
 pub(crate) mod initialisation;
 mod limits;
-mod nvls;
-pub(super) mod odd_hosts;
-mod setting_differences;
+pub(crate) mod nvls;
+pub(crate) mod odd_hosts;
+pub(crate) mod setting_differences;
 #[cfg(test)]
 mod tests;
 pub(crate) mod transport;
 
-use super::finding::{Confidence, Finding, Kind, Severity};
-use super::wording::{list_names, number_and_noun, quote_text};
-use crate::stages::net::NetSummary;
+use super::job_facts::JobFacts;
+use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
+use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::net::fact::NetFactKind;
 use crate::stages::net::net_stage::FirstReportLine;
-use crate::stages::net::table::{self, NetFacts, NetSubject};
+use crate::stages::net::table::NetSubject;
 use fact_meaning::is_fast_nic;
 use odd_hosts::{about_hosts, evidence_of_lines, split_hosts};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The findings.
-pub(crate) fn find_host_differences(net: &NetSummary) -> Vec<Finding> {
-    let facts = table::collect_net_facts(net);
-    let subjects = table::group_by_subject(net, &facts);
-    let mut all = Vec::new();
-    find_version_differences(&subjects, &mut all);
-    find_plugin_differences(&subjects, &mut all);
-    find_missing_nics(&facts, &subjects, &mut all);
-    setting_differences::find_setting_differences(net, &facts, &subjects, &mut all);
-    all
-}
 
 /// A version that must be alike: its name in [`NetFactKind::Version`], the finding, its meaning.
 type VersionRule = (&'static str, Kind, &'static str);
@@ -64,11 +52,12 @@ const VERSION_RULES: [VersionRule; 11] = [
     ("libfabric", Kind::PluginMixed, "Libfabric"),
 ];
 
-fn find_version_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>) {
+pub(crate) fn find_version_differences(job: &JobFacts<'_>) -> Vec<Finding> {
+    let mut all = Vec::new();
     let mut odd_builds: Option<BTreeSet<&[u8]>> = None;
     for (name, kind, what) in VERSION_RULES {
         let is = |s: &&NetSubject<'_>| s.kind == NetFactKind::Version && s.name == name.as_bytes();
-        let Some(split) = subjects.iter().find(is).and_then(split_hosts) else {
+        let Some(split) = job.subjects.iter().find(is).and_then(split_hosts) else {
             continue;
         };
         let odd = split.odd_host_names();
@@ -83,14 +72,19 @@ fn find_version_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>)
             _ => Severity::Warning,
         };
         let what = format!("the version of {what} differs");
-        let why = "the processes of these hosts print it themselves";
-        let advice = "use one image, or one set of libraries, on all hosts";
-        all.push(split.difference_finding(kind, severity, &what, why, advice));
+        all.push(split.difference_finding(kind, severity, &what));
     }
+    all
 }
 
-fn find_plugin_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>) {
-    for subject in subjects.iter().filter(|s| s.kind == NetFactKind::Plugin) {
+/// Hosts that load other plugins.
+pub(crate) fn find_plugin_differences(job: &JobFacts<'_>) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for subject in job
+        .subjects
+        .iter()
+        .filter(|s| s.kind == NetFactKind::Plugin)
+    {
         let Some(split) = split_hosts(subject) else {
             continue;
         };
@@ -104,11 +98,15 @@ fn find_plugin_differences(subjects: &[NetSubject<'_>], all: &mut Vec<Finding>) 
             false => Severity::Note,
         };
         let what = format!("the {} plugin differs", quote_text(subject.name));
-        let why = "the processes of these hosts report its state";
-        let advice = "look for the library and its dependencies on the named hosts; compare \
-                      LD_LIBRARY_PATH and NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN";
-        all.push(split.difference_finding(Kind::PluginMixed, severity, &what, why, advice));
+        all.push(Finding {
+            why: "the processes of these hosts report its state".to_owned(),
+            advice: "look for the library and its dependencies on the named hosts; compare \
+                     LD_LIBRARY_PATH and NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN"
+                .to_owned(),
+            ..split.difference_finding(Kind::PluginMixed, severity, &what)
+        });
     }
+    all
 }
 
 /// A host's NICs.
@@ -121,9 +119,11 @@ struct HostNics<'a> {
 
 /// Hosts with fewer NICs than most hosts with as many processes. If each rank is given its own NICs, fewer
 /// ranks see fewer.
-fn find_missing_nics(facts: &NetFacts, subjects: &[NetSubject<'_>], all: &mut Vec<Finding>) {
+pub(crate) fn find_missing_nics(job: &JobFacts<'_>) -> Vec<Finding> {
+    let mut all = Vec::new();
     let mut of: BTreeMap<&[u8], HostNics<'_>> = BTreeMap::new();
-    let listed_cards = facts
+    let listed_cards = job
+        .facts
         .iter()
         .filter(|(fact, _)| fact.kind == NetFactKind::Nic && is_fast_nic(fact));
     for (fact, said) in listed_cards {
@@ -171,25 +171,23 @@ fn find_missing_nics(facts: &NetFacts, subjects: &[NetSubject<'_>], all: &mut Ve
         );
         all.push(Finding {
             about: about_hosts(&hosts),
-            why: "NCCL lists the active ports of each host".to_owned(),
-            advice:
-                "look at the state of the missing ports (ibstat, rdma link) and at NCCL_IB_HCA on \
-                 the named hosts"
-                    .to_owned(),
             evidence: evidence_of_lines(
                 few.iter()
                     .take(3)
                     .filter_map(|host| of[host].first)
                     .chain(peer.first),
             ),
-            ..Finding::warning(Kind::NicDiffers, Confidence::High, says)
+            ..Finding::of_kind(Kind::NicDiffers, Confidence::High, says)
         });
     }
     let is = |s: &&NetSubject<'_>| s.kind == NetFactKind::Provider && s.name == b"nics";
-    if let Some(split) = subjects.iter().find(is).and_then(split_hosts) {
+    if let Some(split) = job.subjects.iter().find(is).and_then(split_hosts) {
         let what = "the provider's number of NICs differs";
-        let why = "aws-ofi-nccl reports how many it found";
-        let advice = "compare the NICs of the hosts or containers (fi_info -p efa)";
-        all.push(split.difference_finding(Kind::NicDiffers, Severity::Warning, what, why, advice));
+        all.push(Finding {
+            why: "aws-ofi-nccl reports how many it found".to_owned(),
+            advice: "compare the NICs of the hosts or containers (fi_info -p efa)".to_owned(),
+            ..split.difference_finding(Kind::NicDiffers, Severity::Warning, what)
+        });
     }
+    all
 }

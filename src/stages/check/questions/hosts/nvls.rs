@@ -3,6 +3,7 @@
 use super::fact_meaning::{FirstLineByHost, host_names, hosts_saying, ranks_by_host};
 use super::odd_hosts::{about_hosts, evidence_of_hosts};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
+use crate::stages::check::questions::job_facts::JobFacts;
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::{NetFact, NetFactKind};
@@ -10,7 +11,8 @@ use crate::stages::net::table::NetFacts;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the finding.
-pub(crate) fn find_nvls_unused(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
+pub(crate) fn find_nvls_unused(job: &JobFacts<'_>) -> Option<Finding> {
+    let (net, facts) = (job.net, job.facts);
     let of = |name: &str, value: &str| -> FirstLineByHost<'_> {
         let fact = NetFact::new(NetFactKind::Nvls, name, value);
         hosts_saying(facts, move |f| *f == fact)
@@ -132,15 +134,8 @@ fn nvls_mixed_finding(
     Finding {
         about: about_hosts(&host_names(odd)),
         why: why.to_owned(),
-        // env.rst on NCCL_NVLS_ENABLE: 2.27 and 2.28 fall back without a message if the resources are missing,
-        // and hang if that happens on some ranks only.
-        advice:
-            "look at the Fabric Manager, the driver and NCCL_NVLS_ENABLE, NCCL_CUMEM_ENABLE on the \
-             named hosts; NCCL 2.27 and 2.28 give up NVLS without a message, and can hang if only \
-             some ranks do so"
-                .to_owned(),
         evidence: evidence_of_hosts(odd, other),
-        ..Finding::warning(Kind::NvlsMixed, Confidence::Medium, says)
+        ..Finding::of_kind(Kind::NvlsMixed, Confidence::Medium, says)
     }
 }
 

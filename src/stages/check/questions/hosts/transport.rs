@@ -5,32 +5,18 @@
 
 use super::fact_meaning::{
     FirstLineByHost, disables_gpu_peer_access, host_names, hosts_saying, is_fast_network,
-    is_fast_nic, is_over_sockets, is_socket_network, ranks_by_host,
+    is_fast_nic, is_nonzero_number, is_over_sockets, is_socket_network, ranks_by_host,
 };
 use super::odd_hosts::{about_hosts, evidence_of_hosts, evidence_of_lines, find_saying, hosts_of};
-use super::{gpudirect, nvls};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
-use crate::stages::check::hosts::fact_meaning::is_nonzero_number;
+use crate::stages::check::questions::job_facts::JobFacts;
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::{NetFact, NetFactKind};
 use crate::stages::net::net_stage::FirstReportLine;
 use crate::stages::net::pairs::{SharedCommunicator, find_shared_comm};
-use crate::stages::net::table::{self, NetFacts};
+use crate::stages::net::table::NetFacts;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Returns the findings.
-pub(crate) fn find_transport_faults(net: &NetSummary) -> Vec<Finding> {
-    let facts = table::collect_net_facts(net);
-    let mut all = Vec::new();
-    all.extend(find_socket_use(net, &facts));
-    all.extend(gpudirect::find_gdr_off(net, &facts));
-    all.extend(find_uneven_pxn(net));
-    all.extend(nvls::find_nvls_unused(net, &facts));
-    all.extend(find_p2p_off(&facts));
-    all.extend(find_shm_off(&facts));
-    all
-}
 
 /// A setting asks for sockets.
 fn is_socket_setting(fact: &NetFact) -> bool {
@@ -43,7 +29,8 @@ fn is_socket_setting(fact: &NetFact) -> bool {
 }
 
 /// Sockets although a faster network exists, or because none was found.
-fn find_socket_use(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
+pub(crate) fn find_socket_use(job: &JobFacts<'_>) -> Option<Finding> {
+    let (net, facts) = (job.net, job.facts);
     let slow = hosts_saying(facts, is_over_sockets);
     let fast = hosts_saying(facts, is_fast_network);
     let cards = hosts_saying(facts, is_fast_nic);
@@ -122,10 +109,6 @@ fn sockets_without_fast_nics(
     Finding {
         kind: Kind::SocketsOnly,
         sure,
-        advice: "look for NICs on these hosts (ibv_devinfo, fi_info -p efa), for their devices in \
-                 the container (/dev/infiniband), and for a network plugin of the provider; \
-                 without such NICs there is no faster network"
-            .to_owned(),
         ..socket_finding(says, slow, &none, is_set, why)
     }
 }
@@ -146,10 +129,6 @@ fn socket_finding(
     Finding {
         about: about_hosts(&host_names(slow)),
         why: why.to_owned(),
-        advice: "compare the NICs and their state on the named hosts with the others \
-                 (ibv_devinfo, fi_info), NCCL_IB_HCA, NCCL_NET and NCCL_NET_PLUGIN there, and \
-                 whether the container has the devices"
-            .to_owned(),
         evidence: evidence_of_hosts(slow, other),
         ..Finding::new(Kind::SocketFallback, severity, Confidence::High, says)
     }
@@ -182,7 +161,8 @@ type Sends = (usize, usize, FirstReportLine);
 
 /// Communicators with as many ranks on each of their hosts, if some ranks send through another rank's NIC and
 /// others do not.
-fn find_uneven_pxn(net: &NetSummary) -> Option<Finding> {
+pub(crate) fn find_uneven_pxn(job: &JobFacts<'_>) -> Option<Finding> {
+    let net = job.net;
     let ranks = ranks_by_host(net);
     let mut sends: BTreeMap<SharedCommunicator, BTreeMap<&[u8], Sends>> = BTreeMap::new();
     for ((process, owner, way), (channels, first)) in &net.all.links {
@@ -240,16 +220,13 @@ fn find_uneven_pxn(net: &NetSummary) -> Option<Finding> {
     );
     Some(Finding {
         about: about_hosts(&host_names(odd)),
-        why: "hosts of one communicator with the same number of ranks usually do the same; the \
-              positions of the ranks in the ring may differ"
-            .to_owned(),
-        advice: "compare the NICs, the GPUs' order and NCCL_PXN_DISABLE on these hosts".to_owned(),
         evidence: evidence_of_hosts(odd, other),
-        ..Finding::note(Kind::PxnMixed, Confidence::Low, says)
+        ..Finding::of_kind(Kind::PxnMixed, Confidence::Low, says)
     })
 }
 
-fn find_p2p_off(facts: &NetFacts) -> Vec<Finding> {
+/// GPUs of a host that cannot reach each other.
+pub(crate) fn find_p2p_off(job: &JobFacts<'_>) -> Vec<Finding> {
     let cases = [
         (
             "disabled between GPUs with NVLink",
@@ -263,18 +240,13 @@ fn find_p2p_off(facts: &NetFacts) -> Vec<Finding> {
         ),
     ];
     let case = |(value, severity, which): (&str, Severity, &str)| {
-        let said = find_saying(facts, NetFactKind::P2p, "", value)?;
+        let said = find_saying(job.facts, NetFactKind::P2p, "", value)?;
         let says = format!(
             "peer-to-peer access between GPUs {which} is disabled on {}",
             list_names(hosts_of(said))
         );
         Some(Finding {
             about: about_hosts(&hosts_of(said).collect()),
-            why: "NCCL reports that peer-to-peer is disabled between them".to_owned(),
-            advice:
-                "look at nvidia-smi topo -p2p r, at ACS and the IOMMU, and at the hardware; some \
-                     GPUs are sold without peer-to-peer"
-                    .to_owned(),
             evidence: evidence_of_lines([said.first]),
             ..Finding::new(Kind::P2pDisabled, severity, Confidence::High, says)
         })
@@ -282,7 +254,9 @@ fn find_p2p_off(facts: &NetFacts) -> Vec<Finding> {
     cases.into_iter().filter_map(case).collect()
 }
 
-fn find_shm_off(facts: &NetFacts) -> Option<Finding> {
+/// GPUs of a host that reach each other through the memory of the host.
+pub(crate) fn find_shm_off(job: &JobFacts<'_>) -> Option<Finding> {
+    let facts = job.facts;
     let transport = |start: &'static [u8], but: &'static [u8]| {
         hosts_saying(facts, move |fact| {
             fact.kind == NetFactKind::Transport
@@ -336,9 +310,6 @@ fn find_shm_off(facts: &NetFacts) -> Option<Finding> {
             }
         }
         .to_owned(),
-        advice: "look at nvidia-smi topo -m, at ACS and the IOMMU, at NCCL_P2P_DISABLE and \
-                 NCCL_P2P_LEVEL, and check that each container sees all GPUs of its host"
-            .to_owned(),
         evidence: evidence_of_hosts(&shm, &p2p),
         ..Finding::new(Kind::ShmInsteadOfP2p, severity, sure, says)
     })

@@ -7,8 +7,8 @@
 use super::limits::MAX_EVIDENCE_LINES;
 use super::odd_hosts::{about_hosts, evidence_of_lines};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
+use crate::stages::check::questions::job_facts::JobFacts;
 use crate::stages::check::wording::{list_names, number_and_noun};
-use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,9 +23,9 @@ type CommHosts<'f> = BTreeSet<&'f [u8]>;
 type MostChannels = (u32, FirstReportLine, Option<String>);
 
 /// Returns the findings.
-pub(crate) fn find_fewer_channels(found: &CommunicatorsSummary) -> Vec<Finding> {
+pub(crate) fn find_fewer_channels(job: &JobFacts<'_>) -> Vec<Finding> {
     let mut kinds: BTreeMap<CommShape, BTreeMap<CommHosts<'_>, MostChannels>> = BTreeMap::new();
-    for view in found.views() {
+    for view in job.found.views() {
         let (mut gpus, mut hosts, mut channels) = (Vec::new(), CommHosts::new(), None);
         for seat in view.members() {
             gpus.push(seat.gpu());
@@ -115,14 +115,7 @@ fn fewer_channels_finding(
                 .and_then(|(_, m)| m.2.clone()),
             ..about_hosts(&odd)
         },
-        why:
-            "NCCL gives communicators of the same shape the same number of channels on equal hosts"
-                .to_owned(),
-        advice:
-            "compare nvidia-smi topo -m, the state of the NVLinks (nvidia-smi nvlink -s) and of \
-             the NICs, and NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS on the named hosts"
-                .to_owned(),
         evidence: evidence_of_lines(few.iter().take(3).map(|(_, most)| most.1).chain([peer.1])),
-        ..Finding::warning(Kind::ChannelsFewer, sure, says)
+        ..Finding::of_kind(Kind::ChannelsFewer, sure, says)
     })
 }

@@ -5,6 +5,7 @@ use super::fact_meaning::{
 };
 use super::odd_hosts::{about_hosts, evidence_of_hosts};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
+use crate::stages::check::questions::job_facts::JobFacts;
 use crate::stages::check::wording::{list_names, number_and_noun};
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::{NetFact, NetFactKind};
@@ -53,11 +54,9 @@ fn is_nic_gdr_line(fact: &NetFact, on: bool) -> bool {
     fact.kind == NetFactKind::GpuDirect && !ways.contains(&&fact.name[..]) && *fact.value == *value
 }
 
-const GDR_ADVICE: &str = "check that nvidia-peermem is loaded or DMA-BUF is available (open kernel \
-                          modules, Linux 5.12, CUDA 11.7), that ACS is off, and NCCL_NET_GDR_LEVEL";
-
 /// Returns the finding.
-pub(crate) fn find_gdr_off(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
+pub(crate) fn find_gdr_off(job: &JobFacts<'_>) -> Option<Finding> {
+    let (net, facts) = (job.net, job.facts);
     let reach = gdr_reach_by_host(net);
     if reach.is_empty() {
         return gdr_nics_finding(net, facts);
@@ -177,9 +176,8 @@ fn gdr_connections_finding(
     Finding {
         about: about_hosts(&host_names(who)),
         why: why.to_owned(),
-        advice: GDR_ADVICE.to_owned(),
         evidence: evidence_of_hosts(who, other),
-        ..Finding::warning(Kind::GpudirectMixed, Confidence::High, says)
+        ..Finding::of_kind(Kind::GpudirectMixed, Confidence::High, says)
     }
 }
 
@@ -212,8 +210,7 @@ fn gdr_nics_finding(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
     Some(Finding {
         about: about_hosts(&host_names(&off)),
         why: "the NICs report it; no line reports a connection".to_owned(),
-        advice: GDR_ADVICE.to_owned(),
         evidence: evidence_of_hosts(&off, &on),
-        ..Finding::warning(kind, Confidence::Medium, says)
+        ..Finding::of_kind(kind, Confidence::Medium, says)
     })
 }

@@ -3,11 +3,12 @@
 use super::fact_meaning::is_over_sockets;
 use super::odd_hosts::{about_hosts, evidence_of_lines, hosts_of, split_hosts};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
+use crate::stages::check::questions::job_facts::JobFacts;
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text, verb_form};
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::NetFactKind;
 use crate::stages::net::net_stage::FirstReportLine;
-use crate::stages::net::table::{NetFacts, NetSubject};
+use crate::stages::net::table::NetSubject;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Variables of a single host or rank, and variables that only affect printing.
@@ -73,13 +74,9 @@ impl<'n> SettingOccasions<'n> {
 /// it starts.
 type PartlyPrintedSetting<'a> = (BTreeSet<&'a [u8]>, BTreeSet<&'a [u8]>, bool);
 
-/// Adds the findings on settings that differ, or that only some hosts print.
-pub(super) fn find_setting_differences(
-    net: &NetSummary,
-    facts: &NetFacts,
-    subjects: &[NetSubject<'_>],
-    all: &mut Vec<Finding>,
-) {
+/// Returns the findings on settings that differ, or that only some hosts print.
+pub(crate) fn find_setting_differences(job: &JobFacts<'_>) -> Vec<Finding> {
+    let (facts, mut all) = (job.facts, Vec::new());
     // Hosts that print settings, each with its first line.
     let mut speak: BTreeMap<&[u8], (BTreeSet<u32>, FirstReportLine)> = BTreeMap::new();
     for (_, said) in facts
@@ -92,12 +89,13 @@ pub(super) fn find_setting_differences(
             known.1 = known.1.min(*at);
         }
     }
-    let compared = subjects
+    let compared = job
+        .subjects
         .iter()
         .filter(|s| s.kind == NetFactKind::Setting && !is_per_host_variable(s.name));
     let slow = facts.iter().filter(|(fact, _)| is_over_sockets(fact));
     let slow: BTreeSet<&[u8]> = slow.flat_map(|(_, said)| hosts_of(said)).collect();
-    let occasions = SettingOccasions::new(net);
+    let occasions = SettingOccasions::new(job.net);
     // Variables that only some hosts print.
     let mut partly: BTreeMap<PartlyPrintedSetting<'_>, Vec<&NetSubject<'_>>> = BTreeMap::new();
     for subject in compared {
@@ -107,7 +105,7 @@ pub(super) fn find_setting_differences(
             .flat_map(|(_, s)| hosts_of(s))
             .collect();
         if subject.values.len() > 1 {
-            find_subject_difference(subject, all);
+            find_subject_difference(subject, &mut all);
             continue;
         }
         let by_all = saying.iter().all(|host| {
@@ -141,6 +139,7 @@ pub(super) fn find_setting_differences(
             &saying, &without, at_start, &subjects, lacks,
         ));
     }
+    all
 }
 
 /// True for a variable that every process of a job over several hosts reads when it starts; others are read and
@@ -208,12 +207,6 @@ fn only_some_hosts_finding(
     };
     Finding {
         about: about_hosts(odd),
-        why: "NCCL prints a variable where it is set and read; these hosts print other variables \
-              but not this one"
-            .to_owned(),
-        advice: "pass the same environment to all hosts (mpirun -x, srun --export), and compare \
-                 /etc/nccl.conf"
-            .to_owned(),
         evidence: evidence_of_lines(has.take(3).chain(lacks)),
         ..Finding::new(Kind::SettingDiffers, severity, sure, says)
     }
@@ -237,8 +230,11 @@ fn find_subject_difference(subject: &NetSubject<'_>, all: &mut Vec<Finding>) {
         false => Severity::Note,
     };
     let what = format!("{} differs", quote_text(subject.name));
-    let why = "the processes of these hosts print the value they use";
-    let advice = "set it to the same value on all hosts unless the difference is intended; compare \
-                  the environment and /etc/nccl.conf";
-    all.push(split.difference_finding(Kind::SettingDiffers, severity, &what, why, advice));
+    all.push(Finding {
+        why: "the processes of these hosts print the value they use".to_owned(),
+        advice: "set it to the same value on all hosts unless the difference is intended; compare \
+                 the environment and /etc/nccl.conf"
+            .to_owned(),
+        ..split.difference_finding(Kind::SettingDiffers, severity, &what)
+    });
 }

@@ -1,5 +1,6 @@
 //! Steps that are not like the others: in their time, in their calls, or without any.
 
+use super::job_facts::JobFacts;
 use crate::count::spread::SortedValues;
 use crate::log::timeline::{GapKind, TrainStep};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
@@ -12,8 +13,12 @@ use crate::stages::survey::GapCallSum;
 use crate::stages::survey::rhythm::{self, MAX_ODD_STEPS, MIN_STEPS_COMPARED, OddStep};
 use std::collections::BTreeMap;
 
-/// The findings on the steps of `input`, the `number`th.
-pub(crate) fn find_odd_steps(
+/// Returns the findings on the steps of each input.
+pub(super) fn find_odd_steps(job: &JobFacts<'_>) -> Vec<Finding> {
+    job.ask_each_input(|number, input, _| find_steps_of_input(number, input, job.found))
+}
+
+fn find_steps_of_input(
     number: u32,
     input: &WalkedInput,
     found: &CommunicatorsSummary,
@@ -66,7 +71,7 @@ impl InputStepSums<'_> {
                 .step_line_evidence(self.number, step)
                 .into_iter()
                 .collect(),
-            ..Finding::note(kind, Confidence::Medium, says)
+            ..Finding::of_kind(kind, Confidence::Medium, says)
         }
     }
 
@@ -132,9 +137,6 @@ impl InputStepSums<'_> {
                      first of a run",
                     times.len()
                 ),
-                advice: "look at the job's other work at that time (a checkpoint, an evaluation, \
-                     data), and at the host that was late"
-                    .to_owned(),
                 ..self.step_finding(Kind::SlowStep, at, says)
             }
         };
@@ -235,15 +237,6 @@ impl InputStepSums<'_> {
                 self.step_finding(Kind::CallsStop, first, says)
             }
         };
-        Some(Finding {
-            why: "calls in a CUDA graph are logged once, when the graph is captured, and not when \
-                  it is replayed; a log whose NCCL lines were cut off looks the same"
-                .to_owned(),
-            advice:
-                "run without CUDA graphs to see the calls of every step, or count the calls of \
-                     one replay"
-                    .to_owned(),
-            ..finding
-        })
+        Some(Finding { ..finding })
     }
 }

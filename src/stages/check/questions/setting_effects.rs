@@ -1,6 +1,6 @@
 //! The effects of settings, read from `setting_effects.txt`. The beginning of that file describes its rows.
 
-use crate::stages::check::hosts::fact_meaning::is_nonzero_number;
+use super::hosts::fact_meaning::is_nonzero_number;
 use std::sync::LazyLock;
 
 /// The effect of a variable, where it has some of these values.

@@ -1,0 +1,55 @@
+//! The questions that need nothing but what was gathered, each in a file of its own.
+
+mod hosts;
+mod hygiene;
+mod job_facts;
+mod odd_steps;
+mod setting_effects;
+mod settings;
+
+use super::finding::Finding;
+use super::walk::WalkedInput;
+use crate::report::account::Account;
+use crate::stages::communicators::CommunicatorsSummary;
+use crate::stages::net::NetSummary;
+use crate::stages::net::table;
+use hosts::{channels, gpudirect, initialisation, nvls, setting_differences, transport};
+use job_facts::JobFacts;
+
+/// The questions, in the order in which they are asked.
+const QUESTIONS: [fn(&JobFacts<'_>) -> Vec<Finding>; 15] = [
+    |job| Vec::from_iter(transport::find_socket_use(job)),
+    |job| Vec::from_iter(gpudirect::find_gdr_off(job)),
+    |job| Vec::from_iter(transport::find_uneven_pxn(job)),
+    |job| Vec::from_iter(nvls::find_nvls_unused(job)),
+    transport::find_p2p_off,
+    |job| Vec::from_iter(transport::find_shm_off(job)),
+    hosts::find_version_differences,
+    hosts::find_plugin_differences,
+    hosts::find_missing_nics,
+    setting_differences::find_setting_differences,
+    settings::find_bad_settings,
+    initialisation::find_slow_inits,
+    channels::find_fewer_channels,
+    odd_steps::find_odd_steps,
+    hygiene::find_hygiene_faults,
+];
+
+/// Asks all questions.
+pub(super) fn ask_questions(
+    net: &NetSummary,
+    found: &CommunicatorsSummary,
+    inputs: &[WalkedInput],
+    accounts: &[Account],
+) -> Vec<Finding> {
+    let facts = &table::collect_net_facts(net);
+    let job = JobFacts {
+        net,
+        facts,
+        subjects: table::group_by_subject(net, facts),
+        found,
+        inputs,
+        accounts,
+    };
+    QUESTIONS.iter().flat_map(|ask| ask(&job)).collect()
+}

@@ -1,0 +1,194 @@
+//! The texts that all findings of a kind share, a row a kind. A question with a text of its own
+//! gives that instead.
+
+use crate::stages::check::finding::{Finding, Kind};
+use crate::stages::check::wording::number_and_noun;
+
+/// Declares the texts: why a finding is that sure, and what to do.
+macro_rules! texts {
+    ($($($kind:ident)|+ { $(why $why:literal)? $(do $advice:literal)? })+) => {
+        /// Gives findings the texts of their kinds where they have none of their own.
+        pub(super) fn write_shared_texts(findings: &mut [Finding]) {
+            for finding in findings {
+                let (why, advice) = match finding.kind {
+                    $($(Kind::$kind)|+ => (concat!($($why)?), concat!($($advice)?)),)+
+                    _ => continue,
+                };
+                for (own, shared) in [(&mut finding.why, why), (&mut finding.advice, advice)] {
+                    if own.is_empty() {
+                        shared.clone_into(own);
+                    }
+                }
+            }
+        }
+    };
+}
+
+texts! {
+    RankBehind | RankSilent {
+        do "look at this process first: its own output, its host, a stack (py-spy dump); the others \
+            wait for it"
+    }
+    RankAhead {
+        do "look in the code for a collective that only some ranks make (rank 0 alone, a condition \
+            on local data), and for uneven data (a rank with one more batch)"
+    }
+    Deadlock {
+        do "ranks that share two communicators must use them in the same order: look for a branch \
+            that only some ranks take between these two calls, and for calls from several threads"
+    }
+    OpMismatch | DatatypeMismatch | CountMismatch | RedopMismatch | RootMismatch {
+        do "every rank of a communicator must make the same calls in the same order: look in the \
+            code for a branch that only some ranks take before this call"
+    }
+    LastCalls {
+        why "they are the last calls in the lines of their processes; a call is logged when it is \
+             enqueued, and it might not have begun"
+        do "look first at the calls of the fewest ranks"
+    }
+    UnfinishedTraffic {
+        why "the traces have their beginning and no end; a trace that is cut has none either"
+        do "nccl-proxy --incomplete lists them, and how far each came"
+    }
+    RankException | RankKilled | RankCrashed | RankExited | HostOutOfMemory {
+        why "the line reports it, and no failure comes before it"
+    }
+    DeadProcess {
+        why "PyTorch prints a line for each rank that is alive"
+        do "look at this process first: its own output, its host (dmesg, power, GPU), a stack if it \
+            is still there (py-spy dump)"
+    }
+    JobInterrupted | JobCancelled {
+        why "its line is before that of any other failure"
+        do "no action is needed for the ranks: different calls at this point are not a fault"
+    }
+    SetupFailed {
+        why "PyTorch reports it, and no failure comes before it"
+    }
+    WatchdogTimeout {
+        do "look at the ranks that are behind the others or silent: compare their calls \
+            (NCCL_DEBUG_SUBSYS=COLL), look for a crash, an exception or a wait outside NCCL \
+            (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp of pytorch/pytorch)"
+    }
+    WatchdogException {
+        why "the watchdog's lines report it"
+        do "CUDA reports an error to the next caller: run with CUDA_LAUNCH_BLOCKING=1 or \
+            compute-sanitizer to find the kernel, and look for Xid lines in the kernel log; see \
+            vllm-project/vllm#4108"
+    }
+    VersionMixed | CudaVersionMixed | DriverVersionMixed | PluginMixed {
+        why "the processes of these hosts print it themselves"
+        do "use one image, or one set of libraries, on all hosts"
+    }
+    NicDiffers {
+        why "NCCL lists the active ports of each host"
+        do "look at the state of the missing ports (ibstat, rdma link) and at NCCL_IB_HCA on the \
+            named hosts"
+    }
+    SettingDiffers {
+        why "NCCL prints a variable where it is set and read; these hosts print other variables but \
+             not this one"
+        do "pass the same environment to all hosts (mpirun -x, srun --export), and compare \
+            /etc/nccl.conf"
+    }
+    ChannelsFewer {
+        why "NCCL gives communicators of the same shape the same number of channels on equal hosts"
+        do "compare nvidia-smi topo -m, the state of the NVLinks (nvidia-smi nvlink -s) and of the \
+            NICs, and NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS on the named hosts"
+    }
+    GpudirectOff | GpudirectMixed {
+        do "check that nvidia-peermem is loaded or DMA-BUF is available (open kernel modules, Linux \
+            5.12, CUDA 11.7), that ACS is off, and NCCL_NET_GDR_LEVEL"
+    }
+    // env.rst on NCCL_NVLS_ENABLE: 2.27 and 2.28 fall back without a message if the resources are
+    // missing, and hang if that happens on some ranks only.
+    NvlsNotCreated | NvlsMixed {
+        do "look at the Fabric Manager, the driver and NCCL_NVLS_ENABLE, NCCL_CUMEM_ENABLE on the \
+            named hosts; NCCL 2.27 and 2.28 give up NVLS without a message, and can hang if only \
+            some ranks do so"
+    }
+    SocketsOnly {
+        do "look for NICs on these hosts (ibv_devinfo, fi_info -p efa), for their devices in the \
+            container (/dev/infiniband), and for a network plugin of the provider; without such \
+            NICs there is no faster network"
+    }
+    SocketFallback {
+        do "compare the NICs and their state on the named hosts with the others (ibv_devinfo, \
+            fi_info), NCCL_IB_HCA, NCCL_NET and NCCL_NET_PLUGIN there, and whether the container \
+            has the devices"
+    }
+    PxnMixed {
+        why "hosts of one communicator with the same number of ranks usually do the same; the \
+             positions of the ranks in the ring may differ"
+        do "compare the NICs, the GPUs' order and NCCL_PXN_DISABLE on these hosts"
+    }
+    P2pDisabled {
+        why "NCCL reports that peer-to-peer is disabled between them"
+        do "look at nvidia-smi topo -p2p r, at ACS and the IOMMU, and at the hardware; some GPUs \
+            are sold without peer-to-peer"
+    }
+    ShmInsteadOfP2p {
+        do "look at nvidia-smi topo -m, at ACS and the IOMMU, at NCCL_P2P_DISABLE and \
+            NCCL_P2P_LEVEL, and check that each container sees all GPUs of its host"
+    }
+    SlowStep {
+        do "look at the job's other work at that time (a checkpoint, an evaluation, data), and at \
+            the host that was late"
+    }
+    CallsStop {
+        why "calls in a CUDA graph are logged once, when the graph is captured, and not when it is \
+             replayed; a log whose NCCL lines were cut off looks the same"
+        do "run without CUDA graphs to see the calls of every step, or count the calls of one replay"
+    }
+    DamagedLines {
+        why "they begin like NCCL's lines and do not end like them"
+        do "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process"
+    }
+    LinesTruncated {
+        why "they end where NCCL's own buffer ends: NCCL prints at most 1,023 bytes of a line, RCCL \
+             about 2,100"
+        do "no action is needed; NCCL prints longer lines since 2.29.2"
+    }
+    LinesTorn {
+        why "they end at byte 128, where NCCL 2.29.2 and later ends a write to a pipe that \
+             processes share, and exactly one other piece fits each of them"
+        do "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process"
+    }
+    RayDedup {
+        why "lines end in `[repeated Nx across cluster]`"
+        do "rerun with RAY_DEDUP_LOGS=0"
+    }
+    SharedFile {
+        do "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process"
+    }
+    BlockBuffered {
+        why "lines are cut at the ends of 4 KiB buffers"
+        do "rerun with PYTHONUNBUFFERED=1"
+    }
+    SeveralRuns {
+        why "the step lines show it"
+        do "nccl-steps --list shows the runs (column segment)"
+    }
+}
+
+/// Returns the sentence for a number of faults in how a log was written.
+pub(in crate::stages::check) fn describe_hygiene(kind: Kind, n: u64) -> String {
+    let lines = number_and_noun(n, "line");
+    match kind {
+        Kind::DamagedLines if n == 1 => "1 line is damaged".to_owned(),
+        Kind::DamagedLines => format!("{lines} are damaged"),
+        Kind::LinesTruncated => format!("NCCL itself truncated {lines}; no call is affected"),
+        Kind::LinesTorn if n == 1 => "1 line was torn and rejoined".to_owned(),
+        Kind::LinesTorn => format!("{lines} were torn and rejoined"),
+        Kind::RayDedup => format!("Ray omitted {lines}: counts are too low"),
+        Kind::BlockBuffered => format!(
+            "standard output was block-buffered ({lines} rejoined): calls may appear in a later \
+             step than theirs"
+        ),
+        _ => format!(
+            "the step number falls {}: the file has restarts, epochs, several jobs or step lines \
+             of several ranks",
+            number_and_noun(n, "time")
+        ),
+    }
+}
