@@ -241,24 +241,28 @@ fn judge_gathered(
     words::write_texts(&mut findings);
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
-    let compared = ranks.compared;
-    Ok(CheckSummary {
-        facts: summary::collect_facts(seen, &compared, &findings),
+    Ok(summarize_check(seen, findings, &ranks.compared, names))
+}
+
+/// Returns the findings with what was compared, and the names of the inputs: logs, then `recorded`.
+fn summarize_check(
+    seen: &CheckGathered,
+    findings: Vec<Finding>,
+    compared: &streams::compare::StreamComparison,
+    recorded: Vec<String>,
+) -> CheckSummary {
+    let unjudged = compared.unjudged.iter();
+    let logs = seen.inputs.iter().map(|input| input.name.clone());
+    CheckSummary {
+        facts: summary::collect_facts(seen, compared, &findings),
         known: summary::collect_line_kinds(seen),
         compared: compared.same + compared.apart.len() as u64,
-        unjudged: compared
-            .unjudged
-            .iter()
+        unjudged: unjudged
             .map(|(why, those)| (why.describe_reason(), those.len() as u64))
             .collect(),
         findings,
-        inputs: seen
-            .inputs
-            .iter()
-            .map(|input| input.name.clone())
-            .chain(names)
-            .collect(),
-    })
+        inputs: logs.chain(recorded).collect(),
+    }
 }
 
 /// Returns the rank in the job of the process that a finding is about.

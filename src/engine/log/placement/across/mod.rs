@@ -320,11 +320,8 @@ impl FilesWithoutSteps {
         for (slot, which, mut own) in placed {
             let base = lines[which].base;
             for (gap, _) in &mut own {
-                *gap = if *gap == UNKNOWN_STRETCH {
-                    0
-                } else {
-                    *gap + base
-                };
+                let is_known = *gap != UNKNOWN_STRETCH;
+                *gap = if is_known { *gap + base } else { 0 };
             }
             cuts[slot as usize] = own;
         }
