@@ -46,8 +46,7 @@ pub(super) fn detect_utf16(bytes: &[u8]) -> Option<&'static Encoding> {
         false => u16::from_be_bytes([pair[0], pair[1]]),
     });
     let is_text = match has_mark {
-        // Damaged bytes can look like a mark: text of a log has ASCII near its beginning.
-        true => is_text(units.clone()) && units.clone().any(is_ascii_text),
+        true => is_text(units) && !is_mostly_ascii(rest),
         false => units.all(is_ascii_text),
     };
     is_text.then_some(encoding)
@@ -67,6 +66,13 @@ fn is_text(units: impl Iterator<Item = u16>) -> bool {
         }
     }
     true
+}
+
+/// True if five sixths of `bytes` are ASCII: two letters of ASCII look like one of UTF-16, and damaged bytes like a
+/// mark, but of UTF-16's own bytes only about half are in that range.
+fn is_mostly_ascii(bytes: &[u8]) -> bool {
+    let ascii = bytes.iter().filter(|&&byte| is_ascii_text(byte.into()));
+    6 * ascii.count() > 5 * bytes.len()
 }
 
 fn is_ascii_text(unit: u16) -> bool {
@@ -124,7 +130,17 @@ mod tests {
         let few = bytes("NCCL", false);
         // Numbers after a mark.
         let numbers = [&[0xff, 0xfe][..], &[0x01, 0xd8].repeat(20)].concat();
-        for text in [TEXT.as_bytes(), b"", b"h", &zeros, &utf32, &few, &numbers] {
+        let damaged = [&[0xff, 0xfe, 0x80, b' '][..], TEXT.as_bytes()].concat();
+        for text in [
+            TEXT.as_bytes(),
+            b"",
+            b"h",
+            &zeros,
+            &utf32,
+            &few,
+            &numbers,
+            &damaged,
+        ] {
             assert_eq!(read(text), (text.to_vec(), false));
         }
     }

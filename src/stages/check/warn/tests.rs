@@ -6,6 +6,7 @@ use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall};
 use crate::members::MergedMembers;
 use crate::shared::data;
 use crate::stages::check::finding::{Confidence, Finding, Severity};
+use crate::stages::check::words::texts::write_shared_texts;
 use crate::stages::pieces::{read_after, walk};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -61,7 +62,9 @@ fn check(inputs: &[&[u8]], size: usize) -> Vec<Finding> {
         processes.extend_from_slice(merged.origins.processes.items());
     }
     all.resolve_aliases(&aliases);
-    for finding in triage_warnings(&all, &processes, CommEndCounts::default()) {
+    let mut findings = triage_warnings(&all, &processes, CommEndCounts::default());
+    write_shared_texts(&mut findings);
+    for finding in &findings {
         assert!(!finding.evidence.is_empty(), "{}", finding.kind.id());
         assert!(
             finding.evidence.iter().all(|e| e.text.is_some()),
@@ -75,7 +78,7 @@ fn check(inputs: &[&[u8]], size: usize) -> Vec<Finding> {
             );
         }
     }
-    triage_warnings(&all, &processes, CommEndCounts::default())
+    findings
 }
 
 fn whole(log: &[u8]) -> Vec<Finding> {

@@ -8,7 +8,7 @@ use crate::stages::check::wording::number_and_noun;
 macro_rules! texts {
     ($($($kind:ident)|+ { $(why $why:literal)? $(do $advice:literal)? })+) => {
         /// Gives findings the texts of their kinds where they have none of their own.
-        pub(super) fn write_shared_texts(findings: &mut [Finding]) {
+        pub(in crate::stages::check) fn write_shared_texts(findings: &mut [Finding]) {
             for finding in findings {
                 let (why, advice) = match finding.kind {
                     $($(Kind::$kind)|+ => (concat!($($why)?), concat!($($advice)?)),)+
