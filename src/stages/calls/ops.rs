@@ -56,8 +56,14 @@ impl OpSizes {
                 self.value.calls = self.value.calls.saturating_add(value.calls);
                 continue;
             }
-            self.value.merge(value);
+            if self.known == 0 {
+                self.value.min = value.min;
+            }
             self.known = self.known.saturating_add(value.calls);
+            self.value.min = self.value.min.min(value.min);
+            self.value.max = self.value.max.max(value.max);
+            self.value.calls = self.value.calls.saturating_add(value.calls);
+            self.value.bytes = self.value.bytes.saturating_add(value.bytes);
             self.sizes.push((key.size, value.calls));
         }
     }
@@ -67,7 +73,7 @@ impl OpSizes {
     /// the two).
     fn percentile(&self, share: f64) -> u128 {
         let at = nearest_rank(self.sizes.iter().copied(), self.known, share).unwrap_or(0);
-        u128::from(at).clamp(self.value.min_bytes(), self.value.max)
+        u128::from(at).clamp(self.value.min, self.value.max)
     }
 
     fn mean_bytes(&self) -> Option<f64> {
@@ -106,7 +112,7 @@ pub fn ops_sheet<'c>(calls: &'c CountedCalls, options: &Options) -> Sheet<'c> {
                 out(&[
                     part.op_name(&entries[0]).into(),
                     op.value.calls.into(),
-                    known(op.value.min_bytes()),
+                    known(op.value.min),
                     op.mean_bytes().into(),
                     known(op.percentile(DURATION_PERCENTILES[0])),
                     known(op.percentile(DURATION_PERCENTILES[1])),
@@ -160,9 +166,11 @@ pub fn ops_chain(calls: &CountedCalls, options: &Options) -> Vec<u8> {
             op.add_calls(entries.iter().map(|e| (part.key_of(e), &e.value)));
             out.extend_from_slice(part.op_name(&entries[0]));
             let CallVolume {
-                calls, max, bytes, ..
+                calls,
+                min,
+                max,
+                bytes,
             } = op.value;
-            let min = op.value.min_bytes();
             let mean = awk_number(op.mean_bytes().unwrap_or(0.0));
             let text = format!(" calls={calls} min={min} avg={mean} max={max} total={bytes}\n");
             out.extend_from_slice(text.as_bytes());

@@ -28,7 +28,7 @@ impl GroupRowInputs {
             words.extend([u64::from(*key), value.calls]);
             words.extend(two(value.bytes));
             if self == GroupRowInputs::Sizes {
-                words.extend(two(value.min_bytes()));
+                words.extend(two(value.min));
                 words.extend(two(value.max));
             }
         }

@@ -156,7 +156,7 @@ mod tests {
             let (mut by_key, mut by_stretch) = (BTreeMap::new(), BTreeMap::new());
             for (at, list) in stretches.iter().enumerate() {
                 for &(number, calls, each) in list {
-                    let sums = PackedTotals { calls, bytes: each * calls, min_complement: !each, max: each };
+                    let sums = PackedTotals { calls, bytes: each * calls, min: each, max: each };
                     prop_assert!(cells.push(number, &sums));
                     let one: &mut CallVolume = by_key.entry(key(number.into())).or_default();
                     one.merge(&sums.into());

@@ -76,7 +76,7 @@ impl KeyCounter {
         let all = |bytes: u64| bytes.checked_mul(calls)?.checked_add(sums.bytes);
         match bytes.map(|bytes| u64::try_from(bytes).map(|bytes| (bytes, all(bytes)))) {
             Some(Ok((bytes, Some(all)))) => {
-                sums.min_complement = sums.min_complement.max(!bytes);
+                sums.min = if first { bytes } else { sums.min.min(bytes) };
                 sums.max = sums.max.max(bytes);
                 sums.bytes = all;
                 sums.calls += calls;

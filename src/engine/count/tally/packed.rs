@@ -10,8 +10,7 @@ use std::ops::Range;
 pub(super) struct PackedTotals {
     pub(super) calls: u64,
     pub(super) bytes: u64,
-    /// The complement of the smallest known bytes, or 0.
-    pub(super) min_complement: u64,
+    pub(super) min: u64,
     pub(super) max: u64,
 }
 
@@ -26,7 +25,10 @@ impl PackedTotals {
         *self = PackedTotals {
             calls,
             bytes,
-            min_complement: self.min_complement.max(other.min_complement),
+            min: match self.calls {
+                0 => other.min,
+                _ => self.min.min(other.min),
+            },
             max: self.max.max(other.max),
         };
         true
@@ -38,10 +40,7 @@ impl From<PackedTotals> for CallVolume {
         CallVolume {
             calls: sums.calls,
             bytes: sums.bytes.into(),
-            min_complement: match sums.min_complement {
-                0 => 0,
-                complement => !u128::from(!complement),
-            },
+            min: sums.min.into(),
             max: sums.max.into(),
         }
     }
@@ -52,7 +51,7 @@ impl From<PackedTotals> for CallVolume {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PackedCounts {
     /// The key and the calls of a count, and the bytes of one; where [`UNEVEN_SIZES_BIT`] is set the bytes of
-    /// all, and after them the complement of the smallest, and the largest.
+    /// all, and after them the smallest and the largest.
     pairs: Vec<[u64; 2]>,
 }
 
@@ -62,18 +61,18 @@ impl PackedCounts {
         let PackedTotals {
             calls,
             bytes,
-            min_complement,
+            min,
             max,
         } = *sums;
         let first = u64::from(key) << 32 | calls;
         if calls > u64::from(u32::MAX) || first & UNEVEN_SIZES_BIT != 0 {
             return false;
         }
-        if min_complement == !max && max.checked_mul(calls) == Some(bytes) {
-            self.pairs.push([first, max]);
+        if min == max && min.checked_mul(calls) == Some(bytes) {
+            self.pairs.push([first, min]);
         } else {
             self.pairs
-                .extend([[first | UNEVEN_SIZES_BIT, bytes], [min_complement, max]]);
+                .extend([[first | UNEVEN_SIZES_BIT, bytes], [min, max]]);
         }
         true
     }
@@ -95,17 +94,17 @@ impl PackedCounts {
                 (first & !UNEVEN_SIZES_BIT) >> 32,
                 first & u64::from(u32::MAX),
             );
-            let (bytes, min_complement, max) = match first & UNEVEN_SIZES_BIT {
-                0 => (bytes * calls, !bytes, bytes),
+            let (bytes, min, max) = match first & UNEVEN_SIZES_BIT {
+                0 => (bytes * calls, bytes, bytes),
                 _ => {
-                    let &[min_complement, max] = pairs.next()?;
-                    (bytes, min_complement, max)
+                    let &[min, max] = pairs.next()?;
+                    (bytes, min, max)
                 }
             };
             let sums = PackedTotals {
                 calls,
                 bytes,
-                min_complement,
+                min,
                 max,
             };
             Some((key as u32, sums))
@@ -138,7 +137,7 @@ mod tests {
             for (key, calls, size, other, even) in list {
                 let (min, max) = if even { (size, size) } else { (size.min(other), size.max(other)) };
                 let bytes = if even { size.wrapping_mul(calls) } else { other };
-                let sums = PackedTotals { calls, bytes, min_complement: !min, max };
+                let sums = PackedTotals { calls, bytes, min, max };
                 let fits = packed.push(key, &sums);
                 prop_assert_eq!(fits, key < 1 << 31 && calls < 1 << 32);
                 if fits {
