@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::source;
 use nccl_pipe::stages::comms;
-use nccl_pipe::stages::matrix::snoopie::{AccessGrouping, SnoopieRuns, views};
+use nccl_pipe::stages::matrix::snoopie::{AccessGrouping, SnoopieReadOptions, SnoopieRuns, views};
 use nccl_pipe_fuzz::{Nobody, Work, accesses, alike, report, written};
 
 fuzz_target!(|data: &[u8]| {
@@ -26,8 +26,12 @@ fuzz_target!(|data: &[u8]| {
         .iter()
         .map(|(name, bytes)| work.file(name, bytes))
         .collect();
-    let source = source::Options { mmap: false };
-    if let Ok(runs) = SnoopieRuns::read(&origins, (source, false, 3), &mut report(), &Nobody) {
+    let options = SnoopieReadOptions {
+        source: source::Options { mmap: false },
+        strict: false,
+        sampling: 3,
+    };
+    if let Ok(runs) = SnoopieRuns::read(&origins, options, &mut report(), &Nobody) {
         for by in [
             AccessGrouping::Op,
             AccessGrouping::Object,
