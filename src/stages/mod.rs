@@ -1,7 +1,7 @@
 //! Stages: a file or folder each, in rooms by question. A stage has `Options` (plain, no clap), reads
 //! inputs, and returns rows or bytes; it does not know argv, standard output or exit codes.
 //!
-//! Stages that read logs implement [`InputStage`]: what they need, what they keep of a chunk, and how
+//! Stages that read logs implement `InputStage`: what they need, what they keep of a chunk, and how
 //! chunks add up. Calls of torn lines are in their chunk's part before it is added
 //! ([`LogVisitor::insert_torn_calls`]). nccl-steps and nccl-comms write calls or lines by steps that are
 //! known only at the end of a log: they walk it twice, and keep a [`survey`] of the first walk.

@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 /// A message as it was reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportMessage {
-    /// The stage that reported it, for messages of [`Report::absorb`].
+    /// The stage that reported it, for messages of `Report::absorb`.
     pub stage: Option<&'static str>,
     /// `error`, `warning` or `note`.
     pub severity: &'static str,

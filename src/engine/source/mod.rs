@@ -2,7 +2,7 @@
 //!
 //! A plain file is memory-mapped. A file that cannot be mapped (gzip, zstd, UTF-16, any under `--no-mmap`) is
 //! read in blocks of constant size, as often as needed; so is standard input that is a file, from its present
-//! position. A pipe is opened once, and its first bytes can be examined before they are read ([`pipe`]).
+//! position. A pipe is opened once, and its first bytes can be examined before they are read (`pipe`).
 //! Chunks end at line ends.
 //!
 //! Other processes may change a log while it is read. Appending is harmless: the map keeps its first
