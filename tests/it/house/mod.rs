@@ -22,7 +22,7 @@ const ROOMS: [(&str, usize); 26] = [
     ("src/engine/count", 3_400),
     ("src/engine/output", 2_950),
     ("src/engine/report", 1_050),
-    ("src/stages/calls", 4_000),
+    ("src/stages/calls", 4_050),
     ("src/stages/check", 17_600),
     ("src/stages/diff", 1_450),
     ("src/stages/gpus", 1_600),
