@@ -109,6 +109,8 @@ kinds! {
     WatchdogException: Error = "watchdog_exception",
     /// The call of NCCL for which PyTorch's watchdog waited.
     WatchdogCall: Note = "watchdog_call",
+    /// NCCL gave a program an error, and no line has the reason.
+    NcclError: Error = "nccl_error",
     /// NCCL printed WARN lines while it was shut down.
     ShutdownWarns: Note = "shutdown_warns",
     /// Hosts have different versions of NCCL.

@@ -44,7 +44,7 @@ use crate::report::Report;
 use crate::source::{self, InputName};
 use crate::stages::communicators::{CommunicatorState, CommunicatorsSummary};
 use crate::stages::net::{self, fact::NetFactKind};
-use answer::{coverage::LineKinds, expect::LogFacts, summary};
+use answer::{coverage::LineKinds, expect::LogFacts, judged::JudgedParts, summary};
 use dumps::FlightDumps;
 use finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Severity, WarnKind};
 use log::first_failure::FailureEvidence;
@@ -56,6 +56,7 @@ use ranks::{fewer_calls::JobEndSignals, unnamed_communicators};
 use records::CollectiveRecords;
 use std::borrow::Cow;
 use walk::{CheckGathered, Requested};
+use warn::nccl_error;
 use warn::triage::{self, CommEndCounts};
 use watchdog::mismatch;
 
@@ -72,6 +73,8 @@ pub struct CheckSummary {
     pub known: LineKinds,
     /// The number of communicators that were compared.
     pub compared: u64,
+    /// What was judged.
+    pub judged: JudgedParts,
     /// The reasons why the other communicators were not compared, and their numbers.
     pub unjudged: Vec<(Cow<'static, str>, u64)>,
 }
@@ -82,9 +85,17 @@ impl CheckSummary {
         self.findings.iter().any(|f| f.severity != Severity::Note)
     }
 
-    /// True where nothing of NCCL's work is in the log.
+    /// True where nothing of the job was judged.
     pub fn is_empty(&self) -> bool {
         self.findings.iter().any(|f| f.kind == Kind::NotChecked)
+    }
+
+    /// Returns the verdict on a job without errors and warnings, in a few words.
+    pub fn clean_verdict(&self) -> &'static str {
+        match self.is_empty() {
+            true => JudgedParts::default().clean_verdict(),
+            false => self.judged.clean_verdict(),
+        }
     }
 }
 
@@ -206,6 +217,10 @@ fn judge_gathered(
     }
     failures.lines.retain(|&at| !failed.is_after_job_end(at));
     findings.extend(failed.find_failures());
+    findings.extend(nccl_error::find_nccl_error(
+        &seen.warnings,
+        &seen.found.processes,
+    ));
     let said = seen.lines.hung || findings.iter().any(|f| f.severity == Severity::Error);
     let signals = JobEndSignals {
         said,
@@ -234,14 +249,27 @@ fn judge_gathered(
         ..
     } = &*seen;
     findings.extend(questions::ask_questions(net, found, inputs, accounts));
-    if names.is_empty() {
-        findings.extend(nothing_to_check::find_nothing_to_check(seen));
+    let mut judged = JudgedParts::of_log(&ranks.compared, found, &seen.warnings.ends);
+    judged.has_records = !names.is_empty();
+    // A failure that a line tells is an answer.
+    if !findings.iter().any(|f| f.severity == Severity::Error) {
+        findings.extend(nothing_to_check::find_nothing_to_check(
+            seen,
+            &ranks.compared,
+            &judged,
+        ));
     }
     log::first_failure::failed_process::correct_end_advice(&mut findings);
     words::write_texts(&mut findings);
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
-    Ok(summarize_check(seen, findings, &ranks.compared, names))
+    Ok(summarize_check(
+        seen,
+        findings,
+        &ranks.compared,
+        judged,
+        names,
+    ))
 }
 
 /// Returns the findings with what was compared, and the names of the inputs: logs, then `recorded`.
@@ -249,6 +277,7 @@ fn summarize_check(
     seen: &CheckGathered,
     findings: Vec<Finding>,
     compared: &streams::compare::StreamComparison,
+    judged: JudgedParts,
     recorded: Vec<String>,
 ) -> CheckSummary {
     let unjudged = compared.unjudged.iter();
@@ -257,6 +286,7 @@ fn summarize_check(
         facts: summary::collect_facts(seen, compared, &findings),
         known: summary::collect_line_kinds(seen),
         compared: compared.same + compared.apart.len() as u64,
+        judged,
         unjudged: unjudged
             .map(|(why, those)| (why.describe_reason(), those.len() as u64))
             .collect(),

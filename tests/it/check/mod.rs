@@ -11,6 +11,7 @@ mod recorded;
 mod records;
 mod said;
 mod taken;
+mod told;
 mod uneven;
 mod who;
 
