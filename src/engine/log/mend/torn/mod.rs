@@ -62,7 +62,7 @@ impl JoinedCall {
     /// The thread that printed it, and the time stamp.
     pub fn thread_and_stamp(&self) -> (Option<u64>, &[u8]) {
         (
-            header::find_header(&self.text, 0).map(|h| h.tid),
+            header::find_header(&self.text, 0).and_then(|h| h.tid),
             &self.time,
         )
     }

@@ -138,6 +138,8 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
             self.read_pieces(line, found, &mut v);
         } else if let Some(version) = version::parse_rccl_block_version(line) {
             self.read_headless_version(line, Some(version), &mut v);
+        } else if self.read_short_line(line, &mut v) {
+            // NCCL's, though its name is not on it.
         } else if is_tail(line) {
             v.add_tail(line, TailLikeness::Nccl);
         } else if self.may_end_come() && is_call_tail(line) {
