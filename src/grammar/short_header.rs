@@ -44,36 +44,37 @@ pub fn parse_short_line(line: &[u8]) -> Option<ShortLine<'_>> {
 fn short_line_at(line: &[u8], open: usize) -> Option<ShortLine<'_>> {
     let rest = &line[open..];
     if let Some(body) = rest.strip_prefix(FATAL_LEVEL) {
-        return parse_at_level(line, open, None, HeaderLevel::Fatal, body);
+        return parse_at_level(line, open, open, HeaderLevel::Fatal, body);
     }
     let (rest, _) = dec_u32(&rest[1..]).ok()?;
     let rest = rest.strip_prefix(b"] ")?;
     let dev_end = line.len() - rest.len();
     if let Some(body) = rest.strip_prefix(b"INFO ") {
-        return parse_at_level(line, dev_end, Some(dev_end), HeaderLevel::Info, body);
+        return parse_at_level(line, dev_end, dev_end, HeaderLevel::Info, body);
     }
     if let Some(body) = rest.strip_prefix(b"WARN ") {
-        return parse_at_level(line, dev_end, Some(dev_end), HeaderLevel::Warn, body);
+        return parse_at_level(line, dev_end, dev_end, HeaderLevel::Warn, body);
     }
     let PlacedText { text, .. } = split_source_place(rest)?;
     let body = text.strip_prefix(b"WARN ")?;
     let level_at = line.len() - text.len();
-    parse_at_level(line, level_at, Some(dev_end), HeaderLevel::Warn, body)
+    parse_at_level(line, level_at, dev_end, HeaderLevel::Warn, body)
 }
 
-/// Reads `body`, whose level begins at `level_at`; the device ends at `dev_end`, where the line has one.
+/// Reads `body`, whose level begins at `level_at`; the device in front of it or of its place ends at
+/// `dev_end`.
 fn parse_at_level<'a>(
     line: &'a [u8],
     level_at: usize,
-    dev_end: Option<usize>,
+    dev_end: usize,
     level: HeaderLevel,
     body: &'a [u8],
 ) -> Option<ShortLine<'a>> {
     let message = parse_message(level, body)?;
-    let header = dev_end.and_then(|end| {
-        let mut header = header::find_process_before(line, end)?;
-        (header.level, header.body) = (level, line.len() - body.len());
-        Some(header)
+    let header = header::find_process_before(line, dev_end).map(|header| LineHeader {
+        level,
+        body: line.len() - body.len(),
+        ..header
     });
     let is_sure = match &message {
         _ if header.is_some() => true,
@@ -189,6 +190,8 @@ mod tests {
             assert_eq!(&line[header.body..], "Launch mode Group/CGMD");
             assert_eq!(&line[short.level_at..short.level_at + 4], "INFO");
         }
+        let fatal = parse_short_line(b"n1:70:81 [2] [FATAL ERROR]: HIP failure: 'x'").unwrap();
+        assert_eq!(fatal.header.map(|header| header.pid), Some(70));
         let warn = parse_short_line(b"n1:70:81 [2] misc/ibvwrap.cu:60 WARN Failed to open x");
         assert!(warn.is_some_and(|warn| matches!(warn.message, NcclMessage::Warn(_))));
         assert_eq!(parse_short_line(b"n1:70:81 [2] INFO something else"), None);

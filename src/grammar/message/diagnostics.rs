@@ -60,8 +60,9 @@ const FAILURE_WORDS: [(&[u8], &[&[u8]]); 12] = [
     ),
     (b"net bw", &[b"% off median"]),
     (b"rdma_topo check", &[b"failed on rank"]),
-    (b"IOMMU groups", &[b"groups differ on"]),
-    (b"ATS state", &[b"disabled on"]),
+    // What is right there depends on the machine.
+    (b"IOMMU groups", &[]),
+    (b"ATS state", &[]),
     (b"Paths", &[]),
     (b"Xid/SXid", &[]),
 ];

@@ -422,6 +422,22 @@ pub(super) fn find_family(text: &[u8]) -> Option<MessageFamily> {
     known.or_else(|| family_of_function(text))
 }
 
+/// Returns true for a text, perhaps cut, that is certainly of a line of which only the family is known,
+/// and whose family has no line with values that are read.
+pub(super) fn is_never_read(text: &[u8]) -> bool {
+    let is_unread = |family| {
+        matches!(
+            family,
+            MessageFamily::Proxy
+                | MessageFamily::Memory
+                | MessageFamily::Topology
+                | MessageFamily::Ras
+        )
+    };
+    // `ncclOsDlopen(libnccl-net.so) failed: ...` (2.30) has the same in a line of its own.
+    text.starts_with(b"ncclOs") || find_family(text).is_some_and(is_unread)
+}
+
 /// Takes the rank that some lines begin with off a text.
 fn strip_speaker(text: &[u8]) -> &[u8] {
     let number = |rest: &'_ [u8]| rest.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -559,6 +575,32 @@ fn family_of_function(text: &[u8]) -> Option<MessageFamily> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_with_values_are_not_among_the_unread() {
+        for text in [
+            "Check",
+            "ncclCommInitRank comm 0x7e rank 1",
+            "NET/IB : Using [0]mlx5_0:1/RoCE",
+            "Channel 00/0 : 0[0] -> 1[1] via P2P",
+            "Init timings - ncclCommInitRank: rank 1",
+            "P2P is disabled between NVLINK connected GPUs",
+            "NCCL_IB_HCA set",
+            "AllReduce: opCo",
+            "transport/p2p.cc:9 (f) Cuda failure 2",
+            "",
+        ] {
+            assert!(!is_never_read(text.as_bytes()), "{text}");
+        }
+        for text in [
+            "ncclOsDlopen(libnccl-net.so) failed: libnccl-net.so: cannot open",
+            "transport/p2p.cc:9 (f) Cuda Host Alloc Size 6",
+            "RAS handling peersUpdate from",
+            "+ PCI[24.0] - GPU/1000",
+        ] {
+            assert!(is_never_read(text.as_bytes()), "{text}");
+        }
+    }
 
     #[test]
     fn beginnings_name_families() {

@@ -204,6 +204,12 @@ pub fn parse_message(level: HeaderLevel, body: &[u8]) -> Option<NcclMessage<'_>>
     }
 }
 
+/// Returns true for the beginning of a message that holds nothing that is read: neither a call, nor a WARN,
+/// nor a value.
+pub fn is_unread_beginning(level: HeaderLevel, body: &[u8]) -> bool {
+    level == HeaderLevel::Info && line_families::is_never_read(body.trim_ascii_start())
+}
+
 fn as_warn(body: &[u8]) -> Option<NcclMessage<'_>> {
     (!body.is_empty()).then(|| NcclMessage::Warn(warn::parse_warn(body)))
 }

@@ -21,11 +21,9 @@ use crate::stages::check::warn::limits::{
 };
 use crate::stages::check::watchdog::{Watchdog, WatchdogRecord};
 use crate::stages::net::net_stage::FirstReportLine;
-use memchr::memmem::Finder;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
 
 /// A process's thread.
 type ProcessThread = (u32, Option<u64>);
@@ -243,11 +241,10 @@ impl WarnPartial {
     }
 }
 
-/// Returns a line's header and its text.
+/// Returns a line's header and its text, which ends the line.
 fn split_header<'a>(line: &'a [u8], says: &'a [u8]) -> (&'a [u8], &'a [u8]) {
-    static LEVEL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"NCCL WARN "));
-    match LEVEL.find(line) {
-        Some(at) if at <= MAX_LINE_TEXT_BYTES => (&line[..at + LEVEL.needle().len()], says),
+    match line.trim_ascii_end().strip_suffix(says) {
+        Some(header) if header.len() <= MAX_LINE_TEXT_BYTES => (header, says),
         _ => (b"", says),
     }
 }

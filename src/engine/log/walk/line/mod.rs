@@ -21,8 +21,8 @@ pub use cut_place::classify_cut;
 use memchr::{memchr, memmem};
 pub(super) use prefix::is_prefix;
 use std::sync::LazyLock;
-pub(crate) use tail::{is_call, is_call_tail};
-use tail::{is_init_tail, is_tail};
+use tail::is_tail;
+pub(crate) use tail::{is_call, is_call_tail, is_init_tail};
 use verdict::{LineItem, LineVerdict};
 
 // The text of a line may be a copy that does not live as long as the chunk.
