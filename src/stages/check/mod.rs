@@ -358,11 +358,12 @@ fn is_connection_lost_first(seen: &CheckGathered, findings: &[Finding]) -> bool 
 
 fn count_comm_ends(seen: &CheckGathered) -> CommEndCounts {
     let sides = &seen.found.sides;
-    let of =
-        |state: CommunicatorState| sides.iter().filter(|side| side.state == state).count() as u64;
+    let of = |is: fn(CommunicatorState) -> bool| {
+        sides.iter().filter(|side| is(side.state)).count() as u64
+    };
     CommEndCounts {
-        destroyed: of(CommunicatorState::Destroyed),
-        aborted: of(CommunicatorState::Aborted),
+        destroyed: of(|state| state == CommunicatorState::Destroyed),
+        aborted: of(|state| state == CommunicatorState::Aborted),
         communicators: sides
             .iter()
             .filter(|s| s.state != CommunicatorState::Unknown)

@@ -6,6 +6,7 @@
 //! NET/IB : Using [RO]; OOB eth0:10.0.0.1<0>                                       none
 //! NET/Socket : Using [0]eth0:10.0.20.2<0> [1]veth9:fe80::c078:68ff%veth9<0>
 //! Bootstrap: Using eth0:10.0.0.1<0>                                               ` :` before 2.24
+//! NET : Using interface eth0:10.0.0.1<0>                                          one a line, up to 2.3
 //! ```
 //!
 //! From `ncclIbInitDevices` in `src/transport/net_ib/init.cc`, `src/transport/net_socket.cc` and
@@ -151,6 +152,10 @@ pub(crate) fn parse_nics(body: &[u8], cut: bool) -> Option<NicList<'_>> {
 
 /// `NET/IB : Using `, `Bootstrap: Using `.
 fn label(input: &[u8]) -> PResult<'_, &[u8]> {
+    // A line for each interface, up to 2.3 (`src/include/socket.h`).
+    if let Some(i) = input.strip_prefix(b"NET : Using interface ") {
+        return Ok((i, b"Socket"));
+    }
     let (i, by) = match input.strip_prefix(b"NET/") {
         Some(i) => until(":", "who lists them")(i)?,
         None => {
@@ -233,6 +238,14 @@ mod tests {
     fn of(text: &'static str) -> (NicList<'static>, Vec<Nic<'static>>) {
         let nics = parse_nics(text.as_bytes(), false).unwrap_or_else(|| panic!("{text}"));
         (nics, nics.iter().collect())
+    }
+
+    #[test]
+    fn old_versions_print_a_line_for_each_interface() {
+        let (nics, list) = of("NET : Using interface eth0:10.0.0.1<0>");
+        assert_eq!((nics.by, list.len()), (&b"Socket"[..], 1));
+        assert_eq!((list[0].index, list[0].name), (None, &b"eth0"[..]));
+        assert_eq!(parse_nics(b"NET : Using interface eth0", false), None);
     }
 
     #[test]

@@ -22,11 +22,10 @@ use crate::stages::check::warn::limits::{
 };
 use crate::stages::check::watchdog::{Watchdog, WatchdogRecord};
 use crate::stages::net::net_stage::FirstReportLine;
-use memchr::memmem::{self, Finder};
+use memchr::memmem;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
 
 /// A process's thread.
 type ProcessThread = (u32, Option<u64>);
@@ -306,11 +305,10 @@ fn is_takedown(said: &MessageLine<'_>) -> bool {
     said.message.family() == MessageFamily::Init && ENDS.iter().any(|end| text.ends_with(end))
 }
 
-/// Returns a line's header and its text.
+/// Returns a line's header and its text, which ends the line.
 fn split_header<'a>(line: &'a [u8], says: &'a [u8]) -> (&'a [u8], &'a [u8]) {
-    static LEVEL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"NCCL WARN "));
-    match LEVEL.find(line) {
-        Some(at) if at <= MAX_LINE_TEXT_BYTES => (&line[..at + LEVEL.needle().len()], says),
+    match line.trim_ascii_end().strip_suffix(says) {
+        Some(header) if header.len() <= MAX_LINE_TEXT_BYTES => (header, says),
         _ => (b"", says),
     }
 }

@@ -3,6 +3,7 @@
 use crate::count::tally;
 use crate::grammar::message::NcclMessage;
 use crate::grammar::message::communicator::init::{self, InitStage};
+use crate::grammar::message::communicator::life_line::{CommLifeLine, CommLifeStep};
 use crate::grammar::message::communicator::timing;
 use crate::grammar::message::communicator::timing::TimedSetup;
 use crate::grammar::message::graph::{ChannelCounts, GraphMessage};
@@ -36,6 +37,7 @@ pub(crate) struct CommunicatorLine {
 enum CommunicatorLineKind {
     Channels(ChannelCounts),
     Init(Box<CommunicatorInitLine>),
+    Life(CommLifeLine),
     Layout(init::CommLayout),
     Timing(f64, Vec<(Box<[u8]>, f64)>, u32, u32),
     Name(CommunicatorNameLine),
@@ -80,6 +82,10 @@ pub(crate) enum CommunicatorState {
     Started,
     /// `Init COMPLETE` is its last line.
     Ready,
+    /// `Revoke COMPLETE` is its last line: it takes no more calls.
+    Revoked,
+    /// `Finalize COMPLETE` is its last line: all its work is done.
+    Finalized,
     /// `Destroy COMPLETE` is its last line.
     Destroyed,
     /// `Abort COMPLETE` is its last line.
@@ -92,9 +98,19 @@ impl CommunicatorState {
             CommunicatorState::Unknown => "",
             CommunicatorState::Started => "started",
             CommunicatorState::Ready => "ready",
+            CommunicatorState::Revoked => "revoked",
+            CommunicatorState::Finalized => "finalized",
             CommunicatorState::Destroyed => "destroyed",
             CommunicatorState::Aborted => "aborted",
         }
+    }
+
+    /// True if the process ended it in order, with all its work done.
+    pub(crate) fn is_ended_in_order(self) -> bool {
+        matches!(
+            self,
+            CommunicatorState::Finalized | CommunicatorState::Destroyed
+        )
     }
 
     fn is_over(self) -> bool {
@@ -163,6 +179,7 @@ impl LogVisitor for CommunicatorsPartial {
     fn message(&mut self, said: &MessageLine<'_>) {
         let what = match &said.message {
             NcclMessage::Init(line) => CommunicatorLineKind::Init(Box::new(keep_init_line(line))),
+            NcclMessage::Life(life) => CommunicatorLineKind::Life(*life),
             NcclMessage::Layout(layout) => CommunicatorLineKind::Layout(*layout),
             NcclMessage::Timings(timing) => match timing.of {
                 TimedSetup::Init { rank, nranks, .. } => {
@@ -287,6 +304,7 @@ impl CommunicatorSides {
                     begun.side.comm_id = identity.and_then(|identity| identity.comm_id);
                     self.add_init_line(thread, *begun);
                 }
+                CommunicatorLineKind::Life(life) => self.add_life_line(process, life),
                 CommunicatorLineKind::Layout(layout) => {
                     if let Some(side) = self.side_at_address(process, layout.comm)
                         && (side.rank, side.nranks) == (Some(layout.rank), Some(layout.nranks))
@@ -394,6 +412,20 @@ impl CommunicatorSides {
             known.channels = known.channels.or(channels);
         }
         self.last.insert(thread, at);
+    }
+
+    fn add_life_line(&mut self, process: u32, line: CommLifeLine) {
+        let state = match line.step {
+            CommLifeStep::Finalized => CommunicatorState::Finalized,
+            CommLifeStep::Revoked => CommunicatorState::Revoked,
+            CommLifeStep::Other => return,
+        };
+        if let Some(side) = self.side_at_address(process, line.comm)
+            && (side.rank, side.nranks) == (Some(line.rank), Some(line.nranks))
+            && !side.state.is_over()
+        {
+            side.state = state;
+        }
     }
 
     fn push_side(
