@@ -28,6 +28,8 @@ enum FindingSet {
     WarnedCause,
     /// A report of what waited for, or lost, another process.
     Follower,
+    /// An initialisation that had not ended.
+    OpenSetup,
 }
 
 impl FindingSet {
@@ -61,6 +63,10 @@ impl FindingSet {
                     || known_warns::is_follower(kind)
                     || finding.reasons.contains(&Reason::BrokenPromise)
             }
+            FindingSet::OpenSetup => matches!(
+                kind,
+                Kind::InitIncomplete | Kind::InitMissingRank | Kind::ConnectRetrying
+            ),
         }
     }
 
@@ -118,7 +124,7 @@ const fn row(
 
 /// What explains what. Each row reads the findings as the rows before it left them, so a row that
 /// makes notes of possible causes comes after the rows that use them.
-const CAUSES: [CauseRow; 7] = {
+const CAUSES: [CauseRow; 8] = {
     use FindingSet::*;
     [
         // The rank for which the others wait is the one that fell silent.
@@ -127,6 +133,13 @@ const CAUSES: [CauseRow; 7] = {
         row(UnnamedFailure, &[RankBehind], Scope::Job, Fold::Name),
         // A process that NCCL gave an error ends by it.
         row(ErrorAnswer, &[WarnedCause], Scope::Job, Fold::Demote),
+        // Where a process failed, the others cannot end their initialisation.
+        row(
+            OpenSetup,
+            &[FirstFailure, WarnedCause],
+            Scope::Job,
+            Fold::Demote,
+        ),
         // A process that waits for a rank, or loses it, reports that.
         row(
             Follower,

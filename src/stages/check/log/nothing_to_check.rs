@@ -1,13 +1,31 @@
 //! Where a log has nothing that could be checked: then no finding means nothing.
 
-use crate::stages::check::finding::{Confidence, Finding, Kind};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::check::wording::number_and_noun;
 use crate::stages::communicators::CommunicatorState;
 use crate::stages::net::net_stage::FirstReportLine;
 
+/// Adds the finding, if nothing of NCCL's work is in the log. A log that ends in the initialisation is described by
+/// one finding only.
+pub(crate) fn add_nothing_to_check(seen: &CheckGathered, findings: &mut Vec<Finding>) {
+    let is_open = |f: &Finding| matches!(f.kind, Kind::InitIncomplete | Kind::InitMissingRank);
+    if findings
+        .iter()
+        .any(|f| is_open(f) && f.severity != Severity::Note)
+    {
+        return;
+    }
+    if let Some(mut nothing) = find_nothing_to_check(seen) {
+        for open in findings.extract_if(.., |f| is_open(f)) {
+            nothing.why = format!("{}; {}", nothing.why, open.says);
+        }
+        findings.push(nothing);
+    }
+}
+
 /// The finding, if nothing of NCCL's work is in the log.
-pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
+fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
     let sum =
         |of: fn(&crate::report::account::Account) -> u64| seen.accounts.iter().map(of).sum::<u64>();
     let (lines, calls) = (sum(|account| account.lines), sum(|account| account.calls));
