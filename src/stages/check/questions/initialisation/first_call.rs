@@ -14,7 +14,9 @@ pub(super) fn find_silent_start(context: &SetupContext<'_>) -> Option<Finding> {
         .iter()
         .all(|side| side.state == CommunicatorState::Ready && side.count_calls() == 0);
     let several = sides.iter().any(|side| side.nranks.is_some_and(|n| n > 1));
-    if !is_quiet || !several || context.has_steps() || context.failed {
+    let is_open = !context.found.unnamed_setups.is_empty();
+    let went_wrong = context.failed || context.warned || context.is_damaged();
+    if !is_quiet || !several || is_open || went_wrong || context.has_steps() {
         return None;
     }
     let calls: u64 = context.accounts.iter().map(|account| account.calls).sum();

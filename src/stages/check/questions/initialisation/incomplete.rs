@@ -1,7 +1,9 @@
 //! Initialisations that had not ended, and ranks that never began.
 
 use super::SetupContext;
-use super::limits::{MAX_PROCESSES_NAMED, MAX_SETUP_EVIDENCE};
+use super::limits::{
+    MAX_RANKS_SHOWN, MAX_SETUP_EVIDENCE, SILENT_INIT_ERROR_S, SILENT_INIT_WARNING_S,
+};
 use super::open_setups::{OpenCommunicator, completes_later, list_open_communicators};
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason, Severity};
 use crate::stages::check::ranks::names::{RankNames, describe_process};
@@ -46,44 +48,65 @@ enum OpenEvidence<'s> {
     None,
     /// A function of NCCL returned an error.
     Returned(&'s CommunicatorSide, i32, FirstReportLine),
+    /// Two processes are the same rank.
+    Doubled(u32, [&'s CommunicatorSide; 2]),
     /// The job failed.
     Failed,
     /// Nothing more was written while the log was watched.
     Stalled,
-    /// Other ranks completed, and these had not come as far.
-    Behind(Vec<&'s CommunicatorSide>),
+    /// The log goes on for this many seconds.
+    Silent(f64),
+    /// Other ranks completed, and the log has many lines after the last one of this rank.
+    Outrun(&'s CommunicatorSide),
+    /// Other ranks completed, and no line between the first and the last ones tells more.
+    OnlyEnds,
 }
 
 impl OpenEvidence<'_> {
     fn severity(&self) -> Severity {
         match self {
             OpenEvidence::None => Severity::Note,
+            OpenEvidence::Silent(seconds) if *seconds < SILENT_INIT_ERROR_S => Severity::Warning,
+            OpenEvidence::Outrun(_) => Severity::Warning,
             _ => Severity::Error,
         }
     }
 
     fn confidence(&self) -> Confidence {
         match self {
-            OpenEvidence::None | OpenEvidence::Returned(..) => Confidence::High,
+            OpenEvidence::Doubled(..) | OpenEvidence::Returned(..) => Confidence::High,
             _ => Confidence::Medium,
         }
     }
 
-    fn describe_reason(&self) -> &'static str {
-        match self {
+    fn describe_reason(&self) -> String {
+        let reason = match self {
             OpenEvidence::None => {
                 "the log may have been cut, or copied while the job starts: its end alone is no fault"
             }
             OpenEvidence::Returned(..) => "NCCL prints the functions that an error left",
+            OpenEvidence::Doubled(..) => "each rank of a communicator is one process",
             OpenEvidence::Failed => "these ranks print no Init COMPLETE, and the log has a failure",
             OpenEvidence::Stalled => {
                 "these ranks print no Init COMPLETE, and nothing more was written while the log was \
                  watched"
             }
-            OpenEvidence::Behind(_) => {
-                "a communicator is complete only when all its ranks have come to its last phase"
+            OpenEvidence::Silent(seconds) => {
+                return format!(
+                    "these ranks print no Init COMPLETE, and the log goes on for {seconds:.0} s after \
+                     the last line of one of them"
+                );
             }
-        }
+            OpenEvidence::Outrun(_) => {
+                "the log has far more lines after the last one of a rank than any other rank needed, \
+                 and no rank completes long before the others"
+            }
+            OpenEvidence::OnlyEnds => {
+                "the log has only the first and the last lines of the initialisation; it may have been \
+                 cut among the last ones"
+            }
+        };
+        reason.to_owned()
     }
 }
 
@@ -91,17 +114,9 @@ fn judge_communicator(context: &SetupContext<'_>, of: &OpenCommunicator<'_>) -> 
     let went_on = of
         .last_line()
         .is_some_and(|last| completes_later(context, last));
-    // Lines of the initialisation may be left out of a log that has steps.
-    let is_known = !context.has_steps() && !context.is_damaged();
     let shown = match of.find_returned_error() {
         Some((side, code, at)) => OpenEvidence::Returned(side, code, at),
-        None if context.is_stalled() => OpenEvidence::Stalled,
-        None if context.failed && is_known => OpenEvidence::Failed,
-        None if is_known => match of.sides_behind() {
-            behind if behind.is_empty() => OpenEvidence::None,
-            behind => OpenEvidence::Behind(behind),
-        },
-        None => OpenEvidence::None,
+        None => find_open_evidence(context, of),
     };
     let never_began = of.done.is_empty() && of.is_in_bootstrap() && !of.missing.is_empty();
     let mut finding = match never_began && !matches!(shown, OpenEvidence::Returned(..)) {
@@ -113,6 +128,28 @@ fn judge_communicator(context: &SetupContext<'_>, of: &OpenCommunicator<'_>) -> 
         finding.reasons.push(Reason::WentOn);
     }
     Some(finding)
+}
+
+/// Finds what shows that an initialisation will not end, besides an error.
+fn find_open_evidence<'s>(
+    context: &SetupContext<'_>,
+    of: &OpenCommunicator<'s>,
+) -> OpenEvidence<'s> {
+    let doubled = of.find_doubled_rank().filter(|_| !context.is_damaged());
+    // Lines of the initialisation may be left out of a log that has steps.
+    let is_known = !context.has_steps() && !context.is_damaged();
+    match doubled {
+        Some((rank, sides)) => OpenEvidence::Doubled(rank, sides),
+        None if context.is_stalled() => OpenEvidence::Stalled,
+        None if context.failed && is_known => OpenEvidence::Failed,
+        None if !is_known => OpenEvidence::None,
+        None => match (of.silent_seconds(context), of.find_outrun_side(context)) {
+            (Some(seconds), _) if seconds >= SILENT_INIT_WARNING_S => OpenEvidence::Silent(seconds),
+            (_, Some(side)) => OpenEvidence::Outrun(side),
+            _ if of.has_only_ends() => OpenEvidence::OnlyEnds,
+            _ => OpenEvidence::None,
+        },
+    }
 }
 
 fn missing_finding(
@@ -133,9 +170,12 @@ fn missing_finding(
         verb_form(missing.len(), "its", "their"),
         verb_form(missing.len(), "it", "them"),
     );
+    // A process that has spoken may still begin.
+    let all_speak = context.speakers >= of.nranks as usize;
     let (severity, sure) = match shown {
+        OpenEvidence::None if all_speak => (Severity::Note, Confidence::Low),
         OpenEvidence::None => (Severity::Warning, Confidence::Low),
-        _ => (Severity::Error, Confidence::Medium),
+        shown => (shown.severity(), Confidence::Medium),
     };
     Finding {
         about: About {
@@ -148,12 +188,12 @@ fn missing_finding(
         },
         why: match shown {
             OpenEvidence::None => {
-                "no rank completes before all have begun; the log may also end before their first \
-                 lines"
+                "no rank completes before all have begun; the log may also end before \
+                                   their first lines"
+                    .to_owned()
             }
             _ => shown.describe_reason(),
-        }
-        .to_owned(),
+        },
         evidence: evidence_of_sides(&of.open, None),
         ..Finding::new(Kind::InitMissingRank, severity, sure, says)
     }
@@ -188,7 +228,16 @@ fn incomplete_finding(
     if let Some(since) = earliest_stamp(&of.open) {
         says += &format!(", since {}", quote_text(since));
     }
+    if let OpenEvidence::Doubled(rank, sides) = shown {
+        let names = sides.map(|side| name_process(context, side.process));
+        says += &format!(
+            "; {} both are its rank {rank}: processes create their groups in different orders, or use \
+             one id twice",
+            list_names(names)
+        );
+    }
     let done: BTreeSet<u32> = of.done.iter().filter_map(|side| side.rank).collect();
+    let done: BTreeSet<u32> = done.difference(&open).copied().collect();
     if !done.is_empty() {
         says += &format!(
             "; {} {} completed it",
@@ -218,8 +267,15 @@ fn incomplete_finding(
             .communicator_id(of.number),
             ..About::default()
         },
-        why: shown.describe_reason().to_owned(),
-        advice: phase_advice(first.progress.phase).to_owned(),
+        why: shown.describe_reason(),
+        advice: match shown {
+            OpenEvidence::Doubled(..) => {
+                "all ranks must create all process groups, in the same order: look in the code for \
+                 groups that ranks create in a loop or a branch of their own (new_group, split)"
+            }
+            _ => phase_advice(first.progress.phase),
+        }
+        .to_owned(),
         evidence: evidence_of_sides(&of.open, returned),
         ..Finding::new(
             Kind::InitIncomplete,
@@ -240,7 +296,7 @@ fn first_to_look_at<'s>(
     };
     match shown {
         OpenEvidence::Returned(side, ..) => side,
-        OpenEvidence::Behind(behind) => least(behind).unwrap_or(of.open[0]),
+        OpenEvidence::Outrun(side) => side,
         _ => least(&of.open).unwrap_or(of.open[0]),
     }
 }
@@ -345,7 +401,7 @@ fn describe_phase(phase: SetupPhase) -> &'static str {
         SetupPhase::Found => "after the bootstrap",
         SetupPhase::Topology => "after the search of the hardware",
         SetupPhase::Graphs => "after the search of rings and trees",
-        SetupPhase::Connections => "connecting to its peers",
+        SetupPhase::Connections => "connecting to peers",
         SetupPhase::Nvls => "setting up NVLS",
         SetupPhase::Channels => "before the last exchange, with all its channels",
     }
@@ -386,6 +442,6 @@ fn evidence_of_sides(open: &[&CommunicatorSide], first: Option<FirstReportLine>)
     let mut sides: Vec<&&CommunicatorSide> = open.iter().collect();
     sides.sort_by_key(|side| (side.progress.phase, side.rank));
     let spots = sides.iter().filter_map(|side| side.progress.last_spot());
-    let spots = spots.take(MAX_PROCESSES_NAMED).map(|spot| spot.at);
+    let spots = spots.take(MAX_RANKS_SHOWN).map(|spot| spot.at);
     first.into_iter().chain(spots).map(Evidence::from).collect()
 }

@@ -2,8 +2,8 @@
 //!
 //! NCCL leaves out `lo` and `docker*` unless it finds nothing else (`ncclFindInterfaces` in
 //! `src/misc/socket.cc`), and knows no other virtual interface. Where ranks of several hosts completed a
-//! communicator and nothing failed, the interfaces are good enough, whatever they are. A job on one host needs
-//! none that reaches another.
+//! communicator, they reached each other, whatever their interfaces are. A job on one host needs none that
+//! reaches another.
 
 use super::SetupContext;
 use super::interface_kind::InterfaceFault;
@@ -36,14 +36,11 @@ pub(super) fn find_unsuitable_interfaces(
     is_troubled: bool,
 ) -> Vec<Finding> {
     let span = find_host_span(context);
-    if span == HostSpan::One || (!is_troubled && has_completed_across(context)) {
+    if span == HostSpan::One || has_completed_across(context) {
         return Vec::new();
     }
     let uses = InterfaceUses::collect(context);
-    if let Some(finding) = find_shared_address(context, &uses, is_troubled) {
-        return vec![finding];
-    }
-    let mut all: Vec<Finding> = Vec::new();
+    let mut all = Vec::from_iter(find_shared_address(context, &uses, is_troubled));
     for role in [InterfaceRole::Bootstrap, InterfaceRole::Data] {
         all.extend(find_faulty_interface(
             context,
@@ -53,7 +50,8 @@ pub(super) fn find_unsuitable_interfaces(
             is_troubled,
         ));
     }
-    // One interface is named once: the bootstrap comes first.
+    // An interface may be named by each: the worst is enough, and of equal ones the first.
+    all.sort_by_key(|finding| (finding.severity, finding.sure));
     all.truncate(1);
     all
 }
@@ -231,6 +229,12 @@ fn find_faulty_interface(
         true => Severity::Warning,
         false => Severity::Note,
     };
+    let is_own = |&(_, peer, _): &(_, &crate::stages::net::sockets::RetriedPeer, _)| {
+        let peer = peer.peer.as_deref().unwrap_or_default();
+        let peer = peer.split(|&b| b == b'<').next();
+        !used.address.is_empty() && peer == Some(&used.address[..])
+    };
+    let tries_own = context.net.all.sockets.open_retries().iter().any(is_own);
     let address = match &used.address[..] {
         b"" => String::new(),
         address => format!(" ({})", quote_text(address)),
@@ -247,7 +251,10 @@ fn find_faulty_interface(
             false => list_names(&hosts),
         },
         fault.describe_fault(),
-    );
+    ) + match tries_own {
+        true => "; the address that it still tries to reach is its own",
+        false => "",
+    };
     let span_known = match span {
         HostSpan::Several => "the job has several hosts",
         _ => "the log does not show whether the job has several hosts; on one host it is no fault",

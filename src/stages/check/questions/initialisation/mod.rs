@@ -20,6 +20,7 @@ use crate::stages::check::walk::{CheckGathered, WalkedInput};
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::NetSummary;
 use crate::stages::net::net_stage::FirstReportLine;
+use rustc_hash::FxHashMap;
 
 /// What is known of a job's start.
 pub(in crate::stages::check) struct SetupContext<'s> {
@@ -27,10 +28,16 @@ pub(in crate::stages::check) struct SetupContext<'s> {
     found: &'s CommunicatorsSummary,
     inputs: &'s [WalkedInput],
     accounts: &'s [Account],
+    /// The last line of each process.
+    last_lines: FxHashMap<u32, FirstReportLine>,
+    /// The number of processes with lines.
+    speakers: usize,
     /// The last line of each input that is not NCCL's.
     foreign: &'s [FirstReportLine],
     /// Something else shows that the job failed.
     failed: bool,
+    /// The log has WARN lines.
+    warned: bool,
     now: JobLiveness,
 }
 
@@ -46,8 +53,16 @@ impl<'s> SetupContext<'s> {
             found: &seen.found,
             inputs: &seen.inputs,
             accounts: &seen.accounts,
+            last_lines: seen.net.all.sockets.last_lines(),
+            speakers: seen
+                .net
+                .real
+                .iter()
+                .filter(|&&p| seen.net.process(p).is_some())
+                .count(),
             foreign: &seen.last_foreign,
             failed,
+            warned: seen.lines.warns,
             now,
         }
     }

@@ -1,6 +1,8 @@
 //! The ranks of a communicator by how far their initialisation has come.
 
 use super::SetupContext;
+use super::limits::{MIN_OUTRUN_LINES, OUTRUN_INIT_TIMES};
+use crate::grammar::stamp::parse_stamp;
 use crate::stages::communicators::begun::{SetupPhase, SetupProgress};
 use crate::stages::communicators::{CommunicatorSide, CommunicatorState};
 use crate::stages::net::net_stage::FirstReportLine;
@@ -89,22 +91,68 @@ impl<'s> OpenCommunicator<'s> {
         spots.map(|spot| spot.at).max()
     }
 
-    /// Returns the sides that are behind all that completed. All ranks exchange what they know after they have
-    /// their rings and trees (`bootstrapAllGather` in `initTransportsRank`), so none completes long before
-    /// another has come that far.
-    pub(super) fn sides_behind(&self) -> Vec<&'s CommunicatorSide> {
-        let with_start = self
-            .done
-            .iter()
-            .filter(|side| side.progress.began.is_some());
-        let Some(least) = with_start.map(|side| side.progress.phase).min() else {
-            return Vec::new();
+    /// True if some ranks completed, and the log has nothing but the first and last lines of the initialisation.
+    /// Where it has the lines between them, it may have been cut among the last ones.
+    pub(super) fn has_only_ends(&self) -> bool {
+        let mut sides = self.done.iter().chain(&self.open);
+        let began = |side: &&CommunicatorSide| side.progress.began.is_some();
+        !self.done.is_empty()
+            && self.done.iter().any(began)
+            && sides.all(|side| side.progress.phase == SetupPhase::Bootstrap)
+    }
+
+    /// Returns an open side after whose last line the log has far more lines than any rank needed for its whole
+    /// initialisation. Others completed: they cannot do so before all ranks have come to the last phase.
+    pub(super) fn find_outrun_side(
+        &self,
+        context: &SetupContext<'_>,
+    ) -> Option<&'s CommunicatorSide> {
+        let lines_of = |side: &&CommunicatorSide| {
+            let (began, end) = (side.progress.began.as_ref()?.at, side.progress.completed?);
+            (began.input == end.input).then(|| end.line.saturating_sub(began.line))
         };
-        let behind = |side: &&&CommunicatorSide| {
-            // Without a line of a phase, only START and COMPLETE are in the log.
-            side.progress.phase < least || least == SetupPhase::Bootstrap
+        let whole = self.done.iter().filter_map(lines_of).max()?;
+        let usual = whole
+            .saturating_mul(OUTRUN_INIT_TIMES)
+            .max(MIN_OUTRUN_LINES);
+        let is_outrun = |side: &&&CommunicatorSide| {
+            let last = context.last_lines.get(&side.process).copied();
+            let last = last.max(side.progress.last_spot().map(|spot| spot.at));
+            let lines = |at: FirstReportLine| {
+                let account = context.accounts.get(at.input as usize)?;
+                Some(account.lines.saturating_sub(at.line + 1))
+            };
+            last.and_then(lines).is_some_and(|lines| lines > usual)
         };
-        self.open.iter().filter(behind).copied().collect()
+        self.open.iter().find(is_outrun).copied()
+    }
+
+    /// Returns the seconds from the last line of the open rank that is silent for longest to the last line of the
+    /// log, if both have time stamps with a date.
+    pub(super) fn silent_seconds(&self, context: &SetupContext<'_>) -> Option<f64> {
+        let end = parse_stamp(context.net.all.sockets.last_time())?;
+        let silent = self.open.iter().filter_map(|side| {
+            let own = parse_stamp(&side.progress.last_spot()?.time)?;
+            Some((end.ns - own.ns) as f64 / 1e9)
+        });
+        silent.max_by(f64::total_cmp)
+    }
+
+    /// Returns two processes that are the same rank: each rank of a communicator is one process.
+    pub(super) fn find_doubled_rank(&self) -> Option<(u32, [&'s CommunicatorSide; 2])> {
+        let mut by_rank: BTreeMap<u32, &'s CommunicatorSide> = BTreeMap::new();
+        for &side in self.done.iter().chain(&self.open) {
+            let Some(rank) = side.rank else { continue };
+            match by_rank.get(&rank) {
+                Some(&first) if first.process != side.process => {
+                    return Some((rank, [first, side]));
+                }
+                _ => {
+                    by_rank.insert(rank, side);
+                }
+            }
+        }
+        None
     }
 
     /// Returns the first error that a function returned to an open rank.

@@ -27,6 +27,8 @@ pub(crate) struct SocketLines<L> {
     pub(crate) retries: FxHashMap<(SpeakerThread, RetriedPeer), RetryLines<L>>,
     /// The last line of each thread.
     last: FxHashMap<SpeakerThread, L>,
+    /// The last time stamp as printed; empty if there is none.
+    last_time: Vec<u8>,
 }
 
 impl<L> Default for SocketLines<L> {
@@ -35,6 +37,7 @@ impl<L> Default for SocketLines<L> {
             interfaces: FxHashMap::default(),
             retries: FxHashMap::default(),
             last: FxHashMap::default(),
+            last_time: Vec::new(),
         }
     }
 }
@@ -44,6 +47,10 @@ impl SocketLines<u64> {
     pub(crate) fn take_message(&mut self, said: &MessageLine<'_>) {
         let thread = SpeakerThread::new(said.process, said.tid);
         self.last.insert(thread, said.line);
+        if !said.time.is_empty() {
+            self.last_time.clear();
+            self.last_time.extend_from_slice(said.time);
+        }
         match &said.message {
             NcclMessage::Net(NetMessage::Retry(retry)) => {
                 let lines = RetryLines {
@@ -141,6 +148,24 @@ impl SocketLines<FirstReportLine> {
         for (of, line) in other.last {
             self.add_last(thread(of), place(line));
         }
+        if !other.last_time.is_empty() {
+            self.last_time = other.last_time;
+        }
+    }
+
+    /// Returns the last line of each process that is not a call.
+    pub(crate) fn last_lines(&self) -> FxHashMap<u32, FirstReportLine> {
+        let mut by_process: FxHashMap<u32, FirstReportLine> = FxHashMap::default();
+        for (thread, &line) in &self.last {
+            let last = by_process.entry(thread.process).or_insert(line);
+            *last = line.max(*last);
+        }
+        by_process
+    }
+
+    /// Returns the time stamp of the last message that has one.
+    pub(crate) fn last_time(&self) -> &[u8] {
+        &self.last_time
     }
 
     /// Returns the connections that a thread still tries in its last line, in the order of their first lines.
