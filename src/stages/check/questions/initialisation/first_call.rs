@@ -15,7 +15,8 @@ pub(super) fn find_silent_start(context: &SetupContext<'_>) -> Option<Finding> {
         .all(|side| side.state == CommunicatorState::Ready && side.count_calls() == 0);
     let several = sides.iter().any(|side| side.nranks.is_some_and(|n| n > 1));
     let is_open = !context.found.unnamed_setups.is_empty();
-    let went_wrong = context.failed || context.warned || context.is_damaged();
+    let went_wrong =
+        context.is_running() || context.failed || context.warned || context.is_damaged();
     if !is_quiet || !several || is_open || went_wrong || context.has_steps() {
         return None;
     }
@@ -25,7 +26,9 @@ pub(super) fn find_silent_start(context: &SetupContext<'_>) -> Option<Finding> {
         .filter_map(|side| side.progress.completed)
         .max()?;
     let after = |line: &FirstReportLine| line.input == last.input && *line > last;
-    if calls > 0 || context.foreign.iter().any(after) {
+    // After a stall the launcher may have a word.
+    let is_followed = !context.is_stalled() && context.foreign.iter().any(after);
+    if calls > 0 || is_followed {
         return None;
     }
     let ranks = number_and_noun(sides.len(), "rank");

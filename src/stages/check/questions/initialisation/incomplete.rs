@@ -137,7 +137,7 @@ fn find_open_evidence<'s>(
 ) -> OpenEvidence<'s> {
     let doubled = of.find_doubled_rank().filter(|_| !context.is_damaged());
     // Lines of the initialisation may be left out of a log that has steps.
-    let is_known = !context.has_steps() && !context.is_damaged();
+    let is_known = !context.has_steps() && !context.is_damaged() && !context.is_running();
     match doubled {
         Some((rank, sides)) => OpenEvidence::Doubled(rank, sides),
         None if context.is_stalled() => OpenEvidence::Stalled,
@@ -173,7 +173,9 @@ fn missing_finding(
     // A process that has spoken may still begin.
     let all_speak = context.speakers >= of.nranks as usize;
     let (severity, sure) = match shown {
-        OpenEvidence::None if all_speak => (Severity::Note, Confidence::Low),
+        OpenEvidence::None if all_speak || context.is_running() => {
+            (Severity::Note, Confidence::Low)
+        }
         OpenEvidence::None => (Severity::Warning, Confidence::Low),
         shown => (shown.severity(), Confidence::Medium),
     };

@@ -71,6 +71,11 @@ impl<'s> SetupContext<'s> {
         self.now == JobLiveness::Stalled
     }
 
+    /// True if the end of the log shows nothing, since the job runs.
+    fn is_running(&self) -> bool {
+        self.now == JobLiveness::Running
+    }
+
     /// True if a trainer ended a step.
     fn has_steps(&self) -> bool {
         self.inputs

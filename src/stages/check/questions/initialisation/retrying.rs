@@ -39,8 +39,8 @@ pub(super) fn find_retries(context: &SetupContext<'_>) -> Option<Finding> {
     let says = describe_retry(context, thread, peer, lines, all.len());
     let severity = match (is_sure, context.is_stalled()) {
         (_, true) => Severity::Error,
-        (true, false) => Severity::Warning,
-        (false, false) => Severity::Note,
+        (true, false) if !context.is_running() => Severity::Warning,
+        (_, false) => Severity::Note,
     };
     let process = context.net.process(thread.process);
     let evidence = all

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub(super) enum SetupStep {
     /// It has come to a phase.
     Reached(ReachedPhase),
-    /// A function of NCCL returned this error.
+    /// The initialisation returned this error.
     Failed(i32),
 }
 
@@ -60,6 +60,11 @@ impl BegunThreads {
         message: &NcclMessage<'_>,
     ) -> Option<SetupStep> {
         if let NcclMessage::Return(returned) = message {
+            // An error on the way may be handled: without SHARP NCCL goes on without CollNet. One that leaves
+            // the group's job (`ncclAsyncJobMain` in `src/group.cc`) ends the initialisation.
+            if !returned.file.ends_with(b"group.cc") {
+                return None;
+            }
             let shown = self.0.entry(thread).or_default();
             let first = !std::mem::replace(&mut shown.failed, true);
             return first.then_some(SetupStep::Failed(returned.code));
