@@ -32,6 +32,8 @@ enum FindingSet {
     ReturnedError,
     /// Any other finding of a failure.
     OtherFailure,
+    /// An initialisation that had not ended.
+    OpenSetup,
 }
 
 impl FindingSet {
@@ -75,6 +77,10 @@ impl FindingSet {
                     || known_warns::is_follower(kind)
                     || finding.reasons.contains(&Reason::BrokenPromise)
             }
+            FindingSet::OpenSetup => matches!(
+                kind,
+                Kind::InitIncomplete | Kind::InitMissingRank | Kind::ConnectRetrying
+            ),
         }
     }
 
@@ -134,7 +140,7 @@ const fn row(
 
 /// What explains what. Each row reads the findings as the rows before it left them, so a row that
 /// makes notes of possible causes comes after the rows that use them.
-const CAUSES: [CauseRow; 8] = {
+const CAUSES: [CauseRow; 9] = {
     use FindingSet::*;
     [
         // The rank for which the others wait is the one that fell silent.
@@ -143,6 +149,13 @@ const CAUSES: [CauseRow; 8] = {
         row(UnnamedFailure, &[RankBehind], Scope::Job, Fold::Name),
         // A process that NCCL gave an error ends by it.
         row(ErrorAnswer, &[WarnedCause], Scope::Job, Fold::Demote),
+        // Where a process failed, the others cannot end their initialisation.
+        row(
+            OpenSetup,
+            &[FirstFailure, WarnedCause, ReturnedError],
+            Scope::Job,
+            Fold::Demote,
+        ),
         // A process that waits for a rank, or loses it, reports that.
         row(
             Follower,

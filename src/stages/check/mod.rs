@@ -49,6 +49,7 @@ use dumps::FlightDumps;
 use finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Severity, WarnKind};
 use log::first_failure::FailureEvidence;
 use log::nothing_to_check;
+use questions::initialisation::SetupContext;
 use ranks::names::RankNames;
 pub use ranks::stopped::JobLiveness;
 use ranks::{ReportedEnd, RereadInputs, stopped::JobFailures};
@@ -236,6 +237,9 @@ fn judge_gathered(
     };
     let ranks = ranks::compare_ranks(&seen.found, &untold, &seen.streams, end, &inputs)?;
     findings.extend(ranks.findings);
+    let is_error = |f: &Finding| f.severity == Severity::Error;
+    let has_failed = !failures.lines.is_empty() || findings.iter().any(is_error);
+    findings.extend(SetupContext::new(seen, has_failed, now).find_setup_faults());
     mismatch::merge_mismatch(&mut findings, mismatch::find_mismatch(watched));
     causes::fold_consequences(&mut findings, |finding| {
         find_rank_in_job(&seen.found, finding)
@@ -251,14 +255,7 @@ fn judge_gathered(
     findings.extend(questions::ask_questions(net, found, inputs, accounts));
     let mut judged = JudgedParts::of_log(&ranks.compared, found, &seen.warnings.ends);
     judged.has_records = !names.is_empty();
-    // A failure that a line tells is an answer.
-    if !findings.iter().any(|f| f.severity == Severity::Error) {
-        findings.extend(nothing_to_check::find_nothing_to_check(
-            seen,
-            &ranks.compared,
-            &judged,
-        ));
-    }
+    nothing_to_check::add_nothing_to_check(seen, &ranks.compared, &judged, &mut findings);
     log::first_failure::failed_process::correct_end_advice(&mut findings);
     words::write_texts(&mut findings);
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;

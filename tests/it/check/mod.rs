@@ -10,6 +10,7 @@ mod piped;
 mod recorded;
 mod records;
 mod said;
+mod starts;
 mod taken;
 mod told;
 mod uneven;

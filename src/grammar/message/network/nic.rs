@@ -18,7 +18,7 @@ use memchr::{memchr, memmem, memrchr};
 /// A list of network devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NicList<'a> {
-    /// The part of NCCL that lists them: `IB`, `Socket`, `Bootstrap`, a plugin.
+    /// The part of NCCL that lists them: `IB`, `Socket`, `Bootstrap`, a plugin; `NET` in 2.3.
     pub by: &'a [u8],
     list: &'a [u8],
     /// PCI relaxed ordering is on (`[RO]`).
@@ -150,7 +150,7 @@ pub(crate) fn parse_nics(body: &[u8], cut: bool) -> Option<NicList<'_>> {
     (items.rest.is_empty() && (some || nics.oob.is_some())).then_some(nics)
 }
 
-/// `NET/IB : Using `, `Bootstrap: Using `.
+/// `NET/IB : Using `, `Bootstrap: Using `, `NET : Using interface `.
 fn label(input: &[u8]) -> PResult<'_, &[u8]> {
     // A line for each interface, up to 2.3 (`src/include/socket.h`).
     if let Some(i) = input.strip_prefix(b"NET : Using interface ") {
@@ -324,5 +324,10 @@ mod tests {
         let shows = parse_nics(b"NET/IB : Using [0]mlx5_2:1/RoCE [1]mlx5", false).unwrap();
         assert_eq!((shows.cut, shows.iter().count()), (true, 1));
         assert_eq!(parse_nics(b"NET/OFI Using x", false), None);
+        let old = parse_nics(b"NET : Using interface lo:127.0.0.1<0>", false).unwrap();
+        assert_eq!(
+            (old.by, old.iter().next().unwrap().name),
+            (&b"Socket"[..], &b"lo"[..])
+        );
     }
 }

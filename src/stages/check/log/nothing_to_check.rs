@@ -2,16 +2,38 @@
 
 use crate::report::account::Account;
 use crate::stages::check::answer::judged::{InitProgress, JudgedParts};
-use crate::stages::check::finding::{Confidence, Finding, Kind};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::streams::compare::StreamComparison;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::check::wording::number_and_noun;
 use crate::stages::communicators::CommunicatorState;
 use crate::stages::net::net_stage::FirstReportLine;
 
-/// The finding, if nothing of a job was judged: neither its ranks' calls nor the initialisation of all
-/// ranks, and no line reports its end.
-pub(crate) fn find_nothing_to_check(
+/// Adds the finding, if nothing of a job was judged. A log that ends in the initialisation is described by one
+/// finding only, and a failure that a line tells is an answer.
+pub(crate) fn add_nothing_to_check(
+    seen: &CheckGathered,
+    compared: &StreamComparison,
+    judged: &JudgedParts,
+    findings: &mut Vec<Finding>,
+) {
+    let is_open = |f: &Finding| matches!(f.kind, Kind::InitIncomplete | Kind::InitMissingRank);
+    let is_answer =
+        |f: &Finding| f.severity == Severity::Error || is_open(f) && f.severity != Severity::Note;
+    if findings.iter().any(is_answer) {
+        return;
+    }
+    if let Some(mut nothing) = find_nothing_to_check(seen, compared, judged) {
+        for open in findings.extract_if(.., |f| is_open(f)) {
+            nothing.why = format!("{}; {}", nothing.why, open.says);
+        }
+        findings.push(nothing);
+    }
+}
+
+/// Returns the finding, if neither the ranks' calls nor the initialisation of all ranks were judged, and no line
+/// reports the job's end.
+fn find_nothing_to_check(
     seen: &CheckGathered,
     compared: &StreamComparison,
     judged: &JudgedParts,

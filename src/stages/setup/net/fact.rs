@@ -270,6 +270,7 @@ fn net_to_facts(net: &NetMessage<'_>, mut add: impl FnMut(NetFact)) {
             let name = join_parts(&[pair.dev.to_string().as_bytes(), b"mtu"]);
             add(NetFact::new(NetFactKind::Nic, name, mtu.to_string()));
         }
+        NetMessage::Retry(_) => {}
         NetMessage::Provider { name, nics } => {
             add(NetFact::new(NetFactKind::Provider, "", name));
             if let Some(nics) = nics {
