@@ -24,6 +24,8 @@ pub(crate) mod api_call;
 pub mod c10d;
 pub mod error_trace;
 pub mod graph;
+pub mod group_member;
+pub mod hccl;
 mod line_families;
 pub(crate) mod rccl;
 pub mod tuning;

@@ -175,6 +175,8 @@ impl WarnPartial {
         number: u64,
     ) -> Option<C10dMessage<'l>> {
         let what = c10d::parse_c10d_line(line);
+        self.watchdog
+            .take_piece(line, FirstReportLine::in_chunk(number));
         match &what {
             Some(what) => {
                 let at = FirstReportLine::in_chunk(number);
