@@ -40,6 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let _ = (
         c10d::parse_c10d_line(bytes),
+        c10d::parse_wrapped_timeout(bytes, bytes),
         version::parse_headerless_version(bytes),
     );
 });

@@ -94,17 +94,17 @@ fn is_warn_of_nccl_alone(warn: &WarnMessage<'_>) -> bool {
     let is_named = [&b"NCCL"[..], b"RCCL", b"nccl", b"rccl", b"NET/"]
         .iter()
         .any(|name| memmem::find(text, name).is_some());
+    let begins = |words: &[&[u8]]| words.iter().any(|words| text.starts_with(words));
     let is_known = match warn.cause {
-        WarnCause::IbCompletion(_)
-        | WarnCause::ProxyPeer
-        | WarnCause::CollectiveMismatch
-        | WarnCause::Sharp
-        | WarnCause::Msccl
-        | WarnCause::Ofi => true,
-        WarnCause::Cuda { .. } => {
-            text.starts_with(b"Cuda failure ") || text.starts_with(b"HIP failure")
-        }
-        _ => false,
+        WarnCause::IbCompletion(_) => true,
+        WarnCause::Gpu(_) => begins(&[b"Cuda failure ", b"HIP failure"]),
+        WarnCause::Other => begins(&[
+            b"[Service thread] ",
+            b"[Proxy Service",
+            b"[Proxy Progress",
+            b"SHARP",
+            b"MSCCL",
+        ]),
     };
     is_named || is_known
 }

@@ -8,13 +8,20 @@
 //! ... [PG 0 Rank 1] Timeout at NCCL work: 5, last enqueued NCCL work: 6, last completed NCCL work: 4.      2.2-2.3
 //! ... failure detected by watchdog at work sequence id: 3 PG status: last enqueued work: 5, last completed work: 2   2.6+
 //! ... Received a dump signal due to a collective timeout from  rank 3 and we will try our best to dump the debug info. Last enqueued NCCL work: 4, last completed NCCL work: 4.This is ...
+//! [E ProcessGroupNCCL.cpp:587] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, Timeout(ms)=1800000) ran for ...    1.9
+//! ... WorkNCCL(SeqNum=5, OpType=ALLREDUCE, TensorShape=[1, 4], Timeout(ms)=1800000) ran for ...   1.13 to 2.0
+//! ... [Rank 1] Work WorkNCCL(SeqNum=2521, ..., Timeout(ms)=600000) timed out in blocking wait.    2.4+
+//! ... [Rank 1] Watchdog caught collective operation timeout: WorkHCCL(SeqNum=196, ...             torch_npu; WorkXCCL of Intel
 //! ... [Rank 0] NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered
 //! ... Warning: WARNING: process group has NOT been destroyed before we destruct ProcessGroupNCCL. On normal program exit, ...   2.4+
 //! ```
 //!
-//! From `torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp`. Older ones have no numbers of elements.
+//! From `torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp`. Older ones have no numbers of elements. A terminal or a web page
+//! may break a line anywhere: [`parse_wrapped_timeout`] takes the joined pieces.
 
-use crate::token::{dec_i64, dec_u32, dec_u64, fraction, until};
+use super::group_member::{GroupMember, find_group_member};
+use super::hccl::{self, HcclTimeout};
+use crate::token::{dec_i64, dec_u64, fraction};
 use memchr::memmem::{self, Finder};
 use std::sync::LazyLock;
 
@@ -23,6 +30,10 @@ use std::sync::LazyLock;
 pub enum C10dMessage<'a> {
     /// A call took too long.
     Timeout(C10dTimeout<'a>),
+    /// A call took too long, and the line ends before it says which.
+    TimeoutCut(GroupMember<'a>),
+    /// HCCL, the library of Ascend NPUs, waited too long.
+    Hccl(HcclTimeout<'a>),
     /// How far a process group is.
     LastWork(C10dLastWork<'a>),
     /// The watchdog itself failed, mostly because CUDA reported an error to it.
@@ -36,6 +47,8 @@ impl<'a> C10dMessage<'a> {
     pub fn member(&self) -> GroupMember<'a> {
         match self {
             C10dMessage::Timeout(timeout) => timeout.who,
+            C10dMessage::TimeoutCut(who) => *who,
+            C10dMessage::Hccl(hccl) => hccl.who,
             C10dMessage::LastWork(last) => last.who,
             C10dMessage::Exception(exception) => exception.who,
             C10dMessage::NotDestroyed(who) => *who,
@@ -48,18 +61,18 @@ impl<'a> C10dMessage<'a> {
 pub struct C10dTimeout<'a> {
     /// The member that printed the line.
     pub who: GroupMember<'a>,
-    /// The call's number in its process group.
-    pub seq: u64,
+    /// The call's number in its process group; printed since 1.13.
+    pub seq: Option<u64>,
     /// PyTorch's name of the operation, `ALLREDUCE`, `_ALLGATHER_BASE`.
     pub op: &'a [u8],
     /// Elements in; printed since 2.1.
     pub numel_in: Option<u64>,
-    /// Elements out; printed since 2.1.
+    /// Elements out; printed since 2.1, and before as the tensor's shape.
     pub numel_out: Option<u64>,
     /// How long it may take, in milliseconds.
     pub timeout_ms: u64,
-    /// How long it took, in milliseconds.
-    pub ran_ms: f64,
+    /// How long it took, in milliseconds; the line may end before.
+    pub ran_ms: Option<f64>,
 }
 
 /// How far a process group is.
@@ -84,19 +97,9 @@ pub struct C10dException<'a> {
     pub what: &'a [u8],
 }
 
-/// A process in a process group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupMember<'a> {
-    /// The process group as printed: `ID 0 GUID 0(default_pg)`, `0`; printed since 2.2.
-    pub group: Option<&'a [u8]>,
-    /// The rank in it.
-    pub rank: Option<u32>,
-    /// The rank in the job: `[rank3]:` in front of the line; printed since 2.3.
-    pub global: Option<u32>,
-}
-
-static TIMEOUT: LazyLock<Finder<'static>> =
-    LazyLock::new(|| Finder::new(b"Watchdog caught collective operation timeout: WorkNCCL("));
+/// In `WorkNCCL(`, `WorkHCCL(`, `WorkXCCL(`.
+static WORK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"CCL("));
+static WATCHDOG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"] Watchdog"));
 /// Without its first letter, which is a capital one in some lines.
 static LAST_ENQUEUED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"ast enqueued "));
 static EXCEPTION: LazyLock<Finder<'static>> =
@@ -106,9 +109,8 @@ static NOT_DESTROYED: LazyLock<Finder<'static>> =
 
 /// A line of the watchdog, wherever it begins.
 pub fn parse_c10d_line(line: &[u8]) -> Option<C10dMessage<'_>> {
-    if let Some(at) = TIMEOUT.find(line) {
-        let work = &line[at + TIMEOUT.needle().len()..];
-        return parse_timeout(find_group_member(&line[..at]), work).map(C10dMessage::Timeout);
+    if let Some(timeout) = parse_timeout(line) {
+        return Some(C10dMessage::Timeout(timeout));
     }
     if let Some(at) = LAST_ENQUEUED.find(line) {
         let before = line[..at].strip_suffix(b"l");
@@ -121,13 +123,57 @@ pub fn parse_c10d_line(line: &[u8]) -> Option<C10dMessage<'_>> {
         let who = find_group_member(&line[..at]);
         return (!what.is_empty()).then_some(C10dMessage::Exception(C10dException { who, what }));
     }
-    let at = NOT_DESTROYED.find(line)?;
-    Some(C10dMessage::NotDestroyed(find_group_member(&line[..at])))
+    if let Some(at) = NOT_DESTROYED.find(line) {
+        return Some(C10dMessage::NotDestroyed(find_group_member(&line[..at])));
+    }
+    if let Some(at) = WATCHDOG.find(line) {
+        let (before, phrase) = line.split_at(at + b"] ".len());
+        return is_cut_timeout(phrase).then(|| C10dMessage::TimeoutCut(find_group_member(before)));
+    }
+    hccl::parse_hccl_timeout(line).map(C10dMessage::Hccl)
 }
 
-fn parse_timeout<'a>(who: GroupMember<'a>, text: &'a [u8]) -> Option<C10dTimeout<'a>> {
+const TIMEOUT_PHRASE: &[u8] = b"Watchdog caught collective operation timeout:";
+
+/// True for the phrase, or its beginning at the end of a line.
+fn is_cut_timeout(text: &[u8]) -> bool {
+    text.starts_with(TIMEOUT_PHRASE) || TIMEOUT_PHRASE.starts_with(text.trim_ascii_end())
+}
+
+/// A time-out that is whole in one line.
+fn parse_timeout(line: &[u8]) -> Option<C10dTimeout<'_>> {
+    let at = WORK.find(line)?;
+    let name = find_work_name(&line[..at])?;
+    let (before, rest) = (&line[..name], &line[at + WORK.needle().len()..]);
+    let (work, after) = split_work(rest)?;
+    let is_timeout = memmem::find(before, b"operation timeout").is_some()
+        || memmem::find(after, b"timed out").is_some()
+        || memmem::find(after, b"before timing").is_some();
+    is_timeout.then_some(())?;
+    let ran_ms = after.trim_ascii_start().strip_prefix(b"ran for ");
+    parse_work(find_group_member(before), work, ran_ms)
+}
+
+/// The place of `WorkN` at the end of the text before `CCL(`.
+fn find_work_name(before: &[u8]) -> Option<usize> {
+    let (library, before) = before.split_last()?;
+    let work = before.strip_suffix(b"Work")?;
+    library.is_ascii_uppercase().then_some(work.len())
+}
+
+/// Splits `SeqNum=1, OpType=X, Timeout(ms)=6) ran` into the work and what follows.
+fn split_work(text: &[u8]) -> Option<(&[u8], &[u8])> {
     // `Timeout(ms)=` has a parenthesis of its own.
-    let (rest, work) = until(") ran for ", "the end of the work")(text).ok()?;
+    let limit = memmem::find(text, b"Timeout(ms)=")? + b"Timeout(ms)=".len();
+    let end = limit + memchr::memchr(b')', &text[limit..])?;
+    Some((&text[..end], &text[end + 1..]))
+}
+
+fn parse_work<'a>(
+    who: GroupMember<'a>,
+    work: &'a [u8],
+    ran_ms: Option<&[u8]>,
+) -> Option<C10dTimeout<'a>> {
     let field = |name: &[u8]| {
         let fields = work.split(|&b| b == b',').map(<[u8]>::trim_ascii);
         fields.filter_map(|field| field.strip_prefix(name)).next()
@@ -136,17 +182,43 @@ fn parse_timeout<'a>(who: GroupMember<'a>, text: &'a [u8]) -> Option<C10dTimeout
         Ok((b"", n)) => Some(n),
         _ => None,
     };
-    let (after, ran_ms) = fraction(rest).ok()?;
-    after.starts_with(b" milliseconds").then_some(())?;
+    let ran_ms = ran_ms.and_then(|text| fraction(text).ok());
+    let ran_ms = ran_ms.filter(|(rest, _)| rest.trim_ascii_start().starts_with(b"milli"));
     Some(C10dTimeout {
         who,
-        seq: number(b"SeqNum=")?,
-        op: field(b"OpType=")?,
+        seq: number(b"SeqNum="),
+        op: field(b"OpType=").filter(|op| !op.is_empty())?,
         numel_in: number(b"NumelIn="),
-        numel_out: number(b"NumelOut="),
+        numel_out: number(b"NumelOut=").or_else(|| count_shape(work)),
         timeout_ms: number(b"Timeout(ms)=")?,
-        ran_ms,
+        ran_ms: ran_ms.map(|(_, ran_ms)| ran_ms),
     })
+}
+
+/// The elements of `TensorShape=[2, 3]`.
+fn count_shape(work: &[u8]) -> Option<u64> {
+    let at = memmem::find(work, b"TensorShape=[")? + b"TensorShape=[".len();
+    let shape = &work[at..at + memchr::memchr(b']', &work[at..])?];
+    let sizes = shape
+        .split(|&b| b == b',')
+        .map(|size| dec_u64(size.trim_ascii()));
+    sizes.into_iter().try_fold(1_u64, |all, size| match size {
+        Ok((b"", size)) => all.checked_mul(size),
+        _ => None,
+    })
+}
+
+/// Parses a time-out whose line was broken: `member` is its first piece, `text` all pieces without their white space, since
+/// a break may have replaced a space or not. `None` while pieces are missing.
+pub fn parse_wrapped_timeout<'a>(member: &'a [u8], text: &'a [u8]) -> Option<C10dTimeout<'a>> {
+    let at = memmem::find(text, b"operationtimeout:Work")?;
+    let at = at + WORK.find(&text[at..])? + WORK.needle().len();
+    let (work, after) = split_work(&text[at..])?;
+    parse_work(
+        find_group_member(member),
+        work,
+        after.strip_prefix(b"ranfor"),
+    )
 }
 
 fn parse_last_work<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<C10dLastWork<'a>> {
@@ -178,44 +250,6 @@ fn parse_last_work<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<C10dLastWor
     })
 }
 
-/// The longest text that is searched for a process group, in bytes before the message.
-const MAX_MEMBER_PREFIX_BYTES: usize = 400;
-
-/// The `[rank3]:` in a text.
-fn find_global_rank(text: &[u8]) -> Option<u32> {
-    let at = memmem::find(text, b"[rank")? + b"[rank".len();
-    let (rest, rank) = dec_u32(&text[at..]).ok()?;
-    rest.starts_with(b"]:").then_some(rank)
-}
-
-/// The last `[... Rank 1]` in a text.
-fn find_group_member(text: &[u8]) -> GroupMember<'_> {
-    let global = find_global_rank(&text[..text.len().min(MAX_MEMBER_PREFIX_BYTES)]);
-    let none = GroupMember {
-        group: None,
-        rank: None,
-        global,
-    };
-    let text = &text[text.len().saturating_sub(MAX_MEMBER_PREFIX_BYTES)..];
-    let mut from = text.len();
-    while let Some(open) = memchr::memrchr(b'[', &text[..from]) {
-        let inner = &text[open + 1..];
-        let inner = &inner[..memchr::memchr(b']', inner).unwrap_or(0)];
-        if let Some(at) = memmem::rfind(inner, b"Rank ")
-            && let Ok((b"", rank)) = dec_u32(&inner[at + b"Rank ".len()..])
-        {
-            let group = inner[..at].trim_ascii().strip_prefix(b"PG ");
-            return GroupMember {
-                group,
-                rank: Some(rank),
-                global,
-            };
-        }
-        from = open;
-    }
-    none
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,15 +263,103 @@ mod tests {
             Some(C10dMessage::Timeout(t)) => {
                 assert_eq!(
                     (t.seq, t.op, t.who.rank),
-                    (1580, &b"ALLREDUCE"[..], Some(3))
+                    (Some(1580), &b"ALLREDUCE"[..], Some(3))
                 );
                 assert_eq!((t.numel_in, t.numel_out), (Some(466), Some(467)));
-                assert_eq!((t.timeout_ms, t.ran_ms), (600_000, 600_060.0));
+                assert_eq!((t.timeout_ms, t.ran_ms), (600_000, Some(600_060.0)));
             }
             other => panic!("{other:?}"),
         }
-        for cut in 0..text.find(" before").unwrap() {
-            assert_eq!(parse_c10d_line(&text.as_bytes()[..cut]), None, "{cut}");
+        // A cut line never has half a number.
+        for cut in 0..text.find(") ran").unwrap() {
+            let got = parse_c10d_line(&text.as_bytes()[..cut]);
+            let is_cut = matches!(got, None | Some(C10dMessage::TimeoutCut(_)));
+            assert!(is_cut, "{cut}: {got:?}");
+        }
+    }
+
+    fn timeout(text: &str) -> Option<C10dTimeout<'_>> {
+        match parse_c10d_line(text.as_bytes()) {
+            Some(C10dMessage::Timeout(timeout)) => Some(timeout),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn all_versions_and_libraries_say_which_call() {
+        for (text, seq, op, out) in [
+            (
+                "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, \
+              Timeout(ms)=1800000) ran for 1803308 milliseconds before timing out.",
+                None,
+                "ALLREDUCE",
+                None,
+            ),
+            (
+                "[Rank 0] Caught collective operation timeout: WorkNCCL(OpType=BROADCAST, TensorShape=[2, 3], \
+              Timeout(ms)=1800000) ran for 1806986 milliseconds before timing out.",
+                None,
+                "BROADCAST",
+                Some(6),
+            ),
+            (
+                "[rank1]:[E324 13:00:25.4 compiler_depend.ts:574] [Rank 1] Watchdog caught collective operation \
+              timeout: WorkHCCL(SeqNum=196, OpType=ALLREDUCE, Timeout(ms)=3600000) ran for 3600185 \
+              milliseconds before timing out.",
+                Some(196),
+                "ALLREDUCE",
+                None,
+            ),
+            (
+                "[Rank 1] Work WorkNCCL(SeqNum=2521, OpType=ALLREDUCE, NumelIn=16, NumelOut=16, \
+              Timeout(ms)=600000) timed out in blocking wait.",
+                Some(2521),
+                "ALLREDUCE",
+                Some(16),
+            ),
+            (
+                "[rank3] Watchdog caught collective operation timeout: WorkXCCL(SeqNum=7, OpType=SEND, NumelIn=1, \
+              NumelOut=32, Timeout(ms)=600000)",
+                Some(7),
+                "SEND",
+                Some(32),
+            ),
+        ] {
+            let got = timeout(text).expect(text);
+            assert_eq!(
+                (got.seq, got.op, got.numel_out),
+                (seq, op.as_bytes(), out),
+                "{text}"
+            );
+            assert!(got.who.rank.or(got.who.global).is_some(), "{text}");
+        }
+        assert_eq!(
+            timeout("WorkNCCL(SeqNum=1, OpType=SEND, Timeout(ms)=6) is queued"),
+            None
+        );
+        assert_eq!(
+            timeout("[Rank 0] operation timeout: Work(OpType=SEND, Timeout(ms)=6)"),
+            None
+        );
+    }
+
+    #[test]
+    fn a_broken_line_is_the_same_call_wherever_it_breaks() {
+        let text = "[rank3]:[E1 x.cpp:6] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=64, \
+            OpType=ALLGATHER, NumelIn=1, NumelOut=32, Timeout(ms)=600000) ran for 600060 milliseconds before timing out.";
+        let whole = timeout(text).unwrap();
+        let from = text.find("Watchdog").unwrap() + "Watchdog".len();
+        let until = text.find("000) ran").unwrap();
+        for at in from..until {
+            let (first, rest) = text.split_at(at);
+            let got = parse_c10d_line(first.as_bytes());
+            assert!(
+                matches!(got, Some(C10dMessage::TimeoutCut(_))),
+                "{first}: {got:?}"
+            );
+            let joined: String = format!("{first}{rest}").split_whitespace().collect();
+            let got = parse_wrapped_timeout(first.as_bytes(), joined.as_bytes());
+            assert_eq!(got, Some(whole), "{first}");
         }
     }
 

@@ -26,6 +26,8 @@ pub mod c10d;
 mod diagnostics;
 pub mod error_trace;
 pub mod graph;
+pub mod group_member;
+pub mod hccl;
 mod line_families;
 pub(crate) mod rccl;
 pub mod tuning;

@@ -219,6 +219,7 @@ fn take(bytes: &[u8]) {
     }
     let _ = (
         c10d::parse_c10d_line(bytes),
+        c10d::parse_wrapped_timeout(bytes, bytes),
         version::parse_headerless_version(bytes),
     );
 }

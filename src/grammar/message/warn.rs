@@ -1,68 +1,60 @@
-//! WARN lines by their cause. A WARN is not a failure: most are printed by jobs that end well.
+//! WARN lines, and the error that a library states in their text. A WARN is not a failure: most are printed by jobs that
+//! end well.
 //!
 //! ```text
 //! NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129                         up to 2.9
 //! NET/IB : Got completion from peer 10.0.0.1<51161> with error 12, opcode 1, len 0, vendor err 129 (Recv)   2.10+
 //! NET/IB: Got completion from peer 10.0.0.1<51161> with status=12 opcode=0 len=0 vendor err 129  2.20+
 //! NET/IB: Got completion from peer 10.0.0.1<51161> with status=X(12) opcode=Y(0) vendor_err=129  2.29+
-//! [Service thread] Could not receive type from localRank 6, res=3, closed=0
-//! [Proxy Service 511] Failed to execute operation Close from rank 510, retcode 3
 //! Cuda failure 'out of memory', Cuda failure 2 'out of memory'
+//! Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 401 'x'       2.27+
+//! HIP failure 'out of memory', HIP failure: 'out of memory'                                      RCCL
+//! CUDA error: out of memory                                                                      PyTorch
 //! ```
 //!
-//! From `src/transport/net_ib`, `src/proxy.cc`, `src/misc/socket.cc`, `src/include/checks.h` of those
-//! versions; the SHARP lines from nccl-rdma-sharp-plugins.
+//! From `src/transport/net_ib`, `src/transport/nvls.cc`, `src/include/checks.h` of those versions.
 
 use crate::token::{dec_i32, dec_u32, whole};
 use memchr::memmem;
 
-/// A WARN's cause, and its text.
+/// A WARN's stated error, and its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WarnMessage<'a> {
-    /// What it is about.
+    /// The error that a library states.
     pub cause: WarnCause<'a>,
     /// All of it.
     pub text: &'a [u8],
 }
 
-/// What a WARN is about.
+/// The error that a library states in a WARN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarnCause<'a> {
     /// A work request of a NIC ended with an error.
     IbCompletion(CompletionError<'a>),
-    /// The NIC or its port reports an event.
-    IbAsync,
-    /// Both ends of a message have other sizes: the ranks do not call the same thing.
-    CollectiveMismatch,
-    /// A NIC cannot be opened.
-    IbOpen,
-    /// Another call of the verbs library failed.
-    Ibv,
-    /// CUDA reports an error.
-    Cuda {
-        /// Its words.
-        error: &'a [u8],
-    },
-    /// A proxy's thread lost its peer. Thousands at the end of a job that finished.
-    ProxyPeer,
-    /// The other end closed its connection.
-    PeerClosed,
-    /// A socket could not be connected, accepted, read or written.
-    Socket,
-    /// Something took too long.
-    Timeout,
-    /// The switches do not reduce.
-    Sharp,
-    /// RCCL's MSCCL++ is not used.
-    Msccl,
-    /// aws-ofi-nccl.
-    Ofi,
-    /// No memory of the host, or of `/dev/shm`.
-    Memory,
-    /// The caller's arguments are wrong.
-    Argument,
-    /// Something else.
+    /// CUDA or HIP reports an error.
+    Gpu(GpuError<'a>),
+    /// Nothing of these.
     Other,
+}
+
+/// A library that runs work on GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuLibrary {
+    /// NVIDIA's.
+    Cuda,
+    /// AMD's.
+    Hip,
+}
+
+/// An error of CUDA or HIP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuError<'a> {
+    /// The library that reports it.
+    pub library: GpuLibrary,
+    /// Its number; NCCL prints it since 2.19.
+    pub number: Option<u32>,
+    /// Its words; empty if the line is cut before them.
+    pub words: &'a [u8],
 }
 
 /// A work request that ended with an error.
@@ -103,89 +95,12 @@ pub fn parse_warn(text: &[u8]) -> WarnMessage<'_> {
     }
 }
 
-fn contains_word(text: &[u8], word: &str) -> bool {
-    memmem::find(text, word.as_bytes()).is_some()
-}
-
 fn find_cause(text: &[u8]) -> WarnCause<'_> {
     if let Some(completion) = parse_completion(text) {
         return WarnCause::IbCompletion(completion);
     }
-    if let Some(error) = find_cuda_error(text) {
-        return WarnCause::Cuda { error };
-    }
-    WORDS_OF_CAUSES
-        .iter()
-        .find(|(words, _)| words.iter().any(|word| contains_word(text, word)))
-        .map_or(WarnCause::Other, |(_, cause)| *cause)
+    find_gpu_error(text).map_or(WarnCause::Other, WarnCause::Gpu)
 }
-
-/// Words that only one cause has; the first that fits counts.
-const WORDS_OF_CAUSES: [(&[&str], WarnCause<'static>); 13] = [
-    (
-        &["[Service thread]", "[Proxy Service", "[Proxy Progress"],
-        WarnCause::ProxyPeer,
-    ),
-    (
-        &["SHARP", "SHArP", "Cannot initialize CollNet"],
-        WarnCause::Sharp,
-    ),
-    (&["MSCCL"], WarnCause::Msccl),
-    (
-        &[
-            "collective mismatch",
-            "Message truncated",
-            "Net/IB : collective",
-        ],
-        WarnCause::CollectiveMismatch,
-    ),
-    (
-        &["ibv_open_device", "Unable to open device"],
-        WarnCause::IbOpen,
-    ),
-    (
-        &["async fatal event", "async event", "IBV_EVENT"],
-        WarnCause::IbAsync,
-    ),
-    (&["ibv_"], WarnCause::Ibv),
-    (&["NET/OFI"], WarnCause::Ofi),
-    (
-        &[
-            "closed by remote peer",
-            "Connection reset by peer",
-            "Broken pipe",
-        ],
-        WarnCause::PeerClosed,
-    ),
-    (&["imeout", "imed out"], WarnCause::Timeout),
-    (
-        &[
-            "ncclSocket",
-            "ncclOsSocket",
-            "socketPoll",
-            "socketStart",
-            "socketTry",
-            "NET/Socket",
-            "Net :",
-            "Call to connect",
-            "Call to accept",
-            "Call to bind",
-            "Call to recv",
-            "Call to send",
-            "socket interface",
-            "UDS:",
-        ],
-        WarnCause::Socket,
-    ),
-    (
-        &["malloc", "alloc", "shared memory", "/dev/shm"],
-        WarnCause::Memory,
-    ),
-    (
-        &["nvalid ", "argument is NULL", "Duplicate GPU"],
-        WarnCause::Argument,
-    ),
-];
 
 /// Numbers here may be at the end of a cut line, but each is in front of another word.
 fn parse_completion(text: &[u8]) -> Option<CompletionError<'_>> {
@@ -232,19 +147,40 @@ fn number_behind(text: &[u8], word: &[u8]) -> Option<u32> {
     dec_u32(&text[at + word.len()..]).ok().map(|(_, n)| n)
 }
 
-/// `Cuda failure 'x'`, `Cuda failure 2 'x'`, `HIP failure: 'x'`.
-fn find_cuda_error(text: &[u8]) -> Option<&[u8]> {
-    let at = [&b"Cuda failure "[..], b"CUDA failure ", b"HIP failure"]
+/// Words in front of an error of a GPU's library.
+const GPU_ERROR_MARKERS: [(&[u8], GpuLibrary); 6] = [
+    (b"Cuda failure", GpuLibrary::Cuda),
+    (b"CUDA failure", GpuLibrary::Cuda),
+    (b"CUDA error", GpuLibrary::Cuda),
+    (b"HIP failure", GpuLibrary::Hip),
+    (b"HIP error", GpuLibrary::Hip),
+    (b"Hip failure", GpuLibrary::Hip),
+];
+
+/// `Cuda failure 'x'`, `Cuda failure 2 'x'`, `HIP failure: 'x'`, `CUDA error: x`.
+fn find_gpu_error(text: &[u8]) -> Option<GpuError<'_>> {
+    let (at, library) = GPU_ERROR_MARKERS
         .iter()
-        .find_map(|word| Some(memmem::find(text, word)? + word.len()))?;
+        .find_map(|(word, library)| Some((memmem::find(text, word)? + word.len(), *library)))?;
     let rest = text[at..].trim_ascii_start();
-    let rest = rest.strip_prefix(b":").unwrap_or(rest).trim_ascii_start();
-    let rest = match dec_i32(rest) {
-        Ok((rest, _)) => rest.trim_ascii_start(),
-        Err(_) => rest,
+    let after_colon = rest.strip_prefix(b":");
+    let rest = after_colon.unwrap_or(rest).trim_ascii_start();
+    let (rest, number) = match dec_i32(rest) {
+        Ok((rest, number)) => (rest.trim_ascii_start(), u32::try_from(number).ok()),
+        Err(_) => (rest, None),
     };
-    let inner = rest.strip_prefix(b"'").unwrap_or(rest);
-    Some(memchr::memchr(b'\'', inner).map_or(inner, |end| &inner[..end]))
+    let quoted = rest.strip_prefix(b"'");
+    let words = match quoted {
+        Some(inner) => memchr::memchr(b'\'', inner).map_or(inner, |end| &inner[..end]),
+        None => rest.strip_prefix(b":").unwrap_or(rest).trim_ascii(),
+    };
+    // "CUDA error" may also be two words of a sentence.
+    let is_stated = number.is_some() || quoted.is_some() || after_colon.is_some();
+    is_stated.then_some(GpuError {
+        library,
+        number,
+        words,
+    })
 }
 
 #[cfg(test)]
@@ -325,49 +261,46 @@ mod tests {
     }
 
     #[test]
-    fn known_words_name_the_cause() {
-        for (text, cause) in [
-            (
-                "[Service thread] Could not receive type from localRank 6",
-                WarnCause::ProxyPeer,
-            ),
-            (
-                "[Proxy Service 5] Failed to execute operation Close",
-                WarnCause::ProxyPeer,
-            ),
-            (
-                "NET/IB :SHARP coll init error: Cannot create SHArP job(-11)",
-                WarnCause::Sharp,
-            ),
-            ("Call to ibv_open_device failed", WarnCause::IbOpen),
-            ("NET/IB : Unable to open device mlx5_10", WarnCause::IbOpen),
-            (
-                "Call to ibv_modify_qp failed with error Connection timed out",
-                WarnCause::Ibv,
-            ),
-            (
-                "NET/IB : collective mismatch error local size 1 remote 2",
-                WarnCause::CollectiveMismatch,
-            ),
-            (
-                "Net : Connection closed by remote peer h<1>",
-                WarnCause::PeerClosed,
-            ),
-            (
-                "socketStartConnect: Connect to 10.0.0.1<5> failed : No route",
-                WarnCause::Socket,
-            ),
-            ("NET/OFI Couldn't open AV. RC: -22", WarnCause::Ofi),
+    fn an_error_of_a_gpu_has_number_and_words() {
+        use GpuLibrary::{Cuda, Hip};
+        for (text, library, number, words) in [
             (
                 "Cuda failure 2 'out of memory'",
-                WarnCause::Cuda {
-                    error: b"out of memory",
-                },
+                Cuda,
+                Some(2),
+                "out of memory",
             ),
-            ("Cuda failure 'x'", WarnCause::Cuda { error: b"x" }),
-            ("something new", WarnCause::Other),
+            ("Cuda failure 'x'", Cuda, None, "x"),
+            ("Cuda failure 217", Cuda, Some(217), ""),
+            (
+                "Cuda failure 700 'an illegal mem",
+                Cuda,
+                Some(700),
+                "an illegal mem",
+            ),
+            ("size 2 : CUDA error 401 'y'. It", Cuda, Some(401), "y"),
+            ("CUDA error: out of memory", Cuda, None, "out of memory"),
+            ("HIP failure: 'z'", Hip, None, "z"),
+            ("HIP failure 100: z", Hip, Some(100), "z"),
         ] {
-            assert_eq!(parse_warn(text.as_bytes()).cause, cause, "{text}");
+            let words = words.as_bytes();
+            let error = GpuError {
+                library,
+                number,
+                words,
+            };
+            assert_eq!(
+                parse_warn(text.as_bytes()).cause,
+                WarnCause::Gpu(error),
+                "{text}"
+            );
+        }
+        for text in ["something new", "see the CUDA error codes", "Cuda failure"] {
+            assert_eq!(
+                parse_warn(text.as_bytes()).cause,
+                WarnCause::Other,
+                "{text}"
+            );
         }
     }
 }

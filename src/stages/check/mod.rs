@@ -57,6 +57,7 @@ use ranks::{fewer_calls::JobEndSignals, unnamed_communicators};
 use records::CollectiveRecords;
 use std::borrow::Cow;
 use walk::{CheckGathered, Requested};
+use warn::known_warns::known_bugs;
 use warn::nccl_error;
 use warn::triage::{self, CommEndCounts};
 use watchdog::mismatch;
@@ -258,6 +259,7 @@ fn judge_gathered(
     nothing_to_check::add_nothing_to_check(seen, &ranks.compared, &judged, &mut findings);
     log::first_failure::failed_process::correct_end_advice(&mut findings);
     words::write_texts(&mut findings);
+    known_bugs::note_known_bugs(&mut findings, net.nccl_versions());
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
     Ok(summarize_check(

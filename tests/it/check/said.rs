@@ -229,6 +229,147 @@ fn the_text_of_a_warn_decides_and_not_its_source_file() {
 }
 
 #[test]
+fn the_most_specific_text_of_a_warn_decides() {
+    for (place, says, expected) in [
+        (
+            "misc/socket.cc:537",
+            "ncclSocketInit: connecting to address  with family 0 is neither AF_INET(2) nor AF_INET6(10)",
+            "error warn_no_peer_address medium",
+        ),
+        (
+            "ras/client_support.cc:181",
+            "Call to bind failed: Address already in use",
+            "note warn_ras_unavailable high",
+        ),
+        (
+            "allocator.cc:400",
+            "Allocation failed. No suitable space found to accommodate size=0x8000000000 within limit=0x4000000000",
+            "error warn_symmetric_space high",
+        ),
+        (
+            "transport/nvls.cc:154",
+            "NCCL_NVLS_ENABLE has been set to \"1\" and communicator has multiple ranks using the same NVML \
+          device. This is not compatible with NCCL_NVLS_ENABLE=1.",
+            "error warn_nvls_setting high",
+        ),
+        (
+            "transport/p2p.cc:238",
+            "failed to open CUDA IPC handle : 217 peer access is not supported between these two devices",
+            "error warn_cuda_peer medium",
+        ),
+        ("x.cc:1", "Cuda failure 217", "error warn_cuda_peer medium"),
+        (
+            "x.cc:1",
+            "HIP failure 'no ROCm-capable device is detected'",
+            "error warn_hip_setup high",
+        ),
+        (
+            "x.cc:1",
+            "a text of tomorrow failed : No route to host",
+            "error warn_socket_no_route medium",
+        ),
+        (
+            "x.cc:1",
+            "Cuda failure 999 'unknown error'",
+            "error warn_cuda_failure medium",
+        ),
+    ] {
+        assert_eq!(findings(&warn("a", 7, place, says)), [expected], "{says}");
+    }
+    let teardown = warn(
+        "a",
+        7,
+        "register/register.cc:12",
+        "rank 3 deregister NVLS buffer 0x7f dev 3 ucsize 2 mcsize 2 failed",
+    );
+    assert_eq!(findings(&teardown), ["note shutdown_warns medium"]);
+    // What NCCL tried, with the reason.
+    let ipc = warn(
+        "a",
+        7,
+        "x.cc:1",
+        "failed to open CUDA IPC handle : 201 invalid device context",
+    );
+    assert_eq!(findings(&ipc), ["error warn_ipc medium"]);
+    let why = first(&ipc, "why");
+    assert!(
+        why.contains(
+            "the text gives a reason: a CUDA call failed: the thread has no valid CUDA context"
+        ),
+        "{why}"
+    );
+    let hip = warn("a", 7, "x.cc:1", "HIP failure 'invalid argument'");
+    assert!(first(&hip, "advice").contains("rocm.docs.amd.com"));
+}
+
+#[test]
+fn an_unknown_warn_names_the_part_of_nccl() {
+    let log = warn("a", 7, "transport/net_ib/p2p.cc:12", "a text of tomorrow");
+    assert_eq!(findings(&log), ["warning warn_unknown low"]);
+    let says = first(&log, "says");
+    assert!(
+        says.starts_with("unknown WARN of the InfiniBand and RoCE transport: "),
+        "{says}"
+    );
+    assert!(first(&log, "why").contains("mostly report where a failure begins"));
+}
+
+#[test]
+fn a_known_bug_is_told_of_the_versions_that_have_it() {
+    let failed = warn(
+        "a",
+        7,
+        "enqueue.cc:1556",
+        "Cuda failure 700 'an illegal memory access was encountered'",
+    );
+    let with = |version: &str| {
+        first(
+            &(line("a", 7, &format!("NCCL version {version}")) + &failed),
+            "why",
+        )
+    };
+    let why = with("2.26.2+cuda12.2");
+    assert!(
+        why.contains("it may be a known bug of this version of NCCL")
+            && why.contains("gone in 2.27.3"),
+        "{why}"
+    );
+    assert!(!with("2.27.3+cuda12.9").contains("known bug"));
+    let unknown = first(&failed, "why");
+    assert!(
+        unknown.contains("if NCCL's version is 2.26.2 or later and before 2.27.3"),
+        "{unknown}"
+    );
+    // Both are possible: the program's kernel, and NCCL's.
+    assert!(first(&failed, "says").contains("a kernel of the program, or one of NCCL's own"));
+}
+
+#[test]
+fn old_and_broken_lines_of_the_watchdog_are_time_outs() {
+    let old = "[E ProcessGroupNCCL.cpp:587] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, \
+        Timeout(ms)=1800000) ran for 1803308 milliseconds before timing out.\n\
+        terminate called after throwing an instance of 'std::runtime_error'\n  what():  [Rank 1] Watchdog caught collective \
+        operation timeout: WorkNCCL(OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1803308 milliseconds before timing out.\n";
+    assert_eq!(findings(old), ["error watchdog_timeout high"]);
+    assert_eq!(
+        first(old, "says"),
+        "PyTorch's wait for a call timed out after 1800000 ms: ALLREDUCE on rank 1"
+    );
+    let broken = "[rank3] Watchdog caught collective operation timeout:\n\
+        WorkNCCL(SeqNum=64214, OpType=ALLGATHER, NumelIn=1, NumelOut=32, Timeout(ms)=600000)\n";
+    assert_eq!(
+        first(broken, "says"),
+        "PyTorch's wait for call 64214 timed out after 600000 ms: ALLGATHER of 1 elements in and 32 out on rank 3"
+    );
+    let hccl = "EI0002: [PID: 7] The wait execution of the Notify register times out. remote rank: [24]. group \
+        information: [group:[x], rankSize[32], rankId[25 24]]\n";
+    assert_eq!(
+        first(hccl, "says"),
+        "HCCL's wait in a call timed out on rank 25; it was rank 24 that did not come"
+    );
+}
+
+#[test]
 fn lines_without_a_header_count_and_are_held_against_nobody() {
     let log = " NCCL WARN Call to ibv_create_qp failed\n";
     assert_eq!(findings(log), ["error warn_ib_verbs low"]);

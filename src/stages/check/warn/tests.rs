@@ -159,8 +159,11 @@ fn real_logs_have_the_first_findings_a_reader_gives_them() {
             "excerpts/XPixelGroup__BasicSR_737.log",
             Some(("watchdog_timeout", Error)),
         ),
-        // Its one line of the watchdog's is cut in two.
-        ("excerpts/mila-iqia__milabench_269.log", None),
+        // Its one line of the watchdog's is broken in two.
+        (
+            "excerpts/mila-iqia__milabench_269.log",
+            Some(("watchdog_timeout", Error)),
+        ),
         ("excerpts/pytorch__torchtitan_1369.log", None),
         ("excerpts/NVIDIA__nccl_147.log", None),
     ] {

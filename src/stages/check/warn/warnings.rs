@@ -222,6 +222,7 @@ impl WarnPartial {
     ) -> Option<C10dMessage<'l>> {
         let what = c10d::parse_c10d_line(line);
         let at = FirstReportLine::in_chunk(number);
+        self.watchdog.take_piece(line, at);
         let is_nccl_failure = match &what {
             Some(what) => {
                 self.watchdog.take_line(line, what, at);

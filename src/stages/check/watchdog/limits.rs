@@ -11,3 +11,9 @@ pub(super) const MAX_RANKS_DESCRIBED: usize = 16;
 
 /// Calls of each stream that are searched for the one that timed out: those before the end of a hung job.
 pub(crate) const CALLS_BEFORE_HANG: u64 = 64;
+
+/// Pieces of a broken line: 40 columns, the narrowest terminal, cut a time-out's 300 bytes into 8.
+pub(super) const MAX_WRAPPED_PIECES: usize = 8;
+
+/// Bytes of a broken line that are joined; the lines have some 300.
+pub(super) const MAX_WRAPPED_BYTES: usize = 1 << 11;

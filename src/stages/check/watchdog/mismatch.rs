@@ -35,6 +35,8 @@ fn are_groups_named(records: &[WatchdogRecord]) -> bool {
 }
 
 fn mismatch_of_wait(wait: &TimedOutWait<'_>) -> Option<WatchdogMismatch> {
+    // Calls without a number may be any.
+    let seq = wait.seq?;
     let mut calls: BTreeMap<u32, (&WatchdogRecord, &TimedOutCall)> = BTreeMap::new();
     for &(record, timeout) in &wait.timeouts {
         if let (Some(rank), false) = (record.known_rank(), timeout.is_message()) {
@@ -62,7 +64,7 @@ fn mismatch_of_wait(wait: &TimedOutWait<'_>) -> Option<WatchdogMismatch> {
         Some((format!("{named} {wait} in {call}"), record.to_evidence()))
     });
     let (sides, evidence): (Vec<String>, Vec<_>) = sides.unzip();
-    let clause = format!("call {} differs: {}", wait.seq, sides.join(", "));
+    let clause = format!("call {seq} differs: {}", sides.join(", "));
     let group = wait.group.map_or_else(String::new, |group| {
         format!(" of process group {}", quote_text(group))
     });
@@ -71,12 +73,11 @@ fn mismatch_of_wait(wait: &TimedOutWait<'_>) -> Option<WatchdogMismatch> {
         None => Confidence::Medium,
     };
     let says = format!(
-        "PyTorch's call {}{group} differs between ranks: {}",
-        wait.seq,
+        "PyTorch's call {seq}{group} differs between ranks: {}",
         sides.join(", ")
     );
     let finding = Finding {
-        about: About::of_pytorch_call(rank, wait.seq),
+        about: About::of_pytorch_call(rank, seq),
         why: match wait.group {
             Some(_) => "the watchdog's lines of these ranks name different calls".to_owned(),
             None => "the watchdog's lines of these ranks name different calls of one number; they \

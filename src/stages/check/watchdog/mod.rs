@@ -1,12 +1,16 @@
 //! The lines of PyTorch's watchdog: the calls of process groups that timed out, and each rank's last calls.
 
+mod hccl_waits;
 mod limits;
 pub(super) mod mismatch;
 pub(super) mod nccl_call;
 pub(super) mod timed_out;
+mod wrapped_lines;
 
 use crate::calls::same::Content;
-use crate::grammar::message::c10d::C10dMessage;
+use crate::grammar::message::c10d::{C10dMessage, C10dTimeout};
+use crate::grammar::message::group_member::GroupMember;
+use crate::grammar::message::hccl::HcclWait;
 use crate::stages::check::finding::Evidence;
 use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
 use crate::stages::net::net_stage::FirstReportLine;
@@ -14,6 +18,7 @@ use limits::MAX_WATCHDOG_LINES;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wrapped_lines::WrappedLines;
 
 /// A line of the watchdog; one that only repeats another is left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +39,22 @@ pub(crate) struct WatchdogRecord {
 }
 
 impl WatchdogRecord {
+    fn from_line(
+        line: &[u8],
+        who: GroupMember<'_>,
+        at: FirstReportLine,
+        what: WatchdogMessage,
+    ) -> WatchdogRecord {
+        WatchdogRecord {
+            at,
+            text: line[..line.len().min(MAX_LINE_TEXT_BYTES)].into(),
+            group: who.group.map(Into::into),
+            rank: who.rank,
+            global: who.global,
+            what,
+        }
+    }
+
     /// The rank in the job, or else in the group.
     pub(crate) fn known_rank(&self) -> Option<u32> {
         self.global.or(self.rank)
@@ -64,13 +85,20 @@ pub(crate) enum WatchdogMessage {
     },
     /// The watchdog failed with this text.
     Exception(Box<[u8]>),
+    /// HCCL waited too long.
+    Hccl {
+        /// What for.
+        wait: HcclWait,
+        /// The rank that did not come.
+        missing: Option<u32>,
+    },
 }
 
 /// A call that took too long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TimedOutCall {
-    /// PyTorch's number of the call in its process group.
-    pub seq: u64,
+    /// PyTorch's number of the call in its process group; not printed before 1.13.
+    pub seq: Option<u64>,
     /// PyTorch's name of the operation, `ALLREDUCE`.
     pub op: Box<[u8]>,
     /// Elements in.
@@ -80,7 +108,20 @@ pub(crate) struct TimedOutCall {
     /// The limit, in milliseconds.
     pub timeout_ms: u64,
     /// The time that it took, in milliseconds.
-    pub ran_ms: f64,
+    pub ran_ms: Option<f64>,
+}
+
+impl From<C10dTimeout<'_>> for TimedOutCall {
+    fn from(timeout: C10dTimeout<'_>) -> TimedOutCall {
+        TimedOutCall {
+            seq: timeout.seq,
+            op: timeout.op.into(),
+            numel_in: timeout.numel_in,
+            numel_out: timeout.numel_out,
+            timeout_ms: timeout.timeout_ms,
+            ran_ms: timeout.ran_ms,
+        }
+    }
 }
 
 /// The value of each key that has only one.
@@ -109,8 +150,8 @@ impl<K: Ord, V: Copy + PartialEq> OnlyValues<K, V> {
 type NumberedCall = (u64, Box<[u8]>, Option<u64>, Option<u64>);
 
 impl TimedOutCall {
-    fn numbered_call(&self) -> NumberedCall {
-        (self.seq, self.op.clone(), self.numel_in, self.numel_out)
+    fn numbered_call(&self) -> Option<NumberedCall> {
+        Some((self.seq?, self.op.clone(), self.numel_in, self.numel_out))
     }
 
     /// What the members must agree on: the operation, and the elements if all give equally many.
@@ -155,6 +196,9 @@ type WatchdogLineKey = (
 #[derive(Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 enum WatchdogMessageKey {
     Timeout(u64),
+    /// A call without a number, by its operation.
+    Unnumbered(Box<[u8]>),
+    Hccl(HcclWait, Option<u32>),
     Work(Option<i64>, i64, i64),
     Exception(Box<[u8]>),
 }
@@ -164,6 +208,7 @@ enum WatchdogMessageKey {
 pub(super) struct Watchdog {
     records: Vec<WatchdogRecord>,
     known: FxHashSet<WatchdogLineKey>,
+    wrapped: WrappedLines,
     /// Processes that ended in an ordinary way, and the first of those lines.
     ends: u64,
     end: Option<WatchdogRecord>,
@@ -173,25 +218,19 @@ impl Watchdog {
     /// Takes a line.
     pub(super) fn take_line(&mut self, line: &[u8], what: &C10dMessage<'_>, at: FirstReportLine) {
         let who = what.member();
-        let made = |what| WatchdogRecord {
-            at,
-            text: line[..line.len().min(MAX_LINE_TEXT_BYTES)].into(),
-            group: who.group.map(Into::into),
-            rank: who.rank,
-            global: who.global,
-            what,
-        };
+        let made = |what| WatchdogRecord::from_line(line, who, at, what);
         match *what {
+            // The pieces of a broken line name the rank.
+            C10dMessage::Timeout(timeout)
+                if timeout.who.names_nobody() && self.wrapped.ends_at(at) => {}
             C10dMessage::Timeout(timeout) => {
-                self.keep_line(made(WatchdogMessage::Timeout(TimedOutCall {
-                    seq: timeout.seq,
-                    op: timeout.op.into(),
-                    numel_in: timeout.numel_in,
-                    numel_out: timeout.numel_out,
-                    timeout_ms: timeout.timeout_ms,
-                    ran_ms: timeout.ran_ms,
-                })));
+                self.keep_line(made(WatchdogMessage::Timeout(timeout.into())));
             }
+            C10dMessage::TimeoutCut(_) => self.wrapped.begin_line(line, at),
+            C10dMessage::Hccl(hccl) => self.keep_line(made(WatchdogMessage::Hccl {
+                wait: hccl.wait,
+                missing: hccl.missing,
+            })),
             C10dMessage::LastWork(last) => self.keep_line(made(WatchdogMessage::Work {
                 at: last.at,
                 enqueued: last.enqueued,
@@ -214,9 +253,22 @@ impl Watchdog {
         }
     }
 
+    /// Takes any line that is not NCCL's, which may be a piece of a broken one; before [`Self::take_line`].
+    #[inline]
+    pub(super) fn take_piece(&mut self, line: &[u8], at: FirstReportLine) {
+        self.wrapped.note_head(line, at);
+        if let Some(record) = self.wrapped.take_piece(line, at) {
+            self.keep_line(record);
+        }
+    }
+
     fn keep_line(&mut self, record: WatchdogRecord) {
         let message = match &record.what {
-            WatchdogMessage::Timeout(timeout) => WatchdogMessageKey::Timeout(timeout.seq),
+            WatchdogMessage::Timeout(timeout) => match timeout.seq {
+                Some(seq) => WatchdogMessageKey::Timeout(seq),
+                None => WatchdogMessageKey::Unnumbered(timeout.op.clone()),
+            },
+            WatchdogMessage::Hccl { wait, missing } => WatchdogMessageKey::Hccl(*wait, *missing),
             WatchdogMessage::Work {
                 at,
                 enqueued,
@@ -240,8 +292,18 @@ impl Watchdog {
             record.at = placed(record.at);
             record
         };
+        // The pieces of a line may be in two chunks.
+        let joined = self.wrapped.add_chunk(part.wrapped, &placed);
+        let ends_at = joined.as_ref().map(|joined| joined.ends_at);
+        if let Some(joined) = joined {
+            self.keep_line(joined.record);
+        }
         for record in part.records {
-            self.keep_line(moved(record));
+            let record = moved(record);
+            let is_piece = Some(record.at) == ends_at && record.known_rank().is_none();
+            if !is_piece {
+                self.keep_line(record);
+            }
         }
         self.ends += part.ends;
         if self.end.is_none() {
@@ -272,7 +334,9 @@ impl Watchdog {
         }
         for record in &mut self.records {
             if let (None, WatchdogMessage::Timeout(timeout)) = (&record.group, &record.what) {
-                let at = timeout.seq.cast_signed();
+                let Some(at) = timeout.seq.map(u64::cast_signed) else {
+                    continue;
+                };
                 let of_process = record
                     .global
                     .and_then(|_| by_process.get(&(record.global, at)));
@@ -293,8 +357,10 @@ impl Watchdog {
         let mut renumbered = FxHashSet::default();
         for record in &records {
             if let Some(group) = record.group.as_deref() {
-                if let WatchdogMessage::Timeout(timeout) = &record.what {
-                    groups.add(timeout.numbered_call(), group);
+                if let WatchdogMessage::Timeout(timeout) = &record.what
+                    && let Some(call) = timeout.numbered_call()
+                {
+                    groups.add(call, group);
                 }
                 if record.global.is_some() && record.global != record.rank {
                     renumbered.insert(group);
@@ -304,7 +370,7 @@ impl Watchdog {
         for record in &mut self.records {
             if let (None, WatchdogMessage::Timeout(timeout)) = (&record.group, &record.what) {
                 let is_too_high = |size| record.rank.is_some_and(|rank| rank >= size);
-                let known = groups.get(&timeout.numbered_call());
+                let known = timeout.numbered_call().and_then(|call| groups.get(&call));
                 if let Some(group) = known
                     && !timeout.group_size().is_some_and(is_too_high)
                 {
@@ -318,12 +384,12 @@ impl Watchdog {
     /// Drops lines that quote a timeout of the same rank, as the exception's `what():` does: they do not name
     /// the rank in the job, and agree in all else to the millisecond.
     fn drop_quotes(&mut self) {
-        type Quote = (Option<u32>, u64, Box<[u8]>, u64);
+        type Quote = (Option<u32>, Option<u64>, Box<[u8]>, Option<u64>);
         let key = |record: &WatchdogRecord, timeout: &TimedOutCall| -> Quote {
             let TimedOutCall {
                 seq, op, ran_ms, ..
             } = timeout;
-            (record.rank, *seq, op.clone(), ran_ms.to_bits())
+            (record.rank, *seq, op.clone(), ran_ms.map(f64::to_bits))
         };
         let mut told: FxHashSet<Quote> = FxHashSet::default();
         for record in &self.records {

@@ -59,7 +59,8 @@ pub(crate) fn find_timed_out_nccl_calls(
             continue;
         };
         let process = record.known_rank().and_then(|rank| processes.get(&rank));
-        let Some((process, (op, count))) = process.zip(nccl_op_and_count(timeout)) else {
+        let call = nccl_op_and_count(timeout).zip(timeout.seq);
+        let Some((process, ((op, count), number))) = process.zip(call) else {
             continue;
         };
         let fits = |call: &&CallDetail| *call.op == *op && call.line.count == count;
@@ -72,14 +73,14 @@ pub(crate) fn find_timed_out_nccl_calls(
             calls.map(move |call| (caller, way, call))
         });
         let near = those.min_by_key(|(caller, way, call)| {
-            let off = (call.seq + 1).abs_diff(timeout.seq);
+            let off = (call.seq + 1).abs_diff(number);
             (off, whose.get(caller).map(|w| w.communicator), **way)
         });
         if let Some((caller, _, call)) = near
             && let Some(whose) = whose.get(caller)
         {
             let both = TimedOutCallKey {
-                number: timeout.seq,
+                number,
                 op: &timeout.op,
                 communicator: whose.communicator,
                 seq: call.seq,

@@ -1,6 +1,7 @@
 //! The findings on the watchdog's lines: for each call that timed out the ranks that waited, and those that are
 //! behind, silent or ahead.
 
+use super::hccl_waits;
 use super::limits::{MAX_GROUP_RANKS, MAX_RANKS_DESCRIBED};
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason};
@@ -19,7 +20,8 @@ struct WatchdogProgress {
 /// A call that ranks of one process group waited for in vain.
 pub(super) struct TimedOutWait<'a> {
     pub(super) group: Option<&'a [u8]>,
-    pub(super) seq: u64,
+    /// PyTorch's number of the call; none where it is not printed.
+    pub(super) seq: Option<u64>,
     /// Lines that name the call's operation.
     pub(super) timeouts: Vec<(&'a WatchdogRecord, &'a TimedOutCall)>,
     /// Lines that have only the call's number.
@@ -27,7 +29,7 @@ pub(super) struct TimedOutWait<'a> {
 }
 
 impl<'a> TimedOutWait<'a> {
-    fn new(group: Option<&'a [u8]>, seq: u64) -> TimedOutWait<'a> {
+    fn new(group: Option<&'a [u8]>, seq: Option<u64>) -> TimedOutWait<'a> {
         TimedOutWait {
             group,
             seq,
@@ -46,7 +48,7 @@ impl<'a> TimedOutWait<'a> {
 /// The calls that timed out: groups by their first line, and the calls of each in order.
 pub(super) fn collect_waits(records: &[WatchdogRecord]) -> Vec<TimedOutWait<'_>> {
     let mut groups: BTreeMap<Option<&[u8]>, FirstReportLine> = BTreeMap::new();
-    let mut calls: BTreeMap<(FirstReportLine, u64), TimedOutWait<'_>> = BTreeMap::new();
+    let mut calls: BTreeMap<(FirstReportLine, Option<u64>), TimedOutWait<'_>> = BTreeMap::new();
     for record in records {
         if let WatchdogMessage::Timeout(timeout) = &record.what {
             let group = record.group.as_deref();
@@ -62,10 +64,10 @@ pub(super) fn collect_waits(records: &[WatchdogRecord]) -> Vec<TimedOutWait<'_>>
             && let Ok(seq) = u64::try_from(at)
         {
             let group = record.group.as_deref();
-            let key = (*groups.entry(group).or_insert(record.at), seq);
+            let key = (*groups.entry(group).or_insert(record.at), Some(seq));
             let wait = calls
                 .entry(key)
-                .or_insert_with(|| TimedOutWait::new(group, seq));
+                .or_insert_with(|| TimedOutWait::new(group, Some(seq)));
             wait.given_up.push(record);
         }
     }
@@ -84,6 +86,7 @@ pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
     find_watchdog_exceptions(records)
         .into_iter()
         .chain(timeouts)
+        .chain(hccl_waits::find_hccl_waits(records))
         .collect()
 }
 
@@ -172,7 +175,8 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Fin
     let why = describe_progress(&far);
     // A rank that completed this call is not behind those that wait for it: it came later, or was let through.
     let is_past = |rank: &u32, far: &WatchdogProgress| {
-        !ranks.contains(rank) && u64::try_from(far.completed).is_ok_and(|n| n >= waited.seq)
+        !ranks.contains(rank)
+            && u64::try_from(far.completed).is_ok_and(|n| waited.seq.is_some_and(|seq| n >= seq))
     };
     let past: BTreeSet<u32> = far
         .iter()
@@ -180,7 +184,9 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Fin
         .map(|(&rank, _)| rank)
         .collect();
     far.retain(|rank, _| !past.contains(rank));
-    let behind = ranks_behind(&far, waited.seq);
+    let behind = waited
+        .seq
+        .map_or_else(BTreeSet::new, |seq| ranks_behind(&far, seq));
     let evidence = timeout_evidence(waited, behind.iter().filter_map(|rank| far.get(rank)));
     let odd = match silent_ranks(waited, records) {
         _ if !behind.is_empty() => OddGroupRanks::Behind(behind),
@@ -206,12 +212,15 @@ fn describe_wait(waited: &TimedOutWait<'_>) -> String {
         Some(group) => format!(" of process group {}", quote_text(group)),
         None => String::new(),
     };
-    let seq = waited.seq;
+    let call = match waited.seq {
+        Some(seq) => format!("call {seq}"),
+        None => "a call".to_owned(),
+    };
     let Some((_, timeout)) = waited.timeouts.first() else {
-        return format!("PyTorch's watchdog gave up call {seq}{group}");
+        return format!("PyTorch's watchdog gave up {call}{group}");
     };
     let after = timeout.timeout_ms;
-    let wait = format!("PyTorch's wait for call {seq}{group} timed out after {after} ms");
+    let wait = format!("PyTorch's wait for {call}{group} timed out after {after} ms");
     let mut contents = waited.timeouts.iter().map(|(_, timeout)| timeout.content());
     let first = contents.next();
     match contents.all(|content| Some(content) == first) {
@@ -225,6 +234,7 @@ pub(super) fn describe_timed_out_call(timeout: &TimedOutCall) -> String {
     let elements = match (timeout.numel_in, timeout.numel_out) {
         (Some(from), Some(to)) if from == to => format!(" of {from} elements"),
         (Some(from), Some(to)) => format!(" of {from} elements in and {to} out"),
+        (None, Some(to)) => format!(" of {to} elements out"),
         _ => String::new(),
     };
     format!("{}{elements}", quote_text(&timeout.op))

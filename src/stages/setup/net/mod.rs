@@ -40,7 +40,7 @@ use crate::members::{MergedMembers, SpeakerProcess};
 use crate::report::Report;
 use crate::source::InputName;
 use crate::stages::{self, InputStage};
-use fact::NetFactKind;
+use fact::{NetFact, NetFactKind};
 use fold::{NetLineCoverage, NetPartial};
 use net_stage::NetStage;
 use std::collections::BTreeSet;
@@ -127,6 +127,13 @@ impl NetSummary {
     pub fn process(&self, process: u32) -> Option<&SpeakerProcess> {
         let process = self.processes.get(process as usize)?;
         process.pid.map(|_| process)
+    }
+
+    /// Returns the versions of NCCL that the log prints.
+    pub(crate) fn nccl_versions(&self) -> impl Iterator<Item = &[u8]> {
+        let facts = self.all.facts.items().iter();
+        let is = |fact: &&NetFact| fact.kind == NetFactKind::Version && *fact.name == *b"nccl";
+        facts.filter(is).map(|fact| &*fact.value)
     }
 
     /// Returns the hosts of all processes.

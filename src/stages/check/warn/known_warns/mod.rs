@@ -1,14 +1,24 @@
 //! Known WARN bodies: their meaning, advice, and the public source of these.
 //!
-//! A reference is a thread in which the body is shown and explained, a page of NVIDIA's, or the
-//! source file that prints it. `NVIDIA/nccl#426` is issue or pull request 426 of that repository.
+//! A text has up to two parts that are known. Its *frame* is what NCCL tried, a row of `known_warns.txt`. Its *reason* is
+//! what CUDA, HIP, a NIC or the kernel gave as the error, a row of `reasons.txt`. Of the frames that match, the one with
+//! the most letters that had to agree counts, so the order of the rows does not matter. A reason decides unless it is one
+//! that tells little, such as "invalid argument", or the frame is about this very reason, or nothing fails by the frame.
+//!
+//! A reference is a thread in which the body is shown and explained, a page of NVIDIA's, or the source file that prints
+//! it. `NVIDIA/nccl#426` is issue or pull request 426 of that repository.
 
+pub(crate) mod known_bugs;
+mod limits;
+mod reason;
+pub(crate) mod source_areas;
 mod table;
 
-use crate::grammar::message::warn::{WarnCause, WarnMessage, parse_warn};
 use crate::stages::check::finding::{Confidence, Kind, Severity, WarnKind};
 use memchr::memmem;
-use table::{KNOWN_WARNS, WarnPattern};
+use reason::find_reason;
+use std::ops::Range;
+use table::{KNOWN_WARNS, KnownWarn, WarnPattern, all_rows};
 
 /// The role of a body in the job's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +59,7 @@ pub(crate) fn is_follower(kind: Kind) -> bool {
     let Kind::Warn(WarnKind(id)) = kind else {
         return false;
     };
-    let known = KNOWN_WARNS.iter().find(|known| known.meaning.id == id);
+    let known = all_rows().find(|known| known.meaning.id == id);
     known.is_some_and(|known| {
         matches!(
             known.meaning.role,
@@ -58,23 +68,103 @@ pub(crate) fn is_follower(kind: Kind) -> bool {
     })
 }
 
-/// Looks up a WARN's text. The source file that prints it shows where NCCL was, not which part failed, so it
-/// is not used.
+/// Looks up a WARN's text whose source file is not known.
 pub(crate) fn look_up_warn(text: &[u8]) -> Option<&'static WarnMeaning> {
-    let WarnMessage { cause, .. } = parse_warn(text);
-    let matches_body = |pattern: &WarnPattern| match (pattern, &cause) {
-        (WarnPattern::Status(status), WarnCause::IbCompletion(completion)) => {
-            status.is_none_or(|status| status == completion.status)
+    look_up_sourced_warn(text, None)
+}
+
+/// Looks up a WARN's text. The source file that prints it, if known, decides only between rows that name one: it shows
+/// where NCCL was, not what failed.
+pub(crate) fn look_up_sourced_warn(
+    text: &[u8],
+    source: Option<&[u8]>,
+) -> Option<&'static WarnMeaning> {
+    let reason = find_reason(text);
+    let frame =
+        find_frames(text, source).reduce(|best, frame| match frame.letters > best.letters {
+            true => frame,
+            false => best,
+        });
+    let row = match (&frame, &reason) {
+        (Some(frame), Some(reason)) => {
+            let calm = matches!(
+                frame.row.meaning.role,
+                WarnRole::Harmless | WarnRole::Teardown
+            );
+            match calm || reason.row.is_general || frame.shares(text, &reason.words) {
+                true => frame.row,
+                false => reason.row,
+            }
         }
-        (WarnPattern::Cuda(words), WarnCause::Cuda { error }) => contains_pattern(error, words),
-        (WarnPattern::Text(_), WarnCause::IbCompletion(_) | WarnCause::Cuda { .. }) => false,
-        (WarnPattern::Text(words), _) => contains_pattern(text, words),
-        _ => false,
+        (Some(frame), None) => frame.row,
+        (None, reason) => reason.as_ref()?.row,
     };
-    let known = KNOWN_WARNS
-        .iter()
-        .find(|known| known.patterns.iter().any(matches_body));
-    known.map(|known| &known.meaning)
+    Some(&row.meaning)
+}
+
+/// Looks up the reason that CUDA, HIP, a NIC or the kernel gives in a text.
+pub(crate) fn look_up_reason(text: &[u8]) -> Option<&'static WarnMeaning> {
+    find_reason(text).map(|reason| &reason.row.meaning)
+}
+
+/// A row that matches a text.
+struct FoundFrame {
+    row: &'static KnownWarn,
+    /// Its pattern with the most letters.
+    pattern: &'static str,
+    /// The letters that had to agree, in the text and the name of the source file.
+    letters: usize,
+}
+
+impl FoundFrame {
+    /// True if the pattern covers a part of `words`: the frame is about this very reason.
+    fn shares(&self, text: &[u8], words: &Range<usize>) -> bool {
+        match_pattern(text, self.pattern).is_some_and(|parts| {
+            let mut parts = parts.iter();
+            parts.any(|part| part.start < words.end && words.start < part.end)
+        })
+    }
+}
+
+/// The rows that match a text.
+fn find_frames<'t>(
+    text: &'t [u8],
+    source: Option<&'t [u8]>,
+) -> impl Iterator<Item = FoundFrame> + 't {
+    KNOWN_WARNS.iter().filter_map(move |row| {
+        let file = match row.files.is_empty() {
+            true => "",
+            false => {
+                let is_own = |file: &&&str| source.is_some_and(|source| is_in_file(source, file));
+                row.files.iter().find(is_own)?
+            }
+        };
+        let texts = row.patterns.iter().filter_map(|pattern| match pattern {
+            WarnPattern::Text(pattern) => Some(*pattern),
+            WarnPattern::Reason(_) => None,
+        });
+        let matching = texts.filter(|pattern| contains_pattern(text, pattern));
+        let pattern = matching.max_by_key(|pattern| count_letters(pattern))?;
+        Some(FoundFrame {
+            row,
+            pattern,
+            letters: count_letters(pattern) + file.len(),
+        })
+    })
+}
+
+/// True if `source`, as a line prints it (`src/ras/client.cc:12`), is the file `file` (`ras/client.cc`), or in the folder
+/// `file` (`ras/`).
+fn is_in_file(source: &[u8], file: &str) -> bool {
+    memmem::find(source, file.as_bytes()).is_some_and(|at| {
+        let begins = at == 0 || source[at - 1] == b'/';
+        let ends = source.get(at + file.len()).is_none_or(|&b| b == b':');
+        begins && (ends || file.ends_with('/'))
+    })
+}
+
+fn count_letters(pattern: &str) -> usize {
+    pattern.len() - pattern.matches('*').count()
 }
 
 /// True if `pattern` is in `text`; `*` in it matches any bytes.
@@ -87,44 +177,16 @@ fn contains_pattern(text: &[u8], pattern: &str) -> bool {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::table::{KNOWN_WARNS_TEXT, parse_row};
-    use super::*;
-    use std::collections::BTreeMap;
-
-    /// Each row has all parts and at least one sample, which it matches and no earlier row does.
-    #[test]
-    fn every_row_is_whole_and_matches_its_samples() {
-        let mut rows = 0;
-        for row in KNOWN_WARNS_TEXT.split("\n\n").skip(1) {
-            let known = parse_row(row).expect(row);
-            assert!(!known.patterns.is_empty(), "{row}");
-            let samples = row.lines().filter_map(|line| line.strip_prefix("like "));
-            assert!(samples.clone().count() > 0, "{row}");
-            for sample in samples {
-                let found = look_up_warn(sample.as_bytes()).map(|known| known.id);
-                assert_eq!(found, Some(known.meaning.id), "{sample}");
-            }
-            rows += 1;
-        }
-        assert_eq!((rows, KNOWN_WARNS.len()), (94, 94));
-        assert_eq!(look_up_warn(b"something new"), None);
-    }
-
-    #[test]
-    fn every_kind_has_one_row_and_a_reference() {
-        let mut ids: BTreeMap<&str, u32> = BTreeMap::new();
-        for known in KNOWN_WARNS.iter().map(|known| &known.meaning) {
-            *ids.entry(known.id).or_default() += 1;
-            assert!(known.id.starts_with("warn_"), "{}", known.id);
-            assert!(known.reference.contains(['#', '/']), "{}", known.id);
-            for clause in [known.means, known.advice] {
-                assert!(!clause.is_empty() && !clause.ends_with('.'), "{}", known.id);
-            }
-            let harmless = known.role == WarnRole::Harmless;
-            assert_eq!(harmless, known.severity == Severity::Note, "{}", known.id);
-        }
-        assert!(ids.values().all(|&n| n == 1), "{ids:?}");
-    }
+/// The places of the parts of `pattern` in `text`.
+fn match_pattern(text: &[u8], pattern: &str) -> Option<Vec<Range<usize>>> {
+    let mut from = 0;
+    let mut find = |part: &str| {
+        let at = from + memmem::find(&text[from..], part.as_bytes())?;
+        from = at + part.len();
+        Some(at..from)
+    };
+    pattern.split('*').map(&mut find).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,35 +1,79 @@
-//! The table of known bodies, read from `known_warns.txt`. The beginning of that file describes its rows.
+//! The tables of known texts and reasons, read from `known_warns.txt` and `reasons.txt`. The beginning of each file
+//! describes its rows.
 
 use super::{WarnMeaning, WarnRole};
 use crate::stages::check::finding::{Confidence, Severity};
 use std::sync::LazyLock;
 
-/// The bodies that a row matches.
+/// What a row recognises.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WarnPattern {
-    /// A NIC's request with this `ibv_wc_status`; any status if none.
-    Status(Option<u32>),
-    /// An error of CUDA with this text in its words.
-    Cuda(&'static str),
-    /// Another body with this text.
+    /// A body with this text; `*` in it stands for any bytes.
     Text(&'static str),
+    /// A reason that a body gives.
+    Reason(ReasonPattern),
 }
 
-/// A row of the table.
+/// Who gives a reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReasonGiver {
+    Cuda,
+    Hip,
+    /// A NIC, by the status of a request.
+    Nic,
+    /// The kernel, by `errno`.
+    Kernel,
+}
+
+/// A reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ReasonPattern {
+    pub(super) giver: ReasonGiver,
+    /// Its number; none for any that has no other row.
+    pub(super) number: Option<u32>,
+    /// Its name, `cudaErrorInvalidValue`; may be empty.
+    pub(super) name: &'static str,
+    /// Its words; may be empty.
+    pub(super) words: &'static str,
+}
+
+/// A row of a table.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct KnownWarn {
     pub(super) patterns: Vec<WarnPattern>,
+    /// The source files that print its bodies; any if there are none.
+    pub(super) files: Vec<&'static str>,
+    /// True for a reason that tells little by itself.
+    pub(super) is_general: bool,
     pub(super) meaning: WarnMeaning,
 }
 
-/// The table's text.
+/// The text of the table of known bodies.
 pub(super) const KNOWN_WARNS_TEXT: &str = include_str!("known_warns.txt");
 
-/// All rows, in the order in which they are tried.
-pub(super) static KNOWN_WARNS: LazyLock<Vec<KnownWarn>> = LazyLock::new(|| {
-    let rows = KNOWN_WARNS_TEXT.split("\n\n").skip(1);
-    rows.filter_map(parse_row).collect()
+/// The text of the table of reasons.
+pub(super) const KNOWN_REASONS_TEXT: &str = include_str!("reasons.txt");
+
+/// The known bodies.
+pub(super) static KNOWN_WARNS: LazyLock<Vec<KnownWarn>> =
+    LazyLock::new(|| split_rows(KNOWN_WARNS_TEXT).filter_map(parse_row).collect());
+
+/// The known reasons.
+pub(super) static KNOWN_REASONS: LazyLock<Vec<KnownWarn>> = LazyLock::new(|| {
+    split_rows(KNOWN_REASONS_TEXT)
+        .filter_map(parse_row)
+        .collect()
 });
+
+/// The rows of both tables.
+pub(super) fn all_rows() -> impl Iterator<Item = &'static KnownWarn> {
+    KNOWN_WARNS.iter().chain(KNOWN_REASONS.iter())
+}
+
+/// Splits a table's text into its rows; the first paragraph describes them.
+pub(super) fn split_rows(text: &'static str) -> impl Iterator<Item = &'static str> {
+    text.split("\n\n").skip(1)
+}
 
 /// Parses a row; `None` if a part of it is missing or unknown.
 pub(super) fn parse_row(row: &'static str) -> Option<KnownWarn> {
@@ -37,6 +81,8 @@ pub(super) fn parse_row(row: &'static str) -> Option<KnownWarn> {
     let mut head = lines.next()?.split(' ');
     let mut known = KnownWarn {
         patterns: Vec::new(),
+        files: Vec::new(),
+        is_general: false,
         meaning: WarnMeaning {
             id: head.next()?,
             role: parse_role(head.next()?)?,
@@ -47,23 +93,52 @@ pub(super) fn parse_row(row: &'static str) -> Option<KnownWarn> {
             reference: "",
         },
     };
+    known.is_general = match head.next() {
+        None => false,
+        Some("general") => true,
+        Some(_) => return None,
+    };
     for line in lines {
         let (word, rest) = line.split_once(' ')?;
         match word {
-            "status" if rest == "*" => known.patterns.push(WarnPattern::Status(None)),
-            "status" => known
-                .patterns
-                .push(WarnPattern::Status(Some(rest.parse().ok()?))),
-            "cuda" => known.patterns.push(WarnPattern::Cuda(rest)),
             "text" => known.patterns.push(WarnPattern::Text(rest)),
+            "file" => known.files.push(rest),
             "means" => known.meaning.means = rest,
             "do" => known.meaning.advice = rest,
             "see" => known.meaning.reference = rest,
-            "like" => {}
-            _ => return None,
+            "like" | "from" => {}
+            _ => {
+                let reason = parse_reason(parse_giver(word)?, rest)?;
+                known.patterns.push(WarnPattern::Reason(reason));
+            }
         }
     }
     Some(known)
+}
+
+/// Parses `N NAME WORDS`, or `*`.
+fn parse_reason(giver: ReasonGiver, text: &'static str) -> Option<ReasonPattern> {
+    let mut parts = text.splitn(3, ' ');
+    let number = match parts.next()? {
+        "*" => None,
+        number => Some(number.parse().ok()?),
+    };
+    Some(ReasonPattern {
+        giver,
+        number,
+        name: parts.next().unwrap_or_default(),
+        words: parts.next().unwrap_or_default(),
+    })
+}
+
+fn parse_giver(word: &str) -> Option<ReasonGiver> {
+    Some(match word {
+        "cuda" => ReasonGiver::Cuda,
+        "hip" => ReasonGiver::Hip,
+        "wc" => ReasonGiver::Nic,
+        "errno" => ReasonGiver::Kernel,
+        _ => return None,
+    })
 }
 
 fn parse_role(word: &str) -> Option<WarnRole> {

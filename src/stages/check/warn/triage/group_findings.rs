@@ -5,6 +5,9 @@ use crate::stages::check::finding::{
     About, Confidence, Evidence, Finding, Kind, Reason, Severity, WarnKind,
 };
 use crate::stages::check::limits::MAX_NAMES_LISTED;
+use crate::stages::check::warn::known_warns::look_up_reason;
+use crate::stages::check::warn::known_warns::source_areas::{find_source_area, find_source_file};
+use crate::stages::check::warn::warnings::WarningLines;
 use crate::stages::check::wording::{
     describe_hosts, most_frequent, name_result, number_of_lines, number_of_processes,
     number_of_times, quote_text, rank_ranges, verb_form,
@@ -39,6 +42,11 @@ impl<'a> Triage<'a> {
         }
         why.extend(self.describe_peers(&peers));
         let first = group.first();
+        why.extend(group.describe_reason());
+        let area = first.source_file().and_then(find_source_area);
+        if let (None, Some(area)) = (group.known, area) {
+            why.push(area.role.describe_role().to_owned());
+        }
         let count = number_of_lines(group.count());
         let nobody = by_host.keys().all(|host| host.is_empty());
         let is_relayed = processes.is_empty();
@@ -66,7 +74,11 @@ impl<'a> Triage<'a> {
                 },
             ),
             None => (
-                format!("unknown WARN: {}: {on}", quote_text(first.nccl_text())),
+                format!(
+                    "unknown WARN{}: {}: {on}",
+                    area.map_or_else(String::new, |area| format!(" of {}", area.name)),
+                    quote_text(first.nccl_text())
+                ),
                 "search NVIDIA/nccl's issues for the text, or the source file that the line names"
                     .to_owned(),
                 match is_relayed {
@@ -151,6 +163,23 @@ fn describe_relaying_programs(group: &WarningGroup<'_>) -> String {
         ),
     };
     format!("NCCL's last error, as the program reports it{on}")
+}
+
+impl WarningGroup<'_> {
+    /// Describes the reason that CUDA, HIP, a NIC or the kernel gives in the text, where the kind is that of what NCCL
+    /// tried.
+    fn describe_reason(&self) -> Option<String> {
+        let reason = look_up_reason(self.first().nccl_text())?;
+        let is_told = self.known.is_none_or(|known| known.id == reason.id);
+        (!is_told).then(|| format!("the text gives a reason: {}", reason.means))
+    }
+}
+
+impl WarningLines {
+    /// The source file that prints the line.
+    pub(super) fn source_file(&self) -> Option<&[u8]> {
+        find_source_file(self.text.get(..self.says)?)
+    }
 }
 
 /// True for a result of NCCL's functions that is an error; 0 is success, 7 means not done yet.

@@ -5,7 +5,7 @@ pub(crate) mod end_context;
 mod followers;
 mod group_findings;
 
-use super::known_warns::{WarnMeaning, WarnRole, look_up_warn};
+use super::known_warns::{WarnMeaning, WarnRole, look_up_sourced_warn};
 use super::warn_order::WarnOrder;
 use super::warnings::{WarningLines, Warnings};
 use crate::members::SpeakerProcess;
@@ -95,13 +95,13 @@ pub(crate) fn triage_warnings(
 
 /// True for lines of a known cause of failures.
 fn is_failure_cause(lines: &WarningLines) -> bool {
-    look_up_warn(lines.nccl_text())
+    look_up_sourced_warn(lines.nccl_text(), lines.source_file())
         .is_some_and(|known| known.role == WarnRole::Cause && known.severity == Severity::Error)
 }
 
 /// True unless nothing fails by the lines: NCCL's last WARN may be older than the failure.
 fn may_be_failure(lines: &WarningLines) -> bool {
-    look_up_warn(lines.nccl_text())
+    look_up_sourced_warn(lines.nccl_text(), lines.source_file())
         .is_none_or(|known| matches!(known.role, WarnRole::Cause | WarnRole::Consequence))
 }
 
@@ -218,14 +218,16 @@ impl<'a> Triage<'a> {
 
     /// Groups lines by kind, and unknown bodies each by itself; the earliest first.
     fn group_warnings(&self, seen: &[(u32, u32, &'a WarningLines)]) -> Vec<WarningGroup<'a>> {
-        let mut of_body: BTreeMap<u32, Option<&'static WarnMeaning>> = BTreeMap::new();
-        let mut groups: BTreeMap<(Option<&str>, u32), WarningGroup<'a>> = BTreeMap::new();
+        let mut of_body = BTreeMap::new();
+        // One kind may have several meanings, each with a finding of its own.
+        let mut groups: BTreeMap<(Option<[&str; 2]>, u32), WarningGroup<'a>> = BTreeMap::new();
         for &(process, body, seen) in seen {
-            let known = *of_body
-                .entry(body)
-                .or_insert_with(|| look_up_warn(seen.nccl_text()));
+            let source = seen.source_file();
+            let known: Option<&WarnMeaning> = *of_body
+                .entry((body, source))
+                .or_insert_with(|| look_up_sourced_warn(seen.nccl_text(), source));
             let key = match known {
-                Some(known) => (Some(known.id), 0),
+                Some(known) => (Some([known.id, known.means]), 0),
                 None => (None, body),
             };
             let group = groups.entry(key).or_insert_with(|| WarningGroup {
