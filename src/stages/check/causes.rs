@@ -28,6 +28,8 @@ enum FindingSet {
     WarnedCause,
     /// A report of what waited for, or lost, another process.
     Follower,
+    /// A table of nccl-tests that ends early.
+    BenchmarkStopped,
 }
 
 impl FindingSet {
@@ -56,6 +58,9 @@ impl FindingSet {
             }
             FindingSet::ErrorAnswer => finding.reasons.contains(&Reason::AnswersError),
             FindingSet::WarnedCause => kind.is_warn() && !known_warns::is_follower(kind),
+            FindingSet::BenchmarkStopped => {
+                matches!(kind, Kind::BenchmarkNoRow | Kind::BenchmarkUnfinished)
+            }
             FindingSet::Follower => {
                 matches!(kind, Kind::WatchdogTimeout | Kind::SetupFailed)
                     || known_warns::is_follower(kind)
@@ -118,7 +123,7 @@ const fn row(
 
 /// What explains what. Each row reads the findings as the rows before it left them, so a row that
 /// makes notes of possible causes comes after the rows that use them.
-const CAUSES: [CauseRow; 7] = {
+const CAUSES: [CauseRow; 8] = {
     use FindingSet::*;
     [
         // The rank for which the others wait is the one that fell silent.
@@ -145,6 +150,13 @@ const CAUSES: [CauseRow; 7] = {
         row(CallsMissing, &[FirstFailure], Scope::Job, Fold::Demote),
         // A rank that calls something else falls silent.
         row(DeadProcess, &[CallsDiffer], Scope::Job, Fold::Demote),
+        // A benchmark whose ranks wait or fail prints no further row.
+        row(
+            BenchmarkStopped,
+            &[WarnedCause, CallsDiffer, FirstFailure, CallsMissing],
+            Scope::Job,
+            Fold::Demote,
+        ),
     ]
 };
 

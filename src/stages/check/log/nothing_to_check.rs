@@ -24,6 +24,7 @@ pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
     if lines == 0
         || calls > 0
         || watched
+        || seen.inputs.iter().any(|input| !input.benchmarks.is_empty())
         || seen.lines.kernels
         || !seen.net.all.links.is_empty()
         || sides.iter().any(|side| made(side.state))

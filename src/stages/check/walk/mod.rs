@@ -23,6 +23,7 @@ use crate::output::render::Grid;
 use crate::report::Report;
 use crate::report::account::Account;
 use crate::source::{Input, InputName, PipeSpool};
+use crate::stages::benchmark::BenchmarkTables;
 use crate::stages::communicators::{
     self, CommunicatorSide, CommunicatorTotals, CommunicatorsSummary,
 };
@@ -192,6 +193,7 @@ struct CurrentInput<'o> {
     sums: GapSums,
     speakers: BTreeSet<u32>,
     remains: HeaderRemains,
+    benchmarks: BenchmarkTables,
     /// Its steps so far, if old ones are dropped while it is read.
     growing: Option<LiveTimeline>,
     /// How many marks it had when it was last looked whether there are too many steps.
@@ -249,6 +251,7 @@ impl<'o> InputStage for Gatherer<'o> {
         self.warnings
             .add_chunk(visit.warnings, &to.processes, number, line);
         now.remains.add_chunk(visit.remains, number, line);
+        now.benchmarks.add_chunk(visit.benchmarks, line);
         now.speakers.extend(to.processes.iter().copied());
         self.gathered
             .add_chunk(part.with_visit(visit.communicators), &self.options.timeline);
@@ -369,6 +372,7 @@ impl<'o> Gatherer<'o> {
             mut sums,
             speakers,
             remains,
+            benchmarks,
             growing,
             mut old,
             ..
@@ -431,7 +435,10 @@ impl<'o> Gatherer<'o> {
             merged,
             printer,
         );
-        self.inputs.push(walked);
+        self.inputs.push(WalkedInput {
+            benchmarks: benchmarks.finish(),
+            ..walked
+        });
         self.accounts.push(log.account);
         self.processes.push(speakers);
         self.kept.push(input.release_map());

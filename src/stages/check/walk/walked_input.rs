@@ -5,6 +5,7 @@ use crate::log::LogState;
 use crate::log::timeline::{MarkList, StepTimeline, TrainStep};
 use crate::log::walk::MarkPosition;
 use crate::members::MergedMembers;
+use crate::stages::benchmark::BenchmarkTable;
 use crate::stages::check::finding::Evidence;
 use crate::stages::check::log::missing_steps::InputCuts;
 use crate::stages::check::log::old_steps::OldSteps;
@@ -39,6 +40,8 @@ pub(crate) struct WalkedInput {
     pub(crate) cuts: InputCuts,
     /// The remains of overwritten lines.
     pub(crate) remains: HeaderRemains,
+    /// Tables of nccl-tests.
+    pub(crate) benchmarks: Vec<BenchmarkTable>,
 }
 
 /// The steps of an input.
@@ -81,6 +84,7 @@ impl WalkedInput {
             printed,
             sums,
             remains,
+            benchmarks: Vec::new(),
         }
     }
 
