@@ -159,6 +159,8 @@ kinds! {
     BenchmarkUnfinished: Warning = "benchmark_unfinished",
     /// The mean bus bandwidth is below the one that was asked for.
     BenchmarkBelowMinimum: Warning = "benchmark_below_minimum",
+    /// Tables of nccl-tests are all that could be checked.
+    BenchmarkOnly: Note = "benchmark_only",
     /// A step took longer than its neighbours.
     SlowStep: Note = "slow_step",
     /// A step made other calls than the others.

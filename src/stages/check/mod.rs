@@ -222,7 +222,10 @@ fn judge_gathered(
     let ranks = ranks::compare_ranks(&seen.found, &untold, &seen.streams, end, &inputs)?;
     findings.extend(ranks.findings);
     mismatch::merge_mismatch(&mut findings, mismatch::find_mismatch(watched));
-    findings.extend(questions::benchmarks::find_benchmark_faults(&seen.inputs));
+    findings.extend(questions::benchmarks::find_benchmark_faults(
+        &seen.inputs,
+        now,
+    ));
     causes::fold_consequences(&mut findings, |finding| {
         find_rank_in_job(&seen.found, finding)
     });

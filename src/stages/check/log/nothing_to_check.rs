@@ -1,10 +1,32 @@
 //! Where a log has nothing that could be checked: then no finding means nothing.
 
 use crate::stages::check::finding::{Confidence, Finding, Kind};
+use crate::stages::check::questions::benchmarks::describe_tables;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::check::wording::number_and_noun;
 use crate::stages::communicators::CommunicatorState;
 use crate::stages::net::net_stage::FirstReportLine;
+
+/// The finding, if tables of nccl-tests are all that could be checked.
+fn find_tables_only(seen: &CheckGathered) -> Option<Finding> {
+    let tables = describe_tables(&seen.inputs)?;
+    let first = seen.inputs.iter().zip(0..).find_map(|(input, number)| {
+        let table = input.benchmarks.first()?;
+        Some(input.line_evidence(number, table.line))
+    });
+    let says = format!(
+        "the log has {tables}; it has no communicator, connection or call of NCCL: nothing else \
+         was checked"
+    );
+    Some(Finding {
+        why: "nccl-tests prints its table without NCCL_DEBUG too".to_owned(),
+        advice: "to check NCCL itself, run it with NCCL_DEBUG=INFO \
+                 NCCL_DEBUG_SUBSYS=INIT,COLL,NET; nccl-diff compares the tables of two runs"
+            .to_owned(),
+        evidence: first.into_iter().collect(),
+        ..Finding::of_kind(Kind::BenchmarkOnly, Confidence::High, says)
+    })
+}
 
 /// The finding, if nothing of NCCL's work is in the log.
 pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
@@ -24,7 +46,6 @@ pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
     if lines == 0
         || calls > 0
         || watched
-        || seen.inputs.iter().any(|input| !input.benchmarks.is_empty())
         || seen.lines.kernels
         || !seen.net.all.links.is_empty()
         || sides.iter().any(|side| made(side.state))
@@ -39,6 +60,9 @@ pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
     // Under NCCL_DEBUG=WARN a job prints its WARN lines and nothing else: they were checked.
     if seen.lines.warns && informs.is_none() {
         return None;
+    }
+    if let Some(finding) = find_tables_only(seen) {
+        return Some(finding);
     }
     let (says, why, advice) = match informs {
         _ if begun > 0 => (

@@ -3,12 +3,17 @@
 
 use crate::stages::benchmark::{BenchmarkTable, PLACEMENTS, format_whole_size};
 use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind};
+use crate::stages::check::ranks::stopped::JobLiveness;
 use crate::stages::check::walk::WalkedInput;
 use crate::stages::check::wording::{list_names, number_and_noun};
 use std::collections::BTreeSet;
 
-/// Returns the findings on the tables of each input.
-pub(in crate::stages::check) fn find_benchmark_faults(inputs: &[WalkedInput]) -> Vec<Finding> {
+/// Returns the findings on the tables of each input. Where the job runs, the end of a table shows
+/// nothing.
+pub(in crate::stages::check) fn find_benchmark_faults(
+    inputs: &[WalkedInput],
+    now: JobLiveness,
+) -> Vec<Finding> {
     let of_input = |(number, input): (u32, &WalkedInput)| {
         let tables = input.benchmarks.iter();
         let mut findings: Vec<Finding> = tables
@@ -18,22 +23,57 @@ pub(in crate::stages::check) fn find_benchmark_faults(inputs: &[WalkedInput]) ->
                     number,
                     input,
                 };
-                of.find_wrong_results().into_iter().chain(of.find_low_bandwidth())
+                of.find_wrong_results()
+                    .into_iter()
+                    .chain(of.find_low_bandwidth())
             })
             .collect();
         // Later tables show that a job went on after one that has no end; and where every process
         // prints its own table, the rows of all follow the last header.
-        findings.extend(input.benchmarks.last().and_then(|table| {
-            let of = JudgedTable {
-                table,
-                number,
-                input,
-            };
-            of.find_early_end()
-        }));
+        findings.extend(
+            input
+                .benchmarks
+                .last()
+                .filter(|_| now != JobLiveness::Running)
+                .and_then(|table| {
+                    let of = JudgedTable {
+                        table,
+                        number,
+                        input,
+                    };
+                    of.find_early_end()
+                }),
+        );
         findings
     };
     (0..).zip(inputs).flat_map(of_input).collect()
+}
+
+/// Returns what the tables show, for a log that has nothing else: how many sizes had right results.
+/// `None` without a table.
+pub(in crate::stages::check) fn describe_tables(inputs: &[WalkedInput]) -> Option<String> {
+    let tables = || inputs.iter().flat_map(|input| &input.benchmarks);
+    tables().next()?;
+    let wrong = tables()
+        .flat_map(|table| &table.rows)
+        .flat_map(|row| &row.values);
+    let checked = wrong.flatten().filter_map(|values| values.wrong);
+    let (mut right, mut bad) = (0_u64, 0_u64);
+    for wrong in checked {
+        match wrong > 0.0 {
+            true => bad += 1,
+            false => right += 1,
+        }
+    }
+    let tables = number_and_noun(tables().count() as u64, "table");
+    let results = match right + bad {
+        0 => "no result was checked".to_owned(),
+        all => format!(
+            "{right} of {} right",
+            number_and_noun(all, "checked result")
+        ),
+    };
+    Some(format!("{tables} of nccl-tests, {results}"))
 }
 
 /// A table with its input.
@@ -68,7 +108,12 @@ impl JudgedTable<'_> {
                 (placed[at], most) = (true, most.max(wrong));
                 sizes.insert(row.size);
                 lines.push(row.line);
-                calls.insert([&row.datatype[..], b" ", &row.redop].concat().trim_ascii().to_vec());
+                calls.insert(
+                    [&row.datatype[..], b" ", &row.redop]
+                        .concat()
+                        .trim_ascii()
+                        .to_vec(),
+                );
             }
         }
         lines.dedup();
@@ -84,7 +129,11 @@ impl JudgedTable<'_> {
             (Some(&first), Some(&last)) => {
                 let range = match first == last {
                     true => format_whole_size(first),
-                    false => format!("{} to {}", format_whole_size(first), format_whole_size(last)),
+                    false => format!(
+                        "{} to {}",
+                        format_whole_size(first),
+                        format_whole_size(last)
+                    ),
                 };
                 let places = PLACEMENTS.iter().zip(placed).filter(|(_, has)| *has);
                 let places: Vec<&str> = places.map(|(name, _)| *name).collect();
@@ -93,7 +142,7 @@ impl JudgedTable<'_> {
                     false => format!("; its verdict: {verdict}"),
                 };
                 format!(
-                    "{} computed wrong results at {} of {} ({range}; {}; {}): up to {most} wrong \
+                    "results of {} are wrong at {} of {} ({range}; {}; {}): up to {most} wrong \
                      elements{verdict}",
                     self.name(),
                     sizes.len(),
@@ -103,7 +152,7 @@ impl JudgedTable<'_> {
                 )
             }
             _ if failed.is_some() => {
-                format!("{} computed wrong results: {verdict}", self.name())
+                format!("results of {} are wrong: {verdict}", self.name())
             }
             _ => return None,
         };
@@ -176,7 +225,8 @@ impl JudgedTable<'_> {
             // Nothing shows that it began another size, unless there is one.
             (Some(last), None) => {
                 let more = setup.is_some_and(|setup| last.size < setup.max_bytes);
-                let is_half = last.values[1].is_none() && table.rows.iter().any(|row| row.values[1].is_some());
+                let is_half = last.values[1].is_none()
+                    && table.rows.iter().any(|row| row.values[1].is_some());
                 if !more && !is_half {
                     return None;
                 }
@@ -194,7 +244,8 @@ impl JudgedTable<'_> {
         let lines = line.or(last.map(|row| row.line)).into_iter();
         let lines = lines.chain([table.line]);
         Some(Finding {
-            why: "the log ends there; a log that was copied while the program ran, or cut, ends so \
+            why:
+                "the log ends there; a log that was copied while the program ran, or cut, ends so \
                   too"
                 .to_owned(),
             evidence: lines.map(|line| self.line_evidence(line)).collect(),
