@@ -5,7 +5,6 @@
 //! time is compared. One run of a size is one measurement, so a row that changes alone, while the
 //! sizes beside it and the other placement do not, may be noise, and is said to be.
 
-use super::Options;
 use super::limits::MIN_COMPARED_BUSBW;
 use super::measure::{Quartiles, is_beyond};
 use super::row::{DiffAspect, DiffRow, DiffValue};
@@ -216,7 +215,7 @@ impl RowChange<'_> {
 pub(super) fn compare_benchmarks(
     a: &BenchmarkRows,
     b: &BenchmarkRows,
-    options: &Options,
+    tolerance: f64,
     report: &Report,
     rows: &mut Vec<DiffRow>,
 ) {
@@ -241,9 +240,9 @@ pub(super) fn compare_benchmarks(
         for (at, times) in own {
             let theirs = theirs.get(at);
             lacking += usize::from(theirs.is_none());
-            changes.extend(theirs.and_then(|other| {
-                RowChange::of_row(series, *at, (times, other), options.benchmark_tolerance)
-            }));
+            changes.extend(
+                theirs.and_then(|other| RowChange::of_row(series, *at, (times, other), tolerance)),
+            );
         }
     }
     let only_b = b.rows.iter().flat_map(|(series, rows)| {
@@ -263,7 +262,7 @@ pub(super) fn compare_benchmarks(
     }
     mark_lone_changes(&mut changes);
     for own in changes.chunk_by(|one, next| one.series == next.series) {
-        report.note(&describe_series(own, options));
+        report.note(&describe_series(own, tolerance));
     }
     if lacking > 0 {
         report.note(&format!(
@@ -303,13 +302,13 @@ fn mark_lone_changes(changes: &mut [RowChange<'_>]) {
 }
 
 /// The outcome for the rows of one operation in a sentence.
-fn describe_series(rows: &[RowChange<'_>], options: &Options) -> String {
+fn describe_series(rows: &[RowChange<'_>], tolerance: f64) -> String {
     let changed = || rows.iter().filter(|row| row.is_changed);
     let alone = changed().filter(|row| row.is_alone).count();
     let slower = changed().filter(|row| row.is_slower()).count();
     let faster = changed().count() - slower;
     let sure = |slower| changed().any(|row| row.is_slower() == slower && !row.is_alone);
-    let percent = (options.benchmark_tolerance * 1e6).round() / 1e4;
+    let percent = (tolerance * 1e6).round() / 1e4;
     let all = rows.len();
     let head = match (sure(true), sure(false)) {
         (true, false) => format!("B is slower in {slower} of {all} rows"),
@@ -386,7 +385,7 @@ mod tests {
             report
         };
         let mut rows = Vec::new();
-        compare_benchmarks(a, b, &Options::default(), &report, &mut rows);
+        compare_benchmarks(a, b, 0.10, &report, &mut rows);
         let row =
             |row: &DiffRow| format!("{} {}", String::from_utf8_lossy(&row.subject), row.basis);
         let notes = report.messages().iter().map(|m| format!("{m:?}")).collect();

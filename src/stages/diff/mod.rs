@@ -62,7 +62,8 @@ pub fn diff_runs(a: &DiffRun, b: &DiffRun, options: &Options, report: &Report) -
     let mut rows = Vec::new();
     // Its sentences come before the other notes: for two runs of nccl-tests they are the answer.
     let tables = (&a.benchmarks, &b.benchmarks);
-    benchmarks::compare_benchmarks(tables.0, tables.1, options, report, &mut rows);
+    let tolerance = options.benchmark_tolerance;
+    benchmarks::compare_benchmarks(tables.0, tables.1, tolerance, report, &mut rows);
     compare_times(a, b, options, &mut rows);
     compare_jobs(a, b, &mut rows);
     let said = (RunFacts::from_run(a), RunFacts::from_run(b));

@@ -84,7 +84,7 @@ struct JudgedTable<'a> {
 }
 
 impl JudgedTable<'_> {
-    fn name(&self) -> String {
+    fn describe_name(&self) -> String {
         match &self.table.program {
             Some(name) => format!("nccl-tests' {}", String::from_utf8_lossy(name)),
             None => "nccl-tests".to_owned(),
@@ -144,7 +144,7 @@ impl JudgedTable<'_> {
                 format!(
                     "results of {} are wrong at {} of {} ({range}; {}; {}): up to {most} wrong \
                      elements{verdict}",
-                    self.name(),
+                    self.describe_name(),
                     sizes.len(),
                     number_and_noun(all.len() as u64, "size"),
                     list_names(calls),
@@ -152,7 +152,7 @@ impl JudgedTable<'_> {
                 )
             }
             _ if failed.is_some() => {
-                format!("results of {} are wrong: {verdict}", self.name())
+                format!("results of {} are wrong: {verdict}", self.describe_name())
             }
             _ => return None,
         };
@@ -167,7 +167,7 @@ impl JudgedTable<'_> {
         let average = self.table.average.filter(|verdict| verdict.failed)?;
         let says = format!(
             "the mean bus bandwidth of {} is {} GB/s, below the minimum that it was given",
-            self.name(),
+            self.describe_name(),
             average.value
         );
         Some(Finding {
@@ -198,7 +198,7 @@ impl JudgedTable<'_> {
                 Kind::BenchmarkNoRow,
                 format!(
                     "{} began its first size, {size}, and did not finish it{until}",
-                    self.name()
+                    self.describe_name()
                 ),
             ),
             (None, None) => {
@@ -208,7 +208,7 @@ impl JudgedTable<'_> {
                     format!(
                         "{} printed the header of its table and no row: it stopped in its warm-up \
                          or at its first size{}{}",
-                        self.name(),
+                        self.describe_name(),
                         first.unwrap_or_default(),
                         until
                     ),
@@ -218,7 +218,7 @@ impl JudgedTable<'_> {
                 Kind::BenchmarkUnfinished,
                 format!(
                     "{} finished {} and stopped in {size}{until}",
-                    self.name(),
+                    self.describe_name(),
                     format_whole_size(last.size)
                 ),
             ),
@@ -234,7 +234,7 @@ impl JudgedTable<'_> {
                     Kind::BenchmarkUnfinished,
                     format!(
                         "the table of {} ends after {}, without its verdict{until}",
-                        self.name(),
+                        self.describe_name(),
                         format_whole_size(last.size)
                     ),
                 )

@@ -6,7 +6,6 @@
 
 use super::RecorderInputs;
 use super::log::old_steps::{self, OldSteps};
-use super::log::overwritten::HeaderRemains;
 use super::streams::CallStreams;
 use super::streams::piped::{PipeRecord, PipeRecorder};
 use super::warn::warnings::Warnings;
@@ -23,7 +22,6 @@ use crate::output::render::Grid;
 use crate::report::Report;
 use crate::report::account::Account;
 use crate::source::{Input, InputName, PipeSpool};
-use crate::stages::benchmark::BenchmarkTables;
 use crate::stages::communicators::{
     self, CommunicatorSide, CommunicatorTotals, CommunicatorsSummary,
 };
@@ -43,7 +41,7 @@ mod walked_input;
 
 pub(crate) use chunk_partial::LineKindFlags;
 pub(crate) use walked_input::WalkedInput;
-use walked_input::WalkedSteps;
+use walked_input::{InputRemains, WalkedSteps};
 
 use chunk_partial::CheckPartial;
 
@@ -192,8 +190,7 @@ struct CurrentInput<'o> {
     piping: Option<PipeRecorder<'o>>,
     sums: GapSums,
     speakers: BTreeSet<u32>,
-    remains: HeaderRemains,
-    benchmarks: BenchmarkTables,
+    remains: InputRemains,
     /// Its steps so far, if old ones are dropped while it is read.
     growing: Option<LiveTimeline>,
     /// How many marks it had when it was last looked whether there are too many steps.
@@ -250,8 +247,8 @@ impl<'o> InputStage for Gatherer<'o> {
             .merge_kinds(visit.lines.shift_to_input(number, line));
         self.warnings
             .add_chunk(visit.warnings, &to.processes, number, line);
-        now.remains.add_chunk(visit.remains, number, line);
-        now.benchmarks.add_chunk(visit.benchmarks, line);
+        now.remains
+            .add_chunk(visit.remains, visit.benchmarks, number, line);
         now.speakers.extend(to.processes.iter().copied());
         self.gathered
             .add_chunk(part.with_visit(visit.communicators), &self.options.timeline);
@@ -372,7 +369,6 @@ impl<'o> Gatherer<'o> {
             mut sums,
             speakers,
             remains,
-            benchmarks,
             growing,
             mut old,
             ..
@@ -435,10 +431,7 @@ impl<'o> Gatherer<'o> {
             merged,
             printer,
         );
-        self.inputs.push(WalkedInput {
-            benchmarks: benchmarks.finish(),
-            ..walked
-        });
+        self.inputs.push(walked);
         self.accounts.push(log.account);
         self.processes.push(speakers);
         self.kept.push(input.release_map());
