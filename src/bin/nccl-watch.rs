@@ -290,12 +290,19 @@ impl WatchPrinter<'_> {
     }
 
     fn print_findings(&mut self, watch: &JobWatch<'_>, found: &CheckSummary) -> Result<()> {
-        let is_told = |id| id == Kind::Shortened || id == ALL_ENDED && !found.is_wrong();
+        // Before the first call the initialisation is all that can be told of the job.
+        let calls = watch.calls().total().calls;
+        let is_start = |id| {
+            let of_start = [Kind::NotChecked, Kind::InitIncomplete, Kind::NoFirstCall];
+            calls == 0 && of_start.contains(&id)
+        };
+        let is_told =
+            |id| id == Kind::Shortened || (id == ALL_ENDED || is_start(id)) && !found.is_wrong();
         for note in found.findings.iter().filter(|f| is_told(f.kind)) {
             self.print_line(&format!("note: {}", note.says))?;
         }
         if !found.is_wrong() {
-            return match watch.calls().total().calls {
+            return match calls {
                 0 => self.print_line("no call of NCCL has come, so no ranks were compared"),
                 _ => self.print_line("nccl-check finds nothing wrong in the log up to here"),
             };

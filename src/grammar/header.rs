@@ -6,13 +6,18 @@
 //! host:pid:tid [dev] file:line (func) NCCL ATTN body   2.32
 //! host:pid:tid [dev] 123.456 func:line NCCL TRACE body TRACE
 //! host:pid:tid [dev] 1558545003174220 NCCL INFO body   old RCCL
+//! host:pid:tid [dev] [FATAL ERROR]: body               RCCL 2.27 of ROCm 7.2; printed by default
 //! host:pid:tid NCCL CALL fn(args)                      CALL
+//! host:pid NCCL DIAG body                              2.31, `NCCL_RUN_DIAGNOSTICS=1`
 //! ```
 //!
-//! From `ncclDebugLog` in NCCL's `src/debug.cc` (2.4 to 2.30.7). A time stamp in the user's
+//! From `ncclDebugLog` in NCCL's `src/debug.cc` (2.4 to 2.30.7), RCCL's of that name, and
+//! `src/diagnostics.cc`. A time stamp in the user's
 //! own strftime format, a launcher's prefix or other text may be in front. `dev` is the CUDA
-//! device current at print time, not a rank.
+//! device current at print time, not a rank. Headers without a host, and those of NCCL up to 2.2, are
+//! [`super::short_header`]'s.
 
+use super::source_place::{MAX_SOURCE_PLACE_BYTES, is_source_place};
 use super::token::{PResult, ParseFailure, dec_u32, dec_u64, is_host_byte, word};
 use memchr::{memchr_iter, memmem};
 
@@ -26,6 +31,10 @@ pub enum HeaderLevel {
     /// `NCCL ATTN`, since 2.32: what was a WARN or an INFO line before, such as a plugin that could
     /// not be initialised.
     Attention,
+    /// `[FATAL ERROR]:` of RCCL: an error that it prints even without `NCCL_DEBUG`.
+    Fatal,
+    /// `NCCL DIAG`, since 2.31: a check that the user asked for.
+    Diagnostic,
     /// `NCCL CALL`: the API call's twin of a COLL line, never a second call.
     Call,
     /// `NCCL TRACE`.
@@ -45,9 +54,9 @@ pub struct LineHeader<'a> {
     pub host: &'a [u8],
     /// The process.
     pub pid: u64,
-    /// The thread.
-    pub tid: u64,
-    /// The CUDA device in brackets; CALL lines have none.
+    /// The thread; DIAG lines have none.
+    pub tid: Option<u64>,
+    /// The CUDA device in brackets; CALL and DIAG lines have none.
     pub dev: Option<u32>,
     /// The level.
     pub level: HeaderLevel,
@@ -62,8 +71,8 @@ impl LineHeader<'_> {
     }
 }
 
-/// The longest text between `[dev] ` and `NCCL `: a WARN's file may be an absolute path.
-const MAX_SOURCE_PLACE_BYTES: usize = 400;
+/// The level of an error that RCCL prints even without `NCCL_DEBUG`.
+pub(super) const FATAL_LEVEL: &[u8] = b"[FATAL ERROR]: ";
 
 /// The first header at or after `from`.
 pub fn find_header(line: &[u8], from: usize) -> Option<LineHeader<'_>> {
@@ -86,17 +95,65 @@ fn header_at_colon(line: &[u8], floor: usize, colon: usize) -> Option<LineHeader
         return None;
     }
     let start = find_host_start(&line[floor..colon])? + floor;
-    let (rest, (pid, tid, dev)) = parse_process(&line[colon + 1..]).ok()?;
-    let (level, message) = parse_level(rest, dev.is_some())?;
+    let process = parse_process(&line[colon + 1..]).ok()?;
+    let (rest, HeaderProcess { pid, tid, dev }) = process;
+    let (level, message) = match tid {
+        Some(_) => parse_level(rest, dev.is_some())?,
+        None => (HeaderLevel::Diagnostic, rest),
+    };
+    let host = &line[start..colon];
+    if is_clock(host, &line[colon + 1..line.len() - rest.len()]) {
+        return None;
+    }
     Some(LineHeader {
         start,
         body: line.len() - message.len(),
-        host: &line[start..colon],
+        host,
         pid,
         tid,
         dev,
         level,
     })
+}
+
+/// Reads `host:pid:tid [dev] ` that ends at `end`. What follows is no level that [`find_header`] knows, so
+/// the caller gives the level and the body.
+pub(super) fn find_process_before(line: &[u8], end: usize) -> Option<LineHeader<'_>> {
+    memchr_iter(b':', &line[..end]).find_map(|colon| {
+        let start = find_host_start(&line[..colon])?;
+        let (rest, HeaderProcess { pid, tid, dev }) = parse_process(&line[colon + 1..]).ok()?;
+        let (host, process) = (&line[start..colon], &line[colon + 1..end]);
+        let is_it = line.len() - rest.len() == end && !is_clock(host, process);
+        (is_it && dev.is_some()).then_some(LineHeader {
+            start,
+            body: end,
+            host,
+            pid,
+            tid,
+            dev,
+            level: HeaderLevel::Other,
+        })
+    })
+}
+
+/// Returns true if `hours` and the minutes and seconds that `rest` begins with are a time of day: host
+/// and process were left out of the header behind it. A host may end in a number, but not in a `T`
+/// after a date and two digits.
+fn is_clock(hours: &[u8], rest: &[u8]) -> bool {
+    let Some((before, hour)) = hours.split_last_chunk::<2>() else {
+        return false;
+    };
+    let is_below = |pair: &[u8], tens: u8| matches!(pair, [ten, one] if (b'0'..tens).contains(ten) && one.is_ascii_digit());
+    let is_hour = is_below(hour, b'3')
+        && match before {
+            [] => true,
+            [.., day, b'T' | b'_'] => day.is_ascii_digit(),
+            _ => false,
+        };
+    let [minutes @ .., b' '] = rest.get(..b"30:45 ".len()).unwrap_or_default() else {
+        return false;
+    };
+    is_hour && is_below(&minutes[..2], b'6') && minutes[2] == b':' && is_below(&minutes[3..], b'6')
 }
 
 /// Where the host begins that `text` ends with. In a published log it may be a placeholder:
@@ -118,20 +175,33 @@ fn find_host_start(text: &[u8]) -> Option<usize> {
     (inner[start] == open && start + 1 < inner.len()).then_some(start)
 }
 
-/// `pid:tid [dev] ` or `pid:tid `.
-fn parse_process(input: &[u8]) -> PResult<'_, (u64, u64, Option<u32>)> {
+/// The process, its thread and its device in a header.
+struct HeaderProcess {
+    pid: u64,
+    tid: Option<u64>,
+    dev: Option<u32>,
+}
+
+/// `pid:tid [dev] `, `pid:tid `, or `pid NCCL DIAG `, which is the one header without a thread.
+fn parse_process(input: &[u8]) -> PResult<'_, HeaderProcess> {
     let (i, pid) = dec_u64(input)?;
+    if let Some(i) = i.strip_prefix(b" NCCL DIAG ") {
+        let (tid, dev) = (None, None);
+        return Ok((i, HeaderProcess { pid, tid, dev }));
+    }
     let (i, _) = word(":", "the thread")(i)?;
     let (i, tid) = dec_u64(i)?;
     let (i, _) = word(" ", "a blank")(i)?;
-    match i.strip_prefix(b"[") {
+    let (i, dev) = match i.strip_prefix(b"[") {
         Some(i) => {
             let (i, dev) = dec_u32(i)?;
             let (i, _) = word("] ", "the end of the device")(i)?;
-            Ok((i, (pid, tid, Some(dev))))
+            (i, Some(dev))
         }
-        None => Ok((i, (pid, tid, None))),
-    }
+        None => (i, None),
+    };
+    let tid = Some(tid);
+    Ok((i, HeaderProcess { pid, tid, dev }))
 }
 
 /// The level and the message after it. Without `[dev]` only CALL is a header.
@@ -144,11 +214,16 @@ fn parse_level(input: &[u8], has_dev: bool) -> Option<(HeaderLevel, &[u8])> {
             .strip_prefix(b"NCCL CALL ")
             .map(|rest| (HeaderLevel::Call, rest));
     }
+    if let Some(rest) = input.strip_prefix(FATAL_LEVEL) {
+        return Some((HeaderLevel::Fatal, rest));
+    }
     // A place (`file:line`, a time, a function) may be between `[dev]` and `NCCL`. Another
-    // bracket means another header: the text between is not a place.
+    // bracket means another header, if it is not a place that a web page made a link of.
     let window = &input[..input.len().min(MAX_SOURCE_PLACE_BYTES)];
     let nccl = memmem::find(window, b"NCCL ")?;
-    if nccl > 0 && (input[nccl - 1] != b' ' || input[..nccl].contains(&b'[')) {
+    let place = &input[..nccl];
+    let is_place = !place.contains(&b'[') || is_source_place(place);
+    if nccl > 0 && (input[nccl - 1] != b' ' || !is_place) {
         return None;
     }
     let rest = &input[nccl + b"NCCL ".len()..];
@@ -231,7 +306,7 @@ impl From<nom::Err<ParseFailure>> for ParseFailure {
 mod tests {
     use super::*;
 
-    fn one(line: &str) -> (String, u64, u64, Option<u32>, HeaderLevel, String) {
+    fn one(line: &str) -> (String, u64, Option<u64>, Option<u32>, HeaderLevel, String) {
         let h = find_header(line.as_bytes(), 0).unwrap_or_else(|| panic!("no header in {line}"));
         (
             String::from_utf8_lossy(h.host).into_owned(),
@@ -248,7 +323,7 @@ mod tests {
         let (host, pid, tid, dev, level, body) = one("mew0:64904:64905 [1] NCCL INFO Init");
         assert_eq!(
             (host.as_str(), pid, tid, dev),
-            ("mew0", 64904, 64905, Some(1))
+            ("mew0", 64904, Some(64905), Some(1))
         );
         assert_eq!((level, body.as_str()), (HeaderLevel::Info, "Init"));
         let cases = [
@@ -274,6 +349,15 @@ mod tests {
             ),
             ("h:1:2 NCCL CALL ncclGroupStart()", HeaderLevel::Call),
             (
+                "h:1:2 [0] [FATAL ERROR]: HIP failure: 'x'",
+                HeaderLevel::Fatal,
+            ),
+            (
+                "h:1:2 [0] [p2p.cc:648](https://example.com/p2p.cc#L648) NCCL WARN x",
+                HeaderLevel::Warn,
+            ),
+            ("h:1:2 [0] graph/xml.h: NCCL WARN x", HeaderLevel::Warn),
+            (
                 "h:1:2 [1] 1558545003174220 NCCL INFO AllReduce",
                 HeaderLevel::Info,
             ),
@@ -282,9 +366,41 @@ mod tests {
             let got = one(line);
             assert_eq!(
                 (got.0.as_str(), got.1, got.2, got.4),
-                ("h", 1, 2, level),
+                ("h", 1, Some(2), level),
                 "{line}"
             );
+        }
+    }
+
+    #[test]
+    fn a_diagnostic_has_a_process_only() {
+        let (host, pid, tid, dev, level, body) = one("n7:42 NCCL DIAG [OK]   p2p: verified");
+        assert_eq!((host.as_str(), pid, tid, dev), ("n7", 42, None, None));
+        assert_eq!(
+            (level, body.as_str()),
+            (HeaderLevel::Diagnostic, "[OK]   p2p: verified")
+        );
+    }
+
+    #[test]
+    fn a_clock_is_no_host() {
+        for line in [
+            "12:11:38 [0] NCCL INFO x",
+            "2026-09-22T06:57:47 [0] NCCL INFO x",
+            "2026-09-22_23:57:47 [0] [FATAL ERROR]: x",
+            "[2026-09-22 06:57:47 [0] a.cc:1 NCCL WARN x",
+        ] {
+            assert_eq!(find_header(line.as_bytes(), 0), None, "{line}");
+        }
+        for line in [
+            "node12:11:38 [0] NCCL INFO x",
+            "10-0-0-12:11:38 [0] NCCL INFO x",
+            "12:1:38 [0] NCCL INFO x",
+            "99:11:38 [0] NCCL INFO x",
+            "12:11:99 [0] NCCL INFO x",
+            "AT12:11:38 [0] NCCL INFO x",
+        ] {
+            assert!(find_header(line.as_bytes(), 0).is_some(), "{line}");
         }
     }
 

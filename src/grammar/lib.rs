@@ -12,6 +12,8 @@ pub mod message;
 #[cfg(test)]
 #[path = "../../tests/it/shared.rs"]
 mod shared;
+pub mod short_header;
+pub mod source_place;
 pub mod stamp;
 pub mod token;
 pub mod trainer;

@@ -36,6 +36,14 @@ impl Report {
                 if account.truncated == 1 { "" } else { "s" }
             ));
         }
+        if account.unread_cuts > 0 {
+            self.note(&format!(
+                "{input}: {} without the other half: they are about memory, proxies, the machine's layout \
+                 or libraries that were not found, of which no program reads anything; no call, WARN or \
+                 fact is affected",
+                count_phrase(account.unread_cuts, "torn line")
+            ));
+        }
         if account.dropped > 0 {
             self.warn(&format!(
                 "{input}: {} bytes of lines over 16 MiB were not read",

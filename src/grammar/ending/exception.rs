@@ -37,6 +37,23 @@ const LOST_PEER_EXCEPTIONS: [&[u8]; 6] = [
     b"BrokenPipe",
 ];
 
+/// Words of an exception by which NCCL failed in a process, or lost a peer. Others that name NCCL are the
+/// process's own, such as `Distributed package doesn't have NCCL built in`.
+const NCCL_FAILURE_WORDS: [&[u8]; 12] = [
+    b"NCCL error",
+    b"NCCL Error",
+    b"NCCL failure",
+    b"NCCL operation",
+    b"NCCL_ERROR_",
+    b"NCCL communicator",
+    b"NCCL watchdog",
+    b"NCCL timeout",
+    b"WorkNCCL",
+    b"nccl error",
+    b"ncclUniqueId",
+    b"Connection closed by peer",
+];
+
 /// `torch.OutOfMemoryError: CUDA out of memory.`, `KeyboardInterrupt`: a name with its parts, after
 /// nothing but a prefix, and its text.
 pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
@@ -66,9 +83,7 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
         FailureCause::Cancelled
     } else if ends(&LOST_PEER_EXCEPTIONS)
         || name.starts_with(b"nccl")
-        || has(b"NCCL")
-        || has(b"nccl")
-        || has(b"Connection closed by peer")
+        || NCCL_FAILURE_WORDS.iter().any(|&words| has(words))
     {
         FailureCause::Nccl
     } else {
@@ -90,11 +105,39 @@ pub(super) fn read_cpp_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Opti
     report_failure_by_prefix(what, before)
 }
 
+/// True for the beginning of a line that its program's logger marks as a warning or less: the program went on.
+fn is_logged_as_warning(before: &[u8]) -> bool {
+    // `[W519 22:35:49.0 NCCLSymmetricMemory.cu:268]` of PyTorch and of glog.
+    let marked = memchr::memchr_iter(b'[', before).any(|open| {
+        let level = &before[open + 1..];
+        matches!(level, [b'W' | b'I', digit, ..] if digit.is_ascii_digit())
+    });
+    let words = [&b"WARNING"[..], b" WARN "];
+    marked
+        || words
+            .iter()
+            .any(|word| memmem::find(before, word).is_some())
+}
+
 pub(super) fn read_nccl_error<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
     let begins = before.last().is_none_or(|b| !b.is_ascii_alphanumeric());
-    begins
+    (begins && !is_logged_as_warning(before))
         .then(|| report_failure_by_prefix(FailureCause::Nccl, before))
         .flatten()
+}
+
+/// `ncclSystemError: System call failed`: the name of a result, by itself or in front of its words.
+pub(super) fn read_nccl_result_name<'a>(
+    before: &'a [u8],
+    behind: &'a [u8],
+) -> Option<EndingLine<'a>> {
+    let is_whole = behind.trim_ascii_end().is_empty() || behind.starts_with(b":");
+    is_whole.then(|| read_nccl_error(before, behind)).flatten()
+}
+
+/// `Last error:`, after the text of an exception.
+pub(super) fn read_last_error<'a>(_: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    Some(EndingLine::LastWarn)
 }
 
 /// `RuntimeError: NCCL Error 2: unhandled system error`, of older PyTorch.

@@ -34,12 +34,14 @@
 
 mod exception;
 mod launcher;
+mod relayed_error;
 mod setup_failure;
 mod success;
 
 use crate::token::dec_u32;
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
+pub use relayed_error::{LastWarn, RelayedError, find_relayed_error, read_last_warn_line};
 use serde::{Deserialize, Serialize};
 pub use setup_failure::{SetupFailure, find_setup_failure};
 use std::sync::LazyLock;
@@ -55,6 +57,8 @@ pub enum EndingLine<'a> {
     Traceback(ProcessOfLine<'a>),
     /// Part of a launcher's report of one process: the line with its end follows.
     Part(LauncherReport<'a>),
+    /// Part of an exception's text: NCCL's last WARN follows, on this line or on the next.
+    LastWarn,
 }
 
 /// A failure of a process.
@@ -205,16 +209,33 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
         exception::read_cpp_exception,
     ),
     ("Fatal Python error: ", exception::read_crash),
-    ("ncclUnhandledCudaError: ", exception::read_nccl_error),
-    ("ncclSystemError: ", exception::read_nccl_error),
-    ("ncclInternalError: ", exception::read_nccl_error),
-    ("ncclInvalidArgument: ", exception::read_nccl_error),
-    ("ncclInvalidUsage: ", exception::read_nccl_error),
-    ("ncclRemoteError: ", exception::read_nccl_error),
+    ("ncclUnhandledCudaError", exception::read_nccl_result_name),
+    ("ncclSystemError", exception::read_nccl_result_name),
+    ("ncclInternalError", exception::read_nccl_result_name),
+    ("ncclInvalidArgument", exception::read_nccl_result_name),
+    ("ncclInvalidUsage", exception::read_nccl_result_name),
+    ("ncclRemoteError", exception::read_nccl_result_name),
     ("Test NCCL failure ", exception::read_nccl_error),
     ("NCCL error: ", exception::read_nccl_error),
     ("NCCL Error ", exception::read_numbered_nccl_error),
     ("NCCL operation ", exception::read_xla_nccl_error),
+    ("NCCL_ERROR_", exception::read_nccl_error),
+    ("unhandled cuda error", exception::read_nccl_error),
+    ("unhandled system error", exception::read_nccl_error),
+    (
+        "internal error - please report this issue to the ",
+        exception::read_nccl_error,
+    ),
+    (
+        "invalid argument (run with NCCL",
+        exception::read_nccl_error,
+    ),
+    ("invalid usage (run with NCCL", exception::read_nccl_error),
+    (
+        "remote process exited or there was a network error",
+        exception::read_nccl_error,
+    ),
+    (relayed_error::LAST_ERROR, exception::read_last_error),
 ];
 
 /// How much of a line is looked at.

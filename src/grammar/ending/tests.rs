@@ -104,6 +104,33 @@ fn ends_are_told_from_what_only_sounds_so() {
         ),
         ("RuntimeError: NCCL Error 2: unhandled system error", nccl),
         ("the NCCL Error codes", "none"),
+        ("ncclUnhandledCudaError", nccl),
+        (
+            "[rank0]:[W519 22:35:49.0 NCCLSymmetricMemory.cu:268] ncclCommWindowDeregister failed for signal_handle: \
+             invalid argument (run with NCCL_DEBUG=WARN for details)",
+            "none",
+        ),
+        (
+            "[E519 22:35:49.0 x.cu:268] ncclCommInitRank failed: unhandled cuda error",
+            nccl,
+        ),
+        ("if (res == ncclSystemError) return;", "none"),
+        (
+            "NCCL error a.cu:46: internal error - please report this issue to the NCCL developers",
+            nccl,
+        ),
+        (
+            "cupy.cuda.nccl.NcclError: NCCL_ERROR_SYSTEM_ERROR: unhandled system error",
+            nccl,
+        ),
+        (
+            "horovod: ncclAllReduce failed: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+            nccl,
+        ),
+        (
+            "RuntimeError: Distributed package doesn't have NCCL built in",
+            itself,
+        ),
         (
             "INTERNAL: NCCL operation ncclGroupEnd() failed: unhandled cuda error",
             nccl,

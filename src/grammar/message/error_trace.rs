@@ -9,6 +9,7 @@
 //!
 //! From `NCCLCHECK` and its like in `src/include/checks.h`. INFO lines, which follow a WARN.
 
+use crate::source_place::SOURCE_FILE_ENDINGS;
 use crate::token::{PResult, dec_i32, dec_u32, fail, until, whole, word};
 use memchr::memchr;
 
@@ -28,9 +29,6 @@ pub struct ErrorReturn<'a> {
     /// The system's words.
     pub error: Option<&'a [u8]>,
 }
-
-/// The ends of source files' names.
-const SOURCE_FILE_ENDINGS: [&[u8]; 6] = [b".cc", b".h", b".cpp", b".c", b".cu", b".hpp"];
 
 /// One line of the way.
 pub(crate) fn parse_error_return(body: &[u8]) -> Option<ErrorReturn<'_>> {

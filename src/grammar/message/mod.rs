@@ -14,6 +14,7 @@
 //! | graphs | [`graph`] | rings, trees, channels; NVLink switches |
 //! | tuning | `tuning` | algorithm and protocol by size |
 //! | errors | `warn`, `trace` | causes, and the way of an error |
+//! | checks on request | `diagnostics` | what a check found to be wrong, as a WARN |
 //! | API calls | `call` | CALL lines |
 //! | RCCL | `rccl`, `communicator::tail` | kernel trace; the communicator after a line |
 //! | PyTorch | [`c10d`] | its watchdog; no header, so [`c10d::parse_c10d_line`] takes the line |
@@ -22,6 +23,7 @@
 
 pub(crate) mod api_call;
 pub mod c10d;
+mod diagnostics;
 pub mod error_trace;
 pub mod graph;
 pub mod group_member;
@@ -40,7 +42,8 @@ pub mod setup;
 mod tests;
 
 use super::header::HeaderLevel;
-use communicator::{comm_name, init, timing};
+use super::source_place::{PlacedText, split_source_place};
+use communicator::{comm_name, init, life_line, timing};
 use graph::{nvls, tree};
 use memchr::memmem::Finder;
 use network::{channel, net};
@@ -66,6 +69,8 @@ const MIN_CUT_LIST_BYTES: usize = 1000;
 pub enum NcclMessage<'a> {
     /// A communicator begins or ends.
     Init(init::InitLine<'a>),
+    /// A communicator's life goes on, or comes to its end.
+    Life(life_line::CommLifeLine),
     /// How a communicator lies on its nodes.
     Layout(init::CommLayout),
     /// How long an initialisation took.
@@ -139,6 +144,8 @@ pub enum MessageFamily {
     Return,
     /// RAS, the service that watches a job.
     Ras,
+    /// The checks that NCCL runs on request.
+    Diagnostics,
     /// RCCL's own.
     Rccl,
     /// API calls.
@@ -151,9 +158,10 @@ impl NcclMessage<'_> {
     /// What the message is about.
     pub fn family(&self) -> MessageFamily {
         match self {
-            NcclMessage::Init(_) | NcclMessage::Layout(_) | NcclMessage::Named(_) => {
-                MessageFamily::Init
-            }
+            NcclMessage::Init(_)
+            | NcclMessage::Life(_)
+            | NcclMessage::Layout(_)
+            | NcclMessage::Named(_) => MessageFamily::Init,
             NcclMessage::Timings(timings) => match timings.of {
                 timing::TimedSetup::Init { .. } => MessageFamily::Init,
                 timing::TimedSetup::Bootstrap => MessageFamily::Bootstrap,
@@ -185,16 +193,45 @@ impl NcclMessage<'_> {
 pub fn parse_message(level: HeaderLevel, body: &[u8]) -> Option<NcclMessage<'_>> {
     let body = body.trim_ascii_end();
     match level {
-        HeaderLevel::Info | HeaderLevel::Attention => {
-            let text = body.trim_ascii_start();
-            parse_info(text).or_else(|| {
-                line_families::find_family(text).map(|family| NcclMessage::Plain(family, text))
-            })
-        }
-        HeaderLevel::Warn if !body.is_empty() => Some(NcclMessage::Warn(warn::parse_warn(body))),
+        HeaderLevel::Info => parse_info_or_family(body.trim_ascii_start()),
+        // Since 2.32 what was a WARN may be an ATTN. What INFO lines report too is no more than that.
+        HeaderLevel::Attention => parse_info(body.trim_ascii_start()).or_else(|| as_warn(body)),
+        HeaderLevel::Warn | HeaderLevel::Fatal => as_warn(body),
+        HeaderLevel::Diagnostic => Some(match diagnostics::find_failed_check(body) {
+            Some(failed) => NcclMessage::Warn(failed),
+            None => NcclMessage::Plain(MessageFamily::Diagnostics, body),
+        }),
         HeaderLevel::Call => api_call::parse_api_call(body).map(NcclMessage::Call),
-        _ => None,
+        HeaderLevel::Trace | HeaderLevel::Other => None,
     }
+}
+
+/// Returns true for the beginning of a message that holds nothing that is read: neither a call, nor a WARN,
+/// nor a value.
+pub fn is_unread_beginning(level: HeaderLevel, body: &[u8]) -> bool {
+    level == HeaderLevel::Info && line_families::is_never_read(body.trim_ascii_start())
+}
+
+fn as_warn(body: &[u8]) -> Option<NcclMessage<'_>> {
+    (!body.is_empty()).then(|| NcclMessage::Warn(warn::parse_warn(body)))
+}
+
+/// Reads an INFO line. `INFO_LOC` (2.30) puts a source place in front of texts that had none before.
+fn parse_info_or_family(text: &[u8]) -> Option<NcclMessage<'_>> {
+    let plain = |family, text| NcclMessage::Plain(family, text);
+    if let Some(message) = parse_info(text) {
+        return Some(message);
+    }
+    if let Some(family) = line_families::find_family(text) {
+        return Some(plain(family, text));
+    }
+    let PlacedText { file, text } = split_source_place(text)?;
+    let text = text.trim_ascii_start();
+    parse_info(text).or_else(|| {
+        let family =
+            line_families::find_family(text).or_else(|| line_families::family_of_file(file));
+        family.map(|family| plain(family, text))
+    })
 }
 
 /// Reads the certain part of a message without its end: lists (trees, a ring, NICs, heads),
@@ -280,10 +317,16 @@ fn parse_tuning_or_channels(text: &[u8]) -> Option<NcclMessage<'_>> {
 fn parse_rare_info(text: &[u8]) -> Option<NcclMessage<'_>> {
     static BYTES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" Bytes -> "));
     if text.ends_with(b"COMPLETE") || text.ends_with(b"START") {
-        return init::parse_init_line(text).map(NcclMessage::Init);
+        let life = || life_line::parse_life_line(text).map(NcclMessage::Life);
+        return init::parse_init_line(text)
+            .map(NcclMessage::Init)
+            .or_else(life);
     }
     if text.starts_with(b"comm 0x") {
-        return init::parse_layout(text).map(NcclMessage::Layout);
+        let life = || life_line::parse_life_line(text).map(NcclMessage::Life);
+        return init::parse_layout(text)
+            .map(NcclMessage::Layout)
+            .or_else(life);
     }
     if BYTES.find(&text[..text.len().min(100)]).is_some() {
         return tuning::parse_tuning(text).map(NcclMessage::Tuning);

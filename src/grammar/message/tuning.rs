@@ -7,6 +7,7 @@
 //! AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0} cgaClusterSize 4  2.32+
 //! AllReduce [Symmetric]: 1024 Bytes -> Kernel AllReduce_AGxLL_R nchannels 8 nthreads 512  2.27+
 //! AllGather [Copy Engine]: 1024 Bytes -> cudaMemcpy                                    2.28+
+//! AllGather [Hierarchical CE]: 1024 Bytes -> Rail put RMA proxy + CE                   2.32+
 //! ```
 //!
 //! From `topoGetAlgoInfo` (`getAlgoInfo` before) in `src/enqueue.cc`. Only a communicator's rank 0
@@ -167,7 +168,9 @@ fn kernel_or_copy_line(input: &[u8]) -> PResult<'_, TuningMessage<'_>> {
     let (i, bytes) = dec_u64(i)?;
     let (i, _) = word(" Bytes -> ", "Bytes")(i)?;
     if how == b"Copy Engine" || how == b"Hierarchical CE" {
-        let (_, _) = word("cudaMemcpy", "the copy")(i).or_else(|_| word("RMA ", "the copy")(i))?;
+        let (_, _) = word("cudaMemcpy", "the copy")(i)
+            .or_else(|_| word("RMA ", "the copy")(i))
+            .or_else(|_| word("Rail ", "the copy")(i))?;
         return Ok((&[], TuningMessage::CopyEngine { op, bytes }));
     }
     let (i, _) = word("Kernel ", "a kernel")(i)?;
@@ -324,6 +327,9 @@ mod tests {
         let copy = parse_tuning(b"AllGather [Copy Engine]: 1024 Bytes -> cudaMemcpyBatchAsync");
         let op = b"AllGather";
         assert_eq!(copy, Some(TuningMessage::CopyEngine { op, bytes }));
+        let rail =
+            parse_tuning(b"AllGather [Hierarchical CE]: 1024 Bytes -> Rail x RMA proxy + CE");
+        assert_eq!(rail, Some(TuningMessage::CopyEngine { op, bytes }));
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod quoted_fields;
 mod strings;
 mod terminal;
 
-use super::coll;
+use super::{coll, short_header};
 use memchr::{memchr, memchr3, memmem};
 use std::sync::LazyLock;
 
@@ -179,6 +179,7 @@ pub fn contains_nccl_line(text: &[u8]) -> bool {
     NCCL.find(text).is_some()
         || coll::COLL_ANCHOR_FINDER.find(text).is_some()
         || coll::is_tail(text)
+        || short_header::parse_short_line(text).is_some()
 }
 
 /// The places of a text's bytes in the text that it was made from: for the first byte of each run, its

@@ -28,6 +28,12 @@ enum FindingSet {
     WarnedCause,
     /// A report of what waited for, or lost, another process.
     Follower,
+    /// An error of NCCL's without a reason.
+    ReturnedError,
+    /// Any other finding of a failure.
+    OtherFailure,
+    /// An initialisation that had not ended.
+    OpenSetup,
 }
 
 impl FindingSet {
@@ -56,11 +62,25 @@ impl FindingSet {
             }
             FindingSet::ErrorAnswer => finding.reasons.contains(&Reason::AnswersError),
             FindingSet::WarnedCause => kind.is_warn() && !known_warns::is_follower(kind),
+            FindingSet::ReturnedError => kind == Kind::NcclError,
+            FindingSet::OtherFailure => {
+                kind.is_warn()
+                    || kind.is_mismatch()
+                    || kind.is_first_failure()
+                    || kind.is_watchdog()
+                    || kind == Kind::SetupFailed
+                    || FindingSet::CallsMissing.contains(finding)
+                    || FindingSet::CallsDiffer.contains(finding)
+            }
             FindingSet::Follower => {
                 matches!(kind, Kind::WatchdogTimeout | Kind::SetupFailed)
                     || known_warns::is_follower(kind)
                     || finding.reasons.contains(&Reason::BrokenPromise)
             }
+            FindingSet::OpenSetup => matches!(
+                kind,
+                Kind::InitIncomplete | Kind::InitMissingRank | Kind::ConnectRetrying
+            ),
         }
     }
 
@@ -92,6 +112,8 @@ enum Fold {
     Name,
     /// It becomes a note that names its cause.
     Demote,
+    /// It is left out: its cause tells all that it does.
+    Omit,
 }
 
 /// A row: `effect` follows from the first of `causes` that is among the findings.
@@ -118,7 +140,7 @@ const fn row(
 
 /// What explains what. Each row reads the findings as the rows before it left them, so a row that
 /// makes notes of possible causes comes after the rows that use them.
-const CAUSES: [CauseRow; 7] = {
+const CAUSES: [CauseRow; 9] = {
     use FindingSet::*;
     [
         // The rank for which the others wait is the one that fell silent.
@@ -127,6 +149,13 @@ const CAUSES: [CauseRow; 7] = {
         row(UnnamedFailure, &[RankBehind], Scope::Job, Fold::Name),
         // A process that NCCL gave an error ends by it.
         row(ErrorAnswer, &[WarnedCause], Scope::Job, Fold::Demote),
+        // Where a process failed, the others cannot end their initialisation.
+        row(
+            OpenSetup,
+            &[FirstFailure, WarnedCause, ReturnedError],
+            Scope::Job,
+            Fold::Demote,
+        ),
         // A process that waits for a rank, or loses it, reports that.
         row(
             Follower,
@@ -145,6 +174,8 @@ const CAUSES: [CauseRow; 7] = {
         row(CallsMissing, &[FirstFailure], Scope::Job, Fold::Demote),
         // A rank that calls something else falls silent.
         row(DeadProcess, &[CallsDiffer], Scope::Job, Fold::Demote),
+        // An error without a reason repeats the failure that has one.
+        row(ReturnedError, &[OtherFailure], Scope::Job, Fold::Omit),
     ]
 };
 
@@ -159,6 +190,7 @@ pub(super) fn fold_consequences(
             Fold::Merge => row.merge_effect(findings),
             Fold::Name => row.name_effect(findings, &rank_in_job),
             Fold::Demote => row.demote_effects(findings),
+            Fold::Omit => row.omit_effects(findings),
         }
     }
 }
@@ -220,6 +252,14 @@ impl CauseRow {
         }
     }
 
+    /// Leaves out the effects if a cause is there.
+    fn omit_effects(&self, findings: &mut Vec<Finding>) {
+        let is_cause = |f: &Finding| self.causes.iter().any(|set| set.has_cause(f));
+        if findings.iter().any(is_cause) {
+            findings.retain(|finding| !self.effect.contains(finding));
+        }
+    }
+
     /// Makes notes of the effects if a cause is there.
     fn demote_effects(&self, findings: &mut [Finding]) {
         let first = |set: &FindingSet| findings.iter().find(|f| set.has_cause(f));
@@ -231,10 +271,12 @@ impl CauseRow {
     }
 }
 
-/// Makes notes of connections that were closed as all processes ended: that is no failure.
+/// Makes notes of connections that were closed as all processes ended: that is no failure, unless NCCL
+/// returned an error for it.
 pub(super) fn excuse_closed_connections(findings: &mut [Finding]) {
     let is_closed = |f: &&mut Finding| {
-        f.kind == Kind::Warn(WarnKind::PEER_CLOSED) && f.severity != Severity::Note
+        let was_told = f.reasons.contains(&Reason::ErrorReturned);
+        f.kind == Kind::Warn(WarnKind::PEER_CLOSED) && f.severity != Severity::Note && !was_told
     };
     for finding in findings.iter_mut().filter(is_closed) {
         finding.excuse(Reason::EndedTogether);

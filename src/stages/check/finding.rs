@@ -169,6 +169,8 @@ impl Finding {
 pub enum Reason {
     /// The process may have ended itself because of an error: an exit code, an abort.
     AnswersError,
+    /// NCCL's functions returned an error after it, so a program was told.
+    ErrorReturned,
     /// The ranks that printed nothing after the job failed.
     Dead(DeadRanks),
     /// C++ reports it when the process of a watchdog is taken down.

@@ -109,6 +109,8 @@ kinds! {
     WatchdogException: Error = "watchdog_exception",
     /// The call of NCCL for which PyTorch's watchdog waited.
     WatchdogCall: Note = "watchdog_call",
+    /// NCCL gave a program an error, and no line has the reason.
+    NcclError: Error = "nccl_error",
     /// NCCL printed WARN lines while it was shut down.
     ShutdownWarns: Note = "shutdown_warns",
     /// Hosts have different versions of NCCL.
@@ -129,6 +131,18 @@ kinds! {
     SettingBad: Warning = "setting_bad",
     /// A setting is worth knowing.
     Setting: Note = "setting",
+    /// The initialisation of a communicator had not ended on some ranks.
+    InitIncomplete: Error = "init_incomplete",
+    /// Ranks of a communicator printed nothing of its initialisation, and the others wait.
+    InitMissingRank: Error = "init_missing_rank",
+    /// NCCL still tried to connect when the log ends.
+    ConnectRetrying: Warning = "connect_retrying",
+    /// The log ends after the initialisation.
+    NoFirstCall: Note = "no_first_call",
+    /// An interface cannot serve a job on several hosts.
+    InterfaceUnsuitable: Warning = "interface_unsuitable",
+    /// The two ends of connections use NICs of different numbers, against a setting.
+    RailsCrossed: Warning = "rails_crossed",
     /// The initialisation of a communicator was slow on some ranks.
     InitSlow: Warning = "init_slow",
     /// A communicator has fewer channels than others of its kind.

@@ -44,11 +44,12 @@ use crate::report::Report;
 use crate::source::{self, InputName};
 use crate::stages::communicators::{CommunicatorState, CommunicatorsSummary};
 use crate::stages::net::{self, fact::NetFactKind};
-use answer::{coverage::LineKinds, expect::LogFacts, summary};
+use answer::{coverage::LineKinds, expect::LogFacts, judged::JudgedParts, summary};
 use dumps::FlightDumps;
 use finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Severity, WarnKind};
 use log::first_failure::FailureEvidence;
 use log::nothing_to_check;
+use questions::initialisation::SetupContext;
 use ranks::names::RankNames;
 pub use ranks::stopped::JobLiveness;
 use ranks::{ReportedEnd, RereadInputs, stopped::JobFailures};
@@ -57,6 +58,7 @@ use records::CollectiveRecords;
 use std::borrow::Cow;
 use walk::{CheckGathered, Requested};
 use warn::known_warns::known_bugs;
+use warn::nccl_error;
 use warn::triage::{self, CommEndCounts};
 use watchdog::mismatch;
 
@@ -73,6 +75,8 @@ pub struct CheckSummary {
     pub known: LineKinds,
     /// The number of communicators that were compared.
     pub compared: u64,
+    /// What was judged.
+    pub judged: JudgedParts,
     /// The reasons why the other communicators were not compared, and their numbers.
     pub unjudged: Vec<(Cow<'static, str>, u64)>,
 }
@@ -83,9 +87,17 @@ impl CheckSummary {
         self.findings.iter().any(|f| f.severity != Severity::Note)
     }
 
-    /// True where nothing of NCCL's work is in the log.
+    /// True where nothing of the job was judged.
     pub fn is_empty(&self) -> bool {
         self.findings.iter().any(|f| f.kind == Kind::NotChecked)
+    }
+
+    /// Returns the verdict on a job without errors and warnings, in a few words.
+    pub fn clean_verdict(&self) -> &'static str {
+        match self.is_empty() {
+            true => JudgedParts::default().clean_verdict(),
+            false => self.judged.clean_verdict(),
+        }
     }
 }
 
@@ -207,6 +219,10 @@ fn judge_gathered(
     }
     failures.lines.retain(|&at| !failed.is_after_job_end(at));
     findings.extend(failed.find_failures());
+    findings.extend(nccl_error::find_nccl_error(
+        &seen.warnings,
+        &seen.found.processes,
+    ));
     let said = seen.lines.hung || findings.iter().any(|f| f.severity == Severity::Error);
     let signals = JobEndSignals {
         said,
@@ -222,6 +238,9 @@ fn judge_gathered(
     };
     let ranks = ranks::compare_ranks(&seen.found, &untold, &seen.streams, end, &inputs)?;
     findings.extend(ranks.findings);
+    let is_error = |f: &Finding| f.severity == Severity::Error;
+    let has_failed = !failures.lines.is_empty() || findings.iter().any(is_error);
+    findings.extend(SetupContext::new(seen, has_failed, now).find_setup_faults());
     mismatch::merge_mismatch(&mut findings, mismatch::find_mismatch(watched));
     causes::fold_consequences(&mut findings, |finding| {
         find_rank_in_job(&seen.found, finding)
@@ -235,15 +254,21 @@ fn judge_gathered(
         ..
     } = &*seen;
     findings.extend(questions::ask_questions(net, found, inputs, accounts));
-    if names.is_empty() {
-        findings.extend(nothing_to_check::find_nothing_to_check(seen));
-    }
+    let mut judged = JudgedParts::of_log(&ranks.compared, found, &seen.warnings.ends);
+    judged.has_records = !names.is_empty();
+    nothing_to_check::add_nothing_to_check(seen, &ranks.compared, &judged, &mut findings);
     log::first_failure::failed_process::correct_end_advice(&mut findings);
     words::write_texts(&mut findings);
     known_bugs::note_known_bugs(&mut findings, net.nccl_versions());
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
-    Ok(summarize_check(seen, findings, &ranks.compared, names))
+    Ok(summarize_check(
+        seen,
+        findings,
+        &ranks.compared,
+        judged,
+        names,
+    ))
 }
 
 /// Returns the findings with what was compared, and the names of the inputs: logs, then `recorded`.
@@ -251,6 +276,7 @@ fn summarize_check(
     seen: &CheckGathered,
     findings: Vec<Finding>,
     compared: &streams::compare::StreamComparison,
+    judged: JudgedParts,
     recorded: Vec<String>,
 ) -> CheckSummary {
     let unjudged = compared.unjudged.iter();
@@ -259,6 +285,7 @@ fn summarize_check(
         facts: summary::collect_facts(seen, compared, &findings),
         known: summary::collect_line_kinds(seen),
         compared: compared.same + compared.apart.len() as u64,
+        judged,
         unjudged: unjudged
             .map(|(why, those)| (why.describe_reason(), those.len() as u64))
             .collect(),
@@ -330,11 +357,12 @@ fn is_connection_lost_first(seen: &CheckGathered, findings: &[Finding]) -> bool 
 
 fn count_comm_ends(seen: &CheckGathered) -> CommEndCounts {
     let sides = &seen.found.sides;
-    let of =
-        |state: CommunicatorState| sides.iter().filter(|side| side.state == state).count() as u64;
+    let of = |is: fn(CommunicatorState) -> bool| {
+        sides.iter().filter(|side| is(side.state)).count() as u64
+    };
     CommEndCounts {
-        destroyed: of(CommunicatorState::Destroyed),
-        aborted: of(CommunicatorState::Aborted),
+        destroyed: of(|state| state == CommunicatorState::Destroyed),
+        aborted: of(|state| state == CommunicatorState::Aborted),
         communicators: sides
             .iter()
             .filter(|s| s.state != CommunicatorState::Unknown)

@@ -40,6 +40,7 @@ pub fn render_json(page: &ReportPage, jobs: usize) -> Vec<u8> {
         ("job", Value::Object(job)),
         ("long_steps", json!(outliers)),
         ("compared", json!(page.compared)),
+        ("judged", json!(page.judged)),
         ("rerun", json!(page.rerun)),
         ("missing", Value::Object(missing)),
     ] {

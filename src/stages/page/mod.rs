@@ -54,6 +54,10 @@ pub struct ReportPage {
     pub findings: Vec<PageFinding>,
     /// How many calls were compared, and why others were not.
     pub compared: Option<String>,
+    /// The verdict where there is no error and no warning: well only in what was judged.
+    pub verdict: &'static str,
+    /// What was judged.
+    pub judged: Vec<String>,
     /// The settings for a log that answers more questions.
     pub rerun: String,
     /// The other stages' tables.

@@ -98,7 +98,7 @@ fn describe_inputs(page: &ReportPage) -> (String, String) {
         .collect();
     let found = match (page.compared.is_some(), found.is_empty()) {
         (false, _) => "not checked".to_owned(),
-        (true, true) => "nothing was found to be wrong".to_owned(),
+        (true, true) => page.verdict.to_owned(),
         (true, false) => found.join(", "),
     };
     (inputs, found)
@@ -315,7 +315,7 @@ fn write_findings(page: &ReportPage, out: &mut PageLines) {
                 .unwrap_or_default()
         )),
         Some(compared) if page.findings.is_empty() => {
-            let none = format!("nothing was found to be wrong; {compared}");
+            let none = format!("{}; {compared}", page.verdict);
             write_wrapped("  ", &none, 2, out);
         }
         Some(_) => {

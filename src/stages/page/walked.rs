@@ -62,6 +62,8 @@ impl PageGatherer<'_> {
         let findings = checked.findings.iter();
         self.page.findings = findings.map(|f| build_finding(f, &checked)).collect();
         self.page.compared = Some(answers::describe_compared(&checked));
+        self.page.verdict = checked.clean_verdict();
+        self.page.judged = checked.judged.list_parts();
         match self.inputs.has_lines() {
             true => {
                 self.page.job = job::job_facts(&checked, &seen);
@@ -70,9 +72,8 @@ impl PageGatherer<'_> {
             false => self.leave_out_lines(),
         }
         let findings = answers::findings_grid(&checked);
-        let none = "nothing was found to be wrong";
         self.sections
-            .add_grid(PageSection::Findings, Ok(findings), none);
+            .add_grid(PageSection::Findings, Ok(findings), self.page.verdict);
         let questions = answers::coverage_grid(&checked);
         self.sections
             .add_grid(PageSection::Questions, Ok(questions), "");

@@ -10,7 +10,9 @@ mod piped;
 mod recorded;
 mod records;
 mod said;
+mod starts;
 mod taken;
+mod told;
 mod uneven;
 mod who;
 

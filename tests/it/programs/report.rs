@@ -351,7 +351,7 @@ fn a_long_name_leaves_room_for_what_was_found() {
     let first = text.lines().next().unwrap();
     assert_eq!(first.chars().count(), 80);
     assert!(
-        first.starts_with('…') && first.ends_with("/nccl.log: nothing was found to be wrong"),
+        first.starts_with('…') && first.contains("/nccl.log: nothing was found to be wrong"),
         "{first}"
     );
 }

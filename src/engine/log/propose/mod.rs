@@ -17,7 +17,7 @@ mod tests;
 
 use crate::error::{Error, Result};
 use crate::formats::{Provides, open};
-use crate::grammar::{coll, header};
+use crate::grammar::{coll, header, short_header};
 use crate::log::timeline::PresentSteps;
 use crate::log::walk;
 use crate::report;
@@ -112,7 +112,9 @@ fn propose_from_log(input: &Input) -> Result<Vec<StepProposal>> {
 /// without a line end.
 fn text_before_nccl(line: &[u8]) -> &[u8] {
     static NCCL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"NCCL "));
-    let of_nccl = NCCL.find(line).is_some() || coll::is_tail(line);
+    let of_nccl = NCCL.find(line).is_some()
+        || coll::is_tail(line)
+        || short_header::parse_short_line(line).is_some();
     match header::find_header(line, 0).filter(|_| of_nccl) {
         Some(header) => line.get(..header.start).unwrap_or_default(),
         None if of_nccl => b"",

@@ -20,7 +20,7 @@ pub use fragment::{LineDamage, LineFragment, LineHead, TailLikeness, TornPiece};
 pub use limits::TEAR_STRIDE_BYTES;
 pub(crate) use limits::{CALL_END_WAIT_LINES, MESSAGE_END_WAIT_LINES};
 pub use line::classify_cut;
-pub(crate) use line::{is_call, is_call_tail};
+pub(crate) use line::{is_call, is_call_tail, is_init_tail};
 pub use small_logs::{FileSpan, walk_small_files};
 pub use visit::insert_at_places;
 pub use visit::{LogCall, LogVisitor, MessageLine, RepairedCall};

@@ -150,7 +150,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'a, V> {
         HeaderSpeaker {
             place,
             process,
-            tid: Some(header.tid),
+            tid: header.tid,
         }
     }
 

@@ -4,6 +4,7 @@
 //! NVLS multicast support is available on dev 7
 //! NVLS multicast support is not available on dev 1
 //! NVLS multicast support is available on dev 2 (NVLS_NCHANNELS 16)                         2.19-2.29
+//! NVLS multicast support is available on dev 2, transport NVLS, symmetric multimem yes     2.32
 //! NVLS comm 0x7f94 headRank -1 nHeads 4 buffSize 1048576 memSize 2097152 nvlsPerRankSize 100663296
 //! nvlsTotalSize 402653184
 //! NVLS Head  4:  4 12
@@ -112,6 +113,8 @@ fn support(input: &[u8]) -> PResult<'_, NvlsMessage<'_>> {
         }
         None => (i, None),
     };
+    // What a later version adds comes after a comma.
+    let i = if i.starts_with(b", ") { &[] } else { i };
     Ok((
         i,
         NvlsMessage::Support {
@@ -177,6 +180,18 @@ mod tests {
                 channels
             }
         );
+        for text in [
+            "NVLS multicast support is not available on dev 1, transport none, symmetric multimem no",
+            "NVLS multicast support is not available on dev 1, more",
+        ] {
+            let (available, dev, channels) = (false, 1, None);
+            let support = NvlsMessage::Support {
+                available,
+                dev,
+                channels,
+            };
+            assert_eq!(of(text), support);
+        }
         let text = "NVLS multicast support is not available on dev 1";
         assert!(matches!(
             of(text),

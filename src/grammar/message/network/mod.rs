@@ -4,4 +4,5 @@ pub mod channel;
 pub(crate) mod connection_end;
 pub mod net;
 pub mod nic;
+pub mod retry;
 pub mod transport;

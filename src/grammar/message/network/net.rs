@@ -17,6 +17,7 @@
 //! and aws-ofi-nccl. The lists of NICs are `super::nic`'s.
 
 use super::nic::{self, NicList};
+use super::retry::{self, ConnectRetry};
 use crate::token::{PResult, dec_u32, fail, hex_u64, is_name_byte, until, whole, word};
 use memchr::memmem;
 
@@ -44,6 +45,8 @@ pub enum NetMessage<'a> {
         /// NICs found.
         nics: Option<u32>,
     },
+    /// A connection is tried again.
+    Retry(ConnectRetry<'a>),
 }
 
 /// Whether a NIC reaches the GPUs' memory (GPUDirect RDMA).
@@ -99,6 +102,9 @@ pub fn parse_net(body: &[u8], cut: bool) -> Option<NetMessage<'_>> {
     }
     if let Some(rest) = body.strip_prefix(b"NET/OFI Selected ") {
         return parse_provider(rest);
+    }
+    if let Some(retry) = retry::parse_connect_retry(body) {
+        return Some(NetMessage::Retry(retry));
     }
     let (plugin, text) = match label(body) {
         Ok((text, plugin)) => (Some(plugin), text),

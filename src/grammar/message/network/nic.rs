@@ -6,6 +6,7 @@
 //! NET/IB : Using [RO]; OOB eth0:10.0.0.1<0>                                       none
 //! NET/Socket : Using [0]eth0:10.0.20.2<0> [1]veth9:fe80::c078:68ff%veth9<0>
 //! Bootstrap: Using eth0:10.0.0.1<0>                                               ` :` before 2.24
+//! NET : Using interface eth0:10.0.0.1<0>                                          one a line, up to 2.3
 //! ```
 //!
 //! From `ncclIbInitDevices` in `src/transport/net_ib/init.cc`, `src/transport/net_socket.cc` and
@@ -17,7 +18,7 @@ use memchr::{memchr, memmem, memrchr};
 /// A list of network devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NicList<'a> {
-    /// The part of NCCL that lists them: `IB`, `Socket`, `Bootstrap`, a plugin.
+    /// The part of NCCL that lists them: `IB`, `Socket`, `Bootstrap`, a plugin; `NET` in 2.3.
     pub by: &'a [u8],
     list: &'a [u8],
     /// PCI relaxed ordering is on (`[RO]`).
@@ -149,8 +150,12 @@ pub(crate) fn parse_nics(body: &[u8], cut: bool) -> Option<NicList<'_>> {
     (items.rest.is_empty() && (some || nics.oob.is_some())).then_some(nics)
 }
 
-/// `NET/IB : Using `, `Bootstrap: Using `.
+/// `NET/IB : Using `, `Bootstrap: Using `, `NET : Using interface `.
 fn label(input: &[u8]) -> PResult<'_, &[u8]> {
+    // A line for each interface, up to 2.3 (`src/include/socket.h`).
+    if let Some(i) = input.strip_prefix(b"NET : Using interface ") {
+        return Ok((i, b"Socket"));
+    }
     let (i, by) = match input.strip_prefix(b"NET/") {
         Some(i) => until(":", "who lists them")(i)?,
         None => {
@@ -236,6 +241,14 @@ mod tests {
     }
 
     #[test]
+    fn old_versions_print_a_line_for_each_interface() {
+        let (nics, list) = of("NET : Using interface eth0:10.0.0.1<0>");
+        assert_eq!((nics.by, list.len()), (&b"Socket"[..], 1));
+        assert_eq!((list[0].index, list[0].name), (None, &b"eth0"[..]));
+        assert_eq!(parse_nics(b"NET : Using interface eth0", false), None);
+    }
+
+    #[test]
     fn cards_have_ports_and_links() {
         let (nics, list) =
             of("NET/IB : Using [0]mlx5_2:1/RoCE [1]mlx5_ib3:2/IB/SHARP [RO]; OOB eth0:10.0.0.1<0>");
@@ -311,5 +324,10 @@ mod tests {
         let shows = parse_nics(b"NET/IB : Using [0]mlx5_2:1/RoCE [1]mlx5", false).unwrap();
         assert_eq!((shows.cut, shows.iter().count()), (true, 1));
         assert_eq!(parse_nics(b"NET/OFI Using x", false), None);
+        let old = parse_nics(b"NET : Using interface lo:127.0.0.1<0>", false).unwrap();
+        assert_eq!(
+            (old.by, old.iter().next().unwrap().name),
+            (&b"Socket"[..], &b"lo"[..])
+        );
     }
 }

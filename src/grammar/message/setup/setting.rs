@@ -8,6 +8,10 @@
 //! Comm config Blocking set to 1                                the program's ncclConfig_t
 //! Comm config minCTAs reset to NCCL_MIN_CTAS=4                 2.27+
 //! Warning: ENV NCCL_X is unused. Setting it has no effect.     2.30+
+//! minCTAs 64 is larger than #channels upper limit 32, cap it to 32      a field of ncclConfig_t
+//! minCTAs 8 is larger than maxCTAs 4, set both to 4                     2.27+
+//! splitShare 5 is not a valid value 0/1, set it to 0
+//! nvlsCTAs -1 is not a valid value, NCCL will decide the default value automatically
 //! ```
 //!
 //! From `ncclLoadParam` in `src/misc/param.cc`, its callers, `parseCommConfig` in `src/init.cc` and
@@ -42,6 +46,9 @@ pub enum SettingSource<'a> {
     Overruled(&'a [u8]),
     /// The default, for this value could not be read.
     Default(&'a [u8]),
+    /// NCCL's own choice, for this value of the program's is not possible. The value is empty where NCCL
+    /// decides it later.
+    Corrected(&'a [u8]),
     /// Nothing reads it; its value is not printed.
     Unused,
 }
@@ -115,6 +122,8 @@ pub(crate) fn parse_setting(body: &[u8]) -> Option<Setting<'_>> {
         invalid(rest)
     } else if let Some(rest) = body.strip_prefix(b"Warning: ENV ") {
         unused(rest)
+    } else if may_be_corrected(body) {
+        corrected(body)
     } else {
         variable(body)
     };
@@ -161,6 +170,42 @@ fn invalid(input: &[u8]) -> PResult<'_, Setting<'_>> {
     let (i, given) = until(" for ", "a value")(input)?;
     let (i, name) = until(", using default ", "a variable's name")(i)?;
     let (value, by) = (strip_full_stop(i), SettingSource::Default(given));
+    Ok((NO_VALUE, Setting { name, value, by }))
+}
+
+/// The fields that NCCL corrects (`envConfigOverride` in `src/init.cc`).
+const CORRECTED_FIELDS: [&[u8]; 9] = [
+    b"minCTAs ",
+    b"maxCTAs ",
+    b"cgaClusterSize ",
+    b"splitShare ",
+    b"shrinkShare ",
+    b"collnetEnable ",
+    b"CTAPolicy ",
+    b"nvlsCTAs ",
+    b"nChannelsPerNetPeer ",
+];
+
+/// Returns true for a text that begins with a field that NCCL corrects.
+fn may_be_corrected(body: &[u8]) -> bool {
+    CORRECTED_FIELDS.iter().any(|field| body.starts_with(field))
+}
+
+fn corrected(input: &[u8]) -> PResult<'_, Setting<'_>> {
+    let (i, name) = until(" ", "a field's name")(input)?;
+    let (i, given) = until(" is ", "a value")(i)?;
+    if !i.starts_with(b"larger than ") && !i.starts_with(b"not a valid value") {
+        return fail(i, "what is wrong with it");
+    }
+    let to = [&b", cap it to "[..], b", set both to ", b", set it to "]
+        .iter()
+        .find_map(|words| Some(&i[memmem::find(i, words)? + words.len()..]));
+    let value = match to {
+        Some(value) if whole(dec_i64(value)).is_some() => value,
+        None if i.ends_with(b", NCCL will decide the default value automatically") => NO_VALUE,
+        _ => return fail(i, "what it is set to"),
+    };
+    let by = SettingSource::Corrected(given);
     Ok((NO_VALUE, Setting { name, value, by }))
 }
 
@@ -218,6 +263,35 @@ mod tests {
         );
         let text = "Warning: ENV NCCL_X is unused. Setting it has no effect.";
         assert_eq!(of(text), ("NCCL_X", "", SettingSource::Unused));
+        for (text, name, value, given) in [
+            (
+                "minCTAs 64 is larger than #channels upper limit 32, cap it to 32",
+                "minCTAs",
+                "32",
+                "64",
+            ),
+            (
+                "minCTAs 8 is larger than maxCTAs 4, set both to 4",
+                "minCTAs",
+                "4",
+                "8",
+            ),
+            (
+                "splitShare 5 is not a valid value 0/1, set it to 0",
+                "splitShare",
+                "0",
+                "5",
+            ),
+            (
+                "nvlsCTAs -1 is not a valid value, NCCL will decide the default value automatically",
+                "nvlsCTAs",
+                "",
+                "-1",
+            ),
+        ] {
+            let by = SettingSource::Corrected(given.as_bytes());
+            assert_eq!(of(text), (name, value, by));
+        }
     }
 
     #[test]
@@ -246,6 +320,9 @@ mod tests {
             "The NCCL_ALGO set by environment to x",
             "NCCL_ALGO set by",
             "x set to y",
+            "minCTAs 8 is larger than maxCTAs 4, set bo",
+            "minCTAs 8 is not a valid value",
+            "minCTAs 8 is here",
         ] {
             assert_eq!(parse_setting(text.as_bytes()), None, "{text}");
         }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! NCCL version 2.29.2+cuda13.1              no header of its own before 2.27
+//! NCCL version 2.32.3 compiled with CUDA 12.9      the same, as RAS prints it
 //! NCCL git version stable 07fa371c7
 //! cudaDriverVersion 13010
 //! RCCL version : 2.27.7-HEAD:0d2c4fd        its block: HIP, ROCm, Hostname, Librccl path
@@ -87,7 +88,34 @@ const RCCL_BLOCK_OTHER_LINES: [(&[u8], Component); 2] = [
     (b"Librccl path : ", Component::RcclPath),
 ];
 
+/// NCCL's version, and the CUDA version that it was built for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NcclBuild<'a> {
+    /// `2.29.2`.
+    pub nccl: &'a [u8],
+    /// `13.1`, if it is printed.
+    pub cuda: Option<&'a [u8]>,
+}
+
 impl<'a> ComponentVersion<'a> {
+    /// Splits NCCL's version from the CUDA version after it.
+    pub fn nccl_build(&self) -> NcclBuild<'a> {
+        for between in [&b"+cuda"[..], b" compiled with CUDA "] {
+            if let Some(at) = memmem::find(self.text, between) {
+                let cuda = &self.text[at + between.len()..];
+                let end = memchr::memchr(b' ', cuda).unwrap_or(cuda.len());
+                return NcclBuild {
+                    nccl: self.text[..at].trim_ascii_end(),
+                    cuda: (end > 0).then_some(&cuda[..end]),
+                };
+            }
+        }
+        NcclBuild {
+            nccl: self.text,
+            cuda: None,
+        }
+    }
+
     /// CUDA's major and minor number, of the driver's or runtime's `13010`.
     pub fn cuda(&self) -> Option<(u32, u32)> {
         match self.of {
@@ -172,6 +200,28 @@ mod tests {
         assert_eq!(of("Librccl path : /opt/x.so").of, Component::RcclPath);
         assert_eq!(parse_version(b"NCCL version mismatch"), None);
         assert_eq!(parse_version(b"NCCL version "), None);
+    }
+
+    #[test]
+    fn the_cuda_version_is_taken_off_nccls() {
+        for (text, nccl, cuda) in [
+            ("NCCL version 2.29.2+cuda13.1", "2.29.2", Some("13.1")),
+            (
+                "NCCL version 2.32.3 compiled with CUDA 12.9",
+                "2.32.3",
+                Some("12.9"),
+            ),
+            (
+                "NCCL version 2.32.3 compiled with CUDA ",
+                "2.32.3 compiled with CUDA",
+                None,
+            ),
+            ("NCCL version 2.4.8", "2.4.8", None),
+        ] {
+            let build = parse_version(text.as_bytes()).unwrap().nccl_build();
+            let cuda = cuda.map(str::as_bytes);
+            assert_eq!((build.nccl, build.cuda), (nccl.as_bytes(), cuda), "{text}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod ci_formats;
 pub(crate) mod coverage;
 pub mod expect;
 mod facts;
+pub mod judged;
 mod line_kinds;
 pub(super) mod summary;
 pub mod table;

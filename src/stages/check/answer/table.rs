@@ -149,7 +149,14 @@ pub fn write_findings_text(
 /// Which calls were compared, which were not, and why.
 pub(crate) fn describe_compared(checked: &CheckSummary) -> String {
     let those = match checked.compared {
-        0 => "no calls were compared across ranks".to_owned(),
+        0 => {
+            let parts = checked.judged.list_parts();
+            let judged = match parts.is_empty() {
+                true => String::new(),
+                false => format!("; judged: {}", parts.join(", ")),
+            };
+            format!("no calls were compared across ranks{judged}")
+        }
         n => format!(
             "calls of {} were compared across ranks",
             number_and_noun(n, "communicator")

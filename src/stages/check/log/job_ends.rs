@@ -52,8 +52,9 @@ impl JobEventLines {
     }
 }
 
-/// True where PyTorch names NCCL's version at the end of an error: `NCCL error: ..., NCCL version 2.28.9`.
-fn has_version_suffix(line: &[u8]) -> bool {
+/// True where PyTorch names NCCL's version at the end of an error: `NCCL error: ..., NCCL version 2.28.9`. Such a
+/// line is the program's, not NCCL's.
+pub(crate) fn has_version_suffix(line: &[u8]) -> bool {
     memmem::find(line, b", NCCL version ").is_some()
 }
 
@@ -88,25 +89,28 @@ impl JobEnds {
             NcclMessage::Net(NetMessage::Nics(nics)) if nics.by == b"Bootstrap" => {
                 JobEventKind::Begins
             }
-            NcclMessage::Version(version) if version.of == Component::Nccl => {
-                if has_version_suffix(said.text) {
-                    return self.take_foreign_line(said.text, said.line);
-                }
-                JobEventKind::Begins
-            }
+            NcclMessage::Version(version) if version.of == Component::Nccl => JobEventKind::Begins,
             _ => return,
         };
         self.push_event(kind, at, b"");
     }
 
-    /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0.
-    pub(crate) fn take_foreign_line(&mut self, line: &[u8], number: u64) {
+    /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0. Returns whether a program
+    /// reports an error of NCCL's by it, or announces NCCL's last WARN.
+    pub(crate) fn take_foreign_line(&mut self, line: &[u8], number: u64) -> bool {
         let at = FirstReportLine::in_chunk(number);
         self.note_rank_line(line, at);
         match find_ending(line) {
-            None => {}
-            Some(EndingLine::Done) => self.push_event(JobEventKind::Done, at, line),
-            Some(end) => self.note_ending(end, at, line),
+            None => false,
+            Some(EndingLine::LastWarn) => true,
+            Some(EndingLine::Done) => {
+                self.push_event(JobEventKind::Done, at, line);
+                false
+            }
+            Some(end) => {
+                self.note_ending(end, at, line);
+                matches!(end, EndingLine::Failed(failure) if failure.what == FailureCause::Nccl)
+            }
         }
     }
 
@@ -125,7 +129,7 @@ impl JobEnds {
 
     fn note_ending(&mut self, end: EndingLine<'_>, at: FirstReportLine, text: &[u8]) {
         let what = match end {
-            EndingLine::Done => return,
+            EndingLine::Done | EndingLine::LastWarn => return,
             EndingLine::Traceback(who) => FailureLineText::Traceback(who.rank),
             EndingLine::Part(LauncherReport::First) => FailureLineText::First,
             EndingLine::Part(LauncherReport::Host(host)) => FailureLineText::Host(host.into()),
@@ -405,6 +409,17 @@ impl JobEnds {
         let next = next.find(|s| s.kind != JobEventKind::GoesOn)?;
         let is_end = next.kind == JobEventKind::Done && next.input_number() == at.input;
         is_end.then_some(&next.first).filter(|line| line.at > at)
+    }
+
+    /// True where an input ends with the job's own report that it is done.
+    pub(crate) fn reports_done(&self) -> bool {
+        let inputs = self
+            .stretches
+            .chunk_by(|a, b| a.input_number() == b.input_number());
+        let mut ends = inputs.filter_map(<[_]>::last);
+        ends.any(|last| {
+            last.kind == JobEventKind::Done && self.next_step_after(last.last.at).is_none()
+        })
     }
 
     /// True if the input shows no work of the job after a line.

@@ -1,45 +1,116 @@
-//! Where a log has nothing that could be checked: then no finding means nothing.
+//! Where nothing of a job could be judged: then no finding means nothing.
 
-use crate::stages::check::finding::{Confidence, Finding, Kind};
+use crate::report::account::Account;
+use crate::stages::check::answer::judged::{InitProgress, JudgedParts};
+use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
+use crate::stages::check::streams::compare::StreamComparison;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::check::wording::number_and_noun;
 use crate::stages::communicators::CommunicatorState;
 use crate::stages::net::net_stage::FirstReportLine;
 
-/// The finding, if nothing of NCCL's work is in the log.
-pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
-    let sum =
-        |of: fn(&crate::report::account::Account) -> u64| seen.accounts.iter().map(of).sum::<u64>();
+/// Adds the finding, if nothing of a job was judged. A log that ends in the initialisation is described by one
+/// finding only, and a failure that a line tells is an answer.
+pub(crate) fn add_nothing_to_check(
+    seen: &CheckGathered,
+    compared: &StreamComparison,
+    judged: &JudgedParts,
+    findings: &mut Vec<Finding>,
+) {
+    let is_open = |f: &Finding| matches!(f.kind, Kind::InitIncomplete | Kind::InitMissingRank);
+    let is_answer =
+        |f: &Finding| f.severity == Severity::Error || is_open(f) && f.severity != Severity::Note;
+    if findings.iter().any(is_answer) {
+        return;
+    }
+    if let Some(mut nothing) = find_nothing_to_check(seen, compared, judged) {
+        for open in findings.extract_if(.., |f| is_open(f)) {
+            nothing.why = format!("{}; {}", nothing.why, open.says);
+        }
+        findings.push(nothing);
+    }
+}
+
+/// Returns the finding, if neither the ranks' calls nor the initialisation of all ranks were judged, and no line
+/// reports the job's end.
+fn find_nothing_to_check(
+    seen: &CheckGathered,
+    compared: &StreamComparison,
+    judged: &JudgedParts,
+) -> Option<Finding> {
+    let sum = |of: fn(&Account) -> u64| seen.accounts.iter().map(of).sum::<u64>();
     let (lines, calls) = (sum(|account| account.lines), sum(|account| account.calls));
-    let foreign = sum(|account| account.foreign);
-    let watched = !seen.warnings.watchdog_lines().is_empty();
-    let made = |state: CommunicatorState| {
+    // The program reports an empty input.
+    if lines == 0 || !judged.is_nothing() {
+        return None;
+    }
+    let texts = match calls {
+        0 => describe_log_without_calls(seen, lines, sum(|account| account.foreign)),
+        _ => describe_unjudged_calls(compared),
+    };
+    Some(Finding {
+        why: texts.why,
+        advice: texts.advice.to_owned(),
+        evidence: vec![
+            seen.lines
+                .informs
+                .unwrap_or(FirstReportLine { input: 0, line: 0 })
+                .into(),
+        ],
+        ..Finding::of_kind(Kind::NotChecked, Confidence::High, texts.says)
+    })
+}
+
+/// The texts of the finding.
+struct NotCheckedTexts {
+    says: String,
+    why: String,
+    advice: &'static str,
+}
+
+/// Of a log with calls, none of which could be compared.
+fn describe_unjudged_calls(compared: &StreamComparison) -> NotCheckedTexts {
+    let reasons = compared.unjudged.iter().map(|(why, those)| {
+        let many = number_and_noun(those.len(), "communicator");
+        format!("{many}: {}", why.describe_reason())
+    });
+    let reasons = reasons.collect::<Vec<_>>().join("; ");
+    NotCheckedTexts {
+        says:
+            "not judged: no calls could be compared across ranks, and no line reports the job's end"
+                .to_owned(),
+        why: match reasons.is_empty() {
+            true => "no communicator has the calls of more than one rank".to_owned(),
+            false => reasons,
+        },
+        advice: "check the logs of all ranks together: set NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET on \
+                 every rank",
+    }
+}
+
+fn describe_log_without_calls(seen: &CheckGathered, lines: u64, foreign: u64) -> NotCheckedTexts {
+    let sides = || seen.found.sides.iter();
+    let begun = sides().filter(|side| side.state == CommunicatorState::Started);
+    let begun = begun.count() as u64;
+    let is_made = |state| {
         !matches!(
             state,
             CommunicatorState::Unknown | CommunicatorState::Started
         )
     };
-    let sides = &seen.found.sides;
-    // The program reports an empty input.
-    if lines == 0
-        || calls > 0
-        || watched
-        || seen.lines.kernels
-        || !seen.net.all.links.is_empty()
-        || sides.iter().any(|side| made(side.state))
-    {
-        return None;
-    }
-    let begun = sides
-        .iter()
-        .filter(|side| side.state == CommunicatorState::Started);
-    let begun = begun.count() as u64;
-    let informs = seen.lines.informs;
-    // Under NCCL_DEBUG=WARN a job prints its WARN lines and nothing else: they were checked.
-    if seen.lines.warns && informs.is_none() {
-        return None;
-    }
-    let (says, why, advice) = match informs {
+    let has_made = sides().any(|side| is_made(side.state));
+    let init = InitProgress::of_largest(&seen.found).filter(|_| has_made);
+    let (says, why, advice) = match (seen.lines.informs, init) {
+        (_, Some(InitProgress { complete, all })) => (
+            format!(
+                "not judged: the log has no calls, and the initialisation is complete on {complete} of \
+                 {}",
+                number_and_noun(all, "rank")
+            ),
+            "the log shows nothing of the other ranks' initialisation, or not that it ended",
+            "check the logs of all ranks together: set NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET on \
+             every rank",
+        ),
         _ if begun > 0 => (
             format!(
                 "the log ends in NCCL's initialisation: {} of a communicator began it, and none \
@@ -49,17 +120,28 @@ pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
             "no line reports a complete communicator, and the log has no call",
             "let the job run longer, or find out why it stops: compare the last lines of each rank",
         ),
-        Some(_) => (
+        (Some(_), _) if !seen.net.all.links.is_empty() => (
+            "not judged: the log has connections, and no line of a communicator or a call"
+                .to_owned(),
+            "NCCL's lines in the log are of other subsystems",
+            "use the whole log, under NCCL_DEBUG_SUBSYS=INIT,COLL,NET",
+        ),
+        (Some(_), _) => (
             "the log has no communicator, connection or call: nothing was checked".to_owned(),
             "NCCL's lines in the log are of its start or of other subsystems",
             "use the whole log, under NCCL_DEBUG_SUBSYS=INIT,COLL,NET",
         ),
-        None if lines > foreign => (
+        (None, _) if seen.lines.warns => (
+            "not judged: the log has WARN lines only, and no line reports the job's end".to_owned(),
+            "under NCCL_DEBUG=WARN NCCL prints nothing else",
+            "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET",
+        ),
+        (None, _) if lines > foreign => (
             "the log has only NCCL's version: nothing was checked".to_owned(),
             "under NCCL_DEBUG=VERSION, and under WARN without a warning, NCCL prints nothing else",
             "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET",
         ),
-        None => (
+        (None, _) => (
             format!(
                 "the log has no line of NCCL among {}: nothing was checked",
                 number_and_noun(lines, "line")
@@ -69,14 +151,9 @@ pub(crate) fn find_nothing_to_check(seen: &CheckGathered) -> Option<Finding> {
              that it writes",
         ),
     };
-    Some(Finding {
+    NotCheckedTexts {
+        says,
         why: why.to_owned(),
-        advice: advice.to_owned(),
-        evidence: vec![
-            informs
-                .unwrap_or(FirstReportLine { input: 0, line: 0 })
-                .into(),
-        ],
-        ..Finding::of_kind(Kind::NotChecked, Confidence::High, says)
-    })
+        advice,
+    }
 }

@@ -2,6 +2,7 @@
 
 mod hosts;
 mod hygiene;
+pub(super) mod initialisation;
 mod job_facts;
 mod odd_steps;
 mod setting_effects;
@@ -13,14 +14,16 @@ use crate::report::account::Account;
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::NetSummary;
 use crate::stages::net::table;
-use hosts::{channels, gpudirect, initialisation, nvls, setting_differences, transport};
+use hosts::initialisation as init_times;
+use hosts::{channels, gpudirect, nvls, rails, setting_differences, transport};
 use job_facts::JobFacts;
 
 /// The questions, in the order in which they are asked.
-const QUESTIONS: [fn(&JobFacts<'_>) -> Vec<Finding>; 15] = [
+const QUESTIONS: [fn(&JobFacts<'_>) -> Vec<Finding>; 16] = [
     |job| Vec::from_iter(transport::find_socket_use(job)),
     |job| Vec::from_iter(gpudirect::find_gdr_off(job)),
     |job| Vec::from_iter(transport::find_uneven_pxn(job)),
+    |job| Vec::from_iter(rails::find_crossed_rails(job)),
     |job| Vec::from_iter(nvls::find_nvls_unused(job)),
     transport::find_p2p_off,
     |job| Vec::from_iter(transport::find_shm_off(job)),
@@ -29,7 +32,7 @@ const QUESTIONS: [fn(&JobFacts<'_>) -> Vec<Finding>; 15] = [
     hosts::find_missing_nics,
     setting_differences::find_setting_differences,
     settings::find_bad_settings,
-    initialisation::find_slow_inits,
+    init_times::find_slow_inits,
     channels::find_fewer_channels,
     odd_steps::find_odd_steps,
     hygiene::find_hygiene_faults,

@@ -9,7 +9,7 @@ use super::job_facts::JobFacts;
 use super::setting_effects::{self, SettingEffect};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
-use crate::stages::net::fact::{NetFact, NetFactKind};
+use crate::stages::net::fact::{CORRECTED_MARK, NetFact, NetFactKind};
 use crate::stages::net::net_stage::FirstReportLine;
 use crate::stages::net::table::{FactSpeakers, NetFacts};
 use std::collections::BTreeSet;
@@ -243,6 +243,11 @@ fn setting_contradiction(
 
 /// Formats the value that a variable overruled, `4 by NCCL_MIN_CTAS`.
 fn find_overruled(fact: &NetFact, said: &FactSpeakers, all: &mut Vec<Finding>) {
+    if let Some(at) = memchr::memmem::find(&fact.value, CORRECTED_MARK) {
+        let given = &fact.value[at + CORRECTED_MARK.len()..];
+        all.push(describe_corrected(fact, &fact.value[..at], given, said));
+        return;
+    }
     let Some(at) = memchr::memmem::find(&fact.value, b" by ") else {
         return;
     };
@@ -261,4 +266,22 @@ fn find_overruled(fact: &NetFact, said: &FactSpeakers, all: &mut Vec<Finding>) {
         evidence: evidence_of_lines([said.first]),
         ..Finding::of_kind(Kind::SettingIgnored, Confidence::High, says)
     });
+}
+
+/// Describes a value of the program's in place of which NCCL took another.
+fn describe_corrected(fact: &NetFact, value: &[u8], given: &[u8], said: &FactSpeakers) -> Finding {
+    let here: BTreeSet<&[u8]> = hosts_of(said).collect();
+    let says = format!(
+        "the program's {}={} is not possible: NCCL uses {}",
+        quote_text(&fact.name),
+        quote_text(given),
+        quote_text(value)
+    );
+    Finding {
+        about: about_hosts(&here),
+        why: "NCCL reports it".to_owned(),
+        advice: "set a value that NCCL accepts, in ncclConfig_t or by the variable".to_owned(),
+        evidence: evidence_of_lines([said.first]),
+        ..Finding::of_kind(Kind::SettingIgnored, Confidence::High, says)
+    }
 }

@@ -50,6 +50,8 @@ pub(crate) struct LineKindFlags {
     pub(crate) kernels: bool,
     /// The first line that NCCL prints only under NCCL_DEBUG=INFO.
     pub(crate) informs: Option<FirstReportLine>,
+    /// The last line of an input that is not NCCL's and not empty.
+    pub(crate) last_foreign: Option<FirstReportLine>,
 }
 
 impl LineKindFlags {
@@ -61,11 +63,14 @@ impl LineKindFlags {
         self.warns |= other.warns;
         self.kernels |= other.kernels;
         self.informs = self.informs.or(other.informs);
+        self.last_foreign = other.last_foreign.or(self.last_foreign);
     }
 
     /// Creates the results of a chunk that begins at line `line` of the input `input`.
     pub(super) fn shift_to_input(mut self, input: u32, line: u64) -> LineKindFlags {
-        self.informs = self.informs.map(|at| at.place_in_input(input, line));
+        let place = |at: FirstReportLine| at.place_in_input(input, line);
+        self.informs = self.informs.map(place);
+        self.last_foreign = self.last_foreign.map(place);
         self
     }
 }
@@ -96,6 +101,9 @@ impl LogVisitor for CheckPartial {
     const FOREIGN: bool = true;
 
     fn foreign(&mut self, line: &[u8], number: u64) {
+        if line.iter().any(|b| !b.is_ascii_whitespace()) {
+            self.lines.last_foreign = Some(FirstReportLine::in_chunk(number));
+        }
         let Some(what) = self.warnings.take_foreign_line(line, number) else {
             return;
         };

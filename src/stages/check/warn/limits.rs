@@ -14,3 +14,9 @@ pub(super) const MAX_PEERS_KEPT: usize = 8;
 
 /// Addresses of processes that are kept.
 pub(super) const MAX_ADDRESSES_KEPT: usize = 1 << 16;
+
+/// Lines of other processes, or of the launcher, between an exception's text and NCCL's last WARN.
+pub(super) const MAX_LAST_WARN_DISTANCE: usize = 8;
+
+/// Programs' lines with an error of NCCL's that are kept: a few of each rank of a large job.
+pub(super) const MAX_RELAYED_ERRORS: usize = 1 << 12;

@@ -3,7 +3,9 @@
 mod comparable_stamps;
 pub(crate) mod known_warns;
 mod limits;
+pub(crate) mod nccl_error;
 mod normalise;
+pub(crate) mod returned_errors;
 #[cfg(test)]
 mod tests;
 pub(crate) mod triage;

@@ -1,5 +1,6 @@
 //! Findings of WARN and watchdog lines in real logs and in ones composed of real bodies.
 
+use super::nccl_error::find_nccl_error;
 use super::triage::{CommEndCounts, triage_warnings};
 use super::warnings::{WarnPartial, Warnings};
 use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall};
@@ -63,6 +64,10 @@ fn check(inputs: &[&[u8]], size: usize) -> Vec<Finding> {
     }
     all.resolve_aliases(&aliases);
     let mut findings = triage_warnings(&all, &processes, CommEndCounts::default());
+    // As the table of causes has it.
+    if !findings.iter().any(|f| f.severity == Severity::Error) {
+        findings.extend(find_nccl_error(&all, &processes));
+    }
     write_shared_texts(&mut findings);
     for finding in &findings {
         assert!(!finding.evidence.is_empty(), "{}", finding.kind.id());
@@ -381,6 +386,58 @@ fn what_follows_from_a_failure_is_folded_under_it() {
     );
 }
 
+/// An exception of each of two ranks, the lines of one between those of the other.
+const RELAYED: &str = "\
+[rank1]: torch.distributed.DistBackendError: NCCL error in: x.hpp:275, invalid usage, NCCL version 2.20.5
+[rank0]: torch.distributed.DistBackendError: NCCL error in: x.hpp:275, invalid usage, NCCL version 2.20.5
+[rank1]: ncclInvalidUsage: This usually reflects invalid usage of NCCL library.
+[rank1]: Last error:
+[rank0]: ncclInvalidUsage: This usually reflects invalid usage of NCCL library.
+[rank0]: Last error:
+[rank1]: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000
+[rank0]: Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000
+";
+
+#[test]
+fn a_relayed_error_is_found_however_it_is_cut() {
+    for size in [1, 10, 90, 150, 400, RELAYED.len()] {
+        let findings = check(&[RELAYED.as_bytes()], size);
+        let relayed = &findings[0];
+        assert_eq!(relayed.kind.id(), "warn_duplicate_gpu", "{size}");
+        assert!(relayed.says.ends_with("on ranks 0-1"), "{}", relayed.says);
+        assert_eq!(relayed.severity, Severity::Error);
+    }
+}
+
+#[test]
+fn what_nccl_prints_itself_is_not_counted_again() {
+    let own = warn(
+        "a",
+        1,
+        "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000",
+    );
+    let findings = whole((own + RELAYED).as_bytes());
+    assert!(
+        findings[0]
+            .says
+            .ends_with("1 WARN line of 1 process on host a")
+    );
+    assert_eq!(findings[0].about.pid, Some(1));
+}
+
+#[test]
+fn an_error_without_a_reason_names_where_it_began_unless_the_job_went_on() {
+    let way = line("a", 1, "NCCL INFO misc/socket.cc:666 -> 2")
+        + &line("a", 1, "NCCL INFO group.cc:64 -> 2 [Async thread]");
+    let findings = whole(way.as_bytes());
+    assert_eq!(kinds(&findings), [("nccl_error", Severity::Error)]);
+    assert!(findings[0].says.contains("misc/socket.cc:666"));
+    let start = "NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 1b000 \
+                 commId 0x9 - Init COMPLETE";
+    let went_on = way + &line("a", 1, start);
+    assert_eq!(kinds(&whole(went_on.as_bytes())), []);
+}
+
 #[test]
 fn pieces_of_any_size_give_the_same_findings() {
     let mut log = cascade();
@@ -576,7 +633,7 @@ proptest! {
 
     #[test]
     fn any_text_gives_the_same_findings_however_it_is_cut(
-        lines in proptest::collection::vec((0..4_u32, 0..5_usize, "[ -~]{0,40}"), 0..60),
+        lines in proptest::collection::vec((0..4_u32, 0..8_usize, "[ -~]{0,40}"), 0..60),
         size in 1..2000_usize,
     ) {
         let mut log = String::new();
@@ -587,6 +644,9 @@ proptest! {
                 1 => warn(host, pid, &format!("Cuda failure '{text}'")),
                 2 => warn(host, pid, &format!("Connection closed by remote peer b<{pid}> {text}")),
                 3 => warn(host, pid, &format!("[Service thread] Accept failed {text}")),
+                4 => format!("[rank{pid}]: ncclSystemError: {text}\n"),
+                5 => format!("[rank{pid}]: Last error:\n"),
+                6 => format!("[rank{pid}]: {text}\n"),
                 _ => warn(host, pid, &text),
             };
         }

@@ -5,27 +5,27 @@
 //! kinds, not that of lines.
 
 use super::normalise::normalise_text;
-use crate::grammar::message::NcclMessage;
+use super::returned_errors::{RelayedLine, ReturnedErrors};
 use crate::grammar::message::c10d::{self, C10dMessage};
 use crate::grammar::message::error_trace::ErrorReturn;
 use crate::grammar::message::network::net::NetMessage;
 use crate::grammar::message::network::nic::{NicKind, NicList};
 use crate::grammar::message::warn::WarnMessage;
+use crate::grammar::message::{MessageFamily, NcclMessage};
 use crate::log::walk::{MessageLine, RepairedCall};
 use crate::members::Interner;
 use crate::stages::check::finding::Evidence;
 use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
-use crate::stages::check::log::job_ends::JobEnds;
+use crate::stages::check::log::job_ends::{JobEnds, has_version_suffix};
 use crate::stages::check::warn::limits::{
     MAX_ADDRESSES_KEPT, MAX_PEERS_KEPT, MAX_PROCESS_BODY_PAIRS,
 };
 use crate::stages::check::watchdog::{Watchdog, WatchdogRecord};
 use crate::stages::net::net_stage::FirstReportLine;
-use memchr::memmem::Finder;
+use memchr::memmem;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
 
 /// A process's thread.
 type ProcessThread = (u32, Option<u64>);
@@ -53,9 +53,39 @@ pub(crate) struct WarningLines {
     answered: Option<u64>,
     /// Calls of the process after the last line; calls before it until all chunks are added.
     pub calls: u64,
+    /// The program that relays it, where NCCL's own line is missing.
+    pub relayed_by: Option<RelayingProgram>,
+}
+
+/// A program that relays NCCL's last WARN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RelayingProgram {
+    /// Its rank in the job, if the line names it.
+    pub rank: Option<u32>,
 }
 
 impl WarningLines {
+    /// NCCL's last WARN as a program relays it.
+    fn from_relayed_line(line: &RelayedLine) -> WarningLines {
+        let says = memmem::find(&line.text, &line.last_warn);
+        WarningLines {
+            count: 1,
+            first: line.at,
+            last: line.at,
+            time: Box::default(),
+            text: match says {
+                Some(_) => line.text.clone(),
+                None => line.last_warn.clone(),
+            },
+            says: says.unwrap_or(0),
+            peers: Vec::new(),
+            result: line.result,
+            answered: None,
+            calls: 0,
+            relayed_by: Some(RelayingProgram { rank: line.rank }),
+        }
+    }
+
     /// NCCL's words.
     pub(crate) fn nccl_text(&self) -> &[u8] {
         self.text.get(self.says..).unwrap_or_default()
@@ -109,13 +139,22 @@ pub(crate) struct WarnPartial {
     slots: Vec<u64>,
     watchdog: Watchdog,
     ends: JobEnds,
+    returned: ReturnedErrors,
     scratch: Vec<u8>,
 }
 
 impl WarnPartial {
     /// Takes a message of NCCL's.
     pub(crate) fn take_message(&mut self, said: &MessageLine<'_>) {
+        if matches!(said.message, NcclMessage::Version(_)) && has_version_suffix(said.text) {
+            self.take_foreign_line(said.text, said.line);
+            return;
+        }
         self.ends.take_message(said);
+        if is_takedown(said) {
+            let at = FirstReportLine::in_chunk(said.line);
+            self.returned.take_takedown(said.process, at);
+        }
         let thread = (said.process, said.tid);
         let result = match &said.message {
             NcclMessage::Return(ErrorReturn { code, .. }) => Some(*code),
@@ -132,6 +171,12 @@ impl WarnPartial {
         match &said.message {
             NcclMessage::Warn(warn) => self.take_warn(said, warn),
             NcclMessage::Net(NetMessage::Nics(nics)) => self.take_nic_addresses(said, nics),
+            NcclMessage::Return(back) => {
+                let calls = self.calls.get(said.process as usize).copied().unwrap_or(0);
+                let at = FirstReportLine::in_chunk(said.line);
+                self.returned
+                    .take_return(said.process, back, said.text, at, calls);
+            }
             _ => {}
         }
     }
@@ -161,6 +206,7 @@ impl WarnPartial {
             self.count_call(call.process);
         }
         calls.sort_unstable();
+        self.returned.count_torn_calls(&calls);
         for (&(process, _), seen) in &mut self.seen {
             let until = |line| calls.partition_point(|&call| call < (process, line));
             seen.calls += (until(seen.last.line + 1) - until(0)) as u64;
@@ -175,16 +221,17 @@ impl WarnPartial {
         number: u64,
     ) -> Option<C10dMessage<'l>> {
         let what = c10d::parse_c10d_line(line);
-        self.watchdog
-            .take_piece(line, FirstReportLine::in_chunk(number));
-        match &what {
+        let at = FirstReportLine::in_chunk(number);
+        self.watchdog.take_piece(line, at);
+        let is_nccl_failure = match &what {
             Some(what) => {
-                let at = FirstReportLine::in_chunk(number);
                 self.watchdog.take_line(line, what, at);
                 self.ends.note_rank_line(line, at);
+                memmem::find(line, b"NCCL error").is_some()
             }
             None => self.ends.take_foreign_line(line, number),
-        }
+        };
+        self.returned.take_foreign_line(line, at, is_nccl_failure);
         what
     }
 
@@ -223,6 +270,7 @@ impl WarnPartial {
                 result: None,
                 answered: None,
                 calls,
+                relayed_by: None,
             };
             self.seen.insert(pair, seen);
         } else {
@@ -245,11 +293,23 @@ impl WarnPartial {
     }
 }
 
-/// Returns a line's header and its text.
+/// True where a process begins to take a communicator down, or has done so.
+fn is_takedown(said: &MessageLine<'_>) -> bool {
+    const ENDS: [&[u8]; 5] = [
+        b"- Abort START",
+        b"- Abort COMPLETE",
+        b"- Destroy START",
+        b"- Destroy COMPLETE",
+        b"- Finalize START",
+    ];
+    let text = said.text.trim_ascii_end();
+    said.message.family() == MessageFamily::Init && ENDS.iter().any(|end| text.ends_with(end))
+}
+
+/// Returns a line's header and its text, which ends the line.
 fn split_header<'a>(line: &'a [u8], says: &'a [u8]) -> (&'a [u8], &'a [u8]) {
-    static LEVEL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"NCCL WARN "));
-    match LEVEL.find(line) {
-        Some(at) if at <= MAX_LINE_TEXT_BYTES => (&line[..at + LEVEL.needle().len()], says),
+    match line.trim_ascii_end().strip_suffix(says) {
+        Some(header) if header.len() <= MAX_LINE_TEXT_BYTES => (header, says),
         _ => (b"", says),
     }
 }
@@ -267,6 +327,10 @@ pub(crate) struct Warnings {
     watchdog: Watchdog,
     /// The reported ends of jobs.
     pub(crate) ends: JobEnds,
+    /// The errors that NCCL's functions returned.
+    pub(crate) returned: ReturnedErrors,
+    /// NCCL's last WARNs as programs relay them, each with the number of its body, in line order.
+    relayed: Vec<(u32, WarningLines)>,
 }
 
 impl Warnings {
@@ -333,6 +397,11 @@ impl Warnings {
                 self.open.insert((merged(process), tid), key);
             }
         }
+        let before = &self.calls;
+        self.returned
+            .add_chunk(part.returned, placed, merged, |process| {
+                before.get(&process).copied().unwrap_or(0)
+            });
         for (process, calls) in (0..).zip(part.calls) {
             *self.calls.entry(merged(process)).or_default() += calls;
         }
@@ -371,6 +440,19 @@ impl Warnings {
         let addresses = std::mem::take(&mut self.addresses);
         self.addresses = addresses.into_iter().map(|(a, p)| (a, real(p))).collect();
         self.watchdog.name_timeout_groups();
+        let all = &self.calls;
+        self.returned
+            .resolve_aliases(real, |process| all.get(&process).copied().unwrap_or(0));
+        let mut body = Vec::new();
+        for line in self.returned.relayed_lines() {
+            if !line.last_warn.is_empty() {
+                body.clear();
+                normalise_text(&line.last_warn, &mut body);
+                let body = self.bodies.intern(body.as_slice().into());
+                self.relayed
+                    .push((body, WarningLines::from_relayed_line(line)));
+            }
+        }
     }
 
     /// The number of lines beyond those kept apart.
@@ -399,6 +481,13 @@ impl Warnings {
         let mut all: Vec<_> = self.seen.iter().map(|(&(p, b), s)| (p, b, s)).collect();
         all.sort_unstable_by_key(|&(process, body, seen)| (seen.first, process, body));
         all
+    }
+
+    /// NCCL's last WARNs as programs relay them: a number that is no process's, the number of the body, and the
+    /// line; in line order.
+    pub(crate) fn relayed_in_order(&self) -> Vec<(u32, u32, &WarningLines)> {
+        let all = self.relayed.iter();
+        all.map(|(body, seen)| (u32::MAX, *body, seen)).collect()
     }
 
     /// The addresses that processes report as their own.

@@ -91,6 +91,23 @@ texts! {
         do "pass the same environment to all hosts (mpirun -x, srun --export), and compare \
             /etc/nccl.conf"
     }
+    InitMissingRank {
+        do "look at these ranks first: whether their processes run, their own output, a stack (py-spy \
+            dump); take the log of all ranks (NCCL_DEBUG=INFO for each)"
+    }
+    ConnectRetrying {
+        do "look at whether the other end runs, at the address (which interface does Bootstrap name? set \
+            NCCL_SOCKET_IFNAME), and at firewalls between the hosts"
+    }
+    NoFirstCall {
+        do "if the job hangs here, it is in its first call: run with NCCL_DEBUG_SUBSYS=INIT,COLL; as a test \
+            set NCCL_P2P_DISABLE=1; where that helps, direct access between GPUs is broken: disable ACS and \
+            the IOMMU (iommu=pt), and look at nvidia-smi topo -p2p r"
+    }
+    RailsCrossed {
+        do "compare the NICs of these hosts in NCCL's order (the line NET/IB : Using), NCCL_IB_HCA and \
+            NCCL_TOPO_FILE"
+    }
     ChannelsFewer {
         why "NCCL gives communicators of the same shape the same number of channels on equal hosts"
         do "compare nvidia-smi topo -m, the state of the NVLinks (nvidia-smi nvlink -s) and of the \

@@ -17,6 +17,7 @@ pub(crate) fn build_communicators(
     steps: u64,
 ) -> CommunicatorsSummary {
     let aliases = merged.process_aliases();
+    let unnamed_setups = sides.unnamed.into_open(&aliases);
     let mut sides = resolve_processes(sides.list, &aliases);
     let side_of = attribute_calls(&mut sides, calls, merged, &aliases);
     let processes = merged.origins.processes.items().to_vec();
@@ -29,6 +30,7 @@ pub(crate) fn build_communicators(
         communicators,
         sides,
         side_of,
+        unnamed_setups,
         inputs: Vec::new(),
         apart: None,
     }

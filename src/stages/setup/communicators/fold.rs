@@ -1,8 +1,10 @@
 //! Parts of a chunk: calls by member, and lines about communicators.
 
+use super::begun::{BegunThreads, SetupProgress, SetupStep, StampedSpot, UnnamedSetups};
 use crate::count::tally;
 use crate::grammar::message::NcclMessage;
 use crate::grammar::message::communicator::init::{self, InitStage};
+use crate::grammar::message::communicator::life_line::{CommLifeLine, CommLifeStep};
 use crate::grammar::message::communicator::timing;
 use crate::grammar::message::communicator::timing::TimedSetup;
 use crate::grammar::message::graph::{ChannelCounts, GraphMessage};
@@ -19,6 +21,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct CommunicatorsPartial {
     tally: tally::TallyPartial,
     heard: Vec<CommunicatorLine>,
+    #[serde(skip)]
+    begun: BegunThreads,
 }
 
 /// A line about a communicator; the process number is the chunk's.
@@ -29,6 +33,8 @@ pub(crate) struct CommunicatorLine {
     line: u64,
     /// Position of its begin in bytes of the input.
     at: u64,
+    /// Its time stamp as printed; empty if there is none.
+    time: Box<[u8]>,
     what: CommunicatorLineKind,
 }
 
@@ -36,9 +42,11 @@ pub(crate) struct CommunicatorLine {
 enum CommunicatorLineKind {
     Channels(ChannelCounts),
     Init(Box<CommunicatorInitLine>),
+    Life(CommLifeLine),
     Layout(init::CommLayout),
     Timing(f64, Vec<(Box<[u8]>, f64)>, u32, u32),
     Name(CommunicatorNameLine),
+    Setup(SetupStep),
 }
 
 /// Name of a communicator.
@@ -80,6 +88,10 @@ pub(crate) enum CommunicatorState {
     Started,
     /// `Init COMPLETE` is its last line.
     Ready,
+    /// `Revoke COMPLETE` is its last line: it takes no more calls.
+    Revoked,
+    /// `Finalize COMPLETE` is its last line: all its work is done.
+    Finalized,
     /// `Destroy COMPLETE` is its last line.
     Destroyed,
     /// `Abort COMPLETE` is its last line.
@@ -92,9 +104,19 @@ impl CommunicatorState {
             CommunicatorState::Unknown => "",
             CommunicatorState::Started => "started",
             CommunicatorState::Ready => "ready",
+            CommunicatorState::Revoked => "revoked",
+            CommunicatorState::Finalized => "finalized",
             CommunicatorState::Destroyed => "destroyed",
             CommunicatorState::Aborted => "aborted",
         }
+    }
+
+    /// True if the process ended it in order, with all its work done.
+    pub(crate) fn is_ended_in_order(self) -> bool {
+        matches!(
+            self,
+            CommunicatorState::Finalized | CommunicatorState::Destroyed
+        )
     }
 
     fn is_over(self) -> bool {
@@ -140,6 +162,8 @@ pub(crate) struct CommunicatorSide {
     pub(crate) name: Option<Box<[u8]>>,
     /// Its state.
     pub(crate) state: CommunicatorState,
+    /// How far its initialisation has come.
+    pub(crate) progress: SetupProgress,
     /// The calls made on it.
     pub(crate) uses: Vec<(tally::CallKey, tally::CallVolume)>,
 }
@@ -149,7 +173,18 @@ impl CommunicatorsPartial {
         CommunicatorsPartial {
             tally: tally::TallyPartial::new(options),
             heard: Vec::new(),
+            begun: BegunThreads::default(),
         }
+    }
+
+    fn push_line(&mut self, said: &MessageLine<'_>, what: CommunicatorLineKind) {
+        self.heard.push(CommunicatorLine {
+            thread: SpeakerThread::new(said.process, said.tid),
+            line: said.line,
+            at: said.at,
+            time: said.time.into(),
+            what,
+        });
     }
 
     pub(crate) fn into_parts(self) -> (tally::TallyPartial, Vec<CommunicatorLine>) {
@@ -161,34 +196,16 @@ impl LogVisitor for CommunicatorsPartial {
     const MESSAGES: bool = true;
 
     fn message(&mut self, said: &MessageLine<'_>) {
-        let what = match &said.message {
-            NcclMessage::Init(line) => CommunicatorLineKind::Init(Box::new(keep_init_line(line))),
-            NcclMessage::Layout(layout) => CommunicatorLineKind::Layout(*layout),
-            NcclMessage::Timings(timing) => match timing.of {
-                TimedSetup::Init { rank, nranks, .. } => {
-                    CommunicatorLineKind::Timing(timing.total, keep_timings(timing), rank, nranks)
-                }
-                TimedSetup::Bootstrap => return,
-            },
-            NcclMessage::Graph(GraphMessage::Channels(channels)) => {
-                CommunicatorLineKind::Channels(*channels)
-            }
-            NcclMessage::Named(named) if !named.name.is_empty() => {
-                CommunicatorLineKind::Name(CommunicatorNameLine {
-                    name: named.name.into(),
-                    hash: named.hash,
-                    rank: named.rank,
-                    nranks: named.nranks,
-                })
-            }
-            _ => return,
-        };
-        self.heard.push(CommunicatorLine {
-            thread: SpeakerThread::new(said.process, said.tid),
-            line: said.line,
-            at: said.at,
-            what,
-        });
+        let thread = SpeakerThread::new(said.process, said.tid);
+        if let NcclMessage::Init(_) = &said.message {
+            self.begun.reset_thread(thread);
+        }
+        if let Some(what) = keep_line(&said.message) {
+            self.push_line(said, what);
+        }
+        if let Some(step) = self.begun.take_message(thread, &said.message) {
+            self.push_line(said, CommunicatorLineKind::Setup(step));
+        }
     }
 
     #[inline(always)]
@@ -211,6 +228,33 @@ impl LogVisitor for CommunicatorsPartial {
     fn insert_torn_calls(&mut self, calls: &[RepairedCall<'_>]) {
         self.tally.insert_torn_calls(calls);
     }
+}
+
+/// Returns what is kept of a message, if it is about a communicator.
+fn keep_line(message: &NcclMessage<'_>) -> Option<CommunicatorLineKind> {
+    Some(match message {
+        NcclMessage::Init(line) => CommunicatorLineKind::Init(Box::new(keep_init_line(line))),
+        NcclMessage::Life(life) => CommunicatorLineKind::Life(*life),
+        NcclMessage::Layout(layout) => CommunicatorLineKind::Layout(*layout),
+        NcclMessage::Timings(timing) => match timing.of {
+            TimedSetup::Init { rank, nranks, .. } => {
+                CommunicatorLineKind::Timing(timing.total, keep_timings(timing), rank, nranks)
+            }
+            TimedSetup::Bootstrap => return None,
+        },
+        NcclMessage::Graph(GraphMessage::Channels(channels)) => {
+            CommunicatorLineKind::Channels(*channels)
+        }
+        NcclMessage::Named(named) if !named.name.is_empty() => {
+            CommunicatorLineKind::Name(CommunicatorNameLine {
+                name: named.name.into(),
+                hash: named.hash,
+                rank: named.rank,
+                nranks: named.nranks,
+            })
+        }
+        _ => return None,
+    })
 }
 
 fn keep_init_line(line: &init::InitLine<'_>) -> CommunicatorInitLine {
@@ -248,6 +292,8 @@ pub(crate) struct CommunicatorSides {
     /// Channels printed before the line that names the communicator: before 2.18, without `Init START`,
     /// that line is the last.
     channels: FxHashMap<SpeakerThread, (ChannelCounts, FirstReportLine)>,
+    /// Initialisations without `Init START`.
+    pub(super) unnamed: UnnamedSetups,
 }
 
 impl CommunicatorSides {
@@ -263,6 +309,7 @@ impl CommunicatorSides {
             thread,
             line,
             at: place,
+            time,
             what,
         } in heard
         {
@@ -285,8 +332,12 @@ impl CommunicatorSides {
                 CommunicatorLineKind::Init(mut begun) => {
                     let identity = merged.identity_at(process, begun.comm, place);
                     begun.side.comm_id = identity.and_then(|identity| identity.comm_id);
-                    self.add_init_line(thread, *begun);
+                    self.add_init_line(thread, *begun, StampedSpot { at, time });
                 }
+                CommunicatorLineKind::Setup(step) => {
+                    self.add_setup_step(thread, step, StampedSpot { at, time });
+                }
+                CommunicatorLineKind::Life(life) => self.add_life_line(process, life),
                 CommunicatorLineKind::Layout(layout) => {
                     if let Some(side) = self.side_at_address(process, layout.comm)
                         && (side.rank, side.nranks) == (Some(layout.rank), Some(layout.nranks))
@@ -329,8 +380,10 @@ impl CommunicatorSides {
                     ..timing
                 }),
                 channels: side.channels.map(channels),
+                progress: side.progress.shift_inputs(before),
                 ..side
             }));
+        self.unnamed.merge(other.unnamed, &here, before);
         let live = other.live.into_iter();
         self.live
             .extend(live.map(|((process, comm), side)| ((here(process), comm), first + side)));
@@ -369,7 +422,22 @@ impl CommunicatorSides {
         Some(&mut self.list[at])
     }
 
-    fn add_init_line(&mut self, thread: SpeakerThread, begun: CommunicatorInitLine) {
+    /// Adds what a line shows of the initialisation that its thread is in.
+    fn add_setup_step(&mut self, thread: SpeakerThread, step: SetupStep, spot: StampedSpot) {
+        let side = self.last.get(&thread).map(|&side| &mut self.list[side]);
+        match side.filter(|side| side.state == CommunicatorState::Started) {
+            Some(side) => side.progress.add_step(step, spot),
+            None => self.unnamed.add_step(thread, step, spot),
+        }
+    }
+
+    fn add_init_line(
+        &mut self,
+        thread: SpeakerThread,
+        begun: CommunicatorInitLine,
+        spot: StampedSpot,
+    ) {
+        self.unnamed.end_setup(thread);
         let CommunicatorInitLine {
             stage,
             comm,
@@ -383,6 +451,13 @@ impl CommunicatorSides {
         };
         let known = &mut self.list[at];
         known.fill_from_line(side);
+        match stage {
+            InitStage::InitStart if known.progress.began.is_none() => {
+                known.progress = SetupProgress::begin_at(spot);
+            }
+            InitStage::InitComplete => known.progress.completed = Some(spot.at),
+            _ => {}
+        }
         known.state = match stage {
             InitStage::InitStart => CommunicatorState::Started,
             InitStage::InitComplete => CommunicatorState::Ready,
@@ -394,6 +469,20 @@ impl CommunicatorSides {
             known.channels = known.channels.or(channels);
         }
         self.last.insert(thread, at);
+    }
+
+    fn add_life_line(&mut self, process: u32, line: CommLifeLine) {
+        let state = match line.step {
+            CommLifeStep::Finalized => CommunicatorState::Finalized,
+            CommLifeStep::Revoked => CommunicatorState::Revoked,
+            CommLifeStep::Other => return,
+        };
+        if let Some(side) = self.side_at_address(process, line.comm)
+            && (side.rank, side.nranks) == (Some(line.rank), Some(line.nranks))
+            && !side.state.is_over()
+        {
+            side.state = state;
+        }
     }
 
     fn push_side(
@@ -450,6 +539,7 @@ impl CommunicatorSide {
     /// Merges another account of the same side.
     pub(crate) fn merge_account(&mut self, other: CommunicatorSide) {
         self.state = self.state.max(other.state);
+        self.progress.merge_account(other.progress.clone());
         self.layout = self.layout.or(other.layout);
         self.channels = self.channels.or(other.channels);
         self.uses.extend(other.uses.iter().copied());

@@ -6,6 +6,7 @@
 //! traffic (`purpose_rules`, `traffic`).
 
 mod attribution;
+pub(crate) mod begun;
 pub(crate) mod facts;
 mod fold;
 mod identity;
@@ -64,6 +65,8 @@ pub struct CommunicatorsSummary {
     pub(crate) side_of: FxHashMap<u32, usize>,
     /// The inputs' names.
     pub inputs: Vec<String>,
+    /// Initialisations that had not ended, and whose communicator no line names.
+    pub(crate) unnamed_setups: Vec<begun::UnnamedSetup>,
     /// The communicators before some were united.
     apart: Option<Vec<MergedCommunicator>>,
 }

@@ -121,6 +121,7 @@ pub fn build_member_grid(found: &CommunicatorsSummary) -> Grid {
         "global_rank",
         "label",
         "state",
+        "phase",
     ];
     let mut rows = Vec::new();
     for communicator in &found.communicators {
@@ -152,6 +153,10 @@ pub fn build_member_grid(found: &CommunicatorsSummary) -> Grid {
                 match side.state {
                     CommunicatorState::Unknown => TableCell::Empty,
                     state => state.name().into(),
+                },
+                match side.state {
+                    CommunicatorState::Started => side.progress.phase.name().into(),
+                    _ => TableCell::Empty,
                 },
             ]);
         }

@@ -7,7 +7,7 @@ use crate::grammar::message::network::net::{GdrSupport, NetMessage};
 use crate::grammar::message::network::nic::{Nic, NicKind as Card, NicList};
 use crate::grammar::message::setup::plugin::{PluginEvent, PluginMessage};
 use crate::grammar::message::setup::setting::{HIDDEN_VALUE, Setting, SettingSource};
-use crate::grammar::message::setup::version::{Component, ComponentVersion};
+use crate::grammar::message::setup::version::{Component, ComponentVersion, NcclBuild};
 use crate::grammar::message::{MessageFamily, NcclMessage};
 use serde::{Deserialize, Serialize};
 
@@ -163,6 +163,9 @@ fn p2p_to_fact(text: &[u8]) -> Option<NetFact> {
     Some(NetFact::new(NetFactKind::P2p, "", value))
 }
 
+/// What is between NCCL's choice and the program's value that was not possible.
+pub(crate) const CORRECTED_MARK: &[u8] = b" in place of ";
+
 fn setting_to_fact(setting: &Setting<'_>) -> NetFact {
     let Setting { name, value, by } = *setting;
     let secret = setting.is_secret();
@@ -181,6 +184,15 @@ fn setting_to_fact(setting: &Setting<'_>) -> NetFact {
             let value = [value, b" as `", given, b"` is invalid"].concat();
             NetFact::new(NetFactKind::Setting, name, value)
         }
+        SettingSource::Corrected(given) => {
+            let value: &[u8] = if value.is_empty() {
+                b"its own choice"
+            } else {
+                value
+            };
+            let value = [value, CORRECTED_MARK, given].concat();
+            NetFact::new(NetFactKind::Config, name, value)
+        }
         SettingSource::Unused => NetFact::new(NetFactKind::Setting, name, "is unused"),
     }
 }
@@ -188,11 +200,9 @@ fn setting_to_fact(setting: &Setting<'_>) -> NetFact {
 fn version_to_facts(version: &ComponentVersion<'_>, mut add: impl FnMut(NetFact)) {
     let name = match version.of {
         Component::Nccl => {
-            // `2.29.2+cuda13.1` has the CUDA version that it was built for.
-            let at = memchr::memmem::find(version.text, b"+cuda");
-            let (nccl, cuda) = version.text.split_at(at.unwrap_or(version.text.len()));
+            let NcclBuild { nccl, cuda } = version.nccl_build();
             add(NetFact::new(NetFactKind::Version, "nccl", nccl));
-            if let Some(cuda) = cuda.strip_prefix(b"+cuda") {
+            if let Some(cuda) = cuda {
                 add(NetFact::new(NetFactKind::Version, "cuda", cuda));
             }
             return;
@@ -260,6 +270,7 @@ fn net_to_facts(net: &NetMessage<'_>, mut add: impl FnMut(NetFact)) {
             let name = join_parts(&[pair.dev.to_string().as_bytes(), b"mtu"]);
             add(NetFact::new(NetFactKind::Nic, name, mtu.to_string()));
         }
+        NetMessage::Retry(_) => {}
         NetMessage::Provider { name, nics } => {
             add(NetFact::new(NetFactKind::Provider, "", name));
             if let Some(nics) = nics {

@@ -8,6 +8,7 @@ use super::init_line_comm::InitLineComm;
 use super::owner::OwnerClaim;
 use super::owner::{ChunkOwner, ThreadActivity};
 use super::pending_connections::{InitWaitEvent, PendingConnections, ThreadPending};
+use super::sockets::SocketLines;
 use crate::grammar::message::NcclMessage;
 use crate::grammar::message::communicator::init::{self, InitStage};
 use crate::grammar::message::graph::GraphMessage;
@@ -38,6 +39,7 @@ pub struct NetPartial {
     /// The first call that the NVLink switches served, by process.
     pub(super) nvls: FxHashMap<(u32, Algorithm), u64>,
     pub(super) coverage: NetLineCoverage,
+    pub(super) sockets: SocketLines<u64>,
 }
 
 /// Counts of NCCL's lines that are not calls.
@@ -282,6 +284,7 @@ impl LogVisitor for NetPartial {
     fn message(&mut self, said: &MessageLine<'_>) {
         let (process, line) = (said.process, said.line);
         let thread = SpeakerThread::new(process, said.tid);
+        self.sockets.take_message(said);
         match &said.message {
             NcclMessage::Plain(..) => self.coverage.known += 1,
             _ => self.coverage.read += 1,

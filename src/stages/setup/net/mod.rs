@@ -9,6 +9,8 @@
 //! | `lifetimes` | the communicators that a process had when it connected |
 //! | `pending_connections` | connections that wait for the name of their communicator |
 //! | `thread_states` | the state of threads between chunks, and owners by it |
+//! | `sockets` | interfaces, and connections that are tried again |
+//! | `rails` | connections whose two ends are in the log |
 //! | `fold` | a chunk's part |
 //! | `net_stage` | all of them |
 //! | [`table`] | the facts by job and host |
@@ -24,6 +26,8 @@ pub(crate) mod net_stage;
 pub(crate) mod owner;
 pub mod pairs;
 pub(crate) mod pending_connections;
+pub(crate) mod rails;
+pub(crate) mod sockets;
 pub mod table;
 pub(crate) mod thread_states;
 

@@ -6,6 +6,7 @@ use super::fold::{NetComm, NetLineCoverage, NetPartial};
 use super::lifetimes::InitMoment;
 use super::owner::OwnerClaim;
 use super::pending_connections::{self, InitWaitEvent, PendingConnections, ThreadPending};
+use super::sockets::SocketLines;
 use super::thread_states::{ConnectionOwner, NetChunkContext, ThreadStates};
 use crate::log::MergedChunk;
 use crate::members::{Interner, MergedMembers, MergedNumbers};
@@ -60,6 +61,8 @@ pub struct NetStage {
     /// Communicators by process.
     pub comms: BTreeSet<(u32, NetComm)>,
     states: ThreadStates,
+    /// Interfaces, and connections that are tried again.
+    pub(crate) sockets: SocketLines<FirstReportLine>,
     /// The log has TUNING lines.
     pub tuned: bool,
     /// Counts of parsed lines.
@@ -97,6 +100,7 @@ impl NetStage {
             nvls,
             waiting,
             inits,
+            sockets,
         } = visit;
         let known = NetChunkContext {
             input: self.current_input(),
@@ -109,6 +113,7 @@ impl NetStage {
             input,
             line: before + line,
         };
+        self.sockets.add_chunk(sockets, to, first);
         self.tuned |= tuned;
         self.coverage.read += coverage.read;
         self.coverage.known += coverage.known;
@@ -177,6 +182,7 @@ impl NetStage {
         self.comms
             .extend(comms.map(|(process, comm)| (here(process), comm)));
         self.states.merge(other.states, to, before);
+        self.sockets.merge(other.sockets, to, before);
         self.tuned |= other.tuned;
         self.coverage.read += other.coverage.read;
         self.coverage.known += other.coverage.known;
@@ -292,6 +298,7 @@ impl NetStage {
             self.free_waiting(thread, InitWaitEvent::Other, None);
         }
         let real = |process: u32| aliases.get(process as usize).copied().unwrap_or(process);
+        self.sockets.resolve_aliases(aliases);
         for ((process, fact), first) in std::mem::take(&mut self.said) {
             add_first_line(&mut self.said, (real(process), fact), first);
         }

@@ -9,6 +9,7 @@ use super::NetSummary;
 use super::connection::ConnectionTransport;
 use super::fact::{NetFact, NetFactKind};
 use super::net_stage::FirstReportLine;
+use super::rails;
 use crate::output::render::{Grid, TableCell};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -389,30 +390,14 @@ pub fn describe_pxn(net: &NetSummary) -> String {
 
 /// Describes whether connections have the same NIC number at both ends.
 fn describe_rails(net: &NetSummary) -> String {
-    type Cards = (BTreeSet<u32>, BTreeSet<u32>);
-    let mut ends: BTreeMap<_, Cards> = BTreeMap::new();
-    for ((process, owner, way), (channels, _)) in &net.all.links {
-        let Some(card) = way.via.nic() else { continue };
-        let Some(comm) = super::pairs::find_shared_comm(*process, owner) else {
-            continue;
-        };
-        for channel in channels {
-            let end = ends.entry((comm, way.from, way.to, *channel)).or_default();
-            match way.receives {
-                Some(false) => end.0.insert(card.nic),
-                Some(true) => end.1.insert(card.nic),
-                None => continue,
-            };
-        }
-    }
-    let both = || ends.values().filter(|e| e.0.len() == 1 && e.1.len() == 1);
-    let crossing = both().filter(|end| end.0 != end.1).count();
-    match (both().count(), crossing) {
+    let both = rails::join_ends(net);
+    let crossing = both.iter().filter(|ends| ends.is_crossed()).count();
+    match (both.len(), crossing) {
         (0, _) if net.all.links.is_empty() => "unknown".to_owned(),
         (0, _) if net.all.links.keys().all(|link| link.2.via.nic().is_none()) => {
             "no network connections".to_owned()
         }
-        (0, _) => "unknown: no connection has both ends in the log".to_owned(),
+        (0, _) => "unknown: no connection is known by the lines of both its ends".to_owned(),
         (_, 0) => "same NIC number at both ends".to_owned(),
         (of, n) => format!("different NIC numbers at the ends of {n} of {of} connections"),
     }

@@ -16,7 +16,8 @@ pub(crate) mod undecided_lines;
 use crate::grammar::coll::Coll;
 use crate::grammar::header;
 use crate::log::walk::{
-    LineFragment, LineHead, TEAR_STRIDE_BYTES, TailLikeness, TornPiece, is_call_tail,
+    LineFragment, LineHead, TEAR_STRIDE_BYTES, TailLikeness, TornPiece, is_call, is_call_tail,
+    is_init_tail,
 };
 use crate::members::MergedMembers;
 use crate::report::account::Account;
@@ -62,7 +63,7 @@ impl JoinedCall {
     /// The thread that printed it, and the time stamp.
     pub fn thread_and_stamp(&self) -> (Option<u64>, &[u8]) {
         (
-            header::find_header(&self.text, 0).map(|h| h.tid),
+            header::find_header(&self.text, 0).and_then(|h| h.tid),
             &self.time,
         )
     }
@@ -123,7 +124,12 @@ impl TornLineJoiner {
                     return;
                 }
                 let (own, rest) = begun.text.split_at(TEAR_STRIDE_BYTES.min(begun.text.len()));
+                let any = match is_init_tail(rest) {
+                    true => TailLikeness::Nccl,
+                    false => TailLikeness::Any,
+                };
                 let (preceding, looks) = match broken {
+                    None if !is_call(&begun.text) => (PrecedingHead::Message, any),
                     None => (PrecedingHead::Whole, TailLikeness::Nccl),
                     Some(_) if is_call_tail(rest) => (PrecedingHead::Broken, TailLikeness::Nccl),
                     Some(_) => (PrecedingHead::Broken, TailLikeness::Any),

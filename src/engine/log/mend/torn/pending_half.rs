@@ -2,7 +2,8 @@
 
 use super::undecided_lines::PieceOutcome;
 use crate::grammar::coll::is_begun;
-use crate::grammar::header;
+use crate::grammar::header::{self, LineHeader};
+use crate::grammar::message;
 use crate::log::walk::{MESSAGE_END_WAIT_LINES, TailLikeness};
 
 /// The head of a line: its first bytes.
@@ -47,6 +48,8 @@ pub(super) struct PendingTail {
 pub(super) enum PrecedingHead {
     /// A whole call.
     Whole,
+    /// A message of which nothing is read: it may be whole all the same.
+    Message,
     /// No NCCL line.
     Broken,
 }
@@ -92,6 +95,7 @@ impl PendingTail {
     pub(super) fn may_end_head(&self, head: &PendingHead) -> bool {
         match (self.preceding, self.looks) {
             (Some(PrecedingHead::Whole), _) => head.is_call,
+            (Some(PrecedingHead::Message), _) => !head.is_call,
             (None, TailLikeness::Any) => {
                 !head.is_call && self.line < head.line + MESSAGE_END_WAIT_LINES
             }
@@ -102,6 +106,7 @@ impl PendingTail {
     /// Returns its outcome if no head is known.
     pub(super) fn outcome_without_head(&self) -> PieceOutcome {
         match (self.preceding, self.looks) {
+            (Some(PrecedingHead::Message), _) => PieceOutcome::Foreign,
             (_, TailLikeness::Nccl) | (Some(_), TailLikeness::Call) => PieceOutcome::Lost,
             (_, TailLikeness::Any) | (None, TailLikeness::Call) => PieceOutcome::Foreign,
         }
@@ -123,6 +128,18 @@ pub(super) struct TailFit {
 }
 
 impl PendingHead {
+    /// Returns its outcome if no tail is known.
+    pub(super) fn outcome_without_tail(&self) -> PieceOutcome {
+        let header = header::find_header(&self.text, 0);
+        let is_unread = |header: LineHeader<'_>| {
+            message::is_unread_beginning(header.level, &self.text[header.body..])
+        };
+        match header.is_some_and(is_unread) {
+            true => PieceOutcome::Unread,
+            false => PieceOutcome::Lost,
+        }
+    }
+
     /// Adds what may be the next bytes of its line.
     pub(super) fn extend_head(&mut self, more: &[u8]) {
         let text = [&self.text, more].concat();

@@ -1,6 +1,6 @@
 //! Heads and tails that wait for each other, and the rules that decide which belong together.
 
-use super::pending_half::{PendingHead, PendingTail, TailFit};
+use super::pending_half::{PendingHead, PendingTail, PrecedingHead, TailFit};
 use super::tail_fit::{JoinedLineContent, fit_tail_on_head, keep_likely_fits, read_joined_line};
 use super::undecided_lines::{PieceOutcome, UndecidedLines};
 use super::{JoinMoment, JoinedCall};
@@ -135,10 +135,17 @@ impl PendingPieces {
         if own.is_none() && tail.fits.is_empty() {
             return now.settle_piece(tail.line, tail.outcome_without_head());
         }
+        let is_message = tail.preceding == Some(PrecedingHead::Message);
+        if let (Some(own), true, true) = (&own, is_message, tail.fits.is_empty()) {
+            // It is what it looks like: a line of which nothing is read.
+            self.end_line_of(own.process, now);
+            now.settle_piece(tail.line, PieceOutcome::Foreign);
+            return now.settle_piece(tail.line, PieceOutcome::Foreign);
+        }
         if let Some(mut own) = own {
             // No head fits: it is more likely the rest of its own line, with a byte that NCCL did
             // not write.
-            own.clean &= tail.is_sure() && !tail.fits.is_empty();
+            own.clean &= (tail.is_sure() || is_message) && !tail.fits.is_empty();
             let of = |id: u32| {
                 let mut all = self.heads.iter().chain([&own]);
                 all.find(|head| head.id == id).map(|head| head.process)
@@ -259,7 +266,7 @@ impl PendingPieces {
             lines.settle_piece(tail.line, tail.outcome_without_head(), account);
         }
         for head in self.heads.drain(..).filter(|head| !head.lost) {
-            lines.settle_piece(head.line, PieceOutcome::Lost, account);
+            lines.settle_piece(head.line, head.outcome_without_tail(), account);
         }
     }
 
@@ -269,7 +276,8 @@ impl PendingPieces {
             && !head.lost
         {
             head.lost = true;
-            now.settle_piece(head.line, PieceOutcome::Lost);
+            let outcome = head.outcome_without_tail();
+            now.settle_piece(head.line, outcome);
         }
     }
 

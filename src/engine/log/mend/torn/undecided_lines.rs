@@ -13,6 +13,8 @@ pub(super) enum PieceOutcome {
     Joined,
     /// Its other half is missing.
     Lost,
+    /// Its other half is missing, and nothing that is read can have been on it.
+    Unread,
     /// It is no part of a NCCL line.
     Foreign,
 }
@@ -30,6 +32,7 @@ struct UndecidedLine {
     /// Something else on it is lost already, and its place is noted.
     damaged: bool,
     lost: bool,
+    unread: bool,
     joined: bool,
     own: bool,
     /// Its class without its pieces.
@@ -57,6 +60,7 @@ impl UndecidedLines {
                 is_alone: fragment.of_line == 1,
                 damaged: fragment.damaged,
                 lost: false,
+                unread: false,
                 joined: false,
                 own: false,
                 class: fragment.class,
@@ -92,6 +96,7 @@ impl UndecidedLines {
             PieceOutcome::Own => pending.own = true,
             PieceOutcome::Joined => pending.joined = true,
             PieceOutcome::Lost => pending.lost = true,
+            PieceOutcome::Unread => pending.unread = true,
             PieceOutcome::Foreign => {}
         }
         if pending.left > 0 {
@@ -108,6 +113,7 @@ impl UndecidedLines {
                 account.add_damage_place(line, pending.column, what, b"");
             }
         }
+        account.unread_cuts += u64::from(pending.unread);
         // The line was counted when the walk met it.
         account.lines -= 1;
         account.count_line(match pending {

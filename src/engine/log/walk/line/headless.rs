@@ -1,12 +1,13 @@
 //! NCCL lines without a whole header: quoted, cut, or of another process.
 
-use super::prefix::{is_beheaded, is_header_end};
+use super::prefix::{is_beheaded, is_header_end, is_prefix};
 use super::tail::is_tail;
 use super::verdict::{LineItem, LineVerdict};
 use crate::grammar::coll;
-use crate::grammar::header::HeaderLevel;
+use crate::grammar::header::{self, HeaderLevel};
 use crate::grammar::message::setup::version::{self, ComponentVersion};
 use crate::grammar::message::{self, NcclMessage};
+use crate::grammar::short_header::{self, ShortLine};
 use crate::grammar::trainer::{Recogniser, TrainerRecord};
 use crate::grammar::values::is_known_op;
 use crate::log::walk::{ChunkWalk, LogVisitor, TailLikeness};
@@ -60,7 +61,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
             v.add_tail(line, TailLikeness::Nccl);
         } else if version.is_some()
             || memmem::find(line, b"NCCL version ").is_some()
-            || [&b"NCCL INFO "[..], b"NCCL WARN ", b"NCCL CALL "]
+            || BARE_LEVELS
                 .iter()
                 .any(|level| memmem::find(line, level).is_some())
         {
@@ -110,35 +111,89 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         if INFO.find(body).is_some() {
             return;
         }
-        match message::parse_message(HeaderLevel::Info, body) {
-            None
-            | Some(
-                NcclMessage::Init(_)
-                | NcclMessage::Layout(_)
-                | NcclMessage::Timings(_)
-                | NcclMessage::Named(_),
-            ) => {}
-            Some(message) => {
-                let nobody = self.unknown_speaker();
-                v.things
-                    .push((at, LineItem::Message(message, line, nobody, b"")));
-            }
+        let message = message::parse_message(HeaderLevel::Info, body);
+        if let Some(message) = message.filter(|message| !is_of_one_process(message)) {
+            let nobody = self.unknown_speaker();
+            v.things
+                .push((at, LineItem::Message(message, line, nobody, b"")));
         }
+    }
+
+    /// Reads a line without NCCL's name, if it is NCCL's all the same. Returns false for any other line.
+    pub(super) fn read_short_line(&mut self, line: &'a [u8], v: &mut LineVerdict<'a>) -> bool {
+        let Some(short) = short_header::parse_short_line(line) else {
+            return false;
+        };
+        let ShortLine {
+            header,
+            level_at,
+            message,
+        } = short;
+        let speaker = match &header {
+            Some(header) => {
+                let clean = is_prefix(&line[..header.start], self.recogniser);
+                Some(self.intern_header_speaker(header, clean))
+            }
+            // Prose may quote a line.
+            None if !is_header_end(&line[..level_at], self.recogniser) => return false,
+            None => None,
+        };
+        v.class = LineClass::Other;
+        if V::MESSAGES && (speaker.is_some() || !is_of_one_process(&message)) {
+            let start = header.map_or(0, |header| header.start);
+            let time = header::find_time_stamp(&line[..start]);
+            let speaker = speaker.unwrap_or_else(|| self.unknown_speaker());
+            v.things.push((
+                start,
+                LineItem::Message(message, &line[start..], speaker, time),
+            ));
+        }
+        true
     }
 }
 
-/// Parses a WARN without a whole header, as people quote it:
+/// The levels that a line may have after its header is lost.
+const BARE_LEVELS: [&[u8]; 5] = [
+    b"NCCL INFO ",
+    b"NCCL WARN ",
+    b"NCCL ATTN ",
+    b"NCCL DIAG ",
+    b"NCCL CALL ",
+];
+
+/// Returns true for a message that is of no use without its process: it names a communicator by its
+/// address there.
+fn is_of_one_process(message: &NcclMessage<'_>) -> bool {
+    matches!(
+        message,
+        NcclMessage::Init(_)
+            | NcclMessage::Life(_)
+            | NcclMessage::Layout(_)
+            | NcclMessage::Timings(_)
+            | NcclMessage::Named(_)
+    )
+}
+
+/// Parses a WARN without a whole header, as people quote it, or a line that may be judged as one:
 ///
 /// ```text
 /// [1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'out of memory'
+/// graph/xml.h: NCCL WARN Too many XML nodes
 ///  NCCL WARN Call to ibv_create_qp failed
+/// NCCL DIAG [INFO] p2p: only 52/56 GPU-to-GPU peer accesses passed verification
 /// ```
 fn parse_quoted_warn<'a>(line: &'a [u8], recogniser: &Recogniser) -> Option<NcclMessage<'a>> {
-    const LEVEL: &[u8] = b"NCCL WARN ";
-    let at = memmem::find(line, LEVEL)?;
-    let (before, rest) = (&line[..at], &line[at + LEVEL.len()..]);
+    const LEVELS: [(&[u8], HeaderLevel); 3] = [
+        (b"NCCL WARN ", HeaderLevel::Warn),
+        (b"NCCL ATTN ", HeaderLevel::Attention),
+        (b"NCCL DIAG ", HeaderLevel::Diagnostic),
+    ];
+    let (before, level, rest) = LEVELS.iter().find_map(|(word, level)| {
+        let at = memmem::find(line, word)?;
+        Some((&line[..at], *level, &line[at + word.len()..]))
+    })?;
     is_header_end(before, recogniser)
-        .then(|| message::parse_message(HeaderLevel::Warn, rest))
+        .then(|| message::parse_message(level, rest))
         .flatten()
 }
 

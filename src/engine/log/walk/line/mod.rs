@@ -21,8 +21,8 @@ pub use cut_place::classify_cut;
 use memchr::{memchr, memmem};
 pub(super) use prefix::is_prefix;
 use std::sync::LazyLock;
-pub(crate) use tail::{is_call, is_call_tail};
-use tail::{is_init_tail, is_tail};
+use tail::is_tail;
+pub(crate) use tail::{is_call, is_call_tail, is_init_tail};
 use verdict::{LineItem, LineVerdict};
 
 // The text of a line may be a copy that does not live as long as the chunk.
@@ -138,6 +138,8 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
             self.read_pieces(line, found, &mut v);
         } else if let Some(version) = version::parse_rccl_block_version(line) {
             self.read_headless_version(line, Some(version), &mut v);
+        } else if self.read_short_line(line, &mut v) {
+            // NCCL's, though its name is not on it.
         } else if is_tail(line) {
             v.add_tail(line, TailLikeness::Nccl);
         } else if self.may_end_come() && is_call_tail(line) {

@@ -6,8 +6,8 @@ use super::verdict::{LineItem, LineVerdict};
 use super::writer_spans::{WriterSpans, find_writer_spans};
 use crate::grammar::coll;
 use crate::grammar::header::{self, HeaderLevel, LineHeader};
-use crate::grammar::message;
 use crate::grammar::message::communicator::init;
+use crate::grammar::message::{self, NcclMessage};
 use crate::grammar::token::ParseFailure;
 use crate::grammar::trainer::TrainerRecord;
 use crate::log::walk::limits::NCCL_LINE_CUT_BYTES;
@@ -160,6 +160,9 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
             if of.header.level == HeaderLevel::Info && coll::is_broken(message) {
                 return v.set_damage(of.header.body, "a call");
             }
+            if last && self.may_hold_tail(of, message, rest, torn_before) {
+                return self.leave_message_to_merge(of, message, v);
+            }
             return self.read_message(of, message, last, v);
         };
         let mut speaker = of.speaker;
@@ -222,6 +225,41 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
             // The speaker of a second body without a header is unknown.
             speaker = self.unknown_speaker();
         }
+    }
+
+    /// Returns true for a message that may be its own first bytes and the tail of another process's
+    /// message, `rest`: a message's head waits, and the line as a whole has nothing that is read.
+    fn may_hold_tail(
+        &self,
+        of: &HeaderPiece<'a, '_>,
+        message: &[u8],
+        rest: &[u8],
+        torn_before: bool,
+    ) -> bool {
+        let waits = torn_before || self.has_message_head || self.waiting.is_message_open();
+        let level = of.header.level;
+        waits
+            && !rest.is_empty()
+            && level == HeaderLevel::Info
+            && matches!(
+                message::parse_message(level, message),
+                None | Some(NcclMessage::Plain(..))
+            )
+    }
+
+    /// Leaves a message to the merge, which knows the heads that wait.
+    fn leave_message_to_merge(
+        &mut self,
+        of: &HeaderPiece<'a, '_>,
+        message: &'a [u8],
+        v: &mut LineVerdict<'a>,
+    ) {
+        if V::MESSAGES {
+            self.visit_said_message(of, message, true, v);
+        }
+        let begun = of.line_head(of.end);
+        let broken = None;
+        self.begin_piece(of, TornPiece::Doubtful { begun, broken }, v);
     }
 
     /// Reads a message that is not a call.

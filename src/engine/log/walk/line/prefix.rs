@@ -1,9 +1,10 @@
 //! The text in front of a header: a launcher's label, a stamp, or the rest of another header.
 
 use crate::grammar::header;
+use crate::grammar::source_place::is_source_place;
 use crate::grammar::trainer::Recogniser;
 use crate::log::walk::limits::MAX_PREFIX_BYTES;
-use memchr::{memmem, memrchr};
+use memchr::{memmem, memrchr_iter};
 
 /// Returns true if `prefix`, the text in front of a header, is a launcher's or a stamp's: nothing
 /// of it can be part of the host, and it has no step line and no rest of another line.
@@ -37,19 +38,18 @@ pub(in crate::log::walk) fn is_prefix(prefix: &[u8], recogniser: &Recogniser) ->
 pub(super) fn is_header_end(before: &[u8], recogniser: &Recogniser) -> bool {
     let text = before.trim_ascii();
     let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    // Since 2.30.7 a function follows the place: `init.cc:7 (initTransportsRank)`.
-    let words = || text.rsplit(|&b| b == b' ');
-    let place = words().find(|word| !word.starts_with(b"("));
-    let is_place = place.is_some_and(|place| {
-        let colon = memrchr(b':', place).filter(|&colon| colon > 0);
-        colon.is_some_and(|colon| digits(&place[colon + 1..]))
-    });
-    let is_device = words().next().is_some_and(|word| {
-        let inner = word
+    // A place is the last word, or the last two: since 2.30.7 a function follows it.
+    let last = |words: usize| {
+        let blank = memrchr_iter(b' ', text).nth(words - 1);
+        blank.map_or(text, |blank| &text[blank + 1..])
+    };
+    let is_place = is_source_place(last(1)) || is_source_place(last(2));
+    let is_device = {
+        let inner = last(1)
             .strip_prefix(b"[")
             .and_then(|word| word.strip_suffix(b"]"));
         inner.is_some_and(digits)
-    });
+    };
     // A label names a rank or a host: `note: ` does not.
     let is_label = is_prefix(before, recogniser)
         && (matches!(text.first(), Some(b'[' | b'(' | b'|' | b'>' | 0x1b))

@@ -26,7 +26,8 @@ pub(super) fn is_tail(line: &[u8]) -> bool {
     coll::is_tail(line) || is_init_tail(line)
 }
 
-pub(super) fn is_init_tail(line: &[u8]) -> bool {
+/// Returns true for what can only be the tail of a line that names a communicator.
+pub(crate) fn is_init_tail(line: &[u8]) -> bool {
     let line = line.trim_ascii_end();
     (line.ends_with(b" - Init COMPLETE") || line.ends_with(b" - Init START"))
         && memmem::find(line, b"comm 0x").is_none()

@@ -10,6 +10,7 @@ pub(crate) mod initialisation;
 mod limits;
 pub(crate) mod nvls;
 pub(crate) mod odd_hosts;
+pub(crate) mod rails;
 pub(crate) mod setting_differences;
 #[cfg(test)]
 mod tests;

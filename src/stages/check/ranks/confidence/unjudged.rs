@@ -4,7 +4,7 @@ use crate::stages::check::streams::compare::{
     CommMember, DifferingComm, StreamComparison, UnpairedMessages,
 };
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
-use crate::stages::communicators::{CommunicatorState, CommunicatorsSummary};
+use crate::stages::communicators::CommunicatorsSummary;
 use std::collections::BTreeMap;
 
 /// Drops pairs if the side with more calls ended the communicator in order.
@@ -63,7 +63,7 @@ pub(in crate::stages::check::ranks) fn move_to_unjudged(
 
 /// True if the member ended the communicator in order: it waits for no other.
 fn has_ended_in_order(member: &CommMember, found: &CommunicatorsSummary) -> bool {
-    found.sides[member.side].state == CommunicatorState::Destroyed
+    found.sides[member.side].state.is_ended_in_order()
 }
 
 /// True where a member that made more calls than others was not kept waiting by them.

@@ -11,7 +11,6 @@ use crate::stages::check::ranks::stopped::whole_steps::UnevenSides;
 use crate::stages::check::streams::compare::CommMember;
 use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::{number_and_noun, verb_form};
-use crate::stages::communicators::CommunicatorState;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -215,7 +214,10 @@ impl LagContext<'_> {
                         many";
             }
             (Severity::Error, Confidence::Medium, why)
-        } else if self.names.found.sides[member.side].state == CommunicatorState::Destroyed {
+        } else if self.names.found.sides[member.side]
+            .state
+            .is_ended_in_order()
+        {
             let why = format!("{alone}, and it ended the communicator");
             (Severity::Error, Confidence::High, why)
         } else {

@@ -24,7 +24,7 @@ use crate::stages::check::log::job_spans::JobCallSpans;
 use crate::stages::check::ranks::limits::{MIN_CALLS_FAR_BEHIND, MIN_OTHERS_TOGETHER};
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
 use crate::stages::check::streams::step_ends::InputStepEnds;
-use crate::stages::communicators::{CommunicatorState, CommunicatorsSummary};
+use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::BTreeMap;
 use whole_steps::UnevenSides;
@@ -165,7 +165,7 @@ impl StopDetector<'_> {
         apart.members.iter().any(|member| {
             let side = &self.found.sides[member.side];
             let is_behind = Some(member.before) < most && laggards.contains(&side.process);
-            is_behind && side.state == CommunicatorState::Destroyed
+            is_behind && side.state.is_ended_in_order()
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Triage, WarningGroup};
 use crate::stages::check::finding::{
-    About, Confidence, Evidence, Finding, Kind, Severity, WarnKind,
+    About, Confidence, Evidence, Finding, Kind, Reason, Severity, WarnKind,
 };
 use crate::stages::check::limits::MAX_NAMES_LISTED;
 use crate::stages::check::warn::known_warns::look_up_added_reason;
@@ -10,7 +10,7 @@ use crate::stages::check::warn::known_warns::source_areas::{find_source_area, fi
 use crate::stages::check::warn::warnings::WarningLines;
 use crate::stages::check::wording::{
     describe_hosts, most_frequent, name_result, number_of_lines, number_of_processes,
-    number_of_times, quote_text,
+    number_of_times, quote_text, rank_ranges, verb_form,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,17 +21,20 @@ impl<'a> Triage<'a> {
         let mut peers: BTreeMap<&[u8], u64> = BTreeMap::new();
         let mut results: BTreeSet<i32> = BTreeSet::new();
         let mut processes: BTreeSet<u32> = BTreeSet::new();
-        for member in &group.members {
+        for member in group.own_members() {
             *by_host
                 .entry(self.host_of_process(member.process))
                 .or_default() += member.seen.count;
+            processes.insert(member.process);
+        }
+        for member in &group.members {
             for (peer, count) in &member.seen.peers {
                 *peers.entry(peer).or_default() += count;
             }
             results.extend(member.seen.result);
-            processes.insert(member.process);
         }
-        if let Some(result) = results.iter().find(|&&result| is_error_result(result)) {
+        let returned = results.iter().find(|&&result| is_error_result(result));
+        if let Some(result) = returned {
             why.push(format!(
                 "NCCL's functions returned {} after it",
                 name_result(*result)
@@ -46,7 +49,9 @@ impl<'a> Triage<'a> {
         }
         let count = number_of_lines(group.count());
         let nobody = by_host.keys().all(|host| host.is_empty());
+        let is_relayed = processes.is_empty();
         let on = match nobody {
+            true if is_relayed => describe_relaying_programs(group),
             true => format!("{count} of an unnamed process"),
             false => format!(
                 "{count} of {} on {}",
@@ -58,8 +63,15 @@ impl<'a> Triage<'a> {
             Some(known) => (
                 format!("{}: {on}", known.means),
                 format!("{}; see {}", known.advice, known.reference),
-                known.severity,
-                known.sure,
+                match is_relayed {
+                    // A program failed by it.
+                    true => Severity::Error,
+                    false => known.severity,
+                },
+                match is_relayed {
+                    true => known.sure.max(Confidence::Medium),
+                    false => known.sure,
+                },
             ),
             None => (
                 format!(
@@ -69,22 +81,32 @@ impl<'a> Triage<'a> {
                 ),
                 "search NVIDIA/nccl's issues for the text, or the source file that the line names"
                     .to_owned(),
-                Severity::Warning,
+                match is_relayed {
+                    true => Severity::Error,
+                    false => Severity::Warning,
+                },
                 // A function that returned an error after it is more than words.
-                match results.iter().any(|&result| is_error_result(result)) {
+                match returned.is_some() || is_relayed {
                     true => Confidence::Medium,
                     false => Confidence::Low,
                 },
             ),
         };
+        if is_relayed {
+            why.push("it is NCCL's last WARN, which may be older than the failure".to_owned());
+        }
         if why.is_empty() {
             why.push("the lines report it".to_owned());
         }
         Finding {
-            about: self.about_process(group.members[0].process),
+            about: match first.relayed_by {
+                Some(program) => About::of_rank(program.rank),
+                None => self.about_process(group.members[0].process),
+            },
             why: why.join("; "),
             advice,
             evidence: self.group_evidence(group),
+            reasons: Vec::from_iter(returned.map(|_| Reason::ErrorReturned)),
             ..Finding::new(Kind::Warn(WarnKind(group.id())), severity, sure, says)
         }
     }
@@ -126,6 +148,21 @@ impl<'a> Triage<'a> {
             .map(|m| m.seen.to_evidence())
             .collect()
     }
+}
+
+/// `NCCL's last error, as the program reports it on ranks 0-3`.
+fn describe_relaying_programs(group: &WarningGroup<'_>) -> String {
+    let programs = group.members.iter().filter_map(|m| m.seen.relayed_by);
+    let ranks: BTreeSet<u32> = programs.filter_map(|program| program.rank).collect();
+    let on = match ranks.len() {
+        0 => String::new(),
+        n => format!(
+            " on {} {}",
+            verb_form(n, "rank", "ranks"),
+            rank_ranges(&ranks)
+        ),
+    };
+    format!("NCCL's last error, as the program reports it{on}")
 }
 
 impl WarningGroup<'_> {

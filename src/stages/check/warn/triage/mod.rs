@@ -49,8 +49,15 @@ impl<'a> WarningGroup<'a> {
         self.members[0].seen
     }
 
+    /// The number of NCCL's own lines.
     fn count(&self) -> u64 {
-        self.members.iter().map(|m| m.seen.count).sum()
+        self.own_members().map(|m| m.seen.count).sum()
+    }
+
+    /// The members of which NCCL printed the lines itself.
+    fn own_members(&self) -> impl Iterator<Item = &ProcessWarning<'a>> {
+        let all = self.members.iter();
+        all.filter(|member| member.seen.relayed_by.is_none())
     }
 
     fn severity(&self) -> Severity {
@@ -68,7 +75,13 @@ pub(crate) fn triage_warnings(
     processes: &[SpeakerProcess],
     ended: CommEndCounts,
 ) -> Vec<Finding> {
-    let seen = all.lines_in_order();
+    let mut seen = all.lines_in_order();
+    if !seen.iter().any(|(_, _, lines)| is_failure_cause(lines)) {
+        // Programs repeat NCCL's last WARN: they add nothing where NCCL's own lines have the cause.
+        let relayed = all.relayed_in_order().into_iter();
+        seen.extend(relayed.filter(|(_, _, lines)| may_be_failure(lines)));
+        seen.sort_by_key(|(_, _, lines)| lines.first);
+    }
     let triage = Triage {
         all,
         processes,
@@ -78,6 +91,18 @@ pub(crate) fn triage_warnings(
         ended,
     };
     triage.find_causes(&seen)
+}
+
+/// True for lines of a known cause of failures.
+fn is_failure_cause(lines: &WarningLines) -> bool {
+    look_up_sourced_warn(lines.nccl_text(), lines.source_file())
+        .is_some_and(|known| known.role == WarnRole::Cause && known.severity == Severity::Error)
+}
+
+/// True unless nothing fails by the lines: NCCL's last WARN may be older than the failure.
+fn may_be_failure(lines: &WarningLines) -> bool {
+    look_up_sourced_warn(lines.nccl_text(), lines.source_file())
+        .is_none_or(|known| matches!(known.role, WarnRole::Cause | WarnRole::Consequence))
 }
 
 /// Returns the one host of each address.

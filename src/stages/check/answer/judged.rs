@@ -1,0 +1,119 @@
+//! What was judged: a job is called well only in the parts that were.
+
+use crate::stages::check::log::job_ends::JobEnds;
+use crate::stages::check::streams::compare::StreamComparison;
+use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
+use crate::stages::check::wording::number_and_noun;
+use crate::stages::communicators::{CommunicatorState, CommunicatorsSummary, MergedCommunicator};
+use std::collections::BTreeSet;
+
+/// The parts of a job that were judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JudgedParts {
+    /// The communicators whose members' calls were compared.
+    pub compared: u64,
+    /// The number of ranks, where all ranks of the largest communicator completed its initialisation.
+    pub initialised: Option<u32>,
+    /// A line reports that the job is done.
+    pub has_end: bool,
+    /// Other tools' records of calls were compared.
+    pub has_records: bool,
+}
+
+impl JudgedParts {
+    /// Collects the parts of a log.
+    pub(crate) fn of_log(
+        compared: &StreamComparison,
+        found: &CommunicatorsSummary,
+        ends: &JobEnds,
+    ) -> JudgedParts {
+        // The calls that all members made were compared; of later ones nothing is certain.
+        let in_part = [
+            UnjudgedReason::Running,
+            UnjudgedReason::Rooted,
+            UnjudgedReason::Ended,
+        ];
+        let in_part = in_part.iter().filter_map(|why| compared.unjudged.get(why));
+        let in_part: usize = in_part.map(|those| those.len()).sum();
+        JudgedParts {
+            compared: compared.same + (compared.apart.len() + in_part) as u64,
+            initialised: InitProgress::of_largest(found)
+                .filter(|init| init.complete == init.all)
+                .map(|init| init.all),
+            has_end: ends.reports_done(),
+            has_records: false,
+        }
+    }
+
+    /// True where nothing was judged.
+    pub fn is_nothing(&self) -> bool {
+        *self == JudgedParts::default()
+    }
+
+    /// `the calls of 3 communicators, the initialisation of all 8 ranks, the job's own report of its end`.
+    pub fn list_parts(&self) -> Vec<String> {
+        let mut parts = Vec::new();
+        if self.compared > 0 {
+            let those = number_and_noun(self.compared, "communicator");
+            parts.push(format!("the calls of {those}"));
+        }
+        if self.has_records {
+            parts.push("the records of calls".to_owned());
+        }
+        if let Some(ranks) = self.initialised {
+            parts.push(match ranks {
+                1 => "the initialisation of the only rank".to_owned(),
+                _ => format!("the initialisation of all {ranks} ranks"),
+            });
+        }
+        if self.has_end {
+            parts.push("the job's own report of its end".to_owned());
+        }
+        parts
+    }
+
+    /// The verdict on a job without errors and warnings, in a few words.
+    pub fn clean_verdict(&self) -> &'static str {
+        match self {
+            _ if self.compared > 0 || self.has_records => {
+                "nothing was found to be wrong in the calls"
+            }
+            _ if self.initialised.is_some() => {
+                "nothing was found to be wrong in the initialisation"
+            }
+            _ if self.has_end => "the job reports its end, and nothing was found to be wrong",
+            _ => "not judged",
+        }
+    }
+}
+
+/// How far the initialisation of a communicator came, by the lines of its ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InitProgress {
+    /// The ranks that completed it.
+    pub(crate) complete: u32,
+    /// All ranks of the communicator.
+    pub(crate) all: u32,
+}
+
+impl InitProgress {
+    /// Returns that of the largest communicator; where several are as large, of the one that came least far.
+    pub(crate) fn of_largest(found: &CommunicatorsSummary) -> Option<InitProgress> {
+        let of = |communicator: &MergedCommunicator| {
+            let sides = communicator.sides.iter().map(|&side| &found.sides[side]);
+            let made = sides.filter(|side| {
+                !matches!(
+                    side.state,
+                    CommunicatorState::Unknown | CommunicatorState::Started
+                )
+            });
+            let ranks: BTreeSet<u32> = made.filter_map(|side| side.rank).collect();
+            Some(InitProgress {
+                complete: ranks.len() as u32,
+                all: communicator.nranks?,
+            })
+        };
+        let all = found.communicators.iter().filter_map(of);
+        all.max_by_key(|init| (init.all, std::cmp::Reverse(init.complete)))
+    }
+}

@@ -1,0 +1,92 @@
+//! nccl-check where a failure is told by a program, or by the way of an error, and by nothing else.
+
+use crate::support::{Csv, feed};
+
+/// Severity, kind, rank, and the exit code.
+fn findings(log: &str) -> (Vec<String>, Option<i32>) {
+    let out = feed("nccl-check", &["-q", "--format", "csv"], log).calm();
+    let csv = Csv::of(&out);
+    (csv.pick(&["severity", "finding", "rank"]), out.code)
+}
+
+/// What each program prints, and the finding.
+const TOLD: [(&str, &str); 10] = [
+    (
+        "[rank3]: torch.distributed.DistBackendError: NCCL error in: ../NCCLUtils.cpp:77, unhandled cuda error (run with \
+         NCCL_DEBUG=INFO for details), NCCL version 2.26.2\n[rank3]: ncclUnhandledCudaError: Call to CUDA function \
+         failed.\n[rank3]: Last error:\n[rank3]: Cuda failure 2 'out of memory'\n",
+        "error warn_cuda_oom 3",
+    ),
+    // No WARN line was printed: the text after the words is empty.
+    (
+        "[rank0]: torch.distributed.DistBackendError: NCCL error in: x.cpp:77, internal error - please report this issue \
+         to the NCCL developers, NCCL version 2.21.5\n[rank0]: ncclInternalError: Internal check failed.\n[rank0]: Last \
+         error:\n[rank0]: \n",
+        "error nccl_error 0",
+    ),
+    (
+        "RuntimeError: NCCL error in: /opt/x/ProcessGroupNCCL.cpp:784, unhandled system error, NCCL version 2.7.8\n",
+        "error nccl_error ",
+    ),
+    (
+        "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: NCCL operation ncclAllReduce(a) failed: unhandled cuda error (run \
+         with NCCL_DEBUG=INFO for details). Last NCCL warning(error) log entry (may be unrelated) 'Cuda failure 999 \
+         'unknown error''.\n",
+        "error warn_cuda_failure ",
+    ),
+    (
+        "h: Test NCCL failure common.cu:1005 'unhandled system error (run with NCCL_DEBUG=INFO for details) / socketStartConnect: \
+         Connect to 10.0.0.2<41000> failed : Software caused connection abort'\n",
+        "error warn_socket ",
+    ),
+    (
+        "Failed, NCCL error main.cu:46 'remote process exited or there was a network error'\n",
+        "error nccl_error ",
+    ),
+    (
+        "cupy_backends.cuda.libs.nccl.NcclError: NCCL_ERROR_UNHANDLED_CUDA_ERROR: unhandled cuda error\n",
+        "error nccl_error ",
+    ),
+    (
+        "[1,2]<stderr>:horovod.common.exceptions.HorovodInternalError: ncclCommInitRank failed: unhandled system error\n",
+        "error nccl_error 2",
+    ),
+    (
+        "h:1:2 [0] NCCL INFO bootstrap.cc:75 -> 6\nh:1:2 [0] NCCL INFO init.cc:1388 -> 6\n",
+        "error nccl_error ",
+    ),
+    // An error that the program caught long ago: its own exception is what ended it.
+    (
+        "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!\n",
+        "note not_checked ",
+    ),
+];
+
+#[test]
+fn what_a_program_tells_of_nccl_is_a_finding() {
+    for (log, finding) in TOLD {
+        let (found, code) = findings(log);
+        assert_eq!(found, [finding], "{log}");
+        let expected = if finding.starts_with("error") { 1 } else { 3 };
+        assert_eq!(code, Some(expected), "{log}");
+    }
+}
+
+#[test]
+fn an_exception_that_only_names_nccl_is_the_process_s_own() {
+    let log = "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"x.py\", line 1, in <module>\n\
+               [rank0]: RuntimeError: Distributed package doesn't have NCCL built in\n";
+    assert_eq!(findings(log).0, ["error rank_exception 0"]);
+}
+
+#[test]
+fn a_lost_peer_is_an_error_where_nccl_returned_one() {
+    let log = "h:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n2<4283>\n";
+    let way =
+        "h:1:2 [0] NCCL INFO misc/socket.cc:749 -> 6\nh:1:2 [0] NCCL INFO group.cc:422 -> 6\n";
+    assert_eq!(findings(log).0, ["note warn_peer_closed "]);
+    assert_eq!(
+        findings(&(log.to_owned() + way)).0,
+        ["error warn_peer_closed "]
+    );
+}
