@@ -504,9 +504,10 @@ fn a_log_with_nothing_to_check_is_not_called_well() {
     out.ends(0);
     assert_eq!(csv.column("finding"), Vec::<String>::new());
     let out = feed("nccl-check", &["-q", "--format", "text"], log);
+    let text = String::from_utf8_lossy(&out.stdout);
     assert!(
-        out.stdout
-            .contains("judged: the initialisation of all 2 ranks")
+        text.contains("judged: the initialisation of all 2 ranks"),
+        "{text}"
     );
 }
 

@@ -1,7 +1,6 @@
 //! Findings on HCCL's own reports that a rank waited too long for another.
 
-use super::timed_out::describe_ranks;
-use super::{WatchdogMessage, WatchdogRecord};
+use super::{WatchdogMessage, WatchdogRecord, describe_ranks};
 use crate::grammar::message::hccl::HcclWait;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,14 +13,12 @@ pub(super) fn find_hccl_waits(records: &[WatchdogRecord]) -> Vec<Finding> {
             waits.entry(wait).or_default().push((record, missing));
         }
     }
-    let mut all: Vec<Finding> = Vec::new();
-    for (wait, lines) in waits {
-        all.push(describe_wait(wait, &lines));
-    }
-    all
+    let each = waits.into_iter();
+    each.map(|(wait, lines)| hccl_wait_finding(wait, &lines))
+        .collect()
 }
 
-fn describe_wait(wait: HcclWait, lines: &[(&WatchdogRecord, Option<u32>)]) -> Finding {
+fn hccl_wait_finding(wait: HcclWait, lines: &[(&WatchdogRecord, Option<u32>)]) -> Finding {
     let waiting: BTreeSet<u32> = lines
         .iter()
         .filter_map(|(line, _)| line.known_rank())
@@ -61,7 +58,7 @@ fn describe_wait(wait: HcclWait, lines: &[(&WatchdogRecord, Option<u32>)]) -> Fi
 #[cfg(test)]
 mod tests {
     use super::super::Watchdog;
-    use super::super::timed_out::find_timeouts;
+    use super::find_hccl_waits;
     use crate::grammar::message::c10d::parse_c10d_line;
     use crate::stages::net::net_stage::FirstReportLine;
 
@@ -76,7 +73,7 @@ mod tests {
             let what = parse_c10d_line(line.as_bytes()).unwrap();
             watchdog.take_line(line.as_bytes(), &what, FirstReportLine::in_chunk(number));
         }
-        let findings = find_timeouts(watchdog.kept_records());
+        let findings = find_hccl_waits(watchdog.kept_records());
         let [finding] = &findings[..] else {
             panic!("{findings:?}");
         };

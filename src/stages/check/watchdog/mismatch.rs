@@ -1,7 +1,7 @@
 //! Ranks that wait in different calls of one number: the watchdog's lines are calls of ranks.
 
-use super::timed_out::{TimedOutWait, collect_waits, describe_ranks, describe_timed_out_call};
-use super::{TimedOutCall, WatchdogRecord};
+use super::timed_out::{TimedOutWait, collect_waits, describe_timed_out_call};
+use super::{TimedOutCall, WatchdogRecord, describe_ranks};
 use crate::calls::compare::group_members;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason, Severity};
 use crate::stages::check::ranks::mismatch::difference_kind;

@@ -13,11 +13,12 @@ use crate::grammar::message::group_member::GroupMember;
 use crate::grammar::message::hccl::HcclWait;
 use crate::stages::check::finding::Evidence;
 use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
+use crate::stages::check::wording::{rank_ranges, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
 use limits::MAX_WATCHDOG_LINES;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wrapped_lines::WrappedLines;
 
 /// A line of the watchdog; one that only repeats another is left out.
@@ -122,6 +123,12 @@ impl From<C10dTimeout<'_>> for TimedOutCall {
             ran_ms: timeout.ran_ms,
         }
     }
+}
+
+/// `rank 1`, `ranks 0-2`.
+pub(super) fn describe_ranks(ranks: &BTreeSet<u32>) -> String {
+    let rank = verb_form(ranks.len(), "rank", "ranks");
+    format!("{rank} {}", rank_ranges(ranks))
 }
 
 /// The value of each key that has only one.

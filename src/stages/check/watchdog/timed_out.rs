@@ -3,9 +3,9 @@
 
 use super::hccl_waits;
 use super::limits::{MAX_GROUP_RANKS, MAX_RANKS_DESCRIBED};
-use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
+use super::{TimedOutCall, WatchdogMessage, WatchdogRecord, describe_ranks};
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason};
-use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named, verb_form};
+use crate::stages::check::wording::{quote_text, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,12 +131,6 @@ fn describe_on_ranks(ranks: &BTreeSet<u32>) -> String {
         0 => String::new(),
         _ => format!(" on {}", describe_ranks(ranks)),
     }
-}
-
-/// `rank 1`, `ranks 0-2`.
-pub(super) fn describe_ranks(ranks: &BTreeSet<u32>) -> String {
-    let rank = verb_form(ranks.len(), "rank", "ranks");
-    format!("{rank} {}", ranks_named(ranks))
 }
 
 /// The progress that each rank of a process group reports, by its last line.

@@ -102,9 +102,11 @@ pub(crate) fn look_up_sourced_warn(
     Some(&row.meaning)
 }
 
-/// Looks up the reason that CUDA, HIP, a NIC or the kernel gives in a text.
-pub(crate) fn look_up_reason(text: &[u8]) -> Option<&'static WarnMeaning> {
-    find_reason(text).map(|reason| &reason.row.meaning)
+/// Looks up a reason that does not decide what a text means, but says more than that a call failed.
+pub(crate) fn look_up_added_reason(text: &[u8]) -> Option<&'static WarnMeaning> {
+    let reason = find_reason(text)?.row;
+    let is_vague = reason.meaning.sure == Confidence::Low;
+    (reason.is_general && !is_vague).then_some(&reason.meaning)
 }
 
 /// A row that matches a text.

@@ -63,7 +63,7 @@ fn find_gpu_reason(text: &[u8], error: GpuError<'_>) -> Option<FoundReason> {
     let own = || all_reasons().filter(|(_, reason)| reason.giver == giver);
     let has = |reason: &ReasonPattern| {
         let name = find_name(error.words, reason.name).is_some();
-        name || !reason.words.is_empty() && contains(error.words, reason.words)
+        name || !reason.words.is_empty() && has_words(error.words, reason.words)
     };
     // A line that was cut may have the beginning of the words only.
     let begins = |reason: &ReasonPattern| {
@@ -82,7 +82,9 @@ fn find_gpu_reason(text: &[u8], error: GpuError<'_>) -> Option<FoundReason> {
 
 /// Finds a reason by name or words in a text without a known form.
 fn find_spoken_reason(text: &[u8]) -> Option<FoundReason> {
-    let is_hip = contains(text, "HIP") || contains(text, "hip");
+    // HIP, or one of its functions: hipMalloc.
+    let names_function = |at: usize| text.get(at + 3).is_some_and(u8::is_ascii_uppercase);
+    let is_hip = has_words(text, "HIP") || memmem::find_iter(text, "hip").any(names_function);
     let spoken = all_reasons().filter_map(|(row, reason)| {
         let words = match reason.giver {
             ReasonGiver::Cuda | ReasonGiver::Hip
@@ -129,6 +131,6 @@ fn find_name(text: &[u8], name: &str) -> Option<Range<usize>> {
     (!before && !after).then_some(name)
 }
 
-fn contains(text: &[u8], words: &str) -> bool {
+fn has_words(text: &[u8], words: &str) -> bool {
     memmem::find(text, words.as_bytes()).is_some()
 }

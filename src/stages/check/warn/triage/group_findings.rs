@@ -5,7 +5,7 @@ use crate::stages::check::finding::{
     About, Confidence, Evidence, Finding, Kind, Reason, Severity, WarnKind,
 };
 use crate::stages::check::limits::MAX_NAMES_LISTED;
-use crate::stages::check::warn::known_warns::look_up_reason;
+use crate::stages::check::warn::known_warns::look_up_added_reason;
 use crate::stages::check::warn::known_warns::source_areas::{find_source_area, find_source_file};
 use crate::stages::check::warn::warnings::WarningLines;
 use crate::stages::check::wording::{
@@ -169,7 +169,7 @@ impl WarningGroup<'_> {
     /// Describes the reason that CUDA, HIP, a NIC or the kernel gives in the text, where the kind is that of what NCCL
     /// tried.
     fn describe_reason(&self) -> Option<String> {
-        let reason = look_up_reason(self.first().nccl_text())?;
+        let reason = look_up_added_reason(self.first().nccl_text())?;
         let is_told = self.known.is_none_or(|known| known.id == reason.id);
         (!is_told).then(|| format!("the text gives a reason: {}", reason.means))
     }
