@@ -202,27 +202,7 @@ fn judge_gathered(
         cut: is_init_only(seen),
     };
     let ended = count_comm_ends(seen);
-    let failed = FailureEvidence {
-        ends: &seen.warnings.ends,
-        watched: seen.warnings.watchdog_lines(),
-        found: &seen.found,
-    };
-    let mut findings = triage::triage_warnings(&seen.warnings, &seen.found.processes, ended);
-    failed.excuse_after_end(&mut findings);
-    let together = failed.ended_together();
-    if together {
-        causes::excuse_closed_connections(&mut findings);
-    }
-    let mut failures = collect_failures(seen, &findings, now);
-    if !together {
-        failures.lines.extend(failed.failure_lines());
-    }
-    failures.lines.retain(|&at| !failed.is_after_job_end(at));
-    findings.extend(failed.find_failures());
-    findings.extend(nccl_error::find_nccl_error(
-        &seen.warnings,
-        &seen.found.processes,
-    ));
+    let (mut findings, failures) = find_reported_failures(seen, ended, now);
     let said = seen.lines.hung || findings.iter().any(|f| f.severity == Severity::Error);
     let signals = JobEndSignals {
         said,
@@ -273,6 +253,34 @@ fn judge_gathered(
         judged,
         names,
     ))
+}
+
+/// Returns the findings on failures that lines report, and these lines.
+fn find_reported_failures(
+    seen: &CheckGathered,
+    ended: CommEndCounts,
+    now: JobLiveness,
+) -> (Vec<Finding>, JobFailures) {
+    let failed = FailureEvidence {
+        ends: &seen.warnings.ends,
+        watched: seen.warnings.watchdog_lines(),
+        found: &seen.found,
+    };
+    let processes = &seen.found.processes;
+    let mut findings = triage::triage_warnings(&seen.warnings, processes, ended);
+    failed.excuse_after_end(&mut findings);
+    let together = failed.ended_together();
+    if together {
+        causes::excuse_closed_connections(&mut findings);
+    }
+    let mut failures = collect_failures(seen, &findings, now);
+    if !together {
+        failures.lines.extend(failed.failure_lines());
+    }
+    failures.lines.retain(|&at| !failed.is_after_job_end(at));
+    findings.extend(failed.find_failures());
+    findings.extend(nccl_error::find_nccl_error(&seen.warnings, processes));
+    (findings, failures)
 }
 
 /// Returns the findings with what was compared, and the names of the inputs: logs, then `recorded`.

@@ -9,9 +9,8 @@ use super::log::old_steps::{self, OldSteps};
 use super::streams::CallStreams;
 use super::streams::piped::{PipeRecord, PipeRecorder};
 use super::warn::warnings::Warnings;
-use crate::count::calls::{CountedCalls, Options, Progress};
+use crate::count::calls::{Options, Progress};
 use crate::count::notes::report_step_notes;
-use crate::count::tally;
 use crate::error::{Error, Result};
 use crate::formats::Provides;
 use crate::formats::open::OpenInput;
@@ -22,9 +21,7 @@ use crate::output::render::Grid;
 use crate::report::Report;
 use crate::report::account::Account;
 use crate::source::{Input, InputName, PipeSpool};
-use crate::stages::communicators::{
-    self, CommunicatorSide, CommunicatorTotals, CommunicatorsSummary,
-};
+use crate::stages::communicators::{self, CommunicatorTotals, CommunicatorsSummary};
 use crate::stages::matrix;
 use crate::stages::net::net_stage::FirstReportLine;
 use crate::stages::net::{self, NetSummary};
@@ -38,6 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 mod chunk_partial;
+mod requested;
 mod walked_input;
 
 pub(crate) use chunk_partial::LineKindFlags;
@@ -45,49 +43,6 @@ pub(crate) use walked_input::WalkedInput;
 use walked_input::{InputRemains, WalkedSteps};
 
 use chunk_partial::CheckPartial;
-
-/// Requests besides findings: the facts of TUNING lines, and calls.
-pub(crate) struct Requested {
-    /// How calls over all steps are distinguished.
-    pub(crate) calls: tally::Options,
-    /// All that a page with plots has, too.
-    pub(crate) whole: Option<PageRequest>,
-    /// How late ranks come, if calls have time stamps.
-    pub(crate) late: bool,
-}
-
-/// What only a page with plots has.
-pub(crate) struct PageRequest {
-    /// How calls by step are distinguished.
-    pub(crate) by_step: tally::Options,
-}
-
-impl Requested {
-    /// How the walk distinguishes calls.
-    fn tally_options(asked: Option<&Requested>) -> tally::Options {
-        match asked.and_then(|asked| asked.whole.as_ref()) {
-            Some(_) => matrix::matrix_tally_options(true),
-            None => communicators::tally_options(false),
-        }
-    }
-
-    /// Whether the lateness of ranks is gathered, and if so, whether the steps of calls are placed
-    /// for that alone.
-    fn skew_placement(asked: Option<&Requested>) -> Option<bool> {
-        let asked = asked.filter(|asked| asked.late)?;
-        Some(asked.whole.is_none())
-    }
-}
-
-/// The requested calls.
-pub(crate) struct RequestedCalls {
-    /// Over all steps.
-    pub(crate) calls: CountedCalls,
-    /// By step.
-    pub(crate) by_step: Option<CountedCalls>,
-    /// As nccl-matrix distinguishes them, with the sides of communicators that lines show.
-    pub(crate) pairs: Option<(CountedCalls, Vec<CommunicatorSide>)>,
-}
 
 /// Everything that was gathered.
 pub(crate) struct CheckGathered {

@@ -10,4 +10,5 @@ pub(crate) mod returned_errors;
 mod tests;
 pub(crate) mod triage;
 mod warn_order;
+mod warning_lines;
 pub(crate) mod warnings;

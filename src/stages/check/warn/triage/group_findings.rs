@@ -5,7 +5,7 @@ use crate::stages::check::finding::{
     About, Confidence, Evidence, Finding, Kind, Reason, Severity, WarnKind,
 };
 use crate::stages::check::limits::MAX_NAMES_LISTED;
-use crate::stages::check::warn::known_warns::look_up_added_reason;
+use crate::stages::check::warn::known_warns::{WarnMeaning, look_up_added_reason};
 use crate::stages::check::warn::known_warns::source_areas::{find_source_area, find_source_file};
 use crate::stages::check::warn::warnings::WarningLines;
 use crate::stages::check::wording::{
@@ -59,38 +59,19 @@ impl<'a> Triage<'a> {
                 describe_hosts(&by_host)
             ),
         };
-        let (says, advice, severity, sure) = match group.known {
-            Some(known) => (
-                format!("{}: {on}", known.means),
-                format!("{}; see {}", known.advice, known.reference),
-                match is_relayed {
-                    // A program failed by it.
-                    true => Severity::Error,
-                    false => known.severity,
-                },
-                match is_relayed {
-                    true => known.sure.max(Confidence::Medium),
-                    false => known.sure,
-                },
-            ),
-            None => (
-                format!(
-                    "unknown WARN{}: {}: {on}",
-                    area.map_or_else(String::new, |area| format!(" of {}", area.name)),
-                    quote_text(first.nccl_text())
-                ),
-                "search NVIDIA/nccl's issues for the text, or the source file that the line names"
-                    .to_owned(),
-                match is_relayed {
-                    true => Severity::Error,
-                    false => Severity::Warning,
-                },
-                // A function that returned an error after it is more than words.
-                match returned.is_some() || is_relayed {
-                    true => Confidence::Medium,
-                    false => Confidence::Low,
-                },
-            ),
+        let judgement = GroupJudgement {
+            on,
+            is_relayed,
+            has_returned: returned.is_some(),
+        };
+        let (severity, sure) = (
+            judgement.severity(group.known),
+            judgement.confidence(group.known),
+        );
+        let says = judgement.describe_group(group);
+        let advice = match group.known {
+            Some(known) => format!("{}; see {}", known.advice, known.reference),
+            None => "search NVIDIA/nccl's issues for the text, or the source file that the line names".to_owned(),
         };
         if is_relayed {
             why.push("it is NCCL's last WARN, which may be older than the failure".to_owned());
@@ -147,6 +128,51 @@ impl<'a> Triage<'a> {
         one.take(MAX_NAMES_LISTED)
             .map(|m| m.seen.to_evidence())
             .collect()
+    }
+}
+
+/// What the finding on a kind of lines depends on, besides their text.
+struct GroupJudgement {
+    /// Who printed how many of them: a clause.
+    on: String,
+    /// Only programs relay them: a program failed by them.
+    is_relayed: bool,
+    /// NCCL's functions returned an error after one of them, which is more than words.
+    has_returned: bool,
+}
+
+impl GroupJudgement {
+    fn severity(&self, known: Option<&WarnMeaning>) -> Severity {
+        match known {
+            _ if self.is_relayed => Severity::Error,
+            Some(known) => known.severity,
+            None => Severity::Warning,
+        }
+    }
+
+    fn confidence(&self, known: Option<&WarnMeaning>) -> Confidence {
+        match known {
+            Some(known) if self.is_relayed => known.sure.max(Confidence::Medium),
+            Some(known) => known.sure,
+            None if self.has_returned || self.is_relayed => Confidence::Medium,
+            None => Confidence::Low,
+        }
+    }
+
+    fn describe_group(&self, group: &WarningGroup<'_>) -> String {
+        let first = group.first();
+        let on = &self.on;
+        match group.known {
+            Some(known) => format!("{}: {on}", known.means),
+            None => {
+                let area = first.source_file().and_then(find_source_area);
+                format!(
+                    "unknown WARN{}: {}: {on}",
+                    area.map_or_else(String::new, |area| format!(" of {}", area.name)),
+                    quote_text(first.nccl_text())
+                )
+            }
+        }
     }
 }
 
