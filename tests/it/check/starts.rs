@@ -115,7 +115,7 @@ fn connections_that_are_still_tried_are_named() {
     let log = init(1, "START") + &tried;
     assert_eq!(
         findings(&log),
-        ["warning connect_retrying medium", "note not_checked high"]
+        ["note not_checked high", "warning connect_retrying medium"]
     );
     let text = rows(&log).column("says")[0].clone();
     assert!(

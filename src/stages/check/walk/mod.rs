@@ -23,7 +23,6 @@ use crate::report::account::Account;
 use crate::source::{Input, InputName, PipeSpool};
 use crate::stages::communicators::{self, CommunicatorTotals, CommunicatorsSummary};
 use crate::stages::matrix;
-use crate::stages::net::net_stage::FirstReportLine;
 use crate::stages::net::{self, NetSummary};
 use crate::stages::skew::walked::SkewLogs;
 use crate::stages::survey::GapSums;
@@ -66,8 +65,6 @@ pub(crate) struct CheckGathered {
     pub(crate) warnings: Warnings,
     /// What kinds of lines there are.
     pub(crate) lines: LineKindFlags,
-    /// The last line of each input that is not NCCL's.
-    pub(crate) last_foreign: Vec<FirstReportLine>,
     /// Which algorithm served which sizes, if requested.
     pub(crate) tuning: Option<Tuning>,
     /// The calls, if requested.
@@ -124,8 +121,6 @@ struct Gatherer<'o> {
     streams: CallStreams,
     warnings: Warnings,
     lines: LineKindFlags,
-    /// The last line of each input that is not NCCL's.
-    last_foreign: BTreeMap<u32, FirstReportLine>,
     /// The results of the current input.
     now: CurrentInput<'o>,
     /// True if the current input is a pipe.
@@ -203,10 +198,8 @@ impl<'o> InputStage for Gatherer<'o> {
         let (to, merged) = (part.to, part.merged);
         let now = &mut self.now;
         let (number, line) = (now.number, part.line);
-        let lines = visit.lines.shift_to_input(number, line);
-        self.lines.merge_kinds(lines);
-        let foreign = lines.last_foreign.map(|at| (number, at));
-        self.last_foreign.extend(foreign);
+        self.lines
+            .merge_kinds(visit.lines.shift_to_input(number, line));
         self.warnings
             .add_chunk(visit.warnings, &to.processes, number, line);
         now.remains
@@ -271,7 +264,6 @@ impl<'o> Gatherer<'o> {
             streams: CallStreams::default(),
             warnings: Warnings::default(),
             lines: LineKindFlags::default(),
-            last_foreign: BTreeMap::new(),
             now: CurrentInput::default(),
             is_piped: Arc::default(),
             piped: BTreeMap::new(),
@@ -434,7 +426,6 @@ impl<'o> Gatherer<'o> {
             piped: self.piped,
             warnings: self.warnings,
             lines: self.lines,
-            last_foreign: self.last_foreign.into_values().collect(),
             tuning: self.tuning,
             counted,
             late,

@@ -64,7 +64,7 @@ impl JoinedRail {
 
 impl RailEnd {
     /// Returns the end if it has one NIC and one speaker.
-    fn only(&self) -> Option<JoinedRailEnd> {
+    fn find_only_nic(&self) -> Option<JoinedRailEnd> {
         let one = self.nics.len() == 1 && self.speakers.len() == 1;
         let nic = *self.nics.first().filter(|_| one)?;
         Some(JoinedRailEnd {
@@ -98,7 +98,7 @@ pub(crate) fn join_ends(net: &NetSummary) -> Vec<JoinedRail> {
         }
     }
     let joined = |(key, [send, receive]): (&RailKey, &[RailEnd; 2])| {
-        let (send, receive) = (send.only()?, receive.only()?);
+        let (send, receive) = (send.find_only_nic()?, receive.find_only_nic()?);
         let sure = key.comm.is_some() || send.process != receive.process;
         sure.then_some(JoinedRail {
             from: key.from,

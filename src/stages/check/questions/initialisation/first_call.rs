@@ -25,9 +25,10 @@ pub(super) fn find_silent_start(context: &SetupContext<'_>) -> Option<Finding> {
         .iter()
         .filter_map(|side| side.progress.completed)
         .max()?;
-    let after = |line: &FirstReportLine| line.input == last.input && *line > last;
+    // Between inputs the order of lines is unknown.
+    let after = |line: FirstReportLine| context.inputs.len() > 1 || line > last;
     // After a stall the launcher may have a word.
-    let is_followed = !context.is_stalled() && context.foreign.iter().any(after);
+    let is_followed = !context.is_stalled() && context.foreign.is_some_and(after);
     if calls > 0 || is_followed {
         return None;
     }

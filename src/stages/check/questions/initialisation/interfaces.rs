@@ -229,12 +229,7 @@ fn find_faulty_interface(
         true => Severity::Warning,
         false => Severity::Note,
     };
-    let is_own = |&(_, peer, _): &(_, &crate::stages::net::sockets::RetriedPeer, _)| {
-        let peer = peer.peer.as_deref().unwrap_or_default();
-        let peer = peer.split(|&b| b == b'<').next();
-        !used.address.is_empty() && peer == Some(&used.address[..])
-    };
-    let tries_own = context.net.all.sockets.open_retries().iter().any(is_own);
+    let tries_own = is_own_address_tried(context, used);
     let address = match &used.address[..] {
         b"" => String::new(),
         address => format!(" ({})", quote_text(address)),
@@ -269,6 +264,14 @@ fn find_faulty_interface(
         evidence: evidence_of(lines.values().copied()),
         ..Finding::new(Kind::InterfaceUnsuitable, severity, sure, says)
     })
+}
+
+/// True if a process still tries to reach the address of this interface, which is its own or another host's.
+fn is_own_address_tried(context: &SetupContext<'_>, used: &InterfaceUse) -> bool {
+    let open = context.net.all.sockets.open_retries();
+    let mut peers = open.iter().filter_map(|(_, peer, _)| peer.peer.as_deref());
+    let is_own = |peer: &[u8]| peer.split(|&b| b == b'<').next() == Some(&used.address[..]);
+    !used.address.is_empty() && peers.any(is_own)
 }
 
 fn evidence_of(lines: impl Iterator<Item = FirstReportLine>) -> Vec<Evidence> {

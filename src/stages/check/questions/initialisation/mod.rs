@@ -10,8 +10,11 @@ mod incomplete;
 mod interface_kind;
 mod interfaces;
 mod limits;
+mod open_evidence;
 mod open_setups;
+mod phase_words;
 mod retrying;
+mod unnamed;
 
 use crate::report::account::Account;
 use crate::stages::check::finding::{Finding, Kind, Severity};
@@ -32,8 +35,8 @@ pub(in crate::stages::check) struct SetupContext<'s> {
     last_lines: FxHashMap<u32, FirstReportLine>,
     /// The number of processes with lines.
     speakers: usize,
-    /// The last line of each input that is not NCCL's.
-    foreign: &'s [FirstReportLine],
+    /// The last line that is not NCCL's.
+    foreign: Option<FirstReportLine>,
     /// Something else shows that the job failed.
     failed: bool,
     /// The log has WARN lines.
@@ -60,7 +63,7 @@ impl<'s> SetupContext<'s> {
                 .iter()
                 .filter(|&&p| seen.net.process(p).is_some())
                 .count(),
-            foreign: &seen.last_foreign,
+            foreign: seen.lines.last_foreign,
             failed,
             warned: seen.lines.warns,
             now,

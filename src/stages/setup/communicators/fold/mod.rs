@@ -10,12 +10,15 @@ use crate::grammar::message::communicator::timing;
 use crate::grammar::message::communicator::timing::TimedSetup;
 use crate::grammar::message::graph::{ChannelCounts, GraphMessage};
 use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall};
-use crate::members::comm_id::CommId;
 use crate::members::{MergedMembers, MergedNumbers};
 use crate::stages::net::net_stage::FirstReportLine;
 use crate::stages::setup::thread::SpeakerThread;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+
+mod side;
+
+pub(crate) use side::{CommunicatorInitTiming, CommunicatorSide, CommunicatorState};
 
 /// Calls and lines of a chunk.
 #[derive(Serialize, Deserialize)]
@@ -68,6 +71,7 @@ struct CommunicatorInitLine {
     parent: Option<u64>,
 }
 
+<<<<<<< HEAD:src/stages/setup/communicators/fold.rs
 /// Times of an initialisation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CommunicatorInitTiming {
@@ -120,6 +124,8 @@ pub(crate) struct CommunicatorSide {
     pub(crate) uses: Vec<(tally::CallKey, tally::CallVolume)>,
 }
 
+=======
+>>>>>>> h2:src/stages/setup/communicators/fold/mod.rs
 impl CommunicatorsPartial {
     pub(crate) fn new(options: &tally::Options) -> Self {
         CommunicatorsPartial {
@@ -450,61 +456,5 @@ impl CommunicatorSides {
         self.live.insert((process, side.comm), at);
         self.list.push(side);
         at
-    }
-}
-
-impl CommunicatorSide {
-    /// True if a line is about the current communicator at the address and not the next one.
-    fn is_same_life(&self, line: &CommunicatorSide, stage: InitStage) -> bool {
-        let is_end = matches!(stage, InitStage::DestroyComplete | InitStage::AbortComplete);
-        let same_id = match (self.comm_id, line.comm_id) {
-            (Some(a), Some(b)) => a == b,
-            _ => true,
-        };
-        // A repeated id is a repeated line; without an id a reused address is another communicator.
-        let again = self.comm_id.is_some() && self.comm_id == line.comm_id;
-        let follows = match stage {
-            InitStage::InitStart => again,
-            InitStage::InitComplete => again || self.state == CommunicatorState::Started,
-            InitStage::DestroyComplete | InitStage::AbortComplete => true,
-        };
-        (self.rank, self.nranks) == (line.rank, line.nranks)
-            && same_id
-            && follows
-            && (is_end || !self.state.is_over())
-    }
-
-    fn fill_from_line(&mut self, line: CommunicatorSide) {
-        self.comm_id = self.comm_id.or(line.comm_id);
-        self.dev = self.dev.or(line.dev);
-        self.nvml_dev = self.nvml_dev.or(line.nvml_dev);
-        self.bus_id = self.bus_id.or(line.bus_id);
-        self.color = self.color.or(line.color);
-        if self.call.is_none() {
-            self.call = line.call;
-        }
-        if self.name.is_none() {
-            self.name = line.name;
-        }
-    }
-
-    /// Merges another account of the same side.
-    pub(crate) fn merge_account(&mut self, other: CommunicatorSide) {
-        self.state = self.state.max(other.state);
-        self.progress.merge_account(other.progress.clone());
-        self.layout = self.layout.or(other.layout);
-        self.channels = self.channels.or(other.channels);
-        self.uses.extend(other.uses.iter().copied());
-        if self.timing.is_none() {
-            self.timing.clone_from(&other.timing);
-        }
-        self.fill_from_line(other);
-    }
-
-    /// Counts the calls made on it.
-    pub(crate) fn count_calls(&self) -> u64 {
-        self.uses
-            .iter()
-            .fold(0, |n, (_, value)| n.saturating_add(value.calls))
     }
 }
