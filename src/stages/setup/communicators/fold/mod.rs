@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 mod side;
 
-pub(crate) use side::{CommunicatorInitTiming, CommunicatorSide, CommunicatorState};
+pub(crate) use side::{CommunicatorInitTiming, CommunicatorSide};
 
 /// Calls and lines of a chunk.
 #[derive(Serialize, Deserialize)]
@@ -71,61 +71,6 @@ struct CommunicatorInitLine {
     parent: Option<u64>,
 }
 
-<<<<<<< HEAD:src/stages/setup/communicators/fold.rs
-/// Times of an initialisation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CommunicatorInitTiming {
-    /// The whole time in seconds.
-    pub(crate) total: f64,
-    /// Its phases as printed, in seconds.
-    pub(crate) parts: Vec<(Box<[u8]>, f64)>,
-    /// Its line.
-    pub(crate) at: FirstReportLine,
-}
-
-/// A process's side of a communicator.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct CommunicatorSide {
-    /// The number of the merged process.
-    pub(crate) process: u32,
-    /// Its address there.
-    pub(crate) comm: u64,
-    /// The process's rank in it.
-    pub(crate) rank: Option<u32>,
-    /// Its size.
-    pub(crate) nranks: Option<u32>,
-    /// The id that all members share.
-    pub(crate) comm_id: Option<CommId>,
-    /// The CUDA device.
-    pub(crate) dev: Option<u32>,
-    /// NVML's number of it.
-    pub(crate) nvml_dev: Option<u32>,
-    /// Its place on the bus.
-    pub(crate) bus_id: Option<u64>,
-    /// The function that made it.
-    pub(crate) call: Option<Box<[u8]>>,
-    /// The side of the communicator it was split from.
-    pub(crate) parent: Option<usize>,
-    /// The split's color.
-    pub(crate) color: Option<i64>,
-    /// Nodes, and ranks on this node.
-    pub(crate) layout: Option<(u32, u32)>,
-    /// Times of its initialisation.
-    pub(crate) timing: Option<CommunicatorInitTiming>,
-    /// Its channels, and the line that reports them.
-    pub(crate) channels: Option<(ChannelCounts, FirstReportLine)>,
-    /// The name that the program gave it.
-    pub(crate) name: Option<Box<[u8]>>,
-    /// Its state.
-    pub(crate) state: CommunicatorState,
-    /// How far its initialisation has come.
-    pub(crate) progress: SetupProgress,
-    /// The calls made on it.
-    pub(crate) uses: Vec<(tally::CallKey, tally::CallVolume)>,
-}
-
-=======
->>>>>>> h2:src/stages/setup/communicators/fold/mod.rs
 impl CommunicatorsPartial {
     pub(crate) fn new(options: &tally::Options) -> Self {
         CommunicatorsPartial {

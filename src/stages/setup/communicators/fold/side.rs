@@ -1,10 +1,11 @@
-//! A process's side of a communicator, and how far its life is.
+//! A process's side of a communicator.
 
 use crate::count::tally;
 use crate::grammar::message::communicator::init::InitStage;
 use crate::grammar::message::graph::ChannelCounts;
 use crate::members::comm_id::CommId;
 use crate::stages::communicators::begun::SetupProgress;
+use crate::stages::communicators::purpose::CommunicatorState;
 use crate::stages::net::net_stage::FirstReportLine;
 use serde::{Deserialize, Serialize};
 
@@ -17,41 +18,6 @@ pub(crate) struct CommunicatorInitTiming {
     pub(crate) parts: Vec<(Box<[u8]>, f64)>,
     /// Its line.
     pub(crate) at: FirstReportLine,
-}
-
-/// State of a communicator in one process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub(crate) enum CommunicatorState {
-    /// No INIT line names it.
-    #[default]
-    Unknown,
-    /// `Init START` is its last line.
-    Started,
-    /// `Init COMPLETE` is its last line.
-    Ready,
-    /// `Destroy COMPLETE` is its last line.
-    Destroyed,
-    /// `Abort COMPLETE` is its last line.
-    Aborted,
-}
-
-impl CommunicatorState {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            CommunicatorState::Unknown => "",
-            CommunicatorState::Started => "started",
-            CommunicatorState::Ready => "ready",
-            CommunicatorState::Destroyed => "destroyed",
-            CommunicatorState::Aborted => "aborted",
-        }
-    }
-
-    fn is_over(self) -> bool {
-        matches!(
-            self,
-            CommunicatorState::Destroyed | CommunicatorState::Aborted
-        )
-    }
 }
 
 /// A process's side of a communicator.
