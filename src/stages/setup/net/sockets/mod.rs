@@ -7,7 +7,7 @@ mod retries;
 pub(crate) use interfaces::{InterfaceRole, InterfaceUse};
 pub(crate) use retries::{RetriedPeer, RetryLines};
 
-use super::net_stage::FirstReportLine;
+use crate::stages::setup::first_line::FirstReportLine;
 use crate::grammar::message::NcclMessage;
 use crate::grammar::message::network::net::NetMessage;
 use crate::log::walk::MessageLine;

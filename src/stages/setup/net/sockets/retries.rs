@@ -1,6 +1,6 @@
 //! Connections that NCCL tries again.
 
-use super::super::net_stage::FirstReportLine;
+use crate::stages::setup::first_line::FirstReportLine;
 use crate::grammar::message::network::retry::ConnectRetry;
 use serde::{Deserialize, Serialize};
 
