@@ -240,6 +240,10 @@ fn judge_gathered(
     findings.extend(questions::ask_questions(net, found, inputs, accounts));
     let mut judged = JudgedParts::of_log(&ranks.compared, found, &seen.warnings.ends);
     judged.has_records = !names.is_empty();
+    // A job that hangs in its first call has completed its initialisation, too.
+    if findings.iter().any(|f| f.kind == Kind::NoFirstCall) {
+        judged.initialised = None;
+    }
     nothing_to_check::add_nothing_to_check(seen, &ranks.compared, &judged, &mut findings);
     log::first_failure::failed_process::correct_end_advice(&mut findings);
     words::write_texts(&mut findings);

@@ -98,22 +98,38 @@ pub(crate) struct InitProgress {
 
 impl InitProgress {
     /// Returns that of the largest communicator; where several are as large, of the one that came least far.
+    /// Communicators of one size that no line names may be one: they count together.
     pub(crate) fn of_largest(found: &CommunicatorsSummary) -> Option<InitProgress> {
-        let of = |communicator: &MergedCommunicator| {
-            let sides = communicator.sides.iter().map(|&side| &found.sides[side]);
-            let made = sides.filter(|side| {
-                !matches!(
-                    side.state,
-                    CommunicatorState::Unknown | CommunicatorState::Started
-                )
-            });
-            let ranks: BTreeSet<u32> = made.filter_map(|side| side.rank).collect();
-            Some(InitProgress {
-                complete: ranks.len() as u32,
-                all: communicator.nranks?,
-            })
-        };
-        let all = found.communicators.iter().filter_map(of);
-        all.max_by_key(|init| (init.all, std::cmp::Reverse(init.complete)))
+        let largest = found.communicators.iter().filter_map(|c| c.nranks).max()?;
+        let all = found.communicators.iter();
+        let all = all.filter(|communicator| communicator.nranks == Some(largest));
+        let is_unnamed = |c: &&MergedCommunicator| matches!(c.key, CommunicatorKey::Own(_));
+        let (unnamed, named): (Vec<_>, Vec<_>) = all.partition(is_unnamed);
+        let named = named.iter().map(|c| ranks_with_setup(found, c).len());
+        let unnamed: BTreeSet<u32> = unnamed
+            .iter()
+            .flat_map(|c| ranks_with_setup(found, c))
+            .collect();
+        let unnamed = (!unnamed.is_empty()).then_some(unnamed.len());
+        let complete = named.chain(unnamed).min().unwrap_or(0) as u32;
+        Some(InitProgress {
+            complete,
+            all: largest,
+        })
     }
+}
+
+/// Returns the ranks of a communicator that completed its initialisation.
+fn ranks_with_setup(
+    found: &CommunicatorsSummary,
+    communicator: &MergedCommunicator,
+) -> BTreeSet<u32> {
+    let sides = communicator.sides.iter().map(|&side| &found.sides[side]);
+    let made = sides.filter(|side| {
+        !matches!(
+            side.state,
+            CommunicatorState::Unknown | CommunicatorState::Started
+        )
+    });
+    made.filter_map(|side| side.rank).collect()
 }
