@@ -499,7 +499,7 @@ fn a_log_with_nothing_to_check_is_not_called_well() {
         );
     }
     // What was judged is called well by its name.
-    let log = made("a", 7, 0, 2) + &made("b", 7, 1, 2);
+    let log = made("a", 7, 0, 2) + &made("b", 7, 1, 2) + "epoch 1 begins\n";
     let (csv, out) = rows(&log);
     out.ends(0);
     assert_eq!(csv.column("finding"), Vec::<String>::new());

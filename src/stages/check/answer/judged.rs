@@ -103,7 +103,7 @@ impl InitProgress {
         let largest = found.communicators.iter().filter_map(|c| c.nranks).max()?;
         let all = found.communicators.iter();
         let all = all.filter(|communicator| communicator.nranks == Some(largest));
-        let is_unnamed = |c: &&MergedCommunicator| matches!(c.key, CommunicatorKey::Own(_));
+        let is_unnamed = |c: &&MergedCommunicator| matches!(c.key, Named::Own(_));
         let (unnamed, named): (Vec<_>, Vec<_>) = all.partition(is_unnamed);
         let named = named.iter().map(|c| ranks_with_setup(found, c).len());
         let unnamed: BTreeSet<u32> = unnamed
