@@ -351,6 +351,10 @@ fn old_and_broken_lines_of_the_watchdog_are_time_outs() {
         terminate called after throwing an instance of 'std::runtime_error'\n  what():  [Rank 1] Watchdog caught collective \
         operation timeout: WorkNCCL(OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1803308 milliseconds before timing out.\n";
     assert_eq!(findings(old), ["error watchdog_timeout high"]);
+    // The exception's own words report the time-out: the crash is not its cause.
+    let alone = old.split_once('\n').unwrap().1;
+    assert_eq!(first(alone, "finding"), "watchdog_timeout");
+    assert!(first(alone, "severity") == "error");
     assert_eq!(
         first(old, "says"),
         "PyTorch's wait for a call timed out after 1800000 ms: ALLREDUCE on rank 1"
