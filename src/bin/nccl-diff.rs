@@ -15,10 +15,12 @@ use std::process::ExitCode;
 /// Differences between two runs: times, versions, network, settings, algorithms, calls per step
 ///
 /// A and B are logs (NCCL_DEBUG=INFO; the comparison depends on NCCL_DEBUG_SUBSYS), folders
-/// of logs of one job, or call tables. One of them may be - for standard input. Each is read once.
+/// of logs of one job, call tables, or outputs of nccl-tests. One of them may be - for standard input.
+/// Each is read once.
 ///
 /// Writes only differences: aspect, subject, a, b, ratio (b / a), change (only-a, only-b,
 /// differs, more, less), basis (the measure of a and b). step_time_s and tflops_per_gpu come first;
+/// then rows of nccl-tests, busbw_gb_per_s (call_time_us where that is small), by operation and size;
 /// then job, version, network, transport, gpudirect, pxn, rails, nvls, mnnvl, nic, nic_used,
 /// provider, interface, plugin, setting, config; then communicators, algorithm, channels, with the
 /// most ranks and bytes first; then bytes and calls per step, by operation, size bucket, datatype
@@ -47,7 +49,8 @@ struct Cli {
     /// Counts and bytes are equal if they differ by up to this share of the smaller one
     #[arg(long, value_name = "PERCENT", default_value = "0%")]
     tolerance: PercentShare,
-    /// The same for step time and TFLOP/s (default 5%, or --tolerance if that is more)
+    /// The same for step time and TFLOP/s (default 5%, or --tolerance if that is more) and for rows of
+    /// nccl-tests (default 10%, or --tolerance if that is more)
     #[arg(long, value_name = "PERCENT")]
     time_tolerance: Option<PercentShare>,
     #[command(flatten)]
@@ -74,6 +77,7 @@ Examples:
   nccl-diff yesterday.log today.log
   nccl-diff old/ new/ --steps 100..200 --tolerance 1% --format jsonl
   nccl-comms nccl.log | nccl-diff golden.csv - && echo same
+  all_reduce_perf -b 8 -e 8G -f 2 -g 8 > after.log; nccl-diff before.log after.log
 
 Exit codes: 0 nothing changed, 1 something changed or some input was damaged (standard error reports
 which), 2 the program failed.";
@@ -90,9 +94,14 @@ pub(crate) fn main() -> ExitCode {
             || tolerance.max(Options::default().time_tolerance),
             |share| share.0,
         );
+        let rows = cli.time_tolerance.map_or_else(
+            || tolerance.max(Options::default().benchmark_tolerance),
+            |share| share.0,
+        );
         let options = Options {
             tolerance,
             time_tolerance: times,
+            benchmark_tolerance: rows,
         };
         let window = read.options.window;
         let mut side = |at: usize, window| {

@@ -9,6 +9,7 @@ pub mod fast_coll;
 pub mod header;
 pub mod kernel;
 pub mod message;
+pub mod nccl_tests;
 #[cfg(test)]
 #[path = "../../tests/it/shared.rs"]
 mod shared;

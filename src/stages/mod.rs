@@ -14,6 +14,7 @@
 //!
 //! nccl-ops, nccl-hist and nccl-agg share one fold, [`crate::count::calls::count_calls`].
 
+pub(crate) mod benchmark;
 pub mod calls;
 pub mod check;
 pub mod diff;

@@ -4,6 +4,7 @@
 use crate::count::tally::{self, Tally};
 use crate::log::{MergedChunk, timeline};
 use crate::stages::InputStage as _;
+use crate::stages::benchmark::{BenchmarkPartial, BenchmarkTables};
 use crate::stages::communicators::{self, CommunicatorSides};
 use crate::stages::net::{self, net_stage::FirstReportLine};
 use crate::stages::tuning::{self, tuning_stage::TuningStage as Tuning};
@@ -11,7 +12,10 @@ use crate::stages::tuning::{self, tuning_stage::TuningStage as Tuning};
 /// The part of one chunk.
 pub(super) type SnapshotPartial = (
     communicators::CommunicatorsPartial,
-    (net::fold::NetPartial, tuning::fold::TuningPartial),
+    (
+        net::fold::NetPartial,
+        (tuning::fold::TuningPartial, BenchmarkPartial),
+    ),
 );
 
 /// Returns an empty part.
@@ -29,6 +33,8 @@ pub(super) struct RunSnapshot {
     pub(super) sides: CommunicatorSides,
     pub(super) net: net::net_stage::NetStage,
     pub(super) tuning: Tuning,
+    /// The tables of nccl-tests of the input in hand.
+    pub(super) benchmarks: BenchmarkTables,
 }
 
 impl RunSnapshot {
@@ -39,12 +45,14 @@ impl RunSnapshot {
             sides: CommunicatorSides::default(),
             net: net::net_stage::NetStage::default(),
             tuning: Tuning::default(),
+            benchmarks: BenchmarkTables::default(),
         }
     }
 
     /// Begins a log.
     pub(super) fn begin_log(&mut self, name: String) {
         self.net.begin_input(name);
+        self.benchmarks = BenchmarkTables::default();
         self.tally.clear();
     }
 
@@ -54,7 +62,7 @@ impl RunSnapshot {
         part: MergedChunk<'_, SnapshotPartial>,
         steps: &timeline::Options,
     ) {
-        let ((calls, (net, tuning)), part) = part.take_visit();
+        let ((calls, (net, (tuning, benchmarks))), part) = part.take_visit();
         let (calls, heard) = calls.into_parts();
         let from = FirstReportLine {
             input: self.net.current_input(),
@@ -63,6 +71,7 @@ impl RunSnapshot {
         self.sides.add_lines(heard, part.to, from, part.merged);
         self.tally.add_chunk(part.with_visit(calls), steps);
         self.net.add_chunk(part.with_visit(net));
+        self.benchmarks.add_chunk(benchmarks, part.line);
         self.tuning.add_chunk(part.with_visit(tuning));
     }
 }

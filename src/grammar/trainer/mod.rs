@@ -18,6 +18,7 @@ mod recogniser;
 mod registry;
 #[cfg(test)]
 mod tests;
+mod toolkit;
 mod user_pattern;
 
 pub use facts::SampleLine;
@@ -95,6 +96,22 @@ trainers! {
     Fairseq = language::fairseq::FACTS,
     /// litGPT, `iter 3050700 step 610140 |` (`pretrain.py` @2685705), and nanoGPT's sibling form.
     LitGpt = language::litgpt::FACTS,
+    /// mmcv, mmengine and xtuner, `Epoch(train)  [1][ 10/196]  lr: ` (`log_processor.py`, 0.10).
+    MmEngine = toolkit::openmmlab::FACTS,
+    /// PaddlePaddle's toolkits, `batch_cost: 0.53062s` or `interval_runtime: 6.8718` (`trainer.py`).
+    Paddle = toolkit::paddle::FACTS,
+    /// ESPnet, `1epoch:train:1-90batch: ` (`reporter.py`, 202402).
+    EspNet = toolkit::speech::ESPNET,
+    /// icefall, `Epoch 1, batch 50, loss[` (`train.py`).
+    Icefall = toolkit::speech::ICEFALL,
+    /// FunASR, `train, rank: 0, epoch: 0/50, ` (`trainer.py`, 1.1).
+    FunAsr = toolkit::speech::FUNASR,
+    /// timm, `Train: 0 [  50/1251 (  4%)]  Loss: ` (`train.py`, 1.0).
+    Timm = toolkit::vision::TIMM,
+    /// open_clip, `Train Epoch: 0 [  32768/3200000 (1%)]` (`training/train.py`, 2.32).
+    OpenClip = toolkit::vision::OPEN_CLIP,
+    /// nanochat, llm.c and build-nanogpt, `step 00010/21400 (0.05%) | loss: ` (`base_train.py`).
+    NanoChat = toolkit::karpathy::NANOCHAT,
     /// MXNet's speedometer, `Epoch[0] Batch [0-20]\tSpeed: 20461.75 samples/sec` (`callback.py`), and
     /// NVIDIA's single-shot detector on it.
     Mxnet = benchmark::mxnet::FACTS,
@@ -125,6 +142,12 @@ trainers! {
     Torchtune = language::other_frameworks::TORCHTUNE,
     /// DeepSpeed's engine, `step=40, skipped=2` (`engine.py` @edaa722).
     DeepSpeed = language::deepspeed::FACTS,
+    /// ms-swift, `'global_step/max_steps': '1/700'` and a bar described `Train` (`callback.py`, 3.12).
+    Swift = toolkit::swift::FACTS,
+    /// Keras, `10/1875 [....] - ETA: 5s - loss: ` (`progbar.py`, 3.11).
+    Keras = toolkit::keras::FACTS,
+    /// Small programs, `epoch 0 step 1/16 - loss 7.8`.
+    EpochStep = toolkit::karpathy::PLAIN,
     /// Lightning, `Epoch 0:   2%|▎| 1/40 [..., 3.04it/s]` (`tqdm_progress.py`, 2.6).
     Lightning = bar::described_bars::LIGHTNING,
     /// The Hugging Face trainer and its kin, a bare tqdm bar (`trainer_callback.py`, 5.23.0).

@@ -34,6 +34,8 @@ enum FindingSet {
     OtherFailure,
     /// An initialisation that had not ended.
     OpenSetup,
+    /// A table of nccl-tests that ends early.
+    BenchmarkStopped,
 }
 
 impl FindingSet {
@@ -71,6 +73,9 @@ impl FindingSet {
                     || kind == Kind::SetupFailed
                     || FindingSet::CallsMissing.contains(finding)
                     || FindingSet::CallsDiffer.contains(finding)
+            }
+            FindingSet::BenchmarkStopped => {
+                matches!(kind, Kind::BenchmarkNoRow | Kind::BenchmarkUnfinished)
             }
             FindingSet::Follower => {
                 matches!(kind, Kind::WatchdogTimeout | Kind::SetupFailed)
@@ -140,7 +145,7 @@ const fn row(
 
 /// What explains what. Each row reads the findings as the rows before it left them, so a row that
 /// makes notes of possible causes comes after the rows that use them.
-const CAUSES: [CauseRow; 9] = {
+const CAUSES: [CauseRow; 10] = {
     use FindingSet::*;
     [
         // The rank for which the others wait is the one that fell silent.
@@ -176,6 +181,20 @@ const CAUSES: [CauseRow; 9] = {
         row(DeadProcess, &[CallsDiffer], Scope::Job, Fold::Demote),
         // An error without a reason repeats the failure that has one.
         row(ReturnedError, &[OtherFailure], Scope::Job, Fold::Omit),
+        // A benchmark whose ranks wait or fail prints no further row.
+        row(
+            BenchmarkStopped,
+            &[
+                WarnedCause,
+                CallsDiffer,
+                FirstFailure,
+                CallsMissing,
+                ReturnedError,
+                OpenSetup,
+            ],
+            Scope::Job,
+            Fold::Demote,
+        ),
     ]
 };
 

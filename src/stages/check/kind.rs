@@ -165,6 +165,16 @@ kinds! {
     P2pDisabled: Error = "p2p_disabled",
     /// GPUs of one host communicate over shared memory.
     ShmInsteadOfP2p: Warning = "shm_instead_of_p2p",
+    /// nccl-tests reports wrong results.
+    WrongResults: Error = "wrong_results",
+    /// nccl-tests printed the header of its table and no row.
+    BenchmarkNoRow: Warning = "benchmark_no_row",
+    /// The table of nccl-tests ends before its last size.
+    BenchmarkUnfinished: Warning = "benchmark_unfinished",
+    /// The mean bus bandwidth is below the one that was asked for.
+    BenchmarkBelowMinimum: Warning = "benchmark_below_minimum",
+    /// Tables of nccl-tests are all that could be checked.
+    BenchmarkOnly: Note = "benchmark_only",
     /// A step took longer than its neighbours.
     SlowStep: Note = "slow_step",
     /// A step made other calls than the others.

@@ -242,6 +242,10 @@ fn judge_gathered(
     let has_failed = !failures.lines.is_empty() || findings.iter().any(is_error);
     findings.extend(SetupContext::new(seen, has_failed, now).find_setup_faults());
     mismatch::merge_mismatch(&mut findings, mismatch::find_mismatch(watched));
+    findings.extend(questions::benchmarks::find_benchmark_faults(
+        &seen.inputs,
+        now,
+    ));
     causes::fold_consequences(&mut findings, |finding| {
         find_rank_in_job(&seen.found, finding)
     });

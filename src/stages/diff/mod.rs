@@ -10,13 +10,16 @@
 //! | `whole_steps` | which of its steps count |
 //! | `counts` | its calls, of a step and in all |
 //! | `measure` | numbers compared |
+//! | `benchmarks` | differences in nccl-tests' tables |
 //! | `traffic`, `facts`, `groups`, `tuning_choices` | differences in calls, facts, communicators, choices |
 //! | [`row`] | changes as rows |
 //! | `notes` | which parts were compared, and which were not |
 
+mod benchmarks;
 mod counts;
 mod facts;
 mod groups;
+mod limits;
 mod measure;
 mod notes;
 pub mod row;
@@ -40,6 +43,8 @@ pub struct Options {
     pub tolerance: f64,
     /// Share of times; default 0.05.
     pub time_tolerance: f64,
+    /// Share of a bus bandwidth or a time of nccl-tests; default 0.1.
+    pub benchmark_tolerance: f64,
 }
 
 impl Default for Options {
@@ -47,6 +52,7 @@ impl Default for Options {
         Options {
             tolerance: 0.0,
             time_tolerance: 0.05,
+            benchmark_tolerance: limits::DEFAULT_BENCHMARK_TOLERANCE,
         }
     }
 }
@@ -54,6 +60,10 @@ impl Default for Options {
 /// Lists the changes from `a` to `b` by aspect, the largest first.
 pub fn diff_runs(a: &DiffRun, b: &DiffRun, options: &Options, report: &Report) -> Vec<DiffRow> {
     let mut rows = Vec::new();
+    // Its sentences come before the other notes: for two runs of nccl-tests they are the answer.
+    let tables = (&a.benchmarks, &b.benchmarks);
+    let tolerance = options.benchmark_tolerance;
+    benchmarks::compare_benchmarks(tables.0, tables.1, tolerance, report, &mut rows);
     compare_times(a, b, options, &mut rows);
     compare_jobs(a, b, &mut rows);
     let said = (RunFacts::from_run(a), RunFacts::from_run(b));

@@ -81,11 +81,12 @@ impl RunSide<'_> {
     }
 
     /// Returns the parts of a run, and whether it has them.
-    fn known_parts(&self) -> [(&'static str, bool); 6] {
+    fn known_parts(&self) -> [(&'static str, bool); 7] {
         let (run, groups) = (self.run, self.groups);
         [
             ("step times", !run.times.is_empty()),
             ("TFLOP/s", !run.tflops.is_empty()),
+            ("rows of nccl-tests", !run.benchmarks.is_empty()),
             ("calls", !run.counts.is_empty()),
             ("communicators", groups.are_named()),
             ("the communicators' labels", groups.has_labels()),

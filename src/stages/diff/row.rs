@@ -11,6 +11,10 @@ pub enum DiffAspect {
     StepTime,
     /// TFLOP/s per GPU.
     Tflops,
+    /// Bus bandwidth of nccl-tests.
+    BusBandwidth,
+    /// Time of a call of nccl-tests.
+    CallTime,
     /// Hosts, processes, the trainer.
     Job,
     /// A version.
@@ -61,6 +65,8 @@ impl DiffAspect {
         match self {
             DiffAspect::StepTime => "step_time_s",
             DiffAspect::Tflops => "tflops_per_gpu",
+            DiffAspect::BusBandwidth => "busbw_gb_per_s",
+            DiffAspect::CallTime => "call_time_us",
             DiffAspect::Job => "job",
             DiffAspect::Version => "version",
             DiffAspect::Network => "network",
@@ -85,10 +91,11 @@ impl DiffAspect {
         }
     }
 
-    /// Returns the aspect to sort by: calls and bytes are sorted together.
+    /// Returns the aspect to sort by: calls and bytes are sorted together, and rows of nccl-tests.
     fn sort_class(self) -> DiffAspect {
         match self {
             DiffAspect::Calls => DiffAspect::Bytes,
+            DiffAspect::CallTime => DiffAspect::BusBandwidth,
             other => other,
         }
     }

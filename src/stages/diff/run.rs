@@ -1,5 +1,6 @@
 //! A run: everything that is compared, from one walk over each input.
 
+use super::benchmarks::BenchmarkRows;
 use super::counts::{DiffCall, DiffStep, RunCounts};
 use super::whole_steps::{counted_steps, table_steps};
 use crate::count::calls::{Options as Read, Progress};
@@ -45,6 +46,8 @@ pub struct DiffRun {
     pub(super) start_counts: bool,
     /// Calls of inputs without steps.
     pub(super) without_steps: u64,
+    /// Rows of nccl-tests' tables.
+    pub(super) benchmarks: BenchmarkRows,
 }
 
 /// Reads a run's `origins`; the steps of `window` count, or else all whole steps.
@@ -91,6 +94,7 @@ struct RunGatherer<'o> {
     tflops: Vec<f64>,
     start_counts: bool,
     without_steps: u64,
+    benchmarks: BenchmarkRows,
     methods: PlacementMethods,
 }
 
@@ -184,12 +188,15 @@ impl<'o> RunGatherer<'o> {
             tflops: Vec::new(),
             start_counts: false,
             without_steps: 0,
+            benchmarks: BenchmarkRows::default(),
             methods: PlacementMethods::default(),
         }
     }
 
     /// Adds a log that is read to its end.
     fn add_log(&mut self, log: &LogState, name: &str, merged: &MergedMembers, report: &Report) {
+        let tables = std::mem::take(&mut self.kept.benchmarks).finish();
+        self.benchmarks.add_tables(tables);
         let timeline = log.build_timeline(&self.read.timeline);
         let methods = self.kept.tally.place_input(&timeline, merged, |_| true);
         self.methods.add_counts(methods);
@@ -288,6 +295,7 @@ impl<'o> RunGatherer<'o> {
             tflops: self.tflops,
             start_counts: self.start_counts,
             without_steps: self.without_steps,
+            benchmarks: self.benchmarks,
         }
     }
 }

@@ -9,6 +9,7 @@ mod jobs;
 mod piped;
 mod recorded;
 mod records;
+mod reports;
 mod said;
 mod starts;
 mod taken;

@@ -31,6 +31,13 @@ pub(super) const MAX_INCREMENTS: usize = 4;
 /// Largest share by which a time may differ from the stamps.
 pub(super) const MAX_TIME_DEVIATION_SHARE: f64 = 0.15;
 
+/// The same where stamps are too coarse for that. It still tells seconds from milliseconds, and the
+/// time of a step from that of several.
+pub(super) const MAX_ROUGH_DEVIATION_SHARE: f64 = 0.4;
+
+/// Least distance of two lines, in the unit of their stamps, for such a rough comparison.
+pub(super) const MIN_ROUGH_DISTANCE: f64 = 1.5;
+
 /// Templates in memory; with more, the rarest are forgotten.
 pub(super) const MAX_TEMPLATES: usize = 2048;
 

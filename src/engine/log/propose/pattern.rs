@@ -86,6 +86,17 @@ fn push_number_group(template: &LineTemplate, group: &PatternGroup, out: &mut St
     }
     *out += &name;
     *out += &format!(r"(?P<{}>[0-9.,eE+-]+)", group.name);
+    // Its unit: a bar prints `35.55s/it` or `1.25it/s`.
+    let after = template.text_after(group.part);
+    let of_unit = |b: &u8| b.is_ascii_alphabetic() || *b == b'/';
+    let end = after.iter().position(|b| !of_unit(b));
+    let unit = &after[..end.unwrap_or(after.len())];
+    if unit.first().is_some_and(u8::is_ascii_alphabetic) {
+        push_literal(unit, out);
+        if unit.last().is_some_and(u8::is_ascii_alphabetic) {
+            out.push_str(r"\b");
+        }
+    }
 }
 
 /// Appends parts that a number follows, the first without `cut` bytes.

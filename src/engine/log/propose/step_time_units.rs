@@ -1,11 +1,41 @@
 //! Finds the numbers beside a step's that are its time and its speed.
 
-use super::limits::MAX_TIME_DEVIATION_SHARE;
 use super::pattern::PatternGroup;
 use super::series::{NumberSeries, iter_numbers};
 use super::table::LineTemplate;
 use super::template::TemplatePart;
 use memchr::memmem;
+
+/// Words of the time of a part of a step, or of something beside the steps.
+const PART_WORDS: [&[u8]; 27] = [
+    b"forward",
+    b"fwd",
+    b"backward",
+    b"bwd",
+    b"data",
+    b"reader",
+    b"read",
+    b"load",
+    b"loader",
+    b"loading",
+    b"dataloader",
+    b"fetch",
+    b"optim",
+    b"optimizer",
+    b"opt",
+    b"comm",
+    b"allreduce",
+    b"sync",
+    b"wait",
+    b"eval",
+    b"val",
+    b"validation",
+    b"save",
+    b"checkpoint",
+    b"eta",
+    b"remaining",
+    b"total",
+];
 
 fn has_any_word(text: &[u8], words: &[&[u8]]) -> bool {
     words.iter().any(|word| memmem::find(text, word).is_some())
@@ -37,9 +67,8 @@ pub(super) fn find_time_group(
     steps: &NumberSeries,
 ) -> Option<PatternGroup> {
     let by = steps.main_increment()?.0 as f64;
-    // A bar's rate is smoothed.
-    let is_bar = template.has_bar();
-    let mut named = None;
+    // Of several the step's is the longest: the others are parts of it.
+    let mut named: Option<(f64, PatternGroup)> = None;
     for ((part, _), series) in iter_numbers(&template.parts).zip(&template.series) {
         let unit = StepTimeUnit::parse_unit(
             &words_at_number(template, part),
@@ -49,23 +78,28 @@ pub(super) fn find_time_group(
             continue;
         };
         match template.clock.distance_sum() {
-            Some(sum) => {
-                if let Some(name) = unit.time_group_name(series, sum / by) {
+            Some((sum, share)) => {
+                if let Some(name) = unit.time_group_name(series, sum / by, share) {
                     return Some(PatternGroup { part, name });
                 }
             }
-            None if unit.per_step && !is_bar => {
-                let name = match unit.seconds {
-                    Some(0.001) => "time_ms",
-                    Some(_) => "time_s",
+            None if unit.per_step => {
+                let (name, scale) = match unit.seconds {
+                    Some(0.001) => ("time_ms", 0.001),
+                    Some(_) => ("time_s", 1.0),
+                    None if unit.rate => ("steps_per_s", 0.0),
                     None => continue,
                 };
-                named.get_or_insert(PatternGroup { part, name });
+                let group = PatternGroup { part, name };
+                let sum = series.sum * scale;
+                if named.as_ref().is_none_or(|(most, _)| sum > *most) {
+                    named = Some((sum, group));
+                }
             }
             None => {}
         }
     }
-    named
+    named.map(|(_, group)| group)
 }
 
 /// The meaning of a number's name and unit.
@@ -86,7 +120,18 @@ impl StepTimeUnit {
             let mut all = phrase.split(|b| !b.is_ascii_alphabetic());
             all.any(|word| words.contains(&word))
         };
-        let of_step: [&[u8]; 6] = [b"it", b"iter", b"iters", b"iteration", b"step", b"steps"];
+        if named(&PART_WORDS) {
+            return None;
+        }
+        let of_step: [&[u8]; 7] = [
+            b"it",
+            b"iter",
+            b"iters",
+            b"iteration",
+            b"step",
+            b"steps",
+            b"batch",
+        ];
         let slash = unit.iter().position(|b| *b == b'/');
         let (above, below) = slash.map_or((unit, &b""[..]), |at| (&unit[..at], &unit[at + 1..]));
         let second: [&[u8]; 4] = [b"s", b"sec", b"secs", b"seconds"];
@@ -108,17 +153,22 @@ impl StepTimeUnit {
         } else {
             None
         };
-        let is_time = named(&[
-            b"time",
-            b"timing",
-            b"took",
-            b"duration",
-            b"elapsed",
-            b"latency",
-        ]);
+        // `cost` alone is a loss.
+        let of_batch = has_any_word(phrase, &[b"iter", b"step", b"batch"]);
+        let is_time = of_batch && named(&[b"cost"])
+            || named(&[
+                b"time",
+                b"timing",
+                b"took",
+                b"duration",
+                b"elapsed",
+                b"latency",
+                b"dt",
+            ]);
         let per_step = of_step.contains(&below)
-            || has_any_word(phrase, &[b"time", b"timing"])
-                && has_any_word(phrase, &[b"iter", b"step", b"batch"]);
+            || rate
+            || named(&[b"dt"])
+            || of_batch && has_any_word(phrase, &[b"time", b"timing", b"cost"]);
         (is_time || rate || seconds.is_some()).then_some(StepTimeUnit {
             seconds: seconds.filter(|_| !rate),
             per_step,
@@ -127,10 +177,9 @@ impl StepTimeUnit {
     }
 
     /// Returns the group's name if the values are times of a step: together they are as long as
-    /// `sum`, which is the time by the stamps over the steps of a line.
-    fn time_group_name(self, series: &NumberSeries, sum: f64) -> Option<&'static str> {
-        let near =
-            |values: f64| values > 0.0 && (sum / values - 1.0).abs() < MAX_TIME_DEVIATION_SHARE;
+    /// `sum`, which is the time by the stamps over the steps of a line, but for a share of it.
+    fn time_group_name(self, series: &NumberSeries, sum: f64, share: f64) -> Option<&'static str> {
+        let near = |values: f64| values > 0.0 && (sum / values - 1.0).abs() < share;
         let is = |unit: f64| self.seconds.is_none_or(|s| s == unit) && near(series.sum * unit);
         if self.rate {
             near(series.inverse).then_some("steps_per_s")
@@ -197,6 +246,27 @@ mod tests {
         assert_eq!(of("time: 3.0"), [""; 0]);
         assert_eq!(of("step time: 3.0 s"), [""; 0]);
         assert_eq!(of("loss 0.06"), [""; 0]);
+        // Parts of a step are not the step, however long.
+        assert_eq!(
+            of("data_time: 0.06 forward_time=0.06, backward_time=0.06"),
+            [""; 0]
+        );
+        assert_eq!(of("iter_time=0.001, train_time=0.061"), ["time_s"]);
+        assert_eq!(
+            of("avg_reader_cost: 0.06 s, avg_batch_cost: 0.061 s"),
+            ["time_s"]
+        );
+        assert_eq!(of("dt: 60.1ms"), ["time_ms"]);
+    }
+
+    #[test]
+    fn coarse_stamps_tell_units_and_intervals_apart() {
+        // Two seconds a line, in stamps of whole seconds.
+        let of =
+            |value: &'static str| groups(move |n, at| format!("{} it: {n} {value}", &at[..8]), 2.0);
+        assert_eq!(of("time: 0.041  data_time: 0.04"), ["time_s"]);
+        assert_eq!(of("time: 41"), ["time_ms"]);
+        assert_eq!(of("time: 2.01"), [""; 0]);
     }
 
     #[test]
@@ -205,6 +275,12 @@ mod tests {
         assert_eq!(of("time per iteration (ms): 5"), ["time_ms"]);
         assert_eq!(of("step_time: 0.5 s"), ["time_s"]);
         assert_eq!(of("71.8 ms/it"), ["time_ms"]);
+        assert_eq!(of("35.55s/it"), ["time_s"]);
+        assert_eq!(of("0.5 sec/iter"), ["time_s"]);
+        assert_eq!(of("2.5it/s"), ["steps_per_s"]);
+        assert_eq!(of("dt: 1200ms"), ["time_ms"]);
+        assert_eq!(of("batch_cost: 0.5s, reader_cost: 0.4s"), ["time_s"]);
+        assert_eq!(of("forward step time: 0.5 s"), [""; 0]);
         assert_eq!(of("time: 0.5"), [""; 0]);
         assert_eq!(of("took 5 s"), [""; 0]);
         assert_eq!(of("5 TFLOP/s/device"), ["tflops"]);

@@ -1,6 +1,9 @@
 //! The templates of a log's lines, as many as fit into a few megabytes.
 
-use super::limits::{MAX_FOLLOWED_PLACES, MAX_TEMPLATE_LINE_BYTES, MAX_TEMPLATES};
+use super::limits::{
+    MAX_FOLLOWED_PLACES, MAX_ROUGH_DEVIATION_SHARE, MAX_TEMPLATE_LINE_BYTES, MAX_TEMPLATES,
+    MAX_TIME_DEVIATION_SHARE, MIN_ROUGH_DISTANCE,
+};
 use super::series::{NumberSeries, iter_numbers};
 use super::template::{self, TemplatePart, TemplatePartKind};
 use crate::grammar::trainer::split_pieces;
@@ -62,11 +65,17 @@ impl TemplateClock {
         if is_anew { Err(()) } else { Ok(true) }
     }
 
-    /// Returns the sum of the distances if stamps are fine enough for them.
-    pub(super) fn distance_sum(&self) -> Option<f64> {
+    /// Returns the sum of the distances if stamps are fine enough for them, and the share by which it may
+    /// be wrong.
+    pub(super) fn distance_sum(&self) -> Option<(f64, f64)> {
         let step = if self.fine { 0.001 } else { 1.0 };
-        let enough = self.lines >= 2 && self.sum >= 10.0 * step * self.lines as f64;
-        enough.then_some(self.sum)
+        let least = |units: f64| self.lines >= 2 && self.sum >= units * step * self.lines as f64;
+        if least(10.0) {
+            Some((self.sum, MAX_TIME_DEVIATION_SHARE))
+        } else {
+            // Each distance is rounded, but their sum only at its ends.
+            least(MIN_ROUGH_DISTANCE).then_some((self.sum, MAX_ROUGH_DEVIATION_SHARE))
+        }
     }
 }
 
@@ -85,16 +94,6 @@ impl LineTemplate {
         let part = self.parts.get(at);
         let part = part.filter(|part| part.kind == TemplatePartKind::Text);
         part.map_or(b"", |part| part.slice_of(&self.example))
-    }
-
-    /// Returns true for progress bars.
-    pub(super) fn has_bar(&self) -> bool {
-        let closes = |part: &TemplatePart| self.example.get(part.end) == Some(&b'|');
-        let mut any = self
-            .parts
-            .iter()
-            .filter(|part| part.kind == TemplatePartKind::Any);
-        any.any(closes)
     }
 
     fn add_line(&mut self, text: &[u8], parts: &[TemplatePart], at: u64) {

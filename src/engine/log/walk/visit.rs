@@ -72,6 +72,11 @@ pub trait LogVisitor {
     /// Takes a line that is not NCCL's (`LineClass::Foreign`), without its end, and its number from
     /// 0 in the chunk; in line order.
     fn foreign(&mut self, _line: &[u8], _number: u64) {}
+    /// Whether lines of nccl-tests are wanted.
+    const BENCHMARKS: bool = false;
+    /// Takes a line that may be one of nccl-tests', or may have its text before NCCL's, without its
+    /// end, and its number from 0 in the chunk; in line order.
+    fn benchmark_line(&mut self, _line: &[u8], _number: u64) {}
     /// Takes a call, in line order.
     fn call(&mut self, call: &LogCall<'_>);
     /// Takes a mark: the next gap begins.
@@ -103,6 +108,7 @@ impl LogVisitor for () {
 impl<A: LogVisitor, B: LogVisitor> LogVisitor for (A, B) {
     const MESSAGES: bool = A::MESSAGES || B::MESSAGES;
     const FOREIGN: bool = A::FOREIGN || B::FOREIGN;
+    const BENCHMARKS: bool = A::BENCHMARKS || B::BENCHMARKS;
 
     fn message(&mut self, said: &MessageLine<'_>) {
         self.0.message(said);
@@ -112,6 +118,11 @@ impl<A: LogVisitor, B: LogVisitor> LogVisitor for (A, B) {
     fn foreign(&mut self, line: &[u8], number: u64) {
         self.0.foreign(line, number);
         self.1.foreign(line, number);
+    }
+
+    fn benchmark_line(&mut self, line: &[u8], number: u64) {
+        self.0.benchmark_line(line, number);
+        self.1.benchmark_line(line, number);
     }
 
     #[inline(always)]
@@ -145,6 +156,7 @@ impl<A: LogVisitor, B: LogVisitor> LogVisitor for (A, B) {
 impl<V: LogVisitor> LogVisitor for Option<V> {
     const MESSAGES: bool = V::MESSAGES;
     const FOREIGN: bool = V::FOREIGN;
+    const BENCHMARKS: bool = V::BENCHMARKS;
 
     fn message(&mut self, said: &MessageLine<'_>) {
         self.iter_mut().for_each(|visit| visit.message(said));
@@ -153,6 +165,11 @@ impl<V: LogVisitor> LogVisitor for Option<V> {
     fn foreign(&mut self, line: &[u8], number: u64) {
         self.iter_mut()
             .for_each(|visit| visit.foreign(line, number));
+    }
+
+    fn benchmark_line(&mut self, line: &[u8], number: u64) {
+        self.iter_mut()
+            .for_each(|visit| visit.benchmark_line(line, number));
     }
 
     #[inline(always)]

@@ -63,6 +63,19 @@ pub(crate) fn read_described_bar(
         };
         return LinePiece::step_record(start, right.end, line);
     }
+    // ms-swift's bar, and that of diffusers' scripts (`examples/*/train_*.py`, 0.10 to 0.35).
+    for (name, trainer) in [(&b"Train"[..], Trainer::Swift), (b"Steps", Trainer::Hf)] {
+        let start = low + text.len().saturating_sub(name.len());
+        if text.ends_with(name) && piece.is_word_start(start) && right.rate.is_some() {
+            let line = StepLine {
+                total: Some(right.total),
+                pace: right.pace(),
+                clock: right.clock(),
+                ..StepLine::without_time(trainer, right.n)
+            };
+            return LinePiece::step_record(start, right.end, line).filter(|_| right.n > 0);
+        }
+    }
     // NeMo's own `bar_format` adds a second colon.
     let epoch = text.strip_suffix(b": ").unwrap_or(text);
     let name = &epoch[..epoch.len() - suffix_len(epoch, digit)];

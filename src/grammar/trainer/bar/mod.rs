@@ -29,7 +29,7 @@ pub(super) const FACTS: TrainerFacts = TrainerFacts {
         (SECONDS_PER_ITERATION, read_bar),
         (ITERATIONS_PER_SECOND, read_bar),
     ],
-    aliases: &["accelerate", "axolotl", "tqdm"],
+    aliases: &["accelerate", "axolotl", "diffusers", "tqdm"],
     late: true,
     any_program: true,
     samples: &[SampleLine::new(

@@ -14,7 +14,7 @@ use crate::trainer::parts::prefix::find_logger_prefix;
 use crate::trainer::{StepLine, Trainer, TrainerMark, TrainerRecord};
 
 /// The field that all of them have.
-const ETA_FIELD: &[u8] = b"eta: ";
+pub(crate) const ETA_FIELD: &[u8] = b"eta: ";
 
 /// maskrcnn_benchmark and detectron2.
 pub(crate) const MASKRCNN: TrainerFacts = TrainerFacts {
@@ -45,7 +45,7 @@ fn is_space(b: u8) -> bool {
 }
 
 /// Length of the fields at the front, with the time left before them.
-fn eta_fields_len(text: &[u8]) -> usize {
+pub(crate) fn eta_fields_len(text: &[u8]) -> usize {
     let clock = |text: &[u8]| prefix_len(text, |b| b.is_ascii_digit() || b == b':');
     let mut len = clock(text);
     for days in [&b" day, "[..], b" days, "] {

@@ -51,12 +51,33 @@ pub fn parse_stamp_millis(text: &[u8]) -> Option<i64> {
         .then_some(whole + millis)
 }
 
+/// Stamps with another date: `07/03 13:04:17` (mmengine, 0.2), `2025/02/09 07:47:19` (mmengine,
+/// PaddlePaddle's toolkits), `2023-04-21,12:03:20` (open_clip). Returns where the one that ends `text` begins.
+fn find_slashed_stamp_at_end(text: &[u8]) -> Option<(usize, i64)> {
+    [19, 14].into_iter().find_map(|len| {
+        let start = text.len().checked_sub(len)?;
+        let stamp = &text[start..];
+        let mut iso = [0_u8; 19];
+        iso[19 - len..].copy_from_slice(stamp);
+        if len == 14 {
+            iso[..5].copy_from_slice(YEAR_WITHOUT_YEAR_DASH);
+        }
+        for (at, old) in [(4, b'/'), (7, b'/'), (10, b',')] {
+            if iso[at] == old {
+                iso[at] = if at == 10 { b' ' } else { b'-' };
+            }
+        }
+        parse_stamp_millis(&iso).map(|ms| (start, ms))
+    })
+}
+
 /// A stamp that ends `text`: where it begins, and its milliseconds.
 fn find_stamp_at_end(text: &[u8]) -> Option<(usize, i64)> {
-    [26, 23, 19].into_iter().find_map(|len| {
+    let iso = [26, 23, 19].into_iter().find_map(|len| {
         let start = text.len().checked_sub(len)?;
         parse_stamp_millis(&text[start..]).map(|ms| (start, ms))
-    })
+    });
+    iso.or_else(|| find_slashed_stamp_at_end(text))
 }
 
 /// `text` without the word of `keep` bytes at its end, `None` when there is none.
@@ -103,7 +124,12 @@ fn dashes_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
 fn pipes_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
     let name = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'.';
     let logger = strip_last_word(text.strip_suffix(b" | ")?, name)?;
-    let level = strip_last_word(logger.strip_suffix(b" | ")?, name)?;
+    let level = logger.strip_suffix(b" | ")?;
+    // open_clip names no logger.
+    if let Some((start, ms)) = find_stamp_at_end(level) {
+        return Some((start, Some(ms)));
+    }
+    let level = strip_last_word(level, name)?;
     let (start, ms) = find_stamp_at_end(level.strip_suffix(b" | ")?)?;
     Some((start, Some(ms)))
 }
@@ -126,19 +152,33 @@ fn nanotron_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
 
 /// Groups in brackets up to the one with the date: `[2022-03-11 02:06:58,985] [INFO] [..] ` and
 /// `[INFO 2020-06-08 05:26:19] ` (DeepSpeed @edaa722), `[2025-02-20 15:18:04] INFO     [..] `
-/// (OLMo-core @fa6c501). A group before the date is a launcher's: Hydra writes `[0] `.
+/// (OLMo-core @fa6c501), `[2022-08-31 14:25:49,741] [    INFO] - ` (PaddleNLP), `[2024-05-01
+/// 12:00:00,123][root][INFO] - ` (FunASR, by Hydra), `[11/09 20:15:14] ppdet.engine INFO: `
+/// (PaddleDetection). A group before the date is a launcher's: Hydra writes `[0] `. Or the stamp has no
+/// brackets: `2023-01-01 12:00:00,123 INFO [train.py:892] ` (icefall), `2022-08-16 03:07:33 [INFO]\t`.
 fn brackets_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
-    let mut left = text;
+    let mut left = text.strip_suffix(b"- ").unwrap_or(text);
+    left = left.strip_suffix(b"\t").unwrap_or(left);
+    if let Some(level) = left.strip_suffix(b": ") {
+        let name = |b: u8| b.is_ascii_alphanumeric() || b == b'.' || b == b'_';
+        let level = strip_last_word(level, |b| b.is_ascii_uppercase())?;
+        left = strip_last_word(level.strip_suffix(b" ")?, name)?;
+    }
     for _ in 0..6 {
         left = strip_last_blanks(left);
         let Some(group) = left.strip_suffix(b"]") else {
+            if let Some((start, ms)) = find_stamp_at_end(left).filter(|_| left.len() < text.len()) {
+                return Some((start, Some(ms)));
+            }
             left = strip_last_word(left, |b| b.is_ascii_uppercase())?;
             continue;
         };
         let open = memchr::memrchr(b'[', group)?;
         let inside = &group[open + 1..];
         let dated = match inside.first() {
-            Some(b) if b.is_ascii_digit() => parse_stamp_millis(inside),
+            Some(b) if b.is_ascii_digit() => {
+                find_stamp_at_end(inside).and_then(|(at, ms)| (at == 0).then_some(ms))
+            }
             _ => find_stamp_at_end(inside).map(|(_, ms)| ms),
         };
         if dated.is_some() {
@@ -186,6 +226,7 @@ fn basic_config_prefix(text: &[u8]) -> Option<(usize, Option<i64>)> {
 /// The year of stamps that have none: only their differences matter, and it has a 29th of
 /// February.
 const YEAR_WITHOUT_YEAR: &[u8] = b"1972";
+const YEAR_WITHOUT_YEAR_DASH: &[u8] = b"1972-";
 
 /// `I0811 21:54:55.531340 138304841739136 metric_logger.py:226] ` (absl, MaxText since 1a19a7b73)
 /// and `INFO 08-11 10:10:10 ppo_trainer.py:547] ` (OpenRLHF @3c3be62). Neither has a year.

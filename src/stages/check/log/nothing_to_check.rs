@@ -3,6 +3,7 @@
 use crate::report::account::Account;
 use crate::stages::check::answer::judged::{InitProgress, JudgedParts};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
+use crate::stages::check::questions::benchmarks::describe_tables;
 use crate::stages::check::streams::compare::StreamComparison;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::check::wording::number_and_noun;
@@ -23,12 +24,39 @@ pub(crate) fn add_nothing_to_check(
     if findings.iter().any(is_answer) {
         return;
     }
-    if let Some(mut nothing) = find_nothing_to_check(seen, compared, judged) {
+    let has_nccl_lines = seen
+        .accounts
+        .iter()
+        .any(|account| account.lines > account.foreign);
+    if !has_nccl_lines && let Some(tables) = find_tables_only(seen) {
+        findings.push(tables);
+    } else if let Some(mut nothing) = find_nothing_to_check(seen, compared, judged) {
         for open in findings.extract_if(.., |f| is_open(f)) {
             nothing.why = format!("{}; {}", nothing.why, open.says);
         }
         findings.push(nothing);
     }
+}
+
+/// Returns the finding, if tables of nccl-tests are all that could be checked.
+fn find_tables_only(seen: &CheckGathered) -> Option<Finding> {
+    let tables = describe_tables(&seen.inputs)?;
+    let first = seen.inputs.iter().zip(0..).find_map(|(input, number)| {
+        let table = input.benchmarks.first()?;
+        Some(input.line_evidence(number, table.line))
+    });
+    let says = format!(
+        "the log has {tables}; it has no communicator, connection or call of NCCL: nothing else \
+         was checked"
+    );
+    Some(Finding {
+        why: "nccl-tests prints its table without NCCL_DEBUG too".to_owned(),
+        advice: "to check NCCL itself, run it with NCCL_DEBUG=INFO \
+                 NCCL_DEBUG_SUBSYS=INIT,COLL,NET; nccl-diff compares the tables of two runs"
+            .to_owned(),
+        evidence: first.into_iter().collect(),
+        ..Finding::of_kind(Kind::BenchmarkOnly, Confidence::High, says)
+    })
 }
 
 /// Returns the finding, if neither the ranks' calls nor the initialisation of all ranks were judged, and no line

@@ -1,5 +1,6 @@
 //! The questions that need nothing but what was gathered, each in a file of its own.
 
+pub(in crate::stages::check) mod benchmarks;
 mod hosts;
 mod hygiene;
 pub(super) mod initialisation;

@@ -6,6 +6,7 @@ use crate::grammar::message::NcclMessage;
 use crate::grammar::message::c10d::C10dMessage;
 use crate::log::placement::CallRecorder;
 use crate::log::walk::{LogCall, LogVisitor, MessageLine, RepairedCall};
+use crate::stages::benchmark::BenchmarkPartial;
 use crate::stages::check::log::overwritten::HeaderRemains;
 use crate::stages::check::streams::{self, reread_chunk::RereadChunk};
 use crate::stages::check::warn::warnings;
@@ -24,6 +25,7 @@ pub(super) struct CheckPartial {
     pub(super) warnings: warnings::WarnPartial,
     pub(super) lines: LineKindFlags,
     pub(super) remains: HeaderRemains,
+    pub(super) benchmarks: BenchmarkPartial,
     /// If requested.
     pub(super) tuning: Option<tuning::fold::TuningPartial>,
     /// If requested.
@@ -89,6 +91,7 @@ impl CheckPartial {
             warnings: warnings::WarnPartial::default(),
             lines: LineKindFlags::default(),
             remains: HeaderRemains::default(),
+            benchmarks: BenchmarkPartial::default(),
             tuning: asked.map(|_| tuning::fold::TuningPartial::default()),
             times: Requested::skew_placement(asked).map(times::SkewPartial::new),
             again: is_piped.then(|| (RereadChunk::new(None), CallRecorder::default())),
@@ -99,6 +102,11 @@ impl CheckPartial {
 impl LogVisitor for CheckPartial {
     const MESSAGES: bool = true;
     const FOREIGN: bool = true;
+    const BENCHMARKS: bool = true;
+
+    fn benchmark_line(&mut self, line: &[u8], number: u64) {
+        self.benchmarks.benchmark_line(line, number);
+    }
 
     fn foreign(&mut self, line: &[u8], number: u64) {
         if line.iter().any(|b| !b.is_ascii_whitespace()) {

@@ -6,7 +6,6 @@
 
 use super::RecorderInputs;
 use super::log::old_steps::{self, OldSteps};
-use super::log::overwritten::HeaderRemains;
 use super::streams::CallStreams;
 use super::streams::piped::{PipeRecord, PipeRecorder};
 use super::warn::warnings::Warnings;
@@ -43,7 +42,7 @@ mod walked_input;
 
 pub(crate) use chunk_partial::LineKindFlags;
 pub(crate) use walked_input::WalkedInput;
-use walked_input::WalkedSteps;
+use walked_input::{InputRemains, WalkedSteps};
 
 use chunk_partial::CheckPartial;
 
@@ -196,7 +195,7 @@ struct CurrentInput<'o> {
     piping: Option<PipeRecorder<'o>>,
     sums: GapSums,
     speakers: BTreeSet<u32>,
-    remains: HeaderRemains,
+    remains: InputRemains,
     /// Its steps so far, if old ones are dropped while it is read.
     growing: Option<LiveTimeline>,
     /// How many marks it had when it was last looked whether there are too many steps.
@@ -255,7 +254,8 @@ impl<'o> InputStage for Gatherer<'o> {
         self.last_foreign.extend(foreign);
         self.warnings
             .add_chunk(visit.warnings, &to.processes, number, line);
-        now.remains.add_chunk(visit.remains, number, line);
+        now.remains
+            .add_chunk(visit.remains, visit.benchmarks, number, line);
         now.speakers.extend(to.processes.iter().copied());
         self.gathered
             .add_chunk(part.with_visit(visit.communicators), &self.options.timeline);

@@ -5,6 +5,7 @@ use crate::log::LogState;
 use crate::log::timeline::{MarkList, StepTimeline, TrainStep};
 use crate::log::walk::MarkPosition;
 use crate::members::MergedMembers;
+use crate::stages::benchmark::{BenchmarkPartial, BenchmarkTable, BenchmarkTables};
 use crate::stages::check::finding::Evidence;
 use crate::stages::check::log::missing_steps::InputCuts;
 use crate::stages::check::log::old_steps::OldSteps;
@@ -39,6 +40,29 @@ pub(crate) struct WalkedInput {
     pub(crate) cuts: InputCuts,
     /// The remains of overwritten lines.
     pub(crate) remains: HeaderRemains,
+    /// Tables of nccl-tests.
+    pub(crate) benchmarks: Vec<BenchmarkTable>,
+}
+
+/// What is kept of an input's lines besides calls and facts of the job.
+#[derive(Default)]
+pub(super) struct InputRemains {
+    headers: HeaderRemains,
+    benchmarks: BenchmarkTables,
+}
+
+impl InputRemains {
+    /// Adds the chunk of input `input` that begins at its line `line`.
+    pub(super) fn add_chunk(
+        &mut self,
+        headers: HeaderRemains,
+        benchmarks: BenchmarkPartial,
+        input: u32,
+        line: u64,
+    ) {
+        self.headers.add_chunk(headers, input, line);
+        self.benchmarks.add_chunk(benchmarks, line);
+    }
 }
 
 /// The steps of an input.
@@ -59,7 +83,7 @@ impl WalkedInput {
         log: &mut LogState,
         steps: WalkedSteps,
         sums: GapSums,
-        remains: HeaderRemains,
+        remains: InputRemains,
         merged: &MergedMembers,
         printer: Option<u32>,
     ) -> WalkedInput {
@@ -80,7 +104,8 @@ impl WalkedInput {
             timeline,
             printed,
             sums,
-            remains,
+            remains: remains.headers,
+            benchmarks: remains.benchmarks.finish(),
         }
     }
 

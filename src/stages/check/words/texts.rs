@@ -148,6 +148,24 @@ texts! {
         do "look at nvidia-smi topo -m, at ACS and the IOMMU, at NCCL_P2P_DISABLE and \
             NCCL_P2P_LEVEL, and check that each container sees all GPUs of its host"
     }
+    // The guide of NCCL on problems: with ACS or the IOMMU on, peer-to-peer may give wrong data.
+    WrongResults {
+        why "nccl-tests computed the right results itself and compared every element"
+        do "run the same test with NCCL_P2P_DISABLE=1, and on half of the GPUs: if the results are \
+            right then, look at ACS and the IOMMU (nvidia-smi topo -p2p r) and at the GPU or link \
+            that is left out; look for Xid and ECC errors (dmesg, nvidia-smi -q); do not train on \
+            these GPUs before that"
+    }
+    BenchmarkNoRow | BenchmarkUnfinished {
+        do "find out where it waits: run it with NCCL_DEBUG=INFO on all ranks and check that log; \
+            compare with NCCL_P2P_DISABLE=1 (one host), with NCCL_IB_DISABLE=1 and with \
+            NCCL_SOCKET_IFNAME (several hosts)"
+    }
+    BenchmarkBelowMinimum {
+        why "the program compares its mean with NCCL_TESTS_MIN_BW, less 10 %; the mean is over all \
+             sizes, and small ones lower it"
+        do "compare the rows of large sizes with a run on good hosts: nccl-diff good.log this.log"
+    }
     SlowStep {
         do "look at the job's other work at that time (a checkpoint, an evaluation, data), and at \
             the host that was late"

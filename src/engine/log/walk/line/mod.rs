@@ -13,6 +13,7 @@ mod writer_spans;
 use super::{ChunkWalk, LogVisitor, TailLikeness};
 use crate::grammar::coll;
 use crate::grammar::message::setup::version;
+use crate::grammar::nccl_tests;
 use crate::grammar::trainer::{Recogniser, TrainerRecord};
 use crate::grammar::wrap::{self, UnwrappedText};
 use crate::report::account::LineClass;
@@ -45,6 +46,10 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
             }
             self.out.account.count_line(LineClass::Foreign);
             return next;
+        }
+        if V::BENCHMARKS && nccl_tests::may_be_benchmark_line(line) {
+            let number = self.out.account.lines;
+            self.out.visit.benchmark_line(line, number);
         }
         self.count_ray_repeats(line);
         let recogniser = self.recogniser;
