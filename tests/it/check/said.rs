@@ -653,3 +653,71 @@ fn many_settings_take_no_longer_each() {
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(30), "{took:?}");
 }
+
+/// The output of nccl-tests with these rows.
+fn nccl_tests(rows: &str, end: &str) -> String {
+    format!(
+        "# Collective test starting: all_reduce_perf\n\
+         # nThread 1 nGpus 2 minBytes 8 maxBytes 32 step: 2(factor) warmup iters: 5 validation: 1\n\
+         #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n\
+         {rows}{end}"
+    )
+}
+
+#[test]
+fn tables_of_nccl_tests_have_a_verdict_of_their_own() {
+    let good = "           8             2     float     sum      -1    297.3    0.00    0.00      0    298.8    0.00    0.00      0\n";
+    let bad = "          16             4     float     sum      -1    297.3    0.00    0.00      4    298.8    0.00    0.00    N/A\n";
+    let begun = "          32             8     float     sum      -1";
+    let call = procs(1)[0].call("AllReduce", 8, 7);
+    for (log, code, finding, says) in [
+        (
+            nccl_tests(&[good, bad].concat(), "# Out of bounds values : 1 FAILED\n"),
+            1,
+            "wrong_results",
+            "nccl-tests' all_reduce are wrong at 1 of 2 sizes (16 B; float sum; out of place): up to 4 \
+             wrong elements; its verdict: 1 value out of bounds, FAILED",
+        ),
+        (
+            nccl_tests("", ""),
+            1,
+            "benchmark_no_row",
+            "no row: it stopped in its warm-up or at its first size, 8 B; its sizes are 8 B to 32 B",
+        ),
+        (
+            nccl_tests(good, &format!("{begun}{call}\n")),
+            1,
+            "benchmark_unfinished",
+            "finished 8 B and stopped in 32 B",
+        ),
+        (
+            nccl_tests(
+                good,
+                "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5 FAILED\n",
+            ),
+            1,
+            "benchmark_below_minimum",
+            "is 1.5 GB/s",
+        ),
+        (
+            nccl_tests(
+                good,
+                "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5 \n",
+            ),
+            0,
+            "benchmark_only",
+            "1 table of nccl-tests, 2 of 2 checked results right",
+        ),
+    ] {
+        let (csv, out) = rows(&log);
+        out.ends(code);
+        assert_eq!(csv.column("finding")[0], finding, "{log}");
+        assert!(
+            csv.column("says")[0].contains(says),
+            "{:?}",
+            csv.column("says")
+        );
+    }
+    let running = feed("nccl-check", &["--running"], nccl_tests("", "")).ends(0);
+    assert!(!running.text().contains("benchmark_no_row"));
+}

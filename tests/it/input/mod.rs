@@ -2,6 +2,7 @@
 
 mod bad;
 mod formats;
+mod headers;
 mod inputs;
 mod interrupted;
 mod live;

@@ -443,3 +443,39 @@ fn the_exit_code_is_explained() {
         .ends(1)
         .says(&["the input is empty"]);
 }
+
+/// The output of nccl-tests with this bus bandwidth at each size from 1 MiB on.
+fn nccl_tests(busbw: &[f64]) -> String {
+    let mut text = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+        .to_owned();
+    for (at, busbw) in busbw.iter().enumerate() {
+        let size = 1_u64 << (20 + at);
+        let values = format!(
+            "  {:7.1}  {:6.2}  {busbw:6.2}      0",
+            size as f64 / busbw / 1e3,
+            busbw
+        );
+        text += &format!(
+            "{size:12}  {:12}     float     sum      -1{values}{values}\n",
+            size / 4
+        );
+    }
+    text + "# Out of bounds values : 0 OK\n"
+}
+
+#[test]
+fn tables_of_nccl_tests_are_compared_by_size() {
+    let work = Work::new();
+    let file = |name: &str, text: String| arg(&work.file(name, text.as_bytes())).to_owned();
+    let a = file("a.log", nccl_tests(&[10.0, 20.0, 40.0]));
+    let b = file("b.log", nccl_tests(&[10.2, 20.1, 20.0]));
+    let row = |place| format!("busbw_gb_per_s|float sum 4 MiB {place}|40|20|less");
+    assert_eq!(changes(&a, &b, &[]), [row("out of place"), row("in place")]);
+    let out = run("nccl-diff", &[&a, &b]).ends(1);
+    out.says(&[
+        "nccl-tests, float sum: B is slower in 2 of 6 rows by more than 10 %",
+        "bus bandwidth at 4 MiB out of place: A 40 GB/s, B 20 GB/s",
+    ]);
+    assert!(changes(&a, &b, &["--time-tolerance", "110%"]).is_empty());
+    assert!(changes(&a, &a, &[]).is_empty());
+}

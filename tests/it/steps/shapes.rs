@@ -474,3 +474,41 @@ fn real_logs_have_the_steps_that_their_throughput_says() {
         assert!(10 * often > 8 * steps, "{log}: {often}");
     }
 }
+
+#[test]
+fn toolkits_print_the_time_of_a_step_or_of_all_since_the_line_before() {
+    let head = "07/03 13:04:17 - mmengine - INFO - Epoch(train)  ";
+    let mmengine = [
+        "[1][ 10/196]  lr: 3.3e-04  eta: 0:13:14  time: 0.4073  data_time: 0.0335  loss: 6.1",
+        "[1][ 20/196]  lr: 3.3e-04  eta: 0:09:39  time: 0.1904  data_time: 0.0327  loss: 2.5",
+        "[2][ 10/196]  lr: 3.3e-04  eta: 0:08:32  time: 0.1993  data_time: 0.0342  loss: 2.4",
+    ]
+    .map(|line| format!("{head}{line}"));
+    let lines = mmengine.each_ref().map(String::as_str);
+    let rows = ["0 10 1 0.4073", "0 20 1 0.1904", "1 10 1 0.1993"];
+    holds("mmengine", &lines, &rows, &[]);
+    let lines = [
+        "[2022-08-31 14:25:49,741] [    INFO] - loss: 1.2, learning_rate: 3e-05, global_step: 10, \
+         interval_runtime: 6.8718, interval_steps_per_second: 1.455, epoch: 0.0016",
+        "[2022-08-31 14:25:55,321] [    INFO] - loss: 1.1, learning_rate: 3e-05, global_step: 20, \
+         interval_runtime: 5.5807, interval_steps_per_second: 1.792, epoch: 0.0033",
+    ];
+    holds("paddle", &lines, &["0 10 1 0.68718", "0 20 1 0.55807"], &[]);
+    let lines = [
+        "[n] 2026-04-23 04:59:25,764 (trainer:793) INFO: 1epoch:train:1-90batch: iter_time=0.003, \
+         forward_time=0.095, train_time=0.734",
+        "[n] 2026-04-23 04:59:37,331 (trainer:793) INFO: 1epoch:train:91-180batch: \
+         iter_time=0.003, forward_time=0.055, train_time=0.514",
+    ];
+    holds("espnet", &lines, &["0 90 1 0.734", "0 180 1 0.514"], &[]);
+    let lines = [
+        "step 00000/21400 (0.00%) | loss: 7.1 | lrm: 1.00 | dt: 1200.00ms | tok/sec: 436,906",
+        "step 00001/21400 (0.00%) | loss: 7.0 | lrm: 1.00 | dt: 1100.00ms | tok/sec: 436,906",
+    ];
+    holds("nanochat", &lines, &["0 0 1 1.2", "0 1 1 1.1"], &[]);
+    let lines = [
+        "epoch 0 step 1/16 - loss 7.8",
+        "epoch 0 step 2/16 - loss 7.7",
+    ];
+    holds("epoch-step", &lines, &["0 1 1", "0 2 1"], &[]);
+}

@@ -86,9 +86,12 @@ fn is_secret_name(name: &[u8]) -> bool {
 
 /// A line of NCCL's with the value of a secret hidden, if it holds one.
 pub fn mask_secret(line: &[u8]) -> Option<Vec<u8>> {
-    const LEVEL: &[u8] = b"NCCL INFO ";
-    let at = memmem::find(line, LEVEL)? + LEVEL.len();
-    let setting = parse_setting(&line[at..]).filter(Setting::is_secret)?;
+    // Up to 2.2 NCCL's name is not in front of the level.
+    const LEVEL: &[u8] = b"INFO ";
+    let setting = memmem::find_iter(line, LEVEL).find_map(|at| {
+        let setting = parse_setting(&line[at + LEVEL.len()..]);
+        setting.filter(Setting::is_secret)
+    })?;
     let given = match setting.by {
         SettingSource::Default(given) => given,
         _ => NO_VALUE,
@@ -309,6 +312,8 @@ mod tests {
             let says = format!("{name} set by environment to (hidden)");
             assert!(masked.is_none_or(|line| line.ends_with(says.as_bytes())));
         }
+        let old = mask_secret(b"n0:7:8 [0] INFO NCCL_API_TOKEN set by environment to abc");
+        assert!(old.is_some_and(|line| line.ends_with(b" to (hidden)")));
         let invalid = b"n0:7:8 [0] NCCL INFO Invalid value abc for NCCL_A_KEY, using default -2.";
         let says = b"Invalid value (hidden) for NCCL_A_KEY, using default (hidden).";
         assert!(mask_secret(invalid).is_some_and(|line| line.ends_with(says)));

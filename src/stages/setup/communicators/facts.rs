@@ -1,9 +1,9 @@
 //! Values of a communicator's row, from all its sides.
 
 use super::CommunicatorsSummary;
-use super::fold::{CommunicatorSide, CommunicatorState};
+use super::fold::CommunicatorSide;
 use super::identity::{CommunicatorKey, MergedCommunicator};
-use super::purpose::CommunicatorPurpose;
+use super::purpose::{CommunicatorPurpose, CommunicatorState};
 use crate::count::tally::UNKNOWN_SIZE;
 use crate::grammar::message::graph::ChannelCounts;
 use crate::stages::net::net_stage::FirstReportLine;

@@ -1,6 +1,7 @@
 //! Parts of a chunk: calls by member, and lines about communicators.
 
 use super::begun::{BegunThreads, SetupProgress, SetupStep, StampedSpot, UnnamedSetups};
+use super::purpose::CommunicatorState;
 use crate::count::tally;
 use crate::grammar::message::NcclMessage;
 use crate::grammar::message::communicator::init::{self, InitStage};
@@ -76,55 +77,6 @@ pub(crate) struct CommunicatorInitTiming {
     pub(crate) parts: Vec<(Box<[u8]>, f64)>,
     /// Its line.
     pub(crate) at: FirstReportLine,
-}
-
-/// State of a communicator in one process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub(crate) enum CommunicatorState {
-    /// No INIT line names it.
-    #[default]
-    Unknown,
-    /// `Init START` is its last line.
-    Started,
-    /// `Init COMPLETE` is its last line.
-    Ready,
-    /// `Revoke COMPLETE` is its last line: it takes no more calls.
-    Revoked,
-    /// `Finalize COMPLETE` is its last line: all its work is done.
-    Finalized,
-    /// `Destroy COMPLETE` is its last line.
-    Destroyed,
-    /// `Abort COMPLETE` is its last line.
-    Aborted,
-}
-
-impl CommunicatorState {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            CommunicatorState::Unknown => "",
-            CommunicatorState::Started => "started",
-            CommunicatorState::Ready => "ready",
-            CommunicatorState::Revoked => "revoked",
-            CommunicatorState::Finalized => "finalized",
-            CommunicatorState::Destroyed => "destroyed",
-            CommunicatorState::Aborted => "aborted",
-        }
-    }
-
-    /// True if the process ended it in order, with all its work done.
-    pub(crate) fn is_ended_in_order(self) -> bool {
-        matches!(
-            self,
-            CommunicatorState::Finalized | CommunicatorState::Destroyed
-        )
-    }
-
-    fn is_over(self) -> bool {
-        matches!(
-            self,
-            CommunicatorState::Destroyed | CommunicatorState::Aborted
-        )
-    }
 }
 
 /// A process's side of a communicator.

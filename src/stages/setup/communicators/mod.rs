@@ -38,14 +38,12 @@ use crate::stages::{self, InputStage};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use attribution::{build_communicators, resolve_processes};
-pub(crate) use fold::{
-    CommunicatorSide, CommunicatorSides, CommunicatorState, CommunicatorsPartial,
-};
+pub(crate) use fold::{CommunicatorSide, CommunicatorSides, CommunicatorsPartial};
 pub(crate) use identity::{
     CommunicatorKey as Named, CountingEvidence, DisjointSets, JobGpu, MergedCommunicator,
     gpu_of_side, group_sides, natural_sort_key,
 };
-pub(crate) use purpose::CommunicatorPurpose;
+pub(crate) use purpose::{CommunicatorPurpose, CommunicatorState};
 pub use rows::{build_communicator_grid, build_member_grid, build_terminal_grid};
 pub use totals::CommunicatorTotals;
 pub(crate) use view::CommunicatorKind;

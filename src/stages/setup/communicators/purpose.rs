@@ -1,4 +1,6 @@
-//! Purposes of communicators, as they are printed.
+//! Purposes and states of communicators, as they are printed.
+
+use serde::{Deserialize, Serialize};
 
 /// Purpose of a communicator, and why.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,5 +55,55 @@ impl CommunicatorPurpose {
             CommunicatorPurpose::Embedding => "embedding",
             CommunicatorPurpose::World => "world",
         }
+    }
+}
+
+/// State of a communicator in one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub(crate) enum CommunicatorState {
+    /// No INIT line names it.
+    #[default]
+    Unknown,
+    /// `Init START` is its last line.
+    Started,
+    /// `Init COMPLETE` is its last line.
+    Ready,
+    /// `Revoke COMPLETE` is its last line: it takes no more calls.
+    Revoked,
+    /// `Finalize COMPLETE` is its last line: all its work is done.
+    Finalized,
+    /// `Destroy COMPLETE` is its last line.
+    Destroyed,
+    /// `Abort COMPLETE` is its last line.
+    Aborted,
+}
+
+impl CommunicatorState {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            CommunicatorState::Unknown => "",
+            CommunicatorState::Started => "started",
+            CommunicatorState::Ready => "ready",
+            CommunicatorState::Revoked => "revoked",
+            CommunicatorState::Finalized => "finalized",
+            CommunicatorState::Destroyed => "destroyed",
+            CommunicatorState::Aborted => "aborted",
+        }
+    }
+
+    /// True if the process ended it in order, with all its work done.
+    pub(crate) fn is_ended_in_order(self) -> bool {
+        matches!(
+            self,
+            CommunicatorState::Finalized | CommunicatorState::Destroyed
+        )
+    }
+
+    /// True if its address may name another communicator from now on.
+    pub(super) fn is_over(self) -> bool {
+        matches!(
+            self,
+            CommunicatorState::Destroyed | CommunicatorState::Aborted
+        )
     }
 }

@@ -2,8 +2,9 @@
 
 use super::CommunicatorsSummary;
 use super::facts::CommunicatorFacts;
-use super::fold::{CommunicatorSide, CommunicatorState};
+use super::fold::CommunicatorSide;
 use super::identity::MergedCommunicator;
+use super::purpose::CommunicatorState;
 use super::wire_bytes::compute_wire_bytes;
 use crate::output::render::{Grid, TableCell};
 

@@ -2,8 +2,9 @@
 
 use super::CommunicatorsSummary;
 use super::facts::CommunicatorFacts;
-use super::fold::{CommunicatorSide, CommunicatorState};
+use super::fold::CommunicatorSide;
 use super::identity::{self, MergedCommunicator};
+use super::purpose::CommunicatorState;
 use super::purpose_rules;
 use super::wire_bytes::{WireBytes, compute_wire_bytes};
 use crate::count::tally::{CallKey, CallVolume, NO_ROOT};
