@@ -262,7 +262,9 @@ impl FailureEvidence<'_> {
         let alarm = self.watched.iter().map(|w| w.at).chain(lost).min();
         let is_own = |f: &&ReportedFailure| {
             // A process that lost a peer, or timed out, is taken down after it.
-            let taken = alarm.is_some_and(|alarm| alarm < f.line.at);
+            let taken = alarm.is_some_and(|alarm| {
+                alarm < f.line.at || f.what == FailureCause::Crash && is_next_line(f.line.at, alarm)
+            });
             let memory = || memmem::find(&f.says, b"OutOfMemory").is_some();
             // A process that reports a lost peer outlived it, so its own end is a consequence.
             let outlived = || {
@@ -314,6 +316,11 @@ impl FailureEvidence<'_> {
         }
         Some(finding)
     }
+}
+
+/// True if `next` is the line after `at`: the `what():` of an exception that ended a process has its reason.
+fn is_next_line(at: FirstReportLine, next: FirstReportLine) -> bool {
+    next.input == at.input && next.line == at.line + 1
 }
 
 /// True for an exception that nothing caught: PyTorch puts `[rank3]: ` in front of its lines then. A
