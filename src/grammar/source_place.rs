@@ -4,7 +4,7 @@
 //! transport/net_ib.cc:789                     in front of `NCCL WARN`
 //! transport/p2p.cc:255 (ncclP2pImport)        with the function, since 2.30
 //! misc/ibvwrap.cu:60                          up to 2.3
-//! graph/xml.h:                                the number was left out by who quoted it
+//! graph/xml.h:                                a quoted line without the number
 //! [p2p.cc:648](https://example.com/p2p.cc)    a web page made a link of it
 //! ```
 //!
