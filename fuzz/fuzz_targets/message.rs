@@ -10,6 +10,7 @@ use nccl_pipe::grammar::message::graph::nvls::NvlsMessage;
 use nccl_pipe::grammar::message::network::net::NetMessage;
 use nccl_pipe::grammar::message::setup::version;
 use nccl_pipe::grammar::message::{self, NcclMessage, c10d};
+use nccl_pipe::grammar::short_header;
 
 /// The items of a value, and whether it is a list that is flagged.
 fn items(message: &NcclMessage<'_>) -> (usize, bool) {
@@ -27,6 +28,9 @@ fuzz_target!(|bytes: &[u8]| {
     for level in [
         HeaderLevel::Info,
         HeaderLevel::Warn,
+        HeaderLevel::Attention,
+        HeaderLevel::Fatal,
+        HeaderLevel::Diagnostic,
         HeaderLevel::Call,
         HeaderLevel::Trace,
     ] {
@@ -37,6 +41,9 @@ fuzz_target!(|bytes: &[u8]| {
         if let Some(message) = message::parse_cut_message(level, bytes) {
             assert!(items(&message).1, "{message:?}");
         }
+    }
+    if let Some(short) = short_header::parse_short_line(bytes) {
+        assert!(short.level_at <= bytes.len(), "{short:?}");
     }
     let _ = (
         c10d::parse_c10d_line(bytes),

@@ -137,7 +137,7 @@ pub(super) fn find_process_before(line: &[u8], end: usize) -> Option<LineHeader<
 }
 
 /// Returns true if `hours` and the minutes and seconds that `rest` begins with are a time of day: host
-/// and process were left out of the header behind it. A host may end in a number, but not in a `T`
+/// and process were left out of the header after it. A host may end in a number, but not in a `T`
 /// after a date and two digits.
 fn is_clock(hours: &[u8], rest: &[u8]) -> bool {
     let Some((before, hour)) = hours.split_last_chunk::<2>() else {

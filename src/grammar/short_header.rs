@@ -24,7 +24,7 @@ use memchr::{memchr_iter, memmem};
 pub struct ShortLine<'a> {
     /// The header, if it has a host and a process.
     pub header: Option<LineHeader<'a>>,
-    /// Where its level begins: in front of it is what is there of the header.
+    /// Where its level begins: the rest of the header is in front of it.
     pub level_at: usize,
     /// Its message.
     pub message: NcclMessage<'a>,

@@ -4,7 +4,7 @@
 //! transport/net_ib.cc:789                     in front of `NCCL WARN`
 //! transport/p2p.cc:255 (ncclP2pImport)        with the function, since 2.30
 //! misc/ibvwrap.cu:60                          up to 2.3
-//! graph/xml.h:                                the number was left out by who quoted it
+//! graph/xml.h:                                a quoted line without the number
 //! [p2p.cc:648](https://example.com/p2p.cc)    a web page made a link of it
 //! ```
 //!
@@ -36,7 +36,7 @@ pub fn split_source_place(text: &[u8]) -> Option<PlacedText<'_>> {
     let end = memchr(b' ', window)?;
     let colon = memrchr(b':', &window[..end])?;
     let file = &text[..colon];
-    if !is_source_file(file) || !is_number(&text[colon + 1..end]) {
+    if !is_source_file(file) || !is_line_number(&text[colon + 1..end]) {
         return None;
     }
     let rest = &text[end + 1..];
@@ -63,7 +63,7 @@ pub fn is_source_place(text: &[u8]) -> bool {
         (Some(_), Some(open)) if !text[open + 2..].contains(&b' ') => &text[..open],
         _ => text,
     };
-    let place = unlink(words);
+    let place = strip_link(words);
     if place.contains(&b' ') {
         return false;
     }
@@ -71,12 +71,12 @@ pub fn is_source_place(text: &[u8]) -> bool {
         return is_source_file(place);
     };
     let (name, line) = (&place[..colon], &place[colon + 1..]);
-    (is_number(line) && !name.is_empty()) || (line.is_empty() && is_source_file(name))
+    (is_line_number(line) && !name.is_empty()) || (line.is_empty() && is_source_file(name))
 }
 
 /// Returns the text of a link as Markdown writes it, `[text](https://...)`; the text itself where it is
 /// no link.
-fn unlink(text: &[u8]) -> &[u8] {
+fn strip_link(text: &[u8]) -> &[u8] {
     let inner = text.strip_prefix(b"[").and_then(|text| {
         let close = memmem::find(text, b"](http")?;
         text.ends_with(b")").then(|| &text[..close])
@@ -89,7 +89,7 @@ fn is_source_file(name: &[u8]) -> bool {
     SOURCE_FILE_ENDINGS.iter().any(|end| is_named(&end)) && !name.contains(&b' ')
 }
 
-fn is_number(text: &[u8]) -> bool {
+fn is_line_number(text: &[u8]) -> bool {
     matches!(dec_u32(text), Ok((b"", _)))
 }
 

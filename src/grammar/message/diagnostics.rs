@@ -10,7 +10,7 @@
 //!
 //! From `src/diagnostics.cc`, `src/diagnostics/` and `src/ras/diagnostics*.cc` of 2.31 and 2.32. They print
 //! two marks only. `[INFO]` is in front of what a check found to be wrong, of what it could not judge,
-//! and of remarks: only the text tells them apart. Another mark than these two is a later version's, and
+//! and of remarks: only the text distinguishes them. Another mark than these two is a later version's, and
 //! is in front of something that it reports.
 
 use super::warn::{WarnMessage, parse_warn};
@@ -60,7 +60,7 @@ const FAILURE_WORDS: [(&[u8], &[&[u8]]); 12] = [
     ),
     (b"net bw", &[b"% off median"]),
     (b"rdma_topo check", &[b"failed on rank"]),
-    // What is right there depends on the machine.
+    // The right state depends on the machine.
     (b"IOMMU groups", &[]),
     (b"ATS state", &[]),
     (b"Paths", &[]),

@@ -173,7 +173,7 @@ fn torn_messages_are_joined_or_harmless() {
         ),
     ] {
         assert!(account(&log).ends_with(counts), "{}\n{log}", account(&log));
-        assert_eq!(feed("nccl-hist", &[], &log).code, Some(0));
+        assert_eq!(feed("nccl-hist", &[], log.as_str()).code, Some(0));
     }
     let named = |pid: u32| {
         format!(
@@ -183,7 +183,7 @@ fn torn_messages_are_joined_or_harmless() {
     };
     let (hc, tc) = torn(&named(2931));
     let log = format!("{hc}{end}{tc}\n");
-    let out = feed("nccl-hist", &[], &log);
+    let out = feed("nccl-hist", &[], log.as_str());
     assert_eq!(out.code, Some(0), "{}", out.stderr);
     assert!(
         out.stderr.contains("1 torn line without the other half"),
@@ -192,7 +192,7 @@ fn torn_messages_are_joined_or_harmless() {
     );
     // An INIT line without its end: what it names may be lost.
     assert_eq!(
-        feed("nccl-hist", &[], &format!("{ha}{end}{end}")).code,
+        feed("nccl-hist", &[], format!("{ha}{end}{end}")).code,
         Some(1)
     );
 }

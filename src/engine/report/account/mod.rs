@@ -104,7 +104,7 @@ account! {
         calls,
         /// Lines that NCCL 2.29 tore at byte 128 and that were joined; the first one's head is kept.
         torn first torn,
-        /// Torn lines without their other half of which nothing is read in any case: not damaged.
+        /// Torn lines without their other half that hold nothing that is read: not damaged.
         unread_cuts,
         /// Lines on which another process's text follows a line that was cut anywhere but at NCCL
         /// 2.29's byte 128: the mark of one `NCCL_DEBUG_FILE` written by several processes.

@@ -32,7 +32,7 @@ pub(super) fn find_family(text: &[u8]) -> Option<MessageFamily> {
     known.or_else(|| family_of_function(text))
 }
 
-/// Returns true for a text, perhaps cut, that is certainly of a line of which only the family is known,
+/// Returns true for a text, perhaps cut, that is certainly of a line known by its family only,
 /// and whose family has no line with values that are read.
 pub(super) fn is_never_read(text: &[u8]) -> bool {
     let is_unread = |family| {

@@ -35,7 +35,7 @@ const FAMILIES_OF_FILES: [(&[u8], MessageFamily); 26] = [
 
 /// The family of a line that names its source file in front of a text that is not known.
 pub(in crate::message) fn family_of_file(file: &[u8]) -> Option<MessageFamily> {
-    // Of an absolute path only what is in NCCL's own folders tells something.
+    // Of an absolute path only NCCL's own folders count.
     let from = memmem::rfind(file, b"src/").unwrap_or(0);
     let known = FAMILIES_OF_FILES
         .iter()

@@ -126,7 +126,7 @@ pub(crate) fn parse_setting(body: &[u8]) -> Option<Setting<'_>> {
     } else if let Some(rest) = body.strip_prefix(b"Warning: ENV ") {
         unused(rest)
     } else if may_be_corrected(body) {
-        corrected(body)
+        corrected_field(body)
     } else {
         variable(body)
     };
@@ -194,7 +194,7 @@ fn may_be_corrected(body: &[u8]) -> bool {
     CORRECTED_FIELDS.iter().any(|field| body.starts_with(field))
 }
 
-fn corrected(input: &[u8]) -> PResult<'_, Setting<'_>> {
+fn corrected_field(input: &[u8]) -> PResult<'_, Setting<'_>> {
     let (i, name) = until(" ", "a field's name")(input)?;
     let (i, given) = until(" is ", "a value")(i)?;
     if !i.starts_with(b"larger than ") && !i.starts_with(b"not a valid value") {

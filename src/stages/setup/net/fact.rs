@@ -163,7 +163,7 @@ fn p2p_to_fact(text: &[u8]) -> Option<NetFact> {
     Some(NetFact::new(NetFactKind::P2p, "", value))
 }
 
-/// What is between NCCL's choice and the program's value that was not possible.
+/// The words between NCCL's choice and the program's value that was not possible.
 pub(crate) const CORRECTED_MARK: &[u8] = b" in place of ";
 
 fn setting_to_fact(setting: &Setting<'_>) -> NetFact {

@@ -48,7 +48,7 @@ pub(super) struct PendingTail {
 pub(super) enum PrecedingHead {
     /// A whole call.
     Whole,
-    /// A message of which nothing is read: it may be whole all the same.
+    /// A message without values that are read: it may be whole all the same.
     Message,
     /// No NCCL line.
     Broken,

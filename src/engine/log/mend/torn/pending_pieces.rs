@@ -137,7 +137,7 @@ impl PendingPieces {
         }
         let is_message = tail.preceding == Some(PrecedingHead::Message);
         if let (Some(own), true, true) = (&own, is_message, tail.fits.is_empty()) {
-            // It is what it looks like: a line of which nothing is read.
+            // It is as it looks: a line without values that are read.
             self.end_line_of(own.process, now);
             now.settle_piece(tail.line, PieceOutcome::Foreign);
             return now.settle_piece(tail.line, PieceOutcome::Foreign);
