@@ -10,6 +10,7 @@ use nccl_pipe::grammar::message::graph::nvls::NvlsMessage;
 use nccl_pipe::grammar::message::network::net::NetMessage;
 use nccl_pipe::grammar::message::setup::version;
 use nccl_pipe::grammar::message::{self, NcclMessage, c10d};
+use nccl_pipe::grammar::nccl_tests::{self, BenchmarkLine};
 use nccl_pipe::grammar::short_header;
 
 /// The items of a value, and whether it is a list that is flagged.
@@ -24,7 +25,26 @@ fn items(message: &NcclMessage<'_>) -> (usize, bool) {
     }
 }
 
+/// Reads the first line as the header of a table of nccl-tests, and the rest as a row of it.
+fn read_table(bytes: &[u8]) {
+    let clean = nccl_tests::remove_output_tags(bytes);
+    let mut lines = clean.split(|b| *b == b'\n');
+    let header = lines.next().and_then(nccl_tests::parse_benchmark_line);
+    let rest: Vec<&[u8]> = lines.collect();
+    for line in &rest {
+        let _ = nccl_tests::parse_benchmark_line(line);
+        if let Some(BenchmarkLine::Columns(columns)) = &header
+            && let Some(mut row) = columns.read_row(line)
+        {
+            for values in &rest {
+                row.add_values(columns, values);
+            }
+        }
+    }
+}
+
 fuzz_target!(|bytes: &[u8]| {
+    read_table(bytes);
     for level in [
         HeaderLevel::Info,
         HeaderLevel::Warn,

@@ -11,6 +11,8 @@ pub(crate) struct BenchmarkPartial {
     pub(super) lines: Vec<(u64, Box<[u8]>)>,
     /// Lines with values alone since the last row began.
     values: usize,
+    /// The other lines.
+    others: usize,
 }
 
 impl LogVisitor for BenchmarkPartial {
@@ -19,16 +21,17 @@ impl LogVisitor for BenchmarkPartial {
     fn benchmark_line(&mut self, line: &[u8], number: u64) {
         let line = remove_output_tags(line);
         let line = &line[..line.len().min(MAX_BENCHMARK_LINE_BYTES)];
-        if self.lines.len() >= MAX_BENCHMARK_LINES {
-            return;
-        }
         match parse_benchmark_line(line) {
             None => return,
             // Whether a row waits for values is known only in the order of the chunks.
             Some(BenchmarkLine::Values) if self.values >= MAX_VALUE_LINES => return,
             Some(BenchmarkLine::Values) => self.values += 1,
-            Some(BenchmarkLine::Row) => self.values = 0,
-            Some(_) => {}
+            // Values do not count, since how many are kept depends on where a chunk begins.
+            Some(_) if self.others >= MAX_BENCHMARK_LINES => {
+                self.values = MAX_VALUE_LINES;
+                return;
+            }
+            Some(_) => (self.values, self.others) = (0, self.others + 1),
         }
         self.lines.push((number, line.into()));
     }

@@ -92,10 +92,7 @@ impl BenchmarkTables {
     /// Adds a chunk that begins at line `from` of the input.
     pub(crate) fn add_chunk(&mut self, part: BenchmarkPartial, from: u64) {
         for (number, line) in part.lines {
-            self.lines += 1;
-            if self.lines <= MAX_BENCHMARK_LINES {
-                self.take_line(&line, from + number);
-            }
+            self.take_line(&line, from + number);
         }
     }
 
@@ -116,6 +113,10 @@ impl BenchmarkTables {
             return self.take_values(line);
         }
         self.end_row();
+        if self.lines >= MAX_BENCHMARK_LINES {
+            return;
+        }
+        self.lines += 1;
         match what {
             BenchmarkLine::Program(name) => self.start_run().program = Some(name.into()),
             BenchmarkLine::Setup(setup) => {

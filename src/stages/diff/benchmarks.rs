@@ -266,7 +266,7 @@ pub(super) fn compare_benchmarks(
     }
     if lacking > 0 {
         report.note(&format!(
-            "{lacking} rows of nccl-tests are in one of the two only, and are not compared"
+            "rows of nccl-tests that only one of the two has: {lacking}; they are not compared"
         ));
     }
     let changed = changes.iter().enumerate().filter(|(_, row)| row.is_changed);
@@ -415,7 +415,10 @@ mod tests {
         let (rows, notes) = diff(&a, &run(Some("all_reduce"), &[10.5, 20.0, 30.0, 40.0]));
         assert_eq!(rows, [""; 0]);
         assert!(notes[0].contains("none of 4 rows differs"), "{notes:?}");
-        assert!(notes[1].contains("1 rows of nccl-tests"), "{notes:?}");
+        assert!(
+            notes[1].contains("only one of the two has: 1;"),
+            "{notes:?}"
+        );
     }
 
     #[test]
@@ -423,6 +426,6 @@ mod tests {
         let a = run(Some("all_reduce"), &[10.0, 20.0]);
         let (rows, notes) = diff(&a, &run(Some("all_gather"), &[5.0, 6.0]));
         assert_eq!(rows, [""; 0]);
-        assert!(notes[0].contains("4 rows"), "{notes:?}");
+        assert!(notes[0].contains("has: 4;"), "{notes:?}");
     }
 }

@@ -41,6 +41,18 @@ fn has_any_word(text: &[u8], words: &[&[u8]]) -> bool {
     words.iter().any(|word| memmem::find(text, word).is_some())
 }
 
+/// Returns true if the phrase names a ratio of these words: `sec/iter`, `s / it`.
+fn names_ratio(phrase: &[u8], above: &[&[u8]], below: &[&[u8]]) -> bool {
+    memchr::memchr_iter(b'/', phrase).any(|at| {
+        let before = phrase[..at].trim_ascii_end();
+        let start = before.iter().rposition(|b| !b.is_ascii_alphabetic());
+        let after = phrase[at + 1..].trim_ascii_start();
+        let end = after.iter().position(|b| !b.is_ascii_alphabetic());
+        above.contains(&&before[start.map_or(0, |at| at + 1)..])
+            && below.contains(&&after[..end.unwrap_or(after.len())])
+    })
+}
+
 /// Returns the text that describes the number at `part`: the text before it, without what describes
 /// another number.
 fn words_at_number(template: &LineTemplate, part: usize) -> Vec<u8> {
@@ -166,6 +178,7 @@ impl StepTimeUnit {
                 b"dt",
             ]);
         let per_step = of_step.contains(&below)
+            || names_ratio(phrase, &[&second[..], &milli].concat(), &of_step)
             || rate
             || named(&[b"dt"])
             || of_batch && has_any_word(phrase, &[b"time", b"timing", b"cost"]);
@@ -277,6 +290,8 @@ mod tests {
         assert_eq!(of("71.8 ms/it"), ["time_ms"]);
         assert_eq!(of("35.55s/it"), ["time_s"]);
         assert_eq!(of("0.5 sec/iter"), ["time_s"]);
+        assert_eq!(of("sec/iter: 0.5"), ["time_s"]);
+        assert_eq!(of("ms/step 500"), ["time_ms"]);
         assert_eq!(of("2.5it/s"), ["steps_per_s"]);
         assert_eq!(of("dt: 1200ms"), ["time_ms"]);
         assert_eq!(of("batch_cost: 0.5s, reader_cost: 0.4s"), ["time_s"]);
