@@ -4,7 +4,9 @@ use crate::stages::check::log::job_ends::JobEnds;
 use crate::stages::check::streams::compare::StreamComparison;
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::wording::number_and_noun;
-use crate::stages::communicators::{CommunicatorState, CommunicatorsSummary, MergedCommunicator};
+use crate::stages::communicators::{
+    CommunicatorState, CommunicatorsSummary, MergedCommunicator, Named,
+};
 use std::collections::BTreeSet;
 
 /// The parts of a job that were judged.

@@ -21,7 +21,7 @@ use crate::output::render::Grid;
 use crate::report::Report;
 use crate::report::account::Account;
 use crate::source::{Input, InputName, PipeSpool};
-use crate::stages::communicators::{self, CommunicatorTotals, CommunicatorsSummary};
+use crate::stages::communicators::{CommunicatorTotals, CommunicatorsSummary};
 use crate::stages::matrix;
 use crate::stages::net::{self, NetSummary};
 use crate::stages::skew::walked::SkewLogs;
@@ -38,6 +38,7 @@ mod requested;
 mod walked_input;
 
 pub(crate) use chunk_partial::LineKindFlags;
+pub(crate) use requested::{PageRequest, Requested, RequestedCalls};
 pub(crate) use walked_input::WalkedInput;
 use walked_input::{InputRemains, WalkedSteps};
 

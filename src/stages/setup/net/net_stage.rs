@@ -2,7 +2,6 @@
 
 use super::connection::{ConnectionChannels, ConnectionPath, ConnectionTransport, merge_channels};
 use super::fact::{NetFact, NetFactKind};
-pub use crate::stages::setup::first_line::FirstReportLine;
 use super::fold::{NetComm, NetLineCoverage, NetPartial};
 use super::lifetimes::InitMoment;
 use super::owner::OwnerClaim;
@@ -11,6 +10,7 @@ use super::sockets::SocketLines;
 use super::thread_states::{ConnectionOwner, NetChunkContext, ThreadStates};
 use crate::log::MergedChunk;
 use crate::members::{Interner, MergedMembers, MergedNumbers};
+pub use crate::stages::setup::first_line::FirstReportLine;
 use crate::stages::setup::thread::SpeakerThread;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};

@@ -5,8 +5,8 @@ use crate::stages::check::finding::{
     About, Confidence, Evidence, Finding, Kind, Reason, Severity, WarnKind,
 };
 use crate::stages::check::limits::MAX_NAMES_LISTED;
-use crate::stages::check::warn::known_warns::{WarnMeaning, look_up_added_reason};
 use crate::stages::check::warn::known_warns::source_areas::{find_source_area, find_source_file};
+use crate::stages::check::warn::known_warns::{WarnMeaning, look_up_added_reason};
 use crate::stages::check::warn::warnings::WarningLines;
 use crate::stages::check::wording::{
     describe_hosts, most_frequent, name_result, number_of_lines, number_of_processes,
@@ -71,7 +71,10 @@ impl<'a> Triage<'a> {
         let says = judgement.describe_group(group);
         let advice = match group.known {
             Some(known) => format!("{}; see {}", known.advice, known.reference),
-            None => "search NVIDIA/nccl's issues for the text, or the source file that the line names".to_owned(),
+            None => {
+                "search NVIDIA/nccl's issues for the text, or the source file that the line names"
+                    .to_owned()
+            }
         };
         if is_relayed {
             why.push("it is NCCL's last WARN, which may be older than the failure".to_owned());

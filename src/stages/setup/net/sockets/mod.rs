@@ -7,11 +7,11 @@ mod retries;
 pub(crate) use interfaces::{InterfaceRole, InterfaceUse};
 pub(crate) use retries::{RetriedPeer, RetryLines};
 
-use crate::stages::setup::first_line::FirstReportLine;
 use crate::grammar::message::NcclMessage;
 use crate::grammar::message::network::net::NetMessage;
 use crate::log::walk::MessageLine;
 use crate::members::MergedNumbers;
+use crate::stages::setup::first_line::FirstReportLine;
 use crate::stages::setup::thread::SpeakerThread;
 use interfaces::collect_interfaces;
 use limits::{MAX_INTERFACES_KEPT, MAX_RETRIES_KEPT};

@@ -1,7 +1,7 @@
 //! Connections that NCCL tries again.
 
-use crate::stages::setup::first_line::FirstReportLine;
 use crate::grammar::message::network::retry::ConnectRetry;
+use crate::stages::setup::first_line::FirstReportLine;
 use serde::{Deserialize, Serialize};
 
 /// What a thread tries to reach, and why it failed so far.
