@@ -10,7 +10,7 @@ use super::sockets::SocketLines;
 use super::thread_states::{ConnectionOwner, NetChunkContext, ThreadStates};
 use crate::log::MergedChunk;
 use crate::members::{Interner, MergedMembers, MergedNumbers};
-pub use crate::stages::setup::first_line::FirstReportLine;
+pub(crate) use crate::stages::setup::first_line::FirstReportLine;
 use crate::stages::setup::thread::SpeakerThread;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};

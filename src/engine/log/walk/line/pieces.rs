@@ -134,6 +134,36 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
         self.waiting.may_end_within(1) || self.has_head
     }
 
+    /// Reads one header's piece in which no call begins.
+    fn read_piece_without_call(
+        &mut self,
+        of: &HeaderPiece<'a, '_>,
+        last: bool,
+        torn_before: bool,
+        v: &mut LineVerdict<'a>,
+    ) {
+        let message = &of.line[of.header.body..of.end];
+        let rest = of
+            .line
+            .get(of.start + TEAR_STRIDE_BYTES..of.end)
+            .unwrap_or_default();
+        let own = message.get(..(of.start + TEAR_STRIDE_BYTES).saturating_sub(of.header.body));
+        let begun = own.is_some_and(|own| coll::is_begun(own) || !coll::is_broken(own));
+        if last && begun && of.header.level == HeaderLevel::Info && is_call_tail(rest) {
+            // A head, and the tail of another process's call.
+            let broken = of.line_damage(of.start + TEAR_STRIDE_BYTES, "the rest of a NCCL line");
+            let begun = of.line_head(of.end);
+            return self.begin_piece(of, TornPiece::Doubtful { begun, broken }, v);
+        }
+        if of.header.level == HeaderLevel::Info && coll::is_broken(message) {
+            return v.set_damage(of.header.body, "a call");
+        }
+        if last && self.may_hold_tail(of, message, rest, torn_before) {
+            return self.leave_message_to_merge(of, message, v);
+        }
+        self.read_message(of, message, last, v);
+    }
+
     /// Reads one header's piece that is not torn at byte 128.
     fn read_piece(
         &mut self,
@@ -144,26 +174,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
     ) {
         let message = &of.line[of.header.body..of.end];
         let Some(mut anchor) = coll::COLL_ANCHOR_FINDER.find(message) else {
-            let rest = of
-                .line
-                .get(of.start + TEAR_STRIDE_BYTES..of.end)
-                .unwrap_or_default();
-            let own = message.get(..(of.start + TEAR_STRIDE_BYTES).saturating_sub(of.header.body));
-            let begun = own.is_some_and(|own| coll::is_begun(own) || !coll::is_broken(own));
-            if last && begun && of.header.level == HeaderLevel::Info && is_call_tail(rest) {
-                // A head, and the tail of another process's call.
-                let broken =
-                    of.line_damage(of.start + TEAR_STRIDE_BYTES, "the rest of a NCCL line");
-                let begun = of.line_head(of.end);
-                return self.begin_piece(of, TornPiece::Doubtful { begun, broken }, v);
-            }
-            if of.header.level == HeaderLevel::Info && coll::is_broken(message) {
-                return v.set_damage(of.header.body, "a call");
-            }
-            if last && self.may_hold_tail(of, message, rest, torn_before) {
-                return self.leave_message_to_merge(of, message, v);
-            }
-            return self.read_message(of, message, last, v);
+            return self.read_piece_without_call(of, last, torn_before, v);
         };
         let mut speaker = of.speaker;
         let mut from = 0;
