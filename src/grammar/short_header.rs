@@ -34,7 +34,7 @@ pub struct ShortLine<'a> {
 const MAX_BYTES_BEFORE_LEVEL: usize = 256;
 
 /// Reads a line with a short header. It is cheap for lines without a bracket in their first bytes, and for
-/// all whose bracket is not a device's or RCCL's.
+/// all with a bracket that is not a device's or RCCL's.
 pub fn parse_short_line(line: &[u8]) -> Option<ShortLine<'_>> {
     let window = &line[..line.len().min(MAX_BYTES_BEFORE_LEVEL)];
     memchr_iter(b'[', window).find_map(|open| short_line_at(line, open))
@@ -61,7 +61,7 @@ fn short_line_at(line: &[u8], open: usize) -> Option<ShortLine<'_>> {
     parse_at_level(line, level_at, dev_end, HeaderLevel::Warn, body)
 }
 
-/// Reads `body`, whose level begins at `level_at`; the device in front of it or of its place ends at
+/// Reads `body` with its level at `level_at`; the device in front of it or of its place ends at
 /// `dev_end`.
 fn parse_at_level<'a>(
     line: &'a [u8],

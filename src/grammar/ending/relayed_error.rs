@@ -61,7 +61,7 @@ const RESULT_WORDS: [(&[u8], i32); 18] = [
     (b"NCCL_ERROR_REMOTE_ERROR", 6),
 ];
 
-/// What is in front of NCCL's last WARN in PyTorch's exception.
+/// The words in front of NCCL's last WARN in PyTorch's exception.
 pub(super) const LAST_ERROR: &str = "Last error:";
 
 /// Reads the error of NCCL's in a line that reports one ([`super::FailureCause::Nccl`]), or that has

@@ -30,7 +30,7 @@ use std::sync::LazyLock;
 pub enum C10dMessage<'a> {
     /// A call took too long.
     Timeout(C10dTimeout<'a>),
-    /// A call took too long, and the line ends before it says which.
+    /// A call took too long, and the line ends before it names it.
     TimeoutCut(GroupMember<'a>),
     /// HCCL, the library of Ascend NPUs, waited too long.
     Hccl(HcclTimeout<'a>),
@@ -208,7 +208,7 @@ fn count_shape(work: &[u8]) -> Option<u64> {
     })
 }
 
-/// Parses a time-out whose line was broken: `member` is its first piece, `text` all pieces without their white space, since
+/// Parses a time-out of a broken line: `member` is its first piece, `text` all pieces without their white space, since
 /// a break may have replaced a space or not. `None` while pieces are missing.
 pub fn parse_wrapped_timeout<'a>(member: &'a [u8], text: &'a [u8]) -> Option<C10dTimeout<'a>> {
     let at = memmem::find(text, b"operationtimeout:Work")?;

@@ -1,4 +1,4 @@
-//! The output of nccl-tests and of rccl-tests, which is nccl-tests with another name: what is run,
+//! The output of nccl-tests and of rccl-tests, which is nccl-tests with another name: the run,
 //! the tables with a row for each size, and the verdict at the end.
 //!
 //! Facts are from nccl-tests `src/common.cu` (2.0 to 2.16) and `src/util.cu` (2.17 to 2.20). A row is

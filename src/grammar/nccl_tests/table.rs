@@ -95,7 +95,7 @@ pub(super) fn row_start(line: &[u8]) -> Option<LineWord<'_>> {
     None
 }
 
-/// Where three values in a row begin, of which the last two have a point.
+/// Where three values in a row begin; the last two have a point.
 pub(super) fn values_start(line: &[u8]) -> Option<LineWord<'_>> {
     let mut words = split_words(line).take(MAX_LABEL_WORDS + 3);
     let is_value = |word: &LineWord<'_>| parse_value(word.text).is_some();
@@ -154,7 +154,7 @@ impl TableColumns {
     }
 
     /// Cuts what follows the table's own text on a line. `first` is a word of column `from`. NCCL's line
-    /// follows without a blank, and its host may begin with a digit: then the columns' widths tell
+    /// follows without a blank, and its host may begin with a digit: then the columns' widths show
     /// where the table's text ends.
     fn cut_glued<'a>(&self, line: &'a [u8], first: &LineWord<'a>, from: usize) -> &'a [u8] {
         let Some(nccl) = memmem::find(line, b"NCCL ").filter(|&at| at >= first.end) else {

@@ -15,7 +15,7 @@ pub(crate) use tables::{BenchmarkRow, BenchmarkTable, BenchmarkTables};
 /// The two ways in which a row's operation is measured, in the order of the columns.
 pub(crate) const PLACEMENTS: [&str; 2] = ["out of place", "in place"];
 
-/// Formats a size in the largest unit of which it is a whole number: `8 B`, `64 KiB`, `8 GiB`.
+/// Formats a size in the largest unit that divides it: `8 B`, `64 KiB`, `8 GiB`.
 pub(crate) fn format_whole_size(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let unit = units

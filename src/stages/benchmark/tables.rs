@@ -50,7 +50,7 @@ pub(crate) struct BenchmarkTable {
     pub(crate) line: u64,
     /// The operation, `all_reduce`, if a line names it.
     pub(crate) program: Option<Box<[u8]>>,
-    /// Its first and last size, if a line tells them.
+    /// Its first and last size, if a line has them.
     pub(crate) setup: Option<BenchmarkSetup>,
     /// The number of ranks; 0 if it is unknown.
     pub(crate) ranks: u64,

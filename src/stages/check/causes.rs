@@ -117,7 +117,7 @@ enum Fold {
     Name,
     /// It becomes a note that names its cause.
     Demote,
-    /// It is left out: its cause tells all that it does.
+    /// It is left out: its cause has all that it has.
     Omit,
 }
 
@@ -181,7 +181,7 @@ const CAUSES: [CauseRow; 10] = {
         row(DeadProcess, &[CallsDiffer], Scope::Job, Fold::Demote),
         // An error without a reason repeats the failure that has one.
         row(ReturnedError, &[OtherFailure], Scope::Job, Fold::Omit),
-        // A benchmark whose ranks wait or fail prints no further row.
+        // A benchmark prints no further row where its ranks wait or fail.
         row(
             BenchmarkStopped,
             &[

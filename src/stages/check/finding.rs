@@ -169,7 +169,7 @@ impl Finding {
 pub enum Reason {
     /// The process may have ended itself because of an error: an exit code, an abort.
     AnswersError,
-    /// NCCL's functions returned an error after it, so a program was told.
+    /// NCCL's functions returned an error after it, so a program knows it.
     ErrorReturned,
     /// The ranks that printed nothing after the job failed.
     Dead(DeadRanks),

@@ -3,7 +3,7 @@
 //!
 //! nccl-tests prints a bus bandwidth with two decimals. Where it is small it has too few digits, and the
 //! time is compared. One run of a size is one measurement, so a row that changes alone, while the
-//! sizes beside it and the other placement do not, may be noise, and is said to be.
+//! sizes beside it and the other placement do not, may be noise, and is marked so.
 
 use super::limits::MIN_COMPARED_BUSBW;
 use super::measure::{Quartiles, is_beyond};
@@ -273,7 +273,7 @@ pub(super) fn compare_benchmarks(
     rows.extend(changed.map(|(order, row)| row.to_row(order)));
 }
 
-/// Marks the changes of rows whose neighbours did not change so: the next smaller and the next larger
+/// Marks the changes of rows with neighbours that did not change so: the next smaller and the next larger
 /// size, and the other placement. `changes` are in the order of series, placement and size.
 fn mark_lone_changes(changes: &mut [RowChange<'_>]) {
     let find_alone = |at: usize, row: &RowChange<'_>| {

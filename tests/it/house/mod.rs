@@ -13,32 +13,32 @@ use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
 const ROOMS: [(&str, usize); 26] = [
-    ("src/grammar", 8_800),
+    ("src/grammar", 10_900),
     ("src/synth", 7_400),
     ("src/engine/source", 3_450),
     ("src/engine/members", 1_300),
-    ("src/engine/log", 12_850),
+    ("src/engine/log", 13_050),
     ("src/engine/formats", 9_700),
     ("src/engine/count", 3_400),
     ("src/engine/output", 2_950),
     ("src/engine/report", 1_050),
     ("src/stages/calls", 4_050),
-    ("src/stages/check", 17_600),
-    ("src/stages/diff", 1_450),
+    ("src/stages/check", 20_700),
+    ("src/stages/diff", 1_800),
     ("src/stages/gpus", 1_600),
     ("src/stages/page", 2_200),
     ("src/stages/pictures", 300),
     ("src/stages/ranks/matrix", 3_050),
     ("src/stages/ranks/proxy", 500),
     ("src/stages/ranks/skew", 2_700),
-    ("src/stages/setup/communicators", 2_500),
-    ("src/stages/setup/net", 2_450),
+    ("src/stages/setup/communicators", 2_900),
+    ("src/stages/setup/net", 2_750),
     ("src/stages/setup/tuning", 1_050),
     ("src/stages/trainer", 1_800),
     ("src/stages/watch", 1_750),
     ("src/program", 1_600),
-    ("src/bin", 2_200),
-    ("src", 98_550),
+    ("src/bin", 2_250),
+    ("src", 105_350),
 ];
 
 /// Reads one figure.
@@ -81,7 +81,7 @@ const CEILINGS: [(&str, Measure, f64); 11] = [
     (
         "functions named by one word, %",
         Figures::one_word_percent,
-        16.7,
+        16.1,
     ),
     (
         "TODO, todo!, unimplemented!",

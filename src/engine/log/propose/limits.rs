@@ -31,7 +31,7 @@ pub(super) const MAX_INCREMENTS: usize = 4;
 /// Largest share by which a time may differ from the stamps.
 pub(super) const MAX_TIME_DEVIATION_SHARE: f64 = 0.15;
 
-/// The same where stamps are too coarse for that. It still tells seconds from milliseconds, and the
+/// The same where stamps are too coarse for that. It still separates seconds from milliseconds, and the
 /// time of a step from that of several.
 pub(super) const MAX_ROUGH_DEVIATION_SHARE: f64 = 0.4;
 

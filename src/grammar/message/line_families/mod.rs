@@ -33,7 +33,7 @@ pub(super) fn find_family(text: &[u8]) -> Option<MessageFamily> {
 }
 
 /// Returns true for a text, perhaps cut, that is certainly of a line known by its family only,
-/// and whose family has no line with values that are read.
+/// and with a family without a line with values that are read.
 pub(super) fn is_never_read(text: &[u8]) -> bool {
     let is_unread = |family| {
         matches!(

@@ -3,7 +3,7 @@
 use crate::message::MessageFamily;
 use memchr::memmem;
 
-/// NCCL's source files by what they are about; the first whose words are in a path counts.
+/// NCCL's source files by what they are about; the first with its words in a path counts.
 const FAMILIES_OF_FILES: [(&[u8], MessageFamily); 26] = [
     (b"proxy", MessageFamily::Proxy),
     (b"bootstrap", MessageFamily::Bootstrap),

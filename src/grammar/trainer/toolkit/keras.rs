@@ -33,7 +33,7 @@ pub(crate) const FACTS: TrainerFacts = TrainerFacts {
     ..TrainerFacts::named("keras")
 };
 
-/// Finds `  10/1875 ` before what is drawn of the bar, or before ` - 4s - `.
+/// Finds `  10/1875 ` before the drawn bar, or before ` - 4s - `.
 fn find_counter(piece: &LinePiece<'_>, hit: usize) -> Option<(usize, u64, u64)> {
     let (text, low) = piece.free_text_before(hit);
     memchr::memchr_iter(b'/', text).find_map(|slash| {

@@ -30,7 +30,7 @@ pub(crate) const FACTS: TrainerFacts = TrainerFacts {
     ..TrainerFacts::named("mmengine")
 };
 
-/// What is in front of `lr`: an epoch and a step in it, or a step of the run.
+/// The text in front of `lr`: an epoch and a step in it, or a step of the run.
 struct OpenMmHead {
     epoch: Option<u64>,
     step: u64,

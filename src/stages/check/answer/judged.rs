@@ -1,4 +1,4 @@
-//! What was judged: a job is called well only in the parts that were.
+//! The parts of a job that were judged: it is called well only in the parts that were.
 
 use crate::stages::check::log::job_ends::JobEnds;
 use crate::stages::check::streams::compare::StreamComparison;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// The parts of a job that were judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JudgedParts {
-    /// The communicators whose members' calls were compared.
+    /// The communicators with compared calls of their members.
     pub compared: u64,
     /// The number of ranks, where all ranks of the largest communicator completed its initialisation.
     pub initialised: Option<u32>,

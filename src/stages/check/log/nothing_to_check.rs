@@ -11,7 +11,7 @@ use crate::stages::communicators::CommunicatorState;
 use crate::stages::net::net_stage::FirstReportLine;
 
 /// Adds the finding, if nothing of a job was judged. A log that ends in the initialisation is described by one
-/// finding only, and a failure that a line tells is an answer.
+/// finding only, and a reported failure is an answer.
 pub(crate) fn add_nothing_to_check(
     seen: &CheckGathered,
     compared: &StreamComparison,
@@ -96,7 +96,7 @@ struct NotCheckedTexts {
     advice: &'static str,
 }
 
-/// Of a log with calls, none of which could be compared.
+/// Of a log with calls that could not be compared.
 fn describe_unjudged_calls(compared: &StreamComparison) -> NotCheckedTexts {
     let reasons = compared.unjudged.iter().map(|(why, those)| {
         let many = number_and_noun(those.len(), "communicator");

@@ -268,7 +268,7 @@ fn find_overruled(fact: &NetFact, said: &FactSpeakers, all: &mut Vec<Finding>) {
     });
 }
 
-/// Describes a value of the program's in place of which NCCL took another.
+/// Describes a value of the program's that NCCL replaced.
 fn describe_corrected(fact: &NetFact, value: &[u8], given: &[u8], said: &FactSpeakers) -> Finding {
     let here: BTreeSet<&[u8]> = hosts_of(said).collect();
     let says = format!(

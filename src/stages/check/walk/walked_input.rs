@@ -44,7 +44,7 @@ pub(crate) struct WalkedInput {
     pub(crate) benchmarks: Vec<BenchmarkTable>,
 }
 
-/// What is kept of an input's lines besides calls and facts of the job.
+/// The kept parts of an input's lines besides calls and facts of the job.
 #[derive(Default)]
 pub(super) struct InputRemains {
     headers: HeaderRemains,

@@ -7,7 +7,7 @@ use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
-/// A line whose pieces have not all come.
+/// A line with pieces still to come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct OpenLine {
     at: FirstReportLine,

@@ -63,7 +63,7 @@ pub struct CommunicatorsSummary {
     pub(crate) side_of: FxHashMap<u32, usize>,
     /// The inputs' names.
     pub inputs: Vec<String>,
-    /// Initialisations that had not ended, and whose communicator no line names.
+    /// Initialisations of unnamed communicators that had not ended.
     pub(crate) unnamed_setups: Vec<begun::UnnamedSetup>,
     /// The communicators before some were united.
     apart: Option<Vec<MergedCommunicator>>,

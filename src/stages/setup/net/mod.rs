@@ -10,7 +10,7 @@
 //! | `pending_connections` | connections that wait for the name of their communicator |
 //! | `thread_states` | the state of threads between chunks, and owners by it |
 //! | `sockets` | interfaces, and connections that are tried again |
-//! | `rails` | connections whose two ends are in the log |
+//! | `rails` | connections with both ends in the log |
 //! | `fold` | a chunk's part |
 //! | `net_stage` | all of them |
 //! | [`table`] | the facts by job and host |

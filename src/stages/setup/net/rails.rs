@@ -24,7 +24,7 @@ struct RailKey {
 #[derive(Debug, Default)]
 struct RailEnd {
     nics: BTreeSet<u32>,
-    /// Who prints it, and the communicator as far as it is known there.
+    /// The printing process, and the communicator as far as it is known there.
     speakers: BTreeSet<(u32, Option<SharedCommunicator>)>,
     first: Option<FirstReportLine>,
 }

@@ -1,8 +1,8 @@
-//! Connections that change the rail although NCCL was told not to.
+//! Connections that change the rail against a setting.
 //!
 //! With NCCL_CROSS_NIC=0 NCCL uses NICs of the same number at both ends of a ring, a tree and a message
 //! (`ncclTopoGetNetDev` in `src/graph/topo.cc`, `src/graph/search.cc`). With 1, and with 2, the default, it may
-//! use others, so nothing is said then: nccl-net counts them (`job.rails`).
+//! use others, so there is no finding then: nccl-net counts them (`job.rails`).
 
 use super::limits::MAX_EVIDENCE_LINES;
 use crate::stages::check::finding::{Confidence, Finding, Kind};

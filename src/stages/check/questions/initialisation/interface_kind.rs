@@ -5,7 +5,7 @@
 pub(super) enum InterfaceFault {
     /// `lo`, 127.0.0.1: it reaches its own host only.
     Loopback,
-    /// A bridge of containers or virtual machines, whose address is the same on many hosts.
+    /// A bridge of containers or virtual machines, with one address on many hosts.
     Bridge,
     /// A tunnel.
     Tunnel,

@@ -2,7 +2,7 @@
 //!
 //! NCCL leaves out `lo` and `docker*` unless it finds nothing else (`ncclFindInterfaces` in
 //! `src/misc/socket.cc`), and knows no other virtual interface. Where ranks of several hosts completed a
-//! communicator, they reached each other, whatever their interfaces are. A job on one host needs none that
+//! communicator, they reached each other over any interface. A job on one host needs none that
 //! reaches another.
 
 use super::SetupContext;

@@ -1,6 +1,6 @@
 //! Thresholds of the room on initialisation.
 
-/// Ranks whose lines are shown.
+/// Ranks with lines that are shown.
 pub(super) const MAX_RANKS_SHOWN: usize = 3;
 
 /// Seconds between the last line of a rank that initialises and the last line of the log above which it is a

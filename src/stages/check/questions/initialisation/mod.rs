@@ -25,7 +25,7 @@ use crate::stages::net::NetSummary;
 use crate::stages::net::net_stage::FirstReportLine;
 use rustc_hash::FxHashMap;
 
-/// What is known of a job's start.
+/// The known facts of a job's start.
 pub(in crate::stages::check) struct SetupContext<'s> {
     net: &'s NetSummary,
     found: &'s CommunicatorsSummary,

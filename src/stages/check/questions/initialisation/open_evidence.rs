@@ -23,7 +23,7 @@ pub(super) enum OpenEvidence<'s> {
     Silent(f64),
     /// Other ranks completed, and the log has many lines after the last one of this rank.
     Outrun(&'s CommunicatorSide),
-    /// Other ranks completed, and no line between the first and the last ones tells more.
+    /// Other ranks completed, and no line between the first and the last ones has more.
     OnlyEnds,
 }
 

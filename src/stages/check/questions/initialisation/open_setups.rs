@@ -8,7 +8,7 @@ use crate::stages::communicators::{CommunicatorSide, CommunicatorState};
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A communicator with ranks whose initialisation had not ended.
+/// A communicator with ranks that had not ended its initialisation.
 pub(super) struct OpenCommunicator<'s> {
     /// Its number.
     pub(super) number: usize,
@@ -27,7 +27,7 @@ pub(super) struct OpenCommunicator<'s> {
 pub(super) fn list_open_communicators<'s>(context: &SetupContext<'s>) -> Vec<OpenCommunicator<'s>> {
     let found = context.found;
     let parents: BTreeSet<usize> = found.sides.iter().filter_map(|side| side.parent).collect();
-    // What is done with a communicator, or printed after `Init COMPLETE`, shows that it completed.
+    // A call on a communicator, or a line after `Init COMPLETE`, shows that it completed.
     let is_complete = |at: usize| {
         let side = &found.sides[at];
         side.state != CommunicatorState::Started
@@ -101,7 +101,7 @@ impl<'s> OpenCommunicator<'s> {
             && sides.all(|side| side.progress.phase == SetupPhase::Bootstrap)
     }
 
-    /// Returns an open side after whose last line the log has far more lines than any rank needed for its whole
+    /// Returns an open side; after its last line the log has far more lines than any rank needed for its whole
     /// initialisation. Others completed: they cannot do so before all ranks have come to the last phase.
     pub(super) fn find_outrun_side(
         &self,

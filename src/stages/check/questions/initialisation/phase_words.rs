@@ -25,7 +25,7 @@ pub(super) fn describe_phases(by_phase: &BTreeMap<SetupPhase, BTreeSet<u32>>) ->
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns where a rank is whose last lines are of this phase.
+/// Returns where a rank is by last lines of this phase.
 fn describe_phase(phase: SetupPhase) -> &'static str {
     match phase {
         SetupPhase::Bootstrap => "in the bootstrap (waits for the other ranks)",

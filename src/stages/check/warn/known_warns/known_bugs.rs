@@ -56,7 +56,7 @@ fn parse_bug(row: &'static str) -> Option<KnownBug> {
     Some(bug)
 }
 
-/// Parses `2.26.2`, also with `+cuda12.2` behind it.
+/// Parses `2.26.2`, also with `+cuda12.2` after it.
 fn parse_version(text: &[u8]) -> Option<NcclVersion> {
     let end = text.iter().position(|b| !b.is_ascii_digit() && *b != b'.');
     let text = std::str::from_utf8(&text[..end.unwrap_or(text.len())]).ok()?;

@@ -3,7 +3,7 @@
 //! A text has up to two parts that are known. Its *frame* is what NCCL tried, a row of `known_warns.txt`. Its *reason* is
 //! what CUDA, HIP, a NIC or the kernel gave as the error, a row of `reasons.txt`. Of the frames that match, the one with
 //! the most letters that had to agree counts, so the order of the rows does not matter. A reason decides unless it is one
-//! that tells little, such as "invalid argument", or the frame is about this very reason, or nothing fails by the frame.
+//! that is general, such as "invalid argument", or the frame is about this very reason, or nothing fails by the frame.
 //!
 //! A reference is a thread in which the body is shown and explained, a page of NVIDIA's, or the source file that prints
 //! it. `NVIDIA/nccl#426` is issue or pull request 426 of that repository.
@@ -68,7 +68,7 @@ pub(crate) fn is_follower(kind: Kind) -> bool {
     })
 }
 
-/// Looks up a WARN's text whose source file is not known.
+/// Looks up a WARN's text without a known source file.
 pub(crate) fn look_up_warn(text: &[u8]) -> Option<&'static WarnMeaning> {
     look_up_sourced_warn(text, None)
 }
@@ -102,7 +102,7 @@ pub(crate) fn look_up_sourced_warn(
     Some(&row.meaning)
 }
 
-/// Looks up a reason that does not decide what a text means, but says more than that a call failed.
+/// Looks up a reason that does not decide what a text means, but has more than that a call failed.
 pub(crate) fn look_up_added_reason(text: &[u8]) -> Option<&'static WarnMeaning> {
     let reason = find_reason(text)?.row;
     let is_vague = reason.meaning.sure == Confidence::Low;

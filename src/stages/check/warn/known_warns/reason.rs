@@ -13,7 +13,7 @@ pub(super) struct FoundReason {
     pub(super) words: Range<usize>,
 }
 
-/// Finds the reason that a text gives; of several the one that says the most.
+/// Finds the reason that a text gives; of several the longest one.
 pub(super) fn find_reason(text: &[u8]) -> Option<FoundReason> {
     match parse_warn(text).cause {
         WarnCause::Gpu(error) => find_gpu_reason(text, error),
@@ -98,7 +98,7 @@ fn find_spoken_reason(text: &[u8]) -> Option<FoundReason> {
         let words = words.or_else(|| find_name(text, reason.name))?;
         Some(FoundReason { row, words })
     });
-    // The longest words say the most: "Too many open files in system".
+    // The longest words count: "Too many open files in system".
     spoken.max_by_key(|found| (!found.row.is_general, found.words.len()))
 }
 

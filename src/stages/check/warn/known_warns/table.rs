@@ -8,13 +8,13 @@ use std::sync::LazyLock;
 /// What a row recognises.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WarnPattern {
-    /// A body with this text; `*` in it stands for any bytes.
+    /// A body with this text; `*` in it matches any bytes.
     Text(&'static str),
     /// A reason that a body gives.
     Reason(ReasonPattern),
 }
 
-/// Who gives a reason.
+/// The giver of a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReasonGiver {
     Cuda,
@@ -43,7 +43,7 @@ pub(super) struct KnownWarn {
     pub(super) patterns: Vec<WarnPattern>,
     /// The source files that print its bodies; any if there are none.
     pub(super) files: Vec<&'static str>,
-    /// True for a reason that tells little by itself.
+    /// True for a general reason.
     pub(super) is_general: bool,
     pub(super) meaning: WarnMeaning,
 }

@@ -136,7 +136,7 @@ impl<'a> Triage<'a> {
 
 /// What the finding on a kind of lines depends on, besides their text.
 struct GroupJudgement {
-    /// Who printed how many of them: a clause.
+    /// The processes and their lines: a clause.
     on: String,
     /// Only programs relay them: a program failed by them.
     is_relayed: bool,

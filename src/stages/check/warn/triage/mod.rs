@@ -54,7 +54,7 @@ impl<'a> WarningGroup<'a> {
         self.own_members().map(|m| m.seen.count).sum()
     }
 
-    /// The members of which NCCL printed the lines itself.
+    /// The members with lines that NCCL printed itself.
     fn own_members(&self) -> impl Iterator<Item = &ProcessWarning<'a>> {
         let all = self.members.iter();
         all.filter(|member| member.seen.relayed_by.is_none())

@@ -95,7 +95,7 @@ impl SetupProgress {
     }
 }
 
-/// An initialisation whose communicator no line names.
+/// An initialisation of an unnamed communicator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UnnamedSetup {
     /// The number of the process.

@@ -133,7 +133,7 @@ impl LogVisitor for CommunicatorsPartial {
     }
 }
 
-/// Returns what is kept of a message, if it is about a communicator.
+/// Returns the kept part of a message, if it is about a communicator.
 fn keep_line(message: &NcclMessage<'_>) -> Option<CommunicatorLineKind> {
     Some(match message {
         NcclMessage::Init(line) => CommunicatorLineKind::Init(Box::new(keep_init_line(line))),

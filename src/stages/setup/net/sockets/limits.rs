@@ -1,4 +1,4 @@
-//! Limits of what is kept of sockets. They bound memory for any text.
+//! Limits of the kept facts on sockets. They bound memory for any text.
 
 /// Interfaces that are kept, by process. A job of 4,096 processes lists some 20,000; later ones are left out.
 pub(super) const MAX_INTERFACES_KEPT: usize = 1 << 16;
