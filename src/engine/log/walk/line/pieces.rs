@@ -144,26 +144,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
     ) {
         let message = &of.line[of.header.body..of.end];
         let Some(mut anchor) = coll::COLL_ANCHOR_FINDER.find(message) else {
-            let rest = of
-                .line
-                .get(of.start + TEAR_STRIDE_BYTES..of.end)
-                .unwrap_or_default();
-            let own = message.get(..(of.start + TEAR_STRIDE_BYTES).saturating_sub(of.header.body));
-            let begun = own.is_some_and(|own| coll::is_begun(own) || !coll::is_broken(own));
-            if last && begun && of.header.level == HeaderLevel::Info && is_call_tail(rest) {
-                // A head, and the tail of another process's call.
-                let broken =
-                    of.line_damage(of.start + TEAR_STRIDE_BYTES, "the rest of a NCCL line");
-                let begun = of.line_head(of.end);
-                return self.begin_piece(of, TornPiece::Doubtful { begun, broken }, v);
-            }
-            if of.header.level == HeaderLevel::Info && coll::is_broken(message) {
-                return v.set_damage(of.header.body, "a call");
-            }
-            if last && self.may_hold_tail(of, message, rest, torn_before) {
-                return self.leave_message_to_merge(of, message, v);
-            }
-            return self.read_message(of, message, last, v);
+            return self.read_piece_without_call(of, last, torn_before, v);
         };
         let mut speaker = of.speaker;
         let mut from = 0;
@@ -225,6 +206,36 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
             // The speaker of a second body without a header is unknown.
             speaker = self.unknown_speaker();
         }
+    }
+
+    /// Reads one header's piece that has no call, or only the beginning of one.
+    fn read_piece_without_call(
+        &mut self,
+        of: &HeaderPiece<'a, '_>,
+        last: bool,
+        torn_before: bool,
+        v: &mut LineVerdict<'a>,
+    ) {
+        let message = &of.line[of.header.body..of.end];
+        let rest = of
+            .line
+            .get(of.start + TEAR_STRIDE_BYTES..of.end)
+            .unwrap_or_default();
+        let own = message.get(..(of.start + TEAR_STRIDE_BYTES).saturating_sub(of.header.body));
+        let begun = own.is_some_and(|own| coll::is_begun(own) || !coll::is_broken(own));
+        if last && begun && of.header.level == HeaderLevel::Info && is_call_tail(rest) {
+            // A head, and the tail of another process's call.
+            let broken = of.line_damage(of.start + TEAR_STRIDE_BYTES, "the rest of a NCCL line");
+            let begun = of.line_head(of.end);
+            return self.begin_piece(of, TornPiece::Doubtful { begun, broken }, v);
+        }
+        if of.header.level == HeaderLevel::Info && coll::is_broken(message) {
+            return v.set_damage(of.header.body, "a call");
+        }
+        if last && self.may_hold_tail(of, message, rest, torn_before) {
+            return self.leave_message_to_merge(of, message, v);
+        }
+        self.read_message(of, message, last, v);
     }
 
     /// Returns true for a message that may be its own first bytes and the tail of another process's
