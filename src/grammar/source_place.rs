@@ -86,7 +86,7 @@ fn strip_link(text: &[u8]) -> &[u8] {
 
 fn is_source_file(name: &[u8]) -> bool {
     let is_named = |end: &&[u8]| name.len() > end.len() && name.ends_with(end);
-    SOURCE_FILE_ENDINGS.iter().any(|end| is_named(&end)) && !name.contains(&b' ')
+    SOURCE_FILE_ENDINGS.iter().any(is_named) && !name.contains(&b' ')
 }
 
 fn is_line_number(text: &[u8]) -> bool {

@@ -147,7 +147,8 @@ mod tests {
 
     #[test]
     fn result_and_last_warn_are_read() {
-        let told: [(&str, Option<(Option<i32>, Option<&str>)>); 14] = [
+        type Relayed = Option<(Option<i32>, Option<&'static str>)>;
+        let told: [(&str, Relayed); 14] = [
             (
                 "DistBackendError: NCCL error in: x.hpp:275, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.20.5",
                 Some((Some(5), None)),

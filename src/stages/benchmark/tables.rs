@@ -83,9 +83,20 @@ pub(crate) struct BenchmarkTables {
     /// A table belongs to `next` already: what comes is of another run.
     is_used: bool,
     columns: Option<TableColumns>,
-    /// The beginning of a row that lacks values, its line, and lines with values since.
-    open: Option<(Box<[u8]>, u64, Vec<Box<[u8]>>)>,
+    /// The beginning of a row that lacks values.
+    open: Option<OpenRow>,
     lines: usize,
+}
+
+/// A row that lacks values.
+#[derive(Debug)]
+struct OpenRow {
+    /// Its beginning.
+    text: Box<[u8]>,
+    /// Its line.
+    number: u64,
+    /// Lines with values since.
+    values: Vec<Box<[u8]>>,
 }
 
 impl BenchmarkTables {
@@ -191,7 +202,11 @@ impl BenchmarkTables {
             return;
         };
         if self.lacks_values(&row) {
-            self.open = Some((line.into(), number, Vec::new()));
+            self.open = Some(OpenRow {
+                text: line.into(),
+                number,
+                values: Vec::new(),
+            });
         } else {
             self.add_row(line, number, &[]);
         }
@@ -204,7 +219,7 @@ impl BenchmarkTables {
 
     /// Takes values for the row that lacks them.
     fn take_values(&mut self, line: &[u8]) {
-        let Some((_, _, values)) = &mut self.open else {
+        let Some(OpenRow { values, .. }) = &mut self.open else {
             return;
         };
         if values.len() < MAX_VALUE_LINES {
@@ -221,9 +236,9 @@ impl BenchmarkTables {
 
     fn read_open_row(&self) -> Option<TableRow<'_>> {
         let columns = self.columns.as_ref()?;
-        let (line, _, values) = self.open.as_ref()?;
-        let mut row = columns.read_row(line)?;
-        for values in values {
+        let open = self.open.as_ref()?;
+        let mut row = columns.read_row(&open.text)?;
+        for values in &open.values {
             row.add_values(columns, values);
         }
         Some(row)
@@ -231,8 +246,8 @@ impl BenchmarkTables {
 
     /// Ends the row that lacks values: there are no more.
     fn end_row(&mut self) {
-        if let Some((line, number, values)) = self.open.take() {
-            self.add_row(&line, number, &values);
+        if let Some(open) = self.open.take() {
+            self.add_row(&open.text, open.number, &open.values);
         }
     }
 

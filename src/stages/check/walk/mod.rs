@@ -449,7 +449,7 @@ mod tests {
     /// be read again.
     fn found(folder: &std::path::Path, files: &[Vec<u8>], pieces: usize) -> String {
         let read = options(1, false);
-        let tally = communicators::tally_options(false);
+        let tally = stages::communicators::tally_options(false);
         let mut stage = Gatherer::new(&read, None, files.len());
         let end = |stage: &mut Gatherer<'_>, at: usize, log: LogState, merged: &MergedMembers| {
             let origin = InputName::Path(folder.join(at.to_string()));
