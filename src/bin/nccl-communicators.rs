@@ -36,7 +36,7 @@ use std::process::ExitCode;
 ///
 /// With --members there is one row per member: comm_id, rank, host, pid, dev, bus_id
 /// (hexadecimal), nvml_dev, comm (its address in the process), calls, nranks, global_rank (its
-/// rank in the job), label, state.
+/// rank in the job), label, state, phase (how far its initialisation came).
 #[derive(Debug, Parser)]
 #[command(name = "nccl-communicators", version, after_long_help = AFTER)]
 #[command(next_help_heading = "Rows")]

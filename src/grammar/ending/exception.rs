@@ -39,7 +39,7 @@ const LOST_PEER_EXCEPTIONS: [&[u8]; 6] = [
 
 /// Words of an exception by which NCCL failed in a process, or lost a peer. Others that name NCCL are the
 /// process's own, such as `Distributed package doesn't have NCCL built in`.
-const NCCL_FAILURE_WORDS: [&[u8]; 12] = [
+const NCCL_FAILURE_WORDS: [&[u8]; 15] = [
     b"NCCL error",
     b"NCCL Error",
     b"NCCL failure",
@@ -51,6 +51,9 @@ const NCCL_FAILURE_WORDS: [&[u8]; 12] = [
     b"WorkNCCL",
     b"nccl error",
     b"ncclUniqueId",
+    b"unhandled cuda error",
+    b"unhandled system error",
+    b"remote process exited or there was a network error",
     b"Connection closed by peer",
 ];
 

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::report::Report;
 use crate::report::progress::ByteProgressBar;
 use crate::source::{AppendedBytes, GrowingFiles, InputName};
+use crate::stages::check::finding::{Finding, Kind};
 use crate::stages::check::{self, CheckSummary, JobLiveness};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -209,7 +210,13 @@ impl WatchedLogs {
             of_pipe
                 .into_iter()
                 .for_each(|name| "stdin".clone_into(name));
-            found.findings.extend(spool.shortened_findings(watch, now));
+            let shortened = spool.shortened_findings(watch, now);
+            if !shortened.is_empty() {
+                // Calls came after the initialisation, and their text was let go.
+                let is_start = |f: &Finding| matches!(f.kind, Kind::NoFirstCall | Kind::NotChecked);
+                found.findings.retain(|finding| !is_start(finding));
+            }
+            found.findings.extend(shortened);
         }
         Ok(found)
     }

@@ -193,8 +193,10 @@ const KINDS: [(&str, &str); 34] = [
 fn first_finding(name: &str) -> Option<(String, i32)> {
     let log = std::fs::read(data(&format!("reports/{name}.log"))?).unwrap();
     let out = feed("nccl-check", &["-q", "--format", "csv"], log).calm();
-    let first = Csv::of(&out).pick(&["severity", "finding"]);
-    Some((first.first().cloned().unwrap_or_default(), out.code?))
+    let csv = Csv::of(&out);
+    let of = |column| csv.column(column).first().cloned().unwrap_or_default();
+    let first = format!("{} {}", of("severity"), of("finding"));
+    Some((first, out.code?))
 }
 
 #[test]

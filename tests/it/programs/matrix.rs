@@ -163,7 +163,8 @@ fn messages_are_those_that_were_recorded_beside_the_log() {
         let to = members[&(id.to_owned(), rank.to_owned())].clone();
         ((from, to), value)
     });
-    let found = Csv::of(&run("nccl-matrix", &[arg(&log), "--recorded"]).ends(1));
+    // Torn lines that no program reads are no loss.
+    let found = Csv::of(&run("nccl-matrix", &[arg(&log), "--recorded"]).ends(0));
     assert_eq!(cells(&found, "sent"), named.collect());
 }
 

@@ -121,17 +121,20 @@ impl InitProgress {
     }
 }
 
+/// True for a communicator that was set up.
+pub(crate) fn has_setup(state: CommunicatorState) -> bool {
+    !matches!(
+        state,
+        CommunicatorState::Unknown | CommunicatorState::Started
+    )
+}
+
 /// Returns the ranks of a communicator that completed its initialisation.
 fn ranks_with_setup(
     found: &CommunicatorsSummary,
     communicator: &MergedCommunicator,
 ) -> BTreeSet<u32> {
     let sides = communicator.sides.iter().map(|&side| &found.sides[side]);
-    let made = sides.filter(|side| {
-        !matches!(
-            side.state,
-            CommunicatorState::Unknown | CommunicatorState::Started
-        )
-    });
+    let made = sides.filter(|side| has_setup(side.state));
     made.filter_map(|side| side.rank).collect()
 }

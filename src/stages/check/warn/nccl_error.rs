@@ -46,8 +46,18 @@ pub(crate) fn find_nccl_error(all: &Warnings, processes: &[SpeakerProcess]) -> O
     let relayed = all.returned.relayed_lines().iter();
     let relayed = relayed.filter_map(|line| Some((line.result?, ReturnedError::Relayed(line))));
     // NCCL goes on without what failed, such as a plugin: then its process works after it.
-    let ways = all.returned.error_ways().filter(|(_, _, way)| {
-        way.calls == 0 && all.ends.is_idle_after(way.last) && !is_after_end(&all.ends, way.first)
+    // A WARN before it gives the reason.
+    let answered: BTreeSet<u32> = all
+        .lines_in_order()
+        .into_iter()
+        .filter(|(_, _, lines)| lines.result.is_some())
+        .map(|(process, ..)| process)
+        .collect();
+    let ways = all.returned.error_ways().filter(|(process, _, way)| {
+        !answered.contains(process)
+            && way.calls == 0
+            && all.ends.is_idle_after(way.last)
+            && !is_after_end(&all.ends, way.first)
     });
     let ways = ways.map(|(process, code, way)| (code, ReturnedError::Way(process, way)));
     let mut errors: Vec<(i32, ReturnedError<'_>)> = relayed.chain(ways).collect();

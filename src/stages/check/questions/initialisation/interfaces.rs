@@ -36,7 +36,9 @@ pub(super) fn find_unsuitable_interfaces(
     is_troubled: bool,
 ) -> Vec<Finding> {
     let span = find_host_span(context);
-    if span == HostSpan::One || has_completed_across(context) {
+    // Damage may hide that ranks of several hosts completed a communicator.
+    let is_hidden = context.is_damaged() && !is_troubled;
+    if span == HostSpan::One || has_completed_across(context) || is_hidden {
         return Vec::new();
     }
     let uses = InterfaceUses::collect(context);
@@ -252,7 +254,7 @@ fn find_faulty_interface(
     };
     let span_known = match span {
         HostSpan::Several => "the job has several hosts",
-        _ => "the log does not show whether the job has several hosts; on one host it is no fault",
+        _ => "the log does not show whether the job has several hosts; on one host it is harmless",
     };
     Some(Finding {
         about: about_hosts(&hosts),

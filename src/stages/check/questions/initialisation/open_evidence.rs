@@ -47,7 +47,7 @@ impl OpenEvidence<'_> {
     pub(super) fn describe_reason(&self) -> String {
         let reason = match self {
             OpenEvidence::None => {
-                "the log may have been cut, or copied while the job starts: its end alone is no fault"
+                "the log may have been cut, or copied while the job starts: its end alone shows nothing"
             }
             OpenEvidence::Returned(..) => "NCCL prints the functions that an error left",
             OpenEvidence::Doubled(..) => "each rank of a communicator is one process",
