@@ -70,7 +70,7 @@ impl FindingSet {
                     || kind.is_mismatch()
                     || kind.is_first_failure()
                     || kind.is_watchdog()
-                    || kind == Kind::SetupFailed
+                    || matches!(kind, Kind::SetupFailed | Kind::InitIncomplete)
                     || FindingSet::CallsMissing.contains(finding)
                     || FindingSet::CallsDiffer.contains(finding)
             }
@@ -157,7 +157,7 @@ const CAUSES: [CauseRow; 10] = {
         // Where a process failed, the others cannot end their initialisation.
         row(
             OpenSetup,
-            &[FirstFailure, WarnedCause, ReturnedError],
+            &[FirstFailure, WarnedCause],
             Scope::Job,
             Fold::Demote,
         ),

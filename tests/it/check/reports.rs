@@ -176,7 +176,7 @@ const KINDS: [(&str, &str); 34] = [
     ("swift2", "note not_checked"),
     ("symva", "error warn_symmetric_space"),
     ("trace", "error nccl_error"),
-    ("trace2", "error nccl_error"),
+    ("trace2", "error init_incomplete"),
     ("veth", "warning interface_unsuitable"),
     ("wd1", "error watchdog_timeout"),
     ("wd2", "error count_mismatch"),
