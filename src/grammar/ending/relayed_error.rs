@@ -65,7 +65,7 @@ const RESULT_WORDS: [(&[u8], i32); 18] = [
 pub(super) const LAST_ERROR: &str = "Last error:";
 
 /// Reads the error of NCCL's in a line that reports one ([`super::FailureCause::Nccl`]), or that has
-/// [`LAST_ERROR`]; `None` if the line names neither a result nor a WARN.
+/// `Last error:`; `None` if the line names neither a result nor a WARN.
 pub fn find_relayed_error(line: &[u8]) -> Option<RelayedError<'_>> {
     let first = RESULT_WORDS
         .iter()
@@ -114,7 +114,7 @@ fn find_last_warn(line: &[u8]) -> LastWarn<'_> {
     }
 }
 
-/// Reads NCCL's last WARN in the line after [`LAST_ERROR`]; `label` is what both lines have in front.
+/// Reads NCCL's last WARN in the line after `Last error:`; `label` is what both lines have in front.
 /// `None` if the line is something else: NCCL printed no WARN then.
 pub fn read_last_warn_line<'a>(line: &'a [u8], label: &[u8]) -> Option<&'a [u8]> {
     /// What follows where the text is empty: PyTorch's stack, Python's report of the next exception.
