@@ -229,6 +229,8 @@ fn judge_gathered(
     causes::fold_consequences(&mut findings, |finding| {
         find_rank_in_job(&seen.found, finding)
     });
+    let has_compared_records =
+        recorders.dumps.have_several_ranks() || recorders.records.have_several_ranks();
     let names = recorders.merge_findings(seen, &mut findings, report);
     let CheckGathered {
         net,
@@ -239,7 +241,7 @@ fn judge_gathered(
     } = &*seen;
     findings.extend(questions::ask_questions(net, found, inputs, accounts));
     let mut judged = JudgedParts::of_log(&ranks.compared, found, &seen.warnings.ends);
-    judged.has_records = !names.is_empty();
+    judged.has_records = has_compared_records;
     // A job that hangs in its first call has completed its initialisation, too.
     if findings.iter().any(|f| f.kind == Kind::NoFirstCall) {
         judged.initialised = None;

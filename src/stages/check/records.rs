@@ -148,6 +148,11 @@ impl CollectiveRecords {
         Ok(())
     }
 
+    /// True for records of a communicator's calls by more than one rank: only those can be compared.
+    pub(super) fn have_several_ranks(&self) -> bool {
+        self.series.values().any(|ranks| ranks.len() > 1)
+    }
+
     fn add_call(&mut self, call: RecordedCollective) {
         let member = self.series.entry((call.id, call.op)).or_default();
         let member = member.entry(call.rank).or_default();

@@ -46,6 +46,12 @@ impl FlightDumps {
         self.names.iter()
     }
 
+    /// True for dumps of more than one rank: only those can be compared.
+    pub(super) fn have_several_ranks(&self) -> bool {
+        let ranks: BTreeSet<u32> = self.read.iter().filter_map(|(dump, _)| dump.rank).collect();
+        ranks.len() > 1
+    }
+
     /// Reads a dump.
     ///
     /// # Errors
