@@ -36,7 +36,10 @@ pub enum LastWarn<'a> {
     /// In the line.
     Text(&'a [u8]),
     /// In the next line of the same process.
-    NextLine,
+    NextLine {
+        /// What both lines have in front.
+        label: &'a [u8],
+    },
 }
 
 /// The words and names of NCCL's results, each with its number. A name may be in front of words.
@@ -82,17 +85,14 @@ pub fn find_relayed_error(line: &[u8]) -> Option<RelayedError<'_>> {
 }
 
 fn find_last_warn(line: &[u8]) -> LastWarn<'_> {
-    let behind = |words: &[u8]| {
-        let at = memmem::find(line, words)?;
-        Some(&line[at + words.len()..])
-    };
-    if let Some(rest) = behind(LAST_ERROR.as_bytes()) {
+    let behind = |words: &[u8]| Some(split_around(line, words)?.1);
+    if let Some((label, rest)) = split_around(line, LAST_ERROR.as_bytes()) {
         // A line break may be written as two letters, in JSON or in Python's repr of a text.
         let rest = rest.trim_ascii();
         let rest = rest.strip_prefix(b"\\n").unwrap_or(rest);
         let end = memmem::find(rest, b"\\n").unwrap_or(rest.len());
         return match rest[..end].trim_ascii() {
-            b"" => LastWarn::NextLine,
+            b"" => LastWarn::NextLine { label },
             text => LastWarn::Text(text),
         };
     }
@@ -112,6 +112,12 @@ fn find_last_warn(line: &[u8]) -> LastWarn<'_> {
         None | Some(b"") => LastWarn::Missing,
         Some(text) => LastWarn::Text(text),
     }
+}
+
+/// Returns the text before `words` and after them.
+fn split_around<'a>(line: &'a [u8], words: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let at = memmem::find(line, words)?;
+    Some((&line[..at], &line[at + words.len()..]))
 }
 
 /// Reads NCCL's last WARN in the line after `Last error:`; `label` is what both lines have in front.
@@ -140,7 +146,7 @@ mod tests {
         let text = match error.last_warn {
             LastWarn::Missing => None,
             LastWarn::Text(text) => Some(text),
-            LastWarn::NextLine => Some(&b"next"[..]),
+            LastWarn::NextLine { .. } => Some(&b"next"[..]),
         };
         Some((error.result, text))
     }

@@ -105,6 +105,20 @@ pub enum NcclMessage<'a> {
     Plain(MessageFamily, &'a [u8]),
 }
 
+impl NcclMessage<'_> {
+    /// True where a process begins to take a communicator down, or has taken it down.
+    pub fn takes_communicator_down(&self) -> bool {
+        match self {
+            NcclMessage::Init(line) => matches!(
+                line.stage,
+                init::InitStage::DestroyComplete | init::InitStage::AbortComplete
+            ),
+            NcclMessage::Life(line) => line.step == life_line::CommLifeStep::TakedownBegun,
+            _ => false,
+        }
+    }
+}
+
 /// What a message is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MessageFamily {

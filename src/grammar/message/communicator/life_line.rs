@@ -34,7 +34,9 @@ pub enum CommLifeStep {
     Finalized,
     /// It takes no more calls: `Revoke COMPLETE, result 0`.
     Revoked,
-    /// Something that begins, such as `Abort START`, or that failed.
+    /// The program begins to take it down: `Finalize START`, `Destroy START`, `Abort START`.
+    TakedownBegun,
+    /// `Revoke START`, or a revocation that failed.
     Other,
 }
 
@@ -42,10 +44,10 @@ const STEPS: [(&[u8], CommLifeStep); 7] = [
     (b"Finalize COMPLETE", CommLifeStep::Finalized),
     (b"Revoke COMPLETE, result 0", CommLifeStep::Revoked),
     (b"Revoke COMPLETE, result ", CommLifeStep::Other),
-    (b"Finalize START", CommLifeStep::Other),
+    (b"Finalize START", CommLifeStep::TakedownBegun),
     (b"Revoke START", CommLifeStep::Other),
-    (b"Abort START", CommLifeStep::Other),
-    (b"Destroy START", CommLifeStep::Other),
+    (b"Abort START", CommLifeStep::TakedownBegun),
+    (b"Destroy START", CommLifeStep::TakedownBegun),
 ];
 
 /// Any of the lines above.
@@ -99,9 +101,9 @@ mod tests {
             ),
             (
                 "nRanks 4 cudaDev 1 busId 44 - Abort START",
-                CommLifeStep::Other,
+                CommLifeStep::TakedownBegun,
             ),
-            ("nRanks 4 - Destroy START", CommLifeStep::Other),
+            ("nRanks 4 - Destroy START", CommLifeStep::TakedownBegun),
         ] {
             let line = format!("comm 0x55 rank 1 {end}");
             let (comm, rank, nranks) = (0x55, 1, 4);

@@ -4,9 +4,7 @@ use crate::stages::check::log::job_ends::JobEnds;
 use crate::stages::check::streams::compare::StreamComparison;
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::wording::number_and_noun;
-use crate::stages::communicators::{
-    CommunicatorState, CommunicatorsSummary, MergedCommunicator, Named,
-};
+use crate::stages::communicators::{CommunicatorsSummary, MergedCommunicator, Named};
 use std::collections::BTreeSet;
 
 /// The parts of a job that were judged.
@@ -121,20 +119,12 @@ impl InitProgress {
     }
 }
 
-/// True for a communicator that was set up.
-pub(crate) fn has_setup(state: CommunicatorState) -> bool {
-    !matches!(
-        state,
-        CommunicatorState::Unknown | CommunicatorState::Started
-    )
-}
-
 /// Returns the ranks of a communicator that completed its initialisation.
 fn ranks_with_setup(
     found: &CommunicatorsSummary,
     communicator: &MergedCommunicator,
 ) -> BTreeSet<u32> {
     let sides = communicator.sides.iter().map(|&side| &found.sides[side]);
-    let made = sides.filter(|side| has_setup(side.state));
+    let made = sides.filter(|side| side.state.is_set_up());
     made.filter_map(|side| side.rank).collect()
 }

@@ -1,7 +1,7 @@
 //! Where nothing of a job could be judged: then no finding means nothing.
 
 use crate::report::account::Account;
-use crate::stages::check::answer::judged::{InitProgress, JudgedParts, has_setup};
+use crate::stages::check::answer::judged::{InitProgress, JudgedParts};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::questions::benchmarks::describe_tables;
 use crate::stages::check::streams::compare::StreamComparison;
@@ -32,7 +32,7 @@ pub(crate) fn add_nothing_to_check(
         findings.push(tables);
     } else if let Some(mut nothing) = find_nothing_to_check(seen, compared, judged) {
         // Where some ranks completed theirs, the others have a finding of their own.
-        let has_made = seen.found.sides.iter().any(|side| has_setup(side.state));
+        let has_made = seen.found.sides.iter().any(|side| side.state.is_set_up());
         for open in findings.extract_if(.., |f| is_open(f) && !has_made) {
             nothing.why = format!("{}; {}", nothing.why, open.says);
         }
@@ -122,7 +122,7 @@ fn describe_log_without_calls(seen: &CheckGathered, lines: u64, foreign: u64) ->
     let sides = || seen.found.sides.iter();
     let begun = sides().filter(|side| side.state == CommunicatorState::Started);
     let begun = begun.count() as u64;
-    let has_made = sides().any(|side| has_setup(side.state));
+    let has_made = sides().any(|side| side.state.is_set_up());
     let init = InitProgress::of_largest(&seen.found).filter(|_| has_made);
     let (says, why, advice) = match (seen.lines.informs, init) {
         (_, Some(InitProgress { complete, all })) => (

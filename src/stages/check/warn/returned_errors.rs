@@ -86,9 +86,7 @@ impl ReturnedErrors {
         let last_warn = match error.last_warn {
             LastWarn::Text(text) => text,
             LastWarn::Missing => b"",
-            LastWarn::NextLine => {
-                let end = line.trim_ascii_end();
-                let label = &end[..end.len().saturating_sub(b"Last error:".len())];
+            LastWarn::NextLine { label } => {
                 if self.awaited.len() < MAX_RELAYED_ERRORS {
                     self.awaited.push(AwaitedWarn {
                         label: clip_line(label),

@@ -18,20 +18,17 @@ pub(crate) enum WarnOrder {
 
 impl WarnOrder {
     /// Returns the order that all lines allow.
-    pub(crate) fn choose_order(all: &[(u32, u32, &WarningLines)]) -> WarnOrder {
-        let Some((_, _, first)) = all.first() else {
+    pub(crate) fn choose_order<'a>(
+        mut all: impl Iterator<Item = &'a WarningLines> + Clone,
+    ) -> WarnOrder {
+        let Some(first) = all.next() else {
             return WarnOrder::Lines;
         };
-        if all
-            .iter()
-            .all(|(_, _, seen)| are_stamps_comparable(&first.time, &seen.time))
-        {
+        let mut rest = all.clone();
+        if rest.all(|seen| are_stamps_comparable(&first.time, &seen.time)) {
             return WarnOrder::Stamps;
         }
-        let one = all
-            .iter()
-            .all(|(_, _, seen)| seen.first.input == first.first.input);
-        if one {
+        if all.all(|seen| seen.first.input == first.first.input) {
             WarnOrder::Lines
         } else {
             WarnOrder::Inputs

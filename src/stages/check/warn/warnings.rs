@@ -7,12 +7,12 @@
 use super::normalise::normalise_text;
 use super::returned_errors::ReturnedErrors;
 pub(crate) use super::warning_lines::WarningLines;
+use crate::grammar::message::NcclMessage;
 use crate::grammar::message::c10d::{self, C10dMessage};
 use crate::grammar::message::error_trace::ErrorReturn;
 use crate::grammar::message::network::net::NetMessage;
 use crate::grammar::message::network::nic::{NicKind, NicList};
 use crate::grammar::message::warn::WarnMessage;
-use crate::grammar::message::{MessageFamily, NcclMessage};
 use crate::log::walk::{MessageLine, RepairedCall};
 use crate::members::Interner;
 use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
@@ -60,7 +60,7 @@ impl WarnPartial {
             return;
         }
         self.ends.take_message(said);
-        if is_takedown(said) {
+        if said.message.takes_communicator_down() {
             let at = FirstReportLine::in_chunk(said.line);
             self.returned.take_takedown(said.process, at);
         }
@@ -200,19 +200,6 @@ impl WarnPartial {
             }
         }
     }
-}
-
-/// True where a process begins to take a communicator down, or has done so.
-fn is_takedown(said: &MessageLine<'_>) -> bool {
-    const ENDS: [&[u8]; 5] = [
-        b"- Abort START",
-        b"- Abort COMPLETE",
-        b"- Destroy START",
-        b"- Destroy COMPLETE",
-        b"- Finalize START",
-    ];
-    let text = said.text.trim_ascii_end();
-    said.message.family() == MessageFamily::Init && ENDS.iter().any(|end| text.ends_with(end))
 }
 
 /// Returns a line's header and its text, which ends the line.
@@ -392,11 +379,9 @@ impl Warnings {
         all
     }
 
-    /// NCCL's last WARNs as programs relay them: a number that is no process's, the number of the body, and the
-    /// line; in line order.
-    pub(crate) fn relayed_in_order(&self) -> Vec<(u32, u32, &WarningLines)> {
-        let all = self.relayed.iter();
-        all.map(|(body, seen)| (u32::MAX, *body, seen)).collect()
+    /// NCCL's last WARNs as programs relay them, each with the number of its body; in line order.
+    pub(crate) fn relayed_in_order(&self) -> impl Iterator<Item = (u32, &WarningLines)> {
+        self.relayed.iter().map(|(body, seen)| (*body, seen))
     }
 
     /// The addresses that processes report as their own.

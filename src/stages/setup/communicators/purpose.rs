@@ -99,6 +99,14 @@ impl CommunicatorState {
         )
     }
 
+    /// True if its initialisation ended.
+    pub(crate) fn is_set_up(self) -> bool {
+        !matches!(
+            self,
+            CommunicatorState::Unknown | CommunicatorState::Started
+        )
+    }
+
     /// True if its address may name another communicator from now on.
     pub(super) fn is_over(self) -> bool {
         matches!(

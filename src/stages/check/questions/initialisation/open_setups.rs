@@ -181,10 +181,6 @@ pub(super) fn completes_later(context: &SetupContext<'_>, last: FirstReportLine)
         let later = began
             .as_ref()
             .is_some_and(|spot| spot.at.input == last.input && spot.at > last);
-        later
-            && !matches!(
-                side.state,
-                CommunicatorState::Started | CommunicatorState::Unknown
-            )
+        later && side.state.is_set_up()
     })
 }

@@ -84,7 +84,7 @@ impl<'a> Triage<'a> {
         let lead = teardown.first()?;
         let members = || teardown.iter().flat_map(|group| &group.members);
         let count: u64 = teardown.iter().map(WarningGroup::count).sum();
-        let processes: BTreeSet<u32> = members().map(|m| m.process).collect();
+        let processes: BTreeSet<u32> = members().filter_map(|m| m.process).collect();
         let mut evidence = self.group_evidence(lead);
         evidence.extend(teardown.iter().skip(1).map(|g| g.first().to_evidence()));
         let reference = lead.known.map_or("", |known| known.reference);

@@ -25,7 +25,7 @@ impl<'a> Triage<'a> {
             *by_host
                 .entry(self.host_of_process(member.process))
                 .or_default() += member.seen.count;
-            processes.insert(member.process);
+            processes.extend(member.process);
         }
         for member in &group.members {
             for (peer, count) in &member.seen.peers {
@@ -83,9 +83,9 @@ impl<'a> Triage<'a> {
             why.push("the lines report it".to_owned());
         }
         Finding {
-            about: match first.relayed_by {
-                Some(program) => About::of_rank(program.rank),
-                None => self.about_process(group.members[0].process),
+            about: About {
+                rank: first.relayed_by.and_then(|program| program.rank),
+                ..self.about_process(group.members[0].process)
             },
             why: why.join("; "),
             advice,
@@ -111,8 +111,8 @@ impl<'a> Triage<'a> {
         (!all.is_empty()).then(|| format!("it names the peer {}", all.join(", ")))
     }
 
-    pub(super) fn about_process(&self, process: u32) -> About {
-        let process = self.processes.get(process as usize);
+    pub(super) fn about_process(&self, process: Option<u32>) -> About {
+        let process = process.and_then(|process| self.processes.get(process as usize));
         let process = process.filter(|process| process.pid.is_some());
         About {
             host: process.map(|process| process.host.clone()),

@@ -29,11 +29,52 @@ pub(crate) struct CommEndCounts {
     pub communicators: u64,
 }
 
-/// One process's lines of a kind.
+/// One process's lines of one body.
 #[derive(Clone, Copy)]
 struct ProcessWarning<'a> {
-    process: u32,
+    /// The process, where it is known: programs relay NCCL's last WARN without their process number.
+    process: Option<u32>,
+    /// The number of the body.
+    body: u32,
     seen: &'a WarningLines,
+    known: Option<&'static WarnMeaning>,
+}
+
+impl ProcessWarning<'_> {
+    /// True for lines of a known cause of failures.
+    fn is_failure_cause(&self) -> bool {
+        self.known
+            .is_some_and(|known| known.role == WarnRole::Cause && known.severity == Severity::Error)
+    }
+
+    /// True unless nothing fails by the lines: NCCL's last WARN may be older than the failure.
+    fn may_be_failure(&self) -> bool {
+        self.known
+            .is_none_or(|known| matches!(known.role, WarnRole::Cause | WarnRole::Consequence))
+    }
+}
+
+/// The meanings of bodies that were looked up, by body and source file.
+#[derive(Default)]
+struct BodyMeanings<'a>(BTreeMap<(u32, Option<&'a [u8]>), Option<&'static WarnMeaning>>);
+
+impl<'a> BodyMeanings<'a> {
+    fn look_up(
+        &mut self,
+        process: Option<u32>,
+        body: u32,
+        seen: &'a WarningLines,
+    ) -> ProcessWarning<'a> {
+        let source = seen.source_file();
+        let known = self.0.entry((body, source));
+        let known = *known.or_insert_with(|| look_up_sourced_warn(seen.nccl_text(), source));
+        ProcessWarning {
+            process,
+            body,
+            seen,
+            known,
+        }
+    }
 }
 
 /// All lines of one kind.
@@ -75,34 +116,26 @@ pub(crate) fn triage_warnings(
     processes: &[SpeakerProcess],
     ended: CommEndCounts,
 ) -> Vec<Finding> {
-    let mut seen = all.lines_in_order();
-    if !seen.iter().any(|(_, _, lines)| is_failure_cause(lines)) {
+    let mut meanings = BodyMeanings::default();
+    let own = all.lines_in_order().into_iter();
+    let own = own.map(|(process, body, seen)| meanings.look_up(Some(process), body, seen));
+    let mut seen: Vec<ProcessWarning<'_>> = own.collect();
+    if !seen.iter().any(ProcessWarning::is_failure_cause) {
         // Programs repeat NCCL's last WARN: they add nothing where NCCL's own lines have the cause.
-        let relayed = all.relayed_in_order().into_iter();
-        seen.extend(relayed.filter(|(_, _, lines)| may_be_failure(lines)));
-        seen.sort_by_key(|(_, _, lines)| lines.first);
+        let relayed = all.relayed_in_order();
+        let relayed = relayed.map(|(body, seen)| meanings.look_up(None, body, seen));
+        seen.extend(relayed.filter(ProcessWarning::may_be_failure));
+        seen.sort_by_key(|warning| warning.seen.first);
     }
     let triage = Triage {
         all,
         processes,
         addresses: hosts_by_address(all, processes),
         hosts: processes.iter().map(|process| &*process.host).collect(),
-        clock: WarnOrder::choose_order(&seen),
+        clock: WarnOrder::choose_order(seen.iter().map(|warning| warning.seen)),
         ended,
     };
     triage.find_causes(&seen)
-}
-
-/// True for lines of a known cause of failures.
-fn is_failure_cause(lines: &WarningLines) -> bool {
-    look_up_sourced_warn(lines.nccl_text(), lines.source_file())
-        .is_some_and(|known| known.role == WarnRole::Cause && known.severity == Severity::Error)
-}
-
-/// True unless nothing fails by the lines: NCCL's last WARN may be older than the failure.
-fn may_be_failure(lines: &WarningLines) -> bool {
-    look_up_sourced_warn(lines.nccl_text(), lines.source_file())
-        .is_none_or(|known| matches!(known.role, WarnRole::Cause | WarnRole::Consequence))
 }
 
 /// Returns the one host of each address.
@@ -135,7 +168,7 @@ struct Triage<'a> {
 }
 
 impl<'a> Triage<'a> {
-    fn find_causes(&self, seen: &[(u32, u32, &'a WarningLines)]) -> Vec<Finding> {
+    fn find_causes(&self, seen: &[ProcessWarning<'a>]) -> Vec<Finding> {
         let (late, groups) = self.split_after_end(self.group_warnings(seen));
         let of = |role: WarnRole| -> Vec<WarningGroup<'a>> {
             let is = |g: &&WarningGroup<'a>| g.known.is_some_and(|known| known.role == role);
@@ -217,24 +250,20 @@ impl<'a> Triage<'a> {
     }
 
     /// Groups lines by kind, and unknown bodies each by itself; the earliest first.
-    fn group_warnings(&self, seen: &[(u32, u32, &'a WarningLines)]) -> Vec<WarningGroup<'a>> {
-        let mut of_body = BTreeMap::new();
+    fn group_warnings(&self, seen: &[ProcessWarning<'a>]) -> Vec<WarningGroup<'a>> {
         // One kind may have several meanings, each with a finding of its own.
         let mut groups: BTreeMap<(Option<[&str; 2]>, u32), WarningGroup<'a>> = BTreeMap::new();
-        for &(process, body, seen) in seen {
-            let source = seen.source_file();
-            let known: Option<&WarnMeaning> = *of_body
-                .entry((body, source))
-                .or_insert_with(|| look_up_sourced_warn(seen.nccl_text(), source));
+        for warning in seen {
+            let known = warning.known;
             let key = match known {
                 Some(known) => (Some([known.id, known.means]), 0),
-                None => (None, body),
+                None => (None, warning.body),
             };
             let group = groups.entry(key).or_insert_with(|| WarningGroup {
                 known,
                 members: Vec::new(),
             });
-            group.members.push(ProcessWarning { process, seen });
+            group.members.push(*warning);
         }
         let mut groups: Vec<WarningGroup<'a>> = groups.into_values().collect();
         for group in &mut groups {
@@ -246,8 +275,8 @@ impl<'a> Triage<'a> {
         groups
     }
 
-    fn host_of_process(&self, process: u32) -> &'a [u8] {
-        let process = self.processes.get(process as usize);
+    fn host_of_process(&self, process: Option<u32>) -> &'a [u8] {
+        let process = process.and_then(|process| self.processes.get(process as usize));
         process.map_or(&b""[..], |process| &process.host)
     }
 

@@ -378,7 +378,7 @@ impl CommunicatorSides {
         let state = match line.step {
             CommLifeStep::Finalized => CommunicatorState::Finalized,
             CommLifeStep::Revoked => CommunicatorState::Revoked,
-            CommLifeStep::Other => return,
+            CommLifeStep::TakedownBegun | CommLifeStep::Other => return,
         };
         if let Some(side) = self.side_at_address(process, line.comm)
             && (side.rank, side.nranks) == (Some(line.rank), Some(line.nranks))
