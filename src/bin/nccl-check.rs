@@ -11,6 +11,7 @@ use nccl_pipe::report::Report;
 use nccl_pipe::stages::check::answer::expect::{
     ExpectAnswer, ExpectVerdict, Expectations, answer_all,
 };
+use nccl_pipe::stages::check::answer::findings_text::{ShownFindings, write_findings_text};
 use nccl_pipe::stages::check::answer::{ci_formats, table};
 use nccl_pipe::stages::check::{self, CheckSummary, JobLiveness};
 use std::io::{self, IsTerminal};
@@ -80,6 +81,9 @@ struct Cli {
     /// How findings are written (default: text on a terminal, csv in a pipe)
     #[arg(short, long, value_enum, help_heading = "Output")]
     format: Option<CheckFormat>,
+    /// Every finding in the text, with all its lines: otherwise notes have one line a kind
+    #[arg(long, help_heading = "Output")]
+    all: bool,
     #[command(flatten)]
     around: AroundArgs,
     #[command(flatten)]
@@ -166,9 +170,10 @@ fn write_findings(
     expected: Option<&[ExpectAnswer]>,
     report: &Report,
 ) -> anyhow::Result<()> {
-    let is_ordered = !cli.order.order().is_nothing();
+    let order = cli.order.order();
+    let is_sorted = !order.by.is_empty();
     let fitting = || match io::stdout().is_terminal() {
-        true if is_ordered => CheckFormat::Table,
+        true if is_sorted => CheckFormat::Table,
         true => CheckFormat::Text,
         false => CheckFormat::Csv,
     };
@@ -180,15 +185,22 @@ fn write_findings(
         })
     };
     let format = match cli.format.unwrap_or_else(fitting) {
-        CheckFormat::Text if is_ordered => {
-            bail!("--sort and --top are for rows: use --format table, csv, tsv or jsonl")
+        CheckFormat::Text if is_sorted => {
+            bail!("--sort is for rows: use --format table, csv, tsv or jsonl")
         }
         CheckFormat::Text => {
             cli.around.refuse_row_options()?;
+            let shown = ShownFindings {
+                all: cli.all,
+                quiet: cli.input.is_quiet(),
+                top: order
+                    .top
+                    .map(|top| usize::try_from(top).unwrap_or(usize::MAX)),
+            };
             return cli::with_text(cli.around.look(), |out| {
                 match cli.coverage {
                     true => table::write_coverage_text(checked, out),
-                    false => table::write_findings_text(checked, expected.unwrap_or_default(), out),
+                    false => write_findings_text(checked, expected.unwrap_or_default(), shown, out),
                 }
                 .context("cannot write the output")
             });

@@ -12,7 +12,7 @@ use nccl_pipe::report::Report;
 use nccl_pipe::report::progress::Progress;
 use nccl_pipe::source::GrowingFiles;
 use nccl_pipe::stages::check::CheckSummary;
-use nccl_pipe::stages::check::answer::table;
+use nccl_pipe::stages::check::answer::findings_text::{ShownFindings, write_findings_text};
 use nccl_pipe::stages::check::kind::Kind;
 use nccl_pipe::stages::watch::page::{WatchHistory, WatchPage, draw_page};
 use nccl_pipe::stages::watch::processes::ALL_ENDED;
@@ -307,7 +307,8 @@ impl WatchPrinter<'_> {
                 _ => self.print_line("nccl-check finds nothing wrong in the log up to here"),
             };
         }
-        table::write_findings_text(found, &[], &mut self.out).map_err(Error::Output)?;
+        write_findings_text(found, &[], ShownFindings::default(), &mut self.out)
+            .map_err(Error::Output)?;
         self.out.flush().map_err(Error::Output)
     }
 

@@ -88,6 +88,10 @@ pub struct About {
     pub host: Option<Box<[u8]>>,
     /// The process.
     pub pid: Option<u64>,
+    /// The GPU's number on its host.
+    pub gpu: Option<u32>,
+    /// The rank in the job.
+    pub global_rank: Option<u32>,
     /// The rank in the communicator; in the job where no communicator is given.
     pub rank: Option<u32>,
     /// The communicator's id, as printed.
@@ -96,6 +100,21 @@ pub struct About {
     pub seq: Option<u64>,
     /// The trainer's step.
     pub step: Option<u64>,
+    /// How far the job had come.
+    pub stage: Option<JobStage>,
+}
+
+/// How far a job had come, by the lines before a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobStage {
+    /// Ranks had begun NCCL's initialisation, and not all had completed it.
+    Initialisation,
+    /// All ranks had completed NCCL's initialisation; the log has no step.
+    Initialised,
+    /// The input's first step line comes later.
+    BeforeFirstStep,
+    /// The last step line is that of this step.
+    AfterStep(u64),
 }
 
 impl About {

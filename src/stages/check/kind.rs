@@ -240,6 +240,14 @@ impl Kind {
         )
     }
 
+    /// True if it is about a process that may still be there and wait.
+    pub(crate) fn is_stop(self) -> bool {
+        matches!(
+            self,
+            Kind::RankBehind | Kind::RankSilent | Kind::DeadProcess | Kind::ProcessStopped
+        )
+    }
+
     /// True if it is about the process that failed first.
     pub(crate) fn is_first_failure(self) -> bool {
         matches!(

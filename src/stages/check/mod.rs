@@ -42,15 +42,14 @@ use crate::error::Result;
 use crate::formats::open::{self, RecorderKind};
 use crate::report::Report;
 use crate::source::{self, InputName};
-use crate::stages::communicators::{CommunicatorState, CommunicatorsSummary};
+use crate::stages::communicators::CommunicatorState;
 use crate::stages::net::{self, fact::NetFactKind};
-use answer::{coverage::LineKinds, expect::LogFacts, judged::JudgedParts, summary};
+use answer::{actors, coverage::LineKinds, expect::LogFacts, judged::JudgedParts, summary};
 use dumps::FlightDumps;
-use finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Severity, WarnKind};
+use finding::{Confidence, Evidence, Finding, Kind, LineSpot, Severity, WarnKind};
 use log::first_failure::FailureEvidence;
 use log::nothing_to_check;
 use questions::initialisation::SetupContext;
-use ranks::names::RankNames;
 pub use ranks::stopped::JobLiveness;
 use ranks::{ReportedEnd, RereadInputs, stopped::JobFailures};
 use ranks::{fewer_calls::JobEndSignals, unnamed_communicators};
@@ -174,7 +173,7 @@ impl RecorderInputs {
         let names = dumps.names().chain(records.names()).cloned().collect();
         let first = u32::try_from(seen.inputs.len()).unwrap_or(u32::MAX);
         let shown = dumps.into_finding(first, report);
-        let rank = |finding: &Finding| find_rank_in_job(&seen.found, finding);
+        let rank = |finding: &Finding| actors::find_rank_in_job(&seen.found, finding);
         dumps::merge_dump_finding(findings, shown, rank);
         records.merge_record_findings(findings, report);
         names
@@ -227,7 +226,7 @@ fn judge_gathered(
         now,
     ));
     causes::fold_consequences(&mut findings, |finding| {
-        find_rank_in_job(&seen.found, finding)
+        actors::find_rank_in_job(&seen.found, finding)
     });
     let has_compared_records =
         recorders.dumps.have_several_ranks() || recorders.records.have_several_ranks();
@@ -246,9 +245,17 @@ fn judge_gathered(
     if findings.iter().any(|f| f.kind == Kind::NoFirstCall) {
         judged.initialised = None;
     }
-    nothing_to_check::add_nothing_to_check(seen, &ranks.compared, &judged, &mut findings);
+    nothing_to_check::add_nothing_to_check(
+        seen,
+        &ranks.compared,
+        &judged,
+        names.len(),
+        &mut findings,
+    );
     log::first_failure::failed_process::correct_end_advice(&mut findings);
     words::write_texts(&mut findings);
+    actors::name_actors(&mut findings, found);
+    log::job_stage::note_stages(&mut findings, seen);
     known_bugs::note_known_bugs(&mut findings, net.nccl_versions());
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
@@ -310,24 +317,6 @@ fn summarize_check(
         findings,
         inputs: logs.chain(recorded).collect(),
     }
-}
-
-/// Returns the rank in the job of the process that a finding is about.
-fn find_rank_in_job(found: &CommunicatorsSummary, finding: &Finding) -> Option<u32> {
-    let About {
-        host,
-        pid,
-        rank,
-        comm_id,
-        ..
-    } = &finding.about;
-    let is_its = |side: &usize| {
-        let process = &found.processes[found.sides[*side].process as usize];
-        host.as_deref() == Some(&*process.host) && *pid == process.pid
-    };
-    let side = (0..found.sides.len()).filter(is_its);
-    let mut known = side.filter_map(|side| RankNames { found }.job_rank_of_side(side));
-    known.next().or(rank.filter(|_| comm_id.is_none()))
 }
 
 /// True for what `nccl-steps --keep-init` leaves of a log: communicators, but no version, and the

@@ -3,7 +3,7 @@
 use super::digests::{SIZE_BUCKETS, communicators_by_label, list_changes, operations_by_bytes};
 use super::limits::MAX_MARKDOWN_CHANGES;
 use super::text::headline;
-use super::{PageSection, ReportPage};
+use super::{PageFinding, PageSection, ReportPage};
 use crate::output::render::cells::iter_rows;
 use crate::output::render::units::{group_digits, seconds_text, short_bytes};
 use crate::report::escape_for_terminal;
@@ -12,6 +12,12 @@ use std::fmt::Write as _;
 /// Writes the page.
 pub fn render_markdown(page: &ReportPage) -> String {
     let mut out = format!("## {}\n", escape_markdown(&headline(page)));
+    if let Some(answer) = &page.answer {
+        let _ = writeln!(out, "\n**{}**", escape_markdown(&answer.sentence));
+        if let Some(next) = &answer.next {
+            let _ = writeln!(out, "\nnext: {}", escape_markdown(next));
+        }
+    }
     if !page.job.is_empty() {
         let job = page.job.iter();
         let job: Vec<_> = job
@@ -183,27 +189,45 @@ fn write_findings(page: &ReportPage, out: &mut String) {
         return write_missing(page, PageSection::Findings, out);
     };
     out.push('\n');
-    for finding in &page.findings {
-        let _ = writeln!(
-            out,
-            "- **{}** {} (`{}`)",
-            finding.severity,
-            escape_markdown(&finding.says),
-            finding.id
-        );
-        if !finding.advice.is_empty() {
-            let _ = writeln!(out, "  - {}", escape_markdown(&finding.advice));
+    for group in page.finding_groups() {
+        // Notes of one kind are nearly equal: the first stands for all.
+        let is_note = group[0].severity == "note";
+        let shown = if is_note { 1 } else { group.len() };
+        for finding in group.iter().take(shown) {
+            write_finding(finding, out);
         }
-        for (at, line) in &finding.lines {
-            let _ = writeln!(
-                out,
-                "  - {}: {}",
-                escape_markdown(at),
-                escape_markdown(line)
-            );
+        if group.len() > shown {
+            let more = group.len() - shown;
+            let _ = writeln!(out, "  - and {more} more like it: `nccl-check --all`");
         }
     }
     let _ = writeln!(out, "\n{}.", escape_markdown(compared));
+    write_rerun(page, out);
+}
+
+fn write_finding(finding: &PageFinding, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "- **{}** {} (`{}`)",
+        finding.severity,
+        escape_markdown(&finding.says),
+        finding.id
+    );
+    if !finding.advice.is_empty() {
+        let _ = writeln!(out, "  - {}", escape_markdown(&finding.advice));
+    }
+    for (at, line) in &finding.lines {
+        let _ = writeln!(
+            out,
+            "  - {}: {}",
+            escape_markdown(at),
+            escape_markdown(line)
+        );
+    }
+}
+
+/// Writes the settings for the next run, if this log leaves questions open.
+fn write_rerun(page: &ReportPage, out: &mut String) {
     if let Some(grid) = page.grid(PageSection::Questions) {
         let no = iter_rows(grid)
             .filter(|row| row.text_of("answerable") == "no")

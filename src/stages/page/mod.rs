@@ -37,6 +37,7 @@ use crate::count::calls::CountedCalls;
 use crate::output::render::{Grid, Sheet};
 use crate::output::svg::plot::Plot;
 use crate::report::ReportMessage;
+use crate::stages::check::answer::headline::JobAnswer;
 use crate::stages::matrix::cells::TrafficMatrix;
 use crate::stages::ops;
 use series::StepSeries;
@@ -56,6 +57,8 @@ pub struct ReportPage {
     pub compared: Option<String>,
     /// The verdict where there is no error and no warning: well only in what was judged.
     pub verdict: &'static str,
+    /// The answer in one sentence with the next command; `None` where nothing was checked.
+    pub answer: Option<JobAnswer>,
     /// What was judged.
     pub judged: Vec<String>,
     /// The settings for a log that answers more questions.
@@ -85,6 +88,21 @@ pub struct PageFinding {
     pub advice: String,
     /// The lines of evidence: place and text.
     pub lines: Vec<(String, String)>,
+}
+
+impl ReportPage {
+    /// The findings by severity and kind, in the order of the first of each.
+    pub(crate) fn finding_groups(&self) -> Vec<Vec<&PageFinding>> {
+        let mut groups: Vec<Vec<&PageFinding>> = Vec::new();
+        for finding in &self.findings {
+            let kind = |f: &PageFinding| (f.severity, f.id);
+            match groups.iter_mut().find(|of| kind(of[0]) == kind(finding)) {
+                Some(group) => group.push(finding),
+                None => groups.push(vec![finding]),
+            }
+        }
+        groups
+    }
 }
 
 /// A section of the page.

@@ -17,6 +17,7 @@ pub fn render_text(page: &ReportPage, width: usize) -> String {
     let mut out = PageLines::new(width);
     out.push(fit_headline(page, width));
     out.push(String::new());
+    write_answer(page, &mut out);
     write_job(page, &mut out);
     write_steps(page, &mut out);
     write_operations(page, &mut out);
@@ -26,6 +27,7 @@ pub fn render_text(page: &ReportPage, width: usize) -> String {
     write_warnings(page, &mut out);
     write_changes(page, &mut out);
     write_unknown(page, &mut out);
+    write_answer(page, &mut out);
     let lines = out
         .lines
         .iter()
@@ -48,6 +50,16 @@ impl PageLines {
     fn push(&mut self, line: String) {
         self.lines.push(line);
     }
+}
+
+/// Writes the answer and the next command: at the page's start, and at its end, where a terminal stands.
+fn write_answer(page: &ReportPage, out: &mut PageLines) {
+    let Some(answer) = &page.answer else { return };
+    write_wrapped("", &answer.sentence, usize::MAX, out);
+    if let Some(next) = &answer.next {
+        write_wrapped("next: ", next, usize::MAX, out);
+    }
+    out.push(String::new());
 }
 
 /// Cuts a line to a width; a cut line ends in `…`.
@@ -319,7 +331,9 @@ fn write_findings(page: &ReportPage, out: &mut PageLines) {
             write_wrapped("  ", &none, 2, out);
         }
         Some(_) => {
-            for (at, finding) in page.findings.iter().take(MAX_LISTED_FINDINGS).enumerate() {
+            let groups = page.finding_groups();
+            for (at, group) in groups.iter().take(MAX_LISTED_FINDINGS).enumerate() {
+                let finding = group[0];
                 // Only the first errors and warnings get several lines.
                 let most = if at < 3 && finding.severity != "note" {
                     4
@@ -328,9 +342,15 @@ fn write_findings(page: &ReportPage, out: &mut PageLines) {
                 };
                 let begin = format!("  {:<8} ", finding.severity);
                 write_wrapped(&begin, &finding.says, most, out);
+                if group.len() > 1 {
+                    let more = group.len() - 1;
+                    out.push(format!(
+                        "           + {more} more like it: nccl-check --all"
+                    ));
+                }
             }
             write_left_out(
-                page.findings.len(),
+                groups.len(),
                 MAX_LISTED_FINDINGS,
                 "finding",
                 PageSection::Findings,

@@ -63,6 +63,7 @@ impl PageGatherer<'_> {
         self.page.findings = findings.map(|f| build_finding(f, &checked)).collect();
         self.page.compared = Some(answers::describe_compared(&checked));
         self.page.verdict = checked.clean_verdict();
+        self.page.answer = Some(checked.answer());
         self.page.judged = checked.judged.list_parts();
         match self.inputs.has_lines() {
             true => {

@@ -185,7 +185,7 @@ fn a_rank_that_others_waited_for_at_setup_is_named() {
         )
     };
     let late = "wait timeout after 14000ms, keys: /default_pg/0//cuda//0";
-    let named = "error setup_failed 0".to_owned();
+    let named = format!("error setup_failed 0 {}", pid(0));
     let unnamed = "error setup_failed".to_owned();
     let exception = "[rank2]: Traceback (most recent call last):\n[rank2]: KeyError: 'x'\n";
     let raised = format!("error rank_exception 2 {}", pid(2));

@@ -452,7 +452,7 @@ fn a_rank_that_died_while_others_ran_ahead_of_the_step_lines_is_named() {
     let job = super::job(shape, "--seed 12 --steps 11 --fault die,watchdog=off").unwrap();
     let csv = super::findings(&job.log);
     let says = csv.get(&csv.rows[0], "says");
-    let who = format!(":{})", job.truth["fault"]["pid"]);
+    let who = format!("pid {})", job.truth["fault"]["pid"]);
     assert!(
         says.contains("stopped in the middle of a step") && says.contains(&who),
         "{says}"

@@ -287,7 +287,7 @@ const REAL: [(&str, &str, &str, &str, &str); 10] = [
         "p2p_missing_counterpart",
         "0",
         "",
-        "a Send of rank 0 (vm:2674, rank 1 of the job) is missing",
+        "a Send of rank 1 (vm:2674, its rank 0) is missing",
     ),
     (
         "tp-count",

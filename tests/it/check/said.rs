@@ -529,11 +529,19 @@ fn a_log_with_nothing_to_check_is_not_called_well() {
 #[test]
 fn a_pipe_gets_rows_as_from_all_programs() {
     let log = warn("a", 7, "init.cc:7", "something new");
-    let columns =
-        "severity,finding,says,host,pid,rank,comm_id,seq,step,sure,why,advice,input,line,text";
+    let columns = "severity,finding,says,host,pid,rank,comm_id,seq,step,sure,why,advice,input,line,\
+                   text,global_rank,stage";
     let of = |args: &[&str]| feed("nccl-check", args, log.as_str()).calm().lines();
     assert_eq!(of(&[])[0], columns);
-    assert!(of(&["--format", "text"])[0].starts_with("warning: unknown WARN"));
+    let text = of(&["--format", "text"]);
+    assert!(
+        text[0].starts_with("no error found, one warning: unknown WARN"),
+        "{text:?}"
+    );
+    assert!(
+        text.contains(&text[0]) && text.last() == text.get(1),
+        "{text:?}"
+    );
     assert!(of(&["--format", "table"])[0].contains("severity"));
     let expects = ["--expect", "nodes=1", "--expect", "warn=1,ranks=2"];
     assert_eq!(of(&expects).len(), 4);

@@ -1,10 +1,13 @@
 //! What the log answers: the expectations of `--expect`, the questions it can answer, the summary,
 //! and findings as a table.
 
+pub(super) mod actors;
 pub mod ci_formats;
 pub(crate) mod coverage;
 pub mod expect;
 mod facts;
+pub mod findings_text;
+pub(crate) mod headline;
 pub mod judged;
 mod line_kinds;
 pub(super) mod summary;

@@ -3,17 +3,31 @@
 use super::coverage::{Answerable, Question, list_questions, rerun_environment, rerun_remarks};
 use super::expect::ExpectAnswer;
 use crate::output::render::{Grid, TableCell};
-use crate::report::escape_for_terminal;
 use crate::stages::check::CheckSummary;
-use crate::stages::check::finding::{Evidence, Finding, LineSpot, Severity};
+use crate::stages::check::finding::{Evidence, Finding, LineSpot};
 use crate::stages::check::wording::number_and_noun;
 use std::io::{self, Write};
 
 /// The findings as rows, one each.
 pub fn findings_grid(checked: &CheckSummary) -> Grid {
     let columns = [
-        "severity", "finding", "says", "host", "pid", "rank", "comm_id", "seq", "step", "sure",
-        "why", "advice", "input", "line", "text",
+        "severity",
+        "finding",
+        "says",
+        "host",
+        "pid",
+        "rank",
+        "comm_id",
+        "seq",
+        "step",
+        "sure",
+        "why",
+        "advice",
+        "input",
+        "line",
+        "text",
+        "global_rank",
+        "stage",
     ];
     let text = |text: &str| TableCell::from(text.as_bytes().to_vec());
     let row = |finding: &Finding| -> Vec<TableCell<'static>> {
@@ -45,6 +59,10 @@ pub fn findings_grid(checked: &CheckSummary) -> Grid {
             input,
             line,
             shown,
+            about.global_rank.map(u64::from).into(),
+            about
+                .stage
+                .map_or(TableCell::Empty, |stage| text(&stage.describe_stage())),
         ]
     };
     Grid {
@@ -104,48 +122,6 @@ pub fn coverage_grid(checked: &CheckSummary) -> Grid {
     }
 }
 
-/// Writes the findings as text; with expectations, the answers.
-///
-/// # Errors
-/// The output cannot be written.
-pub fn write_findings_text(
-    checked: &CheckSummary,
-    expected: &[ExpectAnswer],
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    for answer in expected {
-        let found = answer.found.as_deref().unwrap_or("unknown");
-        let why = match &answer.why[..] {
-            "" => String::new(),
-            why => format!(" ({why})"),
-        };
-        let verdict = answer.verdict.name();
-        writeln!(
-            out,
-            "{verdict:<12} {:<24} is {found}{why}",
-            answer.expectation
-        )?;
-    }
-    if !expected.is_empty() {
-        writeln!(out)?;
-    }
-    for finding in &checked.findings {
-        write_finding(checked, finding, out)?;
-    }
-    let of = |severity| {
-        let those = checked.findings.iter().filter(|f| f.severity == severity);
-        those.count() as u64
-    };
-    writeln!(
-        out,
-        "{}, {}, {}; {}",
-        number_and_noun(of(Severity::Error), "error"),
-        number_and_noun(of(Severity::Warning), "warning"),
-        number_and_noun(of(Severity::Note), "note"),
-        describe_compared(checked),
-    )
-}
-
 /// Which calls were compared, which were not, and why.
 pub(crate) fn describe_compared(checked: &CheckSummary) -> String {
     let those = match checked.compared {
@@ -173,36 +149,6 @@ fn describe_unjudged(checked: &CheckSummary) -> String {
         format!("; {those} {were} not compared: {why}")
     });
     each.collect()
-}
-
-fn write_finding(checked: &CheckSummary, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
-    let says = escape_for_terminal(&finding.says, false);
-    writeln!(
-        out,
-        "{}: {says} [{}]",
-        finding.severity.name(),
-        finding.kind.id()
-    )?;
-    if let Some(step) = finding.about.step.filter(|_| finding.about.seq.is_some()) {
-        writeln!(out, "    step  {step}")?;
-    }
-    for evidence in &finding.evidence {
-        let (name, line) = evidence_place(checked, evidence);
-        let line = line.map_or(String::new(), |line| format!(":{line}"));
-        let shown = evidence.text.as_deref().unwrap_or_default();
-        let shown = escape_for_terminal(&String::from_utf8_lossy(shown), false);
-        writeln!(out, "    at    {name}{line}: {shown}")?;
-    }
-    let why = escape_for_terminal(&finding.why, false);
-    writeln!(out, "    sure  {}: {why}", finding.sure.name())?;
-    if !finding.advice.is_empty() {
-        writeln!(
-            out,
-            "    do    {}",
-            escape_for_terminal(&finding.advice, false)
-        )?;
-    }
-    writeln!(out)
 }
 
 /// Which of the questions people ask the log answers, and how the next one can answer more.

@@ -4,6 +4,7 @@ pub(super) mod first_failure;
 pub(super) mod job_end_lines;
 pub(super) mod job_ends;
 pub(crate) mod job_spans;
+pub(crate) mod job_stage;
 pub(crate) mod limits;
 pub(super) mod missing_steps;
 pub(super) mod nothing_to_check;

@@ -16,6 +16,7 @@ pub(crate) fn add_nothing_to_check(
     seen: &CheckGathered,
     compared: &StreamComparison,
     judged: &JudgedParts,
+    recordings: usize,
     findings: &mut Vec<Finding>,
 ) {
     let is_open = |f: &Finding| matches!(f.kind, Kind::InitIncomplete | Kind::InitMissingRank);
@@ -28,7 +29,9 @@ pub(crate) fn add_nothing_to_check(
         .accounts
         .iter()
         .any(|account| account.lines > account.foreign);
-    if !has_nccl_lines && let Some(tables) = find_tables_only(seen) {
+    if seen.inputs.is_empty() && recordings > 0 {
+        findings.extend(find_uncompared_recordings(judged, recordings));
+    } else if !has_nccl_lines && let Some(tables) = find_tables_only(seen) {
         findings.push(tables);
     } else if let Some(mut nothing) = find_nothing_to_check(seen, compared, judged) {
         // Where some ranks completed theirs, the others have a finding of their own.
@@ -38,6 +41,20 @@ pub(crate) fn add_nothing_to_check(
         }
         findings.push(nothing);
     }
+}
+
+/// Returns the finding, if recordings without a log have the calls of one rank only.
+fn find_uncompared_recordings(judged: &JudgedParts, recordings: usize) -> Option<Finding> {
+    if !judged.is_nothing() {
+        return None;
+    }
+    let those = number_and_noun(recordings, "recording");
+    let says = format!("not judged: {those} of calls, and no calls of two ranks to compare");
+    Some(Finding {
+        why: "a fault shows where the calls of several ranks differ".to_owned(),
+        advice: "check the recordings of all ranks together, or with the log".to_owned(),
+        ..Finding::of_kind(Kind::NotChecked, Confidence::High, says)
+    })
 }
 
 /// Returns the finding, if tables of nccl-tests are all that could be checked.

@@ -181,7 +181,7 @@ fn reread_and_blame(
         lags: met,
         steps: &ends,
         middle: &middle,
-        is_last_step: inputs.walked.iter().any(WalkedInput::ends_with_last_step),
+        walked: inputs.walked,
     };
     let mut unjudged = unjudged::drop_ended_pairs(&mut compared.unpaired, found);
     let doubts = confidence::rate_membership(&compared, found);

@@ -20,53 +20,80 @@ impl RankNames<'_> {
         &self.found.processes[self.found.sides[side].process as usize]
     }
 
-    /// `rank 3 (node1:4123)`; `rank 3 (node1:4123, rank 11 of the job)` where it is another there;
-    /// `node1:4123` where the rank is not known.
+    /// `rank 11 (node1:4123)`, by its rank in the job; `rank 11 (node1:4123, its rank 3)` where it is another
+    /// rank in the communicator; `its rank 3 (node1:4123)` and `node1:4123` where less is known.
     pub(crate) fn describe_member(&self, member: &CommMember) -> String {
         let process = describe_process(self.process_of_side(member.side));
-        match member.rank {
-            Some(rank) => format!(
-                "rank {rank} ({process}{})",
-                self.describe_job_rank(member.side, rank)
-            ),
-            None => process,
+        match (self.job_rank_of_side(member.side), member.rank) {
+            (Some(job), Some(rank)) if job != rank => {
+                format!("rank {job} ({process}, its rank {rank})")
+            }
+            (Some(job), _) => format!("rank {job} ({process})"),
+            (None, Some(rank)) => format!("its rank {rank} ({process})"),
+            (None, None) => process,
         }
     }
 
-    /// `, rank 11 of the job`, where a side's rank in the job is another than `rank`.
-    pub(crate) fn describe_job_rank(&self, side: usize, rank: u32) -> String {
-        let job = self.job_rank_of_side(side).filter(|&job| job != rank);
-        job.map_or_else(String::new, |job| format!(", rank {job} of the job"))
+    /// `rank 11 (node1, GPU 3, pid 4123)`, as far as it is known: the one to look at.
+    pub(crate) fn describe_actor(&self, side: usize) -> String {
+        let process = self.process_of_side(side);
+        let Some(rank) = self.job_rank_of_side(side) else {
+            return describe_process(process);
+        };
+        let mut place = vec![String::from_utf8_lossy(&process.host).into_owned()];
+        let gpu = self.found.sides[side].gpu_on_host();
+        place.extend(gpu.map(|gpu| format!("GPU {gpu}")));
+        place.extend(process.pid.map(|pid| format!("pid {pid}")));
+        format!("rank {rank} ({})", place.join(", "))
+    }
+
+    /// A side of a rank in the job, where a communicator of all ranks gives it.
+    pub(crate) fn side_of_job_rank(&self, rank: u32) -> Option<usize> {
+        let worlds = self.list_worlds();
+        let mut sides = worlds.flat_map(|at| self.found.communicators[at].sides.iter().copied());
+        sides.find(|&side| self.found.sides[side].rank == Some(rank))
+    }
+
+    /// The communicators of all ranks of the job.
+    fn list_worlds(&self) -> impl Iterator<Item = usize> {
+        (0..self.found.communicators.len()).filter(|&at| {
+            let place = &self.found.communicators[at].place;
+            place.has_all_job_ranks() && place.sure
+        })
+    }
+
+    /// The rank of a side's GPU in a communicator.
+    pub(crate) fn rank_of_side_in(&self, side: usize, communicator: usize) -> Option<u32> {
+        let found = self.found;
+        let own = gpu_of_side(&found.sides[side]);
+        let members = found.communicators[communicator].sides.iter();
+        let mut members = members.map(|&at| &found.sides[at]);
+        members.find(|side| gpu_of_side(side) == own)?.rank
     }
 
     /// The rank in the job of a side's GPU, where a communicator of all ranks gives it.
     pub(crate) fn job_rank_of_side(&self, side: usize) -> Option<u32> {
-        let found = self.found;
-        let own = gpu_of_side(&found.sides[side]);
-        let mut worlds = found
-            .communicators
-            .iter()
-            .filter(|c| c.place.has_all_job_ranks() && c.place.sure);
-        worlds.find_map(|world| {
-            let mut sides = world.sides.iter().map(|&at| &found.sides[at]);
-            sides.find(|side| gpu_of_side(side) == own)?.rank
-        })
+        self.list_worlds()
+            .find_map(|world| self.rank_of_side_in(side, world))
     }
 
-    /// `rank 3 (node1:4123)`, `ranks 1, 2, 3, 4 and 7 more`.
+    /// `rank 11 (node1:4123)`, `ranks 9, 10, 11, 12 and 7 more` by their ranks in the job, else `its ranks 1, 2`.
     pub(crate) fn describe_members(&self, members: &[CommMember]) -> String {
-        let ranks: Option<Vec<String>> = members
-            .iter()
-            .map(|m| m.rank.map(|rank| rank.to_string()))
-            .collect();
-        match (members, ranks) {
-            ([one], _) => self.describe_member(one),
-            (_, Some(ranks)) => format!("ranks {}", list_names(&ranks)),
-            (_, None) => {
-                let all: Vec<String> = members.iter().map(|m| self.describe_member(m)).collect();
-                list_names(&all)
-            }
+        if let [one] = members {
+            return self.describe_member(one);
         }
+        let ranks = |of: &dyn Fn(&CommMember) -> Option<u32>| -> Option<Vec<String>> {
+            let ranks = members.iter().map(|m| of(m).map(|rank| rank.to_string()));
+            ranks.collect()
+        };
+        if let Some(ranks) = ranks(&|m| self.job_rank_of_side(m.side)) {
+            return format!("ranks {}", list_names(&ranks));
+        }
+        if let Some(ranks) = ranks(&|m| m.rank) {
+            return format!("its ranks {}", list_names(&ranks));
+        }
+        let all: Vec<String> = members.iter().map(|m| self.describe_member(m)).collect();
+        list_names(&all)
     }
 
     /// A finding about a member's call.
@@ -78,7 +105,7 @@ impl RankNames<'_> {
             rank: member.rank,
             comm_id: self.communicator_id(communicator),
             seq: Some(seq),
-            step: None,
+            ..About::default()
         }
     }
 

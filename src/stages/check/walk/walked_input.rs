@@ -141,6 +141,27 @@ impl WalkedInput {
         self.old.first.or(first.map(|step| step.step))
     }
 
+    /// The number of its last step.
+    pub(crate) fn last_step_number(&self) -> Option<u64> {
+        let last = self.timeline.steps.remaining().last();
+        let last = last.map(|step| step.step);
+        last.or(self.old.last.map(|old| old.step))
+    }
+
+    /// The number of the last step with its line before `line`.
+    pub(crate) fn last_step_before(&self, line: u64) -> Option<u64> {
+        let steps = self.timeline.steps.remaining().iter().rev();
+        let mut before =
+            steps.filter(|step| self.mark_of_step(step).is_some_and(|mark| mark.line < line));
+        let old = || {
+            self.old
+                .last
+                .filter(|old| old.line < line)
+                .map(|old| old.step)
+        };
+        before.next().map(|step| step.step).or_else(old)
+    }
+
     /// The step that a line is in, if it is one of those that are looked at.
     pub(crate) fn step_at_line(&self, line: u64) -> Option<u64> {
         let gap = self

@@ -31,16 +31,17 @@ pub fn render_html(page: &ReportPage) -> String {
         include_str!("style.css")
     );
     let _ = writeln!(out, "<header><h1>{title}</h1>");
+    write_answer(page, &mut out);
     write_job(page, &mut out);
     write_contents(page, &mut out);
     out.push_str("</header>\n<main>\n");
     write_findings(page, &mut out);
     write_caveats(page, None, &mut out);
-    let is_there =
-        |of: &PageSection| page.table(*of).is_some() || page.missing_reason(*of).is_some();
+    let is_there = |of: &PageSection| page.table(*of).is_some();
     for of in PageSection::ALL.into_iter().filter(is_there) {
         write_section(page, of, &mut out);
     }
+    write_missing_sections(page, &mut out);
     let _ = write!(
         out,
         "</main>\n<footer>nccl-report {}. Every table has the rows of the program that is named beside \
@@ -49,6 +50,20 @@ pub fn render_html(page: &ReportPage) -> String {
         include_str!("script.js")
     );
     out
+}
+
+/// Writes the answer and the next command.
+fn write_answer(page: &ReportPage, out: &mut String) {
+    let Some(answer) = &page.answer else { return };
+    let _ = write!(
+        out,
+        "<div class=\"answer\"><p>{}</p>",
+        escaped(&answer.sentence)
+    );
+    if let Some(next) = &answer.next {
+        let _ = write!(out, "<p>next: <code>{}</code></p>", escaped(next));
+    }
+    out.push_str("</div>\n");
 }
 
 fn write_job(page: &ReportPage, out: &mut String) {
@@ -80,10 +95,27 @@ fn write_findings(page: &ReportPage, out: &mut String) {
     };
     out.push_str("<section aria-labelledby=\"what\"><h2 id=\"what\">What is wrong</h2>\n");
     if page.findings.is_empty() {
-        out.push_str("<p>Nothing was found to be wrong.</p>\n");
+        out.push_str("<p>There is no finding.</p>\n");
     }
-    for (at, one) in page.findings.iter().enumerate() {
-        write_finding(at, one, out);
+    let mut at = 0;
+    for group in page.finding_groups() {
+        // Notes of one kind are nearly equal: all but the first are folded.
+        let open = if group[0].severity == "note" {
+            1
+        } else {
+            group.len()
+        };
+        for (number, one) in group.iter().enumerate() {
+            if number == open {
+                let more = group.len() - open;
+                let _ = write!(out, "<details><summary>{more} more like it</summary>");
+            }
+            write_finding(at, one, out);
+            at += 1;
+        }
+        if group.len() > open {
+            out.push_str("</details>\n");
+        }
     }
     let _ = writeln!(
         out,
@@ -125,22 +157,40 @@ fn write_finding(at: usize, one: &PageFinding, out: &mut String) {
     out.push_str("</article>\n");
 }
 
-/// Writes a section: its plots and its table, or why it has none, and the messages of its stage.
+/// Writes the sections without a table, and why, folded, with the messages of their stages.
+fn write_missing_sections(page: &ReportPage, out: &mut String) {
+    let missing = |of: PageSection| {
+        let why = page.missing_reason(of).filter(|_| page.table(of).is_none());
+        why.map(|why| (of, why))
+    };
+    let missing: Vec<_> = PageSection::ALL.into_iter().filter_map(missing).collect();
+    if missing.is_empty() {
+        return;
+    }
+    let n = count_phrase(missing.len() as u64, "table");
+    let _ = write!(
+        out,
+        "<section aria-label=\"Tables that these inputs do not give\"><details><summary>{n} that these inputs do \
+         not give</summary><ul>"
+    );
+    for (of, why) in missing {
+        let _ = write!(out, "<li>{}: {}", of.title(), escaped(why));
+        write_caveats(page, Some(of), out);
+        out.push_str("</li>");
+    }
+    out.push_str("</ul></details></section>\n");
+}
+
+/// Writes a section: its plots and its table, and the messages of its stage.
 fn write_section(page: &ReportPage, of: PageSection, out: &mut String) {
     let (key, title, command) = (of.key(), of.title(), of.command());
     let _ = writeln!(
         out,
         "<section aria-labelledby=\"{key}\"><h2 id=\"{key}\">{title} <code>{command}</code></h2>"
     );
-    match page.table(of) {
-        Some(table) => {
-            plots::add_plots(page, of, out);
-            tables::write_table(&table.sheet(), of, out);
-        }
-        None => {
-            let why = escaped(page.missing_reason(of).unwrap_or_default());
-            let _ = writeln!(out, "<p class=\"note\">None: {why}.</p>");
-        }
+    if let Some(table) = page.table(of) {
+        plots::add_plots(page, of, out);
+        tables::write_table(&table.sheet(), of, out);
     }
     write_caveats(page, Some(of), out);
     if of == PageSection::Questions {

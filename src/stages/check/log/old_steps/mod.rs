@@ -74,7 +74,7 @@ impl Default for OldSteps {
 pub(crate) struct LastOldStep {
     pub(crate) segment: u32,
     /// Its number.
-    step: u64,
+    pub(crate) step: u64,
     /// Its line.
     pub(crate) line: u64,
 }

@@ -23,7 +23,7 @@ impl LagContext<'_> {
             .filter(has_ahead)
             .max_by_key(|group| group.members.len())?;
         // Of two equal halves, the one that went on after the last step ran too many.
-        let is_after = self.uneven.is_some() && self.stops.is_last_step;
+        let is_after = self.uneven.is_some() && self.stops.is_last_step();
         let is_less = |few: usize, many: usize| few < many || few == many && is_after;
         if !(self.end.failed || self.uneven.is_some()) || !is_less(ahead.len(), self.laggards) {
             return None;

@@ -2,7 +2,7 @@
 
 use super::progress::MemberLag;
 use super::{LagContext, ProcessProgress};
-use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{About, Confidence, Finding, JobStage, Kind, Severity};
 use crate::stages::check::ranks::last_calls::LastCall;
 use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names;
@@ -106,7 +106,9 @@ impl LagContext<'_> {
             true => Kind::RankSilent,
             false => Kind::RankBehind,
         };
-        let says = self.describe_laggards(&laggard);
+        let last_step = laggard.last;
+        let last_step = last_step.and_then(|last| self.stops.last_step_of_input(last.call.input));
+        let says = self.describe_laggards(&laggard, severity);
         Some(Finding {
             about: About {
                 host: Some(process.host.clone()),
@@ -114,7 +116,8 @@ impl LagContext<'_> {
                 rank,
                 comm_id: self.names.communicator_id(communicator),
                 seq,
-                step: None,
+                stage: last_step.map(JobStage::AfterStep),
+                ..About::default()
             },
             why,
             evidence: shown.map(|last| show_call(last.call)).into_iter().collect(),
@@ -122,31 +125,34 @@ impl LagContext<'_> {
         })
     }
 
-    /// The words for a host's laggards.
-    fn describe_laggards(&self, laggard: &LaggardHost<'_>) -> String {
+    /// The words for a host's laggards: who stopped and who waits first, then what is known of its calls.
+    fn describe_laggards(&self, laggard: &LaggardHost<'_>, severity: Severity) -> String {
         let who = self.name_laggards(laggard);
         let by = laggard.standing.behind.iter().map(|lag| lag.by).max();
         let by = by.unwrap_or(0);
-        let waiting = number_and_noun(self.waiting as u64, "rank");
-        let wait = verb_form(self.waiting, "waits", "wait");
+        let waits = self.describe_waits();
+        let (_, communicator, _) = laggard.naming_call();
+        let there = self.describe_place(&laggard.lag.member, communicator);
         let mut says = match (laggard.last, laggard.find_skipped_call()) {
             (_, Some((number, at, call))) => format!(
-                "{who} has not made call {number} of this communicator, and {waiting} {wait} for \
-                 it; its last call is {}, call {} of communicator {}",
+                "{who} has not made call {number} of {there}, and {waits}; its last call is {}, call \
+                 {} of communicator {}",
                 names::describe_call(call),
                 call.seq,
                 self.names.describe_communicator(at),
             ),
             (Some(&LastCall { call, .. }), None) => format!(
-                "{who} made no call after {}, its call {}; the others went on: it is behind on {}, \
-                 by up to {}, and {waiting} {wait} for it",
+                "{who} {}, and {waits}; its last call is {}, call {} of {there}; it is behind on {}, \
+                 by up to {}",
+                self.describe_stop(call, severity),
                 names::describe_call(call),
                 call.seq,
                 number_and_noun(laggard.lagging_communicators().len() as u64, "communicator"),
                 number_and_noun(by, "call"),
             ),
             (None, None) => format!(
-                "{who} made no call at all, and others made up to {by} on the same communicators"
+                "{who} made no call at all, and {waits}; the others made up to {by} on the same \
+                 communicators"
             ),
         };
         if self.uneven.is_some() {
@@ -156,24 +162,58 @@ impl LagContext<'_> {
         says
     }
 
-    /// `rank 3 of communicator 0x5aa5 (8 ranks) (node1:4123) and 1 other rank of its host`.
+    /// `stopped after step 8`; a rank of a log that only ends, or that ran fewer steps, did not stop.
+    fn describe_stop(&self, last: &CallDetail, severity: Severity) -> String {
+        if severity != Severity::Error || self.uneven.is_some() {
+            return "made no more calls".to_owned();
+        }
+        match self.stops.last_step_of_input(last.input) {
+            Some(step) => format!("stopped after step {step}"),
+            None => "stopped".to_owned(),
+        }
+    }
+
+    /// `63 ranks wait for it in AllReduce of 1 fp32 sum`, by the call that most of them made last.
+    fn describe_waits(&self) -> String {
+        let ahead = self.standings.iter().filter(|(_, s)| s.ahead);
+        let calls = ahead.filter_map(|(process, _)| self.last.get(process));
+        let mut made: BTreeMap<String, usize> = BTreeMap::new();
+        for last in calls {
+            *made.entry(names::describe_call(last.call)).or_default() += 1;
+        }
+        let most = made.iter().max_by_key(|(_, n)| **n);
+        let place = match most {
+            None => String::new(),
+            Some((call, &n)) if n == self.waiting => format!(" in {call}"),
+            Some((call, n)) => format!(", {n} of them in {call}"),
+        };
+        let waiting = number_and_noun(self.waiting as u64, "rank");
+        let wait = verb_form(self.waiting, "waits", "wait");
+        format!("{waiting} {wait} for it{place}")
+    }
+
+    /// `communicator 0x5aa5 (tensor, 8 ranks), where it is rank 4`.
+    fn describe_place(&self, member: &CommMember, communicator: usize) -> String {
+        let own = self.names.rank_of_side_in(member.side, communicator);
+        let place = format!(
+            "communicator {}",
+            self.names.describe_communicator(communicator)
+        );
+        match own.filter(|_| own != self.names.job_rank_of_side(member.side)) {
+            Some(rank) => format!("{place}, where it is rank {rank}"),
+            None => place,
+        }
+    }
+
+    /// `rank 12 (node1, GPU 4, pid 4123) and 1 other rank of its host`.
     fn name_laggards(&self, laggard: &LaggardHost<'_>) -> String {
-        let side = laggard.lag.member.side;
-        let process = names::describe_process(self.names.process_of_side(side));
-        let many = match laggard.others {
-            0 => String::new(),
+        let who = self.names.describe_actor(laggard.lag.member.side);
+        match laggard.others {
+            0 => who,
             n => format!(
-                " and {} of its host",
+                "{who} and {} of its host",
                 number_and_noun(n as u64, "other rank")
             ),
-        };
-        match laggard.naming_call() {
-            (Some(rank), communicator, _) => format!(
-                "rank {rank} of communicator {} ({process}{}){many}",
-                self.names.describe_communicator(communicator),
-                self.names.describe_job_rank(side, rank),
-            ),
-            (None, ..) => format!("{process}{many}"),
         }
     }
 

@@ -88,13 +88,16 @@ impl<'a> CallGroups<'a> {
         names: RankNames<'_>,
     ) -> String {
         let (right, wrong) = (&self.groups[0], &self.groups[1]);
+        let who = match &self.group_members(wrong)[..] {
+            [one] => names.describe_actor(one.side),
+            members => names.describe_members(members),
+        };
         let mut says = format!(
-            "call {} on communicator {}: {} {} {} where {} {} {}",
-            self.seq,
-            names.describe_communicator(communicator),
-            names.describe_members(&self.group_members(wrong)),
+            "{who} {} {} as call {} of communicator {}, where {} {} {}",
             verb_form(wrong.len(), "calls", "call"),
             names::describe_call(made),
+            self.seq,
+            names.describe_communicator(communicator),
             names.describe_members(&self.group_members(right)),
             verb_form(right.len(), "calls", "call"),
             names::describe_call(expected),

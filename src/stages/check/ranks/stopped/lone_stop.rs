@@ -261,20 +261,13 @@ pub(crate) fn report_lone_stop(
     let named = &names.found.processes[process as usize];
     let mut sides = names.found.communicators[communicator].sides.iter();
     let side = *sides.find(|&&side| names.found.sides[side].process == process)?;
-    let place = names::describe_process(named);
-    let who = match rank {
-        Some(rank) => format!(
-            "rank {rank} of communicator {} ({place}{})",
-            names.describe_communicator(communicator),
-            names.describe_job_rank(side, rank)
-        ),
-        None => place,
-    };
     let says = format!(
-        "{who} stopped in the middle of a step, after {}, its call {}; all other ranks of its job \
-         are at the end of a step, and wait: it hangs, or its process is dead",
+        "{} stopped in the middle of a step, and all other ranks of its job wait for it at the end of a \
+         step; its last call is {}, call {} of communicator {}; it hangs, or its process is dead",
+        names.describe_actor(side),
         names::describe_call(call),
-        call.seq
+        call.seq,
+        names.describe_communicator(communicator),
     );
     Some(Finding {
         about: About {
@@ -283,7 +276,7 @@ pub(crate) fn report_lone_stop(
             rank,
             comm_id: names.communicator_id(communicator),
             seq: Some(call.seq),
-            step: None,
+            ..About::default()
         },
         why: why.to_owned(),
         advice:

@@ -24,6 +24,7 @@ use crate::stages::check::log::job_spans::JobCallSpans;
 use crate::stages::check::ranks::limits::{MIN_CALLS_FAR_BEHIND, MIN_OTHERS_TOGETHER};
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
 use crate::stages::check::streams::step_ends::InputStepEnds;
+use crate::stages::check::walk::WalkedInput;
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::BTreeMap;
@@ -80,11 +81,27 @@ pub(crate) struct StopDetector<'a> {
     pub(crate) steps: &'a InputStepEnds,
     /// By job, the process that alone is in the middle of a step.
     pub(crate) middle: &'a BTreeMap<u32, u32>,
-    /// The step lines end with the last step that they announce.
-    pub(crate) is_last_step: bool,
+    /// The inputs, with their step lines.
+    pub(crate) walked: &'a [WalkedInput],
 }
 
 impl StopDetector<'_> {
+    /// True if the step lines end with the last step that they announce.
+    pub(crate) fn is_last_step(&self) -> bool {
+        self.walked.iter().any(WalkedInput::ends_with_last_step)
+    }
+
+    /// Returns the last step of an input; where it has no step lines, that of all inputs that have some.
+    pub(crate) fn last_step_of_input(&self, input: u32) -> Option<u64> {
+        let own = self.walked.get(input as usize);
+        let own = own.and_then(WalkedInput::last_step_number);
+        own.or_else(|| {
+            let mut last = self.walked.iter().filter_map(WalkedInput::last_step_number);
+            let first = last.next()?;
+            last.all(|step| step == first).then_some(first)
+        })
+    }
+
     /// The job of a process.
     pub(crate) fn job_of_process(&self, process: u32) -> u32 {
         self.silence.job_of_process(process)

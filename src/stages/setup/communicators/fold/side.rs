@@ -82,6 +82,11 @@ impl CommunicatorSide {
             && (is_end || !self.state.is_over())
     }
 
+    /// The GPU's number on its host: NVML's, since CUDA counts only the devices that the process sees.
+    pub(crate) fn gpu_on_host(&self) -> Option<u32> {
+        self.nvml_dev.or(self.dev)
+    }
+
     pub(super) fn fill_from_line(&mut self, line: CommunicatorSide) {
         self.comm_id = self.comm_id.or(line.comm_id);
         self.dev = self.dev.or(line.dev);

@@ -1,0 +1,50 @@
+//! Who each finding is about: the rank in the job, the process and its GPU, as far as INIT lines give them.
+
+use crate::stages::check::finding::{About, Finding};
+use crate::stages::check::ranks::names::RankNames;
+use crate::stages::communicators::CommunicatorsSummary;
+
+/// Completes who each finding is about.
+pub(crate) fn name_actors(findings: &mut [Finding], found: &CommunicatorsSummary) {
+    let names = RankNames { found };
+    for Finding { about, .. } in findings {
+        let side = find_side(found, about);
+        about.global_rank = side
+            .and_then(|side| names.job_rank_of_side(side))
+            .or(about.rank.filter(|_| about.comm_id.is_none()));
+        let side = side.or_else(|| names.side_of_job_rank(about.global_rank?));
+        let Some(side) = side else { continue };
+        let process = names.process_of_side(side);
+        if about.host.is_none() && about.pid.is_none() {
+            (about.host, about.pid) = (Some(process.host.clone()), process.pid);
+        }
+        if about.global_rank.is_some() {
+            about.gpu = found.sides[side].gpu_on_host();
+        }
+    }
+}
+
+/// Returns the rank in the job that a finding is about.
+pub(crate) fn find_rank_in_job(found: &CommunicatorsSummary, finding: &Finding) -> Option<u32> {
+    let about = &finding.about;
+    let side = find_side(found, about);
+    let named = side.and_then(|side| RankNames { found }.job_rank_of_side(side));
+    named.or(about.rank.filter(|_| about.comm_id.is_none()))
+}
+
+/// Returns a side of the process, that of the named communicator if possible.
+fn find_side(found: &CommunicatorsSummary, about: &About) -> Option<usize> {
+    let host = about.host.as_deref()?;
+    let is_its = |side: &usize| {
+        let process = &found.processes[found.sides[*side].process as usize];
+        host == &*process.host && about.pid == process.pid
+    };
+    let all = || (0..found.sides.len()).filter(is_its);
+    let is_named = |side: &usize| about.rank.is_some() && found.sides[*side].rank == about.rank;
+    let names = RankNames { found };
+    let has_job_rank = |side: &usize| names.job_rank_of_side(*side).is_some();
+    let named = all().filter(is_named).find(has_job_rank);
+    named
+        .or_else(|| all().find(has_job_rank))
+        .or_else(|| all().next())
+}

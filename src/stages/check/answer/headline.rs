@@ -1,0 +1,128 @@
+//! The answer in one sentence, with the command to run next: who, what, since when.
+
+use super::coverage::rerun_environment;
+use crate::stages::check::CheckSummary;
+use crate::stages::check::finding::{Finding, Kind, Severity};
+
+/// The answer to "what is wrong?".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobAnswer {
+    /// One sentence, without a full stop.
+    pub sentence: String,
+    /// The next command, or what else to do next.
+    pub next: Option<String>,
+}
+
+impl CheckSummary {
+    /// The answer in one sentence: the worst finding, or what was judged and found well.
+    pub fn answer(&self) -> JobAnswer {
+        let worst = self.findings.first();
+        let worst = worst.filter(|finding| finding.severity != Severity::Note);
+        let (sentence, next) = match worst {
+            Some(finding) => (self.describe_worst(finding), self.next_step(finding)),
+            None => self.describe_clean(),
+        };
+        JobAnswer { sentence, next }
+    }
+
+    fn count_findings(&self, severity: Severity) -> u64 {
+        let those = self.findings.iter().filter(|f| f.severity == severity);
+        those.count() as u64
+    }
+
+    fn describe_worst(&self, finding: &Finding) -> String {
+        let clause = first_clause(&finding.says);
+        if finding.severity == Severity::Error {
+            return clause.to_owned();
+        }
+        match self.count_findings(Severity::Warning) {
+            1 => format!("no error found, one warning: {clause}"),
+            n => format!("no error found, {n} warnings; the first: {clause}"),
+        }
+    }
+
+    fn describe_clean(&self) -> (String, Option<String>) {
+        let settings = || Some(format!("run the job again with {}", rerun_environment()));
+        let open = |kind| self.findings.iter().find(|f| f.kind == kind);
+        if let Some(nothing) = open(Kind::NotChecked) {
+            let says = first_clause(&nothing.says);
+            let says = says.strip_prefix("not judged: ").unwrap_or(says);
+            return (format!("not judged: {says}"), first_advice(nothing));
+        }
+        if let Some(tables) = open(Kind::BenchmarkOnly) {
+            return (first_clause(&tables.says).to_owned(), first_advice(tables));
+        }
+        let parts = self.judged.list_parts();
+        if parts.is_empty() {
+            return (
+                "not judged: there is nothing to judge".to_owned(),
+                settings(),
+            );
+        }
+        let says = format!(
+            "no fault found in what this log shows: {}",
+            parts.join(", ")
+        );
+        let is_compared = self.judged.compared > 0 || self.judged.has_records;
+        (says, settings().filter(|_| !is_compared))
+    }
+
+    /// What to do next: look at the stack of the process that stopped, or at the line of the call that differs; else
+    /// what is advised, or to look at the first line.
+    fn next_step(&self, finding: &Finding) -> Option<String> {
+        let is_call = finding.about.seq.is_some() && !finding.kind.is_stop();
+        match is_call {
+            true => self.show_first_line(finding),
+            false => show_stack(finding).or_else(|| first_advice(finding)),
+        }
+        .or_else(|| self.show_first_line(finding))
+    }
+
+    /// The command that shows the first line of a finding among its neighbours.
+    fn show_first_line(&self, finding: &Finding) -> Option<String> {
+        let (name, line) = super::table::evidence_place(self, finding.evidence.first()?);
+        let line = line?;
+        // Standard input cannot be read again.
+        if !is_plain_word(name) {
+            return None;
+        }
+        Some(match name.rsplit_once('.').map(|(_, ending)| ending) {
+            Some("gz") => format!("zcat {name} | less +{line}"),
+            Some("zst") => format!("zstdcat {name} | less +{line}"),
+            _ => format!("less +{line} {name}"),
+        })
+    }
+}
+
+/// The sentence up to its first semicolon outside of brackets: the rest gives details.
+pub(crate) fn first_clause(says: &str) -> &str {
+    let mut depth = 0_u32;
+    for (at, byte) in says.bytes().enumerate() {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            b';' if depth == 0 && says[at..].starts_with("; ") => return &says[..at],
+            _ => {}
+        }
+    }
+    says
+}
+
+/// The command that shows where a process that stopped is.
+fn show_stack(finding: &Finding) -> Option<String> {
+    let about = &finding.about;
+    let pid = about.pid.filter(|_| finding.kind.is_stop())?;
+    let host = std::str::from_utf8(about.host.as_deref()?).ok()?;
+    is_plain_word(host).then(|| format!("ssh {host} py-spy dump --pid {pid}"))
+}
+
+fn first_advice(finding: &Finding) -> Option<String> {
+    let advice = first_clause(&finding.advice);
+    (!advice.is_empty()).then(|| advice.to_owned())
+}
+
+/// True for a text of a log that is safe within a command line.
+fn is_plain_word(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._/+=:@%,-".contains(c);
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
+}
