@@ -57,7 +57,8 @@ struct Cli {
     stall: Option<Duration>,
     /// Run a command in a shell at each stall
     ///
-    /// It gets the first finding as JSON on standard input, and NCCL_WATCH_FINDING, NCCL_WATCH_HOST, NCCL_WATCH_PID and NCCL_WATCH_RANK; while the page is
+    /// It gets the first finding as JSON on standard input, and NCCL_WATCH_FINDING, NCCL_WATCH_HOST,
+    /// NCCL_WATCH_PID, NCCL_WATCH_GLOBAL_RANK (in the job) and NCCL_WATCH_RANK (in the communicator); while the page is
     /// shown, the output of the command is not
     #[arg(long, value_name = "CMD")]
     on_stall: Option<String>,

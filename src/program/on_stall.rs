@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
 
 /// Starts `command` in a shell. It gets the first finding that is no note as a JSON object on standard
-/// input, and in its environment `NCCL_WATCH_FINDING`, `NCCL_WATCH_HOST`, `NCCL_WATCH_PID` and
-/// `NCCL_WATCH_RANK`, as far as they are known; without a finding none of them. Where its output is not `shown`, it is thrown away: a page is on
-/// the terminal.
+/// input, and in its environment `NCCL_WATCH_FINDING`, `NCCL_WATCH_HOST`, `NCCL_WATCH_PID`,
+/// `NCCL_WATCH_GLOBAL_RANK` (the rank in the job) and `NCCL_WATCH_RANK` (in the communicator), as far as they are
+/// known; without a finding none of them. Where its output is not `shown`, it is discarded: a page is on the terminal.
 ///
 /// # Errors
 /// The shell cannot be started.
@@ -30,6 +30,10 @@ pub fn start_stall_command(command: &str, found: &CheckSummary, shown: bool) -> 
             ("HOST", host.map(|host| host.replace('\0', ""))),
             ("PID", about.pid.map(|pid| pid.to_string())),
             ("RANK", about.rank.map(|rank| rank.to_string())),
+            (
+                "GLOBAL_RANK",
+                about.global_rank.map(|rank| rank.to_string()),
+            ),
         ];
         for (name, value) in each {
             shell.envs(value.map(|value| (format!("NCCL_WATCH_{name}"), value)));

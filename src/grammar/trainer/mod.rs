@@ -92,6 +92,8 @@ trainers! {
     Verl = language::reinforce::VERL,
     /// OpenRLHF, `Global step 1: {` (`ppo_trainer.py` @3c3be62).
     OpenRlhf = language::reinforce::OPENRLHF,
+    /// NeMo-RL, `========================= Step 2/100 =========================` (`grpo.py`, 0.3).
+    NemoRl = language::reinforce::NEMO_RL,
     /// fairseq and metaseq, `num_updates=2800` (`progress_bar.py` @3d262bb).
     Fairseq = language::fairseq::FACTS,
     /// litGPT, `iter 3050700 step 610140 |` (`pretrain.py` @2685705), and nanoGPT's sibling form.
@@ -256,7 +258,7 @@ pub enum TrainerMark {
     /// A launcher ends the job's processes: the lines that follow are of others, if the job is started
     /// again.
     Ended,
-    /// Time and speed without a step number, for the next Megatron step: Megatron-Bridge's
+    /// Time and speed without a step number, for the next step line: Megatron-Bridge's
     /// `Step Time : 9.09s GPU utilization: 663.5MODEL_TFLOP/s/GPU` (`train_utils.py` @067f987d).
     Timing {
         /// Seconds of the step.

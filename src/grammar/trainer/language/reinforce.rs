@@ -1,9 +1,9 @@
-//! verl's and OpenRLHF's lines: one step is a rollout and several updates of the weights.
+//! verl's, OpenRLHF's and NeMo-RL's lines: one step is a rollout and several updates of the weights.
 //!
-//! Both are printed by a Ray driver, coloured and prefixed by Ray; the collectives come from other
+//! They are printed by a Ray driver, coloured and prefixed by Ray; the collectives come from other
 //! processes.
 
-use crate::trainer::facts::STEP;
+use crate::trainer::facts::{STEP, STEP_BEGINS};
 use crate::trainer::facts::{SampleLine, TrainerFacts};
 use crate::trainer::parts::number::{number_after, parse_count, prefix_len};
 use crate::trainer::parts::piece::LinePiece;
@@ -30,6 +30,70 @@ pub(crate) const OPENRLHF: TrainerFacts = TrainerFacts {
     )],
     ..TrainerFacts::named("openrlhf")
 };
+
+/// NeMo-RL. Its header begins a step, so it reports the end of the step before; the last step has no such line.
+pub(crate) const NEMO_RL: TrainerFacts = TrainerFacts {
+    words: &[
+        (STEP_BEGINS, read_nemo_rl_header),
+        (STEP, read_nemo_rl_time),
+    ],
+    samples: &[SampleLine::new(
+        "========================= Step 4/100 =========================",
+        3,
+        None,
+    )],
+    ..TrainerFacts::named("nemo-rl")
+};
+
+/// The number of `=` on each side of NeMo-RL's header.
+const HEADER_RULE_BYTES: usize = 25;
+
+/// `========================= Step 2/100 =========================` (`grpo.py`, `sft.py`, `dpo.py` of NeMo-RL 0.3).
+pub(crate) fn read_nemo_rl_header(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let rule = [b'='; HEADER_RULE_BYTES];
+    let gap = piece.skip_word_back(b" ", hit);
+    let start = piece.skip_word_back(&rule, gap);
+    let (rest, number) = parse_count(piece.text[hit..].strip_prefix(STEP_BEGINS)?).ok()?;
+    let (rest, total) = parse_count(rest.strip_prefix(b"/")?).ok()?;
+    let rest = rest.strip_prefix(b" ")?.strip_prefix(&rule)?;
+    if start == gap || gap == hit || number > total {
+        return None;
+    }
+    let end = piece.position(rest);
+    match number.checked_sub(1)? {
+        // What comes before the first step is the start of the job.
+        0 => Some(TrainerRecord {
+            start,
+            end,
+            mark: TrainerMark::Between,
+        }),
+        step => LinePiece::step_record(
+            start,
+            end,
+            StepLine {
+                total: Some(total),
+                ..StepLine::without_time(Trainer::NemoRl, step)
+            },
+        ),
+    }
+}
+
+/// `  • Total step time: 25.12s`, printed at the end of a step: the next header has its number.
+pub(crate) fn read_nemo_rl_time(piece: &LinePiece<'_>, hit: usize) -> Option<TrainerRecord> {
+    let start = piece.skip_word_back("• Total ".as_bytes(), hit);
+    let text = piece.text[hit..].strip_prefix(b"step time: ")?;
+    let time_s = number_after(&piece.text[hit..], b"step time: ")?;
+    let digits = prefix_len(text, |b| b.is_ascii_digit() || b == b'.');
+    let is_seconds = text.get(digits) == Some(&b's') && text[digits + 1..].trim_ascii().is_empty();
+    (start < hit && is_seconds).then(|| TrainerRecord {
+        start,
+        end: piece.position(&text[digits + 1..]),
+        mark: TrainerMark::Timing {
+            time_s: Some(time_s),
+            tflops: None,
+        },
+    })
+}
 
 /// `step:2 - actor/grad_norm:0.069 - timing_s/step:96.551`, values perhaps `np.float64(0.31)`
 /// (@b178a3c). The record is free-form and ends with the piece.
@@ -114,6 +178,28 @@ mod tests {
     fn verls_validation_before_training_is_between_steps() {
         let all = found("step:0 - val-core/gsm8k/reward/mean@1:0.02");
         assert_eq!((all.len(), all[0].mark), (1, TrainerMark::Between));
+    }
+
+    #[test]
+    fn nemo_rls_header_ends_the_step_before() {
+        let rule = "=".repeat(25);
+        let all = found(&format!("{rule} Step 1/100 {rule}"));
+        assert_eq!((all.len(), all[0].mark), (1, TrainerMark::Between));
+        let (line, _) = one(&format!("(D pid=7) {rule} Step 2/100 {rule}"));
+        let expect = (Trainer::NemoRl, 1, Some(100));
+        assert_eq!((line.trainer, line.step, line.total), expect);
+        let timing = |time_s| TrainerMark::Timing {
+            time_s: Some(time_s),
+            tflops: None,
+        };
+        assert_eq!(found("  • Total step time: 25.12s")[0].mark, timing(25.12));
+        for none in [
+            "== Step 2/100 ==",
+            "Total step time: 25.12s",
+            "  • Total step time: 25.12s ± 0.10s",
+        ] {
+            assert!(found(none).is_empty(), "{none}");
+        }
     }
 
     #[test]
