@@ -152,6 +152,25 @@ fn two_hosts_with_one_address_cannot_find_each_other() {
 }
 
 #[test]
+fn two_hosts_in_different_networks_are_named_where_the_start_fails() {
+    let uses = |rank, name: &str| says(rank, &format!("Bootstrap : Using {name}<0>"));
+    let retry = says(
+        4,
+        "socketPollConnect: connect to 10.0.0.5<43921> returned Connection refused, retrying (1/34) after sleep for 100 msec",
+    );
+    let start = |other: &str| uses(0, "eth0:10.0.0.5") + &uses(4, other) + &init(0, "START");
+    let split = start("eth0:192.168.4.5") + &retry;
+    let csv = rows(&split);
+    let says = csv.column("says").concat();
+    assert!(says.contains("are in different networks"), "{says}");
+    // Addresses of one range may be in one subnet.
+    let same = rows(&(start("eth0:10.9.9.9") + &retry))
+        .column("says")
+        .concat();
+    assert!(!same.contains("different networks"), "{same}");
+}
+
+#[test]
 fn rails_are_compared_by_both_ends_where_nccl_must_not_change_them() {
     let set = says(0, "NCCL_CROSS_NIC set by environment to 0.");
     let ends = says(

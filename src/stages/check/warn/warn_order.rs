@@ -19,15 +19,16 @@ pub(crate) enum WarnOrder {
 impl WarnOrder {
     /// Returns the order that all lines allow.
     pub(crate) fn choose_order<'a>(
-        mut all: impl Iterator<Item = &'a WarningLines> + Clone,
+        all: impl Iterator<Item = &'a WarningLines> + Clone,
     ) -> WarnOrder {
-        let Some(first) = all.next() else {
+        let Some(first) = all.clone().next() else {
             return WarnOrder::Lines;
         };
-        let mut rest = all.clone();
-        if rest.all(|seen| are_stamps_comparable(&first.time, &seen.time)) {
+        let is_comparable = |seen: &WarningLines| are_stamps_comparable(&first.time, &seen.time);
+        if all.clone().all(is_comparable) {
             return WarnOrder::Stamps;
         }
+        let mut all = all;
         if all.all(|seen| seen.first.input == first.first.input) {
             WarnOrder::Lines
         } else {

@@ -1,5 +1,7 @@
 //! What an interface is, by its name and address.
 
+use std::net::IpAddr;
+
 /// Why an interface cannot, or usually cannot, carry traffic between hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum InterfaceFault {
@@ -69,9 +71,66 @@ impl InterfaceFault {
     }
 }
 
+/// A range of addresses that no subnet reaches beyond: those for private networks (RFC 1918, RFC 6598), all others
+/// of version 4, and version 6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum AddressRange {
+    /// 10.0.0.0/8.
+    Ten,
+    /// 172.16.0.0/12.
+    OneSevenTwo,
+    /// 192.168.0.0/16.
+    OneNineTwo,
+    /// 100.64.0.0/10.
+    Carrier,
+    /// Any other address of version 4.
+    Public,
+    /// Version 6.
+    Six,
+}
+
+impl AddressRange {
+    /// Returns the range of an address as printed, `None` if it is none.
+    pub(super) fn of_address(address: &[u8]) -> Option<AddressRange> {
+        let text = std::str::from_utf8(address).ok()?;
+        let text = text.split('%').next().unwrap_or_default();
+        let IpAddr::V4(address) = text.parse().ok()? else {
+            return Some(AddressRange::Six);
+        };
+        Some(match address.octets() {
+            [10, ..] => AddressRange::Ten,
+            [172, 16..=31, ..] => AddressRange::OneSevenTwo,
+            [192, 168, ..] => AddressRange::OneNineTwo,
+            [100, 64..=127, ..] => AddressRange::Carrier,
+            _ => AddressRange::Public,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::AddressRange;
     use super::InterfaceFault::{self, *};
+
+    #[test]
+    fn an_address_is_of_one_range() {
+        for (address, expected) in [
+            ("10.1.2.3", Some(AddressRange::Ten)),
+            ("172.31.0.137", Some(AddressRange::OneSevenTwo)),
+            ("172.32.0.1", Some(AddressRange::Public)),
+            ("192.168.1.2", Some(AddressRange::OneNineTwo)),
+            ("100.64.0.1", Some(AddressRange::Carrier)),
+            ("2a02:6b8::1%eth0", Some(AddressRange::Six)),
+            ("eth0", None),
+            ("", None),
+        ] {
+            assert_eq!(
+                AddressRange::of_address(address.as_bytes()),
+                expected,
+                "{address}"
+            );
+        }
+    }
 
     #[test]
     fn names_and_addresses_tell_what_an_interface_is() {

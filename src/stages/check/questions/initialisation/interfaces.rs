@@ -6,7 +6,7 @@
 //! reaches another.
 
 use super::SetupContext;
-use super::interface_kind::InterfaceFault;
+use super::interface_kind::{AddressRange, InterfaceFault};
 use super::limits::MAX_SETUP_EVIDENCE;
 use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::questions::hosts::odd_hosts::about_hosts;
@@ -43,6 +43,7 @@ pub(super) fn find_unsuitable_interfaces(
     }
     let uses = InterfaceUses::collect(context);
     let mut all = Vec::from_iter(find_shared_address(context, &uses, is_troubled));
+    all.extend(find_split_network(&uses, is_troubled));
     for role in [InterfaceRole::Bootstrap, InterfaceRole::Data] {
         all.extend(find_faulty_interface(
             context,
@@ -180,6 +181,59 @@ fn find_shared_address(
         },
         advice: uses.advise_interface(context),
         evidence: evidence_of(hosts.values().copied()),
+        ..Finding::new(Kind::InterfaceUnsuitable, severity, sure, says)
+    })
+}
+
+/// Two hosts with bootstraps in ranges of addresses that no subnet has in common. Of two addresses in one range the
+/// lines do not show whether they are in one subnet.
+fn find_split_network(uses: &InterfaceUses<'_>, is_troubled: bool) -> Option<Finding> {
+    type RangeUse<'s> = (&'s InterfaceUse, &'s [u8], FirstReportLine);
+    let mut ranges: BTreeMap<AddressRange, RangeUse<'_>> = BTreeMap::new();
+    let mut hosts_of_range: BTreeMap<AddressRange, BTreeSet<&[u8]>> = BTreeMap::new();
+    for (used, hosts) in &uses.by_interface {
+        let range = AddressRange::of_address(&used.address);
+        let range = range.filter(|_| used.role == InterfaceRole::Bootstrap);
+        // An unusable interface is a finding of its own.
+        let fault = InterfaceFault::of_interface(&used.name, &used.address);
+        if let (Some(range), None, Some((host, line))) = (range, fault, hosts.first_key_value()) {
+            ranges.entry(range).or_insert((used, host, *line));
+            hosts_of_range
+                .entry(range)
+                .or_default()
+                .extend(hosts.keys());
+        }
+    }
+    let mut pairs = ranges.iter().zip(ranges.iter().skip(1));
+    let (one, other) = pairs
+        .find(|((one, _), (other, _))| hosts_of_range[one].is_disjoint(&hosts_of_range[other]))?;
+    let names = BTreeSet::from([one.1.1, other.1.1]);
+    let place = |&(used, host, _): &RangeUse<'_>| {
+        format!(
+            "{} ({}:{})",
+            quote_text(host),
+            quote_text(&used.name),
+            quote_text(&used.address)
+        )
+    };
+    let (severity, sure) = match is_troubled {
+        true => (Severity::Warning, Confidence::Medium),
+        false => (Severity::Note, Confidence::Low),
+    };
+    let says = format!(
+        "the bootstraps of {} and {} are in different networks: no subnet has both addresses",
+        place(one.1),
+        place(other.1)
+    );
+    Some(Finding {
+        about: about_hosts(&names),
+        why: "the addresses are in different ranges; they reach each other only through a router, and no \
+              line shows that ranks of these hosts found each other"
+            .to_owned(),
+        advice: "set NCCL_SOCKET_IFNAME to an interface whose addresses are in one network on all hosts \
+                 (ip addr)"
+            .to_owned(),
+        evidence: evidence_of([one.1.2, other.1.2].into_iter()),
         ..Finding::new(Kind::InterfaceUnsuitable, severity, sure, says)
     })
 }
