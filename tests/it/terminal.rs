@@ -165,7 +165,9 @@ fn what_has_no_room_is_named_and_long_tables_end() {
     };
     let narrow = text("nccl-hist captured/3d", 80);
     assert!(
-        narrow.contains("no room for: share of calls, from_bytes, to_bytes, calls_per_gpu"),
+        narrow.contains(
+            "hidden columns (narrow terminal): share of calls, from_bytes, to_bytes, calls_per_gpu"
+        ),
         "{narrow}"
     );
     assert!(

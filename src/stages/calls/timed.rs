@@ -102,9 +102,7 @@ pub fn report_untimed_calls(calls: &CountedCalls, report: &Report) -> Result<()>
     }
     if timed < all {
         let without = all.saturating_sub(timed);
-        report.note(&format!(
-            "the times leave out {without} of {all} calls, for lack of a duration of their own"
-        ));
+        report.note(&format!("{without} of {all} calls have no duration"));
     }
     for (quality, calls) in calls.clocks.iter_qualities() {
         if let Some(what) = quality_meaning(quality) {
@@ -123,8 +121,8 @@ fn quality_meaning(quality: &[u8]) -> Option<&'static str> {
              came later"
         }
         b"kernel_cpu" => {
-            "the time of the longest channel's kernel as NCCL's proxy thread saw it, too long by what \
-             that thread lags behind"
+            "the time of the longest channel's kernel as NCCL's proxy thread saw it, overestimated by \
+             the lag of that thread"
         }
         b"collective_cpu" => {
             "the time from the launch on the host until all of its parts had ended, with the wait in \

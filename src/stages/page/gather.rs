@@ -250,7 +250,7 @@ impl PageGatherer<'_> {
     /// Adds the traffic of calls and the copies of GPUs; that of logs alone is `known`.
     fn add_matrix(&mut self, known: Option<(TrafficMatrix, Report)>) -> Result<()> {
         let (of, possible) = (PageSection::Matrix, SectionNeed::Possible);
-        let empty = "no input tells who sends to whom";
+        let empty = "no input has peers";
         match known {
             Some((matrix, own)) => {
                 let table = Ok(SectionRows::Pairs(matrix));

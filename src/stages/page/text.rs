@@ -439,7 +439,7 @@ fn write_unknown(page: &ReportPage, out: &mut PageLines) {
         out.push(format!("  {}", row.text_of("question")));
     }
     write_left_out(no.len(), 3, "question", PageSection::Questions, out);
-    out.push("  for a log that tells more, set for the next run:".to_owned());
+    out.push("  to get more from the next run, set:".to_owned());
     // Users copy this, so it is never cut.
     let mut line = "   ".to_owned();
     for word in page.rerun.split(' ') {

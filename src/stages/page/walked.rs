@@ -27,7 +27,7 @@ pub(super) struct WalkedFacts {
     pub(super) late: Option<(Result<Grid>, Report)>,
 }
 
-const NO_LOG_REASON: &str = "there is no log among the inputs: it is in NCCL's own lines";
+const NO_LOG_REASON: &str = "it needs an NCCL log, and only other records were given";
 
 impl PageGatherer<'_> {
     /// Runs nccl-check's walk.

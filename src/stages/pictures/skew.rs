@@ -7,7 +7,7 @@ use crate::output::svg::plot::{Plot, PlotMark, draw_columns};
 
 /// Draws the lateness of each rank at the 95th percentile of its calls.
 pub(crate) fn skew_plot(grid: &Grid) -> Option<Plot> {
-    let mut list: Vec<(f64, PlotMark)> = Vec::new();
+    let (mut marks, mut labels) = (Vec::new(), Vec::new());
     for row in iter_rows(grid) {
         let Some(us) = row.number_of("p95_us") else {
             continue;
@@ -21,28 +21,19 @@ pub(crate) fn skew_plot(grid: &Grid) -> Option<Plot> {
             .iter()
             .filter_map(|(what, column)| named(what, column));
         let who = known.collect::<Vec<_>>().join(" ");
-        list.push((
-            us,
-            PlotMark {
-                value: us,
-                title: format!("{who}: {} late at 95 of 100 calls", seconds_text(us / 1e6)),
-                class: if row.text_of("pattern").is_empty() {
-                    "c1"
-                } else {
-                    "bad"
-                },
-                ..PlotMark::default()
+        marks.push(PlotMark {
+            value: us,
+            title: format!("{who}: {} late at 95 of 100 calls", seconds_text(us / 1e6)),
+            class: match row.text_of("pattern").is_empty() {
+                true => "c1",
+                false => "bad",
             },
-        ));
+            ..PlotMark::default()
+        });
+        let name = named("rank", "rank").or_else(|| named("pid", "pid"));
+        labels.push(name.unwrap_or_default());
     }
-    let marks: Vec<PlotMark> = list.into_iter().map(|(_, mark)| mark).collect();
-    let n = marks.len();
-    let name =
-        "How late each rank comes, at 95 of 100 calls; those with a pattern in another colour";
-    draw_columns(
-        name,
-        &marks,
-        |us| seconds_text(us / 1e6),
-        ("first row".to_owned(), format!("row {n}")),
-    )
+    let ends = (labels.first()?.clone(), labels.last()?.clone());
+    let name = "Lateness per rank, 95th percentile; red = recurring";
+    draw_columns(name, &marks, |us| seconds_text(us / 1e6), ends)
 }

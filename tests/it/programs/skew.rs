@@ -17,7 +17,7 @@ fn whole_seconds_show_little_and_a_warning_says_so() {
     let out = run("nccl-skew", &[log]).ends(0);
     let table = Csv::of(&out);
     assert_eq!(table.rows.len(), 4);
-    out.says(&["printed to 1000 ms only"]);
+    out.says(&["time stamps are multiples of 1000 ms"]);
 }
 
 #[test]

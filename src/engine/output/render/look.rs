@@ -160,7 +160,7 @@ impl<'c> DrawnTable<'c> {
         }
         if !left_out.is_empty() {
             let names = left_out.join(", ");
-            notes.push(format!("no room for: {names} (--format csv has them)"));
+            notes.push(format!("hidden columns (narrow terminal): {names}"));
         }
         let width = self.look.width.unwrap_or(usize::MAX);
         for note in notes {
@@ -303,9 +303,8 @@ op          pid  total_bytes
 AllReduce  5488     12.0 GiB
 Send       5488     12.0 GiB
 ... 2 more rows
-no room for: share of calls,
-from_bytes (--format csv has
-them)
+hidden columns (narrow terminal): share of calls,
+from_bytes
 ";
         assert_eq!(drawn(&names, &rows, terminal(28)), narrow);
     }

@@ -140,8 +140,10 @@ fn write_finding(checked: &CheckSummary, finding: &Finding, out: &mut dyn Write)
     let step = finding.about.step.filter(|_| finding.about.seq.is_some());
     match (step, finding.about.stage) {
         (Some(step), _) => writeln!(out, "    step  {step}")?,
-        (None, Some(stage)) => writeln!(out, "    when  {}", stage.describe_stage())?,
-        (None, None) => {}
+        (None, Some(stage)) if !finding.says.contains(&stage.describe_stage()) => {
+            writeln!(out, "    when  {}", stage.describe_stage())?;
+        }
+        _ => {}
     }
     for evidence in &finding.evidence {
         let (name, line) = evidence_place(checked, evidence);

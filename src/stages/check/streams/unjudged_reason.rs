@@ -88,7 +88,7 @@ impl UnjudgedReason {
                  communicator in order"
             }
             UnjudgedReason::Running => {
-                "its members are at different calls where the log ends, and nothing shows that the \
+                "their members are at different calls where the log ends, and nothing shows that the \
                  job stopped there: it may have been running, or was ended"
             }
             UnjudgedReason::Rooted => {

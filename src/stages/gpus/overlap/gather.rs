@@ -161,6 +161,6 @@ impl<'g> OverlapGatherer<'g> {
 
 pub(super) fn no_session_error(name: &str) -> Error {
     Error::Content(format!(
-        "{name} does not tell when its session began and ended: use --window gpu"
+        "{name} has no start and end of the session: use --window gpu"
     ))
 }

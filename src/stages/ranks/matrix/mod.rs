@@ -242,7 +242,7 @@ fn fill_matrix(
     copies::add_copies(matrix, ends, copies, &members, report);
     report_matrix_notes(matrix, options, &members, report);
     if matrix.is_empty() {
-        report.warn("the matrix is empty: no input tells who sends to whom");
+        report.warn("the matrix is empty: no input has peers");
     }
 }
 

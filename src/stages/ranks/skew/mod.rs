@@ -193,8 +193,8 @@ impl SkewSummary {
         let late_ns = i64::try_from(options.late_ns).unwrap_or(i64::MAX);
         if self.step > late_ns {
             report.warn(&format!(
-                "the times are printed to {} ms only: what is less than that cannot be seen; print \
-                 fractions with NCCL_DEBUG_TIMESTAMP_FORMAT='[%F %T.%6f] '",
+                "time stamps are multiples of {} ms; shorter delays are invisible: print fractions with \
+                 NCCL_DEBUG_TIMESTAMP_FORMAT='[%F %T.%6f] '",
                 self.step / 1_000_000
             ));
         }

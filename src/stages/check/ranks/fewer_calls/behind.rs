@@ -108,7 +108,9 @@ impl LagContext<'_> {
         };
         let last_step = laggard.last;
         let last_step = last_step.and_then(|last| self.stops.last_step_of_input(last.call.input));
-        let says = self.describe_laggards(&laggard, severity);
+        let is_stop =
+            severity == Severity::Error && sure != Confidence::Low && self.uneven.is_none();
+        let says = self.describe_laggards(&laggard, is_stop);
         Some(Finding {
             about: About {
                 host: Some(process.host.clone()),
@@ -126,7 +128,7 @@ impl LagContext<'_> {
     }
 
     /// The words for a host's laggards: who stopped and who waits first, then what is known of its calls.
-    fn describe_laggards(&self, laggard: &LaggardHost<'_>, severity: Severity) -> String {
+    fn describe_laggards(&self, laggard: &LaggardHost<'_>, is_stop: bool) -> String {
         let who = self.name_laggards(laggard);
         let by = laggard.standing.behind.iter().map(|lag| lag.by).max();
         let by = by.unwrap_or(0);
@@ -144,7 +146,7 @@ impl LagContext<'_> {
             (Some(&LastCall { call, .. }), None) => format!(
                 "{who} {}, and {waits}; its last call is {}, call {} of {there}; it is behind on {}, \
                  by up to {}",
-                self.describe_stop(call, severity),
+                self.describe_stop(call, is_stop),
                 names::describe_call(call),
                 call.seq,
                 number_and_noun(laggard.lagging_communicators().len() as u64, "communicator"),
@@ -162,9 +164,9 @@ impl LagContext<'_> {
         says
     }
 
-    /// `stopped after step 8`; a rank of a log that only ends, or that ran fewer steps, did not stop.
-    fn describe_stop(&self, last: &CallDetail, severity: Severity) -> String {
-        if severity != Severity::Error || self.uneven.is_some() {
+    /// `stopped after step 8`; where the log may only end, or the rank ran fewer steps, it may not have stopped.
+    fn describe_stop(&self, last: &CallDetail, is_stop: bool) -> String {
+        if !is_stop {
             return "made no more calls".to_owned();
         }
         match self.stops.last_step_of_input(last.input) {
