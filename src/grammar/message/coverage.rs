@@ -83,8 +83,34 @@ fn logs() -> Option<PathBuf> {
     crate::shared::data("nccl-logs")
 }
 
+/// Returns a log's bytes, unpacked.
+fn read_log(path: &Path) -> Vec<u8> {
+    let raw = std::fs::read(path).unwrap();
+    if !raw.starts_with(&[0x1f, 0x8b]) {
+        return raw;
+    }
+    let mut log = Vec::new();
+    let mut reader = flate2::read::MultiGzDecoder::new(&raw[..]);
+    std::io::Read::read_to_end(&mut reader, &mut log).unwrap();
+    log
+}
+
+/// Appends the logs of a folder and of the folders in it.
+fn list_logs(folder: &Path, logs: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if path.is_dir() {
+            list_logs(&path, logs);
+        } else if name.ends_with(".log") || name.ends_with(".log.gz") {
+            logs.push(path);
+        }
+    }
+}
+
 #[test]
-fn of_real_templates_95_in_100_are_understood() {
+fn of_real_templates_99_in_100_are_understood() {
     let Some(table) = logs().and_then(|logs| std::fs::read(logs.join("templates.tsv")).ok()) else {
         return;
     };
@@ -100,45 +126,37 @@ fn of_real_templates_95_in_100_are_understood() {
         }
     }
     let (understood, read) = coverage.shares("templates");
-    assert!(understood >= 0.95 && read >= 0.8, "{understood} {read}");
+    assert!(understood >= 0.99 && read >= 0.8, "{understood} {read}");
 }
 
 #[test]
-fn of_real_logs_95_in_100_lines_are_understood() {
+fn of_real_logs_99_in_100_lines_are_understood() {
     let Some(logs) = logs() else { return };
     let mut paths = Vec::new();
-    for folder in [logs.clone(), logs.join("excerpts")] {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        paths.extend(
-            entries
-                .map(|e| e.path())
-                .filter(|p| p.extension().is_some_and(|e| e == "log")),
-        );
+    list_logs(&logs, &mut paths);
+    if let Some(recorded) = crate::shared::data("gpu") {
+        list_logs(&recorded, &mut paths);
     }
     paths.sort();
     let mut all = Coverage::default();
     for path in &paths {
-        let log = std::fs::read(path).unwrap();
-        for line in log.split(|&b| b == b'\n') {
+        for line in read_log(path).split(|&b| b == b'\n') {
             all.add(line.strip_suffix(b"\r").unwrap_or(line), 1);
         }
     }
     let (understood, read) = all.shares("logs");
-    assert!(understood >= 0.95 && read >= 0.8, "{understood} {read}");
+    assert!(understood >= 0.99 && read >= 0.5, "{understood} {read}");
 }
 
 #[test]
-fn of_captured_logs_95_in_100_lines_are_understood() {
+fn of_captured_logs_99_in_100_lines_are_understood() {
     let captured = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captured");
     let mut all = Coverage::default();
     for name in ["3d", "ddp-all", "ddp-sockets", "torchtitan", "tp-torn"] {
-        let packed = std::fs::File::open(captured.join(name).join("nccl.log.gz")).unwrap();
-        let mut log = Vec::new();
-        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed), &mut log).unwrap();
-        for line in log.split(|&b| b == b'\n') {
+        for line in read_log(&captured.join(name).join("nccl.log.gz")).split(|&b| b == b'\n') {
             all.add(line, 1);
         }
     }
     let (understood, read) = all.shares("captured");
-    assert!(understood >= 0.95 && read >= 0.5, "{understood} {read}");
+    assert!(understood >= 0.99 && read >= 0.5, "{understood} {read}");
 }
