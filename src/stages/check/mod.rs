@@ -249,8 +249,8 @@ fn judge_gathered(
     nothing_to_check::add_nothing_to_check(seen, &ranks.compared, &judged, &mut findings);
     log::first_failure::failed_process::correct_end_advice(&mut findings);
     words::write_texts(&mut findings);
-    known_bugs::note_known_bugs(&mut findings, net.nccl_versions());
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
+    known_bugs::note_known_bugs(&mut findings, net.nccl_versions());
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
     Ok(summarize_check(
         seen,
