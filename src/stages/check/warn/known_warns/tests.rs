@@ -69,7 +69,7 @@ fn a_number_and_a_name_are_of_one_reason() {
     let patterns = KNOWN_REASONS.iter().flat_map(|row| &row.patterns);
     for pattern in patterns {
         let WarnPattern::Reason(reason) = pattern else {
-            panic!("{pattern:?} is no reason");
+            panic!("{pattern:?} is not a reason");
         };
         let giver = format!("{:?}", reason.giver);
         let name = *numbers
