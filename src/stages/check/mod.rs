@@ -256,8 +256,8 @@ fn judge_gathered(
     words::write_texts(&mut findings);
     actors::name_actors(&mut findings, found);
     log::job_stage::note_stages(&mut findings, seen);
-    known_bugs::note_known_bugs(&mut findings, net.nccl_versions());
     evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
+    known_bugs::note_known_bugs(&mut findings, net.nccl_versions());
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
     Ok(summarize_check(
         seen,

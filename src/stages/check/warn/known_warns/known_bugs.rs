@@ -15,7 +15,9 @@ struct KnownBug {
     name: &'static str,
     texts: Vec<&'static str>,
     file: Option<&'static str>,
-    /// The first version that has it, as printed.
+    /// The words of the kinds of findings that it may explain; those on WARN lines if there are none.
+    kinds: Vec<&'static str>,
+    /// The first version that has it, as printed; empty if it is unknown.
     since: &'static str,
     /// The first version without it, as printed; empty if none is known.
     gone: &'static str,
@@ -43,6 +45,7 @@ fn parse_bug(row: &'static str) -> Option<KnownBug> {
         match word {
             "text" => bug.texts.push(rest),
             "file" => bug.file = Some(rest),
+            "finding" => bug.kinds.push(rest),
             "since" => bug.since = rest,
             "gone" => bug.gone = rest,
             "means" => bug.means = rest,
@@ -52,7 +55,6 @@ fn parse_bug(row: &'static str) -> Option<KnownBug> {
             _ => return None,
         }
     }
-    parse_version(bug.since.as_bytes())?;
     Some(bug)
 }
 
@@ -66,6 +68,13 @@ fn parse_version(text: &[u8]) -> Option<NcclVersion> {
 }
 
 impl KnownBug {
+    fn may_explain(&self, kind: Kind) -> bool {
+        match self.kinds.is_empty() {
+            true => matches!(kind, Kind::Warn(_)),
+            false => self.kinds.contains(&kind.id()),
+        }
+    }
+
     /// True if a line with this header and these words shows it.
     fn is_shown(&self, source: Option<&[u8]>, words: &[u8]) -> bool {
         let of_file = self
@@ -75,7 +84,7 @@ impl KnownBug {
     }
 
     fn has_version(&self, version: NcclVersion) -> bool {
-        let since = parse_version(self.since.as_bytes()).is_some_and(|since| version >= since);
+        let since = parse_version(self.since.as_bytes()).is_none_or(|since| version >= since);
         let gone = parse_version(self.gone.as_bytes()).is_some_and(|gone| version >= gone);
         since && !gone
     }
@@ -88,13 +97,13 @@ impl KnownBug {
         };
         let bug = format!("{}, {end} (see {})", self.means, self.reference);
         if versions.is_empty() {
-            let before = match self.gone {
-                "" => String::new(),
-                gone => format!(" and before {gone}"),
+            let range = match (self.since, self.gone) {
+                ("", gone) => format!("before {gone}"),
+                (since, "") => format!("{since} or later"),
+                (since, gone) => format!("{since} or later and before {gone}"),
             };
             return Some(format!(
-                "if NCCL's version is {} or later{before}, which the log does not show, it may be a known bug: {bug}",
-                self.since
+                "if NCCL's version is {range}, which the log does not show, it may be a known bug: {bug}"
             ));
         }
         let has = versions.iter().any(|&version| self.has_version(version));
@@ -102,41 +111,43 @@ impl KnownBug {
     }
 }
 
-/// Adds to findings on WARN lines which known bug of NCCL they may show. `versions` are those that the log prints.
+/// Adds to findings which known bug of NCCL their lines may show. `versions` are those that the log prints.
 pub(crate) fn note_known_bugs<'v>(
     findings: &mut [Finding],
     versions: impl Iterator<Item = &'v [u8]>,
 ) {
     let versions: Vec<NcclVersion> = versions.filter_map(parse_version).collect();
     for finding in findings {
-        if !matches!(finding.kind, Kind::Warn(_)) {
-            continue;
-        }
         let texts = finding
             .evidence
             .iter()
             .filter_map(|line| line.text.as_deref());
-        let bug = texts.flat_map(find_bug).next();
-        if let Some(bug) = bug
-            && let Some(clause) = bug.describe_bug(&versions)
-        {
+        let mut bugs = texts
+            .flat_map(find_bugs)
+            .filter(|bug| bug.may_explain(finding.kind));
+        let found = bugs.find_map(|bug| Some((bug, bug.describe_bug(&versions)?)));
+        if let Some((bug, clause)) = found {
             finding.why += &format!("; {clause}");
             finding.advice += &format!("; for the known bug: {}", bug.advice);
         }
     }
 }
 
-/// Finds the bug that a line shows.
-fn find_bug(line: &[u8]) -> Option<&'static KnownBug> {
+/// Finds the bugs that a line may show.
+fn find_bugs(line: &[u8]) -> impl Iterator<Item = &'static KnownBug> {
     let words = memmem::find(line, b"NCCL WARN ").map_or(0, |at| at + b"NCCL WARN ".len());
     let (header, words) = line.split_at(words);
     let source = find_source_file(header);
-    KNOWN_BUGS.iter().find(|bug| bug.is_shown(source, words))
+    KNOWN_BUGS
+        .iter()
+        .filter(move |bug| bug.is_shown(source, words))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stages::check::finding::{Confidence, Evidence, WarnKind};
+    use crate::stages::net::net_stage::FirstReportLine;
 
     #[test]
     fn every_row_is_whole_and_matches_its_samples() {
@@ -146,24 +157,35 @@ mod tests {
                 !bug.texts.is_empty() && bug.reference.contains(['#', '/']),
                 "{row}"
             );
+            let bounds = [bug.since, bug.gone].into_iter().filter(|v| !v.is_empty());
+            let versions = bounds.map(|bound| parse_version(bound.as_bytes()).expect(row));
+            assert!(versions.count() > 0, "{row}");
             for clause in [bug.means, bug.advice] {
                 assert!(!clause.is_empty() && !clause.ends_with('.'), "{row}");
             }
             let after = |word| row.lines().filter_map(move |line| line.strip_prefix(word));
-            let from = after("from ").next().expect(row);
+            let from = after("from ").next();
+            assert!(from.is_some() || !bug.kinds.is_empty(), "{row}");
             assert!(after("like ").count() > 0, "{row}");
             for sample in after("like ") {
-                let line = format!("n1:1:2 [0] {from} NCCL WARN {sample}");
-                assert_eq!(find_bug(line.as_bytes()), Some(&bug), "{line}");
+                let line = match from {
+                    Some(from) => format!("n1:1:2 [0] {from} NCCL WARN {sample}"),
+                    None => sample.to_owned(),
+                };
+                assert!(
+                    find_bugs(line.as_bytes()).any(|found| *found == bug),
+                    "{line}"
+                );
             }
         }
-        assert_eq!(find_bug(b"n1:1:2 [0] x.cc:1 NCCL WARN something new"), None);
+        let mut unknown = find_bugs(b"n1:1:2 [0] x.cc:1 NCCL WARN something new");
+        assert_eq!(unknown.next(), None);
     }
 
     #[test]
     fn only_versions_in_the_range_have_a_bug() {
-        let bug = find_bug(b"UDS: Binding to socket /tmp/x failed : Address already in use (98)")
-            .unwrap();
+        let line = b"UDS: Binding to socket /tmp/x failed : Address already in use (98)";
+        let bug = find_bugs(line).next().unwrap();
         let clause = |version: &str| {
             let versions: Vec<_> = parse_version(version.as_bytes()).into_iter().collect();
             bug.describe_bug(&versions)
@@ -181,5 +203,32 @@ mod tests {
             unknown.starts_with("if NCCL's version is 2.20.3 or later and before 2.20.5"),
             "{unknown}"
         );
+        let aborted = b"Connect to 10.0.0.2<1> failed : Software caused connection abort";
+        let bug = find_bugs(aborted).next().unwrap();
+        let clause = bug.describe_bug(&[]).unwrap();
+        assert!(
+            clause.starts_with("if NCCL's version is before 2.24.3,"),
+            "{clause}"
+        );
+        assert_eq!(bug.describe_bug(&[[2, 24, 3]]), None);
+    }
+
+    #[test]
+    fn a_bug_is_noted_only_at_findings_that_it_may_explain() {
+        let noted = |kind, text: &str| {
+            let mut finding = Finding::of_kind(kind, Confidence::High, String::new());
+            finding.evidence = vec![Evidence {
+                at: FirstReportLine { input: 0, line: 0 }.into(),
+                text: Some(text.into()),
+            }];
+            let mut findings = [finding];
+            note_known_bugs(&mut findings, [&b"2.18.6"[..]].into_iter());
+            findings[0].why.contains("known bug")
+        };
+        assert!(noted(Kind::RankCrashed, "Bus error (core dumped)"));
+        assert!(!noted(Kind::RankKilled, "Bus error (core dumped)"));
+        let aborted = "Connect to 10.0.0.2<1> failed : Software caused connection abort";
+        assert!(noted(Kind::Warn(WarnKind::UNKNOWN), aborted));
+        assert!(!noted(Kind::RankCrashed, aborted));
     }
 }

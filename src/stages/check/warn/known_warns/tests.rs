@@ -1,4 +1,6 @@
-use super::table::{KNOWN_REASONS_TEXT, KNOWN_WARNS_TEXT, all_rows, parse_row, split_rows};
+use super::table::{
+    KNOWN_REASONS, KNOWN_REASONS_TEXT, KNOWN_WARNS_TEXT, all_rows, parse_row, split_rows,
+};
 use super::*;
 use std::collections::BTreeMap;
 
@@ -57,6 +59,25 @@ fn every_kind_has_one_role_and_a_reference() {
         }
         let harmless = known.role == WarnRole::Harmless;
         assert_eq!(harmless, known.severity == Severity::Note, "{}", known.id);
+    }
+}
+
+#[test]
+fn a_number_and_a_name_are_of_one_reason() {
+    let mut numbers = BTreeMap::new();
+    let mut names = BTreeMap::new();
+    let patterns = KNOWN_REASONS.iter().flat_map(|row| &row.patterns);
+    for pattern in patterns {
+        let WarnPattern::Reason(reason) = pattern else {
+            panic!("{pattern:?} is not a reason");
+        };
+        let giver = format!("{:?}", reason.giver);
+        let name = *numbers
+            .entry((giver.clone(), reason.number))
+            .or_insert(reason.name);
+        assert_eq!(name, reason.name, "{giver} {:?}", reason.number);
+        let number = *names.entry((giver, reason.name)).or_insert(reason.number);
+        assert_eq!(number, reason.number, "{}", reason.name);
     }
 }
 
