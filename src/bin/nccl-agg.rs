@@ -68,7 +68,7 @@ const AFTER: &str = "\
 Examples:
   nccl-agg nccl.log
   nccl-agg nccl.log --steps 45..49 --by comm_id
-  nccl-comms nccl.log --min-bytes 16MB | nccl-agg
+  nccl-agg nccl.log --where 'bytes >= 16M and rank = 0'
   nccl-agg nccl.log --format nccl-tests > replay.sh
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";

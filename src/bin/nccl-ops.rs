@@ -56,7 +56,7 @@ const AFTER: &str = "\
 Examples:
   nccl-ops nccl.log
   nccl-ops nccl.log --steps 45..49 --by step
-  nccl-comms nccl.log --op AllGather | nccl-ops --basis wire
+  nccl-ops nccl.log --op AllGather --basis wire
   nccl-ops calls.csv --time
   nccl-ops inspector/ --time --by algo,proto
 
