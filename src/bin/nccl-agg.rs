@@ -5,7 +5,8 @@ use clap::{Parser, ValueEnum};
 use nccl_pipe::count::groups::GroupBy;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    AroundArgs, FileArgs, GroupArgs, InputArgs, OrderArgs, ProgramRun, RowFormat, StepArgs,
+    AroundArgs, FileArgs, FilterArgs, GroupArgs, InputArgs, OrderArgs, ProgramRun, RowFormat,
+    StepArgs,
 };
 use nccl_pipe::stages::agg::{self, nccl_tests};
 use std::process::ExitCode;
@@ -30,6 +31,8 @@ struct Cli {
     input: InputArgs,
     #[command(flatten)]
     steps: StepArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
     #[command(flatten)]
     group: GroupArgs,
     /// How rows are written (default: table on a terminal, csv in a pipe)
@@ -65,7 +68,7 @@ const AFTER: &str = "\
 Examples:
   nccl-agg nccl.log
   nccl-agg nccl.log --steps 45..49 --by comm_id
-  nccl-comms nccl.log --min-bytes 16MB | nccl-agg
+  nccl-agg nccl.log --where 'bytes >= 16M and rank = 0'
   nccl-agg nccl.log --format nccl-tests > replay.sh
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
@@ -73,7 +76,9 @@ Exit codes: 0 everything was read, 1 some input was damaged, 2 the program faile
 pub(crate) fn main() -> ExitCode {
     cli::run_program("nccl-agg", |cli: Cli| {
         cli.file.redirect()?;
+        let filter = cli.filter.build_filter()?;
         let mut run = ProgramRun::new("nccl-agg", &cli.input, &cli.steps)?;
+        run.set_filter(filter, &cli.input)?;
         let window = run.options.window.is_some();
         let mut by = cli.group.by();
         // It has its own column.

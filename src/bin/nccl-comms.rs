@@ -3,15 +3,17 @@
 use anyhow::bail;
 use clap::{Parser, ValueEnum};
 use nccl_pipe::error::Error;
+use nccl_pipe::filter::{CallFilter, FilterColumn, FilterExpression};
+use nccl_pipe::grammar::expression::Relation;
 use nccl_pipe::output::chrome::ChromeTrace;
-use nccl_pipe::output::table::{COLUMNS, MEANINGS};
+use nccl_pipe::output::table::{COLUMNS, Column, MEANINGS};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    AroundArgs, ByteSize, CommAddress, FileArgs, InputArgs, ProgramRun, RowFormat, StepArgs,
+    AroundArgs, ByteSize, FileArgs, FilterArgs, InputArgs, ProgramRun, RowFormat, StepArgs,
 };
 use nccl_pipe::report::{Report, count_phrase};
 use nccl_pipe::source::InputName;
-use nccl_pipe::stages::comms::{self, CallFilter, CommsRowOrder, Options, RowForm};
+use nccl_pipe::stages::comms::{self, CommsRowOrder, Options, RowForm};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,23 +43,8 @@ struct Cli {
         hide_short_help = true
     )]
     times: Vec<PathBuf>,
-    /// Only these operations: AllReduce,Send (upper or lower case)
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    op: Vec<String>,
-    /// Only these communicators, by address or by id: 0x55d0a0000000
-    #[arg(long, value_delimiter = ',', value_name = "0x...")]
-    comm: Vec<CommAddress>,
-    /// Only these ranks in their communicator
-    #[arg(long, value_delimiter = ',', value_name = "N")]
-    rank: Vec<u32>,
-    /// Only these hosts
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "HOST",
-        hide_short_help = true
-    )]
-    host: Vec<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// Only calls of at least this many bytes: 64KB
     #[arg(long, value_name = "SIZE")]
     min_bytes: Option<ByteSize>,
@@ -233,20 +220,22 @@ fn choose_form(cli: &Cli, format: CommsFormat, is_fitted: bool) -> anyhow::Resul
 
 /// Which calls are wanted.
 fn build_filter(cli: &Cli) -> anyhow::Result<CallFilter> {
-    let bytes = |names: &[String]| names.iter().map(|name| name.clone().into_bytes()).collect();
-    let filter = CallFilter {
-        ops: bytes(&cli.op),
-        comms: cli.comm.iter().map(|a| a.0).collect(),
-        ranks: cli.rank.clone(),
-        hosts: bytes(&cli.host),
-        min_bytes: cli.min_bytes.map(|s| s.0),
-        max_bytes: cli.max_bytes.map(|s| s.0),
-    };
-    if let (Some(min), Some(max)) = (filter.min_bytes, filter.max_bytes)
+    let (min, max) = (cli.min_bytes.map(|s| s.0), cli.max_bytes.map(|s| s.0));
+    if let (Some(min), Some(max)) = (min, max)
         && min > max
     {
         bail!("--min-bytes {min} is more than --max-bytes {max}: no call can match");
     }
+    let bytes = |relation, than: Option<u128>| {
+        let than = than.map(|than| than.to_string());
+        let column = FilterColumn::Of(Column::bytes);
+        than.map(|than| FilterExpression::compare(column, relation, &[&than]))
+            .transpose()
+            .map_err(anyhow::Error::msg)
+    };
+    let mut filter = cli.filter.build_filter()?;
+    filter.add_terms(bytes(Relation::AtLeast, min)?);
+    filter.add_terms(bytes(Relation::AtMost, max)?);
     Ok(filter)
 }
 
@@ -262,8 +251,10 @@ pub(crate) fn main() -> ExitCode {
         let form = choose_form(&cli, format, is_fitted)?;
         let filter = build_filter(&cli)?;
         let tuning = cli.tuning;
+        let mut run = ProgramRun::new("nccl-comms", &cli.input, &cli.steps)?;
+        run.set_filter(filter, &cli.input)?;
         let options = Options {
-            filter,
+            filter: std::mem::take(&mut run.filter),
             form,
             tuning,
             order: match cli.order {
@@ -272,13 +263,13 @@ pub(crate) fn main() -> ExitCode {
             },
             hold: usize::try_from(cli.hold.0).unwrap_or(usize::MAX),
         };
-        let mut run = ProgramRun::new("nccl-comms", &cli.input, &cli.steps)?;
         run.options.timeline.none = cli.no_steps;
         let ProgramRun {
             origins,
             options: read,
             report,
             bar,
+            ..
         } = &mut run;
         if let (CommsFormat::Param, Some(folder)) = (format, cli.file.path()) {
             comms::param::write_traces(origins, read, &options, folder, report, bar)?;

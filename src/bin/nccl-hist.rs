@@ -6,8 +6,8 @@ use nccl_pipe::count::calls::CountedCalls;
 use nccl_pipe::output::render::Sheet;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    ByteSize, ChainFormatArgs, FileArgs, GroupArgs, InputArgs, ProgramRun, RowFormat, StepArgs,
-    SvgArgs,
+    ByteSize, ChainFormatArgs, FileArgs, FilterArgs, GroupArgs, InputArgs, ProgramRun, RowFormat,
+    StepArgs, SvgArgs,
 };
 use nccl_pipe::stages::pictures::{self, PictureTable};
 use nccl_pipe::stages::{hist, timed};
@@ -35,6 +35,8 @@ struct Cli {
     input: InputArgs,
     #[command(flatten)]
     steps: StepArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
     #[command(flatten)]
     group: GroupArgs,
     /// The edges of the buckets, increasing (default 64KB,1MB,16MB; K, M, G of 1024)
@@ -74,7 +76,9 @@ fn build_sheet<'c>(all: &'c CountedCalls, options: &'c hist::Options, bars: bool
 pub(crate) fn main() -> ExitCode {
     cli::run_program("nccl-hist", |cli: Cli| {
         cli.file.redirect()?;
+        let filter = cli.filter.build_filter()?;
         let mut run = ProgramRun::new("nccl-hist", &cli.input, &cli.steps)?;
+        run.set_filter(filter, &cli.input)?;
         let mut options = hist::Options {
             by: cli.group.by(),
             basis: cli.group.basis(),
@@ -85,7 +89,7 @@ pub(crate) fn main() -> ExitCode {
         if cli.log2 {
             options.edges = hist::log2_edges();
         } else if !cli.edges.is_empty() {
-            options.edges = ByteSize::parse_edges(&cli.edges)?;
+            options.edges = cli::parse_edges(&cli.edges)?;
         }
         let tally = options.tally();
         let output = cli.format.get();

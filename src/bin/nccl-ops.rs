@@ -4,7 +4,8 @@ use anyhow::bail;
 use clap::Parser;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    ChainFormatArgs, FileArgs, GroupArgs, InputArgs, ProgramRun, RowFormat, StepArgs, SvgArgs,
+    ChainFormatArgs, FileArgs, FilterArgs, GroupArgs, InputArgs, ProgramRun, RowFormat, StepArgs,
+    SvgArgs,
 };
 use nccl_pipe::stages::pictures::{self, PictureTable};
 use nccl_pipe::stages::{ops, timed};
@@ -36,6 +37,8 @@ struct Cli {
     #[command(flatten)]
     steps: StepArgs,
     #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
     group: GroupArgs,
     /// Report durations and bandwidths instead of sizes; needs records or call
     /// tables with durations
@@ -53,7 +56,7 @@ const AFTER: &str = "\
 Examples:
   nccl-ops nccl.log
   nccl-ops nccl.log --steps 45..49 --by step
-  nccl-comms nccl.log --op AllGather | nccl-ops --basis wire
+  nccl-ops nccl.log --op AllGather --basis wire
   nccl-ops calls.csv --time
   nccl-ops inspector/ --time --by algo,proto
 
@@ -62,7 +65,9 @@ Exit codes: 0 everything was read, 1 some input was damaged, 2 the program faile
 pub(crate) fn main() -> ExitCode {
     cli::run_program("nccl-ops", |cli: Cli| {
         cli.file.redirect()?;
+        let filter = cli.filter.build_filter()?;
         let mut run = ProgramRun::new("nccl-ops", &cli.input, &cli.steps)?;
+        run.set_filter(filter, &cli.input)?;
         let window = run.options.window.is_some();
         let options = ops::Options {
             by: cli.group.by(),

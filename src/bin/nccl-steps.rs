@@ -70,6 +70,7 @@ pub(crate) fn main() -> ExitCode {
             options,
             report,
             bar,
+            ..
         } = &mut run;
         if cli.list {
             let output = cli.format.get();

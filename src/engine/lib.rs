@@ -8,6 +8,7 @@ pub use nccl_pipe_grammar as grammar;
 pub mod calls;
 pub mod count;
 pub mod error;
+pub mod filter;
 pub mod formats;
 pub mod log;
 pub mod members;

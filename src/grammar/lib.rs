@@ -5,6 +5,7 @@
 
 pub mod coll;
 pub mod ending;
+pub mod expression;
 pub mod fast_coll;
 pub mod header;
 pub mod kernel;

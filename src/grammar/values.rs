@@ -197,6 +197,38 @@ impl ByteBasis {
     }
 }
 
+/// A number of bytes as typed: `4096`, `64KB`, `1M`, `2GiB`; units of 1024.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteSize(pub u128);
+
+impl std::str::FromStr for ByteSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ByteSize, String> {
+        let wrong = || format!("invalid size `{text}`; expected bytes or 64KB, 1MB, 2GB (of 1024)");
+        let end = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
+        let number: u64 = text[..end].parse().map_err(|_| wrong())?;
+        let power = match text[end..].to_ascii_uppercase().as_str() {
+            "" | "B" => 0,
+            "K" | "KB" | "KIB" => 10,
+            "M" | "MB" | "MIB" => 20,
+            "G" | "GB" | "GIB" => 30,
+            "T" | "TB" | "TIB" => 40,
+            _ => return Err(wrong()),
+        };
+        Ok(ByteSize(u128::from(number) << power))
+    }
+}
+
+impl ByteSize {
+    /// The number of bytes, or the largest one that fits.
+    pub fn bytes(self) -> u64 {
+        u64::try_from(self.0).unwrap_or(u64::MAX)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,36 +29,37 @@ fn a_filter_that_matches_nothing_says_what_there_is() {
         (
             &["--op", "AllRedcue"],
             &[
-                "no call matches --op",
-                "operations present: AllGather, AllReduce, ",
+                "no call has op = AllRedcue",
+                "operations here: AllGather, AllReduce, ",
             ],
         ),
         (
             &["--rank", "99"],
-            &["no call matches --rank", "ranks present: 0..7"],
+            &["no call has global_rank = 99", "global_rank here: 0 to 7"],
         ),
         (
             &["--host", "foo"],
-            &[
-                "no call matches --host",
-                "hosts present: 38dcf168f605, gpu-a",
-            ],
+            &["no call has host = foo", "hosts here: 38dcf168f605, gpu-a"],
         ),
         (
             &["--comm", "0x1"],
-            &["no call matches --comm", "nccl-communicators"],
+            &["no call has comm = 0x1 or comm_id = 0x1", "comm here: 0x"],
         ),
         (
             &["--min-bytes", "1TB"],
-            &["no call matches --min-bytes", "calls have "],
+            &["no call has bytes >= 1099511627776", "bytes here: "],
         ),
         (
             &["--op", "Foo", "--rank", "9"],
-            &["--op, --rank", "operations present", "ranks present"],
+            &[
+                "op = Foo, or global_rank = 9",
+                "operations here",
+                "_rank here",
+            ],
         ),
         (
-            &["--op", "Send", "--rank", "1"],
-            &["no call matches all filters together"],
+            &["--op", "Send", "--where", "bytes > 1 and op = Recv"],
+            &["no call meets all of: op = Send; bytes > 1; op = Recv"],
         ),
     ];
     for (args, words) in cases {
@@ -104,7 +105,7 @@ fn a_filter_that_matches_nothing_says_what_there_is() {
         .map(|l| format!("{l}\n"))
         .collect();
     let out = feed("nccl-comms", &["--rank", "0"], bare).ends(0);
-    out.says(&["the ranks of all calls are unknown", "--keep-init"]);
+    out.says(&["global_rank is unknown for all calls", "--keep-init"]);
 }
 
 #[test]

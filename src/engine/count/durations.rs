@@ -24,8 +24,13 @@ pub struct ClockNames {
 impl ClockNames {
     /// Adds a duration.
     pub fn add_duration(&mut self, src: &[u8], clock: &[u8], quality: &[u8]) {
+        self.add_durations(src, clock, quality, 1);
+    }
+
+    /// Adds several durations.
+    pub(super) fn add_durations(&mut self, src: &[u8], clock: &[u8], quality: &[u8], calls: u64) {
         self.add_clock(src, clock);
-        self.add_quality(quality, 1);
+        self.add_quality(quality, calls);
     }
 
     fn add_clock(&mut self, src: &[u8], clock: &[u8]) {

@@ -4,6 +4,7 @@ pub mod caller;
 pub mod calls;
 pub mod cells;
 pub mod durations;
+pub mod filtered;
 pub mod groups;
 mod limits;
 pub mod notes;

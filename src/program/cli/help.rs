@@ -5,6 +5,7 @@ use super::GenerateWhat;
 use crate::program::man;
 use anyhow::Context;
 use clap::builder::EnumValueParser;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
 use std::io::{self, Write};
 
@@ -51,12 +52,32 @@ fn match_args(command: &Command) -> anyhow::Result<Option<ArgMatches>> {
     } else {
         HELP_WIDTHS.1
     };
-    let matches = command.clone().max_term_width(width).get_matches();
+    let matches = command.clone().max_term_width(width).try_get_matches();
+    let matches = matches.unwrap_or_else(|error| drop_distant_tip(error, command).exit());
     if let Some(what) = matches.get_one::<GenerateWhat>("generate") {
         print_generated(*what, command.clone()).context("cannot write the output")?;
         return Ok(None);
     }
     Ok(Some(matches))
+}
+
+/// Leaves out a tip that names another option than the one that was probably meant: `--output` for `--op`.
+fn drop_distant_tip(mut error: clap::Error, command: &Command) -> clap::Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.trim_start_matches('-').as_bytes(),
+        _ => b"",
+    };
+    let (given, tip) = (
+        text(ContextKind::InvalidArg),
+        text(ContextKind::SuggestedArg),
+    );
+    let is_alike = given.first() == tip.first() && given.len().abs_diff(tip.len()) <= 2;
+    if !tip.is_empty() && !is_alike {
+        let usage = ContextValue::StyledStr(command.clone().render_usage());
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Usage, usage);
+    }
+    error
 }
 
 /// A usage error: clap's own message and exit code 2.

@@ -1,5 +1,6 @@
 //! The command line that all programs share: inputs, steps, formats. A flag means the same everywhere.
 
+mod filter;
 mod format;
 mod groups;
 mod help;
@@ -11,6 +12,7 @@ mod steps;
 mod svg;
 mod values;
 
+pub use filter::FilterArgs;
 pub use format::{AroundArgs, ChainFormatArgs, ColorArgs, FormatArgs, RowFormat, terminal_width};
 pub use groups::GroupArgs;
 pub use help::{OPTION_HEADINGS, build_command, parse_args};
@@ -20,4 +22,4 @@ pub use rows::{FileArgs, OrderArgs};
 pub use run::{ProgramRun, run_program};
 pub use steps::{CompatMode, StepArgs, StepLineArgs, StepLinePosition};
 pub use svg::SvgArgs;
-pub use values::{ByteSize, CommAddress, PercentShare, one_of};
+pub use values::{ByteSize, CommAddress, PercentShare, one_of, parse_edges};

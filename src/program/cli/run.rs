@@ -3,8 +3,10 @@
 use super::steps::AWK_WINDOW;
 use super::{InputArgs, RowOutput, StepArgs, StepLinePosition, parse_args};
 use crate::count::calls::{self, CountedCalls, Progress};
+use crate::count::filtered::CountFilter;
 use crate::count::groups::{self, GroupBy};
 use crate::count::tally;
+use crate::filter::CallFilter;
 use crate::log;
 use crate::log::timeline::{self, MarkerSide};
 use crate::output::live_rows::{LiveBatch, LiveRows as Taker};
@@ -15,6 +17,7 @@ use crate::program::live_rows::LiveRowPrinter;
 use crate::report::Report;
 use crate::report::progress::ByteProgressBar;
 use crate::source::{self, FollowTargets, InputName, expand_paths};
+use crate::stages::matrix::read_job_ranks;
 use anyhow::{Context, bail};
 use clap::Parser;
 use std::io::{self, IsTerminal};
@@ -39,6 +42,10 @@ pub struct ProgramRun {
     pub report: Report,
     /// The progress bar.
     pub bar: ByteProgressBar,
+    /// Which calls are wanted.
+    pub filter: CallFilter,
+    /// Copies of pipes, which are read twice.
+    copies: Vec<tempfile::TempPath>,
 }
 
 impl ProgramRun {
@@ -122,6 +129,31 @@ impl ProgramRun {
         Ok(copies)
     }
 
+    /// Sets which calls are wanted. Where the ranks of the job decide, reads all inputs for these; faults of
+    /// the inputs are reported when the calls are read.
+    ///
+    /// # Errors
+    /// The ranks of the job decide, and the inputs cannot be read twice.
+    pub fn set_filter(&mut self, filter: CallFilter, input: &InputArgs) -> anyhow::Result<()> {
+        self.filter = filter;
+        if !self.filter.needs_job_ranks() {
+            return Ok(());
+        }
+        if input.follow {
+            bail!(
+                "--rank and global_rank need whole logs: omit --follow, or filter by rank (--where)"
+            );
+        }
+        self.copies = self.copy_pipes_to_files()?;
+        let mut read = self.options.clone();
+        read.window = None;
+        let mut silent = Report::new("", false, true).silenced();
+        let ranks = read_job_ranks(&self.origins, &read, &mut silent, &self.bar);
+        let ranks = ranks.unwrap_or_default().into_table();
+        self.filter.set_job_ranks(ranks);
+        Ok(())
+    }
+
     /// Refuses `--follow`, in a program that needs whole logs.
     ///
     /// # Errors
@@ -188,16 +220,18 @@ impl ProgramRun {
             options,
             report,
             bar,
+            filter: CallFilter::default(),
+            copies: Vec::new(),
         };
         Ok((run, listed))
     }
 
-    /// Counts the calls of all inputs by `by`. While an input grows, writes the rows that `sheet` makes of
+    /// Counts the calls of all inputs that pass the filter by `by`. While an input grows, writes the rows that `sheet` makes of
     /// a step as soon as the step is settled, if the step is the first column. Keeps the calls of
     /// written steps if a picture `is_drawn` of them.
     ///
     /// # Errors
-    /// As [`calls::count_calls`]; the output cannot be written.
+    /// As [`calls::count_calls`]; the filter uses what is not counted; the output cannot be written.
     pub fn count_calls<'o, O: Sync>(
         &mut self,
         by: &[GroupBy],
@@ -209,17 +243,27 @@ impl ProgramRun {
     ) -> anyhow::Result<(CountedCalls, LiveRowPrinter<'o>)> {
         let mut early = LiveRowPrinter::new(output);
         let is_by_step = by.first() == Some(&GroupBy::Step) && early.is_possible();
-        let mut rows =
-            |next: LiveBatch<CountedCalls>| early.print_next(&next, |calls| sheet(calls, options));
-        let rows = Taker::new(&mut rows).keep_all(is_drawn);
+        let filter = CountFilter::new(&self.filter, tally)?;
+        let mut rows = |next: LiveBatch<CountedCalls>| {
+            let next = match next {
+                LiveBatch::Rows(calls) => LiveBatch::Rows(filter.keep_calls(calls).0),
+                LiveBatch::Turn => LiveBatch::Turn,
+            };
+            early.print_next(&next, |calls| sheet(calls, options))
+        };
+        // The filter decides again on all calls, to count them.
+        let keeps = is_drawn || !self.filter.is_empty();
+        let rows = Taker::new(&mut rows).keep_all(keeps);
         let all = calls::count_calls_live(
             &self.origins,
             &self.options,
-            tally,
+            filter.tally(),
             &mut self.report,
             &self.bar,
             is_by_step.then_some(rows),
         )?;
+        let (all, part) = filter.keep_calls(all);
+        part.report(&self.filter, true, &self.report);
         groups::note_unknown(&all, by, &self.report);
         Ok((all, early))
     }

@@ -1,51 +1,20 @@
 //! Values as people type them: sizes, shares, addresses.
 
+pub use crate::grammar::values::ByteSize;
 use crate::members::comm_id::CommId;
 use anyhow::bail;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-/// A number of bytes as typed: `4096`, `64KB`, `1M`, `2GiB`; units of 1024.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ByteSize(pub u128);
-
-impl std::str::FromStr for ByteSize {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<ByteSize, String> {
-        let wrong = || format!("invalid size `{text}`; expected bytes or 64KB, 1MB, 2GB (of 1024)");
-        let end = text
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(text.len());
-        let number: u64 = text[..end].parse().map_err(|_| wrong())?;
-        let power = match text[end..].to_ascii_uppercase().as_str() {
-            "" | "B" => 0,
-            "K" | "KB" | "KIB" => 10,
-            "M" | "MB" | "MIB" => 20,
-            "G" | "GB" | "GIB" => 30,
-            "T" | "TB" | "TIB" => 40,
-            _ => return Err(wrong()),
-        };
-        Ok(ByteSize(u128::from(number) << power))
+/// Returns sizes as edges of buckets.
+///
+/// # Errors
+/// They do not rise, or one is 0.
+pub fn parse_edges(sizes: &[ByteSize]) -> anyhow::Result<Vec<u128>> {
+    let edges: Vec<u128> = sizes.iter().map(|s| s.0).collect();
+    if edges.first() == Some(&0) || edges.windows(2).any(|w| w[0] >= w[1]) {
+        bail!("--edges: expected increasing sizes above 0, such as 64KB,1MB,16MB");
     }
-}
-
-impl ByteSize {
-    /// The number of bytes, or the largest one that fits.
-    pub fn bytes(self) -> u64 {
-        u64::try_from(self.0).unwrap_or(u64::MAX)
-    }
-
-    /// The sizes as edges of buckets.
-    ///
-    /// # Errors
-    /// They do not rise, or one is 0.
-    pub fn parse_edges(sizes: &[ByteSize]) -> anyhow::Result<Vec<u128>> {
-        let edges: Vec<u128> = sizes.iter().map(|s| s.0).collect();
-        if edges.first() == Some(&0) || edges.windows(2).any(|w| w[0] >= w[1]) {
-            bail!("--edges: expected increasing sizes above 0, such as 64KB,1MB,16MB");
-        }
-        Ok(edges)
-    }
+    Ok(edges)
 }
 
 /// A share as typed, in percent: `5%`, `0.5%`.
@@ -105,8 +74,8 @@ mod tests {
         for bad in ["", "KB", "1.5MB", "-1", "1XB"] {
             assert!(of(bad).is_err(), "{bad}");
         }
-        assert!(ByteSize::parse_edges(&[ByteSize(2), ByteSize(1)]).is_err());
-        assert!(ByteSize::parse_edges(&[ByteSize(0)]).is_err());
+        assert!(parse_edges(&[ByteSize(2), ByteSize(1)]).is_err());
+        assert!(parse_edges(&[ByteSize(0)]).is_err());
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod comms;
 mod communicators;
 mod cuda;
 mod diff;
+mod filters;
 mod inspector;
 mod kernels;
 mod matrix;

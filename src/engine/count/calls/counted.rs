@@ -5,13 +5,15 @@ use crate::count::cells::{CellGatherer, CountCells, CountedStep};
 use crate::count::durations::ClockNames;
 use crate::count::row_counts::RowCounts;
 use crate::count::tally;
-use crate::count::tally::{CallKey, CallVolume};
+use crate::count::tally::{BYTE_DATATYPE, CallKey, CallVolume, NO_REDUCTION, NO_ROOT};
 use crate::count::timed::TimedCalls;
 use crate::count::times::DurationTotal;
+use crate::grammar::values::{Datatype, RedOp, has_redop, has_root};
 use crate::log;
 use crate::log::timeline::StepKey;
 use crate::members::OpInterner;
 use crate::members::{Interner, MergedMembers};
+use crate::output::table::Row;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -30,9 +32,9 @@ pub struct CountedCalls {
     /// Some input has step lines, or rows with a step.
     pub has_steps: bool,
     /// By step and key, where a tally is exact.
-    durations: FxHashMap<(CountedStep, CallKey), DurationTotal>,
+    pub(in crate::count) durations: FxHashMap<(CountedStep, CallKey), DurationTotal>,
     /// How long each call took, where a tally keeps that.
-    times: FxHashMap<(CountedStep, CallKey), TimedCalls>,
+    pub(in crate::count) times: FxHashMap<(CountedStep, CallKey), TimedCalls>,
     /// The clocks of `times`.
     pub clocks: ClockNames,
     /// Calls that were output before the input ended, by key over all steps; `cells` does not have them.
@@ -45,6 +47,39 @@ impl CountedCalls {
         self.durations
             .get(&(step.map(StepKey::from), *key))?
             .total_ns(value.calls)
+    }
+
+    /// Returns the calls of a key as a row of the call table, without their timing: the columns that the
+    /// tally distinguishes.
+    pub fn row_of_key(&self, step: Option<u64>, key: &CallKey, calls: u64) -> Row<'_> {
+        let op = self.ops.name_of_op(key.op);
+        let row = Row {
+            step,
+            nranks: (key.nranks > 0).then_some(key.nranks),
+            op,
+            count: key.elements_and_bytes().0,
+            only_bytes: (key.datatype == BYTE_DATATYPE).then_some(key.size),
+            datatype: Datatype::from_code(key.datatype),
+            redop: Some(key.redop)
+                .filter(|&r| r != NO_REDUCTION && has_redop(op))
+                .map(RedOp),
+            root: Some(key.root).filter(|&r| r != NO_ROOT && has_root(op)),
+            calls,
+            ..Row::default()
+        };
+        match self.who.get(key.member as usize) {
+            None => row,
+            Some(who) => Row {
+                host: &who.host,
+                pid: who.pid,
+                dev: who.dev,
+                rank: who.rank,
+                comm: who.comm,
+                comm_id: who.comm_id,
+                src: &who.recorded.src,
+                ..row
+            },
+        }
     }
 
     /// How long each call took, by key, and by step or over all steps.

@@ -173,17 +173,29 @@ impl Options {
 }
 
 impl Options {
-    /// Returns the key here of a key of `finer`, which is exact and by the bytes of the API.
+    /// Returns the key here of a key of `finer`, which is exact and by the bytes of the API, as this is.
     pub fn coarsen_key(&self, finer: &Options, key: &CallKey) -> CallKey {
+        self.coarsen_key_of(finer, key, OpKind::Other)
+    }
+
+    /// Like [`Options::coarsen_key`] for an operation of `kind`, on any basis: `finer` has the same one.
+    pub(in crate::count) fn coarsen_key_of(
+        &self,
+        finer: &Options,
+        key: &CallKey,
+        kind: OpKind,
+    ) -> CallKey {
+        let nranks = (key.nranks > 0).then_some(key.nranks);
+        let api = key.elements_and_bytes().1;
         let call = TallyCall {
             op: key.op,
             member: key.member,
             datatype: key.datatype,
             count: key.size,
-            nranks: (key.nranks > 0).then_some(key.nranks),
+            nranks,
             redop: key.redop,
             root: key.root,
-            bytes: key.elements_and_bytes().1,
+            bytes: api.and_then(|api| self.basis.bytes_on_basis(kind, api, nranks)),
         };
         let mut coarse = self.key_of_call(&call);
         if self.sizing == finer.sizing {

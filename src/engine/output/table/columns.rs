@@ -3,7 +3,10 @@
 //! follow from it.
 
 use super::Lacks;
-use super::kinds::{FieldKind, Id, Name, Number, Pointer, Readable, Text, Times, Word, Written};
+use super::kinds::{
+    Compared, ComparedAs, FieldKind, FieldValue, Id, Name, Number, Pointer, Readable, Text, Times,
+    Word, Written,
+};
 #[cfg(test)]
 use super::samples::{Sampled, Samples};
 use crate::grammar::values::{Datatype, RedOp};
@@ -142,6 +145,18 @@ macro_rules! columns {
                 }
             }
 
+            /// Returns one column's value, to be compared.
+            pub fn get_field(&self, column: Column) -> FieldValue<'a> {
+                let timing = self.times();
+                match column {
+                    $(
+                        $( Column::$name => Compared::<$kind>::field_value(self.$name), )*
+                        $( Column::$made => Compared::<$made_kind>::field_value(self.$made()), )*
+                    )*
+                    $( Column::$tname => Compared::<$tkind>::field_value(timing.$tname), )*
+                }
+            }
+
             /// Reads a row, and the parts of its timing.
             ///
             /// # Errors
@@ -189,11 +204,21 @@ macro_rules! columns {
         }
 
         impl Column {
-            /// Returns all of them.
-            #[cfg(test)]
-            pub(crate) const ALL: [Column; COLUMNS.len()] = [
+            /// All of them.
+            pub const ALL: [Column; COLUMNS.len()] = [
                 $( $( Column::$name, )* $( Column::$made, )* )* $( Column::$tname, )*
             ];
+
+            /// What its values are compared as.
+            pub fn compares_as(self) -> ComparedAs {
+                match self {
+                    $(
+                        $( Column::$name => $kind::COMPARES, )*
+                        $( Column::$made => $made_kind::COMPARES, )*
+                    )*
+                    $( Column::$tname => $tkind::COMPARES, )*
+                }
+            }
         }
     };
 }

@@ -15,6 +15,89 @@ use std::io::Write;
 pub(super) trait FieldKind {
     /// Blanks at the end are the field's own.
     const IS_TEXT: bool = false;
+    /// What its values are compared as.
+    const COMPARES: ComparedAs = ComparedAs::Number;
+}
+
+/// What the values of a column are compared as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ComparedAs {
+    /// Numbers, which have an order.
+    Number,
+    /// Texts, byte by byte.
+    Text,
+    /// Names, in upper or lower case.
+    Name,
+    /// Addresses.
+    Pointer,
+    /// Communicators' ids.
+    Id,
+    /// Values that mostly have a name.
+    Word,
+}
+
+/// A field's value, to be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldValue<'a> {
+    /// Not known.
+    Unknown,
+    /// A number, an address or the code of a word.
+    Number(i128),
+    /// A text or a name.
+    Text(&'a [u8]),
+    /// A communicator's id.
+    Id(CommId),
+}
+
+/// A value of kind `K`, as it is compared.
+pub(super) trait Compared<'a, K> {
+    fn field_value(self) -> FieldValue<'a>;
+}
+
+impl<'a> Compared<'a, Text> for &'a [u8] {
+    fn field_value(self) -> FieldValue<'a> {
+        match self {
+            b"" => FieldValue::Unknown,
+            text => FieldValue::Text(text),
+        }
+    }
+}
+
+impl<'a> Compared<'a, Name> for &'a [u8] {
+    fn field_value(self) -> FieldValue<'a> {
+        Compared::<Text>::field_value(self)
+    }
+}
+
+impl<N: TryInto<i128>> Compared<'_, Number> for Option<N> {
+    fn field_value(self) -> FieldValue<'static> {
+        let number = |n: N| FieldValue::Number(n.try_into().unwrap_or(i128::MAX));
+        self.map_or(FieldValue::Unknown, number)
+    }
+}
+
+impl Compared<'_, Times> for u64 {
+    fn field_value(self) -> FieldValue<'static> {
+        FieldValue::Number(self.into())
+    }
+}
+
+impl Compared<'_, Pointer> for Option<u64> {
+    fn field_value(self) -> FieldValue<'static> {
+        Compared::<Number>::field_value(self)
+    }
+}
+
+impl Compared<'_, Id> for Option<CommId> {
+    fn field_value(self) -> FieldValue<'static> {
+        self.map_or(FieldValue::Unknown, FieldValue::Id)
+    }
+}
+
+impl<N: NamedCode> Compared<'_, Word> for Option<N> {
+    fn field_value(self) -> FieldValue<'static> {
+        self.map_or(FieldValue::Unknown, |word| FieldValue::Number(word.code()))
+    }
 }
 
 /// Makes the kinds.
@@ -26,19 +109,19 @@ macro_rules! kinds {
 
 kinds! {
     /// Text as printed; empty if it is unknown.
-    Text { const IS_TEXT: bool = true; }
+    Text { const IS_TEXT: bool = true; const COMPARES: ComparedAs = ComparedAs::Text; }
     /// A name that every row has.
-    Name {}
+    Name { const COMPARES: ComparedAs = ComparedAs::Name; }
     /// An integer.
     Number {}
     /// Counts the calls of a row; one if the field is empty.
     Times {}
     /// An address.
-    Pointer {}
+    Pointer { const COMPARES: ComparedAs = ComparedAs::Pointer; }
     /// A communicator's id.
-    Id {}
+    Id { const COMPARES: ComparedAs = ComparedAs::Id; }
     /// A value that mostly has a name.
-    Word {}
+    Word { const COMPARES: ComparedAs = ComparedAs::Word; }
 }
 
 /// A value of kind `K`, as it is written.
@@ -269,6 +352,7 @@ impl Readable<'_, Id> for Option<CommId> {
 trait NamedCode: Display + Copy {
     fn name(self) -> Option<&'static str>;
     fn of(name: &[u8]) -> Option<Self>;
+    fn code(self) -> i128;
 }
 
 impl NamedCode for Datatype {
@@ -281,6 +365,10 @@ impl NamedCode for Datatype {
     fn of(name: &[u8]) -> Option<Self> {
         Datatype::from_name(name)
     }
+
+    fn code(self) -> i128 {
+        self.0.into()
+    }
 }
 
 impl NamedCode for RedOp {
@@ -292,6 +380,10 @@ impl NamedCode for RedOp {
     #[inline(always)]
     fn of(name: &[u8]) -> Option<Self> {
         RedOp::from_name(name)
+    }
+
+    fn code(self) -> i128 {
+        self.0.into()
     }
 }
 

@@ -10,7 +10,7 @@ mod scalar;
 pub use columns::{COLUMNS, Column, MEANINGS, Part, Row, Timing};
 pub use columns::{Source, TEXTS};
 pub use json::{JsonRow, NO_JSON_ROW};
-pub use kinds::{Readable, push_csv_text};
+pub use kinds::{ComparedAs, FieldValue, Readable, push_csv_text};
 
 /// The defect of a line of a table.
 pub(crate) type Lacks = &'static str;

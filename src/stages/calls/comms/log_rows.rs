@@ -3,7 +3,6 @@
 //! Chunks are walked on all cores, their calls numbered in order, and their rows made as text on all cores
 //! again, a block at a time: [`RowTaskQueue`] hands out both.
 
-use super::filter::{CallFilter, FilterWatch};
 use super::limits::{ROW_CHUNK_BYTES, ROWS_PER_BLOCK, THREADS_PER_CHUNK};
 use super::order::{ChunkRun as Calls, WholeLogOrder};
 use super::records::{CallInGap, CallSequences, ChunkRecords, RecordBuffers};
@@ -12,6 +11,7 @@ use super::text::{RowTextBuffer, SpeakerCache, SpeakerColumns};
 use super::{CommsRowOrder, CommsRowSink, LogPlan, RowForm, SecondWalk};
 use crate::count::calls::Options as Read;
 use crate::error::{Error, Result};
+use crate::filter::{CallFilter, FilterWatch};
 use crate::log;
 use crate::log::placement::GapCursor;
 use crate::log::timeline::{StepTimeline, StepWindow};
@@ -85,21 +85,18 @@ impl WantedRows<'_> {
             let inside = |w: &StepWindow| step.is_some_and(|s| w.contains(s));
             self.read.window.as_ref().is_none_or(inside)
         };
-        let (mut passed, mut others) = (false, self.watch.new_part());
+        let mut part = self.watch.new_part();
         for (member, row) in records.build_rows(calls, bytes, self.timeline, self.timings) {
             let speaker = &speakers[member];
             let row = speaker.fill_row(row);
             if !in_window(row.step) {
                 continue;
             }
-            if self.filter.does_pass(&row) {
-                passed = true;
+            if part.does_pass(&row, self.filter) {
                 take(&row, speaker);
-            } else if let (false, Some(others)) = (passed, &mut others) {
-                others.add_call(&row, self.filter);
             }
         }
-        self.watch.add_part(others, passed);
+        self.watch.add_part(part);
     }
 }
 

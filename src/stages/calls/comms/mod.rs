@@ -6,6 +6,7 @@
 use crate::count::calls::{Options as Read, Progress, RowCounter};
 use crate::count::notes;
 use crate::error::{Error, Result};
+use crate::filter::{CallFilter, FilterWatch};
 use crate::formats::Provides;
 use crate::formats::open::{self, OpenInput};
 use crate::log::placement::{FilesWithoutSteps, PlacementMethods};
@@ -20,14 +21,12 @@ use crate::stages::survey::{LogSurvey, SurveyBuilder};
 use crate::stages::tuning;
 use crate::stages::tuning::call_methods::CallMethods;
 use crate::stages::{self, InputStage};
-use filter::FilterWatch;
 use records::CallSequences;
 use std::io::Write;
 use tables::{search_steps, write_table};
 use tuning_option::{TuningCounts, TuningOption, WithTuning};
 
 mod call_spool;
-mod filter;
 mod limits;
 mod log_rows;
 mod order;
@@ -42,7 +41,6 @@ pub mod times;
 mod tuning_option;
 mod unique;
 
-pub use filter::CallFilter;
 pub use order::CommsRowOrder;
 pub use unique::write_unique_rows;
 
@@ -234,7 +232,7 @@ fn write_inputs<B: TuningOption>(
     if tuned.logs > 0 {
         tuning::report_unmatched_calls(tuned.sum, tuned.calls, report);
     }
-    run.watch.report_if_none_passed(&options.filter, report);
+    run.watch.report(&options.filter, report);
     Ok(())
 }
 

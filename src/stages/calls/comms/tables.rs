@@ -1,10 +1,10 @@
 //! The rows of call tables: filtered, in their order.
 
-use super::filter::UnmatchedCalls;
 use super::{CommsRowSink, HeadedTable, Options, SecondWalk};
 use crate::count::calls::Options as Read;
 use crate::count::row_counts::RowCounts;
 use crate::error::{Error, Result};
+use crate::filter::FilterPart;
 use crate::formats::lines::{self, RowVisitor};
 use crate::formats::open::OpenInput;
 use crate::log::propose;
@@ -36,7 +36,7 @@ pub(super) fn write_table<V>(
     let mut run = SecondWalk::start_second_walk(read, options, MergedMembers::default());
     run.write_table_rows(&input, report, &mut CommsRowSink::Text(&mut out))?;
     out.flush().map_err(Error::Output)?;
-    run.watch.report_if_none_passed(&options.filter, report);
+    run.watch.report(&options.filter, report);
     Ok(())
 }
 
@@ -90,12 +90,11 @@ impl SecondWalk<'_> {
                 options: self.options,
                 window: self.read.window.as_ref(),
                 kept: new_part(),
-                passed: false,
-                others: self.watch.new_part(),
+                part: self.watch.new_part(),
             },
             |_| {},
             |rows| {
-                self.watch.add_part(rows.others, rows.passed);
+                self.watch.add_part(rows.part);
                 match (rows.kept, &mut *sink) {
                     (TablePartRows::Text(text), CommsRowSink::Text(out)) => {
                         out.write_all(&text).map_err(Error::Output)
@@ -125,8 +124,7 @@ struct TablePartFilter<'o> {
     options: &'o Options,
     window: Option<&'o StepWindow>,
     kept: TablePartRows,
-    passed: bool,
-    others: Option<UnmatchedCalls>,
+    part: FilterPart,
 }
 
 impl RowVisitor for TablePartFilter<'_> {
@@ -135,15 +133,11 @@ impl RowVisitor for TablePartFilter<'_> {
         if !self.window.is_none_or(in_window) {
             return;
         }
-        let filter = &self.options.filter;
-        if filter.does_pass(row) {
-            self.passed = true;
+        if self.part.does_pass(row, &self.options.filter) {
             match &mut self.kept {
                 TablePartRows::Text(text) => self.options.form.write_row(row, text),
                 TablePartRows::Counted(part) => part.visit_row(row),
             }
-        } else if let (false, Some(others)) = (self.passed, &mut self.others) {
-            others.add_call(row, filter);
         }
     }
 }

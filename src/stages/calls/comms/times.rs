@@ -7,6 +7,7 @@
 use super::{Options, RowForm};
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
+use crate::filter::FilterPart;
 use crate::formats::lines::RowVisitor;
 use crate::formats::table_rows::TableFeed;
 use crate::log::timeline::{PresentSteps, StepWindow};
@@ -108,6 +109,7 @@ struct TimingFiller<'f> {
     /// How many calls of an operation each rank has made so far.
     made: FxHashMap<(CommId, u32, Box<[u8]>), u64>,
     joined: JoinedTimings,
+    part: FilterPart,
     present: PresentSteps,
     out: &'f mut (dyn Write + Send),
     text: Vec<u8>,
@@ -118,25 +120,25 @@ impl<'f> TimingFiller<'f> {
         let found = self.next_record(row);
         self.present.visit_row(row);
         let inside = |w: &StepWindow| row.step.is_some_and(|step| w.contains(step));
-        if !self.window.is_none_or(inside) || !self.options.filter.does_pass(row) {
+        if !self.window.is_none_or(inside) {
             return;
         }
-        self.joined.calls = self.joined.calls.saturating_add(row.calls);
-        let found = match found {
-            Some(record) if record.bytes != row.bytes() => {
-                self.joined.other_bytes = self.joined.other_bytes.saturating_add(row.calls);
-                None
-            }
-            found => found,
-        };
-        if found.is_some() {
-            self.joined.with = self.joined.with.saturating_add(row.calls);
-        }
-        let timing = found.map(RecordedTiming::timing);
+        let fits = |record: &&RecordedTiming| record.bytes == row.bytes();
+        let fitting = found.filter(fits);
+        let timing = fitting.map(RecordedTiming::timing);
         let timing = timing.as_ref().or(row.timing);
-        self.options
-            .form
-            .write_row(&Row { timing, ..*row }, &mut self.text);
+        let filled = Row { timing, ..*row };
+        if !self.part.does_pass(&filled, &self.options.filter) {
+            return;
+        }
+        let add = |sum: &mut u64| *sum = sum.saturating_add(row.calls);
+        add(&mut self.joined.calls);
+        match fitting {
+            Some(_) => add(&mut self.joined.with),
+            None if found.is_some() => add(&mut self.joined.other_bytes),
+            None => {}
+        }
+        self.options.form.write_row(&filled, &mut self.text);
     }
 
     /// The record of the next call of that operation, communicator and rank.
@@ -192,6 +194,7 @@ pub fn write_timed_rows(
         window: read.window.as_ref(),
         made: FxHashMap::default(),
         joined: JoinedTimings::default(),
+        part: FilterPart::default(),
         present: PresentSteps::default(),
         out,
         text: Vec::new(),
@@ -214,6 +217,7 @@ pub fn write_timed_rows(
     failed.map_err(Error::Output)?;
     let TimingFiller {
         joined,
+        part,
         present,
         out,
         text,
@@ -223,6 +227,7 @@ pub fn write_timed_rows(
     if let Some(window) = &read.window {
         present.check_window(window).map_err(Error::Content)?;
     }
+    part.report(&options.filter, false, report);
     report.note(&format!(
         "{} of {} have a record (--times)",
         joined.with,

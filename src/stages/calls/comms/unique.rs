@@ -1,12 +1,13 @@
 //! `--unique`: a row for every distinct call.
 
 use super::tuning_option::WithTuning;
-use super::{CommsRowSink, Options, filter, write_inputs};
+use super::{CommsRowSink, Options, write_inputs};
 use crate::count::caller::Caller;
 use crate::count::calls::{self, Options as Read, Progress, RowCounter};
-use crate::count::tally::{self, CallKey, CallVolume, NO_REDUCTION, NO_ROOT, SizeKey};
+use crate::count::filtered::CountFilter;
+use crate::count::tally::{self, CallKey, CallVolume, SizeKey};
 use crate::error::{Error, Result};
-use crate::grammar::values::{ByteBasis, Datatype, RedOp, has_redop, has_root};
+use crate::grammar::values::ByteBasis;
 use crate::output::table::{Row, Timing};
 use crate::report::Report;
 use crate::source::InputName;
@@ -37,6 +38,7 @@ pub fn write_unique_rows(
     out: &mut (dyn Write + Send),
 ) -> Result<()> {
     let tally = unique_tally(read.window.is_some());
+    let filter = CountFilter::new(&options.filter, &tally)?;
     // How a call was served is known call by call.
     let calls = match options.tuning {
         true => {
@@ -45,7 +47,12 @@ pub fn write_unique_rows(
             write_inputs::<WithTuning>(origins, read, options, report, progress, sink)?;
             counting.finish()
         }
-        false => calls::count_calls(origins, read, &tally, report, progress)?,
+        false => {
+            let all = calls::count_calls(origins, read, filter.tally(), report, progress)?;
+            let (kept, part) = filter.keep_calls(all);
+            part.report(&options.filter, false, report);
+            kept
+        }
     };
     let cells = calls.cells.counts_by_number();
     // A log's calls have none, and there may be many.
@@ -63,14 +70,10 @@ pub fn write_unique_rows(
         .map(|(((step, key), value), timing)| {
             let who = &calls.who[key.member as usize];
             let timing = timing.as_deref();
-            let row = unique_row(&calls, *step, key, value);
+            let row = calls.row_of_key(*step, key, value.calls);
             (Row { timing, ..row }, who)
         });
-    let passes = |(row, _): &(Row<'_>, &Caller)| options.filter.does_pass(row);
-    let (mut rows, others): (Vec<_>, Vec<_>) = all.partition(passes);
-    if rows.is_empty() {
-        filter::report_no_call(&options.filter, others.iter().map(|(row, _)| row), report);
-    }
+    let mut rows: Vec<(Row<'_>, &Caller)> = all.collect();
     // Numbers given to members and operations depend on the order of the inputs; values do not.
     rows.sort_by(|(a, who_a), (b, who_b)| {
         let key = |r: &Row<'_>| {
@@ -98,35 +101,4 @@ pub fn write_unique_rows(
         }
     }
     out.write_all(&text).map_err(Error::Output)
-}
-
-fn unique_row<'c>(
-    calls: &'c calls::CountedCalls,
-    step: Option<u64>,
-    key: &CallKey,
-    value: &CallVolume,
-) -> Row<'c> {
-    let who = &calls.who[key.member as usize];
-    let op = calls.ops.name_of_op(key.op);
-    Row {
-        step,
-        host: &who.host,
-        pid: who.pid,
-        dev: who.dev,
-        rank: who.rank,
-        nranks: (key.nranks > 0).then_some(key.nranks),
-        comm: who.comm,
-        comm_id: who.comm_id,
-        op,
-        count: key.elements_and_bytes().0,
-        only_bytes: (key.datatype == tally::BYTE_DATATYPE).then_some(key.size),
-        datatype: Datatype::from_code(key.datatype),
-        redop: Some(key.redop)
-            .filter(|&r| r != NO_REDUCTION && has_redop(op))
-            .map(RedOp),
-        root: Some(key.root).filter(|&r| r != NO_ROOT && has_root(op)),
-        calls: value.calls,
-        src: &who.recorded.src,
-        ..Row::default()
-    }
 }

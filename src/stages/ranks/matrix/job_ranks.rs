@@ -5,15 +5,16 @@ use super::list_rank_calls;
 use super::members::MatrixMembers;
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::Result;
+use crate::filter::JobRankTable;
 use crate::members::comm_id::CommId;
 use crate::report::Report;
 use crate::source::InputName;
 use crate::stages::{self, run_snapshot};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The ranks of the job, by communicator.
 #[derive(Debug, Default)]
-pub(crate) struct JobRanks(BTreeMap<CommId, Vec<u32>>);
+pub(crate) struct JobRanks(JobRankTable);
 
 impl JobRanks {
     /// True if no rank is known.
@@ -24,6 +25,11 @@ impl JobRanks {
     /// The ranks in the job of a communicator's members, in the order of their ranks there.
     pub(crate) fn ranks_of_members(&self, id: &CommId) -> Option<&[u32]> {
         self.0.get(id).map(|members| &members[..])
+    }
+
+    /// The ranks by communicator, as a filter needs them.
+    pub(crate) fn into_table(self) -> JobRankTable {
+        self.0
     }
 
     /// All ranks of the job, in order.

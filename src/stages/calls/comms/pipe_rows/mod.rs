@@ -6,7 +6,6 @@
 mod written;
 
 use super::call_spool::CallSpool;
-use super::filter::FilterWatch;
 use super::limits::GAP_OF_ITS_LINE;
 use super::log_rows::WantedRows;
 use super::order::{CallGap, ChunkCall, KnownPlaces as Knows, LiveRowOrder as InOrder};
@@ -15,6 +14,7 @@ use super::text::{RowTextBuffer, SpeakerCache, SpeakerColumns};
 use super::{CommsRowOrder, Options, report_missing, report_placement};
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
+use crate::filter::FilterWatch;
 use crate::formats::Provides;
 use crate::formats::open::OpenInput;
 use crate::log::placement::{CallRecorder, FilesWithoutSteps};
@@ -295,8 +295,7 @@ impl PipeWriter<'_> {
             report.warn_rows_changed();
         }
         report_placement(rows.options, rows.read, survey.placement.methods, report);
-        rows.watch
-            .report_if_none_passed(&rows.options.filter, report);
+        rows.watch.report(&rows.options.filter, report);
         Ok(())
     }
 }

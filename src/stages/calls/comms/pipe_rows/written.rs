@@ -2,9 +2,9 @@
 
 use crate::count::calls::Options as Read;
 use crate::error::{Error, Result};
+use crate::filter::FilterWatch;
 use crate::log::timeline::StepTimeline;
 use crate::stages::calls::comms::Options;
-use crate::stages::calls::comms::filter::FilterWatch;
 use std::io::Write;
 use std::ops::Range;
 

@@ -1,0 +1,155 @@
+//! Filters counted calls: keys distinguish the columns that the filter needs as well, the filter decides
+//! once for each key and step, and what passes is added up by the wanted keys.
+
+use crate::count::calls::CountedCalls;
+use crate::count::cells::{CellGatherer, CountedStep};
+use crate::count::tally::{self, CallKey, SizeKey};
+use crate::error::{Error, Result};
+use crate::filter::{CallFilter, FilterColumn, FilterPart};
+use crate::output::table::{Column, Row};
+
+/// A filter of counted calls.
+#[derive(Debug)]
+pub struct CountFilter<'f> {
+    filter: &'f CallFilter,
+    /// What the caller distinguishes.
+    wanted: &'f tally::Options,
+    /// What is counted.
+    finer: tally::Options,
+}
+
+impl<'f> CountFilter<'f> {
+    /// Prepares to count the calls that pass `filter` as `wanted` distinguishes them.
+    ///
+    /// # Errors
+    /// A column differs from call to call and is not counted.
+    pub fn new(filter: &'f CallFilter, wanted: &'f tally::Options) -> Result<CountFilter<'f>> {
+        let mut finer = wanted.clone();
+        for column in filter.list_columns() {
+            add_need(column, &mut finer)?;
+        }
+        if !filter.is_empty() && finer.durations {
+            // The clocks are those of the calls that pass.
+            (finer.exact, finer.members) = (true, true);
+        }
+        Ok(CountFilter {
+            filter,
+            wanted,
+            finer,
+        })
+    }
+
+    /// What is to be counted.
+    pub fn tally(&self) -> &tally::Options {
+        &self.finer
+    }
+
+    /// Keeps the calls that pass.
+    pub fn keep_calls(&self, calls: CountedCalls) -> (CountedCalls, FilterPart) {
+        let mut part = FilterPart::default();
+        if self.filter.is_empty() {
+            return (calls, part);
+        }
+        let mut cells = CellGatherer::default();
+        for ((step, key), value) in calls.cells.list_counts() {
+            let passes = |row: &Row<'_>| part.does_pass(row, self.filter);
+            if with_row(&calls, step, &key, value.calls, passes) {
+                let (step, key) = self.coarsen(&calls, step, &key);
+                cells.push(step, key, value);
+            }
+        }
+        let mut kept = CountedCalls {
+            cells: cells.into_cells(),
+            has_steps: calls.has_steps,
+            ..CountedCalls::default()
+        };
+        let passes = |step: CountedStep, key: &CallKey| {
+            with_row(&calls, step, key, 1, |row| self.filter.does_pass(row))
+        };
+        for ((step, key), one) in &calls.times {
+            if passes(*step, key) {
+                let to = self.coarsen(&calls, *step, key);
+                kept.times.entry(to).or_default().merge(one);
+                if let Some(who) = calls.who.get(key.member as usize) {
+                    let (of, timed) = (&who.recorded, one.durations.count_calls());
+                    kept.clocks
+                        .add_durations(&of.src, &of.clock, &of.quality, timed);
+                }
+            }
+        }
+        for ((step, key), all) in &calls.durations {
+            if self.wanted.exact && passes(*step, key) {
+                let to = self.coarsen(&calls, *step, key);
+                kept.durations.entry(to).or_default().merge(all);
+            }
+        }
+        (kept.ops, kept.who) = (calls.ops, calls.who);
+        (kept, part)
+    }
+
+    /// The step and key that the caller wants of those counted.
+    fn coarsen(
+        &self,
+        calls: &CountedCalls,
+        step: CountedStep,
+        key: &CallKey,
+    ) -> (CountedStep, CallKey) {
+        let kind = calls.ops.op_kind(key.op);
+        let coarse = self.wanted.coarsen_key_of(&self.finer, key, kind);
+        (step.filter(|_| self.wanted.steps), coarse)
+    }
+}
+
+/// Gives calls to `passes` as a row of the call table.
+fn with_row(
+    calls: &CountedCalls,
+    step: CountedStep,
+    key: &CallKey,
+    times: u64,
+    passes: impl FnOnce(&Row<'_>) -> bool,
+) -> bool {
+    let row = calls.row_of_key(step.map(|step| step.step), key, times);
+    let who = calls.who.get(key.member as usize);
+    let timing = who.map(|who| who.recorded.timing_of_calls(None));
+    passes(&Row {
+        timing: timing.as_ref(),
+        ..row
+    })
+}
+
+/// Makes `tally` distinguish the values of a column.
+fn add_need(column: FilterColumn, tally: &mut tally::Options) -> Result<()> {
+    let FilterColumn::Of(of) = column else {
+        tally.members = true;
+        return Ok(());
+    };
+    match of {
+        Column::step => tally.steps = true,
+        Column::host | Column::pid | Column::dev => tally.members = true,
+        Column::rank | Column::comm | Column::comm_id => tally.members = true,
+        Column::op => {}
+        Column::count | Column::bytes => {
+            (tally.sizing, tally.datatypes) = (SizeKey::Count, true);
+        }
+        Column::datatype => tally.datatypes = true,
+        Column::nranks | Column::redop | Column::root => tally.exact = true,
+        Column::algo | Column::proto => (tally.served, tally.members) = (true, true),
+        Column::src | Column::clock | Column::quality | Column::nchannels => {
+            (tally.exact, tally.members) = (true, true);
+        }
+        Column::pg_name | Column::pg_desc => (tally.exact, tally.members) = (true, true),
+        Column::time | Column::tid | Column::seq | Column::op_count | Column::stream => {
+            return Err(refuse_column(column));
+        }
+        Column::calls | Column::dur_ns | Column::start_ns => return Err(refuse_column(column)),
+    }
+    Ok(())
+}
+
+fn refuse_column(column: FilterColumn) -> Error {
+    let name = column.name();
+    Error::Usage(format!(
+        "--where: {name} differs from call to call and is not counted: filter the rows first \
+         (nccl-comms --where '{name} ...' FILE | ...)"
+    ))
+}

@@ -1,0 +1,177 @@
+//! Filters of calls: what a program counts of a filtered log is what it counts of the filtered rows.
+
+use crate::support::{Csv, captured_logs, feed, job, run};
+use std::collections::BTreeMap;
+
+/// Expressions over columns of every kind; each keeps some calls of some log and leaves others out.
+const EXPRESSIONS: [&str; 10] = [
+    "op = allreduce",
+    "bytes >= 64K and not op in (AllGather, Send)",
+    "step in (2-4, 7) or rank = 0",
+    "host != nowhere and datatype = BF16",
+    "global_rank in (1, 3-5)",
+    "nranks < 5 and redop = sum",
+    "root = 0 or comm_id = 0x1",
+    "count != 1 and src = log and (pid > 0 and dev < 2)",
+    "algo = RING or step = 3",
+    "not (bytes > 0)",
+];
+
+/// The logs of some jobs, and a table made of one.
+fn inputs() -> Vec<Vec<u8>> {
+    let unpacked = |name: &str| {
+        let logs = captured_logs(name);
+        let args: Vec<&str> = logs.iter().map(String::as_str).collect();
+        let keep = [&args[..], &["--keep-init", "-q"]].concat();
+        run("nccl-steps", &keep).calm().stdout
+    };
+    let made = job(8, 4, 2);
+    let table = feed("nccl-comms", &["-q"], made.as_str()).ends(0).stdout;
+    vec![
+        unpacked("3d"),
+        unpacked("ddp-buffered"),
+        made.into_bytes(),
+        table,
+    ]
+}
+
+#[test]
+fn counts_of_a_filtered_log_are_those_of_its_filtered_rows() {
+    let programs: [(&str, &[&str]); 6] = [
+        ("nccl-hist", &[]),
+        (
+            "nccl-hist",
+            &["--log2", "--by", "step,rank", "--basis", "wire"],
+        ),
+        ("nccl-ops", &["--by", "comm,datatype"]),
+        ("nccl-ops", &["--basis", "message", "--format", "awk"]),
+        ("nccl-agg", &["--by", "host"]),
+        ("nccl-agg", &["--basis", "wire", "--format", "jsonl"]),
+    ];
+    let mut kept = [0; EXPRESSIONS.len()];
+    for input in inputs() {
+        for (expression, kept) in EXPRESSIONS.iter().zip(&mut kept) {
+            let filter = ["-q", "--where", expression];
+            let rows = feed("nccl-comms", &filter, &input[..]).ends(0).stdout;
+            *kept += rows.iter().filter(|b| **b == b'\n').count() - 1;
+            for (program, args) in programs {
+                let counted = feed(program, &[&filter, args].concat(), &input[..]).ends(0);
+                let expected = feed(program, &[args, &["-q"]].concat(), &rows[..]).ends(0);
+                assert_eq!(
+                    counted.text(),
+                    expected.text(),
+                    "{program} {args:?} {expression}"
+                );
+            }
+        }
+    }
+    // The others say nothing about equal counts.
+    let empty = kept.iter().filter(|kept| **kept == 0).count();
+    assert!(empty <= 1, "{kept:?}");
+}
+
+#[test]
+fn durations_of_a_filtered_table_are_those_of_its_filtered_rows() {
+    let row = |op: &str, rank: u32, dur: u64, clock: &str| {
+        format!("{op},{},int8,{rank},{dur},{clock}\n", 1000 * dur)
+    };
+    let mut table = "op,count,datatype,rank,dur_ns,clock\n".to_owned();
+    for dur in 1..40 {
+        table += &row("AllReduce", 0, dur, "gpu");
+        table += &row("Send", 1, 2 * dur, "host");
+    }
+    for filter in ["rank = 1", "bytes < 20K", "clock = gpu and op != Send"] {
+        let rows = feed("nccl-comms", &["--where", filter], table.as_str()).ends(0);
+        for args in [&["--time"][..], &["--time", "--by", "rank"]] {
+            let with = [args, &["--where", filter]].concat();
+            let counted = feed("nccl-hist", &with, table.as_str()).ends(0);
+            let expected = feed("nccl-hist", args, &rows.stdout[..]).ends(0);
+            assert_eq!(counted.text(), expected.text(), "{filter} {args:?}");
+            // What measured the others is not named.
+            for clock in ["gpu", "host"] {
+                let named = |stderr: &str| stderr.contains(clock);
+                assert_eq!(named(&counted.stderr), named(&expected.stderr), "{filter}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rank_is_the_ranks_of_the_job() {
+    let args: Vec<&str> = "--ranks 8 --tp 2 --steps 3".split(' ').collect();
+    let log = run("nccl-synth", &args).ends(0).text();
+    let members = Csv::of(&feed("nccl-communicators", &["--members"], log.as_str()).ends(0));
+    let mut calls: BTreeMap<String, u128> = BTreeMap::new();
+    for row in &members.rows {
+        let made = members.get(row, "calls").parse::<u128>().unwrap();
+        *calls
+            .entry(members.get(row, "global_rank").to_owned())
+            .or_default() += made;
+    }
+    assert_eq!(calls.len(), 8, "{calls:?}");
+    for (rank, calls) in calls {
+        for program in ["nccl-agg", "nccl-hist", "nccl-ops"] {
+            let table = Csv::of(&feed(program, &["--rank", &rank], log.as_str()).ends(0));
+            assert_eq!(table.sum("calls"), calls, "{program} --rank {rank}");
+        }
+    }
+    // Without the INIT lines no rank is known.
+    let bare: String = log
+        .lines()
+        .filter(|line| !line.contains("Init"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    feed("nccl-hist", &["--rank", "0-3"], bare)
+        .ends(0)
+        .says(&["no call has global_rank = 0-3; global_rank is unknown for all calls"]);
+}
+
+#[test]
+fn a_count_says_how_many_calls_were_left_out() {
+    let log = job(4, 2, 1);
+    let count = |args: &[&str]| Csv::of(&feed("nccl-agg", args, log.as_str()).ends(0)).sum("calls");
+    let (kept, all) = (count(&["--op", "send"]), count(&[]));
+    let out = feed("nccl-agg", &["--op", "send"], log.as_str()).ends(0);
+    out.says(&[&format!("note: the filter kept {kept} of {all} calls")]);
+    let none = feed("nccl-hist", &["--op", "AllRduce"], log.as_str()).ends(0);
+    none.says(&["warning: no call has op = AllRduce; operations here: AllGather, AllReduce"]);
+}
+
+#[test]
+fn an_error_of_an_expression_says_where_and_what_was_expected() {
+    for (expression, words) in [
+        (
+            "byte > 1",
+            "unknown column `byte`; the columns are step, time, host,",
+        ),
+        (
+            "bytes > 1 and",
+            "expected a column, `not` or `(` at the end",
+        ),
+        ("bytes ~ 1", "expected one of = != < <= > >= in at `~ 1`"),
+        (
+            "op > a",
+            "op has no order: `>` compares numbers; use =, != or in",
+        ),
+        ("datatype = float", "expected a datatype such as fp32"),
+        (
+            "dur_ns > 5",
+            "dur_ns differs from call to call and is not counted",
+        ),
+    ] {
+        let out = run("nccl-hist", &["--where", expression, "/dev/null"]);
+        let out = out.ends(2).says(&["--where", words]);
+        assert!(out.stdout.is_empty(), "{expression}");
+    }
+}
+
+#[test]
+fn a_tip_names_an_option_that_is_alike() {
+    for (program, option) in [("nccl-skew", "--op"), ("nccl-skew", "--rank")] {
+        let out = run(program, &[option, "x"]).ends(2);
+        assert!(!out.stderr.contains("similar"), "{}", out.stderr);
+    }
+    run("nccl-skew", &["--outptu", "x"])
+        .ends(2)
+        .says(&["similar argument exists: '--output'"]);
+}
