@@ -97,16 +97,11 @@ impl<V> OpenInput<V> {
     /// Notes how its text differs from its bytes.
     pub(crate) fn note_encoding(&self, report: &Report) {
         if self.input.is_inside() {
-            report.note(&format!(
-                "{}: what the job printed lies inside the export and is read as a log",
-                self.name()
-            ));
+            let inside = "what the job printed lies inside the export and is read as a log";
+            report.note_of_input(&self.name(), inside);
         }
         if self.input.is_utf16() {
-            report.note(&format!(
-                "{}: the text is UTF-16; it is read as UTF-8",
-                self.name()
-            ));
+            report.note_of_input(&self.name(), "the text is UTF-16; it is read as UTF-8");
         }
     }
 
