@@ -118,7 +118,7 @@ impl InputOutcomes {
         match result {
             Ok(()) => self.read += 1,
             Err(
-                Error::NoText { name, what }
+                Error::NoText { name, what, .. }
                 | Error::Unread { name, what }
                 | Error::NoCalls { name, what },
             ) if origin.is_listed() => {
