@@ -20,7 +20,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "nccl-cuda", version, after_long_help = AFTER)]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     /// Write a row for every stretch of so many seconds: from_s (after the first call), calls, bytes, host_us

@@ -38,7 +38,7 @@ use std::process::ExitCode;
 #[command(name = "nccl-matrix", version, after_long_help = AFTER)]
 #[command(next_help_heading = "Rows")]
 #[command(verbatim_doc_comment)]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]

@@ -24,7 +24,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "nccl-proxy", version, after_long_help = AFTER)]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     /// Columns that separate rows

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 #[command(mut_arg("output", |output| output
     .help("Write the page to this file; its ending names the format: .html, .md, .json, .txt")
     .long_help(None)))]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
@@ -81,9 +81,6 @@ enum ReportFormat {
     Jsonl,
 }
 
-/// No page is narrower.
-const MIN_PAGE_COLUMNS: usize = 40;
-
 impl ReportFormat {
     /// What the file's ending names.
     fn format_of_path(path: &std::path::Path) -> Option<ReportFormat> {
@@ -108,10 +105,7 @@ impl ReportFormat {
 
     fn render_page(self, page: &ReportPage, jobs: usize) -> Vec<u8> {
         let text = match self {
-            ReportFormat::Text => {
-                let seen = cli::terminal_width().unwrap_or(text::PAGE_WIDTH_CHARS);
-                text::render_text(page, seen.clamp(MIN_PAGE_COLUMNS, text::PAGE_WIDTH_CHARS))
-            }
+            ReportFormat::Text => text::render_text(page, cli::page_width()),
             ReportFormat::Json => return json::render_json(page, jobs),
             ReportFormat::Html => html::render_html(page),
             ReportFormat::Md => markdown::render_markdown(page),

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "nccl-tuning", version, after_long_help = AFTER)]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     /// Also separate choices by their number of channels

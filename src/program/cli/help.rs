@@ -33,7 +33,14 @@ man: nccl-x --generate man | man -l -";
 /// # Errors
 /// The output cannot be written.
 pub fn parse_args<C: Parser>() -> anyhow::Result<Option<C>> {
-    let command = build_command::<C>();
+    parse_args_of(build_command::<C>())
+}
+
+/// The same, of a `command` that has more than the arguments of `C`.
+///
+/// # Errors
+/// As [`parse_args`].
+pub fn parse_args_of<C: Parser>(command: Command) -> anyhow::Result<Option<C>> {
     let Some(matches) = match_args(&command)? else {
         return Ok(None);
     };

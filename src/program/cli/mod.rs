@@ -11,9 +11,11 @@ mod steps;
 mod svg;
 mod values;
 
-pub use format::{AroundArgs, ChainFormatArgs, ColorArgs, FormatArgs, RowFormat, terminal_width};
+pub use format::{
+    AroundArgs, ChainFormatArgs, ColorArgs, FormatArgs, RowFormat, page_width, terminal_width,
+};
 pub use groups::GroupArgs;
-pub use help::{OPTION_HEADINGS, build_command, parse_args};
+pub use help::{OPTION_HEADINGS, build_command, parse_args, parse_args_of};
 pub use input::{GenerateWhat, InputArgs};
 pub use print::{RowOutput, SheetPrinter, with_stdout, with_text};
 pub use rows::{FileArgs, OrderArgs};

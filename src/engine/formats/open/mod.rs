@@ -74,6 +74,11 @@ impl<V> OpenInput<V> {
         self.format.name == super::stats::FORMAT.name
     }
 
+    /// Returns the parts that it provides.
+    pub fn parts(&self) -> Provides {
+        self.format.tells
+    }
+
     /// Returns true if it provides all `parts`.
     pub fn provides(&self, parts: Provides) -> bool {
         self.format.tells.has(parts)
