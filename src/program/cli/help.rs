@@ -2,10 +2,12 @@
 //! (`-h`) that fits a terminal.
 
 use super::GenerateWhat;
+use super::ending::format_of_output;
 use crate::program::man;
 use anyhow::Context;
 use clap::builder::EnumValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
+use std::ffi::OsString;
 use std::io::{self, Write};
 
 /// The headings of options, in the order of the help. Each program has some of them.
@@ -58,10 +60,17 @@ fn match_args(command: &Command) -> anyhow::Result<Option<ArgMatches>> {
     } else {
         HELP_WIDTHS.1
     };
-    let matches = command.clone().max_term_width(width).get_matches();
+    let command = command.clone().max_term_width(width);
+    let mut matches = command.clone().get_matches();
     if let Some(what) = matches.get_one::<GenerateWhat>("generate") {
-        print_generated(*what, command.clone()).context("cannot write the output")?;
+        print_generated(*what, command).context("cannot write the output")?;
         return Ok(None);
+    }
+    if let Some(format) = format_of_output(&command, &matches)? {
+        let mut args: Vec<OsString> = std::env::args_os().collect();
+        args.splice(1..1, ["--format".into(), format.into()]);
+        // Where no format can be asked for, as for the lines that nccl-steps writes, the ending means nothing.
+        matches = command.try_get_matches_from(args).unwrap_or(matches);
     }
     Ok(Some(matches))
 }

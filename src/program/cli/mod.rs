@@ -1,5 +1,6 @@
 //! The command line that all programs share: inputs, steps, formats. A flag means the same everywhere.
 
+mod ending;
 mod format;
 mod groups;
 mod help;
