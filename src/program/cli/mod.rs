@@ -19,7 +19,7 @@ pub use groups::GroupArgs;
 pub use help::{OPTION_HEADINGS, build_command, parse_args, parse_args_of};
 pub use input::{GenerateWhat, InputArgs};
 pub use print::{RowOutput, SheetPrinter, with_stdout, with_text};
-pub use rows::{FileArgs, OrderArgs};
+pub use rows::{FileArgs, OrderArgs, top_of_counts};
 pub use run::{ProgramRun, run_program};
 pub use steps::{CompatMode, StepArgs, StepLineArgs, StepLinePosition};
 pub use svg::SvgArgs;

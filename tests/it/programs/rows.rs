@@ -33,7 +33,12 @@ fn rows_are_sorted_by_number_and_the_rest_is_counted() {
         .collect();
     assert_eq!(found, bytes);
     assert_eq!(table("--sort=-total_bytes --top 2").rows, sorted.rows[..2]);
-    assert_eq!(table("-n 3").rows, all.rows[..3]);
+    // Without an order the largest are kept.
+    assert_eq!(table("-n 3").rows, sorted.rows[..3]);
+    assert_eq!(table("-n 3 --sort op").rows, all.rows[..3]);
+    let steps = |args: &str| sh(work.dir(), &format!("nccl-steps nccl.log --list {args}")).ends(0);
+    let first = Csv::of(&steps("")).rows[..2].to_vec();
+    assert_eq!(Csv::of(&steps("-n 2")).rows, first);
     assert!(table("-n 0").rows.is_empty());
     let of = |row: &Vec<String>| {
         (
