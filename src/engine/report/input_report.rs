@@ -81,10 +81,7 @@ impl Report {
         }
         if account.damaged > account.places.len() as u64 {
             let more = account.damaged - account.places.len() as u64;
-            self.warn_of_input(
-                input,
-                &format!("{}", count_phrase(more, "more damaged line")),
-            );
+            self.warn_of_input(input, &count_phrase(more, "more damaged line"));
         }
     }
 
@@ -92,16 +89,14 @@ impl Report {
     fn report_input_end(&mut self, input: &str, account: &Account) {
         if let Some(broken) = &account.broken {
             self.damaged |= broken.is_lost;
-            self.warn_of_input(input, &broken.what.to_string());
+            self.warn_of_input(input, &broken.what);
         } else if account.is_unfinished {
             self.unfinished += 1;
             if self.unfinished <= MAX_LISTED_NAMES {
                 self.note_of_input(
                     input,
-                    &format!(
-                        "the last line has no end, as in a log that is still being written or \
-                     of a job that was killed: it is not counted"
-                    ),
+                    "the last line has no end, as in a log that is still being written or \
+                     of a job that was killed: it is not counted",
                 );
             }
         }
@@ -110,7 +105,7 @@ impl Report {
     /// Reports mistakes and gaps of the program that wrote it.
     fn report_recorder(&self, input: &str, account: &Account) {
         for remark in &account.remarks {
-            self.note_of_input(input, &remark.to_string());
+            self.note_of_input(input, remark);
         }
         if !account.repairs.is_empty() {
             let all = account
@@ -182,10 +177,8 @@ impl Report {
         if account.calls == u64::MAX {
             self.warn_of_input(
                 input,
-                &format!(
-                    "the column calls adds up to more than 2^64 - 1: the numbers of calls are \
-                 too low"
-                ),
+                "the column calls adds up to more than 2^64 - 1: the numbers of calls are \
+                 too low",
             );
         }
         for (code, calls) in &account.unknown_datatypes {

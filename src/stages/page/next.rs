@@ -27,8 +27,11 @@ const LISTED: [PageSection; 10] = [
     PageSection::Tuning,
 ];
 
+/// Tells by a page, and the parts that its inputs provide, whether a command has rows.
+type Suits = fn(&ReportPage, Provides) -> bool;
+
 /// Commands of tables that a short page does not have.
-const FURTHER: [(fn(&ReportPage, Provides) -> bool, &str, &str); 7] = [
+const FURTHER: [(Suits, &str, &str); 7] = [
     (
         |page, _| !page.steps.list.is_empty(),
         "nccl-steps --list",
