@@ -1,16 +1,22 @@
-//! nccl-pipe: all programs in one, for packages (docs/packaging.md).
+//! nccl-pipe: see `--help`. It is also each of the other programs.
 //!
 //! Each program links most of the library, so twenty of them are ten times as large as this one. A package
 //! has this one under the names of all: as links, or as the script `packaging/launcher` where there can be
 //! no links. It is the program that its own name says (`argv[0]`), else the one that its first argument
-//! says: `nccl-pipe nccl-hist LOG` is `nccl-hist LOG`.
+//! says: `nccl-pipe hist LOG` and `nccl-pipe nccl-hist LOG` are `nccl-hist LOG`.
 
+use anyhow::bail;
+use clap::error::{ContextKind, ContextValue};
+use clap::{Command, CommandFactory, Parser};
+use nccl_pipe::program::cli::{self, ColorArgs, InputArgs, ProgramRun, StepArgs};
+use nccl_pipe::program::exit::{self, Exit};
+use nccl_pipe::stages::page::{self, NextCommand, PageOrder, text};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 #[path = "../src/bin/nccl-agg.rs"]
 mod agg;
@@ -53,87 +59,242 @@ mod tuning;
 #[path = "../src/bin/nccl-watch.rs"]
 mod watch;
 
-/// Where a program begins.
-type Main = fn() -> ExitCode;
+/// A program of `src/bin`.
+struct Program {
+    name: &'static str,
+    /// Where it begins.
+    main: fn() -> ExitCode,
+    /// Its arguments and its line in the list.
+    command: fn() -> Command,
+}
+
+/// Makes the table of programs, a line for each.
+macro_rules! programs {
+    ($(($name:literal, $module:ident),)+) => {
+        &[$(Program {
+            name: $name,
+            main: $module::main,
+            command: <$module::Cli as CommandFactory>::command,
+        },)+]
+    };
+}
 
 /// Every program of `src/bin`.
-const PROGRAMS: &[(&str, Main)] = &[
-    ("nccl-agg", agg::main),
-    ("nccl-check", check::main),
-    ("nccl-comms", comms::main),
-    ("nccl-communicators", communicators::main),
-    ("nccl-cuda", cuda::main),
-    ("nccl-diff", diff::main),
-    ("nccl-hist", hist::main),
-    ("nccl-kernels", kernels::main),
-    ("nccl-matrix", matrix::main),
-    ("nccl-net", net::main),
-    ("nccl-ops", ops::main),
-    ("nccl-overlap", overlap::main),
-    ("nccl-proxy", proxy::main),
-    ("nccl-report", report::main),
-    ("nccl-skew", skew::main),
-    ("nccl-steps", steps::main),
-    ("nccl-synth", synth::main),
-    ("nccl-timing", timing::main),
-    ("nccl-tuning", tuning::main),
-    ("nccl-watch", watch::main),
+const PROGRAMS: &[Program] = programs![
+    ("nccl-agg", agg),
+    ("nccl-check", check),
+    ("nccl-comms", comms),
+    ("nccl-communicators", communicators),
+    ("nccl-cuda", cuda),
+    ("nccl-diff", diff),
+    ("nccl-hist", hist),
+    ("nccl-kernels", kernels),
+    ("nccl-matrix", matrix),
+    ("nccl-net", net),
+    ("nccl-ops", ops),
+    ("nccl-overlap", overlap),
+    ("nccl-proxy", proxy),
+    ("nccl-report", report),
+    ("nccl-skew", skew),
+    ("nccl-steps", steps),
+    ("nccl-synth", synth),
+    ("nccl-timing", timing),
+    ("nccl-tuning", tuning),
+    ("nccl-watch", watch),
 ];
+
+/// What a log or record tells on one page, and which programs tell more; or one of these programs
+///
+/// nccl-pipe FILE writes the page of nccl-report and below it the commands that have more about this
+/// input. FILE is anything that one of the programs reads; it is recognised by its content.
+///
+/// nccl-pipe PROGRAM starts a program: nccl-pipe hist nccl.log is nccl-hist nccl.log. A file with the name
+/// of a program is named with its folder: ./hist.
+#[derive(Debug, Parser)]
+#[command(name = OWN_NAME, version, after_long_help = AFTER)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    color: ColorArgs,
+}
+
+const OWN_NAME: &str = "nccl-pipe";
+
+const AFTER: &str = "\
+Examples:
+  nccl-pipe nccl.log
+  nccl-pipe hist nccl.log --steps 45..49
+  nccl-pipe help hist
+
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed. A program has its own.";
 
 fn main() -> ExitCode {
     let mut args = env::args_os();
     let own = args.next().unwrap_or_default();
-    if let Some(name) = Path::new(&own).file_name()
-        && let Some(program) = find(name)
-    {
-        return program();
+    if let Some(program) = Path::new(&own).file_name().and_then(find_program) {
+        return (program.main)();
     }
-    let first = args.next().unwrap_or_default();
-    if find(&first).is_some() {
-        return as_program(&own, &first, args);
-    }
-    let failed = match first.to_str() {
-        Some("--version" | "-V") => {
-            writeln!(std::io::stdout(), "nccl-pipe {}", env!("CARGO_PKG_VERSION")).is_err()
-        }
-        Some("--help" | "-h") => list(std::io::stdout()).is_err(),
-        _ => {
-            // Nothing is left to tell where this cannot be written.
-            let _ = list(std::io::stderr());
-            true
-        }
+    let Some(first) = args.next() else {
+        return print_help();
     };
-    if failed {
-        ExitCode::from(2)
-    } else {
-        ExitCode::SUCCESS
+    if let Some(program) = find_program(&first) {
+        return start_program(&own, program, args);
+    }
+    if first == "help" {
+        return match args.next() {
+            None => print_help(),
+            Some(word) => match find_program(&word) {
+                Some(program) => start_program(&own, program, ["--help".into()]),
+                None => refuse_word(&word),
+            },
+        };
+    }
+    match is_input(&first) {
+        true => exit::run_program(OWN_NAME, || {
+            cli::parse_args_of(build_command())?.map_or(Ok(Exit::Clean), print_page)
+        }),
+        false => refuse_word(&first),
     }
 }
 
-fn find(name: &OsStr) -> Option<Main> {
-    PROGRAMS
-        .iter()
-        .find(|(program, _)| name == *program)
-        .map(|(_, main)| *main)
+/// Returns the program of that name, which may lack `nccl-`.
+fn find_program(name: &OsStr) -> Option<&'static Program> {
+    let is_of = |program: &&Program| {
+        name == program.name || Some(name) == program.name.strip_prefix("nccl-").map(OsStr::new)
+    };
+    PROGRAMS.iter().find(is_of)
+}
+
+/// True for an option or something to read. What is no local file is refused when it is opened.
+fn is_input(word: &OsStr) -> bool {
+    let text = word.to_string_lossy();
+    text.starts_with('-') || text.contains("://") || Path::new(word).symlink_metadata().is_ok()
 }
 
 /// Begins again under the program's name: it is what help and messages show, and the arguments are then
 /// those of the program alone.
-fn as_program(own: &OsStr, name: &OsStr, args: env::ArgsOs) -> ExitCode {
+fn start_program(
+    own: &OsStr,
+    program: &Program,
+    args: impl IntoIterator<Item = OsString>,
+) -> ExitCode {
     // A root without /proc has no path of a running program. The launcher gives the whole path.
     let file = env::current_exe().map_or_else(|_| own.to_owned(), OsString::from);
-    let error = Command::new(&file).arg0(name).args(args).exec();
+    let mut command = std::process::Command::new(&file);
+    let error = command.arg0(program.name).args(args).exec();
     let _ = writeln!(
         std::io::stderr(),
-        "nccl-pipe: cannot start {}: {error}",
+        "{OWN_NAME}: cannot start {}: {error}",
         Path::new(&file).display()
     );
     ExitCode::from(2)
 }
 
-fn list(mut out: impl std::io::Write) -> std::io::Result<()> {
-    writeln!(out, "Usage: nccl-pipe PROGRAM [ARGUMENT]...\n\nPrograms:")?;
-    PROGRAMS
+/// Each program with its own line.
+fn list_programs() -> impl Iterator<Item = Command> {
+    PROGRAMS.iter().map(|program| {
+        let name = program.name.trim_start_matches("nccl-");
+        let about = (program.command)().get_about().cloned();
+        Command::new(name).about(about.unwrap_or_default())
+    })
+}
+
+/// The arguments and the programs.
+fn build_command() -> Command {
+    let help = Command::new("help").about("This list, or the help of one program");
+    cli::build_command::<Cli>()
+        .subcommands(list_programs())
+        .subcommand(help)
+        .subcommand_value_name("PROGRAM")
+        .subcommand_help_heading("Programs")
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
+}
+
+fn print_help() -> ExitCode {
+    exit::run_program(OWN_NAME, || {
+        let help = build_command().max_term_width(80).render_help();
+        cli::with_stdout(|out| Ok(write!(out, "{help}")?))?;
+        Ok(Exit::Clean)
+    })
+}
+
+/// Fails for a word that is neither a program nor a file.
+fn refuse_word(word: &OsStr) -> ExitCode {
+    exit::run_program(OWN_NAME, || {
+        let word = word.to_string_lossy();
+        match find_near_program(&word) {
+            Some(near) => bail!("no program and no file is called {word}: did you mean {near}?"),
+            None => {
+                bail!("no program and no file is called {word}; {OWN_NAME} help lists the programs")
+            }
+        }
+    })
+}
+
+/// The program whose name is most like a word, as clap judges it.
+fn find_near_program(word: &str) -> Option<String> {
+    let is_letter = |c: char| c.is_alphabetic() || c == '-';
+    if !word.chars().all(is_letter) {
+        return None;
+    }
+    let known = Command::new(OWN_NAME).subcommands(list_programs());
+    let tried = known.try_get_matches_from([OWN_NAME, word.trim_start_matches("nccl-")]);
+    match tried.err()?.get(ContextKind::SuggestedSubcommand)? {
+        ContextValue::Strings(names) => names.last().cloned(),
+        _ => None,
+    }
+}
+
+/// Writes the page, and the commands that tell more.
+fn print_page(cli: Cli) -> anyhow::Result<Exit> {
+    let mut run = ProgramRun::of_whole_logs(OWN_NAME, &cli.input, &StepArgs::default())?;
+    let copies = run.copy_pipes_to_files()?;
+    let order = PageOrder {
+        origins: &run.origins,
+        against: &[],
+        whole: false,
+        options: &run.options,
+    };
+    let page = page::gather_page(order, &mut run.report, &run.bar)?;
+    drop(copies);
+    let text = text::render_text(&page, cli::page_width());
+    let next = describe_next(&page.next, &cli.input.files);
+    cli::with_text(cli.color.look(), |out| Ok(write!(out, "{text}{next}")?))?;
+    Ok(run.finish())
+}
+
+/// The commands as they are typed: for one input with its name.
+fn describe_next(next: &[NextCommand], files: &[PathBuf]) -> String {
+    let input = match files {
+        [file] if file.as_os_str() != "-" => shell_word(&file.to_string_lossy()),
+        _ => "LOG".to_owned(),
+    };
+    let commands: Vec<String> = next
         .iter()
-        .try_for_each(|(name, _)| writeln!(out, "  {name}"))
+        .map(|next| {
+            format!(
+                "{OWN_NAME} {} {input}",
+                next.command.trim_start_matches("nccl-")
+            )
+        })
+        .collect();
+    let width = commands.iter().map(|command| command.chars().count()).max();
+    let width = width.unwrap_or_default();
+    let lines = commands.iter().zip(next);
+    let lines = lines.map(|(command, next)| format!("  {command:width$}  {}\n", next.title));
+    match next.is_empty() {
+        true => String::new(),
+        false => format!("\nMORE\n{}", lines.collect::<String>()),
+    }
+}
+
+/// A word that a shell takes as it is.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:=@%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }

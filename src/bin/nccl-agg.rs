@@ -25,8 +25,9 @@ use std::process::ExitCode;
 /// sendrecv_perf.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-agg", version, after_long_help = AFTER)]
+#[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
@@ -63,6 +64,9 @@ enum AggFormat {
     /// Command lines of nccl-tests.
     NcclTests,
 }
+
+/// The columns whose largest values --top keeps.
+const LARGEST_BY: &[&str] = &["total_bytes"];
 
 const AFTER: &str = "\
 Examples:
@@ -124,6 +128,7 @@ pub(crate) fn main() -> ExitCode {
         )?;
         output
             .printer(&run.report)
+            .largest_by(LARGEST_BY)
             .with_jobs(run.options.log.jobs)
             .with_chain(|| agg::agg_chain(&all, &options))
             .after_live_rows(&early)

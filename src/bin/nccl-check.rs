@@ -57,7 +57,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "nccl-check", version, after_long_help = AFTER)]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]

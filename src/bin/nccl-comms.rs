@@ -23,7 +23,7 @@ use std::process::ExitCode;
 #[command(name = "nccl-comms", version)]
 #[command(next_help_heading = "Rows")]
 #[command(long_about = about(), after_long_help = AFTER)]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]

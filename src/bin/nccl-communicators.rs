@@ -39,8 +39,9 @@ use std::process::ExitCode;
 /// rank in the job), label, state, phase (how far its initialisation came).
 #[derive(Debug, Parser)]
 #[command(name = "nccl-communicators", version, after_long_help = AFTER)]
+#[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
@@ -53,6 +54,9 @@ struct Cli {
     #[command(flatten)]
     file: FileArgs,
 }
+
+/// The columns whose largest values --top keeps.
+const LARGEST_BY: &[&str] = &["total_bytes", "calls"];
 
 const AFTER: &str = "\
 Examples:
@@ -78,7 +82,10 @@ pub(crate) fn main() -> ExitCode {
             (false, RowFormat::Table) => communicators::build_terminal_grid(&found),
             (false, _) => communicators::build_communicator_grid(&found),
         };
-        output.printer(&run.report).print(|| grid.into())?;
+        output
+            .printer(&run.report)
+            .largest_by(LARGEST_BY)
+            .print(|| grid.into())?;
         Ok(run.finish())
     })
 }

@@ -19,8 +19,9 @@ use std::process::ExitCode;
 /// The host's time is not the copy's: an asynchronous copy is only enqueued in it. So there is no bandwidth.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-cuda", version, after_long_help = AFTER)]
+#[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     /// Write a row for every stretch of so many seconds: from_s (after the first call), calls, bytes, host_us
@@ -34,6 +35,9 @@ struct Cli {
     #[command(flatten)]
     file: FileArgs,
 }
+
+/// The columns whose largest values --top keeps.
+const LARGEST_BY: &[&str] = &["host_us"];
 
 const AFTER: &str = "\
 Examples:
@@ -64,7 +68,11 @@ pub(crate) fn main() -> ExitCode {
             (_, Some(_)) => cuda::gaps_grid(&found).into(),
             (None, None) => cuda::functions_grid(&found).into(),
         };
-        cli.format.get().printer(&run.report).print(sheet)?;
+        cli.format
+            .get()
+            .printer(&run.report)
+            .largest_by(LARGEST_BY)
+            .print(sheet)?;
         cuda::report_differences(&found, &run.report);
         Ok(run.finish())
     })

@@ -38,7 +38,7 @@ use std::process::ExitCode;
     .required(true)
     .help("Two logs, folders of logs or call tables, or - for standard input; gzip and zstd too")
     .long_help(None)))]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]

@@ -29,8 +29,9 @@ use std::process::ExitCode;
 /// busbw_gbs after to_bytes: how long the calls took, and their bandwidths, as nccl-ops --time does.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-hist", version, after_long_help = AFTER)]
+#[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
@@ -56,6 +57,9 @@ struct Cli {
     #[command(flatten)]
     file: FileArgs,
 }
+
+/// The columns whose largest values --top keeps.
+const LARGEST_BY: &[&str] = &["total_bytes", "total_us"];
 
 const AFTER: &str = "\
 Examples:
@@ -116,6 +120,7 @@ pub(crate) fn main() -> ExitCode {
         cli.svg.write_picture(picture, &run.report)?;
         output
             .printer(&run.report)
+            .largest_by(LARGEST_BY)
             .with_jobs(run.options.log.jobs)
             .with_chain(|| hist::hist_chain(&all, &options))
             .after_live_rows(&early)

@@ -21,8 +21,9 @@ use std::process::ExitCode;
 /// protocol or reduction ran. Only its operation is read. One kernel may run a group of calls.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-kernels", version, after_long_help = AFTER)]
+#[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     /// What separates rows beside the name
@@ -44,6 +45,9 @@ struct Cli {
     #[command(flatten)]
     file: FileArgs,
 }
+
+/// The columns whose largest values --top keeps.
+const LARGEST_BY: &[&str] = &["total_ns"];
 
 const AFTER: &str = "\
 Examples:
@@ -71,7 +75,11 @@ pub(crate) fn main() -> ExitCode {
             cli::with_stdout(|out| Ok(out.write_all(&text)?))?;
         } else {
             let sheet = || kernels::build_grid(found, &options).into();
-            cli.format.get().printer(&run.report).print(sheet)?;
+            cli.format
+                .get()
+                .printer(&run.report)
+                .largest_by(LARGEST_BY)
+                .print(sheet)?;
         }
         Ok(run.finish())
     })

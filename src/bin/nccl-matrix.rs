@@ -36,9 +36,10 @@ use std::process::ExitCode;
 /// A message counts once. A warning has the pairs of ranks in which the receiver expected something else.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-matrix", version, after_long_help = AFTER)]
+#[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
 #[command(verbatim_doc_comment)]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
@@ -141,6 +142,9 @@ enum MatrixFormat {
     Dot,
 }
 
+/// The columns whose largest values --top keeps.
+const LARGEST_BY: &[&str] = &["bytes", "calls"];
+
 const AFTER: &str = "\
 Examples:
   nccl-matrix nccl.log
@@ -216,7 +220,10 @@ pub(crate) fn main() -> ExitCode {
         };
         let sheet = || matrix.sheet(options.by_step);
         let output = cli.around.output(format).ordered(&cli.order);
-        output.printer(&run.report).print(sheet)?;
+        output
+            .printer(&run.report)
+            .largest_by(LARGEST_BY)
+            .print(sheet)?;
         Ok(run.finish())
     })
 }
@@ -260,7 +267,10 @@ fn write_accesses(
             };
             let grid = snoopie::views::access_grid(&runs, by);
             let output = cli.around.output(format).ordered(&cli.order);
-            output.printer(&run.report).print(|| grid.into())?;
+            output
+                .printer(&run.report)
+                .largest_by(LARGEST_BY)
+                .print(|| grid.into())?;
         }
         (None, Some(folder)) => {
             cli.around.refuse_row_options()?;

@@ -35,7 +35,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "nccl-net", version, after_long_help = AFTER)]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     /// Write the facts of every host, also addresses

@@ -30,8 +30,9 @@ use std::process::ExitCode;
 /// others.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-ops", version, after_long_help = AFTER)]
+#[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
@@ -51,6 +52,9 @@ struct Cli {
     #[command(flatten)]
     file: FileArgs,
 }
+
+/// The columns whose largest values --top keeps.
+const LARGEST_BY: &[&str] = &["total_bytes", "total_us"];
 
 const AFTER: &str = "\
 Examples:
@@ -100,6 +104,7 @@ pub(crate) fn main() -> ExitCode {
         cli.svg.write_picture(picture, &run.report)?;
         output
             .printer(&run.report)
+            .largest_by(LARGEST_BY)
             .with_jobs(run.options.log.jobs)
             .with_chain(|| ops::ops_chain(&all, &options))
             .after_live_rows(&early)

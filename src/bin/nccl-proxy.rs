@@ -23,8 +23,9 @@ use std::process::ExitCode;
 /// the median of the others.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-proxy", version, after_long_help = AFTER)]
+#[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     /// Columns that separate rows
@@ -45,6 +46,9 @@ struct Cli {
     #[command(flatten)]
     file: FileArgs,
 }
+
+/// The columns whose largest values --top keeps.
+const LARGEST_BY: &[&str] = &["progress_us"];
 
 const AFTER: &str = "\
 Examples:
@@ -71,7 +75,11 @@ pub(crate) fn main() -> ExitCode {
             true => proxy::incomplete_ops_grid(&found).into(),
             false => proxy::proxy_sums_grid(&found, &options).into(),
         };
-        cli.format.get().printer(&run.report).print(sheet)?;
+        cli.format
+            .get()
+            .printer(&run.report)
+            .largest_by(LARGEST_BY)
+            .print(sheet)?;
         if !cli.incomplete {
             proxy::report_proxy_notes(&found, &run.report);
         }

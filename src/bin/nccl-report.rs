@@ -7,7 +7,7 @@ use nccl_pipe::program::cli::{
 };
 use nccl_pipe::stages::page::{self, PageOrder, ReportPage, html, json, markdown, summary, text};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// One page about a job: what ran, how fast, what is wrong, and what the log does not show
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 #[command(mut_arg("output", |output| output
     .help("Write the page to this file; its ending names the format: .html, .md, .json, .txt")
     .long_help(None)))]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
@@ -81,21 +81,7 @@ enum ReportFormat {
     Jsonl,
 }
 
-/// No page is narrower.
-const MIN_PAGE_COLUMNS: usize = 40;
-
 impl ReportFormat {
-    /// What the file's ending names.
-    fn format_of_path(path: &std::path::Path) -> Option<ReportFormat> {
-        match path.extension()?.to_str()? {
-            "html" | "htm" => Some(ReportFormat::Html),
-            "md" | "markdown" => Some(ReportFormat::Md),
-            "json" => Some(ReportFormat::Json),
-            "txt" => Some(ReportFormat::Text),
-            _ => None,
-        }
-    }
-
     /// The format of a row.
     fn row_format(self) -> Option<RowFormat> {
         match self {
@@ -108,10 +94,7 @@ impl ReportFormat {
 
     fn render_page(self, page: &ReportPage, jobs: usize) -> Vec<u8> {
         let text = match self {
-            ReportFormat::Text => {
-                let seen = cli::terminal_width().unwrap_or(text::PAGE_WIDTH_CHARS);
-                text::render_text(page, seen.clamp(MIN_PAGE_COLUMNS, text::PAGE_WIDTH_CHARS))
-            }
+            ReportFormat::Text => text::render_text(page, cli::page_width()),
             ReportFormat::Json => return json::render_json(page, jobs),
             ReportFormat::Html => html::render_html(page),
             ReportFormat::Md => markdown::render_markdown(page),
@@ -124,14 +107,14 @@ impl ReportFormat {
 pub(crate) fn main() -> ExitCode {
     cli::run_program("nccl-report", |cli: Cli| {
         ProgramRun::refuse_follow("nccl-report", &cli.input)?;
-        let of_file = cli.file.path().map(ReportFormat::format_of_path);
-        let shape = match (cli.format, of_file) {
+        let is_text = |path: &Path| path.extension().is_some_and(|ending| ending == "txt");
+        let shape = match (cli.format, cli.file.path()) {
+            (Some(shape), _) => shape,
             (None, _) if cli.summary => ReportFormat::Csv,
-            (Some(shape), _) | (None, Some(Some(shape))) => shape,
-            (None, None) => ReportFormat::Text,
-            (None, Some(None)) => {
+            (None, Some(path)) if !is_text(path) => {
                 bail!("-o: expected a name that ends in .html, .md, .json or .txt, or --format")
             }
+            (None, _) => ReportFormat::Text,
         };
         match (cli.summary, shape.row_format()) {
             (true, None) => bail!("--summary is a row: use --format csv, tsv or jsonl"),

@@ -30,7 +30,7 @@ use std::str::FromStr;
 #[derive(Debug, Parser)]
 #[command(name = "nccl-skew", version, after_long_help = AFTER)]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]

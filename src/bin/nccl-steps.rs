@@ -34,7 +34,7 @@ use std::process::ExitCode;
 #[command(mut_arg("format", |format| format.requires("list")))]
 #[command(mut_arg("sort", |sort| sort.requires("list")))]
 #[command(mut_arg("top", |top| top.requires("list")))]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]

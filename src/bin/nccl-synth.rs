@@ -33,7 +33,7 @@ macro_rules! named {
 #[derive(Parser)]
 #[command(name = "nccl-synth", version, after_long_help = EXAMPLES)]
 #[command(next_help_heading = "Job")]
-struct Cli {
+pub(crate) struct Cli {
     /// The seed; the same seed and options give the same bytes
     #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true)]
     seed: u64,

@@ -21,8 +21,9 @@ use std::process::ExitCode;
 /// nranks for AllGather and ReduceScatter.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-tuning", version, after_long_help = AFTER)]
+#[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     /// Also separate choices by their number of channels
@@ -36,6 +37,9 @@ struct Cli {
     #[command(flatten)]
     file: FileArgs,
 }
+
+/// The columns whose largest values --top keeps.
+const LARGEST_BY: &[&str] = &["lines"];
 
 const AFTER: &str = "\
 How lines find their calls: a burst is everything that a thread prints up to the next COLL line after
@@ -62,6 +66,7 @@ pub(crate) fn main() -> ExitCode {
         cli.format
             .get()
             .printer(&run.report)
+            .largest_by(LARGEST_BY)
             .print(|| table::build_crossover_grid(&found, &options).into())?;
         Ok(run.finish())
     })

@@ -44,7 +44,7 @@ use tempfile::NamedTempFile;
 #[derive(Debug, Parser)]
 #[command(name = "nccl-watch", version, after_long_help = AFTER)]
 #[command(next_help_heading = "Stalls")]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]

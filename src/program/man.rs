@@ -15,13 +15,22 @@ use std::io::{self, Write};
 pub(crate) fn write_man_page(command: Command, out: &mut dyn Write) -> io::Result<()> {
     let after = command.get_after_long_help().map(ToString::to_string);
     let name = command.get_name().to_owned();
+    let programs: Vec<(String, String)> = describe_programs(&command);
     let command = command
         .after_help(Resettable::Reset)
         .after_long_help(Resettable::Reset);
-    clap_mangen::Man::new(command)
-        .title(name.to_uppercase())
-        .render(out)?;
+    let man = clap_mangen::Man::new(command).title(name.to_uppercase());
+    if programs.is_empty() {
+        man.render(out)?;
+    } else {
+        man.render_title(out)?;
+        man.render_name_section(out)?;
+        man.render_synopsis_section(out)?;
+        man.render_description_section(out)?;
+        man.render_options_section(out)?;
+    }
     let mut roff = Roff::new();
+    write_programs(&programs, &mut roff);
     for (title, text) in split_sections(after.as_deref().unwrap_or_default()) {
         roff.control("SH", [title]);
         if title == "EXAMPLES" {
@@ -44,6 +53,35 @@ pub(crate) fn write_man_page(command: Command, out: &mut dyn Write) -> io::Resul
     }
     write_see_also(&name, &mut roff);
     roff.to_writer(out)
+}
+
+/// The programs that a command starts, under their whole names, and their lines.
+fn describe_programs(command: &Command) -> Vec<(String, String)> {
+    let programs = command
+        .get_subcommands()
+        .filter(|one| one.get_name() != "help");
+    let describe = |program: &Command| {
+        let about = program.get_about().map(ToString::to_string);
+        (
+            format!("nccl-{}", program.get_name()),
+            about.unwrap_or_default(),
+        )
+    };
+    programs.map(describe).collect()
+}
+
+/// The section of the programs that a command starts. clap_mangen would put the command's own name before
+/// theirs.
+fn write_programs(programs: &[(String, String)], roff: &mut Roff) {
+    if programs.is_empty() {
+        return;
+    }
+    roff.control("SH", ["PROGRAMS"]);
+    for (name, about) in programs {
+        roff.control("TP", []);
+        roff.control("BR", [name.as_str(), "(1)"]);
+        roff.text([roman(about.as_str())]);
+    }
 }
 
 /// Which programs come before and after each in a pipe, or answer the next question.

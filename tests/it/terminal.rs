@@ -7,7 +7,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::File;
 use std::io::Read;
 use std::num::NonZero;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// Programs with arguments, whose tables are wide.
 const TABLES: [&str; 46] = [
@@ -59,8 +59,13 @@ const TABLES: [&str; 46] = [
     "nccl-tuning captured/ddp-all --sizes --channels",
 ];
 
-/// What `command` writes to a terminal of so many columns.
-fn on_terminal(command: &str, columns: u16, environment: &[(&str, &str)]) -> Vec<u8> {
+/// Starts `command` with its standard output, and perhaps its messages, on a terminal of so many columns.
+fn start(
+    command: &str,
+    columns: u16,
+    environment: &[(&str, &str)],
+    has_messages: bool,
+) -> (Child, File) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
     let master = openpt(flags).unwrap();
     grantpt(&master).unwrap();
@@ -76,7 +81,12 @@ fn on_terminal(command: &str, columns: u16, environment: &[(&str, &str)]) -> Vec
     };
     tcsetwinsize(&slave, size).unwrap();
     let mut words = command.split(' ');
-    let mut child = Command::new(bins().join(words.next().unwrap()))
+    let slave = File::from(slave);
+    let messages = match has_messages {
+        true => Stdio::from(slave.try_clone().unwrap()),
+        false => Stdio::null(),
+    };
+    let child = Command::new(bins().join(words.next().unwrap()))
         .args(words)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata"))
         // A terminal's colours also depend on these, and a build service sets CI.
@@ -88,16 +98,28 @@ fn on_terminal(command: &str, columns: u16, environment: &[(&str, &str)]) -> Vec
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::from(slave))
-        .stderr(Stdio::null())
+        .stderr(messages)
         .spawn()
         .unwrap();
+    (child, File::from(master))
+}
+
+/// What comes until `is_enough`, or until nobody has the other end any more.
+fn read_until(master: &mut File, is_enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut written = Vec::new();
-    let mut master = File::from(master);
     let mut piece = [0; 4096];
-    // When nobody has the other end any more there is an error, or nothing.
-    while let Ok(n @ 1..) = master.read(&mut piece) {
+    while !is_enough(&written)
+        && let Ok(n @ 1..) = master.read(&mut piece)
+    {
         written.extend_from_slice(&piece[..n]);
     }
+    written
+}
+
+/// What `command` writes to a terminal of so many columns.
+fn on_terminal(command: &str, columns: u16, environment: &[(&str, &str)]) -> Vec<u8> {
+    let (mut child, mut master) = start(command, columns, environment, false);
+    let written = read_until(&mut master, |_| false);
     assert!(
         child.wait().unwrap().code().is_some_and(|code| code < 2),
         "{command}"
@@ -200,5 +222,30 @@ fn colours_are_for_terminals_that_want_them() {
         assert!(!is_coloured(&never, &[]), "{command}");
         let always = format!("{command} --color always");
         assert!(is_coloured(&always, &[("NO_COLOR", "1")]), "{command}");
+    }
+}
+
+#[test]
+fn no_progress_bar_is_left_behind() {
+    let is_bar = |written: &[u8]| memchr::memmem::find(written, b"B/s").is_some();
+    for (command, code) in [
+        ("nccl-overlap kineto", 0),
+        ("nccl-proxy captured/ddp-profiler", 0),
+        ("nccl-hist captured/3d/command.json missing.log", 1),
+        ("nccl-hist captured/ddp/nccl.log.gz --by step", 0),
+        ("nccl-hist captured/megatron/nccl.log --follow", 130),
+    ] {
+        let (mut child, mut master) = start(command, 120, &[], true);
+        let mut written = Vec::new();
+        if code == 130 {
+            written = read_until(&mut master, is_bar);
+            let pid = rustix::process::Pid::from_child(&child);
+            rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        }
+        written.extend(read_until(&mut master, |_| false));
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{command}");
+        let lines = screen(&written, 120);
+        let left = lines.iter().find(|(line, _)| line.contains("B/s"));
+        assert_eq!(left, None, "{command}");
     }
 }

@@ -13,7 +13,7 @@ pub fn report_decision(name: &str, timeline: &StepTimeline, report: &Report) {
 
 /// Reports where step times and step numbers are not what the step lines print.
 pub fn report_time_notes(name: &str, timeline: &StepTimeline, report: &Report) {
-    let note = |says: &str| report.note(&format!("{name}: {says}"));
+    let note = |says: &str| report.note_of_input(name, says);
     match timeline.counted {
         timeline::LineNumberUnit::Steps => {}
         timeline::LineNumberUnit::Epochs(steps) => note(&format!(

@@ -6,14 +6,14 @@ pub mod phrases;
 
 use crate::error::escape::shown_path;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What can stop a run. Damage in a log is not here: it is counted (see [`crate::report`]).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder could not be opened or read.
-    #[error("{}: {cause}", shown_path(path))]
+    #[error("{}: {cause}{}", shown_path(path), advice_on_path(path))]
     Input {
         /// The path as the user gave it.
         path: PathBuf,
@@ -21,12 +21,14 @@ pub enum Error {
         cause: io::Error,
     },
     /// An input that is not text.
-    #[error("{name}: {what}, expected a log as text (plain, gzip or zstd)")]
+    #[error("{name}: {what}, expected a log as text (plain, gzip or zstd){advice}")]
     NoText {
         /// The input's name.
         name: String,
         /// Its kind.
         what: &'static str,
+        /// The command that makes it readable, after a colon, if there is one.
+        advice: String,
     },
     /// An input of a known format that no program can read.
     #[error("{name} is {what}: it cannot be read yet")]
@@ -60,6 +62,15 @@ pub enum Error {
     /// `--strict` and a damaged line.
     #[error("{0} (--strict)")]
     Damaged(String),
+}
+
+/// The command that reads an address which was given as a path.
+fn advice_on_path(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    match text.starts_with("http://") || text.starts_with("https://") {
+        true => format!(": curl -L {text} | {} -", crate::source::program_name()),
+        false => String::new(),
+    }
 }
 
 impl Error {

@@ -1,7 +1,10 @@
 //! Files that are not text. They are recognised by their first bytes and refused.
 
 use super::{InputFormat, InputHead, ProbeAnswer, Provides};
+use crate::source::program_name;
 use memchr::memmem;
+use std::ffi::OsStr;
+use std::path::Path;
 
 /// A kind of file that begins with `magic`.
 macro_rules! magic {
@@ -22,6 +25,28 @@ pub(super) const REPORT: InputFormat = InputFormat {
     tells: Provides::NOTHING,
     probe: |head| ProbeAnswer::yes_or_no(head.bytes.starts_with(b"NVIDIA Tegra Profiler Report")),
 };
+
+/// True for the name of a report of `nsys profile`.
+pub(super) fn has_report_name(path: &Path) -> bool {
+    let ending = path.extension().and_then(OsStr::to_str);
+    ending.is_some_and(|ending| ["nsys-rep", "qdrep"].contains(&ending))
+}
+
+/// The command that makes `file`, which has this format, readable, after a colon; empty if there is none.
+pub(super) fn advice(format: &InputFormat, file: &str) -> String {
+    let unpacked = |by: &str| format!(": {by} {file} | {} -", program_name());
+    match format.what {
+        what if what == ZIP.what => unpacked("unzip -p"),
+        what if what == BZIP2.what => unpacked("bzip2 -dc"),
+        what if what == XZ.what => unpacked("xz -dc"),
+        what if what == SQLITE.what => {
+            ", or an export of Nsight Systems: nsys export --type sqlite \
+                                        --include-blobs=true REPORT"
+                .to_owned()
+        }
+        _ => String::new(),
+    }
+}
 
 pub(super) const ELF: InputFormat = magic!(b"\x7fELF", "an ELF program or library");
 /// A database that is no export of Nsight Systems.

@@ -168,8 +168,8 @@ impl<'h> InputHead<'h> {
     }
 }
 
-/// Parts that an input may provide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Parts that an input may provide; by default nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Provides(u32);
 
 impl Provides {

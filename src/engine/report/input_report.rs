@@ -15,12 +15,15 @@ impl Report {
         self.report_damage(input, account);
         self.report_input_end(input, account);
         if account.overwritten >= 2 {
-            self.warn(&format!(
-                "{input}: several processes overwrote each other's bytes on {}: they shared one \
+            self.warn_of_input(
+                input,
+                &format!(
+                    "several processes overwrote each other's bytes on {}: they shared one \
                  NCCL_DEBUG_FILE. A missing line is therefore not a missing call; rerun with \
                  NCCL_DEBUG_FILE=nccl.%h.%p.log",
-                count_phrase(account.overwritten, "line")
-            ));
+                    count_phrase(account.overwritten, "line")
+                ),
+            );
         }
         if let Some(again) = &account.again {
             self.report_duplicate(input, again);
@@ -29,26 +32,31 @@ impl Report {
         self.report_deduplication(input, account);
         self.report_buffering(input, account);
         if account.truncated > 0 {
-            self.note(&format!(
-                "{input}: NCCL itself truncated {} line{}: it prints at most 1,023 bytes of a line \
+            self.note_of_input(
+                input,
+                &format!(
+                    "NCCL itself truncated {} line{}: it prints at most 1,023 bytes of a line \
                  before 2.29.2, RCCL about 2,100; no call is affected",
-                account.truncated,
-                if account.truncated == 1 { "" } else { "s" }
-            ));
+                    account.truncated,
+                    if account.truncated == 1 { "" } else { "s" }
+                ),
+            );
         }
         if account.unread_cuts > 0 {
-            self.note(&format!(
-                "{input}: {} without the other half: they are about memory, proxies, the machine's layout \
+            self.note_of_input(input, &format!("{} without the other half: they are about memory, proxies, the machine's layout \
                  or libraries that were not found, of which no program reads anything; no call, WARN or \
                  fact is affected",
                 count_phrase(account.unread_cuts, "torn line")
             ));
         }
         if account.dropped > 0 {
-            self.warn(&format!(
-                "{input}: {} bytes of lines over 16 MiB were not read",
-                account.dropped
-            ));
+            self.warn_of_input(
+                input,
+                &format!(
+                    "{} bytes of lines over 16 MiB were not read",
+                    account.dropped
+                ),
+            );
         }
         self.report_missing_sums(input, account);
         self.report_unrecorded(input, account);
@@ -73,10 +81,7 @@ impl Report {
         }
         if account.damaged > account.places.len() as u64 {
             let more = account.damaged - account.places.len() as u64;
-            self.warn(&format!(
-                "{input}: {}",
-                count_phrase(more, "more damaged line")
-            ));
+            self.warn_of_input(input, &count_phrase(more, "more damaged line"));
         }
     }
 
@@ -84,14 +89,15 @@ impl Report {
     fn report_input_end(&mut self, input: &str, account: &Account) {
         if let Some(broken) = &account.broken {
             self.damaged |= broken.is_lost;
-            self.warn(&format!("{input}: {}", broken.what));
+            self.warn_of_input(input, &broken.what);
         } else if account.is_unfinished {
             self.unfinished += 1;
             if self.unfinished <= MAX_LISTED_NAMES {
-                self.note(&format!(
-                    "{input}: the last line has no end, as in a log that is still being written or \
-                     of a job that was killed: it is not counted"
-                ));
+                self.note_of_input(
+                    input,
+                    "the last line has no end, as in a log that is still being written or \
+                     of a job that was killed: it is not counted",
+                );
             }
         }
     }
@@ -99,7 +105,7 @@ impl Report {
     /// Reports mistakes and gaps of the program that wrote it.
     fn report_recorder(&self, input: &str, account: &Account) {
         for remark in &account.remarks {
-            self.note(&format!("{input}: {remark}"));
+            self.note_of_input(input, remark);
         }
         if !account.repairs.is_empty() {
             let all = account
@@ -107,28 +113,34 @@ impl Report {
                 .iter()
                 .map(|(what, n)| format!("{n} {what}"));
             let all: Vec<String> = all.collect();
-            self.note(&format!(
-                "{input}: mistakes of the recorder were repaired: {}",
-                all.join(", ")
-            ));
+            self.note_of_input(
+                input,
+                &format!("mistakes of the recorder were repaired: {}", all.join(", ")),
+            );
         }
         if account.missing > 0 {
-            self.note(&format!(
-                "{input}: the recorder dropped {} (gaps in their numbers): its pools hold only a few",
-                count_phrase(account.missing, "call")
-            ));
+            self.note_of_input(
+                input,
+                &format!(
+                    "the recorder dropped {} (gaps in their numbers): its pools hold only a few",
+                    count_phrase(account.missing, "call")
+                ),
+            );
         }
     }
 
     /// Warns about lines that were left out before the log was written.
     fn report_deduplication(&self, input: &str, account: &Account) {
         if account.ray_lines > 0 {
-            self.warn(&format!(
-                "{input}: Ray omitted {} ([repeated Nx across cluster] on {}): counts are too low; \
+            self.warn_of_input(
+                input,
+                &format!(
+                    "Ray omitted {} ([repeated Nx across cluster] on {}): counts are too low; \
                  rerun with RAY_DEDUP_LOGS=0",
-                count_phrase(account.ray_repeats, "line"),
-                count_phrase(account.ray_lines, "line")
-            ));
+                    count_phrase(account.ray_repeats, "line"),
+                    count_phrase(account.ray_lines, "line")
+                ),
+            );
         }
     }
 
@@ -139,8 +151,7 @@ impl Report {
                 0 => String::new(),
                 n => format!(" (the ends of {n} more are not in the log)"),
             };
-            self.note(&format!(
-                "{input}: standard output was block-buffered: {} process{} wrote in blocks of \
+            self.note_of_input(input, &format!("standard output was block-buffered: {} process{} wrote in blocks of \
                  {STDIO_BUFFER_BYTES} bytes; {} lines cut at block ends were rejoined{unended}. Calls may be \
                  counted in a later step, since step lines overtook them: rerun with \
                  PYTHONUNBUFFERED=1",
@@ -149,28 +160,35 @@ impl Report {
                 account.block_lines
             ));
         } else if account.spliced > 0 {
-            self.warn(&format!(
-                "{input}: step lines appear inside NCCL lines ({} of them): standard output was \
+            self.warn_of_input(
+                input,
+                &format!(
+                    "step lines appear inside NCCL lines ({} of them): standard output was \
                  block-buffered, so up to 4 KiB of calls may be counted in the step after theirs; \
                  rerun with PYTHONUNBUFFERED=1",
-                account.spliced
-            ));
+                    account.spliced
+                ),
+            );
         }
     }
 
     /// Warns about incomplete sums.
     fn report_missing_sums(&self, input: &str, account: &Account) {
         if account.calls == u64::MAX {
-            self.warn(&format!(
-                "{input}: the column calls adds up to more than 2^64 - 1: the numbers of calls are \
-                 too low"
-            ));
+            self.warn_of_input(
+                input,
+                "the column calls adds up to more than 2^64 - 1: the numbers of calls are \
+                 too low",
+            );
         }
         for (code, calls) in &account.unknown_datatypes {
-            self.warn(&format!(
-                "{input}: datatype {code} is unknown: the sums of bytes omit {}",
-                count_phrase(*calls, "call")
-            ));
+            self.warn_of_input(
+                input,
+                &format!(
+                    "datatype {code} is unknown: the sums of bytes omit {}",
+                    count_phrase(*calls, "call")
+                ),
+            );
         }
     }
 
@@ -207,16 +225,18 @@ impl Report {
         let dropped = dropped.map(|(n, kind)| format!("{n} x {kind}"));
         let dropped: Vec<String> = dropped.collect();
         if !dropped.is_empty() {
-            self.warn(&format!(
-                "{input}: NCCL Inspector counted what it dropped ({}): the numbers of calls are too \
+            self.warn_of_input(
+                input,
+                &format!(
+                    "NCCL Inspector counted what it dropped ({}): the numbers of calls are too \
                  low",
-                dropped.join(", ")
-            ));
+                    dropped.join(", ")
+                ),
+            );
         }
         let missing = account.unrecorded.count_missing_calls();
         if missing > 0 {
-            self.warn(&format!(
-                "{input}: {} up to the last recorded ones have no record, as their numbers (coll_sn) \
+            self.warn_of_input(input, &format!("{} up to the last recorded ones have no record, as their numbers (coll_sn) \
                  show: between two dumps NCCL 2.28 keeps the last collective of a communicator, later \
                  ones leave out what is small (NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES) or timed by the CPU",
                 count_phrase(missing, "collective")

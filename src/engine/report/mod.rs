@@ -10,12 +10,12 @@ pub mod progress;
 
 pub use crate::error::phrases::{count_phrase, names_phrase, ranges_phrase};
 use crate::members::duplicate_inputs::EarlierInputs;
-use crate::report::progress::ByteProgressBar;
+use crate::report::progress::{ByteProgressBar, Progress as _};
 use crate::source::InputListing;
 use account::Account;
 use limits::MAX_LISTED_NAMES;
-use messages::KeptMessages;
 pub use messages::ReportMessage;
+use messages::{AlikeMessages, KeptMessages};
 use methods::PlacementMethods;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -38,6 +38,8 @@ pub struct Report {
     twice: usize,
     unfinished: usize,
     silent: bool,
+    /// The kinds of messages about inputs.
+    alike: Mutex<AlikeMessages>,
     /// The messages so far, if they are kept.
     kept: Option<Mutex<KeptMessages>>,
     /// How calls were placed in steps.
@@ -89,6 +91,7 @@ impl Report {
             twice: 0,
             unfinished: 0,
             silent: false,
+            alike: Mutex::default(),
             kept: None,
             methods: PlacementMethods::default(),
             sources: [None, None],
@@ -233,6 +236,25 @@ impl Report {
         self.print_message("note", text);
     }
 
+    /// Warns about an input. Of inputs whose messages differ in numbers only, the first is named, and the
+    /// others are counted at the end; under `-v` all are named.
+    pub fn warn_of_input(&self, input: &str, text: &str) {
+        self.print_of_input("warning", input, text);
+    }
+
+    /// Notes something about an input, as [`Report::warn_of_input`] does, but not under `--quiet`.
+    pub fn note_of_input(&self, input: &str, text: &str) {
+        self.print_of_input("note", input, text);
+    }
+
+    fn print_of_input(&self, severity: &'static str, input: &str, text: &str) {
+        let mut alike = self.alike.lock().unwrap_or_else(PoisonError::into_inner);
+        if alike.add(severity, text) || self.verbose {
+            drop(alike);
+            self.print_message(severity, &format!("{input}: {text}"));
+        }
+    }
+
     /// Notes `text` under `-v`.
     pub fn explain(&self, text: &str) {
         if self.verbose {
@@ -275,6 +297,10 @@ impl Report {
         if let Some(passed) = self.skipped_inputs() {
             let text = format!("files that are not logs were skipped: {passed}");
             messages.push(("note", text));
+        }
+        if !self.verbose {
+            let alike = self.alike.lock().unwrap_or_else(PoisonError::into_inner);
+            messages.extend(alike.describe_rest());
         }
         if self.unfinished > MAX_LISTED_NAMES {
             let more = self.unfinished - MAX_LISTED_NAMES;
@@ -350,6 +376,11 @@ impl Report {
             || self.total.calls == u64::MAX
             || self.methods.lost_calls() > 0
             || !self.total.unknown_datatypes.is_empty()
+    }
+
+    /// Ends the progress bar: everything is read, and output begins.
+    pub fn end_progress(&self) {
+        self.bar.finish();
     }
 
     fn print_message(&self, severity: &'static str, text: &str) {

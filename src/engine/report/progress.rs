@@ -1,6 +1,6 @@
 //! Progress on a terminal, nothing in a pipe.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use std::io::IsTerminal;
 
 /// Receives the progress of a run.
@@ -47,6 +47,8 @@ impl ByteProgressBar {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
+        // However the run ends: an error or a signal leaves no bar.
+        let bar = bar.with_finish(ProgressFinish::AndClear);
         ByteProgressBar { bar }
     }
 

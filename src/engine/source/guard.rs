@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Once, OnceLock};
 
 /// A mapped file.
 pub(super) struct FileMap {
@@ -78,8 +78,17 @@ struct GuardedMap {
 /// The program's name, for the message.
 static PROGRAM: AtomicPtr<&'static str> = AtomicPtr::new(ptr::null_mut());
 
+static NAME: OnceLock<&'static str> = OnceLock::new();
+
+/// The program's name, for commands in messages.
+pub fn program_name() -> &'static str {
+    NAME.get().copied().unwrap_or("nccl-pipe")
+}
+
 /// Sets the program's name, for the message.
 pub fn name_program(name: &'static str) {
+    // The first name stays.
+    let _ = NAME.set(name);
     PROGRAM.store(Box::into_raw(Box::new(name)), Ordering::Release);
 }
 

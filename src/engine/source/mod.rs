@@ -32,7 +32,7 @@ pub use coded::UnpackDamage;
 pub use file_pattern::FilePattern;
 pub use growing::growing_files::{AppendedBytes, GrowingFiles};
 pub use growing::live_reader::ending_signal;
-pub use guard::name_program;
+pub use guard::{name_program, program_name};
 pub use input::{Input, InputBeginning, PipeCopy};
 pub use limits::{INPUT_HEAD_BYTES, STDIO_BUFFER_BYTES};
 pub use list::{InputListing, expand_paths};

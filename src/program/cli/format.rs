@@ -4,6 +4,7 @@ use super::{OrderArgs, RowOutput};
 use crate::output::render::look::{DrawStyle, MAX_TERMINAL_ROWS};
 use crate::output::render::order::RowOrder;
 use crate::output::reshape::{LabelColumn, RowReshape};
+use crate::stages::page::text::PAGE_WIDTH_CHARS;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice, ValueEnum};
 use std::io::{self, IsTerminal};
@@ -187,6 +188,15 @@ fn not_awk() -> impl TypedValueParser<Value = RowFormat> {
     let offered = formats.filter(|format| **format != RowFormat::Awk);
     PossibleValuesParser::new(offered.filter_map(RowFormat::to_possible_value))
         .try_map(|name| RowFormat::from_str(&name, false))
+}
+
+/// No page is narrower.
+const MIN_PAGE_COLUMNS: usize = 40;
+
+/// The characters of a line of a page: it fits the terminal, and is not wider than a page in a pipe.
+pub fn page_width() -> usize {
+    let seen = terminal_width().unwrap_or(PAGE_WIDTH_CHARS);
+    seen.clamp(MIN_PAGE_COLUMNS, PAGE_WIDTH_CHARS)
 }
 
 /// The characters of a line of the terminal that standard output is, if it is one.

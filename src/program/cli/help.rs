@@ -2,11 +2,13 @@
 //! (`-h`) that fits a terminal.
 
 use super::GenerateWhat;
+use super::ending::format_of_output;
 use crate::program::man;
 use anyhow::Context;
 use clap::builder::EnumValueParser;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
+use std::ffi::OsString;
 use std::io::{self, Write};
 
 /// The headings of options, in the order of the help. Each program has some of them.
@@ -34,7 +36,14 @@ man: nccl-x --generate man | man -l -";
 /// # Errors
 /// The output cannot be written.
 pub fn parse_args<C: Parser>() -> anyhow::Result<Option<C>> {
-    let command = build_command::<C>();
+    parse_args_of(build_command::<C>())
+}
+
+/// The same, of a `command` that has more than the arguments of `C`.
+///
+/// # Errors
+/// As [`parse_args`].
+pub fn parse_args_of<C: Parser>(command: Command) -> anyhow::Result<Option<C>> {
     let Some(matches) = match_args(&command)? else {
         return Ok(None);
     };
@@ -52,11 +61,18 @@ fn match_args(command: &Command) -> anyhow::Result<Option<ArgMatches>> {
     } else {
         HELP_WIDTHS.1
     };
-    let matches = command.clone().max_term_width(width).try_get_matches();
-    let matches = matches.unwrap_or_else(|error| drop_distant_tip(error, command).exit());
+    let command = command.clone().max_term_width(width);
+    let matches = command.clone().try_get_matches();
+    let mut matches = matches.unwrap_or_else(|error| drop_distant_tip(error, &command).exit());
     if let Some(what) = matches.get_one::<GenerateWhat>("generate") {
-        print_generated(*what, command.clone()).context("cannot write the output")?;
+        print_generated(*what, command).context("cannot write the output")?;
         return Ok(None);
+    }
+    if let Some(format) = format_of_output(&command, &matches)? {
+        let mut args: Vec<OsString> = std::env::args_os().collect();
+        args.splice(1..1, ["--format".into(), format.into()]);
+        // Where no format can be asked for, as for the lines that nccl-steps writes, the ending means nothing.
+        matches = command.try_get_matches_from(args).unwrap_or(matches);
     }
     Ok(Some(matches))
 }

@@ -4,7 +4,7 @@ use super::{OrderArgs, RowFormat};
 use crate::output::drawing::CsvDrawing;
 use crate::output::render::Sheet;
 use crate::output::render::look::DrawStyle;
-use crate::output::render::order::RowOrder;
+use crate::output::render::order::{RowOrder, SortKey};
 use crate::output::render::wrap::WrapWriter;
 use crate::output::reshape::{ReshapeWriter, RowReshape};
 use crate::program::live_rows::LiveRowPrinter;
@@ -33,13 +33,28 @@ impl RowOutput {
         self
     }
 
-    /// The rows in the order wanted; a note reports how many are left out.
-    fn arranged<'s>(&self, sheet: Sheet<'s>, report: &Report) -> anyhow::Result<Sheet<'s>> {
+    /// The rows in the order wanted; a note reports how many are left out. If some are left out in no order,
+    /// those with the most of a column of `largest` are kept.
+    fn arranged<'s>(
+        &self,
+        sheet: Sheet<'s>,
+        largest: &[&str],
+        report: &Report,
+    ) -> anyhow::Result<Sheet<'s>> {
         if self.order.is_nothing() {
             return Ok(sheet);
         }
         let mut grid = sheet.to_grid();
-        let left = self.order.apply_order(&mut grid)?;
+        let mut order = self.order.clone();
+        let mut largest = largest.iter();
+        let main = largest.find(|name| grid.columns.iter().any(|column| column == *name));
+        if let (Some(main), true) = (main, order.by.is_empty()) {
+            order.by.push(SortKey {
+                column: (*main).to_owned(),
+                is_falling: true,
+            });
+        }
+        let left = order.apply_order(&mut grid)?;
         if left > 0 {
             report.note(&format!("--top leaves {} out", count_phrase(left, "row")));
         }
@@ -78,6 +93,7 @@ pub struct SheetPrinter<'p> {
     jobs: usize,
     chain: Option<Box<dyn FnOnce() -> Vec<u8> + 'p>>,
     early: Option<&'p LiveRowPrinter<'p>>,
+    largest: &'p [&'p str],
 }
 
 impl RowOutput {
@@ -89,6 +105,7 @@ impl RowOutput {
             jobs: 1,
             chain: None,
             early: None,
+            largest: &[],
         }
     }
 }
@@ -105,6 +122,14 @@ impl<'p> SheetPrinter<'p> {
     #[must_use]
     pub fn with_chain(mut self, chain: impl FnOnce() -> Vec<u8> + 'p) -> Self {
         self.chain = Some(Box::new(chain));
+        self
+    }
+
+    /// Names the columns whose largest values `--top` keeps where there is no `--sort`: the first of them that
+    /// the table has.
+    #[must_use]
+    pub fn largest_by(mut self, columns: &'p [&'p str]) -> Self {
+        self.largest = columns;
         self
     }
 
@@ -135,12 +160,14 @@ fn print_rows<'s>(
         jobs,
         chain,
         early,
+        largest,
     } = printer;
+    report.end_progress();
     let early = early.filter(|early| early.is_possible());
     if output.format == RowFormat::Awk && !output.order.is_nothing() {
         bail!("the AWK chain has an order of its own: use --sort and --top with --format csv");
     }
-    let sheet = || output.arranged(sheet(), report);
+    let sheet = || output.arranged(sheet(), largest, report);
     if output.format == RowFormat::Table && output.reshape.is_nothing() {
         let look = match output.order.top {
             // With --top all its rows are drawn, also on a small terminal.

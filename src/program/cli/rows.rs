@@ -2,7 +2,7 @@
 
 use crate::output::render::order::{RowOrder, SortKey};
 use crate::program::output_file;
-use clap::Args;
+use clap::{Arg, Args};
 use std::path::{Path, PathBuf};
 
 /// The file that takes the place of standard output.
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub struct FileArgs {
     /// Write to this file instead of standard output
     ///
-    /// An existing file is replaced when the output is complete, and stays as it was if the program
+    /// Its ending names the format (calls.json, calls.csv) unless --format does. An existing file is replaced when the output is complete, and stays as it was if the program
     /// fails. To see rows as they come, write to standard output: > FILE.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -53,6 +53,20 @@ pub struct OrderArgs {
     /// the input is read.
     #[arg(short = 'n', long, value_name = "N", help_heading = "Rows")]
     top: Option<u64>,
+}
+
+/// The argument `--top` of a program whose rows are counts: without `--sort` it keeps the rows with the most
+/// of the first of these columns that the table has ([`SheetPrinter::largest_by`]).
+///
+/// [`SheetPrinter::largest_by`]: super::SheetPrinter::largest_by
+pub fn top_of_counts(top: Arg, columns: &[&str]) -> Arg {
+    let help = format!(
+        "Write only the N rows with the most {}, or the first N after --sort",
+        columns.join(" or ")
+    );
+    let rest = "A note reports how many rows are left out. With --sort or --top rows are written when all \
+                of the input is read.";
+    top.long_help(format!("{help}\n\n{rest}")).help(help)
 }
 
 impl OrderArgs {

@@ -1,15 +1,18 @@
 //! A picture beside the rows.
 
+use super::ending::picture_path;
 use crate::report::Report;
 use anyhow::Context;
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::path::PathBuf;
 
 /// Where a picture goes.
 #[derive(Debug, Clone, Args, Default)]
 pub struct SvgArgs {
     /// Draw the rows as a picture (SVG) into this file, too
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Output",
+          value_parser = PathBufValueParser::new().try_map(picture_path))]
     svg: Option<PathBuf>,
 }
 

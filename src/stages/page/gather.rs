@@ -2,7 +2,7 @@
 
 use super::inputs::PageInputs;
 use super::sections::{PageSections, SectionNeed};
-use super::{PageSection, ReportPage, SectionRows};
+use super::{PageSection, ReportPage, SectionRows, next};
 use crate::count::calls::{self, CountedCalls, Options, Progress};
 use crate::count::groups::GroupBy;
 use crate::count::tally;
@@ -77,6 +77,7 @@ pub fn gather_page(
     }
     page.parts = sections.list;
     page.caveats = sections.report.messages();
+    page.next = next::list_next_commands(&page, inputs.parts);
     Ok(page)
 }
 

@@ -18,6 +18,8 @@ pub(super) struct PageInputs {
     pub(super) timed: Vec<InputName>,
     /// Timelines of GPUs.
     pub(super) timelines: Vec<InputName>,
+    /// The parts that any of them provides.
+    pub(super) parts: Provides,
     /// One of them has a log in it.
     is_log_inside: bool,
 }
@@ -34,7 +36,8 @@ impl PageInputs {
     ) -> Result<PageInputs> {
         let mut inputs = PageInputs::default();
         for origin in origins {
-            if open::open_recorded(origin, source).is_some() {
+            if let Some((record, _)) = open::open_recorded(origin, source) {
+                inputs.parts = inputs.parts.and(record.parts());
                 inputs.checked.push(origin.clone());
                 inputs.timed.push(origin.clone());
                 continue;
@@ -47,6 +50,7 @@ impl PageInputs {
                 }
                 Err(error) => return Err(error),
             };
+            inputs.parts = inputs.parts.and(known.parts());
             if known.provides(Provides::LINES) {
                 inputs.checked.push(origin.clone());
                 inputs.logs.push(origin.clone());

@@ -11,6 +11,7 @@
 //! | `walked` | takes the tables of nccl-check's walk |
 //! | `sections` | keeps their tables, messages and outcomes |
 //! | `job` | the job in a few words |
+//! | `next` | the commands that answer the next question |
 //! | `digests` | operations, communicators and changes, as the page lists them |
 //! | `limits` | how much a page shows |
 //! | [`series`] | the steps, the outliers among them, and their plot |
@@ -25,6 +26,7 @@ mod job;
 pub mod json;
 pub mod limits;
 pub mod markdown;
+mod next;
 mod sections;
 pub mod series;
 pub mod summary;
@@ -32,6 +34,7 @@ pub mod text;
 mod walked;
 
 pub use gather::{PageOrder, gather_page};
+pub use next::NextCommand;
 
 use crate::count::calls::CountedCalls;
 use crate::output::render::{Grid, Sheet};
@@ -63,6 +66,10 @@ pub struct ReportPage {
     pub judged: Vec<String>,
     /// The settings for a log that answers more questions.
     pub rerun: String,
+    /// The commands that answer the next question.
+    pub next: Vec<NextCommand>,
+    /// An input is a table of nccl-tests.
+    is_benchmark: bool,
     /// The other stages' tables.
     pub parts: Vec<SectionContent>,
     /// Messages of the stages; `stage` is the key of a section ([`PageSection::key`]).

@@ -59,6 +59,7 @@ impl PageGatherer<'_> {
         self.page.inputs.clone_from(&checked.inputs);
         let steps = seen.inputs.iter().flat_map(|input| &input.printed).cloned();
         self.page.steps = StepSeries::from_steps(steps.collect());
+        self.page.is_benchmark = seen.inputs.iter().any(|input| !input.benchmarks.is_empty());
         let findings = checked.findings.iter();
         self.page.findings = findings.map(|f| build_finding(f, &checked)).collect();
         self.page.compared = Some(answers::describe_compared(&checked));

@@ -21,12 +21,12 @@ const ROOMS: [(&str, usize); 26] = [
     ("src/engine/formats", 9_700),
     ("src/engine/count", 3_400),
     ("src/engine/output", 2_950),
-    ("src/engine/report", 1_050),
+    ("src/engine/report", 1_150),
     ("src/stages/calls", 4_050),
     ("src/stages/check", 20_700),
     ("src/stages/diff", 1_800),
     ("src/stages/gpus", 1_600),
-    ("src/stages/page", 2_200),
+    ("src/stages/page", 2_300),
     ("src/stages/pictures", 300),
     ("src/stages/ranks/matrix", 3_050),
     ("src/stages/ranks/proxy", 500),
@@ -36,9 +36,9 @@ const ROOMS: [(&str, usize); 26] = [
     ("src/stages/setup/tuning", 1_050),
     ("src/stages/trainer", 1_800),
     ("src/stages/watch", 1_750),
-    ("src/program", 1_600),
+    ("src/program", 1_750),
     ("src/bin", 2_250),
-    ("src", 105_400),
+    ("src", 105_850),
 ];
 
 /// Reads one figure.

@@ -11,7 +11,7 @@ const OTHERS: [(&str, &str); 5] = [
     ),
     (
         "PK\u{3}\u{4}a.log",
-        "stdin: a zip archive, expected a log as text (plain, gzip or zstd)",
+        "stdin: a zip archive, expected a log as text (plain, gzip or zstd): unzip -p FILE | PROGRAM -",
     ),
     (
         "SQLite format 3\0CREATE TABLE TARGET_INFO_GPU (id INTEGER)",
@@ -19,7 +19,8 @@ const OTHERS: [(&str, &str); 5] = [
     ),
     (
         "SQLite format 3\0CREATE TABLE users (id INTEGER)",
-        "stdin: an SQLite database, expected a log as text (plain, gzip or zstd)",
+        "stdin: an SQLite database, expected a log as text (plain, gzip or zstd), or an export of Nsight \
+         Systems: nsys export --type sqlite --include-blobs=true REPORT",
     ),
     (
         "[{\"rank\": 0, \"calls\": 5}]\n",
@@ -41,6 +42,7 @@ fn what_is_no_log_is_refused_by_its_name() {
             }
             let out = feed(program, &[], text).ends(2);
             assert!(out.stdout.is_empty(), "{program}");
+            let error = error.replace("PROGRAM", program);
             assert_eq!(out.stderr, format!("{program}: error: {error}\n"));
         }
     }
@@ -63,7 +65,9 @@ fn a_part_that_a_table_lacks_is_named() {
         ] {
             let out = feed(program, &[], text).ends(2);
             assert!(out.stdout.is_empty(), "{program}");
-            let error = format!("stdin is {what}: it has no {part}; an NCCL log has them\n");
+            let error = format!(
+                "stdin is {what}: it has no {part}; an NCCL log has them; nccl-hist reads this input\n"
+            );
             assert_eq!(out.stderr, format!("{program}: error: {error}"));
         }
     }
@@ -168,5 +172,45 @@ fn a_folder_gives_the_same_on_any_number_of_threads() {
         assert_eq!(one.code, three.code, "{program}");
         assert!(one.stdout == three.stdout, "{program}");
         assert_eq!(one.stderr, three.stderr, "{program}");
+    }
+}
+
+#[test]
+fn what_a_program_cannot_read_is_refused_with_the_command_that_can() {
+    let work = Work::new();
+    work.file("run.nsys-rep", [0_u8, 1, 2, 3, 4, 5, 6, 7].repeat(500));
+    work.file("a.log.xz", b"\xfd7zXZ\x00\x00\x04");
+    work.file("a.log.bz2", b"BZh91AY&SY");
+    let trace = crate::support::root().join("testdata/kineto/ep-rank0.json.gz");
+    std::fs::copy(trace, work.dir().join("trace.json.gz")).unwrap();
+    for (program, input, says) in [
+        (
+            "nccl-hist",
+            "run.nsys-rep",
+            "nsys export --type sqlite --include-blobs=true run.nsys-rep",
+        ),
+        ("nccl-hist", "a.log.xz", ": xz -dc a.log.xz | nccl-hist -"),
+        (
+            "nccl-pipe",
+            "a.log.bz2",
+            ": bzip2 -dc a.log.bz2 | nccl-pipe -",
+        ),
+        (
+            "nccl-check",
+            "trace.json.gz",
+            "; nccl-overlap reads this input",
+        ),
+        (
+            "nccl-check",
+            "https://a.b/c.log",
+            ": curl -L https://a.b/c.log | nccl-check -",
+        ),
+        (
+            "nccl-pipe",
+            "https://a.b/c.log",
+            ": curl -L https://a.b/c.log | nccl-pipe -",
+        ),
+    ] {
+        run_in(work.dir(), program, &[input]).ends(2).says(&[says]);
     }
 }

@@ -62,7 +62,7 @@ fn which_kernels_communicate_can_be_named() {
 fn what_has_no_timeline_is_refused() {
     let out = feed("nccl-overlap", &[], "op,count,datatype\nSend,5,int8\n").ends(2);
     let error = "nccl-overlap: error: stdin is a call table: it has no activities of GPUs; an Nsight Systems \
-                 export, or a trace of torch.profiler, has them\n";
+                 export, or a trace of torch.profiler, has them; nccl-hist reads this input\n";
     assert_eq!(out.stderr, error);
     let other =
         r#"{"traceEvents":[{"ph":"X","name":"x","cat":"v8","pid":1,"tid":2,"ts":3,"dur":1}]}"#;

@@ -38,7 +38,7 @@ fn an_operation_that_did_not_end_is_listed() {
 fn what_is_no_trace_is_refused() {
     let out = feed("nccl-proxy", &[], "op,count,datatype\nSend,5,int8\n").ends(2);
     let error = "nccl-proxy: error: stdin is a call table: it has no operations of NCCL's proxy thread; an \
-                 NCCL profiler trace has them\n";
+                 NCCL profiler trace has them; nccl-hist reads this input\n";
     assert_eq!(out.stderr, error);
     run("nccl-proxy", &["testdata/captured/ddp"])
         .ends(2)

@@ -33,7 +33,12 @@ fn rows_are_sorted_by_number_and_the_rest_is_counted() {
         .collect();
     assert_eq!(found, bytes);
     assert_eq!(table("--sort=-total_bytes --top 2").rows, sorted.rows[..2]);
-    assert_eq!(table("-n 3").rows, all.rows[..3]);
+    // Without an order the largest are kept.
+    assert_eq!(table("-n 3").rows, sorted.rows[..3]);
+    assert_eq!(table("-n 3 --sort op").rows, all.rows[..3]);
+    let steps = |args: &str| sh(work.dir(), &format!("nccl-steps nccl.log --list {args}")).ends(0);
+    let first = Csv::of(&steps("")).rows[..2].to_vec();
+    assert_eq!(Csv::of(&steps("-n 2")).rows, first);
     assert!(table("-n 0").rows.is_empty());
     let of = |row: &Vec<String>| {
         (
@@ -188,4 +193,66 @@ fn a_file_is_what_standard_output_would_be_and_there_when_it_is_whole() {
 #[test]
 fn nothing_of_it_is_needed_for_help() {
     run("nccl-ops", &["--generate", "man", "-o", "x"]).ends(2);
+}
+
+#[test]
+fn the_ending_of_a_file_names_its_format() {
+    let work = work();
+    let written = |command: &str, name: &str| {
+        sh(work.dir(), &format!("{command} -q nccl.log -o {name}")).ends(0);
+        std::fs::read_to_string(work.dir().join(name)).unwrap()
+    };
+    for format in ["csv", "tsv", "jsonl"] {
+        let rows = sh(work.dir(), &format!("nccl-hist -q nccl.log -f {format}"))
+            .ends(0)
+            .text();
+        assert_eq!(written("nccl-hist", &format!("rows.{format}")), rows);
+        assert_eq!(
+            written(
+                &format!("nccl-hist -f {format}"),
+                &format!("again.{format}")
+            ),
+            rows
+        );
+        if format == "jsonl" {
+            assert_eq!(written("nccl-hist", "rows.json"), rows);
+            assert_eq!(written("nccl-hist -f json", "rows.ndjson"), rows);
+        }
+    }
+    assert!(written("nccl-comms -f chrome", "trace.json").starts_with("{\"displayTimeUnit\""));
+    assert!(written("nccl-report", "page.md").starts_with("## "));
+    assert!(written("nccl-report", "page.HTML").starts_with("<!doctype html>"));
+    assert!(written("nccl-check", "found.xml").starts_with("<?xml"));
+    // The lines of a log have no format, and other endings mean nothing.
+    let lines = written("nccl-steps --steps 12", "lines.jsonl");
+    assert_eq!(written("nccl-steps --steps 12", "lines.log"), lines);
+    assert!(written("nccl-hist", "rows.2026-11-26").starts_with("op,bucket,"));
+    for (command, says) in [
+        (
+            "nccl-hist -o x.parquet",
+            "does not write .parquet; it writes .csv, .tsv, .jsonl, .json",
+        ),
+        ("nccl-hist -o x.csv.gz", "does not write .gz"),
+        ("nccl-comms -o x.html", "nccl-comms does not write .html"),
+        (
+            "nccl-hist -o x.json -f csv",
+            "-o x.json and --format csv name different formats",
+        ),
+        (
+            "nccl-hist --svg x.png",
+            "a picture is SVG, not .png: name it x.svg",
+        ),
+    ] {
+        sh(work.dir(), &format!("{command} nccl.log"))
+            .ends(2)
+            .says(&[says]);
+    }
+    let left = std::fs::read_dir(work.dir())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    assert!(
+        !left
+            .into_iter()
+            .any(|name| name.to_str().unwrap().starts_with("x."))
+    );
 }

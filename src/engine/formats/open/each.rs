@@ -118,7 +118,7 @@ impl InputOutcomes {
         match result {
             Ok(()) => self.read += 1,
             Err(
-                Error::NoText { name, what }
+                Error::NoText { name, what, .. }
                 | Error::Unread { name, what }
                 | Error::NoCalls { name, what },
             ) if origin.is_listed() => {
@@ -155,10 +155,13 @@ pub fn report_no_calls(name: &str, lines: u64, report: &mut Report) {
     if lines == 0 {
         report.error(&format!("{name}: the input is empty"));
     } else {
-        report.warn(&format!(
-            "{name}: found no NCCL calls in {}; NCCL prints them under NCCL_DEBUG=INFO \
-             NCCL_DEBUG_SUBSYS=INIT,COLL",
-            count_phrase(lines, "line")
-        ));
+        report.warn_of_input(
+            name,
+            &format!(
+                "found no NCCL calls in {}; NCCL prints them under NCCL_DEBUG=INFO \
+                 NCCL_DEBUG_SUBSYS=INIT,COLL",
+                count_phrase(lines, "line")
+            ),
+        );
     }
 }

@@ -74,6 +74,11 @@ impl<V> OpenInput<V> {
         self.format.name == super::stats::FORMAT.name
     }
 
+    /// Returns the parts that it provides.
+    pub fn parts(&self) -> Provides {
+        self.format.tells
+    }
+
     /// Returns true if it provides all `parts`.
     pub fn provides(&self, parts: Provides) -> bool {
         self.format.tells.has(parts)
@@ -97,16 +102,11 @@ impl<V> OpenInput<V> {
     /// Notes how its text differs from its bytes.
     pub(crate) fn note_encoding(&self, report: &Report) {
         if self.input.is_inside() {
-            report.note(&format!(
-                "{}: what the job printed lies inside the export and is read as a log",
-                self.name()
-            ));
+            let inside = "what the job printed lies inside the export and is read as a log";
+            report.note_of_input(&self.name(), inside);
         }
         if self.input.is_utf16() {
-            report.note(&format!(
-                "{}: the text is UTF-16; it is read as UTF-8",
-                self.name()
-            ));
+            report.note_of_input(&self.name(), "the text is UTF-16; it is read as UTF-8");
         }
     }
 

@@ -49,7 +49,8 @@ pub(super) fn recognise_input<V>(
     let is_empty = input.read_head()?.bytes.is_empty();
     if origin.is_listed() && is_empty {
         let (name, what) = (input.name(), "empty");
-        return Err(Error::NoText { name, what });
+        let advice = String::new();
+        return Err(Error::NoText { name, what, advice });
     }
     if [nsys::FORMAT.what, binary::SQLITE.what].contains(&found.format.what) {
         input = input.into_file_copy()?;
@@ -104,12 +105,21 @@ fn check_wanted(origin: &InputName, found: RecognisedFormat, needs: Provides) ->
         return Ok(());
     }
     let (name, what) = (origin.name(), format.what);
+    // Reports of some versions begin with other bytes.
+    let is_report_name = || origin.path().is_some_and(binary::has_report_name);
+    let is_report =
+        format.name == binary::REPORT.name || format.what == binary::OTHER.what && is_report_name();
     Err(match format.name {
-        "report" if !origin.is_listed() => Error::Content(format!(
-            "{name} is {what}: it must be exported first, with nsys export --type sqlite \
-             --include-blobs=true {name}"
+        _ if is_report && !origin.is_listed() => Error::Content(format!(
+            "{name} is {}: it must be exported first, with nsys export --type sqlite \
+             --include-blobs=true {name}",
+            binary::REPORT.what
         )),
-        "" => Error::NoText { name, what },
+        "" => {
+            let file = if origin.is_piped() { "FILE" } else { &*name };
+            let advice = binary::advice(format, file);
+            Error::NoText { name, what, advice }
+        }
         _ if is_means => Error::NoCalls { name, what },
         _ => Error::Unread { name, what },
     })
@@ -147,11 +157,26 @@ pub(super) fn missing_part_error(name: &str, format: &InputFormat, part: &str) -
         Provides::GPU_PART_NAME => "an Nsight Systems export, or a trace of torch.profiler,",
         _ => log::FORMAT.what,
     };
+    let readers = READERS.iter().find(|(parts, _)| format.tells.has(*parts));
+    let other = readers.map_or(String::new(), |(_, program)| {
+        format!("; {program} reads this input")
+    });
     Error::Content(format!(
-        "{name} is {}: it has no {part}; {has} has them",
+        "{name} is {}: it has no {part}; {has} has them{other}",
         format.what
     ))
 }
+
+/// The program that reads an input with these parts: the first whose parts it has.
+const READERS: [(Provides, &str); 7] = [
+    (Provides::GPU, "nccl-overlap"),
+    (Provides::PROXY, "nccl-proxy"),
+    (Provides::CUDA, "nccl-cuda"),
+    (Provides::ACCESSES, "nccl-matrix"),
+    (Provides::LINES, "nccl-check"),
+    (Provides::CALLS, "nccl-hist"),
+    (Provides::TIMED, "nccl-ops --time"),
+];
 
 /// The tool that recorded calls beside a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -301,7 +326,8 @@ mod tests {
             Some(missing_part_error("calls.csv", csv, part).to_string())
         };
         assert_eq!(error(Provides::CALLS.and(Provides::STEPS)), None);
-        let text = "calls.csv is a call table: it has no step lines; an NCCL log has them";
+        let text = "calls.csv is a call table: it has no step lines; an NCCL log has them; nccl-hist \
+                    reads this input";
         assert_eq!(error(Provides::STEP_LINES).as_deref(), Some(text));
     }
 }

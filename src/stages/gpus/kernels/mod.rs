@@ -196,7 +196,7 @@ fn read_input(
     let account = if known.provides(Provides::GPU) {
         let account = known.read_gpu_timeline(found)?;
         for text in found.notes.drain(..) {
-            report.note(&format!("{name}: {text}"));
+            report.note_of_input(&name, &text);
         }
         account
     } else if known.is_stats() || known.is_log() && !origin.is_listed() {

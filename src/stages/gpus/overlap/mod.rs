@@ -128,7 +128,7 @@ pub fn read_overlap(
             }
             report.report_input(&name, &account);
             for note in &gather.notes {
-                report.note(&format!("{name}: {note}"));
+                report.note_of_input(&name, note);
             }
             if gather.devices.values().any(|device| !device.graphs.is_empty()) {
                 report.warn(&format!(
