@@ -195,6 +195,8 @@ kinds! {
     BlockBuffered: Note = "block_buffered",
     /// The step number falls.
     SeveralRuns: Note = "several_runs",
+    /// The inputs are of several jobs.
+    SeveralJobs: Note = "several_jobs",
     /// No input can be checked.
     NotChecked: Note = "not_checked",
     /// A process of the job on this host is stopped.

@@ -6,6 +6,7 @@ use crate::stages::check::walk::WalkedInput;
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::NetSummary;
 use crate::stages::net::table::{NetFacts, NetSubject};
+use std::collections::BTreeSet;
 
 /// A job, as its lines show it.
 pub(super) struct JobFacts<'s> {
@@ -17,6 +18,8 @@ pub(super) struct JobFacts<'s> {
     pub(super) inputs: &'s [WalkedInput],
     /// The account of each input.
     pub(super) accounts: &'s [Account],
+    /// The processes with lines in each input.
+    pub(super) processes: &'s [BTreeSet<u32>],
 }
 
 impl JobFacts<'_> {

@@ -8,19 +8,17 @@ mod job_facts;
 mod odd_steps;
 mod setting_effects;
 mod settings;
+mod several_jobs;
 
 use super::finding::Finding;
-use super::walk::WalkedInput;
-use crate::report::account::Account;
-use crate::stages::communicators::CommunicatorsSummary;
-use crate::stages::net::NetSummary;
+use super::walk::CheckGathered;
 use crate::stages::net::table;
 use hosts::initialisation as init_times;
 use hosts::{channels, gpudirect, nvls, rails, setting_differences, transport};
 use job_facts::JobFacts;
 
 /// The questions, in the order in which they are asked.
-const QUESTIONS: [fn(&JobFacts<'_>) -> Vec<Finding>; 16] = [
+const QUESTIONS: [fn(&JobFacts<'_>) -> Vec<Finding>; 17] = [
     |job| Vec::from_iter(transport::find_socket_use(job)),
     |job| Vec::from_iter(gpudirect::find_gdr_off(job)),
     |job| Vec::from_iter(transport::find_uneven_pxn(job)),
@@ -37,23 +35,21 @@ const QUESTIONS: [fn(&JobFacts<'_>) -> Vec<Finding>; 16] = [
     channels::find_fewer_channels,
     odd_steps::find_odd_steps,
     hygiene::find_hygiene_faults,
+    |job| Vec::from_iter(several_jobs::find_several_jobs(job)),
 ];
 
 /// Asks all questions.
-pub(super) fn ask_questions(
-    net: &NetSummary,
-    found: &CommunicatorsSummary,
-    inputs: &[WalkedInput],
-    accounts: &[Account],
-) -> Vec<Finding> {
+pub(super) fn ask_questions(seen: &CheckGathered) -> Vec<Finding> {
+    let net = &seen.net;
     let facts = &table::collect_net_facts(net);
     let job = JobFacts {
         net,
         facts,
         subjects: table::group_by_subject(net, facts),
-        found,
-        inputs,
-        accounts,
+        found: &seen.found,
+        inputs: &seen.inputs,
+        accounts: &seen.accounts,
+        processes: &seen.processes,
     };
     QUESTIONS.iter().flat_map(|ask| ask(&job)).collect()
 }
