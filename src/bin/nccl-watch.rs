@@ -14,7 +14,7 @@ use nccl_pipe::source::GrowingFiles;
 use nccl_pipe::stages::check::CheckSummary;
 use nccl_pipe::stages::check::answer::findings_text::{ShownFindings, write_findings_text};
 use nccl_pipe::stages::check::kind::Kind;
-use nccl_pipe::stages::watch::page::{WatchHistory, WatchPage, draw_page};
+use nccl_pipe::stages::watch::page::{PageView, WatchHistory, WatchPage, draw_page};
 use nccl_pipe::stages::watch::processes::ALL_ENDED;
 use nccl_pipe::stages::watch::run::{Options, WatchEnd, WatchListener, run_watch};
 use nccl_pipe::stages::watch::{JobWatch, WatchEvent, format_metrics, messages};
@@ -194,6 +194,7 @@ struct WatchScreen {
     screen: Screen,
     told: WatchHistory,
     name: String,
+    view: PageView,
     drawn: Option<Instant>,
     /// Something happened since.
     is_old: bool,
@@ -213,6 +214,7 @@ impl WatchScreen {
             screen,
             told: WatchHistory::default(),
             name,
+            view: PageView::default(),
             drawn: None,
             is_old: true,
         })
@@ -220,18 +222,23 @@ impl WatchScreen {
 
     fn draw_page(&mut self, watch: &JobWatch<'_>, found: Option<&CheckSummary>) -> Result<()> {
         let WatchScreen {
-            screen, told, name, ..
+            screen,
+            told,
+            name,
+            view,
+            ..
         } = self;
         let now = Instant::now();
-        let page = WatchPage {
+        let mut page = WatchPage {
             watch,
             told,
             found,
             name,
+            view,
             now,
         };
         screen
-            .draw_page(|frame| draw_page(&page, frame))
+            .draw_page(|frame| draw_page(&mut page, frame))
             .map_err(Error::Output)?;
         self.drawn = Some(now);
         self.is_old = false;
@@ -383,8 +390,12 @@ impl WatchListener for WatchPrinter<'_> {
     ) -> Result<ControlFlow<()>> {
         let mut flow = ControlFlow::Continue(());
         if let Some(page) = &mut self.page {
+            let WatchScreen { screen, view, .. } = page;
+            let mut is_pressed = false;
+            let is_left = screen.read_keys(|key| is_pressed |= view.press_key(key));
+            page.is_old |= is_pressed;
             page.redraw_if_due(watch, found)?;
-            if page.screen.is_left() {
+            if is_left {
                 self.page = None;
                 // What was on the page last stays to be read.
                 if let Some(found) = found.filter(|_| watch.pace().is_stalled()) {

@@ -69,15 +69,17 @@ impl Screen {
         Ok(())
     }
 
-    /// True where the page was left: by its key, or by a signal.
-    pub fn is_left(&self) -> bool {
+    /// Gives the pressed keys to `press`. Returns true where the page was left: by its key, or by a signal.
+    pub fn read_keys(&self, mut press: impl FnMut(KeyCode)) -> bool {
         // Keys come from the terminal; a program without one is ended otherwise.
         while let Ok(true) = event::poll(Duration::ZERO) {
             if let Ok(Event::Key(key)) = event::read()
                 && key.kind == KeyEventKind::Press
-                && matches!(key.code, KeyCode::Char('q' | 'Q'))
             {
-                return true;
+                match key.code {
+                    KeyCode::Char('q' | 'Q') => return true,
+                    code => press(code),
+                }
             }
         }
         !*lock_shown()

@@ -2,6 +2,7 @@
 
 use super::{CallsByOp, OpCallTotals, StepEvent, WatchEvent};
 use crate::error::phrases::count_phrase;
+use crate::output::render::units::short_bytes;
 use crate::report::escape_for_terminal;
 use std::fmt::Write;
 use std::time::Duration;
@@ -50,22 +51,9 @@ fn format_step(StepEvent { step, calls }: &StepEvent) -> String {
     line
 }
 
-/// Bytes with three digits, in units of 1000.
+/// Bytes with three digits, in units of 1024 as on the other pages.
 pub(super) fn format_bytes(made: OpCallTotals) -> String {
-    const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
-    let mut value = made.bytes as f64;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    let digits = match value {
-        _ if unit == 0 => 0,
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    let known = format!("{value:.digits$} {}", UNITS[unit]);
+    let known = short_bytes(made.bytes as f64);
     match made.unsized_calls {
         0 => known,
         n => format!("{known} and {} of unknown size", count_phrase(n, "call")),

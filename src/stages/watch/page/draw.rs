@@ -1,6 +1,7 @@
 //! A page on a terminal of any size. All text of a log passes through [`text`].
 
 use super::WatchPage;
+use super::view::PAGE_KEYS;
 use crate::error::phrases::count_phrase;
 use crate::report::escape_for_terminal;
 use crate::stages::check::finding::{Finding, Severity};
@@ -17,8 +18,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Draws the page.
-pub fn draw_page(page: &WatchPage<'_>, frame: &mut Frame<'_>) {
+pub fn draw_page(page: &mut WatchPage<'_>, frame: &mut Frame<'_>) {
     let area = frame.area();
+    if page.view.shows_keys {
+        return draw_keys(frame, area);
+    }
     let warned = page.told.warned.len();
     let findings = finding_lines(page);
     let tall = area.height >= 40;
@@ -79,7 +83,7 @@ fn draw_title(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
         ),
         _ => Span::styled(format!("last call {} ago", format_duration(rests)), bold),
     };
-    let keys = "q: leave ";
+    let keys = "?: keys  q: leave ";
     let [left, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(keys.len() as u16)])
             .areas(area);
@@ -185,18 +189,31 @@ fn draw_operations(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(table.block(titled_block(title)), area);
 }
 
-fn draw_communicators(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
+/// Draws the list of keys in place of the page.
+fn draw_keys(frame: &mut Frame<'_>, area: Rect) {
+    let line =
+        |(keys, what): &(&'static str, &'static str)| Line::from(format!("{keys:<24} {what}"));
+    let lines: Vec<Line<'_>> = PAGE_KEYS.iter().map(line).collect();
+    let block = titled_block(" keys ".to_owned());
+    frame.render_widget(Paragraph::new(lines).block(block), area);
+}
+
+fn draw_communicators(page: &mut WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
     let mut each = page.watch.ranks().largest_first();
     let mut busy: BTreeMap<Option<&str>, u64> = BTreeMap::new();
     for (id, of) in &each {
         *busy.entry(page.watch.comm_label(id)).or_default() += of.calls;
     }
-    // Communicators of one use are together, the busiest use first.
+    // Those with ranks behind come first; communicators of one use are together, the busiest use first.
     each.sort_by_key(|(id, of)| {
         let label = page.watch.comm_label(id);
-        (Reverse(of.nranks), Reverse(busy[&label]), label)
+        let is_level = of.ranks_behind().is_empty();
+        (is_level, Reverse(of.nranks), Reverse(busy[&label]), label)
     });
-    let rows = each.iter().take(usize::from(area.height)).map(|(id, of)| {
+    // The title and the header take two lines.
+    let room = usize::from(area.height.saturating_sub(2));
+    let first = page.view.bound_first_row(each.len(), room);
+    let rows = each.iter().skip(first).take(room).map(|(id, of)| {
         let behind = of.ranks_behind();
         // `3 (-2)`: rank 3 has made two collectives fewer.
         let mut named: Vec<String> = behind
@@ -228,7 +245,15 @@ fn draw_communicators(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
     let header = ["for", "id", "ranks", "calls", "ranks behind"];
     let header = Row::new(header).style(Modifier::UNDERLINED);
     let table = Table::new(rows.collect::<Vec<_>>(), widths).header(header);
-    let title = format!(" {} ", count_phrase(each.len() as u64, "communicator"));
+    let all = count_phrase(each.len() as u64, "communicator");
+    let title = match each.len() > room {
+        true => format!(
+            " {all}, {} to {} ",
+            first + 1,
+            (first + room).min(each.len())
+        ),
+        false => format!(" {all} "),
+    };
     frame.render_widget(table.block(titled_block(title)), area);
 }
 
@@ -251,9 +276,15 @@ fn finding_lines(page: &WatchPage<'_>) -> Vec<Line<'static>> {
         let says = escaped_span(&format!(": {} [{}]", finding.says, finding.kind.id()));
         Line::from(vec![name, says])
     };
-    let lines: Vec<_> = found.findings.iter().filter(wrong).map(line).collect();
-    match lines.is_empty() {
-        true => vec!["nothing is wrong in the log up to here".into()],
-        false => lines,
+    let details: Vec<_> = found.findings.iter().filter(wrong).map(line).collect();
+    if details.is_empty() {
+        return vec!["nothing is wrong in the log up to here".into()];
     }
+    let answer = found.answer();
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let mut lines = vec![Line::from(escaped_span(&answer.sentence).style(bold))];
+    let next = answer.next.map(|next| format!("next: {next}"));
+    lines.extend(next.map(|next| Line::from(escaped_span(&next))));
+    lines.extend(details);
+    lines
 }

@@ -6,8 +6,10 @@
 mod draw;
 #[cfg(test)]
 mod tests;
+mod view;
 
 pub use draw::draw_page;
+pub use view::PageView;
 
 use super::{JobWatch, StepEvent, WatchEvent};
 use crate::stages::check::CheckSummary;
@@ -55,6 +57,8 @@ pub struct WatchPage<'a> {
     pub found: Option<&'a CheckSummary>,
     /// The name of the inputs.
     pub name: &'a str,
+    /// What of it is shown.
+    pub view: &'a mut PageView,
     /// The time.
     pub now: Instant,
 }

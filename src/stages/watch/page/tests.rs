@@ -1,16 +1,27 @@
 //! Pages of logs with any bytes, on terminals of any size.
 
-use super::{WatchHistory, WatchPage, draw_page};
+use super::{PageView, WatchHistory, WatchPage, draw_page};
 use crate::source::AppendedBytes;
 use crate::stages::watch::JobWatch;
 use crate::testing::options;
 use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::KeyCode;
 use std::time::{Duration, Instant};
 
 /// What a terminal of this size shows of a job whose log is `log`, as lines.
-fn shown(log: &[u8], (width, height): (u16, u16), rests: Duration) -> Vec<String> {
+fn shown(log: &[u8], size: (u16, u16), rests: Duration) -> Vec<String> {
+    shown_by_view(log, size, rests, PageView::default())
+}
+
+/// The same with a view of it.
+fn shown_by_view(
+    log: &[u8],
+    (width, height): (u16, u16),
+    rests: Duration,
+    view: PageView,
+) -> Vec<String> {
     let read = options(1, false);
     let start = Instant::now();
     let mut watch = JobWatch::new(&read, None, start);
@@ -32,14 +43,16 @@ fn shown(log: &[u8], (width, height): (u16, u16), rests: Duration) -> Vec<String
     let now = start + rests;
     watch.detect_stall(now);
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let page = WatchPage {
+    let mut view = view;
+    let mut page = WatchPage {
         watch: &watch,
         told: &told,
         found: None,
         name: "a\x1b]0;x\x07.log",
+        view: &mut view,
         now,
     };
-    terminal.draw(|frame| draw_page(&page, frame)).unwrap();
+    terminal.draw(|frame| draw_page(&mut page, frame)).unwrap();
     let buffer = terminal.backend().buffer();
     let rows = buffer.content().chunks(usize::from(width.max(1)));
     rows.map(|row| row.iter().map(|cell| cell.symbol()).collect())
@@ -70,7 +83,7 @@ fn a_page_shows_the_job_at_80_by_24_and_at_200_by_60() {
             "AllGather",
             "832",
             "ReduceScatter",
-            "10.3 GB",
+            "9.59 GiB",
             "ranks behind",
             "world      0x",
             "tensor?    0x",
@@ -81,6 +94,31 @@ fn a_page_shows_the_job_at_80_by_24_and_at_200_by_60() {
     }
     let stalled = shown(&job(), (80, 24), Duration::from_secs(90)).join("\n");
     assert!(stalled.contains("stalled for 90 s"), "{stalled}");
+}
+
+#[test]
+fn the_communicators_scroll_and_the_keys_are_listed() {
+    let view = |keys: &[KeyCode]| {
+        let mut view = PageView::default();
+        keys.iter().for_each(|&key| _ = view.press_key(key));
+        shown_by_view(&job(), (80, 24), SECOND, view).join("\n")
+    };
+    let (first, last) = (view(&[]), view(&[KeyCode::End]));
+    assert!(first.contains("communicators, 1 to "), "{first}");
+    let rows = |page: &str| page.lines().filter(|l| l.contains("    0x")).count();
+    assert!(
+        last.contains(" to 13 ") && rows(&last) == rows(&first),
+        "{last}"
+    );
+    let back = view(&[
+        KeyCode::End,
+        KeyCode::PageUp,
+        KeyCode::PageUp,
+        KeyCode::PageUp,
+    ]);
+    assert_eq!(back, first);
+    assert!(view(&[KeyCode::Char('?')]).contains("leave the page"));
+    assert_eq!(view(&[KeyCode::Char('?'), KeyCode::Char('?')]), first);
 }
 
 #[test]
