@@ -2,6 +2,7 @@
 //! fits.
 
 use super::TableCell;
+use super::alike::tell_cut_texts_apart;
 use super::fit::{self, FittedColumn};
 use super::units::{group_digits, percent_text, short_bytes, short_number};
 use crate::error::escape::escape_for_terminal;
@@ -98,6 +99,12 @@ impl<'c> DrawnTable<'c> {
             Some(width) => fit::fit_columns(&mut self.columns, COLUMN_SPACE, width),
             None => Vec::new(),
         };
+        for (at, column) in self.columns.iter().enumerate() {
+            if column.is_kept && column.is_text {
+                let texts = self.rows.iter_mut().filter_map(|row| row.get_mut(at));
+                tell_cut_texts_apart(&mut texts.collect::<Vec<_>>(), column.width);
+            }
+        }
         let mut out = String::new();
         let bold = |_: &str| self.look.colour.then(|| Style::new().bold());
         self.push_line(self.names, &bold, &mut out);
@@ -303,7 +310,8 @@ op          pid  total_bytes
 AllReduce  5488     12.0 GiB
 Send       5488     12.0 GiB
 ... 2 more rows
-hidden columns (narrow terminal): share of calls,
+hidden columns (narrow
+terminal): share of calls,
 from_bytes
 ";
         assert_eq!(drawn(&names, &rows, terminal(28)), narrow);

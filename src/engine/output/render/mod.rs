@@ -1,6 +1,7 @@
 //! Rows as bytes: CSV, JSON lines, or a table drawn for a terminal. The bytes depend only on the
 //! format that was asked for, never on whether the output is a terminal.
 
+mod alike;
 pub mod cells;
 mod fit;
 pub mod look;
