@@ -65,7 +65,7 @@ enum AggFormat {
     NcclTests,
 }
 
-/// The columns whose largest values --top keeps.
+/// The columns of which --top keeps the largest values.
 const LARGEST_BY: &[&str] = &["total_bytes"];
 
 const AFTER: &str = "\

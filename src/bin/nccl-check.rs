@@ -21,7 +21,7 @@ use std::process::ExitCode;
 ///
 /// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET,...), one file or one
 /// for each process. Writes findings, worst first. Each has the lines that show it, a confidence
-/// with its reason, and advice. The last line counts them. --coverage reports instead which of the 25
+/// with its reason, and advice. The first line and the last is the answer: who, what, since when, and what to do next. --coverage reports instead which of the 25
 /// questions that users ask most this log can answer, and the settings for a log that answers more.
 ///
 /// It compares the ranks' calls by their number in each communicator (op_mismatch, count_mismatch,
@@ -53,7 +53,7 @@ use std::process::ExitCode;
 /// Rows (--format csv, jsonl, table) have severity (error, warning, note), finding (a stable
 /// word), says (the finding as a sentence), host, pid, rank, comm_id, seq and step as in the call
 /// table, sure (the confidence: high, medium, low), why, advice, and the first line that shows it:
-/// input, line, text.
+/// input, line, text; then global_rank (the rank in the job) and stage (how far the job had come).
 #[derive(Debug, Parser)]
 #[command(name = "nccl-check", version, after_long_help = AFTER)]
 #[command(next_help_heading = "Rows")]

@@ -58,7 +58,7 @@ pub(crate) struct Cli {
     file: FileArgs,
 }
 
-/// The columns whose largest values --top keeps.
+/// The columns of which --top keeps the largest values.
 const LARGEST_BY: &[&str] = &["total_bytes", "total_us"];
 
 const AFTER: &str = "\

@@ -142,7 +142,7 @@ enum MatrixFormat {
     Dot,
 }
 
-/// The columns whose largest values --top keeps.
+/// The columns of which --top keeps the largest values.
 const LARGEST_BY: &[&str] = &["bytes", "calls"];
 
 const AFTER: &str = "\

@@ -47,7 +47,7 @@ pub(crate) struct Cli {
     file: FileArgs,
 }
 
-/// The columns whose largest values --top keeps.
+/// The columns of which --top keeps the largest values.
 const LARGEST_BY: &[&str] = &["progress_us"];
 
 const AFTER: &str = "\

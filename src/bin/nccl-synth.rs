@@ -25,7 +25,7 @@ macro_rules! named {
     };
 }
 
-/// Write the NCCL debug log of a training job whose truth is known.
+/// Write the NCCL debug log of a training job whose truth is known
 ///
 /// The job never runs. Its ranks, communicators, calls and step lines are invented, with the line
 /// shapes of the chosen NCCL version and trainer, and with the chosen damage. The same options

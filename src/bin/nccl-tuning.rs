@@ -38,7 +38,7 @@ pub(crate) struct Cli {
     file: FileArgs,
 }
 
-/// The columns whose largest values --top keeps.
+/// The columns of which --top keeps the largest values.
 const LARGEST_BY: &[&str] = &["lines"];
 
 const AFTER: &str = "\

@@ -54,7 +54,7 @@ impl<'f> CountFilter<'f> {
         for ((step, key), value) in calls.cells.list_counts() {
             let passes = |row: &Row<'_>| part.does_pass(row, self.filter);
             if with_row(&calls, step, &key, value.calls, passes) {
-                let (step, key) = self.coarsen(&calls, step, &key);
+                let (step, key) = self.coarsen_cells(&calls, step, &key);
                 cells.push(step, key, value);
             }
         }
@@ -68,7 +68,7 @@ impl<'f> CountFilter<'f> {
         };
         for ((step, key), one) in &calls.times {
             if passes(*step, key) {
-                let to = self.coarsen(&calls, *step, key);
+                let to = self.coarsen_cells(&calls, *step, key);
                 kept.times.entry(to).or_default().merge(one);
                 if let Some(who) = calls.who.get(key.member as usize) {
                     let (of, timed) = (&who.recorded, one.durations.count_calls());
@@ -79,7 +79,7 @@ impl<'f> CountFilter<'f> {
         }
         for ((step, key), all) in &calls.durations {
             if self.wanted.exact && passes(*step, key) {
-                let to = self.coarsen(&calls, *step, key);
+                let to = self.coarsen_cells(&calls, *step, key);
                 kept.durations.entry(to).or_default().merge(all);
             }
         }
@@ -88,7 +88,7 @@ impl<'f> CountFilter<'f> {
     }
 
     /// The step and key that the caller wants of those counted.
-    fn coarsen(
+    fn coarsen_cells(
         &self,
         calls: &CountedCalls,
         step: CountedStep,

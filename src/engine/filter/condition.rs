@@ -204,7 +204,7 @@ impl FilterCondition {
     }
 
     /// True if it holds for a row; an unknown value fits no condition.
-    pub(super) fn holds(&self, row: &Row<'_>, ranks: &JobRankTable) -> bool {
+    pub(super) fn accepts_row(&self, row: &Row<'_>, ranks: &JobRankTable) -> bool {
         let value = self.column.get_value(row, ranks);
         let any_case = self.column.compares_as() == ComparedAs::Name;
         let mut operands = self.operands.iter();

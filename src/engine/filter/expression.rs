@@ -54,12 +54,12 @@ impl Node {
         })
     }
 
-    fn holds(&self, row: &Row<'_>, ranks: &JobRankTable) -> bool {
+    fn accepts_row(&self, row: &Row<'_>, ranks: &JobRankTable) -> bool {
         match self {
-            Node::All(of) => of.iter().all(|node| node.holds(row, ranks)),
-            Node::Any(of) => of.iter().any(|node| node.holds(row, ranks)),
-            Node::Not(of) => !of.holds(row, ranks),
-            Node::Is(condition) => condition.holds(row, ranks),
+            Node::All(of) => of.iter().all(|node| node.accepts_row(row, ranks)),
+            Node::Any(of) => of.iter().any(|node| node.accepts_row(row, ranks)),
+            Node::Not(of) => !of.accepts_row(row, ranks),
+            Node::Is(condition) => condition.accepts_row(row, ranks),
         }
     }
 
@@ -123,8 +123,8 @@ impl FilterExpression {
         }
     }
 
-    pub(super) fn holds(&self, row: &Row<'_>, ranks: &JobRankTable) -> bool {
-        self.0.holds(row, ranks)
+    pub(super) fn accepts_row(&self, row: &Row<'_>, ranks: &JobRankTable) -> bool {
+        self.0.accepts_row(row, ranks)
     }
 
     pub(super) fn collect_columns(&self, columns: &mut Vec<FilterColumn>) {
@@ -210,17 +210,17 @@ mod tests {
             ("datatype != 'type<17>'", true),
         ] {
             let filter: FilterExpression = text.parse().unwrap();
-            assert_eq!(filter.holds(&row, &ranks), holds, "{text}");
+            assert_eq!(filter.accepts_row(&row, &ranks), holds, "{text}");
         }
         let comm = FilterExpression::is_communicator(&["0x55", "0x1/2.3"]).unwrap();
-        assert!(comm.holds(&row, &ranks));
+        assert!(comm.accepts_row(&row, &ranks));
         assert_eq!(
             comm.to_string(),
             "comm = 0x55 or comm_id in (0x55, 0x1/2.3)"
         );
         // Without a table of the job's ranks they are unknown.
         let job: FilterExpression = "global_rank >= 0".parse().unwrap();
-        assert!(!job.holds(&row, &JobRankTable::default()));
+        assert!(!job.accepts_row(&row, &JobRankTable::default()));
     }
 
     #[test]

@@ -70,6 +70,8 @@ impl CallFilter {
     /// True for a row that is wanted.
     #[inline]
     pub fn does_pass(&self, row: &Row<'_>) -> bool {
-        self.terms.iter().all(|term| term.holds(row, &self.ranks))
+        self.terms
+            .iter()
+            .all(|term| term.accepts_row(row, &self.ranks))
     }
 }

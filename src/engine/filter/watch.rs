@@ -22,7 +22,7 @@ impl PresentValues {
         match (column, column.get_value(row, &filter.ranks)) {
             (_, FieldValue::Unknown) => {}
             (_, FieldValue::Number(n)) if column.compares_as() == ComparedAs::Number => {
-                self.widen((n, n));
+                self.widen_range((n, n));
             }
             (FilterColumn::Of(column), _) if self.texts.len() < MAX_VALUES_REMEMBERED => {
                 let mut text = Vec::new();
@@ -33,7 +33,7 @@ impl PresentValues {
         }
     }
 
-    fn widen(&mut self, by: (i128, i128)) {
+    fn widen_range(&mut self, by: (i128, i128)) {
         let (least, most) = self.range.unwrap_or(by);
         self.range = Some((least.min(by.0), most.max(by.1)));
     }
@@ -41,7 +41,7 @@ impl PresentValues {
     fn merge(&mut self, other: PresentValues) {
         self.texts.extend(other.texts);
         if let Some(by) = other.range {
-            self.widen(by);
+            self.widen_range(by);
         }
     }
 
@@ -116,7 +116,7 @@ impl FilterPart {
     fn add_unmatched(&mut self, row: &Row<'_>, filter: &CallFilter) {
         self.terms.resize_with(filter.terms.len(), Default::default);
         for (term, (is_met, values)) in filter.terms.iter().zip(&mut self.terms) {
-            *is_met = *is_met || term.holds(row, &filter.ranks);
+            *is_met = *is_met || term.accepts_row(row, &filter.ranks);
             if !*is_met {
                 let columns = columns_of_term(term);
                 values.resize_with(columns.len(), PresentValues::default);

@@ -2,7 +2,6 @@
 
 use super::Report;
 use super::account::Account;
-use super::limits::MAX_LISTED_NAMES;
 use crate::error::escape::escape_for_terminal;
 use crate::error::phrases::count_phrase;
 use crate::source::STDIO_BUFFER_BYTES;
@@ -91,14 +90,11 @@ impl Report {
             self.damaged |= broken.is_lost;
             self.warn_of_input(input, &broken.what);
         } else if account.is_unfinished {
-            self.unfinished += 1;
-            if self.unfinished <= MAX_LISTED_NAMES {
-                self.note_of_input(
-                    input,
-                    "the last line has no end, as in a log that is still being written or \
-                     of a job that was killed: it is not counted",
-                );
-            }
+            self.note_of_input(
+                input,
+                "the last line has no end, as in a log that is still being written or \
+                 of a job that was killed: it is not counted",
+            );
         }
     }
 

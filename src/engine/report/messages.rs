@@ -1,6 +1,5 @@
 //! Messages that are kept to be shown elsewhere, and messages that many inputs have.
 
-use crate::error::phrases::count_phrase;
 use rustc_hash::FxHashSet;
 
 /// A message as it was reported.
@@ -38,42 +37,59 @@ pub(super) struct AlikeMessages {
     kinds: Vec<AlikeKind>,
 }
 
-/// Messages that differ in numbers only.
+/// Messages about different inputs that differ in numbers only.
 #[derive(Debug)]
 struct AlikeKind {
     severity: &'static str,
     /// The text with `N` in the place of each number.
     text: String,
-    inputs: u64,
+    /// The input of the first message.
+    first: String,
+    /// The last other input, and its message.
+    last: Option<(String, String)>,
+    /// The number of other inputs.
+    more: u64,
 }
 
 impl AlikeMessages {
-    /// Adds a message about an input; returns true for the first of its kind.
-    pub(super) fn add(&mut self, severity: &'static str, text: &str) -> bool {
-        let text = hide_numbers(text);
+    /// Adds a message about an input; returns true if it is to be printed: those of the first input of its kind are.
+    pub(super) fn add_message(
+        &mut self,
+        severity: &'static str,
+        input: &str,
+        message: &str,
+    ) -> bool {
+        let text = hide_numbers(message);
         let mut kinds = self.kinds.iter_mut();
         let known = kinds.find(|kind| kind.severity == severity && kind.text == text);
         if let Some(known) = known {
-            known.inputs += 1;
-            return false;
+            let is_first = known.first == input;
+            let is_new = known.last.as_ref().is_none_or(|(last, _)| last != input);
+            if !is_first && is_new {
+                known.more += 1;
+                known.last = Some((input.to_owned(), message.to_owned()));
+            }
+            return is_first;
         }
         self.kinds.push(AlikeKind {
             severity,
             text,
-            inputs: 1,
+            first: input.to_owned(),
+            last: None,
+            more: 0,
         });
         true
     }
 
-    /// Returns a message for each kind of which only the first was printed.
+    /// Returns a message for each kind that other inputs have too: with their number, or with the one that it is.
     pub(super) fn describe_rest(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let repeated = self.kinds.iter().filter(|kind| kind.inputs > 1);
-        repeated.map(|kind| {
-            let more = count_phrase(kind.inputs - 1, "more input");
-            (
-                kind.severity,
-                format!("{more} (-v lists them): {}", kind.text),
-            )
+        self.kinds.iter().filter_map(|kind| {
+            let (input, message) = kind.last.as_ref()?;
+            let text = match kind.more {
+                1 => format!("{input}: {message}"),
+                n => format!("{n} more inputs (-v lists them): {}", kind.text),
+            };
+            Some((kind.severity, text))
         })
     }
 }
@@ -103,15 +119,20 @@ mod tests {
     fn messages_that_differ_in_numbers_are_counted() {
         let mut alike = AlikeMessages::default();
         let found = |n: u64| format!("found no calls in {n} lines (12 of 3, and more 0x12)");
-        let first: Vec<bool> = [found(1), found(20), found(3), "other".into()]
-            .iter()
-            .map(|text| alike.add("note", text))
-            .collect();
-        assert_eq!(first, [true, false, false, true]);
-        assert!(alike.add("warning", "other"));
-        let rest: Vec<_> = alike.describe_rest().collect();
+        let mut add = |input: &str, text: &str| alike.add_message("note", input, text);
+        let first = [
+            add("a", &found(1)),
+            add("a", &found(7)),
+            add("b", &found(20)),
+            add("b", "other"),
+            add("c", &found(3)),
+            add("d", "other"),
+        ];
+        assert_eq!(first, [true, true, false, true, false, false]);
+        assert!(alike.add_message("warning", "a", "other"));
+        let rest: Vec<_> = alike.describe_rest().map(|(_, text)| text).collect();
         let text =
             "2 more inputs (-v lists them): found no calls in N lines (N of N, and more 0x12)";
-        assert_eq!(rest, [("note", text.to_owned())]);
+        assert_eq!(rest, [text, "d: other"]);
     }
 }

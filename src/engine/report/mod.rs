@@ -36,7 +36,6 @@ pub struct Report {
     passed: FirstNames,
     again: FirstNames,
     twice: usize,
-    unfinished: usize,
     silent: bool,
     /// The kinds of messages about inputs.
     alike: Mutex<AlikeMessages>,
@@ -89,7 +88,6 @@ impl Report {
             passed: FirstNames::default(),
             again: FirstNames::default(),
             twice: 0,
-            unfinished: 0,
             silent: false,
             alike: Mutex::default(),
             kept: None,
@@ -249,7 +247,7 @@ impl Report {
 
     fn print_of_input(&self, severity: &'static str, input: &str, text: &str) {
         let mut alike = self.alike.lock().unwrap_or_else(PoisonError::into_inner);
-        if alike.add(severity, text) || self.verbose {
+        if alike.add_message(severity, input, text) || self.verbose {
             drop(alike);
             self.print_message(severity, &format!("{input}: {text}"));
         }
@@ -301,11 +299,6 @@ impl Report {
         if !self.verbose {
             let alike = self.alike.lock().unwrap_or_else(PoisonError::into_inner);
             messages.extend(alike.describe_rest());
-        }
-        if self.unfinished > MAX_LISTED_NAMES {
-            let more = self.unfinished - MAX_LISTED_NAMES;
-            let text = format!("{more} more inputs have a last line without an end");
-            messages.push(("note", text));
         }
         if self.twice > MAX_LISTED_NAMES {
             let more = self.twice - MAX_LISTED_NAMES;

@@ -20,3 +20,6 @@ pub(crate) const MAX_NAMES_LISTED: usize = 4;
 
 /// Parts of a list in a sentence, which stays readable.
 pub(crate) const MAX_PARTS_LISTED: usize = 6;
+
+/// How many errors or warnings of one kind a report shows in full: more fill a screen.
+pub(crate) const MAX_FULL_FINDINGS_OF_A_KIND: usize = 3;

@@ -231,8 +231,17 @@ fn judge_gathered(
     let has_compared_records =
         recorders.dumps.have_several_ranks() || recorders.records.have_several_ranks();
     let names = recorders.merge_findings(seen, &mut findings, report);
-    let CheckGathered { net, found, .. } = &*seen;
-    findings.extend(questions::ask_questions(seen));
+    let CheckGathered {
+        net,
+        found,
+        inputs,
+        accounts,
+        processes,
+        ..
+    } = &*seen;
+    findings.extend(questions::ask_questions(
+        net, found, inputs, accounts, processes,
+    ));
     let mut judged = JudgedParts::of_log(&ranks.compared, found, &seen.warnings.ends);
     judged.has_records = has_compared_records;
     // A job that hangs in its first call has completed its initialisation, too.

@@ -2,7 +2,6 @@
 
 use super::digests::{SIZE_BUCKETS, communicators_by_label, list_changes, operations_by_bytes};
 use super::limits::MAX_MARKDOWN_CHANGES;
-use super::text::headline;
 use super::{PageFinding, PageSection, ReportPage};
 use crate::output::render::cells::iter_rows;
 use crate::output::render::units::{group_digits, seconds_text, short_bytes};
@@ -11,7 +10,7 @@ use std::fmt::Write as _;
 
 /// Writes the page.
 pub fn render_markdown(page: &ReportPage) -> String {
-    let mut out = format!("## {}\n", escape_markdown(&headline(page)));
+    let mut out = format!("## {}\n", escape_markdown(&page.headline()));
     if let Some(answer) = &page.answer {
         let _ = writeln!(out, "\n**{}**", escape_markdown(&answer.sentence));
         if let Some(next) = &answer.next {
@@ -190,7 +189,7 @@ fn write_findings(page: &ReportPage, out: &mut String) {
     };
     out.push('\n');
     for group in page.finding_groups() {
-        // Notes of one kind are nearly equal: the first stands for all.
+        // Notes of one kind are nearly equal: only the first is written.
         let is_note = group[0].severity == "note";
         let shown = if is_note { 1 } else { group.len() };
         for finding in group.iter().take(shown) {

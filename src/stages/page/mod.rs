@@ -39,7 +39,7 @@ pub use next::NextCommand;
 use crate::count::calls::CountedCalls;
 use crate::output::render::{Grid, Sheet};
 use crate::output::svg::plot::Plot;
-use crate::report::ReportMessage;
+use crate::report::{ReportMessage, count_phrase};
 use crate::stages::check::answer::headline::JobAnswer;
 use crate::stages::matrix::cells::TrafficMatrix;
 use crate::stages::ops;
@@ -98,6 +98,38 @@ pub struct PageFinding {
 }
 
 impl ReportPage {
+    /// Describes the inputs and the findings in a line.
+    pub(super) fn headline(&self) -> String {
+        let (inputs, found) = self.describe_inputs();
+        format!("{inputs}: {found}")
+    }
+
+    /// Describes the inputs, and the findings.
+    pub(super) fn describe_inputs(&self) -> (String, String) {
+        let inputs = match &self.inputs[..] {
+            [] => "no input".to_owned(),
+            [one] => one.clone(),
+            [first, rest @ ..] => format!(
+                "{first} and {}",
+                count_phrase(rest.len() as u64, "other input")
+            ),
+        };
+        let of = |severity, thing| match self.count_findings(severity) {
+            0 => None,
+            n => Some(count_phrase(n as u64, thing)),
+        };
+        let found: Vec<_> = [of("error", "error"), of("warning", "warning")]
+            .into_iter()
+            .flatten()
+            .collect();
+        let found = match (self.compared.is_some(), found.is_empty()) {
+            (false, _) => "not checked".to_owned(),
+            (true, true) => self.verdict.to_owned(),
+            (true, false) => found.join(", "),
+        };
+        (inputs, found)
+    }
+
     /// The findings by severity and kind, in the order of the first of each.
     pub(crate) fn finding_groups(&self) -> Vec<Vec<&PageFinding>> {
         let mut groups: Vec<Vec<&PageFinding>> = Vec::new();

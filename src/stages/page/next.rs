@@ -12,7 +12,7 @@ pub struct NextCommand {
     pub title: &'static str,
 }
 
-/// The sections whose commands are listed, in this order: a section that only has more detail of another
+/// The sections with commands to list, in this order: a section that only has more detail of another
 /// is left out.
 const LISTED: [PageSection; 10] = [
     PageSection::Findings,
@@ -27,7 +27,7 @@ const LISTED: [PageSection; 10] = [
     PageSection::Tuning,
 ];
 
-/// Tells by a page, and the parts that its inputs provide, whether a command has rows.
+/// Decides by a page, and the parts that its inputs provide, whether a command has rows.
 type Suits = fn(&ReportPage, Provides) -> bool;
 
 /// Commands of tables that a short page does not have.

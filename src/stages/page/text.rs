@@ -5,7 +5,7 @@ use super::limits::{MAX_LISTED_FINDINGS, MAX_LISTED_ROWS, MAX_TEXT_CHANGES};
 use super::series::StepOutlier;
 use super::{PageSection, ReportPage};
 use crate::output::render::cells::iter_rows;
-use crate::output::render::look;
+use crate::output::render::cut::cut_text;
 use crate::output::render::units::{block_bar, group_digits, seconds_text, short_bytes};
 use crate::report::{count_phrase, escape_for_terminal};
 use std::fmt::Write as _;
@@ -64,18 +64,12 @@ fn write_answer(page: &ReportPage, out: &mut PageLines) {
 
 /// Cuts a line to a width; a cut line ends in `…`.
 pub(super) fn cut_to_width(line: &str, width: usize) -> String {
-    look::cut_text(escape_for_terminal(line, false).trim_end(), width).into_owned()
-}
-
-/// Describes the inputs and the findings in a line.
-pub(super) fn headline(page: &ReportPage) -> String {
-    let (inputs, found) = describe_inputs(page);
-    format!("{inputs}: {found}")
+    cut_text(escape_for_terminal(line, false).trim_end(), width).into_owned()
 }
 
 /// Fits the headline into `width` characters: of a long name it keeps the end.
 fn fit_headline(page: &ReportPage, width: usize) -> String {
-    let (inputs, found) = describe_inputs(page);
+    let (inputs, found) = page.describe_inputs();
     let (inputs, free) = (
         escape_for_terminal(&inputs, false),
         width.saturating_sub(found.len() + 2),
@@ -88,32 +82,6 @@ fn fit_headline(page: &ReportPage, width: usize) -> String {
             inputs.chars().skip(more + 1).collect::<String>()
         ),
     }
-}
-
-/// Describes the inputs, and the findings.
-fn describe_inputs(page: &ReportPage) -> (String, String) {
-    let inputs = match &page.inputs[..] {
-        [] => "no input".to_owned(),
-        [one] => one.clone(),
-        [first, rest @ ..] => format!(
-            "{first} and {}",
-            count_phrase(rest.len() as u64, "other input")
-        ),
-    };
-    let of = |severity, thing| match page.count_findings(severity) {
-        0 => None,
-        n => Some(count_phrase(n as u64, thing)),
-    };
-    let found: Vec<_> = [of("error", "error"), of("warning", "warning")]
-        .into_iter()
-        .flatten()
-        .collect();
-    let found = match (page.compared.is_some(), found.is_empty()) {
-        (false, _) => "not checked".to_owned(),
-        (true, true) => page.verdict.to_owned(),
-        (true, false) => found.join(", "),
-    };
-    (inputs, found)
 }
 
 fn write_heading(title: &str, out: &mut PageLines) {

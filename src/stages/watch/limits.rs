@@ -66,3 +66,6 @@ pub(super) const MIN_FULL_ID_COLUMNS: u16 = 60;
 
 /// Columns from which two parts are beside each other.
 pub(super) const MIN_TWO_PART_COLUMNS: u16 = 120;
+
+/// The rows that a long step scrolls on the page: fewer than the least terminal shows.
+pub(super) const ROWS_PER_PAGE_KEY: usize = 10;

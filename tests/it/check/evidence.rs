@@ -35,7 +35,7 @@ const SHOWN: usize = 300;
 
 /// What is told of these logs: each finding's name, once all its evidence was held against them.
 fn told(logs: &[String]) -> Vec<String> {
-    let text = ["-q", "--all", "--format", "text"].map(str::to_owned);
+    let text = ["--all", "--format", "text"].map(str::to_owned);
     let args = [&text[..], logs].concat();
     let text = run("nccl-check", &args).calm().text();
     let (mut told, mut seen): (Vec<String>, usize) = (Vec::new(), 1);

@@ -13,20 +13,20 @@ use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
 const ROOMS: [(&str, usize); 26] = [
-    ("src/grammar", 10_900),
+    ("src/grammar", 11_200),
     ("src/synth", 7_400),
     ("src/engine/source", 3_450),
     ("src/engine/members", 1_300),
     ("src/engine/log", 13_050),
     ("src/engine/formats", 9_700),
-    ("src/engine/count", 3_400),
-    ("src/engine/output", 2_950),
+    ("src/engine/count", 3_550),
+    ("src/engine/output", 3_050),
     ("src/engine/report", 1_150),
-    ("src/stages/calls", 4_050),
-    ("src/stages/check", 20_700),
+    ("src/stages/calls", 3_800),
+    ("src/stages/check", 21_250),
     ("src/stages/diff", 1_800),
     ("src/stages/gpus", 1_600),
-    ("src/stages/page", 2_300),
+    ("src/stages/page", 2_400),
     ("src/stages/pictures", 300),
     ("src/stages/ranks/matrix", 3_050),
     ("src/stages/ranks/proxy", 500),
@@ -35,10 +35,10 @@ const ROOMS: [(&str, usize); 26] = [
     ("src/stages/setup/net", 2_750),
     ("src/stages/setup/tuning", 1_050),
     ("src/stages/trainer", 1_800),
-    ("src/stages/watch", 1_750),
-    ("src/program", 1_750),
-    ("src/bin", 2_250),
-    ("src", 105_850),
+    ("src/stages/watch", 1_850),
+    ("src/program", 1_850),
+    ("src/bin", 2_300),
+    ("src", 107_600),
 ];
 
 /// Reads one figure.
@@ -74,9 +74,9 @@ const CEILINGS: [(&str, Measure, f64); 11] = [
         4.0,
     ),
     (
-        "hard phrases per 1,000 words of comments",
+        "hard phrases per 1,000 words of comments",0.3
         Figures::hard_per_thousand,
-        0.3,
+        0.4,
     ),
     (
         "functions named by one word, %",

@@ -157,10 +157,9 @@ fn filters_keep_what_they_name() {
     keep(&["--where", "rank in (0, 5)"], &|f| {
         ["0", "5"].contains(&&*f("rank"))
     });
-    keep(
-        &["--where", "not bytes >= 64K and datatype != FP32"],
-        &|f| f("bytes").parse::<u64>().unwrap() < 65536 && f("datatype") != "fp32",
-    );
+    keep(&["--where", "not bytes >= 1M and datatype != FP32"], &|f| {
+        f("bytes").parse::<u64>().unwrap() < 1 << 20 && f("datatype") != "fp32"
+    });
     keep(&["--host", "38dcf168f605"], &|f| {
         f("host") == "38dcf168f605"
     });

@@ -318,7 +318,7 @@ fn what_only_lines_tell_is_not_made_of_records() {
     for key in lines {
         assert!(page[key].is_null(), "{key}");
         let why = page["missing"][key].as_str().unwrap();
-        assert!(why.starts_with("there is no log among the inputs"), "{why}");
+        assert!(why.starts_with("it needs an NCCL log"), "{why}");
     }
     assert_eq!(page["job"], serde_json::json!({}));
     // The log that an export has inside is one.
@@ -391,7 +391,7 @@ fn the_ending_of_a_file_names_the_format() {
     }
     write("a.pdf")
         .ends(2)
-        .says(&["expected a name that ends in .html, .md, .json or .txt"]);
+        .says(&["nccl-report does not write .pdf; it writes "]);
     write("no/such/folder.html")
         .ends(2)
         .says(&["cannot write no/such/folder.html"]);

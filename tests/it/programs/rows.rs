@@ -93,7 +93,7 @@ fn an_unknown_column_is_refused_with_those_that_are() {
         "nccl-ops nccl.log -f awk --top 1",
         "nccl-agg nccl.log -f nccl-tests --sort calls",
         "nccl-matrix nccl.log -f dot -n 1",
-        "nccl-check nccl.log -f text -n 1",
+        "nccl-check nccl.log -f text --sort step",
         "nccl-steps nccl.log -n 1",
         "nccl-net nccl.log --dot -n 1",
         "nccl-ops nccl.log --sort -",

@@ -369,7 +369,7 @@ fn a_log_that_stalls_after_a_step_line_was_not_cut() {
 #[test]
 fn the_rank_that_was_stopped_is_named_in_real_jobs() {
     let work = Work::new();
-    for (name, who) in [("ring", "pid 803)"), ("3d", "pid 960)")] {
+    for (name, who) in [("ring", "pid 803)"), ("3d", "node03:960 stopped")] {
         let packed = format!(
             "{}/testdata/stopped/{name}.log.gz",
             env!("CARGO_MANIFEST_DIR")

@@ -2,7 +2,7 @@
 //! fits.
 
 use super::TableCell;
-use super::alike::tell_cut_texts_apart;
+use super::cut::{cut_text, tell_cut_texts_apart};
 use super::fit::{self, FittedColumn};
 use super::units::{group_digits, percent_text, short_bytes, short_number};
 use crate::error::escape::escape_for_terminal;
@@ -210,25 +210,6 @@ pub(super) fn value_style(column: &str, text: &str) -> Option<Style> {
         "error" => style.bold(),
         _ => style,
     })
-}
-
-/// Returns the beginning of a text that is too wide, with a mark that more follows.
-pub fn cut_text(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
-    if text.width() <= width {
-        return text.into();
-    }
-    let mut kept = String::new();
-    let mut free = width.saturating_sub(1);
-    for c in text.chars() {
-        let wide = c.width().unwrap_or(0);
-        if wide > free {
-            break;
-        }
-        free -= wide;
-        kept.push(c);
-    }
-    kept.push('…');
-    kept.into()
 }
 
 /// Breaks a sentence into lines of at most `width` characters, between words if they fit.

@@ -1,8 +1,8 @@
 //! Rows as bytes: CSV, JSON lines, or a table drawn for a terminal. The bytes depend only on the
 //! format that was asked for, never on whether the output is a terminal.
 
-mod alike;
 pub mod cells;
+pub mod cut;
 mod fit;
 pub mod look;
 pub mod order;

@@ -5,7 +5,7 @@ use crate::output::limits::{
     CHARACTER_WIDTH, COLUMNS_HEIGHT, HIGH_COLUMN_RATIO, HIGH_COLUMNS_ONE_IN, LABEL_WIDTH,
     MAX_PLOT_COLUMNS, PLOT_WIDTH, STRIP_HEIGHT,
 };
-use crate::output::render::look::cut_text;
+use crate::output::render::cut::cut_text;
 use svg::node::element::Element;
 use svg::node::{Node, Text};
 

@@ -1,10 +1,10 @@
-//! Who each finding is about: the rank in the job, the process and its GPU, as far as INIT lines give them.
+//! The process that a finding names: the rank in the job, the process and its GPU, as far as INIT lines give them.
 
 use crate::stages::check::finding::{About, Finding};
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::communicators::CommunicatorsSummary;
 
-/// Completes who each finding is about.
+/// Completes the process that each finding names.
 pub(crate) fn name_actors(findings: &mut [Finding], found: &CommunicatorsSummary) {
     let names = RankNames { found };
     for Finding { about, .. } in findings {

@@ -7,11 +7,9 @@ use super::table::{describe_compared, evidence_place};
 use crate::report::escape_for_terminal;
 use crate::stages::check::CheckSummary;
 use crate::stages::check::finding::{Finding, Severity};
+use crate::stages::check::limits::MAX_FULL_FINDINGS_OF_A_KIND;
 use crate::stages::check::wording::number_and_noun;
 use std::io::{self, Write};
-
-/// How many errors or warnings of one kind are shown in full.
-const MAX_FULL_FINDINGS_OF_A_KIND: usize = 3;
 
 /// Which findings are shown.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,10 +1,10 @@
-//! The answer in one sentence, with the command to run next: who, what, since when.
+//! The answer in one sentence, with the command to run next.
 
 use super::coverage::rerun_environment;
 use crate::stages::check::CheckSummary;
 use crate::stages::check::finding::{Finding, Kind, Severity};
 
-/// The answer to "what is wrong?".
+/// The answer of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobAnswer {
     /// One sentence, without a full stop.
@@ -55,7 +55,7 @@ impl CheckSummary {
         let parts = self.judged.list_parts();
         if parts.is_empty() {
             return (
-                "not judged: there is nothing to judge".to_owned(),
+                "not judged: the inputs have no line of NCCL".to_owned(),
                 settings(),
             );
         }
@@ -67,8 +67,8 @@ impl CheckSummary {
         (says, settings().filter(|_| !is_compared))
     }
 
-    /// What to do next: look at the stack of the process that stopped, or at the line of the call that differs; else
-    /// what is advised, or to look at the first line.
+    /// Returns the next step: look at the stack of the process that stopped, or at the line of the call that differs;
+    /// else the advice, or to look at the first line.
     fn next_step(&self, finding: &Finding) -> Option<String> {
         let is_call = finding.about.seq.is_some() && !finding.kind.is_stop();
         match is_call {

@@ -11,11 +11,15 @@ mod settings;
 mod several_jobs;
 
 use super::finding::Finding;
-use super::walk::CheckGathered;
+use super::walk::WalkedInput;
+use crate::report::account::Account;
+use crate::stages::communicators::CommunicatorsSummary;
+use crate::stages::net::NetSummary;
 use crate::stages::net::table;
 use hosts::initialisation as init_times;
 use hosts::{channels, gpudirect, nvls, rails, setting_differences, transport};
 use job_facts::JobFacts;
+use std::collections::BTreeSet;
 
 /// The questions, in the order in which they are asked.
 const QUESTIONS: [fn(&JobFacts<'_>) -> Vec<Finding>; 17] = [
@@ -39,17 +43,22 @@ const QUESTIONS: [fn(&JobFacts<'_>) -> Vec<Finding>; 17] = [
 ];
 
 /// Asks all questions.
-pub(super) fn ask_questions(seen: &CheckGathered) -> Vec<Finding> {
-    let net = &seen.net;
+pub(super) fn ask_questions(
+    net: &NetSummary,
+    found: &CommunicatorsSummary,
+    inputs: &[WalkedInput],
+    accounts: &[Account],
+    processes: &[BTreeSet<u32>],
+) -> Vec<Finding> {
     let facts = &table::collect_net_facts(net);
     let job = JobFacts {
         net,
         facts,
         subjects: table::group_by_subject(net, facts),
-        found: &seen.found,
-        inputs: &seen.inputs,
-        accounts: &seen.accounts,
-        processes: &seen.processes,
+        found,
+        inputs,
+        accounts,
+        processes,
     };
     QUESTIONS.iter().flat_map(|ask| ask(&job)).collect()
 }

@@ -8,7 +8,7 @@ use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the finding, if communicators of all ranks have no process in common, and no input either: attempts of
-/// one job in one log are told apart by their steps.
+/// one job in one log are distinguished by their steps.
 pub(super) fn find_several_jobs(job: &JobFacts<'_>) -> Option<Finding> {
     let inputs_of = |process: u32| {
         let all = (0..).zip(job.processes);

@@ -11,7 +11,6 @@ mod plots;
 mod tables;
 
 use super::limits::MAX_HTML_ROWS;
-use super::text::headline;
 use super::{PageFinding, PageSection, ReportPage};
 use crate::error::escape::escape_markup as escaped;
 use crate::report::{ReportMessage, count_phrase};
@@ -19,7 +18,7 @@ use std::fmt::Write as _;
 
 /// Writes the page.
 pub fn render_html(page: &ReportPage) -> String {
-    let title = escaped(&headline(page));
+    let title = escaped(&page.headline());
     let mut out = String::with_capacity(1 << 16);
     let _ = write!(
         out,

@@ -1,5 +1,6 @@
 //! What of the page is shown: the first row of a long table, and the help.
 
+use crate::stages::watch::limits::ROWS_PER_PAGE_KEY;
 use ratatui::crossterm::event::KeyCode;
 
 /// The keys of the page, and what they do.
@@ -10,9 +11,6 @@ pub(super) const PAGE_KEYS: [(&str, &str); 5] = [
     ("?", "show or hide this list"),
     ("q, Ctrl-C", "leave the page"),
 ];
-
-/// The rows that a long step scrolls.
-const ROWS_PER_PAGE_KEY: usize = 10;
 
 /// What of the page is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -41,7 +41,7 @@ fn of_files(paths: &[PathBuf]) -> Vec<Finding> {
     let net = net::read_net(&origins, &options(), &mut report, &Nobody).unwrap();
     let found =
         communicators::read_communicators(&origins, &options(), &mut report, &Nobody).unwrap();
-    let mut all = ask_questions(&net, &found, &[], &[]);
+    let mut all = ask_questions(&net, &found, &[], &[], &[]);
     words::write_texts(&mut all);
     all
 }

@@ -127,7 +127,7 @@ impl LagContext<'_> {
         })
     }
 
-    /// The words for a host's laggards: who stopped and who waits first, then what is known of its calls.
+    /// The words for a host's laggards: the rank that stopped and those that wait, then its calls.
     fn describe_laggards(&self, laggard: &LaggardHost<'_>, is_stop: bool) -> String {
         let who = self.name_laggards(laggard);
         let by = laggard.standing.behind.iter().map(|lag| lag.by).max();

@@ -1,10 +1,31 @@
-//! Texts of a column that would look alike once they are cut: kernels' names differ at their ends.
+//! Texts that are too wide for their place, and those of a column that would look alike once they are cut: kernels'
+//! names differ at their ends.
 
-use super::look::cut_text;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Where a part of a C++ name, a path or a sentence may begin.
 const PART_STARTS: [char; 8] = [':', '<', '(', ',', ' ', '/', '_', '.'];
+
+/// Returns the beginning of a text that is too wide, with a mark that more follows.
+pub fn cut_text(text: &str, width: usize) -> Cow<'_, str> {
+    if text.width() <= width {
+        return text.into();
+    }
+    let mut kept = String::new();
+    let mut free = width.saturating_sub(1);
+    for c in text.chars() {
+        let wide = c.width().unwrap_or(0);
+        if wide > free {
+            break;
+        }
+        free -= wide;
+        kept.push(c);
+    }
+    kept.push('…');
+    kept.into()
+}
 
 /// Omits what different texts have in common at their start where they are equal after being cut to `width`
 /// characters: each begins with the part in which they differ.
