@@ -12,7 +12,7 @@ use measures::{Figures, measure};
 use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
-const ROOMS: [(&str, usize); 26] = [
+const ROOMS: [(&str, usize); 27] = [
     ("src/grammar", 11_200),
     ("src/synth", 7_400),
     ("src/engine/source", 3_450),
@@ -20,6 +20,7 @@ const ROOMS: [(&str, usize); 26] = [
     ("src/engine/log", 13_050),
     ("src/engine/formats", 9_700),
     ("src/engine/count", 3_550),
+    ("src/engine/filter", 600),
     ("src/engine/output", 3_050),
     ("src/engine/report", 1_150),
     ("src/stages/calls", 3_800),
@@ -74,9 +75,9 @@ const CEILINGS: [(&str, Measure, f64); 11] = [
         4.0,
     ),
     (
-        "hard phrases per 1,000 words of comments",0.3
+        "hard phrases per 1,000 words of comments",
         Figures::hard_per_thousand,
-        0.4,
+        0.3,
     ),
     (
         "functions named by one word, %",
