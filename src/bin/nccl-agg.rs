@@ -65,7 +65,7 @@ enum AggFormat {
     NcclTests,
 }
 
-/// The columns of which --top keeps the largest values.
+/// The columns that --top sorts by.
 const LARGEST_BY: &[&str] = &["total_bytes"];
 
 const AFTER: &str = "\

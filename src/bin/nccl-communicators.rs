@@ -55,7 +55,7 @@ pub(crate) struct Cli {
     file: FileArgs,
 }
 
-/// The columns of which --top keeps the largest values.
+/// The columns that --top sorts by.
 const LARGEST_BY: &[&str] = &["total_bytes", "calls"];
 
 const AFTER: &str = "\

@@ -36,7 +36,7 @@ pub(crate) struct Cli {
     file: FileArgs,
 }
 
-/// The columns of which --top keeps the largest values.
+/// The columns that --top sorts by.
 const LARGEST_BY: &[&str] = &["host_us"];
 
 const AFTER: &str = "\

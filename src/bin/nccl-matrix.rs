@@ -142,7 +142,7 @@ enum MatrixFormat {
     Dot,
 }
 
-/// The columns of which --top keeps the largest values.
+/// The columns that --top sorts by.
 const LARGEST_BY: &[&str] = &["bytes", "calls"];
 
 const AFTER: &str = "\

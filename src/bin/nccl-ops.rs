@@ -53,7 +53,7 @@ pub(crate) struct Cli {
     file: FileArgs,
 }
 
-/// The columns of which --top keeps the largest values.
+/// The columns that --top sorts by.
 const LARGEST_BY: &[&str] = &["total_bytes", "total_us"];
 
 const AFTER: &str = "\

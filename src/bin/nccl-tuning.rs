@@ -38,7 +38,7 @@ pub(crate) struct Cli {
     file: FileArgs,
 }
 
-/// The columns of which --top keeps the largest values.
+/// The columns that --top sorts by.
 const LARGEST_BY: &[&str] = &["lines"];
 
 const AFTER: &str = "\

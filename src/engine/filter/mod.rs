@@ -1,7 +1,7 @@
 //! Filters of calls: the flags `--op`, `--rank`, `--comm`, `--host` and the expression of `--where`, all
 //! terms of one condition over the columns of the call table.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
 //! | `condition` | a column compared with values, with the types of the columns |
 //! | `expression` | conditions with `and`, `or`, `not`: read from text and applied to a row |

@@ -234,7 +234,7 @@ impl Report {
         self.print_message("note", text);
     }
 
-    /// Warns about an input. Of inputs whose messages differ in numbers only, the first is named, and the
+    /// Warns about an input. Of inputs with messages that differ in numbers only, the first is named, and the
     /// others are counted at the end; under `-v` all are named.
     pub fn warn_of_input(&self, input: &str, text: &str) {
         self.print_of_input("warning", input, text);

@@ -40,7 +40,7 @@ const fn row(endings: &'static [&'static str], formats: &'static [&'static str])
     FormatEndings { endings, formats }
 }
 
-/// The ending of a name that a format has, and what is known about it.
+/// The ending of a name that a format has, and its facts.
 fn find_ending(path: &Path) -> Option<(String, &'static FormatEndings)> {
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
     let known = ENDINGS.iter().find(|row| row.endings.contains(&&*ending))?;
@@ -106,7 +106,7 @@ fn list_endings(format: &Arg) -> String {
     names.join(", ")
 }
 
-/// The path of a picture, whose ending must not name another format.
+/// The path of a picture, with an ending that must not name another format.
 pub(super) fn picture_path(path: PathBuf) -> Result<PathBuf, String> {
     match find_ending(&path) {
         Some((ending, _)) if ending != "svg" => Err(format!(

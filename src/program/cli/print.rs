@@ -125,7 +125,7 @@ impl<'p> SheetPrinter<'p> {
         self
     }
 
-    /// Names the columns of which `--top` keeps the largest values where there is no `--sort`: the first of them that
+    /// Names the columns that `--top` sorts by where there is no `--sort`: the first of them that
     /// the table has.
     #[must_use]
     pub fn largest_by(mut self, columns: &'p [&'p str]) -> Self {

@@ -55,7 +55,7 @@ pub struct OrderArgs {
     top: Option<u64>,
 }
 
-/// The argument `--top` of a program whose rows are counts: without `--sort` it keeps the rows with the most
+/// The argument `--top` of a program with rows that are counts: without `--sort` it keeps the rows with the most
 /// of the first of these columns that the table has ([`SheetPrinter::largest_by`]).
 ///
 /// [`SheetPrinter::largest_by`]: super::SheetPrinter::largest_by

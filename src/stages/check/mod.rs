@@ -41,7 +41,7 @@ use crate::count::calls::{Options, Progress};
 use crate::error::Result;
 use crate::formats::open::{self, RecorderKind};
 use crate::report::Report;
-use crate::source::{self, InputName};
+use crate::source::{self, Input, InputName};
 use crate::stages::communicators::CommunicatorState;
 use crate::stages::net::{self, fact::NetFactKind};
 use answer::{actors, coverage::LineKinds, expect::LogFacts, judged::JudgedParts, summary};
@@ -256,12 +256,7 @@ fn judge_gathered(
         &mut findings,
     );
     log::first_failure::failed_process::correct_end_advice(&mut findings);
-    words::write_texts(&mut findings);
-    actors::name_actors(&mut findings, found);
-    log::job_stage::note_stages(&mut findings, seen);
-    evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
-    known_bugs::note_known_bugs(&mut findings, net.nccl_versions());
-    findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
+    complete_findings(&mut findings, seen, open)?;
     Ok(summarize_check(
         seen,
         findings,
@@ -269,6 +264,21 @@ fn judge_gathered(
         judged,
         names,
     ))
+}
+
+/// Gives the findings their words, processes, stages and lines, and puts them in order.
+fn complete_findings(
+    findings: &mut [Finding],
+    seen: &CheckGathered,
+    open: impl Fn(u32) -> Result<Input>,
+) -> Result<()> {
+    words::write_texts(findings);
+    actors::name_actors(findings, &seen.found);
+    log::job_stage::note_stages(findings, seen);
+    evidence::resolve_evidence(findings, &seen.inputs, open)?;
+    known_bugs::note_known_bugs(findings, seen.net.nccl_versions());
+    findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
+    Ok(())
 }
 
 /// Returns the findings on failures that lines report, and these lines.
