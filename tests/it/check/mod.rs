@@ -249,7 +249,7 @@ const REAL: [(&str, &str, &str, &str, &str); 10] = [
         "rank_behind",
         "1",
         "18",
-        "its call 37; the others went on",
+        "call 37 of communicator ",
     ),
     (
         "3d-skip",
@@ -264,14 +264,14 @@ const REAL: [(&str, &str, &str, &str, &str); 10] = [
         "count_mismatch",
         "1",
         "",
-        "AllReduce of 4 fp32 sum where",
+        "AllReduce of 4 fp32 sum as call",
     ),
     (
         "ddp-datatype",
         "datatype_mismatch",
         "1",
         "19",
-        "AllReduce of 1 fp16 sum where",
+        "AllReduce of 1 fp16 sum as call",
     ),
     ("ddp-die", "rank_behind", "1", "18", "3 ranks wait"),
     (
@@ -294,7 +294,7 @@ const REAL: [(&str, &str, &str, &str, &str); 10] = [
         "count_mismatch",
         "1",
         "",
-        "AllReduce of 4 fp32 sum where",
+        "AllReduce of 4 fp32 sum as call",
     ),
 ];
 

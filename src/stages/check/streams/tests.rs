@@ -361,10 +361,11 @@ fn told(checked: &CheckSummary) -> Vec<(&'static str, String, String, Option<u64
     told
 }
 
-/// Where mismatches are: (communicator, call); those whose sentence begins so.
-fn places(checked: &CheckSummary, begin: &str) -> BTreeSet<(usize, u64)> {
+/// Where mismatches are: (communicator, call); those of messages, or of collectives.
+fn places(checked: &CheckSummary, of_messages: bool) -> BTreeSet<(usize, u64)> {
     let those = checked.findings.iter();
-    let those = those.filter(|f| f.kind.id().ends_with("_mismatch") && f.says.starts_with(begin));
+    let is_of = |f: &Finding| f.says.starts_with("message ") == of_messages;
+    let those = those.filter(|f| f.kind.id().ends_with("_mismatch") && is_of(f));
     let place = |f: &Finding| {
         let id = f.about.comm_id.clone().unwrap();
         let at = usize::from_str_radix(&id[2..], 16).unwrap() - 0xab00;
@@ -398,10 +399,10 @@ fn agrees(job: &Job, log: &str, files: &[String], torn: bool) -> Result<(), Test
     }
 
     let one = checked(&[log.to_owned()], 1, true);
-    let found = places(&one, "call ");
+    let found = places(&one, false);
     // Sizes of messages are left out where something was found that they may follow from: ranks that
     // call different things, a deadlock, a call that one of two never made.
-    let sizes = places(&one, "message ");
+    let sizes = places(&one, true);
     let is_cause = |f: &Finding| f.kind.id() == "deadlock" || f.kind.id().starts_with("p2p_");
     let is_first = expected.different.is_empty() && !one.findings.iter().any(is_cause);
     prop_assert!(sizes.is_subset(&expected.sizes), "{:?}", told(&one));

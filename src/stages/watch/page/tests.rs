@@ -83,7 +83,7 @@ fn a_page_shows_the_job_at_80_by_24_and_at_200_by_60() {
             "AllGather",
             "832",
             "ReduceScatter",
-            "9.59 GiB",
+            "9.61 GiB",
             "ranks behind",
             "world      0x",
             "tensor?    0x",
@@ -107,7 +107,7 @@ fn the_communicators_scroll_and_the_keys_are_listed() {
     assert!(first.contains("communicators, 1 to "), "{first}");
     let rows = |page: &str| page.lines().filter(|l| l.contains("    0x")).count();
     assert!(
-        last.contains(" to 13 ") && rows(&last) == rows(&first),
+        last.contains(" to 20 ") && rows(&last) == rows(&first),
         "{last}"
     );
     let back = view(&[
