@@ -4,6 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use nccl_pipe::stages::check::answer::findings_text::{ShownFindings, write_findings_text};
 use nccl_pipe::stages::check::answer::table;
 use nccl_pipe::stages::check::{self, JobLiveness};
 use nccl_pipe_fuzz::{Nobody, alike, log, written};
@@ -12,7 +13,13 @@ fuzz_target!(|data: &[u8]| {
     alike(&log(data), |origins, options, report| {
         let checked = check::check(origins, options, JobLiveness::Unknown, report, &Nobody)?;
         let mut text = Vec::new();
-        table::write_findings_text(&checked, &[], &mut text).expect("memory");
+        for all in [false, true] {
+            let shown = ShownFindings {
+                all,
+                ..ShownFindings::default()
+            };
+            write_findings_text(&checked, &[], shown, &mut text).expect("memory");
+        }
         table::write_coverage_text(&checked, &mut text).expect("memory");
         let grids = [
             table::findings_grid(&checked),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// What a terminal of this size shows of a job whose log is `log`, as lines.
 fn shown(log: &[u8], size: (u16, u16), rests: Duration) -> Vec<String> {
-    shown_by_view(log, size, rests, PageView::default())
+    shown_by_view(log, size, rests, &mut PageView::default())
 }
 
 /// The same with a view of it.
@@ -20,7 +20,7 @@ fn shown_by_view(
     log: &[u8],
     (width, height): (u16, u16),
     rests: Duration,
-    view: PageView,
+    view: &mut PageView,
 ) -> Vec<String> {
     let read = options(1, false);
     let start = Instant::now();
@@ -43,13 +43,12 @@ fn shown_by_view(
     let now = start + rests;
     watch.detect_stall(now);
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let mut view = view;
     let mut page = WatchPage {
         watch: &watch,
         told: &told,
         found: None,
         name: "a\x1b]0;x\x07.log",
-        view: &mut view,
+        view,
         now,
     };
     terminal.draw(|frame| draw_page(&mut page, frame)).unwrap();
@@ -100,8 +99,9 @@ fn a_page_shows_the_job_at_80_by_24_and_at_200_by_60() {
 fn the_communicators_scroll_and_the_keys_are_listed() {
     let view = |keys: &[KeyCode]| {
         let mut view = PageView::default();
+        shown_by_view(&job(), (80, 24), SECOND, &mut view);
         keys.iter().for_each(|&key| _ = view.press_key(key));
-        shown_by_view(&job(), (80, 24), SECOND, view).join("\n")
+        shown_by_view(&job(), (80, 24), SECOND, &mut view).join("\n")
     };
     let (first, last) = (view(&[]), view(&[KeyCode::End]));
     assert!(first.contains("communicators, 1 to "), "{first}");

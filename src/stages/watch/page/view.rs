@@ -17,6 +17,8 @@ pub(super) const PAGE_KEYS: [(&str, &str); 5] = [
 pub struct PageView {
     /// The first row of the communicators.
     pub(super) first_row: usize,
+    /// The last row that may be the first, as the page was drawn last.
+    last_first_row: usize,
     /// The list of keys is shown.
     pub(super) shows_keys: bool,
 }
@@ -38,12 +40,14 @@ impl PageView {
             KeyCode::Char('?') => self.shows_keys = !self.shows_keys,
             _ => {}
         }
+        self.first_row = self.first_row.min(self.last_first_row);
         *self != before
     }
 
     /// Returns the first of `rows` rows that is shown where `room` fit, and keeps it: further down there is nothing.
     pub(super) fn bound_first_row(&mut self, rows: usize, room: usize) -> usize {
-        self.first_row = self.first_row.min(rows.saturating_sub(room.max(1)));
+        self.last_first_row = rows.saturating_sub(room.max(1));
+        self.first_row = self.first_row.min(self.last_first_row);
         self.first_row
     }
 }
