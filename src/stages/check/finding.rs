@@ -107,9 +107,9 @@ pub struct About {
 /// How far a job had come, by the lines before a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobStage {
-    /// Ranks had begun NCCL's initialisation, and not all had completed it.
+    /// A rank had begun the initialisation of a communicator and had not completed it.
     Initialisation,
-    /// All ranks had completed NCCL's initialisation; the log has no step.
+    /// The initialisations that had begun were complete; the input has no step.
     Initialised,
     /// The input's first step line comes later.
     BeforeFirstStep,

@@ -34,7 +34,7 @@ mod twins;
 pub(crate) mod walk;
 pub(crate) mod warn;
 pub(crate) mod watchdog;
-mod wording;
+pub(crate) mod wording;
 mod words;
 
 use crate::count::calls::{Options, Progress};
@@ -274,8 +274,8 @@ fn complete_findings(
 ) -> Result<()> {
     words::write_texts(findings);
     actors::name_actors(findings, &seen.found);
-    log::job_stage::note_stages(findings, seen);
     evidence::resolve_evidence(findings, &seen.inputs, open)?;
+    log::job_stage::note_stages(findings, seen);
     known_bugs::note_known_bugs(findings, seen.net.nccl_versions());
     findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
     Ok(())

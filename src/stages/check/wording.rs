@@ -90,6 +90,21 @@ pub(super) fn number_and_noun<N: Display + PartialEq + From<u8>>(n: N, what: &st
     format!("{n} {what}{s}")
 }
 
+/// Groups what has an equal key, in the order of the first of each.
+pub(crate) fn group_alike<'t, T, K: PartialEq>(
+    all: impl IntoIterator<Item = &'t T>,
+    key: impl Fn(&T) -> K,
+) -> Vec<Vec<&'t T>> {
+    let mut groups: Vec<Vec<&T>> = Vec::new();
+    for one in all {
+        match groups.iter_mut().find(|of| key(of[0]) == key(one)) {
+            Some(group) => group.push(one),
+            None => groups.push(vec![one]),
+        }
+    }
+    groups
+}
+
 /// Returns the form of a verb for `n` subjects.
 pub(super) fn verb_form<'a>(n: usize, one: &'a str, many: &'a str) -> &'a str {
     if n == 1 { one } else { many }

@@ -41,6 +41,7 @@ use crate::output::render::{Grid, Sheet};
 use crate::output::svg::plot::Plot;
 use crate::report::{ReportMessage, count_phrase};
 use crate::stages::check::answer::headline::JobAnswer;
+use crate::stages::check::wording::group_alike;
 use crate::stages::matrix::cells::TrafficMatrix;
 use crate::stages::ops;
 use series::StepSeries;
@@ -132,15 +133,7 @@ impl ReportPage {
 
     /// The findings by severity and kind, in the order of the first of each.
     pub(crate) fn finding_groups(&self) -> Vec<Vec<&PageFinding>> {
-        let mut groups: Vec<Vec<&PageFinding>> = Vec::new();
-        for finding in &self.findings {
-            let kind = |f: &PageFinding| (f.severity, f.id);
-            match groups.iter_mut().find(|of| kind(of[0]) == kind(finding)) {
-                Some(group) => group.push(finding),
-                None => groups.push(vec![finding]),
-            }
-        }
-        groups
+        group_alike(&self.findings, |finding| (finding.severity, finding.id))
     }
 }
 

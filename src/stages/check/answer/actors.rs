@@ -7,11 +7,10 @@ use crate::stages::communicators::CommunicatorsSummary;
 /// Completes the process that each finding names.
 pub(crate) fn name_actors(findings: &mut [Finding], found: &CommunicatorsSummary) {
     let names = RankNames { found };
-    for Finding { about, .. } in findings {
+    for finding in findings {
+        finding.about.global_rank = find_rank_in_job(found, finding);
+        let about = &mut finding.about;
         let side = find_side(found, about);
-        about.global_rank = side
-            .and_then(|side| names.job_rank_of_side(side))
-            .or(about.rank.filter(|_| about.comm_id.is_none()));
         let side = side.or_else(|| names.side_of_job_rank(about.global_rank?));
         let Some(side) = side else { continue };
         let process = names.process_of_side(side);
@@ -27,9 +26,11 @@ pub(crate) fn name_actors(findings: &mut [Finding], found: &CommunicatorsSummary
 /// Returns the rank in the job that a finding is about.
 pub(crate) fn find_rank_in_job(found: &CommunicatorsSummary, finding: &Finding) -> Option<u32> {
     let about = &finding.about;
-    let side = find_side(found, about);
-    let named = side.and_then(|side| RankNames { found }.job_rank_of_side(side));
-    named.or(about.rank.filter(|_| about.comm_id.is_none()))
+    match find_side(found, about) {
+        // The finding's own rank may be that in a communicator that no line names.
+        Some(side) => RankNames { found }.job_rank_of_side(side),
+        None => about.rank.filter(|_| about.comm_id.is_none()),
+    }
 }
 
 /// Returns a side of the process, that of the named communicator if possible.

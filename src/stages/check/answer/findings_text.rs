@@ -8,7 +8,7 @@ use crate::report::escape_for_terminal;
 use crate::stages::check::CheckSummary;
 use crate::stages::check::finding::{Finding, Severity};
 use crate::stages::check::limits::MAX_FULL_FINDINGS_OF_A_KIND;
-use crate::stages::check::wording::number_and_noun;
+use crate::stages::check::wording::{group_alike, number_and_noun};
 use std::io::{self, Write};
 
 /// Which findings are shown.
@@ -44,21 +44,11 @@ pub fn write_findings_text(
     let kept: Vec<&Finding> = kept
         .filter(|f| !(shown.quiet && f.severity == Severity::Note))
         .collect();
-    let mut groups: Vec<Vec<&Finding>> = Vec::new();
-    for finding in kept {
-        let kind = |f: &Finding| (f.severity, f.kind);
-        match groups.iter_mut().find(|of| kind(of[0]) == kind(finding)) {
-            Some(group) => group.push(finding),
-            None => groups.push(vec![finding]),
-        }
-    }
+    let groups = group_alike(kept, |finding| (finding.severity, finding.kind));
     for group in &groups {
         write_group(checked, group, shown.all, out)?;
     }
-    let of = |severity| {
-        let those = checked.findings.iter().filter(|f| f.severity == severity);
-        those.count() as u64
-    };
+    let of = |severity| checked.count_findings(severity);
     writeln!(
         out,
         "\n{}, {}, {}; {}",

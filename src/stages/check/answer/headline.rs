@@ -25,7 +25,7 @@ impl CheckSummary {
         JobAnswer { sentence, next }
     }
 
-    fn count_findings(&self, severity: Severity) -> u64 {
+    pub(super) fn count_findings(&self, severity: Severity) -> u64 {
         let those = self.findings.iter().filter(|f| f.severity == severity);
         those.count() as u64
     }

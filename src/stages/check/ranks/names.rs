@@ -47,11 +47,21 @@ impl RankNames<'_> {
         format!("rank {rank} ({})", place.join(", "))
     }
 
-    /// A side of a rank in the job, where a communicator of all ranks gives it.
+    /// A side of a rank in the job, where the communicators of all ranks give it one process: attempts of a job
+    /// and jobs beside each other have several.
     pub(crate) fn side_of_job_rank(&self, rank: u32) -> Option<usize> {
-        let worlds = self.list_worlds();
-        let mut sides = worlds.flat_map(|at| self.found.communicators[at].sides.iter().copied());
-        sides.find(|&side| self.found.sides[side].rank == Some(rank))
+        let found = self.found;
+        let sides = self
+            .list_worlds()
+            .flat_map(|at| found.communicators[at].sides.iter());
+        let mut sides = sides
+            .copied()
+            .filter(|&side| found.sides[side].rank == Some(rank));
+        let first = sides.next()?;
+        let process = found.sides[first].process;
+        sides
+            .all(|side| found.sides[side].process == process)
+            .then_some(first)
     }
 
     /// The communicators of all ranks of the job.

@@ -91,8 +91,13 @@ impl StopDetector<'_> {
         self.walked.iter().any(WalkedInput::ends_with_last_step)
     }
 
-    /// Returns the last step of an input; where it has no step lines, that of all inputs that have some.
+    /// Returns the last step of an input; where it has no step lines, that of all inputs that have some. Where step
+    /// numbers fall, as after a restart, the last step may be that of another attempt: then it is unknown.
     pub(crate) fn last_step_of_input(&self, input: u32) -> Option<u64> {
+        let falls = |input: &WalkedInput| input.first_step_fall().is_some();
+        if self.walked.iter().any(falls) {
+            return None;
+        }
         let own = self.walked.get(input as usize);
         let own = own.and_then(WalkedInput::last_step_number);
         own.or_else(|| {
