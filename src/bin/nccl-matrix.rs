@@ -4,7 +4,8 @@ use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    AroundArgs, FileArgs, InputArgs, OrderArgs, ProgramRun, RowFormat, StepArgs, SvgArgs,
+    AroundArgs, FileArgs, FilterArgs, InputArgs, OrderArgs, ProgramRun, RowFormat, StepArgs,
+    SvgArgs,
 };
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::matrix::cells::TrafficUnit;
@@ -44,6 +45,8 @@ pub(crate) struct Cli {
     input: InputArgs,
     #[command(flatten)]
     steps: StepArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// What the ends are (default: rank), and step for rows of each step
     ///
     /// op, object, line and context are tables of Snoopie's accesses.
@@ -149,6 +152,7 @@ const AFTER: &str = "\
 Examples:
   nccl-matrix nccl.log
   nccl-matrix logs/ --by host --format csv
+  nccl-matrix nccl.log --op Send,Recv --rank 8-15
   nccl-matrix nccl.log --recorded --svg matrix.svg
   nccl-matrix nccl.log --format dot | dot -Tsvg > job.svg
   nccl-matrix results-4102198/ --by object
@@ -159,6 +163,7 @@ Exit codes: 0 everything was read, 1 some input was damaged, 2 the program faile
 pub(crate) fn main() -> ExitCode {
     cli::run_program("nccl-matrix", |cli: Cli| {
         cli.file.redirect()?;
+        let filter = cli.filter.build_filter()?;
         let mut run = ProgramRun::of_whole_logs("nccl-matrix", &cli.input, &cli.steps)?;
         let ends = cli.by.iter().rev().find_map(|by| match by {
             MatrixByArg::Rank => Some(EndpointLevel::Ranks),
@@ -174,8 +179,12 @@ pub(crate) fn main() -> ExitCode {
         };
         let by = cli.by.iter().find_map(|by| by.access_table());
         if by.is_some() || cli.source.is_some() {
+            if !filter.is_empty() {
+                bail!("the tables of Snoopie's accesses have no calls: omit the filter");
+            }
             return write_accesses(&cli, by, &mut run);
         }
+        run.set_filter(filter, &cli.input)?;
         let unit = match cli.unit {
             UnitArg::Bytes => TrafficUnit::Bytes,
             UnitArg::Calls => TrafficUnit::Calls,
@@ -184,6 +193,7 @@ pub(crate) fn main() -> ExitCode {
             &run.origins,
             &run.options,
             &options,
+            &run.filter,
             &mut run.report,
             &run.bar,
         )?;

@@ -2,7 +2,9 @@
 
 use clap::{Parser, ValueEnum};
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs, SvgArgs};
+use nccl_pipe::program::cli::{
+    FileArgs, FilterArgs, FormatArgs, InputArgs, ProgramRun, StepArgs, SvgArgs,
+};
 use nccl_pipe::stages::pictures::{self, PictureTable};
 use nccl_pipe::stages::skew;
 use std::process::ExitCode;
@@ -35,6 +37,8 @@ pub(crate) struct Cli {
     input: InputArgs,
     #[command(flatten)]
     steps: StepArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// What tells when a rank came to a call
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = ArrivalSourceArg::Starts)]
     from: ArrivalSourceArg,
@@ -96,6 +100,7 @@ Examples:
   nccl-skew nccl.log
   nccl-skew inspector/ --from durations
   nccl-skew inspector/ --latency
+  nccl-skew nccl.log --where 'op = AllReduce and bytes >= 1M'
   nccl-comms nccl.log --steps 45..49 | nccl-skew --late 5ms
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
@@ -103,7 +108,9 @@ Exit codes: 0 everything was read, 1 some input was damaged, 2 the program faile
 pub(crate) fn main() -> ExitCode {
     cli::run_program("nccl-skew", |cli: Cli| {
         cli.file.redirect()?;
+        let filter = cli.filter.build_filter()?;
         let mut run = ProgramRun::of_whole_logs("nccl-skew", &cli.input, &cli.steps)?;
+        run.set_filter(filter, &cli.input)?;
         let options = skew::Options {
             from: match cli.from {
                 ArrivalSourceArg::Starts => skew::ArrivalSource::Starts,
@@ -112,6 +119,7 @@ pub(crate) fn main() -> ExitCode {
             late_ns: cli.late.ns,
             align: !cli.no_align,
             latency: cli.latency,
+            filter: std::mem::take(&mut run.filter),
             ..skew::Options::default()
         };
         let grid = skew::read_skew(

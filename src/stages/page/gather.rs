@@ -7,6 +7,7 @@ use crate::count::calls::{self, CountedCalls, Options, Progress};
 use crate::count::groups::GroupBy;
 use crate::count::tally;
 use crate::error::{Error, Result};
+use crate::filter::CallFilter;
 use crate::output::render::Grid;
 use crate::report::Report;
 use crate::source::InputName;
@@ -265,8 +266,9 @@ impl PageGatherer<'_> {
                 let options = self.order.options;
                 let run = |report: &mut Report| {
                     let of = matrix::Options::default();
+                    let all = CallFilter::default();
                     let matrix =
-                        matrix::read_matrix(&origins, options, &of, report, &HiddenProgress);
+                        matrix::read_matrix(&origins, options, &of, &all, report, &HiddenProgress);
                     matrix.map(SectionRows::Pairs)
                 };
                 self.sections.run_stage(of, possible, empty, run)?;

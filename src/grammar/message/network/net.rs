@@ -8,6 +8,7 @@
 //! NET/IB : GPU Direct RDMA Disabled for GPU 2[2] / HCA 6 'mlx5_3' (no module or not supported by GPU)
 //! GPU Direct RDMA Enabled for GPU 7 / HCA 7 (distance 5 <= 5), read 0 mode Default
 //! DMA-BUF is available on GPU device 3
+//! DMA_BUF_SUPPORT Failed due to OS kernel support                                     RCCL
 //! GDRCOPY enabled library 2.4 driver 2.4
 //! NET/IB: NCCL Dev 6 IbDev 6 Port 1 qpn 975 mtu 5 ...                                 Dev 6 Port 1 before 2.21
 //! NET/OFI Selected Provider is efa (found 16 nics)
@@ -18,7 +19,7 @@
 
 use super::nic::{self, NicList};
 use super::retry::{self, ConnectRetry};
-use crate::token::{PResult, dec_u32, fail, hex_u64, is_name_byte, until, whole, word};
+use crate::token::{PResult, dec_u32, fail, hex_u64, is_name_byte, until, word};
 use memchr::memmem;
 
 /// A line about the network.
@@ -32,8 +33,8 @@ pub enum NetMessage<'a> {
     NoDevice(&'a [u8]),
     /// Whether a NIC reaches the GPUs' memory.
     Gdr(GdrSupport<'a>),
-    /// This GPU's memory can be given to a NIC as a DMA-BUF.
-    DmaBuf(u32),
+    /// Whether the GPUs' memory can be given to a NIC as a DMA-BUF.
+    DmaBuf(DmaBufSupport),
     /// GDRCopy is used.
     GdrCopy,
     /// A queue pair.
@@ -47,6 +48,42 @@ pub enum NetMessage<'a> {
     },
     /// A connection is tried again.
     Retry(ConnectRetry<'a>),
+}
+
+/// Whether the GPUs' memory can be given to a NIC as a DMA-BUF; if not, what is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DmaBufSupport {
+    /// It can.
+    Available,
+    /// RCCL was not asked to (`NCCL_DMABUF_ENABLE`).
+    NotEnabled,
+    /// This ROCm cannot.
+    NotInRocm,
+    /// The kernel lacks `CONFIG_DMABUF_MOVE_NOTIFY` or `CONFIG_PCI_P2PDMA`.
+    NotInKernel,
+}
+
+/// The lines that report it: NCCL's `src/init.cc`, and RCCL's `src/misc/rocmwrap.cc` of ROCm 7.
+const DMA_BUF_LINES: [(&[u8], DmaBufSupport); 5] = [
+    (
+        b"DMA-BUF is available on GPU device ",
+        DmaBufSupport::Available,
+    ),
+    (b"DMA_BUF Support Enabled", DmaBufSupport::Available),
+    (b"Dmabuf feature disabled", DmaBufSupport::NotEnabled),
+    (
+        b"Current version of ROCm does not support dmabuf",
+        DmaBufSupport::NotInRocm,
+    ),
+    (
+        b"DMA_BUF_SUPPORT Failed due to OS kernel",
+        DmaBufSupport::NotInKernel,
+    ),
+];
+
+fn parse_dma_buf(body: &[u8]) -> Option<DmaBufSupport> {
+    let mut lines = DMA_BUF_LINES.iter();
+    lines.find_map(|(text, support)| body.starts_with(text).then_some(*support))
 }
 
 /// Whether a NIC reaches the GPUs' memory (GPUDirect RDMA).
@@ -94,8 +131,8 @@ pub fn parse_net(body: &[u8], cut: bool) -> Option<NetMessage<'_>> {
     if let Some(name) = body.strip_prefix(b"Using network ") {
         return (!name.is_empty()).then_some(NetMessage::Network(name));
     }
-    if let Some(dev) = body.strip_prefix(b"DMA-BUF is available on GPU device ") {
-        return whole(dec_u32(dev)).map(NetMessage::DmaBuf);
+    if let Some(support) = parse_dma_buf(body) {
+        return Some(NetMessage::DmaBuf(support));
     }
     if body.starts_with(b"GDRCOPY enabled") {
         return Some(NetMessage::GdrCopy);
@@ -264,10 +301,22 @@ mod tests {
             NetMessage::Network(b"AWS Libfabric")
         );
         assert_eq!(of("NET/IB : No device found."), NetMessage::NoDevice(b"IB"));
-        assert_eq!(
-            of("DMA-BUF is available on GPU device 3"),
-            NetMessage::DmaBuf(3)
-        );
+        for (text, support) in [
+            (
+                "DMA-BUF is available on GPU device 3",
+                DmaBufSupport::Available,
+            ),
+            (
+                "Dmabuf feature disabled without NCCL_DMABUF_ENABLE=1",
+                DmaBufSupport::NotEnabled,
+            ),
+            (
+                "DMA_BUF_SUPPORT Failed due to OS kernel support",
+                DmaBufSupport::NotInKernel,
+            ),
+        ] {
+            assert_eq!(of(text), NetMessage::DmaBuf(support));
+        }
         let pair = QueuePair {
             dev: 6,
             port: 1,

@@ -5,9 +5,7 @@ use super::endpoints::{Endpoint, HostLabel};
 use super::{EndpointLevel, RankCalls};
 use crate::members::SpeakerProcess;
 use crate::members::comm_id::CommId;
-use crate::stages::communicators::{
-    self, CommunicatorSide, DisjointSets, JobGpu, MergedCommunicator, Named, gpu_of_side,
-};
+use crate::stages::communicators::{CommunicatorSide, find_job_ranks, gpu_of_side};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A communicator, as far as calls identify it.
@@ -237,67 +235,6 @@ impl MatrixMembers {
         });
         matrix.intern_endpoint(end, host)
     }
-}
-
-/// Returns the ranks of GPUs in their job. A job is a set of connected communicators. Its ranks are those of
-/// the first communicator that has all its GPUs, if all members are known: otherwise, it may be a part of the
-/// job.
-fn find_job_ranks(sides: &[CommunicatorSide]) -> BTreeMap<JobGpu, u32> {
-    let all = communicators::group_sides(sides);
-    let named = || all.iter().filter(|c| !matches!(c.key, Named::Own(_)));
-    let members = |communicator: &MergedCommunicator| {
-        let of = communicator.sides.iter().filter_map(|&at| sides.get(at));
-        of.map(|side| (gpu_of_side(side), side.rank))
-            .collect::<Vec<_>>()
-    };
-    let mut numbers: BTreeMap<JobGpu, usize> = BTreeMap::new();
-    for (gpu, _) in named().flat_map(members) {
-        let next = numbers.len();
-        numbers.entry(gpu).or_insert(next);
-    }
-    let number = |gpu: &JobGpu| numbers.get(gpu).copied().unwrap_or(0);
-    let mut job = DisjointSets::new(numbers.len());
-    for communicator in named() {
-        let members = members(communicator);
-        for pair in members.windows(2) {
-            if let [(a, _), (b, _)] = pair {
-                job.join_sets(number(a), number(b));
-            }
-        }
-    }
-    let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
-    for at in 0..numbers.len() {
-        *sizes.entry(job.find_root(at)).or_default() += 1;
-    }
-    // A larger communicator shows that the inputs lack some ranks of the job.
-    let mut largest: BTreeMap<usize, usize> = BTreeMap::new();
-    for communicator in named() {
-        if let (Some((gpu, _)), Some(n)) = (members(communicator).first(), communicator.nranks) {
-            let of = largest.entry(job.find_root(number(gpu))).or_default();
-            *of = (n as usize).max(*of);
-        }
-    }
-    let mut known: BTreeSet<usize> = BTreeSet::new();
-    let mut ranks = BTreeMap::new();
-    for communicator in named() {
-        let members = members(communicator);
-        let Some(root) = members.first().map(|(gpu, _)| job.find_root(number(gpu))) else {
-            continue;
-        };
-        let gpus: BTreeSet<JobGpu> = members.iter().map(|(gpu, _)| *gpu).collect();
-        let of: BTreeSet<u32> = members.iter().filter_map(|(_, rank)| *rank).collect();
-        let size = sizes.get(&root).copied().unwrap_or(0);
-        let nranks = communicator.nranks.map(|n| n as usize);
-        let is_whole = largest.get(&root) == Some(&size)
-            && nranks == Some(size)
-            && gpus.len() == size
-            && of.len() == size;
-        if is_whole && known.insert(root) {
-            let of = members.into_iter();
-            ranks.extend(of.filter_map(|(gpu, rank)| Some((gpu, rank?))));
-        }
-    }
-    ranks
 }
 
 /// Returns the callers of calls.

@@ -32,8 +32,10 @@ mod tests;
 
 use crate::count::caller::Caller;
 use crate::count::calls::{CountedCalls, Options as Read, Progress};
+use crate::count::filtered::CountFilter;
 use crate::count::tally::NO_ROOT;
 use crate::error::{Error, Result};
+use crate::filter::CallFilter;
 use crate::formats::{self, Provides};
 use crate::log::propose;
 use crate::members::SpeakerProcess;
@@ -128,14 +130,16 @@ fn list_rank_calls(calls: &CountedCalls) -> Vec<RankCalls<'_>> {
         .collect()
 }
 
-/// Reads all `origins`.
+/// Reads all `origins`; of calls only those that pass `filter`.
 ///
 /// # Errors
-/// No input could be read, the window is not there, damage under `--strict`.
+/// No input could be read, the window is not there, the filter uses what is not counted, damage under
+/// `--strict`.
 pub fn read_matrix(
     origins: &[InputName],
     read: &Read,
     options: &Options,
+    filter: &CallFilter,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<TrafficMatrix> {
@@ -162,9 +166,11 @@ pub fn read_matrix(
         }
     }
     let origins = &origins[..];
-    let tally = matrix_tally_options(read.window.is_some() || options.by_step);
-    let mut gather = TrafficGatherer::new(read, &tally, origins.len());
-    let new = || run_snapshot::empty_partial(&tally);
+    let wanted = matrix_tally_options(read.window.is_some() || options.by_step);
+    let count_filter = CountFilter::new(filter, &wanted)?;
+    let tally = count_filter.tally();
+    let mut gather = TrafficGatherer::new(read, tally, origins.len());
+    let new = || run_snapshot::empty_partial(tally);
     let merged = stages::read_stage(&mut gather, origins, read, report, progress, new)?;
     gather.add_held_calls(&merged);
     if let Some(window) = &read.window {
@@ -179,8 +185,10 @@ pub fn read_matrix(
         report.add_placements(gather.methods);
     }
     let found = gather.finish(&merged);
+    let (calls, part) = count_filter.keep_calls(found.calls);
+    part.report(filter, true, report);
     let told = TrafficSources {
-        calls: &found.calls,
+        calls: &calls,
         sides: found.sides,
         processes: found.processes,
         net: &found.net,

@@ -2,6 +2,7 @@
 
 use super::cells::{TrafficBasis, TrafficMatrix};
 use super::{EndpointLevel, Options, read_matrix};
+use crate::filter::CallFilter;
 use crate::report::Report;
 use crate::source::InputName;
 use crate::testing::{Nobody, options};
@@ -17,7 +18,14 @@ fn of(bytes: &[u8], own: &Options, jobs: usize) -> crate::error::Result<TrafficM
     std::fs::write(&path, bytes).unwrap();
     let mut report = Report::new("a", false, true).silenced();
     let origins = [InputName::Path(path)];
-    read_matrix(&origins, &options(jobs, false), own, &mut report, &Nobody)
+    read_matrix(
+        &origins,
+        &options(jobs, false),
+        own,
+        &CallFilter::default(),
+        &mut report,
+        &Nobody,
+    )
 }
 
 /// Calls and bytes by both ends as they are written, and basis.

@@ -65,7 +65,9 @@ pub(super) fn add_dump_calls(
             timing: Some(&timing),
             ..Row::default()
         };
-        taken.add_row(&row, options);
+        if options.filter.does_pass(&row) {
+            taken.add_row(&row, options);
+        }
     }
     taken.is_of_dumps = true;
     Ok(())

@@ -21,6 +21,7 @@ mod window;
 
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
+use crate::filter::CallFilter;
 use crate::formats::open::{self, RecorderKind};
 use crate::formats::table_rows::TableFeed;
 use crate::output::render::Grid;
@@ -53,6 +54,8 @@ pub struct Options {
     pub window: usize,
     /// Lists latencies by operation instead of ranks.
     pub latency: bool,
+    /// Which calls are compared.
+    pub filter: CallFilter,
 }
 
 impl Default for Options {
@@ -63,6 +66,7 @@ impl Default for Options {
             align: true,
             window: 2_000_000,
             latency: false,
+            filter: CallFilter::default(),
         }
     }
 }
@@ -99,7 +103,10 @@ pub fn read_skew(
         comms::write_rows(
             &others,
             read,
-            &comms::Options::default(),
+            &comms::Options {
+                filter: options.filter.clone(),
+                ..comms::Options::default()
+            },
             report,
             progress,
             &mut feed,

@@ -1,8 +1,6 @@
 //! Builds communicators: sides get their real processes and their calls.
 
-use super::{
-    CommunicatorSide, CommunicatorSides, CommunicatorsSummary, group_sides, identity, purpose_rules,
-};
+use super::{CommunicatorSide, CommunicatorSides, CommunicatorsSummary, identity, purpose_rules};
 use crate::count::tally::{CallKey, SortBuffer};
 use crate::members::comm_id::CommId;
 use crate::members::{CommIdentity, MergedMembers, OpInterner, SpeakerComm};
@@ -21,7 +19,7 @@ pub(crate) fn build_communicators(
     let mut sides = resolve_processes(sides.list, &aliases);
     let side_of = attribute_calls(&mut sides, calls, merged, &aliases);
     let processes = merged.origins.processes.items().to_vec();
-    let mut communicators = group_sides(&sides);
+    let mut communicators = identity::group_sides(&sides);
     identity::place_in_job(&mut communicators, &sides, &processes);
     purpose_rules::label_communicators(&mut communicators, &sides, &ops, steps);
     CommunicatorsSummary {

@@ -4,7 +4,8 @@ use super::fold::CommunicatorSide;
 use super::purpose::PurposeLabel;
 use crate::members::SpeakerProcess;
 use crate::members::comm_id::CommId;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 
 /// A communicator.
 #[derive(Debug, Default, Clone)]
@@ -133,83 +134,146 @@ pub(crate) fn gpu_of_side(side: &CommunicatorSide) -> JobGpu {
     (side.process, side.dev)
 }
 
+/// The GPUs of all jobs. Communicators connect the GPUs of a job.
+#[derive(Debug, Default)]
+struct ConnectedGpus {
+    numbers: FxHashMap<JobGpu, usize>,
+    gpus: Vec<JobGpu>,
+    /// The job of each GPU, as one of its GPUs.
+    jobs: Vec<usize>,
+}
+
+/// The communicator that has all GPUs of a job: its ranks are the job's.
+#[derive(Debug, Default)]
+struct JobWorld {
+    nranks: u32,
+    /// The rank of each of its GPUs that lines report.
+    ranks: Vec<(usize, u32)>,
+    /// No two members have one GPU or one rank, and none is unknown.
+    is_whole: bool,
+}
+
+/// True for a communicator whose sides are known to be of one.
+fn is_named(communicator: &MergedCommunicator) -> bool {
+    !matches!(communicator.key, CommunicatorKey::Own(_))
+}
+
+impl ConnectedGpus {
+    fn new(all: &[MergedCommunicator], sides: &[CommunicatorSide]) -> ConnectedGpus {
+        let mut found = ConnectedGpus::default();
+        for &at in all.iter().filter(|c| is_named(c)).flat_map(|c| &c.sides) {
+            let gpu = gpu_of_side(&sides[at]);
+            found.numbers.entry(gpu).or_insert_with(|| {
+                found.gpus.push(gpu);
+                found.gpus.len() - 1
+            });
+        }
+        let mut sets = DisjointSets::new(found.gpus.len());
+        for communicator in all.iter().filter(|c| is_named(c)) {
+            for pair in found.number_members(communicator, sides).windows(2) {
+                sets.join_sets(pair[0], pair[1]);
+            }
+        }
+        found.jobs = (0..found.gpus.len()).map(|at| sets.find_root(at)).collect();
+        found
+    }
+
+    /// The numbers of a communicator's GPUs, in the order of its sides.
+    fn number_members(&self, of: &MergedCommunicator, sides: &[CommunicatorSide]) -> Vec<usize> {
+        let members = of.sides.iter().map(|&at| gpu_of_side(&sides[at]));
+        members.map(|gpu| self.numbers[&gpu]).collect()
+    }
+
+    /// The worlds by job: the first communicator that has all GPUs of its job, if none of the job is larger.
+    /// A larger one shows that the inputs lack some ranks, and which they are decides the numbers.
+    fn find_worlds(
+        &self,
+        all: &[MergedCommunicator],
+        sides: &[CommunicatorSide],
+    ) -> FxHashMap<usize, JobWorld> {
+        let mut size: FxHashMap<usize, usize> = FxHashMap::default();
+        for job in &self.jobs {
+            *size.entry(*job).or_default() += 1;
+        }
+        let members = all
+            .iter()
+            .filter(|c| is_named(c))
+            .filter_map(|communicator| {
+                let gpus = self.number_members(communicator, sides);
+                let job = self.jobs[*gpus.first()?];
+                Some((job, communicator, gpus))
+            });
+        let mut largest: FxHashMap<usize, u32> = FxHashMap::default();
+        let mut worlds: FxHashMap<usize, JobWorld> = FxHashMap::default();
+        for (job, communicator, gpus) in members {
+            let nranks = communicator.nranks.unwrap_or(0);
+            let most = largest.entry(job).or_default();
+            *most = nranks.max(*most);
+            let is_larger = worlds.get(&job).is_none_or(|known| known.nranks < nranks);
+            if gpus.len() != size[&job] || !is_larger {
+                continue;
+            }
+            let ranks = gpus.iter().zip(&communicator.sides);
+            let ranks = ranks.filter_map(|(gpu, &at)| Some((*gpu, sides[at].rank?)));
+            let ranks: Vec<_> = ranks.collect();
+            let distinct = |of: &dyn Fn(&(usize, u32)) -> usize| {
+                ranks.iter().map(of).collect::<FxHashSet<_>>().len()
+            };
+            let is_whole =
+                [distinct(&|of| of.0), distinct(&|of| of.1 as usize)] == [nranks as usize; 2];
+            worlds.insert(
+                job,
+                JobWorld {
+                    nranks,
+                    ranks,
+                    is_whole,
+                },
+            );
+        }
+        worlds.retain(|job, world| world.nranks == largest[job]);
+        worlds
+    }
+}
+
+/// The ranks in their job of the GPUs of all jobs whose members are all known.
+pub(crate) fn find_job_ranks(sides: &[CommunicatorSide]) -> BTreeMap<JobGpu, u32> {
+    let all = group_sides(sides);
+    let jobs = ConnectedGpus::new(&all, sides);
+    let mut worlds = jobs.find_worlds(&all, sides);
+    worlds.retain(|_, world| world.is_whole);
+    let ranks = worlds.into_values().flat_map(|world| world.ranks);
+    ranks.map(|(gpu, rank)| (jobs.gpus[gpu], rank)).collect()
+}
+
 /// Finds every communicator's members in the job.
 ///
-/// Communicators connect the GPUs of a job. If one of them has all GPUs of its job, its ranks are the
-/// job's. Otherwise GPUs are numbered by host and device, which is only likely.
+/// If one of the communicators has all GPUs of its job, its ranks are the job's. Otherwise GPUs are numbered by
+/// host and device, which is only likely.
 pub(crate) fn place_in_job(
     all: &mut [MergedCommunicator],
     sides: &[CommunicatorSide],
     processes: &[SpeakerProcess],
 ) {
-    let mut numbers: FxHashMap<JobGpu, usize> = FxHashMap::default();
-    let mut gpus: Vec<JobGpu> = Vec::new();
-    let named = |c: &MergedCommunicator| !matches!(c.key, CommunicatorKey::Own(_));
-    for &at in all.iter().filter(|c| named(c)).flat_map(|c| &c.sides) {
-        numbers.entry(gpu_of_side(&sides[at])).or_insert_with(|| {
-            gpus.push(gpu_of_side(&sides[at]));
-            gpus.len() - 1
-        });
-    }
-    let mut job = DisjointSets::new(gpus.len());
-    for communicator in all.iter().filter(|c| named(c)) {
-        let mut members = communicator
-            .sides
-            .iter()
-            .map(|&at| numbers[&gpu_of_side(&sides[at])]);
-        if let Some(first) = members.next() {
-            members.for_each(|other| job.join_sets(first, other));
-        }
-    }
-    let mut size: FxHashMap<usize, usize> = FxHashMap::default();
-    for at in 0..gpus.len() {
-        *size.entry(job.find_root(at)).or_default() += 1;
-    }
-    // The first communicator that has all GPUs of its job.
-    let mut rank: FxHashMap<usize, u32> = FxHashMap::default();
-    let mut world: FxHashMap<usize, u32> = FxHashMap::default();
-    for communicator in all.iter().filter(|c| named(c)) {
-        let members: Vec<(usize, Option<u32>)> = communicator
-            .sides
-            .iter()
-            .map(|&at| (numbers[&gpu_of_side(&sides[at])], sides[at].rank))
-            .collect();
-        let Some(&(first, _)) = members.first() else {
-            continue;
-        };
-        let root = job.find_root(first);
-        if members.len() != size[&root] || world.contains_key(&root) {
-            continue;
-        }
-        world.insert(root, communicator.nranks.unwrap_or(0));
-        for (gpu, of) in members {
-            rank.extend(of.map(|of| (gpu, of)));
-        }
-    }
+    let jobs = ConnectedGpus::new(all, sides);
+    let worlds = jobs.find_worlds(all, sides);
+    let rank: FxHashMap<usize, u32> = worlds.values().flat_map(|w| w.ranks.clone()).collect();
     // All others follow the order of hosts and devices.
-    let mut rest: Vec<usize> = (0..gpus.len())
-        .filter(|&at| !world.contains_key(&job.find_root(at)))
+    let mut rest: Vec<usize> = (0..jobs.gpus.len())
+        .filter(|&at| !worlds.contains_key(&jobs.jobs[at]))
         .collect();
     rest.sort_by_cached_key(|&at| {
-        let (process, dev) = gpus[at];
+        let (process, dev) = jobs.gpus[at];
         let SpeakerProcess { host, pid } = &processes[process as usize];
         (natural_sort_key(host), dev, *pid)
     });
     let count = u32::try_from(rest.len()).unwrap_or(u32::MAX);
     let order: FxHashMap<usize, u32> = rest.into_iter().zip(0..).collect();
-    for communicator in all
-        .iter_mut()
-        .filter(|c| !matches!(c.key, CommunicatorKey::Own(_)))
-    {
-        let members: Vec<usize> = communicator
-            .sides
-            .iter()
-            .map(|&at| numbers[&gpu_of_side(&sides[at])])
-            .collect();
+    for communicator in all.iter_mut().filter(|c| is_named(c)) {
+        let members = jobs.number_members(communicator, sides);
         let Some(&first) = members.first() else {
             continue;
         };
-        let of = world.get(&job.find_root(first)).copied();
+        let world = worlds.get(&jobs.jobs[first]);
         let ranks: Option<Vec<u32>> = members
             .iter()
             .map(|gpu| rank.get(gpu).or_else(|| order.get(gpu)).copied())
@@ -218,8 +282,8 @@ pub(crate) fn place_in_job(
         communicator.place = CommunicatorJobRanks {
             whole: communicator.nranks == u32::try_from(ranks.len()).ok(),
             ranks,
-            world: of.unwrap_or(count),
-            sure: of.is_some(),
+            world: world.map_or(count, |world| world.nranks),
+            sure: world.is_some(),
         };
     }
 }

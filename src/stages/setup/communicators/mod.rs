@@ -41,7 +41,7 @@ pub(crate) use attribution::{build_communicators, resolve_processes};
 pub(crate) use fold::{CommunicatorSide, CommunicatorSides, CommunicatorsPartial};
 pub(crate) use identity::{
     CommunicatorKey as Named, CountingEvidence, DisjointSets, JobGpu, MergedCommunicator,
-    gpu_of_side, group_sides, natural_sort_key,
+    find_job_ranks, gpu_of_side, natural_sort_key,
 };
 pub(crate) use purpose::{CommunicatorPurpose, CommunicatorState};
 pub use rows::{build_communicator_grid, build_member_grid, build_terminal_grid};

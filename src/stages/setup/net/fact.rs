@@ -3,7 +3,7 @@
 
 use crate::grammar::message::graph::GraphMessage;
 use crate::grammar::message::graph::nvls::NvlsMessage;
-use crate::grammar::message::network::net::{GdrSupport, NetMessage};
+use crate::grammar::message::network::net::{DmaBufSupport, GdrSupport, NetMessage};
 use crate::grammar::message::network::nic::{Nic, NicKind as Card, NicList};
 use crate::grammar::message::setup::plugin::{PluginEvent, PluginMessage};
 use crate::grammar::message::setup::setting::{HIDDEN_VALUE, Setting, SettingSource};
@@ -262,7 +262,18 @@ fn net_to_facts(net: &NetMessage<'_>, mut add: impl FnMut(NetFact)) {
         NetMessage::Nics(nics) => nics_to_facts(nics, add),
         NetMessage::NoDevice(by) => add(NetFact::new(NetFactKind::Nic, by, "no device")),
         NetMessage::Gdr(gdr) => gdr_to_facts(gdr, add),
-        NetMessage::DmaBuf(_) => add(NetFact::new(NetFactKind::GpuDirect, "dmabuf", "available")),
+        NetMessage::DmaBuf(support) => add(NetFact::new(
+            NetFactKind::GpuDirect,
+            "dmabuf",
+            match support {
+                DmaBufSupport::Available => "available",
+                DmaBufSupport::NotEnabled => "not enabled (NCCL_DMABUF_ENABLE)",
+                DmaBufSupport::NotInRocm => "not supported by ROCm",
+                DmaBufSupport::NotInKernel => {
+                    "not supported by the kernel (CONFIG_DMABUF_MOVE_NOTIFY, CONFIG_PCI_P2PDMA)"
+                }
+            },
+        )),
         NetMessage::GdrCopy => add(NetFact::new(NetFactKind::GpuDirect, "gdrcopy", "enabled")),
         NetMessage::QueuePair(pair) => {
             // verbs code MTUs as powers of two: 1 is 256 bytes.

@@ -12,6 +12,7 @@ use crate::stages::net::fact::{NetFact, NetFactKind};
 use crate::stages::net::net_stage::FirstReportLine;
 use crate::stages::net::table::NetFacts;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// The numbers of channels of a host's network connections that reach the GPUs' memory, and that do not.
 #[derive(Default)]
@@ -54,9 +55,20 @@ fn is_nic_gdr_line(fact: &NetFact, on: bool) -> bool {
     fact.kind == NetFactKind::GpuDirect && !ways.contains(&&fact.name[..]) && *fact.value == *value
 }
 
-/// Returns the finding.
+/// Returns the finding, with what a host's lines say of DMA-BUF.
 pub(crate) fn find_gdr_off(job: &JobFacts<'_>) -> Option<Finding> {
-    let (net, facts) = (job.net, job.facts);
+    let mut finding = judge_gdr(job.net, job.facts)?;
+    for (fact, said) in job.facts {
+        if *fact.name == *b"dmabuf" && *fact.value != *b"available" {
+            let hosts = said.hosts.keys().map(|host| &host[..]);
+            let value = String::from_utf8_lossy(&fact.value);
+            let _ = write!(finding.why, "; DMA-BUF on {}: {value}", list_names(hosts));
+        }
+    }
+    Some(finding)
+}
+
+fn judge_gdr(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
     let reach = gdr_reach_by_host(net);
     if reach.is_empty() {
         return gdr_nics_finding(net, facts);
