@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::{Parser, ValueEnum};
 use nccl_pipe::error::Error;
-use nccl_pipe::filter::{CallFilter, FilterColumn, FilterExpression};
+use nccl_pipe::filter::{CallFilter, FilterExpression};
 use nccl_pipe::grammar::expression::Relation;
 use nccl_pipe::output::chrome::ChromeTrace;
 use nccl_pipe::output::table::{COLUMNS, Column, MEANINGS};
@@ -228,7 +228,7 @@ fn build_filter(cli: &Cli) -> anyhow::Result<CallFilter> {
     }
     let bytes = |relation, than: Option<u128>| {
         let than = than.map(|than| than.to_string());
-        let column = FilterColumn::Of(Column::bytes);
+        let column = Column::bytes;
         than.map(|than| FilterExpression::compare(column, relation, &[&than]))
             .transpose()
             .map_err(anyhow::Error::msg)

@@ -1,6 +1,7 @@
 //! Callers, and what recorded their calls.
 
 use crate::members::comm_id::CommId;
+use crate::members::job_ranks::JobRanks;
 use crate::members::{MergedMembers, SpeakerComm};
 use crate::output::table::Timing;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,8 @@ pub struct Caller {
     pub comm_id: Option<CommId>,
     /// The rank in it.
     pub rank: Option<u32>,
+    /// The rank in the job.
+    pub global_rank: Option<u32>,
     /// The recorder of its calls, if a tally is exact.
     pub recorded: CallProvenance,
 }
@@ -76,8 +79,13 @@ impl CallProvenance {
 }
 
 /// Returns a merged member's columns.
-pub fn caller_of(merged: &MergedMembers, aliases: &[u32], member: &SpeakerComm) -> Caller {
-    caller_in(merged, merged, aliases, member)
+pub fn caller_of(
+    merged: &MergedMembers,
+    aliases: &[u32],
+    ranks: &JobRanks,
+    member: &SpeakerComm,
+) -> Caller {
+    caller_in(merged, merged, aliases, ranks, member)
 }
 
 /// Like [`caller_of`] after an earlier walk: `all` is what that walk merged
@@ -86,6 +94,7 @@ pub fn caller_in(
     merged: &MergedMembers,
     all: &MergedMembers,
     aliases: &[u32],
+    ranks: &JobRanks,
     member: &SpeakerComm,
 ) -> Caller {
     let place = merged.origins.places.get(member.place);
@@ -102,6 +111,7 @@ pub fn caller_in(
         comm: Some(member.comm),
         comm_id: identity.and_then(|i| i.comm_id),
         rank: identity.map(|i| i.rank),
+        global_rank: ranks.rank_of(real, identity.as_ref()),
         recorded: CallProvenance::default(),
     }
 }

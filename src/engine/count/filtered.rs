@@ -5,8 +5,8 @@ use crate::count::calls::CountedCalls;
 use crate::count::cells::{CellGatherer, CountedStep};
 use crate::count::tally::{self, CallKey, SizeKey};
 use crate::error::{Error, Result};
-use crate::filter::{CallFilter, FilterColumn, FilterPart};
-use crate::output::table::{Column, Row};
+use crate::filter::{CallFilter, FilterPart};
+use crate::output::table::{COLUMNS, Column, Row};
 
 /// A filter of counted calls.
 #[derive(Debug)]
@@ -118,15 +118,13 @@ fn with_row(
 }
 
 /// Makes `tally` distinguish the values of a column.
-fn add_need(column: FilterColumn, tally: &mut tally::Options) -> Result<()> {
-    let FilterColumn::Of(of) = column else {
-        tally.members = true;
-        return Ok(());
-    };
-    match of {
+fn add_need(column: Column, tally: &mut tally::Options) -> Result<()> {
+    match column {
         Column::step => tally.steps = true,
         Column::host | Column::pid | Column::dev => tally.members = true,
-        Column::rank | Column::comm | Column::comm_id => tally.members = true,
+        Column::rank | Column::global_rank | Column::comm | Column::comm_id => {
+            tally.members = true;
+        }
         Column::op => {}
         Column::count | Column::bytes => {
             (tally.sizing, tally.datatypes) = (SizeKey::Count, true);
@@ -146,8 +144,8 @@ fn add_need(column: FilterColumn, tally: &mut tally::Options) -> Result<()> {
     Ok(())
 }
 
-fn refuse_column(column: FilterColumn) -> Error {
-    let name = column.name();
+fn refuse_column(column: Column) -> Error {
+    let name = COLUMNS[column as usize];
     Error::Usage(format!(
         "--where: {name} differs from call to call and is not counted: filter the rows first \
          (nccl-comms --where '{name} ...' FILE | ...)"

@@ -105,13 +105,15 @@ impl RowCounts {
         let is_told = self.options.exact || self.options.served;
         // Looked up without making a key: most callers are known.
         let mut hasher = FxHasher::default();
-        (row.host, row.pid, row.dev, row.comm, row.comm_id, row.rank).hash(&mut hasher);
+        (row.host, row.pid, row.dev, row.comm, row.comm_id).hash(&mut hasher);
+        (row.rank, row.global_rank).hash(&mut hasher);
         (src, timing).hash(&mut hasher);
         let known = self.rows_by.entry(hasher.finish()).or_insert(u32::MAX);
         if let Some(who) = self.who.items().get(*known as usize)
             && *who.host == *row.host
             && (who.pid, who.dev, who.comm) == (row.pid, row.dev, row.comm)
             && (who.comm_id, who.rank) == (row.comm_id, row.rank)
+            && who.global_rank == row.global_rank
             && (!is_told
                 || *who.recorded.src == *src
                     && who.recorded.timing_of_calls(None) == timing.unwrap_or_default())
@@ -125,6 +127,7 @@ impl RowCounts {
             comm: row.comm,
             comm_id: row.comm_id,
             rank: row.rank,
+            global_rank: row.global_rank,
             recorded: CallProvenance::new(src, &timing.unwrap_or_default()),
         });
         *known

@@ -11,68 +11,36 @@ use std::fmt;
 /// The ranks in the job of each communicator's members, in the order of their ranks there.
 pub type JobRankTable = BTreeMap<CommId, Vec<u32>>;
 
-/// The name of the column that the call table does not have.
-const GLOBAL_RANK: &str = "global_rank";
-
-/// A column that a filter may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FilterColumn {
-    /// A column of the call table.
-    Of(Column),
-    /// The rank in the job, which follows from the communicator and the rank in it.
-    GlobalRank,
+/// Finds a column by its name.
+///
+/// # Errors
+/// There is none; the text lists all.
+pub(super) fn parse_column(name: &[u8]) -> Result<Column, String> {
+    let known = |column: &&Column| COLUMNS[**column as usize].as_bytes() == name;
+    let found = Column::ALL.iter().find(known);
+    found.copied().ok_or_else(|| {
+        format!(
+            "unknown column `{}`; the columns are {}",
+            String::from_utf8_lossy(name),
+            COLUMNS.join(", ")
+        )
+    })
 }
 
-impl FilterColumn {
-    /// Finds a column by its name.
-    ///
-    /// # Errors
-    /// There is none; the text lists all.
-    pub(super) fn parse(name: &[u8]) -> Result<FilterColumn, String> {
-        if name == GLOBAL_RANK.as_bytes() {
-            return Ok(FilterColumn::GlobalRank);
-        }
-        let known = |column: &&Column| COLUMNS[**column as usize].as_bytes() == name;
-        let found = Column::ALL.iter().find(known);
-        found
-            .map(|column| FilterColumn::Of(*column))
-            .ok_or_else(|| {
-                format!(
-                    "unknown column `{}`; the columns are {}, {GLOBAL_RANK}",
-                    String::from_utf8_lossy(name),
-                    COLUMNS.join(", ")
-                )
-            })
+/// A column's value in a row. The rank in the job also follows from the communicator and the rank in it.
+pub(super) fn value_of_column<'r>(
+    column: Column,
+    row: &Row<'r>,
+    ranks: &JobRankTable,
+) -> FieldValue<'r> {
+    if column != Column::global_rank || row.global_rank.is_some() {
+        return row.get_field(column);
     }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            FilterColumn::Of(column) => COLUMNS[column as usize],
-            FilterColumn::GlobalRank => GLOBAL_RANK,
-        }
-    }
-
-    pub(super) fn compares_as(self) -> ComparedAs {
-        match self {
-            FilterColumn::Of(column) => column.compares_as(),
-            FilterColumn::GlobalRank => ComparedAs::Number,
-        }
-    }
-
-    /// Its value in a row.
-    pub(super) fn get_value<'r>(self, row: &Row<'r>, ranks: &JobRankTable) -> FieldValue<'r> {
-        match self {
-            FilterColumn::Of(column) => row.get_field(column),
-            FilterColumn::GlobalRank => {
-                let members = row.comm_id.and_then(|id| ranks.get(&id));
-                let rank = members.and_then(|members| members.get(row.rank? as usize));
-                rank.map_or(FieldValue::Unknown, |rank| {
-                    FieldValue::Number((*rank).into())
-                })
-            }
-        }
-    }
+    let members = row.comm_id.and_then(|id| ranks.get(&id));
+    let rank = members.and_then(|members| members.get(row.rank? as usize));
+    rank.map_or(FieldValue::Unknown, |rank| {
+        FieldValue::Number((*rank).into())
+    })
 }
 
 /// A value that a column is compared with.
@@ -88,7 +56,7 @@ enum Operand {
 
 impl Operand {
     /// Reads a value as it is typed for a column.
-    fn parse(column: FilterColumn, text: &[u8]) -> Result<Operand, String> {
+    fn parse(column: Column, text: &[u8]) -> Result<Operand, String> {
         let code = |code: Option<u64>| code.map(|code| Operand::Numbers(code.into(), code.into()));
         let lower = text.to_ascii_lowercase();
         let (found, expected) = match column.compares_as() {
@@ -111,7 +79,7 @@ impl Operand {
                 CommId::parse(text).map(Operand::Id),
                 "0x and hexadecimal digits",
             ),
-            ComparedAs::Word if column == FilterColumn::Of(Column::datatype) => (
+            ComparedAs::Word if column == Column::datatype => (
                 code(Datatype::from_name(&lower).map(|d| d.0.into())),
                 "a datatype such as fp32, bf16, int64 or 'type<17>'",
             ),
@@ -124,7 +92,7 @@ impl Operand {
             format!(
                 "invalid value `{}` of {}; expected {expected}",
                 String::from_utf8_lossy(text),
-                column.name()
+                COLUMNS[column as usize]
             )
         })
     }
@@ -160,7 +128,7 @@ fn parse_range(text: &[u8]) -> Option<Operand> {
 /// A column compared with values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FilterCondition {
-    pub(super) column: FilterColumn,
+    pub(super) column: Column,
     relation: Relation,
     operands: Vec<Operand>,
     /// As it is shown.
@@ -173,13 +141,13 @@ impl FilterCondition {
     /// # Errors
     /// A value is none of the column's, or the column has no order.
     pub(super) fn new(
-        column: FilterColumn,
+        column: Column,
         relation: Relation,
         values: &[&[u8]],
     ) -> Result<FilterCondition, String> {
         let operands = values.iter().map(|value| Operand::parse(column, value));
         let operands = operands.collect::<Result<Vec<_>, _>>()?;
-        let (name, sign) = (column.name(), relation.sign());
+        let (name, sign) = (COLUMNS[column as usize], relation.sign());
         if !matches!(relation, Relation::Equal | Relation::Different) {
             if column.compares_as() != ComparedAs::Number {
                 return Err(format!(
@@ -205,7 +173,7 @@ impl FilterCondition {
 
     /// True if it holds for a row; an unknown value fits no condition.
     pub(super) fn accepts_row(&self, row: &Row<'_>, ranks: &JobRankTable) -> bool {
-        let value = self.column.get_value(row, ranks);
+        let value = value_of_column(self.column, row, ranks);
         let any_case = self.column.compares_as() == ComparedAs::Name;
         let mut operands = self.operands.iter();
         match (self.relation, value, self.operands.first()) {

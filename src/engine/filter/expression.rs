@@ -1,6 +1,6 @@
 //! Conditions with `and`, `or` and `not`.
 
-use super::condition::{FilterColumn, FilterCondition, JobRankTable};
+use super::condition::{FilterCondition, JobRankTable, parse_column};
 use crate::grammar::expression::{Expression, Relation, parse_expression};
 use crate::output::table::{Column, Row};
 use std::fmt;
@@ -48,7 +48,7 @@ impl Node {
                 relation,
                 values,
             } => {
-                let column = FilterColumn::parse(column)?;
+                let column = parse_column(column)?;
                 Node::Is(FilterCondition::new(column, *relation, values)?)
             }
         })
@@ -63,7 +63,7 @@ impl Node {
         }
     }
 
-    fn collect_columns(&self, columns: &mut Vec<FilterColumn>) {
+    fn collect_columns(&self, columns: &mut Vec<Column>) {
         match self {
             Node::All(of) | Node::Any(of) => {
                 of.iter().for_each(|node| node.collect_columns(columns));
@@ -79,7 +79,7 @@ impl FilterExpression {
     ///
     /// # Errors
     /// A value is none of the column's.
-    pub fn one_of(column: FilterColumn, values: &[&str]) -> Result<FilterExpression, String> {
+    pub fn one_of(column: Column, values: &[&str]) -> Result<FilterExpression, String> {
         FilterExpression::compare(column, Relation::Equal, values)
     }
 
@@ -88,7 +88,7 @@ impl FilterExpression {
     /// # Errors
     /// Never: all columns that are compared so are numbers.
     pub fn compare(
-        column: FilterColumn,
+        column: Column,
         relation: Relation,
         values: &[&str],
     ) -> Result<FilterExpression, String> {
@@ -101,7 +101,7 @@ impl FilterExpression {
     /// # Errors
     /// A value is neither.
     pub fn is_communicator(values: &[&str]) -> Result<FilterExpression, String> {
-        let id = FilterExpression::one_of(FilterColumn::Of(Column::comm_id), values)?;
+        let id = FilterExpression::one_of(Column::comm_id, values)?;
         // The id of a split is no address.
         let addresses: Vec<&str> = values
             .iter()
@@ -111,7 +111,7 @@ impl FilterExpression {
         if addresses.is_empty() {
             return Ok(id);
         }
-        let address = FilterExpression::one_of(FilterColumn::Of(Column::comm), &addresses)?;
+        let address = FilterExpression::one_of(Column::comm, &addresses)?;
         Ok(FilterExpression(Node::Any(vec![address.0, id.0])))
     }
 
@@ -127,7 +127,7 @@ impl FilterExpression {
         self.0.accepts_row(row, ranks)
     }
 
-    pub(super) fn collect_columns(&self, columns: &mut Vec<FilterColumn>) {
+    pub(super) fn collect_columns(&self, columns: &mut Vec<Column>) {
         self.0.collect_columns(columns);
     }
 }

@@ -12,11 +12,11 @@ mod expression;
 mod limits;
 mod watch;
 
-pub use condition::{FilterColumn, JobRankTable};
+pub use condition::JobRankTable;
 pub use expression::FilterExpression;
 pub use watch::{FilterPart, FilterWatch};
 
-use crate::output::table::Row;
+use crate::output::table::{Column, Row};
 
 /// Which calls are wanted: those for which all terms hold.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +40,7 @@ impl CallFilter {
         let terms = terms.into_iter();
         self.terms
             .extend(terms.flat_map(FilterExpression::split_terms));
-        self.is_of_job_ranks = self.list_columns().contains(&FilterColumn::GlobalRank);
+        self.is_of_job_ranks = self.list_columns().contains(&Column::global_rank);
     }
 
     /// True if all calls pass.
@@ -49,7 +49,7 @@ impl CallFilter {
     }
 
     /// The columns that decide, some of them several times.
-    pub fn list_columns(&self) -> Vec<FilterColumn> {
+    pub fn list_columns(&self) -> Vec<Column> {
         let mut columns = Vec::new();
         for term in &self.terms {
             term.collect_columns(&mut columns);

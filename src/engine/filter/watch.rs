@@ -1,9 +1,9 @@
 //! Counts the calls that pass a filter; if none does, reports the values present.
 
-use super::condition::FilterColumn;
+use super::condition::value_of_column;
 use super::limits::MAX_VALUES_REMEMBERED;
 use super::{CallFilter, FilterExpression};
-use crate::output::table::{Column, ComparedAs, FieldValue, Row};
+use crate::output::table::{COLUMNS, Column, ComparedAs, FieldValue, Row};
 use crate::report::{Report, count_phrase, names_phrase};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,13 +18,13 @@ struct PresentValues {
 }
 
 impl PresentValues {
-    fn add_value(&mut self, column: FilterColumn, row: &Row<'_>, filter: &CallFilter) {
-        match (column, column.get_value(row, &filter.ranks)) {
+    fn add_value(&mut self, column: Column, row: &Row<'_>, filter: &CallFilter) {
+        match (column, value_of_column(column, row, &filter.ranks)) {
             (_, FieldValue::Unknown) => {}
             (_, FieldValue::Number(n)) if column.compares_as() == ComparedAs::Number => {
                 self.widen_range((n, n));
             }
-            (FilterColumn::Of(column), _) if self.texts.len() < MAX_VALUES_REMEMBERED => {
+            (column, _) if self.texts.len() < MAX_VALUES_REMEMBERED => {
                 let mut text = Vec::new();
                 row.value(column, &mut text);
                 self.texts.insert(text);
@@ -46,17 +46,17 @@ impl PresentValues {
     }
 
     /// Describes the values of `column`.
-    fn describe(&self, column: FilterColumn) -> String {
+    fn describe(&self, column: Column) -> String {
         let noun = match column {
-            FilterColumn::Of(Column::op) => "operations",
-            FilterColumn::Of(Column::host) => "hosts",
-            column => column.name(),
+            Column::op => "operations",
+            Column::host => "hosts",
+            column => COLUMNS[column as usize],
         };
         match self.range {
             Some((least, most)) if least == most => format!("{noun} here: {least}"),
             Some((least, most)) => format!("{noun} here: {least} to {most}"),
             None if self.texts.is_empty() => match column {
-                FilterColumn::GlobalRank | FilterColumn::Of(Column::rank) => {
+                Column::global_rank | Column::rank => {
                     format!("{noun} is unknown for all calls: {RANK_HELP}")
                 }
                 _ => format!("{noun} is unknown for all calls"),
@@ -101,7 +101,7 @@ impl FilterPart {
             self.kept = self.kept.saturating_add(row.calls);
         }
         if filter.needs_job_ranks() {
-            let rank = FilterColumn::GlobalRank.get_value(row, &filter.ranks);
+            let rank = value_of_column(Column::global_rank, row, &filter.ranks);
             if rank == FieldValue::Unknown {
                 self.unranked = self.unranked.saturating_add(row.calls);
             }
@@ -193,7 +193,7 @@ impl FilterPart {
 }
 
 /// The columns of a term, each once.
-fn columns_of_term(term: &FilterExpression) -> Vec<FilterColumn> {
+fn columns_of_term(term: &FilterExpression) -> Vec<Column> {
     let (mut all, mut columns) = (Vec::new(), Vec::new());
     term.collect_columns(&mut all);
     for column in all {

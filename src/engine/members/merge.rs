@@ -35,6 +35,9 @@ impl MergedMembers {
         for (&(process, comm), &identity) in &other.sole {
             self.add_sole_meaning((here(process), comm), identities[identity as usize]);
         }
+        let sides = other.sides.iter();
+        let sides = sides.map(|&(process, of)| (here(process), identities[of as usize + 1] - 1));
+        self.sides.extend(sides);
         for (&(process, parent, color), &children) in &other.children {
             let known = self.children.entry((here(process), parent, color));
             let known = known.or_default();

@@ -1,7 +1,7 @@
 //! Which calls a program reads: the same filter in every program that has one.
 
 use super::CommAddress;
-use crate::filter::{CallFilter, FilterColumn, FilterExpression};
+use crate::filter::{CallFilter, FilterExpression};
 use crate::output::table::Column;
 use anyhow::anyhow;
 use clap::Args;
@@ -19,9 +19,8 @@ pub struct FilterArgs {
     op: Vec<String>,
     /// Only these ranks of the job: 3,8-15
     ///
-    /// The column global_rank: it follows from the INIT lines of all ranks, and the inputs are read once more
-    /// for it. No call without a known rank matches; a note reports how many there are. The rank in a
-    /// communicator is --where 'rank = 0'.
+    /// The column global_rank: it follows from the INIT lines of all ranks. No call without a known rank
+    /// matches; a note reports how many there are. The rank in a communicator is --where 'rank = 0'.
     #[arg(
         long,
         value_delimiter = ',',
@@ -49,8 +48,7 @@ pub struct FilterArgs {
     host: Vec<String>,
     /// Only calls that fit an expression: 'bytes >= 1M and op = AllReduce'
     ///
-    /// Compares columns of the call table (nccl-comms --help lists them) and global_rank, the rank in the
-    /// job, with = != < <= > >= and in (a, b). Numbers may be sizes (64K, 1MB, of 1024) and, after = and in,
+    /// Compares columns of the call table (nccl-comms --help lists them) with = != < <= > >= and in (a, b). Numbers may be sizes (64K, 1MB, of 1024) and, after = and in,
     /// ranges (8-15). Case matters except for op and datatype; a value with blanks or signs is put in quotes.
     /// Terms are joined with and, or, not and parentheses. An unknown (empty) value fits no comparison, so
     /// not keeps it.
@@ -73,11 +71,11 @@ impl FilterArgs {
         let comms: Vec<&str> = comms.iter().map(String::as_str).collect();
         let comm = (!comms.is_empty()).then(|| FilterExpression::is_communicator(&comms));
         let terms = [
-            flag("--op", FilterColumn::Of(Column::op), &self.op)?,
-            flag("--rank", FilterColumn::GlobalRank, &self.rank)?,
+            flag("--op", Column::op, &self.op)?,
+            flag("--rank", Column::global_rank, &self.rank)?,
             comm.transpose()
                 .map_err(|error| anyhow!("--comm: {error}"))?,
-            flag("--host", FilterColumn::Of(Column::host), &self.host)?,
+            flag("--host", Column::host, &self.host)?,
             self.expression.clone(),
         ];
         Ok(CallFilter::new(terms.into_iter().flatten()))

@@ -31,6 +31,7 @@ impl GroupArgs {
                 ByArg::Comm => GroupBy::Comm,
                 ByArg::CommId => GroupBy::CommId,
                 ByArg::Rank => GroupBy::Rank,
+                ByArg::GlobalRank => GroupBy::GlobalRank,
                 ByArg::Host => GroupBy::Host,
                 ByArg::Datatype => GroupBy::Datatype,
                 ByArg::Algo => GroupBy::Algo,
@@ -68,6 +69,9 @@ enum ByArg {
     CommId,
     /// The rank in the communicator
     Rank,
+    /// The rank in the job
+    #[value(name = "global_rank", alias = "global-rank")]
+    GlobalRank,
     /// The host
     Host,
     /// The datatype

@@ -129,20 +129,16 @@ impl ProgramRun {
         Ok(copies)
     }
 
-    /// Sets which calls are wanted. Where the ranks of the job decide, reads all inputs for these; faults of
-    /// the inputs are reported when the calls are read.
+    /// Sets which calls are wanted. Where the ranks of the job decide, reads all inputs for these, since only
+    /// logs have them in each row; faults of the inputs are reported when the calls are read. Logs that grow
+    /// have those of the INIT lines so far.
     ///
     /// # Errors
     /// The ranks of the job decide, and the inputs cannot be read twice.
     pub fn set_filter(&mut self, filter: CallFilter, input: &InputArgs) -> anyhow::Result<()> {
         self.filter = filter;
-        if !self.filter.needs_job_ranks() {
+        if !self.filter.needs_job_ranks() || input.follow {
             return Ok(());
-        }
-        if input.follow {
-            bail!(
-                "--rank and global_rank need whole logs: omit --follow, or filter by rank (--where)"
-            );
         }
         self.copies = self.copy_pipes_to_files()?;
         let mut read = self.options.clone();

@@ -74,6 +74,7 @@ impl CountedCalls {
                 pid: who.pid,
                 dev: who.dev,
                 rank: who.rank,
+                global_rank: who.global_rank,
                 comm: who.comm,
                 comm_id: who.comm_id,
                 src: &who.recorded.src,
@@ -199,8 +200,9 @@ pub(super) fn finish_counts_after(
     let mut to = Vec::new();
     if options.members {
         let aliases = merged.process_aliases();
+        let ranks = merged.find_job_ranks(&aliases);
         for member in merged.origins.members.items() {
-            let mut who = caller_of(merged, &aliases, member);
+            let mut who = caller_of(merged, &aliases, &ranks, member);
             if options.exact {
                 who.recorded.src = LOG_SOURCE.into();
             }

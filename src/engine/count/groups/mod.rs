@@ -33,6 +33,8 @@ pub enum GroupBy {
     CommId,
     /// The rank in the communicator.
     Rank,
+    /// The rank in the job.
+    GlobalRank,
     /// The host.
     Host,
     /// The datatype.
@@ -51,6 +53,7 @@ impl GroupBy {
             GroupBy::Comm => &["host", "pid", "comm"],
             GroupBy::CommId => &["comm_id"],
             GroupBy::Rank => &["rank"],
+            GroupBy::GlobalRank => &["global_rank"],
             GroupBy::Host => &["host"],
             GroupBy::Datatype => &["datatype"],
             GroupBy::Algo => &["algo"],
@@ -194,6 +197,9 @@ fn build_column(calls: &CountedCalls, by: GroupBy) -> (GroupColumn, Vec<Vec<Grou
             members(|w| vec![GroupValue::from_string(w.comm_id.map(|id| id.to_string()))])
         }
         GroupBy::Rank => members(|w| vec![GroupValue::from_number(w.rank.map(u64::from))]),
+        GroupBy::GlobalRank => {
+            members(|w| vec![GroupValue::from_number(w.global_rank.map(u64::from))])
+        }
         GroupBy::Host => members(|w| vec![host_value(w)]),
         GroupBy::Algo => members(|w| vec![GroupValue::from_text(&w.recorded.algo)]),
         GroupBy::Proto => members(|w| vec![GroupValue::from_text(&w.recorded.proto)]),
@@ -418,11 +424,12 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    const BY: [GroupBy; 8] = [
+    const BY: [GroupBy; 9] = [
         GroupBy::Step,
         GroupBy::Comm,
         GroupBy::CommId,
         GroupBy::Rank,
+        GroupBy::GlobalRank,
         GroupBy::Host,
         GroupBy::Datatype,
         GroupBy::Algo,
@@ -441,6 +448,7 @@ mod tests {
                 who.comm_id.map(|id| id.to_string()),
             )],
             GroupBy::Rank => vec![GroupValue::from_number(who.rank.map(u64::from))],
+            GroupBy::GlobalRank => vec![GroupValue::from_number(who.global_rank.map(u64::from))],
             GroupBy::Host => vec![host_value(who)],
             GroupBy::Datatype => vec![GroupValue::from_datatype(key.datatype)],
             GroupBy::Algo => vec![GroupValue::from_text(&who.recorded.algo)],
@@ -470,6 +478,7 @@ mod tests {
                 comm: Some(0x9000 * number + 0x9000),
                 comm_id: (rank > 0).then_some(CommId::from_printed(number)),
                 rank: (number < 2).then_some(9 + rank),
+                global_rank: (number > 0).then_some(10 - rank),
                 ..Caller::default()
             }).collect();
             let mut gathering = CellGatherer::default();

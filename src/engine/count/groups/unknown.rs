@@ -25,7 +25,7 @@ pub fn note_unknown_columns(calls: &CountedCalls, by: &[GroupBy], report: &Repor
                  with --step-regex)"
             }
             GroupBy::Step => "these belong to no step",
-            GroupBy::Rank => {
+            GroupBy::Rank | GroupBy::GlobalRank => {
                 "ranks come from NCCL's INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL; nccl-steps writes \
                  them under --keep-init)"
             }
@@ -54,6 +54,7 @@ fn count_unknown(calls: &CountedCalls, by: GroupBy) -> Option<(u64, u64)> {
             GroupBy::Comm => who.comm.is_none(),
             GroupBy::CommId => who.comm_id.is_none(),
             GroupBy::Rank => who.rank.is_none(),
+            GroupBy::GlobalRank => who.global_rank.is_none(),
             GroupBy::Host => who.host.is_empty(),
             GroupBy::Datatype => Datatype::from_code(key.datatype).is_none(),
             GroupBy::Algo => who.recorded.algo.is_empty(),

@@ -86,6 +86,7 @@ pub(super) fn emit_rows(dump: &FlightDump, taking: &mut RowTaker<'_>) -> Result<
             taking.take_row(&Row {
                 rank,
                 nranks,
+                global_rank: dump.rank,
                 seq: seqs.next_number(entry),
                 op: name.as_bytes(),
                 count: Some(call.count),

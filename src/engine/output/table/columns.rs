@@ -19,7 +19,7 @@ pub trait Source<'r>: Copy {
 }
 
 /// Makes the call table of its columns. A part's columns change together from row to row. Those
-/// after `=>`, at the end of any part but the last, are computed of others by the method of [`Row`]
+/// after `=>`, at the end of any part before the timing, are computed of others by the method of [`Row`]
 /// with the column's name, in the file above ([`Row::bytes`]). A computed column is written and not
 /// read, except `bytes` where the count is unknown.
 macro_rules! columns {
@@ -31,22 +31,27 @@ macro_rules! columns {
         => $timing:ident {
             $( $tname:ident: $ttype:ty as $tkind:ident = $tabout:literal, )*
         }
+        $last:ident {
+            $( $lname:ident: $ltype:ty as $lkind:ident = $labout:literal, )*
+        }
     ) => {
         /// The columns, in order. New ones go last; readers find them by name.
         pub const COLUMNS: [&str; MEANINGS.len()] = [
             $( $( stringify!($name), )* $( stringify!($made), )* )* $( stringify!($tname), )*
+            $( stringify!($lname), )*
         ];
 
         /// The meaning of each column.
         pub const MEANINGS: [&str; [
-            $( $( $about, )* $( $made_about, )* )* $( $tabout, )*
+            $( $( $about, )* $( $made_about, )* )* $( $tabout, )* $( $labout, )*
         ].len()] = [
-            $( $( $about, )* $( $made_about, )* )* $( $tabout, )*
+            $( $( $about, )* $( $made_about, )* )* $( $tabout, )* $( $labout, )*
         ];
 
         /// For each column, whether it holds text as printed: blanks at its end are its own.
         pub const TEXTS: [bool; COLUMNS.len()] = [
             $( $( $kind::IS_TEXT, )* $( $made_kind::IS_TEXT, )* )* $( $tkind::IS_TEXT, )*
+            $( $lkind::IS_TEXT, )*
         ];
 
         /// Returns a column's place in [`COLUMNS`].
@@ -58,6 +63,7 @@ macro_rules! columns {
                 $( #[doc = $made_about] $made, )*
             )*
             $( #[doc = $tabout] $tname, )*
+            $( #[doc = $labout] $lname, )*
         }
 
         /// Columns that are written together and change together from row to row, in their order.
@@ -66,16 +72,19 @@ macro_rules! columns {
             $( #[doc = concat!($( "`", stringify!($name), "` ", )* $( "`", stringify!($made), "` ", )*)] $part, )*
             #[doc = concat!($( "`", stringify!($tname), "` ", )*)]
             $timing,
+            #[doc = concat!($( "`", stringify!($lname), "` ", )*)]
+            $last,
         }
 
         impl Part {
-            pub(super) const ALL: &[Part] = &[$( Part::$part, )* Part::$timing];
+            pub(super) const ALL: &[Part] = &[$( Part::$part, )* Part::$timing, Part::$last];
         }
 
         /// One call, or `calls` equal ones. An empty text and `None` mean not known.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Row<'a> {
             $( $( #[doc = $about] pub $name: $type, )* )*
+            $( #[doc = $labout] pub $lname: $ltype, )*
             /// Its bytes, if a source has them and not the number and type of elements.
             pub only_bytes: Option<u64>,
             /// When, how and for which rank it was served, if a source has it.
@@ -103,6 +112,9 @@ macro_rules! columns {
                     Part::$timing => {
                         let timing = self.times();
                         $( Written::<$tkind>::csv(timing.$tname, out); out.push(b','); )*
+                    }
+                    Part::$last => {
+                        $( Written::<$lkind>::csv(self.$lname, out); out.push(b','); )*
                         out.pop();
                         out.push(b'\n');
                     }
@@ -128,6 +140,10 @@ macro_rules! columns {
                     out.extend_from_slice(concat!(",\"", stringify!($tname), "\":").as_bytes());
                     Written::<$tkind>::json(timing.$tname, out);
                 )*
+                $(
+                    out.extend_from_slice(concat!(",\"", stringify!($lname), "\":").as_bytes());
+                    Written::<$lkind>::json(self.$lname, out);
+                )*
                 // The first comma opens the object.
                 out[begin] = b'{';
                 out.extend_from_slice(b"}\n");
@@ -142,6 +158,7 @@ macro_rules! columns {
                         $( Column::$made => Written::<$made_kind>::write(self.$made(), out), )*
                     )*
                     $( Column::$tname => Written::<$tkind>::write(timing.$tname, out), )*
+                    $( Column::$lname => Written::<$lkind>::write(self.$lname, out), )*
                 }
             }
 
@@ -154,6 +171,7 @@ macro_rules! columns {
                         $( Column::$made => Compared::<$made_kind>::field_value(self.$made()), )*
                     )*
                     $( Column::$tname => Compared::<$tkind>::field_value(timing.$tname), )*
+                    $( Column::$lname => Compared::<$lkind>::field_value(self.$lname), )*
                 }
             }
 
@@ -169,6 +187,11 @@ macro_rules! columns {
                             .field::<_, $kind>(Column::$name)
                             .ok_or(concat!("a valid ", stringify!($name)))?,
                     )* )*
+                    $(
+                        $lname: source
+                            .field::<_, $lkind>(Column::$lname)
+                            .ok_or(concat!("a valid ", stringify!($lname)))?,
+                    )*
                     only_bytes: None,
                     timing: None,
                 };
@@ -193,6 +216,7 @@ macro_rules! columns {
             pub(crate) fn sample(from: &mut Samples<'a>) -> (Row<'a>, Timing<'a>) {
                 let mut row = Row {
                     $( $( $name: Sampled::<$kind>::sample(from), )* )*
+                    $( $lname: Sampled::<$lkind>::sample(from), )*
                     only_bytes: None,
                     timing: None,
                 };
@@ -207,6 +231,7 @@ macro_rules! columns {
             /// All of them.
             pub const ALL: [Column; COLUMNS.len()] = [
                 $( $( Column::$name, )* $( Column::$made, )* )* $( Column::$tname, )*
+                $( Column::$lname, )*
             ];
 
             /// What its values are compared as.
@@ -217,6 +242,7 @@ macro_rules! columns {
                         $( Column::$made => $made_kind::COMPARES, )*
                     )*
                     $( Column::$tname => $tkind::COMPARES, )*
+                    $( Column::$lname => $lkind::COMPARES, )*
                 }
             }
         }
@@ -298,5 +324,8 @@ columns! {
         nchannels: Option<u32> as Number = "the number of NCCL's channels",
         pg_name: &'a [u8] as Text = "PyTorch's name for the process group",
         pg_desc: &'a [u8] as Text = "what the program calls the process group: default_pg, tensor ...",
+    }
+    JobRank {
+        global_rank: Option<u32> as Number = "the rank in the job (from INIT lines of all ranks)",
     }
 }

@@ -242,7 +242,7 @@ impl SecondWalk<'_> {
             surveyed: &self.surveyed,
             aliases: &aliases,
             seqs: &mut self.seqs,
-            speakers: SpeakerCache::default(),
+            speakers: SpeakerCache::new(Arc::clone(&self.ranks)),
             gaps: survey.placement.gap_cursor(),
             served,
         };

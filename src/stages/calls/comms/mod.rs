@@ -14,6 +14,7 @@ use crate::log::propose;
 use crate::log::timeline::{LiveTimeline, PresentSteps};
 use crate::log::{LogState, MergedChunk};
 use crate::members::MergedMembers;
+use crate::members::job_ranks::JobRanks;
 use crate::output::table::{Row, csv_header};
 use crate::report::Report;
 use crate::source::{Input, InputName};
@@ -23,6 +24,7 @@ use crate::stages::tuning::call_methods::CallMethods;
 use crate::stages::{self, InputStage};
 use records::CallSequences;
 use std::io::Write;
+use std::sync::Arc;
 use tables::{search_steps, write_table};
 use tuning_option::{TuningCounts, TuningOption, WithTuning};
 
@@ -346,6 +348,8 @@ struct SecondWalk<'o> {
     options: &'o Options,
     /// Members of the first walk.
     surveyed: MergedMembers,
+    /// The ranks in the job of its processes.
+    ranks: Arc<JobRanks>,
     /// Members so far in the second.
     merged: MergedMembers,
     seqs: CallSequences,
@@ -363,6 +367,7 @@ impl<'o> SecondWalk<'o> {
             read,
             options,
             merged: MergedMembers::with_names_after(&surveyed),
+            ranks: Arc::new(surveyed.find_job_ranks(&surveyed.process_aliases())),
             surveyed,
             seqs: CallSequences::default(),
             watch: FilterWatch::default(),

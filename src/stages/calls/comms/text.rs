@@ -3,6 +3,7 @@
 use super::RowForm;
 use crate::count::caller::{Caller, caller_in};
 use crate::members::MergedMembers;
+use crate::members::job_ranks::JobRanks;
 use crate::output::table::{Part, Row};
 use std::ptr;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ pub(super) struct SpeakerColumns {
     nranks: Option<u32>,
     process: Vec<u8>,
     member: Vec<u8>,
+    job_rank: Vec<u8>,
 }
 
 impl SpeakerColumns {
@@ -22,13 +24,22 @@ impl SpeakerColumns {
             nranks,
             process: Vec::new(),
             member: Vec::new(),
+            job_rank: Vec::new(),
         };
-        let (mut process, mut member) = (Vec::new(), Vec::new());
-        let row = speaker.fill_row(Row::default());
-        row.csv_part(Part::Process, &mut process);
-        row.csv_part(Part::Member, &mut member);
+        let [process, member, job_rank] =
+            [Part::Process, Part::Member, Part::JobRank].map(|part| {
+                let mut text = Vec::new();
+                speaker.fill_row(Row::default()).csv_part(part, &mut text);
+                text
+            });
         (speaker.process, speaker.member) = (process, member);
+        speaker.job_rank = job_rank;
         speaker
+    }
+
+    /// The rank in the job.
+    pub(super) fn global_rank(&self) -> Option<u32> {
+        self.who.global_rank
     }
 
     /// Returns `row` with the speaker's columns.
@@ -41,6 +52,7 @@ impl SpeakerColumns {
             comm,
             comm_id,
             rank,
+            global_rank,
             ..
         } = &self.who;
         Row {
@@ -51,16 +63,27 @@ impl SpeakerColumns {
             nranks: self.nranks,
             comm: *comm,
             comm_id: *comm_id,
+            global_rank: *global_rank,
             ..row
         }
     }
 }
 
 /// The speakers so far, by merged member.
-#[derive(Default)]
-pub(super) struct SpeakerCache(Vec<Option<Arc<SpeakerColumns>>>);
+pub(super) struct SpeakerCache {
+    ranks: Arc<JobRanks>,
+    known: Vec<Option<Arc<SpeakerColumns>>>,
+}
 
 impl SpeakerCache {
+    /// `ranks` are those of the processes' jobs.
+    pub(super) fn new(ranks: Arc<JobRanks>) -> SpeakerCache {
+        SpeakerCache {
+            ranks,
+            known: Vec::new(),
+        }
+    }
+
     /// Returns the columns of a member; `all` and `aliases` as in [`caller_in`].
     pub(super) fn find_speaker(
         &mut self,
@@ -70,15 +93,15 @@ impl SpeakerCache {
         member: u32,
     ) -> Arc<SpeakerColumns> {
         let at = member as usize;
-        if self.0.len() <= at {
-            self.0.resize(at + 1, None);
+        if self.known.len() <= at {
+            self.known.resize(at + 1, None);
         }
         let new = || {
             let member = merged.origins.members.get(member);
-            let who = caller_in(merged, all, aliases, member);
+            let who = caller_in(merged, all, aliases, &self.ranks, member);
             Arc::new(SpeakerColumns::new(who, member.nranks))
         };
-        Arc::clone(self.0[at].get_or_insert_with(new))
+        Arc::clone(self.known[at].get_or_insert_with(new))
     }
 }
 
@@ -119,7 +142,7 @@ impl<K: PartialEq + Copy> TextMemo<K> {
 /// of a block's chunk do not move.
 type CallTextKey = (usize, u64, u32, u64, i64);
 
-/// The columns after these: the stream, and the timing by its address, which is stable in a run.
+/// The columns after these but the last: the stream, and the timing by its address, which is stable in a run.
 type RowTailKey = (u64, usize);
 
 /// The text of rows of one chunk.
@@ -177,5 +200,6 @@ impl RowTextBuffer {
                 row.csv_part(Part::Rest, text);
                 row.csv_part(Part::Timing, text);
             });
+        out.extend_from_slice(&speaker.job_rank);
     }
 }

@@ -1,7 +1,8 @@
 //! Where the calls of each job are in a log that may have several: attempts of one, or jobs beside
 //! each other. Between files nothing is known of the order of lines.
 
-use crate::stages::communicators::{CommunicatorsSummary, DisjointSets};
+use crate::members::job_ranks::DisjointSets;
+use crate::stages::communicators::CommunicatorsSummary;
 use rustc_hash::FxHashMap;
 
 /// Processes that share communicators, directly or through others: a job, or one attempt of it.

@@ -4,6 +4,7 @@ use super::fold::CommunicatorSide;
 use super::purpose::PurposeLabel;
 use crate::members::SpeakerProcess;
 use crate::members::comm_id::CommId;
+use crate::members::job_ranks::{ConnectedJobs, SeenCommunicator};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
@@ -134,23 +135,12 @@ pub(crate) fn gpu_of_side(side: &CommunicatorSide) -> JobGpu {
     (side.process, side.dev)
 }
 
-/// The GPUs of all jobs. Communicators connect the GPUs of a job.
+/// The GPUs of communicators by number, and their jobs.
 #[derive(Debug, Default)]
-struct ConnectedGpus {
+struct NumberedGpus {
     numbers: FxHashMap<JobGpu, usize>,
     gpus: Vec<JobGpu>,
-    /// The job of each GPU, as one of its GPUs.
-    jobs: Vec<usize>,
-}
-
-/// The communicator that has all GPUs of a job: its ranks are the job's.
-#[derive(Debug, Default)]
-struct JobWorld {
-    nranks: u32,
-    /// The rank of each of its GPUs that lines report.
-    ranks: Vec<(usize, u32)>,
-    /// No two members have one GPU or one rank, and none is unknown.
-    is_whole: bool,
+    jobs: ConnectedJobs,
 }
 
 /// True for a communicator whose sides are known to be of one.
@@ -158,9 +148,9 @@ fn is_named(communicator: &MergedCommunicator) -> bool {
     !matches!(communicator.key, CommunicatorKey::Own(_))
 }
 
-impl ConnectedGpus {
-    fn new(all: &[MergedCommunicator], sides: &[CommunicatorSide]) -> ConnectedGpus {
-        let mut found = ConnectedGpus::default();
+impl NumberedGpus {
+    fn new(all: &[MergedCommunicator], sides: &[CommunicatorSide]) -> NumberedGpus {
+        let mut found = NumberedGpus::default();
         for &at in all.iter().filter(|c| is_named(c)).flat_map(|c| &c.sides) {
             let gpu = gpu_of_side(&sides[at]);
             found.numbers.entry(gpu).or_insert_with(|| {
@@ -168,13 +158,14 @@ impl ConnectedGpus {
                 found.gpus.len() - 1
             });
         }
-        let mut sets = DisjointSets::new(found.gpus.len());
-        for communicator in all.iter().filter(|c| is_named(c)) {
-            for pair in found.number_members(communicator, sides).windows(2) {
-                sets.join_sets(pair[0], pair[1]);
-            }
-        }
-        found.jobs = (0..found.gpus.len()).map(|at| sets.find_root(at)).collect();
+        let seen = all.iter().map(|communicator| SeenCommunicator {
+            nranks: communicator.nranks.unwrap_or(0),
+            gpus: match is_named(communicator) {
+                true => found.number_members(communicator, sides),
+                false => Vec::new(),
+            },
+        });
+        found.jobs = ConnectedJobs::new(found.gpus.len(), &Vec::from_iter(seen));
         found
     }
 
@@ -184,65 +175,32 @@ impl ConnectedGpus {
         members.map(|gpu| self.numbers[&gpu]).collect()
     }
 
-    /// The worlds by job: the first communicator that has all GPUs of its job, if none of the job is larger.
-    /// A larger one shows that the inputs lack some ranks, and which they are decides the numbers.
-    fn find_worlds(
+    /// The first communicator of all ranks of each job.
+    fn iter_worlds<'a>(
         &self,
-        all: &[MergedCommunicator],
-        sides: &[CommunicatorSide],
-    ) -> FxHashMap<usize, JobWorld> {
-        let mut size: FxHashMap<usize, usize> = FxHashMap::default();
-        for job in &self.jobs {
-            *size.entry(*job).or_default() += 1;
-        }
-        let members = all
-            .iter()
-            .filter(|c| is_named(c))
-            .filter_map(|communicator| {
-                let gpus = self.number_members(communicator, sides);
-                let job = self.jobs[*gpus.first()?];
-                Some((job, communicator, gpus))
-            });
-        let mut largest: FxHashMap<usize, u32> = FxHashMap::default();
-        let mut worlds: FxHashMap<usize, JobWorld> = FxHashMap::default();
-        for (job, communicator, gpus) in members {
-            let nranks = communicator.nranks.unwrap_or(0);
-            let most = largest.entry(job).or_default();
-            *most = nranks.max(*most);
-            let is_larger = worlds.get(&job).is_none_or(|known| known.nranks < nranks);
-            if gpus.len() != size[&job] || !is_larger {
-                continue;
-            }
-            let ranks = gpus.iter().zip(&communicator.sides);
-            let ranks = ranks.filter_map(|(gpu, &at)| Some((*gpu, sides[at].rank?)));
-            let ranks: Vec<_> = ranks.collect();
-            let distinct = |of: &dyn Fn(&(usize, u32)) -> usize| {
-                ranks.iter().map(of).collect::<FxHashSet<_>>().len()
-            };
-            let is_whole =
-                [distinct(&|of| of.0), distinct(&|of| of.1 as usize)] == [nranks as usize; 2];
-            worlds.insert(
-                job,
-                JobWorld {
-                    nranks,
-                    ranks,
-                    is_whole,
-                },
-            );
-        }
-        worlds.retain(|job, world| world.nranks == largest[job]);
-        worlds
+        all: &'a [MergedCommunicator],
+    ) -> impl Iterator<Item = (usize, &'a MergedCommunicator)> {
+        let worlds = self.jobs.worlds.iter();
+        worlds.filter_map(|(job, those)| Some((*job, &all[*those.first()?])))
     }
 }
 
-/// The ranks in their job of the GPUs of all jobs whose members are all known.
+/// The ranks in their job of the GPUs of all jobs whose members are all known, no two with one GPU or one rank.
 pub(crate) fn find_job_ranks(sides: &[CommunicatorSide]) -> BTreeMap<JobGpu, u32> {
     let all = group_sides(sides);
-    let jobs = ConnectedGpus::new(&all, sides);
-    let mut worlds = jobs.find_worlds(&all, sides);
-    worlds.retain(|_, world| world.is_whole);
-    let ranks = worlds.into_values().flat_map(|world| world.ranks);
-    ranks.map(|(gpu, rank)| (jobs.gpus[gpu], rank)).collect()
+    let numbered = NumberedGpus::new(&all, sides);
+    let mut ranks = BTreeMap::new();
+    for (_, world) in numbered.iter_worlds(&all) {
+        let members = world.sides.iter().map(|&at| &sides[at]);
+        let own: BTreeMap<JobGpu, u32> = members
+            .filter_map(|side| Some((gpu_of_side(side), side.rank?)))
+            .collect();
+        let distinct: FxHashSet<u32> = own.values().copied().collect();
+        if distinct.len() == own.len() && world.nranks == u32::try_from(own.len()).ok() {
+            ranks.extend(own);
+        }
+    }
+    ranks
 }
 
 /// Finds every communicator's members in the job.
@@ -254,26 +212,32 @@ pub(crate) fn place_in_job(
     sides: &[CommunicatorSide],
     processes: &[SpeakerProcess],
 ) {
-    let jobs = ConnectedGpus::new(all, sides);
-    let worlds = jobs.find_worlds(all, sides);
-    let rank: FxHashMap<usize, u32> = worlds.values().flat_map(|w| w.ranks.clone()).collect();
+    let numbered = NumberedGpus::new(all, sides);
+    let mut rank: FxHashMap<usize, u32> = FxHashMap::default();
+    let mut worlds: FxHashMap<usize, u32> = FxHashMap::default();
+    for (job, world) in numbered.iter_worlds(all) {
+        worlds.insert(job, world.nranks.unwrap_or(0));
+        let gpus = numbered.number_members(world, sides).into_iter();
+        let ranks = world.sides.iter().map(|&at| sides[at].rank);
+        rank.extend(gpus.zip(ranks).filter_map(|(gpu, rank)| Some((gpu, rank?))));
+    }
     // All others follow the order of hosts and devices.
-    let mut rest: Vec<usize> = (0..jobs.gpus.len())
-        .filter(|&at| !worlds.contains_key(&jobs.jobs[at]))
+    let mut rest: Vec<usize> = (0..numbered.gpus.len())
+        .filter(|&at| !worlds.contains_key(&numbered.jobs.job_of[at]))
         .collect();
     rest.sort_by_cached_key(|&at| {
-        let (process, dev) = jobs.gpus[at];
+        let (process, dev) = numbered.gpus[at];
         let SpeakerProcess { host, pid } = &processes[process as usize];
         (natural_sort_key(host), dev, *pid)
     });
     let count = u32::try_from(rest.len()).unwrap_or(u32::MAX);
     let order: FxHashMap<usize, u32> = rest.into_iter().zip(0..).collect();
     for communicator in all.iter_mut().filter(|c| is_named(c)) {
-        let members = jobs.number_members(communicator, sides);
+        let members = numbered.number_members(communicator, sides);
         let Some(&first) = members.first() else {
             continue;
         };
-        let world = worlds.get(&jobs.jobs[first]);
+        let world = worlds.get(&numbered.jobs.job_of[first]).copied();
         let ranks: Option<Vec<u32>> = members
             .iter()
             .map(|gpu| rank.get(gpu).or_else(|| order.get(gpu)).copied())
@@ -282,7 +246,7 @@ pub(crate) fn place_in_job(
         communicator.place = CommunicatorJobRanks {
             whole: communicator.nranks == u32::try_from(ranks.len()).ok(),
             ranks,
-            world: world.map_or(count, |world| world.nranks),
+            world: world.unwrap_or(count),
             sure: world.is_some(),
         };
     }
@@ -296,31 +260,4 @@ pub(crate) fn natural_sort_key(name: &[u8]) -> Vec<(u64, Vec<u8>)> {
             _ => (u64::MAX, part.to_vec()),
         })
         .collect()
-}
-
-/// Disjoint sets that can be joined.
-#[derive(Debug, Default)]
-pub(crate) struct DisjointSets(Vec<usize>);
-
-impl DisjointSets {
-    /// Makes `n` sets of one.
-    pub(crate) fn new(n: usize) -> DisjointSets {
-        DisjointSets((0..n).collect())
-    }
-
-    /// Returns the root of the set of `at`.
-    pub(crate) fn find_root(&mut self, at: usize) -> usize {
-        let mut root = at;
-        while self.0[root] != root {
-            self.0[root] = self.0[self.0[root]];
-            root = self.0[root];
-        }
-        root
-    }
-
-    /// Joins two sets; the lower root remains.
-    pub(crate) fn join_sets(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.find_root(a), self.find_root(b));
-        self.0[a.max(b)] = a.min(b);
-    }
 }

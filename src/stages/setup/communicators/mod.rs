@@ -40,8 +40,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(crate) use attribution::{build_communicators, resolve_processes};
 pub(crate) use fold::{CommunicatorSide, CommunicatorSides, CommunicatorsPartial};
 pub(crate) use identity::{
-    CommunicatorKey as Named, CountingEvidence, DisjointSets, JobGpu, MergedCommunicator,
-    find_job_ranks, gpu_of_side, natural_sort_key,
+    CommunicatorKey as Named, CountingEvidence, JobGpu, MergedCommunicator, find_job_ranks,
+    gpu_of_side, natural_sort_key,
 };
 pub(crate) use purpose::{CommunicatorPurpose, CommunicatorState};
 pub use rows::{build_communicator_grid, build_member_grid, build_terminal_grid};

@@ -16,10 +16,11 @@
 //! | world | nothing but small calls | all ranks |
 
 use super::fold::CommunicatorSide;
-use super::identity::{CommunicatorKey, DisjointSets, JobGpu, MergedCommunicator, gpu_of_side};
+use super::identity::{CommunicatorKey, JobGpu, MergedCommunicator, gpu_of_side};
 use super::purpose::{CommunicatorPurpose, PurposeLabel};
 use super::traffic::{CommunicatorTraffic, TrafficClass};
 use crate::members::OpInterner;
+use crate::members::job_ranks::DisjointSets;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Labels all communicators of logs with `steps` steps (0: unknown).

@@ -132,8 +132,14 @@ impl KinetoCalls {
         calls
     }
 
-    /// Hands over the rows, with starts in ns since 1970 if `utc`, the ns to add to the trace's, is known.
-    pub(super) fn emit_rows(mut self, utc: Option<i64>, taking: &mut RowTaker<'_>) -> Result<()> {
+    /// Hands over the rows of the process with this rank in the job, with starts in ns since 1970 if `utc`,
+    /// the ns to add to the trace's, is known.
+    pub(super) fn emit_rows(
+        mut self,
+        utc: Option<i64>,
+        job_rank: Option<u32>,
+        taking: &mut RowTaker<'_>,
+    ) -> Result<()> {
         let calls = self.join_kernels();
         self.steps.sort_unstable();
         for call in &calls {
@@ -160,6 +166,7 @@ impl KinetoCalls {
                 dev: call.device,
                 rank: passed.rank,
                 nranks: passed.nranks,
+                global_rank: job_rank,
                 seq: call
                     .seq
                     .filter(|_| matches!(passed.kind, KinetoCallKind::Collective(_))),

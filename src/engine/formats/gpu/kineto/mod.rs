@@ -78,7 +78,7 @@ pub(in crate::formats) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -
     check_is_torch(input, &found.header, found.has_events)?;
     found.taking.account.unrecorded.is_recorded = true;
     let utc = found.header.utc_offset(found.first);
-    found.calls.emit_rows(utc, found.taking)
+    found.calls.emit_rows(utc, found.header.rank, found.taking)
 }
 
 /// Gives the GPUs' activities to `visit`; returns the account of the events.

@@ -28,7 +28,7 @@ use crate::stages::survey::{LogSurvey, SurveyBuilder};
 use crate::stages::{self, InputStage};
 use std::io::Write;
 use std::sync::Arc;
-use written::{HeadedRowText, WrittenCalls, WrittenRows};
+use written::{HeadedRowText, WrittenCalls, WrittenRanks, WrittenRows};
 
 /// Writes the rows of a pipe.
 ///
@@ -60,6 +60,7 @@ pub(super) fn write_pipe_rows(
                     header: Some(options.form.header_text()),
                 },
                 made: Vec::new(),
+                ranks: WrittenRanks::default(),
                 is_otherwise: false,
                 watch: FilterWatch::default(),
             },
@@ -294,6 +295,7 @@ impl PipeWriter<'_> {
         if is_moved || rows.is_otherwise || (0_u32..).zip(&before).any(is_other) {
             report.warn_rows_changed();
         }
+        rows.ranks.report_unknown(report);
         report_placement(rows.options, rows.read, survey.placement.methods, report);
         rows.watch.report(&rows.options.filter, report);
         Ok(())
@@ -320,12 +322,14 @@ impl<'w, 'r> RowBatch<'w, 'r> {
         timeline: &'w StepTimeline,
         merged: &'w MergedMembers,
     ) -> Self {
+        let aliases = merged.process_aliases();
+        let ranks = rows.ranks.find_ranks(merged, &aliases);
         RowBatch {
             rows,
             timeline,
             merged,
-            aliases: merged.process_aliases(),
-            speakers: SpeakerCache::default(),
+            aliases,
+            speakers: SpeakerCache::new(ranks),
             chunk: None,
             calls: Vec::new(),
             text: Vec::new(),
@@ -377,6 +381,9 @@ impl<'w, 'r> RowBatch<'w, 'r> {
         let (merged, aliases) = (self.merged, &self.aliases);
         let speaker = |&m: &u32| self.speakers.find_speaker(merged, merged, aliases, m);
         let own: Vec<Arc<SpeakerColumns>> = records.members().iter().map(speaker).collect();
+        for (member, speaker) in records.members().iter().zip(&own) {
+            self.rows.ranks.add_written(*member, speaker.global_rank());
+        }
         let wanted = WantedRows {
             read: self.rows.read,
             filter: &self.rows.options.filter,

@@ -4,9 +4,14 @@ use crate::count::calls::Options as Read;
 use crate::error::{Error, Result};
 use crate::filter::FilterWatch;
 use crate::log::timeline::StepTimeline;
+use crate::members::MergedMembers;
+use crate::members::job_ranks::JobRanks;
+use crate::report::Report;
 use crate::stages::calls::comms::Options;
+use rustc_hash::FxHashMap;
 use std::io::Write;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The calls of a process that were written.
 #[derive(Debug, Clone, Copy, Default)]
@@ -66,6 +71,42 @@ fn hash_steps(timeline: &StepTimeline, cuts: &[(u32, u32)], calls: Range<u32>) -
     (number..calls.end).fold(hash, |hash, _| hash_step(hash, None))
 }
 
+/// The ranks in the job of the members with rows. A row that was written before the INIT lines of all ranks has
+/// none.
+#[derive(Default)]
+pub(super) struct WrittenRanks {
+    /// Of how many INIT lines, and the ranks.
+    known: (usize, Arc<JobRanks>),
+    /// By merged member.
+    written: FxHashMap<u32, Option<u32>>,
+    /// A rank became known, or another one, after rows were written.
+    is_changed: bool,
+}
+
+impl WrittenRanks {
+    /// The ranks of all jobs as far as they are known now.
+    pub(super) fn find_ranks(&mut self, merged: &MergedMembers, aliases: &[u32]) -> Arc<JobRanks> {
+        let lines = merged.count_named_ranks();
+        if self.known.0 != lines {
+            self.known = (lines, Arc::new(merged.find_job_ranks(aliases)));
+        }
+        Arc::clone(&self.known.1)
+    }
+
+    pub(super) fn add_written(&mut self, member: u32, rank: Option<u32>) {
+        self.is_changed |= *self.written.entry(member).or_insert(rank) != rank;
+    }
+
+    pub(super) fn report_unknown(&self, report: &Report) {
+        if self.is_changed {
+            report.warn(
+                "global_rank became known after rows were written: in these it is empty. Name the log as a \
+                 file to have it in all rows",
+            );
+        }
+    }
+}
+
 /// Where rows go.
 pub(super) struct HeadedRowText<'r> {
     pub(super) to: &'r mut (dyn Write + Send),
@@ -84,6 +125,7 @@ impl HeadedRowText<'_> {
 
 /// The output of rows, and a record of those written.
 pub(super) struct WrittenRows<'r> {
+    pub(super) ranks: WrittenRanks,
     pub(super) read: &'r Read,
     pub(super) options: &'r Options,
     pub(super) out: HeadedRowText<'r>,

@@ -2,6 +2,7 @@
 
 use crate::count::caller::{Caller, caller_in};
 use crate::members::MergedMembers;
+use crate::members::job_ranks::JobRanks;
 use crate::output::table::Row;
 use crate::stages::skew::rows::{SkewBuilder, SkewCaller};
 use rustc_hash::FxHashMap;
@@ -103,7 +104,7 @@ fn resolve_caller(
         comm_id,
         rank,
         ..
-    } = caller_in(merged, merged, aliases, member);
+    } = caller_in(merged, merged, aliases, &JobRanks::default(), member);
     taken.caller_of_row(&Row {
         host: &host,
         pid,
