@@ -1,0 +1,260 @@
+//! The ranks of the job. Communicators connect the GPUs of a job; the one that has all of them has the job's
+//! ranks.
+
+use super::comm_id::CommId;
+use super::{CommIdentity, MergedMembers};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A communicator as far as its members were seen.
+#[derive(Debug, Default)]
+pub struct SeenCommunicator {
+    /// Its size; 0 if unknown.
+    pub nranks: u32,
+    /// The numbers of its members' GPUs.
+    pub gpus: Vec<usize>,
+}
+
+/// The jobs of some GPUs.
+#[derive(Debug, Default)]
+pub struct ConnectedJobs {
+    /// The job of each GPU, as one of its GPUs.
+    pub job_of: Vec<usize>,
+    /// By job, the communicators that have all its GPUs, if none of the job is larger: a larger one shows that
+    /// the input lacks ranks, and which they are decides the numbers. In their order.
+    pub worlds: FxHashMap<usize, Vec<usize>>,
+}
+
+impl ConnectedJobs {
+    /// Finds the jobs of `gpus` GPUs that communicators connect.
+    pub fn new(gpus: usize, communicators: &[SeenCommunicator]) -> ConnectedJobs {
+        let mut sets = DisjointSets::new(gpus);
+        for communicator in communicators {
+            for pair in communicator.gpus.windows(2) {
+                sets.join_sets(pair[0], pair[1]);
+            }
+        }
+        let job_of: Vec<usize> = (0..gpus).map(|gpu| sets.find_root(gpu)).collect();
+        let mut size: FxHashMap<usize, usize> = FxHashMap::default();
+        for job in &job_of {
+            *size.entry(*job).or_default() += 1;
+        }
+        // The largest communicator of each job, and those of this size with all GPUs.
+        let mut largest: FxHashMap<usize, (u32, Vec<usize>)> = FxHashMap::default();
+        for (at, communicator) in communicators.iter().enumerate() {
+            let Some(first) = communicator.gpus.first() else {
+                continue;
+            };
+            let job = job_of[*first];
+            let (nranks, those) = largest.entry(job).or_default();
+            if communicator.nranks > *nranks {
+                (*nranks, *those) = (communicator.nranks, Vec::new());
+            }
+            if communicator.nranks == *nranks && communicator.gpus.len() == size[&job] {
+                those.push(at);
+            }
+        }
+        let worlds = largest.into_iter().map(|(job, (_, those))| (job, those));
+        ConnectedJobs {
+            job_of,
+            worlds: worlds.filter(|(_, those)| !those.is_empty()).collect(),
+        }
+    }
+}
+
+/// The ranks of processes in their jobs, as far as INIT lines of all ranks report them.
+#[derive(Debug, Default)]
+pub struct JobRanks {
+    /// Processes with one rank. `None`: two communicators of all ranks differ in it.
+    of_process: FxHashMap<u32, Option<u32>>,
+    /// The communicators of all ranks of a job.
+    worlds: FxHashSet<CommId>,
+}
+
+impl JobRanks {
+    /// The ranks where lines give no ids (before NCCL 2.18): every process has one rank in communicators of the
+    /// largest size, and these are all ranks of that size, each once.
+    fn by_counting(unnamed: &BTreeMap<u32, BTreeMap<u32, Vec<u32>>>) -> JobRanks {
+        let processes: BTreeSet<u32> = unnamed.values().flatten().map(|(of, _)| *of).collect();
+        let mut found = JobRanks::default();
+        if let Some((nranks, members)) = unnamed.last_key_value() {
+            let is_one = |ranks: &Vec<u32>| ranks.iter().all(|rank| *rank == ranks[0]);
+            let all: BTreeSet<u32> = members.values().flatten().copied().collect();
+            let counts = [all.len(), members.len(), processes.len()];
+            if counts == [*nranks as usize; 3] && members.values().all(is_one) {
+                let ranks = members.iter();
+                found.of_process = ranks.map(|(of, ranks)| (*of, Some(ranks[0]))).collect();
+            }
+        }
+        found
+    }
+
+    /// The rank of a member of a communicator; `process` is its real one.
+    pub fn rank_of(&self, process: u32, identity: Option<&CommIdentity>) -> Option<u32> {
+        match identity {
+            Some(CommIdentity {
+                rank,
+                comm_id: Some(id),
+                ..
+            }) if self.worlds.contains(id) => Some(*rank),
+            _ => self.of_process.get(&process).copied().flatten(),
+        }
+    }
+}
+
+impl MergedMembers {
+    /// The number of INIT lines so far that named a rank, equal ones once: more may change the ranks of jobs.
+    pub fn count_named_ranks(&self) -> usize {
+        self.sides.len()
+    }
+
+    /// Finds the ranks of all jobs by the INIT lines so far; `aliases` are [`MergedMembers::process_aliases`].
+    pub fn find_job_ranks(&self, aliases: &[u32]) -> JobRanks {
+        let mut named: BTreeMap<(CommId, u32), BTreeMap<u32, Vec<u32>>> = BTreeMap::new();
+        // Without ids: by size.
+        let mut unnamed: BTreeMap<u32, BTreeMap<u32, Vec<u32>>> = BTreeMap::new();
+        for &(process, identity) in &self.sides {
+            let CommIdentity {
+                rank,
+                nranks,
+                comm_id,
+            } = *self.identities.get(identity);
+            let process = aliases.get(process as usize).copied().unwrap_or(process);
+            let members = match comm_id {
+                Some(id) => named.entry((id, nranks)).or_default(),
+                None => unnamed.entry(nranks).or_default(),
+            };
+            members.entry(process).or_default().push(rank);
+        }
+        if named.is_empty() {
+            return JobRanks::by_counting(&unnamed);
+        }
+        let seen = named.iter().map(|((_, nranks), members)| SeenCommunicator {
+            nranks: *nranks,
+            gpus: members.keys().map(|process| *process as usize).collect(),
+        });
+        let jobs = ConnectedJobs::new(self.origins.processes.items().len(), &Vec::from_iter(seen));
+        let mut found = JobRanks::default();
+        let named = Vec::from_iter(&named);
+        for &world in jobs.worlds.values().flatten() {
+            let ((id, nranks), members) = named[world];
+            let ranks: FxHashSet<u32> = members.values().flatten().copied().collect();
+            if ranks.len() != *nranks as usize {
+                continue;
+            }
+            found.worlds.insert(*id);
+            for (process, ranks) in members {
+                let rank = Some(ranks[0]).filter(|first| ranks.iter().all(|rank| rank == first));
+                let known = found.of_process.entry(*process).or_insert(rank);
+                *known = known.filter(|known| Some(*known) == rank);
+            }
+        }
+        found
+    }
+}
+
+/// Disjoint sets that can be joined.
+#[derive(Debug, Default)]
+pub struct DisjointSets(Vec<usize>);
+
+impl DisjointSets {
+    /// Makes `n` sets of one.
+    pub fn new(n: usize) -> DisjointSets {
+        DisjointSets((0..n).collect())
+    }
+
+    /// Returns the root of the set of `at`.
+    pub fn find_root(&mut self, at: usize) -> usize {
+        let mut root = at;
+        while self.0[root] != root {
+            self.0[root] = self.0[self.0[root]];
+            root = self.0[root];
+        }
+        root
+    }
+
+    /// Joins two sets; the lower root remains.
+    pub fn join_sets(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.find_root(a), self.find_root(b));
+        self.0[a.max(b)] = a.min(b);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::members::comm_id::CommId;
+
+    /// Members of processes whose INIT lines give (process, id, rank, size).
+    fn members_of(sides: &[(u32, Option<u64>, u32, u32)]) -> MergedMembers {
+        let mut merged = MergedMembers::default();
+        for &(process, id, rank, nranks) in sides {
+            let pid = Some(100 + u64::from(process));
+            let process = merged.origins.intern_process(b"host", pid, true);
+            let comm_id = id.map(CommId::from_printed);
+            let identity = merged.identities.intern(CommIdentity {
+                rank,
+                nranks,
+                comm_id,
+            });
+            merged.sides.insert((process, identity));
+        }
+        merged
+    }
+
+    /// The rank of each process in a communicator that has no ranks of its own to give.
+    fn ranks_of(sides: &[(u32, Option<u64>, u32, u32)]) -> Vec<Option<u32>> {
+        let merged = members_of(sides);
+        let ranks = merged.find_job_ranks(&merged.process_aliases());
+        let processes = 0..merged.origins.processes.items().len() as u32;
+        processes
+            .map(|process| ranks.rank_of(process, None))
+            .collect()
+    }
+
+    #[test]
+    fn the_communicator_of_all_ranks_has_the_ranks_of_the_job() {
+        let pair = |id: u64, first: u32| [(first, Some(id), 0, 2), (first + 1, Some(id), 1, 2)];
+        let world: Vec<_> = (0..4).map(|p| (p, Some(9), p, 4)).collect();
+        let groups = [pair(1, 0), pair(2, 2)].concat();
+        let all = [&groups[..], &world].concat();
+        let ranks = [Some(0), Some(1), Some(2), Some(3)];
+        assert_eq!(ranks_of(&all), ranks);
+        // A line of the largest communicator that is missing leaves all unknown: which rank it was decides.
+        assert_eq!(ranks_of(&all[..all.len() - 1]), [None; 4]);
+        // Of two jobs each has its own.
+        let both: Vec<_> = (0..4).map(|p| (4 + p, Some(8), 3 - p, 4)).collect();
+        let backwards = [Some(3), Some(2), Some(1), Some(0)];
+        assert_eq!(
+            ranks_of(&[&all[..], &both].concat()),
+            [ranks, backwards].concat()
+        );
+        // Another communicator of all ranks in another order: who is meant is unknown.
+        let other: Vec<_> = (0..4).map(|p| (p, Some(7), (p + 1) % 4, 4)).collect();
+        assert_eq!(ranks_of(&[&world[..], &other].concat()), [None; 4]);
+    }
+
+    #[test]
+    fn a_process_with_several_ranks_has_those_of_the_lines() {
+        let merged = members_of(&[(0, Some(9), 0, 2), (0, Some(9), 1, 2), (0, Some(5), 0, 1)]);
+        let ranks = merged.find_job_ranks(&merged.process_aliases());
+        let identity = |rank, id| CommIdentity {
+            rank,
+            nranks: 2,
+            comm_id: Some(CommId::from_printed(id)),
+        };
+        assert_eq!(ranks.rank_of(0, Some(&identity(1, 9))), Some(1));
+        assert_eq!(ranks.rank_of(0, Some(&identity(0, 5))), None);
+    }
+
+    #[test]
+    fn without_ids_the_largest_size_counts() {
+        let world = (0..4).map(|p| (p, None, p, 4));
+        let halves = (0..4).map(|p| (p, None, p % 2, 2));
+        let ranks = [Some(0), Some(1), Some(2), Some(3)];
+        let all: Vec<_> = world.clone().chain(halves.clone()).collect();
+        assert_eq!(ranks_of(&all), ranks);
+        let partly: Vec<_> = world.take(3).chain(halves).collect();
+        assert_eq!(ranks_of(&partly), [None; 4]);
+    }
+}
