@@ -18,6 +18,7 @@ use nccl_pipe::stages::watch::page::{PageView, WatchHistory, WatchPage, draw_pag
 use nccl_pipe::stages::watch::processes::ALL_ENDED;
 use nccl_pipe::stages::watch::run::{Options, WatchEnd, WatchListener, run_watch};
 use nccl_pipe::stages::watch::{JobWatch, WatchEvent, format_metrics, messages};
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -148,9 +149,14 @@ pub(crate) fn main() -> ExitCode {
             }
         }
         let has_page = !cli.plain && io::stdout().is_terminal();
-        let page = match has_page {
-            true => Some(WatchScreen::new(&cli.input.files, follow.has_pipe())?),
-            false => None,
+        let page = has_page.then(|| WatchScreen::new(&cli.input.files, follow.has_pipe()));
+        let page = match page.transpose() {
+            // The job behind a pipe would die of an end here.
+            Err(e) if follow.has_pipe() => {
+                set.report.warn(&format!("{e:#}"));
+                None
+            }
+            page => page?,
         };
         let mut teller = WatchPrinter {
             out: io::stdout(),
@@ -162,6 +168,7 @@ pub(crate) fn main() -> ExitCode {
             children: Vec::new(),
             metrics: cli.metrics.as_deref(),
             written: None,
+            failures: BTreeSet::new(),
         };
         let options = Options {
             stall: cli.stall,
@@ -272,6 +279,8 @@ struct WatchPrinter<'a> {
     metrics: Option<&'a Path>,
     /// When the metrics were written, after how many steps, and whether in a stall.
     written: Option<(Instant, (u64, bool))>,
+    /// What was warned of.
+    failures: BTreeSet<String>,
 }
 
 impl WatchPrinter<'_> {
@@ -311,6 +320,9 @@ impl WatchPrinter<'_> {
         }
         if !found.is_wrong() {
             return match calls {
+                1.. if found.judged.is_nothing() => {
+                    self.print_line("not judged: what has come was not compared")
+                }
                 0 => self.print_line("no call of NCCL has come, so no ranks were compared"),
                 _ => self.print_line("nccl-check finds nothing wrong in the log up to here"),
             };
@@ -337,6 +349,14 @@ impl WatchPrinter<'_> {
 }
 
 impl WatchListener for WatchPrinter<'_> {
+    fn on_failure(&mut self, failure: &Error) {
+        let said = format!("{failure}; the watch goes on without it");
+        if !self.failures.contains(&said) {
+            self.report.warn(&said);
+            self.failures.insert(said);
+        }
+    }
+
     fn on_event(&mut self, event: &WatchEvent) -> Result<()> {
         match &mut self.page {
             Some(page) => {
@@ -421,7 +441,7 @@ impl WatchListener for WatchPrinter<'_> {
             let text = format_metrics(watch, found, now);
             if let Err(cause) = self.write_metrics(path, &text) {
                 let path = path.to_owned();
-                return Err(Error::Input { path, cause });
+                self.on_failure(&Error::Input { path, cause });
             }
             self.written = Some((now, state));
         }

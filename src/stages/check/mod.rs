@@ -62,7 +62,7 @@ use warn::triage::{self, CommEndCounts};
 use watchdog::mismatch;
 
 /// The result of a check.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CheckSummary {
     /// The findings, worst first.
     pub findings: Vec<Finding>,

@@ -69,3 +69,7 @@ pub(super) const MIN_TWO_PART_COLUMNS: u16 = 120;
 
 /// The rows that a long step scrolls on the page: fewer than the least terminal shows.
 pub(super) const ROWS_PER_PAGE_KEY: usize = 10;
+
+/// After how long a file for a pipe's text is tried again. A shorter time tries a full disk more often, a
+/// longer one leaves more text unkept after it has space.
+pub(super) const SPOOL_RETRY_INTERVAL: Duration = Duration::from_secs(5);

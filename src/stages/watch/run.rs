@@ -31,7 +31,13 @@ pub struct Options {
 }
 
 /// The receivers of reports.
+///
+/// The reader of a pipe must not end before the job that writes to it, which would die of it: there, their
+/// errors are only told, and returned when the pipe has ended.
 pub trait WatchListener {
+    /// Something failed that the watch goes on without.
+    fn on_failure(&mut self, failure: &Error);
+
     /// Something happened.
     ///
     /// # Errors
@@ -78,54 +84,109 @@ pub enum WatchEnd {
     Left,
 }
 
+/// Outlives the failures of a listener, and of what is kept beside it, where a job writes to a pipe.
+struct OutlivingListener<'l> {
+    of: &'l mut dyn WatchListener,
+    is_pipe: bool,
+    /// The first failure to write.
+    failed: Option<Error>,
+}
+
+impl OutlivingListener<'_> {
+    /// Calls the listener.
+    ///
+    /// # Errors
+    /// The listener's, where no job depends on the reader.
+    fn tell<T: Default>(
+        &mut self,
+        tell: impl FnOnce(&mut dyn WatchListener) -> Result<T>,
+    ) -> Result<T> {
+        tell(self.of).or_else(|failure| match self.is_pipe {
+            true => {
+                self.of.on_failure(&failure);
+                self.failed.get_or_insert(failure);
+                Ok(T::default())
+            }
+            false => Err(failure),
+        })
+    }
+
+    fn tell_events(&mut self, events: &[WatchEvent]) -> Result<()> {
+        let mut events = events.iter();
+        events.try_for_each(|event| self.tell(|listener| listener.on_event(event)))
+    }
+
+    fn is_left_when_idle(
+        &mut self,
+        watch: &JobWatch<'_>,
+        found: Option<&CheckSummary>,
+    ) -> Result<bool> {
+        self.tell(|listener| Ok(listener.on_idle(watch, found)?.is_break()))
+    }
+
+    /// Checks the logs; without them, nothing was judged.
+    fn check_logs(
+        &mut self,
+        log: &WatchedLogs,
+        follow: &GrowingFiles,
+        watch: &JobWatch<'_>,
+        now: JobLiveness,
+    ) -> Result<CheckSummary> {
+        self.tell(|_| log.check_logs(follow, watch, now))
+    }
+}
+
 /// Watches until the inputs end: a pipe ends, files do not. `read` must not map files: a mapped file that is
 /// truncated ends the program.
 ///
 /// # Errors
-/// An input cannot be read; the errors of `listener`.
+/// An input cannot be read; the errors of `listener`, of a pipe at its end.
 pub fn run_watch(
     follow: &mut GrowingFiles,
     read: &Read,
     options: Options,
     listener: &mut dyn WatchListener,
 ) -> Result<WatchEnd> {
+    let mut listener = OutlivingListener {
+        of: listener,
+        is_pipe: follow.has_pipe(),
+        failed: None,
+    };
     let mut watch = JobWatch::new(read, options.stall, Instant::now());
-    let mut log = WatchedLogs::new(follow, options.keep)?;
+    let mut log = WatchedLogs::new(follow, options.keep);
     let (mut found, mut labelling) = (None, LabelWorker::default());
     let mut backlog =
         (follow.files().nth(1).is_some() && !follow.has_pipe()).then(Backlog::default);
     loop {
         let any = follow.read_growth(|grown| {
             let events = watch.read_growth(&grown, Instant::now());
-            if grown.is_pipe {
-                log.keep_growth(&grown, &watch)?;
+            if grown.is_pipe
+                && let Err(failure) = log.keep_growth(&grown, &watch)
+            {
+                listener.of.on_failure(&failure);
             }
             match &mut backlog {
                 Some(backlog) => backlog.hold_events(events),
-                None => events
-                    .iter()
-                    .try_for_each(|event| listener.on_event(event))?,
+                None => listener.tell_events(&events)?,
             }
             Ok(())
         })?;
         if !any && let Some(backlog) = backlog.take() {
             let events = backlog.into_recounted(&mut watch, log.log_paths(follow), read);
-            events
-                .iter()
-                .try_for_each(|event| listener.on_event(event))?;
+            listener.tell_events(&events)?;
         }
         if !any && follow.is_over() {
             break;
         }
         if !any && watch.detect_stall(Instant::now()) {
-            listener.on_check(&watch)?;
-            let mut stalled = log.check_logs(follow, &watch, JobLiveness::Stalled)?;
+            listener.tell(|listener| listener.on_check(&watch))?;
+            let mut stalled = listener.check_logs(&log, follow, &watch, JobLiveness::Stalled)?;
             processes::add_process_findings(&watch.ranks, &mut stalled.findings);
-            listener.on_stall(&watch, &stalled)?;
+            listener.tell(|listener| listener.on_stall(&watch, &stalled))?;
             found = Some(stalled);
             if options.exit_on_stall {
-                let _ = listener.on_idle(&watch, found.as_ref())?;
-                return Ok(WatchEnd::Stalled);
+                listener.is_left_when_idle(&watch, found.as_ref())?;
+                return listener.failed.map_or(Ok(WatchEnd::Stalled), Err);
             }
         }
         if options.labels
@@ -133,7 +194,7 @@ pub fn run_watch(
         {
             watch.labels = labels;
         }
-        if listener.on_idle(&watch, found.as_ref())?.is_break() {
+        if listener.is_left_when_idle(&watch, found.as_ref())? {
             return Ok(WatchEnd::Left);
         }
         if !any {
@@ -141,22 +202,20 @@ pub fn run_watch(
         }
     }
     let events = watch.read_last_lines(Instant::now());
-    events
-        .iter()
-        .try_for_each(|event| listener.on_event(event))?;
+    listener.tell_events(&events)?;
     // A job that did not move again before its pipe ended is still stalled.
     let now = match watch.pace().is_stalled() {
         true => JobLiveness::Stalled,
         false => JobLiveness::Unknown,
     };
-    let mut ended = log.check_logs(follow, &watch, now)?;
+    let mut ended = listener.check_logs(&log, follow, &watch, now)?;
     if let (JobLiveness::Stalled, Some(stalled)) = (now, found) {
         processes::keep_process_findings(stalled, &mut ended.findings);
     }
-    listener.on_end(&watch, &ended)?;
+    listener.tell(|listener| listener.on_end(&watch, &ended))?;
     let is_wrong = ended.is_wrong();
-    let _ = listener.on_idle(&watch, Some(&ended))?;
-    Ok(WatchEnd::Over(is_wrong))
+    listener.is_left_when_idle(&watch, Some(&ended))?;
+    listener.failed.map_or(Ok(WatchEnd::Over(is_wrong)), Err)
 }
 
 /// The logs that are checked: the files, and a copy of the pipe's text.
@@ -165,10 +224,9 @@ struct WatchedLogs {
 }
 
 impl WatchedLogs {
-    fn new(follow: &GrowingFiles, keep: u64) -> Result<WatchedLogs> {
-        let spool = follow.has_pipe().then(|| WatchSpool::new(keep)).transpose();
-        let spool = spool.map_err(spool_error)?;
-        Ok(WatchedLogs { spool })
+    fn new(follow: &GrowingFiles, keep: u64) -> WatchedLogs {
+        let spool = follow.has_pipe().then(|| WatchSpool::new(keep));
+        WatchedLogs { spool }
     }
 
     /// Keeps text of the pipe, `grown`, which `watch` has read.
@@ -180,7 +238,7 @@ impl WatchedLogs {
     /// Returns the paths of the logs.
     fn log_paths(&self, follow: &GrowingFiles) -> Vec<PathBuf> {
         let files = follow.files().filter(|path| path.exists());
-        let spool = self.spool.as_ref().map(WatchSpool::path);
+        let spool = self.spool.as_ref().and_then(WatchSpool::path);
         files.chain(spool).map(Path::to_owned).collect()
     }
 
@@ -197,16 +255,24 @@ impl WatchedLogs {
             .map(InputName::Path)
             .collect();
         let mut report = Report::new("nccl-watch", false, true).silenced();
-        let mut found = check::check(
-            &origins,
-            watch.read,
-            now,
-            &mut report,
-            &ByteProgressBar::default(),
-        )?;
+        let mut found = match origins.is_empty() {
+            true => CheckSummary::default(),
+            false => check::check(
+                &origins,
+                watch.read,
+                now,
+                &mut report,
+                &ByteProgressBar::default(),
+            )?,
+        };
         if let Some(spool) = &self.spool {
-            let copy = InputName::Path(spool.path().to_owned()).name();
-            let of_pipe = found.inputs.iter_mut().find(|name| **name == copy);
+            let copy = spool
+                .path()
+                .map(|path| InputName::Path(path.to_owned()).name());
+            let of_pipe = found
+                .inputs
+                .iter_mut()
+                .find(|name| Some(&**name) == copy.as_ref());
             of_pipe
                 .into_iter()
                 .for_each(|name| "stdin".clone_into(name));
@@ -224,7 +290,7 @@ impl WatchedLogs {
 
 fn spool_error(cause: std::io::Error) -> Error {
     Error::Content(format!(
-        "cannot keep the pipe's text in a temporary file: {cause} (set TMPDIR to a folder with more \
+        "cannot keep the pipe's text for the check at a stall: {cause} (set TMPDIR to a folder with more \
          space, or name the log's file instead of using a pipe)"
     ))
 }

@@ -10,14 +10,19 @@ use crate::error::phrases::count_phrase;
 use crate::source::AppendedBytes;
 use crate::stages::check::JobLiveness;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
-use crate::stages::watch::limits::MAX_INIT_LINES_BYTES;
+use crate::stages::watch::limits::{MAX_INIT_LINES_BYTES, SPOOL_RETRY_INTERVAL};
 use std::io::{self, Seek, Write};
 use std::path::Path;
+use std::time::Instant;
 use tempfile::NamedTempFile;
 
 /// The kept text.
+#[derive(Default)]
 pub(super) struct WatchSpool {
-    file: NamedTempFile,
+    /// None could be made, or written.
+    file: Option<NamedTempFile>,
+    /// When a file failed.
+    failed: Option<Instant>,
     len: u64,
     keep: u64,
     /// Lines that identify communicators, from the beginning on.
@@ -29,34 +34,47 @@ pub(super) struct WatchSpool {
 }
 
 impl WatchSpool {
-    pub(super) fn new(keep: u64) -> io::Result<WatchSpool> {
-        Ok(WatchSpool {
-            file: NamedTempFile::new()?,
-            len: 0,
+    pub(super) fn new(keep: u64) -> WatchSpool {
+        WatchSpool {
             keep,
-            inits: Vec::new(),
-            begins: None,
-            is_lost: false,
-        })
+            ..WatchSpool::default()
+        }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        self.file.path()
+    /// Its file; `None` if there is none to be had.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(NamedTempFile::path)
     }
 
-    /// Keeps new text, which `watch` has read.
+    /// Keeps new text, which `watch` has read. Text that cannot be kept is let go, and another file is tried
+    /// later.
+    ///
+    /// # Errors
+    /// The file cannot be made or written.
     pub(super) fn keep_growth(
         &mut self,
         grown: &AppendedBytes<'_>,
         watch: &JobWatch<'_>,
     ) -> io::Result<()> {
+        let kept = self.try_growth(grown, watch);
+        if kept.is_err() {
+            (self.file, self.failed) = (None, Some(Instant::now()));
+            (self.len, self.is_lost) = (0, true);
+        }
+        kept
+    }
+
+    fn try_growth(&mut self, grown: &AppendedBytes<'_>, watch: &JobWatch<'_>) -> io::Result<()> {
         if !self.is_lost {
             self.write_bytes(grown.bytes)?;
         }
         if self.inits.len() <= MAX_INIT_LINES_BYTES {
             self.inits.extend_from_slice(watch.init_lines());
         }
-        let is_long = self.is_lost || self.len > self.keep / 2;
+        let rests = self
+            .failed
+            .is_some_and(|at| at.elapsed() < SPOOL_RETRY_INTERVAL);
+        let is_long = (self.is_lost && !rests) || self.len > self.keep / 2;
         if is_long && self.inits.len() <= MAX_INIT_LINES_BYTES && watch.ranks().are_level() {
             self.restart_spool()?;
             let inits = std::mem::take(&mut self.inits);
@@ -74,13 +92,20 @@ impl WatchSpool {
 
     fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.len += bytes.len() as u64;
-        self.file.write_all(bytes)
+        if self.file.is_none() {
+            self.file = Some(NamedTempFile::new()?);
+        }
+        self.file
+            .as_mut()
+            .map_or(Ok(()), |file| file.write_all(bytes))
     }
 
     fn restart_spool(&mut self) -> io::Result<()> {
         self.len = 0;
-        self.file.as_file().set_len(0)?;
-        self.file.rewind()
+        self.file.as_mut().map_or(Ok(()), |file| {
+            file.as_file().set_len(0)?;
+            file.rewind()
+        })
     }
 
     /// Returns the findings on text that was not kept.
@@ -121,6 +146,9 @@ impl WatchSpool {
             }
         }
         let says = match (self.is_lost, self.begins) {
+            (true, _) if self.failed.is_some() => {
+                "the pipe's text could not be kept, and was not compared".to_owned()
+            }
             (true, _) => "the pipe's text is longer than --keep, and was not compared".to_owned(),
             (_, Some(calls)) => format!(
                 "the check covers what came after the first {calls} calls: older text was let go \

@@ -1,6 +1,6 @@
 //! nccl-watch: steps as their lines come, and what is wrong once nothing moves.
 
-use crate::support::{Work, arg, bins, feed, gzip, run, run_in};
+use crate::support::{Work, arg, bins, feed, gzip, run, run_in, sh};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -625,4 +625,38 @@ fn a_stall_lasts_until_a_rank_calls() {
     let contradicts = |line: &String| line.contains("no action is needed for the ranks");
     assert!(!lines.iter().any(contradicts), "{lines:?}");
     assert_eq!(code, Some(1));
+}
+
+/// A job that writes into nccl-watch dies of its end, so nothing that nccl-watch writes may end it first.
+#[test]
+fn a_job_outlives_all_that_its_watch_cannot_write() {
+    let work = Work::new();
+    let log = made(&["--ranks", "8", "--steps", "60"]);
+    assert!(log.len() > 1 << 20, "longer than a pipe holds");
+    work.file("job.log", &log);
+    let metrics = "--metrics /nonexistent/m.prom";
+    for (settings, option, sink, code, warned) in [
+        (
+            "TMPDIR=/nonexistent",
+            "",
+            "> out",
+            0,
+            "cannot keep the pipe's text",
+        ),
+        ("", metrics, "> out", 0, "/nonexistent/m.prom"),
+        ("", "", "> /dev/full", 2, "No space left"),
+        ("", "", "| head -n 1 > out", 0, "Broken pipe"),
+    ] {
+        let watch = format!("env {settings} nccl-watch --plain --stall 1h {option}");
+        let script = format!(
+            "rm -f done; (cat job.log && echo > done) | ({watch} 2> err; echo $? > code) {sink}"
+        );
+        sh(work.dir(), &script);
+        let read = |name| std::fs::read_to_string(work.dir().join(name)).unwrap_or_default();
+        let said = read("err");
+        assert!(work.dir().join("done").exists(), "{script}: {said}");
+        assert_eq!(read("code").trim(), code.to_string(), "{script}: {said}");
+        let warnings = said.lines().filter(|line| line.contains(warned));
+        assert!((1..=2).contains(&warnings.count()), "{script}: {said}");
+    }
 }

@@ -11,7 +11,7 @@ pub(crate) fn name_actors(findings: &mut [Finding], found: &CommunicatorsSummary
         finding.about.global_rank = find_rank_in_job(found, finding);
         let about = &mut finding.about;
         let side = find_side(found, about);
-        let side = side.or_else(|| names.side_of_job_rank(about.global_rank?));
+        let side = side.or_else(|| found.side_of_job_rank(about.global_rank?));
         let Some(side) = side else { continue };
         let process = names.process_of_side(side);
         if about.host.is_none() && about.pid.is_none() {
@@ -28,22 +28,20 @@ pub(crate) fn find_rank_in_job(found: &CommunicatorsSummary, finding: &Finding) 
     let about = &finding.about;
     match find_side(found, about) {
         // The finding's own rank may be that in a communicator that no line names.
-        Some(side) => RankNames { found }.job_rank_of_side(side),
+        Some(side) => found.job_rank_of_side(side),
         None => about.rank.filter(|_| about.comm_id.is_none()),
     }
 }
 
 /// Returns a side of the process, that of the named communicator if possible.
 fn find_side(found: &CommunicatorsSummary, about: &About) -> Option<usize> {
-    let host = about.host.as_deref()?;
-    let is_its = |side: &usize| {
-        let process = &found.processes[found.sides[*side].process as usize];
-        host == &*process.host && about.pid == process.pid
+    let all = || {
+        let sides = about.host.iter();
+        let sides = sides.flat_map(|host| found.sides_of_process(host, about.pid));
+        sides.copied()
     };
-    let all = || (0..found.sides.len()).filter(is_its);
     let is_named = |side: &usize| about.rank.is_some() && found.sides[*side].rank == about.rank;
-    let names = RankNames { found };
-    let has_job_rank = |side: &usize| names.job_rank_of_side(*side).is_some();
+    let has_job_rank = |side: &usize| found.job_rank_of_side(*side).is_some();
     let named = all().filter(is_named).find(has_job_rank);
     named
         .or_else(|| all().find(has_job_rank))

@@ -6,12 +6,13 @@ use crate::stages::net::net_stage::FirstReportLine;
 
 /// Gives every error its stage, if the lines of its input before its first line show it.
 pub(crate) fn note_stages(findings: &mut [Finding], seen: &CheckGathered) {
+    let setups = SetupSpots::new(seen);
     for finding in findings {
         let first = finding.evidence.first().map(|evidence| evidence.at);
         if let (Severity::Error, None, Some(LineSpot::Line(at))) =
             (finding.severity, finding.about.stage, first)
         {
-            finding.about.stage = stage_of_step(seen, at).or_else(|| stage_of_setup(seen, at));
+            finding.about.stage = stage_of_step(seen, at).or_else(|| setups.stage_before(at));
         }
     }
 }
@@ -25,21 +26,49 @@ fn stage_of_step(seen: &CheckGathered, at: FirstReportLine) -> Option<JobStage> 
     })
 }
 
-/// The stage by the initialisations that the input's lines before `at` begin and complete.
-fn stage_of_setup(seen: &CheckGathered, at: FirstReportLine) -> Option<JobStage> {
-    let is_before = |spot: &FirstReportLine| spot.input == at.input && *spot < at;
-    let (mut open, mut complete) = (false, false);
-    for side in &seen.found.sides {
-        let began = side.progress.began.as_ref().map(|spot| spot.at);
-        match side.progress.completed.as_ref().is_some_and(is_before) {
-            true => complete = true,
-            false => open |= began.as_ref().is_some_and(is_before),
+/// Where initialisations begin and complete, in order.
+struct SetupSpots {
+    /// Those of sides whose beginning is known: it, and the completion.
+    began: Vec<FirstReportLine>,
+    ended: Vec<FirstReportLine>,
+    complete: Vec<FirstReportLine>,
+}
+
+impl SetupSpots {
+    fn new(seen: &CheckGathered) -> SetupSpots {
+        let sides = || seen.found.sides.iter().map(|side| &side.progress);
+        let in_order = |spots: &mut dyn Iterator<Item = FirstReportLine>| {
+            let mut spots = Vec::from_iter(spots);
+            spots.sort_unstable();
+            spots
+        };
+        let begun = || sides().filter_map(|of| Some((of.began.as_ref()?.at, of.completed)));
+        // An input's own lines complete what they began.
+        let own = |(began, end): (FirstReportLine, Option<FirstReportLine>)| {
+            end.filter(|end| end.input == began.input)
+        };
+        SetupSpots {
+            began: in_order(&mut begun().map(|(began, _)| began)),
+            ended: in_order(&mut begun().filter_map(own)),
+            complete: in_order(&mut sides().filter_map(|of| of.completed)),
         }
     }
-    match (open, complete) {
-        (true, _) => Some(JobStage::Initialisation),
-        (false, true) => Some(JobStage::Initialised),
-        (false, false) => None,
+
+    /// The stage by the initialisations that the input's lines before `at` begin and complete.
+    fn stage_before(&self, at: FirstReportLine) -> Option<JobStage> {
+        let count = |spots: &[FirstReportLine]| {
+            let first = spots.partition_point(|spot| spot.input < at.input);
+            spots[first..].partition_point(|spot| *spot < at)
+        };
+        match (
+            count(&self.began),
+            count(&self.ended),
+            count(&self.complete),
+        ) {
+            (began, ended, _) if began > ended => Some(JobStage::Initialisation),
+            (_, _, 1..) => Some(JobStage::Initialised),
+            _ => None,
+        }
     }
 }
 

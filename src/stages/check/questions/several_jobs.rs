@@ -4,6 +4,7 @@ use super::job_facts::JobFacts;
 use crate::error::escape::escape_for_terminal;
 use crate::stages::check::finding::{Confidence, Finding, Kind};
 use crate::stages::check::wording::{list_names, number_and_noun};
+use crate::stages::communicators::is_world;
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,7 @@ pub(super) fn find_several_jobs(job: &JobFacts<'_>) -> Option<Finding> {
     // By the inputs of each job: its processes, and the number of its ranks.
     let mut jobs: BTreeMap<BTreeSet<u32>, (BTreeSet<u32>, usize)> = BTreeMap::new();
     let worlds = job.found.communicators.iter();
-    for world in worlds.filter(|c| c.place.has_all_job_ranks() && c.place.sure) {
+    for world in worlds.filter(|c| is_world(c)) {
         let sides = world
             .sides
             .iter()

@@ -10,7 +10,7 @@ use crate::stages::check::streams::step_ends::InputStepEnds;
 use crate::stages::check::streams::stream_owners::StreamOwner;
 use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, CallStreams, ProcessComm, StreamKind};
 use crate::stages::communicators::CommunicatorsSummary;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The context for judging calls that differ.
 #[derive(Clone, Copy)]
@@ -18,6 +18,8 @@ pub(super) struct DifferenceContext<'a> {
     pub(super) found: &'a CommunicatorsSummary,
     pub(super) streams: &'a CallStreams,
     pub(super) details: &'a CallDetails,
+    /// The callers of sends and receives that were read again.
+    pub(super) messaging: &'a FxHashSet<ProcessComm>,
     pub(super) met: &'a Rendezvous,
     /// Calls of a pipe may have been dropped.
     pub(super) is_piped: bool,

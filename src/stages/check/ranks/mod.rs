@@ -19,13 +19,13 @@ pub(super) mod unnamed_communicators;
 use super::evidence;
 use super::finding::Finding;
 use super::log::job_spans::{JobCallSpans, JobsByProcess};
-use super::streams::CallStreams;
 use super::streams::compare::{LogStart, StreamComparison, compare_communicators};
 use super::streams::piped::PipeRecord;
 use super::streams::reread::{RereadSources, WantedCalls, reread_wanted};
 use super::streams::step_ends::InputStepEnds;
 use super::streams::stream_owners::find_stream_owners;
 use super::streams::wanted_streams::RereadSinks;
+use super::streams::{CallStreams, StreamKind};
 use super::walk::WalkedInput;
 use super::watchdog::nccl_call;
 use super::watchdog::{WatchdogMessage, WatchdogRecord};
@@ -161,10 +161,15 @@ fn reread_and_blame(
     };
     let wanted = reread_differences::list_wanted_calls(&compared, met, &kin, streams);
     let details = inputs.reread_wanted(&wanted, found, streams, &mut sinks)?;
+    let messaging = details
+        .keys()
+        .filter(|(_, way)| *way != StreamKind::Collective);
+    let messaging = messaging.map(|(caller, _)| *caller).collect();
     let case = DifferenceContext {
         found,
         streams,
         details: &details,
+        messaging: &messaging,
         met,
         is_piped: !inputs.piped.is_empty(),
         names: RankNames { found },

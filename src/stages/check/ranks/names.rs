@@ -47,31 +47,6 @@ impl RankNames<'_> {
         format!("rank {rank} ({})", place.join(", "))
     }
 
-    /// A side of a rank in the job, where the communicators of all ranks give it one process: attempts of a job
-    /// and jobs beside each other have several.
-    pub(crate) fn side_of_job_rank(&self, rank: u32) -> Option<usize> {
-        let found = self.found;
-        let sides = self
-            .list_worlds()
-            .flat_map(|at| found.communicators[at].sides.iter());
-        let mut sides = sides
-            .copied()
-            .filter(|&side| found.sides[side].rank == Some(rank));
-        let first = sides.next()?;
-        let process = found.sides[first].process;
-        sides
-            .all(|side| found.sides[side].process == process)
-            .then_some(first)
-    }
-
-    /// The communicators of all ranks of the job.
-    fn list_worlds(&self) -> impl Iterator<Item = usize> {
-        (0..self.found.communicators.len()).filter(|&at| {
-            let place = &self.found.communicators[at].place;
-            place.has_all_job_ranks() && place.sure
-        })
-    }
-
     /// The rank of a side's GPU in a communicator.
     pub(crate) fn rank_of_side_in(&self, side: usize, communicator: usize) -> Option<u32> {
         let found = self.found;
@@ -83,8 +58,7 @@ impl RankNames<'_> {
 
     /// The rank in the job of a side's GPU, where a communicator of all ranks gives it.
     pub(crate) fn job_rank_of_side(&self, side: usize) -> Option<u32> {
-        self.list_worlds()
-            .find_map(|world| self.rank_of_side_in(side, world))
+        self.found.job_rank_of_side(side)
     }
 
     /// `rank 11 (node1:4123)`, `ranks 9, 10, 11, 12 and 7 more` by their ranks in the job, else `its ranks 1, 2`.

@@ -9,6 +9,7 @@ use crate::stages::check::streams::ProcessComm;
 use crate::stages::check::streams::stream_owners::StreamOwner;
 use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::{list_names, quote_text};
+use crate::stages::communicators::is_world;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -175,9 +176,7 @@ pub(crate) fn processes_waiting(watched: &[WatchdogRecord], names: RankNames<'_>
 /// The processes of the job's ranks, by the communicator that has all of them.
 fn processes_by_rank(names: RankNames<'_>) -> BTreeMap<u32, u32> {
     let all = &names.found.communicators;
-    let world = all
-        .iter()
-        .find(|c| c.place.has_all_job_ranks() && c.place.sure);
+    let world = all.iter().find(|c| is_world(c));
     let sides = world.map_or(&[][..], |world| &world.sides);
     let of = |&side: &usize| {
         let side = &names.found.sides[side];

@@ -5,6 +5,7 @@ use crate::count::tally::{CallKey, SortBuffer};
 use crate::members::comm_id::CommId;
 use crate::members::{CommIdentity, MergedMembers, OpInterner, SpeakerComm};
 use rustc_hash::FxHashMap;
+use std::sync::OnceLock;
 
 /// Builds the communicators of `sides` and `calls` by merged member, of `steps` steps (0: unknown).
 pub(crate) fn build_communicators(
@@ -31,6 +32,7 @@ pub(crate) fn build_communicators(
         unnamed_setups,
         inputs: Vec::new(),
         apart: None,
+        lookups: OnceLock::new(),
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod facts;
 mod fold;
 mod identity;
 mod limits;
+mod lookups;
 mod purpose;
 mod purpose_rules;
 mod rows;
@@ -36,6 +37,7 @@ use crate::report::Report;
 use crate::source::InputName;
 use crate::stages::{self, InputStage};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::OnceLock;
 
 pub(crate) use attribution::{build_communicators, resolve_processes};
 pub(crate) use fold::{CommunicatorSide, CommunicatorSides, CommunicatorsPartial};
@@ -43,6 +45,7 @@ pub(crate) use identity::{
     CommunicatorKey as Named, CountingEvidence, JobGpu, MergedCommunicator, find_job_ranks,
     gpu_of_side, natural_sort_key,
 };
+pub(crate) use lookups::is_world;
 pub(crate) use purpose::{CommunicatorPurpose, CommunicatorState};
 pub use rows::{build_communicator_grid, build_member_grid, build_terminal_grid};
 pub use totals::CommunicatorTotals;
@@ -67,6 +70,7 @@ pub struct CommunicatorsSummary {
     pub(crate) unnamed_setups: Vec<begun::UnnamedSetup>,
     /// The communicators before some were united.
     apart: Option<Vec<MergedCommunicator>>,
+    lookups: OnceLock<lookups::SummaryLookups>,
 }
 
 impl CommunicatorsSummary {
@@ -74,6 +78,7 @@ impl CommunicatorsSummary {
     pub(crate) fn undo_unions(&mut self) {
         if let Some(apart) = self.apart.take() {
             self.communicators = apart;
+            self.lookups.take();
         }
     }
 

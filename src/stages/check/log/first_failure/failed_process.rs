@@ -5,6 +5,7 @@ use crate::grammar::ending::FailureCause;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason, Severity};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
 use crate::stages::check::words::failures as words;
+use crate::stages::communicators::is_world;
 use crate::stages::net::net_stage::FirstReportLine;
 
 impl FailureEvidence<'_> {
@@ -110,7 +111,7 @@ impl FailureEvidence<'_> {
     /// The job's ranks and their processes, of each attempt.
     pub(super) fn ranks_and_processes(&self) -> impl Iterator<Item = (u32, u32)> {
         let all = self.found.communicators.iter();
-        let world = all.filter(|c| c.place.has_all_job_ranks() && c.place.sure);
+        let world = all.filter(|c| is_world(c));
         let sides = world
             .flat_map(|c| &c.sides)
             .map(|&side| &self.found.sides[side]);

@@ -61,11 +61,7 @@ impl Rendezvous {
 
     /// True where nothing went wrong before this call, as far as the last calls show it.
     pub(crate) fn is_first_difference(&self, communicator: usize, seq: u64) -> bool {
-        let at = self
-            .roster
-            .communicators
-            .iter()
-            .position(|c| c.0 == communicator);
+        let at = self.roster.place_of(communicator);
         at.is_none_or(|at| {
             let event = (u32::try_from(at).unwrap_or(u32::MAX), seq);
             seq < self.from[at] || self.stuck.different.contains(&event)

@@ -61,6 +61,8 @@ pub(super) struct RendezvousRoster {
     pub(super) members: Vec<Vec<u32>>,
     /// The program of each GPU.
     pub(super) numbers: FxHashMap<JobGpu, u32>,
+    /// The place of each communicator in `communicators`.
+    places: FxHashMap<usize, usize>,
 }
 
 /// What each rank called, in order.
@@ -112,10 +114,16 @@ impl RendezvousRoster {
                     .map(|gpu| roster.intern_program(gpu))
                     .collect();
                 roster.members.push(members);
+                roster.places.insert(*at, roster.communicators.len());
                 roster.communicators.push((*at, ranked.clone()));
             }
         }
         roster
+    }
+
+    /// The place of a communicator among those of the roster.
+    pub(super) fn place_of(&self, communicator: usize) -> Option<usize> {
+        self.places.get(&communicator).copied()
     }
 
     /// The program of a GPU, new or known.

@@ -64,13 +64,11 @@ impl<'a> DifferingStretch<'a> {
         let members = apart.members.iter();
         let calls = members.map(|member| case.calls_of(member.collectives()));
         // Sends and receives count too, and each rank has its own.
-        let alone = |(of, way): &(ProcessComm, StreamKind)| {
-            let mut members = apart.members.iter().filter_map(|m| m.caller);
-            *way == StreamKind::Collective || !members.any(|member| case.caller_at(member) == *of)
-        };
+        let mut callers = apart.members.iter().filter_map(|member| member.caller);
+        let counted = !callers.any(|at| case.messaging.contains(&case.caller_at(at)));
         DifferingStretch {
             all: calls.collect(),
-            counted: case.details.keys().all(alone),
+            counted,
             is_late: apart.is_late,
         }
     }
