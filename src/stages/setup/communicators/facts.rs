@@ -7,6 +7,8 @@ use super::purpose::{CommunicatorPurpose, CommunicatorState};
 use crate::count::tally::UNKNOWN_SIZE;
 use crate::grammar::message::graph::ChannelCounts;
 use crate::stages::net::net_stage::FirstReportLine;
+use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -14,6 +16,9 @@ use std::fmt::Write as _;
 pub(super) struct CommunicatorFacts<'f> {
     found: &'f CommunicatorsSummary,
     communicator: &'f MergedCommunicator,
+    /// Counted once: each of its calls may ask.
+    nodes: OnceCell<Option<u32>>,
+    host_of_rank: OnceCell<FxHashMap<u32, &'f [u8]>>,
 }
 
 impl<'f> CommunicatorFacts<'f> {
@@ -24,6 +29,8 @@ impl<'f> CommunicatorFacts<'f> {
         CommunicatorFacts {
             found,
             communicator,
+            nodes: OnceCell::new(),
+            host_of_rank: OnceCell::new(),
         }
     }
 
@@ -117,12 +124,14 @@ impl<'f> CommunicatorFacts<'f> {
 
     /// Returns NCCL's number of nodes, or else the number of hosts of all ranks.
     pub(super) fn count_nodes(&self) -> Option<u32> {
-        let printed = self.sides().find_map(|side| side.layout);
-        let one = (self.communicator.nranks == Some(1)).then_some(1);
-        printed
-            .map(|(nodes, _)| nodes)
-            .or(one)
-            .or_else(|| u32::try_from(self.count_ranks_by_host()?.len()).ok())
+        *self.nodes.get_or_init(|| {
+            let printed = self.sides().find_map(|side| side.layout);
+            let one = (self.communicator.nranks == Some(1)).then_some(1);
+            printed
+                .map(|(nodes, _)| nodes)
+                .or(one)
+                .or_else(|| u32::try_from(self.count_ranks_by_host()?.len()).ok())
+        })
     }
 
     pub(super) fn nranks(&self) -> Option<u32> {
@@ -142,9 +151,19 @@ impl<'f> CommunicatorFacts<'f> {
 
     /// Returns whether a rank is on another node than a member.
     pub(super) fn is_on_other_node(&self, side: &CommunicatorSide, rank: u32) -> Option<bool> {
-        let peer = self.sides().find(|s| s.rank == Some(rank))?;
+        let host = |side: &CommunicatorSide| &*self.found.processes[side.process as usize].host;
+        let hosts = self.host_of_rank.get_or_init(|| {
+            let mut hosts = FxHashMap::default();
+            for side in self.sides() {
+                if let Some(rank) = side.rank {
+                    hosts.entry(rank).or_insert_with(|| host(side));
+                }
+            }
+            hosts
+        });
+        let peer = *hosts.get(&rank)?;
         let alone = self.count_nodes()? == self.nranks()?;
-        Some(alone || self.host(peer) != self.host(side))
+        Some(alone || peer != host(side))
     }
 
     pub(super) fn operation_name(&self, key: &crate::count::tally::CallKey) -> &'f [u8] {
