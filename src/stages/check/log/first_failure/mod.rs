@@ -221,8 +221,12 @@ impl FailureEvidence<'_> {
     /// Returns the first line of each input by which PyTorch's watchdog, or an error from NCCL,
     /// reports that the job failed; of the last attempt that has one.
     fn first_alarms(&self) -> Vec<JobEndLine> {
-        let is_failure =
-            |w: &&WatchdogRecord| matches!(w.what, Watch::Timeout(_) | Watch::Exception(_));
+        let is_failure = |w: &&WatchdogRecord| {
+            matches!(
+                w.what,
+                Watch::Timeout(_) | Watch::Exception(_) | Watch::Stuck(_)
+            )
+        };
         let watched = self.watched.iter().filter(is_failure).map(|w| JobEndLine {
             at: w.at,
             text: w.text.clone(),
