@@ -107,7 +107,7 @@ pub struct C10dException<'a> {
 pub struct C10dStuck<'a> {
     /// The member that the watchdog belongs to.
     pub who: GroupMember<'a>,
-    /// For how long, where the line says it.
+    /// The time, where the line has it.
     pub seconds: Option<u64>,
 }
 

@@ -87,7 +87,7 @@ pub(crate) enum WatchdogMessage {
     },
     /// The watchdog failed with this text.
     Exception(Box<[u8]>),
-    /// The watchdog made no progress, for so many seconds.
+    /// The watchdog made no progress, for this number of seconds.
     Stuck(Option<u64>),
     /// HCCL waited too long.
     Hccl {
