@@ -1,6 +1,6 @@
 //! Failures that a process reports itself: exceptions, and errors of NCCL.
 
-use super::{EndingLine, FailureCause, ProcessFailure, process_of_line};
+use super::{EndingLine, FailureCause, ProcessFailure, find_setup_failure, process_of_line};
 use crate::token::dec_u32;
 use memchr::memmem;
 
@@ -28,13 +28,15 @@ pub(super) fn read_traceback<'a>(before: &'a [u8], _: &'a [u8]) -> Option<Ending
 const LAUNCHER_EXCEPTIONS: [&[u8]; 3] = [b"ChildFailed", b"CalledProcess", b"ProcessExited"];
 
 /// Exceptions of a process after its peer has gone.
-const LOST_PEER_EXCEPTIONS: [&[u8]; 6] = [
+const LOST_PEER_EXCEPTIONS: [&[u8]; 8] = [
     b"DistBackend",
     b"DistNetwork",
     b"DistStore",
     b"ConnectionRefused",
     b"ConnectionReset",
     b"BrokenPipe",
+    b"RendezvousConnection",
+    b"RendezvousTimeout",
 ];
 
 /// Words of an exception by which NCCL failed in a process, or lost a peer. Others that name NCCL are the
@@ -87,6 +89,7 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
     } else if ends(&LOST_PEER_EXCEPTIONS)
         || name.starts_with(b"nccl")
         || NCCL_FAILURE_WORDS.iter().any(|&words| has(words))
+        || is_setup_error(name, behind)
     {
         FailureCause::Nccl
     } else {
@@ -99,6 +102,26 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
     }))
 }
 
+/// True for an exception of PyTorch's C++ code that a process could not set up a process group.
+fn is_setup_error(name: &[u8], behind: &[u8]) -> bool {
+    let of_pytorch = name.ends_with(b"Runtime") || name.ends_with(b"Timeout");
+    of_pytorch && find_setup_failure(&[b"Error", behind].concat()).is_some()
+}
+
+/// An error of PyTorch's process groups, on a line of its own.
+pub(super) fn read_setup_error<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    // The ranks that did not come to a barrier are in front of the words.
+    let list = before.len().saturating_sub(MAX_RANK_LIST_BYTES);
+    (!is_logged_as_warning(before)).then_some(EndingLine::Failed(ProcessFailure {
+        what: FailureCause::Nccl,
+        who: process_of_line(before),
+        says: &before[list..],
+    }))
+}
+
+/// The longest list of ranks that is looked at, in bytes.
+const MAX_RANK_LIST_BYTES: usize = 120;
+
 /// C++'s words for an uncaught exception; PyTorch throws one for an error of NCCL's.
 pub(super) fn read_cpp_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let what = match memmem::find(behind, b"DistBackendError") {
@@ -110,10 +133,10 @@ pub(super) fn read_cpp_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Opti
 
 /// True for the beginning of a line that its program's logger marks as a warning or less: the program went on.
 fn is_logged_as_warning(before: &[u8]) -> bool {
-    // `[W519 22:35:49.0 NCCLSymmetricMemory.cu:268]` of PyTorch and of glog.
+    // `[W519 22:35:49.0 NCCLSymmetricMemory.cu:268]` of PyTorch and of glog, `[W socket.cpp:401]` before 2.2.
     let marked = memchr::memchr_iter(b'[', before).any(|open| {
         let level = &before[open + 1..];
-        matches!(level, [b'W' | b'I', digit, ..] if digit.is_ascii_digit())
+        matches!(level, [b'W' | b'I', b' ' | b'0'..=b'9', ..])
     });
     let words = [&b"WARNING"[..], b" WARN "];
     marked

@@ -96,6 +96,24 @@ pub(super) fn read_kernel_oom_kill<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<
     )
 }
 
+/// Xids of NVIDIA's driver that a GPU, its memory or its links cause; others may be the program's fault, or follow.
+const GPU_XIDS: [u32; 10] = [48, 62, 64, 74, 79, 95, 119, 120, 145, 149];
+
+/// `NVRM: Xid (PCI:0000:dc:00): 79, pid=81, GPU has fallen off the bus.`; `..: 45, Ch 1 caused by previous Xid 149`
+pub(super) fn read_kernel_xid<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let rest = behind.strip_prefix(b" (")?;
+    let end = memmem::find(rest, b"): ")?;
+    let previous = memmem::find(rest, b"previous Xid ").map(|at| at + b"previous Xid ".len());
+    let (_, xid) = dec_u32(&rest[previous.unwrap_or(end + 3)..]).ok()?;
+    GPU_XIDS
+        .contains(&xid)
+        .then_some(EndingLine::Failed(ProcessFailure {
+            what: FailureCause::Gpu(xid),
+            who: ProcessOfLine::default(),
+            says: &rest[..end],
+        }))
+}
+
 /// `process rank 1 with PID 0 on node n1 exited on signal 6 (Aborted).`
 pub(super) fn read_mpirun_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let (_, number) = dec_i32(behind).ok()?;
@@ -130,6 +148,37 @@ pub(super) fn read_signal_handler<'a>(
     is_whole
         .then(|| report_process_failure(FailureCause::Signal(number), who))
         .flatten()
+}
+
+/// UCX's handler of signals: `[n1:81:0:99] Caught signal 11 (Segmentation fault: ...)`, of a host, a process, a
+/// number and a thread.
+pub(super) fn read_ucx_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let (rest, number) = dec_i32(behind).ok()?;
+    let name = &before[memchr::memrchr(b'[', before)? + 1..];
+    let colon = memchr::memchr(b':', name)?;
+    let (_, pid) = dec_u64(&name[colon + 1..]).ok()?;
+    let who = ProcessOfLine {
+        pid: Some(pid),
+        host: Some(&name[..colon]),
+        ..process_of_line(before)
+    };
+    rest.starts_with(b" (")
+        .then(|| report_process_failure(FailureCause::Signal(number), who))
+        .flatten()
+}
+
+/// Ray's report of a worker that is gone, which names three possible reasons.
+pub(super) fn read_ray_exit<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    let pid =
+        memmem::rfind(before, b"Worker PID: ").map(|at| &before[at + b"Worker PID: ".len()..]);
+    Some(EndingLine::Failed(ProcessFailure {
+        what: FailureCause::Crash,
+        who: ProcessOfLine {
+            pid: pid.and_then(|text| dec_u64(text).ok()).map(|(_, pid)| pid),
+            ..ProcessOfLine::default()
+        },
+        says: b"a worker of Ray's ended: it crashed, or was killed, as by the out-of-memory killer",
+    }))
 }
 
 /// mpirun's last word, which names no process.
@@ -179,11 +228,11 @@ pub(super) fn read_mpirun_exit_code<'a>(
         .flatten()
 }
 
-/// `(exitcode: -9) local_rank: 2 (pid: 77) of binary`, `exitcode  : -9 (pid: 77)`.
+/// `(exitcode: -9) local_rank: 2 (pid: 77) of binary`, `exitcode  : -9 (pid: 77)`; a web page may change blanks.
 pub(super) fn read_torchrun<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let (rest, number) = dec_i32(behind.trim_ascii_start()).ok()?;
     let after = |word: &[u8]| memmem::find(rest, word).map(|at| &rest[at + word.len()..]);
-    let pid = after(b"(pid: ").and_then(|text| dec_u64(text).ok());
+    let pid = Some(dec_u64(after(b"(pid: ")?).ok()?);
     let local = after(b"local_rank: ").and_then(|text| dec_u32(text).ok());
     let who = ProcessOfLine {
         local_rank: local.map(|(_, rank)| rank),

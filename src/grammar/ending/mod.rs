@@ -13,7 +13,11 @@
 //! slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***
 //! mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 6 (Aborted).
 //! [n1:81] Signal: Segmentation fault (11)                                             Open MPI, a stack after it
+//! [n1:81:0:99] Caught signal 11 (Segmentation fault: address not mapped to object)     UCX, a stack after it
+//! Worker PID: 81 Worker exit type: SYSTEM_ERROR Worker exit detail: ...                 Ray
+//! HW Exception by GPU node-9 (Agent handle: 0x5) reason :GPU Hang                       ROCm
 //! Out of memory: Killed process 81 (python) total-vm:8kB                                the kernel
+//! NVRM: Xid (PCI:0000:dc:00): 79, pid=81, name=python, GPU has fallen off the bus.      NVIDIA's driver
 //! train.sh: line 7:    81 Killed                  python train.py                        bash
 //! =   EXIT CODE: 9                                                                    MPICH
 //! E0626 14:02:46.8 77 api.py:826] failed (exitcode: 1) local_rank: 0 (pid: 81) of binary: python
@@ -30,7 +34,7 @@
 //! nccl-tests, `launch.c` of Slurm's srun, `help-orterun.txt` of Open MPI, `api.py` of
 //! `torch.distributed.elastic` and `NCCLUtils.cpp` of PyTorch, `distributed_c10d.py`'s hook that puts
 //! `[rank0]: ` in front of Python's report of an exception, vLLM's `pynccl_wrapper.py`, XLA's
-//! `nccl_errors.h`.
+//! `nccl_errors.h`, NVIDIA's pages on Xid errors.
 
 mod exception;
 mod launcher;
@@ -89,6 +93,8 @@ pub enum FailureCause {
     Signal(i32),
     /// The host had no memory left for it.
     OutOfMemory,
+    /// The driver reports an error of a GPU, by this Xid.
+    Gpu(u32),
     /// The scheduler ended the job, or a person or program that asked it or the launcher to.
     Cancelled,
     /// A person interrupted it.
@@ -107,9 +113,12 @@ pub enum FailureMode {
 }
 
 impl FailureCause {
-    /// True for what Python prints after a traceback.
-    fn is_python_exception(self) -> bool {
-        matches!(self, FailureCause::Exception | FailureCause::Repeated)
+    /// True for exceptions and errors: their text is in the line.
+    fn has_text(self) -> bool {
+        matches!(
+            self,
+            FailureCause::Exception | FailureCause::Repeated | FailureCause::Nccl
+        )
     }
 
     /// Whether the job failed by itself or was killed.
@@ -123,7 +132,9 @@ impl FailureCause {
             FailureCause::Exception | FailureCause::Repeated | FailureCause::Crash => {
                 FailureMode::Itself
             }
-            FailureCause::Exit(_) | FailureCause::Signal(_) => FailureMode::Itself,
+            FailureCause::Exit(_) | FailureCause::Signal(_) | FailureCause::Gpu(_) => {
+                FailureMode::Itself
+            }
         }
     }
 }
@@ -174,14 +185,37 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("Error", exception::read_exception),
     ("Exception", exception::read_exception),
     ("KeyboardInterrupt", exception::read_exception),
+    ("client socket has timed out", exception::read_setup_error),
+    (
+        "client socket has failed to connect to any",
+        exception::read_setup_error,
+    ),
+    (
+        "server socket has failed to listen on any",
+        exception::read_setup_error,
+    ),
+    (
+        " failed to pass monitoredBarrier",
+        exception::read_setup_error,
+    ),
+    (
+        " reached monitoredBarrier, but ",
+        exception::read_setup_error,
+    ),
+    ("Gloo connectFullMesh failed", exception::read_setup_error),
     ("srun: error: ", launcher::read_srun),
     ("CANCELLED AT ", launcher::read_slurm_cancel),
     ("oom_kill event", launcher::read_slurm_oom),
     ("oom-kill event", launcher::read_slurm_oom),
     ("ut of memory: Kill", launcher::read_kernel_oom_kill),
+    ("NVRM: Xid", launcher::read_kernel_xid),
     ("exited on signal ", launcher::read_mpirun_signal),
     ("exited with non-zero status", exception::read_crash),
     ("] Signal: ", launcher::read_signal_handler),
+    ("] Caught signal ", launcher::read_ucx_signal),
+    ("Worker exit type: SYSTEM_ERROR", launcher::read_ray_exit),
+    ("HW Exception by GPU node", exception::read_crash),
+    ("Memory access fault by GPU node", exception::read_crash),
     (
         "Per user-direction, the job has been aborted",
         launcher::read_mpirun_abort,
@@ -190,7 +224,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("Exit code: ", launcher::read_mpirun_exit_code),
     ("EXIT CODE: ", launcher::read_hydra),
     ("KILLED BY SIGNAL: ", launcher::read_hydra),
-    ("failed (exitcode: ", launcher::read_torchrun),
+    ("exitcode: ", launcher::read_torchrun),
     ("exitcode  : ", launcher::read_torchrun),
     ("rank      : ", launcher::read_torchrun_rank),
     ("host      : ", launcher::read_torchrun_host),
@@ -254,7 +288,7 @@ pub fn find_ending(line: &[u8]) -> Option<EndingLine<'_>> {
             let end = read(&line[..hit.start()], &line[hit.end()..])?;
             Some(match end {
                 // Its name begins in front of the anchor, its text follows.
-                EndingLine::Failed(mut failure) if failure.what.is_python_exception() => {
+                EndingLine::Failed(mut failure) if failure.what.has_text() => {
                     failure.says = &line[hit.start() - failure.says.len()..];
                     EndingLine::Failed(failure)
                 }

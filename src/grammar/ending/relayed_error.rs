@@ -43,7 +43,7 @@ pub enum LastWarn<'a> {
 }
 
 /// The words and names of NCCL's results, each with its number. A name may be in front of words.
-const RESULT_WORDS: [(&[u8], i32); 18] = [
+const RESULT_WORDS: [(&[u8], i32); 19] = [
     (b"unhandled cuda error", 1),
     (b"unhandled system error", 2),
     (b"internal error", 3),
@@ -62,7 +62,11 @@ const RESULT_WORDS: [(&[u8], i32); 18] = [
     (b"NCCL_ERROR_INVALID_ARGUMENT", 4),
     (b"NCCL_ERROR_INVALID_USAGE", 5),
     (b"NCCL_ERROR_REMOTE_ERROR", 6),
+    (NO_LIBRARY, 2),
 ];
+
+/// What XLA prints where it cannot load NCCL: its `nccl_stub.cc` gives result 2 then.
+const NO_LIBRARY: &[u8] = b"Unable to load NCCL library";
 
 /// The words in front of NCCL's last WARN in PyTorch's exception.
 pub(super) const LAST_ERROR: &str = "Last error:";
@@ -102,6 +106,9 @@ fn find_last_warn(line: &[u8]) -> LastWarn<'_> {
             Some(text) => LastWarn::Text(text),
         };
     }
+    if behind(NO_LIBRARY).is_some() {
+        return LastWarn::Text(NO_LIBRARY);
+    }
     // The other half of nccl-tests' text is empty where NCCL printed no WARN.
     let tested = behind(b"Test NCCL failure ").and_then(|rest| {
         let at = memmem::find(rest, b" / ")?;
@@ -133,7 +140,11 @@ pub fn read_last_warn_line<'a>(line: &'a [u8], label: &[u8]) -> Option<&'a [u8]>
         b"During handling",
     ];
     let text = line.strip_prefix(label).unwrap_or(line).trim_ascii();
-    let is_other = OTHER_LINES.iter().any(|other| text.starts_with(other));
+    // A text that was copied upside down goes on with the result's name.
+    let results = RESULT_WORDS.iter().map(|(words, _)| *words);
+    let results = results.filter(|words| words.starts_with(b"nccl"));
+    let mut others = OTHER_LINES.into_iter().chain(results);
+    let is_other = others.any(|other| text.starts_with(other));
     (!text.is_empty() && !is_other).then_some(text)
 }
 
@@ -154,7 +165,11 @@ mod tests {
     #[test]
     fn result_and_last_warn_are_read() {
         type Relayed = Option<(Option<i32>, Option<&'static str>)>;
-        let told: [(&str, Relayed); 14] = [
+        let told: [(&str, Relayed); 15] = [
+            (
+                "x.cc:133: NCCL operation ncclGetUniqueId(&id) failed: Unable to load NCCL library. Multi-GPU",
+                Some((Some(2), Some("Unable to load NCCL library"))),
+            ),
             (
                 "DistBackendError: NCCL error in: x.hpp:275, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.20.5",
                 Some((Some(5), None)),
@@ -215,6 +230,10 @@ mod tests {
         );
         assert_eq!(read("Cuda failure 2"), Some(b"Cuda failure 2".to_vec()));
         assert_eq!(read("[rank1]: Exception raised from x at y:1"), None);
+        assert_eq!(
+            read("[rank1]: ncclInvalidUsage: This usually reflects"),
+            None
+        );
         assert_eq!(read("[rank1]: "), None);
     }
 }

@@ -1,13 +1,20 @@
-//! Why a process could not set up a process group, by the text of PyTorch's exception.
+//! Why a process could not set up a process group or pass a barrier, by the text of PyTorch's exception or error.
 //!
 //! ```text
 //! [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by
 //!     key '0', but store->get('0') got error: wait timeout after 600000ms
 //! Timed out after 601 seconds waiting for clients. 3/4 clients joined.
 //! The client socket has timed out after 60000ms while trying to connect to (n1, 29500).
+//! The server socket has failed to listen on any local network address. port: 29500, ..., name: EADDRINUSE
+//! torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError
+//! RendezvousConnectionError: The connection to the C10d store has failed. See inner exception for details.
+//! [Rank 0]: Ranks 4, 5 failed to pass monitoredBarrier in 2000000 ms
+//! Gloo connectFullMesh failed with [../gloo/transport/tcp/pair.cc:144] no error
+//! RuntimeError: Socket Timeout
 //! ```
 //!
-//! From `ProcessGroupNCCL.cpp` and `TCPStore.cpp` of PyTorch; versions before 2.1 have *retreiving*.
+//! From `ProcessGroupNCCL.cpp`, `ProcessGroupGloo.cpp`, `TCPStore.cpp`, `socket.cpp` and
+//! `elastic/rendezvous` of PyTorch; versions before 2.1 have *retreiving*.
 
 use crate::token::dec_u32;
 use memchr::memmem;
@@ -31,8 +38,20 @@ pub enum SetupFailure<'a> {
         /// How many there are.
         all: u32,
     },
-    /// A connection to the store, at this address.
+    /// A connection to the store, at this address; old versions do not print it.
     Store(&'a [u8]),
+    /// The port at which the store was to listen.
+    Port(Option<u32>),
+    /// The other nodes of torchrun's rendezvous.
+    Nodes,
+    /// The ranks that did not come to a monitored barrier, as the text lists them; only the first rank names them.
+    Barrier(&'a [u8]),
+    /// Gloo's connections to the other processes; the reason that it gives.
+    Mesh(&'a [u8]),
+    /// A value in the store that another process was to set.
+    Value,
+    /// The connection to the store, which was lost.
+    StoreLost,
 }
 
 /// What an exception's text reports of that.
@@ -56,9 +75,50 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
         let all = number(rest.strip_prefix(b"/")?)?;
         return Some(SetupFailure::Clients { came, all });
     }
-    let rest = after(b"timed out after ").and(after(b" while trying to connect to ("))?;
-    let end = rest.iter().position(|&b| b == b')')?;
-    Some(SetupFailure::Store(&rest[..end]))
+    if after(b"client socket has ").is_some() {
+        let rest = after(b" connect to any network address of ");
+        let rest = rest.or_else(|| after(b" while trying to connect to "))?;
+        let rest = rest.strip_prefix(b"(").unwrap_or(rest);
+        let end = rest.iter().position(|b| b")\n".contains(b));
+        return Some(SetupFailure::Store(&rest[..end.unwrap_or(rest.len())]));
+    }
+    if after(b"server socket has failed to listen on any local").is_some() {
+        let port = after(b" port: ").or_else(|| after(b"]:"));
+        return Some(SetupFailure::Port(port.and_then(number)));
+    }
+    if let Some(rest) = after(b"Gloo connectFullMesh failed with ") {
+        return Some(SetupFailure::Mesh(rest));
+    }
+    find_late_barrier(text).or_else(|| {
+        let has = |words: &[&[u8]]| words.iter().any(|&words| after(words).is_some());
+        if has(&[b"RendezvousTimeoutError"]) {
+            Some(SetupFailure::Nodes)
+        } else if has(&[b"Error: connect() timed out."]) {
+            Some(SetupFailure::Store(b""))
+        } else if has(&[b"Error: Socket Timeout", b"Error: wait timeout after "]) {
+            Some(SetupFailure::Value)
+        } else {
+            let lost = [
+                &b"RendezvousConnectionError"[..],
+                b"Error: Connection reset by peer",
+                b"Error: failed to recv, got 0 bytes",
+                b"Error: Broken pipe",
+            ];
+            has(&lost).then_some(SetupFailure::StoreLost)
+        }
+    })
+}
+
+/// `Ranks 4, 5 failed to pass monitoredBarrier in 2 ms`; `Rank 3 successfully reached monitoredBarrier, but ...`.
+fn find_late_barrier(text: &[u8]) -> Option<SetupFailure<'_>> {
+    let before = |words: &[u8]| Some(&text[..memmem::find(text, words)?]);
+    if before(b" reached monitoredBarrier, but ").is_some() {
+        return Some(SetupFailure::Barrier(b""));
+    }
+    let before = before(b" failed to pass monitoredBarrier")?;
+    let list = &before[memmem::rfind(before, b"Rank")? + b"Rank".len()..];
+    let list = list.strip_prefix(b"s").unwrap_or(list).trim_ascii();
+    Some(SetupFailure::Barrier(list))
 }
 
 #[cfg(test)]
@@ -95,6 +155,64 @@ mod tests {
             (
                 "The client socket has timed out after 60000ms while trying to connect to (n1, 29500).",
                 Some(SetupFailure::Store(b"n1, 29500")),
+            ),
+            (
+                "[E socket.cpp:9] [c10d] The client socket has timed out after 60s while trying to connect to 10.0.0.1:1234",
+                Some(SetupFailure::Store(b"10.0.0.1:1234")),
+            ),
+            (
+                "The client socket has failed to connect to any network address of (n1, 29500). The client socket has failed",
+                Some(SetupFailure::Store(b"n1, 29500")),
+            ),
+            (
+                "RuntimeError: connect() timed out. Original timeout was 9 ms.",
+                Some(SetupFailure::Store(b"")),
+            ),
+            (
+                "The server socket has failed to listen on any local network address. port: 29500, useIpv6: false",
+                Some(SetupFailure::Port(Some(29500))),
+            ),
+            (
+                "The server socket has failed to listen on any local network address. The server socket has failed to \
+                 bind to [::]:4479 (errno: 98 - Address already in use).",
+                Some(SetupFailure::Port(Some(4479))),
+            ),
+            (
+                "[E socket.cpp:4] [c10d] The server socket has failed to listen on any local network address.",
+                Some(SetupFailure::Port(None)),
+            ),
+            (
+                "x.rendezvous.api.RendezvousTimeoutError",
+                Some(SetupFailure::Nodes),
+            ),
+            (
+                "RuntimeError: [Rank 0]: Ranks 4, 5 failed to pass monitoredBarrier in 2000 ms",
+                Some(SetupFailure::Barrier(b"4, 5")),
+            ),
+            (
+                "Rank 3 successfully reached monitoredBarrier, but received errors while waiting",
+                Some(SetupFailure::Barrier(b"")),
+            ),
+            (
+                "Gloo connectFullMesh failed with no error",
+                Some(SetupFailure::Mesh(b"no error")),
+            ),
+            ("DistStoreError: Socket Timeout", Some(SetupFailure::Value)),
+            (
+                "x.RendezvousConnectionError: The connection to the C10d store has failed.",
+                Some(SetupFailure::StoreLost),
+            ),
+            (
+                "RuntimeError: Connection reset by peer",
+                Some(SetupFailure::StoreLost),
+            ),
+            (
+                "ConnectionResetError: [Errno 104] Connection reset by peer",
+                None,
+            ),
+            (
+                "The server socket has failed to bind to [::]:4479 (errno: 98)",
+                None,
             ),
             ("[12] is setting up NCCL communicator and retrieving", None),
             ("NCCL error in: x.cpp:9, unhandled system error", None),

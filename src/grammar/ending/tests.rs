@@ -154,7 +154,7 @@ fn who_ended_and_how_is_told() {
         Option<u64>,
         &'static str,
     );
-    let told: [(&str, Told); 17] = [
+    let told: [(&str, Told); 23] = [
         (
             "[rank0]: torch.OutOfMemoryError: CUDA out of memory.",
             (
@@ -192,7 +192,7 @@ fn who_ended_and_how_is_told() {
                 Some(3),
                 None,
                 None,
-                "torch.distributed.DistBackend",
+                "torch.distributed.DistBackendError: NCCL error in: x.cpp:9",
             ),
         ),
         (
@@ -236,6 +236,42 @@ fn who_ended_and_how_is_told() {
             (FailureCause::Signal(9), Some(3), None, Some(123), ""),
         ),
         (
+            "[n1:81:0:99] Caught signal 11 (Segmentation fault: address not mapped to object at 0x48)",
+            (FailureCause::Signal(11), None, None, Some(81), ""),
+        ),
+        (
+            "rank2 (local rank: 2)exitcode: -9 (pid: 81)error file: <N/A>",
+            (FailureCause::Signal(9), None, None, Some(81), ""),
+        ),
+        (
+            "[7.1] NVRM: Xid (PCI:0000:dc:00): 79, pid=81, name=python, GPU has fallen off the bus.",
+            (FailureCause::Gpu(79), None, None, None, "PCI:0000:dc:00"),
+        ),
+        (
+            "NVRM: Xid (PCI:0000:dc:00): 45, pid=81, name=python, Ch 1 caused by previous Xid 149",
+            (FailureCause::Gpu(149), None, None, None, "PCI:0000:dc:00"),
+        ),
+        (
+            "RuntimeError: [Rank 0]: Ranks 4, 5 failed to pass monitoredBarrier in 2000 ms",
+            (
+                FailureCause::Nccl,
+                None,
+                None,
+                None,
+                "RuntimeError: [Rank 0]: Ranks 4, 5 failed to pass monitoredBarrier in 2000 ms",
+            ),
+        ),
+        (
+            "[rank2]:[E socket.cpp:9] [c10d] The client socket has timed out after 60s while trying",
+            (
+                FailureCause::Nccl,
+                Some(2),
+                None,
+                None,
+                "[rank2]:[E socket.cpp:9] [c10d] The client socket has timed out after 60s while trying",
+            ),
+        ),
+        (
             "  Exit code:    137",
             (FailureCause::Signal(9), None, None, None, ""),
         ),
@@ -273,6 +309,11 @@ fn who_ended_and_how_is_told() {
     }
     let host = |line| of(line).who.host;
     assert_eq!(host("srun: error: n1: task 3: Killed"), Some(&b"n1"[..]));
+    let ray = "Worker PID: 81 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits";
+    assert_eq!(
+        (of(ray).what, of(ray).who.pid),
+        (FailureCause::Crash, Some(81))
+    );
     let cancelled = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-02-03T04:05:06 ***";
     assert_eq!(host(cancelled), Some(&b"n1"[..]));
     let part = |line: &'static str| find_ending(line.as_bytes());
@@ -294,6 +335,9 @@ fn who_ended_and_how_is_told() {
         "frame #0: c10::Error::Error(c10::SourceLocation)",
         "raise ValueError(\"x\")",
         "step 3: line 7: 12 of 40",
+        // The program's own fault, and one attempt of several.
+        "NVRM: Xid (PCI:0000:dc:00): 31, pid=81, name=python, MMU Fault",
+        "[W socket.cpp:9] [c10d] The server socket has failed to listen on any local network address.",
     ] {
         assert_eq!(find_ending(line.as_bytes()), None, "{line}");
     }

@@ -13,6 +13,8 @@
 //! ... [Rank 1] Work WorkNCCL(SeqNum=2521, ..., Timeout(ms)=600000) timed out in blocking wait.    2.4+
 //! ... [Rank 1] Watchdog caught collective operation timeout: WorkHCCL(SeqNum=196, ...             torch_npu; WorkXCCL of Intel
 //! ... [Rank 0] NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered
+//! ... [PG ID 2 PG GUID 9 Rank 2] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring ...    2.2+
+//! ... [PG 3 Rank 0] Heartbeat monitor timed out! Process will be terminated after dumping debug info. workMetaList_.size()=121
 //! ... Warning: WARNING: process group has NOT been destroyed before we destruct ProcessGroupNCCL. On normal program exit, ...   2.4+
 //! ```
 //!
@@ -38,6 +40,8 @@ pub enum C10dMessage<'a> {
     LastWork(C10dLastWork<'a>),
     /// The watchdog itself failed, mostly because CUDA reported an error to it.
     Exception(C10dException<'a>),
+    /// The watchdog itself makes no progress: a call of CUDA or NCCL does not return.
+    Stuck(C10dStuck<'a>),
     /// The process leaves in the ordinary way, and did not destroy the process group.
     NotDestroyed(GroupMember<'a>),
 }
@@ -51,6 +55,7 @@ impl<'a> C10dMessage<'a> {
             C10dMessage::Hccl(hccl) => hccl.who,
             C10dMessage::LastWork(last) => last.who,
             C10dMessage::Exception(exception) => exception.who,
+            C10dMessage::Stuck(stuck) => stuck.who,
             C10dMessage::NotDestroyed(who) => *who,
         }
     }
@@ -97,6 +102,15 @@ pub struct C10dException<'a> {
     pub what: &'a [u8],
 }
 
+/// A watchdog that makes no progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct C10dStuck<'a> {
+    /// The member that the watchdog belongs to.
+    pub who: GroupMember<'a>,
+    /// The time, where the line has it.
+    pub seconds: Option<u64>,
+}
+
 /// In `WorkNCCL(`, `WorkHCCL(`, `WorkXCCL(`.
 static WORK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"CCL("));
 static WATCHDOG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"] Watchdog"));
@@ -104,6 +118,9 @@ static WATCHDOG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"] Wa
 static LAST_ENQUEUED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"ast enqueued "));
 static EXCEPTION: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"watchdog thread terminated with exception: "));
+static STUCK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"watchdog got stuck for "));
+static NO_HEARTBEAT: LazyLock<Finder<'static>> =
+    LazyLock::new(|| Finder::new(b"Heartbeat monitor timed out"));
 static NOT_DESTROYED: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"process group has NOT been destroyed before we destruct"));
 
@@ -122,6 +139,12 @@ pub fn parse_c10d_line(line: &[u8]) -> Option<C10dMessage<'_>> {
         let what = line[at + EXCEPTION.needle().len()..].trim_ascii_end();
         let who = find_group_member(&line[..at]);
         return (!what.is_empty()).then_some(C10dMessage::Exception(C10dException { who, what }));
+    }
+    if let Some(at) = STUCK.find(line).or_else(|| NO_HEARTBEAT.find(line)) {
+        let seconds = line[at..].strip_prefix(STUCK.needle());
+        let who = find_group_member(&line[..at]);
+        let seconds = seconds.and_then(|rest| Some(dec_u64(rest).ok()?.1));
+        return Some(C10dMessage::Stuck(C10dStuck { who, seconds }));
     }
     if let Some(at) = NOT_DESTROYED.find(line) {
         return Some(C10dMessage::NotDestroyed(find_group_member(&line[..at])));
@@ -433,6 +456,28 @@ mod tests {
         };
         let what = b"CUDA error: an illegal memory access was encountered";
         assert_eq!((got.who.rank, got.what), (Some(3), &what[..]));
+    }
+
+    #[test]
+    fn a_watchdog_that_is_stuck_names_its_rank() {
+        for (text, rank, seconds) in [
+            (
+                "[rank2]:[E4 x.cpp:14] [PG ID 2 PG GUID 9 Rank 2] ProcessGroupNCCL's watchdog got stuck for 480 \
+                 seconds without making progress in monitoring enqueued collectives.",
+                2,
+                Some(480),
+            ),
+            (
+                "[rank1]:[E4 x.cpp:14] [PG 3 Rank 1] Heartbeat monitor timed out! Process will be terminated",
+                1,
+                None,
+            ),
+        ] {
+            let Some(C10dMessage::Stuck(stuck)) = parse_c10d_line(text.as_bytes()) else {
+                panic!("{text}");
+            };
+            assert_eq!((stuck.who.rank, stuck.seconds), (Some(rank), seconds));
+        }
     }
 
     #[test]

@@ -60,8 +60,9 @@ pub(super) fn parse_hccl_timeout(line: &[u8]) -> Option<HcclTimeout<'_>> {
         b'6' => HcclWait::Connection,
         _ => return None,
     };
-    // Only a report, not a page or a name that has the code.
-    text[1..].starts_with(b": ").then_some(())?;
+    // Only a report, not a page or a name that has the code. In newer versions the code follows its name.
+    let rest = text[1..].strip_prefix(b")").unwrap_or(&text[1..]);
+    rest.starts_with(b": ").then_some(())?;
     memmem::find(text, b"times out").or_else(|| memmem::find(text, b"remote rank"))?;
     let missing = find_remote_rank(text);
     let mut who = find_group_member(before);
@@ -118,6 +119,10 @@ mod tests {
             (
                 "[rank1]: EI0006: [PID: 1292363] 2025-04-08-18:07:20.444.436 Getting socket times out. Reason: Remote Rank",
                 Some(("EI0006", None, Some(1))),
+            ),
+            (
+                "[PID: 7] 2025-12-29-03:16:15.7 Get_Socket_Timeout(EI0006): Getting socket times out. Reason: 1.",
+                Some(("EI0006", None, None)),
             ),
             ("TEI0006: Deterministic Validation times out", None),
             ("EI0004: The ranktable is invalid", None),

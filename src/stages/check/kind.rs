@@ -95,6 +95,8 @@ kinds! {
     RankExited: Error = "rank_exited",
     /// The system's out-of-memory killer ended a process.
     HostOutOfMemory: Error = "host_out_of_memory",
+    /// The driver reports an error of a GPU, of its memory or of its links.
+    GpuFailed: Error = "gpu_failed",
     /// A rank printed nothing after the job failed, and the others did.
     DeadProcess: Error = "dead_process",
     /// A person interrupted the job.
@@ -259,6 +261,7 @@ impl Kind {
                 | Kind::RankCrashed
                 | Kind::RankExited
                 | Kind::HostOutOfMemory
+                | Kind::GpuFailed
                 | Kind::DeadProcess
         )
     }

@@ -205,6 +205,90 @@ fn a_rank_that_others_waited_for_at_setup_is_named() {
 }
 
 #[test]
+fn a_few_lines_of_a_failed_job_have_an_answer() {
+    let cases = [
+        (
+            "TimeoutError: The client socket has timed out after 1800s while trying to connect to (10.0.0.1, 29500).",
+            "error setup_failed",
+        ),
+        (
+            "[W socket.cpp:4] [c10d] The server socket has failed to bind to [::]:4479 (errno: 98 - Address already in use).\n\
+             [E socket.cpp:4] [c10d] The server socket has failed to listen on any local network address.",
+            "error setup_failed",
+        ),
+        (
+            "RuntimeError: Gloo connectFullMesh failed with [../pair.cc:144] no error",
+            "error setup_failed",
+        ),
+        (
+            "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+            "error setup_failed",
+        ),
+        (
+            "Traceback (most recent call last):\nRuntimeError: Connection reset by peer\n\
+             x.RendezvousConnectionError: The connection to the C10d store has failed.",
+            "error setup_failed",
+        ),
+        (
+            "RuntimeError: [Rank 0]: Rank 5 failed to pass monitoredBarrier in 2000 ms",
+            "error watchdog_timeout 5",
+        ),
+        (
+            "[rank3]:[E4 x.cpp:14] [PG 3 Rank 3] Heartbeat monitor timed out! Process will be terminated\n\
+             [rank3]:[F4 x.cpp:12] [PG 3 Rank 3] ProcessGroupNCCL's watchdog got stuck for 600 seconds",
+            "error watchdog_timeout 3",
+        ),
+        (
+            "[n1:81:0:99] Caught signal 11 (Segmentation fault: invalid permissions)",
+            "error rank_crashed  81",
+        ),
+        (
+            "(raylet) A worker died. Worker PID: 81 Worker exit type: SYSTEM_ERROR Worker exit detail: End of file.",
+            "error rank_crashed  81",
+        ),
+        (
+            "HW Exception by GPU node-9 (Agent handle: 0x5) reason :GPU Hang",
+            "error rank_crashed",
+        ),
+        (
+            "[7.1] NVRM: Xid (PCI:0000:dc:00): 79, pid=81, name=python, GPU has fallen off the bus.",
+            "error gpu_failed",
+        ),
+        (
+            "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+            "error rank_exception",
+        ),
+        (
+            "x.cc:1: NCCL operation ncclGetUniqueId(&id) failed: Unable to load NCCL library. Multi-GPU",
+            "error warn_nccl_library",
+        ),
+        (
+            "Duplicate GPU detected : rank 9 and rank 1 both on CUDA device 34000\nLast error:\n\
+             ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
+            "error nccl_error",
+        ),
+        ("RuntimeError: x", "note not_checked"),
+        (
+            "[W socket.cpp:4] [c10d] The client socket has failed to connect to [n1]:29500",
+            "note not_checked",
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(told(text, &[]), [expected], "{text}");
+    }
+    // A second launcher of a host finds the port taken, and goes on as a client.
+    let taken = "[E socket.cpp:4] [c10d] The server socket has failed to listen on any local network address.\n";
+    assert_eq!(wrong(&format!("{taken}{}", log(60, 0))), [""; 0]);
+    // A GPU that fails is the cause of what the processes print before it.
+    let xid = "[7.1] NVRM: Xid (PCI:0000:dc:00): 79, pid=81, GPU has fallen off the bus.\n";
+    let raised = "[rank2]: Traceback (most recent call last):\n[rank2]: ValueError: x\n";
+    assert_eq!(
+        wrong(&format!("{}{raised}{xid}", log(60, 0))),
+        ["error gpu_failed"]
+    );
+}
+
+#[test]
 fn ranks_that_are_ahead_print_steps_after_a_failure() {
     let uncaught = "[rank2]: Traceback (most recent call last):\n[rank2]: ValueError: x\n";
     let raised = format!("error rank_exception 2 {}", pid(2));

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
 const ROOMS: [(&str, usize); 27] = [
-    ("src/grammar", 11_200),
+    ("src/grammar", 11_400),
     ("src/synth", 7_400),
     ("src/engine/source", 3_450),
     ("src/engine/members", 1_300),
@@ -24,7 +24,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/engine/output", 3_050),
     ("src/engine/report", 1_150),
     ("src/stages/calls", 3_800),
-    ("src/stages/check", 21_300),
+    ("src/stages/check", 21_500),
     ("src/stages/diff", 1_800),
     ("src/stages/gpus", 1_600),
     ("src/stages/page", 2_400),
@@ -39,7 +39,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/stages/watch", 1_850),
     ("src/program", 1_850),
     ("src/bin", 2_300),
-    ("src", 107_650),
+    ("src", 108_250),
 ];
 
 /// Reads one figure.

@@ -52,6 +52,21 @@ impl JobEventLines {
     }
 }
 
+/// True for an exception's text that reports an error of a GPU's library: no program prints that and goes on.
+fn names_gpu_error(says: &[u8]) -> bool {
+    let words = [
+        &b"CUDA error"[..],
+        b"CUDA out of memory",
+        b"cuda runtime error",
+        b"HIP error",
+        b"HIP out of memory",
+        b"HCCL error",
+    ];
+    words
+        .iter()
+        .any(|words| memmem::find(says, words).is_some())
+}
+
 /// True where PyTorch names NCCL's version at the end of an error: `NCCL error: ..., NCCL version 2.28.9`. Such a
 /// line is the program's, not NCCL's.
 pub(crate) fn has_version_suffix(line: &[u8]) -> bool {
@@ -259,7 +274,8 @@ impl JobEnds {
                 }
                 FailureLineText::Failed(what, who, says) => {
                     let raised = matches!(what, FailureCause::Exception | FailureCause::Repeated);
-                    if raised && !open.remove(&(line.at.input, who.rank)) {
+                    let traced = open.remove(&(line.at.input, who.rank));
+                    if raised && !traced && !(self.is_excerpt() && names_gpu_error(says)) {
                         continue;
                     }
                     let of_report = matches!(what, FailureCause::Exit(_) | FailureCause::Signal(_))
@@ -282,6 +298,12 @@ impl JobEnds {
             }
         }
         all
+    }
+
+    /// True where no process uses NCCL and no step ends: the text may be a few lines of a longer one, so a
+    /// traceback may be missing.
+    fn is_excerpt(&self) -> bool {
+        self.begins.is_empty() && self.steps.iter().all(|(_, lines)| lines.is_empty())
     }
 
     /// The ranks with a line of their own at or after a line, before the job begins again.

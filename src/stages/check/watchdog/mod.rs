@@ -4,6 +4,7 @@ mod hccl_waits;
 mod limits;
 pub(super) mod mismatch;
 pub(super) mod nccl_call;
+mod stuck;
 pub(super) mod timed_out;
 mod wrapped_lines;
 
@@ -86,6 +87,8 @@ pub(crate) enum WatchdogMessage {
     },
     /// The watchdog failed with this text.
     Exception(Box<[u8]>),
+    /// The watchdog made no progress, for this number of seconds.
+    Stuck(Option<u64>),
     /// HCCL waited too long.
     Hccl {
         /// What for.
@@ -208,6 +211,7 @@ enum WatchdogMessageKey {
     Hccl(HcclWait, Option<u32>),
     Work(Option<i64>, i64, i64),
     Exception(Box<[u8]>),
+    Stuck(bool),
 }
 
 /// The lines of the watchdog.
@@ -247,6 +251,9 @@ impl Watchdog {
                 let what = &exception.what[..exception.what.len().min(MAX_LINE_TEXT_BYTES)];
                 self.keep_line(made(WatchdogMessage::Exception(what.into())));
             }
+            C10dMessage::Stuck(stuck) => {
+                self.keep_line(made(WatchdogMessage::Stuck(stuck.seconds)));
+            }
             C10dMessage::NotDestroyed(_) => {
                 self.ends += 1;
                 self.end.get_or_insert_with(|| {
@@ -282,6 +289,7 @@ impl Watchdog {
                 completed,
             } => WatchdogMessageKey::Work(*at, *enqueued, *completed),
             WatchdogMessage::Exception(what) => WatchdogMessageKey::Exception(what.clone()),
+            WatchdogMessage::Stuck(seconds) => WatchdogMessageKey::Stuck(seconds.is_some()),
         };
         let key = (record.group.clone(), record.rank, record.global, message);
         if self.records.len() < MAX_WATCHDOG_LINES && self.known.insert(key) {

@@ -3,6 +3,7 @@
 
 use super::hccl_waits;
 use super::limits::{MAX_GROUP_RANKS, MAX_RANKS_DESCRIBED};
+use super::stuck;
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord, describe_ranks};
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason};
 use crate::stages::check::wording::{quote_text, verb_form};
@@ -78,7 +79,12 @@ pub(super) fn collect_waits(records: &[WatchdogRecord]) -> Vec<TimedOutWait<'_>>
 pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
     let mut waits = collect_waits(records);
     // A line that has only the number of a call repeats others, unless it is all that is left of them.
-    let is_full = |record: &WatchdogRecord| !matches!(record.what, WatchdogMessage::Work { .. });
+    let is_full = |record: &WatchdogRecord| {
+        !matches!(
+            record.what,
+            WatchdogMessage::Work { .. } | WatchdogMessage::Stuck(_)
+        )
+    };
     if records.iter().any(is_full) {
         waits.retain(|wait| !wait.timeouts.is_empty());
     }
@@ -87,6 +93,7 @@ pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
         .into_iter()
         .chain(timeouts)
         .chain(hccl_waits::find_hccl_waits(records))
+        .chain(stuck::find_stuck_watchdogs(records))
         .collect()
 }
 

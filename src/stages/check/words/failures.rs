@@ -119,11 +119,27 @@ pub(in crate::stages::check) fn describe_failure(
             format!("{who} was killed: the host was out of memory"),
             memory,
         ),
+        FailureCause::Gpu(xid) => (
+            Kind::GpuFailed,
+            format!(
+                "the driver reports Xid {xid} of GPU {}: {}",
+                quote_text(&failure.says),
+                failure.line.quote()
+            ),
+            "take its host out of the job, boot it or reset the GPU, and test it (dcgmi diag) before it is used \
+             again; https://docs.nvidia.com/deploy/xid-errors explains the numbers",
+        ),
         FailureCause::Signal(9) => (
             Kind::RankKilled,
             format!("{who} was killed by {}", describe_signal(9)),
             "look at the kernel log of its host (dmesg) for the out-of-memory killer, and for \
              another process that may have killed it",
+        ),
+        FailureCause::Signal(7) => (
+            Kind::RankCrashed,
+            format!("{who} crashed with {}", describe_signal(7)),
+            "look at the free space in /dev/shm first (docker run --shm-size): writing to a file there \
+             that has no space ends a process so; then at its own output and its core file",
         ),
         FailureCause::Signal(number) => (
             Kind::RankCrashed,

@@ -53,6 +53,9 @@ texts! {
     RankException | RankKilled | RankCrashed | RankExited | HostOutOfMemory {
         why "the line reports it, and no failure comes before it"
     }
+    GpuFailed {
+        why "the kernel's line reports it"
+    }
     DeadProcess {
         why "PyTorch prints a line for each rank that is alive"
         do "look at this process first: its own output, its host (dmesg, power, GPU), a stack if it \

@@ -221,8 +221,12 @@ impl FailureEvidence<'_> {
     /// Returns the first line of each input by which PyTorch's watchdog, or an error from NCCL,
     /// reports that the job failed; of the last attempt that has one.
     fn first_alarms(&self) -> Vec<JobEndLine> {
-        let is_failure =
-            |w: &&WatchdogRecord| matches!(w.what, Watch::Timeout(_) | Watch::Exception(_));
+        let is_failure = |w: &&WatchdogRecord| {
+            matches!(
+                w.what,
+                Watch::Timeout(_) | Watch::Exception(_) | Watch::Stuck(_)
+            )
+        };
         let watched = self.watched.iter().filter(is_failure).map(|w| JobEndLine {
             at: w.at,
             text: w.text.clone(),
@@ -287,13 +291,16 @@ impl FailureEvidence<'_> {
                 FailureCause::Exception => !taken || memory(),
                 FailureCause::Signal(_) => !f.listed && !outlived(),
                 FailureCause::OutOfMemory => !f.listed,
+                FailureCause::Gpu(_) => true,
             }
         };
         if ended {
             return Some(self.ended_from_outside(first));
         }
         let own: Vec<&ReportedFailure> = failures.iter().filter(is_own).collect();
-        let Some(&cause) = own.first() else {
+        // A GPU that fails is no consequence of another failure, wherever the kernel's lines are.
+        let of_gpu = own.iter().find(|f| matches!(f.what, FailureCause::Gpu(_)));
+        let Some(&cause) = of_gpu.or(own.first()) else {
             return Some(attempt.judge_outcome(self.find_setup_failure(failures)?, false));
         };
         // The launcher has the rank of an exception without one, and the process of a rank.

@@ -1,7 +1,9 @@
-//! Processes that could not set up a process group: they waited for a rank that did not come.
+//! Processes that could not set up a process group or pass a barrier: they waited for one that did not come, or
+//! did not reach it.
 
 use super::FailureEvidence;
 use crate::grammar::ending::{FailureCause, SetupFailure, find_setup_failure};
+use crate::grammar::token::dec_u32;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
 use crate::stages::check::log::limits::MAX_SETUP_LINES_SHOWN;
@@ -39,106 +41,211 @@ impl CommIdWaiters<'_> {
     }
 }
 
+/// A setup that failed: the kind, the sentence, the rank to look at and the advice.
+struct SetupTexts {
+    kind: Kind,
+    says: String,
+    rank: Option<u32>,
+    advice: String,
+}
+
+impl SetupTexts {
+    fn new(says: String, rank: Option<u32>, advice: impl Into<String>) -> SetupTexts {
+        SetupTexts {
+            kind: Kind::SetupFailed,
+            says,
+            rank,
+            advice: advice.into(),
+        }
+    }
+}
+
+/// How to find out what a process does instead.
+const LOOK_AT_OUTPUT: &str =
+    "its own output, whether it waits for a download or an input, a stack (py-spy dump)";
+
 impl FailureEvidence<'_> {
     /// The finding on the processes among `failures` that could not set up a process group.
     pub(super) fn find_setup_failure(&self, failures: &[ReportedFailure]) -> Option<Finding> {
         let all = failures.iter().filter(|f| f.what == FailureCause::Nccl);
+        let all = all.filter_map(|f| {
+            let what = find_setup_failure(&f.says);
+            Some((f, what.or_else(|| find_setup_failure(&f.line.text))?))
+        });
         let all: Vec<_> = all
-            .filter_map(|f| Some((f, find_setup_failure(&f.line.text)?)))
+            .filter(|(f, what)| self.is_setup_cause(f, *what))
             .collect();
-        let &(first, what) = all.first()?;
+        // A lost connection follows from what others report.
+        let telling = all.iter().find(|(_, what)| !is_consequence(*what));
+        let &(first, what) = telling.or(all.first())?;
         let shown = all
             .iter()
+            .filter(|(_, other)| is_consequence(*other) == is_consequence(what))
             .take(MAX_SETUP_LINES_SHOWN)
             .map(|(f, _)| f.line.to_evidence());
-        // The process itself is unknown: it may have no line of NCCL, and then a smaller
-        // communicator may be taken for that of all ranks.
-        let finding = |says, rank: Option<u32>, advice| Finding {
-            about: About::of_rank(rank),
-            advice,
-            evidence: shown.collect(),
-            ..Finding::of_kind(Kind::SetupFailed, Confidence::Medium, says)
-        };
-        let look =
-            "its own output, whether it waits for a download or an input, a stack (py-spy dump)";
-        match what {
+        let texts = match what {
             SetupFailure::Id { waited, .. } => {
-                // Where a whole job ends at once, its processes also lose the store.
-                if !waited && self.ended_together() {
-                    return None;
-                }
                 let all = all.iter().filter_map(|&(f, what)| match what {
                     SetupFailure::Id { rank, from, .. } => Some((f, rank, from)),
                     _ => None,
                 });
                 let all: Vec<_> = all.collect();
                 let ranks = all.iter().filter_map(|(f, ..)| f.rank).collect();
-                Some(self.no_comm_id_finding(&CommIdWaiters { all, ranks }, waited, look, finding))
+                describe_missing_id(&CommIdWaiters { all, ranks }, waited)
             }
-            SetupFailure::Clients { came, all } => Some(finding(
-                format!("only {came} of {all} processes joined the job before the time was up"),
-                None,
-                format!("look at the processes that did not join: {look}"),
-            )),
-            SetupFailure::Store(address) => {
-                let who = first
-                    .rank
-                    .map_or("a process".to_owned(), |rank| format!("rank {rank}"));
-                Some(finding(
-                    format!(
-                        "{who} could not connect to the job's store at {}",
-                        quote_text(address)
-                    ),
-                    None,
-                    "look at whether rank 0 runs there (MASTER_ADDR, MASTER_PORT), and whether a \
-                     firewall is between the hosts"
-                        .to_owned(),
-                ))
-            }
-        }
+            what => describe_setup_failure(what, first.rank),
+        };
+        // The process itself is unknown: it may have no line of NCCL, and then a smaller
+        // communicator may be taken for that of all ranks.
+        Some(Finding {
+            about: About::of_rank(texts.rank),
+            advice: texts.advice,
+            evidence: shown.collect(),
+            ..Finding::of_kind(texts.kind, Confidence::Medium, texts.says)
+        })
     }
 
-    fn no_comm_id_finding(
-        &self,
-        waiting: &CommIdWaiters<'_>,
-        waited: bool,
-        look: &str,
-        finding: impl FnOnce(String, Option<u32>, String) -> Finding,
-    ) -> Finding {
-        let (who, missing) = (waiting.describe_waiters(), waiting.ranks_without_id());
-        let end = match waited {
-            true => "",
-            false => ": the connection to the job's store was lost",
-        };
-        match (missing.first(), waiting.all.first()) {
-            (Some(&rank), _) if missing.len() == 1 => finding(
-                format!(
-                    "rank {rank} did not make the id of a communicator that {who} waited for{end}"
-                ),
-                Some(rank),
-                format!("look at rank {rank} first: {look}"),
-            ),
-            (_, Some(&(failure, rank, from))) => {
-                let job = failure
-                    .rank
-                    .and_then(|of| of.checked_add(from)?.checked_sub(rank));
-                let job = job.map_or(String::new(), |job| {
-                    format!(" (rank {job} of the job, if the communicator's ranks are consecutive)")
-                });
-                finding(
-                    format!(
-                        "{who} waited for the id of a communicator, which its rank {from} did not \
-                         make{end}; no line reports which rank of the job that is"
-                    ),
-                    None,
-                    format!("look at rank {from} of that communicator first{job}: {look}"),
-                )
+    /// False for a setup that was tried again and is complete, and for a lost connection that another failure
+    /// explains.
+    fn is_setup_cause(&self, failure: &ReportedFailure, what: SetupFailure<'_>) -> bool {
+        match what {
+            // Where a whole job ends at once, its processes also lose the store.
+            SetupFailure::Id { waited: false, .. } => !self.ended_together(),
+            SetupFailure::Id { .. } | SetupFailure::Clients { .. } => true,
+            // NCCL and the watchdog report what happens later.
+            SetupFailure::StoreLost | SetupFailure::Value => {
+                self.watched.is_empty() && self.found.communicators.is_empty()
             }
-            (_, None) => finding(
-                format!("{who} waited for the id of a communicator"),
-                None,
-                look.to_owned(),
-            ),
+            _ => self.ends.is_idle_after(failure.line.at),
         }
+    }
+}
+
+/// True where the text only shows that another process has gone or did not come.
+fn is_consequence(what: SetupFailure<'_>) -> bool {
+    matches!(what, SetupFailure::StoreLost | SetupFailure::Value)
+}
+
+/// Describes what a process, of this rank where its line names it, did not get.
+fn describe_setup_failure(what: SetupFailure<'_>, rank: Option<u32>) -> SetupTexts {
+    let who = rank.map_or("a process".to_owned(), |rank| format!("rank {rank}"));
+    let text = |says, advice| SetupTexts::new(says, None, advice);
+    match what {
+        SetupFailure::Clients { came, all } => text(
+            format!("only {came} of {all} processes joined the job before the time was up"),
+            format!("look at the processes that did not join: {LOOK_AT_OUTPUT}"),
+        ),
+        SetupFailure::Store(address) => {
+            let at = match address {
+                b"" => String::new(),
+                address => format!(" at {}", quote_text(address)),
+            };
+            text(
+                format!("{who} could not connect to the job's store{at}"),
+                "look at whether rank 0 runs there (MASTER_ADDR, MASTER_PORT), and whether a \
+                 firewall is between the hosts"
+                    .to_owned(),
+            )
+        }
+        SetupFailure::Port(port) => {
+            let port = port.map_or("the port".to_owned(), |port| format!("port {port}"));
+            text(
+                format!("{who} could not listen at {port} for the job's store"),
+                "end the processes of an earlier run, or choose another port (MASTER_PORT, --master-port): \
+                 another process mostly has it (ss -tlnp)"
+                    .to_owned(),
+            )
+        }
+        SetupFailure::Nodes => text(
+            "not all nodes joined torchrun's rendezvous before the time was up".to_owned(),
+            "look at whether torchrun runs on each node with the same --nnodes, --rdzv-id and \
+             --rdzv-endpoint, and whether each node reaches that address"
+                .to_owned(),
+        ),
+        SetupFailure::Mesh(reason) => text(
+            format!(
+                "Gloo could not connect {who} to the others of a group: {}",
+                quote_text(reason.trim_ascii())
+            ),
+            "set GLOO_SOCKET_IFNAME to the interface on which all hosts reach each other; look at whether a \
+             host's own name resolves to 127.0.1.1 (/etc/hosts), and whether another process ended first"
+                .to_owned(),
+        ),
+        SetupFailure::Barrier(list) => describe_late_barrier(list),
+        SetupFailure::Value => text(
+            format!("{who} waited at the job's store for another process until the time was up"),
+            format!("look at the processes that did not come there: {LOOK_AT_OUTPUT}"),
+        ),
+        SetupFailure::StoreLost | SetupFailure::Id { .. } => text(
+            format!("{who} lost the connection to the job's store, or did not get one"),
+            "look for the first failure where the store runs (MASTER_ADDR, --rdzv-endpoint): rank 0, or \
+             torchrun itself"
+                .to_owned(),
+        ),
+    }
+}
+
+fn describe_late_barrier(list: &[u8]) -> SetupTexts {
+    let late = list.split(|&b| b == b',').map(<[u8]>::trim_ascii);
+    let late = late.filter_map(|rank| Some(dec_u32(rank).ok()?.1));
+    let late: BTreeSet<u32> = late.collect();
+    let (who, look) = match late.len() {
+        0 => (
+            "a rank did not come to PyTorch's monitored barrier in time; rank 0's own line names it"
+                .to_owned(),
+            "that rank".to_owned(),
+        ),
+        1 => (
+            format!("rank {} did not come to PyTorch's monitored barrier in time", ranks_named(&late)),
+            "it".to_owned(),
+        ),
+        _ => (
+            format!("ranks {} did not come to PyTorch's monitored barrier in time", ranks_named(&late)),
+            "them".to_owned(),
+        ),
+    };
+    SetupTexts {
+        kind: Kind::WatchdogTimeout,
+        ..SetupTexts::new(
+            who,
+            late.first().copied().filter(|_| late.len() == 1),
+            format!("look at {look}: {LOOK_AT_OUTPUT}"),
+        )
+    }
+}
+
+fn describe_missing_id(waiting: &CommIdWaiters<'_>, waited: bool) -> SetupTexts {
+    let (who, missing) = (waiting.describe_waiters(), waiting.ranks_without_id());
+    let end = match waited {
+        true => "",
+        false => ": the connection to the job's store was lost",
+    };
+    match (missing.first(), waiting.all.first()) {
+        (Some(&rank), _) if missing.len() == 1 => SetupTexts::new(
+            format!("rank {rank} did not make the id of a communicator that {who} waited for{end}"),
+            Some(rank),
+            format!("look at rank {rank} first: {LOOK_AT_OUTPUT}"),
+        ),
+        (_, Some(&(failure, rank, from))) => {
+            let job = failure
+                .rank
+                .and_then(|of| of.checked_add(from)?.checked_sub(rank));
+            let job = job.map_or(String::new(), |job| {
+                format!(" (rank {job} of the job, if the communicator's ranks are consecutive)")
+            });
+            SetupTexts::new(
+                format!(
+                    "{who} waited for the id of a communicator, which its rank {from} did not \
+                     make{end}; no line reports which rank of the job that is"
+                ),
+                None,
+                format!("look at rank {from} of that communicator first{job}: {LOOK_AT_OUTPUT}"),
+            )
+        }
+        (_, None) => SetupTexts::new(
+            format!("{who} waited for the id of a communicator"),
+            None,
+            LOOK_AT_OUTPUT,
+        ),
     }
 }

@@ -1,0 +1,43 @@
+//! The finding on watchdogs that make no progress themselves: PyTorch then ends the process.
+
+use super::{WatchdogMessage, WatchdogRecord, describe_ranks};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind};
+use std::collections::BTreeSet;
+
+/// Makes the finding, unless other lines of the watchdog report more: after a time-out, PyTorch also waits in vain
+/// for the end of NCCL's own calls.
+pub(super) fn find_stuck_watchdogs(records: &[WatchdogRecord]) -> Option<Finding> {
+    let seconds = |record: &WatchdogRecord| match record.what {
+        WatchdogMessage::Stuck(seconds) => Some(seconds),
+        _ => None,
+    };
+    let all: Vec<(&WatchdogRecord, Option<u64>)> = records
+        .iter()
+        .map(|record| Some((record, seconds(record)?)))
+        .collect::<Option<_>>()?;
+    let &(first, _) = all.first()?;
+    let ranks: BTreeSet<u32> = all
+        .iter()
+        .filter_map(|(line, _)| line.known_rank())
+        .collect();
+    let on = match ranks.is_empty() {
+        true => String::new(),
+        false => format!(" on {}", describe_ranks(&ranks)),
+    };
+    let time = all.iter().find_map(|(_, seconds)| *seconds);
+    let time = time.map_or(String::new(), |time| format!(" for {time} s"));
+    Some(Finding {
+        about: About::of_rank(ranks.first().copied().filter(|_| ranks.len() == 1)),
+        why: "the lines report it, and none names a call that timed out".to_owned(),
+        advice: "take the stacks of these processes while they hang (py-spy dump --native, gdb): a call of CUDA or \
+                 NCCL does not return, or a thread in one holds Python's lock; compare the ranks' calls \
+                 (NCCL_DEBUG_SUBSYS=COLL)"
+            .to_owned(),
+        evidence: vec![first.to_evidence()],
+        ..Finding::of_kind(
+            Kind::WatchdogTimeout,
+            Confidence::High,
+            format!("PyTorch's watchdog made no progress{time}{on}: a call of CUDA or NCCL hangs"),
+        )
+    })
+}
