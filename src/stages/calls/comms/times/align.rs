@@ -181,7 +181,7 @@ mod tests {
             let window: Vec<usize> = (from..logged.len().min(from + 7)).collect();
             let recorded = &logged[from..from + window.len()];
             let found = align_in_order(recorded, &logged, true);
-            prop_assert_ne!(&found, &CallAlignment::Other, "{}", window.len());
+            prop_assert!(found != CallAlignment::Other || window.is_empty());
             if let CallAlignment::Places(found) = found {
                 prop_assert!(truth(&found, &window));
             }
