@@ -199,6 +199,35 @@ fn a_trace_that_was_cut_has_what_is_before_the_cut() {
     assert_eq!((last.last, last.steps), (Some(ProxyWait::Gpu), 2));
 }
 
+/// The trace of the plugin's README is cut between the steps and the end.
+#[test]
+fn an_operation_whose_steps_are_all_done_has_ended() {
+    let text = |steps: u64, done_us: u64| {
+        format!(
+            "{{\"name\": \"AllReduce\", \"cat\": \"COLL\", \"ph\": \"b\", \"id\": 0, \"pid\": 7, \"tid\": 1, \"ts\": \
+             100.0, \"args\": {{\"SeqNum\": 0, \"CommHash\": 5, \"Rank\": 1, \"Count\": 8, \"Datatype\": \
+             \"ncclFloat32\", \"Algorithm\": \"RING\", \"Protocol\": \"LL\", \"nMaxChannels\": 2}}}},\n\
+             {{\"name\": \"Recv\", \"cat\": \"PROXY\", \"ph\": \"b\", \"id\": 0, \"pid\": 7, \"tid\": 1, \"ts\": 200.0, \
+             \"args\": {{\"Channel\": 0, \"Peer\": 0, \"Steps\": {steps}, \"ChunkSize\": 32, \"transSize\": 64, \
+             \"POSTED\": {{\"step\": 14, \"ts\": 300.0}}, \"RECEIVED\": {{\"step\": 14, \"ts\": 310.0}}, \
+             \"TRANSMITTED\": {{\"step\": 14, \"ts\": 320.0}}, \"DONE\": {{\"step\": 14, \"ts\": {done_us}.0}}}}}},\n\
+             {{\"name\": \"AllReduce\", \"cat\": \"COLL\", \"ph\": \"e\", \"id\": 0, \"pid\": 7, \"tid\": 1, \"ts\": \
+             400.0}},\n"
+        )
+    };
+    let kept = of(text(14, 330).as_bytes());
+    assert!(kept.ops[0].is_complete());
+    let row = &kept.rows[0];
+    let whole = "230000 from 100000 on plugin: from enqueue to the proxy's end";
+    assert!(row.ends_with(whole), "{row}");
+    // A step is left, or the time is an earlier operation's.
+    for (steps, done_us) in [(15, 330), (14, 150)] {
+        let kept = of(text(steps, done_us).as_bytes());
+        assert!(!kept.ops[0].is_complete());
+        assert!(kept.rows[0].ends_with("enqueue only"), "{}", kept.rows[0]);
+    }
+}
+
 #[test]
 fn a_trace_of_the_readme_has_curly_quotes_and_is_cut() {
     let Some(readme) = shown(README) else { return };

@@ -361,12 +361,10 @@ impl ProfilerTrace {
 
     fn close_op(&mut self, visit: &mut dyn ProfilerVisitor) {
         self.wait = None;
-        let Some(op) = self.op.take() else {
+        let Some(mut op) = self.op.take().filter(|op| !op.is_stale) else {
             return;
         };
-        if op.is_stale {
-            return;
-        }
+        op.end_if_done();
         if let (Some(call), Some(end)) = (&mut self.call, op.end) {
             call.end_proxy_op(end);
         }
