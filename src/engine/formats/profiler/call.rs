@@ -11,7 +11,7 @@ use crate::output::table::{Row, Timing};
 #[derive(Debug, Clone)]
 pub(super) struct ProfilerApiCall {
     name: Box<[u8]>,
-    pid: u64,
+    pub(super) pid: u64,
     count: u64,
     datatype: Option<Datatype>,
     root: Option<i64>,
@@ -123,8 +123,12 @@ impl ProfilerApiCall {
         })
     }
 
-    /// Hands over the row of a call that the trace has no other event of.
-    pub(super) fn emit_row(&self, mut take: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+    /// Hands over the row of a call that the trace has no other event of; `owner` has the communicator and rank.
+    pub(super) fn emit_row(
+        &self,
+        owner: Option<(u64, u64)>,
+        mut take: impl FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<()> {
         let timing = Timing {
             start_ns: self.begin,
             clock: if self.begin.is_some() {
@@ -137,6 +141,8 @@ impl ProfilerApiCall {
         };
         take(&Row {
             pid: Some(self.pid),
+            rank: owner.and_then(|(_, rank)| u32::try_from(rank).ok()),
+            comm_id: owner.map(|(comm, _)| CommId::from_printed(comm)),
             op: &self.name,
             count: Some(self.count),
             datatype: self.datatype,

@@ -83,6 +83,8 @@ pub(super) struct ProfilerTrace {
     group_number: u64,
     /// Calls whose kernel times later ones may contradict.
     held: VecDeque<HeldCall>,
+    /// The communicator and rank of each process, if all of its calls are of one.
+    owners: FxHashMap<u64, Option<(u64, u64)>>,
     repairs: [u64; REPAIR_SENTENCES.len()],
     /// The next SeqNum by communicator and operation, to find calls that the plugin dropped.
     next: FxHashMap<(u64, Box<[u8]>), u64>,
@@ -132,7 +134,7 @@ impl ProfilerTrace {
     ) -> Result<()> {
         self.close_api(visit)?;
         while !self.held.is_empty() {
-            self.emit_first_held(visit)?;
+            self.emit_first_held(visit, true)?;
         }
         for ((_, name), n) in REPAIR_SENTENCES.iter().zip(self.repairs) {
             if n > 0 {
@@ -223,6 +225,12 @@ impl ProfilerTrace {
                 self.missing = self.missing.saturating_add(seq.saturating_sub(*next));
                 *next = (*next).max(seq.saturating_add(1));
             }
+        }
+        if self.owners.len() < MAX_REMEMBERED && call.comm.is_some() {
+            let (_, comm, rank) = call.kernel_owner();
+            let owner = comm.zip(rank);
+            let known = self.owners.entry(event.pid).or_insert(owner);
+            *known = known.filter(|known| Some(*known) == owner);
         }
         self.call = Some(call);
         Ok(Ok(LineClass::Call))
@@ -390,15 +398,19 @@ impl ProfilerTrace {
     fn hold_call(&mut self, call: HeldCall, visit: &mut dyn ProfilerVisitor) -> Result<()> {
         self.held.push_back(call);
         match self.held.len() > MAX_HELD_CALLS {
-            true => self.emit_first_held(visit),
+            true => self.emit_first_held(visit, false),
             false => Ok(()),
         }
     }
 
-    fn emit_first_held(&mut self, visit: &mut dyn ProfilerVisitor) -> Result<()> {
+    /// Hands over the first call that is held; `is_over`: all calls are known.
+    fn emit_first_held(&mut self, visit: &mut dyn ProfilerVisitor, is_over: bool) -> Result<()> {
         match self.held.pop_front() {
             None => Ok(()),
-            Some(HeldCall::Api(api)) => api.emit_row(|row| visit.visit_call(row)),
+            Some(HeldCall::Api(api)) => {
+                let owner = self.owners.get(&api.pid).copied().flatten();
+                api.emit_row(owner.filter(|_| is_over), |row| visit.visit_call(row))
+            }
             Some(HeldCall::Made(mut call, api)) => {
                 let is_other = call.has_other_kernel || self.kernels.is_contradicted(&call);
                 if is_other && call.withhold_kernel() {
