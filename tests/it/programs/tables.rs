@@ -218,12 +218,12 @@ fn ops_reports_how_long_calls_took() {
     let note = "the durations are of different kinds, each with rows of its own: 3 are unknown (clock gpu), 1 are";
     let out = time(&two, &[]).ends(0);
     assert!(out.stderr.contains(note), "{}", out.stderr);
-    let sends = out.text().lines().filter(|row| row.starts_with("Send,"));
+    let text = out.text();
+    let mut sends = text.lines().filter(|row| row.starts_with("Send,"));
     let plugin = "Send,plugin,,1,0.007,0.007,0.007,0.007,0.007,0.007,0.714285714,0.714285714";
     assert!(
-        sends.clone().count() == 2 && sends.last() == Some(plugin),
-        "{}",
-        out.text()
+        sends.clone().count() == 2 && sends.next_back() == Some(plugin),
+        "{text}"
     );
     let awk = time(rows, &["--format", "awk"]).ends(2);
     assert!(

@@ -12,9 +12,9 @@ type KernelOwner = (u64, Option<u64>, Option<u64>);
 
 /// The kernels of each communicator.
 #[derive(Debug, Default)]
-pub(super) struct KernelTimes(FxHashMap<KernelOwner, KernelOrder>);
+pub(super) struct TracedKernels(FxHashMap<KernelOwner, KernelOrder>);
 
-impl KernelTimes {
+impl TracedKernels {
     /// Compares a channel's times with those before; returns false if they cannot be the call's. `group` has the
     /// number of the call's group and when it was made, `seen` is when the plugin saw the channel end.
     pub(super) fn check_channel(

@@ -5,7 +5,7 @@
 
 use super::call::{GpuSpan, ProfilerApiCall, ProfilerCall, named};
 use super::event::{ProfilerEvent, ProfilerEventKind, ProfilerLine, parse_line};
-use super::kernels::KernelTimes;
+use super::kernels::TracedKernels;
 use super::limits::{MAX_HELD_CALLS, MAX_REMEMBERED};
 use super::proxy::{ProxyOp, ProxyWait, TransferSide};
 use crate::error::Result;
@@ -78,7 +78,7 @@ pub(super) struct ProfilerTrace {
     wait: Option<(ProxyWait, u64)>,
     /// A kernel's channel that has begun.
     kernel: Option<GpuSpan>,
-    kernels: KernelTimes,
+    kernels: TracedKernels,
     /// The number of the open group.
     group_number: u64,
     /// Calls whose kernel times later ones may contradict.
@@ -391,7 +391,7 @@ impl ProfilerTrace {
         if call.is_in_bytes(self.api.as_ref()) {
             self.count_repair(TraceRepair::InBytes);
         }
-        self.hold_call(HeldCall::Made(call, self.api.clone()), visit)
+        self.hold_call(HeldCall::Made(Box::new(call), self.api.clone()), visit)
     }
 
     /// Holds a call until later ones cannot contradict it, or too many are held.
@@ -434,7 +434,7 @@ impl ProfilerTrace {
 #[derive(Debug)]
 enum HeldCall {
     /// With the API call that it belongs to.
-    Made(ProfilerCall, Option<ProfilerApiCall>),
+    Made(Box<ProfilerCall>, Option<ProfilerApiCall>),
     /// An API call alone.
     Api(ProfilerApiCall),
 }

@@ -4,7 +4,7 @@ use super::super::limits::NO_TIMING;
 use super::align::{CallAlignment, align_by_number, align_in_order};
 use super::logged::{LoggedMember, LoggedSequences};
 use super::records::{RecordOrder, RecordedCall, RecordedClasses, RecordedMember, TimingRecords};
-use super::shapes::{CallClass, CallShapes};
+use super::shapes::{CallClass, ComparedShapes};
 use crate::members::comm_id::CommId;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ impl JoinedRecords {
     pub(super) fn join(
         records: &TimingRecords,
         logged: &LoggedSequences,
-        shapes: &CallShapes,
+        shapes: &ComparedShapes,
     ) -> JoinedRecords {
         let mut joined = JoinedRecords::default();
         let by_name = list_members_by_name(logged);
@@ -68,7 +68,7 @@ impl JoinedRecords {
         &mut self,
         members: &[(&RecordedMember, &RecordedClasses)],
         logged: &LoggedSequences,
-        shapes: &CallShapes,
+        shapes: &ComparedShapes,
     ) {
         let candidates = |of: &RecordedMember| -> Vec<u32> {
             let all = (0..).zip(&logged.members);
@@ -207,7 +207,7 @@ fn align_classes(
     classes: &RecordedClasses,
     member: u32,
     logged: &LoggedSequences,
-    shapes: &CallShapes,
+    shapes: &ComparedShapes,
 ) -> AlignedClasses {
     let begins = logged
         .members

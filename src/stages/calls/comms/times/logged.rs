@@ -1,7 +1,7 @@
 //! The calls of a log by communicator and rank, in their order.
 
 use super::super::limits::UNKNOWN_LOGGED_SHAPE;
-use super::shapes::{CallClass, CallShapes};
+use super::shapes::{CallClass, ComparedShapes};
 use crate::members::comm_id::CommId;
 use crate::output::table::Row;
 use rustc_hash::FxHashMap;
@@ -56,7 +56,7 @@ impl LoggedSequences {
     }
 
     /// Adds the next call of the log.
-    pub(super) fn add_call(&mut self, row: &Row<'_>, shapes: &mut CallShapes) {
+    pub(super) fn add_call(&mut self, row: &Row<'_>, shapes: &mut ComparedShapes) {
         let key = (self.number_of_member(row), CallClass::of_row(row));
         let shape = shapes.number_of(row).unwrap_or(UNKNOWN_LOGGED_SHAPE);
         self.calls.entry(key).or_default().push(shape);

@@ -25,7 +25,7 @@ use join::JoinedRecords;
 use logged::LoggedSequences;
 use records::TimingRecords;
 use rustc_hash::FxHashMap;
-use shapes::{CallClass, CallShapes};
+use shapes::{CallClass, ComparedShapes};
 use std::io::{self, Seek, Write};
 use tempfile::SpooledTempFile;
 
@@ -95,7 +95,7 @@ pub fn write_timed_rows(
     // Their rows are filtered here: a call that is not written counts too.
     let mut whole = read.clone();
     whole.window = None;
-    let mut shapes = CallShapes::default();
+    let mut shapes = ComparedShapes::default();
     let records = read_records(times, &whole, &mut shapes, report, progress)?;
     let tuned = Options {
         tuning: options.tuning,
@@ -163,7 +163,7 @@ pub fn write_timed_rows(
 fn read_records(
     times: &[InputName],
     read: &Read,
-    shapes: &mut CallShapes,
+    shapes: &mut ComparedShapes,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<TimingRecords> {

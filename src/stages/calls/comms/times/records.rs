@@ -1,7 +1,7 @@
 //! The calls that a recorder saw, by communicator, rank and order.
 
 use super::super::limits::UNKNOWN_RECORDED_SHAPE;
-use super::shapes::{CallClass, CallShapes};
+use super::shapes::{CallClass, ComparedShapes};
 use crate::members::comm_id::CommId;
 use crate::output::table::{Row, Timing};
 use rustc_hash::FxHashMap;
@@ -102,7 +102,7 @@ pub(super) struct TimingRecords {
 }
 
 impl TimingRecords {
-    pub(super) fn add_record(&mut self, row: &Row<'_>, shapes: &mut CallShapes) {
+    pub(super) fn add_record(&mut self, row: &Row<'_>, shapes: &mut ComparedShapes) {
         let by_operation = matches!(row.src, b"profiler" | b"inspector");
         let times = row.times();
         let named = row.comm_id.zip(row.rank);

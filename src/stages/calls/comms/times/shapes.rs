@@ -22,13 +22,13 @@ impl CallClass {
 
 /// Operations with their bytes, by number.
 #[derive(Debug, Default)]
-pub(super) struct CallShapes {
+pub(super) struct ComparedShapes {
     numbers: FxHashMap<(Box<[u8]>, u128), u32>,
     /// The operation of each, by number.
     ops: Vec<Box<[u8]>>,
 }
 
-impl CallShapes {
+impl ComparedShapes {
     /// Returns the number of a call's shape; `None` if its bytes are unknown, or the row has several calls.
     pub(super) fn number_of(&mut self, row: &Row<'_>) -> Option<u32> {
         let bytes = row.bytes().filter(|_| row.calls == 1)?;
