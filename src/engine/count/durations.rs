@@ -53,7 +53,7 @@ impl DurationKinds {
     }
 
     /// The kinds, by number.
-    pub fn list(&self) -> &[DurationKind] {
+    pub fn all_kinds(&self) -> &[DurationKind] {
         &self.0
     }
 }
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(number(3), 3);
         let full = MAX_DURATION_KINDS as u32;
         assert_eq!(numbers[2 * MAX_DURATION_KINDS - 1], full);
-        assert_eq!(*kinds.list()[MAX_DURATION_KINDS].quality, *b"others");
+        assert_eq!(*kinds.all_kinds()[MAX_DURATION_KINDS].quality, *b"others");
         let mut other = DurationKinds::default();
         other.number_of(b"x", b"cpu", b"");
         assert_eq!(other.merge(&kinds).len(), MAX_DURATION_KINDS + 1);

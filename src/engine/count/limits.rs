@@ -14,7 +14,7 @@ pub(super) const BATCHES_WALKED_APART: usize = 32;
 /// Cells that wait to be added up, in all; a single log is not limited.
 pub(super) const MAX_WAITING_CELLS: usize = 1 << 20;
 
-/// Kinds of durations that are told apart. A recorder has a few.
+/// Kinds of durations that are kept apart. A recorder has a few.
 pub(super) const MAX_DURATION_KINDS: usize = 64;
 
 /// Durations in a list before they become a histogram. A table may have a key for every few calls, and a

@@ -46,7 +46,7 @@ impl<'c> DurationRows<'c> {
         let kinds = calls.count_timed_by_kind().into_iter();
         DurationRows {
             times: calls.durations_by_key(by_step),
-            kinds: calls.kinds.list(),
+            kinds: calls.kinds.all_kinds(),
             has_kinds: kinds.filter(|calls| *calls > 0).count() > 1,
         }
     }
@@ -126,7 +126,11 @@ pub fn report_untimed_calls(calls: &CountedCalls, report: &Report) -> Result<()>
         b"" => "unknown".to_owned(),
         text => String::from_utf8_lossy(text).into_owned(),
     };
-    let kinds = calls.kinds.list().iter().zip(calls.count_timed_by_kind());
+    let kinds = calls
+        .kinds
+        .all_kinds()
+        .iter()
+        .zip(calls.count_timed_by_kind());
     let mut kinds: Vec<_> = kinds.filter(|(_, calls)| *calls > 0).collect();
     kinds.sort_unstable();
     let clocks: BTreeSet<(&[u8], &[u8])> =

@@ -101,7 +101,7 @@ impl CountedCalls {
 
     /// How many calls have a duration of each kind.
     pub fn count_timed_by_kind(&self) -> Vec<u64> {
-        let mut calls = vec![0_u64; self.kinds.list().len()];
+        let mut calls = vec![0_u64; self.kinds.all_kinds().len()];
         for ((.., kind), one) in &self.times {
             let all = &mut calls[*kind as usize];
             *all = all.saturating_add(one.durations.count_calls());

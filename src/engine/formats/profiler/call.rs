@@ -210,7 +210,7 @@ impl ProfilerCall {
         }
     }
 
-    /// Returns whose kernels run one after another.
+    /// Returns the process, communicator and rank: their kernels run one after another.
     pub(super) fn kernel_owner(&self) -> (u64, Option<u64>, Option<u64>) {
         (self.pid, self.comm, self.rank)
     }

@@ -65,7 +65,7 @@ impl ProxyWait {
 pub struct ProxyPhases {
     /// Posted: to the GPU by a send, to the network by a receive.
     pub posted: u64,
-    /// Steps of a send whose data the GPU has written, or received steps of a receive.
+    /// Steps of a send after the GPU wrote their data, or received steps of a receive.
     pub ready: u64,
     /// Steps that a send handed to the network, or flushed steps of a receive.
     pub transmitted: u64,
@@ -169,7 +169,7 @@ impl ProxyOp {
         self.waits.iter().map(|(n, _)| *n).max().unwrap_or(0)
     }
 
-    /// Ends an operation without an end whose steps are all done.
+    /// Ends an operation without an end if all of its steps are done.
     pub(super) fn end_if_done(&mut self) {
         let is_done = self.phases.is_some_and(|of| of.done >= self.steps.max(1));
         // An earlier operation's time may be left in its place.

@@ -81,7 +81,7 @@ pub(super) struct ProfilerTrace {
     kernels: TracedKernels,
     /// The number of the open group.
     group_number: u64,
-    /// Calls whose kernel times later ones may contradict.
+    /// Calls that wait: later kernel times may contradict theirs.
     held: VecDeque<HeldCall>,
     /// The communicator and rank of each process, if all of its calls are of one.
     owners: FxHashMap<u64, Option<(u64, u64)>>,
@@ -430,7 +430,7 @@ impl ProfilerTrace {
     }
 }
 
-/// A call whose row is not yet handed over.
+/// A call that waits until its row is handed over.
 #[derive(Debug)]
 enum HeldCall {
     /// With the API call that it belongs to.

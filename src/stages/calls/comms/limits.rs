@@ -22,7 +22,7 @@ pub(super) const MAX_OFFSET_COMPARISONS: usize = 1 << 26;
 /// Bytes of rows in memory that wait until the log's last call is read; others are in a temporary file.
 pub(super) const MAX_WAITING_ROW_BYTES: usize = 64 << 20;
 
-/// The shapes of calls whose bytes are unknown: they are no other calls.
+/// The shapes of calls with unknown bytes: they are no other calls.
 pub(super) const UNKNOWN_LOGGED_SHAPE: u32 = u32::MAX;
 pub(super) const UNKNOWN_RECORDED_SHAPE: u32 = u32::MAX - 1;
 

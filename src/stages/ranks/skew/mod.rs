@@ -175,7 +175,7 @@ struct SkewSummary {
     step: i64,
     late: lateness::LatenessByRank,
     clocks: align::HostClocks,
-    /// Calls whose times are by clocks that begin with each process.
+    /// Calls with times by clocks that begin with each process.
     own_clock_calls: u64,
     latencies: latency::LatencyByOp,
 }

@@ -3,7 +3,7 @@
 
 use super::super::limits::MAX_OFFSET_COMPARISONS;
 
-/// What the numbers or the order of recorded calls say.
+/// The result of an alignment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CallAlignment {
     /// The place of each recorded call in the log; `None` where it is not there, or could be several.

@@ -33,7 +33,7 @@ pub(super) struct JoinedRecords {
 
 impl JoinedRecords {
     /// Joins all records with the calls of a log.
-    pub(super) fn join(
+    pub(super) fn join_records(
         records: &TimingRecords,
         logged: &LoggedSequences,
         shapes: &ComparedShapes,
@@ -97,7 +97,7 @@ impl JoinedRecords {
             });
             let aligned: Vec<(LoggedProcess, AlignedClasses)> = aligned.collect();
             if !is_known {
-                let fitting = aligned.iter().filter(|(_, all)| all.fits());
+                let fitting = aligned.iter().filter(|(_, all)| all.can_fit());
                 possible = fitting.map(|(process, _)| process.clone()).collect();
             }
             found.push((classes, aligned));
@@ -106,10 +106,10 @@ impl JoinedRecords {
         for (classes, mut aligned) in found {
             aligned.retain(|(process, _)| only.is_none_or(|only| only == process));
             let mut all: Vec<AlignedClasses> = aligned.into_iter().map(|(_, all)| all).collect();
-            // Communicators of one process with the same calls cannot be told apart.
-            let fitting = all.iter().filter(|all| all.fits()).count();
+            // Communicators of one process with the same calls cannot be distinguished.
+            let fitting = all.iter().filter(|all| all.can_fit()).count();
             if only.is_some() && fitting == 1 {
-                all.retain(AlignedClasses::fits);
+                all.retain(AlignedClasses::can_fit);
             } else if fitting > 0 {
                 let calls = classes.values().map(Vec::len).sum::<usize>();
                 self.refused.ambiguous += calls as u64;
@@ -172,7 +172,7 @@ struct AlignedClasses {
 }
 
 impl AlignedClasses {
-    fn fits(&self) -> bool {
+    fn can_fit(&self) -> bool {
         let mut found = self.classes.iter();
         found.all(|(_, found)| *found != CallAlignment::Other)
     }
@@ -191,15 +191,15 @@ fn list_members_by_name(logged: &LoggedSequences) -> FxHashMap<(CommId, u32), BT
     by_name
 }
 
-/// Returns true if what the record says of its communicator and process is true of a rank.
+/// Returns true if a record's communicator and process, as far as they are known, are those of a rank.
 fn is_member(of: &RecordedMember, member: &LoggedMember) -> bool {
-    fn agree<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
+    fn do_agree<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
         a.zip(b).is_none_or(|(a, b)| a == b)
     }
     (of.comm_id.is_none() || of.comm_id == member.comm_id)
-        && agree(of.rank, member.rank)
-        && agree(of.nranks, member.nranks)
-        && agree(of.pid, member.pid)
+        && do_agree(of.rank, member.rank)
+        && do_agree(of.nranks, member.nranks)
+        && do_agree(of.pid, member.pid)
         && (of.host.is_empty() || member.host.is_empty() || of.host == member.host)
 }
 

@@ -109,7 +109,7 @@ pub fn write_timed_rows(
     };
     super::write_rows(origins, &whole, &tuned, report, progress, &mut waiting)?;
     let mut rows = waiting.rows;
-    let joined = JoinedRecords::join(&records, &logged, &shapes);
+    let joined = JoinedRecords::join_records(&records, &logged, &shapes);
     rows.rewind().map_err(Error::Output)?;
     out.write_all(&options.form.header_text())
         .map_err(Error::Output)?;

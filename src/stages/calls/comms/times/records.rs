@@ -52,7 +52,7 @@ impl RecordedTiming {
     }
 }
 
-/// What tells the place of a recorded call.
+/// The place of a recorded call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum RecordOrder {
     /// Its number among those of the operation: the profiler plugin's SeqNum, NCCL Inspector's `coll_sn`.
@@ -64,7 +64,7 @@ pub(super) enum RecordOrder {
     Order { is_contiguous: bool },
 }
 
-/// Which process's communicator a record is of, as far as it says.
+/// Which process's communicator a record is of, as far as that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(super) struct RecordedMember {
     /// The input, for records that do not name a communicator and rank.
@@ -95,7 +95,7 @@ pub(super) type RecordedClasses = FxHashMap<(CallClass, RecordOrder), Vec<Record
 pub(super) struct TimingRecords {
     pub(super) timings: Vec<RecordedTiming>,
     pub(super) members: BTreeMap<RecordedMember, RecordedClasses>,
-    /// Records that do not say which call they are of.
+    /// Records without a communicator, rank or number.
     pub(super) unnamed: u64,
     /// The number of the input that is being read.
     pub(super) input: usize,
