@@ -35,7 +35,8 @@ pub(crate) struct Cli {
     #[arg(long, hide_short_help = true)]
     tuning: bool,
     /// Fill durations, starts, algorithms and channels from what a recorder saw of the same job: traces
-    /// of NCCL's profiler plugin, or NCCL Inspector's records; may be given several times
+    /// of NCCL's profiler plugin or torch.profiler, NCCL Inspector's records, exports of Nsight Systems, dumps of
+    /// PyTorch's flight recorder; may be given several times
     #[arg(
         long,
         value_name = "FILE",
@@ -156,8 +157,10 @@ of a communicator prints; they are empty if the call of a line is unknown. \
 nccl-tuning --help describes how lines find their calls.
 
 With --times a recorder's files fill dur_ns, clock, quality, start_ns, algo, proto and nchannels: by \
-communicator, rank, operation and the number of the call among those. A note reports for how many \
-calls. A record with other bytes than the log's call fills none.
+communicator, rank and the number or order of the calls, whose operations and bytes must agree. Traces of \
+the profiler plugin and of torch.profiler, NCCL Inspector's records, exports of Nsight Systems and \
+dumps of PyTorch's flight recorder are taken. Notes report how many calls have a record, and how many \
+records fill no call.
 
 With --unique equal calls are one row: calls is their number, dur_ns is the sum of their durations \
 (empty if one has none), and time, tid, seq, op_count, stream and start_ns are empty. step is also \

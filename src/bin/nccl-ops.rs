@@ -27,7 +27,7 @@ use std::process::ExitCode;
 /// of calls with a duration of their own. NCCL Inspector's records have one. A row of the call table
 /// that represents several calls has only the sum of their durations, and a log has no durations: NCCL
 /// prints a call when it is enqueued. Notes report how many calls are left out, and what measured the
-/// others.
+/// others. Where clocks or qualities differ, each has a row of its own, with the columns clock and quality.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-ops", version, after_long_help = AFTER)]
 #[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]

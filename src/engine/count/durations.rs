@@ -3,72 +3,58 @@
 //! The number of calls, their sum, the least and the most are exact. Percentiles have three
 //! significant digits: they are those of an hdrhistogram.
 
-use super::limits::{MAX_CLOCKS, MAX_LISTED_DURATIONS};
+use super::limits::{MAX_DURATION_KINDS, MAX_LISTED_DURATIONS};
 use super::spread;
 use super::tally::key::round_to_three_digits;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// A clock: the columns `src` and `clock`.
-pub type ClockName = (Box<[u8]>, Box<[u8]>);
-
-/// The clocks that measured durations: the columns `src` and `clock`. Times of different clocks must not be
-/// compared, so a few are enough.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClockNames {
-    clocks: Vec<ClockName>,
-    /// The column `quality`, and how many durations are of it.
-    qualities: Vec<(Box<[u8]>, u64)>,
+/// What measured a duration: these columns of the call table. Durations of different kinds must not be added up.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DurationKind {
+    /// The column `src`.
+    pub src: Box<[u8]>,
+    /// The column `clock`.
+    pub clock: Box<[u8]>,
+    /// The column `quality`.
+    pub quality: Box<[u8]>,
 }
 
-impl ClockNames {
-    /// Adds a duration.
-    pub fn add_duration(&mut self, src: &[u8], clock: &[u8], quality: &[u8]) {
-        self.add_durations(src, clock, quality, 1);
+/// The kinds of durations, by number.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct DurationKinds(Vec<DurationKind>);
+
+impl DurationKinds {
+    /// Returns the number of a kind. Kinds beyond the limit are one, of other qualities.
+    pub(super) fn number_of(&mut self, src: &[u8], clock: &[u8], quality: &[u8]) -> u32 {
+        let known = self.0.iter().position(|kind| {
+            *kind.quality == *quality && *kind.clock == *clock && *kind.src == *src
+        });
+        let at = known.unwrap_or_else(|| {
+            let full = self.0.len() >= MAX_DURATION_KINDS;
+            if self.0.len() <= MAX_DURATION_KINDS {
+                self.0.push(DurationKind {
+                    src: src.into(),
+                    clock: if full { b"others" } else { clock }.into(),
+                    quality: if full { b"others" } else { quality }.into(),
+                });
+            }
+            self.0.len() - 1
+        });
+        at as u32
     }
 
-    /// Adds several durations.
-    pub(super) fn add_durations(&mut self, src: &[u8], clock: &[u8], quality: &[u8], calls: u64) {
-        self.add_clock(src, clock);
-        self.add_quality(quality, calls);
+    /// Adds kinds that were met apart; returns the number of each.
+    pub(super) fn merge(&mut self, other: &DurationKinds) -> Vec<u32> {
+        let kinds = other.0.iter();
+        kinds
+            .map(|kind| self.number_of(&kind.src, &kind.clock, &kind.quality))
+            .collect()
     }
 
-    fn add_clock(&mut self, src: &[u8], clock: &[u8]) {
-        let mut clocks = self.clocks.iter();
-        let known = clocks.any(|(s, c)| **s == *src && **c == *clock);
-        if !known && self.clocks.len() < MAX_CLOCKS {
-            self.clocks.push((src.into(), clock.into()));
-        }
-    }
-
-    fn add_quality(&mut self, quality: &[u8], more: u64) {
-        let has_room = self.qualities.len() < MAX_CLOCKS;
-        let mut known = self.qualities.iter_mut();
-        match known.find(|(known, _)| **known == *quality) {
-            Some((_, calls)) => *calls = calls.saturating_add(more),
-            None if has_room => self.qualities.push((quality.into(), more)),
-            None => {}
-        }
-    }
-
-    /// Adds clocks that were met apart.
-    pub fn merge(&mut self, other: &ClockNames) {
-        let clocks = other.clocks.iter();
-        clocks.for_each(|(src, clock)| self.add_clock(src, clock));
-        let qualities = other.qualities.iter();
-        qualities.for_each(|(quality, calls)| self.add_quality(quality, *calls));
-    }
-
-    /// The clocks, as source and name.
-    pub fn list_clocks(&self) -> &[ClockName] {
-        &self.clocks
-    }
-
-    /// The column `quality` of the durations, each with how many are of it.
-    pub fn iter_qualities(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        self.qualities
-            .iter()
-            .map(|(quality, calls)| (&**quality, *calls))
+    /// The kinds, by number.
+    pub fn all_kinds(&self) -> &[DurationKind] {
+        &self.0
     }
 }
 
@@ -273,6 +259,20 @@ mod tests {
     use super::*;
     use crate::testing::sent;
     use proptest::prelude::*;
+
+    #[test]
+    fn kinds_beyond_the_limit_are_one() {
+        let mut kinds = DurationKinds::default();
+        let mut number = |n: usize| kinds.number_of(b"x", b"gpu", n.to_string().as_bytes());
+        let numbers: Vec<u32> = (0..2 * MAX_DURATION_KINDS).map(&mut number).collect();
+        assert_eq!(number(3), 3);
+        let full = MAX_DURATION_KINDS as u32;
+        assert_eq!(numbers[2 * MAX_DURATION_KINDS - 1], full);
+        assert_eq!(*kinds.all_kinds()[MAX_DURATION_KINDS].quality, *b"others");
+        let mut other = DurationKinds::default();
+        other.number_of(b"x", b"cpu", b"");
+        assert_eq!(other.merge(&kinds).len(), MAX_DURATION_KINDS + 1);
+    }
 
     proptest! {
         /// Files shared out over machines, each state sent after each file: the same as one run, as a

@@ -28,10 +28,6 @@ impl<'f> CountFilter<'f> {
         for column in filter.list_columns() {
             add_need(column, &mut finer)?;
         }
-        if !filter.is_empty() && finer.durations {
-            // The clocks are those of the calls that pass.
-            (finer.exact, finer.members) = (true, true);
-        }
         Ok(CountFilter {
             filter,
             wanted,
@@ -66,15 +62,10 @@ impl<'f> CountFilter<'f> {
         let passes = |step: CountedStep, key: &CallKey| {
             with_row(&calls, step, key, 1, |row| self.filter.does_pass(row))
         };
-        for ((step, key), one) in &calls.times {
+        for ((step, key, kind), one) in &calls.times {
             if passes(*step, key) {
-                let to = self.coarsen_cells(&calls, *step, key);
-                kept.times.entry(to).or_default().merge(one);
-                if let Some(who) = calls.who.get(key.member as usize) {
-                    let (of, timed) = (&who.recorded, one.durations.count_calls());
-                    kept.clocks
-                        .add_durations(&of.src, &of.clock, &of.quality, timed);
-                }
+                let (step, key) = self.coarsen_cells(&calls, *step, key);
+                kept.times.entry((step, key, *kind)).or_default().merge(one);
             }
         }
         for ((step, key), all) in &calls.durations {
@@ -83,7 +74,7 @@ impl<'f> CountFilter<'f> {
                 kept.durations.entry(to).or_default().merge(all);
             }
         }
-        (kept.ops, kept.who) = (calls.ops, calls.who);
+        (kept.ops, kept.who, kept.kinds) = (calls.ops, calls.who, calls.kinds);
         (kept, part)
     }
 

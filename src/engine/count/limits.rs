@@ -14,8 +14,8 @@ pub(super) const BATCHES_WALKED_APART: usize = 32;
 /// Cells that wait to be added up, in all; a single log is not limited.
 pub(super) const MAX_WAITING_CELLS: usize = 1 << 20;
 
-/// Clocks that are kept, and qualities.
-pub(super) const MAX_CLOCKS: usize = 4;
+/// Kinds of durations that are kept apart. A recorder has a few.
+pub(super) const MAX_DURATION_KINDS: usize = 64;
 
 /// Durations in a list before they become a histogram. A table may have a key for every few calls, and a
 /// histogram of calls of up to a second takes 180 kB, of any calls 450 kB. After a list of 64 kB that is about

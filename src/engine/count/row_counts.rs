@@ -1,7 +1,7 @@
 //! The calls of a call table's rows, counted by key.
 
 use super::caller::{CallProvenance, Caller};
-use super::durations::ClockNames;
+use super::durations::DurationKinds;
 use super::timed::TimedCalls;
 use super::times::DurationTotal;
 use crate::count::tally::{self, CallKey, CallVolume, TallyCall};
@@ -34,10 +34,10 @@ pub struct RowCounts {
     pub(super) cells: StepKeyMap<CallVolume>,
     /// How long they took, where a tally is exact.
     pub(super) durations: StepKeyMap<DurationTotal>,
-    /// How long each took, if wanted.
-    pub(super) times: StepKeyMap<TimedCalls>,
-    /// The clocks of `times`.
-    pub(super) clocks: ClockNames,
+    /// How long each took by step, key and kind, if wanted.
+    pub(super) times: FxHashMap<(Option<u64>, CallKey, u32), TimedCalls>,
+    /// The kinds of `times`.
+    pub(super) kinds: DurationKinds,
     /// The steps, if the tally has steps.
     pub present: PresentSteps,
 }
@@ -66,7 +66,7 @@ impl RowCounts {
             cells: FxHashMap::default(),
             durations: FxHashMap::default(),
             times: FxHashMap::default(),
-            clocks: ClockNames::default(),
+            kinds: DurationKinds::default(),
             present: PresentSteps::default(),
         }
     }
@@ -87,10 +87,12 @@ impl RowCounts {
         for (key, one) in part.durations {
             self.durations.entry(known(key)).or_default().merge(&one);
         }
-        for (key, one) in part.times {
-            self.times.entry(known(key)).or_default().merge(&one);
+        let kinds = self.kinds.merge(&part.kinds);
+        for ((step, key, kind), one) in part.times {
+            let (step, key) = known((step, key));
+            let to = (step, key, kinds[kind as usize]);
+            self.times.entry(to).or_default().merge(&one);
         }
-        self.clocks.merge(&part.clocks);
         self.present.merge(&part.present);
     }
 
@@ -174,11 +176,10 @@ impl RowCounts {
                 let api = row.bytes()?;
                 basis.bytes_on_basis(kind, api, row.nranks)
             };
-            let all = self.times.entry((step, key)).or_default();
-            all.add_call(dur_ns, on(ByteBasis::Message), on(ByteBasis::Wire));
             let timing = row.times();
-            self.clocks
-                .add_duration(row.src, timing.clock, timing.quality);
+            let kind = self.kinds.number_of(row.src, timing.clock, timing.quality);
+            let all = self.times.entry((step, key, kind)).or_default();
+            all.add_call(dur_ns, on(ByteBasis::Message), on(ByteBasis::Wire));
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::count::tally::{CallVolume, SizeKey, UNKNOWN_SIZE};
 use crate::grammar::values::ByteBasis;
 use crate::output::render::units::block_bar;
 use crate::output::render::{Sheet, TableCell};
-use crate::stages::timed;
+use crate::stages::timed::DurationRows;
 use std::collections::BTreeMap;
 
 /// The options of nccl-hist.
@@ -153,9 +153,8 @@ pub fn hist_sheet<'c>(calls: &'c CountedCalls, options: &'c Options, bars: bool)
 
 /// The rows of `--time`: how long the calls of each bucket took that have a duration of their own.
 pub fn hist_times_sheet<'c>(calls: &'c CountedCalls, options: &'c Options) -> Sheet<'c> {
-    let own = ["op", "bucket", "from_bytes", "to_bytes"];
-    let own: Vec<&str> = own.into_iter().chain(timed::DURATION_COLUMNS).collect();
-    let durations = calls.durations_by_key(options.by.contains(&GroupBy::Step));
+    let durations = DurationRows::new(calls, options.by.contains(&GroupBy::Step));
+    let own = durations.columns_after(&["op", "bucket", "from_bytes", "to_bytes"]);
     let groups = group_calls(calls, options);
     groups.build_sheet(
         &options.by,
@@ -166,14 +165,13 @@ pub fn hist_times_sheet<'c>(calls: &'c CountedCalls, options: &'c Options) -> Sh
             for entries in group.chunk_by(|a, b| of(a) == of(b)) {
                 let size = part.key_of(&entries[0]).size;
                 let (from, to) = bucket_bounds(&options.edges, size);
-                let mut row = vec![
+                let own = [
                     part.op_name(&entries[0]).into(),
                     bucket_label(&options.edges, size).into(),
                     from.into(),
                     to.into(),
                 ];
-                row.extend(timed::duration_cells(&durations, part, entries));
-                out(&row);
+                durations.push_rows(part, entries, &own, out);
             }
         },
     )

@@ -7,7 +7,7 @@ use crate::count::tally;
 use crate::count::tally::{CallKey, CallVolume, SizeKey, UNKNOWN_SIZE};
 use crate::grammar::values::ByteBasis;
 use crate::output::render::{Sheet, awk_number};
-use crate::stages::timed::{self, DURATION_PERCENTILES};
+use crate::stages::timed::{DURATION_PERCENTILES, DurationRows};
 
 /// The options of nccl-ops.
 #[derive(Debug, Clone, Default)]
@@ -127,8 +127,8 @@ pub fn ops_sheet<'c>(calls: &'c CountedCalls, options: &Options) -> Sheet<'c> {
 
 /// The rows of `--time`: how long the calls took that have a duration of their own.
 pub fn ops_times_sheet<'c>(calls: &'c CountedCalls, options: &Options) -> Sheet<'c> {
-    let own: Vec<&str> = ["op"].into_iter().chain(timed::DURATION_COLUMNS).collect();
-    let durations = calls.durations_by_key(options.by.contains(&GroupBy::Step));
+    let durations = DurationRows::new(calls, options.by.contains(&GroupBy::Step));
+    let own = durations.columns_after(&["op"]);
     let groups = group_calls(calls, options);
     groups.build_sheet(
         &options.by,
@@ -136,9 +136,8 @@ pub fn ops_times_sheet<'c>(calls: &'c CountedCalls, options: &Options) -> Sheet<
         GroupRowInputs::More,
         move |part, group, out| {
             for entries in split_by_op(part, group) {
-                let mut row = vec![part.op_name(&entries[0]).into()];
-                row.extend(timed::duration_cells(&durations, part, entries));
-                out(&row);
+                let op = part.op_name(&entries[0]).into();
+                durations.push_rows(part, entries, &[op], out);
             }
         },
     )

@@ -1,21 +1,16 @@
 //! How long calls took: what nccl-ops and nccl-hist write of it under `--time`.
 
-use crate::count::calls::CountedCalls;
-use crate::count::cells::CountedStep;
+use crate::count::calls::{CountedCalls, TimesByKey};
+use crate::count::durations::DurationKind;
 use crate::count::groups::{GroupEntry, GroupsPart};
-use crate::count::tally::CallKey;
 use crate::count::timed::TimedCalls;
 use crate::error::{Error, Result};
 use crate::output::render::TableCell;
 use crate::report::Report;
-use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
-
-/// Durations by step and key.
-type DurationsByKey = FxHashMap<(CountedStep, CallKey), TimedCalls>;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The columns.
-pub(in crate::stages) const DURATION_COLUMNS: [&str; 9] = [
+const DURATION_COLUMNS: [&str; 9] = [
     "calls",
     "total_us",
     "mean_us",
@@ -27,6 +22,9 @@ pub(in crate::stages) const DURATION_COLUMNS: [&str; 9] = [
     "busbw_gbs",
 ];
 
+/// What measured the durations of a row, where there is more than one kind.
+const KIND_COLUMNS: [&str; 2] = ["clock", "quality"];
+
 /// The shares of the percentiles.
 pub(in crate::stages) const DURATION_PERCENTILES: [f64; 3] = [0.50, 0.95, 0.99];
 
@@ -35,16 +33,63 @@ fn to_us(ns: u128) -> f64 {
     ns as f64 / 1000.0
 }
 
-/// The duration columns of the calls of `entries` that have a duration of their own.
-pub(in crate::stages) fn duration_cells(
-    durations: &DurationsByKey,
-    part: &GroupsPart<'_>,
-    entries: &[GroupEntry],
-) -> [TableCell<'static>; DURATION_COLUMNS.len()] {
-    let mut all = TimedCalls::default();
-    let own = entries.iter();
-    let own = own.filter_map(|e| durations.get(&(e.step(), *part.key_of(e))));
-    own.for_each(|one| all.merge(one));
+/// The durations of counted calls, as rows.
+pub(in crate::stages) struct DurationRows<'c> {
+    times: TimesByKey,
+    kinds: &'c [DurationKind],
+    has_kinds: bool,
+}
+
+impl<'c> DurationRows<'c> {
+    /// Takes those of `calls`, by step or over all steps.
+    pub(in crate::stages) fn new(calls: &'c CountedCalls, by_step: bool) -> DurationRows<'c> {
+        let kinds = calls.count_timed_by_kind().into_iter();
+        DurationRows {
+            times: calls.durations_by_key(by_step),
+            kinds: calls.kinds.all_kinds(),
+            has_kinds: kinds.filter(|calls| *calls > 0).count() > 1,
+        }
+    }
+
+    /// Returns the columns after `own`.
+    pub(in crate::stages) fn columns_after<'n>(&self, own: &[&'n str]) -> Vec<&'n str> {
+        let kind: &[&str] = if self.has_kinds { &KIND_COLUMNS } else { &[] };
+        [own, kind, &DURATION_COLUMNS].concat()
+    }
+
+    /// Hands over the rows of `entries`, each beginning with `own`: one for each kind of their durations, or one
+    /// if no call has a duration.
+    pub(in crate::stages) fn push_rows(
+        &self,
+        part: &GroupsPart<'_>,
+        entries: &[GroupEntry],
+        own: &[TableCell<'_>],
+        out: &mut dyn FnMut(&[TableCell<'_>]),
+    ) {
+        let mut all: BTreeMap<Option<&DurationKind>, TimedCalls> = BTreeMap::new();
+        let times = entries.iter();
+        let times = times.filter_map(|e| self.times.get(&(e.step(), *part.key_of(e))));
+        for (kind, one) in times.flatten() {
+            let kind = self.kinds.get(*kind as usize);
+            all.entry(kind).or_default().merge(one);
+        }
+        if all.is_empty() {
+            all.insert(None, TimedCalls::default());
+        }
+        for (kind, timed) in &all {
+            let mut row = own.to_vec();
+            if self.has_kinds {
+                let text = |of: fn(&DurationKind) -> &[u8]| kind.map(of).unwrap_or_default().into();
+                row.extend([text(|kind| &kind.clock), text(|kind| &kind.quality)]);
+            }
+            row.extend(duration_cells(timed));
+            out(&row);
+        }
+    }
+}
+
+/// The cells of calls that have a duration of their own.
+fn duration_cells(all: &TimedCalls) -> [TableCell<'static>; DURATION_COLUMNS.len()] {
     let of = &all.durations;
     let known = |ns: Option<u64>| ns.map(|ns| to_us(ns.into())).into();
     let sum = (of.count_calls() > 0).then(|| to_us(of.total_ns()));
@@ -77,12 +122,20 @@ pub fn report_untimed_calls(calls: &CountedCalls, report: &Report) -> Result<()>
                 .to_owned(),
         ));
     }
-    let clocks = calls.clocks.list_clocks();
     let shown = |text: &[u8]| match text {
         b"" => "unknown".to_owned(),
         text => String::from_utf8_lossy(text).into_owned(),
     };
-    let sources: BTreeSet<&[u8]> = clocks.iter().map(|(src, _)| &**src).collect();
+    let kinds = calls
+        .kinds
+        .all_kinds()
+        .iter()
+        .zip(calls.count_timed_by_kind());
+    let mut kinds: Vec<_> = kinds.filter(|(_, calls)| *calls > 0).collect();
+    kinds.sort_unstable();
+    let clocks: BTreeSet<(&[u8], &[u8])> =
+        kinds.iter().map(|(k, _)| (&*k.src, &*k.clock)).collect();
+    let sources: BTreeSet<&[u8]> = kinds.iter().map(|(kind, _)| &*kind.src).collect();
     if sources.len() > 1 {
         let shown = clocks
             .iter()
@@ -92,19 +145,21 @@ pub fn report_untimed_calls(calls: &CountedCalls, report: &Report) -> Result<()>
             shown.collect::<Vec<_>>().join(", ")
         )));
     }
-    if clocks.len() > 1 {
-        let kinds = calls.clocks.iter_qualities();
-        let kinds = kinds.map(|(quality, calls)| format!("{calls} are {}", shown(quality)));
+    if kinds.len() > 1 {
+        let shown = kinds.iter().map(|(kind, calls)| {
+            let (quality, clock) = (shown(&kind.quality), shown(&kind.clock));
+            format!("{calls} are {quality} (clock {clock})")
+        });
         report.note(&format!(
-            "the durations are by different clocks: {}",
-            kinds.collect::<Vec<_>>().join(", ")
+            "the durations are of different kinds, each with rows of its own: {}",
+            shown.collect::<Vec<_>>().join(", ")
         ));
     }
     if timed < all {
         let without = all.saturating_sub(timed);
         report.note(&format!("{without} of {all} calls have no duration"));
     }
-    for (quality, calls) in calls.clocks.iter_qualities() {
+    for (DurationKind { quality, .. }, calls) in kinds {
         if let Some(what) = quality_meaning(quality) {
             let quality = String::from_utf8_lossy(quality);
             report.note(&format!("{calls} of the durations are {quality}: {what}"));

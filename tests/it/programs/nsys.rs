@@ -53,6 +53,44 @@ fn calls_are_those_of_the_log() {
     assert_eq!(compared, 216 + 348);
 }
 
+/// `nccl-comms LOG --times EXPORT`: each call of the log that the export has gets its times, and no other call's.
+#[test]
+fn a_logs_calls_get_their_times_in_the_export() {
+    let times = |paths: &[&str]| {
+        let out = run("nccl-comms", &[paths, &["--format", "csv", "-q"]].concat()).ends(0);
+        let table = Csv::of(&out);
+        let of = |row: &Vec<String>| {
+            let call = ["pid", "comm_id", "rank", "op", "root", "seq"];
+            let times = ["start_ns", "dur_ns", "quality"];
+            let of = |names: &[&str]| {
+                names
+                    .iter()
+                    .map(|name| table.get(row, name).to_owned())
+                    .collect()
+            };
+            (of(&call), of(&times))
+        };
+        table
+            .rows
+            .iter()
+            .map(of)
+            .collect::<BTreeMap<Vec<String>, Vec<String>>>()
+    };
+    for name in ["ring", "infer"] {
+        let [export, log] =
+            ["sqlite.gz", "log.gz"].map(|end| format!("testdata/nsys/{name}.{end}"));
+        let (seen, joined) = (times(&[&export]), times(&[&log, "--times", &export]));
+        assert!(seen.len() > 30 && joined.len() >= seen.len(), "{name}");
+        let with = joined.iter().filter(|(_, times)| !times[0].is_empty());
+        assert_eq!(with.clone().count(), seen.len(), "{name}");
+        assert!(
+            with.into_iter()
+                .all(|(call, times)| seen.get(call) == Some(times)),
+            "{name}"
+        );
+    }
+}
+
 #[test]
 fn the_log_inside_is_the_log() {
     for name in ["ring", "infer"] {

@@ -213,11 +213,18 @@ fn ops_reports_how_long_calls_took() {
         let out = time(rows, &[]).ends(2);
         assert!(out.stderr.contains(says), "{}", out.stderr);
     }
-    // Two clocks of one source are reported.
+    // Two clocks of one source have rows of their own.
     let two = format!("{rows}2,Send,5,int8,1,profiler,7,plugin\n");
-    let note = "the durations are by different clocks: 4 are unknown";
+    let note = "the durations are of different kinds, each with rows of its own: 3 are unknown (clock gpu), 1 are";
     let out = time(&two, &[]).ends(0);
     assert!(out.stderr.contains(note), "{}", out.stderr);
+    let text = out.text();
+    let mut sends = text.lines().filter(|row| row.starts_with("Send,"));
+    let plugin = "Send,plugin,,1,0.007,0.007,0.007,0.007,0.007,0.007,0.714285714,0.714285714";
+    assert!(
+        sends.clone().count() == 2 && sends.next_back() == Some(plugin),
+        "{text}"
+    );
     let awk = time(rows, &["--format", "awk"]).ends(2);
     assert!(
         awk.stderr

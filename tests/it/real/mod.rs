@@ -6,6 +6,7 @@ mod facts;
 mod gpu;
 mod gpu_steps;
 mod kineto;
+mod timed;
 
 use crate::support::{
     Account, Csv, READERS, arg, body, count_lines, data, files, naive_calls, run,

@@ -2,7 +2,7 @@
 
 use crate::count::caller::{Caller, caller_of};
 use crate::count::cells::{CellGatherer, CountCells, CountedStep};
-use crate::count::durations::ClockNames;
+use crate::count::durations::DurationKinds;
 use crate::count::row_counts::RowCounts;
 use crate::count::tally;
 use crate::count::tally::{BYTE_DATATYPE, CallKey, CallVolume, NO_REDUCTION, NO_ROOT};
@@ -20,6 +20,9 @@ use serde::{Deserialize, Serialize};
 /// The column `src` of a log's calls.
 pub const LOG_SOURCE: &[u8] = log::FORMAT.name.as_bytes();
 
+/// How long calls took, by step and key: for each kind of durations its number and the calls.
+pub type TimesByKey = FxHashMap<(CountedStep, CallKey), Vec<(u32, TimedCalls)>>;
+
 /// Calls of all inputs, counted.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct CountedCalls {
@@ -33,10 +36,10 @@ pub struct CountedCalls {
     pub has_steps: bool,
     /// By step and key, where a tally is exact.
     pub(in crate::count) durations: FxHashMap<(CountedStep, CallKey), DurationTotal>,
-    /// How long each call took, where a tally keeps that.
-    pub(in crate::count) times: FxHashMap<(CountedStep, CallKey), TimedCalls>,
-    /// The clocks of `times`.
-    pub clocks: ClockNames,
+    /// How long each call took by step, key and kind, where a tally keeps that.
+    pub(in crate::count) times: FxHashMap<(CountedStep, CallKey, u32), TimedCalls>,
+    /// The kinds of `times`.
+    pub kinds: DurationKinds,
     /// Calls that were output before the input ended, by key over all steps; `cells` does not have them.
     pub given: Vec<(CallKey, CallVolume)>,
 }
@@ -83,24 +86,34 @@ impl CountedCalls {
         }
     }
 
-    /// How long each call took, by key, and by step or over all steps.
-    pub fn durations_by_key(&self, by_step: bool) -> FxHashMap<(CountedStep, CallKey), TimedCalls> {
-        let mut all: FxHashMap<(CountedStep, CallKey), TimedCalls> = FxHashMap::default();
-        for ((step, key), one) in &self.times {
+    /// How long each call took, by key, and by step or over all steps; each with the number of its kind.
+    pub fn durations_by_key(&self, by_step: bool) -> TimesByKey {
+        let mut all = TimesByKey::default();
+        for ((step, key, kind), one) in &self.times {
             let step = step.filter(|_| by_step);
-            all.entry((step, *key)).or_default().merge(one);
+            let of_key = all.entry((step, *key)).or_default();
+            match of_key.iter_mut().find(|(known, _)| known == kind) {
+                Some((_, all)) => all.merge(one),
+                None => of_key.push((*kind, one.clone())),
+            }
         }
         all
+    }
+
+    /// How many calls have a duration of each kind.
+    pub fn count_timed_by_kind(&self) -> Vec<u64> {
+        let mut calls = vec![0_u64; self.kinds.all_kinds().len()];
+        for ((.., kind), one) in &self.times {
+            let all = &mut calls[*kind as usize];
+            *all = all.saturating_add(one.durations.count_calls());
+        }
+        calls
     }
 
     /// Calls with a duration of their own, and all.
     pub fn count_timed(&self) -> (u64, u64) {
         let sum = |all: u64, n: u64| all.saturating_add(n);
-        let timed = self
-            .times
-            .values()
-            .map(|one| one.durations.count_calls())
-            .fold(0, sum);
+        let timed = self.count_timed_by_kind().into_iter().fold(0, sum);
         let mut all = 0;
         for at in 0..self.cells.iter_steps().count() {
             self.cells
@@ -139,7 +152,7 @@ impl CountedCalls {
         let mut met: Interner<Caller> = Interner::default();
         let mut cells = CellGatherer::default();
         let mut durations: Vec<((CountedStep, CallKey), DurationTotal)> = Vec::new();
-        let mut times: Vec<((CountedStep, CallKey), TimedCalls)> = Vec::new();
+        let mut times: Vec<((CountedStep, CallKey, u32), TimedCalls)> = Vec::new();
         for calls in [std::mem::take(self), other] {
             let ops = calls.ops.op_names().map(|name| self.ops.intern(name).0);
             let ops: Vec<u32> = ops.collect();
@@ -154,9 +167,13 @@ impl CountedCalls {
             }
             let of_calls = calls.durations.into_iter();
             durations.extend(of_calls.map(|((step, key), all)| ((step, known(key)), all)));
-            self.clocks.merge(&calls.clocks);
+            let kinds = self.kinds.merge(&calls.kinds);
             let of_calls = calls.times.into_iter();
-            times.extend(of_calls.map(|((step, key), all)| ((step, known(key)), all)));
+            times.extend(
+                of_calls.map(|((step, key, kind), all)| {
+                    ((step, known(key), kinds[kind as usize]), all)
+                }),
+            );
             self.has_steps |= calls.has_steps;
         }
         let (who, ranks) = sort_with_places(met.items());
@@ -166,9 +183,9 @@ impl CountedCalls {
             key.member = rank(key.member);
             self.durations.entry((step, key)).or_default().merge(&all);
         }
-        for ((step, mut key), all) in times {
+        for ((step, mut key, kind), all) in times {
             key.member = rank(key.member);
-            self.times.entry((step, key)).or_default().merge(&all);
+            self.times.entry((step, key, kind)).or_default().merge(&all);
         }
         self.who = who;
         self.cells = cells.into_cells();
@@ -229,10 +246,13 @@ pub(super) fn finish_counts_after(
     let durations = rows.durations.into_iter();
     let durations = durations.map(|(key, all)| (known(key), all));
     let times = rows.times.into_iter();
-    let times = times.map(|(key, all)| (known(key), all));
+    let times = times.map(|((step, key, kind), all)| {
+        let (step, key) = known((step, key));
+        ((step, key, kind), all)
+    });
     CountedCalls {
         times: times.collect(),
-        clocks: rows.clocks,
+        kinds: rows.kinds,
         given,
         ops,
         who,

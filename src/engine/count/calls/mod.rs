@@ -25,7 +25,7 @@ use collector::CallCollector;
 use live::LiveCounts;
 
 pub use crate::report::progress::Progress;
-pub use counted::{CountedCalls, LOG_SOURCE, finish_counts};
+pub use counted::{CountedCalls, LOG_SOURCE, TimesByKey, finish_counts};
 
 /// How inputs are read.
 #[derive(Debug, Clone)]

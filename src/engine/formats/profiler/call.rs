@@ -8,10 +8,10 @@ use crate::members::comm_id::CommId;
 use crate::output::table::{Row, Timing};
 
 /// A call as the program made it (v5 and later).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ProfilerApiCall {
     name: Box<[u8]>,
-    pid: u64,
+    pub(super) pid: u64,
     count: u64,
     datatype: Option<Datatype>,
     root: Option<i64>,
@@ -47,6 +47,10 @@ pub(super) struct ProfilerCall {
     gpu: Option<GpuSpan>,
     /// When the plugin saw the last of them end.
     kernel_end: Option<u64>,
+    /// A channel has the times of another call's kernel.
+    pub(super) has_other_kernel: bool,
+    /// Its kernel had times, which are withheld.
+    is_withheld: bool,
     /// A copy engine's: ns, by the GPU.
     copied: Option<u64>,
     is_copied: bool,
@@ -119,8 +123,12 @@ impl ProfilerApiCall {
         })
     }
 
-    /// Hands over the row of a call that the trace has no other event of.
-    pub(super) fn emit_row(&self, mut take: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+    /// Hands over the row of a call that the trace has no other event of; `owner` has the communicator and rank.
+    pub(super) fn emit_row(
+        &self,
+        owner: Option<(u64, u64)>,
+        mut take: impl FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<()> {
         let timing = Timing {
             start_ns: self.begin,
             clock: if self.begin.is_some() {
@@ -133,6 +141,8 @@ impl ProfilerApiCall {
         };
         take(&Row {
             pid: Some(self.pid),
+            rank: owner.and_then(|(_, rank)| u32::try_from(rank).ok()),
+            comm_id: owner.map(|(comm, _)| CommId::from_printed(comm)),
             op: &self.name,
             count: Some(self.count),
             datatype: self.datatype,
@@ -178,6 +188,8 @@ impl ProfilerCall {
             ended: 0,
             gpu: None,
             kernel_end: None,
+            has_other_kernel: false,
+            is_withheld: false,
             copied: args
                 .number("duration_gpu_us")
                 .and_then(|us| us.checked_mul(1000)),
@@ -196,6 +208,18 @@ impl ProfilerCall {
                 stop: known.stop.max(span.stop),
             });
         }
+    }
+
+    /// Returns the process, communicator and rank: their kernels run one after another.
+    pub(super) fn kernel_owner(&self) -> (u64, Option<u64>, Option<u64>) {
+        (self.pid, self.comm, self.rank)
+    }
+
+    /// Drops the times of its kernel; returns true if it had some.
+    pub(super) fn withhold_kernel(&mut self) -> bool {
+        self.is_withheld = self.ended > 0;
+        (self.gpu, self.kernel_end) = (None, None);
+        self.is_withheld
     }
 
     /// An operation of the proxy thread for it ended.
@@ -268,9 +292,13 @@ impl ProfilerCall {
     }
 
     fn describe_quality(&self) -> String {
-        let channels = match (self.ended, self.channels) {
-            (ended, all) if ended < all => format!(", {ended} of {all} channels"),
-            _ => String::new(),
+        let channels = match self.ended < self.channels {
+            true => ", some channels only",
+            false => "",
+        };
+        let withheld = match self.is_withheld {
+            true => ", kernel times withheld",
+            false => "",
         };
         match (
             self.is_copied,
@@ -286,8 +314,8 @@ impl ProfilerCall {
             (_, _, _, Some(_), Some(_)) => {
                 format!("kernel and proxy as the host saw them{channels}")
             }
-            (.., Some(_)) => "from enqueue to the proxy's end".to_owned(),
-            _ => "enqueue only".to_owned(),
+            (.., Some(_)) => format!("from enqueue to the proxy's end{withheld}"),
+            _ => format!("enqueue only{withheld}"),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod call;
 mod event;
+mod kernels;
 mod limits;
 mod proxy;
 #[cfg(test)]

@@ -63,13 +63,13 @@ impl ProxyWait {
 /// How many steps were posted, received, transmitted and done (v1 to v3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProxyPhases {
-    /// Posted.
+    /// Posted: to the GPU by a send, to the network by a receive.
     pub posted: u64,
-    /// Steps of a send that the receiver had room for, or received steps of a receive.
+    /// Steps of a send after the GPU wrote their data, or received steps of a receive.
     pub ready: u64,
-    /// Transmitted.
+    /// Steps that a send handed to the network, or flushed steps of a receive.
     pub transmitted: u64,
-    /// Done.
+    /// Steps that a send's network has sent, or that the GPU has taken from a receive.
     pub done: u64,
 }
 
@@ -112,6 +112,8 @@ pub struct ProxyOp {
     pub waits: [(u64, u64); 5],
     /// The last wait that began.
     pub last: Option<ProxyWait>,
+    /// When the last step was done (v1 to v3).
+    done_ns: Option<u64>,
     pub(super) is_stale: bool,
 }
 
@@ -146,6 +148,7 @@ impl ProxyOp {
             end: None,
             waits: [(0, 0); 5],
             last: None,
+            done_ns: args.phase("DONE").map(|(_, ns)| ns),
             is_stale: false,
         }
     }
@@ -164,6 +167,14 @@ impl ProxyOp {
     /// Returns the steps with waits in the trace: the plugin keeps only the last 16, 32 or 1,024.
     pub fn steps_seen(&self) -> u64 {
         self.waits.iter().map(|(n, _)| *n).max().unwrap_or(0)
+    }
+
+    /// Ends an operation without an end if all of its steps are done.
+    pub(super) fn end_if_done(&mut self) {
+        let is_done = self.phases.is_some_and(|of| of.done >= self.steps.max(1));
+        // An earlier operation's time may be left in its place.
+        let own = |ns: &u64| Some(*ns) >= self.begin;
+        self.end = self.end.or(self.done_ns.filter(own).filter(|_| is_done));
     }
 
     /// Returns true if it ended, with all its steps.

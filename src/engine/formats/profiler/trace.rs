@@ -1,16 +1,18 @@
 //! The events of a trace, in order: calls, and the operations of the proxy thread that served them.
 //!
 //! Only the order of the lines shows which events belong together: ids collide. At most one event of
-//! each level is open, so that memory does not grow with the trace.
+//! each level is open and a limited number of calls is held, so that memory does not grow with the trace.
 
 use super::call::{GpuSpan, ProfilerApiCall, ProfilerCall, named};
 use super::event::{ProfilerEvent, ProfilerEventKind, ProfilerLine, parse_line};
-use super::limits::{CLOCK_SLACK_NS, DRIFT_ONE_IN, MAX_REMEMBERED};
+use super::kernels::TracedKernels;
+use super::limits::{MAX_HELD_CALLS, MAX_REMEMBERED};
 use super::proxy::{ProxyOp, ProxyWait, TransferSide};
 use crate::error::Result;
 use crate::output::table::{Lacks, Row};
 use crate::report::account::{Account, LineClass};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 
 /// Takes the calls and operations of a trace.
 pub trait ProfilerVisitor {
@@ -40,7 +42,7 @@ pub(super) enum TraceRepair {
     Bare,
     /// A quote of a word processor.
     Curly,
-    /// A kernel that began before its call was enqueued: it is another call's.
+    /// Kernel times that cannot be the call's, or that contradict those of other calls.
     OtherKernel,
     /// An end before its beginning.
     Backwards,
@@ -56,7 +58,10 @@ const REPAIR_SENTENCES: [(TraceRepair, &str); 10] = [
     (TraceRepair::InBytes, "counts in bytes"),
     (TraceRepair::Bare, "texts without quotes"),
     (TraceRepair::Curly, "curly quotes"),
-    (TraceRepair::OtherKernel, "kernel times of other calls"),
+    (
+        TraceRepair::OtherKernel,
+        "kernel times withheld as other calls'",
+    ),
     (TraceRepair::Backwards, "ends before their beginning"),
     (TraceRepair::Unpaired, "events with one end missing"),
 ];
@@ -73,7 +78,13 @@ pub(super) struct ProfilerTrace {
     wait: Option<(ProxyWait, u64)>,
     /// A kernel's channel that has begun.
     kernel: Option<GpuSpan>,
-    clocks: GpuClockOffset,
+    kernels: TracedKernels,
+    /// The number of the open group.
+    group_number: u64,
+    /// Calls that wait: later kernel times may contradict theirs.
+    held: VecDeque<HeldCall>,
+    /// The communicator and rank of each process, if all of its calls are of one.
+    owners: FxHashMap<u64, Option<(u64, u64)>>,
     repairs: [u64; REPAIR_SENTENCES.len()],
     /// The next SeqNum by communicator and operation, to find calls that the plugin dropped.
     next: FxHashMap<(u64, Box<[u8]>), u64>,
@@ -122,6 +133,9 @@ impl ProfilerTrace {
         visit: &mut dyn ProfilerVisitor,
     ) -> Result<()> {
         self.close_api(visit)?;
+        while !self.held.is_empty() {
+            self.emit_first_held(visit, true)?;
+        }
         for ((_, name), n) in REPAIR_SENTENCES.iter().zip(self.repairs) {
             if n > 0 {
                 *account.repairs.entry((*name).into()).or_default() += n;
@@ -144,6 +158,7 @@ impl ProfilerTrace {
         match event.cat {
             ProfilerEventKind::Group | ProfilerEventKind::GroupApi => {
                 self.close_api(visit)?;
+                self.group_number += 1;
                 self.group = (event.is_begin && event.ts > 0).then_some(event.ts);
             }
             ProfilerEventKind::KernelLaunch => {
@@ -211,6 +226,12 @@ impl ProfilerTrace {
                 *next = (*next).max(seq.saturating_add(1));
             }
         }
+        if self.owners.len() < MAX_REMEMBERED && call.comm.is_some() {
+            let (_, comm, rank) = call.kernel_owner();
+            let owner = comm.zip(rank);
+            let known = self.owners.entry(event.pid).or_insert(owner);
+            *known = known.filter(|known| Some(*known) == owner);
+        }
         self.call = Some(call);
         Ok(Ok(LineClass::Call))
     }
@@ -236,21 +257,20 @@ impl ProfilerTrace {
             });
             return;
         }
-        let Some(span) = self.kernel.take() else {
+        let (Some(span), Some(call)) = (self.kernel.take(), &mut self.call) else {
             return;
         };
-        if event.ts == 0 {
-            self.count_repair(TraceRepair::EndOfZero);
-            return;
+        let seen = Some(event.ts).filter(|&ts| ts > 0);
+        // The launch may come before the plugin's event of the call.
+        let made = self.group.map_or(call.begin, |group| group.min(call.begin));
+        let group = (self.group_number, made);
+        if !self.kernels.check_channel(call, group, span, seen) {
+            call.has_other_kernel = true;
         }
-        let Some(call) = &mut self.call else {
-            return;
-        };
-        if span.is_known() && !self.clocks.fit_kernel(span, call.begin, event.ts) {
-            self.count_repair(TraceRepair::OtherKernel);
-            return;
+        match seen {
+            Some(seen) => call.end_kernel_channel(span, seen),
+            None => self.count_repair(TraceRepair::EndOfZero),
         }
-        call.end_kernel_channel(span, event.ts);
     }
 
     fn take_proxy_event(&mut self, event: &ProfilerEvent<'_>, visit: &mut dyn ProfilerVisitor) {
@@ -349,12 +369,10 @@ impl ProfilerTrace {
 
     fn close_op(&mut self, visit: &mut dyn ProfilerVisitor) {
         self.wait = None;
-        let Some(op) = self.op.take() else {
+        let Some(mut op) = self.op.take().filter(|op| !op.is_stale) else {
             return;
         };
-        if op.is_stale {
-            return;
-        }
+        op.end_if_done();
         if let (Some(call), Some(end)) = (&mut self.call, op.end) {
             call.end_proxy_op(end);
         }
@@ -373,39 +391,52 @@ impl ProfilerTrace {
         if call.is_in_bytes(self.api.as_ref()) {
             self.count_repair(TraceRepair::InBytes);
         }
-        call.emit_row(self.api.as_ref(), |row| visit.visit_call(row))
+        self.hold_call(HeldCall::Made(Box::new(call), self.api.clone()), visit)
+    }
+
+    /// Holds a call until later ones cannot contradict it, or too many are held.
+    fn hold_call(&mut self, call: HeldCall, visit: &mut dyn ProfilerVisitor) -> Result<()> {
+        self.held.push_back(call);
+        match self.held.len() > MAX_HELD_CALLS {
+            true => self.emit_first_held(visit, false),
+            false => Ok(()),
+        }
+    }
+
+    /// Hands over the first call that is held; `is_over`: all calls are known.
+    fn emit_first_held(&mut self, visit: &mut dyn ProfilerVisitor, is_over: bool) -> Result<()> {
+        match self.held.pop_front() {
+            None => Ok(()),
+            Some(HeldCall::Api(api)) => {
+                let owner = self.owners.get(&api.pid).copied().flatten();
+                api.emit_row(owner.filter(|_| is_over), |row| visit.visit_call(row))
+            }
+            Some(HeldCall::Made(mut call, api)) => {
+                let is_other = call.has_other_kernel || self.kernels.is_contradicted(&call);
+                if is_other && call.withhold_kernel() {
+                    self.count_repair(TraceRepair::OtherKernel);
+                }
+                call.emit_row(api.as_ref(), |row| visit.visit_call(row))
+            }
+        }
     }
 
     fn close_api(&mut self, visit: &mut dyn ProfilerVisitor) -> Result<()> {
         self.close_call(visit)?;
         match self.api.take() {
-            Some(api) if !api.has_call => api.emit_row(|row| visit.visit_call(row)),
+            Some(api) if !api.has_call => self.hold_call(HeldCall::Api(api), visit),
             _ => Ok(()),
         }
     }
 }
 
-/// The largest known lower bound of the GPU clock's lead over the host's, and when it was found: no kernel
-/// ends after its end was seen.
-#[derive(Debug, Default)]
-struct GpuClockOffset(Option<(i128, u64)>);
-
-impl GpuClockOffset {
-    /// Returns false if a kernel began before its call was enqueued at `begin`; its end was `seen`.
-    fn fit_kernel(&mut self, span: GpuSpan, begin: u64, seen: u64) -> bool {
-        let ahead = i128::from(span.stop) - i128::from(seen);
-        let before = i128::from(span.start) - i128::from(begin);
-        if let Some((least, at)) = self.0 {
-            let slack = CLOCK_SLACK_NS.saturating_add(begin.abs_diff(at) / DRIFT_ONE_IN);
-            if before < least - i128::from(slack) {
-                return false;
-            }
-        }
-        if self.0.is_none_or(|(least, _)| ahead > least) {
-            self.0 = Some((ahead, seen));
-        }
-        true
-    }
+/// A call that waits until its row is handed over.
+#[derive(Debug)]
+enum HeldCall {
+    /// With the API call that it belongs to.
+    Made(Box<ProfilerCall>, Option<ProfilerApiCall>),
+    /// An API call alone.
+    Api(ProfilerApiCall),
 }
 
 /// The parts of an operation of the proxy thread.

@@ -16,6 +16,19 @@ pub(super) const MAX_ROW_MOVE_CALLS: u64 = 1 << 18;
 /// Bytes of a rank's PARAM trace that wait to be written.
 pub(super) const MAX_WAITING_TRACE_BYTES: usize = 16 << 10;
 
+/// Comparisons of recorded calls with those of a log, to find what their numbers are off by.
+pub(super) const MAX_OFFSET_COMPARISONS: usize = 1 << 26;
+
+/// Bytes of rows in memory that wait until the log's last call is read; others are in a temporary file.
+pub(super) const MAX_WAITING_ROW_BYTES: usize = 64 << 20;
+
+/// The shapes of calls with unknown bytes: they are no other calls.
+pub(super) const UNKNOWN_LOGGED_SHAPE: u32 = u32::MAX;
+pub(super) const UNKNOWN_RECORDED_SHAPE: u32 = u32::MAX - 1;
+
+/// Marks a call without a record.
+pub(super) const NO_TIMING: u32 = u32::MAX;
+
 /// Marks a call made in the gap of its line.
 pub(super) const GAP_OF_ITS_LINE: u32 = u32::MAX - 1;
 

@@ -211,6 +211,12 @@ fn read_input(
         if read.kernels.is_empty() {
             return Err(no_kernels_error(known, origin));
         }
+        if let Some(percent) = read.printed_percent() {
+            let text = format!(
+                "the printed rows are {percent:.1} % of the time of all kernels: shares are of these rows"
+            );
+            report.note_of_input(&name, &text);
+        }
         read.account
     } else {
         return Err(no_kernels_error(known, origin));

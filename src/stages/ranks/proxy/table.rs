@@ -1,7 +1,7 @@
 //! The tables: sums by the chosen columns, and operations that did not end.
 
 use super::{ProxyKey, ProxyOperations, ProxySums};
-use crate::formats::profiler::{ProxyOp, ProxyWait, TransferSide};
+use crate::formats::profiler::{ProxyOp, ProxyPhases, ProxyWait, TransferSide};
 use crate::output::render::{Grid, TableCell};
 use std::collections::BTreeMap;
 
@@ -155,16 +155,12 @@ pub fn proxy_sums_grid(found: &ProxyOperations, options: &Options) -> Grid {
 
 /// Describes the progress of an operation in the trace.
 pub(super) fn op_phase(op: &ProxyOp) -> &'static str {
-    match (op.phases, op.begin, op.last) {
-        (Some(of), ..) if of.posted == 0 => "nothing posted",
-        (Some(of), ..) if of.ready < of.posted && op.side == TransferSide::Send => {
-            "posted, the receiver has no room"
-        }
-        (Some(of), ..) if of.ready < of.posted => "posted, nothing received",
-        (Some(of), ..) if of.transmitted < of.ready => "waits for the network",
-        (Some(of), ..) if of.done < of.transmitted => "transmitted, not done",
-        (_, None, _) => "scheduled, not taken up by the proxy thread",
-        (_, _, Some(wait)) => match (op.side, wait) {
+    if let Some(phases) = op.phases {
+        return step_phase(op.side, phases);
+    }
+    match (op.begin, op.last) {
+        (None, _) => "scheduled, not taken up by the proxy thread",
+        (_, Some(wait)) => match (op.side, wait) {
             (_, ProxyWait::Buffer) => "waits for the buffer",
             (TransferSide::Send, ProxyWait::Gpu) => "waits for the GPU's data",
             (TransferSide::Recv, ProxyWait::Gpu) => "waits for the GPU to take the data",
@@ -173,7 +169,26 @@ pub(super) fn op_phase(op: &ProxyOp) -> &'static str {
             (TransferSide::Recv, ProxyWait::Net) => "waits for data",
             (_, ProxyWait::Flush) => "waits for the flush into the GPU",
         },
-        (_, Some(_), None) => "taken up, no step seen",
+        (Some(_), None) => "taken up, no step seen",
+    }
+}
+
+/// Describes what the first step that is behind waits for. The steps pass the counters from left to right.
+fn step_phase(side: TransferSide, of: ProxyPhases) -> &'static str {
+    let waits = [
+        of.ready < of.posted,
+        of.transmitted < of.ready,
+        of.done < of.transmitted,
+    ];
+    match (side, waits) {
+        _ if of.posted == 0 => "nothing posted",
+        (TransferSide::Send, [true, ..]) => "posted, waits for the GPU's data",
+        (TransferSide::Send, [_, true, _]) => "data is ready, the receiver has no room",
+        (TransferSide::Send, [.., true]) => "waits for the network",
+        (TransferSide::Recv, [true, ..]) => "posted, waits for data",
+        (TransferSide::Recv, [_, true, _]) => "received, waits for the flush into the GPU",
+        (TransferSide::Recv, [.., true]) => "waits for the GPU to take the data",
+        (_, [false, false, false]) => "the next step is not posted",
     }
 }
 
@@ -217,5 +232,50 @@ pub fn incomplete_ops_grid(found: &ProxyOperations) -> Grid {
     Grid {
         columns: columns.map(str::to_owned).to_vec(),
         rows: found.open.iter().map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counters_show_what_the_steps_wait_for() {
+        let phase = |side, [posted, ready, transmitted, done]: [u64; 4]| {
+            let of = ProxyPhases {
+                posted,
+                ready,
+                transmitted,
+                done,
+            };
+            step_phase(side, of)
+        };
+        let states = [
+            ([0, 0, 0, 0], "nothing posted", "nothing posted"),
+            (
+                [14, 9, 9, 9],
+                "posted, waits for the GPU's data",
+                "posted, waits for data",
+            ),
+            (
+                [14, 14, 9, 7],
+                "data is ready, the receiver has no room",
+                "received, waits for the flush into the GPU",
+            ),
+            (
+                [14, 14, 14, 9],
+                "waits for the network",
+                "waits for the GPU to take the data",
+            ),
+            (
+                [9, 9, 9, 9],
+                "the next step is not posted",
+                "the next step is not posted",
+            ),
+        ];
+        for (counters, send, recv) in states {
+            assert_eq!(phase(TransferSide::Send, counters), send);
+            assert_eq!(phase(TransferSide::Recv, counters), recv);
+        }
     }
 }

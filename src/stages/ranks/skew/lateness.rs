@@ -265,20 +265,19 @@ impl RankLateness {
         let [p50, p95] = self.late.percentiles([0.50, 0.95]);
         let steps = LatenessOverSteps::from_steps(&self.steps, late_ns);
         let has_steps = !self.steps.is_empty();
+        let share = self.late_calls as f64 / self.late.count_calls() as f64;
         let (always, times) = match has_steps {
             true => (steps.is_always, !steps.late.is_empty()),
-            false => {
-                let share = self.late_calls as f64 / self.late.count_calls() as f64;
-                (
-                    share >= MIN_SHARE_ALWAYS_LATE,
-                    share > 0.0 && share < MAX_SHARE_LATE_AT_TIMES,
-                )
-            }
+            false => (
+                share >= MIN_SHARE_ALWAYS_LATE,
+                share > 0.0 && share < MAX_SHARE_LATE_AT_TIMES,
+            ),
         };
         let pattern = match (always, times) {
             (true, true) => "always, at times more",
             (true, false) => "always",
             (false, true) => "at times",
+            (false, false) if share >= MAX_SHARE_LATE_AT_TIMES => "often",
             (false, false) => "",
         };
         let of_steps = |cell: TableCell<'static>| if has_steps { cell } else { TableCell::Empty };

@@ -10,8 +10,8 @@ pub(super) const MAX_HOSTS_NAMED: usize = 8;
 /// Share of the steps or calls from which a rank is always late.
 pub(super) const MIN_SHARE_ALWAYS_LATE: f64 = 0.8;
 
-/// Share of the calls below which a rank is late at times, if steps are unknown. Of two ranks that come in any
-/// order, each is late at half of the calls.
+/// Share of the calls below which a rank is late at times, if steps are unknown, and from which it is often late. Of
+/// two ranks that come in any order, each is late at half of the calls.
 pub(super) const MAX_SHARE_LATE_AT_TIMES: f64 = 1.0 / 3.0;
 
 /// Multiple of the usual spread of a rank's steps by which a late step exceeds the others.

@@ -154,6 +154,12 @@ fn build_skew_table(
              INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL)",
         );
     }
+    if found.own_clock_calls > 0 && !options.align {
+        return none(
+            "--no-align: the times of these calls are by clocks that begin with each process; without the \
+             alignment they cannot be compared",
+        );
+    }
     if is_of_dumps {
         report.note("the dumps do not name hosts: the clocks of all ranks are taken as one");
     }
@@ -176,6 +182,8 @@ struct SkewSummary {
     step: i64,
     late: lateness::LatenessByRank,
     clocks: align::HostClocks,
+    /// Calls with times by clocks that begin with each process.
+    own_clock_calls: u64,
     latencies: latency::LatencyByOp,
 }
 
@@ -203,6 +211,13 @@ impl SkewSummary {
                 "time stamps are multiples of {} ms; shorter delays are invisible: print fractions with \
                  NCCL_DEBUG_TIMESTAMP_FORMAT='[%F %T.%6f] '",
                 self.step / 1_000_000
+            ));
+        }
+        if self.own_clock_calls > 0 {
+            report.warn(&format!(
+                "the clocks of processes begin with each process: they are aligned by the median of {} of \
+                 them, so that a rank which is always late by as much looks in time",
+                count_phrase(self.own_clock_calls, "call")
             ));
         }
         if options.from == ArrivalSource::Starts {

@@ -1,6 +1,6 @@
 //! Gathers the rows of the call table as they come.
 
-use super::align::StretchOffsets;
+use super::align::{HostClocks, StretchOffsets};
 use super::lateness::SkewRankName;
 use super::window::{ArrivingPart, RankArrival, SkewCall, SkewWindow};
 use super::{ArrivalSource, Options, SkewSummary};
@@ -11,6 +11,7 @@ use crate::members::comm_id::CommId;
 use crate::output::table::Row;
 use crate::stages::skew::limits::CALLS_PER_CLOCK_STRETCH;
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 
 /// A process, or one of its GPUs; if these are unknown, a rank of a communicator.
 type SkewProcess = (Vec<u8>, Option<u64>, Option<u32>, Option<(CommId, u32)>);
@@ -39,17 +40,20 @@ pub(super) struct TimedCall {
 #[derive(Default)]
 pub(super) struct SkewBuilder {
     comms: Interner<CommId>,
-    ops: Interner<Vec<u8>>,
+    /// Operations, each with the number of the clock of its times: times of two clocks are not compared.
+    ops: Interner<(Vec<u8>, u32)>,
+    clocks: Interner<Vec<u8>>,
     who: Interner<SkewProcess>,
     hosts: Interner<Vec<u8>>,
     /// The host of each caller.
     host_of: Vec<u32>,
-    /// The size of each one's largest communicator, and its rank there.
-    ranks: FxHashMap<u32, (u32, u32)>,
+    /// By caller and communicator: the size if known, and the rank.
+    ranks: FxHashMap<(u32, u32), (Option<u32>, u32)>,
     window: SkewWindow,
     /// Calls that the window gave.
     ready: Vec<SkewCall>,
-    stretch: Vec<SkewCall>,
+    /// Calls that are held, by clock.
+    stretches: Vec<Vec<SkewCall>>,
     found: SkewSummary,
     /// Dumps were read: process numbers are ranks, not process ids.
     pub(super) is_of_dumps: bool,
@@ -61,7 +65,7 @@ impl SkewBuilder {
         for call in self.window.drain_calls() {
             self.take_call(call, options);
         }
-        self.align_held_calls(options);
+        (0..self.stretches.len()).for_each(|clock| self.align_held_calls(clock, options));
         self.found.late.close_steps();
         self.name_ranks();
         self.found
@@ -82,8 +86,12 @@ impl SkewBuilder {
         let Some(caller) = self.caller_of_row(row) else {
             return;
         };
+        let is_start = options.from == ArrivalSource::Starts && !options.latency;
+        let start = row.times().start_ns.filter(|_| is_start);
+        let clock = start.map_or(&b""[..], |_| row.times().clock);
+        let clock = self.clocks.intern(clock.to_vec());
         let call = TimedCall {
-            op: self.intern_op(row.op),
+            op: self.ops.intern((row.op.to_vec(), clock)),
             seq,
             step: row.step,
             ns,
@@ -94,7 +102,8 @@ impl SkewBuilder {
 
     /// Returns the number of an operation.
     pub(super) fn intern_op(&mut self, name: &[u8]) -> u32 {
-        self.ops.intern(name.to_vec())
+        let clock = self.clocks.intern(Vec::new());
+        self.ops.intern((name.to_vec(), clock))
     }
 
     /// Returns the caller of a row with a time, if its communicator and rank are known.
@@ -105,14 +114,12 @@ impl SkewBuilder {
         if self.host_of.len() <= who as usize {
             self.host_of.push(self.hosts.intern(row.host.to_vec()));
         }
-        let size = row.nranks.unwrap_or(0);
-        let known = self.ranks.entry(who).or_insert((size, rank));
-        if size > known.0 {
-            *known = (size, rank);
-        }
+        let comm = self.comms.intern(id);
+        let known = self.ranks.entry((who, comm)).or_insert((None, rank));
+        known.0 = known.0.or(row.nranks);
         Some(SkewCaller {
             who,
-            comm: self.comms.intern(id),
+            comm,
             nranks: row.nranks,
         })
     }
@@ -196,22 +203,32 @@ impl SkewBuilder {
             return self.window.recycle_call(call);
         }
         self.found.matched += 1;
-        self.found.partly += u64::from(!call.is_whole());
+        self.found.partly += u64::from(call.nranks.is_some() && !call.is_whole());
+        let op = self.ops.items().get(call.op as usize);
+        let (op, clock) = op.map_or((&b""[..], 0), |(op, clock)| (op, *clock as usize));
         if options.latency {
-            let op = self.ops.items().get(call.op as usize);
-            let op = op.map_or(&b""[..], |op| op);
             return self.found.latencies.add_call(op, &call);
         }
-        self.stretch.push(call);
-        if self.stretch.len() >= CALLS_PER_CLOCK_STRETCH {
-            self.align_held_calls(options);
+        if self.stretches.len() <= clock {
+            self.stretches.resize_with(clock + 1, Vec::new);
+        }
+        self.stretches[clock].push(call);
+        if self.stretches[clock].len() >= CALLS_PER_CLOCK_STRETCH {
+            self.align_held_calls(clock, options);
         }
     }
 
-    /// Aligns the calls that are held, and adds their lateness.
-    fn align_held_calls(&mut self, options: &Options) {
-        let mut calls = std::mem::take(&mut self.stretch);
-        if options.align && options.from == ArrivalSource::Starts && self.hosts.items().len() > 1 {
+    /// Aligns the calls that are held of a clock, and adds their lateness.
+    fn align_held_calls(&mut self, clock: usize, options: &Options) {
+        let mut calls = std::mem::take(&mut self.stretches[clock]);
+        let name = self.clocks.items().get(clock);
+        if name.is_some_and(|name| is_own_clock(name)) {
+            self.found.own_clock_calls += calls.len() as u64;
+            HostClocks::default().align_calls(&mut calls, |who| who, &[]);
+        } else if options.align
+            && options.from == ArrivalSource::Starts
+            && self.hosts.items().len() > 1
+        {
             let hosts = &self.host_of;
             let host = |who: u32| hosts.get(who as usize).copied().unwrap_or(0);
             self.found
@@ -223,18 +240,32 @@ impl SkewBuilder {
             self.found.late.add_call(&call, late_ns);
             self.window.recycle_call(call);
         }
-        self.stretch = calls;
+        self.stretches[clock] = calls;
     }
 
     /// Names the ranks. A rank in the largest communicator is a rank of the job if that communicator has all
     /// ranks.
     fn name_ranks(&mut self) {
         let all = self.who.items().len();
+        // Traces of the profiler plugin do not have the size.
+        let mut highest: FxHashMap<u32, u32> = FxHashMap::default();
+        for (&(_, comm), &(_, rank)) in &self.ranks {
+            let most = highest.entry(comm).or_default();
+            *most = (*most).max(rank);
+        }
+        let mut largest: FxHashMap<u32, (u32, Reverse<u32>, u32)> = FxHashMap::default();
+        for (&(who, comm), &(size, rank)) in &self.ranks {
+            let least = highest.get(&comm).map_or(0, |rank| rank.saturating_add(1));
+            // Of several with the same size the first.
+            let of = (size.unwrap_or(least), Reverse(comm), rank);
+            let known = largest.entry(who).or_insert(of);
+            *known = (*known).max(of);
+        }
         let mut met = FxHashMap::default();
-        for &(size, rank) in self.ranks.values() {
+        for &(size, _, rank) in largest.values() {
             *met.entry((size, rank)).or_insert(0) += 1;
         }
-        let sizes: Vec<u32> = self.ranks.values().map(|(size, _)| *size).collect();
+        let sizes: Vec<u32> = largest.values().map(|(size, ..)| *size).collect();
         let one_size = sizes.iter().all(|size| Some(size) == sizes.first());
         let fits = sizes.first().is_some_and(|size| *size as usize >= all);
         let distinct = met.values().all(|times| *times == 1);
@@ -242,7 +273,7 @@ impl SkewBuilder {
         let names = self.who.items().iter().enumerate();
         self.found.late.names = names
             .map(|(number, (host, pid, ..))| {
-                let rank = self.ranks.get(&(number as u32)).map(|(_, rank)| *rank);
+                let rank = largest.get(&(number as u32)).map(|(.., rank)| *rank);
                 SkewRankName {
                     rank: rank.filter(|_| is_global),
                     host: host.clone(),
@@ -251,4 +282,9 @@ impl SkewBuilder {
             })
             .collect();
     }
+}
+
+/// Returns true for a clock that begins with each process or session.
+fn is_own_clock(name: &[u8]) -> bool {
+    matches!(name, b"plugin" | b"kineto" | b"nsys")
 }

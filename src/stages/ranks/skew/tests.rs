@@ -126,6 +126,49 @@ fn durations_tell_who_came_last_without_a_clock() {
     assert_eq!(shown(&grid, &["rank", "pattern"]), expect);
 }
 
+/// Rows as of the profiler plugin's traces: two processes, each with a clock that began with it, no size of the
+/// communicator. Rank 1 is 3 ms late at five of twelve calls; its first call has a time of the GPU's.
+#[test]
+fn clocks_that_begin_with_each_process_are_aligned_by_the_calls_of_both() {
+    let head = "pid,rank,comm_id,seq,op,count,datatype,start_ns,clock\n".to_owned();
+    let row = |rank: i64, seq: i64| {
+        let late = if rank == 1 && seq % 12 < 5 { 3 * MS } else { 0 };
+        let start = 30 * MS * seq + late + rank * 5_000 * MS;
+        let clock = if (rank, seq) == (1, 12) {
+            "gpu"
+        } else {
+            "plugin"
+        };
+        format!(
+            "{},{rank},0x9f3b,{seq},AllReduce,64,fp32,{start},{clock}\n",
+            100 + rank
+        )
+    };
+    let rows = [0, 1].map(|rank| (0..13).map(move |seq| row(rank, seq)).collect::<String>());
+    let options = Options::default();
+    let mut taken = SkewBuilder::default();
+    let mut feed = TableFeed::new(|row: &Row<'_>| taken.add_row(row, &options));
+    feed.write_all((head + &rows.concat()).as_bytes()).unwrap();
+    drop(feed);
+    let found = taken.finish_rows(&options);
+    assert_eq!((found.matched, found.partly, found.alone), (12, 0, 2));
+    let grid = found.late.to_grid(options.late_ns);
+    let columns = ["rank", "pid", "pattern", "late_calls", "max_us"];
+    let expect = ["0 | 100 |  | 0 | 0", "1 | 101 | often | 5 | 3000"];
+    assert_eq!(shown(&grid, &columns), expect);
+    let options = Options {
+        align: false,
+        ..Options::default()
+    };
+    let refused = build_skew_table(&found, false, &options, &Report::of_section());
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("begin with each process")
+    );
+}
+
 #[test]
 fn the_latency_of_a_call_is_the_least_duration_of_its_ranks() {
     let options = Options {

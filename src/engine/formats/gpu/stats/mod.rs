@@ -60,6 +60,8 @@ pub struct StatsKernel {
     pub launched: Option<([u32; 3], [u32; 3])>,
     /// The times.
     pub summary: StatsSummary,
+    /// The printed percentage of the time of all kernels.
+    pub percent: Option<f64>,
 }
 
 impl StatsKernel {
@@ -76,6 +78,18 @@ pub struct StatsOutput {
     pub kernels: Vec<StatsKernel>,
     /// The account of the lines.
     pub account: Account,
+}
+
+impl StatsOutput {
+    /// Returns the percentage of the time of all kernels that the rows have, if nsys stats printed only some.
+    pub fn printed_percent(&self) -> Option<f64> {
+        let all = self.kernels.iter().map(|kernel| kernel.percent);
+        let all = all.collect::<Option<Vec<f64>>>()?;
+        // Each is rounded to a tenth.
+        let rounded_off = (0.05 * all.len() as f64).max(0.5);
+        let sum: f64 = all.iter().sum();
+        (!all.is_empty() && sum + rounded_off < 100.0).then_some(sum)
+    }
 }
 
 /// Reads the output of an input. If it has a report of kernels by grid and one by name alone, reads only
@@ -146,6 +160,7 @@ enum StatsLine {
 /// The content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StatsField {
+    Percent,
     Total,
     Instances,
     Average,
@@ -169,6 +184,7 @@ impl StatsField {
             None => (name, &b""[..]),
         };
         let field = match word.trim_ascii() {
+            b"Time" => StatsField::Percent,
             b"Total Time" => StatsField::Total,
             b"Instances" => StatsField::Instances,
             b"Avg" | b"Average" => StatsField::Average,
@@ -223,10 +239,11 @@ fn parse_kernel<'f>(
 ) -> Option<StatsKernel> {
     let (mut total, mut instances, mut min, mut max) = (None, None, None, None);
     let (mut average, mut median, mut deviation) = (None, None, None);
-    let (mut grid, mut block, mut name) = (None, None, None);
+    let (mut grid, mut block, mut name, mut percent) = (None, None, None, None);
     for ((field, ns), text) in fields {
         let whole = || number::parse_whole_ns(text, ns);
         match field {
+            StatsField::Percent => percent = number::parse_fraction_ns(text, 1),
             StatsField::Total => total = Some(whole()?),
             StatsField::Instances => instances = Some(number::parse_whole_ns(text, 1)?),
             StatsField::Min => min = Some(whole()?),
@@ -253,6 +270,7 @@ fn parse_kernel<'f>(
             max: max?,
             deviation,
         },
+        percent,
     })
 }
 

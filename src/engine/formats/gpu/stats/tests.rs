@@ -62,6 +62,15 @@ fn every_layout_is_read() {
          \"Min (ns)\": 5,\n    \"Max (ns)\": 5,\n    \"Name\": \"nvjet_tst\"\n  }}\n]\n"
     );
     assert_eq!(names(&json, false), expected);
+    for whole in [&csv, &tsv, &table, &column, &json] {
+        assert_eq!(parse_stats(whole.as_bytes(), false).printed_percent(), None);
+        let some = whole.replace("99.9", "27.8");
+        let percent = parse_stats(some.as_bytes(), false).printed_percent();
+        assert!(
+            percent.is_some_and(|sum| (sum - 27.9).abs() < 0.01),
+            "{percent:?}"
+        );
+    }
 }
 
 #[test]

@@ -1,0 +1,248 @@
+//! Finds the call of the log for each recorded call.
+
+use super::super::limits::NO_TIMING;
+use super::align::{CallAlignment, align_by_number, align_in_order};
+use super::logged::{LoggedMember, LoggedSequences};
+use super::records::{RecordOrder, RecordedCall, RecordedClasses, RecordedMember, TimingRecords};
+use super::shapes::{CallClass, ComparedShapes};
+use crate::members::comm_id::CommId;
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A process of the log.
+type LoggedProcess = (Box<[u8]>, Option<u64>);
+
+/// How many records fill no call, by reason.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct RefusedRecords {
+    /// The log does not have the communicator and rank.
+    pub(super) elsewhere: u64,
+    /// The log has other operations or bytes there.
+    pub(super) other: u64,
+    /// They fit several calls.
+    pub(super) ambiguous: u64,
+}
+
+/// The records of a log's calls.
+#[derive(Debug, Default)]
+pub(super) struct JoinedRecords {
+    /// For each call of a member's class the number of its timing.
+    by_call: FxHashMap<(u32, CallClass), Vec<u32>>,
+    pub(super) refused: RefusedRecords,
+}
+
+impl JoinedRecords {
+    /// Joins all records with the calls of a log.
+    pub(super) fn join_records(
+        records: &TimingRecords,
+        logged: &LoggedSequences,
+        shapes: &ComparedShapes,
+    ) -> JoinedRecords {
+        let mut joined = JoinedRecords::default();
+        let by_name = list_members_by_name(logged);
+        let mut processes: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (of, classes) in &records.members {
+            let is_ordered =
+                |(_, order): &(CallClass, RecordOrder)| matches!(order, RecordOrder::Order { .. });
+            if classes.keys().any(is_ordered) {
+                let process = (of.input, &of.host, of.pid);
+                processes.entry(process).or_default().push((of, classes));
+            } else {
+                let members = of
+                    .comm_id
+                    .zip(of.rank)
+                    .and_then(|named| by_name.get(&named));
+                let members = members.into_iter().flatten();
+                let aligned = members.map(|at| align_classes(classes, *at, logged, shapes));
+                joined.take_classes(classes, aligned.collect());
+            }
+        }
+        for members in processes.values() {
+            joined.join_process(members, logged, shapes);
+        }
+        joined
+    }
+
+    /// Joins the records of a process, which is the one of the log in which all of its communicators fit.
+    fn join_process(
+        &mut self,
+        members: &[(&RecordedMember, &RecordedClasses)],
+        logged: &LoggedSequences,
+        shapes: &ComparedShapes,
+    ) {
+        let candidates = |of: &RecordedMember| -> Vec<u32> {
+            let all = (0..).zip(&logged.members);
+            let own = all.filter(|(_, member)| is_member(of, member));
+            own.map(|(at, _)| at).collect()
+        };
+        let process_of = |at: u32| -> Option<LoggedProcess> {
+            let member = logged.members.get(at as usize)?;
+            Some((member.host.clone(), member.pid))
+        };
+        let members = members
+            .iter()
+            .map(|(of, classes)| (candidates(of), *classes));
+        let mut members: Vec<_> = members.collect();
+        // Those with few candidates spare the alignments of the others.
+        members.sort_by_key(|(candidates, _)| candidates.len());
+        let all = members.iter().flat_map(|(candidates, _)| candidates);
+        let all: BTreeSet<LoggedProcess> = all.filter_map(|at| process_of(*at)).collect();
+        let is_known = all.len() == 1;
+        let mut possible = all;
+        let mut found = Vec::new();
+        for (candidates, classes) in members {
+            let aligned = candidates.iter().filter_map(|at| {
+                let process = process_of(*at).filter(|process| possible.contains(process))?;
+                Some((process, align_classes(classes, *at, logged, shapes)))
+            });
+            let aligned: Vec<(LoggedProcess, AlignedClasses)> = aligned.collect();
+            if !is_known {
+                let fitting = aligned.iter().filter(|(_, all)| all.can_fit());
+                possible = fitting.map(|(process, _)| process.clone()).collect();
+            }
+            found.push((classes, aligned));
+        }
+        let only = possible.first().filter(|_| possible.len() == 1);
+        for (classes, mut aligned) in found {
+            aligned.retain(|(process, _)| only.is_none_or(|only| only == process));
+            let mut all: Vec<AlignedClasses> = aligned.into_iter().map(|(_, all)| all).collect();
+            // Communicators of one process with the same calls cannot be distinguished.
+            let fitting = all.iter().filter(|all| all.can_fit()).count();
+            if only.is_some() && fitting == 1 {
+                all.retain(AlignedClasses::can_fit);
+            } else if fitting > 0 {
+                let calls = classes.values().map(Vec::len).sum::<usize>();
+                self.refused.ambiguous += calls as u64;
+                continue;
+            }
+            self.take_classes(classes, all);
+        }
+    }
+
+    /// Takes the records of a member, which fill the calls of all ranks that they were aligned with.
+    fn take_classes(&mut self, classes: &RecordedClasses, aligned: Vec<AlignedClasses>) {
+        let count = |calls: &Vec<RecordedCall>| calls.len() as u64;
+        if aligned.is_empty() {
+            self.refused.elsewhere += classes.values().map(count).sum::<u64>();
+        }
+        for AlignedClasses {
+            member,
+            classes: all,
+        } in aligned
+        {
+            for (key, found) in all {
+                let Some(calls) = classes.get(&key) else {
+                    continue;
+                };
+                match found {
+                    CallAlignment::Other => self.refused.other += count(calls),
+                    CallAlignment::Ambiguous => self.refused.ambiguous += count(calls),
+                    CallAlignment::Places(places) => {
+                        let by_call = self.by_call.entry((member, key.0.clone())).or_default();
+                        for (call, place) in calls.iter().zip(places) {
+                            let Some(at) = place else {
+                                match key.1 {
+                                    RecordOrder::Order { .. } => self.refused.ambiguous += 1,
+                                    _ => self.refused.elsewhere += 1,
+                                }
+                                continue;
+                            };
+                            if by_call.len() <= at {
+                                by_call.resize(at + 1, NO_TIMING);
+                            }
+                            by_call[at] = call.timing;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the number of the timing of a member's call.
+    pub(super) fn timing_of_call(&self, of: &(u32, CallClass), at: usize) -> Option<u32> {
+        let timing = *self.by_call.get(of)?.get(at)?;
+        (timing != NO_TIMING).then_some(timing)
+    }
+}
+
+/// Recorded calls beside those of a rank.
+struct AlignedClasses {
+    member: u32,
+    classes: Vec<((CallClass, RecordOrder), CallAlignment)>,
+}
+
+impl AlignedClasses {
+    fn can_fit(&self) -> bool {
+        let mut found = self.classes.iter();
+        found.all(|(_, found)| *found != CallAlignment::Other)
+    }
+}
+
+/// Lists the ranks of communicators by id, as NCCL and as Inspector prints it, and rank.
+fn list_members_by_name(logged: &LoggedSequences) -> FxHashMap<(CommId, u32), BTreeSet<u32>> {
+    let mut by_name: FxHashMap<_, BTreeSet<u32>> = FxHashMap::default();
+    for (at, member) in (0..).zip(&logged.members) {
+        if let (Some(id), Some(rank)) = (member.comm_id, member.rank) {
+            for id in [id, id.as_inspector_prints()] {
+                by_name.entry((id, rank)).or_default().insert(at);
+            }
+        }
+    }
+    by_name
+}
+
+/// Returns true if a record's communicator and process, as far as they are known, are those of a rank.
+fn is_member(of: &RecordedMember, member: &LoggedMember) -> bool {
+    fn do_agree<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
+        a.zip(b).is_none_or(|(a, b)| a == b)
+    }
+    (of.comm_id.is_none() || of.comm_id == member.comm_id)
+        && do_agree(of.rank, member.rank)
+        && do_agree(of.nranks, member.nranks)
+        && do_agree(of.pid, member.pid)
+        && (of.host.is_empty() || member.host.is_empty() || of.host == member.host)
+}
+
+fn align_classes(
+    classes: &RecordedClasses,
+    member: u32,
+    logged: &LoggedSequences,
+    shapes: &ComparedShapes,
+) -> AlignedClasses {
+    let begins = logged
+        .members
+        .get(member as usize)
+        .is_some_and(|of| of.begins);
+    let align = |(class, order): &(CallClass, RecordOrder), calls: &[RecordedCall]| {
+        let all = logged.calls.get(&(member, class.clone()));
+        let all = all.map(Vec::as_slice).unwrap_or_default();
+        let numbered =
+            || -> Vec<(u64, u32)> { calls.iter().map(|call| (call.number, call.shape)).collect() };
+        match order {
+            RecordOrder::OfCommunicator => align_by_number(&numbered(), all, begins),
+            RecordOrder::OfOperation(op) => {
+                let own = all.iter().enumerate();
+                let own = own.filter(|(_, shape)| shapes.is_of_op(**shape, op));
+                let (at, own): (Vec<usize>, Vec<u32>) = own.unzip();
+                match align_by_number(&numbered(), &own, begins) {
+                    CallAlignment::Places(places) => {
+                        let places = places.iter().map(|place| at.get((*place)?).copied());
+                        CallAlignment::Places(places.collect())
+                    }
+                    refused => refused,
+                }
+            }
+            RecordOrder::Order { is_contiguous } => {
+                let recorded: Vec<u32> = calls.iter().map(|call| call.shape).collect();
+                align_in_order(&recorded, all, *is_contiguous)
+            }
+        }
+    };
+    AlignedClasses {
+        member,
+        classes: classes
+            .iter()
+            .map(|(key, calls)| (key.clone(), align(key, calls)))
+            .collect(),
+    }
+}
