@@ -14,6 +14,7 @@
 //! | `next` | the commands that answer the next question |
 //! | `digests` | operations, communicators and changes, as the page lists them |
 //! | `limits` | how much a page shows |
+//! | `last_calls` | the last calls of the ranks beside each other |
 //! | [`series`] | the steps, the outliers among them, and their plot |
 //! | [`text`], [`markdown`], [`json`], [`html`] | the page in each form |
 //! | [`summary`] | the page as one row |
@@ -24,6 +25,7 @@ pub mod html;
 mod inputs;
 mod job;
 pub mod json;
+pub mod last_calls;
 pub mod limits;
 pub mod markdown;
 mod next;
@@ -44,6 +46,7 @@ use crate::stages::check::answer::headline::JobAnswer;
 use crate::stages::check::wording::group_alike;
 use crate::stages::matrix::cells::TrafficMatrix;
 use crate::stages::ops;
+use last_calls::LastCalls;
 use series::StepSeries;
 
 /// The content of a page.
@@ -75,6 +78,8 @@ pub struct ReportPage {
     pub parts: Vec<SectionContent>,
     /// Messages of the stages; `stage` is the key of a section ([`PageSection::key`]).
     pub caveats: Vec<ReportMessage>,
+    /// The last calls of the ranks, if there are several, on a page with plots.
+    pub last_calls: Option<LastCalls>,
     /// The plot of the matrix, and the lines above it.
     pub(crate) map: (Vec<String>, Option<Plot>),
 }

@@ -327,9 +327,14 @@ pub fn draw_map(name: &str, rows: &[PlotStrip], columns: &[String]) -> Option<Pl
     Some(plot)
 }
 
+/// Cuts a label to one that fits into `wide`.
+pub fn cut_label(name: &str, wide: f64) -> String {
+    cut_text(name, (wide / CHARACTER_WIDTH) as usize).into_owned()
+}
+
 /// Draws a label that fits to the left of a plot.
 fn shorten_label(name: &str) -> String {
-    cut_text(name, ((LABEL_WIDTH - 8.0) / CHARACTER_WIDTH) as usize).into_owned()
+    cut_label(name, LABEL_WIDTH - 8.0)
 }
 
 #[cfg(test)]

@@ -53,3 +53,44 @@ for (const button of document.querySelectorAll("button.csv")) {
     URL.revokeObjectURL(link.href);
   });
 }
+// The picture of the last calls: a part of its columns is drawn wider. The names stay where they are.
+for (const plot of document.querySelectorAll("svg.calls")) {
+  const inner = plot.querySelector("svg");
+  const wide = Number(inner.getAttribute("width"));
+  const numbers = (one, name) => (one.getAttribute(name) ?? "").trim().split(" ").map(Number);
+  const parts = [...inner.querySelectorAll("rect, text")].map((one) => [one, numbers(one, "x"), numbers(one, "width")[0]]);
+  let [zoom, from] = [1, 0];
+  const draw = () => {
+    zoom = Math.min(40, Math.max(1, zoom));
+    from = Math.min(wide - wide / zoom, Math.max(0, from));
+    for (const [one, xs, width] of parts) {
+      one.setAttribute("x", xs.map((x) => (x - from) * zoom).join(" "));
+      if (one.tagName === "rect") one.setAttribute("width", width * zoom);
+    }
+  };
+  // Zooms, and keeps what is at this part of the width.
+  const change = (factor, part) => {
+    const at = from + part * wide / zoom;
+    zoom = Math.min(40, Math.max(1, zoom * factor));
+    from = at - part * wide / zoom;
+    draw();
+  };
+  const keys = {
+    "+": () => change(1.5, .5), "=": () => change(1.5, .5), "-": () => change(1 / 1.5, .5),
+    "0": () => { [zoom, from] = [1, 0]; draw(); },
+    ArrowLeft: () => { from -= wide / zoom / 8; draw(); }, ArrowRight: () => { from += wide / zoom / 8; draw(); },
+  };
+  plot.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+  plot.addEventListener("click", () => plot.focus());
+  plot.addEventListener("wheel", (event) => {
+    if (document.activeElement !== plot) return;
+    event.preventDefault();
+    const place = inner.getBoundingClientRect();
+    const part = (event.clientX - place.left) / place.width;
+    change(event.deltaY < 0 ? 1.25 : .8, Math.min(1, Math.max(0, part)));
+  }, { passive: false });
+}
