@@ -21,7 +21,7 @@ pub(crate) use operations::operations_plot;
 pub(crate) use overlap::overlap_plot;
 pub(crate) use sizes::sizes_plot;
 pub(crate) use skew::skew_plot;
-pub(crate) use steps::{end_labels, times_plot};
+pub(crate) use steps::{step_axis, times_plot};
 
 use crate::log::timeline::TrainStep;
 use crate::output::render::Grid;

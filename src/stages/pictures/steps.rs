@@ -1,7 +1,8 @@
 //! The time of each step.
 
 use crate::output::render::units::seconds_text;
-use crate::output::svg::plot::{Plot, PlotMark, draw_columns};
+use crate::output::svg::columns::{ColumnAxis, draw_columns};
+use crate::output::svg::plot::{Plot, PlotMark};
 pub(super) use crate::stages::page::series::StepSeries;
 use std::collections::BTreeSet;
 
@@ -13,18 +14,40 @@ pub(crate) fn times_plot(
     let long: BTreeSet<usize> = steps.find_outliers().iter().map(|o| o.at).collect();
     let marks = steps.list.iter().enumerate().filter_map(|(at, step)| {
         let time_s = step.time_s?;
+        let is_long = long.contains(&at);
+        // The first step of an attempt sets up communicators and compiles kernels.
+        let before = at.checked_sub(1).and_then(|before| steps.list.get(before));
+        let is_first = before.is_none_or(|before| before.segment != step.segment);
+        let (class, text) = match (is_long, is_first) {
+            (true, true) => ("c4", "warm-up"),
+            (true, false) => ("bad", ""),
+            (false, _) => ("c1", ""),
+        };
+        let words = format!("step {}: {} {text}", step.step, seconds_text(time_s));
         Some(PlotMark {
             value: time_s,
-            title: format!("step {}: {}", step.step, seconds_text(time_s)),
-            class: if long.contains(&at) { "bad" } else { "c1" },
-            link: long.contains(&at).then(|| link(at)).flatten(),
+            title: words.trim_end().to_owned(),
+            class,
+            link: is_long.then(|| link(at)).flatten(),
+            text: text.to_owned(),
+            is_apart: is_long && is_first,
             ..PlotMark::default()
         })
     });
     let marks: Vec<PlotMark> = marks.collect();
     let (first, last) = steps.step_range()?;
-    let name = format!("Time of steps {first} to {last}; long ones in another colour");
-    draw_columns(&name, &marks, seconds_text, end_labels(first, last))
+    let marked = [("warm-up", "c4"), ("long steps", "bad")];
+    let marked = marked.map(|(words, class)| {
+        let is_there = marks.iter().any(|mark| mark.class == class);
+        let colour = if class == "c4" { "purple" } else { "red" };
+        is_there
+            .then(|| format!("; {words} in {colour}"))
+            .unwrap_or_default()
+    });
+    let name = format!("Time of steps {first} to {last}{}", marked.concat());
+    let timed = steps.list.iter().filter(|step| step.time_s.is_some());
+    let axis = step_axis(timed.map(|step| step.step));
+    draw_columns(&name, &marks, seconds_text, &axis)
 }
 
 /// Draws TFLOP/s per GPU of each step.
@@ -39,12 +62,16 @@ pub(super) fn tflops_plot(steps: &StepSeries) -> Option<Plot> {
         })
     });
     let marks: Vec<PlotMark> = marks.collect();
-    let (first, last) = steps.step_range()?;
     let words = |tflops: f64| format!("{tflops:.1}");
-    draw_columns("TFLOP/s per GPU", &marks, words, end_labels(first, last))
+    let known = steps.list.iter().filter(|step| step.tflops.is_some());
+    let axis = step_axis(known.map(|step| step.step));
+    draw_columns("TFLOP/s per GPU", &marks, words, &axis)
 }
 
-/// Returns the labels below the first and the last step.
-pub(crate) fn end_labels(first: u64, last: u64) -> (String, String) {
-    (format!("step {first}"), format!("step {last}"))
+/// Returns the axis of steps.
+pub(crate) fn step_axis(steps: impl Iterator<Item = u64>) -> ColumnAxis {
+    ColumnAxis {
+        name: "step".to_owned(),
+        labels: steps.map(|step| step.to_string()).collect(),
+    }
 }

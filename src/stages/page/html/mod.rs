@@ -197,7 +197,9 @@ fn write_section(page: &ReportPage, of: PageSection, out: &mut String) {
     );
     if let Some(table) = page.table(of) {
         plots::add_plots(page, of, out);
-        tables::write_table(&table.sheet(), of, out);
+        // What a log without calls has is its network.
+        let is_open = of == PageSection::Net && page.table(PageSection::Operations).is_none();
+        tables::write_table(&table.sheet(), of, is_open, out);
     }
     write_caveats(page, Some(of), out);
     if of == PageSection::Questions {
