@@ -38,8 +38,8 @@ pub(super) fn largest_first(strips: Vec<(String, PlotStrip)>) -> Vec<PlotStrip> 
     sorted.collect()
 }
 
-/// Lists the buckets of all rows by their first byte, and the empty ones between them: where all buckets are as wide
-/// as what is below them, as those of powers of two are, the empty ones are, too.
+/// Lists the buckets of all rows by their first byte. Between buckets that all end at twice their first byte, as powers
+/// of two do, the empty ones are listed, too.
 fn list_buckets(grid: &Grid) -> BTreeMap<u128, String> {
     let bounds = |row: GridRow<'_>| {
         let from = row.whole_number_of("from_bytes")?;
@@ -122,4 +122,34 @@ pub(crate) fn sizes_plot(grid: &Grid) -> Option<Plot> {
     let title = "Calls by operation and message size";
     let words = |calls: f64| format!("{} calls", group_digits(calls as u128));
     draw_strips(title, &list, &legend, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_powers_of_two_are_listed_and_the_largest_come_first() {
+        let columns = ["op", "bucket", "from_bytes", "to_bytes", "calls"];
+        let row = |op: &'static str, from: u64, calls: u64| {
+            let bucket = format!("{from}-{}", 2 * from);
+            vec![
+                op.into(),
+                bucket.into(),
+                from.into(),
+                (2 * from).into(),
+                calls.into(),
+            ]
+        };
+        let grid = Grid {
+            columns: columns.map(str::to_owned).into(),
+            rows: vec![row("AllGather", 4, 1), row("AllReduce", 32, 9)],
+        };
+        let buckets: Vec<u128> = list_buckets(&grid).into_keys().collect();
+        assert_eq!(buckets, [4, 8, 16, 32]);
+        let svg = sizes_plot(&grid).unwrap().inline_svg();
+        let at = |op: &str| svg.find(op).unwrap();
+        assert!(at("\nAllReduce\n") < at("\nAllGather\n"), "{svg}");
+        assert!(svg.contains("\n9 calls\n"), "{svg}");
+    }
 }

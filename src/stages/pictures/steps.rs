@@ -75,3 +75,35 @@ pub(crate) fn step_axis(steps: impl Iterator<Item = u64>) -> ColumnAxis {
         labels: steps.map(|step| step.to_string()).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::timeline::TrainStep;
+
+    #[test]
+    fn a_warm_up_is_marked_and_leaves_the_scale_to_the_others() {
+        let step = |(step, time_s): (u64, f64)| TrainStep {
+            segment: 0,
+            step,
+            steps: 1,
+            mark: 0,
+            time_s: Some(time_s),
+            tflops: None,
+        };
+        let times = [9.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0];
+        let steps = StepSeries::from_steps((0..).zip(times).map(step).collect());
+        let plot = times_plot(&steps, &|_| None).unwrap();
+        assert_eq!(
+            plot.name(),
+            "Time of steps 0 to 6; warm-up in purple; long steps in red"
+        );
+        let svg = plot.inline_svg();
+        let texts: Vec<&str> = svg.lines().filter(|line| !line.starts_with('<')).collect();
+        assert!(
+            texts.contains(&"2.000 s") && texts.contains(&"warm-up 9.000 s"),
+            "{texts:?}"
+        );
+        assert_eq!(svg.matches("class=\"bad\"").count(), 1, "{svg}");
+    }
+}

@@ -98,7 +98,7 @@ pub fn draw_columns(
     Some(plot)
 }
 
-/// Draws the labels below the columns, of which each stands for `each` marks: all, or one in 2, 5, 10 and so on.
+/// Draws the labels below the columns: all, or one in 2, 5, 10 and so on. A column shows `each` marks.
 fn draw_axis(plot: &mut Plot, axis: &ColumnAxis, each: usize, wide: f64) {
     let under = COLUMNS_HEIGHT + 30.0;
     plot.append_element(svg_text(LABEL_WIDTH - 8.0, under, "end", &axis.name));

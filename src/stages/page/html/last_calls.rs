@@ -1,5 +1,5 @@
-//! The picture of the ranks' last calls: a row for each rank, a box for each call. Alike calls of different ranks stand
-//! under each other. The page's script draws a part of it larger.
+//! The picture of the ranks' last calls: a row for each rank, a box for each call. Alike calls of different ranks have
+//! one column. The page's script draws a part of it larger.
 
 use super::super::last_calls::{DrawnCall, LastCalls, RankRow};
 use super::super::limits::{
@@ -21,8 +21,13 @@ pub(super) fn write_last_calls(last: &LastCalls, out: &mut String) {
     if last.is_stuck {
         write_waits(last, out);
     } else {
-        let n = count_phrase(last.ranks.len() as u64, "rank");
-        let _ = writeln!(out, "<details><summary>{n}, call by call</summary>");
+        let (drawn, all) = (last.ranks.len(), last.ranks.len() + last.left_out);
+        let all = count_phrase(all as u64, "rank");
+        let of = match last.left_out {
+            0 => String::new(),
+            _ => format!("{drawn} of "),
+        };
+        let _ = writeln!(out, "<details><summary>{of}{all}, call by call</summary>");
     }
     let picture = CallsPicture::new(last);
     picture.write_legend(out);
@@ -31,8 +36,8 @@ pub(super) fn write_last_calls(last: &LastCalls, out: &mut String) {
         let n = count_phrase(last.left_out as u64, "rank");
         let _ = writeln!(
             out,
-            "<p class=\"note\">{n} left out: the picture has those that an error names, those that wait where \
-             the fewest wait, and the lowest of the others.</p>"
+            "<p class=\"note\">{n} left out: the picture has those that an error names or others wait for, those \
+             that wait where the fewest wait, and the lowest of the others.</p>"
         );
     }
     write_table(last, out);
@@ -43,7 +48,7 @@ pub(super) fn write_last_calls(last: &LastCalls, out: &mut String) {
     });
 }
 
-/// Writes who stopped and who waits in which call.
+/// Writes the ranks that stopped, and the calls that others wait in.
 fn write_waits(last: &LastCalls, out: &mut String) {
     for rank in last.ranks.iter().filter(|rank| rank.mark.is_some()) {
         let call = rank.calls.last().map(describe_call).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! The columns of calls: what ranks call together stands under each other.
+//! The columns of calls: what ranks call together gets one column.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A call that several ranks may make: its sequence, and its number there.
 pub(super) type SharedCall = (u32, u64);
@@ -15,9 +15,10 @@ struct SequenceRest {
 }
 
 /// Returns the column of each call of each row, counted from the last column. A call's column is as near to the end as
-/// the later calls of its rows and of its sequence allow. Where rows have calls in contradicting orders, one stands
-/// apart.
+/// the later calls of its rows and of its sequence allow. Where rows have calls in contradicting orders, one gets
+/// a column of its own.
 pub(super) fn place_from_end(rows: &[Vec<SharedCall>]) -> Vec<Vec<usize>> {
+    let rows = &separate_repeated(rows);
     let mut rest: FxHashMap<u32, SequenceRest> = FxHashMap::default();
     for (row, calls) in rows.iter().enumerate() {
         for &(sequence, number) in calls {
@@ -77,6 +78,24 @@ pub(super) fn place_from_end(rows: &[Vec<SharedCall>]) -> Vec<Vec<usize>> {
     }
 }
 
+/// Returns the rows with a sequence of its own for each call that its row has already: the other end of a message to
+/// oneself.
+fn separate_repeated(rows: &[Vec<SharedCall>]) -> Vec<Vec<SharedCall>> {
+    let mut unused = u32::MAX;
+    let separate = |calls: &Vec<SharedCall>| {
+        let mut seen = FxHashSet::default();
+        let call = |&call: &SharedCall| match seen.insert(call) {
+            true => call,
+            false => {
+                unused -= 1;
+                (unused, 0)
+            }
+        };
+        calls.iter().map(call).collect()
+    };
+    rows.iter().map(separate).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,7 +107,7 @@ mod tests {
             place_from_end(&[calls(&[1, 2, 3]), calls(&[1, 2])]),
             [vec![2, 1, 0], vec![2, 1]]
         );
-        // A row far behind stands before the others' first known call.
+        // A row far behind comes before the others' first known call.
         assert_eq!(
             place_from_end(&[calls(&[90, 91]), calls(&[5])]),
             [vec![1, 0], vec![2]]
@@ -102,6 +121,8 @@ mod tests {
         let crossed = [vec![(0, 0), (1, 0)], vec![(1, 0), (0, 0)]];
         let columns = place_from_end(&crossed);
         assert!(columns.iter().all(|row| row[0] > row[1]), "{columns:?}");
+        // Both ends of a message to oneself.
+        assert_eq!(place_from_end(&[calls(&[7, 7, 8])]), [vec![2, 1, 0]]);
         assert_eq!(place_from_end(&[]), Vec::<Vec<usize>>::new());
     }
 }

@@ -5,7 +5,7 @@
 //! | `tail` | the last calls of each rank, of those that the walk keeps |
 //! | `columns` | alike calls of different ranks get one column |
 //! | `unmet` | calls that other members have not made |
-//! | `waits` | who waits in which call, in words |
+//! | `waits` | the calls that ranks wait in, in words |
 //! | `rows` | the rows that are drawn |
 
 mod columns;
@@ -85,7 +85,7 @@ pub struct DrawnCall {
 }
 
 /// A rank and its last calls.
-struct RankCalls {
+struct RankTail {
     gpu: JobGpu,
     rank: Option<u32>,
     mark: Option<&'static str>,
@@ -105,7 +105,7 @@ pub(super) fn gather_last_calls(seen: &CheckGathered, checked: &CheckSummary) ->
         let rank = side
             .into_iter()
             .find_map(|side| names.job_rank_of_side(side));
-        RankCalls {
+        RankTail {
             gpu,
             rank,
             mark: mark_of_rank(&errors, rank, &seen.found.processes[gpu.0 as usize]),
@@ -114,7 +114,7 @@ pub(super) fn gather_last_calls(seen: &CheckGathered, checked: &CheckSummary) ->
         }
     };
     let last = sides.list_last_calls(seen);
-    let mut ranks: Vec<RankCalls> = last.into_iter().map(of_rank).collect();
+    let mut ranks: Vec<RankTail> = last.into_iter().map(of_rank).collect();
     if ranks.len() < 2 {
         return None;
     }

@@ -4,12 +4,13 @@ use super::columns::{SharedCall, place_from_end};
 use super::tail::{CallWords, SideCalls, TailCall};
 use super::unmet::UnmetCalls;
 use super::waits::name_rank;
-use super::{CommunicatorGroup, DrawnCall, LastCalls, RankCalls, RankRow};
+use super::{CommunicatorGroup, DrawnCall, LastCalls, RankRow, RankTail};
 use crate::calls::same::{Sequence, SequenceKind, StreamKind};
+use crate::stages::communicators::JobGpu;
 use crate::stages::page::limits::{MAX_CALL_COLUMNS, MAX_DRAWN_RANKS, MIN_MARKED_CALLS};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Makes the rows.
 pub(super) struct RowBuilder<'a> {
@@ -18,12 +19,12 @@ pub(super) struct RowBuilder<'a> {
     pub(super) unmet: &'a UnmetCalls<'a>,
 }
 
-/// What a call shares with calls of other ranks; `None` for a call of which that is unknown.
+/// The sequence of a call; with a side, no other rank is known to share it.
 type CallSequence = Sequence<(usize, Option<usize>)>;
 
 /// The ranks with a row, and the places of their calls.
 pub(super) struct RowLayout<'r> {
-    ranks: Vec<&'r RankCalls>,
+    ranks: Vec<&'r RankTail>,
     /// The column of each call, from the last one.
     from_end: Vec<Vec<usize>>,
     columns: usize,
@@ -42,10 +43,10 @@ impl RowLayout<'_> {
 }
 
 impl RowBuilder<'_> {
-    /// Places the calls of the ranks that errors name, of those that wait where the fewest wait, and of as many others
-    /// as fit.
-    pub(super) fn place_calls<'r>(&self, ranks: &'r [RankCalls]) -> RowLayout<'r> {
-        let ranks = choose_ranks(ranks);
+    /// Places the calls of the ranks that errors name, of those that others wait for, of those that wait where the fewest
+    /// wait, and of as many others as fit.
+    pub(super) fn place_calls<'r>(&self, ranks: &'r [RankTail]) -> RowLayout<'r> {
+        let ranks = self.choose_ranks(ranks);
         let mut numbers: FxHashMap<CallSequence, u32> = FxHashMap::default();
         let mut shared = |call: &TailCall| -> SharedCall {
             let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
@@ -64,11 +65,36 @@ impl RowBuilder<'_> {
         }
     }
 
+    /// Chooses the ranks with a row, in their order.
+    fn choose_ranks<'r>(&self, ranks: &'r [RankTail]) -> Vec<&'r RankTail> {
+        let waited = |rank: &RankTail| {
+            let call = *rank.unmet.and_then(|at| rank.calls.get(at))?;
+            Some(((call.communicator, call.way, call.seq), call))
+        };
+        let mut waiting: BTreeMap<_, (usize, TailCall)> = BTreeMap::new();
+        for (key, call) in ranks.iter().filter_map(waited) {
+            waiting.entry(key).or_insert((0, call)).0 += 1;
+        }
+        let calls = waiting.values().map(|(_, call)| call);
+        let absent = calls.flat_map(|call| self.unmet.list_absent_sides(call));
+        let absent: BTreeSet<JobGpu> = absent.map(|side| self.sides.gpu_of(side)).collect();
+        let mut all: Vec<(usize, &RankTail)> = ranks.iter().enumerate().collect();
+        all.sort_by_key(|(at, rank)| {
+            // A rank that waits itself is awaited for that reason.
+            let is_awaited = rank.unmet.is_none() && absent.contains(&rank.gpu);
+            let others = waited(rank).map_or(usize::MAX, |(key, _)| waiting[&key].0);
+            (rank.mark.is_none(), !is_awaited, others, *at)
+        });
+        all.truncate(MAX_DRAWN_RANKS);
+        all.sort_by_key(|(at, _)| *at);
+        all.into_iter().map(|(_, rank)| rank).collect()
+    }
+
     /// Makes the rows.
     pub(super) fn draw_rows(&self, layout: &RowLayout<'_>) -> LastCalls {
         let (kinds, kind_of) = self.list_kinds(&layout.ranks);
         let found = self.sides.found;
-        let draw = |(rank, from_end): (&&RankCalls, &Vec<usize>)| {
+        let draw = |(rank, from_end): (&&RankTail, &Vec<usize>)| {
             // The first calls of a rank that is far behind may not fit.
             let is_hidden = |from_end: &&usize| **from_end >= layout.columns;
             let hidden = from_end.iter().take_while(is_hidden).count();
@@ -131,10 +157,7 @@ impl RowBuilder<'_> {
     }
 
     /// Returns the kinds of communicators of these ranks' calls, and each communicator's kind.
-    fn list_kinds(
-        &self,
-        ranks: &[&RankCalls],
-    ) -> (Vec<CommunicatorGroup>, FxHashMap<usize, usize>) {
+    fn list_kinds(&self, ranks: &[&RankTail]) -> (Vec<CommunicatorGroup>, FxHashMap<usize, usize>) {
         let all = &self.sides.found.communicators;
         let kind = |at: usize| (all[at].label.of.name(), all[at].nranks);
         let mut calls: FxHashMap<_, usize> = FxHashMap::default();
@@ -159,7 +182,7 @@ impl RowBuilder<'_> {
 }
 
 /// Returns the number of columns: as many as two ranks reach, and some calls of each rank that an error names.
-fn choose_columns(ranks: &[&RankCalls], from_end: &[Vec<usize>]) -> usize {
+fn choose_columns(ranks: &[&RankTail], from_end: &[Vec<usize>]) -> usize {
     let mut rows_of_column: BTreeMap<usize, usize> = BTreeMap::new();
     for &column in from_end.iter().flatten() {
         *rows_of_column.entry(column).or_default() += 1;
@@ -177,24 +200,4 @@ fn choose_columns(ranks: &[&RankCalls], from_end: &[Vec<usize>]) -> usize {
         .chain(marked)
         .max();
     (last.copied().unwrap_or(0) + 1).min(MAX_CALL_COLUMNS)
-}
-
-/// Chooses the ranks with a row, in their order.
-fn choose_ranks(ranks: &[RankCalls]) -> Vec<&RankCalls> {
-    let waited = |rank: &RankCalls| {
-        let call = rank.unmet.and_then(|at| rank.calls.get(at))?;
-        Some((call.communicator, call.seq))
-    };
-    let mut waiting: FxHashMap<(usize, u64), usize> = FxHashMap::default();
-    for call in ranks.iter().filter_map(&waited) {
-        *waiting.entry(call).or_default() += 1;
-    }
-    let mut all: Vec<(usize, &RankCalls)> = ranks.iter().enumerate().collect();
-    all.sort_by_key(|(at, rank)| {
-        let others = waited(rank).map_or(usize::MAX, |call| waiting[&call]);
-        (rank.mark.is_none(), others, *at)
-    });
-    all.truncate(MAX_DRAWN_RANKS);
-    all.sort_by_key(|(at, _)| *at);
-    all.into_iter().map(|(_, rank)| rank).collect()
 }

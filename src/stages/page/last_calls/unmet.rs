@@ -4,10 +4,10 @@ use super::tail::{SideCalls, TailCall};
 use crate::calls::same::StreamKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Tells which calls met their counterparts.
+/// Finds the calls that did not meet their counterparts.
 pub(super) struct UnmetCalls<'a> {
     sides: &'a SideCalls<'a>,
-    /// By communicator whose members' calls are numbered alike: the fewest collectives of a member.
+    /// By communicator, if all members' first calls are known: the fewest collectives of a member.
     fewest: FxHashMap<usize, u64>,
     /// Collectives to which members came with different calls.
     different: FxHashSet<(usize, u64)>,

@@ -1,18 +1,18 @@
-//! Who waits in which call, in words.
+//! The calls that ranks wait in, in words.
 
 use super::tail::{CallWords, SideCalls, TailCall};
-use super::{CommunicatorGroup, RankCalls};
+use super::{CommunicatorGroup, RankTail};
 use crate::stages::check::ranks::names::describe_process;
 use crate::stages::check::wording::{list_names, rank_ranges};
 use crate::stages::communicators::CommunicatorsSummary;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls by communicator and number, and the ranks that wait in them.
-type Waiters<'r> = (BTreeSet<(usize, u64)>, Vec<&'r RankCalls>);
+type Waiters<'r> = (BTreeSet<(usize, u64)>, Vec<&'r RankTail>);
 
 /// Groups the ranks by the call that they wait in; `drawn` are calls with their columns, which give the order.
 pub(super) fn list_waits<'c>(
-    ranks: &[RankCalls],
+    ranks: &[RankTail],
     sides: &SideCalls<'_>,
     words: &CallWords<'_>,
     drawn: impl Iterator<Item = (&'c TailCall, usize)>,
@@ -68,7 +68,7 @@ impl CommunicatorGroup {
 }
 
 /// `rank 12`, or the process where no rank in the job is known.
-pub(super) fn name_rank(rank: &RankCalls, found: &CommunicatorsSummary) -> String {
+pub(super) fn name_rank(rank: &RankTail, found: &CommunicatorsSummary) -> String {
     let process = || describe_process(&found.processes[rank.gpu.0 as usize]);
     match (rank.rank, rank.gpu.1) {
         (Some(rank), _) => format!("rank {rank}"),
@@ -78,7 +78,7 @@ pub(super) fn name_rank(rank: &RankCalls, found: &CommunicatorsSummary) -> Strin
 }
 
 /// `ranks 8-11, 13-15`.
-fn name_ranks(who: &[&RankCalls], found: &CommunicatorsSummary) -> String {
+fn name_ranks(who: &[&RankTail], found: &CommunicatorsSummary) -> String {
     let ranks: BTreeSet<u32> = who.iter().filter_map(|rank| rank.rank).collect();
     match ranks.len() {
         1 => format!("rank {}", rank_ranges(&ranks)),

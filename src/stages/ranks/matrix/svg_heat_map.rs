@@ -82,3 +82,31 @@ pub fn draw_matrix_svg(matrix: &TrafficMatrix, unit: TrafficUnit) -> String {
     let plots: Vec<Plot> = plot.into_iter().collect();
     draw_picture(&notes, &plots)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::matrix::cells::{TrafficBasis, TrafficSum};
+    use crate::stages::matrix::endpoints::{Endpoint, HostLabel};
+
+    #[test]
+    fn modelled_cells_look_unlike_recorded_ones() {
+        let mut matrix = TrafficMatrix::default();
+        let host = HostLabel::from_host(b"a");
+        let [from, to] = [0, 1].map(|rank| matrix.intern_endpoint(Endpoint::Rank(rank), &host));
+        let sum = |bytes| TrafficSum::from_calls(1, Some(bytes));
+        matrix.add_to_cell(None, from, to, TrafficBasis::Sent, sum(10));
+        matrix.add_to_cell(None, to, from, TrafficBasis::Ring, sum(20));
+        matrix.add_to_cell(None, to, from, TrafficBasis::Sent, sum(5));
+        let svg = draw_matrix_svg(&matrix, TrafficUnit::Bytes);
+        // A cell and its entry in the legend.
+        assert_eq!(svg.matches("rx=").count(), 2, "{svg}");
+        for text in [
+            "0 to 1: 10 bytes\n",
+            "1 to 0: 25 bytes, 20 of them modelled",
+            "recorded, or by",
+        ] {
+            assert!(svg.contains(text), "{text} in {svg}");
+        }
+    }
+}
