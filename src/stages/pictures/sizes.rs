@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(buckets, [4, 8, 16, 32]);
         let svg = sizes_plot(&grid).unwrap().inline_svg();
         let at = |op: &str| svg.find(op).unwrap();
-        assert!(at("\nAllReduce\n") < at("\nAllGather\n"), "{svg}");
-        assert!(svg.contains("\n9 calls\n"), "{svg}");
+        assert!(at(">AllReduce<") < at(">AllGather<"), "{svg}");
+        assert!(svg.contains(">9 calls<"), "{svg}");
     }
 }

@@ -190,7 +190,13 @@ mod tests {
         let words = |n: f64| format!("{n} s");
         let drawn = draw_columns("a", &marks, words, &axis).unwrap();
         let svg = drawn.inline_svg();
-        let texts: Vec<&str> = svg.lines().filter(|line| !line.starts_with('<')).collect();
+        let texts = svg
+            .split("</text>")
+            .filter_map(|part| part.rsplit_once('>'));
+        let texts: Vec<&str> = texts
+            .map(|(_, text)| text.trim())
+            .filter(|text| !text.is_empty())
+            .collect();
         assert_eq!(
             texts,
             ["2 s", "1 s", "0 s", "warm-up 20 s", "step", "0", "1", "2"]

@@ -102,7 +102,7 @@ mod tests {
         // A cell and its entry in the legend.
         assert_eq!(svg.matches("rx=").count(), 2, "{svg}");
         for text in [
-            "0 to 1: 10 bytes\n",
+            ">0 to 1: 10 bytes<",
             "1 to 0: 25 bytes, 20 of them modelled",
             "recorded, or by",
         ] {
