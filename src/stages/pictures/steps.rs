@@ -36,15 +36,15 @@ pub(crate) fn times_plot(
     });
     let marks: Vec<PlotMark> = marks.collect();
     let (first, last) = steps.step_range()?;
-    let marked = [("warm-up", "c4"), ("long steps", "bad")];
-    let marked = marked.map(|(words, class)| {
-        let is_there = marks.iter().any(|mark| mark.class == class);
-        let colour = if class == "c4" { "purple" } else { "red" };
-        is_there
-            .then(|| format!("; {words} in {colour}"))
-            .unwrap_or_default()
-    });
-    let name = format!("Time of steps {first} to {last}{}", marked.concat());
+    let mut name = format!("Time of steps {first} to {last}");
+    for (class, words) in [
+        ("c4", "; warm-up in purple"),
+        ("bad", "; long steps in red"),
+    ] {
+        if marks.iter().any(|mark| mark.class == class) {
+            name += words;
+        }
+    }
     let timed = steps.list.iter().filter(|step| step.time_s.is_some());
     let axis = step_axis(timed.map(|step| step.step));
     draw_columns(&name, &marks, seconds_text, &axis)

@@ -145,10 +145,10 @@ impl<'a> CallsPicture<'a> {
         let marked: Vec<String> = marked
             .map(|(name, mark)| format!("; {name} {mark}"))
             .collect();
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<figure><svg class=\"calls\" viewBox=\"0 0 {CALLS_PICTURE_WIDTH} {high}\" role=\"img\" tabindex=\"0\" \
-             aria-label=\"The last calls of {}{}. A table below has the last call of each.\">\n",
+             aria-label=\"The last calls of {}{}. A table below has the last call of each.\">",
             count_phrase(last.ranks.len() as u64, "rank"),
             escaped(&marked.concat())
         );

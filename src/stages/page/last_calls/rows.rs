@@ -193,7 +193,7 @@ fn choose_columns(ranks: &[&RankTail], from_end: &[Vec<usize>]) -> usize {
         .zip(from_end)
         .filter(|(rank, _)| rank.mark.is_some());
     let marked =
-        marked.filter_map(|(_, columns)| columns.iter().rev().take(MIN_MARKED_CALLS).last());
+        marked.filter_map(|(_, columns)| columns.iter().rev().take(MIN_MARKED_CALLS).max());
     let last = shared
         .map(|(column, _)| column)
         .into_iter()
