@@ -33,8 +33,14 @@ pub(super) const MAX_CACHED_FRACTIONS: usize = 256;
 /// Width of a plot, in units of its own, as all sizes of pictures.
 pub(super) const PLOT_WIDTH: f64 = 960.0;
 
-/// Width of the space left of a plot, for labels.
-pub(super) const LABEL_WIDTH: f64 = 180.0;
+/// Width of the space left of columns, for the scale.
+pub(super) const LABEL_WIDTH: f64 = 100.0;
+
+/// Least and most width of the space left of strips and maps, for their names.
+pub(super) const LABEL_WIDTHS: [f64; 2] = [60.0, 440.0];
+
+/// Height of a line of a legend.
+pub(super) const LEGEND_LINE_HEIGHT: f64 = 24.0;
 
 /// Width of a character, but for the widest ones.
 pub(super) const CHARACTER_WIDTH: f64 = 7.7;

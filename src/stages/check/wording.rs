@@ -63,7 +63,7 @@ pub(super) fn name_result(result: i32) -> String {
 }
 
 /// `a`, `a and b`, `a, b, c, d and 12 more`.
-pub(super) fn list_names<T: AsRef<[u8]>>(names: impl IntoIterator<Item = T>) -> String {
+pub(crate) fn list_names<T: AsRef<[u8]>>(names: impl IntoIterator<Item = T>) -> String {
     let names: Vec<T> = names.into_iter().collect();
     let shown = if names.len() > MAX_NAMES_LISTED + 1 {
         MAX_NAMES_LISTED
@@ -133,7 +133,7 @@ pub(super) fn quote_text(bytes: &[u8]) -> String {
 }
 
 /// Ranks as `0-2, 5`.
-pub(super) fn rank_ranges(ranks: &BTreeSet<u32>) -> String {
+pub(crate) fn rank_ranges(ranks: &BTreeSet<u32>) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &rank in ranks {
         match runs.last_mut() {

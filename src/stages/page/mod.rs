@@ -14,6 +14,7 @@
 //! | `next` | the commands that answer the next question |
 //! | `digests` | operations, communicators and changes, as the page lists them |
 //! | `limits` | how much a page shows |
+//! | `last_calls` | the last calls of the ranks beside each other |
 //! | [`series`] | the steps, the outliers among them, and their plot |
 //! | [`text`], [`markdown`], [`json`], [`html`] | the page in each form |
 //! | [`summary`] | the page as one row |
@@ -24,6 +25,7 @@ pub mod html;
 mod inputs;
 mod job;
 pub mod json;
+pub mod last_calls;
 pub mod limits;
 pub mod markdown;
 mod next;
@@ -44,6 +46,7 @@ use crate::stages::check::answer::headline::JobAnswer;
 use crate::stages::check::wording::group_alike;
 use crate::stages::matrix::cells::TrafficMatrix;
 use crate::stages::ops;
+use last_calls::LastCalls;
 use series::StepSeries;
 
 /// The content of a page.
@@ -75,6 +78,8 @@ pub struct ReportPage {
     pub parts: Vec<SectionContent>,
     /// Messages of the stages; `stage` is the key of a section ([`PageSection::key`]).
     pub caveats: Vec<ReportMessage>,
+    /// The last calls of the ranks, if there are several, on a page with plots.
+    pub last_calls: Option<LastCalls>,
     /// The plot of the matrix, and the lines above it.
     pub(crate) map: (Vec<String>, Option<Plot>),
 }
@@ -110,10 +115,16 @@ impl ReportPage {
         let inputs = match &self.inputs[..] {
             [] => "no input".to_owned(),
             [one] => one.clone(),
-            [first, rest @ ..] => format!(
-                "{first} and {}",
-                count_phrase(rest.len() as u64, "other input")
-            ),
+            [first, rest @ ..] => match common_folder(&self.inputs) {
+                Some(folder) => {
+                    let files = count_phrase(self.inputs.len() as u64, "file");
+                    format!("{folder}, {files}")
+                }
+                None => format!(
+                    "{first} and {}",
+                    count_phrase(rest.len() as u64, "other input")
+                ),
+            },
         };
         let of = |severity, thing| match self.count_findings(severity) {
             0 => None,
@@ -135,6 +146,17 @@ impl ReportPage {
     pub(crate) fn finding_groups(&self) -> Vec<Vec<&PageFinding>> {
         group_alike(&self.findings, |finding| (finding.severity, finding.id))
     }
+}
+
+/// Returns the deepest folder that all inputs are in, unless that is the root.
+fn common_folder(inputs: &[String]) -> Option<&str> {
+    let folder = |name: &'_ String| name.rfind('/').unwrap_or(0);
+    let first = inputs.first()?;
+    let mut end = folder(first);
+    while inputs.iter().any(|name| !name.starts_with(&first[..=end])) {
+        end = first[..end].rfind('/')?;
+    }
+    Some(&first[..end]).filter(|folder| !folder.is_empty())
 }
 
 /// A section of the page.
@@ -323,5 +345,28 @@ impl ReportPage {
     /// The warnings and errors of all stages.
     fn warnings(&self) -> impl Iterator<Item = &ReportMessage> {
         self.caveats.iter().filter(|c| c.severity != "note")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_of_one_folder_are_named_by_it() {
+        let name = |inputs: &[&str]| {
+            let inputs = inputs.iter().map(|&name| name.to_owned()).collect();
+            let page = ReportPage {
+                inputs,
+                ..ReportPage::default()
+            };
+            page.describe_inputs().0
+        };
+        assert_eq!(name(&["job/a.log"]), "job/a.log");
+        assert_eq!(name(&["job/a.log", "job/b.log"]), "job, 2 files");
+        assert_eq!(name(&["/r/job/n1/a", "/r/job/n10/a"]), "/r/job, 2 files");
+        assert_eq!(name(&["/a", "/b"]), "/a and 1 other input");
+        assert_eq!(name(&["a.log", "b/a.log"]), "a.log and 1 other input");
+        assert_eq!(name(&["ab/x", "a/x"]), "ab/x and 1 other input");
     }
 }

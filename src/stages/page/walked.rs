@@ -1,8 +1,9 @@
 //! Takes the tables of nccl-check's walk, which also gathers for other stages.
 
 use super::gather::{PageCalls, PageGatherer, by_step_options, tally_options};
+use super::limits::LAST_CALLS_PER_RANK;
 use super::series::StepSeries;
-use super::{PageFinding, PageSection, job};
+use super::{PageFinding, PageSection, job, last_calls};
 use crate::error::Result;
 use crate::output::render::Grid;
 use crate::report::Report;
@@ -42,6 +43,7 @@ impl PageGatherer<'_> {
             calls: tally_options(),
             whole: self.order.whole.then(|| PageRequest {
                 by_step: by_step_options().tally(),
+                last_calls: LAST_CALLS_PER_RANK,
             }),
             late: self.inputs.are_walked(),
         };
@@ -54,6 +56,9 @@ impl PageGatherer<'_> {
             report,
             self.progress,
         )?;
+        if self.order.whole {
+            self.page.last_calls = last_calls::gather_last_calls(&seen, &checked);
+        }
         // Communicators united by counting are a finding's reason; the tables show those of the lines.
         seen.found.undo_unions();
         self.page.inputs.clone_from(&checked.inputs);

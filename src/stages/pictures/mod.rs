@@ -21,7 +21,7 @@ pub(crate) use operations::operations_plot;
 pub(crate) use overlap::overlap_plot;
 pub(crate) use sizes::sizes_plot;
 pub(crate) use skew::skew_plot;
-pub(crate) use steps::{end_labels, times_plot};
+pub(crate) use steps::{step_axis, times_plot};
 
 use crate::log::timeline::TrainStep;
 use crate::output::render::Grid;
@@ -30,7 +30,36 @@ use crate::output::svg::plot::Plot;
 use steps::StepSeries;
 
 /// The classes of the colours.
-pub(crate) const COLOUR_CLASSES: [&str; 6] = ["c1", "c2", "c3", "c4", "c5", "c6"];
+pub(crate) const COLOUR_CLASSES: [&str; 7] = ["c1", "c2", "c3", "c4", "c5", "c6", "c7"];
+
+/// Returns a class for each kind of communicators by its purpose: the same one on each picture. Further kinds of a
+/// purpose, and those of unknown purpose, get classes that are left; the last ones get none of their own.
+pub(crate) fn colour_purposes(labels: &[&str]) -> Vec<&'static str> {
+    const PURPOSES: [&str; 7] = [
+        "data",
+        "tensor",
+        "pipeline",
+        "world",
+        "expert",
+        "context",
+        "embedding",
+    ];
+    let own = |label: &str| PURPOSES.iter().position(|purpose| *purpose == label);
+    let mut free: Vec<bool> = PURPOSES.map(|purpose| !labels.contains(&purpose)).into();
+    let mut seen = Vec::new();
+    let mut classes = Vec::new();
+    for label in labels {
+        let place = own(label).filter(|_| !seen.contains(label));
+        let place = place.or_else(|| {
+            let at = free.iter().position(|&is_free| is_free)?;
+            free[at] = false;
+            Some(at)
+        });
+        seen.push(label);
+        classes.push(place.map_or("c0", |at| COLOUR_CLASSES[at]));
+    }
+    classes
+}
 
 /// Tables that can be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

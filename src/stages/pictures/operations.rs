@@ -1,11 +1,12 @@
 //! Bytes, or time, by operation.
 
 use super::MAX_PICTURE_ROWS;
-use super::sizes::row_name;
+use super::sizes::{group_name, largest_first, row_name};
 use crate::output::render::Grid;
 use crate::output::render::cells::{GridRow, iter_rows};
 use crate::output::render::units::{group_digits, seconds_text, short_bytes};
-use crate::output::svg::plot::{Plot, PlotMark, PlotStrip, draw_strips};
+use crate::output::svg::plot::{Plot, PlotMark, PlotStrip};
+use crate::output::svg::strips::draw_strips;
 
 /// Draws a bar for each row of nccl-ops: bytes, or time.
 pub(crate) fn operations_plot(grid: &Grid) -> Option<Plot> {
@@ -26,17 +27,14 @@ pub(crate) fn operations_plot(grid: &Grid) -> Option<Plot> {
             class: if is_time { "c3" } else { "c1" },
             ..PlotMark::default()
         };
-        let name = format!("{name}, {}", words(value));
         let marks = vec![mark];
-        Some(PlotStrip { name, marks })
+        Some((group_name(grid, row, "op"), PlotStrip { name, marks }))
     };
-    let list: Vec<PlotStrip> = iter_rows(grid)
-        .take(MAX_PICTURE_ROWS)
-        .filter_map(strip)
-        .collect();
+    let rows = iter_rows(grid).take(MAX_PICTURE_ROWS);
+    let list = largest_first(rows.filter_map(strip).collect());
     let title = match is_time {
         true => "Time of calls by operation",
         false => "Bytes by operation",
     };
-    draw_strips(title, &list, &[])
+    draw_strips(title, &list, &[], words)
 }

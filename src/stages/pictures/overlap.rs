@@ -3,7 +3,9 @@
 use super::MAX_PICTURE_ROWS;
 use crate::output::render::Grid;
 use crate::output::render::cells::{GridRow, iter_rows};
-use crate::output::svg::plot::{Plot, PlotMark, PlotStrip, draw_strips};
+use crate::output::render::units::seconds_text;
+use crate::output::svg::plot::{LegendEntry, Plot, PlotMark, PlotStrip};
+use crate::output::svg::strips::draw_strips;
 
 /// Draws a strip for each GPU.
 pub(crate) fn overlap_plot(grid: &Grid) -> Option<Plot> {
@@ -22,7 +24,7 @@ pub(crate) fn overlap_plot(grid: &Grid) -> Option<Plot> {
         let values = [alone, both, exposed, other, ms("idle_ms")];
         let mark = |(value, (class, words)): (f64, (&'static str, &str))| PlotMark {
             value,
-            title: format!("{words}: {value} ms"),
+            title: format!("{words}: {}", seconds_text(value / 1e3)),
             class,
             ..PlotMark::default()
         };
@@ -36,5 +38,7 @@ pub(crate) fn overlap_plot(grid: &Grid) -> Option<Plot> {
     // The row of all devices would be as long as all others.
     let one = iter_rows(grid).filter(|row| row.text_of("device") != "all");
     let list: Vec<PlotStrip> = one.take(MAX_PICTURE_ROWS).map(strip).collect();
-    draw_strips("What each GPU did", &list, &OVERLAP_PARTS)
+    let legend = OVERLAP_PARTS.map(|(class, words)| LegendEntry::new(class, words));
+    let words = |ms: f64| seconds_text(ms / 1e3);
+    draw_strips("What each GPU did", &list, &legend, words)
 }

@@ -3,21 +3,49 @@
 use super::{COLOUR_CLASSES, MAX_PICTURE_ROWS};
 use crate::output::render::Grid;
 use crate::output::render::cells::{GridRow, iter_rows};
-use crate::output::render::units::group_digits;
-use crate::output::svg::plot::{Plot, PlotMark, PlotStrip, draw_map, draw_strips};
+use crate::output::render::units::{group_digits, short_bytes};
+use crate::output::svg::plot::{LegendEntry, Plot, PlotMark, PlotStrip, draw_map};
+use crate::output::svg::strips::draw_strips;
+use std::collections::BTreeMap;
 
 /// Names a row by its columns up to `last`, which has the operation.
 pub(super) fn row_name(grid: &Grid, row: GridRow<'_>, last: &str) -> String {
+    let group = group_name(grid, row, last);
+    format!("{group} {}", row.text_of(last))
+        .trim_start()
+        .to_owned()
+}
+
+/// Names a row's group by its columns before `last`.
+pub(super) fn group_name(grid: &Grid, row: GridRow<'_>, last: &str) -> String {
     let end = grid.columns.iter().position(|name| name == last);
     let columns = grid.columns.iter().take(end.unwrap_or(0));
-    let front = columns.map(|column| format!("{column} {}", row.text_of(column)));
-    let parts: Vec<String> = front.chain([row.text_of(last)]).collect();
+    let parts: Vec<String> = columns
+        .map(|column| format!("{column} {}", row.text_of(column)))
+        .collect();
     parts.join(" ")
 }
 
-/// Draws a strip for each operation, with a part for each bucket; a map if there are many buckets.
-pub(crate) fn sizes_plot(grid: &Grid) -> Option<Plot> {
-    let mut buckets: Vec<(u128, String)> = iter_rows(grid)
+/// Puts the strips of each group in order, the largest first; the groups keep theirs.
+pub(super) fn largest_first(strips: Vec<(String, PlotStrip)>) -> Vec<PlotStrip> {
+    let whole = |strip: &PlotStrip| strip.marks.iter().map(|mark| mark.value).sum::<f64>();
+    let groups = strips.chunk_by(|(group, _), (next, _)| group == next);
+    let sorted = groups.flat_map(|group| {
+        let mut group: Vec<PlotStrip> = group.iter().map(|(_, strip)| strip.clone()).collect();
+        group.sort_by(|a, b| whole(b).total_cmp(&whole(a)));
+        group
+    });
+    sorted.collect()
+}
+
+/// Lists the buckets of all rows by their first byte. Between buckets that all end at twice their first byte, as powers
+/// of two do, the empty ones are listed, too.
+fn list_buckets(grid: &Grid) -> BTreeMap<u128, String> {
+    let bounds = |row: GridRow<'_>| {
+        let from = row.whole_number_of("from_bytes")?;
+        Some((from, row.whole_number_of("to_bytes")?))
+    };
+    let mut buckets: BTreeMap<u128, String> = iter_rows(grid)
         .map(|row| {
             (
                 row.whole_number_of("from_bytes").unwrap_or(0),
@@ -25,21 +53,43 @@ pub(crate) fn sizes_plot(grid: &Grid) -> Option<Plot> {
             )
         })
         .collect();
-    buckets.sort();
-    buckets.dedup();
-    let mut list: Vec<PlotStrip> = Vec::new();
+    let is_double = |(from, to): (u128, u128)| from.checked_mul(2) == Some(to);
+    if iter_rows(grid).all(|row| bounds(row).is_some_and(is_double)) {
+        let ends = buckets
+            .keys()
+            .next()
+            .copied()
+            .zip(buckets.keys().last().copied());
+        let (mut from, last) = ends.unwrap_or_default();
+        while from < last {
+            buckets.entry(from).or_default();
+            from *= 2;
+        }
+    }
+    buckets
+}
+
+/// Draws a strip for each operation, with a part for each bucket; a map if there are many buckets.
+pub(crate) fn sizes_plot(grid: &Grid) -> Option<Plot> {
+    let buckets = list_buckets(grid);
+    let mut list: Vec<(String, PlotStrip)> = Vec::new();
     for row in iter_rows(grid) {
         let name = row_name(grid, row, "op");
-        if list.last().is_none_or(|strip| strip.name != name) {
-            list.push(PlotStrip {
+        if list.last().is_none_or(|(_, strip)| strip.name != name) {
+            let marks = vec![PlotMark::default(); buckets.len()];
+            let strip = PlotStrip {
                 name: name.clone(),
-                marks: vec![PlotMark::default(); buckets.len()],
-            });
+                marks,
+            };
+            list.push((group_name(grid, row, "op"), strip));
         }
         let bucket = row.text_of("bucket");
-        let at = buckets.iter().position(|(_, known)| *known == bucket);
+        let from = row.whole_number_of("from_bytes").unwrap_or(0);
+        let at = buckets.keys().position(|known| *known == from);
         let calls = row.whole_number_of("calls").unwrap_or(0);
-        let strip = list.last_mut().and_then(|strip| strip.marks.get_mut(at?));
+        let strip = list
+            .last_mut()
+            .and_then(|(_, strip)| strip.marks.get_mut(at?));
         if let Some(mark) = strip {
             mark.value = calls as f64;
             mark.class = at
@@ -51,17 +101,55 @@ pub(crate) fn sizes_plot(grid: &Grid) -> Option<Plot> {
         }
     }
     list.truncate(MAX_PICTURE_ROWS);
-    let title = "Calls by operation and message size";
-    let names: Vec<String> = buckets.into_iter().map(|(_, name)| name).collect();
-    if names.len() > COLOUR_CLASSES.len() {
+    let mut list = largest_first(list);
+    if buckets.len() > COLOUR_CLASSES.len() {
         for mark in list.iter_mut().flat_map(|strip| &mut strip.marks) {
             mark.class = "c1";
         }
-        return draw_map(title, &list, &names);
+        // Only the first byte of a bucket has room.
+        let first = buckets.keys().map(|&from| short_bytes(from as f64));
+        let names: Vec<String> = first
+            .map(|name| name.replace(".00", "").replace(".0", ""))
+            .collect();
+        let title = "Calls by operation and message size; darker = more calls; above a column its least size";
+        return draw_map(title, &list, &names, &[]);
     }
-    let legend: Vec<(&'static str, &str)> = COLOUR_CLASSES
+    let legend: Vec<LegendEntry> = COLOUR_CLASSES
         .into_iter()
-        .zip(names.iter().map(String::as_str))
+        .zip(buckets.into_values())
+        .map(|(class, bucket)| LegendEntry::new(class, bucket))
         .collect();
-    draw_strips(title, &list, &legend)
+    let title = "Calls by operation and message size";
+    let words = |calls: f64| format!("{} calls", group_digits(calls as u128));
+    draw_strips(title, &list, &legend, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_powers_of_two_are_listed_and_the_largest_come_first() {
+        let columns = ["op", "bucket", "from_bytes", "to_bytes", "calls"];
+        let row = |op: &'static str, from: u64, calls: u64| {
+            let bucket = format!("{from}-{}", 2 * from);
+            vec![
+                op.into(),
+                bucket.into(),
+                from.into(),
+                (2 * from).into(),
+                calls.into(),
+            ]
+        };
+        let grid = Grid {
+            columns: columns.map(str::to_owned).into(),
+            rows: vec![row("AllGather", 4, 1), row("AllReduce", 32, 9)],
+        };
+        let buckets: Vec<u128> = list_buckets(&grid).into_keys().collect();
+        assert_eq!(buckets, [4, 8, 16, 32]);
+        let svg = sizes_plot(&grid).unwrap().inline_svg();
+        let at = |op: &str| svg.find(op).unwrap();
+        assert!(at(">AllReduce<") < at(">AllGather<"), "{svg}");
+        assert!(svg.contains(">9 calls<"), "{svg}");
+    }
 }

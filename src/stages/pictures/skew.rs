@@ -3,7 +3,8 @@
 use crate::output::render::Grid;
 use crate::output::render::cells::iter_rows;
 use crate::output::render::units::seconds_text;
-use crate::output::svg::plot::{Plot, PlotMark, draw_columns};
+use crate::output::svg::columns::{ColumnAxis, draw_columns};
+use crate::output::svg::plot::{Plot, PlotMark};
 
 /// Draws the lateness of each rank at the 95th percentile of its calls.
 pub(crate) fn skew_plot(grid: &Grid) -> Option<Plot> {
@@ -30,10 +31,14 @@ pub(crate) fn skew_plot(grid: &Grid) -> Option<Plot> {
             },
             ..PlotMark::default()
         });
-        let name = named("rank", "rank").or_else(|| named("pid", "pid"));
-        labels.push(name.unwrap_or_default());
+        labels.push(["rank", "pid"].map(|column| row.text_of(column)));
     }
-    let ends = (labels.first()?.clone(), labels.last()?.clone());
+    // Processes have names of their own where no line gives their ranks.
+    let at = usize::from(labels.iter().any(|[rank, _]| rank.is_empty()));
+    let axis = ColumnAxis {
+        name: ["rank", "pid"][at].to_owned(),
+        labels: labels.into_iter().map(|names| names[at].clone()).collect(),
+    };
     let name = "Lateness per rank, 95th percentile; red = recurring";
-    draw_columns(name, &marks, |us| seconds_text(us / 1e6), ends)
+    draw_columns(name, &marks, |us| seconds_text(us / 1e6), &axis)
 }

@@ -520,3 +520,44 @@ fn a_page_never_ends_better_than_the_programs_it_quotes() {
         .text();
     assert!(text.contains("WARNINGS ABOUT THESE NUMBERS"), "{text}");
 }
+
+/// The picture of the last calls names who stopped and who waits in which call, in boxes and in words.
+#[test]
+fn the_last_calls_show_who_waits_in_which_call() {
+    let html = |inputs: &[String]| {
+        let mut args = inputs.to_vec();
+        args.extend(["--format", "html", "-q"].map(str::to_owned));
+        run("nccl-report", &args).calm().text()
+    };
+    let hung = html(&paths(&["hung/ddp-stall"]));
+    for text in [
+        "<strong>rank 1 stopped</strong>; its last call: AllReduce of 1 fp32 avg, call 133 of 0xef88322a6a20f3ae (data, 4 \
+         ranks), step 18.",
+        "<li>ranks 0, 2-3: AllReduce of 2097152 bf16 sum, call 134 of 0xef88322a6a20f3ae (data, 4 ranks)</li>",
+        "<title>rank 1 has not made AllReduce of 2097152 bf16 sum, call 134 of 0xef88322a6a20f3ae (data, 4 ranks)</title>",
+        "aria-label=\"The last calls of 4 ranks; rank 1 stopped.",
+    ] {
+        assert!(hung.contains(text), "{text}\n{hung}");
+    }
+    assert_eq!(hung.matches(" unmet\"").count(), 3, "{hung}");
+    let well = html(&paths(&["captured/3d/nccl.log.gz"]));
+    assert!(
+        well.contains("<summary>8 ranks, call by call</summary>"),
+        "{well}"
+    );
+    assert!(!well.contains(" unmet\""), "{well}");
+    // Two ranks come to one call with different sizes.
+    let rank = |n: u32| {
+        format!(
+            "h{n}:{n}:{n} [{n}] NCCL INFO ncclCommInitRank comm 0x{n}a rank {n} nranks 2 cudaDev {n} busId {n}000 \
+             commId 0x9 - Init COMPLETE\n\
+             h{n}:{n}:{n} [{n}] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count {n} datatype 7 op 0 \
+             root 0 comm 0x{n}a [nranks=2] stream 0x3\n"
+        )
+    };
+    let work = Work::new();
+    work.file("two.log", &(rank(1) + &rank(0)));
+    let two = html(&[work.dir().join("two.log").display().to_string()]);
+    assert_eq!(two.matches(" unmet\"").count(), 2, "{two}");
+    assert!(two.contains("<title>rank 1 on h1</title>"), "{two}");
+}

@@ -2,10 +2,14 @@
 //!
 //! | | |
 //! |---|---|
-//! | `plot` | bars, strips and maps |
+//! | `plot` | the parts of plots, and maps |
+//! | `columns` | columns side by side |
+//! | `strips` | strips under each other |
 //! | `style.css` | the colours of a picture that is a file |
 
+pub mod columns;
 pub mod plot;
+pub mod strips;
 
 use crate::output::limits::{LINE_HEIGHT, PICTURE_MARGIN, PLOT_WIDTH};
 use plot::Plot;
@@ -80,7 +84,13 @@ mod tests {
             name: "<a&b>".to_owned(),
             marks,
         }];
-        let plot = draw_map("bytes & calls", &rows, &["0".to_owned(), "1".to_owned()]).unwrap();
+        let plot = draw_map(
+            "bytes & calls",
+            &rows,
+            &["0".to_owned(), "1".to_owned()],
+            &[],
+        )
+        .unwrap();
         let svg = draw_picture(&["a <note>".to_owned()], &[plot]);
         assert!(
             svg.starts_with("<svg xmlns") && svg.ends_with("</svg>\n"),
@@ -96,6 +106,6 @@ mod tests {
             assert!(svg.contains(text), "{text} in {svg}");
         }
         assert!(!svg.contains("<a&") && !svg.contains("href"), "{svg}");
-        assert!(draw_map("", &[], &[]).is_none());
+        assert!(draw_map("", &[], &[], &[]).is_none());
     }
 }

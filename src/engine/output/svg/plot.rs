@@ -1,10 +1,7 @@
-//! Bars, strips and maps as SVG. Colours are classes, and the surrounding style sets them for light
-//! and dark; the title of each mark has its numbers.
+//! The parts of plots, and maps. Colours are classes, and the surrounding style sets them for light and dark; the title
+//! of each mark has its numbers.
 
-use crate::output::limits::{
-    CHARACTER_WIDTH, COLUMNS_HEIGHT, HIGH_COLUMN_RATIO, HIGH_COLUMNS_ONE_IN, LABEL_WIDTH,
-    MAX_PLOT_COLUMNS, PLOT_WIDTH, STRIP_HEIGHT,
-};
+use crate::output::limits::{CHARACTER_WIDTH, LABEL_WIDTHS, LEGEND_LINE_HEIGHT, PLOT_WIDTH};
 use crate::output::render::cut::cut_text;
 use svg::node::element::Element;
 use svg::node::{Node, Text};
@@ -20,8 +17,12 @@ pub struct PlotMark {
     pub class: &'static str,
     /// Its link.
     pub link: Option<String>,
-    /// The text on it in a map, if there is room.
+    /// The text on it in a map, if there is room; beside it if it is a column apart.
     pub text: String,
+    /// It is round in a map: a second look that needs no colour.
+    pub is_round: bool,
+    /// It is a column that does not count for the scale.
+    pub is_apart: bool,
 }
 
 /// A row of marks side by side, with its name.
@@ -33,7 +34,29 @@ pub struct PlotStrip {
     pub marks: Vec<PlotMark>,
 }
 
-fn svg_element(name: &str, attributes: &[(&str, f64)]) -> Element {
+/// What a colour means.
+#[derive(Debug, Clone, Default)]
+pub struct LegendEntry {
+    /// The class of the colour.
+    pub class: &'static str,
+    /// What it means.
+    pub words: String,
+    /// Marks of this kind are round.
+    pub is_round: bool,
+}
+
+impl LegendEntry {
+    /// Returns an entry for marks that are not round.
+    pub fn new(class: &'static str, words: impl Into<String>) -> LegendEntry {
+        LegendEntry {
+            class,
+            words: words.into(),
+            is_round: false,
+        }
+    }
+}
+
+pub(super) fn svg_element(name: &str, attributes: &[(&str, f64)]) -> Element {
     let mut element = Element::new(name);
     for (name, value) in attributes {
         // Two digits are a hundredth of a pixel.
@@ -42,7 +65,7 @@ fn svg_element(name: &str, attributes: &[(&str, f64)]) -> Element {
     element
 }
 
-fn svg_text(x: f64, y: f64, anchor: &str, words: &str) -> Element {
+pub(super) fn svg_text(x: f64, y: f64, anchor: &str, words: &str) -> Element {
     let mut element = svg_element("text", &[("x", x), ("y", y)]);
     element.assign("text-anchor", anchor);
     element.append(Text::new(words));
@@ -59,7 +82,7 @@ pub struct Plot {
 }
 
 impl Plot {
-    fn new(name: &str, height: f64) -> Plot {
+    pub(super) fn new(name: &str, height: f64) -> Plot {
         let mut svg = Element::new("svg");
         svg.assign("viewBox", format!("0 0 {PLOT_WIDTH} {height}"));
         svg.assign("role", "img");
@@ -71,8 +94,13 @@ impl Plot {
         }
     }
 
-    fn append_element(&mut self, child: Element) {
+    pub(super) fn append_element(&mut self, child: Element) {
         self.svg.append(child);
+    }
+
+    /// Returns its description.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Returns the plot as a part of a page.
@@ -82,9 +110,12 @@ impl Plot {
 }
 
 /// Draws a rectangle with its title and link.
-fn svg_mark(of: &PlotMark, place: &[(&str, f64)]) -> Element {
+pub(super) fn svg_mark(of: &PlotMark, place: &[(&str, f64)]) -> Element {
     let mut shape = svg_element("rect", place);
     shape.assign("class", of.class);
+    if of.is_round {
+        shape.assign("rx", "50%");
+    }
     if !of.title.is_empty() {
         let mut title = Element::new("title");
         title.append(Text::new(of.title.as_str()));
@@ -102,183 +133,66 @@ fn svg_mark(of: &PlotMark, place: &[(&str, f64)]) -> Element {
     }
 }
 
-/// Draws values from left to right, from 0 on; `scale` formats the largest, `ends` are the texts
-/// below the first and the last.
-pub fn draw_columns(
-    name: &str,
-    marks: &[PlotMark],
-    scale: impl Fn(f64) -> String,
-    ends: (String, String),
-) -> Option<Plot> {
-    let most = marks.iter().map(|m| m.value).fold(0.0, f64::max);
-    if marks.is_empty() || most <= 0.0 || !most.is_finite() {
-        return None;
-    }
-    let each = marks.len().div_ceil(MAX_PLOT_COLUMNS).max(1);
-    let groups = marks.chunks(each);
-    let largest = |group: &[PlotMark]| group.iter().map(|m| m.value).fold(0.0, f64::max);
-    let top = upper_edge(groups.clone().map(largest).collect());
-    let wide = ((PLOT_WIDTH - LABEL_WIDTH) / groups.len() as f64).min(48.0);
-    let end = LABEL_WIDTH + wide * groups.len() as f64;
-    // A plot with links is no single picture.
-    let is_linked = marks.iter().any(|mark| mark.link.is_some());
-    let mut plot = Plot::new(name, COLUMNS_HEIGHT + 30.0);
-    if is_linked {
-        plot.svg.assign("role", "group");
-    }
-    for part in [1.0, 0.5, 0.0] {
-        let y = 10.0 + COLUMNS_HEIGHT * (1.0 - part);
-        let line = [
-            ("x1", LABEL_WIDTH),
-            ("x2", PLOT_WIDTH),
-            ("y1", y),
-            ("y2", y),
-        ];
-        let mut line = svg_element("line", &line);
-        line.assign("class", "grid");
-        plot.append_element(line);
-        plot.append_element(svg_text(
-            LABEL_WIDTH - 8.0,
-            y + 4.0,
-            "end",
-            &scale(top * part),
-        ));
-    }
-    // The end of the last text beside a column.
-    let mut written = 0.0;
-    let groups_are_many = end - LABEL_WIDTH > 160.0;
-    for (at, group) in groups.enumerate() {
-        let largest = group.iter().max_by(|a, b| a.value.total_cmp(&b.value));
-        let Some(largest) = largest else { continue };
-        let high = COLUMNS_HEIGHT * (largest.value / top).clamp(0.0, 1.0);
-        let x = LABEL_WIDTH + at as f64 * wide;
-        let place = [
-            ("x", x),
-            ("y", 10.0 + COLUMNS_HEIGHT - high),
-            (
-                "width",
-                (wide - if wide > 3.0 { 1.0 } else { 0.0 }).max(0.5),
-            ),
-            ("height", high.max(0.5)),
-        ];
-        plot.append_element(svg_mark(largest, &place));
-        if largest.value > top {
-            mark_cut_column(&mut plot, x, wide, &scale(largest.value), &mut written);
+/// Returns the width of the space at the left of a plot in which these names fit.
+pub(super) fn measure_names<'n>(names: impl Iterator<Item = &'n str>) -> f64 {
+    let [least, most] = LABEL_WIDTHS;
+    let longest = names.map(|name| name.chars().count()).max().unwrap_or(0);
+    (CHARACTER_WIDTH * longest as f64 + 16.0).clamp(least, most)
+}
+
+/// Cuts a label to one that fits into `wide`.
+pub fn cut_label(name: &str, wide: f64) -> String {
+    cut_text(name, (wide / CHARACTER_WIDTH) as usize).into_owned()
+}
+
+/// Draws a legend, as many entries in a line as fit. Returns its height.
+pub(super) fn draw_legend(legend: &[LegendEntry], from: f64, plot: &mut Plot) -> f64 {
+    let (mut x, mut y) = (from, 0.0);
+    for entry in legend {
+        let wide = 18.0 + CHARACTER_WIDTH * entry.words.chars().count() as f64 + 24.0;
+        if x > from && x + wide > PLOT_WIDTH {
+            (x, y) = (from, y + LEGEND_LINE_HEIGHT);
         }
-    }
-    let under = COLUMNS_HEIGHT + 26.0;
-    plot.append_element(svg_text(LABEL_WIDTH, under, "start", &ends.0));
-    if groups_are_many {
-        plot.append_element(svg_text(end, under, "end", &ends.1));
-    }
-    Some(plot)
-}
-
-/// Returns the upper edge: the largest value, or twice the largest without a few columns that are
-/// far above the others, as a job's first step may be. These would leave the rest too small to see.
-fn upper_edge(mut columns: Vec<f64>) -> f64 {
-    columns.sort_by(f64::total_cmp);
-    let most = columns.last().copied().unwrap_or(0.0);
-    let few = columns.len() / HIGH_COLUMNS_ONE_IN;
-    let usual = columns.iter().rev().nth(few).copied().unwrap_or(most);
-    match usual > 0.0 && most > HIGH_COLUMN_RATIO * usual {
-        true => 2.0 * usual,
-        false => most,
-    }
-}
-
-/// Marks a column that is higher than the plot: a gap, and its value beside it if there is room;
-/// `written` is where the last such text ends.
-fn mark_cut_column(plot: &mut Plot, x: f64, wide: f64, words: &str, written: &mut f64) {
-    let gap = [("x", x), ("y", 22.0), ("width", wide), ("height", 4.0)];
-    let mut gap = svg_element("rect", &gap);
-    gap.assign("class", "paper");
-    plot.append_element(gap);
-    let from = x + wide + 4.0;
-    let long = CHARACTER_WIDTH * words.chars().count() as f64;
-    if from >= *written && from + long <= PLOT_WIDTH {
-        plot.append_element(svg_text(from, 22.0, "start", words));
-        *written = from + long;
-    }
-}
-
-/// Draws strips under each other, each from the left, in one scale.
-pub fn draw_strips(
-    name: &str,
-    strips: &[PlotStrip],
-    legend: &[(&'static str, &str)],
-) -> Option<Plot> {
-    let whole = |strip: &PlotStrip| strip.marks.iter().map(|m| m.value).sum::<f64>();
-    let most = strips.iter().map(whole).fold(0.0, f64::max);
-    if most <= 0.0 || !most.is_finite() {
-        return None;
-    }
-    let places = place_legend(legend);
-    let top = match places.last() {
-        Some((_, line)) => 4.0 + STRIP_HEIGHT * (line + 1.0),
-        None => 4.0,
-    };
-    let mut plot = Plot::new(name, top + STRIP_HEIGHT * strips.len() as f64 + 4.0);
-    for ((class, words), (x, line)) in legend.iter().zip(places) {
-        let y = STRIP_HEIGHT * line;
         let colour = PlotMark {
-            class,
+            class: entry.class,
+            is_round: entry.is_round,
             ..PlotMark::default()
         };
         let place = [("x", x), ("y", y + 6.0), ("width", 12.0), ("height", 12.0)];
         plot.append_element(svg_mark(&colour, &place));
-        plot.append_element(svg_text(x + 18.0, y + 17.0, "start", words));
+        plot.append_element(svg_text(x + 18.0, y + 17.0, "start", &entry.words));
+        x += wide;
     }
-    for (at, strip) in strips.iter().enumerate() {
-        let y = top + at as f64 * STRIP_HEIGHT;
-        plot.append_element(svg_text(
-            LABEL_WIDTH - 8.0,
-            y + 16.0,
-            "end",
-            &shorten_label(&strip.name),
-        ));
-        let mut x = LABEL_WIDTH;
-        for one in &strip.marks {
-            let wide = (PLOT_WIDTH - LABEL_WIDTH) * (one.value / most).clamp(0.0, 1.0);
-            let place = [
-                ("x", x),
-                ("y", y + 2.0),
-                ("width", wide),
-                ("height", STRIP_HEIGHT - 4.0),
-            ];
-            plot.append_element(svg_mark(one, &place));
-            x += wide;
-        }
+    if legend.is_empty() {
+        0.0
+    } else {
+        y + LEGEND_LINE_HEIGHT
     }
-    Some(plot)
 }
 
-/// Returns the place and line of each entry of a legend: as many in a line as fit.
-fn place_legend(legend: &[(&'static str, &str)]) -> Vec<(f64, f64)> {
-    let (mut x, mut line) = (LABEL_WIDTH, 0.0);
-    let place = |(_, words): &(&'static str, &str)| {
-        let wide = 18.0 + CHARACTER_WIDTH * words.chars().count() as f64 + 24.0;
-        if x > LABEL_WIDTH && x + wide > PLOT_WIDTH {
-            (x, line) = (LABEL_WIDTH, line + 1.0);
-        }
-        let at = (x, line);
-        x += wide;
-        at
-    };
-    legend.iter().map(place).collect()
+/// Returns the height of a legend.
+pub(super) fn legend_height(legend: &[LegendEntry], from: f64) -> f64 {
+    draw_legend(legend, from, &mut Plot::new("", 0.0))
 }
 
 /// Draws cells in rows and columns, darker for larger values; a row's `marks` are its columns.
-pub fn draw_map(name: &str, rows: &[PlotStrip], columns: &[String]) -> Option<Plot> {
+pub fn draw_map(
+    name: &str,
+    rows: &[PlotStrip],
+    columns: &[String],
+    legend: &[LegendEntry],
+) -> Option<Plot> {
     let most = rows.iter().flat_map(|row| &row.marks);
     let most = most.map(|mark| mark.value).fold(0.0, f64::max);
     if columns.is_empty() || most <= 0.0 {
         return None;
     }
-    let wide = ((PLOT_WIDTH - LABEL_WIDTH) / columns.len() as f64).min(60.0);
+    let left = measure_names(rows.iter().map(|row| row.name.as_str()));
+    let wide = ((PLOT_WIDTH - left) / columns.len() as f64).min(60.0);
     let high = wide.clamp(14.0, 24.0);
-    let top = 24.0;
+    let top = legend_height(legend, left) + 24.0;
     let mut plot = Plot::new(name, top + high * rows.len() as f64 + 6.0);
+    draw_legend(legend, left, &mut plot);
     // The text on a cell must be readable: no cell with text is as dark as one without.
     let is_written = wide > 44.0
         && rows
@@ -287,23 +201,21 @@ pub fn draw_map(name: &str, rows: &[PlotStrip], columns: &[String]) -> Option<Pl
             .any(|one| !one.text.is_empty());
     let strongest = if is_written { 0.6 } else { 1.0 };
     // Labels that do not fit are left out: every cell has a title.
-    let each = (40.0 / wide).ceil().max(1.0) as usize;
+    let longest = columns.iter().map(|column| column.chars().count()).max();
+    let label = (CHARACTER_WIDTH * longest.unwrap_or(0) as f64 + 6.0).max(24.0);
+    let each = (label / wide).ceil().max(1.0) as usize;
     for (at, column) in columns.iter().enumerate().step_by(each) {
-        let x = LABEL_WIDTH + (at as f64 + 0.5) * wide;
+        let x = left + (at as f64 + 0.5) * wide;
         let half = CHARACTER_WIDTH * column.chars().count() as f64 / 2.0;
         plot.append_element(match x + half > PLOT_WIDTH {
-            true => svg_text(PLOT_WIDTH, 16.0, "end", column),
-            false => svg_text(x, 16.0, "middle", column),
+            true => svg_text(PLOT_WIDTH, top - 8.0, "end", column),
+            false => svg_text(x, top - 8.0, "middle", column),
         });
     }
     for (at, row) in rows.iter().enumerate() {
         let y = top + at as f64 * high;
-        plot.append_element(svg_text(
-            LABEL_WIDTH - 8.0,
-            y + high / 2.0 + 4.0,
-            "end",
-            &shorten_label(&row.name),
-        ));
+        let name = cut_label(&row.name, left - 8.0);
+        plot.append_element(svg_text(left - 8.0, y + high / 2.0 + 4.0, "end", &name));
         for (at, one) in row
             .marks
             .iter()
@@ -311,7 +223,7 @@ pub fn draw_map(name: &str, rows: &[PlotStrip], columns: &[String]) -> Option<Pl
             .filter(|(_, one)| one.value > 0.0)
         {
             let place = [
-                ("x", LABEL_WIDTH + at as f64 * wide),
+                ("x", left + at as f64 * wide),
                 ("y", y),
                 ("width", wide - 1.0),
                 ("height", high - 1.0),
@@ -319,48 +231,10 @@ pub fn draw_map(name: &str, rows: &[PlotStrip], columns: &[String]) -> Option<Pl
             ];
             plot.append_element(svg_mark(one, &place));
             if is_written && !one.text.is_empty() {
-                let (x, y) = (LABEL_WIDTH + (at as f64 + 0.5) * wide, y + high / 2.0 + 4.0);
+                let (x, y) = (left + (at as f64 + 0.5) * wide, y + high / 2.0 + 4.0);
                 plot.append_element(svg_text(x, y, "middle", &one.text));
             }
         }
     }
     Some(plot)
-}
-
-/// Draws a label that fits to the left of a plot.
-fn shorten_label(name: &str) -> String {
-    cut_text(name, ((LABEL_WIDTH - 8.0) / CHARACTER_WIDTH) as usize).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_few_columns_far_above_the_others_are_cut() {
-        let steps = |first: f64| {
-            let mut all = vec![1.0; 20];
-            all[0] = first;
-            all
-        };
-        assert_eq!(upper_edge(steps(20.0)), 2.0);
-        assert_eq!(upper_edge(steps(4.0)), 4.0);
-        // Of few columns, and where many are high, none is cut.
-        assert_eq!(upper_edge(vec![1.0, 1.0, 20.0]), 20.0);
-        assert_eq!(upper_edge([[1.0; 4], [20.0; 4]].concat()), 20.0);
-        assert_eq!(upper_edge(vec![0.0; 12]), 0.0);
-        let mark = |value| PlotMark {
-            value,
-            ..PlotMark::default()
-        };
-        let marks: Vec<PlotMark> = steps(20.0).into_iter().map(mark).collect();
-        let words = |n: f64| format!("{n} s");
-        let drawn = draw_columns("a", &marks, words, Default::default()).unwrap();
-        let svg = drawn.inline_svg();
-        assert!(
-            svg.contains(">\n20 s\n<") || svg.contains(">20 s<"),
-            "{svg}"
-        );
-        assert_eq!(svg.matches("paper").count(), 1, "{svg}");
-    }
 }

@@ -1,5 +1,6 @@
 //! How ranks, communicators and calls are named in a sentence.
 
+use crate::calls::same::Content;
 use crate::grammar::values::{Datatype, RedOp, has_redop, has_root};
 use crate::members::SpeakerProcess;
 use crate::stages::check::finding::About;
@@ -131,19 +132,26 @@ pub(crate) fn describe_process(process: &SpeakerProcess) -> String {
 
 /// `AllReduce of 1024 fp32 sum`, `Broadcast of 5 int64 from 0`.
 pub(crate) fn describe_call(call: &CallDetail) -> String {
-    let mut text = format!(
-        "{} of {} {}",
-        String::from_utf8_lossy(&call.op),
-        call.line.count,
-        Datatype(call.line.datatype)
-    );
-    if has_redop(&call.op) {
-        text += &format!(" {}", RedOp(call.line.redop));
+    describe_content(&Content {
+        op: &call.op,
+        count: call.line.count,
+        datatype: call.line.datatype,
+        redop: call.line.redop,
+        root: call.line.root,
+    })
+}
+
+/// As [`describe_call`]; a message has its operation, and its peer as the root.
+pub(crate) fn describe_content(call: &Content<'_>) -> String {
+    let op = String::from_utf8_lossy(call.op);
+    let mut text = format!("{op} of {} {}", call.count, Datatype(call.datatype));
+    if has_redop(call.op) {
+        text += &format!(" {}", RedOp(call.redop));
     }
-    match &call.op[..] {
-        b"Send" => text += &format!(" to {}", call.line.root),
-        b"Recv" => text += &format!(" from {}", call.line.root),
-        _ if has_root(&call.op) => text += &format!(" root {}", call.line.root),
+    match call.op {
+        b"Send" => text += &format!(" to {}", call.root),
+        b"Recv" => text += &format!(" from {}", call.root),
+        _ if has_root(call.op) => text += &format!(" root {}", call.root),
         _ => {}
     }
     text

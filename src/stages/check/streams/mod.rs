@@ -6,7 +6,8 @@
 //! read again ([`reread`]).
 
 pub(crate) mod compare;
-pub(super) mod last_calls;
+pub(crate) mod last_calls;
+pub(crate) mod last_steps;
 mod limits;
 pub(crate) mod piped;
 pub(crate) mod reread;

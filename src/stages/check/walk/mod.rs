@@ -7,6 +7,7 @@
 use super::RecorderInputs;
 use super::log::old_steps::{self, OldSteps};
 use super::streams::CallStreams;
+use super::streams::last_steps::LastCallSteps;
 use super::streams::piped::{PipeRecord, PipeRecorder};
 use super::warn::warnings::Warnings;
 use crate::count::calls::{Options, Progress};
@@ -58,6 +59,8 @@ pub(crate) struct CheckGathered {
     pub(crate) found: CommunicatorsSummary,
     /// The ranks' calls.
     pub(crate) streams: CallStreams,
+    /// The steps of the ranks' last calls, if a whole page was requested.
+    pub(crate) last_steps: LastCallSteps,
     /// The inputs, to be read again.
     kept: Vec<Input>,
     /// What was kept of those that came through a pipe.
@@ -135,6 +138,7 @@ struct Gatherer<'o> {
     kept: Vec<Input>,
     tuning: Option<Tuning>,
     times: Option<SkewLogs>,
+    last_steps: Option<LastCallSteps>,
     asked: Option<&'o Requested>,
     steps_report: Report,
 }
@@ -276,6 +280,9 @@ impl<'o> Gatherer<'o> {
             tuning: asked.map(|_| Tuning::default()),
             times: Requested::skew_placement(asked)
                 .map(|places| SkewLogs::new(inputs, places, jobs)),
+            last_steps: asked
+                .and_then(|asked| asked.whole.as_ref())
+                .map(|whole| LastCallSteps::new(whole.last_calls)),
             asked,
             steps_report: Report::of_section(),
         }
@@ -346,6 +353,9 @@ impl<'o> Gatherer<'o> {
         let placed = self.gathered.end_input(&timeline, merged, None);
         self.steps_report.add_placements(placed.1.methods);
         report_step_notes(&input.name(), &timeline, &self.steps_report);
+        if let Some(last_steps) = &mut self.last_steps {
+            last_steps.add_input(number, &speakers, &placed, &timeline);
+        }
         if let Some(times) = &mut self.times {
             times.end_input(placed, &timeline, merged);
         }
@@ -400,6 +410,9 @@ impl<'o> Gatherer<'o> {
         if let Some(placed) = &placed {
             self.steps_report.add_placements(placed.methods);
         }
+        if let (Some(last_steps), Some(placed)) = (&mut self.last_steps, &placed) {
+            last_steps.add_held(placed, &self.processes);
+        }
         let late_report = Report::of_section();
         let late = self
             .times
@@ -423,6 +436,7 @@ impl<'o> Gatherer<'o> {
             accounts: self.accounts,
             processes: self.processes,
             streams: self.streams,
+            last_steps: self.last_steps.unwrap_or_default(),
             kept: self.kept,
             piped: self.piped,
             warnings: self.warnings,

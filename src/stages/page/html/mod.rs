@@ -3,10 +3,12 @@
 //!
 //! | | |
 //! |---|---|
+//! | `last_calls` | the picture of the ranks' last calls |
 //! | `plots` | the plots of the tables |
 //! | `tables` | the stages' tables |
 //! | `style.css`, `script.js` | light and dark, screen and paper; sorting and saving of tables |
 
+mod last_calls;
 mod plots;
 mod tables;
 
@@ -35,6 +37,9 @@ pub fn render_html(page: &ReportPage) -> String {
     write_contents(page, &mut out);
     out.push_str("</header>\n<main>\n");
     write_findings(page, &mut out);
+    if let Some(last) = &page.last_calls {
+        last_calls::write_last_calls(last, &mut out);
+    }
     write_caveats(page, None, &mut out);
     let is_there = |of: &PageSection| page.table(*of).is_some();
     for of in PageSection::ALL.into_iter().filter(is_there) {
@@ -79,6 +84,9 @@ fn write_job(page: &ReportPage, out: &mut String) {
 /// Writes links to the sections that have a table.
 fn write_contents(page: &ReportPage, out: &mut String) {
     out.push_str("<nav aria-label=\"Parts of the page\"><ul>");
+    if page.last_calls.is_some() {
+        out.push_str("<li><a href=\"#last_calls\">Last calls of the ranks</a></li>");
+    }
     for of in PageSection::ALL
         .into_iter()
         .filter(|&of| page.table(of).is_some())
@@ -189,7 +197,9 @@ fn write_section(page: &ReportPage, of: PageSection, out: &mut String) {
     );
     if let Some(table) = page.table(of) {
         plots::add_plots(page, of, out);
-        tables::write_table(&table.sheet(), of, out);
+        // What a log without calls has is its network.
+        let is_open = of == PageSection::Net && page.table(PageSection::Operations).is_none();
+        tables::write_table(&table.sheet(), of, is_open, out);
     }
     write_caveats(page, Some(of), out);
     if of == PageSection::Questions {

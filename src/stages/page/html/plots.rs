@@ -5,10 +5,12 @@ use crate::count::tally::CallVolume;
 use crate::error::escape::escape_markup as escaped;
 use crate::output::render::cells::{GridRow, iter_rows};
 use crate::output::render::units::{group_digits, short_bytes};
-use crate::output::svg::plot::{Plot, PlotMark, PlotStrip, draw_columns, draw_map};
+use crate::output::svg::columns::draw_columns;
+use crate::output::svg::plot::{LegendEntry, Plot, PlotMark, PlotStrip, draw_map};
+use crate::report::count_phrase;
 use crate::stages::pictures::{
-    COLOUR_CLASSES, MAX_PICTURE_ROWS, end_labels, operations_plot, overlap_plot, sizes_plot,
-    skew_plot, times_plot,
+    COLOUR_CLASSES, MAX_PICTURE_ROWS, colour_purposes, operations_plot, overlap_plot, sizes_plot,
+    skew_plot, step_axis, times_plot,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -35,7 +37,9 @@ pub(super) fn add_plots(page: &ReportPage, of: PageSection, out: &mut String) {
         }
     }
     for plot in plots.into_iter().flatten() {
-        let _ = writeln!(out, "<figure>{}</figure>", plot.inline_svg());
+        let name = escaped(plot.name());
+        let svg = plot.inline_svg();
+        let _ = writeln!(out, "<figure><figcaption>{name}</figcaption>{svg}</figure>");
     }
 }
 
@@ -59,9 +63,7 @@ fn step_calls_plots(page: &ReportPage) -> Vec<Option<Plot>> {
         .calls_by_step()
         .filter_map(|(step, all)| Some((step?.step, all)));
     let steps: Vec<(u64, CallVolume)> = all.collect();
-    let (Some(&(first, _)), Some(&(last, _))) = (steps.first(), steps.last()) else {
-        return Vec::new();
-    };
+    let axis = step_axis(steps.iter().map(|(step, _)| *step));
     let marks = |value: fn(&CallVolume) -> f64, words: &dyn Fn(f64) -> String, class| {
         let mark = |(step, all): &(u64, CallVolume)| PlotMark {
             value: value(all),
@@ -77,13 +79,13 @@ fn step_calls_plots(page: &ReportPage) -> Vec<Option<Plot>> {
             "Calls of each step",
             &marks(|all| all.calls as f64, &calls, "c2"),
             calls,
-            end_labels(first, last),
+            &axis,
         ),
         draw_columns(
             "Bytes of each step",
             &marks(|all| all.bytes as f64, &short_bytes, "c3"),
             short_bytes,
-            end_labels(first, last),
+            &axis,
         ),
     ]
 }
@@ -104,35 +106,55 @@ fn members_plot(page: &ReportPage) -> Option<Plot> {
         return None;
     }
     let at: BTreeMap<&String, usize> = places.iter().zip(0..).collect();
-    let mut found: Vec<(String, PlotStrip)> = Vec::new();
-    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    // By purpose, and by the first place and the size.
+    let mut found: BTreeMap<(String, String), PlotStrip> = BTreeMap::new();
     for row in iter_rows(grid) {
         let (id, label) = (row.text_of("comm_id"), row.text_of("label"));
         if id.is_empty() {
             continue;
         }
-        let here = *known.entry(id.clone()).or_insert_with(|| {
-            let marks = vec![PlotMark::default(); places.len()];
-            let name = format!("{label} {id}");
-            found.push((id.clone(), PlotStrip { name, marks }));
-            found.len() - 1
-        });
+        let name = format!("{label} {id}");
+        let strip = found
+            .entry((label.clone(), id.clone()))
+            .or_insert_with(|| PlotStrip {
+                name: name.clone(),
+                marks: vec![PlotMark::default(); places.len()],
+            });
         let column = place(row);
-        if let Some(mark) = at
-            .get(&column)
-            .and_then(|&at| found[here].1.marks.get_mut(at))
-        {
+        if let Some(mark) = at.get(&column).and_then(|&at| strip.marks.get_mut(at)) {
             mark.value += 1.0;
-            mark.class = "c1";
             let ranks = if mark.value > 1.0 {
                 "members"
             } else {
                 "member"
             };
-            mark.title = format!("{label} {id}: {} {ranks} at {}", mark.value, column.trim());
+            mark.title = format!("{name}: {} {ranks} at {}", mark.value, column.trim());
         }
     }
-    let strips: Vec<PlotStrip> = found
+    let mut labels: Vec<&str> = found.keys().map(|(label, _)| label.as_str()).collect();
+    labels.dedup();
+    let colours: BTreeMap<&str, &'static str> = labels
+        .iter()
+        .copied()
+        .zip(colour_purposes(&labels))
+        .collect();
+    let legend = labels.iter().map(|label| {
+        let many = found.keys().filter(|(own, _)| own == label).count();
+        let many = count_phrase(many as u64, "communicator");
+        LegendEntry::new(colours[label], format!("{label}, {many}"))
+    });
+    let legend: Vec<LegendEntry> = legend.collect();
+    let first = |strip: &PlotStrip| strip.marks.iter().position(|mark| mark.value > 0.0);
+    let mut strips: Vec<(&str, PlotStrip)> = Vec::new();
+    for ((label, _), strip) in &found {
+        let mut strip = strip.clone();
+        for mark in &mut strip.marks {
+            mark.class = colours[label.as_str()];
+        }
+        strips.push((label, strip));
+    }
+    strips.sort_by_key(|(label, strip)| (*label, first(strip)));
+    let strips: Vec<PlotStrip> = strips
         .into_iter()
         .map(|(_, strip)| strip)
         .take(MAX_PICTURE_ROWS)
@@ -142,7 +164,7 @@ fn members_plot(page: &ReportPage) -> Option<Plot> {
         true => "Members of communicators by rank of the job",
         false => "Members of communicators by host",
     };
-    draw_map(name, &strips, &columns)
+    draw_map(name, &strips, &columns, &legend)
 }
 
 /// Draws the algorithm and protocol of each size, by powers of two.
@@ -199,5 +221,13 @@ fn tuning_plot(page: &ReportPage) -> Option<Plot> {
         }
     }
     let strips: Vec<PlotStrip> = strips.into_values().take(MAX_PICTURE_ROWS).collect();
-    draw_map("Algorithm and protocol by size", &strips, &columns)
+    let legend = colour
+        .iter()
+        .map(|(choice, class)| LegendEntry::new(class, choice.as_str()));
+    draw_map(
+        "Algorithm and protocol by size",
+        &strips,
+        &columns,
+        &legend.collect::<Vec<_>>(),
+    )
 }

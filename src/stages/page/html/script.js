@@ -1,14 +1,33 @@
 "use strict";
-// Whole numbers in groups of three; what is saved and sorted is the number itself.
+// Long whole numbers are shown in groups of three; what is saved and sorted is the number itself.
 const value = (cell) => cell.dataset.v ?? cell.textContent.trim();
-for (const cell of document.querySelectorAll("td.n")) {
-  const text = cell.textContent.trim();
-  if (/^\d{5,}$/.test(text)) {
+const groups = (text) => text.replace(/\B(?=(\d{3})+$)/g, "\u202f");
+// Other numbers with three digits and a unit: shares as percent, times by the unit at the end of their column's name.
+const three = (x) => {
+  if (Math.abs(x) >= 100) return groups(String(Math.round(x)));
+  const digits = x === 0 ? 0 : 2 - Math.floor(Math.log10(Math.abs(x)));
+  return String(x.toFixed(Math.min(20, Math.max(0, digits)))).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+};
+const percent = (x) => (x > 0 && x < 1e-4 ? "<0.01" : three(100 * x)) + " %";
+const time = (s) => {
+  const [size, unit] = [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]].find(([size]) => Math.abs(s) >= size) ?? [1, "s"];
+  return `${three(s / size)} ${unit}`;
+};
+for (const table of document.querySelectorAll("table")) {
+  const units = [...table.tHead.rows[0].cells].map((head) => ({ us: 1e-6, ms: 1e-3, s: 1 })[/_(us|ms|s)$/.exec(head.textContent)?.[1]]);
+  for (const cell of table.querySelectorAll("td.n")) {
+    const text = cell.textContent.trim();
+    const [x, unit] = [Number(text), units[cell.cellIndex]];
+    let shown = text;
+    if (text === "" || Number.isNaN(x)) continue;
+    if (cell.classList.contains("share")) shown = percent(x);
+    else if (unit && x) shown = time(x * unit);
+    else if (/^\d{5,}$/.test(text)) shown = groups(text);
+    else if (text.includes(".")) shown = three(x);
+    if (shown === text) continue;
     cell.dataset.v = text;
-    cell.textContent = text.replace(/\B(?=(\d{3})+$)/g, "\u202f");
-  } else if (/^-?\d+\.\d{5,}$/.test(text)) {
-    cell.dataset.v = text;
-    cell.textContent = String(Number(Number(text).toPrecision(5)));
+    cell.title = text;
+    cell.textContent = shown;
   }
 }
 // Numbers before texts, what is not known last.
@@ -52,4 +71,45 @@ for (const button of document.querySelectorAll("button.csv")) {
     link.click();
     URL.revokeObjectURL(link.href);
   });
+}
+// The picture of the last calls: a part of its columns is drawn wider. The names stay where they are.
+for (const plot of document.querySelectorAll("svg.calls")) {
+  const inner = plot.querySelector("svg");
+  const wide = Number(inner.getAttribute("width"));
+  const numbers = (one, name) => (one.getAttribute(name) ?? "").trim().split(" ").map(Number);
+  const parts = [...inner.querySelectorAll("rect, text")].map((one) => [one, numbers(one, "x"), numbers(one, "width")[0]]);
+  let [zoom, from] = [1, 0];
+  const draw = () => {
+    zoom = Math.min(40, Math.max(1, zoom));
+    from = Math.min(wide - wide / zoom, Math.max(0, from));
+    for (const [one, xs, width] of parts) {
+      one.setAttribute("x", xs.map((x) => (x - from) * zoom).join(" "));
+      if (one.tagName === "rect") one.setAttribute("width", width * zoom);
+    }
+  };
+  // Zooms, and keeps what is at this part of the width.
+  const change = (factor, part) => {
+    const at = from + part * wide / zoom;
+    zoom = Math.min(40, Math.max(1, zoom * factor));
+    from = at - part * wide / zoom;
+    draw();
+  };
+  const keys = {
+    "+": () => change(1.5, .5), "=": () => change(1.5, .5), "-": () => change(1 / 1.5, .5),
+    "0": () => { [zoom, from] = [1, 0]; draw(); },
+    ArrowLeft: () => { from -= wide / zoom / 8; draw(); }, ArrowRight: () => { from += wide / zoom / 8; draw(); },
+  };
+  plot.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+  plot.addEventListener("click", () => plot.focus());
+  plot.addEventListener("wheel", (event) => {
+    if (document.activeElement !== plot) return;
+    event.preventDefault();
+    const place = inner.getBoundingClientRect();
+    const part = (event.clientX - place.left) / place.width;
+    change(event.deltaY < 0 ? 1.25 : .8, Math.min(1, Math.max(0, part)));
+  }, { passive: false });
 }

@@ -8,8 +8,8 @@ use crate::output::render::cells::plain_text;
 use crate::output::render::{Sheet, TableCell};
 use std::fmt::Write as _;
 
-/// Writes a table. Columns that are empty in every row are left out, and named.
-pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, out: &mut String) {
+/// Writes a table; a short one is open, too. Columns that are empty in every row are left out, and named.
+pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, is_open: bool, out: &mut String) {
     let (mut rows, mut all) = (Vec::new(), 0);
     let mut is_known = vec![false; sheet.columns.len()];
     sheet.each_row(|columns, own| {
@@ -32,7 +32,7 @@ pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, out: &mut String) 
          <button type=\"button\" class=\"csv\" data-name=\"{key}\">Save as CSV</button>\n\
          <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}, table\"><table>\
          <thead><tr>",
-        if all <= 12 { " open" } else { "" },
+        if is_open || all <= 12 { " open" } else { "" },
         describe_rows(all),
     );
     for &at in &known {
@@ -53,6 +53,7 @@ pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, out: &mut String) 
             );
             let text = plain_text(cell);
             out.push_str(match is_number {
+                true if matches!(cell, TableCell::Share(_)) => "<td class=\"n share\">",
                 true => "<td class=n>",
                 // Class `w` keeps a sentence from becoming a column of single words.
                 false if text.len() > MIN_SENTENCE_BYTES => "<td class=w>",

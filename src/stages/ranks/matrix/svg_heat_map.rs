@@ -3,7 +3,7 @@
 use super::cells::{TrafficMatrix, TrafficUnit};
 use super::text_map::{FittedMatrix, describe_totals, short_number};
 use crate::output::svg::draw_picture;
-use crate::output::svg::plot::{Plot, PlotMark, PlotStrip, draw_map};
+use crate::output::svg::plot::{LegendEntry, Plot, PlotMark, PlotStrip, draw_map};
 use crate::stages::matrix::limits::MAX_PICTURE_ENDPOINTS;
 
 /// Returns the heat map and lines above it; no map of an empty matrix. If there are too many ends, folds them
@@ -38,13 +38,42 @@ pub(crate) fn plot_matrix(
             continue;
         };
         let n = unit.value_of(sum);
+        let modelled = picture.modelled.get(&(from, to));
+        let modelled = modelled.map_or(0, |sum| unit.value_of(sum));
         mark.value = n as f64;
-        mark.class = "c1";
+        mark.is_round = 2 * modelled > n;
+        mark.class = if mark.is_round { "c3" } else { "c1" };
         mark.text = short_number(n, unit);
-        mark.title = format!("{sender} to {receiver}: {n} {}", unit.name());
+        let source = match modelled {
+            0 => String::new(),
+            _ if modelled == n => ", modelled".to_owned(),
+            _ => format!(", {modelled} of them modelled"),
+        };
+        mark.title = format!("{sender} to {receiver}: {n} {}{source}", unit.name());
     }
-    let name = format!("{} from each row to each column", unit.name());
-    (notes, draw_map(&name, &rows, names))
+    let looks = [
+        ("c1", false, "recorded, or by the definition of the call"),
+        (
+            "c3",
+            true,
+            "mostly modelled: a collective's rings and trees",
+        ),
+    ];
+    let marks = || rows.iter().flat_map(|row| &row.marks);
+    let is_there = |class: &str| marks().any(|mark| mark.class == class);
+    let looks = looks.into_iter().filter(|(class, ..)| is_there(class));
+    let legend: Vec<LegendEntry> = looks
+        .map(|(class, is_round, words)| LegendEntry {
+            is_round,
+            ..LegendEntry::new(class, words)
+        })
+        .collect();
+    let name = format!(
+        "{} from each row to each column; darker = more, at most {}",
+        unit.name(),
+        short_number(picture.largest_cell(unit), unit)
+    );
+    (notes, draw_map(&name, &rows, names, &legend))
 }
 
 /// Returns the heat map as a file; only its head if the matrix is empty.
@@ -52,4 +81,32 @@ pub fn draw_matrix_svg(matrix: &TrafficMatrix, unit: TrafficUnit) -> String {
     let (notes, plot) = plot_matrix(matrix, unit);
     let plots: Vec<Plot> = plot.into_iter().collect();
     draw_picture(&notes, &plots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::matrix::cells::{TrafficBasis, TrafficSum};
+    use crate::stages::matrix::endpoints::{Endpoint, HostLabel};
+
+    #[test]
+    fn modelled_cells_look_unlike_recorded_ones() {
+        let mut matrix = TrafficMatrix::default();
+        let host = HostLabel::from_host(b"a");
+        let [from, to] = [0, 1].map(|rank| matrix.intern_endpoint(Endpoint::Rank(rank), &host));
+        let sum = |bytes| TrafficSum::from_calls(1, Some(bytes));
+        matrix.add_to_cell(None, from, to, TrafficBasis::Sent, sum(10));
+        matrix.add_to_cell(None, to, from, TrafficBasis::Ring, sum(20));
+        matrix.add_to_cell(None, to, from, TrafficBasis::Sent, sum(5));
+        let svg = draw_matrix_svg(&matrix, TrafficUnit::Bytes);
+        // A cell and its entry in the legend.
+        assert_eq!(svg.matches("rx=").count(), 2, "{svg}");
+        for text in [
+            ">0 to 1: 10 bytes<",
+            "1 to 0: 25 bytes, 20 of them modelled",
+            "recorded, or by",
+        ] {
+            assert!(svg.contains(text), "{text} in {svg}");
+        }
+    }
 }

@@ -15,6 +15,8 @@ pub struct FittedMatrix {
     pub names: Vec<String>,
     /// Sums by row (sender) and column (receiver).
     pub cells: BTreeMap<(usize, usize), TrafficSum>,
+    /// The modelled part of these.
+    pub modelled: BTreeMap<(usize, usize), TrafficSum>,
     /// Rows are hosts instead of ranks or GPUs.
     pub is_folded: bool,
     /// The number of ends that are left out, and their traffic.
@@ -46,13 +48,13 @@ impl FittedMatrix {
 
     fn choose_endpoints(
         ends: &[Endpoint],
-        cells: &BTreeMap<(usize, usize), TrafficSum>,
+        cells: &EndpointSums,
         unit: TrafficUnit,
         fit: usize,
         is_folded: bool,
     ) -> FittedMatrix {
         let mut busy = vec![0_u128; ends.len()];
-        for (&(from, to), sum) in cells {
+        for (&(from, to), sum) in &cells.all {
             for at in [from, to] {
                 if let Some(all) = busy.get_mut(at) {
                     *all = all.saturating_add(unit.value_of(sum));
@@ -71,13 +73,17 @@ impl FittedMatrix {
                 .map(endpoint_label)
                 .collect(),
             cells: BTreeMap::new(),
+            modelled: BTreeMap::new(),
             is_folded,
             left_out: (ends.len() - order.len(), TrafficSum::default()),
         };
-        for ((from, to), sum) in cells {
-            match place.get(from).zip(place.get(to)) {
+        for (key, sum) in &cells.all {
+            match place.get(&key.0).zip(place.get(&key.1)) {
                 Some((&from, &to)) => {
                     picture.cells.insert((from, to), *sum);
+                    let modelled = cells.modelled.get(key);
+                    let modelled = modelled.map(|sum| ((from, to), *sum));
+                    picture.modelled.extend(modelled);
                 }
                 None => picture.left_out.1.add_sum(*sum),
             }
@@ -92,8 +98,15 @@ impl FittedMatrix {
     }
 }
 
+/// Sums by the places of two ends: all, and the modelled part.
+#[derive(Default)]
+struct EndpointSums {
+    all: BTreeMap<(usize, usize), TrafficSum>,
+    modelled: BTreeMap<(usize, usize), TrafficSum>,
+}
+
 /// Returns the ends in order, and the cells by their positions, over all steps and sources.
-fn sum_over_steps(matrix: &TrafficMatrix) -> (Vec<Endpoint>, BTreeMap<(usize, usize), TrafficSum>) {
+fn sum_over_steps(matrix: &TrafficMatrix) -> (Vec<Endpoint>, EndpointSums) {
     let entries = matrix.entries();
     let mut ends: Vec<Endpoint> = entries
         .iter()
@@ -101,11 +114,14 @@ fn sum_over_steps(matrix: &TrafficMatrix) -> (Vec<Endpoint>, BTreeMap<(usize, us
         .collect();
     ends.sort();
     ends.dedup();
-    let mut cells: BTreeMap<(usize, usize), TrafficSum> = BTreeMap::new();
+    let mut cells = EndpointSums::default();
     for entry in &entries {
         let place = |end: &Endpoint| ends.binary_search(end).unwrap_or(0);
         let at = (place(entry.from), place(entry.to));
-        cells.entry(at).or_default().add_sum(entry.sum);
+        cells.all.entry(at).or_default().add_sum(entry.sum);
+        if entry.basis.is_model() {
+            cells.modelled.entry(at).or_default().add_sum(entry.sum);
+        }
     }
     (ends, cells)
 }

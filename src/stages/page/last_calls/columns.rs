@@ -1,0 +1,128 @@
+//! The columns of calls: what ranks call together gets one column.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A call that several ranks may make: its sequence, and its number there.
+pub(super) type SharedCall = (u32, u64);
+
+/// A sequence's calls that are not placed yet.
+#[derive(Default)]
+struct SequenceRest {
+    /// Their numbers, rising, each with the rows that make the call.
+    calls: Vec<(u64, Vec<usize>)>,
+    /// The first free column.
+    free: usize,
+}
+
+/// Returns the column of each call of each row, counted from the last column. A call's column is as near to the end as
+/// the later calls of its rows and of its sequence allow. Where rows have calls in contradicting orders, one gets
+/// a column of its own.
+pub(super) fn place_from_end(rows: &[Vec<SharedCall>]) -> Vec<Vec<usize>> {
+    let rows = &separate_repeated(rows);
+    let mut rest: FxHashMap<u32, SequenceRest> = FxHashMap::default();
+    for (row, calls) in rows.iter().enumerate() {
+        for &(sequence, number) in calls {
+            let all = &mut rest.entry(sequence).or_default().calls;
+            match all.binary_search_by_key(&number, |call| call.0) {
+                Ok(at) => all[at].1.push(row),
+                Err(at) => all.insert(at, (number, vec![row])),
+            }
+        }
+    }
+    let mut columns: Vec<Vec<usize>> = rows.iter().map(|calls| vec![0; calls.len()]).collect();
+    let mut left: Vec<usize> = rows.iter().map(Vec::len).collect();
+    let mut free = vec![0; rows.len()];
+    let next = |left: &[usize], row: usize| left[row].checked_sub(1).map(|at| rows[row][at]);
+    loop {
+        let mut is_changed = false;
+        for row in 0..rows.len() {
+            while let Some(call) = next(&left, row) {
+                let sequence = rest.entry(call.0).or_default();
+                let is_last = |last: &(u64, Vec<usize>)| {
+                    last.0 == call.1 && last.1.iter().all(|&row| next(&left, row) == Some(call))
+                };
+                let Some((_, who)) = sequence.calls.pop_if(|last| is_last(last)) else {
+                    break;
+                };
+                let column = who.iter().map(|&row| free[row]).max();
+                let column = column.unwrap_or(0).max(sequence.free);
+                sequence.free = column + 1;
+                for row in who {
+                    left[row] -= 1;
+                    columns[row][left[row]] = column;
+                    free[row] = column + 1;
+                }
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            continue;
+        }
+        // Rows wait for each other: the one that is nearest to the end goes on alone.
+        let stuck = (0..rows.len()).filter(|&row| left[row] > 0);
+        let Some(row) = stuck.min_by_key(|&row| free[row]) else {
+            return columns;
+        };
+        left[row] -= 1;
+        columns[row][left[row]] = free[row];
+        free[row] += 1;
+        let (sequence, number) = rows[row][left[row]];
+        let all = &mut rest.entry(sequence).or_default().calls;
+        if let Ok(at) = all.binary_search_by_key(&number, |call| call.0) {
+            let who = &mut all[at].1;
+            who.extract_if(.., |of| *of == row).next();
+            if who.is_empty() {
+                all.remove(at);
+            }
+        }
+    }
+}
+
+/// Returns the rows with a sequence of its own for each call that its row has already: the other end of a message to
+/// oneself.
+fn separate_repeated(rows: &[Vec<SharedCall>]) -> Vec<Vec<SharedCall>> {
+    let mut unused = u32::MAX;
+    let separate = |calls: &Vec<SharedCall>| {
+        let mut seen = FxHashSet::default();
+        let call = |&call: &SharedCall| match seen.insert(call) {
+            true => call,
+            false => {
+                unused -= 1;
+                (unused, 0)
+            }
+        };
+        calls.iter().map(call).collect()
+    };
+    rows.iter().map(separate).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alike_calls_stand_under_each_other_and_contradictions_end() {
+        let calls = |numbers: &[u64]| numbers.iter().map(|&n| (0, n)).collect::<Vec<_>>();
+        assert_eq!(
+            place_from_end(&[calls(&[1, 2, 3]), calls(&[1, 2])]),
+            [vec![2, 1, 0], vec![2, 1]]
+        );
+        // A row far behind comes before the others' first known call.
+        assert_eq!(
+            place_from_end(&[calls(&[90, 91]), calls(&[5])]),
+            [vec![1, 0], vec![2]]
+        );
+        // A rank without the call that others share fills its own columns.
+        let mixed = vec![(0, 1), (1, 0), (1, 1), (0, 2)];
+        assert_eq!(
+            place_from_end(&[mixed, calls(&[1, 2])]),
+            [vec![3, 2, 1, 0], vec![3, 0]]
+        );
+        let crossed = [vec![(0, 0), (1, 0)], vec![(1, 0), (0, 0)]];
+        let columns = place_from_end(&crossed);
+        assert!(columns.iter().all(|row| row[0] > row[1]), "{columns:?}");
+        // Both ends of a message to oneself.
+        assert_eq!(place_from_end(&[calls(&[7, 7, 8])]), [vec![2, 1, 0]]);
+        assert_eq!(place_from_end(&[]), Vec::<Vec<usize>>::new());
+    }
+}

@@ -1,0 +1,167 @@
+//! The last calls of the job's ranks beside each other, and those that not all ranks have made.
+//!
+//! | | |
+//! |---|---|
+//! | `tail` | the last calls of each rank, of those that the walk keeps |
+//! | `columns` | alike calls of different ranks get one column |
+//! | `unmet` | calls that other members have not made |
+//! | `waits` | the calls that ranks wait in, in words |
+//! | `rows` | the rows that are drawn |
+
+mod columns;
+mod rows;
+mod tail;
+mod unmet;
+mod waits;
+
+use crate::members::SpeakerProcess;
+use crate::stages::check::CheckSummary;
+use crate::stages::check::finding::{Finding, Severity};
+use crate::stages::check::ranks::names::RankNames;
+use crate::stages::check::walk::CheckGathered;
+use crate::stages::communicators::JobGpu;
+use std::collections::BTreeMap;
+use tail::{CallWords, SideCalls, TailCall};
+use unmet::UnmetCalls;
+
+/// The last calls of the ranks.
+#[derive(Debug, Default)]
+pub struct LastCalls {
+    /// The ranks with a row, in order.
+    pub ranks: Vec<RankRow>,
+    /// How many ranks have no row.
+    pub left_out: usize,
+    /// How many columns the rows have.
+    pub columns: usize,
+    /// The kinds of communicators, those with the most calls here first.
+    pub kinds: Vec<CommunicatorGroup>,
+    /// True where the check has an error: the calls that not all members made are marked.
+    pub is_stuck: bool,
+    /// Calls that ranks wait in, in the order of their columns: the call, and the ranks.
+    pub waits: Vec<(String, String)>,
+}
+
+/// Communicators of one purpose and size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommunicatorGroup {
+    /// Their purpose.
+    pub label: &'static str,
+    /// Their size.
+    pub nranks: Option<u32>,
+    /// How many there are.
+    pub communicators: usize,
+}
+
+/// A rank's row.
+#[derive(Debug, Default)]
+pub struct RankRow {
+    /// `rank 12`.
+    pub name: String,
+    /// Its host.
+    pub host: String,
+    /// `stopped`, `failed`, `differs` or `error`, where an error names it.
+    pub mark: Option<&'static str>,
+    /// Its last calls.
+    pub calls: Vec<DrawnCall>,
+    /// The first of them that not all members have made alike.
+    pub unmet: Option<usize>,
+    /// Calls in which drawn ranks wait for it: the column, and the call.
+    pub missing: BTreeMap<usize, String>,
+}
+
+/// A call with its place.
+#[derive(Debug)]
+pub struct DrawnCall {
+    /// Its column.
+    pub column: usize,
+    /// Its kind of communicator: an index in [`LastCalls::kinds`].
+    pub kind: usize,
+    /// `AllReduce of 1 fp32 sum`.
+    pub call: String,
+    /// `call 157 of 0x5aa5 (tensor, 8 ranks)`.
+    pub place: String,
+    /// The trainer's step.
+    pub step: Option<u64>,
+}
+
+/// A rank and its last calls.
+struct RankTail {
+    gpu: JobGpu,
+    rank: Option<u32>,
+    mark: Option<&'static str>,
+    calls: Vec<TailCall>,
+    unmet: Option<usize>,
+}
+
+/// Gathers the last calls of all ranks; `None` where calls of fewer than two ranks are known.
+pub(super) fn gather_last_calls(seen: &CheckGathered, checked: &CheckSummary) -> Option<LastCalls> {
+    let counted = &seen.counted.as_ref()?.pairs.as_ref()?.0;
+    let sides = SideCalls::new(&seen.found, &seen.streams);
+    let names = RankNames { found: &seen.found };
+    let is_error = |finding: &&Finding| finding.severity == Severity::Error;
+    let errors: Vec<&Finding> = checked.findings.iter().filter(is_error).collect();
+    let of_rank = |(gpu, calls): (JobGpu, Vec<TailCall>)| {
+        let side = calls.iter().map(|call| call.side);
+        let rank = side
+            .into_iter()
+            .find_map(|side| names.job_rank_of_side(side));
+        RankTail {
+            gpu,
+            rank,
+            mark: mark_of_rank(&errors, rank, &seen.found.processes[gpu.0 as usize]),
+            calls,
+            unmet: None,
+        }
+    };
+    let last = sides.list_last_calls(seen);
+    let mut ranks: Vec<RankTail> = last.into_iter().map(of_rank).collect();
+    if ranks.len() < 2 {
+        return None;
+    }
+    ranks.sort_by_key(|rank| (rank.rank.unwrap_or(u32::MAX), rank.gpu));
+    let unmet = UnmetCalls::compare_calls(&sides, ranks.iter().flat_map(|rank| &rank.calls));
+    if !errors.is_empty() {
+        for rank in &mut ranks {
+            rank.unmet = rank.calls.iter().position(|call| unmet.is_unmet(call));
+        }
+    }
+    let words = CallWords::new(counted);
+    let rows = rows::RowBuilder {
+        sides: &sides,
+        words: &words,
+        unmet: &unmet,
+    };
+    let layout = rows.place_calls(&ranks);
+    let drawn = rows.draw_rows(&layout);
+    Some(LastCalls {
+        is_stuck: !errors.is_empty(),
+        waits: waits::list_waits(&ranks, &sides, &words, layout.iter_waits()),
+        left_out: ranks.len() - drawn.ranks.len(),
+        ..drawn
+    })
+}
+
+/// Returns the word for a rank that an error names.
+fn mark_of_rank(
+    errors: &[&Finding],
+    rank: Option<u32>,
+    process: &SpeakerProcess,
+) -> Option<&'static str> {
+    let is_named = |finding: &&&Finding| {
+        let about = &finding.about;
+        match (about.global_rank, rank) {
+            (Some(named), Some(rank)) => named == rank,
+            _ => {
+                let host = about.host.as_ref();
+                about.pid.is_some() && about.pid == process.pid && host == Some(&process.host)
+            }
+        }
+    };
+    let finding = errors.iter().find(is_named)?;
+    Some(match finding.kind {
+        kind if kind.is_stop() => "stopped",
+        kind if kind.is_first_failure() => "failed",
+        _ if finding.about.seq.is_some() => "differs",
+        _ => "error",
+    })
+}

@@ -1,0 +1,203 @@
+//! The rows that are drawn: which ranks, which calls, and in which columns.
+
+use super::columns::{SharedCall, place_from_end};
+use super::tail::{CallWords, SideCalls, TailCall};
+use super::unmet::UnmetCalls;
+use super::waits::name_rank;
+use super::{CommunicatorGroup, DrawnCall, LastCalls, RankRow, RankTail};
+use crate::calls::same::{Sequence, SequenceKind, StreamKind};
+use crate::stages::communicators::JobGpu;
+use crate::stages::page::limits::{MAX_CALL_COLUMNS, MAX_DRAWN_RANKS, MIN_MARKED_CALLS};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Makes the rows.
+pub(super) struct RowBuilder<'a> {
+    pub(super) sides: &'a SideCalls<'a>,
+    pub(super) words: &'a CallWords<'a>,
+    pub(super) unmet: &'a UnmetCalls<'a>,
+}
+
+/// The sequence of a call; with a side, no other rank is known to share it.
+type CallSequence = Sequence<(usize, Option<usize>)>;
+
+/// The ranks with a row, and the places of their calls.
+pub(super) struct RowLayout<'r> {
+    ranks: Vec<&'r RankTail>,
+    /// The column of each call, from the last one.
+    from_end: Vec<Vec<usize>>,
+    columns: usize,
+}
+
+impl RowLayout<'_> {
+    /// Returns the calls that drawn ranks wait in, with their columns.
+    pub(super) fn iter_waits(&self) -> impl Iterator<Item = (&TailCall, usize)> {
+        let rows = self.ranks.iter().zip(&self.from_end);
+        rows.filter_map(|(rank, from_end)| {
+            let at = rank.unmet?;
+            let column = self.columns.checked_sub(from_end[at] + 1)?;
+            Some((&rank.calls[at], column))
+        })
+    }
+}
+
+impl RowBuilder<'_> {
+    /// Places the calls of the ranks that errors name, of those that others wait for, of those that wait where the fewest
+    /// wait, and of as many others as fit.
+    pub(super) fn place_calls<'r>(&self, ranks: &'r [RankTail]) -> RowLayout<'r> {
+        let ranks = self.choose_ranks(ranks);
+        let mut numbers: FxHashMap<CallSequence, u32> = FxHashMap::default();
+        let mut shared = |call: &TailCall| -> SharedCall {
+            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            let number = numbers.entry(self.sequence_of(call)).or_insert(next);
+            (*number, call.seq)
+        };
+        let calls = ranks
+            .iter()
+            .map(|rank| rank.calls.iter().map(&mut shared).collect());
+        let calls: Vec<Vec<SharedCall>> = calls.collect();
+        let from_end = place_from_end(&calls);
+        RowLayout {
+            columns: choose_columns(&ranks, &from_end),
+            ranks,
+            from_end,
+        }
+    }
+
+    /// Chooses the ranks with a row, in their order.
+    fn choose_ranks<'r>(&self, ranks: &'r [RankTail]) -> Vec<&'r RankTail> {
+        let waited = |rank: &RankTail| {
+            let call = *rank.unmet.and_then(|at| rank.calls.get(at))?;
+            Some(((call.communicator, call.way, call.seq), call))
+        };
+        let mut waiting: BTreeMap<_, (usize, TailCall)> = BTreeMap::new();
+        for (key, call) in ranks.iter().filter_map(waited) {
+            waiting.entry(key).or_insert((0, call)).0 += 1;
+        }
+        let calls = waiting.values().map(|(_, call)| call);
+        let absent = calls.flat_map(|call| self.unmet.list_absent_sides(call));
+        let absent: BTreeSet<JobGpu> = absent.map(|side| self.sides.gpu_of(side)).collect();
+        let mut all: Vec<(usize, &RankTail)> = ranks.iter().enumerate().collect();
+        all.sort_by_key(|(at, rank)| {
+            // A rank that waits itself is awaited for that reason.
+            let is_awaited = rank.unmet.is_none() && absent.contains(&rank.gpu);
+            let others = waited(rank).map_or(usize::MAX, |(key, _)| waiting[&key].0);
+            (rank.mark.is_none(), !is_awaited, others, *at)
+        });
+        all.truncate(MAX_DRAWN_RANKS);
+        all.sort_by_key(|(at, _)| *at);
+        all.into_iter().map(|(_, rank)| rank).collect()
+    }
+
+    /// Makes the rows.
+    pub(super) fn draw_rows(&self, layout: &RowLayout<'_>) -> LastCalls {
+        let (kinds, kind_of) = self.list_kinds(&layout.ranks);
+        let found = self.sides.found;
+        let draw = |(rank, from_end): (&&RankTail, &Vec<usize>)| {
+            // The first calls of a rank that is far behind may not fit.
+            let is_hidden = |from_end: &&usize| **from_end >= layout.columns;
+            let hidden = from_end.iter().take_while(is_hidden).count();
+            let drawn = rank.calls.iter().zip(from_end).skip(hidden);
+            let call = |(call, from_end): (&TailCall, &usize)| DrawnCall {
+                column: layout.columns - 1 - from_end,
+                kind: kind_of.get(&call.communicator).copied().unwrap_or(0),
+                call: self.words.describe(call),
+                place: self.sides.describe_place(call.communicator, call.seq),
+                step: call.step,
+            };
+            let host = &found.processes[rank.gpu.0 as usize].host;
+            RankRow {
+                name: name_rank(rank, found),
+                host: String::from_utf8_lossy(host).into_owned(),
+                mark: rank.mark,
+                calls: drawn.map(call).collect(),
+                unmet: rank.unmet.and_then(|at| at.checked_sub(hidden)),
+                ..RankRow::default()
+            }
+        };
+        let rows = layout.ranks.iter().zip(&layout.from_end);
+        let mut rows: Vec<RankRow> = rows.map(draw).collect();
+        for (call, column) in layout.iter_waits() {
+            let place = self.sides.describe_place(call.communicator, call.seq);
+            let text = format!("{}, {place}", self.words.describe(call));
+            for side in self.unmet.list_absent_sides(call) {
+                let gpu = self.sides.gpu_of(side);
+                let Some(row) = layout.ranks.iter().position(|rank| rank.gpu == gpu) else {
+                    continue;
+                };
+                // In a circle a rank waits elsewhere in the same column.
+                let row: &mut RankRow = &mut rows[row];
+                if row.calls.iter().all(|own| own.column != column) {
+                    row.missing.insert(column, text.clone());
+                }
+            }
+        }
+        LastCalls {
+            ranks: rows,
+            columns: layout.columns,
+            kinds,
+            ..LastCalls::default()
+        }
+    }
+
+    /// Returns the sequence of a call; one of its own rank alone where the calls of others have other numbers.
+    fn sequence_of(&self, call: &TailCall) -> CallSequence {
+        let rank = self.sides.found.sides[call.side].rank;
+        let is_shared = self.unmet.is_shared(call.communicator)
+            && (rank.is_some() || call.way == StreamKind::Collective);
+        let comm = (call.communicator, (!is_shared).then_some(call.side));
+        match rank {
+            Some(own) => call.way.sequence_of(comm, own.into()),
+            None => Sequence {
+                comm,
+                kind: SequenceKind::Collective,
+            },
+        }
+    }
+
+    /// Returns the kinds of communicators of these ranks' calls, and each communicator's kind.
+    fn list_kinds(&self, ranks: &[&RankTail]) -> (Vec<CommunicatorGroup>, FxHashMap<usize, usize>) {
+        let all = &self.sides.found.communicators;
+        let kind = |at: usize| (all[at].label.of.name(), all[at].nranks);
+        let mut calls: FxHashMap<_, usize> = FxHashMap::default();
+        for call in ranks.iter().flat_map(|rank| &rank.calls) {
+            *calls.entry(kind(call.communicator)).or_default() += 1;
+        }
+        let mut kinds: Vec<_> = calls.into_iter().collect();
+        kinds.sort_by_key(|&(kind, calls)| (Reverse(calls), kind));
+        let mut groups: Vec<CommunicatorGroup> = Vec::new();
+        let mut kind_of = FxHashMap::default();
+        for (number, (of, _)) in kinds.into_iter().enumerate() {
+            let own: Vec<usize> = (0..all.len()).filter(|&at| kind(at) == of).collect();
+            groups.push(CommunicatorGroup {
+                label: of.0,
+                nranks: of.1,
+                communicators: own.len(),
+            });
+            kind_of.extend(own.into_iter().map(|at| (at, number)));
+        }
+        (groups, kind_of)
+    }
+}
+
+/// Returns the number of columns: as many as two ranks reach, and some calls of each rank that an error names.
+fn choose_columns(ranks: &[&RankTail], from_end: &[Vec<usize>]) -> usize {
+    let mut rows_of_column: BTreeMap<usize, usize> = BTreeMap::new();
+    for &column in from_end.iter().flatten() {
+        *rows_of_column.entry(column).or_default() += 1;
+    }
+    let shared = rows_of_column.iter().rev().find(|(_, rows)| **rows > 1);
+    let marked = ranks
+        .iter()
+        .zip(from_end)
+        .filter(|(rank, _)| rank.mark.is_some());
+    let marked =
+        marked.filter_map(|(_, columns)| columns.iter().rev().take(MIN_MARKED_CALLS).max());
+    let last = shared
+        .map(|(column, _)| column)
+        .into_iter()
+        .chain(marked)
+        .max();
+    (last.copied().unwrap_or(0) + 1).min(MAX_CALL_COLUMNS)
+}

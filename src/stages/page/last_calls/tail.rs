@@ -1,0 +1,198 @@
+//! The last calls of each rank, of those that the walk keeps.
+
+use crate::calls::same::{Content, StreamKind};
+use crate::count::calls::CountedCalls;
+use crate::stages::check::ranks::names::{RankNames, describe_content};
+use crate::stages::check::streams::CallStreams;
+use crate::stages::check::walk::CheckGathered;
+use crate::stages::communicators::{CommunicatorsSummary, JobGpu, gpu_of_side};
+use crate::stages::page::limits::LAST_CALLS_PER_RANK;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+
+/// A call of a rank.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TailCall {
+    pub(super) communicator: usize,
+    /// The rank's side of it.
+    pub(super) side: usize,
+    pub(super) way: StreamKind,
+    /// Its number among the side's calls of this kind.
+    pub(super) seq: u64,
+    /// The mark of its content.
+    pub(super) mark: u64,
+    /// The trainer's step.
+    pub(super) step: Option<u64>,
+}
+
+/// Where a caller's calls belong.
+#[derive(Debug, Clone, Copy)]
+struct CallerPlace {
+    communicator: usize,
+    side: usize,
+}
+
+/// What was gathered, by side.
+pub(super) struct SideCalls<'a> {
+    pub(super) found: &'a CommunicatorsSummary,
+    streams: &'a CallStreams,
+    places: Vec<Option<CallerPlace>>,
+    callers_of_side: FxHashMap<usize, Vec<u32>>,
+    /// Processes with communicators on several devices: each device is a rank.
+    shared: FxHashSet<u32>,
+}
+
+impl<'a> SideCalls<'a> {
+    pub(super) fn new(found: &'a CommunicatorsSummary, streams: &'a CallStreams) -> SideCalls<'a> {
+        let mut of_side: FxHashMap<usize, usize> = FxHashMap::default();
+        for (at, communicator) in found.communicators.iter().enumerate() {
+            of_side.extend(communicator.sides.iter().map(|&side| (side, at)));
+        }
+        let mut callers_of_side: FxHashMap<usize, Vec<u32>> = FxHashMap::default();
+        let mut places = Vec::new();
+        for (caller, member) in (0..).zip(&streams.member) {
+            let side = found.side_of.get(member).copied();
+            let place = side.and_then(|side| {
+                let communicator = *of_side.get(&side)?;
+                callers_of_side.entry(side).or_default().push(caller);
+                Some(CallerPlace { communicator, side })
+            });
+            places.push(place);
+        }
+        let mut devices: FxHashMap<u32, FxHashSet<u32>> = FxHashMap::default();
+        for side in &found.sides {
+            devices.entry(side.process).or_default().extend(side.dev);
+        }
+        let shared = devices.into_iter().filter(|(_, devices)| devices.len() > 1);
+        SideCalls {
+            found,
+            streams,
+            places,
+            callers_of_side,
+            shared: shared.map(|(process, _)| process).collect(),
+        }
+    }
+
+    /// The rank that a side belongs to.
+    pub(super) fn gpu_of(&self, side: usize) -> JobGpu {
+        let (process, device) = gpu_of_side(&self.found.sides[side]);
+        (process, device.filter(|_| self.shared.contains(&process)))
+    }
+
+    /// Counts a side's calls of a kind, up to the hang.
+    pub(super) fn count_made(&self, side: usize, way: StreamKind) -> u64 {
+        let callers = self.callers_of_side.get(&side).into_iter().flatten();
+        let streams = callers.filter_map(|&caller| self.streams.at.get(&(caller, way)));
+        let made = streams.map(|&stream| self.streams.calls_until_hang(stream));
+        made.max().unwrap_or(0)
+    }
+
+    /// True if the first calls of all members are there: then equal numbers are the same call.
+    pub(super) fn are_numbered_alike(&self, communicator: usize) -> bool {
+        let sides = self.found.communicators[communicator].sides.iter();
+        let mut callers = sides.flat_map(|side| self.callers_of_side.get(side));
+        callers.all(|all| {
+            let mut all = all.iter();
+            all.all(|&caller| self.streams.begins_at_first_call(caller))
+        })
+    }
+
+    /// Lists the last calls of each rank in order.
+    pub(super) fn list_last_calls(&self, seen: &CheckGathered) -> BTreeMap<JobGpu, Vec<TailCall>> {
+        let streams = self.streams;
+        let mut of_stream = vec![(0, StreamKind::Collective); streams.list.len()];
+        for (&key, &stream) in &streams.at {
+            of_stream[stream as usize] = key;
+        }
+        // By process: its calls, and those after the call that is looked at.
+        let mut counts: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
+        for (stream, &(caller, _)) in (0..).zip(&of_stream) {
+            let all = streams.list[stream as usize].hashed.calls;
+            let (made, later) = counts
+                .entry(streams.callers.get(caller).process)
+                .or_default();
+            *made += all;
+            *later += all - streams.calls_until_hang(stream);
+        }
+        let mut ranks: BTreeMap<JobGpu, Vec<TailCall>> = BTreeMap::new();
+        for call in streams.list_last_calls().into_iter().rev() {
+            let (caller, way) = of_stream[call.stream as usize];
+            let process = streams.callers.get(caller).process;
+            let (made, later) = counts.entry(process).or_default();
+            let after = *later;
+            *later += 1;
+            let Some(place) = self.places[caller as usize] else {
+                continue;
+            };
+            let calls = ranks.entry(self.gpu_of(place.side)).or_default();
+            if calls.len() < LAST_CALLS_PER_RANK {
+                let step = seen.last_steps.step_of(call.input, process, *made, after);
+                calls.push(TailCall {
+                    communicator: place.communicator,
+                    side: place.side,
+                    way,
+                    seq: call.seq,
+                    mark: call.mark,
+                    step,
+                });
+            }
+        }
+        ranks.values_mut().for_each(|calls| calls.reverse());
+        ranks
+    }
+
+    /// `call 157 of 0x5aa5 (tensor, 8 ranks)`.
+    pub(super) fn describe_place(&self, communicator: usize, seq: u64) -> String {
+        let names = RankNames { found: self.found };
+        let of = names.describe_communicator(communicator);
+        format!("call {seq} of {of}")
+    }
+}
+
+/// The words for calls, by the marks of their contents.
+pub(super) struct CallWords<'a> {
+    of: FxHashMap<u64, Content<'a>>,
+}
+
+impl<'a> CallWords<'a> {
+    /// Learns the words from all calls, counted with everything that a mark distinguishes.
+    pub(super) fn new(counted: &'a CountedCalls) -> CallWords<'a> {
+        let mut of = FxHashMap::default();
+        for key in counted.cells.keys() {
+            let content = Content {
+                op: counted.ops.name_of_op(key.op),
+                count: key.size,
+                datatype: u32::try_from(key.datatype).unwrap_or(u32::MAX),
+                redop: key.redop.min(5),
+                root: key.root,
+            };
+            let message = Content {
+                op: b"",
+                redop: 0,
+                root: 0,
+                ..content
+            };
+            of.insert(content.mark(), content);
+            of.entry(message.mark()).or_insert(message);
+        }
+        CallWords { of }
+    }
+
+    /// `AllReduce of 1024 fp32 sum`, `Send of 5 int64 to 3`.
+    pub(super) fn describe(&self, call: &TailCall) -> String {
+        let (op, peer): (&[u8], _) = match call.way {
+            StreamKind::Collective => (b"collective", None),
+            StreamKind::Send(to) => (b"Send", Some(to)),
+            StreamKind::Recv(from) => (b"Recv", Some(from)),
+        };
+        match (self.of.get(&call.mark), peer) {
+            (Some(content), None) => describe_content(content),
+            (Some(&content), Some(root)) => describe_content(&Content {
+                op,
+                root,
+                ..content
+            }),
+            (None, _) => String::from_utf8_lossy(op).into_owned(),
+        }
+    }
+}
