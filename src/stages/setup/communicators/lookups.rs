@@ -3,13 +3,13 @@
 
 use super::identity::{JobGpu, gpu_of_side};
 use super::{CommunicatorsSummary, MergedCommunicator};
+use crate::members::SpeakerProcess;
 use rustc_hash::FxHashMap;
 
 /// The look-ups of a summary, made when the first is asked for.
 #[derive(Debug, Default)]
 pub(super) struct SummaryLookups {
-    /// By host and process.
-    sides: FxHashMap<(Box<[u8]>, Option<u64>), Vec<usize>>,
+    sides: FxHashMap<SpeakerProcess, Vec<usize>>,
     /// The rank in the job, where a communicator of all ranks gives it.
     job_ranks: FxHashMap<JobGpu, u32>,
     /// A side of each rank in the job; `None` if several processes have it: attempts of a job and jobs beside
@@ -21,9 +21,8 @@ impl SummaryLookups {
     fn new(found: &CommunicatorsSummary) -> SummaryLookups {
         let mut made = SummaryLookups::default();
         for (at, side) in found.sides.iter().enumerate() {
-            let process = &found.processes[side.process as usize];
-            let name = (process.host.clone(), process.pid);
-            made.sides.entry(name).or_default().push(at);
+            let process = found.processes[side.process as usize].clone();
+            made.sides.entry(process).or_default().push(at);
         }
         for world in found.communicators.iter().filter(|c| is_world(c)) {
             for &at in &world.sides {
@@ -51,7 +50,11 @@ impl CommunicatorsSummary {
 
     /// The sides of a process, in their order.
     pub(crate) fn sides_of_process(&self, host: &[u8], pid: Option<u64>) -> &[usize] {
-        let known = self.lookups().sides.get(&(host.into(), pid));
+        let process = SpeakerProcess {
+            host: host.into(),
+            pid,
+        };
+        let known = self.lookups().sides.get(&process);
         known.map_or(&[], |sides| sides)
     }
 
