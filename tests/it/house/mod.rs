@@ -32,7 +32,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/stages/ranks/matrix", 3_100),
     ("src/stages/ranks/proxy", 550),
     ("src/stages/ranks/skew", 2_750),
-    ("src/stages/setup/communicators", 2_950),
+    ("src/stages/setup/communicators", 3_000),
     ("src/stages/setup/net", 2_800),
     ("src/stages/setup/tuning", 1_050),
     ("src/stages/trainer", 1_800),
