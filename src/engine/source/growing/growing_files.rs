@@ -19,12 +19,13 @@ use crate::source::list::expand_paths;
 use crate::source::name::InputName;
 use crate::source::read::read_some;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::mem;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Bytes that an input has grown by.
 #[derive(Debug)]
@@ -69,6 +70,8 @@ struct FollowedFile {
     at: u64,
     /// The bytes before `at`.
     tail: Vec<u8>,
+    /// When it was written last, as of the last look.
+    written: Cell<Option<SystemTime>>,
     /// The next bytes begin another file.
     anew: bool,
     /// It may have grown.
@@ -294,7 +297,11 @@ impl FollowedFile {
             None => self.open = None,
         }
         // Is there another file of this name?
-        let named = self.path.metadata().map(|meta| (meta.dev(), meta.ino()));
+        let named = self.path.metadata().and_then(|meta| match meta.is_dir() {
+            // A folder has no lines: the file's name may come back.
+            true => Err(ErrorKind::NotFound.into()),
+            false => Ok((meta.dev(), meta.ino())),
+        });
         let Some(identity) = ignore_not_found(named)? else {
             return Ok((0, false));
         };
@@ -322,10 +329,13 @@ impl FollowedFile {
     /// Reads new bytes of the open file. Returns their number, and true if they begin it anew, since it
     /// was truncated.
     fn read_open_file(&self, file: &File, to: &mut [u8]) -> io::Result<(usize, bool)> {
-        let len = file.metadata()?.len();
+        let meta = file.metadata()?;
         let n = read_at(file, to, self.at)?;
+        // The length does not show a file that was written anew in its place: it may be as long.
+        let written = meta.modified().ok();
+        let is_written = self.written.replace(written) != written;
         // Network file systems can give an old length.
-        if (n > 0 || len < self.at) && !self.has_same_tail(file)? {
+        if (n > 0 || meta.len() < self.at || is_written) && !self.has_same_tail(file)? {
             return Ok((read_at(file, to, 0)?, true));
         }
         Ok((n, false))
@@ -432,6 +442,18 @@ mod tests {
         assert_eq!(read(&mut follow), []);
         fs::write(&path, "again\n").unwrap();
         assert_eq!(read(&mut follow), [(0, b"again\n".to_vec(), true)]);
+        // Written anew with the same length, when the clock of the file system has moved on.
+        std::thread::sleep(Duration::from_millis(30));
+        fs::write(&path, "equal\n").unwrap();
+        assert_eq!(read(&mut follow), [(0, b"equal\n".to_vec(), true)]);
+        assert_eq!(read(&mut follow), []);
+        // A folder takes its name for a while.
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert_eq!(read(&mut follow), []);
+        fs::remove_dir(&path).unwrap();
+        fs::write(&path, "back\n").unwrap();
+        assert_eq!(read(&mut follow), [(0, b"back\n".to_vec(), true)]);
     }
 
     #[test]

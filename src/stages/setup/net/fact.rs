@@ -90,6 +90,12 @@ pub struct NetFact {
 }
 
 impl NetFact {
+    /// True if a line reports whether a NIC reaches the GPUs' memory, and not by which way it can.
+    pub(in crate::stages) fn is_of_nic_gdr(&self) -> bool {
+        let ways = [&b"by"[..], b"dmabuf", b"gdrcopy"];
+        self.kind == NetFactKind::GpuDirect && !ways.contains(&&self.name[..])
+    }
+
     /// Makes a fact of words.
     pub fn new(kind: NetFactKind, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> NetFact {
         NetFact {

@@ -356,12 +356,9 @@ pub fn describe_gpudirect(net: &NetSummary, facts: &NetFacts) -> String {
         }
     }
     let cards = || {
-        let mut cards = facts
-            .iter()
-            .filter(|(fact, _)| fact.kind == NetFactKind::GpuDirect);
-        let on = cards.any(|(fact, _)| fact.value.starts_with(b"on"));
-        let any = facts.keys().any(|fact| fact.kind == NetFactKind::GpuDirect);
-        match (any, on) {
+        let cards = || facts.keys().filter(|fact| fact.is_of_nic_gdr());
+        let on = cards().any(|fact| fact.value.starts_with(b"on"));
+        match (cards().next().is_some(), on) {
             (false, _) => "",
             (true, true) => "; NICs support it",
             (true, false) => "; NICs do not support it",

@@ -50,9 +50,8 @@ fn gdr_reach_by_host(net: &NetSummary) -> BTreeMap<&[u8], GdrReach> {
 
 /// True or false if a line reports that a NIC reaches the GPUs' memory or not, and the direction.
 fn is_nic_gdr_line(fact: &NetFact, on: bool) -> bool {
-    let ways = [&b"by"[..], b"dmabuf", b"gdrcopy"];
     let value: &[u8] = if on { b"on" } else { b"off" };
-    fact.kind == NetFactKind::GpuDirect && !ways.contains(&&fact.name[..]) && *fact.value == *value
+    fact.is_of_nic_gdr() && *fact.value == *value
 }
 
 /// Returns the finding, with what a host's lines say of DMA-BUF.
