@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use nccl_pipe::error::{Error, Result};
+use nccl_pipe::error::{Error, Result, without_temporary_path};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{ByteSize, InputArgs, ProgramRun, StepArgs, StepLineArgs};
 use nccl_pipe::program::exit::Exit;
@@ -279,7 +279,7 @@ struct WatchPrinter<'a> {
     metrics: Option<&'a Path>,
     /// When the metrics were written, after how many steps, and whether in a stall.
     written: Option<(Instant, (u64, bool))>,
-    /// What was warned of.
+    /// The failures that were reported.
     failures: BTreeSet<String>,
 }
 
@@ -289,7 +289,7 @@ impl WatchPrinter<'_> {
         self.out.flush().map_err(Error::Output)
     }
 
-    /// What is written at a stall.
+    /// Writes the verdict at a stall.
     fn print_verdict(&mut self, watch: &JobWatch<'_>, found: &CheckSummary) -> Result<()> {
         let rested = watch.pace().idle_time(Instant::now());
         self.print_line(&messages::format_stall(
@@ -440,7 +440,7 @@ impl WatchListener for WatchPrinter<'_> {
         {
             let text = format_metrics(watch, found, now);
             if let Err(cause) = self.write_metrics(path, &text) {
-                let path = path.to_owned();
+                let (path, cause) = (path.to_owned(), without_temporary_path(cause));
                 self.on_failure(&Error::Input { path, cause });
             }
             self.written = Some((now, state));

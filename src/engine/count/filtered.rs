@@ -14,7 +14,7 @@ pub struct CountFilter<'f> {
     filter: &'f CallFilter,
     /// What the caller distinguishes.
     wanted: &'f tally::Options,
-    /// What is counted.
+    /// The distinctions that are counted.
     finer: tally::Options,
 }
 
@@ -35,7 +35,7 @@ impl<'f> CountFilter<'f> {
         })
     }
 
-    /// What is to be counted.
+    /// The distinctions to count.
     pub fn tally(&self) -> &tally::Options {
         &self.finer
     }

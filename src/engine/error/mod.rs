@@ -73,6 +73,14 @@ fn advice_on_path(path: &Path) -> String {
     }
 }
 
+/// An error of a temporary file without its path, which is another one each time.
+pub fn without_temporary_path(cause: io::Error) -> io::Error {
+    match cause.raw_os_error() {
+        Some(_) => cause,
+        None => cause.kind().into(),
+    }
+}
+
 impl Error {
     /// Returns true if the reader of our pipe closed it, which is no failure.
     pub fn is_broken_pipe(&self) -> bool {

@@ -6,7 +6,7 @@ use super::labels::LabelWorker;
 use super::spool::WatchSpool;
 use super::{JobWatch, WatchEvent, processes};
 use crate::count::calls::Options as Read;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, without_temporary_path};
 use crate::report::Report;
 use crate::report::progress::ByteProgressBar;
 use crate::source::{AppendedBytes, GrowingFiles, InputName};
@@ -289,6 +289,7 @@ impl WatchedLogs {
 }
 
 fn spool_error(cause: std::io::Error) -> Error {
+    let cause = without_temporary_path(cause);
     Error::Content(format!(
         "cannot keep the pipe's text for the check at a stall: {cause} (set TMPDIR to a folder with more \
          space, or name the log's file instead of using a pipe)"

@@ -331,7 +331,7 @@ impl FollowedFile {
     fn read_open_file(&self, file: &File, to: &mut [u8]) -> io::Result<(usize, bool)> {
         let meta = file.metadata()?;
         let n = read_at(file, to, self.at)?;
-        // The length does not show a file that was written anew in its place: it may be as long.
+        // The length does not show a file that was overwritten: it may be as long.
         let written = meta.modified().ok();
         let is_written = self.written.replace(written) != written;
         // Network file systems can give an old length.
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(read(&mut follow), []);
         fs::write(&path, "again\n").unwrap();
         assert_eq!(read(&mut follow), [(0, b"again\n".to_vec(), true)]);
-        // Written anew with the same length, when the clock of the file system has moved on.
+        // Overwritten with the same length, when the clock of the file system has moved on.
         std::thread::sleep(Duration::from_millis(30));
         fs::write(&path, "equal\n").unwrap();
         assert_eq!(read(&mut follow), [(0, b"equal\n".to_vec(), true)]);

@@ -50,7 +50,7 @@ pub enum NetMessage<'a> {
     Retry(ConnectRetry<'a>),
 }
 
-/// Whether the GPUs' memory can be given to a NIC as a DMA-BUF; if not, what is missing.
+/// Whether the GPUs' memory can be given to a NIC as a DMA-BUF; if not, the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DmaBufSupport {
     /// It can.
