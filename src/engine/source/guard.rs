@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use super::limits::MAX_FILE_MAPS;
 use memmap2::{Advice, Mmap, UncheckedAdvice};
 use std::fs::File;
 use std::io;
@@ -14,12 +15,34 @@ use std::sync::{Once, OnceLock};
 pub(super) struct FileMap {
     map: Mmap,
     known: &'static GuardedMap,
+    _held: HeldMap,
+}
+
+/// One of the maps that may exist at a time.
+struct HeldMap;
+
+static MAPS_HELD: AtomicUsize = AtomicUsize::new(0);
+
+impl HeldMap {
+    fn take_one() -> Option<HeldMap> {
+        let held = HeldMap;
+        let others = MAPS_HELD.fetch_add(1, Ordering::Relaxed);
+        (others < MAX_FILE_MAPS).then_some(held)
+    }
+}
+
+impl Drop for HeldMap {
+    fn drop(&mut self) {
+        MAPS_HELD.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl FileMap {
-    /// Maps `file`; `None` if it cannot be mapped (a pipe, `/proc`): then it is read.
+    /// Maps `file`; `None` if it cannot be mapped (a pipe, `/proc`), or if [`MAX_FILE_MAPS`] are: then it is
+    /// read.
     pub(super) fn new(file: &File, name: String) -> Option<FileMap> {
         explain_sigbus();
+        let held = HeldMap::take_one()?;
         // SAFETY: the map is shared and read-only. Another process may still change the file:
         // changed bytes are only ever read as plain bytes, never as anything with an invariant
         // (no `str`, no kept lengths); truncation raises SIGBUS, which `explain_sigbus` turns
@@ -28,7 +51,11 @@ impl FileMap {
         // Only advice: a kernel that does not know it maps all the same.
         let _ = map.advise(Advice::Sequential);
         let known = remember_map(&map, name);
-        Some(FileMap { map, known })
+        Some(FileMap {
+            map,
+            known,
+            _held: held,
+        })
     }
 
     /// Asks the kernel to map a range at once: cheaper than a fault for every few pages.
@@ -151,8 +178,8 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
             write_stderr(b"error: ");
             write_stderr(name.as_bytes());
             write_stderr(
-                b": the file was truncated while it was read (a restarted job truncates its log); \
-                  read it again, or use --no-mmap for a log that is still being written\n",
+                b": the file was truncated while it was read (a restarted job truncates its log), or \
+                  its disk failed; read it again, or a log that is still being written with --follow\n",
             );
             // SAFETY: ends the process without running anything else.
             unsafe { libc::_exit(2) }

@@ -27,3 +27,7 @@ pub(super) const SMALL_FILES_BATCH_BYTES: usize = MIN_CHUNK_BYTES;
 
 /// The alignment of a small file's text, in bytes: the kernel copies slower to other addresses.
 pub(super) const TEXT_ALIGNMENT_BYTES: usize = 64;
+
+/// Files that are mapped at a time; more are read in blocks. Linux allows a process 65,530 maps (vm.max_map_count),
+/// and the allocator needs some of them.
+pub(super) const MAX_FILE_MAPS: usize = 16 << 10;

@@ -6,8 +6,8 @@
 //! Chunks end at line ends.
 //!
 //! Other processes may change a log while it is read. Appending is harmless: the map keeps its first
-//! length. Truncating ends a program that has mapped the file, with a message of `guard`; `--no-mmap` is
-//! immune. For two passes use [`Input::make_rewindable`]: the second pass sees what the first saw, or fails
+//! length. Truncating ends a program that has mapped the file, with a message of `guard`; under `--no-mmap` it
+//! is damage. For two passes use [`Input::make_rewindable`]: the second pass sees what the first saw, or fails
 //! (`change_check`). A packed file is read as far as it can be unpacked (`coded`). Many small files are read
 //! by the workers that walk them (`small_files`), several at a time, since opening and mapping each one costs
 //! more than reading it.

@@ -1,6 +1,7 @@
 //! The parts of plots, and maps. Colours are classes, and the surrounding style sets them for light and dark; the title
 //! of each mark has its numbers.
 
+use crate::error::escape::escape_for_terminal;
 use crate::output::limits::{CHARACTER_WIDTH, LABEL_WIDTHS, LEGEND_LINE_HEIGHT, PLOT_WIDTH};
 use crate::output::render::cut::cut_text;
 use svg::node::element::Element;
@@ -103,9 +104,11 @@ impl Plot {
         &self.name
     }
 
-    /// Returns the plot as a part of a page.
+    /// Returns the plot as a part of a page. What a log's names have of control characters is escaped here, for
+    /// all texts at once; XML has no U+FFFE and U+FFFF.
     pub fn inline_svg(&self) -> String {
-        self.svg.to_string()
+        let svg = escape_for_terminal(&self.svg.to_string(), true);
+        svg.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
     }
 }
 

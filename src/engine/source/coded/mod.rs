@@ -6,7 +6,7 @@ mod utf16;
 
 pub(super) use limits::ENCODING_HEAD_BYTES;
 pub use packed::UnpackDamage;
-pub(super) use packed::{PackCodec, UnpackDamageSlot};
+pub(super) use packed::{PackCodec, UnpackDamageSlot, check_length};
 
 use super::read::read_first_bytes;
 use std::io::{self, Cursor, Read};

@@ -48,6 +48,42 @@ pub struct UnpackDamage {
 /// The place where an unpacker notes damage when it comes to it.
 pub(in crate::source) type UnpackDamageSlot = Arc<Mutex<Option<UnpackDamage>>>;
 
+/// Reads a file that had `expected` bytes when it was opened; notes damage if it ends before.
+pub(in crate::source) fn check_length(
+    file: impl Read + Send + 'static,
+    expected: u64,
+    trouble: &UnpackDamageSlot,
+) -> Box<dyn Read + Send> {
+    Box::new(LengthCheckedReader {
+        file,
+        expected,
+        given: 0,
+        trouble: Arc::clone(trouble),
+    })
+}
+
+struct LengthCheckedReader<R> {
+    file: R,
+    expected: u64,
+    given: u64,
+    trouble: UnpackDamageSlot,
+}
+
+impl<R: Read> Read for LengthCheckedReader<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read(to)?;
+        self.given += n as u64;
+        if n == 0 && !to.is_empty() && self.given < self.expected {
+            let (given, expected) = (self.given, self.expected);
+            let what = format!(
+                "the file was truncated while it was read: {given} of its {expected} bytes were read"
+            );
+            record_damage(&self.trouble, what, true);
+        }
+        Ok(n)
+    }
+}
+
 /// Unpacks `inner`.
 pub(super) fn open_unpacker(
     codec: Option<PackCodec>,

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::source::Options;
 use crate::source::coded::{
-    DecodedText, ENCODING_HEAD_BYTES, UnpackDamageSlot, decode_text, is_coded,
+    DecodedText, ENCODING_HEAD_BYTES, UnpackDamageSlot, check_length, decode_text, is_coded,
 };
 use crate::source::growing::growing_stream::GrowingStream;
 use crate::source::growing::live_reader::LiveReader;
@@ -15,7 +15,7 @@ use crate::source::pipe::{LiveStream, SharedPipe};
 use crate::source::read::{PositionedReader, read_first_bytes};
 use crate::source::rejoin::LineRejoiner;
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,13 +52,13 @@ pub(in crate::source) enum FileSource {
 impl FileSource {
     /// Opens the file's text.
     pub(super) fn open_text(&self, damage: &UnpackDamageSlot) -> io::Result<DecodedText> {
-        let bytes: Box<dyn Read + Send> = match self {
-            FileSource::Path(path) => Box::new(File::open(path)?),
-            FileSource::Open(file, from) => {
-                Box::new(PositionedReader::new(Arc::clone(file), *from))
-            }
+        let (file, from) = match self {
+            FileSource::Path(path) => (Arc::new(File::open(path)?), 0),
+            FileSource::Open(file, from) => (Arc::clone(file), *from),
         };
-        decode_text(bytes, damage)
+        let expected = file.metadata()?.len().saturating_sub(from);
+        let bytes = PositionedReader::new(file, from);
+        decode_text(check_length(bytes, expected, damage), damage)
     }
 }
 

@@ -4,7 +4,8 @@
 //! The latest text lies in memory as it is. Older text is scanned once: a line that the reader of the log
 //! gave a *note* is kept as long as the reader wants that note, all others for good. Kept text is packed,
 //! in memory up to a limit and beyond it in a temporary file ([`super::copy_store`]). The reader has the
-//! kept text packed anew without the lines that it no longer wants.
+//! kept text packed anew without the lines that it no longer wants. The rest of a line that is too long to be
+//! read whole is blank from the beginning.
 
 mod frames;
 mod gap;
@@ -13,9 +14,10 @@ mod reader;
 use super::copy_store::copy_error;
 use super::limits::{MAX_NOTED_PIECE_BYTES, SPOOL_BLOCK_BYTES, SPOOL_FRAME_BYTES};
 use crate::pool::lock_mutex;
+use crate::source::limits::MAX_LINE_BYTES;
 use frames::SpoolFrames;
 use gap::TextGap;
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 use reader::SpoolReader;
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -47,8 +49,17 @@ struct SpoolParts {
 /// Text that was read and not scanned.
 #[derive(Debug, Default)]
 struct UnscannedText {
-    blocks: VecDeque<Vec<u8>>,
+    blocks: VecDeque<UnscannedBlock>,
     len: u64,
+    /// The bytes of the present line so far.
+    line: u64,
+}
+
+#[derive(Debug)]
+enum UnscannedBlock {
+    Text(Vec<u8>),
+    /// So many bytes of the rest of a line, which no reader looks at.
+    Blanks(u64),
 }
 
 /// The kept text of the scanned part.
@@ -89,21 +100,10 @@ impl PipeSpool {
 
     /// Adds bytes that were read.
     pub(in crate::source) fn push_bytes(&self, bytes: &[u8]) {
-        let mut fresh = lock_mutex(&self.0.fresh);
-        fresh.len += bytes.len() as u64;
-        match fresh.blocks.back_mut() {
-            Some(last) if last.len() + bytes.len() <= SPOOL_BLOCK_BYTES => {
-                last.extend_from_slice(bytes);
-            }
-            _ => {
-                let mut block = Vec::with_capacity(SPOOL_BLOCK_BYTES.max(bytes.len()));
-                block.extend_from_slice(bytes);
-                fresh.blocks.push_back(block);
-            }
-        }
+        lock_mutex(&self.0.fresh).push_bytes(bytes);
     }
 
-    /// Returns how many bytes were not scanned; they lie in memory.
+    /// Returns how many bytes were not scanned; but for the rests of lines that are too long they lie in memory.
     pub fn unscanned_bytes(&self) -> u64 {
         lock_mutex(&self.0.fresh).len
     }
@@ -127,7 +127,10 @@ impl PipeSpool {
                 return Ok(kept.until - kept.cut.len() as u64);
             };
             drop(fresh);
-            kept.scan_block(&block, notes).map_err(copy_error)?;
+            match block {
+                UnscannedBlock::Text(text) => kept.scan_block(&text, notes).map_err(copy_error)?,
+                UnscannedBlock::Blanks(bytes) => kept.skip_blanks(bytes),
+            }
         }
     }
 
@@ -199,16 +202,79 @@ impl PipeSpool {
 }
 
 impl UnscannedText {
-    /// Takes the first bytes, at most `most`.
-    fn pop_block(&mut self, most: usize) -> Option<Vec<u8>> {
-        let first = self.blocks.front_mut().filter(|_| most > 0)?;
-        if first.len() > most {
-            let rest = first.split_off(most);
-            self.blocks.push_front(rest);
-            self.blocks.swap(0, 1);
+    /// Adds bytes that were read.
+    fn push_bytes(&mut self, mut bytes: &[u8]) {
+        self.len += bytes.len() as u64;
+        loop {
+            let room = MAX_LINE_BYTES.saturating_sub(self.line as usize);
+            if bytes.len() <= room {
+                break;
+            }
+            let end = memchr(b'\n', bytes).unwrap_or(bytes.len());
+            let (text, blanks) = bytes[..end].split_at(end.min(room));
+            self.push_text(text);
+            self.push_blanks(blanks.len() as u64);
+            self.line += end as u64;
+            let Some(_) = bytes.get(end) else {
+                return;
+            };
+            self.push_text(b"\n");
+            self.line = 0;
+            bytes = &bytes[end + 1..];
         }
-        let first = self.blocks.pop_front()?;
-        self.len -= first.len() as u64;
+        self.push_text(bytes);
+        match memrchr(b'\n', bytes) {
+            Some(end) => self.line = (bytes.len() - end - 1) as u64,
+            None => self.line += bytes.len() as u64,
+        }
+    }
+
+    fn push_text(&mut self, text: &[u8]) {
+        match self.blocks.back_mut() {
+            Some(UnscannedBlock::Text(last)) if last.len() + text.len() <= SPOOL_BLOCK_BYTES => {
+                last.extend_from_slice(text);
+            }
+            _ if text.is_empty() => {}
+            _ => {
+                let mut block = Vec::with_capacity(SPOOL_BLOCK_BYTES.max(text.len()));
+                block.extend_from_slice(text);
+                self.blocks.push_back(UnscannedBlock::Text(block));
+            }
+        }
+    }
+
+    fn push_blanks(&mut self, bytes: u64) {
+        match self.blocks.back_mut() {
+            Some(UnscannedBlock::Blanks(last)) => *last += bytes,
+            _ if bytes == 0 => {}
+            _ => self.blocks.push_back(UnscannedBlock::Blanks(bytes)),
+        }
+    }
+
+    /// Takes the first bytes, at most `most`.
+    fn pop_block(&mut self, most: usize) -> Option<UnscannedBlock> {
+        if most == 0 {
+            return None;
+        }
+        let mut first = self.blocks.pop_front()?;
+        let rest = match &mut first {
+            UnscannedBlock::Text(text) if text.len() > most => {
+                Some(UnscannedBlock::Text(text.split_off(most)))
+            }
+            UnscannedBlock::Blanks(bytes) if *bytes > most as u64 => {
+                let rest = *bytes - most as u64;
+                *bytes = most as u64;
+                Some(UnscannedBlock::Blanks(rest))
+            }
+            _ => None,
+        };
+        if let Some(rest) = rest {
+            self.blocks.push_front(rest);
+        }
+        self.len -= match &first {
+            UnscannedBlock::Text(text) => text.len() as u64,
+            UnscannedBlock::Blanks(bytes) => *bytes,
+        };
         Some(first)
     }
 }
@@ -274,6 +340,13 @@ impl SpooledText {
             (at, text) = (at + n as u64, &text[n..]);
         }
         Ok(())
+    }
+
+    /// Goes on behind the rest of a line that is too long: its beginning was kept, as no noted line is so long.
+    fn skip_blanks(&mut self, bytes: u64) {
+        self.until += bytes;
+        self.last = b' ';
+        self.gap.add_gap(TextGap { bytes, lines: 0 });
     }
 
     /// Keeps text without a note.

@@ -1,8 +1,8 @@
 //! Reads the kept text of a pipe, with blanks for dropped lines.
 
-use super::PipeSpool;
 use super::frames::SpoolPiece;
 use super::gap::TextGap;
+use super::{PipeSpool, UnscannedBlock};
 use crate::pool::lock_mutex;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -74,7 +74,8 @@ impl SpoolReader {
         let (gap, text) = match number - kept.frames.list.len() {
             1 => (kept.gap, kept.cut.clone()),
             behind => match lock_mutex(&self.thin.0.fresh).blocks.get(behind - 2) {
-                Some(block) => (TextGap::default(), block.clone()),
+                Some(UnscannedBlock::Text(text)) => (TextGap::default(), text.clone()),
+                Some(&UnscannedBlock::Blanks(bytes)) => (TextGap { bytes, lines: 0 }, Vec::new()),
                 None => return Ok(false),
             },
         };

@@ -135,3 +135,36 @@ fn what_is_kept_is_packed_and_what_is_let_go_takes_no_room() {
         assert_eq!(text(&thin, 1 << 16).len() as u64, all);
     }
 }
+
+#[test]
+fn the_rest_of_a_line_that_is_too_long_takes_no_room() {
+    let piece = vec![b'y'; 1 << 20];
+    for scanned in [false, true] {
+        let thin = PipeSpool::new().unwrap();
+        thin.push_bytes(b"first\n");
+        for _ in 0..40 {
+            thin.push_bytes(&piece);
+        }
+        thin.push_bytes(b"yy\nlast x\n");
+        let held = |block: &UnscannedBlock| match block {
+            UnscannedBlock::Text(text) => text.len(),
+            UnscannedBlock::Blanks(_) => 0,
+        };
+        let held: usize = lock_mutex(&thin.0.fresh).blocks.iter().map(held).sum();
+        assert!(held < MAX_LINE_BYTES + 100);
+        if scanned {
+            thin.scan_to_end(&mut List(vec![(6 + (40 << 20) + 3, None)], 0))
+                .unwrap();
+        }
+        let text = text(&thin, 1 << 16);
+        let (line, rest) = text[6..].split_at(40 << 20);
+        assert!(line[..MAX_LINE_BYTES].iter().all(|&byte| byte == b'y'));
+        assert!(line[MAX_LINE_BYTES..].iter().all(|&byte| byte == b' '));
+        let last: &[u8] = if scanned { b"       \n" } else { b"last x\n" };
+        assert_eq!(rest.len(), 3 + 7);
+        assert_eq!(
+            (&rest[..3], &rest[3..]),
+            (&b"  \n"[..], &last[last.len() - 7..])
+        );
+    }
+}
