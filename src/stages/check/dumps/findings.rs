@@ -176,35 +176,56 @@ impl DumpJudge<'_, '_> {
         )
     }
 
-    /// The finding on a call that all ranks made and none completed.
-    pub(super) fn common_wait_finding(&self, wait: &CommonWait<'_>) -> DumpFinding {
+    /// The finding on the first of `waits`, calls that all members made. If the watchdog did not give it up, the dumps
+    /// may be of a job that runs.
+    pub(super) fn common_wait_finding(&self, waits: &[CommonWait<'_>]) -> Option<DumpFinding> {
+        let (wait, later) = waits.split_first()?;
         let grouped = &self.groups[wait.group];
         let ranks: BTreeSet<u32> = grouped.group.ranks.iter().copied().collect();
+        let members = count_phrase(ranks.len() as u64, "rank");
+        let waiting = match wait.waiting.len() == ranks.len() {
+            true => format!("all {members}"),
+            false => format!("{} of {members}", wait.waiting.len()),
+        };
+        let rest = match (wait.is_given_up, later.len()) {
+            (true, _) => ", which PyTorch's watchdog gave up".to_owned(),
+            (false, 0) => String::new(),
+            (false, n) => format!(", and in {}", count_phrase(n as u64, "later call")),
+        };
         let clause = format!(
-            "all {} of {} wait in PyTorch's call {}, {}{}, which PyTorch's watchdog gave up",
-            count_phrase(ranks.len() as u64, "rank"),
+            "{waiting} of {} {} in PyTorch's call {}, {}{}{rest}",
             grouped.describe_group(),
+            verb_form(wait.waiting.len(), "waits", "wait"),
             wait.seq,
             describe_entry(wait.call),
             describe_source_or_why(wait.call),
         );
-        let evidence = self.first_evidence(&ranks, wait.call);
-        let says = format!("{clause}; their operation, type and elements agree");
-        DumpFinding {
+        let evidence = self.first_evidence(&wait.waiting, wait.call);
+        let (kind, begin) = match wait.is_given_up {
+            true => (Kind::WatchdogTimeout, ""),
+            false => (Kind::NotChecked, "not judged: "),
+        };
+        let unknown = match wait.is_given_up {
+            true => "a dump has neither the root nor the reduction of a call",
+            false => {
+                "a dump has neither the root nor the reduction of a call, and does not show \
+                 whether the job still ran"
+            }
+        };
+        let says = format!("{begin}{clause}; their operation, type and elements agree");
+        Some(DumpFinding {
             ranks,
             finding: Finding {
                 about: About::of_pytorch_call(None, wait.seq),
-                why: "the flight recorder of each rank has this call; a dump has neither the root \
-                      nor the reduction of a call"
-                    .to_owned(),
+                why: format!("the flight recorder of each rank has this call; {unknown}"),
                 advice: "compare the root and the reduction that the ranks pass \
                          (NCCL_DEBUG_SUBSYS=COLL prints them), and look at the network"
                     .to_owned(),
                 evidence: evidence.into_iter().collect(),
-                ..Finding::of_kind(Kind::WatchdogTimeout, Confidence::High, says)
+                ..Finding::of_kind(kind, Confidence::High, says)
             },
             clause,
-        }
+        })
     }
 
     /// `Send of 4096 fp32 from rank 1 to rank 0 at train.py:12`.

@@ -44,7 +44,8 @@ pub(in crate::stages::check) fn merge_dump_finding(
     let mut own = shown.finding;
     // Any error of the log is more precise.
     let is_error = |f: &Finding| f.severity == Severity::Error;
-    if own.kind == Kind::WatchdogTimeout && findings.iter().any(is_error) {
+    let is_unsure = matches!(own.kind, Kind::WatchdogTimeout | Kind::NotChecked);
+    if is_unsure && findings.iter().any(is_error) {
         return;
     }
     // A missing dump does not contradict the log's finding of the rank that failed first.

@@ -174,8 +174,8 @@ impl<'d> DumpJudge<'_, 'd> {
             .iter()
             .min_by_key(|wait| wait.call.created_ns.unwrap_or(u64::MAX));
         silent.map(|wait| self.silent_finding(wait)).or_else(|| {
-            let wait = waits::find_common_wait(self.job, self.groups)?;
-            Some(self.common_wait_finding(&wait))
+            let waits = waits::find_common_waits(self.job, self.groups);
+            self.common_wait_finding(&waits)
         })
     }
 

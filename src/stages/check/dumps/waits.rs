@@ -89,38 +89,63 @@ fn find_group_wait<'d>(
     })
 }
 
-/// A call in which all members of a group wait, and which PyTorch's watchdog gave up.
+/// A call that all members of a group made, and that did not end on some of them.
 pub(super) struct CommonWait<'d> {
     /// The group's place in the list of groups.
     pub(super) group: usize,
     /// The call's number in the group.
     pub(super) seq: u64,
     pub(super) call: &'d DumpEntry,
+    /// The members on which it did not end.
+    pub(super) waiting: BTreeSet<u32>,
+    /// PyTorch's watchdog gave it up on all members.
+    pub(super) is_given_up: bool,
 }
 
-/// Finds the first call that was given up although all members of its group made it.
-pub(super) fn find_common_wait<'d>(
+/// Finds the calls that all members of their group made, and that did not end on some of them: in order, those that
+/// were given up first. Only groups with whole dumps of all members.
+pub(super) fn find_common_waits<'d>(
     job: &DumpedJob,
     groups: &[GroupDumpCalls<'d>],
-) -> Option<CommonWait<'d>> {
-    let waits = groups.iter().enumerate().filter_map(|(group, grouped)| {
-        let ranks = &grouped.group.ranks;
-        let calls = |rank: &u32| {
-            job.ranks.get(rank).filter(|left| left.is_whole)?;
-            grouped.members.get(rank)
-        };
-        let first = calls(ranks.first()?)?;
-        let given_up = |seq: &u64| {
-            let mut members = ranks.iter();
-            members.all(|rank| {
-                calls(rank)
-                    .and_then(|own| own.get(seq))
-                    .is_some_and(|c| is_given_up(c))
-            })
-        };
-        let seq = first.keys().copied().find(given_up)?;
-        let call = first.get(&seq)?.first()?;
-        Some(CommonWait { group, seq, call })
-    });
-    waits.min_by_key(|wait| wait.call.created_ns.unwrap_or(u64::MAX))
+) -> Vec<CommonWait<'d>> {
+    let each = groups.iter().enumerate();
+    let mut waits: Vec<CommonWait<'d>> = each
+        .flat_map(|(at, grouped)| find_waits_of_group(job, at, grouped))
+        .collect();
+    let made = |wait: &CommonWait<'_>| wait.call.created_ns.unwrap_or(u64::MAX);
+    waits.sort_by_key(|wait| (!wait.is_given_up, made(wait), wait.group, wait.seq));
+    waits
+}
+
+fn find_waits_of_group<'d>(
+    job: &DumpedJob,
+    group: usize,
+    grouped: &GroupDumpCalls<'d>,
+) -> Vec<CommonWait<'d>> {
+    let ranks = &grouped.group.ranks;
+    let calls = |rank: &u32| {
+        job.ranks.get(rank).filter(|left| left.is_whole)?;
+        Some((*rank, grouped.members.get(rank)?))
+    };
+    let members: Option<Vec<_>> = ranks.iter().map(calls).collect();
+    let members = members.unwrap_or_default();
+    let Some((_, first)) = members.first() else {
+        return Vec::new();
+    };
+    let wait = |&seq: &u64| {
+        let own = members
+            .iter()
+            .map(|(rank, calls)| Some((*rank, calls.get(&seq)?)));
+        let own: Vec<_> = own.collect::<Option<_>>()?;
+        let open = own.iter().filter(|(_, calls)| is_open(calls));
+        let waiting: BTreeSet<u32> = open.map(|(rank, _)| *rank).collect();
+        (!waiting.is_empty()).then_some(CommonWait {
+            group,
+            seq,
+            call: first.get(&seq)?.first()?,
+            waiting,
+            is_given_up: own.iter().all(|(_, calls)| is_given_up(calls)),
+        })
+    };
+    first.keys().filter_map(wait).collect()
 }

@@ -4,6 +4,7 @@
 use super::header::KinetoHeader;
 use super::json::{JsonCursor, parse_number, text_of_value};
 use crate::formats::flight::{self, FlightOp};
+use crate::grammar::kernel::op_of_kernel;
 use crate::grammar::values::Datatype;
 
 /// The arguments that are read, as they are written; empty if missing.
@@ -246,6 +247,8 @@ pub(super) enum SizeLimit {
     /// One row for all tensors.
     Coalesced,
     Barrier,
+    /// The trace has no arguments of calls: only a kernel's name is known.
+    KernelName,
 }
 
 /// The arguments of a call.
@@ -266,6 +269,27 @@ pub(super) struct KinetoCallArgs {
     pub(super) seq: Option<u64>,
     /// Of [`SizeLimit::Sends`]: the elements to and from each rank.
     pub(super) parts: Box<[(u64, u64)]>,
+}
+
+impl KinetoCallArgs {
+    /// Returns what the name of one of NCCL's kernels shows.
+    pub(super) fn from_kernel_name(name: &[u8]) -> Option<KinetoCallArgs> {
+        let name = text_of_value(name)?;
+        let op = op_of_kernel(&name)?;
+        Some(KinetoCallArgs {
+            kind: KinetoCallKind::Other(String::from_utf8_lossy(op).into()),
+            count: None,
+            datatype: None,
+            limit: SizeLimit::KernelName,
+            rank: None,
+            nranks: None,
+            root: None,
+            group: Box::default(),
+            desc: Box::default(),
+            seq: None,
+            parts: Box::default(),
+        })
+    }
 }
 
 /// Reads a list of numbers, or a text with one: `"[0, 1]"`. `None` if it is abridged: `[0, 1, ...]`.

@@ -30,6 +30,8 @@ pub(super) struct KinetoKernel {
     pub(super) external: Option<u64>,
     /// The number of its arguments, if it has them.
     pub(super) shape: Option<u32>,
+    /// The number of what its name alone shows, if it has no arguments.
+    pub(super) by_name: Option<u32>,
     pub(super) seq: Option<u64>,
 }
 
@@ -69,6 +71,21 @@ impl KinetoCalls {
             next
         });
         (number, seq)
+    }
+
+    /// Takes the kernels' names for the arguments of calls, in a trace without any arguments: PyTorch 2.0 and before
+    /// recorded none. Returns the number of kernels; 0 in all other traces, where a kernel without arguments belongs
+    /// to calls that have them.
+    pub(super) fn name_calls_by_kernels(&mut self) -> u64 {
+        if !self.records.is_empty() || self.kernels.iter().any(|kernel| kernel.shape.is_some()) {
+            return 0;
+        }
+        let mut named = 0;
+        for kernel in &mut self.kernels {
+            kernel.shape = kernel.by_name;
+            named += u64::from(kernel.shape.is_some());
+        }
+        named
     }
 
     /// Joins records and kernels, in the order in which the calls were made.
@@ -230,6 +247,7 @@ fn describe_quality(call: &KinetoCall, passed: &KinetoCallArgs) -> String {
         SizeLimit::Sends => ", part of an AlltoAll, whose kernel is one",
         SizeLimit::Coalesced => ", one kernel for several calls, whose counts are added",
         SizeLimit::Barrier => ", a barrier",
+        SizeLimit::KernelName => ", known by the kernel's name only",
     };
     times + sizes
 }

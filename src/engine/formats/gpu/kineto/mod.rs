@@ -20,9 +20,10 @@ use crate::formats::ordered::RowTaker;
 use crate::formats::{InputFormat, Provides};
 use crate::output::table::Lacks;
 use crate::report::account::{Account, LineClass};
+use crate::report::count_phrase;
 use crate::source::Input;
 use activity::{EventCategory, KinetoTimeline, parse_device, parse_span};
-use args::KinetoArgs;
+use args::{KinetoArgs, KinetoCallArgs};
 use calls::{HostRecord, KinetoCalls, KinetoKernel};
 use header::{KinetoHeader, parse_step, plain_text};
 use json::parse_number;
@@ -76,7 +77,18 @@ pub(in crate::formats) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -
         found.taking.count_damaged(lacks, b"");
     }
     check_is_torch(input, &found.header, found.has_events)?;
-    found.taking.account.unrecorded.is_recorded = true;
+    let account = &mut found.taking.account;
+    account.unrecorded.is_recorded = true;
+    let named = found.calls.name_calls_by_kernels();
+    if named > 0 {
+        account.call_lines += named;
+        account.other -= named;
+        account.remarks.push(format!(
+            "the trace has no arguments of calls, as those of PyTorch 2.0 and before: the rows are {} of NCCL, by \
+             their names, without count, type, bytes and communicator",
+            count_phrase(named, "kernel")
+        ));
+    }
     let utc = found.header.utc_offset(found.first);
     found.calls.emit_rows(utc, found.header.rank, found.taking)
 }
@@ -233,12 +245,18 @@ impl KinetoCollectives<'_, '_> {
             .parse_call(&self.header)
             .map(|passed| self.calls.intern_args(passed));
         let (shape, seq) = passed.map_or((None, None), |(shape, seq)| (Some(shape), seq));
+        let by_name = match shape {
+            Some(_) => None,
+            None => KinetoCallArgs::from_kernel_name(event.name)
+                .map(|passed| self.calls.intern_args(passed).0),
+        };
         self.calls.kernels.push(KinetoKernel {
             start,
             end,
             device: parse_device(event, &args)?,
             external: parse_number(args.external),
             shape,
+            by_name,
             seq,
         });
         // A kernel that a group of calls launched has no arguments.

@@ -147,6 +147,25 @@ fn calls_have_counts_types_ranks_and_times() {
 }
 
 #[test]
+fn kernels_are_calls_by_their_names_where_no_call_has_arguments() {
+    let mut doc: Value = serde_json::from_str(&TRACE).unwrap();
+    let events = doc["traceEvents"].as_array_mut().unwrap();
+    let is_nccl = |e: &Value| e["cat"] == "kernel" && e["name"].as_str().unwrap().contains("nccl");
+    let kernels = events.iter().filter(|e| is_nccl(e)).count();
+    for event in events {
+        let Some(args) = event["args"].as_object_mut() else {
+            continue;
+        };
+        args.retain(|key, _| matches!(key.as_str(), "External id" | "device" | "stream"));
+    }
+    let (rows, account) = rows(doc.to_string().as_bytes()).unwrap();
+    assert_eq!((rows.len(), account.calls), (kernels, kernels as u64));
+    let is_by_name = |row: &String| row.contains("known by the kernel's name only");
+    assert!(kernels > 20 && rows.iter().all(is_by_name));
+    assert!(account.remarks[0].starts_with("the trace has no arguments of calls"));
+}
+
+#[test]
 fn a_trace_that_is_cut_gives_what_is_before() {
     let whole = read_all(SHORT.as_bytes()).unwrap().0;
     assert!(whole.activities.len() > 20, "{}", whole.activities.len());
