@@ -217,12 +217,15 @@ impl FractionCache {
     }
 }
 
-/// Formats a number with at most nine significant digits, in its shortest form; a whole one in
-/// full.
+/// Formats a number with at most nine significant digits or six decimals, whichever are more, in its shortest form; a
+/// whole one in full. Milliseconds keep their nanoseconds.
 pub(crate) fn nine_digits(x: f64) -> String {
-    let is_whole = x.fract() == 0.0;
-    let rounded = format!("{x:.8e}").parse().ok().filter(|_| !is_whole);
-    rounded.unwrap_or(x).to_string()
+    let rounded = match x.abs() {
+        _ if x.fract() == 0.0 => return x.to_string(),
+        0.0..1000.0 => format!("{x:.8e}"),
+        _ => format!("{x:.6}"),
+    };
+    rounded.parse().unwrap_or(x).to_string()
 }
 
 #[cfg(test)]
@@ -232,7 +235,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn fractions_have_nine_digits_and_whole_numbers_all() {
+    fn fractions_have_nine_digits_or_six_decimals_and_whole_numbers_all() {
         let of = [
             1.0 / 3.0,
             123_456_789_012.5,
@@ -240,20 +243,18 @@ mod tests {
             1e15,
             -0.1,
             2e-9 / 3.0,
+            1650.960_241,
         ];
         let expected = [
             "0.333333333",
-            "123456789000",
-            "28300174.3",
+            "123456789012.5",
+            "28300174.25",
             "1000000000000000",
             "-0.1",
             "0.000000000666666667",
+            "1650.960241",
         ];
-        // Half of the last digit rounds to even.
-        assert_eq!(
-            of.map(nine_digits),
-            expected.map(|text| text.replace("174.3", "174.2"))
-        );
+        assert_eq!(of.map(nine_digits), expected);
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! Reports with columns under a header: csv, tsv, table and column.
 
-use super::{StatsField, StatsLine, find_columns, parse_kernel};
+use super::{StatsField, StatsLine, find_columns, parse_row};
 
 /// How the rows of a report are laid out.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,13 +75,13 @@ impl StatsLayout {
                 if !is_row {
                     return StatsLine::End;
                 }
-                row_of_kernel(parse_separated(line, *separator, columns))
+                parse_separated(line, *separator, columns).unwrap_or(StatsLine::Damaged)
             }
             StatsLayout::Bars(cells) => {
                 let text = line.trim_ascii();
                 match text.first() {
                     Some(b'+') => StatsLine::Other,
-                    Some(b'|') => row_of_kernel(parse_fixed_columns(line, cells)),
+                    Some(b'|') => parse_fixed_columns(line, cells),
                     _ => StatsLine::End,
                 }
             }
@@ -100,18 +100,12 @@ impl StatsLayout {
             StatsLayout::Cells(cells) => {
                 let first = line.trim_ascii_start().first();
                 match first.is_some_and(u8::is_ascii_digit) {
-                    true => row_of_kernel(parse_fixed_columns(line, cells)),
+                    true => parse_fixed_columns(line, cells),
                     false => StatsLine::End,
                 }
             }
         }
     }
-}
-
-fn row_of_kernel(kernel: Option<super::StatsKernel>) -> StatsLine {
-    kernel.map_or(StatsLine::Damaged, |kernel| {
-        StatsLine::Kernel(Box::new(kernel))
-    })
 }
 
 /// Returns true if a line has the first columns of a summary.
@@ -134,7 +128,7 @@ fn parse_separated(
     line: &[u8],
     separator: u8,
     columns: &[(StatsField, u64)],
-) -> Option<super::StatsKernel> {
+) -> Option<StatsLine> {
     let mut rest = line;
     let mut fields = Vec::new();
     let (last, before) = columns.split_last()?;
@@ -155,7 +149,7 @@ fn parse_separated(
         false => name.to_vec(),
     };
     fields.push((*last, &name));
-    parse_kernel(fields.into_iter())
+    Some(parse_row(fields.into_iter()))
 }
 
 /// Each doubled quote as one.
@@ -242,11 +236,11 @@ fn columns_of_rule(header: &[u8], rule: &[u8]) -> Option<Vec<StatsColumn>> {
     Some(place_columns(find_columns(names.into_iter())?, &cells))
 }
 
-/// The kernel of a row of cells at fixed places.
-fn parse_fixed_columns(line: &[u8], cells: &[StatsColumn]) -> Option<super::StatsKernel> {
+/// Reads a row of cells at fixed places.
+fn parse_fixed_columns(line: &[u8], cells: &[StatsColumn]) -> StatsLine {
     let line = line.trim_ascii_end();
     let line = LineChars::from_line(line.strip_suffix(b"|").unwrap_or(line));
-    parse_kernel(
+    parse_row(
         cells
             .iter()
             .map(|cell| (cell.of, line.slice_chars(cell.from, cell.to))),

@@ -1,7 +1,7 @@
 //! Reports as JSON: an array of objects, a key on each line. nsys does not escape quotes in names.
 
 use super::limits::MAX_OBJECT_KEYS;
-use super::{StatsLine, find_columns, parse_kernel};
+use super::{StatsLine, find_columns, parse_row};
 
 /// The object that is read.
 #[derive(Debug, Default)]
@@ -73,10 +73,7 @@ fn kernel_of_object(object: &[(Vec<u8>, Vec<u8>)]) -> StatsLine {
         return StatsLine::Other;
     };
     let values = object.iter().map(|(_, value)| &value[..]);
-    match parse_kernel(columns.into_iter().zip(values)) {
-        Some(kernel) => StatsLine::Kernel(Box::new(kernel)),
-        None => StatsLine::Damaged,
-    }
+    parse_row(columns.into_iter().zip(values))
 }
 
 #[cfg(test)]

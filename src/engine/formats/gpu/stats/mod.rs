@@ -2,7 +2,8 @@
 //! tsv, table, column or json, of any version. Other reports and nsys's progress are in the same stream
 //! and are skipped.
 //!
-//! A report is known by its columns: `Total Time`, `Instances` and `Name`, and no `Category`.
+//! A report is known by its columns: `Total Time`, `Instances` and `Name`. cuda_gpu_sum (gpusum), which has copies too, is
+//! read where its kernels have no report of their own: it has a `Category`, and the name is the `Operation`.
 
 mod columns;
 mod json_objects;
@@ -62,6 +63,8 @@ pub struct StatsKernel {
     pub summary: StatsSummary,
     /// The printed percentage of the time of all kernels.
     pub percent: Option<f64>,
+    /// The report has copies too.
+    has_copies: bool,
 }
 
 impl StatsKernel {
@@ -136,7 +139,10 @@ pub fn parse_stats(text: &[u8], by_grid: bool) -> StatsOutput {
             }
         }
     }
-    // Both reports have all kernels.
+    // Each report has all kernels.
+    if kernels.iter().any(|kernel| !kernel.has_copies) {
+        kernels.retain(|kernel| !kernel.has_copies);
+    }
     let is_by_grid = |kernel: &StatsKernel| kernel.launched.is_some();
     if kernels.iter().any(is_by_grid) && !kernels.iter().all(is_by_grid) {
         kernels.retain(|kernel| is_by_grid(kernel) == by_grid);
@@ -171,6 +177,8 @@ enum StatsField {
     Grid,
     Block,
     Name,
+    /// `CUDA_KERNEL`, or a kind of copy.
+    Category,
     /// Anything else.
     Other,
 }
@@ -194,7 +202,8 @@ impl StatsField {
             b"StdDev" => StatsField::Deviation,
             b"GridXYZ" => StatsField::Grid,
             b"BlockXYZ" => StatsField::Block,
-            b"Name" => StatsField::Name,
+            b"Name" | b"Operation" => StatsField::Name,
+            b"Category" => StatsField::Category,
             _ => StatsField::Other,
         };
         let ns = match unit {
@@ -209,12 +218,7 @@ impl StatsField {
 
 /// Finds the field and the unit of each column; `None` if the report is not one of kernels.
 fn find_columns<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<Vec<(StatsField, u64)>> {
-    let mut is_other = false;
-    let mut columns: Vec<(StatsField, u64)> = Vec::new();
-    for name in names {
-        is_other |= name.trim_ascii() == b"Category";
-        columns.push(StatsField::from_name(name));
-    }
+    let mut columns: Vec<(StatsField, u64)> = names.map(StatsField::from_name).collect();
     // Of old headers only the total names its unit.
     let total = columns
         .iter()
@@ -230,7 +234,30 @@ fn find_columns<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<Vec<(StatsF
         StatsField::Max,
         StatsField::Name,
     ];
-    (!is_other && needed.into_iter().all(has)).then_some(columns)
+    needed.into_iter().all(has).then_some(columns)
+}
+
+/// Reads the fields of a row.
+fn parse_row<'f>(fields: impl Iterator<Item = ((StatsField, u64), &'f [u8])>) -> StatsLine {
+    let mut category = None;
+    let fields = fields.inspect(|((field, _), text)| {
+        if *field == StatsField::Category {
+            category = Some(*text);
+        }
+    });
+    let kernel = parse_kernel(fields);
+    let category = category.map(<[u8]>::trim_ascii);
+    match (kernel, category) {
+        (_, Some(category)) if category != b"CUDA_KERNEL" => StatsLine::Other,
+        (None, _) => StatsLine::Damaged,
+        (Some(kernel), None) => StatsLine::Kernel(Box::new(kernel)),
+        (Some(kernel), Some(_)) => StatsLine::Kernel(Box::new(StatsKernel {
+            // It is of the time of copies too.
+            percent: None,
+            has_copies: true,
+            ..kernel
+        })),
+    }
 }
 
 /// A row of these fields.
@@ -254,7 +281,7 @@ fn parse_kernel<'f>(
             StatsField::Grid => grid = number::parse_three(text),
             StatsField::Block => block = number::parse_three(text),
             StatsField::Name => name = Some(text.trim_ascii()),
-            StatsField::Other => {}
+            StatsField::Category | StatsField::Other => {}
         }
     }
     let (total, instances) = (total?, instances.filter(|&n| n > 0)?);
@@ -271,6 +298,7 @@ fn parse_kernel<'f>(
             deviation,
         },
         percent,
+        has_copies: false,
     })
 }
 

@@ -76,10 +76,22 @@ fn every_layout_is_read() {
 #[test]
 fn other_reports_are_passed_over() {
     let text = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Style,Range\n\
-                44.6,170465528,3262,52258.0,25762.0,19794,41381780,1023730.0,PushPop,NCCL:ncclAllGather\n\n\
-                Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Category,Operation\n\
-                44.6,170465528,3262,52258.0,25762.0,19794,41381780,1023730.0,CUDA_KERNEL,f\n";
+                44.6,170465528,3262,52258.0,25762.0,19794,41381780,1023730.0,PushPop,NCCL:ncclAllGather\n\n";
     assert!(names(text, false).is_empty());
+}
+
+#[test]
+fn a_summary_with_copies_has_the_kernels_if_no_other_has() {
+    let head =
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),";
+    let mixed = format!(
+        "{head}Category,Operation\n44.6,30,3,10.0,10.0,9,11,1.0,CUDA_KERNEL,\"f(int, int)\"\n\
+         55.4,40,4,10.0,10.0,10,10,0.0,MEMORY_OPER,[CUDA memcpy HtoD]\n\n"
+    );
+    assert_eq!(names(&mixed, false), [("f(int, int)".to_owned(), 30, 3)]);
+    assert_eq!(parse_stats(mixed.as_bytes(), false).printed_percent(), None);
+    let both = format!("{mixed}{head}Name\n100.0,31,3,10.0,10.0,9,11,1.0,f\n");
+    assert_eq!(names(&both, false), [("f".to_owned(), 31, 3)]);
 }
 
 #[test]
