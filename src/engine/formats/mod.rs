@@ -103,6 +103,7 @@ formats! {
         binary::NUMPY;
         binary::PICKLE;
         binary::OTHER;
+        unsupported_text::SPREAD_INSPECTOR_RECORDS;
         unsupported_text::JSON;
         unsupported_text::CSV;
     }

@@ -23,6 +23,20 @@ pub(super) const JSON: InputFormat = InputFormat {
     },
 };
 
+/// Records of NCCL Inspector that another tool has put on several lines each.
+pub(super) const SPREAD_INSPECTOR_RECORDS: InputFormat = InputFormat {
+    name: "",
+    what: "a dump of NCCL Inspector with records over several lines (jq -c . puts each on one line, as Inspector \
+           writes them)",
+    tells: Provides::NOTHING,
+    probe: |head| {
+        let version = b"\"inspector_output_format_version\"";
+        let first = head.first_line();
+        let is_spread = first.trim_ascii() == b"{" || first.trim_ascii() == b"[";
+        ProbeAnswer::perhaps_or_no(is_spread && memmem::find(head.bytes, version).is_some())
+    },
+};
+
 /// A CSV table.
 pub(super) const CSV: InputFormat = InputFormat {
     name: "",
@@ -134,6 +148,15 @@ mod tests {
         };
         assert_eq!(head(long.as_bytes()), ProbeAnswer::Perhaps);
         assert_eq!(head(b"{\n \"batch\": 8,"), ProbeAnswer::No);
+    }
+
+    #[test]
+    fn records_of_inspector_over_several_lines_are_known() {
+        let record =
+            r#"{"header":{"id":"0x1"},"metadata":{"inspector_output_format_version":"v4.0"}}"#;
+        let spread = record.replace('{', "{\n ").replace('}', "\n}");
+        assert!(is(&SPREAD_INSPECTOR_RECORDS, &spread));
+        assert!(!is(&SPREAD_INSPECTOR_RECORDS, record));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What programs are given to read: damaged, torn, wrapped, packed, many.
 
 mod bad;
+mod damage;
 mod formats;
 mod headers;
 mod inputs;

@@ -12,7 +12,7 @@ use std::time::Duration;
 const REST: Duration = Duration::from_millis(120);
 
 /// The programs that read one kind of input or another, and never more than once.
-const PROGRAMS: [&str; 13] = [
+pub(super) const ACCEPTING_PROGRAMS: [&str; 13] = [
     "nccl-check",
     "nccl-comms",
     "nccl-communicators",
@@ -29,7 +29,7 @@ const PROGRAMS: [&str; 13] = [
 ];
 
 /// The page as text is broken into lines that depend on the length of the input's name.
-fn format_of(program: &str) -> &'static [&'static str] {
+pub(super) fn format_of(program: &str) -> &'static [&'static str] {
     match program {
         "nccl-report" => &["--format", "json"],
         _ => &[],
@@ -111,7 +111,7 @@ impl Way<'_> {
 }
 
 /// Unpacks what a sample is stored as.
-fn unpacked(path: &Path) -> Vec<u8> {
+pub(super) fn unpacked(path: &Path) -> Vec<u8> {
     let bytes = std::fs::read(path).unwrap();
     if !bytes.starts_with(b"\x1f\x8b") {
         return bytes;
@@ -129,7 +129,7 @@ fn utf16(text: &str) -> Vec<u8> {
 }
 
 /// An input of each format.
-fn samples() -> Vec<(String, Vec<u8>)> {
+pub(super) fn samples() -> Vec<(String, Vec<u8>)> {
     let of = |path: &str| {
         let path: PathBuf = root().join("testdata").join(path);
         let name = path.display().to_string();
@@ -199,7 +199,7 @@ fn every_way_in_gives_one_answer() {
             Way::Redirected(&gz),
             Way::Named(&zst),
         ];
-        for program in PROGRAMS {
+        for program in ACCEPTING_PROGRAMS {
             let (out, code) = Way::Named(&plain).run(program);
             // A refusal must be one, whatever the way.
             for way in &ways {

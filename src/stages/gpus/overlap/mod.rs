@@ -132,9 +132,13 @@ pub fn read_overlap(
             }
             if gather.devices.values().any(|device| !device.graphs.is_empty()) {
                 report.warn(&format!(
-                    "{name}: CUDA graphs are recorded as a whole: they count as activity, and not as \
+                    "{name}: CUDA graphs are recorded as a whole: they count as activity{}, and not as \
                      computation or communication; nsys profile --cuda-graph-trace=node records their \
-                     kernels"
+                     kernels",
+                    match options.merge {
+                        true => " (analyze_nsys_finegrained.py leaves them out)",
+                        false => "",
+                    }
                 ));
             }
             if gather.left_out > 0 {

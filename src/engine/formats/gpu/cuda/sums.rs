@@ -68,15 +68,16 @@ fn parse_sum(line: &[u8]) -> Option<(&[u8], CudaFunctionSum)> {
 /// Reads a snapshot. Gives `count` each line that is not blank, and whether it is sound.
 pub(crate) fn parse_snapshot(text: &[u8], count: &mut dyn FnMut(&[u8], bool)) -> CudaSnapshot {
     let mut all = CudaSnapshot::default();
-    for line in text.split(|&b| b == b'\n').map(<[u8]>::trim_ascii) {
-        if !line.is_empty() {
-            count(line, is_token(line) || add_line(&mut all, line));
-        }
+    let lines = text.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
+    let mut lines = lines.filter(|line| !line.is_empty()).peekable();
+    while let Some(line) = lines.next() {
+        let next = lines.peek().copied().unwrap_or_default();
+        count(line, is_token(line) || add_line(&mut all, line, next));
     }
     all
 }
 
-fn add_line(all: &mut CudaSnapshot, line: &[u8]) -> bool {
+fn add_line(all: &mut CudaSnapshot, line: &[u8], next: &[u8]) -> bool {
     let is_full = all.of.len() >= MAX_FUNCTIONS;
     if let Some(bytes) =
         parse_number(line, b"name:mem_used,count:").or(parse_number(line, b"mem-used:"))
@@ -94,7 +95,8 @@ fn add_line(all: &mut CudaSnapshot, line: &[u8]) -> bool {
     } else if let (Some((name, sum)), false) = (parse_sum(line), is_full) {
         all.of.push((name.into(), sum));
     } else if let (Some(name), false) = (line.strip_prefix(b"name:"), is_full) {
-        if !is_name(name) {
+        // A line of one of three: else a sum that is cut.
+        if !is_name(name) || parse_number(next, b"count:").is_none() {
             return false;
         }
         all.of.push((name.into(), CudaFunctionSum::default()));

@@ -124,11 +124,7 @@ fn unquote(field: &[u8]) -> &[u8] {
 
 /// Reads a row of csv. The name is last, and quoted if it has a comma; quotes in it may be doubled or
 /// not.
-fn parse_separated(
-    line: &[u8],
-    separator: u8,
-    columns: &[(StatsField, u64)],
-) -> Option<StatsLine> {
+fn parse_separated(line: &[u8], separator: u8, columns: &[(StatsField, u64)]) -> Option<StatsLine> {
     let mut rest = line;
     let mut fields = Vec::new();
     let (last, before) = columns.split_last()?;

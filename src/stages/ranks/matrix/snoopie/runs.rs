@@ -119,34 +119,34 @@ impl SnoopieRuns {
         let origins = &all[..];
         let mut outcome = InputOutcomes::new(origins);
         // The owners of addresses are needed before the accesses.
-        for wants_log in [false, true] {
-            for origin in origins {
-                let known = open::open_input::<()>(origin, source, Provides::ACCESSES);
-                if known
-                    .as_ref()
-                    .is_ok_and(|known| known.provides(Provides::CALLS))
-                    != wants_log
-                {
-                    continue;
-                }
-                let read = known.and_then(|known| {
-                    let run = runs.by.entry(folder_and_process(origin)).or_default();
-                    let name = known.name();
-                    if !run.is_first_form(origin) {
-                        report.warn(&format!(
-                            "{name}: left out: the same file was read unpacked, or packed in another way"
-                        ));
-                        return Ok(());
-                    }
-                    let account = run.read_file(known.input(), &name, report)?;
-                    if strict {
-                        crate::log::first_damage_error(&name, &account)?;
-                    }
-                    report.report_input(&name, &account);
-                    Ok(())
-                });
-                outcome.add_result(origin, read, report)?;
+        let mut logs = Vec::new();
+        let mut tables = Vec::new();
+        for origin in origins {
+            let known = open::open_input::<()>(origin, source, Provides::ACCESSES);
+            match known.is_ok_and(|known| known.provides(Provides::CALLS)) {
+                true => logs.push(origin),
+                false => tables.push(origin),
             }
+        }
+        for origin in tables.into_iter().chain(logs) {
+            let known = open::open_input::<()>(origin, source, Provides::ACCESSES);
+            let read = known.and_then(|known| {
+                let run = runs.by.entry(folder_and_process(origin)).or_default();
+                let name = known.name();
+                if !run.is_first_form(origin) {
+                    report.warn(&format!(
+                        "{name}: left out: the same file was read unpacked, or packed in another way"
+                    ));
+                    return Ok(());
+                }
+                let account = run.read_file(known.input(), &name, report)?;
+                if strict {
+                    crate::log::first_damage_error(&name, &account)?;
+                }
+                report.report_input(&name, &account);
+                Ok(())
+            });
+            outcome.add_result(origin, read, report)?;
         }
         progress.finish();
         outcome.finish(report)?;
