@@ -16,8 +16,8 @@ use std::process::ExitCode;
 /// is made of), window_ms, active_ms (any activity), idle_ms (none), compute_ms (kernels), comm_ms (kernels
 /// that communicate), memory_ms (copies and sets), compute_comm_ms, compute_memory_ms and comm_memory_ms
 /// (both at the same time), exposed_comm_ms (communication while nothing is computed); then shares
-/// of the window: active, compute, comm, memory, exposed_comm; and hidden_comm, the share of the communication
-/// during which something is computed.
+/// of the window: active, compute, comm, memory, exposed_comm; hidden_comm, the share of the communication
+/// during which something is computed; and global_rank, which is rank.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-overlap", version, after_long_help = AFTER)]
 #[command(next_help_heading = "Rows")]

@@ -36,6 +36,7 @@ pub fn build_grid(rows: &[OverlapRow], options: &Options) -> Grid {
         "memory",
         "exposed_comm",
         "hidden_comm",
+        "global_rank",
     ];
     Grid {
         columns: by.into_iter().chain(own).map(str::to_owned).collect(),
@@ -76,6 +77,8 @@ fn row_cells(row: &OverlapRow, options: &Options) -> Vec<TableCell<'static>> {
         share(sums.memory),
         share(sums.exposed_ns()),
         TableCell::share_of(sums.compute_comm as f64, sums.comm as f64),
+        // A trace names the rank in the job only.
+        row.rank.map(u64::from).into(),
     ]);
     cells
 }
