@@ -106,15 +106,6 @@ fn parse_calls(line: &[u8]) -> Result<MpiLine<'_>, Lacks> {
     let start_ns = Some(parse_seconds_ns(stamp).ok_or("seconds")?);
     let mut fields = MpiFields { rest };
     let mut rows = [None, None];
-    let row = |op: &'static str, rank, bytes, comm| Row {
-        op: op.as_bytes(),
-        rank: Some(rank),
-        only_bytes: Some(bytes),
-        comm,
-        calls: 1,
-        src: FORMAT.name.as_bytes(),
-        ..Row::default()
-    };
     let name = fields.take_word(b": ")?;
     if let b"MPI_Init" | b"MPI_Init_thread" | b"MPI_Finalize" = name {
         fields.take_integer(b"world_rank=")?;
@@ -126,8 +117,18 @@ fn parse_calls(line: &[u8]) -> Result<MpiLine<'_>, Lacks> {
         return Ok(MpiLine { start_ns, rows });
     }
     // Before MPI_Init it is -1.
-    fields.take_integer(b"world_rank=")?;
+    let global_rank = u32::try_from(fields.take_integer(b"world_rank=")?).ok();
     let rank = fields.take_rank(b" comm_rank=")?;
+    let row = |op: &'static str, rank, bytes, comm| Row {
+        op: op.as_bytes(),
+        rank: Some(rank),
+        global_rank,
+        only_bytes: Some(bytes),
+        comm,
+        calls: 1,
+        src: FORMAT.name.as_bytes(),
+        ..Row::default()
+    };
     match name {
         b"MPI_Send" | b"MPI_Recv" => {
             let (op, peer): (_, &[u8]) = match name {

@@ -27,6 +27,7 @@ fn calls_of_ranks_are_counted() {
     assert_eq!(rows.rows.len(), 21);
     assert_eq!(rows.get(&rows.rows[0], "start_ns"), "492000");
     assert_eq!(rows.get(&rows.rows[0], "comm"), "0x5598e4b98480");
+    assert_eq!(rows.get(&rows.rows[0], "global_rank"), "0");
     assert_eq!(rows.get(&rows.rows[4], "root"), "1");
 }
 
