@@ -75,8 +75,12 @@ impl DifferenceContext<'_> {
         let now = stops.failures.now;
         let parts = self.group_by_difference(&compared.apart, kin);
         let mut unjudged = parts.unjudged;
+        let is_settled = |pair: &UnpairedMessages| {
+            self.met
+                .is_settled_difference(pair, self.found, self.streams)
+        };
         compared.unpaired.retain(|pair| {
-            let is_held = !self.is_piped || self.are_messages_reread(pair);
+            let is_held = !self.is_piped || self.are_messages_reread(pair) || is_settled(pair);
             if !is_held {
                 unjudged.push((UnjudgedReason::LetGo, pair.communicator));
             }
@@ -96,7 +100,7 @@ impl DifferenceContext<'_> {
         if end.lost {
             self.blame_dead_process(&mut behind, stops, watched);
         }
-        let (going_on, skipped) = (behind.going_on.clone(), behind.skipped);
+        let going_on = behind.going_on.clone();
         let last_resort = std::mem::take(&mut behind.last_resort);
         let goes_on = |communicator: usize| {
             let job = stops.job_of_communicator(communicator);
@@ -106,8 +110,12 @@ impl DifferenceContext<'_> {
             &parts.late,
             &compared.unpaired,
             goes_on,
+            is_settled,
         ));
+        // A log that is watched is not cut off; nor do settled messages depend on its end.
+        let mut uncut = behind.skipped || now == JobLiveness::Stalled;
         if findings.is_empty() {
+            uncut |= compared.unpaired.iter().any(is_settled);
             findings.extend(wrong_peer::find_wrong_peers(
                 self,
                 &compared.unpaired,
@@ -115,17 +123,16 @@ impl DifferenceContext<'_> {
             ));
         }
         // A side that lags is not reported unless its job stopped.
-        compared
-            .unpaired
-            .retain(|pair| pair.sent == pair.received || !goes_on(pair.communicator));
+        compared.unpaired.retain(|pair| {
+            let is_shown = pair.sent == pair.received || is_settled(pair);
+            is_shown || !goes_on(pair.communicator)
+        });
         let messages = MessageDifferences {
             unpaired: &compared.unpaired,
             case: self,
         };
         let told = !findings.is_empty();
         findings.extend(messages.report_missing_messages(behind, told));
-        // A log that is watched is not cut off.
-        let mut uncut = skipped || now == JobLiveness::Stalled;
         if findings.is_empty() {
             let stop = self.find_stopped_ranks(stops, &going_on);
             uncut = stop.is_long.unwrap_or(uncut);
