@@ -20,6 +20,7 @@ use crate::stages::check::streams::compare::{
 };
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::watchdog::{WatchdogRecord, nccl_call};
+use crate::stages::communicators::CommunicatorState;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How the job ended, as far as lines other than the calls report it.
@@ -97,6 +98,7 @@ impl DifferenceContext<'_> {
             stops,
             &nccl_call::processes_waiting(watched, names),
         );
+        behind.findings.retain(|finding| !self.waits_in_setup(finding));
         if end.lost {
             self.blame_dead_process(&mut behind, stops, watched);
         }
@@ -177,6 +179,23 @@ impl DifferenceContext<'_> {
             findings,
             is_long: (now == JobLiveness::Unknown).then(|| lone.iter().all(|lone| lone.is_long)),
         }
+    }
+
+    /// True where the process of a finding initialises a communicator that no rank has completed: it
+    /// waits for another there, and the initialisation has a finding of its own.
+    fn waits_in_setup(&self, finding: &Finding) -> bool {
+        let found = self.found;
+        let is_open = |&side: &usize| {
+            let side = &found.sides[side];
+            side.state == CommunicatorState::Started && side.count_calls() == 0
+        };
+        let open = found.communicators.iter();
+        let open = open.filter(|c| c.sides.iter().all(is_open));
+        let mut sides = open.flat_map(|c| &c.sides);
+        sides.any(|&side| {
+            let process = self.names.process_of_side(side);
+            process.pid == finding.about.pid && finding.about.host.as_ref() == Some(&process.host)
+        })
     }
 
     /// True where the messages in which both sides differ could be read again.
