@@ -98,7 +98,9 @@ impl DifferenceContext<'_> {
             stops,
             &nccl_call::processes_waiting(watched, names),
         );
-        behind.findings.retain(|finding| !self.waits_in_setup(finding));
+        behind
+            .findings
+            .retain(|finding| !self.waits_in_setup(finding));
         if end.lost {
             self.blame_dead_process(&mut behind, stops, watched);
         }

@@ -131,10 +131,11 @@ impl<'s> GroupMembers<'_, 's> {
         let found = self.context.found;
         let host = |side: &CommunicatorSide| &found.processes[side.process as usize].host;
         // All ranks of a host are before all of another, or behind them.
-        let is_like = |side: &CommunicatorSide, own: &CommunicatorSide| match host(one) == host(other) {
-            true => side.process == own.process,
-            false => host(side) == host(own),
-        };
+        let is_like =
+            |side: &CommunicatorSide, own: &CommunicatorSide| match host(one) == host(other) {
+                true => side.process == own.process,
+                false => host(side) == host(own),
+            };
         let members = self.other_groups().flat_map(|sides| {
             let first = sides.iter().filter(|side| is_like(side, one));
             let pairs = first.flat_map(|&a| sides.iter().map(move |&b| (a, b)));
@@ -148,7 +149,13 @@ impl<'s> GroupMembers<'_, 's> {
     /// True if these processes are all members of another communicator.
     fn is_known_group(&self, processes: &BTreeSet<u32>) -> bool {
         let mut groups = self.other_groups();
-        groups.any(|sides| sides.iter().map(|side| side.process).collect::<BTreeSet<u32>>() == *processes)
+        groups.any(|sides| {
+            sides
+                .iter()
+                .map(|side| side.process)
+                .collect::<BTreeSet<u32>>()
+                == *processes
+        })
     }
 
     /// The members of the other communicators in which each rank is one process.

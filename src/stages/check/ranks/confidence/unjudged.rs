@@ -21,9 +21,8 @@ pub(in crate::stages::check::ranks) fn drop_ended_pairs(
         } else {
             &pair.to
         };
-        let ended = pair.sent != pair.received
-            && has_ended_in_order(more, found)
-            && !is_settled(pair);
+        let ended =
+            pair.sent != pair.received && has_ended_in_order(more, found) && !is_settled(pair);
         if ended {
             unjudged.push((UnjudgedReason::Ended, pair.communicator));
         }

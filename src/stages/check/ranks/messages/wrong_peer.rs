@@ -150,7 +150,9 @@ fn report_communicator(
         }
         _ => odds.to_vec(),
     };
-    let is_ended = odds.iter().all(|odd| odd.pair.is_ended_on_both_sides(case.found));
+    let is_ended = odds
+        .iter()
+        .all(|odd| odd.pair.is_ended_on_both_sides(case.found));
     let seq = own.first().map_or(0, |odd| {
         let fewer = odd.counts.0.min(odd.counts.1);
         find_first_unfit_message(odd.pair, case).map_or(fewer, |seq| seq.min(fewer))
