@@ -124,6 +124,24 @@ impl OutlivingListener<'_> {
         self.tell(|listener| Ok(listener.on_idle(watch, found)?.is_break()))
     }
 
+    /// Checks the logs at a stall. A job that was ended from outside is silent for that reason.
+    fn check_stall(
+        &mut self,
+        log: &WatchedLogs,
+        follow: &GrowingFiles,
+        watch: &JobWatch<'_>,
+    ) -> Result<(CheckSummary, Option<StallAt>)> {
+        let mut stalled = self.check_logs(log, follow, watch, JobLiveness::Stalled)?;
+        if stalled.findings.iter().any(is_outside_end) {
+            let ended = self.check_logs(log, follow, watch, JobLiveness::Unknown)?;
+            return Ok((ended, None));
+        }
+        processes::add_process_findings(&watch.ranks, &mut stalled.findings);
+        let has_error = stalled.findings.iter().any(is_error);
+        let calls = watch.all.total().calls;
+        Ok((stalled, Some(StallAt { calls, has_error })))
+    }
+
     /// Checks the logs; without them, nothing was judged.
     fn check_logs(
         &mut self,
@@ -181,18 +199,8 @@ pub fn run_watch(
         }
         if !any && watch.detect_stall(Instant::now()) {
             listener.tell(|listener| listener.on_check(&watch))?;
-            let mut stalled = listener.check_logs(&log, follow, &watch, JobLiveness::Stalled)?;
-            let is_ended = stalled.findings.iter().any(is_outside_end);
-            if is_ended {
-                // A job that was ended is silent for that reason.
-                stalled = listener.check_logs(&log, follow, &watch, JobLiveness::Unknown)?;
-            } else {
-                processes::add_process_findings(&watch.ranks, &mut stalled.findings);
-            }
-            last_stall = (!is_ended).then(|| StallAt {
-                calls: watch.all.total().calls,
-                has_error: stalled.findings.iter().any(is_error),
-            });
+            let (stalled, stall) = listener.check_stall(&log, follow, &watch)?;
+            last_stall = stall;
             listener.tell(|listener| listener.on_stall(&watch, &stalled))?;
             found = Some(stalled);
             if options.exit_on_stall {

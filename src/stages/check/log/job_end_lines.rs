@@ -6,7 +6,7 @@ use crate::stages::check::wording::quote_text;
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A line of a failure, its names its own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -100,6 +100,13 @@ impl ReportedFailure {
             _ => false,
         }
     }
+}
+
+/// The rank in the job that a launcher gives the process with this number, if it is one.
+pub(crate) fn rank_of_pid(reported: &[ReportedFailure], pid: u64) -> Option<u32> {
+    let own = reported.iter().filter(|f| f.pid == Some(pid));
+    let ranks: BTreeSet<u32> = own.filter_map(|f| f.rank).collect();
+    ranks.first().copied().filter(|_| ranks.len() == 1)
 }
 
 /// Gives the ends with a process id the rank and the host that another line about this process has.

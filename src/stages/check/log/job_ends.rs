@@ -301,14 +301,6 @@ impl JobEnds {
         all
     }
 
-    /// The rank in the job that a launcher gives the process with this number, if it is one.
-    pub(crate) fn rank_of_pid(&self, pid: u64) -> Option<u32> {
-        let reported = self.collect_reported();
-        let own = reported.iter().filter(|f| f.pid == Some(pid));
-        let ranks: BTreeSet<u32> = own.filter_map(|f| f.rank).collect();
-        ranks.first().copied().filter(|_| ranks.len() == 1)
-    }
-
     /// True where no process uses NCCL and no step ends: the text may be a few lines of a longer one, so a
     /// traceback may be missing.
     fn is_excerpt(&self) -> bool {

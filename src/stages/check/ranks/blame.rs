@@ -76,17 +76,8 @@ impl DifferenceContext<'_> {
         let now = stops.failures.now;
         let parts = self.group_by_difference(&compared.apart, kin);
         let mut unjudged = parts.unjudged;
-        let is_settled = |pair: &UnpairedMessages| {
-            self.met
-                .is_settled_difference(pair, self.found, self.streams)
-        };
-        compared.unpaired.retain(|pair| {
-            let is_held = !self.is_piped || self.are_messages_reread(pair) || is_settled(pair);
-            if !is_held {
-                unjudged.push((UnjudgedReason::LetGo, pair.communicator));
-            }
-            is_held
-        });
+        let is_settled = |pair: &UnpairedMessages| self.is_settled(pair);
+        unjudged.extend(self.drop_released_messages(&mut compared.unpaired));
         let mut findings = keep_first_differences(self.met, parts.different);
         findings.extend(self.met.report_circle(self));
         let mut behind = fewer_calls::find_laggards(
@@ -198,6 +189,28 @@ impl DifferenceContext<'_> {
             let process = self.names.process_of_side(side);
             process.pid == finding.about.pid && finding.about.host.as_ref() == Some(&process.host)
         })
+    }
+
+    /// True where both ranks of a pair are past the place at which their numbers of messages differ.
+    fn is_settled(&self, pair: &UnpairedMessages) -> bool {
+        self.met
+            .is_settled_difference(pair, self.found, self.streams)
+    }
+
+    /// Drops the pairs whose messages came through a pipe and could not be read again, unless their numbers
+    /// alone show that they differ.
+    fn drop_released_messages(
+        &self,
+        unpaired: &mut Vec<UnpairedMessages>,
+    ) -> Vec<(UnjudgedReason, usize)> {
+        let is_held = |pair: &UnpairedMessages| {
+            !self.is_piped || self.are_messages_reread(pair) || self.is_settled(pair)
+        };
+        let released = unpaired.iter().filter(|pair| !is_held(pair));
+        let released = released.map(|pair| (UnjudgedReason::LetGo, pair.communicator));
+        let released = released.collect();
+        unpaired.retain(is_held);
+        released
     }
 
     /// True where the messages in which both sides differ could be read again.

@@ -7,6 +7,7 @@
 use super::SetupContext;
 use super::open_setups::OpenCommunicator;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind};
+use crate::stages::check::log::job_end_lines::rank_of_pid;
 use crate::stages::check::ranks::names::{RankNames, describe_process};
 use crate::stages::check::wording::{list_names, rank_ranges, verb_form};
 use crate::stages::communicators::CommunicatorSide;
@@ -110,7 +111,7 @@ impl<'s> GroupMembers<'_, 's> {
         let found = self.context.found;
         let at = found.sides.iter().position(|own| std::ptr::eq(own, side))?;
         let pid = found.processes[side.process as usize].pid;
-        let launched = || self.context.ends.rank_of_pid(pid?);
+        let launched = || rank_of_pid(&self.context.reported, pid?);
         found.job_rank_of_side(at).or_else(launched)
     }
 

@@ -19,7 +19,7 @@ mod unnamed;
 
 use crate::report::account::Account;
 use crate::stages::check::finding::{Finding, Kind, Severity};
-use crate::stages::check::log::job_ends::JobEnds;
+use crate::stages::check::log::job_end_lines::ReportedFailure;
 use crate::stages::check::ranks::stopped::JobLiveness;
 use crate::stages::check::walk::{CheckGathered, WalkedInput};
 use crate::stages::communicators::CommunicatorsSummary;
@@ -33,7 +33,8 @@ pub(in crate::stages::check) struct SetupContext<'s> {
     found: &'s CommunicatorsSummary,
     inputs: &'s [WalkedInput],
     accounts: &'s [Account],
-    ends: &'s JobEnds,
+    /// The ends of processes that lines report.
+    reported: Vec<ReportedFailure>,
     /// The last line of each process.
     last_lines: FxHashMap<u32, FirstReportLine>,
     /// The number of processes with lines.
@@ -59,7 +60,7 @@ impl<'s> SetupContext<'s> {
             found: &seen.found,
             inputs: &seen.inputs,
             accounts: &seen.accounts,
-            ends: &seen.warnings.ends,
+            reported: seen.warnings.ends.collect_reported(),
             last_lines: seen.net.all.sockets.last_lines(),
             speakers: seen
                 .net
