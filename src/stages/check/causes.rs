@@ -36,7 +36,7 @@ enum FindingSet {
     OpenSetup,
     /// Such a one in which the ranks only wait.
     WaitingSetup,
-    /// A process whose time was up waits for a rank that did not come.
+    /// A process waited for a rank that did not come, until its time was up.
     SetupTimeout,
     /// Processes create their groups in different orders.
     GroupOrder,

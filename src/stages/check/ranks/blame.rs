@@ -197,8 +197,8 @@ impl DifferenceContext<'_> {
             .is_settled_difference(pair, self.found, self.streams)
     }
 
-    /// Drops the pairs whose messages came through a pipe and could not be read again, unless their numbers
-    /// alone show that they differ.
+    /// Drops the pairs with messages of a pipe that could not be read again, unless their numbers alone show
+    /// that they differ.
     fn drop_released_messages(
         &self,
         unpaired: &mut Vec<UnpairedMessages>,

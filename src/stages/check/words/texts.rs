@@ -97,7 +97,7 @@ texts! {
     GroupOrder {
         why "each rank of a communicator is one process"
         do "look in the code of this process: every process must create all process groups (new_group, \
-            init_device_mesh) in one order, also those of which it is no member"
+            init_device_mesh) in the same order, including those that it does not belong to"
     }
     InitMissingRank {
         do "look at these ranks first: whether their processes run, their own output, a stack (py-spy \

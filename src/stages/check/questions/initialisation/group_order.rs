@@ -74,9 +74,9 @@ struct GroupMembers<'c, 's> {
 }
 
 impl<'s> GroupMembers<'_, 's> {
-    /// The one of two sides with one rank that is no member: its place among the others is not that of
-    /// its rank, as a group's ranks rise with those of the job; or the others were a group with the
-    /// other side before.
+    /// The one of two sides with one rank that does not belong there: a group's ranks rise with those of
+    /// the job, and its place among the others is not that of its rank; or the others were a group with
+    /// the other side before.
     fn find_misplaced<'a>(&self, sides: [&'a CommunicatorSide; 2]) -> Option<&'a CommunicatorSide> {
         let others: Vec<&CommunicatorSide> = (self.of.done.iter().chain(&self.of.open))
             .copied()
@@ -131,7 +131,7 @@ impl<'s> GroupMembers<'_, 's> {
         }
         let found = self.context.found;
         let host = |side: &CommunicatorSide| &found.processes[side.process as usize].host;
-        // All ranks of a host are before all of another, or behind them.
+        // All ranks of a host are before all of another, or after them.
         let is_like =
             |side: &CommunicatorSide, own: &CommunicatorSide| match host(one) == host(other) {
                 true => side.process == own.process,

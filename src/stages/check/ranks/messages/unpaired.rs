@@ -56,7 +56,7 @@ pub(super) fn report_unpaired(
     })
 }
 
-/// Returns the number of the first message whose two sides differ, or which has only one.
+/// Returns the number of the first message with two sides that differ, or with only one.
 pub(super) fn find_first_unfit_message(
     pair: &UnpairedMessages,
     case: &DifferenceContext<'_>,
