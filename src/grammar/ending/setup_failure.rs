@@ -24,9 +24,9 @@ use memchr::memmem;
 pub enum SetupFailure<'a> {
     /// The id of a communicator.
     Id {
-        /// The process's rank there.
+        /// The process's rank in the process group.
         rank: u32,
-        /// The rank there that makes the id.
+        /// The rank in the process group that makes the id.
         from: u32,
         /// It waited until its time was up; else the connection to the store was lost.
         waited: bool,
@@ -64,7 +64,10 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
         let timeout = [&b"imeout"[..], b"imed out"];
         return Some(SetupFailure::Id {
             rank: number(&text[begin + 1..])?,
-            from: number(after(b"ncclUniqueId from [")?)?,
+            from: match after(b" by key '").and_then(first_of_pair) {
+                Some(first) => first,
+                None => number(after(b"ncclUniqueId from [")?)?,
+            },
             waited: timeout
                 .iter()
                 .any(|&words| memmem::find(rest, words).is_some()),
@@ -109,6 +112,14 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
     })
 }
 
+/// The communicator of a send and its receive is that of two ranks, with the key `4:5`, and the rank from which it
+/// gets its id is a rank of the pair: always 0, the lower one.
+fn first_of_pair(key: &[u8]) -> Option<u32> {
+    let (rest, first) = dec_u32(key).ok()?;
+    let (rest, second) = dec_u32(rest.strip_prefix(b":")?).ok()?;
+    rest.starts_with(b"'").then_some(first.min(second))
+}
+
 /// `Ranks 4, 5 failed to pass monitoredBarrier in 2 ms`; `Rank 3 successfully reached monitoredBarrier, but ...`.
 fn find_late_barrier(text: &[u8]) -> Option<SetupFailure<'_>> {
     let before = |words: &[u8]| Some(&text[..memmem::find(text, words)?]);
@@ -147,6 +158,15 @@ mod tests {
                 "[12] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d \
                  key-value store by key '0', but store->get('0') got error: Connection reset by peer",
                 Some(id(false)),
+            ),
+            (
+                "[12] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d \
+                 key-value store by key '11:12', but store->get('11:12') got error: wait timeout",
+                Some(SetupFailure::Id {
+                    rank: 12,
+                    from: 11,
+                    waited: true,
+                }),
             ),
             (
                 "Timed out after 601 seconds waiting for clients. 3/4 clients joined.",

@@ -34,6 +34,12 @@ enum FindingSet {
     OtherFailure,
     /// An initialisation that had not ended.
     OpenSetup,
+    /// Such a one in which the ranks only wait.
+    WaitingSetup,
+    /// A process waited for a rank that did not come, until its time was up.
+    SetupTimeout,
+    /// Processes create their groups in different orders.
+    GroupOrder,
     /// A table of nccl-tests that ends early.
     BenchmarkStopped,
 }
@@ -70,7 +76,10 @@ impl FindingSet {
                     || kind.is_mismatch()
                     || kind.is_first_failure()
                     || kind.is_watchdog()
-                    || matches!(kind, Kind::SetupFailed | Kind::InitIncomplete)
+                    || matches!(
+                        kind,
+                        Kind::SetupFailed | Kind::InitIncomplete | Kind::GroupOrder
+                    )
                     || FindingSet::CallsMissing.contains(finding)
                     || FindingSet::CallsDiffer.contains(finding)
             }
@@ -86,6 +95,13 @@ impl FindingSet {
                 kind,
                 Kind::InitIncomplete | Kind::InitMissingRank | Kind::ConnectRetrying
             ),
+            FindingSet::WaitingSetup => {
+                kind == Kind::InitIncomplete && finding.sure != Confidence::High
+            }
+            FindingSet::SetupTimeout => {
+                kind == Kind::SetupFailed && finding.reasons.contains(&Reason::TimeWasUp)
+            }
+            FindingSet::GroupOrder => kind == Kind::GroupOrder,
         }
     }
 
@@ -145,7 +161,7 @@ const fn row(
 
 /// What explains what. Each row reads the findings as the rows before it left them, so a row that
 /// makes notes of possible causes comes after the rows that use them.
-const CAUSES: [CauseRow; 10] = {
+const CAUSES: [CauseRow; 11] = {
     use FindingSet::*;
     [
         // The rank for which the others wait is the one that fell silent.
@@ -157,17 +173,19 @@ const CAUSES: [CauseRow; 10] = {
         // Where a process failed, the others cannot end their initialisation.
         row(
             OpenSetup,
-            &[FirstFailure, WarnedCause],
+            &[FirstFailure, WarnedCause, GroupOrder],
             Scope::Job,
             Fold::Demote,
         ),
         // A process that waits for a rank, or loses it, reports that.
         row(
             Follower,
-            &[CallsDiffer, FirstFailure, CallsMissing],
+            &[CallsDiffer, FirstFailure, GroupOrder, CallsMissing],
             Scope::Job,
             Fold::Demote,
         ),
+        // The ranks that a process waits for are not there, so other initialisations wait too.
+        row(WaitingSetup, &[SetupTimeout], Scope::Job, Fold::Demote),
         // Where the calls show which message is wrong, the error of its receiver follows.
         row(
             MessageTruncated,
@@ -176,7 +194,12 @@ const CAUSES: [CauseRow; 10] = {
             Fold::Demote,
         ),
         // A process that fails leaves its calls out.
-        row(CallsMissing, &[FirstFailure], Scope::Job, Fold::Demote),
+        row(
+            CallsMissing,
+            &[FirstFailure, GroupOrder],
+            Scope::Job,
+            Fold::Demote,
+        ),
         // A rank that calls something else falls silent.
         row(DeadProcess, &[CallsDiffer], Scope::Job, Fold::Demote),
         // An error without a reason repeats the failure that has one.

@@ -194,6 +194,8 @@ pub enum Reason {
     Dead(DeadRanks),
     /// C++ reports it when the process of a watchdog is taken down.
     BrokenPromise,
+    /// Processes waited for it until their time was up.
+    TimeWasUp,
     /// The job went on after the failure.
     WentOn,
     /// The job was started again after the failure.

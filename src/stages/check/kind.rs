@@ -135,6 +135,8 @@ kinds! {
     Setting: Note = "setting",
     /// The initialisation of a communicator had not ended on some ranks.
     InitIncomplete: Error = "init_incomplete",
+    /// Processes create their process groups in different orders.
+    GroupOrder: Error = "group_order",
     /// Ranks of a communicator printed nothing of its initialisation, and the others wait.
     InitMissingRank: Error = "init_missing_rank",
     /// NCCL still tried to connect when the log ends.

@@ -48,6 +48,7 @@ use answer::{actors, coverage::LineKinds, expect::LogFacts, judged::JudgedParts,
 use dumps::FlightDumps;
 use finding::{Confidence, Evidence, Finding, Kind, LineSpot, Severity, WarnKind};
 use log::first_failure::FailureEvidence;
+pub(crate) use log::first_failure::failed_process::correct_end_advice;
 use log::nothing_to_check;
 use questions::initialisation::SetupContext;
 pub use ranks::stopped::JobLiveness;
@@ -255,7 +256,7 @@ fn judge_gathered(
         names.len(),
         &mut findings,
     );
-    log::first_failure::failed_process::correct_end_advice(&mut findings);
+    correct_end_advice(&mut findings);
     complete_findings(&mut findings, seen, open)?;
     Ok(summarize_check(
         seen,

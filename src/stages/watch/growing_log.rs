@@ -31,8 +31,8 @@ pub(super) struct GrowthNews {
     pub(super) by_member: Vec<MemberNews>,
     /// Lines that identify communicators.
     pub(super) inits: Vec<u8>,
-    /// The job moves: a call was made or a step ended. Lines of a launcher do not show that.
-    pub(super) moves: bool,
+    /// A call was made.
+    pub(super) has_calls: bool,
 }
 
 /// A member's new calls.
@@ -151,7 +151,7 @@ impl GrowingLog {
             warned,
             by_member,
             inits,
-            moves: self.log.account.calls > before,
+            has_calls: self.log.account.calls > before,
             ..GrowthNews::default()
         };
         if gaps.len() == 1 {
@@ -171,7 +171,6 @@ impl GrowingLog {
         }
         self.reported_marks = self.log.marks.len();
         self.forget_marks();
-        news.moves |= !news.ended.is_empty();
         news
     }
 

@@ -129,10 +129,16 @@ impl<'o> JobWatch<'o> {
         let mut events = Vec::new();
         // While a job is set up, any line shows that it moves. Lines after a stall may be the launcher's.
         let is_set_up = self.all.total().calls == 0 && self.steps == 0 && !self.pace.is_stalled();
-        if news.moves {
+        // Each rank may print a step's line, and the rest of an old one may come late.
+        let is_new = |ended: &StepEvent| {
+            let number = (ended.step.segment, ended.step.step);
+            self.last.is_none_or(|last| number > last)
+        };
+        let moves = news.has_calls || news.ended.iter().any(is_new);
+        if moves {
             self.pace.note_first_call();
         }
-        if (news.moves || is_set_up)
+        if (moves || is_set_up)
             && let Some(rested) = self.pace.note_activity(now)
         {
             events.push(WatchEvent::Moves(rested));

@@ -10,7 +10,7 @@ use crate::error::{Error, Result, without_temporary_path};
 use crate::report::Report;
 use crate::report::progress::ByteProgressBar;
 use crate::source::{AppendedBytes, GrowingFiles, InputName};
-use crate::stages::check::finding::{Finding, Kind};
+use crate::stages::check::finding::{Finding, Kind, Severity};
 use crate::stages::check::{self, CheckSummary, JobLiveness};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -124,6 +124,24 @@ impl OutlivingListener<'_> {
         self.tell(|listener| Ok(listener.on_idle(watch, found)?.is_break()))
     }
 
+    /// Checks the logs at a stall. A job that was ended from outside is silent for that reason.
+    fn check_stall(
+        &mut self,
+        log: &WatchedLogs,
+        follow: &GrowingFiles,
+        watch: &JobWatch<'_>,
+    ) -> Result<(CheckSummary, Option<StallAt>)> {
+        let mut stalled = self.check_logs(log, follow, watch, JobLiveness::Stalled)?;
+        if stalled.findings.iter().any(is_outside_end) {
+            let ended = self.check_logs(log, follow, watch, JobLiveness::Unknown)?;
+            return Ok((ended, None));
+        }
+        processes::add_process_findings(&watch.ranks, &mut stalled.findings);
+        let has_error = stalled.findings.iter().any(is_error);
+        let calls = watch.all.total().calls;
+        Ok((stalled, Some(StallAt { calls, has_error })))
+    }
+
     /// Checks the logs; without them, nothing was judged.
     fn check_logs(
         &mut self,
@@ -155,6 +173,7 @@ pub fn run_watch(
     let mut watch = JobWatch::new(read, options.stall, Instant::now());
     let mut log = WatchedLogs::new(follow, options.keep);
     let (mut found, mut labelling) = (None, LabelWorker::default());
+    let mut last_stall: Option<StallAt> = None;
     let mut backlog =
         (follow.files().nth(1).is_some() && !follow.has_pipe()).then(Backlog::default);
     loop {
@@ -180,8 +199,8 @@ pub fn run_watch(
         }
         if !any && watch.detect_stall(Instant::now()) {
             listener.tell(|listener| listener.on_check(&watch))?;
-            let mut stalled = listener.check_logs(&log, follow, &watch, JobLiveness::Stalled)?;
-            processes::add_process_findings(&watch.ranks, &mut stalled.findings);
+            let (stalled, stall) = listener.check_stall(&log, follow, &watch)?;
+            last_stall = stall;
             listener.tell(|listener| listener.on_stall(&watch, &stalled))?;
             found = Some(stalled);
             if options.exit_on_stall {
@@ -203,19 +222,43 @@ pub fn run_watch(
     }
     let events = watch.read_last_lines(Instant::now());
     listener.tell_events(&events)?;
-    // A job that did not move again before its pipe ended is still stalled.
-    let now = match watch.pace().is_stalled() {
+    // A job that did not move again before its pipe ended is still stalled. One that is taken down may print the
+    // line of its last step then.
+    let is_still = |stall: StallAt| {
+        let is_silent = stall.has_error && stall.calls == watch.all.total().calls;
+        is_silent || watch.pace().is_stalled()
+    };
+    let now = match last_stall.is_some_and(is_still) {
         true => JobLiveness::Stalled,
         false => JobLiveness::Unknown,
     };
     let mut ended = listener.check_logs(&log, follow, &watch, now)?;
     if let (JobLiveness::Stalled, Some(stalled)) = (now, found) {
         processes::keep_process_findings(stalled, &mut ended.findings);
+        check::correct_end_advice(&mut ended.findings);
     }
     listener.tell(|listener| listener.on_end(&watch, &ended))?;
     let is_wrong = ended.is_wrong();
     listener.is_left_when_idle(&watch, Some(&ended))?;
     listener.failed.map_or(Ok(WatchEnd::Over(is_wrong)), Err)
+}
+
+/// The last stall of a job that was not ended from outside before.
+#[derive(Debug, Clone, Copy)]
+struct StallAt {
+    /// The calls before it.
+    calls: u64,
+    /// Its check found an error.
+    has_error: bool,
+}
+
+fn is_error(finding: &Finding) -> bool {
+    finding.severity == Severity::Error
+}
+
+/// True for the finding that a person or the scheduler ended the job.
+fn is_outside_end(finding: &Finding) -> bool {
+    matches!(finding.kind, Kind::JobCancelled | Kind::JobInterrupted)
 }
 
 /// The logs that are checked: the files, and a copy of the pipe's text.
@@ -299,7 +342,7 @@ fn spool_error(cause: std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
+    use crate::stages::check::finding::Confidence;
     use crate::testing::options;
     use std::io::Write;
     use std::process::Command;

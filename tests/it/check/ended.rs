@@ -185,12 +185,18 @@ fn a_rank_that_others_waited_for_at_setup_is_named() {
         )
     };
     let late = "wait timeout after 14000ms, keys: /default_pg/0//cuda//0";
+    // The key of a send and its receive is the pair of their ranks.
+    let pair = |low: usize, high: usize| {
+        waited(high, high, late).replace("'0'", &format!("'{low}:{high}'"))
+    };
+    let of_pair = format!("error setup_failed 1 {}", pid(1));
     let named = format!("error setup_failed 0 {}", pid(0));
     let unnamed = "error setup_failed".to_owned();
     let exception = "[rank2]: Traceback (most recent call last):\n[rank2]: KeyError: 'x'\n";
     let raised = format!("error rank_exception 2 {}", pid(2));
     let cases = [
         (waited(1, 1, late) + &waited(3, 3, late), named),
+        (pair(1, 2) + &pair(2, 3), of_pair),
         // The first of a group of ranks that the log does not list.
         (waited(3, 1, late), unnamed),
         (exception.to_owned() + &waited(3, 1, late), raised),
@@ -584,4 +590,26 @@ fn files_that_end_anywhere_are_no_rank_that_stopped() {
         let csv = findings(&job(shape, more).unwrap().log);
         assert_eq!(csv.column("says"), Vec::<String>::new(), "{more}");
     }
+}
+
+#[test]
+fn the_line_of_a_launcher_that_names_the_process_has_the_say() {
+    let abort = "Primary job  terminated normally, but 1 process returned\n\
+                 a non-zero exit code. Per user-direction, the job has been aborted.\n";
+    let signal =
+        "mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 9 (Killed).\n";
+    let killed = format!("error rank_killed 1 {}", pid(1));
+    for lines in [[abort, signal], [signal, abort]] {
+        assert_eq!(wrong(&(log(60, 0) + &lines.concat())), [killed.as_str()]);
+    }
+    assert_eq!(wrong(&(log(60, 0) + abort)), ["error rank_crashed"]);
+    // A process that ended before it joined has no line of NCCL's: torchrun's table has its rank.
+    let raised = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'x'\n\
+                  E1126 x/api.py:9] failed (exitcode: 1) local_rank: 1 (pid: 9125) of binary: python\n";
+    let table = "x.ChildFailedError: \nRoot Cause (first observed failure):\n[0]:\n  host      : n9\n  \
+                 rank      : 5 (local_rank: 1)\n  exitcode  : 1 (pid: 9125)\n";
+    assert_eq!(
+        wrong(&format!("{raised}{table}")),
+        ["error rank_exception 5 9125"]
+    );
 }

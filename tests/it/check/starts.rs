@@ -90,16 +90,60 @@ fn a_rank_that_printed_nothing_is_named_unless_it_may_still_come() {
     assert_eq!(findings(&all(|r| init(r, "START"))), [""; 0]);
 }
 
+/// The same line as another communicator's, of two ranks: rank `own` there.
+fn pair(rank: u32, own: u32, id: &str, end: &str) -> String {
+    init(rank, end)
+        .replace(
+            &format!(" rank {rank} nranks 8"),
+            &format!(" rank {own} nranks 2"),
+        )
+        .replace(&format!("0x55d0a000{rank}000"), &format!("0x{id}00{rank}0"))
+        .replace("0x9f3b0c2d11e5a7c4", &format!("0x{id}"))
+}
+
 #[test]
-fn one_rank_of_two_processes_is_a_fault_of_the_program() {
+fn a_process_that_creates_its_groups_in_another_order_is_named() {
+    // Rank 1 meets rank 2 in the group of ranks 2 and 3; rank 0 waits for it.
+    let world = all(|rank| init(rank, "START")) + &all(|rank| init(rank, "COMPLETE"));
+    let met = pair(0, 0, "a1", "START")
+        + &pair(2, 0, "b1", "START")
+        + &pair(1, 1, "b1", "START")
+        + &pair(3, 1, "b1", "START")
+        + &pair(2, 0, "b1", "COMPLETE")
+        + &pair(1, 1, "b1", "COMPLETE");
+    let timeout = "[rank0]: Traceback (most recent call last):\n\
+                   [rank0]: torch.distributed.DistBackendError: [0] is setting up NCCL communicator and retrieving \
+                   ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: wait \
+                   timeout after 20000ms\n";
+    let csv = rows(&(world + &met + timeout));
+    let errors = csv.pick(&["severity", "finding", "sure", "pid", "global_rank"]);
+    let errors: Vec<&String> = errors
+        .iter()
+        .filter(|row| row.starts_with("error"))
+        .collect();
+    assert_eq!(
+        errors,
+        ["error group_order high 101 1"],
+        "{:?}",
+        csv.column("says")
+    );
+    // Without a communicator of all ranks, hosts show the order: all ranks of one are before those of another.
+    let hosts = pair(1, 0, "c1", "COMPLETE") + &pair(5, 1, "c1", "COMPLETE");
+    let met =
+        pair(4, 0, "b1", "COMPLETE") + &pair(1, 1, "b1", "COMPLETE") + &pair(6, 1, "b1", "START");
+    let csv = rows(&(hosts + &met));
+    assert_eq!(csv.pick(&["finding", "pid"])[0], "group_order 101");
+    // Nothing shows which of two processes is wrong.
     let other = init(1, "START").replace("n0:101:101", "n1:201:201");
     let log = init(0, "START") + &init(1, "START") + &other;
-    assert_eq!(findings(&log), ["error init_incomplete high"]);
-    let text = rows(&log).column("says")[0].clone();
+    assert_eq!(findings(&log), ["error group_order high"]);
+    let csv = rows(&log);
+    let says = &csv.column("says")[0];
     assert!(
-        text.contains("n0:101 and n1:201 both are its rank 1"),
-        "{text}"
+        says.contains("n0:101 and n1:201 are both its rank 1"),
+        "{says}"
     );
+    assert_eq!(csv.column("pid"), [""]);
 }
 
 #[test]

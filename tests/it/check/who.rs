@@ -129,3 +129,109 @@ fn who_alone_has_another_number_of_messages_made_one_too_many_or_too_few() {
     assert_eq!(log(2, 1), told(2));
     assert_eq!(log(1, 0), told(0));
 }
+
+#[test]
+fn a_message_left_out_is_an_error_where_both_ranks_ended_in_order() {
+    let two = procs(2);
+    // The Recv of message 3 is missing; without a collective, and with equal sizes or others.
+    let log = |ends: &[usize], left_out: Option<u64>, grows: u64| {
+        let mut log = String::new();
+        for (rank, p) in (0..).zip(&two) {
+            writeln!(log, "{}", p.init(rank, 0xa1)).unwrap();
+        }
+        for message in 0..9 {
+            let size = 64 + grows * message;
+            writeln!(log, "{}", two[0].call_at("Send", size, 9, 1)).unwrap();
+            if left_out != Some(message) {
+                writeln!(log, "{}", two[1].call_at("Recv", size, 9, 0)).unwrap();
+            }
+        }
+        for &rank in ends {
+            let Proc {
+                host, pid, comm, ..
+            } = two[rank];
+            let end = format!(
+                "comm {comm:#x} rank {rank} nranks 2 cudaDev {rank} busId 0 - Destroy COMPLETE"
+            );
+            writeln!(log, "{host}:{pid}:{pid} [{rank}] NCCL INFO {end}").unwrap();
+        }
+        let log = log.replace("opCount 2c", "opCount 0");
+        let csv = Csv::of(&feed("nccl-check", &["-q", "--format", "csv"], log).calm());
+        csv.pick(&["severity", "finding", "sure", "pid", "seq"])
+    };
+    let told = |seq: u32| format!("error p2p_missing_counterpart high {} {seq}", two[1].pid);
+    assert_eq!(log(&[0, 1], Some(3), 0)[0], told(8));
+    // Other sizes show the place.
+    assert_eq!(log(&[0, 1], Some(3), 1)[0], told(3));
+    assert_eq!(log(&[0, 1], None, 1), [""; 0]);
+    // Where the receiver did not end, its lines may.
+    assert_eq!(log(&[0], Some(8), 0), [""; 0]);
+}
+
+#[test]
+fn only_whole_steps_that_are_missing_suggest_uneven_data() {
+    let three = procs(3);
+    // Six steps of three calls; `last` has the calls of rank 2 in the seventh, of those of the others.
+    let says = |others: &[(&str, u64, u32)], last: &[(&str, u64, u32)]| {
+        let step = [
+            ("AllGather", 8, 4),
+            ("AllReduce", 64, 7),
+            ("AllReduce", 1, 7),
+        ];
+        let mut log = String::new();
+        for (rank, p) in (0..).zip(&three) {
+            writeln!(log, "{}", p.init(rank, 0xa1)).unwrap();
+        }
+        for (rank, p) in three.iter().enumerate() {
+            let last = if rank == 2 { last } else { others };
+            let calls = std::iter::repeat_n(step, 6)
+                .flatten()
+                .chain(last.iter().copied());
+            for (op, count, datatype) in calls {
+                let line = p.call_at(op, count, datatype, 0);
+                writeln!(log, "{}", line.replace("opCount 2c", "opCount 0")).unwrap();
+            }
+        }
+        let csv = Csv::of(&feed("nccl-check", &["-q", "--format", "csv"], log).calm());
+        csv.column("says")[0].clone()
+    };
+    let begins = [("AllGather", 8, 4)];
+    let within = [("AllGather", 8, 4), ("AllReduce", 64, 7)];
+    let cases: [(&[_], &[_], &str); 6] = [
+        (
+            &begins,
+            &[("AllReduce", 2, 8)],
+            "it is done with the steps that the others continue",
+        ),
+        (
+            &[("AllReduce", 2, 8)],
+            &begins,
+            "it runs one more step than the others",
+        ),
+        (
+            &within,
+            &[within[0], ("AllReduce", 63, 7)],
+            "the same operation with another size",
+        ),
+        (
+            &within,
+            &[within[0], ("AllReduce", 64, 6)],
+            "the same operation with another data type",
+        ),
+        (
+            &within,
+            &[within[0], ("Broadcast", 5, 7)],
+            "only this rank makes this call",
+        ),
+        (
+            &within,
+            &[within[0], within[0]],
+            "it left out the rest of the step",
+        ),
+    ];
+    for (at, (others, last, text)) in cases.into_iter().enumerate() {
+        let says = says(others, last);
+        assert!(says.contains(text), "{text}: {says}");
+        assert_eq!(says.contains("uneven data"), at < 2, "{says}");
+    }
+}

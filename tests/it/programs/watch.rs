@@ -627,6 +627,39 @@ fn a_stall_lasts_until_a_rank_calls() {
     assert_eq!(code, Some(1));
 }
 
+/// What a job prints while it is taken down is no progress, and a job that was cancelled is silent for that reason.
+#[test]
+fn a_stall_outlives_the_last_lines_of_a_job_and_a_cancelled_job_has_none() {
+    let log = made(&JOB);
+    let hang = hung(&log, 4);
+    let (before, rest) = split(&log, 3);
+    let within = &rest[..split(&log, 4).0.len() - before.len()];
+    let within = String::from_utf8_lossy(within);
+    let step_line = within.lines().find(|line| line.contains("train_step"));
+    let step_line = format!("{}\n", step_line.unwrap());
+    let watch = |parts: [&[u8]; 2]| {
+        let mut watching = Watching::start(&["--stall", "1s"], Stdio::piped());
+        let mut pipe = watching.child.stdin.take().unwrap();
+        pipe.write_all(parts[0]).unwrap();
+        watching.line("stall: ");
+        pipe.write_all(parts[1]).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        drop(pipe);
+        watching.rest()
+    };
+    let errors = |lines: &[String]| {
+        let is_error =
+            |line: &&String| line.starts_with("error: ") && line.contains("[rank_behind]");
+        lines.iter().filter(is_error).count()
+    };
+    let (lines, code) = watch([&hang, step_line.as_bytes()]);
+    assert_eq!((errors(&lines), code), (2, Some(1)), "{lines:?}");
+    let cancel =
+        b"slurmstepd: error: *** STEP 7.0 ON node01 CANCELLED AT 2026-11-20T19:44:30 ***\n";
+    let (lines, code) = watch([&[&hang[..], cancel].concat(), b""]);
+    assert_eq!((errors(&lines), code), (0, Some(0)), "{lines:?}");
+}
+
 /// A job that writes into nccl-watch dies of its end, so nothing that nccl-watch writes may end it first.
 #[test]
 fn a_job_outlives_all_that_its_watch_cannot_write() {

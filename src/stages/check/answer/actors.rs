@@ -8,7 +8,8 @@ use crate::stages::communicators::CommunicatorsSummary;
 pub(crate) fn name_actors(findings: &mut [Finding], found: &CommunicatorsSummary) {
     let names = RankNames { found };
     for finding in findings {
-        finding.about.global_rank = find_rank_in_job(found, finding);
+        let rank = find_rank_in_job(found, finding);
+        finding.about.global_rank = rank.or(finding.about.global_rank);
         let about = &mut finding.about;
         let side = find_side(found, about);
         let side = side.or_else(|| found.side_of_job_rank(about.global_rank?));

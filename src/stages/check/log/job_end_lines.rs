@@ -6,6 +6,7 @@ use crate::stages::check::wording::quote_text;
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A line of a failure, its names its own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -64,6 +65,24 @@ pub(crate) struct ReportedFailure {
 }
 
 impl ReportedFailure {
+    /// True for the line of a launcher or the scheduler that names no process.
+    pub(crate) fn is_nameless(&self) -> bool {
+        let is_report = match self.what {
+            FailureCause::Exit(_) | FailureCause::Signal(_) | FailureCause::OutOfMemory => true,
+            // The line of a process itself has no words of its own.
+            FailureCause::Crash => !self.says.is_empty(),
+            _ => false,
+        };
+        is_report && self.rank.is_none() && self.pid.is_none() && self.host.is_none()
+    }
+
+    /// True where a line that names its process may report the same end as one that does not. Only the
+    /// host's lack of memory is more than its signal.
+    pub(crate) fn completes_report(&self, nameless: &ReportedFailure) -> bool {
+        let is_memory = nameless.what == FailureCause::OutOfMemory;
+        !self.is_nameless() && (!is_memory || self.what == FailureCause::OutOfMemory)
+    }
+
     /// True if the process may have ended itself because of an error: by an exit code, or by an abort,
     /// which is a crash without an access to memory that failed.
     pub(crate) fn may_answer_error(&self) -> bool {
@@ -79,6 +98,47 @@ impl ReportedFailure {
                 !names(b"SIGSEGV") && !names(b"SIGBUS")
             }
             _ => false,
+        }
+    }
+}
+
+/// The rank in the job that a launcher gives the process with this number, if it is one.
+pub(crate) fn rank_of_pid(reported: &[ReportedFailure], pid: u64) -> Option<u32> {
+    let own = reported.iter().filter(|f| f.pid == Some(pid));
+    let ranks: BTreeSet<u32> = own.filter_map(|f| f.rank).collect();
+    ranks.first().copied().filter(|_| ranks.len() == 1)
+}
+
+/// Gives the ends with a process id the rank and the host that another line about this process has.
+pub(super) fn name_by_pid(all: &mut [ReportedFailure]) {
+    let mut known: BTreeMap<(u32, u64), Vec<ProcessName>> = BTreeMap::new();
+    for failure in all.iter() {
+        let ReportedFailure {
+            rank: rank @ Some(_),
+            pid: Some(pid),
+            host,
+            ..
+        } = failure
+        else {
+            continue;
+        };
+        let names = known.entry((failure.line.at.input, *pid)).or_default();
+        if names.iter().all(|name| name.rank != *rank) {
+            names.push(ProcessName {
+                rank: *rank,
+                host: host.clone(),
+                ..ProcessName::default()
+            });
+        }
+    }
+    for failure in all.iter_mut().filter(|failure| failure.rank.is_none()) {
+        let names = failure
+            .pid
+            .and_then(|pid| known.get(&(failure.line.at.input, pid)));
+        // Two hosts may use one number.
+        if let Some([name]) = names.map(Vec::as_slice) {
+            failure.rank = name.rank;
+            failure.host = failure.host.take().or_else(|| name.host.clone());
         }
     }
 }

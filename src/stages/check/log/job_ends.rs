@@ -6,7 +6,7 @@
 //! follows the changes between kinds.
 
 use super::job_end_lines::{
-    FailureLine, FailureLineText, JobEndLine, ProcessName, ReportedFailure,
+    FailureLine, FailureLineText, JobEndLine, ProcessName, ReportedFailure, name_by_pid,
 };
 use crate::grammar::ending::{
     EndingLine, FailureCause, FailureMode, LauncherReport, find_ending, process_of_line,
@@ -297,6 +297,7 @@ impl JobEnds {
                 }
             }
         }
+        name_by_pid(&mut all);
         all
     }
 

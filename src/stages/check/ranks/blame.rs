@@ -20,6 +20,7 @@ use crate::stages::check::streams::compare::{
 };
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::watchdog::{WatchdogRecord, nccl_call};
+use crate::stages::communicators::CommunicatorState;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How the job ended, as far as lines other than the calls report it.
@@ -75,13 +76,8 @@ impl DifferenceContext<'_> {
         let now = stops.failures.now;
         let parts = self.group_by_difference(&compared.apart, kin);
         let mut unjudged = parts.unjudged;
-        compared.unpaired.retain(|pair| {
-            let is_held = !self.is_piped || self.are_messages_reread(pair);
-            if !is_held {
-                unjudged.push((UnjudgedReason::LetGo, pair.communicator));
-            }
-            is_held
-        });
+        let is_settled = |pair: &UnpairedMessages| self.is_settled(pair);
+        unjudged.extend(self.drop_released_messages(&mut compared.unpaired));
         let mut findings = keep_first_differences(self.met, parts.different);
         findings.extend(self.met.report_circle(self));
         let mut behind = fewer_calls::find_laggards(
@@ -93,10 +89,13 @@ impl DifferenceContext<'_> {
             stops,
             &nccl_call::processes_waiting(watched, names),
         );
+        behind
+            .findings
+            .retain(|finding| !self.waits_in_setup(finding));
         if end.lost {
             self.blame_dead_process(&mut behind, stops, watched);
         }
-        let (going_on, skipped) = (behind.going_on.clone(), behind.skipped);
+        let going_on = behind.going_on.clone();
         let last_resort = std::mem::take(&mut behind.last_resort);
         let goes_on = |communicator: usize| {
             let job = stops.job_of_communicator(communicator);
@@ -106,8 +105,12 @@ impl DifferenceContext<'_> {
             &parts.late,
             &compared.unpaired,
             goes_on,
+            is_settled,
         ));
+        // A log that is watched is not cut off; nor do settled messages depend on its end.
+        let mut uncut = behind.skipped || now == JobLiveness::Stalled;
         if findings.is_empty() {
+            uncut |= compared.unpaired.iter().any(is_settled);
             findings.extend(wrong_peer::find_wrong_peers(
                 self,
                 &compared.unpaired,
@@ -115,17 +118,16 @@ impl DifferenceContext<'_> {
             ));
         }
         // A side that lags is not reported unless its job stopped.
-        compared
-            .unpaired
-            .retain(|pair| pair.sent == pair.received || !goes_on(pair.communicator));
+        compared.unpaired.retain(|pair| {
+            let is_shown = pair.sent == pair.received || is_settled(pair);
+            is_shown || !goes_on(pair.communicator)
+        });
         let messages = MessageDifferences {
             unpaired: &compared.unpaired,
             case: self,
         };
         let told = !findings.is_empty();
         findings.extend(messages.report_missing_messages(behind, told));
-        // A log that is watched is not cut off.
-        let mut uncut = skipped || now == JobLiveness::Stalled;
         if findings.is_empty() {
             let stop = self.find_stopped_ranks(stops, &going_on);
             uncut = stop.is_long.unwrap_or(uncut);
@@ -170,6 +172,45 @@ impl DifferenceContext<'_> {
             findings,
             is_long: (now == JobLiveness::Unknown).then(|| lone.iter().all(|lone| lone.is_long)),
         }
+    }
+
+    /// True where the process of a finding initialises a communicator that no rank has completed: it
+    /// waits for another there, and the initialisation has a finding of its own.
+    fn waits_in_setup(&self, finding: &Finding) -> bool {
+        let found = self.found;
+        let is_open = |&side: &usize| {
+            let side = &found.sides[side];
+            side.state == CommunicatorState::Started && side.count_calls() == 0
+        };
+        let open = found.communicators.iter();
+        let open = open.filter(|c| c.sides.iter().all(is_open));
+        let mut sides = open.flat_map(|c| &c.sides);
+        sides.any(|&side| {
+            let process = self.names.process_of_side(side);
+            process.pid == finding.about.pid && finding.about.host.as_ref() == Some(&process.host)
+        })
+    }
+
+    /// True where both ranks of a pair are past the place at which their numbers of messages differ.
+    fn is_settled(&self, pair: &UnpairedMessages) -> bool {
+        self.met
+            .is_settled_difference(pair, self.found, self.streams)
+    }
+
+    /// Drops the pairs with messages of a pipe that could not be read again, unless their numbers alone show
+    /// that they differ.
+    fn drop_released_messages(
+        &self,
+        unpaired: &mut Vec<UnpairedMessages>,
+    ) -> Vec<(UnjudgedReason, usize)> {
+        let is_held = |pair: &UnpairedMessages| {
+            !self.is_piped || self.are_messages_reread(pair) || self.is_settled(pair)
+        };
+        let released = unpaired.iter().filter(|pair| !is_held(pair));
+        let released = released.map(|pair| (UnjudgedReason::LetGo, pair.communicator));
+        let released = released.collect();
+        unpaired.retain(is_held);
+        released
     }
 
     /// True where the messages in which both sides differ could be read again.

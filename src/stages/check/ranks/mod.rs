@@ -188,7 +188,8 @@ fn reread_and_blame(
         middle: &middle,
         walked: inputs.walked,
     };
-    let mut unjudged = unjudged::drop_ended_pairs(&mut compared.unpaired, found);
+    let is_settled = |pair: &_| met.is_settled_difference(pair, found, streams);
+    let mut unjudged = unjudged::drop_ended_pairs(&mut compared.unpaired, found, is_settled);
     let doubts = confidence::rate_membership(&compared, found);
     let ending = JobEndEvidence {
         watched,

@@ -111,6 +111,15 @@ impl UnpairedMessages {
             way: StreamKind::Recv(self.from.peer_rank()),
         }
     }
+
+    /// True where the log has the communicator on both sides from its initialisation to its end in
+    /// order: neither lacks lines, and neither waits for the other.
+    pub(crate) fn is_ended_on_both_sides(&self, found: &CommunicatorsSummary) -> bool {
+        [self.from.side, self.to.side].into_iter().all(|side| {
+            let side = &found.sides[side];
+            side.comm_id.is_some() && side.state.is_ended_in_order()
+        })
+    }
 }
 
 /// The result of comparing hashes.

@@ -94,6 +94,11 @@ texts! {
         do "pass the same environment to all hosts (mpirun -x, srun --export), and compare \
             /etc/nccl.conf"
     }
+    GroupOrder {
+        why "each rank of a communicator is one process"
+        do "look in the code of this process: every process must create all process groups (new_group, \
+            init_device_mesh) in the same order, including those that it does not belong to"
+    }
     InitMissingRank {
         do "look at these ranks first: whether their processes run, their own output, a stack (py-spy \
             dump); take the log of all ranks (NCCL_DEBUG=INFO for each)"

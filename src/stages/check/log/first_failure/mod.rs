@@ -300,7 +300,12 @@ impl FailureEvidence<'_> {
         let own: Vec<&ReportedFailure> = failures.iter().filter(is_own).collect();
         // A GPU that fails is no consequence of another failure, wherever the kernel's lines are.
         let of_gpu = own.iter().find(|f| matches!(f.what, FailureCause::Gpu(_)));
-        let Some(&cause) = of_gpu.or(own.first()) else {
+        let first = own.first().map(|first| {
+            let is_better =
+                |f: &&&ReportedFailure| first.is_nameless() && f.completes_report(first);
+            own.iter().find(is_better).unwrap_or(first)
+        });
+        let Some(&cause) = of_gpu.or(first) else {
             return Some(attempt.judge_outcome(self.find_setup_failure(failures)?, false));
         };
         // The launcher has the rank of an exception without one, and the process of a rank.

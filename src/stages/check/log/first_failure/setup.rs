@@ -4,7 +4,7 @@
 use super::FailureEvidence;
 use crate::grammar::ending::{FailureCause, SetupFailure, find_setup_failure};
 use crate::grammar::token::dec_u32;
-use crate::stages::check::finding::{About, Confidence, Finding, Kind};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
 use crate::stages::check::log::limits::MAX_SETUP_LINES_SHOWN;
 use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named};
@@ -101,6 +101,9 @@ impl FailureEvidence<'_> {
             about: About::of_rank(texts.rank),
             advice: texts.advice,
             evidence: shown.collect(),
+            reasons: Vec::from_iter(
+                matches!(what, SetupFailure::Id { waited: true, .. }).then_some(Reason::TimeWasUp),
+            ),
             ..Finding::of_kind(texts.kind, Confidence::Medium, texts.says)
         })
     }

@@ -1,6 +1,7 @@
 //! Initialisations that had not ended, and ranks that never began.
 
 use super::SetupContext;
+use super::group_order::report_group_order;
 use super::limits::MAX_RANKS_SHOWN;
 use super::open_evidence::{OpenEvidence, find_open_evidence};
 use super::open_setups::{OpenCommunicator, completes_later, list_open_communicators};
@@ -9,7 +10,7 @@ use super::unnamed::judge_unnamed;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason, Severity};
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::wording::{
-    list_names, name_result, number_and_noun, quote_text, rank_ranges, verb_form,
+    name_result, number_and_noun, quote_text, rank_ranges, verb_form,
 };
 use crate::stages::communicators::CommunicatorSide;
 use crate::stages::net::net_stage::FirstReportLine;
@@ -51,9 +52,11 @@ fn judge_communicator(context: &SetupContext<'_>, of: &OpenCommunicator<'_>) -> 
         None => find_open_evidence(context, of),
     };
     let never_began = of.done.is_empty() && of.is_in_bootstrap() && !of.missing.is_empty();
-    let mut finding = match never_began && !matches!(shown, OpenEvidence::Returned(..)) {
-        true => missing_finding(context, of, &shown),
-        false => incomplete_finding(context, of, &shown),
+    let mut finding = match shown {
+        OpenEvidence::Doubled(rank, sides) => report_group_order(context, of, rank, sides),
+        OpenEvidence::Returned(..) => incomplete_finding(context, of, &shown),
+        _ if never_began => missing_finding(context, of, &shown),
+        _ => incomplete_finding(context, of, &shown),
     };
     if went_on {
         finding.severity = Severity::Note;
@@ -136,14 +139,7 @@ fn incomplete_finding(
             ..About::default()
         },
         why: shown.describe_reason(),
-        advice: match shown {
-            OpenEvidence::Doubled(..) => {
-                "all ranks must create all process groups, in the same order: look in the code for \
-                 groups that ranks create in a loop or a branch of their own (new_group, split)"
-            }
-            _ => phase_advice(first.progress.phase),
-        }
-        .to_owned(),
+        advice: phase_advice(first.progress.phase).to_owned(),
         evidence: evidence_of_sides(&of.open, returned),
         ..Finding::new(
             Kind::InitIncomplete,
@@ -183,14 +179,6 @@ fn describe_open_ranks(
     }
     if let Some(since) = earliest_stamp(&of.open) {
         says += &format!(", since {}", quote_text(since));
-    }
-    if let OpenEvidence::Doubled(rank, sides) = shown {
-        let names = sides.map(|side| name_process(context, side.process));
-        says += &format!(
-            "; {} both are its rank {rank}: processes create their groups in different orders, or use \
-             one id twice",
-            list_names(names)
-        );
     }
     let done: BTreeSet<u32> = of.done.iter().filter_map(|side| side.rank).collect();
     let done: BTreeSet<u32> = done.difference(&open).copied().collect();

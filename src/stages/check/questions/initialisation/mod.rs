@@ -6,6 +6,7 @@
 //! that have not come as far as all ranks must have come before the first of them can complete.
 
 mod first_call;
+mod group_order;
 mod incomplete;
 mod interface_kind;
 mod interfaces;
@@ -18,6 +19,7 @@ mod unnamed;
 
 use crate::report::account::Account;
 use crate::stages::check::finding::{Finding, Kind, Severity};
+use crate::stages::check::log::job_end_lines::ReportedFailure;
 use crate::stages::check::ranks::stopped::JobLiveness;
 use crate::stages::check::walk::{CheckGathered, WalkedInput};
 use crate::stages::communicators::CommunicatorsSummary;
@@ -31,6 +33,8 @@ pub(in crate::stages::check) struct SetupContext<'s> {
     found: &'s CommunicatorsSummary,
     inputs: &'s [WalkedInput],
     accounts: &'s [Account],
+    /// The ends of processes that lines report.
+    reported: Vec<ReportedFailure>,
     /// The last line of each process.
     last_lines: FxHashMap<u32, FirstReportLine>,
     /// The number of processes with lines.
@@ -56,6 +60,7 @@ impl<'s> SetupContext<'s> {
             found: &seen.found,
             inputs: &seen.inputs,
             accounts: &seen.accounts,
+            reported: seen.warnings.ends.collect_reported(),
             last_lines: seen.net.all.sockets.last_lines(),
             speakers: seen
                 .net

@@ -50,7 +50,8 @@ impl OpenEvidence<'_> {
                 "the log may have been cut, or copied while the job starts: its end alone shows nothing"
             }
             OpenEvidence::Returned(..) => "NCCL prints the functions that an error left",
-            OpenEvidence::Doubled(..) => "each rank of a communicator is one process",
+            // It has a finding of its own.
+            OpenEvidence::Doubled(..) => "",
             OpenEvidence::Failed => "these ranks print no Init COMPLETE, and the log has a failure",
             OpenEvidence::Stalled => {
                 "these ranks print no Init COMPLETE, and nothing more was written while the log was \

@@ -7,10 +7,12 @@ use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::communicators::CommunicatorsSummary;
 use std::collections::BTreeMap;
 
-/// Drops pairs if the side with more calls ended the communicator in order.
+/// Drops pairs if the side with more calls ended the communicator in order, and nothing shows that
+/// the lines of the other side do not end early.
 pub(in crate::stages::check::ranks) fn drop_ended_pairs(
     unpaired: &mut Vec<UnpairedMessages>,
     found: &CommunicatorsSummary,
+    is_settled: impl Fn(&UnpairedMessages) -> bool,
 ) -> Vec<(UnjudgedReason, usize)> {
     let mut unjudged = Vec::new();
     unpaired.retain(|pair| {
@@ -19,7 +21,8 @@ pub(in crate::stages::check::ranks) fn drop_ended_pairs(
         } else {
             &pair.to
         };
-        let ended = pair.sent != pair.received && has_ended_in_order(more, found);
+        let ended =
+            pair.sent != pair.received && has_ended_in_order(more, found) && !is_settled(pair);
         if ended {
             unjudged.push((UnjudgedReason::Ended, pair.communicator));
         }
@@ -34,9 +37,11 @@ pub(in crate::stages::check::ranks) fn list_running_communicators(
     late: &[&DifferingComm],
     unpaired: &[UnpairedMessages],
     goes_on: impl Fn(usize) -> bool,
+    is_settled: impl Fn(&UnpairedMessages) -> bool,
 ) -> Vec<(UnjudgedReason, usize)> {
     let late = late.iter().map(|apart| apart.communicator);
     let lacking = unpaired.iter().filter(|pair| pair.sent != pair.received);
+    let lacking = lacking.filter(|pair| !is_settled(pair));
     let those = late.chain(lacking.map(|pair| pair.communicator));
     those
         .filter(|&at| goes_on(at))

@@ -75,14 +75,17 @@ impl Rendezvous {
         all.find(|uneven| uneven.communicators.iter().any(is_it))
     }
 
-    /// How many messages of a pair were sent and received before the last collective that both
-    /// ranks made; `None` where none is known.
+    /// How many messages of a pair were sent and received before both ranks ended the communicator
+    /// in order, or before the last collective that both made; `None` where neither is known.
     pub(crate) fn count_settled_messages(
         &self,
         pair: &UnpairedMessages,
         found: &CommunicatorsSummary,
         streams: &CallStreams,
     ) -> Option<(u64, u64)> {
+        if pair.is_ended_on_both_sides(found) {
+            return Some((pair.sent, pair.received));
+        }
         let program = |member: &CommMember| {
             let at = self
                 .roster
@@ -109,6 +112,17 @@ impl Rendezvous {
         };
         let sent = before(pair.sends(), from, at_from)?;
         Some((sent, before(pair.receives(), to, at_to)?))
+    }
+
+    /// True where both ranks of a pair are past the place at which their numbers of messages differ.
+    pub(crate) fn is_settled_difference(
+        &self,
+        pair: &UnpairedMessages,
+        found: &CommunicatorsSummary,
+        streams: &CallStreams,
+    ) -> bool {
+        let counts = self.count_settled_messages(pair, found, streams);
+        counts.is_some_and(|(sent, received)| sent != received)
     }
 
     fn member_of(&self, event: CollectiveId, rank: u32) -> Option<&CommMember> {

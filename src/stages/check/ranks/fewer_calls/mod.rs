@@ -93,7 +93,7 @@ pub(crate) fn find_laggards(
         let all = stalled.chain(stopped.iter().map(|(&job, &stop)| (job, stop)));
         // The rank that prints step lines waits for its GPU at the end of each step, as the others do not.
         let mut accused = laggards.clone();
-        accused.retain(|process, _| !stops.steps.printers.contains(process));
+        accused.retain(|&process, _| !stops.prints_steps(process));
         if !accused.is_empty() {
             last_resort = findings(&all.collect(), &accused);
         }

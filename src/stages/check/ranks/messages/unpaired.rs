@@ -18,16 +18,7 @@ pub(super) fn report_unpaired(
 ) -> Option<Finding> {
     let names = case.names;
     let (sends, receives) = (case.calls_of(pair.sends()), case.calls_of(pair.receives()));
-    let first = pair.block * CALLS_PER_HASH_BLOCK;
-    let last = pair
-        .sent
-        .max(pair.received)
-        .min(first + CALLS_PER_HASH_BLOCK);
-    let seq = (first..last).find(|&seq| match (sends.call_at(seq), receives.call_at(seq)) {
-        (Some(a), Some(b)) => message_size(a) != message_size(b),
-        _ => true,
-    })?;
-    let seq = left_out.unwrap_or(seq);
+    let seq = left_out.or_else(|| find_first_unfit_message(pair, case))?;
     let (sent, received) = (sends.call_at(seq), receives.call_at(seq));
     let before = match seq {
         0 => "it is the first message of the two".to_owned(),
@@ -62,6 +53,21 @@ pub(super) fn report_unpaired(
         advice: UNFIT_MESSAGE_ADVICE.to_owned(),
         evidence: sent.into_iter().chain(received).map(show_call).collect(),
         ..Finding::of_kind(kind, sure, says)
+    })
+}
+
+/// Returns the number of the first message with two sides that differ, or with only one.
+pub(super) fn find_first_unfit_message(
+    pair: &UnpairedMessages,
+    case: &DifferenceContext<'_>,
+) -> Option<u64> {
+    let (sends, receives) = (case.calls_of(pair.sends()), case.calls_of(pair.receives()));
+    let first = pair.block * CALLS_PER_HASH_BLOCK;
+    let most = pair.sent.max(pair.received);
+    let mut messages = first..most.min(first + CALLS_PER_HASH_BLOCK);
+    messages.find(|&seq| match (sends.call_at(seq), receives.call_at(seq)) {
+        (Some(a), Some(b)) => message_size(a) != message_size(b),
+        (a, b) => a.or(b).is_some(),
     })
 }
 

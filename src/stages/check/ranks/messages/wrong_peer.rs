@@ -5,6 +5,7 @@
 //! goes to a wrong peer, two pairs or more do not fit; the rank in all of them is to blame.
 
 use super::UNFIT_MESSAGE_ADVICE;
+use super::unpaired::find_first_unfit_message;
 use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind};
 use crate::stages::check::ranks::difference_context::DifferenceContext;
 use crate::stages::check::ranks::limits::{MAX_PAIRS_SHOWN, MIN_CALLS_OF_USUAL_PEER};
@@ -149,7 +150,13 @@ fn report_communicator(
         }
         _ => odds.to_vec(),
     };
-    let seq = own.first().map_or(0, |odd| odd.counts.0.min(odd.counts.1));
+    let is_ended = odds
+        .iter()
+        .all(|odd| odd.pair.is_ended_on_both_sides(case.found));
+    let seq = own.first().map_or(0, |odd| {
+        let fewer = odd.counts.0.min(odd.counts.1);
+        find_first_unfit_message(odd.pair, case).map_or(fewer, |seq| seq.min(fewer))
+    });
     let (kind, who, says) = match wrong {
         Some(who) => (
             Kind::P2pWrongPeer,
@@ -177,7 +184,7 @@ fn report_communicator(
     );
     Some(Finding {
         about: names.about_call(&who, communicator, seq),
-        why: reason_for_wrong_peer(is_settled, is_in_all).to_owned(),
+        why: reason_for_wrong_peer(is_ended, is_settled, is_in_all).to_owned(),
         advice: UNFIT_MESSAGE_ADVICE.to_owned(),
         evidence: own
             .iter()
@@ -234,8 +241,12 @@ fn describe_extra_or_missing(
     Some((None, says))
 }
 
-fn reason_for_wrong_peer(is_settled: bool, is_in_all: bool) -> &'static str {
+fn reason_for_wrong_peer(is_ended: bool, is_settled: bool, is_in_all: bool) -> &'static str {
     match (is_settled, is_in_all) {
+        (true, _) if is_ended => {
+            "both ranks of each pair ended the communicator in order, so neither is merely behind: \
+             each later message of the pair arrived in the place of another"
+        }
         (true, _) => "both ranks of each pair made a later collective, so neither is merely behind",
         (false, true) => {
             "it is in all pairs of ranks whose messages do not match, and is ahead in some of them"

@@ -3,9 +3,53 @@
 use super::MemberCalls;
 use crate::stages::check::ranks::limits::CALLS_READ_PAST_DIFFERENCE;
 
-/// True where a member's calls from `seq` on repeat those of a step before, as they are behind the
-/// same calls.
-pub(super) fn repeats_earlier_step(seq: u64, calls: &MemberCalls<'_>) -> bool {
+/// What a member goes on with at a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NextCalls {
+    /// A step as before, from its beginning.
+    WholeStep,
+    /// The rest of a step as before.
+    RestOfStep,
+    /// Calls that it made before, but not after the same calls.
+    KnownCall,
+    /// A call that it never made before, as far as its calls are known.
+    NewCall,
+}
+
+/// What a member goes on with from `seq` on.
+pub(super) fn classify_next_calls(seq: u64, calls: &MemberCalls<'_>) -> NextCalls {
+    let first = calls.list.first().map_or(seq, |call| call.seq);
+    match find_earlier_step(seq, calls) {
+        Some(before) if begins_step(seq, seq - before, calls) => NextCalls::WholeStep,
+        Some(_) => NextCalls::RestOfStep,
+        None if (first..seq).any(|at| calls.is_same_call(at, calls, seq)) => NextCalls::KnownCall,
+        None => NextCalls::NewCall,
+    }
+}
+
+/// True where `wrong` makes a call there that belongs to the step of `right`: it went on with the next.
+pub(super) fn makes_call_of_step(
+    seq: u64,
+    right: &MemberCalls<'_>,
+    wrong: &MemberCalls<'_>,
+) -> bool {
+    let mut step = find_earlier_step(seq, right).unwrap_or(seq)..seq;
+    step.any(|at| right.is_same_call(at, wrong, seq))
+}
+
+/// True where whole steps of `period` calls lie between the first of the steps that are alike and `seq`. Where
+/// the first is not known, nothing is.
+fn begins_step(seq: u64, period: u64, calls: &MemberCalls<'_>) -> bool {
+    let mut begin = seq - period;
+    while begin > 0 && calls.is_same_call(begin - 1, calls, begin - 1 + period) {
+        begin -= 1;
+    }
+    let is_known = begin == 0 || calls.call_at(begin - 1).is_some();
+    is_known && (seq - begin).is_multiple_of(period)
+}
+
+/// Returns the last place at which a member's calls go on as from `seq` on, after the same calls as there.
+fn find_earlier_step(seq: u64, calls: &MemberCalls<'_>) -> Option<u64> {
     let first = calls.list.first().map_or(seq, |call| call.seq);
     let goes_on = |at: u64| {
         let before = (1..=CALLS_READ_PAST_DIFFERENCE / 2).all(|back| {
@@ -20,7 +64,7 @@ pub(super) fn repeats_earlier_step(seq: u64, calls: &MemberCalls<'_>) -> bool {
             })
             && compared > 0
     };
-    (first..seq).any(goes_on)
+    (first..seq).rev().find(|&at| goes_on(at))
 }
 
 /// One made two calls in another order than the other.

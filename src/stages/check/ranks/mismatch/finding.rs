@@ -1,6 +1,8 @@
 //! The finding on ranks that call different things.
 
-use super::after_difference::{CROSSED_ORDER_TEXT, explain_missing_call, repeats_earlier_step};
+use super::after_difference::{
+    CROSSED_ORDER_TEXT, NextCalls, classify_next_calls, explain_missing_call, makes_call_of_step,
+};
 use super::{MemberCalls, show_call};
 use crate::calls::same::ContentDifference;
 use crate::calls::usual::{Basis, Outliers};
@@ -110,31 +112,57 @@ impl<'a> CallGroups<'a> {
         says
     }
 
-    /// How it came about, by the calls after it. Where one side goes on with a step as before and
-    /// the other does not, one made a step more.
+    /// How it came about, by the calls after it. Where one side begins a step as before and the other
+    /// does not, one made a step more; a call that no step had is one that only some ranks make.
     fn explain_by_later_calls(&self, expected: &CallDetail, made: &CallDetail) -> String {
         let (right, wrong, seq) = (self.right_calls(), self.wrong_calls(), self.seq);
         let many = self.groups[1].len();
-        let how = explain_missing_call(seq, right, wrong);
+        let verb = |one, more| verb_form(many, one, more);
+        match explain_missing_call(seq, right, wrong) {
+            Some(CROSSED_ORDER_TEXT) => {
+                return format!(
+                    ": two calls are in crossed order; {} {} first and then {}",
+                    verb("it makes", "they make"),
+                    names::describe_call(made),
+                    names::describe_call(expected),
+                );
+            }
+            Some(how) => return how.replace(": it ", verb(": it ", ": they ")),
+            None => {}
+        }
+        let is_same_op = made.op == expected.op;
         match (
-            how,
-            repeats_earlier_step(seq, right),
-            repeats_earlier_step(seq, wrong),
+            classify_next_calls(seq, right),
+            classify_next_calls(seq, wrong),
         ) {
-            (Some(CROSSED_ORDER_TEXT), ..) => format!(
-                ": two calls are in crossed order; {} {} first and then {}",
-                verb_form(many, "it makes", "they make"),
-                names::describe_call(made),
-                names::describe_call(expected),
-            ),
-            (Some(how), ..) => how.replace(": it ", verb_form(many, ": it ", ": they ")),
-            (None, false, true) => format!(
+            (NextCalls::NewCall | NextCalls::KnownCall, NextCalls::WholeStep) => format!(
                 "; {} one more step than the others, which suggests uneven data",
-                verb_form(many, "it runs", "they run")
+                verb("it runs", "they run")
             ),
-            (None, true, false) => format!(
-                "; {} with the step that the others continue, which suggests uneven data",
-                verb_form(many, "it is done", "they are done")
+            (NextCalls::WholeStep | NextCalls::RestOfStep, NextCalls::KnownCall)
+                if makes_call_of_step(seq, right, wrong) =>
+            {
+                format!(
+                    "; {} the rest of the step, which the others make",
+                    verb("it left out", "they left out")
+                )
+            }
+            // At the beginning of a step it may be either.
+            (NextCalls::WholeStep, NextCalls::NewCall) if is_same_op => String::new(),
+            (NextCalls::RestOfStep, NextCalls::NewCall) if is_same_op => format!(
+                "; the others go on as in the steps before: it is the same operation with another {}",
+                match made.line.datatype == expected.line.datatype {
+                    true => "size or root",
+                    false => "data type",
+                }
+            ),
+            (NextCalls::WholeStep, _) => format!(
+                "; {} with the steps that the others continue, which suggests uneven data",
+                verb("it is done", "they are done")
+            ),
+            (NextCalls::RestOfStep, NextCalls::NewCall) => format!(
+                "; the others go on as in the steps before: only {} this call",
+                verb("this rank makes", "these ranks make")
             ),
             _ => String::new(),
         }

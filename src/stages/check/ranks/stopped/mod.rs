@@ -160,6 +160,12 @@ impl StopDetector<'_> {
         }
     }
 
+    /// True for the rank that prints the step lines; where no step line is known, for each that may.
+    pub(crate) fn prints_steps(&self, process: u32) -> bool {
+        let printers = &self.steps.printers;
+        printers.contains(&process) || printers.is_empty() && self.may_print_steps(process)
+    }
+
     /// True for the first and the last rank of a job: trainers print their step lines on one of them.
     fn may_print_steps(&self, process: u32) -> bool {
         let worlds = self
