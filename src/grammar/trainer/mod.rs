@@ -258,6 +258,8 @@ pub enum TrainerMark {
     /// A launcher ends the job's processes: the lines that follow are of others, if the job is started
     /// again.
     Ended,
+    /// A rank joins a communicator: if it is a new process, a job begins or is started again.
+    Joined,
     /// Time and speed without a step number, for the next step line: Megatron-Bridge's
     /// `Step Time : 9.09s GPU utilization: 663.5MODEL_TFLOP/s/GPU` (`train_utils.py` @067f987d).
     Timing {

@@ -354,6 +354,7 @@ impl TimelineBuilder {
             }
             match &mark.mark {
                 TrainerMark::Ended => self.next.ended = Some(at),
+                TrainerMark::Joined => self.next.note_joined(at),
                 TrainerMark::Timing { time_s, tflops } => self.timing = Some((*time_s, *tflops)),
                 TrainerMark::Metric { tflops, .. } => {
                     if let Some(step) = self.timeline.steps.last_mut() {
