@@ -183,6 +183,8 @@ pub struct StepLine {
     pub clock: Option<TrainerClock>,
     /// The pipeline stage that printed the line, if the line names it.
     pub stage: Option<u32>,
+    /// A fingerprint of what a bar has after its rate, such as the loss.
+    pub postfix: Option<u32>,
 }
 
 impl StepLine {
@@ -200,6 +202,7 @@ impl StepLine {
             pace: None,
             clock: None,
             stage: None,
+            postfix: None,
         }
     }
 }

@@ -387,7 +387,10 @@ impl TimelineBuilder {
         .into();
         t.by_position = match t.trainer {
             _ if options.by_position => Some(PositionOnlyReason::Asked),
-            Some(trainer) if trainer.prints_late() => Some(PositionOnlyReason::Late),
+            // Of several ranks' lines each rank's own are found by its calls.
+            Some(trainer) if trainer.prints_late() && !self.now.by_ranks => {
+                Some(PositionOnlyReason::Late)
+            }
             _ => None,
         };
         t
