@@ -187,9 +187,9 @@ impl LogState {
         }
         merged.add_chunk_until(u64::MAX, to, &origins, &inits);
         self.attempts.add_inits(&inits, to);
-        merged
-            .twice
-            .add_steps(&prints, marks.iter().map(|mark| mark.start));
+        // Two inputs of one job have other ranks' lines of joining.
+        let printed = marks.iter().filter(|m| m.mark != TrainerMark::Joined);
+        merged.twice.add_steps(&prints, printed.map(|m| m.start));
         if origins.has_glued()
             && let Some(first) = first_same_processes(&to.processes)
         {

@@ -39,7 +39,7 @@ pub use list::{InputListing, expand_paths};
 pub use name::{FollowTargets, InputName};
 pub use pipe::PipeSlot;
 pub use pipe::spool::{NotedLines, PipeSpool};
-pub(crate) use read::{FillEnd, fill_buffer, fill_until_idle};
+pub(crate) use read::{FillEnd, fill_buffer, fill_until_idle, read_some};
 pub(crate) use rejoin::RejoinCountsSlot;
 pub use rejoin::{LineRejoiner, RejoinCounts};
 pub use small_files::{SmallFileTexts, read_small_files};

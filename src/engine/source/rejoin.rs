@@ -1,5 +1,5 @@
-//! Logs with lines that were cut at the ends of their writers' buffers. The caller hands in the functions
-//! that find and join such lines.
+//! Logs with lines that were cut at the ends of their writers' buffers, or by a launcher's tags. The
+//! caller hands in the functions that find and join such lines.
 
 use std::io::Read;
 use std::sync::{Arc, Mutex};
@@ -25,11 +25,11 @@ pub(crate) type RejoinCountsSlot = Arc<Mutex<Option<RejoinCounts>>>;
 /// A stream of bytes.
 pub(crate) type RawByteReader = Box<dyn Read + Send>;
 
-/// The functions that join the lines of a log that was written in blocks.
+/// The functions that join the cut lines of a log.
 #[derive(Debug, Clone, Copy)]
 pub struct LineRejoiner {
-    /// Returns true if the log that begins with these bytes was written in blocks.
-    pub(crate) is_blocks: fn(&[u8]) -> bool,
-    /// Returns the log with joined lines; if it is not known to be in blocks, it is checked first.
-    pub(crate) reader: fn(RawByteReader, RejoinCountsSlot, bool) -> RawByteReader,
+    /// Returns true if lines may be cut in the log that begins with these bytes.
+    pub(crate) may_be_cut: fn(&[u8]) -> bool,
+    /// Returns the log with joined lines.
+    pub(crate) reader: fn(RawByteReader, RejoinCountsSlot) -> RawByteReader,
 }

@@ -125,7 +125,7 @@ fn read_small_file(
     let is_whole = n < room.len() && n <= MIN_CHUNK_BYTES;
     let text = &room[..n];
     let head = head_of(text);
-    let is_text = is_whole && !is_coded(head) && !(rejoin.is_blocks)(text) && fits(head);
+    let is_text = is_whole && !is_coded(head) && !(rejoin.may_be_cut)(text) && fits(head);
     is_text.then_some(used..used + n)
 }
 

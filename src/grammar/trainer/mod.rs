@@ -183,6 +183,8 @@ pub struct StepLine {
     pub clock: Option<TrainerClock>,
     /// The pipeline stage that printed the line, if the line names it.
     pub stage: Option<u32>,
+    /// A fingerprint of what a bar has after its rate, such as the loss.
+    pub postfix: Option<u32>,
 }
 
 impl StepLine {
@@ -200,6 +202,7 @@ impl StepLine {
             pace: None,
             clock: None,
             stage: None,
+            postfix: None,
         }
     }
 }
@@ -258,6 +261,8 @@ pub enum TrainerMark {
     /// A launcher ends the job's processes: the lines that follow are of others, if the job is started
     /// again.
     Ended,
+    /// A rank joins a communicator: if it is a new process, a job begins or is started again.
+    Joined,
     /// Time and speed without a step number, for the next step line: Megatron-Bridge's
     /// `Step Time : 9.09s GPU utilization: 663.5MODEL_TFLOP/s/GPU` (`train_utils.py` @067f987d).
     Timing {

@@ -184,6 +184,41 @@ fn a_launchers_label_names_the_process() {
     }
 }
 
+/// `mpirun --tag-output` cuts lines anywhere, a step line too, and the tag tells whose each piece is.
+#[test]
+fn a_line_that_tags_cut_anywhere_is_whole() {
+    let all = procs(2);
+    let tags = ["[1,0]<stdout>:", "[1,1]<stdout>:"];
+    let mut log = String::new();
+    for (tag, line) in tags.iter().zip(init(&all).lines()) {
+        log += &format!("{tag}{line}\n");
+    }
+    let call = |rank: usize, count, n: usize| {
+        let line = all[rank].call("AllReduce", count, 7);
+        line.replace("opCount 2c", &format!("opCount {n}"))
+    };
+    let [x, y] = tags;
+    for (n, cut) in [40, 101, 128, 150].into_iter().enumerate() {
+        let (one, two) = (call(0, 640, n), call(1, 640, n));
+        let (a, b) = one.split_at(cut);
+        let (c, d) = two.split_at(cut + 3);
+        log += &format!("{x}{a}{y}{c}{x}{b}\n{y}{d}{y}\n");
+    }
+    let (last, odd) = (call(0, 640, 4), call(1, 320, 4));
+    let (a, b) = odd.split_at(120);
+    log += &format!("{y}{a}{x}{last}\n{y}{b}\n");
+    log += &format!("{x}{}\n{y}{}\n", call(0, 640, 5), call(1, 640, 5));
+    let (told, damaged) = rows(&log);
+    assert_eq!((told.len(), damaged), (12, 0), "{told:?}");
+    let found = Csv::of(&feed("nccl-check", &[], log.as_str()).ends(1));
+    let told: Vec<_> = found
+        .rows
+        .iter()
+        .map(|row| found.get(row, "finding"))
+        .collect();
+    assert_eq!(told, ["count_mismatch"]);
+}
+
 #[test]
 fn a_process_that_goes_on_tells_which_end_was_its_own() {
     let all = procs(2);

@@ -69,3 +69,18 @@ pub(super) const MAX_SOUND_PLACES: u32 = 8;
 
 /// Lines of other processes or other text after which a look ends.
 pub(super) const MAX_FOREIGN_LINES: u32 = 32;
+
+/// Longest tag of a launcher, with the stamp in front of it, in bytes.
+pub(super) const MAX_TAG_BYTES: usize = 128;
+
+/// Longest beginning of a line that waits for its writer's next piece, in bytes: NCCL's lines are shorter.
+pub(super) const MAX_BEGUN_LINE_BYTES: usize = 16 << 10;
+
+/// Lines that wait for their writer's next piece at a time; the pieces of further writers are passed on as they are.
+pub(super) const MAX_BEGUN_LINES: usize = 1024;
+
+/// Bytes of a log with tags that are read at a time.
+pub(super) const TAGGED_READ_BYTES: usize = 64 << 10;
+
+/// The length of the stamp that `--timestamp-output` puts in front of a tag, `Fri Nov 27 03:59:14 2026`.
+pub(super) const TAG_STAMP_BYTES: usize = 24;

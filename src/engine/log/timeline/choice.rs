@@ -5,10 +5,13 @@
 //! of an evaluation begins again at each evaluation, and while it rests the log goes on. So bars
 //! are judged by the whole log, and those that come in bursts are no steps.
 
-use super::limits::{BURST_LINES_RATIO, MIN_BAR_RESTARTS, MIN_STEPS_EVERY_RANK, MINOR_SHAPE_RATIO};
+use super::limits::{
+    BURST_LINES_RATIO, MAX_DRAWS_COMPARED, MAX_STEPS_PER_STEP_OF_SEVERAL, MIN_BAR_RESTARTS,
+    MIN_STEPS_EVERY_RANK, MINOR_SHAPE_RATIO,
+};
 use super::marks::MarkSlice;
 use super::segments::{LineNovelty, PrintingRanks, SegmentCounter};
-use crate::grammar::trainer::{StepLine, Trainer, TrainerMark};
+use crate::grammar::trainer::{StepLine, Trainer, TrainerMark, TrainerPace};
 use crate::log::attempts::AttemptStart;
 use std::collections::BTreeMap;
 
@@ -58,6 +61,7 @@ struct ShapeRuns {
     /// Steps with a line.
     steps: u64,
     ranks: EveryRankEvidence,
+    bars: SeveralBarsEvidence,
     /// Times the number fell while no new processes had begun.
     falls: u64,
     /// The log's other lines within runs,
@@ -73,6 +77,7 @@ impl ShapeRuns {
         // Where every rank of a trainer prints, the counter hears the ranks.
         if !line.trainer.printed_by_every_rank() {
             self.ranks.add_line(line, anew);
+            self.bars.add_line(line);
         }
         let next = self.counter.count_line(line.step, line, anew);
         self.steps += u64::from(next.is_some());
@@ -146,6 +151,46 @@ impl EveryRankEvidence {
     }
 }
 
+/// Whether several processes draw a bar of one shape, as where each host's first rank does. A process draws a step
+/// again when it sets the bar's postfix: the rate stays, and the old postfix does not come back.
+#[derive(Debug, Default)]
+struct SeveralBarsEvidence {
+    /// The step in hand, and what was drawn of it.
+    step: u64,
+    drawn: Vec<(Option<TrainerPace>, Option<u32>)>,
+    /// It was drawn by several.
+    is_several: bool,
+    steps: u64,
+    /// Steps that were drawn by several.
+    several: u64,
+}
+
+impl SeveralBarsEvidence {
+    fn add_line(&mut self, line: &StepLine) {
+        if line.step != self.step || self.drawn.is_empty() {
+            self.drawn.clear();
+            self.step = line.step;
+            self.is_several = false;
+            self.steps += 1;
+        }
+        let draw = (line.pace, line.postfix);
+        let is_another = self.drawn.iter().any(|drawn| drawn.0 != draw.0)
+            || self.drawn.last() != Some(&draw) && self.drawn.contains(&draw);
+        if is_another && draw.1.is_some() && !self.is_several {
+            self.is_several = true;
+            self.several += 1;
+        }
+        if self.drawn.len() < MAX_DRAWS_COMPARED {
+            self.drawn.push(draw);
+        }
+    }
+
+    fn are_several_bars(&self) -> bool {
+        self.several >= MIN_STEPS_EVERY_RANK
+            && self.several >= self.steps / MAX_STEPS_PER_STEP_OF_SEVERAL
+    }
+}
+
 /// Chooses among the shapes of `marks`. What was `asked` for is taken as it is.
 pub(super) fn choose_shape(
     marks: MarkSlice<'_>,
@@ -174,7 +219,7 @@ pub(super) fn choose_shape(
     let of = |shape: &LineShape| {
         let is_several = shapes
             .get(shape)
-            .is_some_and(|series| series.ranks.are_several_ranks());
+            .is_some_and(|s| s.ranks.are_several_ranks() || s.bars.are_several_bars());
         let by_ranks = is_several || shape.trainer.printed_by_every_rank();
         ShapeChoice::Of(*shape, by_ranks)
     };
@@ -292,6 +337,29 @@ mod tests {
             chosen(&named(Trainer::LitGpt, 0, 10, 12), false),
             ShapeChoice::Of(shape, false)
         );
+    }
+
+    #[test]
+    fn a_bar_whose_rate_differs_or_whose_old_postfix_comes_back_is_several() {
+        let by_ranks = |draws: &[(f64, u32)]| {
+            let mut bars = SeveralBarsEvidence::default();
+            for step in 1..=20 {
+                for &(rate, postfix) in draws {
+                    bars.add_line(&StepLine {
+                        pace: Some(TrainerPace::Smoothed(rate)),
+                        postfix: Some(postfix),
+                        ..StepLine::without_time(Trainer::Hf, step)
+                    });
+                }
+            }
+            bars.are_several_bars()
+        };
+        // One process: before and after it sets the postfix, and alike.
+        assert!(!by_ranks(&[(0.2, 1), (0.2, 2), (0.2, 3)]));
+        assert!(!by_ranks(&[(0.2, 1), (0.2, 1)]));
+        // Two: of another rate, and of one rate with other postfixes.
+        assert!(by_ranks(&[(0.2, 1), (0.2, 2), (0.3, 1), (0.3, 2)]));
+        assert!(by_ranks(&[(0.2, 1), (0.2, 2), (0.2, 1), (0.2, 3)]));
     }
 
     #[test]

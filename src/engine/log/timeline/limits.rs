@@ -13,6 +13,12 @@ pub(super) const BURST_LINES_RATIO: u64 = 2;
 /// Steps that show that every rank prints.
 pub(super) const MIN_STEPS_EVERY_RANK: u64 = 8;
 
+/// Steps of a bar for each that several processes certainly drew: their rates may be printed alike.
+pub(super) const MAX_STEPS_PER_STEP_OF_SEVERAL: u64 = 8;
+
+/// Draws of a step that are compared: two of each host.
+pub(super) const MAX_DRAWS_COMPARED: usize = 64;
+
 /// How far the time that a step takes by its line may be off the time between lines.
 pub(super) const MAX_STEP_TIME_RATIO: f64 = 1.5;
 

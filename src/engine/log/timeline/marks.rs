@@ -320,6 +320,7 @@ mod tests {
             })),
             1 => Just(TrainerMark::Between),
             1 => Just(TrainerMark::Ended),
+            1 => Just(TrainerMark::Joined),
             1 => any::<Option<i64>>().prop_map(|at| TrainerMark::Evaluation(EvaluationLine::Starts(at))),
             1 => any::<u64>().prop_map(TrainerMark::BatchSize),
             1 => some().prop_map(|smoothed| TrainerMark::Metric { smoothed, tflops: None }),

@@ -354,6 +354,7 @@ impl TimelineBuilder {
             }
             match &mark.mark {
                 TrainerMark::Ended => self.next.ended = Some(at),
+                TrainerMark::Joined => self.next.note_joined(at),
                 TrainerMark::Timing { time_s, tflops } => self.timing = Some((*time_s, *tflops)),
                 TrainerMark::Metric { tflops, .. } => {
                     if let Some(step) = self.timeline.steps.last_mut() {
@@ -386,7 +387,10 @@ impl TimelineBuilder {
         .into();
         t.by_position = match t.trainer {
             _ if options.by_position => Some(PositionOnlyReason::Asked),
-            Some(trainer) if trainer.prints_late() => Some(PositionOnlyReason::Late),
+            // Of several ranks' lines each rank's own are found by its calls.
+            Some(trainer) if trainer.prints_late() && !self.now.by_ranks => {
+                Some(PositionOnlyReason::Late)
+            }
             _ => None,
         };
         t

@@ -187,6 +187,32 @@ fn what_new_processes_print_is_a_segment_of_its_own() {
     ];
     let told = ["0:5", "0:6", "Between", "After", "Between", "1:9", "After"];
     assert_eq!(steps(&list, &[begin(4, true)]), told);
+    // Where the new processes join a communicator nothing is made any more by those before them.
+    let list = [
+        of(5),
+        of(6),
+        TrainerMark::Joined,
+        TrainerMark::Joined,
+        of(9),
+    ];
+    let told = ["0:5", "0:6", "After", "1:9", "1:9", "After"];
+    assert_eq!(steps(&list, &[begin(2, true)]), told);
+    assert_eq!(
+        steps(&list, &[]),
+        ["0:5", "0:6", "0:9", "0:9", "0:9", "After"]
+    );
+    // A launcher's word comes before what the new ones print at their start; it counts for one start.
+    let list = [
+        of(5),
+        TrainerMark::Ended,
+        TrainerMark::Joined,
+        TrainerMark::Joined,
+        of(5),
+    ];
+    let told = ["0:5", "After", "1:5", "1:5", "1:5", "After"];
+    assert_eq!(steps(&list, &[begin(2, true)]), told);
+    let told = ["0:5", "After", "After", "After", "1:5", "After"];
+    assert_eq!(steps(&list, &[begin(2, true), begin(3, true)]), told);
     // What was ended before is not what begins.
     let list = [
         of(5),

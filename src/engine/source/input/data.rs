@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(in crate::source) enum InputData {
     Map(Arc<FileMap>),
     /// A map with lines to join.
-    Blocks(Arc<FileMap>),
+    Cut(Arc<FileMap>),
     /// A file that is read anew for each pass, unpacked if it is packed.
     Again(FileSource),
     /// A pipe: one pass only.
@@ -73,8 +73,8 @@ fn open_live(file: File) -> LiveStream {
 
 /// Returns the data of a mapped file.
 pub(super) fn mapped_data(map: FileMap, rejoin: LineRejoiner) -> InputData {
-    match (rejoin.is_blocks)(map.bytes()) {
-        true => InputData::Blocks(Arc::new(map)),
+    match (rejoin.may_be_cut)(map.bytes()) {
+        true => InputData::Cut(Arc::new(map)),
         false => InputData::Map(Arc::new(map)),
     }
 }

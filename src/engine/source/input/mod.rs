@@ -70,7 +70,7 @@ impl Input {
                 input.is_utf16 = pipe.is_utf16;
                 input.damage = Arc::clone(&pipe.damage);
             }
-            InputData::Map(_) | InputData::Blocks(_) | InputData::Thinned(_) => {}
+            InputData::Map(_) | InputData::Cut(_) | InputData::Thinned(_) => {}
         }
         Ok(input)
     }
@@ -115,7 +115,7 @@ impl Input {
     /// It cannot be opened again, or is a pipe that was read.
     pub fn open_document(&self) -> Result<Box<dyn Read + Send>> {
         match &self.data {
-            InputData::Map(map) | InputData::Blocks(map) => {
+            InputData::Map(map) | InputData::Cut(map) => {
                 Ok(Box::new(Cursor::new(SharedFileMap(Arc::clone(map)))))
             }
             InputData::Again(source) => {
@@ -160,7 +160,7 @@ impl Input {
     /// The input cannot be read.
     pub fn read_head(&self) -> Result<InputBeginning<'_>> {
         let (bytes, is_open) = match &self.data {
-            InputData::Map(map) | InputData::Blocks(map) => {
+            InputData::Map(map) | InputData::Cut(map) => {
                 (Cow::Borrowed(head_of(map.bytes())), false)
             }
             InputData::Pipe(pipe, _) => {
@@ -223,7 +223,7 @@ impl Input {
     /// Returns the number of bytes, if that is known without reading.
     pub fn len(&self) -> Option<u64> {
         match &self.data {
-            InputData::Map(map) | InputData::Blocks(map) => Some(map.bytes().len() as u64),
+            InputData::Map(map) | InputData::Cut(map) => Some(map.bytes().len() as u64),
             _ => None,
         }
     }
@@ -254,8 +254,7 @@ impl Input {
         Ok(InputChunks::of_reader(reader, name, is_live, place))
     }
 
-    /// Opens the input as a stream of bytes, unpacked, with the lines joined that were cut at the ends of
-    /// their writers' buffers.
+    /// Opens the input as a stream of bytes, unpacked, with its cut lines joined.
     pub fn open_reader(&self) -> Result<Box<dyn Read + Send>> {
         let found = Arc::clone(&self.joined);
         let raw: RawByteReader = self.open_document()?;
@@ -266,8 +265,7 @@ impl Input {
         if matches!(self.data, InputData::Map(_) | InputData::Thinned(_)) {
             return Ok(raw);
         }
-        let is_known = matches!(self.data, InputData::Blocks(_));
-        let joined = (self.rejoin.reader)(raw, found, is_known);
+        let joined = (self.rejoin.reader)(raw, found);
         Ok(match &self.data {
             InputData::Pipe(_, PipeKeep::Copy(store)) => {
                 let (inner, store) = (joined, store.clone());

@@ -30,7 +30,7 @@ impl Input {
     pub fn release_map(self) -> Input {
         let path = self.origin.path().filter(|_| self.origin.is_file());
         match (&self.data, path.map(Path::to_owned)) {
-            (InputData::Map(map) | InputData::Blocks(map), Some(path))
+            (InputData::Map(map) | InputData::Cut(map), Some(path))
                 if map.bytes().len() <= MIN_CHUNK_BYTES =>
             {
                 let data = InputData::Again(FileSource::Path(path));

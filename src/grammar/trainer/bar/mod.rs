@@ -260,9 +260,17 @@ fn read_bare_bar(start: usize, right: &BarStatus<'_>) -> Option<TrainerRecord> {
         total: Some(right.total),
         pace: right.pace(),
         clock: right.clock(),
+        postfix: Some(fingerprint_text(right.postfix)),
         ..StepLine::without_time(Trainer::Hf, right.n)
     };
     LinePiece::step_record(start, right.end, line)
+}
+
+/// Fingerprints a text (FNV-1a).
+fn fingerprint_text(text: &[u8]) -> u32 {
+    text.iter().fold(0x811c_9dc5, |hash, &b| {
+        (hash ^ u32::from(b)).wrapping_mul(0x0100_0193)
+    })
 }
 
 #[cfg(test)]

@@ -57,7 +57,8 @@ impl InputCuts {
         let mut steps = (0..marks.len())
             .rev()
             .filter_map(|at| Some((at, marks.as_slice().get(at)?)));
-        let end = steps.find(|(_, mark)| mark.mark != TrainerMark::Ended);
+        let end =
+            steps.find(|(_, mark)| !matches!(mark.mark, TrainerMark::Ended | TrainerMark::Joined));
         let end = end.map_or(0, |(at, _)| at + 1);
         InputCuts {
             within,

@@ -6,8 +6,10 @@ use crate::count::durations::CallDurations;
 use crate::error::phrases::ranges_phrase;
 use crate::output::render::{Grid, TableCell};
 use crate::stages::skew::limits::{
-    MAX_SHARE_LATE_AT_TIMES, MIN_LATE_TO_SPREAD_RATIO, MIN_SHARE_ALWAYS_LATE,
+    MAX_SHARE_LATE_AT_TIMES, MAX_STEPS_TO_NEXT_IN_RHYTHM, MIN_LATE_TO_SPREAD_RATIO,
+    MIN_SHARE_ALWAYS_LATE,
 };
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A rank's name.
@@ -353,17 +355,37 @@ impl LatenessOverSteps {
     }
 }
 
-/// Returns the distance between steps, if there are three or more and most have an equal distance.
+/// Returns the distance at which most steps have another one, if they go on so from the first to the last. A few
+/// steps between them, or missing ones, change nothing.
 fn find_step_interval(steps: &[u64]) -> Option<u64> {
-    let mut apart: BTreeMap<u64, usize> = BTreeMap::new();
-    for pair in steps.windows(2) {
-        if let [a, b] = pair {
-            *apart.entry(b.saturating_sub(*a)).or_default() += 1;
+    let mut links: BTreeMap<u64, usize> = BTreeMap::new();
+    for (at, step) in steps.iter().enumerate() {
+        for next in steps[at + 1..].iter().take(MAX_STEPS_TO_NEXT_IN_RHYTHM) {
+            *links.entry(next.saturating_sub(*step)).or_default() += 1;
         }
     }
-    let (&distance, &times) = apart.iter().max_by_key(|(_, times)| **times)?;
-    let all = steps.len() - 1;
-    (all >= 2 && times as f64 >= MIN_SHARE_ALWAYS_LATE * all as f64).then_some(distance)
+    let best = links
+        .into_iter()
+        .max_by_key(|&(distance, links)| (links, Reverse(distance)));
+    let (distance, _) = best.filter(|(distance, _)| *distance > 0)?;
+    let is_late = |step: Option<u64>| step.is_some_and(|step| steps.binary_search(&step).is_ok());
+    // Three in a row: two may be chance.
+    let is_in_rhythm = |&&step: &&u64| {
+        let twice = distance.saturating_mul(2);
+        let before = is_late(step.checked_sub(distance));
+        let after = is_late(step.checked_add(distance));
+        match (before, after) {
+            (true, false) => is_late(step.checked_sub(twice)),
+            (false, true) => is_late(step.checked_add(twice)),
+            both => both.0,
+        }
+    };
+    let own: Vec<u64> = steps.iter().filter(is_in_rhythm).copied().collect();
+    let span = (own.last()? - own.first()?) / distance + 1;
+    // Of few steps all must fit.
+    let least = if own.len() < steps.len() { 4 } else { 3 };
+    let is_most = own.len() >= least && 3 * own.len() >= 2 * steps.len();
+    (is_most && 4 * own.len() as u64 >= 3 * span).then_some(distance)
 }
 
 #[cfg(test)]
@@ -403,6 +425,13 @@ mod tests {
         assert_eq!(find_step_interval(&[10, 20, 30, 40]), Some(10));
         assert_eq!(find_step_interval(&[10, 20]), None);
         assert_eq!(find_step_interval(&[1, 7, 9, 30]), None);
+        // Two others come between, one is missing, and the rhythm moves on by one.
+        assert_eq!(find_step_interval(&[5, 7, 10, 15, 18, 20]), Some(5));
+        assert_eq!(find_step_interval(&[10, 20, 40, 50, 60, 70]), Some(10));
+        assert_eq!(find_step_interval(&[10, 20, 30, 41, 51, 61]), Some(10));
+        // Most are others, or chance.
+        assert_eq!(find_step_interval(&[5, 7, 10, 15, 16, 18, 23, 29]), None);
+        assert_eq!(find_step_interval(&[2, 3, 11, 17, 18, 29, 40]), None);
         assert_eq!(find_step_interval(&[]), None);
     }
 }

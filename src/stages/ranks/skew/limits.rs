@@ -17,6 +17,9 @@ pub(super) const MAX_SHARE_LATE_AT_TIMES: f64 = 1.0 / 3.0;
 /// Multiple of the usual spread of a rank's steps by which a late step exceeds the others.
 pub(super) const MIN_LATE_TO_SPREAD_RATIO: i64 = 4;
 
+/// Late steps among which the next one of a rhythm is looked for: more others between them hide it.
+pub(super) const MAX_STEPS_TO_NEXT_IN_RHYTHM: usize = 8;
+
 /// Calls in a stretch with aligned clocks: more give a better median and follow a drifting clock later.
 pub(super) const CALLS_PER_CLOCK_STRETCH: usize = 4096;
 

@@ -14,3 +14,10 @@ pub(super) const MIN_TENSOR_PART_BYTES: u64 = 4 << 10;
 
 /// Buckets of gradients have at least this many sizes: fewer also occur for layers of one kind.
 pub(super) const MIN_BUCKET_SIZES: usize = 4;
+
+/// Equal calls are no part of a step if those of another kind are this many times as many: they were made at the
+/// start. A larger ratio takes the scattering of a model's parts for a pipeline.
+pub(super) const MAX_RARE_CALL_RATIO: u64 = 8;
+
+/// Calls of one size that are made this often in a step are a layer's, however small: fewer may be flags.
+pub(super) const MIN_TENSOR_CALLS_PER_STEP: u64 = 4;

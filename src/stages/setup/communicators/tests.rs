@@ -181,6 +181,26 @@ fn tensor_and_data_stand_across_each_other() {
     assert_eq!(job.labels(), expected.concat());
 }
 
+/// DTensor scatters a layer's parts once, as messages, and sums its small activations in each step.
+#[test]
+fn parts_that_are_sent_once_make_no_pipeline() {
+    let split = |rank: i64, _| {
+        let op = ["Send", "Recv"][rank as usize];
+        let message = |bytes, calls| (op, FP32, SUM, bytes, calls, Some(1 - rank));
+        let activations = ("AllReduce", FP32, SUM, 32 << 10, 60, None);
+        vec![activations, message(128 << 10, 6), message(512, 3)]
+    };
+    let shards = |_, _| {
+        let gather = ("AllGather", FP32, SUM, MB, 20, None);
+        vec![gather, ("ReduceScatter", FP32, AVG, MB, 10, None)]
+    };
+    let mut job = Job::new();
+    job.group(&ALL, world).groups(&PAIRS, split);
+    job.groups(&[&[0, 2, 4, 6], &[1, 3, 5, 7]], shards);
+    let expected = [&["world high"][..], &["tensor high"; 4], &["data high"; 2]];
+    assert_eq!(job.labels(), expected.concat());
+}
+
 #[test]
 fn without_all_ranks_or_all_members_nothing_is_sure() {
     let mut job = Job::new();

@@ -3,7 +3,8 @@
 use super::fold::CommunicatorSide;
 use super::identity::MergedCommunicator;
 use super::limits::{
-    MAX_SMALL_CALL_BYTES, MIN_BUCKET_SIZES, MIN_TENSOR_PART_BYTES, MIN_TOKEN_BYTES,
+    MAX_RARE_CALL_RATIO, MAX_SMALL_CALL_BYTES, MIN_BUCKET_SIZES, MIN_TENSOR_CALLS_PER_STEP,
+    MIN_TENSOR_PART_BYTES, MIN_TOKEN_BYTES,
 };
 use crate::count::tally::{CallKey, CallVolume, UNKNOWN_SIZE};
 use crate::grammar::values::{Datatype, OpKind, op_kind};
@@ -71,8 +72,36 @@ pub(super) struct CommunicatorTraffic {
 struct TrafficBytes {
     exchange: u128,
     point: u128,
+    /// Messages that come seldom beside the communicator's collectives: a step has none.
+    rare_point: u128,
     sums: u128,
     other: u128,
+}
+
+/// Returns true if calls come often enough beside the most frequent ones to be made again and again.
+fn is_regular_beside(calls: u64, most: u64) -> bool {
+    calls.saturating_mul(MAX_RARE_CALL_RATIO) > most
+}
+
+/// What the number of equal calls of a communicator's member is compared with.
+struct CallScale {
+    members: f64,
+    /// The most equal collectives that a member makes.
+    most: u64,
+    /// Steps of the log; 0 if they are unknown.
+    steps: u64,
+}
+
+impl CallScale {
+    /// Returns true if a member makes these calls again and again, and not at the start alone.
+    fn is_regular(&self, calls: u64) -> bool {
+        is_regular_beside(calls, self.most)
+    }
+
+    /// Returns true if a member makes these calls many times a step.
+    fn is_many_a_step(&self, calls: u64) -> bool {
+        self.steps > 0 && calls >= self.steps.saturating_mul(MIN_TENSOR_CALLS_PER_STEP)
+    }
 }
 
 /// Sums over the calls of a communicator's members.
@@ -102,14 +131,18 @@ impl TrafficTotals {
         key: &CallKey,
         value: &CallVolume,
         name: &[u8],
-        members: f64,
+        scale: &CallScale,
     ) {
         self.traffic.calls = self.traffic.calls.saturating_add(value.calls);
         let kind = op_kind(name);
         if kind.is_message() {
             self.peers
                 .add_message(side, kind == OpKind::Send, key.root, key.size);
-            self.bytes.point += value.bytes;
+            let point = match scale.is_regular(value.calls) {
+                true => &mut self.bytes.point,
+                false => &mut self.bytes.rare_point,
+            };
+            *point += value.bytes;
             return;
         }
         if kind == OpKind::AllReduce
@@ -121,9 +154,11 @@ impl TrafficTotals {
                 self.few = self.few.saturating_add(value.calls);
             }
         }
-        if key.size > MAX_SMALL_CALL_BYTES && key.size != UNKNOWN_SIZE && kind != OpKind::Broadcast
-        {
-            self.add_large_calls(key, value, name, members);
+        // A tensor's size comes many times a step; a flag, a loss or a seed does not.
+        let is_large = key.size > MAX_SMALL_CALL_BYTES
+            || key.size >= MIN_TENSOR_PART_BYTES && scale.is_many_a_step(value.calls);
+        if is_large && key.size != UNKNOWN_SIZE && kind != OpKind::Broadcast {
+            self.add_large_calls(key, value, name, scale.members);
         }
     }
 
@@ -172,7 +207,7 @@ impl TrafficTotals {
         } = self;
         let all_to_all = peers.is_all_to_all(nranks);
         if all_to_all {
-            bytes.exchange += std::mem::take(&mut bytes.point);
+            bytes.exchange += std::mem::take(&mut bytes.point) + bytes.rare_point;
         }
         let large_parts =
             bytes.exchange > u128::from(traffic.calls) * u128::from(MIN_TENSOR_PART_BYTES);
@@ -185,7 +220,7 @@ impl TrafficTotals {
             && !self.gather_types.is_empty();
         let most = large.values().max().copied().unwrap_or(0);
         // A call made once, at the start, is no bucket.
-        let regular = || large.values().filter(|&&n| n.saturating_mul(8) > most);
+        let regular = || large.values().filter(|&&n| is_regular_beside(n, most));
         let least = regular().min().copied().unwrap_or(0);
         if steps > 0 {
             traffic.again = most as f64 / members / steps as f64;
@@ -217,13 +252,27 @@ impl CommunicatorTraffic {
         steps: u64,
     ) -> CommunicatorTraffic {
         let mut totals = TrafficTotals::default();
-        let members = own.sides.len().max(1) as f64;
+        let uses = || own.sides.iter().flat_map(|&at| &sides[at].uses);
+        let is_sum = |key: &CallKey| {
+            matches!(
+                op_kind(ops.name_of_op(key.op)),
+                OpKind::AllReduce | OpKind::PerRank
+            )
+        };
+        let most = uses()
+            .filter(|(key, _)| is_sum(key))
+            .map(|(_, value)| value.calls);
+        let scale = CallScale {
+            members: own.sides.len().max(1) as f64,
+            most: most.max().unwrap_or(0),
+            steps,
+        };
         for side in own.sides.iter().map(|&at| &sides[at]) {
             for (key, value) in &side.uses {
-                totals.add_calls(side, key, value, ops.name_of_op(key.op), members);
+                totals.add_calls(side, key, value, ops.name_of_op(key.op), &scale);
             }
         }
-        totals.into_traffic(own.nranks.unwrap_or(0), members, steps)
+        totals.into_traffic(own.nranks.unwrap_or(0), scale.members, steps)
     }
 
     /// True if it sums gradients.

@@ -24,19 +24,18 @@ mod write_start;
 mod writers;
 
 use crate::log::mend::limits::{HEADER_SEARCH_BYTES, MAX_SEAM_TRIES, REJOIN_WINDOW_BYTES};
+use crate::log::mend::tagged::{TaggedReader, is_tagged};
 use crate::source::{FillEnd, LineRejoiner, RejoinCountsSlot, fill_until_idle};
 use block_detection::{BlockVerdict, is_blocks, judge_block_writes, whole_lines_length};
 use joiner::BlockJoiner;
 use memchr::memrchr;
 use std::io::{self, Read};
 
-/// The way in which [`source`](crate::source) joins the lines of a log.
+/// The way in which [`source`](crate::source) joins the lines of a log: first those that a
+/// launcher's tags cut, then those that buffers cut.
 pub const BLOCK_REJOINER: LineRejoiner = LineRejoiner {
-    is_blocks,
-    reader: |inner, found, is_known| match is_known {
-        true => Box::new(BlockRejoinReader::of_blocks(inner, found)),
-        false => Box::new(BlockRejoinReader::new(inner, found)),
-    },
+    may_be_cut: |bytes| is_tagged(bytes) || is_blocks(bytes),
+    reader: |inner, found| Box::new(BlockRejoinReader::new(TaggedReader::new(inner), found)),
 };
 
 /// A log in blocks as its processes wrote it, line by line; any other log as it is.
@@ -86,6 +85,7 @@ impl<R: Read> BlockRejoinReader<R> {
     }
 
     /// Reads a log that is known to be in blocks.
+    #[cfg(test)]
     fn of_blocks(inner: R, seen: RejoinCountsSlot) -> BlockRejoinReader<R> {
         BlockRejoinReader {
             state: BlockRejoinState::Blocks,

@@ -85,6 +85,10 @@ pub(super) struct AttemptSuccessors {
     pub(super) ended: Option<usize>,
     /// `ended` of the processes before the last start.
     cut: Option<usize>,
+    /// A launcher ended the processes between this start and the one before.
+    is_told: bool,
+    /// The mark at which the first of the new processes joins a communicator.
+    joined: Option<usize>,
 }
 
 impl AttemptSuccessors {
@@ -95,7 +99,16 @@ impl AttemptSuccessors {
             smaller: before.smaller && begin.smaller,
             ..begin
         });
+        self.is_told = self.ended != self.cut;
         self.cut = self.ended;
+        self.joined = None;
+    }
+
+    /// Notes the mark at which a rank joins a communicator.
+    pub(super) fn note_joined(&mut self, at: usize) {
+        if self.begun.is_some() {
+            self.joined.get_or_insert(at);
+        }
     }
 
     /// True where the next line is another attempt's, after `lines` of the one before; its number
@@ -110,10 +123,12 @@ impl AttemptSuccessors {
         })
     }
 
-    /// Returns the mark at which the attempt before ended.
+    /// Returns the mark at which the attempt before ended: new processes make no calls before they
+    /// join a communicator, and those before them none after it.
     pub(super) fn attempt_end(&self) -> Option<usize> {
         match self.begun {
-            Some(_) => self.cut,
+            Some(_) if self.is_told => self.cut,
+            Some(_) => self.joined.or(self.cut),
             None => self.ended,
         }
     }

@@ -2,7 +2,8 @@
 
 use super::tail::is_call;
 use super::verdict::{LineItem, LineVerdict};
-use crate::grammar::trainer::TrainerRecord;
+use crate::grammar::message::communicator::init::{CommInit, InitEvent};
+use crate::grammar::trainer::{TrainerMark, TrainerRecord};
 use crate::grammar::wrap::UnwrappedText;
 use crate::log::walk::{ChunkWalk, LineFragment, LogVisitor, MarkPosition, MessageLine, TornPiece};
 use crate::members::duplicate_inputs;
@@ -89,6 +90,7 @@ impl<V: LogVisitor> ChunkWalk<'_, V> {
             &(at, LineItem::Init(init, speaker)) => {
                 self.note_speaker(speaker.process, line.offset_in_chunk(at));
                 self.add_init_line(init, speaker, line.offset_in_chunk(at));
+                self.add_joined_mark(&init, line.offset_in_chunk(at), number);
                 if self.keep_init_lines {
                     let (from, to) = line.range_around(at);
                     let range = (self.offset + from as u64, self.offset + to as u64);
@@ -208,6 +210,22 @@ impl<V: LogVisitor> ChunkWalk<'_, V> {
         self.out.prints.marks.push(prints);
         self.gap = at.1;
         self.out.visit.mark();
+    }
+
+    /// Adds the mark of a rank that joins a communicator with others: its line is part of what
+    /// follows. A split has the processes of its parent.
+    fn add_joined_mark(&mut self, init: &CommInit, at: usize, line: u64) {
+        if init.event == InitEvent::Init && init.split.is_none() && init.nranks > 1 {
+            let at = self.offset + at as u64;
+            self.out.marks.push(MarkPosition {
+                start: at,
+                cut: at,
+                line,
+                next_line: line,
+                mark: TrainerMark::Joined,
+            });
+            self.out.visit.mark();
+        }
     }
 
     pub(in crate::log::walk) fn add_fragment(
