@@ -13,6 +13,8 @@ pub(super) struct StepBounds {
     pub(super) ends: Vec<u32>,
     /// By stretch: whether it is a step's.
     is_step: Vec<bool>,
+    /// The stretches with which an attempt ends: only processes with later lines work after them.
+    attempt_ends: Vec<u32>,
     /// Where every rank prints: the stretches that end with a step's line, and the gaps that its
     /// lines end, the first line's first.
     several: Vec<(u32, Vec<u32>)>,
@@ -38,6 +40,9 @@ impl StepBounds {
         let from = from.max(gaps.forgotten_count());
         for (at, gap) in (from..).zip(gaps.slice(from..gaps.len())) {
             if gaps.get(at + 1) != Some(gap) {
+                if *gap == GapKind::After {
+                    bounds.attempt_ends.push(bounds.ends.len() as u32);
+                }
                 bounds.ends.push(at as u32);
                 bounds.is_step.push(matches!(gap, GapKind::Step(_)));
             }
@@ -112,6 +117,24 @@ impl StepBounds {
         cuts
     }
 
+    /// Moves calls that were placed after the end of the attempt in which their process made its last one to that
+    /// end: a rank may run ahead of the lines, and not into another attempt.
+    pub(super) fn end_with_attempt(&self, cuts: &mut StretchCuts, stream: &ProcessStream) {
+        let Some(&(gap, _)) = stream.ends.last() else {
+            return;
+        };
+        let stretch = self.ends.partition_point(|&last| last < gap) as u32;
+        let at = self.attempt_ends.partition_point(|&end| end < stretch);
+        let Some(&end) = self.attempt_ends.get(at) else {
+            return;
+        };
+        let kept = cuts.partition_point(|cut| cut.0 <= end);
+        if let Some(&(_, all)) = cuts.last().filter(|_| kept < cuts.len()) {
+            cuts.truncate(kept);
+            push_cut(cuts, end, all);
+        }
+    }
+
     /// The last gaps of steps.
     pub(super) fn step_ends(&self) -> impl Iterator<Item = u32> {
         let all = self.ends.iter().zip(&self.is_step);
@@ -145,5 +168,33 @@ pub(super) fn push_cut(cuts: &mut StretchCuts, stretch: u32, end: u32) {
         Some(last) if last.1 >= end => {}
         _ if end == 0 => {}
         _ => cuts.push((stretch, end)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_call_is_placed_after_the_attempt_of_its_process() {
+        let bounds = StepBounds {
+            ends: vec![0, 1, 2, 3, 4],
+            attempt_ends: vec![2, 4],
+            ..StepBounds::default()
+        };
+        let placed = |last_gap: u32| {
+            let stream = ProcessStream {
+                ends: vec![(0, 5), (last_gap, 20)],
+                ..ProcessStream::default()
+            };
+            let mut cuts = vec![(0, 5), (1, 9), (3, 15), (4, 20)];
+            bounds.end_with_attempt(&mut cuts, &stream);
+            cuts
+        };
+        // It ran ahead of the lines when it was ended.
+        for last_gap in [1, 2] {
+            assert_eq!(placed(last_gap), [(0, 5), (1, 9), (2, 20)]);
+        }
+        assert_eq!(placed(3), [(0, 5), (1, 9), (3, 15), (4, 20)]);
     }
 }

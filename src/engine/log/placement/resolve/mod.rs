@@ -84,10 +84,11 @@ pub(super) fn place_streams(
     }
     for (at, placed) in run.cuts.into_iter().enumerate() {
         let stream = &streams.streams[at];
-        let placed = placed.unwrap_or_else(|| {
+        let mut placed = placed.unwrap_or_else(|| {
             run.methods.position += u64::from(stream.len());
             cuts_by_position(stream, bounds)
         });
+        bounds.end_with_attempt(&mut placed, stream);
         let gap = |&(stretch, end): &(u32, u32)| {
             (bounds.ends.get(stretch as usize).copied().unwrap_or(0), end)
         };
