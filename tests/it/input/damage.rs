@@ -22,7 +22,11 @@ impl Damage {
             "a log" => Damage::Changed(" datatype ", " dat\u{1}type "),
             "a call table" => Damage::Changed("2,AllReduce,8", "2,AllReduce,x"),
             "calls as JSON lines" => Damage::Changed("\"count\":1", "\"count\":"),
-            "UTF-16" | "MPI's calls" | "another table" | "another document" => return None,
+            "UTF-16"
+            | "MPI's calls"
+            | "Inspector's records after a cut one"
+            | "another table"
+            | "another document" => return None,
             _ if is("cuda/") => Damage::CutLine(18),
             _ if is("snoopie") => Damage::CutLine(9),
             _ => Damage::Cut,

@@ -128,6 +128,17 @@ fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
+/// As NCCL 2.28 writes it.
+const INSPECTOR_RECORD: &str = concat!(
+    r#"{"header":{"id":"0x7f8c496ae9f661","rank":0,"n_ranks":2,"nnodes":1},"#,
+    r#""metadata":{"inspector_output_format_version":"v4.0","git_rev":"","#,
+    r#""rec_mechanism":"profiler_plugin","dump_timestamp_us":1748030377748202,"#,
+    r#""hostname":"node","pid":77},"coll_perf":{"coll":"AllReduce","coll_sn":7,"#,
+    r#""coll_msg_size_bytes":4096,"coll_exec_time_us":61,"coll_algobw_gbs":1.5,"#,
+    r#""coll_busbw_gbs":1.5}}"#,
+    "\n"
+);
+
 /// An input of each format.
 pub(super) fn samples() -> Vec<(String, Vec<u8>)> {
     let of = |path: &str| {
@@ -151,6 +162,14 @@ pub(super) fn samples() -> Vec<(String, Vec<u8>)> {
         (
             "MPI's calls".to_owned(),
             b"[0.000492] MPI_Init: world_rank=0\n[0.000592] MPI_Init: world_rank=1\n".to_vec(),
+        ),
+        (
+            "Inspector's records after a cut one".to_owned(),
+            [
+                INSPECTOR_RECORD[40..].as_bytes(),
+                INSPECTOR_RECORD.as_bytes(),
+            ]
+            .concat(),
         ),
         (
             "another table".to_owned(),

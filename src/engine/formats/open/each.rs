@@ -22,23 +22,38 @@ pub struct InputOpener<'o> {
     pub needs: Provides,
     /// Inputs will be read again: see [`Input::make_rewindable`].
     pub again: bool,
-    /// A pipe may be a record of calls. It is opened in its turn, since its writer may wait until the pipe
-    /// before it was read.
+    /// An input may be a record of calls. A pipe is opened in its turn, since its writer may wait until the
+    /// pipe before it was read.
     pub recorded: bool,
 }
 
 impl InputOpener<'_> {
     /// Opens an input when it is its turn.
     fn open_in_turn<V>(self, origin: &InputName) -> Result<OpenInput<V>> {
+        if !origin.is_piped() {
+            return self.open_file(origin);
+        }
         let input = Input::open(origin, self.source, BLOCK_REJOINER)?;
         let mut needs = self.needs;
-        if self.recorded && origin.is_piped() {
+        if self.recorded {
             let found = recognise::wait_for_format(&input, Provides::CALLS)?;
             if recognise::recorder_of_format(found.format).is_some() {
                 needs = Provides::CALLS;
             }
         }
         recognise::recognise_input(origin, input, needs)
+    }
+
+    /// Opens an input that is no pipe. A record of calls may begin in the middle of a line, and is known only
+    /// by more than its first bytes.
+    fn open_file<V>(self, origin: &InputName) -> Result<OpenInput<V>> {
+        match open_input(origin, self.source, self.needs) {
+            Err(refused @ Error::Content(_)) if self.recorded => {
+                let record = recognise::open_record(origin, self.source);
+                record.map_or(Err(refused), |(known, _)| Ok(known))
+            }
+            opened => opened,
+        }
     }
 
     /// Opens an input before its turn, and walks the beginning of a log. `None` for an input that is opened
@@ -54,7 +69,7 @@ impl InputOpener<'_> {
         if !(several && self.log.jobs > 1 && origin.path().is_some_and(is_file)) {
             return None;
         }
-        let known = open_input(origin, self.source, self.needs);
+        let known = self.open_file(origin);
         Some(known.and_then(|known| known.begin_walk(self.log, self.again, new)))
     }
 }

@@ -221,7 +221,10 @@ pub fn open_recorded_pipe(
     }
 }
 
-fn open_record(origin: &InputName, source: source::Options) -> Option<(OpenInput, RecorderKind)> {
+pub(super) fn open_record<V>(
+    origin: &InputName,
+    source: source::Options,
+) -> Option<(OpenInput<V>, RecorderKind)> {
     let input = Input::open(origin, source, BLOCK_REJOINER).ok()?;
     let found = wait_for_format(&input, Provides::CALLS).ok()?;
     let known = OpenInput::new(input, found);

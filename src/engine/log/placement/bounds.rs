@@ -183,10 +183,8 @@ mod tests {
             ..StepBounds::default()
         };
         let placed = |last_gap: u32| {
-            let stream = ProcessStream {
-                ends: vec![(0, 5), (last_gap, 20)],
-                ..ProcessStream::default()
-            };
+            let mut stream = ProcessStream::default();
+            stream.ends = vec![(0, 5), (last_gap, 20)];
             let mut cuts = vec![(0, 5), (1, 9), (3, 15), (4, 20)];
             bounds.end_with_attempt(&mut cuts, &stream);
             cuts

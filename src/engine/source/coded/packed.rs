@@ -227,6 +227,20 @@ mod tests {
         Ok((out, trouble))
     }
 
+    #[test]
+    fn a_file_that_ends_before_its_length_is_damaged() {
+        for (expected, is_damaged) in [(0, false), (5, false), (6, true)] {
+            let trouble = UnpackDamageSlot::default();
+            let mut out = Vec::new();
+            let mut file = check_length(&b"a\nb\nc"[..], expected, &trouble);
+            file.read_to_end(&mut out).unwrap();
+            assert_eq!(
+                (&out[..], trouble.lock().unwrap().is_some()),
+                (&b"a\nb\nc"[..], is_damaged)
+            );
+        }
+    }
+
     fn text() -> Vec<u8> {
         (0..90_000)
             .flat_map(|i| format!("line {}\n", i * 7919 % 100_003).into_bytes())
