@@ -23,7 +23,7 @@ use std::str::FromStr;
 /// which it came last), p50_us, p95_us and max_us (how late it came to a call), and where the input has
 /// steps: steps, late_steps (clearly later than in the others, by --late or more), late_us (how late in the
 /// median late step), every (the distance of the late steps, if most have the
-/// same) and which_steps. A step counts with its latest call.
+/// same) and which_steps; last global_rank, which is rank. A step counts with its latest call.
 ///
 /// A log's time stamp tells when a rank's host handed the call to NCCL, and so does start_ns of
 /// Inspector's records (NCCL_INSPECTOR_DUMP_VERBOSE=1). With --from durations the durations tell who

@@ -41,12 +41,15 @@ pub(super) const FORMAT: InputFormat = InputFormat {
     probe: |head| {
         // The first lines of a cut file may have no header.
         let lines = || head.lines().take(MAX_PROBED_LINES);
-        let is = |line: &[u8]| {
-            line.starts_with(b"{")
-                && (memmem::find(line, b"\"inspector_output_format_version\"").is_some()
-                    || is_headless(line))
+        let has_version =
+            |line: &[u8]| memmem::find(line, b"\"inspector_output_format_version\"").is_some();
+        let is = |line: &[u8]| line.starts_with(b"{") && (has_version(line) || is_headless(line));
+        let may_be = || {
+            // The first line may be the rest of one.
+            let first = lines().take(1).filter(|line| has_version(line)).count();
+            let is_open = lines().count() < MAX_PROBED_LINES;
+            is_open && lines().skip(first).all(|line| line.starts_with(b"{"))
         };
-        let may_be = || lines().count() < MAX_PROBED_LINES && lines().all(|l| l.starts_with(b"{"));
         match lines().any(is) {
             true => head.probe_recorder(true),
             false => head.no_once_closed(may_be()),

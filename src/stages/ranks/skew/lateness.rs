@@ -159,6 +159,7 @@ impl LatenessByRank {
             "late_us",
             "every",
             "which_steps",
+            "global_rank",
         ];
         let named = self.names.iter().zip(&self.ranks);
         let mut named: Vec<(&SkewRankName, &RankLateness)> =
@@ -308,6 +309,7 @@ impl RankLateness {
                 true => TableCell::Empty,
                 false => ranges_phrase(steps.late.iter().copied()).into(),
             },
+            name.rank.map(u64::from).into(),
         ]
     }
 }
