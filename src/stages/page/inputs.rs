@@ -51,6 +51,12 @@ impl PageInputs {
                 Err(error) => return Err(error),
             };
             inputs.parts = inputs.parts.and(known.parts());
+            // Its first bytes do not tell where they are the rest of a record.
+            if known.recorder().is_some() {
+                inputs.checked.push(origin.clone());
+                inputs.timed.push(origin.clone());
+                continue;
+            }
             if known.provides(Provides::LINES) {
                 inputs.checked.push(origin.clone());
                 inputs.logs.push(origin.clone());

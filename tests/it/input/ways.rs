@@ -166,7 +166,7 @@ pub(super) fn samples() -> Vec<(String, Vec<u8>)> {
         (
             "Inspector's records after a cut one".to_owned(),
             [
-                INSPECTOR_RECORD[40..].as_bytes(),
+                &INSPECTOR_RECORD.as_bytes()[40..],
                 INSPECTOR_RECORD.as_bytes(),
             ]
             .concat(),
