@@ -84,6 +84,28 @@ fn calls_that_all_wait_in_are_named_and_not_judged() {
         ),
         "{says}"
     );
+    // Rank 0 has seen one end: the record is that of a rank that waits, in its own dump.
+    let mut some = job(9, |_| {});
+    some[0].1.iter_mut().for_each(|call| call.3 = true);
+    let read = some.iter().map(|(rank, calls)| {
+        let mut dump = dump(*rank, 4, calls);
+        let of_rank = |entry: &mut DumpEntry| entry.record_id += 100 * u64::from(*rank);
+        dump.entries.iter_mut().for_each(of_rank);
+        (dump, true)
+    });
+    let dumps = FlightDumps {
+        read: read.collect(),
+        ..FlightDumps::default()
+    };
+    let report = Report::new("nccl-check", false, false);
+    let found = dumps.into_finding(0, &report).unwrap().finding;
+    assert!(found.says.contains("3 of 4 ranks"), "{}", found.says);
+    let at = FirstReportLine {
+        input: 1,
+        line: 108,
+    }
+    .into();
+    assert_eq!(found.evidence[0].at, at);
     let ended = |(rank, mut calls): (u32, Vec<Call<'static>>)| {
         calls.iter_mut().for_each(|call| call.3 = true);
         (rank, calls)

@@ -3,7 +3,7 @@
 use super::job::{DumpedJob, GroupDumpCalls, is_given_up, is_open};
 use crate::calls::wait;
 use crate::formats::flight::DumpEntry;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A call that some members of a group have made and wait in, and others have not made.
 pub(super) struct DumpWait<'d> {
@@ -95,6 +95,7 @@ pub(super) struct CommonWait<'d> {
     pub(super) group: usize,
     /// The call's number in the group.
     pub(super) seq: u64,
+    /// The record of the first member on which it did not end.
     pub(super) call: &'d DumpEntry,
     /// The members on which it did not end.
     pub(super) waiting: BTreeSet<u32>,
@@ -129,7 +130,7 @@ fn find_waits_of_group<'d>(
     };
     let members: Option<Vec<_>> = ranks.iter().map(calls).collect();
     let members = members.unwrap_or_default();
-    let Some((_, first)) = members.first() else {
+    let Some((_, all)) = members.first() else {
         return Vec::new();
     };
     let wait = |&seq: &u64| {
@@ -138,14 +139,15 @@ fn find_waits_of_group<'d>(
             .map(|(rank, calls)| Some((*rank, calls.get(&seq)?)));
         let own: Vec<_> = own.collect::<Option<_>>()?;
         let open = own.iter().filter(|(_, calls)| is_open(calls));
-        let waiting: BTreeSet<u32> = open.map(|(rank, _)| *rank).collect();
-        (!waiting.is_empty()).then_some(CommonWait {
+        let open: BTreeMap<u32, &Vec<&'d DumpEntry>> = open.copied().collect();
+        let (_, first) = open.first_key_value()?;
+        Some(CommonWait {
             group,
             seq,
-            call: first.get(&seq)?.first()?,
-            waiting,
+            call: first.first()?,
+            waiting: open.keys().copied().collect(),
             is_given_up: own.iter().all(|(_, calls)| is_given_up(calls)),
         })
     };
-    first.keys().filter_map(wait).collect()
+    all.keys().filter_map(wait).collect()
 }
