@@ -236,12 +236,13 @@ impl JobEnds {
     }
 
     /// Adds the places, in bytes of the input, at which processes took over from others.
-    pub(crate) fn add_takeovers(&mut self, input: u32, bytes: impl Iterator<Item = u64>) {
-        let begins = self.begins.values();
-        let mut begins: Vec<(u64, u64)> = begins
-            .filter(|(at, _)| at.input == input)
-            .map(|(at, byte)| (*byte, at.line))
-            .collect();
+    pub(crate) fn add_takeovers(&mut self, input: u32, bytes: impl ExactSizeIterator<Item = u64>) {
+        // Most inputs have none: all processes of the run are looked through only for those that do.
+        if bytes.len() == 0 {
+            return;
+        }
+        let here = self.begins.values().filter(|(at, _)| at.input == input);
+        let mut begins: Vec<(u64, u64)> = here.map(|(at, byte)| (*byte, at.line)).collect();
         begins.sort_unstable();
         let line = |at: u64| {
             let next = begins.partition_point(|(byte, _)| *byte < at);
