@@ -5,7 +5,7 @@ use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::num::NonZero;
 use std::process::{Child, Command, Stdio};
 
@@ -66,13 +66,15 @@ fn start(
     environment: &[(&str, &str)],
     has_messages: bool,
 ) -> (Child, File) {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+    // Programs of other tests must not hold this terminal open.
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let master = openpt(flags).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     let name = ptsname(&master, Vec::new()).unwrap();
     let mode = rustix::fs::Mode::empty();
-    let slave = rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY, mode).unwrap();
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let slave = rustix::fs::open(&*name, flags, mode).unwrap();
     let size = Winsize {
         ws_row: 50,
         ws_col: columns,
@@ -108,10 +110,14 @@ fn start(
 fn read_until(master: &mut File, is_enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut written = Vec::new();
     let mut piece = [0; 4096];
-    while !is_enough(&written)
-        && let Ok(n @ 1..) = master.read(&mut piece)
-    {
-        written.extend_from_slice(&piece[..n]);
+    while !is_enough(&written) {
+        match master.read(&mut piece) {
+            Ok(n) if n > 0 => written.extend_from_slice(&piece[..n]),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            // How a terminal ends that no program has open any more.
+            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => break,
+            end => panic!("{end:?} after {:?}", String::from_utf8_lossy(&written)),
+        }
     }
     written
 }
