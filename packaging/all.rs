@@ -42,6 +42,8 @@ mod net;
 mod ops;
 #[path = "../src/bin/nccl-overlap.rs"]
 mod overlap;
+#[path = "../src/bin/nccl-pack.rs"]
+mod pack;
 #[path = "../src/bin/nccl-proxy.rs"]
 mod proxy;
 #[path = "../src/bin/nccl-report.rs"]
@@ -93,6 +95,7 @@ const PROGRAMS: &[Program] = programs![
     ("nccl-net", net),
     ("nccl-ops", ops),
     ("nccl-overlap", overlap),
+    ("nccl-pack", pack),
     ("nccl-proxy", proxy),
     ("nccl-report", report),
     ("nccl-skew", skew),

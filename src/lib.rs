@@ -145,6 +145,14 @@
 //! $ nccl-watch logs/ --stall 90 --exit-on-stall
 //! ```
 //!
+//! **nccl-pack** ([`stages::pack`]) packs logs where they lie, into parts that every program reads as the
+//! logs.
+//!
+//! ```console
+//! $ nccl-pack --to /shared/parts /local/nccl.*.log
+//! $ nccl-check /shared/parts
+//! ```
+//!
 //! **nccl-synth** ([`synth`]) writes the log of a job that never ran, and the truth about it. The
 //! tests and the benches compare every other program with that truth.
 //!

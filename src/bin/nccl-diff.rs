@@ -138,14 +138,18 @@ fn report_end(differences: usize, options: &Options, end: Exit, report: &Report)
     match (differences, end) {
         (0, Exit::Clean) => report.note(&format!("no differences {beyond}")),
         (0, _) => report.warn(&format!(
-            "no differences {beyond} in the readable input; the exit code is 1 because of the \
-             damaged input"
+            "no differences {beyond} in the readable input; the exit code is not 0 because of \
+             the rest"
         )),
         (1, Exit::Clean) => report.note(&format!("1 difference {beyond}")),
         (n, Exit::Clean) => report.note(&format!("{n} differences {beyond}")),
         (n, _) => report.warn(&format!(
-            "{n} differences {beyond}; the damaged input may have caused some"
+            "{n} differences {beyond}; input that is damaged or could not be read may have caused some"
         )),
     }
-    if differences > 0 { Exit::Found } else { end }
+    match end {
+        Exit::Unread => end,
+        _ if differences > 0 => Exit::Found,
+        _ => end,
+    }
 }

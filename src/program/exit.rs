@@ -1,6 +1,6 @@
 //! The only place that knows exit codes: 0 all well (also if the reader of our pipe went
-//! away), 1 written but some input was damaged or a check found something, 2 the program failed,
-//! 3 (nccl-check --expect) unanswerable from this input, 128 plus a signal's number if that ended
+//! away), 1 written but some input was damaged or a check found something, 2 the program failed or an
+//! input is missing, 3 (nccl-check --expect) unanswerable from this input, 128 plus a signal's number if that ended
 //! an input and the output covers the part before.
 
 use super::output_file;
@@ -20,6 +20,11 @@ pub enum Exit {
     Found,
     /// Written, but the input is not enough to judge an expectation: code 3.
     Unanswerable,
+    /// Written, but an input is missing or could not be read: code 2.
+    Unread,
+    /// The reader of our pipe went away, in a program whose output is a receipt: code 141, as of a program
+    /// that SIGPIPE ended.
+    ReaderLeft,
 }
 
 /// Runs a program's body and turns its end into an exit code, with `<name>: error: <message>` on
@@ -42,6 +47,8 @@ fn exit_code(name: &str, ended: anyhow::Result<Exit>) -> ExitCode {
         Ok(Exit::Clean) => ExitCode::SUCCESS,
         Ok(Exit::Damaged | Exit::Found) => ExitCode::from(1),
         Ok(Exit::Unanswerable) => ExitCode::from(3),
+        Ok(Exit::Unread) => ExitCode::from(2),
+        Ok(Exit::ReaderLeft) => ExitCode::from(141),
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
             // A closed stderr must not turn the code into a panic.

@@ -85,7 +85,7 @@ fn write_programs(programs: &[(String, String)], roff: &mut Roff) {
 }
 
 /// Which programs come before and after each in a pipe, or answer the next question.
-const RELATED_PROGRAMS: [(&str, &[&str]); 20] = [
+const RELATED_PROGRAMS: [(&str, &[&str]); 21] = [
     ("nccl-agg", &["nccl-comms", "nccl-hist", "nccl-ops"]),
     ("nccl-check", &["nccl-report", "nccl-skew", "nccl-watch"]),
     (
@@ -110,6 +110,7 @@ const RELATED_PROGRAMS: [(&str, &[&str]); 20] = [
     ),
     ("nccl-ops", &["nccl-agg", "nccl-comms", "nccl-hist"]),
     ("nccl-overlap", &["nccl-kernels", "nccl-timing"]),
+    ("nccl-pack", &["nccl-check", "nccl-report"]),
     ("nccl-proxy", &["nccl-net", "nccl-ops", "nccl-skew"]),
     ("nccl-report", &["nccl-check", "nccl-diff", "nccl-timing"]),
     ("nccl-skew", &["nccl-check", "nccl-comms", "nccl-timing"]),

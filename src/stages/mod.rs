@@ -19,6 +19,7 @@ pub mod calls;
 pub mod check;
 pub mod diff;
 pub mod gpus;
+pub mod pack;
 pub mod page;
 pub mod pictures;
 #[cfg(test)]

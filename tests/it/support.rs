@@ -27,7 +27,7 @@ pub(crate) const READERS: [&str; 10] = [
 pub(crate) const STEPLESS: [&str; 3] = ["nccl-net", "nccl-tuning", "nccl-check"];
 
 /// All programs.
-pub(crate) const ALL: [&str; 20] = [
+pub(crate) const ALL: [&str; 21] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
@@ -48,6 +48,7 @@ pub(crate) const ALL: [&str; 20] = [
     "nccl-report",
     "nccl-matrix",
     "nccl-synth",
+    "nccl-pack",
 ];
 
 /// The folder of the built programs.

@@ -171,7 +171,7 @@ fn no_row_breaks_on_a_terminal() {
     }
 }
 
-/// nccl-watch writes lines as they come (tests/it/input/live.rs), nccl-synth writes a log.
+/// nccl-watch writes lines as they come (tests/it/input/live.rs), nccl-synth writes a log, nccl-pack receipts.
 #[test]
 fn every_program_with_a_table_is_looked_at() {
     let named = |program: &str| {
@@ -180,7 +180,7 @@ fn every_program_with_a_table_is_looked_at() {
             .any(|of| of.split(' ').next() == Some(program))
     };
     let others: Vec<&str> = ALL.into_iter().filter(|program| !named(program)).collect();
-    assert_eq!(others, ["nccl-watch", "nccl-synth"]);
+    assert_eq!(others, ["nccl-watch", "nccl-synth", "nccl-pack"]);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn no_progress_bar_is_left_behind() {
     for (command, code) in [
         ("nccl-overlap kineto", 0),
         ("nccl-proxy captured/ddp-profiler", 0),
-        ("nccl-hist captured/3d/command.json missing.log", 1),
+        ("nccl-hist captured/3d/command.json missing.log", 2),
         ("nccl-hist captured/ddp/nccl.log.gz --by step", 0),
         ("nccl-hist captured/megatron/nccl.log --follow", 130),
     ] {

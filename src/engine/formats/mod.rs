@@ -29,6 +29,11 @@ use crate::report::account::Account;
 use crate::source::Input;
 use lines::RowVisitor;
 
+/// Returns true for an archive that begins with `head`, as Snoopie's launcher packs a run.
+pub fn is_archive(head: &[u8]) -> bool {
+    (binary::ZIP.probe)(&InputHead::from_bytes(head)) == ProbeAnswer::Yes
+}
+
 /// Makes the list of formats with their readers, one line for each format.
 macro_rules! formats {
     (

@@ -11,7 +11,7 @@ pub mod progress;
 pub use crate::error::phrases::{count_phrase, names_phrase, ranges_phrase};
 use crate::members::duplicate_inputs::EarlierInputs;
 use crate::report::progress::{ByteProgressBar, Progress as _};
-use crate::source::InputListing;
+use crate::source::{InputDifferences, InputListing};
 use account::Account;
 use limits::MAX_LISTED_NAMES;
 pub use messages::ReportMessage;
@@ -31,6 +31,8 @@ pub struct Report {
     total: Account,
     inputs: u64,
     damaged: bool,
+    /// An input is missing or could not be read.
+    unread: bool,
     /// The progress bar on the same terminal.
     bar: ByteProgressBar,
     passed: FirstNames,
@@ -57,6 +59,12 @@ struct FirstNames {
 }
 
 impl FirstNames {
+    fn of(names: &[String]) -> FirstNames {
+        let mut first = FirstNames::default();
+        names.iter().for_each(|name| first.push(name.clone()));
+        first
+    }
+
     fn push(&mut self, name: String) {
         self.all += 1;
         if self.first.len() < MAX_LISTED_NAMES {
@@ -84,6 +92,7 @@ impl Report {
             total: Account::default(),
             inputs: 0,
             damaged: false,
+            unread: false,
             bar: ByteProgressBar::default(),
             passed: FirstNames::default(),
             again: FirstNames::default(),
@@ -137,6 +146,7 @@ impl Report {
     /// messages, and prints its warnings and errors if they are new.
     pub fn absorb(&mut self, stage: &'static str, ended: &Report) {
         self.damaged |= ended.is_damaged();
+        self.unread |= ended.unread;
         for mut message in ended.messages() {
             message.stage = message.stage.or(Some(stage));
             let is_new = self.with_kept(|kept| kept.push(&message));
@@ -169,6 +179,22 @@ impl Report {
         }
         for error in &found.failed {
             self.error(&error.to_string());
+        }
+    }
+
+    /// Reports inputs that are missing, doubled or not expected.
+    pub fn report_differences(&mut self, found: &InputDifferences) {
+        for (names, what) in [
+            (&found.missing, "expected inputs are missing"),
+            (&found.doubled, "inputs are there more than once"),
+        ] {
+            if !names.is_empty() {
+                self.error(&format!("{what}: {}", FirstNames::of(names).list_names()));
+            }
+        }
+        if !found.unexpected.is_empty() {
+            let names = FirstNames::of(&found.unexpected).list_names();
+            self.note(&format!("inputs that were not expected: {names}"));
         }
     }
 
@@ -212,9 +238,10 @@ impl Report {
         self.warn_about_sources("other inputs", account);
     }
 
-    /// Prints an error; the run goes on, and the exit code shows it.
+    /// Prints that an input is missing or could not be read; the run goes on, and the exit code shows it.
     pub fn error(&mut self, text: &str) {
         self.damaged = true;
+        self.unread = true;
         self.print_message("error", text);
     }
 
@@ -369,6 +396,11 @@ impl Report {
             || self.total.calls == u64::MAX
             || self.methods.lost_calls() > 0
             || !self.total.unknown_datatypes.is_empty()
+    }
+
+    /// Returns true if an input is missing or could not be read.
+    pub fn lacks_inputs(&self) -> bool {
+        self.unread
     }
 
     /// Ends the progress bar: everything is read, and output begins.

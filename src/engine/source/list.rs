@@ -3,6 +3,7 @@
 
 use super::file_pattern::FilePattern;
 use super::name::InputName;
+use super::named_parts::name_parts;
 use super::pipe::PipeSlot;
 use crate::error::escape::shown_path;
 use crate::error::{Error, Result};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// The inputs that paths name.
 #[derive(Debug, Default)]
 pub struct InputListing {
-    /// The inputs, in the order given; a folder's in the order of their names.
+    /// The inputs, in the order of their names; in the order given if one is a pipe.
     pub origins: Vec<InputName>,
     /// Other names of files that are inputs already, each with its first name.
     pub again: Vec<(String, String)>,
@@ -26,9 +27,10 @@ pub struct InputListing {
     pub failed: Vec<Error>,
 }
 
-/// Returns the inputs that `paths` name, in the order given; a folder's files in the order of their
-/// names, with the files of its folders but no hidden ones, and only those that one of `patterns`
-/// matches, if there are any. No path, or `-`, is standard input.
+/// Returns the inputs that `paths` name, in the order of their names, so that a run has one result for any order
+/// in which a shell or an engine names them. If one is a pipe they stay in the order given: a pipe's name
+/// tells nothing. A folder's files come with the files of its folders but no hidden ones, and only those
+/// that one of `patterns` matches, if there are any. No path, or `-`, is standard input.
 ///
 /// # Errors
 /// There is nothing to read.
@@ -41,12 +43,41 @@ pub fn expand_paths(paths: &[PathBuf], patterns: &[FilePattern]) -> Result<Input
     if paths.is_empty() {
         lister.found.origins.push(InputName::stdin());
     }
-    paths.iter().for_each(|path| lister.add_named_path(path));
+    let mut named: Vec<NamedPath<'_>> = paths.iter().map(|path| NamedPath::new(path)).collect();
+    if !named.iter().any(NamedPath::is_pipe) {
+        named.sort_by_key(|named| named.path);
+    }
+    named
+        .into_iter()
+        .for_each(|named| lister.add_named_path(named));
     let mut found = lister.found;
+    found.origins = name_parts(found.origins, &mut found.failed);
     if found.origins.is_empty() && !found.failed.is_empty() {
         return Err(found.failed.swap_remove(0));
     }
     Ok(found)
+}
+
+/// A path that the user named, and what it is.
+struct NamedPath<'p> {
+    path: &'p Path,
+    meta: std::io::Result<Metadata>,
+}
+
+impl NamedPath<'_> {
+    fn new(path: &Path) -> NamedPath<'_> {
+        let meta = path.metadata();
+        NamedPath { path, meta }
+    }
+
+    fn is_stdin(&self) -> bool {
+        self.path.as_os_str() == "-"
+    }
+
+    fn is_pipe(&self) -> bool {
+        let is_other = |meta: &Metadata| !meta.is_file() && !meta.is_dir();
+        self.is_stdin() || self.meta.as_ref().is_ok_and(is_other)
+    }
 }
 
 /// A file's device and its number there.
@@ -61,11 +92,12 @@ struct FolderLister<'p> {
 
 impl FolderLister<'_> {
     /// Adds a path that the user named.
-    fn add_named_path(&mut self, path: &Path) {
-        if path.as_os_str() == "-" {
+    fn add_named_path(&mut self, named: NamedPath<'_>) {
+        if named.is_stdin() {
             return self.found.origins.push(InputName::stdin());
         }
-        match path.metadata() {
+        let path = named.path;
+        match named.meta {
             Ok(meta) if meta.is_dir() => self.add_named_folder(path, &meta),
             Ok(meta) => {
                 let path = path.to_owned();

@@ -21,14 +21,17 @@ mod guard;
 mod input;
 mod limits;
 mod list;
+mod manifest;
 mod name;
+mod named_parts;
+pub mod part;
 mod pipe;
 mod read;
 mod rejoin;
 mod small_files;
 
 pub use chunks::{CutClassifier, CutPlace, FlushReason, InputChunk, InputChunks};
-pub use coded::UnpackDamage;
+pub use coded::{UnpackDamage, is_packed};
 pub use file_pattern::FilePattern;
 pub use growing::growing_files::{AppendedBytes, GrowingFiles};
 pub use growing::live_reader::ending_signal;
@@ -36,7 +39,9 @@ pub use guard::{name_program, program_name};
 pub use input::{Input, InputBeginning, PipeCopy};
 pub use limits::{INPUT_HEAD_BYTES, STDIO_BUFFER_BYTES};
 pub use list::{InputListing, expand_paths};
-pub use name::{FollowTargets, InputName};
+pub use manifest::{InputDifferences, read_manifest};
+pub use name::{FollowTargets, InputName, NamedPart};
+pub use named_parts::{PART_ENDING, host_name};
 pub use pipe::PipeSlot;
 pub use pipe::spool::{NotedLines, PipeSpool};
 pub(crate) use read::{FillEnd, fill_buffer, fill_until_idle, read_some};
@@ -55,14 +60,6 @@ impl Default for Options {
     fn default() -> Self {
         Options { mmap: true }
     }
-}
-
-/// Returns the inputs in the order of their names: a stage that takes one input as a reference, or that
-/// numbers things, then has one result for any order in which the inputs were named.
-pub fn sort_by_name(origins: &[InputName]) -> Vec<InputName> {
-    let mut sorted = origins.to_vec();
-    sorted.sort_by_cached_key(InputName::name);
-    sorted
 }
 
 #[cfg(test)]

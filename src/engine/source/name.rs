@@ -34,6 +34,17 @@ impl FollowTargets {
     }
 }
 
+/// A part ([`super::part`]) under the name of the input that was packed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedPart {
+    /// The part's file.
+    pub path: PathBuf,
+    /// The input's name.
+    pub name: String,
+    /// The input was found in a folder when it was packed.
+    pub is_listed: bool,
+}
+
 /// The source of an input's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputName {
@@ -45,6 +56,8 @@ pub enum InputName {
     Pipe(PathBuf, PipeSlot),
     /// A plain file that was found in a folder.
     Listed(PathBuf),
+    /// A part of an input, which lies elsewhere.
+    Part(Box<NamedPart>),
     /// A log that lies inside another input: [`super::Input::open_inner_log`].
     Inside(Box<InputName>),
     /// A temporary copy of an input, and the name of that input.
@@ -72,6 +85,7 @@ impl InputName {
             InputName::Path(path) | InputName::Listed(path) | InputName::Pipe(path, _) => {
                 shown_path(path)
             }
+            InputName::Part(part) => part.name.clone(),
             InputName::Inside(outer) => format!("{} (its log)", outer.name()),
             InputName::Followed(names) => match &names.paths[..] {
                 [] => InputName::stdin().name(),
@@ -85,10 +99,19 @@ impl InputName {
     pub fn path(&self) -> Option<&Path> {
         match self {
             InputName::Stdin(_) | InputName::Followed(_) | InputName::Inside(_) => None,
+            InputName::Part(part) => Some(&part.path),
             InputName::Path(path)
             | InputName::Listed(path)
             | InputName::Copy(path, _)
             | InputName::Pipe(path, _) => Some(path),
+        }
+    }
+
+    /// Returns the path that tells the input apart from others: of a copy or a part that of what was copied.
+    pub fn source_path(&self) -> PathBuf {
+        match (self, self.path()) {
+            (InputName::Copy(..) | InputName::Part(_), _) | (_, None) => self.name().into(),
+            (_, Some(path)) => path.to_owned(),
         }
     }
 
@@ -120,7 +143,11 @@ impl InputName {
 
     /// Returns true if the file was found in a folder, not named by the user: folders hold more than logs.
     pub fn is_listed(&self) -> bool {
-        matches!(self, InputName::Listed(_))
+        match self {
+            InputName::Listed(_) => true,
+            InputName::Part(part) => part.is_listed,
+            _ => false,
+        }
     }
 
     pub(super) fn read_error(&self, source: io::Error) -> Error {

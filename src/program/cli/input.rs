@@ -21,6 +21,16 @@ pub struct InputArgs {
         help_heading = "Input"
     )]
     pub(super) glob: Vec<FilePattern>,
+    /// Check that the inputs are those of a list, a path on each line: exit code 2 if one is missing
+    /// or doubled
+    #[arg(
+        long,
+        value_name = "LIST",
+        conflicts_with = "follow",
+        hide_short_help = true,
+        help_heading = "Input"
+    )]
+    pub(super) expect_inputs: Option<PathBuf>,
     /// Go on when the end of the files is reached, as tail -F does, until Ctrl-C: files that are
     /// replaced or truncated are read on, and files that appear in a folder are read, too
     #[arg(long, hide_short_help = true, help_heading = "Input")]

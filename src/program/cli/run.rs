@@ -16,7 +16,7 @@ use crate::program::exit::{self, Exit};
 use crate::program::live_rows::LiveRowPrinter;
 use crate::report::Report;
 use crate::report::progress::ByteProgressBar;
-use crate::source::{self, FollowTargets, InputName, expand_paths};
+use crate::source::{self, FollowTargets, InputDifferences, InputName, expand_paths};
 use crate::stages::matrix::read_job_ranks;
 use anyhow::{Context, bail};
 use clap::Parser;
@@ -181,6 +181,10 @@ impl ProgramRun {
             listed.push(found.origins);
         }
         let origins = listed.concat();
+        if let Some(list) = &input.expect_inputs {
+            let expected = source::read_manifest(list)?;
+            report.report_differences(&InputDifferences::compare(&expected, &origins));
+        }
         if origins.iter().filter(|o| o.is_stdin()).count() > 1 {
             bail!("standard input (-) can be named only once");
         }
@@ -268,7 +272,9 @@ impl ProgramRun {
     pub fn finish(&self) -> Exit {
         self.bar.finish();
         self.report.finish();
-        if self.report.is_damaged() {
+        if self.report.lacks_inputs() {
+            Exit::Unread
+        } else if self.report.is_damaged() {
             Exit::Damaged
         } else {
             Exit::Clean

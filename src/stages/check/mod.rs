@@ -41,7 +41,7 @@ use crate::count::calls::{Options, Progress};
 use crate::error::Result;
 use crate::formats::open::{self, RecorderKind};
 use crate::report::Report;
-use crate::source::{self, Input, InputName};
+use crate::source::{Input, InputName};
 use crate::stages::communicators::CommunicatorState;
 use crate::stages::net::{self, fact::NetFactKind};
 use answer::{actors, coverage::LineKinds, expect::LogFacts, judged::JudgedParts, summary};
@@ -130,10 +130,10 @@ pub(crate) fn check_and_keep_gathered(
     progress: &dyn Progress,
 ) -> Result<(CheckSummary, CheckGathered)> {
     let (mut logs, mut beside) = (Vec::new(), RecorderInputs::default());
-    for origin in source::sort_by_name(origins) {
-        match open::open_recorded(&origin, options.source) {
+    for origin in origins {
+        match open::open_recorded(origin, options.source) {
             Some((known, recorder)) => beside.add_recording(&known, recorder, options, report)?,
-            None => logs.push(origin),
+            None => logs.push(origin.clone()),
         }
     }
     let mut seen = walk::walk_inputs(&logs, options, asked, &mut beside, report, progress)?;

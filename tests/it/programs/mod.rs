@@ -13,6 +13,7 @@ mod mpi;
 mod net;
 mod nsys;
 mod overlap;
+mod pack;
 mod proxy;
 mod report;
 mod rows;

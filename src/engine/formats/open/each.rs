@@ -168,7 +168,7 @@ impl InputOutcomes {
 /// Reports an input without calls.
 pub fn report_no_calls(name: &str, lines: u64, report: &mut Report) {
     if lines == 0 {
-        report.error(&format!("{name}: the input is empty"));
+        report.warn_damaged(&format!("{name}: the input is empty"));
     } else {
         report.warn_of_input(
             name,

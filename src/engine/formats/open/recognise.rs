@@ -235,10 +235,9 @@ pub(super) fn open_record<V>(
 /// Returns true for a file that begins as records do: packed, a pickle or JSON.
 fn may_be_recorded(first: &[u8]) -> bool {
     let begins = |with: &[u8]| first.starts_with(with);
-    let is_packed = begins(b"\x1f\x8b") || begins(b"\x28\xb5\x2f\xfd");
     let is_pickle = begins(b"\x80") || begins(b"(dp0") || begins(b"}q");
     let text = first.trim_ascii_start();
-    is_packed || is_pickle || matches!(text, [b'{' | b'[', ..] | [])
+    source::is_packed(first) || is_pickle || matches!(text, [b'{' | b'[', ..] | [])
 }
 
 pub(super) fn recorder_of_format(format: &InputFormat) -> Option<RecorderKind> {

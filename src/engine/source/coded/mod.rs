@@ -36,7 +36,12 @@ pub(super) fn decode_text(
     })
 }
 
+/// Returns true for a file that begins with `head`, of at least 4 bytes, and is packed.
+pub fn is_packed(head: &[u8]) -> bool {
+    PackCodec::detect_codec(head).is_some()
+}
+
 /// Returns true for a file that begins with `head` and is packed or UTF-16: its bytes are not its text.
 pub(super) fn is_coded(head: &[u8]) -> bool {
-    PackCodec::detect_codec(head).is_some() || utf16::detect_utf16(head).is_some()
+    is_packed(head) || utf16::detect_utf16(head).is_some()
 }

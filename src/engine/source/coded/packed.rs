@@ -1,8 +1,9 @@
-//! Packed inputs: gzip and zstd, recognised by their first bytes. A cut or damaged input is unpacked as
+//! Packed inputs: gzip, zstd and parts, recognised by their first bytes. A cut or damaged input is unpacked as
 //! far as possible, and its damage is noted.
 
 use super::limits::PACKED_READ_BYTES;
 use crate::pool::lock_mutex;
+use crate::source::part::{PART_MAGIC, PartReader};
 use flate2::bufread::GzDecoder;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read};
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex};
 pub(in crate::source) enum PackCodec {
     Gzip,
     Zstd,
+    Part,
 }
 
 impl PackCodec {
@@ -24,6 +26,7 @@ impl PackCodec {
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
                 Some(PackCodec::Zstd)
             }
+            magic if magic.starts_with(&PART_MAGIC) => Some(PackCodec::Part),
             _ => None,
         }
     }
@@ -32,6 +35,7 @@ impl PackCodec {
         match self {
             PackCodec::Gzip => "gzip",
             PackCodec::Zstd => "zstd",
+            PackCodec::Part => "part's",
         }
     }
 }
@@ -101,6 +105,10 @@ pub(super) fn open_unpacker(
             })
         }
         PackCodec::Zstd => Box::new(zstd::stream::read::Decoder::new(inner)?),
+        PackCodec::Part => {
+            let inner = BufReader::with_capacity(PACKED_READ_BYTES, inner);
+            Box::new(PartReader::new(inner, Arc::clone(&trouble)))
+        }
     };
     Ok(Box::new(UnpackReader {
         inner,

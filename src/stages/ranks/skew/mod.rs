@@ -27,7 +27,7 @@ use crate::formats::table_rows::TableFeed;
 use crate::output::render::Grid;
 use crate::output::table::Row;
 use crate::report::{Report, count_phrase};
-use crate::source::{self, InputName};
+use crate::source::InputName;
 use crate::stages::comms;
 use rows::SkewBuilder;
 
@@ -88,13 +88,13 @@ pub fn read_skew(
         [_] => open::open_recorded_pipe,
         _ => open::open_recorded,
     };
-    for origin in source::sort_by_name(origins) {
+    for origin in origins {
         // In a folder dumps lie beside a job's logs.
-        match open_recorded(&origin, read.source).filter(|_| !origin.is_listed()) {
+        match open_recorded(origin, read.source).filter(|_| !origin.is_listed()) {
             Some((known, RecorderKind::Flight)) => {
                 dumps::add_dump_calls(&mut taken, known.input(), options, report)?;
             }
-            _ => others.push(origin),
+            _ => others.push(origin.clone()),
         }
     }
     let is_of_dumps = taken.is_of_dumps;

@@ -1,0 +1,156 @@
+//! Reads a part: its facts alone, or its text.
+
+use super::frame::decode_frame;
+use super::limits::{END_MARK, FRAME_MARK, MAX_COLUMN_BYTES, MAX_FACT_BYTES};
+use super::{END_MAGIC, PART_MAGIC, PART_VERSION, PartDamage, PartFacts, PartSource, PartTotals};
+use crate::pool::lock_mutex;
+use crate::source::coded::UnpackDamageSlot;
+use serde::de::DeserializeOwned;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+
+/// Reads the facts of a part, not its text.
+///
+/// # Errors
+/// It cannot be read; with [`PartDamage`] in it: it is no whole part of this version.
+pub fn read_part_facts(part: &mut (impl Read + Seek)) -> io::Result<PartFacts> {
+    let source = read_beginning(part)?;
+    let mut tail = [0; 8];
+    let end = part.seek(SeekFrom::End(0))?;
+    let cut = || damaged(PartDamage::Cut);
+    let at = end.checked_sub(8).ok_or_else(cut)?;
+    part.seek(SeekFrom::Start(at))?;
+    part.read_exact(&mut tail)?;
+    let [len @ .., _, _, _, _] = tail;
+    let len = u32::from_le_bytes(len);
+    if tail[4..] != END_MAGIC || len as usize > MAX_FACT_BYTES {
+        return Err(cut());
+    }
+    let at = at.checked_sub(u64::from(len) + 4).ok_or_else(cut)?;
+    part.seek(SeekFrom::Start(at))?;
+    let totals = parse_facts(&read_block(part, MAX_FACT_BYTES)?)?;
+    Ok(PartFacts { source, totals })
+}
+
+/// Reads the description in front of the frames.
+fn read_beginning(part: &mut impl Read) -> io::Result<PartSource> {
+    let [a, b, c, d, version @ ..] = read_array::<8>(part)?;
+    if [a, b, c, d] != PART_MAGIC {
+        return Err(damaged(PartDamage::Facts));
+    }
+    let version = u32::from_le_bytes(version);
+    if version != PART_VERSION {
+        return Err(damaged(PartDamage::Version(version)));
+    }
+    parse_facts(&read_block(part, MAX_FACT_BYTES)?)
+}
+
+/// The text of a part.
+pub struct PartReader<R> {
+    part: R,
+    /// `None` before the beginning was read.
+    keeps_addresses: Option<bool>,
+    text: Vec<u8>,
+    given: usize,
+    is_ended: bool,
+    lines: u64,
+    damage: UnpackDamageSlot,
+}
+
+impl<R: Read> PartReader<R> {
+    /// Reads the text of `part`; the damage of its input goes to `damage`.
+    pub(in crate::source) fn new(part: R, damage: UnpackDamageSlot) -> PartReader<R> {
+        PartReader {
+            part,
+            keeps_addresses: None,
+            text: Vec::new(),
+            given: 0,
+            is_ended: false,
+            lines: 0,
+            damage,
+        }
+    }
+
+    /// Reads the next frame's text, or the end.
+    fn read_next(&mut self) -> io::Result<()> {
+        self.text.clear();
+        self.given = 0;
+        let keeps_addresses = match self.keeps_addresses {
+            Some(keeps) => keeps,
+            None => {
+                let source = read_beginning(&mut self.part)?;
+                *self.keeps_addresses.insert(source.addresses)
+            }
+        };
+        match read_array(&mut self.part)? {
+            [FRAME_MARK] => {
+                let frame = read_block(&mut self.part, MAX_COLUMN_BYTES)?;
+                decode_frame(&frame, keeps_addresses, &mut self.text).map_err(damaged)?;
+                self.lines += count_lines(&self.text);
+                Ok(())
+            }
+            [END_MARK] => {
+                let totals: PartTotals = parse_facts(&read_block(&mut self.part, MAX_FACT_BYTES)?)?;
+                self.is_ended = true;
+                if let Some(damage) = totals.damage {
+                    lock_mutex(&self.damage).get_or_insert(damage);
+                }
+                match totals.lines == self.lines {
+                    true => Ok(()),
+                    false => Err(damaged(PartDamage::Columns)),
+                }
+            }
+            _ => Err(damaged(PartDamage::Columns)),
+        }
+    }
+}
+
+impl<R: Read> Read for PartReader<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.text.len() && !self.is_ended {
+            self.read_next()?;
+        }
+        let n = (&self.text[self.given..]).read(to)?;
+        self.given += n;
+        Ok(n)
+    }
+}
+
+/// Counts lines, also one without an end.
+fn count_lines(text: &[u8]) -> u64 {
+    let ends = memchr::memchr_iter(b'\n', text).count() as u64;
+    ends + u64::from(text.last().is_some_and(|&byte| byte != b'\n'))
+}
+
+fn damaged(damage: PartDamage) -> io::Error {
+    let kind = match damage {
+        PartDamage::Cut => ErrorKind::UnexpectedEof,
+        _ => ErrorKind::InvalidData,
+    };
+    io::Error::new(kind, damage)
+}
+
+fn read_array<const N: usize>(part: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    match part.read_exact(&mut bytes) {
+        Err(e) if e.kind() == ErrorKind::UnexpectedEof => Err(damaged(PartDamage::Cut)),
+        read => read.map(|()| bytes),
+    }
+}
+
+/// Reads bytes behind their length.
+fn read_block(part: &mut impl Read, most: usize) -> io::Result<Vec<u8>> {
+    let len = u32::from_le_bytes(read_array(part)?);
+    if len as usize > most {
+        return Err(damaged(PartDamage::Facts));
+    }
+    let mut bytes = Vec::new();
+    part.take(len.into()).read_to_end(&mut bytes)?;
+    match bytes.len() == len as usize {
+        true => Ok(bytes),
+        false => Err(damaged(PartDamage::Cut)),
+    }
+}
+
+fn parse_facts<T: DeserializeOwned>(json: &[u8]) -> io::Result<T> {
+    serde_json::from_slice(json).map_err(|_| damaged(PartDamage::Facts))
+}
