@@ -6,6 +6,7 @@ use nccl_pipe::error::Error;
 use nccl_pipe::filter::{CallFilter, FilterExpression};
 use nccl_pipe::grammar::expression::Relation;
 use nccl_pipe::output::chrome::ChromeTrace;
+use nccl_pipe::output::parquet::ParquetCalls;
 use nccl_pipe::output::table::{COLUMNS, Column, MEANINGS};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
@@ -14,7 +15,7 @@ use nccl_pipe::program::cli::{
 use nccl_pipe::report::{Report, count_phrase};
 use nccl_pipe::source::InputName;
 use nccl_pipe::stages::comms::{self, CommsRowOrder, Options, RowForm};
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -104,6 +105,8 @@ enum CommsFormat {
     Awk,
     /// A table for reading: the default on a terminal.
     Table,
+    /// A Parquet file, for DuckDB, Polars, Spark and pandas.
+    Parquet,
     /// A trace for Perfetto (Chrome's JSON): calls by process and stream.
     Chrome,
     /// The basic trace of PARAM's replay: a file for each rank, into the folder of --output.
@@ -117,7 +120,10 @@ impl CommsFormat {
             CommsFormat::Csv => RowFormat::Csv,
             CommsFormat::Tsv => RowFormat::Tsv,
             CommsFormat::Jsonl => RowFormat::Jsonl,
-            CommsFormat::Awk | CommsFormat::Chrome | CommsFormat::Param => RowFormat::Awk,
+            CommsFormat::Awk
+            | CommsFormat::Parquet
+            | CommsFormat::Chrome
+            | CommsFormat::Param => RowFormat::Awk,
             CommsFormat::Table => RowFormat::Table,
         }
     }
@@ -206,6 +212,10 @@ fn choose_form(cli: &Cli, format: CommsFormat, is_fitted: bool) -> anyhow::Resul
         CommsFormat::Param if cli.file.path().is_none() => {
             bail!("--format param writes a file for each rank: name a folder with --output")
         }
+        CommsFormat::Parquet if io::stdout().is_terminal() => {
+            bail!("--format parquet writes no text: name a file (-o calls.parquet)")
+        }
+        CommsFormat::Parquet => RowForm::Packed,
         CommsFormat::Csv | CommsFormat::Tsv | CommsFormat::Param => RowForm::Csv,
         // A terminal's table is drawn of it.
         CommsFormat::Table if is_fitted => RowForm::Csv,
@@ -292,21 +302,54 @@ pub(crate) fn main() -> ExitCode {
             output.drawn(&columns, |out| Ok(write(report, out)?))?;
             return Ok(run.finish());
         }
-        output.rows(true, |out| {
-            if format != CommsFormat::Chrome {
-                return Ok(write(report, out)?);
-            }
-            let mut chrome = ChromeTrace::new(out);
-            let written = write(report, &mut chrome);
-            let untimed = chrome.finish().map_err(Error::Output)?;
-            if untimed > 0 {
-                report.warn(&format!(
-                    "the trace omits {} without a time: a log has times with NCCL_DEBUG_TIMESTAMP_LEVELS",
-                    count_phrase(untimed, "call")
-                ));
-            }
-            Ok(written?)
+        output.rows(true, |out| match format {
+            CommsFormat::Chrome => write_chrome(out, report, write),
+            CommsFormat::Parquet => write_parquet(out, report, write),
+            _ => Ok(write(report, out)?),
         })?;
         Ok(run.finish())
     })
+}
+
+/// Makes a trace of the rows that `write` writes.
+fn write_chrome(
+    out: &mut (dyn Write + Send),
+    report: &mut Report,
+    write: impl FnOnce(&mut Report, &mut (dyn Write + Send)) -> Result<(), Error>,
+) -> anyhow::Result<()> {
+    let mut chrome = ChromeTrace::new(out);
+    let written = write(report, &mut chrome);
+    let untimed = chrome.finish().map_err(Error::Output)?;
+    if untimed > 0 {
+        report.warn(&format!(
+            "the trace omits {} without a time: a log has times with NCCL_DEBUG_TIMESTAMP_LEVELS",
+            count_phrase(untimed, "call")
+        ));
+    }
+    Ok(written?)
+}
+
+/// Makes a Parquet file of the rows that `write` writes.
+fn write_parquet(
+    out: &mut (dyn Write + Send),
+    report: &mut Report,
+    write: impl FnOnce(&mut Report, &mut (dyn Write + Send)) -> Result<(), Error>,
+) -> anyhow::Result<()> {
+    let mut file = ParquetCalls::new(out);
+    // What was written before an error is no file.
+    write(report, &mut file)?;
+    let lost = file.finish().map_err(Error::Output)?;
+    if lost.times > 0 {
+        report.warn(&format!(
+            "time is null for {}: the time stamp is not a date and time of day",
+            count_phrase(lost.times, "call")
+        ));
+    }
+    if lost.numbers > 0 {
+        report.warn(&format!(
+            "{} too large for Parquet's integers: the fields are null",
+            count_phrase(lost.numbers, "number")
+        ));
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Output: the call table, rows as CSV, JSON lines or a drawn table, text safe for a terminal.
+//! Output: the call table, rows as CSV, JSON lines, Parquet or a drawn table, text safe for a terminal.
 
 pub mod chrome;
 mod csv_records;
@@ -6,6 +6,7 @@ pub mod drawing;
 mod limits;
 pub mod live_rows;
 pub mod metrics;
+pub mod parquet;
 pub mod render;
 pub mod reshape;
 pub mod svg;

@@ -3,6 +3,7 @@
 //! follow from it.
 
 use super::Lacks;
+use super::packed::{push_part, push_value};
 use super::kinds::{
     Compared, ComparedAs, FieldKind, FieldValue, Id, Name, Number, Pointer, Readable, Text, Times,
     Word, Written,
@@ -77,7 +78,17 @@ macro_rules! columns {
         }
 
         impl Part {
-            pub(super) const ALL: &[Part] = &[$( Part::$part, )* Part::$timing, Part::$last];
+            /// All of them, in order.
+            pub const ALL: &[Part] = &[$( Part::$part, )* Part::$timing, Part::$last];
+
+            /// Returns its columns, in order.
+            pub fn columns(self) -> &'static [Column] {
+                match self {
+                    $( Part::$part => &[$( Column::$name, )* $( Column::$made, )*], )*
+                    Part::$timing => &[$( Column::$tname, )*],
+                    Part::$last => &[$( Column::$lname, )*],
+                }
+            }
         }
 
         /// One call, or `calls` equal ones. An empty text and `None` mean not known.
@@ -119,6 +130,24 @@ macro_rules! columns {
                         out.push(b'\n');
                     }
                 }
+            }
+
+            /// Appends some columns of the row as typed values: see [`super::packed`].
+            #[inline(always)]
+            pub fn packed_part(&self, part: Part, out: &mut Vec<u8>) {
+                push_part(out, |out| match part {
+                    $( Part::$part => {
+                        $( push_value::<$kind>(self.$name, out); )*
+                        $( push_value::<$made_kind>(self.$made(), out); )*
+                    } )*
+                    Part::$timing => {
+                        let timing = self.times();
+                        $( push_value::<$tkind>(timing.$tname, out); )*
+                    }
+                    Part::$last => {
+                        $( push_value::<$lkind>(self.$lname, out); )*
+                    }
+                });
             }
 
             /// Appends the row as a line of JSON; unknown values are null, so that every line has
@@ -172,6 +201,18 @@ macro_rules! columns {
                     )*
                     $( Column::$tname => Compared::<$tkind>::field_value(timing.$tname), )*
                     $( Column::$lname => Compared::<$lkind>::field_value(self.$lname), )*
+                }
+            }
+
+            /// Returns true if a column's numbers are those that four bytes hold.
+            pub fn is_small_number(column: Column) -> bool {
+                match column {
+                    $(
+                        $( Column::$name => <$type as Compared<'a, $kind>>::IS_SMALL, )*
+                        $( Column::$made => false, )*
+                    )*
+                    $( Column::$tname => <$ttype as Compared<'a, $tkind>>::IS_SMALL, )*
+                    $( Column::$lname => <$ltype as Compared<'a, $lkind>>::IS_SMALL, )*
                 }
             }
 

@@ -51,6 +51,9 @@ pub enum FieldValue<'a> {
 
 /// A value of kind `K`, as it is compared.
 pub(super) trait Compared<'a, K> {
+    /// A number of four bytes.
+    const IS_SMALL: bool = false;
+
     fn field_value(self) -> FieldValue<'a>;
 }
 
@@ -70,6 +73,8 @@ impl<'a> Compared<'a, Name> for &'a [u8] {
 }
 
 impl<N: TryInto<i128>> Compared<'_, Number> for Option<N> {
+    const IS_SMALL: bool = size_of::<N>() == 4;
+
     fn field_value(self) -> FieldValue<'static> {
         let number = |n: N| FieldValue::Number(n.try_into().unwrap_or(i128::MAX));
         self.map_or(FieldValue::Unknown, number)

@@ -5,6 +5,7 @@
 mod columns;
 mod json;
 mod kinds;
+pub mod packed;
 mod scalar;
 
 pub use columns::{COLUMNS, Column, MEANINGS, Part, Row, Timing};
@@ -29,6 +30,13 @@ impl Row<'_> {
     pub fn csv(&self, out: &mut Vec<u8>) {
         for &part in Part::ALL {
             self.csv_part(part, out);
+        }
+    }
+
+    /// Appends the row as typed values.
+    pub fn packed(&self, out: &mut Vec<u8>) {
+        for &part in Part::ALL {
+            self.packed_part(part, out);
         }
     }
 

@@ -242,7 +242,7 @@ impl SecondWalk<'_> {
             surveyed: &self.surveyed,
             aliases: &aliases,
             seqs: &mut self.seqs,
-            speakers: SpeakerCache::new(Arc::clone(&self.ranks)),
+            speakers: SpeakerCache::new(Arc::clone(&self.ranks), options.form),
             gaps: survey.placement.gap_cursor(),
             served,
         };

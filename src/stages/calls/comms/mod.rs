@@ -15,7 +15,7 @@ use crate::log::timeline::{LiveTimeline, PresentSteps};
 use crate::log::{LogState, MergedChunk};
 use crate::members::MergedMembers;
 use crate::members::job_ranks::JobRanks;
-use crate::output::table::{Row, csv_header};
+use crate::output::table::{Part, Row, csv_header};
 use crate::report::Report;
 use crate::source::{Input, InputName};
 use crate::stages::survey::{LogSurvey, SurveyBuilder};
@@ -81,6 +81,8 @@ pub enum RowForm {
     Csv,
     /// JSON lines.
     Jsonl,
+    /// Typed values, for [`ParquetCalls`](crate::output::parquet::ParquetCalls).
+    Packed,
     /// The AWK chain's `op count datatype bytes`.
     Chain,
     /// Columns for a terminal.
@@ -95,7 +97,20 @@ impl RowForm {
         match self {
             RowForm::Csv => csv_header().into_bytes(),
             RowForm::Table { tuning } => terminal_columns::terminal_header(tuning),
-            RowForm::Jsonl | RowForm::Chain => Vec::new(),
+            RowForm::Jsonl | RowForm::Packed | RowForm::Chain => Vec::new(),
+        }
+    }
+
+    /// True where a row's text is made of its parts' text.
+    fn has_parts(self) -> bool {
+        matches!(self, RowForm::Csv | RowForm::Packed)
+    }
+
+    #[inline(always)]
+    fn write_part(self, row: &Row<'_>, part: Part, out: &mut Vec<u8>) {
+        match self {
+            RowForm::Packed => row.packed_part(part, out),
+            _ => row.csv_part(part, out),
         }
     }
 
@@ -103,6 +118,7 @@ impl RowForm {
         match self {
             RowForm::Csv => row.csv(out),
             RowForm::Jsonl => row.jsonl(out),
+            RowForm::Packed => row.packed(out),
             RowForm::Chain => row.chain(out),
             RowForm::Table { tuning } => terminal_columns::write_terminal_row(row, tuning, out),
         }

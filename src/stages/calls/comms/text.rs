@@ -18,7 +18,8 @@ pub(super) struct SpeakerColumns {
 }
 
 impl SpeakerColumns {
-    pub(super) fn new(who: Caller, nranks: Option<u32>) -> SpeakerColumns {
+    /// Its columns as rows of `form` have them.
+    pub(super) fn new(who: Caller, nranks: Option<u32>, form: RowForm) -> SpeakerColumns {
         let mut speaker = SpeakerColumns {
             who,
             nranks,
@@ -29,7 +30,7 @@ impl SpeakerColumns {
         let [process, member, job_rank] =
             [Part::Process, Part::Member, Part::JobRank].map(|part| {
                 let mut text = Vec::new();
-                speaker.fill_row(Row::default()).csv_part(part, &mut text);
+                form.write_part(&speaker.fill_row(Row::default()), part, &mut text);
                 text
             });
         (speaker.process, speaker.member) = (process, member);
@@ -71,14 +72,16 @@ impl SpeakerColumns {
 
 /// The speakers so far, by merged member.
 pub(super) struct SpeakerCache {
+    form: RowForm,
     ranks: Arc<JobRanks>,
     known: Vec<Option<Arc<SpeakerColumns>>>,
 }
 
 impl SpeakerCache {
     /// `ranks` are those of the processes' jobs.
-    pub(super) fn new(ranks: Arc<JobRanks>) -> SpeakerCache {
+    pub(super) fn new(ranks: Arc<JobRanks>, form: RowForm) -> SpeakerCache {
         SpeakerCache {
+            form,
             ranks,
             known: Vec::new(),
         }
@@ -99,7 +102,7 @@ impl SpeakerCache {
         let new = || {
             let member = merged.origins.members.get(member);
             let who = caller_in(merged, all, aliases, &self.ranks, member);
-            Arc::new(SpeakerColumns::new(who, member.nranks))
+            Arc::new(SpeakerColumns::new(who, member.nranks, self.form))
         };
         Arc::clone(self.known[at].get_or_insert_with(new))
     }
@@ -157,7 +160,7 @@ pub(super) struct RowTextBuffer {
 impl RowTextBuffer {
     /// Rows to be written after `out`.
     pub(super) fn new(form: RowForm, out: Vec<u8>) -> RowTextBuffer {
-        let places = if form == RowForm::Csv { 256 } else { 1 };
+        let places = if form.has_parts() { 256 } else { 1 };
         RowTextBuffer {
             form,
             what: TextMemo::new(places),
@@ -169,15 +172,16 @@ impl RowTextBuffer {
     /// Appends a row of `speaker`.
     #[inline(always)]
     pub(super) fn push_row(&mut self, row: &Row<'_>, speaker: &SpeakerColumns) {
-        if self.form != RowForm::Csv {
-            return self.form.write_row(row, &mut self.out);
+        let form = self.form;
+        if !form.has_parts() {
+            return form.write_row(row, &mut self.out);
         }
         let out = &mut self.out;
-        row.csv_part(Part::When, out);
+        form.write_part(row, Part::When, out);
         out.extend_from_slice(&speaker.process);
-        row.csv_part(Part::Thread, out);
+        form.write_part(row, Part::Thread, out);
         out.extend_from_slice(&speaker.member);
-        row.csv_part(Part::Order, out);
+        form.write_part(row, Part::Order, out);
         let number = |n: Option<u64>| n.unwrap_or(u64::MAX);
         let what = (
             row.op.as_ptr() as usize,
@@ -189,7 +193,7 @@ impl RowTextBuffer {
         );
         let mixed = what.1 ^ (row.root.unwrap_or(0).cast_unsigned() << 48) ^ (what.0 as u64) << 32;
         self.what
-            .copy_or_make(what, mixed, out, |text| row.csv_part(Part::What, text));
+            .copy_or_make(what, mixed, out, |text| form.write_part(row, Part::What, text));
         let stream = number(row.stream);
         let timing = row
             .timing
@@ -197,8 +201,8 @@ impl RowTextBuffer {
         let mixed = stream ^ (timing as u64) << 24;
         self.rest
             .copy_or_make((stream, timing), mixed, out, |text| {
-                row.csv_part(Part::Rest, text);
-                row.csv_part(Part::Timing, text);
+                form.write_part(row, Part::Rest, text);
+                form.write_part(row, Part::Timing, text);
             });
         out.extend_from_slice(&speaker.job_rank);
     }

@@ -324,12 +324,13 @@ impl<'w, 'r> RowBatch<'w, 'r> {
     ) -> Self {
         let aliases = merged.process_aliases();
         let ranks = rows.ranks.find_ranks(merged, &aliases);
+        let form = rows.options.form;
         RowBatch {
             rows,
             timeline,
             merged,
             aliases,
-            speakers: SpeakerCache::new(ranks),
+            speakers: SpeakerCache::new(ranks, form),
             chunk: None,
             calls: Vec::new(),
             text: Vec::new(),
